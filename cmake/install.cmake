@@ -1,0 +1,16 @@
+# `find_package(tidepool)` for an installed prefix.
+include(CMakePackageConfigHelpers)
+
+install(TARGETS tidepool EXPORT tidepoolTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT tidepoolTargets NAMESPACE tidepool::
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
+configure_package_config_file(cmake/tidepoolConfig.cmake.in tidepoolConfig.cmake
+  INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
+write_basic_package_version_file(tidepoolConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tidepoolConfig.cmake
+  ${CMAKE_CURRENT_BINARY_DIR}/tidepoolConfigVersion.cmake
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)

@@ -1,0 +1,98 @@
+// Placement: which free block of an arena serves a request, and where inside it.
+//
+// A policy is a pure choice. It sees the arena only through the questions of `FreeBlocks`, whose
+// answers are opaque block names; it never reads a clock, a size or an address that the question
+// did not settle. That is what lets one policy object serve the live pool, the trace replay and the
+// search for the smallest pool (which answers the same questions for many pool sizes at once).
+//
+// Words: a *request* asks for bytes and carries a hint; a *block* is a contiguous run of offsets,
+// free or used; a *placement* is a free block and its low end, its high end or an offset inside it.
+#ifndef TIDEPOOL_PLACEMENT_H_
+#define TIDEPOOL_PLACEMENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tidepool/export.h"
+
+namespace tidepool {
+
+// What the caller knows about a request.
+enum class Hint : std::uint8_t {
+  kResident,     // stays on the device
+  kOffloadable,  // will leave the device soon
+};
+
+// Names one block of one arena until that block is merged or split away.
+using BlockId = std::uint32_t;
+inline constexpr BlockId kNoBlock = UINT32_MAX;
+
+// What a policy is asked to place. `bytes` is positive and already rounded up to the arena's
+// alignment.
+struct Request {
+  std::int64_t bytes = 0;
+  Hint hint = Hint::kResident;
+};
+
+// The questions a policy may ask about the free blocks of one arena. Each answer is a block or
+// `kNoBlock`, and costs O(log n) for n free blocks. Not thread-safe.
+class TIDEPOOL_EXPORT FreeBlocks {
+ public:
+  virtual ~FreeBlocks() = default;
+
+  // The smallest block of at least `bytes`; the lowest address among equals.
+  virtual BlockId SmallestFit(std::int64_t bytes) = 0;
+  // The lowest block of exactly `bytes`.
+  virtual BlockId ExactFit(std::int64_t bytes) = 0;
+  // The block of at least `bytes` with the lowest address.
+  virtual BlockId LowestFit(std::int64_t bytes) = 0;
+  // The block of at least `bytes` with the highest address.
+  virtual BlockId HighestFit(std::int64_t bytes) = 0;
+  // The block in which [offset, offset + bytes) is free.
+  virtual BlockId Covering(std::int64_t offset, std::int64_t bytes) = 0;
+};
+
+// Where a request goes.
+struct Placement {
+  enum class Where : std::uint8_t { kLowEnd, kHighEnd, kOffset };
+
+  BlockId block = kNoBlock;  // kNoBlock: the arena cannot serve the request
+  Where where = Where::kLowEnd;
+  std::int64_t offset = 0;  // of the used part from the arena's start; only for kOffset
+
+  static Placement None() { return {}; }
+  static Placement LowEnd(BlockId block) { return {block, Where::kLowEnd, 0}; }
+  static Placement HighEnd(BlockId block) { return {block, Where::kHighEnd, 0}; }
+  static Placement At(BlockId block, std::int64_t offset) {
+    return {block, Where::kOffset, offset};
+  }
+};
+
+// Thread-compatible: a policy without memory may be shared by arenas of one thread.
+class TIDEPOOL_EXPORT PlacementPolicy {
+ public:
+  virtual ~PlacementPolicy() = default;
+
+  // Chooses a place for `request`. The placement must lie in a block that `blocks` answered with.
+  virtual Placement Place(const Request& request, FreeBlocks& blocks) = 0;
+
+  // Whether earlier calls change later choices. Only such a policy is told of frees and marks.
+  virtual bool HasMemory() const { return false; }
+  virtual void OnFree(std::int64_t /*offset*/, std::int64_t /*bytes*/) {}
+  virtual void OnMark(std::string_view /*name*/) {}
+};
+
+// The policies by name, in the order in which tables list them.
+TIDEPOOL_EXPORT std::vector<std::string> PlacementPolicyNames();
+
+// NotFound, with the known names, when there is no policy called `name`.
+TIDEPOOL_EXPORT absl::StatusOr<std::unique_ptr<PlacementPolicy>> MakePlacementPolicy(
+    std::string_view name);
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_PLACEMENT_H_

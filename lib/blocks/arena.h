@@ -1,0 +1,79 @@
+// One arena served by one policy: rounds requests up, asks the policy, keeps the high-water mark.
+// Freed by offset, as a pool frees by pointer. Offsets only. Not thread-safe.
+#ifndef TIDEPOOL_LIB_BLOCKS_ARENA_H_
+#define TIDEPOOL_LIB_BLOCKS_ARENA_H_
+
+#include <algorithm>
+#include <cstdint>
+
+#include "lib/blocks/block_map.h"
+#include "tidepool/placement.h"
+
+namespace tidepool::blocks {
+
+inline constexpr std::int64_t kNoOffset = -1;
+
+class Arena {
+ public:
+  // `capacity` is cut to a multiple of `alignment`; the other limits are BlockMap's. `policy`
+  // outlives the arena.
+  Arena(std::int64_t capacity, std::int64_t alignment, PlacementPolicy& policy)
+      : blocks_(capacity & -alignment, alignment),
+        policy_(policy),
+        policy_has_memory_(policy.HasMemory()) {}
+
+  // The size of the block that serves `bytes`.
+  std::int64_t Rounded(std::int64_t bytes) const {
+    return (bytes + blocks_.alignment() - 1) & -blocks_.alignment();
+  }
+
+  // Places 0 < `bytes` <= MaxArenaBytes(alignment); kNoBlock, and nothing changes, when nothing
+  // fits.
+  BlockId AllocateBlock(std::int64_t bytes, Hint hint) {
+    const Request request{Rounded(bytes), hint};
+    const Placement placement = policy_.Place(request, blocks_);
+    if (placement.block == kNoBlock) return kNoBlock;
+    const BlockId used = blocks_.Allocate(placement, request.bytes);
+    high_water_ = std::max(high_water_, blocks_.offset(used) + request.bytes);
+    peak_live_bytes_ = std::max(peak_live_bytes_, blocks_.live_bytes());
+    return used;
+  }
+
+  void FreeBlock(BlockId used) {
+    if (policy_has_memory_) policy_.OnFree(blocks_.offset(used), blocks_.bytes(used));
+    blocks_.Free(used);
+  }
+
+  // The same, keyed by offset. `Allocate` returns kNoOffset when nothing fits; `Free` returns
+  // false, and changes nothing, when no used block begins at `offset`.
+  std::int64_t Allocate(std::int64_t bytes, Hint hint) {
+    const BlockId used = AllocateBlock(bytes, hint);
+    return used == kNoBlock ? kNoOffset : blocks_.offset(used);
+  }
+
+  bool Free(std::int64_t offset) {
+    const BlockId used = blocks_.Find(offset);
+    if (used == kNoBlock) return false;
+    FreeBlock(used);
+    return true;
+  }
+
+  void Mark(std::string_view name) {
+    if (policy_has_memory_) policy_.OnMark(name);
+  }
+
+  BlockMap& blocks() { return blocks_; }
+  std::int64_t high_water() const { return high_water_; }  // the highest end of any block so far
+  std::int64_t peak_live_bytes() const { return peak_live_bytes_; }
+
+ private:
+  BlockMap blocks_;
+  PlacementPolicy& policy_;
+  bool policy_has_memory_;
+  std::int64_t high_water_ = 0;
+  std::int64_t peak_live_bytes_ = 0;
+};
+
+}  // namespace tidepool::blocks
+
+#endif  // TIDEPOOL_LIB_BLOCKS_ARENA_H_

@@ -1,0 +1,232 @@
+#include "lib/blocks/block_map.h"
+
+#include <cassert>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::blocks {
+
+BlockMap::BlockMap(std::int64_t capacity, std::int64_t alignment)
+    : geometry_(capacity, alignment), alignment_(alignment) {
+  assert(alignment > 0 && (alignment & (alignment - 1)) == 0);
+  assert(capacity >= 0 && capacity <= MaxArenaBytes(alignment) && capacity % alignment == 0);
+  blocks_ = {Block(0, true, kNoBlock, kBack), Block(capacity, true, kFront, kNoBlock)};
+  if (capacity == 0) return;
+  blocks_.push_back(Block(0, false, kFront, kBack));
+  blocks_[kFront].next = 2;
+  blocks_[kBack].previous = 2;
+}
+
+BlockMap::BlockMap(const BlockMap& other)
+    : FreeBlocks(other),
+      geometry_(other.geometry_),
+      alignment_(other.alignment_),
+      live_bytes_(other.live_bytes_),
+      blocks_(other.blocks_),
+      spare_(other.spare_) {}
+
+BlockId BlockMap::Allocate(const Placement& placement, std::int64_t wanted) {
+  const BlockId id = placement.block;
+  const std::int64_t old_offset = offset(id);
+  const std::int64_t old_bytes = bytes(id);
+  std::int64_t front = 0;
+  if (placement.where == Placement::Where::kHighEnd) front = old_bytes - wanted;
+  if (placement.where == Placement::Where::kOffset) front = placement.offset - old_offset;
+  const std::int64_t back = old_bytes - front - wanted;
+  assert(!used(id) && wanted > 0 && front >= 0 && back >= 0);
+  assert(wanted % alignment_ == 0 && front % alignment_ == 0);
+
+  const BlockId taken = front > 0 ? Split(id, front) : id;
+  const BlockId rest = back > 0 ? Split(taken, wanted) : kNoBlock;
+  blocks_[taken].set_used();
+  if (front > 0) {
+    ReindexFree(id, old_offset, old_bytes, id);
+    if (back > 0) IndexFree(rest);
+  } else if (back > 0) {
+    ReindexFree(id, old_offset, old_bytes, rest);
+  } else {
+    UnindexFree(id);
+  }
+  if (by_start_ != nullptr) by_start_->Insert(taken, offset(taken), blocks_);
+  live_bytes_ += wanted;
+  return taken;
+}
+
+BlockId BlockMap::Free(BlockId id) {
+  assert(used(id) && id > kBack);
+  const BlockId previous = blocks_[id].previous;
+  const BlockId next = blocks_[id].next;
+  const bool joins_previous = !used(previous);
+  const bool joins_next = !used(next);
+  if (by_start_ != nullptr) by_start_->Erase(id, offset(id), blocks_);
+  blocks_[id].set_free();
+  live_bytes_ -= bytes(id);
+  if (joins_previous) {
+    const std::int64_t old_bytes = bytes(previous);
+    if (joins_next) {
+      UnindexFree(next);
+      AbsorbNext(id);
+    }
+    AbsorbNext(previous);
+    ReindexFree(previous, offset(previous), old_bytes, previous);
+    return previous;
+  }
+  if (joins_next) {
+    const std::int64_t old_offset = offset(next);
+    const std::int64_t old_bytes = bytes(next);
+    AbsorbNext(id);
+    ReindexFree(next, old_offset, old_bytes, id);
+  } else {
+    IndexFree(id);
+  }
+  return id;
+}
+
+// Cuts `id` to its first `bytes` and returns a new block with what follows them.
+BlockId BlockMap::Split(BlockId id, std::int64_t bytes) {
+  const BlockId next = blocks_[id].next;
+  if (spare_ == kNoBlock) [[unlikely]]
+    MakeSpare();
+  const BlockId rest_id = spare_;
+  spare_ = blocks_[rest_id].next;
+  blocks_[rest_id] = Block(offset(id) + bytes, false, id, next);
+  blocks_[id].next = rest_id;
+  blocks_[next].previous = rest_id;
+  return rest_id;
+}
+
+void BlockMap::MakeSpare() {
+  spare_ = static_cast<BlockId>(blocks_.size());
+  assert(spare_ < geometry_.max_blocks() - 1);
+  blocks_.push_back(Block(0, false, kNoBlock, kNoBlock));
+}
+
+// Merges the block behind `id` into it.
+void BlockMap::AbsorbNext(BlockId id) {
+  const BlockId gone = blocks_[id].next;
+  blocks_[id].next = blocks_[gone].next;
+  blocks_[blocks_[gone].next].previous = id;
+  blocks_[gone].next = spare_;
+  spare_ = gone;
+}
+
+void BlockMap::IndexFree(BlockId id) {
+  if (by_size_ != nullptr) by_size_->Insert(offset(id), bytes(id), id);
+  if (by_address_ != nullptr) by_address_->Insert(offset(id), bytes(id), id);
+}
+
+void BlockMap::UnindexFree(BlockId id) {
+  if (by_size_ != nullptr) by_size_->Erase(offset(id), bytes(id), id);
+  if (by_address_ != nullptr) by_address_->Erase(offset(id), id);
+}
+
+// Puts the free block `id` in the place of one that lay between the same used neighbours.
+void BlockMap::ReindexFree(BlockId old_id, std::int64_t old_offset, std::int64_t old_bytes,
+                           BlockId id) {
+  if (by_size_ != nullptr) {
+    by_size_->Erase(old_offset, old_bytes, old_id);
+    by_size_->Insert(offset(id), bytes(id), id);
+  }
+  if (by_address_ != nullptr) {
+    by_address_->Replace(old_offset, old_id, offset(id), bytes(id), id);
+  }
+}
+
+void BlockMap::MakeSizeIndex() {
+  by_size_ = std::make_unique<SizeIndex>(geometry_);
+  for (BlockId id = First(); id != kNoBlock; id = Next(id)) {
+    if (!used(id)) by_size_->Insert(offset(id), bytes(id), id);
+  }
+}
+
+void BlockMap::MakeAddressIndex() {
+  by_address_ = std::make_unique<AddressIndex>(geometry_);
+  for (BlockId id = First(); id != kNoBlock; id = Next(id)) {
+    if (!used(id)) by_address_->Insert(offset(id), bytes(id), id);
+  }
+}
+
+void BlockMap::MakeStartTable() {
+  by_start_ = std::make_unique<StartTable>();
+  for (BlockId id = First(); id != kNoBlock; id = Next(id)) {
+    if (used(id)) by_start_->Insert(id, offset(id), blocks_);
+  }
+}
+
+BlockId BlockMap::SmallestFit(std::int64_t bytes) { return by_size().SmallestFit(bytes); }
+BlockId BlockMap::ExactFit(std::int64_t bytes) { return by_size().ExactFit(bytes); }
+BlockId BlockMap::LowestFit(std::int64_t bytes) { return by_address().LowestFit(bytes); }
+BlockId BlockMap::HighestFit(std::int64_t bytes) { return by_address().HighestFit(bytes); }
+BlockId BlockMap::Largest() { return by_size().Largest(); }
+
+BlockId BlockMap::Covering(std::int64_t begin, std::int64_t length) {
+  const BlockId id = by_address().AtOrBelow(begin);
+  return id != kNoBlock && begin + length <= offset(id) + bytes(id) ? id : kNoBlock;
+}
+
+BlockId BlockMap::Find(std::int64_t begin) {
+  if (by_start_ == nullptr) [[unlikely]]
+    MakeStartTable();
+  return by_start_->Find(begin, blocks_);
+}
+
+absl::Status BlockMap::CheckInvariants() const {
+  if (absl::Status status = CheckList(); !status.ok()) return status;
+  return CheckIndexes();
+}
+
+absl::Status BlockMap::CheckList() const {
+  std::int64_t end = 0;
+  std::int64_t live = 0;
+  BlockId previous = kFront;
+  for (BlockId id = First(); id != kNoBlock; previous = id, id = Next(id)) {
+    const auto violation = [&](const char* what) {
+      return absl::InternalError(absl::StrCat("block ", id, " at ", offset(id), ": ", what));
+    };
+    if (blocks_[id].previous != previous) return violation("the previous block does not link here");
+    if (offset(id) != end) return violation("does not begin where the previous block ends");
+    if (bytes(id) <= 0 || bytes(id) % alignment_ != 0) return violation("bad size");
+    if (!used(id) && !used(previous)) return violation("free beside a free block");
+    end += bytes(id);
+    live += used(id) ? bytes(id) : 0;
+  }
+  if (end != capacity()) return absl::InternalError("blocks do not tile the arena");
+  if (blocks_[kBack].previous != previous)
+    return absl::InternalError("the last block is not linked");
+  if (live != live_bytes_) return absl::InternalError("live bytes differ from the list");
+  return absl::OkStatus();
+}
+
+std::int64_t BlockMap::Count(bool used_ones) const {
+  std::int64_t count = 0;
+  for (BlockId id = First(); id != kNoBlock; id = Next(id)) count += used(id) == used_ones ? 1 : 0;
+  return count;
+}
+
+absl::Status BlockMap::CheckIndexes() const {
+  if (by_size_ != nullptr && !by_size_->IsValid(Count(false))) {
+    return absl::InternalError("size index is malformed or of another length than the list");
+  }
+  if (by_address_ != nullptr && !by_address_->IsValid(Count(false))) {
+    return absl::InternalError("address index is malformed or of another length than the list");
+  }
+  if (by_start_ != nullptr && by_start_->size() != Count(true)) {
+    return absl::InternalError("start table is of another length than the list");
+  }
+  for (BlockId id = First(); id != kNoBlock; id = Next(id)) {
+    const BlockId start = used(id) ? id : kNoBlock;
+    if (by_start_ != nullptr && by_start_->Find(offset(id), blocks_) != start) {
+      return absl::InternalError(absl::StrCat("start table is wrong about block ", id));
+    }
+    if (used(id)) continue;
+    if (by_size_ != nullptr && !by_size_->Contains(offset(id), bytes(id), id)) {
+      return absl::InternalError(absl::StrCat("size index misses block ", id));
+    }
+    if (by_address_ != nullptr && !by_address_->Contains(offset(id), id)) {
+      return absl::InternalError(absl::StrCat("address index misses block ", id));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tidepool::blocks

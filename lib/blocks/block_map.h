@@ -1,0 +1,118 @@
+// The blocks of one arena in address order, split on allocation and merged on free, and the indexes
+// that answer a policy's questions.
+//
+// The list owns the truth. An index (by size, by address, by start) exists from the first question
+// that needs it and is kept up to date from then on, so that a policy pays for what it asks and a
+// copied map copies blocks alone. Offsets only: nothing here is dereferenced. Not thread-safe.
+#ifndef TIDEPOOL_LIB_BLOCKS_BLOCK_MAP_H_
+#define TIDEPOOL_LIB_BLOCKS_BLOCK_MAP_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/blocks/address_index.h"
+#include "lib/blocks/block.h"
+#include "lib/blocks/geometry.h"
+#include "lib/blocks/size_index.h"
+#include "lib/blocks/start_table.h"
+#include "tidepool/placement.h"
+
+namespace tidepool::blocks {
+
+class BlockMap final : public FreeBlocks {
+ public:
+  // One free block of `capacity` bytes, or none when it is 0. `capacity` is a multiple of
+  // `alignment`, a power of two, and at most MaxArenaBytes(alignment).
+  BlockMap(std::int64_t capacity, std::int64_t alignment);
+
+  // A copy has the same blocks with the same names, and no index yet.
+  BlockMap(const BlockMap& other);
+  BlockMap& operator=(const BlockMap&) = delete;
+
+  // Makes `bytes` (a positive multiple of the alignment) of a free block used, as `placement` says,
+  // which must be possible. Returns the used block. The arena has fewer than max_blocks() - 2
+  // blocks before.
+  BlockId Allocate(const Placement& placement, std::int64_t bytes);
+  // Frees a used block and merges it with free neighbours. Returns the free block that results.
+  BlockId Free(BlockId block);
+
+  BlockId SmallestFit(std::int64_t bytes) override;
+  BlockId ExactFit(std::int64_t bytes) override;
+  BlockId LowestFit(std::int64_t bytes) override;
+  BlockId HighestFit(std::int64_t bytes) override;
+  BlockId Covering(std::int64_t offset, std::int64_t bytes) override;
+
+  // The largest free block, or kNoBlock.
+  BlockId Largest();
+  // The used block that begins at `offset`, or kNoBlock. O(1).
+  BlockId Find(std::int64_t offset);
+
+  std::int64_t offset(BlockId id) const { return blocks_[id].offset(); }
+  std::int64_t bytes(BlockId id) const { return offset(blocks_[id].next) - offset(id); }
+  bool used(BlockId id) const { return blocks_[id].used(); }
+
+  // The blocks in address order: `for (id = First(); id != kNoBlock; id = Next(id))`.
+  BlockId First() const { return Next(kFront); }
+  BlockId Next(BlockId id) const { return blocks_[id].next == kBack ? kNoBlock : blocks_[id].next; }
+  BlockId Previous(BlockId id) const {
+    return blocks_[id].previous == kFront ? kNoBlock : blocks_[id].previous;
+  }
+
+  std::int64_t capacity() const { return offset(kBack); }
+  std::int64_t alignment() const { return alignment_; }
+  std::int64_t live_bytes() const { return live_bytes_; }
+  // How many blocks the arena's geometry can name: at least 2^20.
+  std::int64_t max_blocks() const { return geometry_.max_blocks(); }
+
+  // Walks everything: blocks tile the arena, no two free neighbours, each index equals the list,
+  // live bytes are the sum of used blocks. Internal error that names the first violation. O(n log
+  // n).
+  absl::Status CheckInvariants() const;
+
+ private:
+  // Two used blocks of no bytes bound the list, so that every other block has two neighbours.
+  static constexpr BlockId kFront = 0;
+  static constexpr BlockId kBack = 1;
+
+  BlockId Split(BlockId block, std::int64_t bytes);
+  void AbsorbNext(BlockId block);
+
+  void IndexFree(BlockId id);
+  void UnindexFree(BlockId id);
+  void ReindexFree(BlockId old_id, std::int64_t old_offset, std::int64_t old_bytes, BlockId id);
+
+  SizeIndex& by_size() {
+    if (by_size_ == nullptr) [[unlikely]]
+      MakeSizeIndex();
+    return *by_size_;
+  }
+  AddressIndex& by_address() {
+    if (by_address_ == nullptr) [[unlikely]]
+      MakeAddressIndex();
+    return *by_address_;
+  }
+  // Out of line: what happens seldom would cost each call registers.
+  [[gnu::noinline]] void MakeSpare();
+  [[gnu::noinline]] void MakeSizeIndex();
+  [[gnu::noinline]] void MakeAddressIndex();
+  [[gnu::noinline]] void MakeStartTable();
+
+  absl::Status CheckList() const;
+  absl::Status CheckIndexes() const;
+  std::int64_t Count(bool used_ones) const;
+
+  Geometry geometry_;
+  std::int64_t alignment_;
+  std::int64_t live_bytes_ = 0;
+  std::vector<Block> blocks_;
+  BlockId spare_ = kNoBlock;  // head of the list, through `next`, of names to use again
+  std::unique_ptr<SizeIndex> by_size_;
+  std::unique_ptr<AddressIndex> by_address_;
+  std::unique_ptr<StartTable> by_start_;  // of the used blocks
+};
+
+}  // namespace tidepool::blocks
+
+#endif  // TIDEPOOL_LIB_BLOCKS_BLOCK_MAP_H_

@@ -1,0 +1,217 @@
+// Free blocks by size: two-level bins over bitmaps, and an ordered tree in each bin.
+//
+// A size of g granules falls into bin g when g < 128, else into one of 64 equal bins of its octave
+// [2^k, 2^(k+1)), as in TLSF (Masmano et al., ECRTS 2004) and OffsetAllocator. Unlike those, a bin
+// is ordered by (size, address), so every answer is exact: the smallest block that fits, the lowest
+// address among equals. Most bins hold a few blocks in one cache line; a crowded one stays
+// logarithmic.
+//
+// Size, address and name fit into 64 bits because blocks do not overlap: two blocks of 2^k granules
+// or more begin at least 2^k granules apart, so in their bin the low k bits of the address order
+// nothing. Those bits pay for the bits of the size that the bin leaves open, which are fewer.
+#ifndef TIDEPOOL_LIB_BLOCKS_SIZE_INDEX_H_
+#define TIDEPOOL_LIB_BLOCKS_SIZE_INDEX_H_
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <vector>
+
+#include "lib/blocks/entry_tree.h"
+#include "lib/blocks/geometry.h"
+
+namespace tidepool::blocks {
+
+class SizeIndex {
+ public:
+  explicit SizeIndex(const Geometry& geometry) : geometry_(geometry), bins_(kBins) {}
+
+  // O(log n) for n blocks in one bin.
+  void Insert(std::int64_t offset, std::int64_t bytes, BlockId block) {
+    const Place place = PlaceOf(offset, bytes, block);
+    const unsigned bin = place.bin;
+    if (bins_[bin].IsDeep()) [[unlikely]] {
+      InsertInCrowd(place);
+      return;
+    }
+    bins_[bin].Insert(place.entry, 0, nodes_);
+    occupied_[bin / kWord] |= std::uint64_t{1} << (bin % kWord);
+    words_ |= std::uint64_t{1} << (bin / kWord);
+  }
+
+  // The block is here. O(log n).
+  void Erase(std::int64_t offset, std::int64_t bytes, BlockId block) {
+    const Place place = PlaceOf(offset, bytes, block);
+    const unsigned bin = place.bin;
+    if (bins_[bin].IsDeep()) [[unlikely]] {
+      EraseFromCrowd(place);
+      return;
+    }
+    bins_[bin].Erase(place.entry, nodes_);
+    const std::uint64_t emptied = bins_[bin].empty() ? 1 : 0;
+    std::uint64_t& occupied = occupied_[bin / kWord];
+    occupied &= ~(emptied << (bin % kWord));
+    words_ &= ~(std::uint64_t{occupied == 0 ? 1U : 0U} << (bin / kWord));
+  }
+
+  // kNoBlock: none. O(log n).
+  BlockId SmallestFit(std::int64_t bytes) {
+    const Place least = PlaceOf(0, bytes, 0);
+    if (IsOccupied(least.bin)) {
+      const FreeEntry entry = AtOrAbove(least);
+      if (entry != kNoEntry) return geometry_.BlockOf(entry);
+    }
+    const unsigned above = NextOccupied(least.bin + 1);
+    return above == kBins ? kNoBlock : geometry_.BlockOf(AtOrAbove({above, 0}));
+  }
+
+  BlockId ExactFit(std::int64_t bytes) {
+    const Bin bin = BinOf(bytes);
+    const FreeEntry least = Entry(bin, 0, 0);
+    if (!IsOccupied(bin.index)) return kNoBlock;
+    const FreeEntry entry = AtOrAbove({bin.index, least});
+    const bool exact = (entry ^ least) >> 1 >> (63 - bin.octave) == 0;
+    return entry != kNoEntry && exact ? geometry_.BlockOf(entry) : kNoBlock;
+  }
+
+  BlockId Largest() const {
+    if (words_ == 0) return kNoBlock;
+    const auto word = static_cast<unsigned>(BitWidth(words_) - 1);
+    const unsigned bin = word * kWord + static_cast<unsigned>(BitWidth(occupied_[word])) - 1;
+    const FreeEntry highest = bins_[bin].Highest();
+    return geometry_.BlockOf(newest_.bin == bin ? std::max(highest, newest_.entry) : highest);
+  }
+
+  bool Contains(std::int64_t offset, std::int64_t bytes, BlockId block) const {
+    const Place place = PlaceOf(offset, bytes, block);
+    return place == newest_ || bins_[place.bin].AtOrAbove(place.entry) == place.entry;
+  }
+
+  // Whether bins, bitmaps and trees agree and hold `entries` entries. O(n).
+  bool IsValid(std::int64_t entries) const {
+    for (unsigned bin = 0; bin < kBins; ++bin) {
+      const std::uint64_t occupied = occupied_[bin / kWord];
+      if (IsOccupied(bin) == bins_[bin].empty() || !bins_[bin].IsValid()) return false;
+      if (((words_ >> (bin / kWord) & 1) != 0) != (occupied != 0)) return false;
+      entries -= bins_[bin].CountEntries();
+    }
+    if (newest_ == kNowhere) return entries == 0;
+    return entries == 1 && bins_[newest_.bin].IsDeep();
+  }
+
+ private:
+  static constexpr unsigned kWord = 64;  // bins in a word of the bitmap, and in an octave
+  static constexpr unsigned kWords = kMaxAddressBits - 5;
+  static constexpr unsigned kBins = kWords * kWord;
+
+  struct Bin {
+    unsigned index;
+    int octave;          // each size here is at least 2^octave granules, and so many bits are open
+    std::uint64_t size;  // the open bits of this size, above the place of the address and the name
+  };
+
+  Bin BinOf(std::int64_t bytes) const {
+    const std::uint64_t granules = geometry_.Granules(bytes);
+    const int octave = (63 ^ std::countl_zero(granules | kWord)) - 6;
+    const auto index =
+        static_cast<unsigned>(octave * int{kWord} + static_cast<int>(granules >> octave));
+    return {index, octave, granules << 1 << (63 - octave)};
+  }
+
+  // (size, address, name), most significant first.
+  FreeEntry Entry(const Bin& bin, std::int64_t offset, BlockId block) const {
+    const auto address = static_cast<std::uint64_t>(offset);
+    return bin.size | address >> (geometry_.granule_shift + bin.octave) << geometry_.block_bits |
+           block;
+  }
+
+  // Places are in the order of (size, address).
+  struct Place {
+    unsigned bin;
+    FreeEntry entry;
+
+    friend bool operator==(const Place& a, const Place& b) = default;
+  };
+  static constexpr Place kNowhere = {kBins, kNoEntry};
+
+  Place PlaceOf(std::int64_t offset, std::int64_t bytes, BlockId block) const {
+    const Bin bin = BinOf(bytes);
+    return {bin.index, Entry(bin, offset, block)};
+  }
+
+  // The least entry from `least` on in its bin, which is occupied, or kNoEntry.
+  FreeEntry AtOrAbove(Place least) {
+    if (bins_[least.bin].IsDeep()) [[unlikely]]
+      return AtOrAboveInCrowd(least);
+    return bins_[least.bin].AtOrAbove(least.entry);
+  }
+
+  // A crowd is a bin with more than one leaf, as blocks of one size make it. Its newest entry is
+  // kept aside, because the next request often takes it, and its last answer is remembered, because
+  // the next question is often the same.
+  [[gnu::noinline]] FreeEntry AtOrAboveInCrowd(Place least) {
+    if (asked_ != least) {
+      asked_ = least;
+      answer_ = bins_[least.bin].AtOrAbove(least.entry);
+    }
+    if (newest_.bin != least.bin || newest_.entry < least.entry) return answer_;
+    return std::min(newest_.entry - 1, answer_ - 1) + 1;  // kNoEntry is 0 and comes last
+  }
+
+  [[gnu::noinline]] void InsertInCrowd(Place place) {
+    InsertNewest();
+    newest_ = place;
+  }
+
+  [[gnu::noinline]] void EraseFromCrowd(Place place) {
+    if (place == newest_) {
+      newest_ = kNowhere;
+      return;
+    }
+    Forget(place.bin);
+    bins_[place.bin].Erase(place.entry, nodes_);
+    if (newest_.bin == place.bin && !bins_[place.bin].IsDeep()) InsertNewest();
+  }
+
+  void InsertNewest() {
+    if (newest_ == kNowhere) return;
+    Forget(newest_.bin);
+    bins_[newest_.bin].Insert(newest_.entry, 0, nodes_);
+    newest_ = kNowhere;
+  }
+
+  void Forget(unsigned bin) {
+    if (asked_.bin == bin) asked_ = kNowhere;
+  }
+
+  bool IsOccupied(unsigned bin) const { return (occupied_[bin / kWord] >> (bin % kWord) & 1) != 0; }
+
+  // The first occupied bin >= bin, or kBins. There is one more word than there are bins.
+  unsigned NextOccupied(unsigned bin) const {
+    unsigned word = bin / kWord;
+    std::uint64_t occupied = occupied_[word] & (~std::uint64_t{0} << (bin % kWord));
+    if (occupied == 0) {
+      const std::uint64_t above = words_ & (~std::uint64_t{1} << word);
+      if (above == 0) return kBins;
+      word = static_cast<unsigned>(std::countr_zero(above));
+      occupied = occupied_[word];
+    }
+    return word * kWord + static_cast<unsigned>(std::countr_zero(occupied));
+  }
+
+  Geometry geometry_;
+  std::uint64_t words_ = 0;  // bit w: occupied_[w] is not 0
+  std::array<std::uint64_t, kWords + 1>
+      occupied_{};  // bit b of word w: bin w * kWord + b is not empty
+  std::vector<EntryTree<SetLeaf>> bins_;
+  EntryNodePool<SetLeaf> nodes_;
+
+  Place newest_ = kNowhere;  // in no tree yet, and its bin is a crowd
+  Place asked_ = kNowhere;   // what a crowd's tree was asked last, unless it has changed since
+  FreeEntry answer_ = kNoEntry;
+};
+
+}  // namespace tidepool::blocks
+
+#endif  // TIDEPOOL_LIB_BLOCKS_SIZE_INDEX_H_

@@ -1,0 +1,142 @@
+// Finds the used block that begins at an offset: a hash table of block names, four bytes a slot.
+//
+// A bucket of four slots is compared at once, without a branch. A slot holds a name, five bits of
+// its hash and whether its own bucket was full, so a look-up seldom looks at a wrong block; at the
+// load that is kept few buckets overflow into the next, so hardly anything here branches on chance.
+// Free blocks are not in the table: an allocation adds one name and a free removes the one it has
+// just found, however blocks split and merge.
+#ifndef TIDEPOOL_LIB_BLOCKS_START_TABLE_H_
+#define TIDEPOOL_LIB_BLOCKS_START_TABLE_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/blocks/block.h"
+#include "lib/blocks/four_lanes.h"
+#include "lib/blocks/geometry.h"
+
+namespace tidepool::blocks {
+
+class StartTable {
+ public:
+  StartTable() : buckets_(kFewestBuckets) {}
+
+  // All O(1) on average. `blocks` is the array that the names index.
+  BlockId Find(std::int64_t offset, const std::vector<Block>& blocks) const {
+    const std::uint64_t hash = Hash(offset);
+    std::uint32_t tag = Tag(hash);
+    for (std::size_t at = Home(hash);; at = Next(at), tag |= kDisplaced) {
+      const Bucket& bucket = buckets_[at];
+      for (unsigned found = bucket.WithTag(tag); found != 0; found &= found - 1) {
+        const BlockId block = bucket.slots[std::countr_zero(found)] >> kTagBits;
+        if (blocks[block].offset() == offset) [[likely]]
+          return block;
+      }
+      if (bucket.Empty() != 0) return kNoBlock;
+    }
+  }
+
+  // `block` begins at `offset`, where no block in the table does.
+  void Insert(BlockId block, std::int64_t offset, const std::vector<Block>& blocks) {
+    if (++size_ * 5 > buckets_.size() * kBucket * 2) [[unlikely]]
+      Grow(blocks);
+    Place(block, Hash(offset));
+  }
+
+  // `block`, which begins at `offset`, is in the table.
+  void Erase(BlockId block, std::int64_t offset, const std::vector<Block>& blocks) {
+    --size_;
+    const std::uint64_t hash = Hash(offset);
+    std::uint32_t slot = block << kTagBits | Tag(hash);
+    std::size_t at = Home(hash);
+    while (buckets_[at].Equal(slot) == 0) [[unlikely]] {
+        at = Next(at);
+        slot |= kDisplaced;
+      }
+    Bucket& bucket = buckets_[at];
+    const bool was_full = bucket.Empty() == 0;
+    bucket.slots[std::countr_zero(bucket.Equal(slot))] = kEmpty;
+    if (was_full && buckets_[Next(at)].MayHoldOthers()) [[unlikely]]
+      PullBack(Next(at), blocks);
+  }
+
+  std::int64_t size() const { return static_cast<std::int64_t>(size_); }
+
+ private:
+  static constexpr int kTagBits = 32 - kMaxBlockBits;
+  static constexpr std::uint32_t kTagMask = (1U << kTagBits) - 1;
+  static constexpr std::uint32_t kDisplaced = 1;  // in a tag: the slot is not in its own bucket
+  static constexpr std::uint32_t kEmpty = ~kDisplaced;  // no name: an arena has fewer blocks
+  static constexpr int kBucket = 4;
+  static constexpr std::size_t kFewestBuckets = 16;
+
+  // The answers are bit sets of slots.
+  struct alignas(16) Bucket {
+    std::uint32_t slots[kBucket] = {kEmpty, kEmpty, kEmpty, kEmpty};
+
+    unsigned Equal(std::uint32_t slot) const { return EqualLanes(slots, ~std::uint32_t{0}, slot); }
+    unsigned Empty() const { return Equal(kEmpty); }
+    unsigned Displaced() const { return EqualLanes(slots, kDisplaced, kDisplaced); }
+    // Whether names that belong in an earlier bucket may be here or further on.
+    bool MayHoldOthers() const { return Displaced() != 0 || Empty() == 0; }
+    // The slots with this tag that are not empty.
+    unsigned WithTag(std::uint32_t tag) const {
+      return EqualLanes(slots, kTagMask, tag) & ~Empty();
+    }
+  };
+
+  static std::uint64_t Hash(std::int64_t offset) {
+    const std::uint64_t mixed = static_cast<std::uint64_t>(offset) * 0x9E3779B97F4A7C15;
+    return (mixed ^ mixed >> 32) * 0xD6E8FEB86659FD93;
+  }
+  std::size_t Home(std::uint64_t hash) const { return hash >> home_shift_; }
+  static std::uint32_t Tag(std::uint64_t hash) { return hash & (kTagMask & ~kDisplaced); }
+  std::size_t Mask() const { return buckets_.size() - 1; }
+  std::size_t Next(std::size_t bucket) const { return (bucket + 1) & Mask(); }
+
+  void Place(BlockId block, std::uint64_t hash) {
+    std::uint32_t slot = block << kTagBits | Tag(hash);
+    std::size_t at = Home(hash);
+    while (buckets_[at].Empty() == 0) [[unlikely]] {
+        at = Next(at);
+        slot |= kDisplaced;
+      }
+    buckets_[at].slots[std::countr_zero(buckets_[at].Empty())] = slot;
+  }
+
+  // The bucket before `at` is no longer full, and a look-up would stop there: places again what was
+  // displaced into the buckets from `at` on.
+  [[gnu::noinline]] void PullBack(std::size_t at, const std::vector<Block>& blocks) {
+    for (bool was_full = true; was_full; at = Next(at)) {
+      was_full = buckets_[at].Empty() == 0;
+      for (std::uint32_t& slot : buckets_[at].slots) {
+        if (slot == kEmpty || (slot & kDisplaced) == 0) continue;
+        const BlockId block = slot >> kTagBits;
+        slot = kEmpty;
+        Place(block, Hash(blocks[block].offset()));
+      }
+    }
+  }
+
+  [[gnu::noinline]] void Grow(const std::vector<Block>& blocks) {
+    std::vector<Bucket> old(buckets_.size() * 2);
+    old.swap(buckets_);
+    --home_shift_;
+    for (const Bucket& bucket : old) {
+      for (const std::uint32_t slot : bucket.slots) {
+        const BlockId block = slot >> kTagBits;
+        if (slot != kEmpty) Place(block, Hash(blocks[block].offset()));
+      }
+    }
+  }
+
+  std::vector<Bucket> buckets_;  // 2^(64 - home_shift_) of them
+  int home_shift_ = 64 - std::countr_zero(kFewestBuckets);
+  std::size_t size_ = 0;
+};
+
+}  // namespace tidepool::blocks
+
+#endif  // TIDEPOOL_LIB_BLOCKS_START_TABLE_H_

@@ -1,0 +1,21 @@
+// exact-fit-first, moDNN's two-step allocation (TPDS 2019, section 3.3): a free block of exactly
+// the size asked for, because blocks of one layer often have equal sizes; else the first that is
+// big enough.
+#include "policies/placement/policies.h"
+
+namespace tidepool {
+namespace {
+
+class ExactFitFirst final : public PlacementPolicy {
+ public:
+  Placement Place(const Request& request, FreeBlocks& blocks) override {
+    const BlockId exact = blocks.ExactFit(request.bytes);
+    return Placement::LowEnd(exact != kNoBlock ? exact : blocks.LowestFit(request.bytes));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<PlacementPolicy> MakeExactFitFirst() { return std::make_unique<ExactFitFirst>(); }
+
+}  // namespace tidepool

@@ -1,0 +1,152 @@
+// The block map by hand: splitting, merging, ranges, copies, and an invariant walker that notices.
+#include "lib/blocks/block_map.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace tidepool::blocks {
+namespace {
+
+std::vector<std::int64_t> Offsets(const BlockMap& map) {
+  std::vector<std::int64_t> offsets;
+  for (BlockId id = map.First(); id != kNoBlock; id = map.Next(id))
+    offsets.push_back(map.offset(id));
+  return offsets;
+}
+
+TEST(BlockMap, OfNoBytesHasNoBlocks) {
+  BlockMap map(0, 512);
+  EXPECT_EQ(map.First(), kNoBlock);
+  EXPECT_EQ(map.SmallestFit(512), kNoBlock);
+  EXPECT_EQ(map.LowestFit(512), kNoBlock);
+  EXPECT_EQ(map.HighestFit(512), kNoBlock);
+  EXPECT_EQ(map.ExactFit(512), kNoBlock);
+  EXPECT_EQ(map.Covering(0, 512), kNoBlock);
+  EXPECT_EQ(map.Largest(), kNoBlock);
+  EXPECT_EQ(map.Find(0), kNoBlock);
+  EXPECT_TRUE(map.CheckInvariants().ok());
+}
+
+TEST(BlockMap, PlacesAtBothEndsAndInside) {
+  BlockMap map(10 * 512, 512);
+  const BlockId low = map.Allocate(Placement::LowEnd(map.First()), 512);
+  const BlockId high = map.Allocate(Placement::HighEnd(map.Next(low)), 1024);
+  const BlockId inside = map.Allocate(Placement::At(map.Covering(4 * 512, 512), 4 * 512), 512);
+  EXPECT_EQ(map.offset(low), 0);
+  EXPECT_EQ(map.offset(high), 8 * 512);
+  EXPECT_EQ(map.offset(inside), 4 * 512);
+  EXPECT_EQ(Offsets(map), (std::vector<std::int64_t>{0, 512, 4 * 512, 5 * 512, 8 * 512}));
+  EXPECT_EQ(map.live_bytes(), 4 * 512);
+  EXPECT_EQ(map.Covering(4 * 512, 512), kNoBlock);   // used
+  EXPECT_EQ(map.Covering(3 * 512, 1024), kNoBlock);  // reaches into a used block
+  EXPECT_EQ(map.offset(map.Covering(2 * 512, 1024)), 512);
+  ASSERT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+}
+
+TEST(BlockMap, MergesWithBothNeighbours) {
+  BlockMap map(4 * 512, 512);
+  std::vector<BlockId> used;
+  for (int i = 0; i < 4; ++i)
+    used.push_back(map.Allocate(Placement::LowEnd(map.SmallestFit(512)), 512));
+  EXPECT_EQ(map.SmallestFit(512), kNoBlock);
+  map.Free(used[0]);
+  map.Free(used[2]);
+  EXPECT_EQ(Offsets(map).size(), 4);
+  const BlockId merged = map.Free(used[1]);
+  EXPECT_EQ(map.offset(merged), 0);
+  EXPECT_EQ(map.bytes(merged), 3 * 512);
+  EXPECT_EQ(map.Free(used[3]), merged);
+  EXPECT_EQ(map.bytes(merged), 4 * 512);
+  EXPECT_TRUE(map.CheckInvariants().ok());
+}
+
+TEST(BlockMap, AnswersEachQuestionExactly) {
+  // Holes of 3, 1, 2, 1 and 4 granules, in address order, between used granules.
+  BlockMap map(17 * 512, 512);
+  std::vector<BlockId> holes;
+  for (const int granules : {3, 1, 2, 1, 4}) {
+    holes.push_back(map.Allocate(Placement::LowEnd(map.LowestFit(512)), granules * 512));
+    map.Allocate(Placement::LowEnd(map.LowestFit(512)), 512);
+  }
+  ASSERT_EQ(map.bytes(map.LowestFit(512)), 512);  // the wilderness
+  map.Allocate(Placement::LowEnd(map.LowestFit(512)), 512);
+  for (const BlockId hole : holes) map.Free(hole);
+  EXPECT_EQ(map.SmallestFit(512), holes[1]);  // lowest of two equals
+  EXPECT_EQ(map.SmallestFit(3 * 512), holes[0]);
+  EXPECT_EQ(map.ExactFit(512), holes[1]);
+  EXPECT_EQ(map.ExactFit(5 * 512), kNoBlock);
+  EXPECT_EQ(map.LowestFit(2 * 512), holes[0]);
+  EXPECT_EQ(map.HighestFit(512), holes[4]);
+  EXPECT_EQ(map.HighestFit(5 * 512), kNoBlock);
+  EXPECT_EQ(map.Largest(), holes[4]);
+  EXPECT_TRUE(map.CheckInvariants().ok());
+}
+
+TEST(BlockMap, FindsUsedBlocksByTheirStartOnly) {
+  BlockMap map(8 * 512, 512);
+  const BlockId a = map.Allocate(Placement::LowEnd(map.First()), 1024);
+  EXPECT_EQ(map.Find(0), a);
+  EXPECT_EQ(map.Find(512), kNoBlock);
+  EXPECT_EQ(map.Find(1024), kNoBlock);  // free
+  EXPECT_EQ(map.Find(-512), kNoBlock);
+  map.Free(a);
+  EXPECT_EQ(map.Find(0), kNoBlock);
+}
+
+TEST(BlockMap, ACopyGoesItsOwnWay) {
+  BlockMap map(8 * 512, 512);
+  const BlockId a = map.Allocate(Placement::LowEnd(map.SmallestFit(512)), 512);
+  BlockMap copy(map);
+  copy.Free(a);
+  EXPECT_EQ(map.live_bytes(), 512);
+  EXPECT_EQ(copy.live_bytes(), 0);
+  EXPECT_EQ(copy.bytes(copy.SmallestFit(512)), 8 * 512);
+  EXPECT_EQ(map.bytes(map.SmallestFit(512)), 7 * 512);
+  EXPECT_TRUE(map.CheckInvariants().ok());
+  EXPECT_TRUE(copy.CheckInvariants().ok());
+}
+
+TEST(BlockMap, ReachesTheEndOfTheLargestArena) {
+  for (const std::int64_t alignment : {std::int64_t{1}, std::int64_t{512}, std::int64_t{1} << 21}) {
+    const std::int64_t capacity = MaxArenaBytes(alignment) & -alignment;
+    BlockMap map(capacity, alignment);
+    const BlockId high = map.Allocate(Placement::HighEnd(map.HighestFit(alignment)), alignment);
+    const BlockId low = map.Allocate(Placement::LowEnd(map.SmallestFit(alignment)), alignment);
+    EXPECT_EQ(map.offset(high), capacity - alignment);
+    EXPECT_EQ(map.offset(low), 0);
+    EXPECT_EQ(map.bytes(map.LowestFit(capacity - 2 * alignment)), capacity - 2 * alignment);
+    EXPECT_EQ(map.bytes(map.ExactFit(capacity - 2 * alignment)), capacity - 2 * alignment);
+    EXPECT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+    EXPECT_GE(map.max_blocks(), std::int64_t{1} << 20);
+  }
+}
+
+// A placement at a drawn offset exercises what the end placements do not: three pieces from one
+// block.
+TEST(BlockMap, KeepsItsInvariantsUnderPlacementsAnywhere) {
+  std::mt19937_64 random(7);
+  BlockMap map(4096 * 512, 512);
+  std::vector<BlockId> live;
+  for (int i = 0; i < 100'000; ++i) {
+    const std::int64_t bytes = (1 + static_cast<std::int64_t>(random() % 8)) * 512;
+    const std::int64_t offset = static_cast<std::int64_t>(random() % 4096) * 512;
+    const BlockId block = map.Covering(offset, bytes);
+    if (block != kNoBlock) {
+      live.push_back(map.Allocate(Placement::At(block, offset), bytes));
+      ASSERT_EQ(map.Find(offset), live.back());
+    } else if (!live.empty()) {
+      const std::size_t victim = random() % live.size();
+      map.Free(live[victim]);
+      live[victim] = live.back();
+      live.pop_back();
+    }
+    if (i % 1000 == 0) {
+      ASSERT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tidepool::blocks
