@@ -1,0 +1,133 @@
+// Traces: what a program asked its allocator for, in order, and the files that hold it.
+//
+// A trace is a list of events. Allocations are numbered 0, 1, 2, ... in the order in which they
+// happen; a free names the allocation that it ends. What was never freed stays live at the end.
+#ifndef TIDEPOOL_TRACE_H_
+#define TIDEPOOL_TRACE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tidepool/export.h"
+#include "tidepool/placement.h"
+
+namespace tidepool {
+
+// The file formats. Their names, as tools print and take them: operation-csv, rmm-csv,
+// lifetime-csv.
+enum class TraceFormat : std::uint8_t {
+  kOperationCsv,  // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
+  kRmmCsv,        // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
+  kLifetimeCsv,   // id,lower,upper,size: a buffer lives in [lower, upper)
+};
+
+TIDEPOOL_EXPORT std::string_view TraceFormatName(TraceFormat format);
+// InvalidArgument, with the known names, when there is no format called `name`.
+TIDEPOOL_EXPORT absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view name);
+
+// No allocator is asked for more in one piece: 1 PiB. Readers refuse larger sizes.
+inline constexpr std::int64_t kMaxRequestBytes = std::int64_t{1} << 50;
+
+struct TraceEvent {
+  enum class Kind : std::uint8_t { kAllocate, kFree, kMark };
+
+  std::int64_t time = 0;    // nanoseconds; in a lifetime CSV the file's own unit
+  std::uint32_t index = 0;  // of the allocation, or of the mark
+  std::uint32_t kind_and_stream = 0;
+
+  Kind kind() const { return static_cast<Kind>(kind_and_stream & 3); }
+  std::uint32_t stream() const { return kind_and_stream >> 2; }  // index into the stream names
+};
+static_assert(sizeof(TraceEvent) == 16);
+
+struct TraceAllocation {
+  std::int64_t bytes = 0;  // as asked for: positive, not rounded
+  Hint hint = Hint::kResident;
+};
+
+// Strings by index, in one piece of memory.
+class TIDEPOOL_EXPORT StringTable {
+ public:
+  void Add(std::string_view text);
+  void RemoveLast();
+  std::string_view operator[](std::size_t index) const {
+    const std::uint32_t begin = index == 0 ? 0 : ends_[index - 1];
+    return {text_.data() + begin, ends_[index] - begin};
+  }
+  std::size_t size() const { return ends_.size(); }
+  // Whether `bytes` more would be too many: a table holds less than 4 GiB.
+  bool IsFullFor(std::size_t bytes) const { return text_.size() + bytes >= UINT32_MAX; }
+
+ private:
+  std::string text_;
+  std::vector<std::uint32_t> ends_;
+};
+
+struct Trace {
+  TraceFormat format = TraceFormat::kOperationCsv;  // of the file that it came from
+  std::vector<TraceEvent> events;
+  std::vector<TraceAllocation> allocations;
+  StringTable allocation_ids;
+  StringTable mark_names;
+  StringTable stream_names;
+  std::int64_t unmatched_frees = 0;  // frees, skipped, of what was allocated before a log began
+  std::int64_t skipped_rows = 0;     // failures and requests of zero bytes in a log
+
+  // The alignment that sizes are rounded to unless the user says otherwise.
+  std::int64_t default_alignment() const { return format == TraceFormat::kLifetimeCsv ? 1 : 512; }
+};
+
+// Builds a trace event by event and keeps track of what is live. Not thread-safe.
+class TIDEPOOL_EXPORT TraceBuilder {
+ public:
+  explicit TraceBuilder(TraceFormat format);
+  ~TraceBuilder();
+  TraceBuilder(const TraceBuilder&) = delete;
+  TraceBuilder& operator=(const TraceBuilder&) = delete;
+
+  // InvalidArgument when `id` is live or `bytes` is not in [1, kMaxRequestBytes]; ResourceExhausted
+  // beyond 2^32 - 2 allocations or 4 GiB of ids. O(1).
+  absl::Status Allocate(std::string_view id, std::int64_t bytes, Hint hint, std::string_view stream,
+                        std::int64_t time);
+  // False, and nothing is added, when `id` is not live.
+  bool Free(std::string_view id, std::string_view stream, std::int64_t time);
+  void Mark(std::string_view name, std::int64_t time);
+  void CountUnmatchedFree() { ++trace_.unmatched_frees; }
+  void CountSkippedRow() { ++trace_.skipped_rows; }
+
+  // The trace so far. The builder is empty afterwards.
+  Trace Build();
+
+ private:
+  class LiveIds;
+
+  std::uint32_t StreamIndex(std::string_view stream);
+
+  Trace trace_;
+  std::unique_ptr<LiveIds> live_;
+  std::uint32_t last_stream_ = 0;
+};
+
+// Reads a trace from a regular file, compressed by gzip or not, recognised by its contents.
+// InvalidArgument or NotFound with "FILE:LINE: what is wrong, what was expected"; line 0 is the
+// file itself. O(events) time, and memory of at most 64 bytes an event plus what is live.
+TIDEPOOL_EXPORT absl::StatusOr<Trace> ReadTrace(const std::string& path);
+// The same from memory; `name` stands for the file in errors.
+TIDEPOOL_EXPORT absl::StatusOr<Trace> ParseTrace(std::string_view contents,
+                                                 const std::string& name);
+
+// Writes `trace` to `path`, compressed by gzip when the path ends in ".gz". A regular file appears
+// whole or not at all. What a format cannot hold is left out: hints and marks by RMM and lifetime
+// CSV, streams and times by lifetime CSV, whose times are event indices unless the trace came from
+// one.
+TIDEPOOL_EXPORT absl::Status WriteTrace(const Trace& trace, TraceFormat format,
+                                        const std::string& path);
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_TRACE_H_

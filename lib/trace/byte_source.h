@@ -1,0 +1,35 @@
+// Where a reader's bytes come from: a file or memory, uncompressed on the way when they are gzip.
+#ifndef TIDEPOOL_LIB_TRACE_BYTE_SOURCE_H_
+#define TIDEPOOL_LIB_TRACE_BYTE_SOURCE_H_
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+
+namespace tidepool::internal {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  // Reads up to `size` bytes, at least one unless the end is reached: then 0. Errors say what is
+  // wrong and what was expected, without the place.
+  virtual absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) = 0;
+};
+
+// Opens a regular file; anything else (a directory, a FIFO, a device) is refused without waiting
+// for it.
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
+
+// `contents` outlives the source.
+std::unique_ptr<ByteSource> FromMemory(std::string_view contents);
+
+// Uncompresses `source` when it begins like gzip (one member or several), passes it through
+// otherwise.
+absl::StatusOr<std::unique_ptr<ByteSource>> Uncompressed(std::unique_ptr<ByteSource> source);
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_BYTE_SOURCE_H_

@@ -1,0 +1,78 @@
+// CSV, read a record at a time: RFC 4180 on one line (quoted fields, LF or CRLF), columns found by
+// name.
+#ifndef TIDEPOOL_LIB_TRACE_CSV_H_
+#define TIDEPOOL_LIB_TRACE_CSV_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/trace/byte_source.h"
+
+namespace tidepool::internal {
+
+class CsvReader {
+ public:
+  // `name` stands for the file in errors.
+  CsvReader(std::unique_ptr<ByteSource> source, std::string name);
+
+  // Reads the next record that is not blank. False at the end of the file and on errors: see
+  // `status`.
+  bool Next();
+  const absl::Status& status() const { return status_; }
+
+  // The fields of the record. Valid until the next call of Next.
+  const std::vector<std::string_view>& fields() const { return fields_; }
+  std::string_view field(int column) const {
+    return column < 0 ? std::string_view() : fields_[column];
+  }
+  std::int64_t line() const { return line_; }
+
+  // Takes the record just read as the header: every later one must have as many fields.
+  void UseAsHeader();
+  bool HasColumn(std::string_view column) const { return Column(column) >= 0; }
+  // The index of a column, or -1.
+  int Column(std::string_view column) const;
+  // Error at the header's line when a column is missing.
+  absl::Status RequireColumns(const std::vector<std::string_view>& columns) const;
+
+  // InvalidArgument at the current line, or at `line`.
+  absl::Status Error(std::string_view what) const { return ErrorAt(line_, what); }
+  absl::Status ErrorAt(std::int64_t line, std::string_view what) const;
+
+ private:
+  bool NextLine(std::string_view* line);
+  bool FillBuffer();
+  bool SplitQuoted(std::string_view line);
+  bool TakePlain(std::string_view* line);
+  bool TakeQuoted(std::string_view* line);
+  bool Fail(std::string_view what);
+
+  std::unique_ptr<ByteSource> source_;
+  std::string name_;
+  absl::Status status_;
+  std::vector<char> buffer_;
+  std::size_t begin_ = 0;  // of what is not yet consumed
+  std::size_t end_ = 0;
+  bool at_end_ = false;
+  std::int64_t line_ = 0;
+  std::vector<std::string_view> fields_;
+  std::string unquoted_;
+  std::vector<std::string> header_;
+};
+
+// A whole decimal number, or false.
+bool ParseInteger(std::string_view text, std::int64_t* value);
+// A size of 1 to kMaxRequestBytes; otherwise an error that says so.
+absl::Status ParseBytes(std::string_view text, std::int64_t* bytes);
+
+// `text` as a CSV field. InvalidArgument when it holds a line break.
+absl::StatusOr<std::string> CsvField(std::string_view text);
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_CSV_H_

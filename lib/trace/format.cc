@@ -1,0 +1,45 @@
+#include "lib/trace/format.h"
+
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/trace/quote.h"
+
+namespace tidepool {
+namespace internal {
+namespace {
+
+constexpr auto kFormats = std::to_array<CsvFormat>({
+    {TraceFormat::kOperationCsv, "operation-csv", "op,id,size,hint", IsOperationCsv,
+     ReadOperationCsv, WriteOperationCsv},
+    {TraceFormat::kRmmCsv, "rmm-csv", "Thread,Time,Action,Pointer,Size,Stream", IsRmmCsv,
+     ReadRmmCsv, WriteRmmCsv},
+    {TraceFormat::kLifetimeCsv, "lifetime-csv", "id,lower,upper,size", IsLifetimeCsv,
+     ReadLifetimeCsv, WriteLifetimeCsv},
+});
+
+}  // namespace
+
+absl::Span<const CsvFormat> CsvFormats() { return kFormats; }
+
+}  // namespace internal
+
+std::string_view TraceFormatName(TraceFormat format) {
+  for (const internal::CsvFormat& known : internal::kFormats) {
+    if (known.format == format) return known.name;
+  }
+  return "unknown";
+}
+
+absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view name) {
+  std::string names;
+  for (const internal::CsvFormat& known : internal::kFormats) {
+    if (known.name == name) return known.format;
+    absl::StrAppend(&names, names.empty() ? "" : ", ", known.name);
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no trace format ", internal::Quoted(name), ", expected one of ", names));
+}
+
+}  // namespace tidepool

@@ -1,0 +1,96 @@
+// Operation CSV, `op,id,size,hint` and optionally `stream,time_ns`: op `a` allocates, `f` frees,
+// `m` marks with its name in `id`; hint is empty or `high` (kOffloadable). A file is a whole run: a
+// free without its allocation is an error.
+#include <ostream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/format.h"
+#include "lib/trace/quote.h"
+
+namespace tidepool::internal {
+
+bool IsOperationCsv(const CsvReader& reader) { return reader.HasColumn("op"); }
+
+absl::StatusOr<Trace> ReadOperationCsv(CsvReader& reader) {
+  if (absl::Status status = reader.RequireColumns({"op", "id", "size", "hint"}); !status.ok())
+    return status;
+  const int op = reader.Column("op");
+  const int id = reader.Column("id");
+  const int size = reader.Column("size");
+  const int hint = reader.Column("hint");
+  const int stream = reader.Column("stream");
+  const int time_column = reader.Column("time_ns");
+  TraceBuilder builder(TraceFormat::kOperationCsv);
+  while (reader.Next()) {
+    std::int64_t time = 0;
+    const std::string_view time_text = reader.field(time_column);
+    if (!time_text.empty() && !ParseInteger(time_text, &time)) {
+      return reader.Error(
+          absl::StrCat("time_ns ", Quoted(time_text), ", expected whole nanoseconds"));
+    }
+    const std::string_view op_text = reader.field(op);
+    const std::string_view id_text = reader.field(id);
+    if (op_text == "a") {
+      std::int64_t bytes = 0;
+      absl::Status status = ParseBytes(reader.field(size), &bytes);
+      const std::string_view hint_text = reader.field(hint);
+      if (status.ok() && !hint_text.empty() && hint_text != "high") {
+        return reader.Error(absl::StrCat("hint ", Quoted(hint_text), ", expected nothing or high"));
+      }
+      const Hint parsed_hint = hint_text.empty() ? Hint::kResident : Hint::kOffloadable;
+      if (status.ok())
+        status = builder.Allocate(id_text, bytes, parsed_hint, reader.field(stream), time);
+      if (!status.ok()) return reader.Error({status.message().data(), status.message().size()});
+    } else if (op_text == "f") {
+      if (!builder.Free(id_text, reader.field(stream), time)) {
+        return reader.Error(absl::StrCat("id ", Quoted(id_text),
+                                         " is freed but not live, expected its allocation before"));
+      }
+    } else if (op_text == "m") {
+      builder.Mark(id_text, time);
+    } else {
+      return reader.Error(absl::StrCat("op ", Quoted(op_text), ", expected a, f or m"));
+    }
+  }
+  if (!reader.status().ok()) return reader.status();
+  return builder.Build();
+}
+
+absl::Status WriteOperationCsv(const Trace& trace, std::ostream& out) {
+  bool has_details = false;
+  for (std::size_t i = 0; i < trace.stream_names.size(); ++i)
+    has_details |= !trace.stream_names[i].empty();
+  for (const TraceEvent& event : trace.events) has_details |= event.time != 0;
+  out << (has_details ? "op,id,size,hint,stream,time_ns\n" : "op,id,size,hint\n");
+  for (const TraceEvent& event : trace.events) {
+    const bool is_mark = event.kind() == TraceEvent::Kind::kMark;
+    absl::StatusOr<std::string> id =
+        CsvField(is_mark ? trace.mark_names[event.index] : trace.allocation_ids[event.index]);
+    if (!id.ok()) return id.status();
+    switch (event.kind()) {
+      case TraceEvent::Kind::kAllocate: {
+        const TraceAllocation& allocation = trace.allocations[event.index];
+        out << "a," << *id << ',' << allocation.bytes << ','
+            << (allocation.hint == Hint::kOffloadable ? "high" : "");
+        break;
+      }
+      case TraceEvent::Kind::kFree:
+        out << "f," << *id << ",,";
+        break;
+      case TraceEvent::Kind::kMark:
+        out << "m," << *id << ",,";
+        break;
+    }
+    if (has_details) {
+      absl::StatusOr<std::string> stream =
+          CsvField(is_mark ? std::string_view() : trace.stream_names[event.stream()]);
+      if (!stream.ok()) return stream.status();
+      out << ',' << *stream << ',' << event.time;
+    }
+    out << '\n';
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tidepool::internal

@@ -1,0 +1,25 @@
+// How errors show what a file holds: in quotes, on one line, of bounded length.
+#ifndef TIDEPOOL_LIB_TRACE_QUOTE_H_
+#define TIDEPOOL_LIB_TRACE_QUOTE_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::internal {
+
+inline std::string Escaped(std::string_view text) {
+  return absl::CHexEscape({text.data(), text.size()});
+}
+
+inline std::string Quoted(std::string_view text) {
+  constexpr std::size_t kLongest = 40;
+  return absl::StrCat("'", Escaped(text.substr(0, kLongest)), text.size() > kLongest ? "..." : "",
+                      "'");
+}
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_QUOTE_H_

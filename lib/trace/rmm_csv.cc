@@ -1,0 +1,124 @@
+// The log of RMM's logging adaptor: `Thread,Time,Action,Pointer,Size,Stream`, columns by name. A
+// log may begin in the middle of a run, so frees of what it has not seen are counted and skipped;
+// so are failures and requests of zero bytes, for which RMM gives out the null pointer.
+#include <cstdio>
+#include <ostream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/format.h"
+#include "lib/trace/quote.h"
+
+namespace tidepool::internal {
+
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+// Takes a number that ends in one of `separators` (or at the end of the text) from the front of
+// `text`.
+bool TakeNumber(std::string_view* text, std::string_view separators, std::int64_t limit,
+                std::int64_t* value) {
+  const std::size_t end = text->find_first_of(separators);
+  if (!ParseInteger(text->substr(0, end), value) || *value < 0 || *value >= limit) return false;
+  text->remove_prefix(end == std::string_view::npos ? text->size() : end + 1);
+  return true;
+}
+
+// "HH:MM:SS:micros", also with a point before the microseconds, since some start.
+bool ParseTime(std::string_view text, std::int64_t* nanoseconds) {
+  std::int64_t hours = 0;
+  std::int64_t minutes = 0;
+  std::int64_t seconds = 0;
+  std::int64_t micros = 0;
+  constexpr std::int64_t kMostHours = 1'000'000;
+  if (!TakeNumber(&text, ":", kMostHours, &hours) || !TakeNumber(&text, ":", 60, &minutes) ||
+      !TakeNumber(&text, ":.", 61, &seconds) || !TakeNumber(&text, "", 1'000'000, &micros)) {
+    return false;
+  }
+  *nanoseconds = ((hours * 60 + minutes) * 60 + seconds) * kSecond + micros * 1000;
+  return true;
+}
+
+std::string TimeText(std::int64_t nanoseconds) {
+  char text[48];
+  const std::int64_t seconds = nanoseconds / kSecond;
+  std::snprintf(text, sizeof(text), "%02lld:%02lld:%02lld:%06lld",
+                static_cast<long long>(seconds / 3600), static_cast<long long>(seconds / 60 % 60),
+                static_cast<long long>(seconds % 60),
+                static_cast<long long>(nanoseconds % kSecond / 1000));
+  return text;
+}
+
+bool IsHexadecimal(std::string_view text) {
+  return text.size() > 2 && text.substr(0, 2) == "0x" &&
+         text.find_first_not_of("0123456789abcdefABCDEF", 2) == std::string_view::npos;
+}
+
+}  // namespace
+
+bool IsRmmCsv(const CsvReader& reader) { return reader.HasColumn("Action"); }
+
+absl::StatusOr<Trace> ReadRmmCsv(CsvReader& reader) {
+  absl::Status columns =
+      reader.RequireColumns({"Thread", "Time", "Action", "Pointer", "Size", "Stream"});
+  if (!columns.ok()) return columns;
+  const int time_column = reader.Column("Time");
+  const int action = reader.Column("Action");
+  const int pointer = reader.Column("Pointer");
+  const int size = reader.Column("Size");
+  const int stream = reader.Column("Stream");
+  TraceBuilder builder(TraceFormat::kRmmCsv);
+  while (reader.Next()) {
+    std::int64_t time = 0;
+    if (!ParseTime(reader.field(time_column), &time)) {
+      return reader.Error(absl::StrCat("Time ", Quoted(reader.field(time_column)),
+                                       ", expected HH:MM:SS:microseconds"));
+    }
+    const std::string_view action_text = reader.field(action);
+    const std::string_view pointer_text = reader.field(pointer);
+    if (action_text == "allocate failure" || reader.field(size) == "0") {
+      builder.CountSkippedRow();
+    } else if (action_text == "allocate") {
+      std::int64_t bytes = 0;
+      absl::Status status = ParseBytes(reader.field(size), &bytes);
+      if (status.ok()) {
+        status = builder.Allocate(pointer_text, bytes, Hint::kResident, reader.field(stream), time);
+      }
+      if (!status.ok()) return reader.Error({status.message().data(), status.message().size()});
+    } else if (action_text == "free") {
+      if (!builder.Free(pointer_text, reader.field(stream), time)) builder.CountUnmatchedFree();
+    } else {
+      return reader.Error(absl::StrCat("Action ", Quoted(action_text),
+                                       ", expected allocate, free or allocate failure"));
+    }
+  }
+  if (!reader.status().ok()) return reader.status();
+  return builder.Build();
+}
+
+absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out) {
+  // Ids that are not addresses become made-up ones, all of them or none, so that no two collide.
+  bool ids_are_pointers = true;
+  for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
+    ids_are_pointers &= IsHexadecimal(trace.allocation_ids[i]);
+  }
+  out << "Thread,Time,Action,Pointer,Size,Stream\n";
+  for (const TraceEvent& event : trace.events) {
+    if (event.kind() == TraceEvent::Kind::kMark) continue;
+    const std::string_view name = trace.stream_names[event.stream()];
+    absl::StatusOr<std::string> stream = CsvField(name.empty() ? "0x0" : name);
+    if (!stream.ok()) return stream.status();
+    out << "0," << TimeText(event.time) << ','
+        << (event.kind() == TraceEvent::Kind::kAllocate ? "allocate" : "free") << ',';
+    if (ids_are_pointers) {
+      out << trace.allocation_ids[event.index];
+    } else {
+      out << absl::StrCat("0x", absl::Hex((std::uint64_t{event.index} + 1) * 512));
+    }
+    out << ',' << trace.allocations[event.index].bytes << ',' << *stream << '\n';
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tidepool::internal

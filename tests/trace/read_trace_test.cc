@@ -1,0 +1,435 @@
+// The readers: what each format means, and that whatever is wrong with a file gets one line that
+// names the place.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/trace/byte_source.h"
+#include "tests/support/shared_files.h"
+#include "tidepool/trace.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+std::string Gzip(const std::string& text) {
+  std::string out(text.size() + 1000, '\0');
+  z_stream stream = {};
+  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(out.data());
+  stream.avail_out = static_cast<uInt>(out.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  out.resize(stream.total_out);
+  deflateEnd(&stream);
+  return out;
+}
+
+// Every event on one line: kind, id, and for allocations bytes and hint.
+std::string Dump(const Trace& trace) {
+  std::string text;
+  for (const TraceEvent& event : trace.events) {
+    if (event.kind() == TraceEvent::Kind::kMark) {
+      text += "m " + std::string(trace.mark_names[event.index]);
+    } else {
+      text += event.kind() == TraceEvent::Kind::kAllocate ? "a " : "f ";
+      text += std::string(trace.allocation_ids[event.index]);
+    }
+    if (event.kind() == TraceEvent::Kind::kAllocate) {
+      const TraceAllocation& allocation = trace.allocations[event.index];
+      text += " " + std::to_string(allocation.bytes) +
+              (allocation.hint == Hint::kOffloadable ? "!" : "");
+    }
+    text += "; ";
+  }
+  return text;
+}
+
+std::string DumpOf(const std::string& contents) {
+  const auto trace = ParseTrace(contents, "test");
+  return trace.ok() ? Dump(*trace) : std::string(trace.status().message());
+}
+
+std::string ErrorOf(const std::string& contents) {
+  const auto trace = ParseTrace(contents, "test.csv");
+  EXPECT_FALSE(trace.ok()) << contents;
+  const std::string message(trace.status().message());
+  EXPECT_THAT(message, HasSubstr("expected")) << contents;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message;
+}
+
+const char kOperations[] =
+    "op,id,size,hint\n"
+    "a,x,100,\n"
+    "a,y,200,high\n"
+    "m,forward,,\n"
+    "f,x,0,\n"
+    "a,x,300,\n";
+const char kOperationsDump[] = "a x 100; a y 200!; m forward; f x; a x 300; ";
+
+const char kRmm[] =
+    "Thread,Time,Action,Pointer,Size,Stream\n"
+    "1,00:00:01:000002,allocate,0x10,1024,0x0\n"
+    "2,01:02:03:000004,allocate,0x20,2048,0x7\n"
+    "1,01:02:03:000005,free,0x10,1024,0x0\n"
+    "1,01:02:03:000006,allocate failure,0x0,4096,0x0\n"
+    "1,01:02:03:000007,free,0x99,1024,0x0\n"
+    "1,01:02:03:000008,allocate,0x0,0,0x0\n";
+
+const char kLifetimes[] =
+    "id,lower,upper,size\n"
+    "late,5,9,10\n"
+    "first,0,5,20\n"
+    "long,0,9,30\n";
+
+TEST(OperationCsv, IsReadInOrder) {
+  const auto trace = ParseTrace(kOperations, "test");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->format, TraceFormat::kOperationCsv);
+  EXPECT_EQ(Dump(*trace), kOperationsDump);
+  EXPECT_EQ(trace->allocations.size(), 3);
+  EXPECT_EQ(trace->default_alignment(), 512);
+}
+
+TEST(OperationCsv, HasOptionalStreamsAndTimes) {
+  const auto trace = ParseTrace(
+      "time_ns,op,stream,id,hint,size\n"
+      "10,a,s1,x,,100\n"
+      "20,a,s2,y,high,200\n"
+      ",f,s1,x,,\n",
+      "test");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(Dump(*trace), "a x 100; a y 200!; f x; ");
+  EXPECT_EQ(trace->events[1].time, 20);
+  EXPECT_EQ(trace->stream_names[trace->events[1].stream()], "s2");
+  EXPECT_EQ(trace->stream_names[trace->events[2].stream()], "s1");
+}
+
+TEST(OperationCsv, RefusesWhatIsNoWholeRun) {
+  const std::string header = "op,id,size,hint\n";
+  EXPECT_THAT(ErrorOf(header + "f,x,,\n"), StartsWith("test.csv:2: id 'x' is freed but not live"));
+  EXPECT_THAT(ErrorOf(header + "a,x,1,\na,x,1,\n"),
+              StartsWith("test.csv:3: id 'x' is allocated while it is live"));
+  EXPECT_THAT(ErrorOf(header + "a,x,1,\nf,x,,\nf,x,,\n"),
+              StartsWith("test.csv:4: id 'x' is freed"));
+  EXPECT_THAT(ErrorOf(header + "x,x,1,\n"), StartsWith("test.csv:2: op 'x', expected a, f or m"));
+  EXPECT_THAT(ErrorOf(header + "a,x,1,low\n"), StartsWith("test.csv:2: hint 'low'"));
+  EXPECT_THAT(ErrorOf("op,id,size,hint,time_ns\na,x,1,,1.5\n"),
+              StartsWith("test.csv:2: time_ns '1.5'"));
+}
+
+TEST(AnyFormat, RefusesSizesThatNoAllocatorIsAskedFor) {
+  for (const std::string size :
+       {"-1", "0", "", "1.5", "12x", " 1", "0x10", "9223372036854775808", "9223372036854775807",
+        "1125899906842625", "99999999999999999999999999"}) {
+    EXPECT_THAT(ErrorOf("op,id,size,hint\na,x," + size + ",\n"),
+                StartsWith("test.csv:2: size '" + size + "'"));
+    EXPECT_THAT(ErrorOf("id,lower,upper,size\nx,0,1," + size + "\n"),
+                StartsWith("test.csv:2: size"));
+    if (size != "0") {
+      EXPECT_THAT(
+          ErrorOf("Thread,Time,Action,Pointer,Size,Stream\n1,00:00:00:000000,allocate,0x1," + size +
+                  ",0\n"),
+          StartsWith("test.csv:2: size"));
+    }
+  }
+  EXPECT_EQ(DumpOf("op,id,size,hint\na,x,1125899906842624,\n"), "a x 1125899906842624; ");
+}
+
+TEST(RmmCsv, CountsWhatALogMayHold) {
+  const auto trace = ParseTrace(kRmm, "test");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->format, TraceFormat::kRmmCsv);
+  EXPECT_EQ(Dump(*trace), "a 0x10 1024; a 0x20 2048; f 0x10; ");
+  EXPECT_EQ(trace->unmatched_frees, 1);
+  EXPECT_EQ(trace->skipped_rows, 2);
+  EXPECT_EQ(trace->events[0].time, 1'000'002'000);
+  EXPECT_EQ(trace->events[1].time, 3'723'000'004'000);
+  EXPECT_EQ(trace->stream_names[trace->events[1].stream()], "0x7");
+}
+
+TEST(RmmCsv, FindsColumnsByName) {
+  EXPECT_EQ(DumpOf("Size,Action,Stream,Pointer,Time,Thread,Extra\n"
+                   "512,allocate,0,0x1,00:00:00.000001,1,more\n"),
+            "a 0x1 512; ");
+}
+
+TEST(RmmCsv, RefusesWhatRmmDoesNotWrite) {
+  const std::string header = "Thread,Time,Action,Pointer,Size,Stream\n";
+  EXPECT_THAT(ErrorOf(header + "1,noon,allocate,0x1,1,0\n"), StartsWith("test.csv:2: Time 'noon'"));
+  EXPECT_THAT(ErrorOf(header + "1,00:61:00:000000,allocate,0x1,1,0\n"),
+              StartsWith("test.csv:2: Time"));
+  EXPECT_THAT(ErrorOf(header + "1,00:00:00:000000,realloc,0x1,1,0\n"),
+              StartsWith("test.csv:2: Action 'realloc'"));
+  EXPECT_THAT(
+      ErrorOf(header + "1,00:00:00:000000,allocate,0x1,1,0\n1,00:00:00:000000,allocate,0x1,1,0\n"),
+      StartsWith("test.csv:3: id '0x1' is allocated while it is live"));
+}
+
+TEST(LifetimeCsv, BecomesEventsByTimeWithFreesFirst) {
+  const auto trace = ParseTrace(kLifetimes, "test");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->format, TraceFormat::kLifetimeCsv);
+  EXPECT_EQ(Dump(*trace), "a first 20; a long 30; f first; a late 10; f late; f long; ");
+  EXPECT_EQ(trace->events[3].time, 5);
+  EXPECT_EQ(trace->default_alignment(), 1);
+}
+
+TEST(LifetimeCsv, RefusesLifetimesThatAreNone) {
+  const std::string header = "id,lower,upper,size\n";
+  EXPECT_THAT(ErrorOf(header + "x,5,5,1\n"), StartsWith("test.csv:2: upper 5 after lower 5"));
+  EXPECT_THAT(ErrorOf(header + "x,5,4,1\n"), StartsWith("test.csv:2: upper 4"));
+  EXPECT_THAT(ErrorOf(header + "x,a,4,1\n"), StartsWith("test.csv:2: lower 'a'"));
+  EXPECT_THAT(ErrorOf(header + "x,1,4,1\ny,2,3,1\nx,3,5,1\n"),
+              StartsWith("test.csv:4: id 'x' is allocated while"));
+  EXPECT_EQ(DumpOf(header + "x,1,3,1\nx,3,5,2\n"), "a x 1; f x; a x 2; f x; ");
+  EXPECT_EQ(DumpOf(header + "x,-9223372036854775808,9223372036854775807,1\n"), "a x 1; f x; ");
+}
+
+TEST(AnyFormat, TakesQuotesAndWindowsLineEndings) {
+  EXPECT_EQ(DumpOf("\"op\",id,\"size\",hint\r\n\"a\",\"x,\"\"1\"\"\",100,\"\"\r\n\r\nf,\"x,"
+                   "\"\"1\"\"\",,\r\n"),
+            "a x,\"1\" 100; f x,\"1\"; ");
+  EXPECT_EQ(DumpOf("\xEF\xBB\xBFop,id,size,hint\na,x,1,"), "a x 1; ");  // no newline at the end
+}
+
+TEST(AnyFormat, RefusesCsvThatIsBroken) {
+  const std::string header = "op,id,size,hint\n";
+  EXPECT_THAT(ErrorOf(header + "a,\"x,1,\n"),
+              StartsWith("test.csv:2: a quoted field without its closing quote"));
+  EXPECT_THAT(ErrorOf(header + "a,x\"y,1,\n"), StartsWith("test.csv:2: a quote inside a field"));
+  EXPECT_THAT(ErrorOf(header + "a,\"x\"y,1,\n"),
+              StartsWith("test.csv:2: text after a closing quote"));
+  EXPECT_THAT(ErrorOf(header + "a,x,1\n"), StartsWith("test.csv:2: 3 fields, expected 4"));
+  EXPECT_THAT(ErrorOf(header + "a,x,1,,\n"), StartsWith("test.csv:2: 5 fields, expected 4"));
+  EXPECT_THAT(ErrorOf("op,id,hint\n"), StartsWith("test.csv:1: no column 'size'"));
+  EXPECT_THAT(ErrorOf("op,id,size,size,hint\n"),
+              StartsWith("test.csv:1: more than one column 'size'"));
+  EXPECT_THAT(ErrorOf("lower,upper,size\n"), StartsWith("test.csv:1: no column 'id'"));
+  EXPECT_THAT(ErrorOf("Action,Pointer\n"), StartsWith("test.csv:1: no column 'Thread'"));
+  EXPECT_THAT(ErrorOf(header + std::string(2 << 20, 'a')),
+              StartsWith("test.csv:2: a line of more than 1 MiB"));
+}
+
+TEST(AnyFormat, RefusesWhatHoldsNoEvents) {
+  EXPECT_THAT(ErrorOf(""), StartsWith("test.csv:1: an empty file"));
+  EXPECT_THAT(ErrorOf("\n\n"), HasSubstr("an empty file"));
+  EXPECT_THAT(ErrorOf("op,id,size,hint\n"), StartsWith("test.csv:2: no events"));
+  EXPECT_THAT(ErrorOf("id,lower,upper,size\n"), StartsWith("test.csv:2: no events"));
+  EXPECT_THAT(ErrorOf("Thread,Time,Action,Pointer,Size,Stream"),
+              StartsWith("test.csv:2: no events"));
+  EXPECT_THAT(ErrorOf(std::string("\x7f"
+                                  "ELF\0\0\0\n\xff\xfe,,,",
+                                  13)),
+              StartsWith("test.csv:1: not a trace"));
+  EXPECT_THAT(ErrorOf("a,b,c\n1,2,3\n"), StartsWith("test.csv:1: not a trace"));
+}
+
+TEST(Gzip, IsTransparent) {
+  EXPECT_EQ(DumpOf(Gzip(kOperations)), kOperationsDump);
+  // Two members, as `cat a.gz b.gz` gives.
+  const std::string text = kOperations;
+  EXPECT_EQ(DumpOf(Gzip(text.substr(0, 30)) + Gzip(text.substr(30))), kOperationsDump);
+}
+
+TEST(Gzip, RefusesDataThatAreDamaged) {
+  const std::string whole = Gzip(kOperations);
+  for (std::size_t length = 2; length < whole.size(); ++length) {
+    EXPECT_THAT(ErrorOf(whole.substr(0, length)), HasSubstr("gzip")) << length;
+  }
+  std::string flipped = whole;
+  flipped[whole.size() - 5] ^= 1;  // in the checksum
+  EXPECT_THAT(ErrorOf(flipped), HasSubstr("broken gzip data"));
+  EXPECT_THAT(ErrorOf(whole + "garbage"), HasSubstr("broken gzip data"));
+}
+
+// A file that ends anywhere is a shorter trace or an error, never a crash or a wrong event.
+TEST(AnyFormat, SurvivesACutAtEveryByte) {
+  for (const std::string contents : {kOperations, kRmm, kLifetimes}) {
+    const auto whole = ParseTrace(contents, "test");
+    ASSERT_TRUE(whole.ok());
+    int read = 0;
+    for (std::size_t length = 0; length < contents.size(); ++length) {
+      const auto cut = ParseTrace(contents.substr(0, length), "test");
+      if (!cut.ok()) {
+        EXPECT_THAT(std::string(cut.status().message()), HasSubstr("expected"));
+        continue;
+      }
+      ++read;
+      EXPECT_LE(cut->events.size(), whole->events.size());
+    }
+    EXPECT_GT(read, 0);
+  }
+}
+
+// The same with a byte changed in every place.
+TEST(AnyFormat, SurvivesAnyChangedByte) {
+  const std::vector<std::string> files = {kOperations, kRmm, kLifetimes, Gzip(kRmm)};
+  for (const std::string& contents : files) {
+    for (std::size_t i = 0; i < contents.size(); ++i) {
+      for (const char byte : {'\0', '\n', ',', '"', '-', '9', '\xff'}) {
+        std::string changed = contents;
+        changed[i] = byte;
+        const auto trace = ParseTrace(changed, "test");
+        if (!trace.ok()) {
+          EXPECT_EQ(std::string(trace.status().message()).find('\n'), std::string::npos);
+        }
+      }
+    }
+  }
+}
+
+// Gives out one byte at a time, and fails when it is told to.
+class SlowSource final : public internal::ByteSource {
+ public:
+  explicit SlowSource(std::string text) : text_(std::move(text)) {}
+  absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) override {
+    if (at_ == text_.size() || size == 0) return std::size_t{0};
+    *buffer = text_[at_++];
+    return std::size_t{1};
+  }
+
+ private:
+  std::string text_;
+  std::size_t at_ = 0;
+};
+
+TEST(ByteSource, UncompressesWhateverThePieces) {
+  auto source = internal::Uncompressed(std::make_unique<SlowSource>(Gzip(kRmm)));
+  ASSERT_TRUE(source.ok());
+  std::string text;
+  char buffer[7];
+  for (;;) {
+    const auto got = (*source)->Read(buffer, sizeof(buffer));
+    ASSERT_TRUE(got.ok()) << got.status();
+    if (*got == 0) break;
+    text.append(buffer, *got);
+  }
+  EXPECT_EQ(text, kRmm);
+}
+
+class Files : public ::testing::Test {
+ protected:
+  Files()
+      : folder_(std::filesystem::temp_directory_path() / ("tidepool-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~Files() override { std::filesystem::remove_all(folder_); }
+
+  std::string ErrorOfFile(const std::string& path) {
+    const auto trace = ReadTrace(path);
+    EXPECT_FALSE(trace.ok());
+    return std::string(trace.status().message());
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Files, ThatAreNoneAreRefusedWithoutWaiting) {
+  EXPECT_THAT(ErrorOfFile(folder_), AllOf(HasSubstr(":0: a directory"), HasSubstr("expected")));
+  const std::string fifo = folder_ / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(ErrorOfFile(fifo), AllOf(HasSubstr(":0: a FIFO"), HasSubstr("expected")));
+  EXPECT_THAT(ErrorOfFile("/dev/null"), HasSubstr("no regular file"));
+  const std::string missing = folder_ / "mis\nsing";
+  EXPECT_EQ(ReadTrace(missing).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(ErrorOfFile(missing).find('\n'), std::string::npos);
+}
+
+TEST_F(Files, AreWrittenInEveryFormatAndReadBack) {
+  const Trace trace = *ParseTrace(kOperations, "test");
+  for (const std::string ending : {"", ".gz"}) {
+    const std::string path = folder_ / ("trace.csv" + ending);
+    ASSERT_TRUE(WriteTrace(trace, TraceFormat::kOperationCsv, path).ok());
+    EXPECT_EQ(Dump(*ReadTrace(path)), kOperationsDump);
+    ASSERT_TRUE(WriteTrace(trace, TraceFormat::kRmmCsv, path).ok());
+    const auto rmm = ReadTrace(path);
+    ASSERT_TRUE(rmm.ok()) << rmm.status();
+    EXPECT_EQ(rmm->format, TraceFormat::kRmmCsv);
+    EXPECT_EQ(Dump(*rmm), "a 0x200 100; a 0x400 200; f 0x200; a 0x600 300; ");
+    ASSERT_TRUE(WriteTrace(trace, TraceFormat::kLifetimeCsv, path).ok());
+    const auto lifetimes = ReadTrace(path);
+    ASSERT_TRUE(lifetimes.ok()) << lifetimes.status();
+    EXPECT_EQ(Dump(*lifetimes), "a x 100; a y 200; f x; a x 300; f y; f x; ");
+  }
+}
+
+TEST_F(Files, KeepWhatAFormatCanSay) {
+  const std::string path = folder_ / "trace.csv";
+  const std::string again = folder_ / "again.csv";
+  for (const auto& [contents, format] :
+       {std::pair{kOperations, TraceFormat::kOperationCsv}, std::pair{kRmm, TraceFormat::kRmmCsv},
+        std::pair{kLifetimes, TraceFormat::kLifetimeCsv}}) {
+    ASSERT_TRUE(WriteTrace(*ParseTrace(contents, "test"), format, path).ok());
+    ASSERT_TRUE(WriteTrace(*ReadTrace(path), format, again).ok());
+    EXPECT_EQ(testing::Contents(path), testing::Contents(again));
+    // Rows of lifetimes are written in the order of their allocations, which orders equal ends
+    // anew.
+    if (format != TraceFormat::kLifetimeCsv) {
+      EXPECT_EQ(Dump(*ReadTrace(path)), DumpOf(contents));
+    }
+  }
+  const Trace quoted = *ParseTrace("op,id,size,hint\na,\"x,\"\"1\",1,\n", "test");
+  ASSERT_TRUE(WriteTrace(quoted, TraceFormat::kOperationCsv, path).ok());
+  EXPECT_EQ(Dump(*ReadTrace(path)), Dump(quoted));
+}
+
+TEST_F(Files, AppearWholeOrNotAtAll) {
+  const Trace trace = *ParseTrace(kOperations, "test");
+  const std::string path = folder_ / "trace.csv";
+  std::ofstream(path) << "old";
+  TraceBuilder builder(TraceFormat::kOperationCsv);
+  ASSERT_TRUE(builder.Allocate("good", 1, Hint::kResident, "", 0).ok());
+  ASSERT_TRUE(builder.Allocate("two\nlines", 1, Hint::kResident, "", 0).ok());
+  EXPECT_FALSE(WriteTrace(builder.Build(), TraceFormat::kOperationCsv, path).ok());
+  EXPECT_EQ(testing::Contents(path), "old");
+  EXPECT_EQ(testing::FilesIn(folder_, "").size(), 1);
+  const std::string nowhere = folder_ / "no" / "where.csv";
+  EXPECT_THAT(std::string(WriteTrace(trace, TraceFormat::kOperationCsv, nowhere).message()),
+              HasSubstr("where.csv:0: "));
+  EXPECT_FALSE(WriteTrace(trace, TraceFormat::kOperationCsv, folder_).ok());
+  if (std::filesystem::exists("/dev/full")) {
+    EXPECT_FALSE(WriteTrace(trace, TraceFormat::kOperationCsv, "/dev/full").ok());
+  }
+  std::filesystem::create_symlink(path, folder_ / "link.csv");
+  EXPECT_TRUE(WriteTrace(trace, TraceFormat::kOperationCsv, folder_ / "link.csv").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link.csv"));
+  EXPECT_EQ(Dump(*ReadTrace(path)), kOperationsDump);
+}
+
+TEST(ShippedTraces, AreRealTrainingSteps) {
+  int traces = 0;
+  for (const auto& path : testing::FilesIn(testing::ExampleTraces(), ".rmm.csv.gz")) {
+    const auto trace = ReadTrace(path);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    EXPECT_EQ(trace->format, TraceFormat::kRmmCsv);
+    EXPECT_GT(trace->events.size(), 1000);
+    ++traces;
+  }
+  EXPECT_GE(traces, 3);
+}
+
+TEST(SharedTraces, AreAllRead) {
+  TIDEPOOL_SKIP_WITHOUT(testing::SharedFile("traces"));
+  int traces = 0;
+  for (const std::string folder : {"recorded", "vdnnpp", "lifetimes"}) {
+    for (const auto& path : testing::FilesIn(testing::SharedFile("traces/" + folder), "")) {
+      if (path.extension() == ".json") continue;
+      const auto trace = ReadTrace(path);
+      ASSERT_TRUE(trace.ok()) << trace.status();
+      ++traces;
+    }
+  }
+  EXPECT_GT(traces, 70);
+}
+
+}  // namespace
+}  // namespace tidepool
