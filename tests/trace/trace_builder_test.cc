@@ -1,6 +1,10 @@
 // Building traces in a program.
 #include <gtest/gtest.h>
 
+#include <thread>
+
+#include "tests/support/shared_files.h"
+#include "tidepool/sizing.h"
 #include "tidepool/trace.h"
 
 namespace tidepool {
@@ -26,6 +30,24 @@ TEST(TraceBuilder, NumbersAllocationsAndMatchesFrees) {
   EXPECT_EQ(trace.mark_names[0], "end");
   EXPECT_EQ(trace.stream_names[trace.events[1].stream()], "t");
   EXPECT_TRUE(builder.Build().events.empty());
+}
+
+// Readers, replays and searches share nothing: threads may run them side by side on one trace.
+TEST(Threads, SizeOneTraceSideBySide) {
+  const auto path = testing::FilesIn(testing::ExampleTraces(), ".gz").front();
+  const auto trace = ReadTrace(path);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  std::vector<MinimumPoolResult> results(4);
+  std::vector<std::thread> threads;
+  for (MinimumPoolResult& result : results) {
+    threads.emplace_back([&] {
+      std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("best-fit");
+      result = *MinimumPool(*ReadTrace(path), *policy, {.most_steps = 50'000});
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const MinimumPoolResult& result : results)
+    EXPECT_EQ(result.pool_bytes, results[0].pool_bytes);
 }
 
 }  // namespace

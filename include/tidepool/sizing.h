@@ -1,0 +1,86 @@
+// Sizing: how large a pool a trace needs, under a placement policy and under any.
+//
+// Sizes are rounded up to `alignment`, a power of two, and so are pools. Everything here is
+// placement alone: no memory is touched. Functions are thread-safe as long as no two share a
+// policy.
+#ifndef TIDEPOOL_SIZING_H_
+#define TIDEPOOL_SIZING_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tidepool/export.h"
+#include "tidepool/placement.h"
+#include "tidepool/trace.h"
+
+namespace tidepool {
+
+// What a trace asks of any pool.
+struct TraceLoad {
+  std::int64_t peak_live_bytes = 0;  // the lower bound of every pool: aligned sizes
+  std::int64_t peak_event = 0;       // the index of the event that reaches it first
+  std::int64_t peak_live_count = 0;  // the most allocations live at a time
+  std::int64_t unfreed_count = 0;    // live at the end
+  std::int64_t unfreed_bytes = 0;    // the same in aligned bytes
+};
+
+// InvalidArgument when `alignment` is no power of two up to 1 GiB, or when what is live exceeds the
+// 2^44 granules that an arena can address (8 PiB at 512 bytes). O(events).
+TIDEPOOL_EXPORT absl::StatusOr<TraceLoad> MeasureLoad(const Trace& trace, std::int64_t alignment);
+
+struct ReplayOptions {
+  std::int64_t pool_bytes = 0;  // cut to a multiple of `alignment`
+  std::int64_t alignment = 512;
+  bool stop_at_refusal = false;  // otherwise a refused allocation is left out, and so is its free
+  bool keep_offsets = false;
+};
+
+struct ReplayResult {
+  std::int64_t refused = 0;  // allocations that the pool could not serve
+  std::int64_t first_refused_event = -1;
+  std::int64_t first_refused_bytes = 0;  // aligned
+  std::int64_t largest_free_bytes = 0;   // at the first refusal
+  std::int64_t high_water_bytes = 0;     // the highest end of any block
+  std::int64_t peak_live_bytes = 0;
+  std::vector<std::int64_t> offsets;  // one an allocation, -1 = refused; empty unless asked for
+};
+
+// Serves `trace` from one arena under `policy`. Errors are MeasureLoad's, and InvalidArgument for a
+// pool that is negative or larger than an arena can be. O(events log blocks).
+TIDEPOOL_EXPORT absl::StatusOr<ReplayResult> Replay(const Trace& trace, PlacementPolicy& policy,
+                                                    const ReplayOptions& options);
+
+struct MinimumPoolOptions {
+  std::int64_t alignment = 512;
+  // How many events the exact search may simulate, over all the pool sizes that it tells apart. The
+  // default takes about a second.
+  std::int64_t most_steps = 3'000'000;
+};
+
+struct MinimumPoolResult {
+  // The papers' restart search (vDNN++, IPDPS 2019, section IV-B): from the peak of live bytes on,
+  // each attempt that fails for a request of r bytes with a largest free block of f starts again
+  // with r - f more.
+  std::int64_t pool_bytes = 0;
+  std::int64_t attempts = 0;
+  // The smallest pool that serves the trace at all; nothing when it was not determined within the
+  // limit.
+  std::optional<std::int64_t> exact_pool_bytes;
+  // Whether every larger pool serves it too, which is not a matter of course: with more memory a
+  // policy may choose other blocks. Nothing when that was not determined.
+  std::optional<bool> serves_all_larger;
+};
+
+// The smallest pools for `trace` under `policy`. Every size in the result was verified by a replay.
+// The exact answers hold for every policy without memory, because a policy sees an arena only
+// through questions: one simulation stands for all pool sizes for which the answers so far agree,
+// and divides where they differ.
+TIDEPOOL_EXPORT absl::StatusOr<MinimumPoolResult> MinimumPool(const Trace& trace,
+                                                              PlacementPolicy& policy,
+                                                              const MinimumPoolOptions& options);
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_SIZING_H_

@@ -1,0 +1,40 @@
+// The smallest pool that serves a trace at all, and whether every larger one does, by simulating
+// all pool sizes at once.
+#ifndef TIDEPOOL_LIB_SIZING_EXACT_POOL_H_
+#define TIDEPOOL_LIB_SIZING_EXACT_POOL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/sizing/pool_set.h"
+#include "lib/sizing/steps.h"
+#include "tidepool/placement.h"
+#include "tidepool/sizing.h"
+
+namespace tidepool::sizing {
+
+// What is known before: a pool that serves the trace, and whether a larger one is known to fail.
+struct PoolQuestion {
+  std::int64_t serving_pool = 0;
+  bool larger_fails = false;
+};
+
+// What became of the pools from the peak of live bytes on, but for the serving one of the question:
+// each serves the trace, or was given up when the search ran out of steps, or, if in neither set,
+// fails. Once a larger pool than the serving one fails, nothing more is said about larger pools.
+struct PoolOutcome {
+  PoolSet serving;
+  PoolSet unknown;
+  bool larger_fails = false;
+};
+
+// Simulates at most options.most_steps events, summed over the arenas that are alive at a time.
+// When they run out, the largest pools are given up first. `policy` has no memory;
+// ManyPoolsArena::Addresses is not 0.
+PoolOutcome SimulateAllPools(const std::vector<Step>& steps, const TraceLoad& load,
+                             PlacementPolicy& policy, const MinimumPoolOptions& options,
+                             const PoolQuestion& question);
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_EXACT_POOL_H_

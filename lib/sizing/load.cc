@@ -1,0 +1,43 @@
+// The load of a trace: how much is live at a time.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "lib/blocks/geometry.h"
+#include "tidepool/sizing.h"
+
+namespace tidepool {
+
+absl::StatusOr<TraceLoad> MeasureLoad(const Trace& trace, std::int64_t alignment) {
+  constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
+  if (alignment < 1 || alignment > kLargestAlignment || (alignment & (alignment - 1)) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "alignment ", alignment, ", expected a power of two up to ", kLargestAlignment));
+  }
+  const std::int64_t most = blocks::MaxArenaBytes(alignment);
+  TraceLoad load;
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    const TraceEvent& event = trace.events[i];
+    if (event.kind() == TraceEvent::Kind::kMark) continue;
+    const std::int64_t bytes = (trace.allocations[event.index].bytes + alignment - 1) & -alignment;
+    if (event.kind() == TraceEvent::Kind::kFree) {
+      load.unfreed_bytes -= bytes;
+      --load.unfreed_count;
+      continue;
+    }
+    load.unfreed_bytes += bytes;
+    ++load.unfreed_count;
+    load.peak_live_count = std::max(load.peak_live_count, load.unfreed_count);
+    if (load.unfreed_bytes > most) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("more than ", most, " bytes are live at event ", i,
+                       ", expected less: what an arena can address at alignment ", alignment));
+    }
+    if (load.unfreed_bytes > load.peak_live_bytes) {
+      load.peak_live_bytes = load.unfreed_bytes;
+      load.peak_event = static_cast<std::int64_t>(i);
+    }
+  }
+  return load;
+}
+
+}  // namespace tidepool

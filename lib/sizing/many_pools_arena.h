@@ -1,0 +1,83 @@
+// One arena that stands for pools of many sizes at once.
+//
+// However large the pool, its blocks are the same but for one: the gap, the free block whose size
+// is pool - low - high, between what was placed from the bottom up and what was placed from the top
+// down. A policy asks its questions, and each answer depends on the pool size in at most one way:
+// whether the gap is the block in question. So the arena answers for its smallest pool and keeps
+// the set of pools for which every answer was the same. Whoever drives it divides the others off.
+//
+// Addresses are those of a map so large that the gap is never used up; in it the gap counts as
+// used, so that the map's indexes hold the other free blocks alone. Free neighbours of the gap
+// belong to it, even where it has no bytes.
+#ifndef TIDEPOOL_LIB_SIZING_MANY_POOLS_ARENA_H_
+#define TIDEPOOL_LIB_SIZING_MANY_POOLS_ARENA_H_
+
+#include <cstdint>
+#include <utility>
+
+#include "lib/blocks/block_map.h"
+#include "lib/sizing/pool_set.h"
+#include "tidepool/placement.h"
+#include "tidepool/sizing.h"
+
+namespace tidepool::sizing {
+
+class ManyPoolsArena final : public FreeBlocks {
+ public:
+  // The addresses of the map for a trace of this load: ample, since an arena never places more than
+  // the smallest pool that it stands for. 0 when no map has names for that many blocks.
+  static std::int64_t Addresses(const TraceLoad& load, std::int64_t alignment);
+
+  // Stands for every pool in `pools`, which is not empty.
+  ManyPoolsArena(PoolSet pools, std::int64_t addresses, std::int64_t alignment);
+  ManyPoolsArena(const ManyPoolsArena&) = default;
+  ManyPoolsArena& operator=(const ManyPoolsArena&) = delete;
+
+  // Not empty.
+  const PoolSet& pools() const { return pools_; }
+  void set_pools(PoolSet pools) { pools_ = std::move(pools); }
+
+  // Asks `policy` to place `request` for the smallest pool. Returns its placement, keeps the pools
+  // for which it is the same, and puts those for which it is another into `others`. Nothing is
+  // placed.
+  Placement Choose(const Request& request, PlacementPolicy& policy, PoolSet* others);
+
+  // Whether the map has the addresses for `placement`.
+  bool HasAddresses(const Placement& placement, std::int64_t bytes) const;
+  // Places what was chosen. All pools that the arena stands for agree.
+  BlockId Allocate(const Placement& placement, std::int64_t bytes);
+  void Free(BlockId block);
+
+  // The largest free block of the smallest pool.
+  std::int64_t LargestFree();
+
+  // Identifies a block's place: equal in two arenas exactly if it is the same in both for every
+  // pool.
+  std::int64_t place(BlockId block) const { return map_.offset(block); }
+
+  BlockId SmallestFit(std::int64_t bytes) override;
+  BlockId ExactFit(std::int64_t bytes) override;
+  BlockId LowestFit(std::int64_t bytes) override;
+  BlockId HighestFit(std::int64_t bytes) override;
+  // Not answered: an offset means another place in every pool. Sets `is_undetermined`.
+  BlockId Covering(std::int64_t offset, std::int64_t bytes) override;
+  bool is_undetermined() const { return is_undetermined_; }
+
+ private:
+  BlockId ChooseGap(PoolInterval pools_with_gap, BlockId otherwise);
+  bool IsBelowGap(BlockId block) const { return map_.offset(block) < map_.offset(gap_); }
+  // The size of the pool in which the gap has `gap_bytes`.
+  std::int64_t PoolWithGap(std::int64_t gap_bytes) const {
+    return map_.capacity() - map_.bytes(gap_) + gap_bytes;
+  }
+
+  blocks::BlockMap map_;
+  BlockId gap_;
+  PoolSet pools_;
+  PoolSet others_;  // divided off by the answers to the current request
+  bool is_undetermined_ = false;
+};
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_MANY_POOLS_ARENA_H_

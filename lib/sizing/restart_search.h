@@ -1,0 +1,31 @@
+// The papers' search for a sufficient pool (vDNN++, IPDPS 2019, section IV-B): start at the peak of
+// live bytes; where a request of r bytes fails with a largest free block of f, start again with r -
+// f more.
+#ifndef TIDEPOOL_LIB_SIZING_RESTART_SEARCH_H_
+#define TIDEPOOL_LIB_SIZING_RESTART_SEARCH_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lib/sizing/steps.h"
+#include "tidepool/placement.h"
+#include "tidepool/sizing.h"
+
+namespace tidepool::sizing {
+
+struct RestartResult {
+  std::int64_t pool_bytes = 0;
+  std::int64_t attempts = 0;
+};
+
+// The same attempts without simulating each from the start: while the larger pool would have placed
+// everything so far in the same way, an attempt goes on where the one before it failed. Nothing
+// when a pool outgrows the addresses of ManyPoolsArena, or the policy asks what that does not
+// answer. `policy` has no memory.
+std::optional<RestartResult> SearchByRestart(const std::vector<Step>& steps, const TraceLoad& load,
+                                             PlacementPolicy& policy, std::int64_t alignment);
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_RESTART_SEARCH_H_

@@ -1,0 +1,204 @@
+// The searches against brute force: a replay in every pool size.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "lib/sizing/restart_search.h"
+#include "tests/support/shared_files.h"
+#include "tidepool/sizing.h"
+
+namespace tidepool {
+namespace {
+
+Trace ParseOperations(const std::string& rows) {
+  const auto trace = ParseTrace("op,id,size,hint\n" + rows, "test");
+  EXPECT_TRUE(trace.ok()) << trace.status();
+  return *trace;
+}
+
+bool Serves(const Trace& trace, PlacementPolicy& policy, std::int64_t pool_bytes,
+            std::int64_t alignment) {
+  return Replay(trace, policy,
+                {.pool_bytes = pool_bytes, .alignment = alignment, .stop_at_refusal = true})
+             ->refused == 0;
+}
+
+// A short run with overlapping lifetimes; some blocks stay.
+Trace RandomTrace(std::mt19937_64& random, int allocations, std::int64_t largest) {
+  TraceBuilder builder(TraceFormat::kOperationCsv);
+  std::vector<std::string> live;
+  for (int i = 0; i < allocations; ++i) {
+    while (live.size() > 2 && random() % 2 == 0) {
+      const std::size_t victim = random() % live.size();
+      EXPECT_TRUE(builder.Free(live[victim], "", 0));
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(victim));
+    }
+    live.push_back(std::to_string(i));
+    const auto bytes =
+        static_cast<std::int64_t>(1 + random() % static_cast<std::uint64_t>(largest));
+    EXPECT_TRUE(builder
+                    .Allocate(live.back(), bytes,
+                              random() % 3 == 0 ? Hint::kOffloadable : Hint::kResident, "", 0)
+                    .ok());
+  }
+  return builder.Build();
+}
+
+// vDNN++ section IV-B: A1(5) A2(2) A3(1) D2 A4(1) D1 D3 A5(8).
+TEST(MinimumPool, ServesThePapersExampleWithNineUnitsAndNotWithEleven) {
+  const Trace trace =
+      ParseOperations("a,1,5,\na,2,2,\na,3,1,\nf,2,,\na,4,1,\nf,1,,\nf,3,,\na,5,8,\n");
+  std::unique_ptr<PlacementPolicy> best_fit = *MakePlacementPolicy("best-fit");
+  EXPECT_TRUE(Serves(trace, *best_fit, 9, 1));
+  EXPECT_FALSE(Serves(trace, *best_fit, 11, 1));
+  const auto result = MinimumPool(trace, *best_fit, {.alignment = 1});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exact_pool_bytes, 9);
+  EXPECT_EQ(result->serves_all_larger, false);
+}
+
+class MinimumPoolProperty : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(MinimumPoolProperty, EqualsBruteForce) {
+  std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(GetParam());
+  std::mt19937_64 random(42);
+  int not_monotone = 0;
+  for (int i = 0; i < 400; ++i) {
+    SCOPED_TRACE(i);
+    const Trace trace = RandomTrace(random, 4 + i % 40, i % 3 == 0 ? 6 : 30);
+    const std::int64_t peak = MeasureLoad(trace, 1)->peak_live_bytes;
+    std::int64_t sum = 0;
+    for (const TraceAllocation& allocation : trace.allocations) sum += allocation.bytes;
+    std::int64_t exact = -1;
+    bool all_larger = true;
+    for (std::int64_t pool = peak; pool <= sum; ++pool) {
+      const bool serves = Serves(trace, *policy, pool, 1);
+      if (serves && exact < 0) exact = pool;
+      if (!serves && exact >= 0) all_larger = false;
+    }
+    not_monotone += all_larger ? 0 : 1;
+    const auto result = MinimumPool(trace, *policy, {.alignment = 1});
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(result->exact_pool_bytes, exact);
+    ASSERT_EQ(result->serves_all_larger, all_larger);
+  }
+  if (GetParam() == "best-fit") {
+    EXPECT_GT(not_monotone, 0);
+  }
+}
+
+TEST_P(MinimumPoolProperty, RestartsLikeTheLoopOfReplays) {
+  std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(GetParam());
+  std::mt19937_64 random(43);
+  for (int i = 0; i < 150; ++i) {
+    SCOPED_TRACE(i);
+    const Trace trace = RandomTrace(random, 4 + 2 * i, 100'000);
+    std::int64_t pool = MeasureLoad(trace, 512)->peak_live_bytes;
+    std::int64_t attempts = 0;
+    for (;;) {
+      ++attempts;
+      const auto replay = Replay(trace, *policy, {.pool_bytes = pool, .stop_at_refusal = true});
+      if (replay->refused == 0) break;
+      pool += replay->first_refused_bytes - replay->largest_free_bytes;
+    }
+    const auto result = MinimumPool(trace, *policy, {});
+    ASSERT_TRUE(result.ok()) << result.status();
+    ASSERT_EQ(result->pool_bytes, pool);
+    ASSERT_EQ(result->attempts, attempts);
+  }
+}
+
+// With few steps some answers are missing, and those that are given are the same.
+TEST_P(MinimumPoolProperty, SaysNothingRatherThanSomethingWrong) {
+  std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(GetParam());
+  std::mt19937_64 random(44);
+  for (int i = 0; i < 60; ++i) {
+    const Trace trace = RandomTrace(random, 60, 3000);
+    const auto complete = MinimumPool(trace, *policy, {.alignment = 1, .most_steps = 100'000'000});
+    ASSERT_TRUE(complete->exact_pool_bytes.has_value() && complete->serves_all_larger.has_value());
+    for (const std::int64_t most_steps : {0, 100, 1000, 10'000}) {
+      const auto result = MinimumPool(trace, *policy, {.alignment = 1, .most_steps = most_steps});
+      ASSERT_EQ(result->pool_bytes, complete->pool_bytes);
+      if (result->exact_pool_bytes.has_value()) {
+        ASSERT_EQ(result->exact_pool_bytes, complete->exact_pool_bytes);
+      }
+      if (result->serves_all_larger.has_value()) {
+        ASSERT_EQ(result->serves_all_larger, complete->serves_all_larger);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Policies, MinimumPoolProperty, ::testing::ValuesIn(PlacementPolicyNames()),
+                         [](const auto& instance) {
+                           std::string name = instance.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// For first-fit the free tail is never preferred to a hole, so more memory never hurts, and the
+// answer is the height of one simulation in an arena without end.
+TEST(MinimumPool, OfFirstFitIsTheHeightOfAnUnboundedArena) {
+  std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("first-fit");
+  std::mt19937_64 random(45);
+  for (int i = 0; i < 50; ++i) {
+    const Trace trace = RandomTrace(random, 200, 100'000);
+    const auto unbounded = Replay(trace, *policy, {.pool_bytes = std::int64_t{1} << 40});
+    const auto result = MinimumPool(trace, *policy, {});
+    EXPECT_EQ(result->exact_pool_bytes, unbounded->high_water_bytes);
+    EXPECT_EQ(result->serves_all_larger, true);
+  }
+}
+
+TEST(MinimumPool, OfTheShippedTracesIsVerifiedByReplays) {
+  int traces = 0;
+  int determined = 0;
+  for (const auto& path : testing::FilesIn(testing::ExampleTraces(), ".gz")) {
+    SCOPED_TRACE(path);
+    const auto trace = ReadTrace(path);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    ++traces;
+    for (const std::string& name : PlacementPolicyNames()) {
+      SCOPED_TRACE(name);
+      std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(name);
+      const auto result = MinimumPool(*trace, *policy, {.most_steps = 500'000});
+      ASSERT_TRUE(result.ok()) << result.status();
+      EXPECT_TRUE(Serves(*trace, *policy, result->pool_bytes, 512));
+      if (!result->exact_pool_bytes.has_value()) continue;
+      ++determined;
+      EXPECT_LE(*result->exact_pool_bytes, result->pool_bytes);
+      EXPECT_TRUE(Serves(*trace, *policy, *result->exact_pool_bytes, 512));
+      EXPECT_FALSE(Serves(*trace, *policy, *result->exact_pool_bytes - 512, 512));
+    }
+  }
+  EXPECT_GE(traces, 3);
+  EXPECT_GE(determined, 3 * traces);
+}
+
+// A policy with memory is sized by replays alone.
+class Alternating final : public PlacementPolicy {
+ public:
+  Placement Place(const Request& request, FreeBlocks& blocks) override {
+    const BlockId low = blocks.LowestFit(request.bytes);
+    return ++calls_ % 2 == 0 ? Placement::HighEnd(blocks.HighestFit(request.bytes))
+                             : Placement::LowEnd(low);
+  }
+  bool HasMemory() const override { return true; }
+
+ private:
+  int calls_ = 0;
+};
+
+TEST(MinimumPool, DeterminesNothingExactForAPolicyWithMemory) {
+  Alternating policy;
+  const Trace trace = ParseOperations("a,1,512,\na,2,512,\nf,1,,\na,3,1024,\n");
+  const auto result = MinimumPool(trace, policy, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_GE(result->pool_bytes, 1536);
+  EXPECT_FALSE(result->exact_pool_bytes.has_value());
+  EXPECT_FALSE(result->serves_all_larger.has_value());
+}
+
+}  // namespace
+}  // namespace tidepool
