@@ -1,0 +1,233 @@
+// The command line as a user meets it: what it prints, its exit status, and one line on standard
+// error.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "tests/support/shared_files.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using testing::Contents;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+
+struct Outcome {
+  int status;
+  std::string out;
+  std::string err;
+};
+
+class CommandLine : public ::testing::Test {
+ protected:
+  CommandLine()
+      : folder_(std::filesystem::temp_directory_path() / ("tidepool-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~CommandLine() override { std::filesystem::remove_all(folder_); }
+
+  std::string File(const std::string& name, const std::string& contents) {
+    std::ofstream(folder_ / name, std::ios::binary) << contents;
+    return folder_ / name;
+  }
+
+  Outcome Run(const std::vector<std::string>& arguments) {
+    const std::string out = folder_ / "out";
+    const std::string err = folder_ / "err";
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+      dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+      std::vector<char*> argv = {const_cast<char*>("tidepool")};
+      for (const std::string& argument : arguments)
+        argv.push_back(const_cast<char*>(argument.c_str()));
+      argv.push_back(nullptr);
+      execv(TIDEPOOL_TOOL, argv.data());
+      _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Contents(out), Contents(err)};
+  }
+
+  // Runs what must fail: status 1, nothing on standard output, one line on standard error.
+  std::string ErrorOf(const std::vector<std::string>& arguments) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.out, IsEmpty());
+    EXPECT_THAT(outcome.err, StartsWith("tidepool: "));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("expected"));
+    return outcome.err;
+  }
+
+  std::filesystem::path folder_;
+};
+
+// vDNN++ section IV-B, in units of 512 bytes.
+const char kPaper[] =
+    "op,id,size,hint\na,1,2560,\na,2,1024,\na,3,512,\nf,2,,\na,4,512,\nf,1,,\nf,3,,\na,5,4096,\n";
+
+TEST_F(CommandLine, SizePrintsTheContractsObject) {
+  const std::string trace = File("paper.csv", kPaper);
+  const Outcome outcome = Run({"size", trace, "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, IsEmpty());
+  const json answer = json::parse(outcome.out);
+  EXPECT_EQ(answer["trace"], json({{"format", "operation-csv"},
+                                   {"events", 8},
+                                   {"allocations", 5},
+                                   {"unfreed", 2},
+                                   {"alignment", 512},
+                                   {"peak_live_bytes", 4608}}));
+  ASSERT_EQ(answer["policies"].size(), 4);
+  const json& best_fit = answer["policies"][0];
+  EXPECT_EQ(best_fit["policy"], "best-fit");
+  EXPECT_EQ(best_fit["pool_bytes"], 4608);
+  EXPECT_EQ(best_fit["overhead"], 1.0);
+  EXPECT_EQ(best_fit["attempts"], 1);
+  EXPECT_EQ(best_fit["exact_pool_bytes"], 4608);
+  EXPECT_EQ(best_fit["serves_all_larger"], false);
+}
+
+TEST_F(CommandLine, SizeTakesPoliciesAndAlignment) {
+  const std::string trace = File("paper.csv", kPaper);
+  const Outcome outcome = Run({"size", "--policy", "first-fit", "--policy", "best-fit", "--align",
+                               "1KiB", trace, "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json answer = json::parse(outcome.out);
+  EXPECT_EQ(answer["trace"]["alignment"], 1024);
+  ASSERT_EQ(answer["policies"].size(), 2);
+  EXPECT_EQ(answer["policies"][0]["policy"], "first-fit");
+  const Outcome table = Run({"size", trace});
+  EXPECT_EQ(table.status, 0);
+  EXPECT_THAT(table.out, HasSubstr("best-fit"));
+  EXPECT_THAT(table.out, HasSubstr("not every larger one"));
+}
+
+TEST_F(CommandLine, InfoSaysWhatIsInATrace) {
+  const std::string trace = File("log.csv",
+                                 "Thread,Time,Action,Pointer,Size,Stream\n"
+                                 "1,00:00:00:000000,free,0x9,512,0x0\n"
+                                 "1,00:00:00:000001,allocate,0x1,1000,0x0\n"
+                                 "1,00:00:00:000002,allocate,0x2,2000,0x1\n"
+                                 "1,00:00:00:000003,free,0x1,1000,0x0\n");
+  const json answer = json::parse(Run({"info", trace, "--json"}).out);
+  EXPECT_EQ(answer["trace"]["format"], "rmm-csv");
+  EXPECT_EQ(answer["trace"]["peak_live_bytes"], 1024 + 2048);
+  EXPECT_EQ(answer["frees"], 1);
+  EXPECT_EQ(answer["streams"], 2);
+  EXPECT_EQ(answer["unmatched_frees"], 1);
+  EXPECT_EQ(answer["largest_unfreed"], json::parse(R"([{"id": "0x2", "bytes": 2000}])"));
+  EXPECT_THAT(Run({"info", trace}).out, HasSubstr("frees without allocation"));
+}
+
+TEST_F(CommandLine, ReplayAnswersWithItsStatus) {
+  const std::string trace = File("paper.csv", kPaper);
+  const Outcome fits =
+      Run({"replay", trace, "--pool", "4608", "--device", "none", "--offsets", "--json"});
+  ASSERT_EQ(fits.status, 0) << fits.err;
+  const json answer = json::parse(fits.out);
+  EXPECT_EQ(answer["offsets"], json::parse("[0, 2560, 3584, 4096, 0]"));
+  EXPECT_EQ(answer["served"], true);
+  EXPECT_EQ(answer["high_water_bytes"], 4608);
+  const Outcome larger = Run({"replay", trace, "--pool", "5.5KiB", "--offsets", "--json"});
+  EXPECT_EQ(larger.status, 2);
+  EXPECT_EQ(json::parse(larger.out)["offsets"], json::parse("[0, 2560, 3584, 2560, -1]"));
+  EXPECT_EQ(json::parse(larger.out)["refused"], 1);
+  const Outcome table = Run({"replay", trace, "--pool", "5632", "--offsets"});
+  EXPECT_EQ(table.status, 2);
+  EXPECT_THAT(table.out, HasSubstr("all but 1"));
+  EXPECT_EQ(Run({"replay", trace, "--pool", "8KiB", "--policy", "first-fit"}).status, 0);
+}
+
+TEST_F(CommandLine, ConvertWritesTheFormatThatTheNameAsksFor) {
+  const std::string trace = File("paper.csv", kPaper);
+  const std::string rmm = folder_ / "paper.rmm.csv.gz";
+  const std::string lifetimes = folder_ / "paper.lifetime.csv";
+  ASSERT_EQ(Run({"convert", trace, rmm}).status, 0);
+  ASSERT_EQ(Run({"convert", trace, lifetimes}).status, 0);
+  EXPECT_EQ(json::parse(Run({"info", rmm, "--json"}).out)["trace"]["format"], "rmm-csv");
+  EXPECT_EQ(Contents(lifetimes),
+            "id,lower,upper,size\n1,0,5,2560\n2,1,3,1024\n3,2,6,512\n4,4,8,512\n5,7,8,4096\n");
+  const Outcome outcome =
+      Run({"convert", lifetimes, folder_ / "x.csv", "--to", "rmm-csv", "--json"});
+  EXPECT_EQ(json::parse(outcome.out)["to"], "rmm-csv");
+  EXPECT_EQ(Run({"convert", trace, "/dev/stdout"}).status, 0);
+}
+
+TEST_F(CommandLine, TakesALifetimeCsvByTheByte) {
+  const std::string trace = File("l.csv", "id,lower,upper,size\na,0,2,3\nb,1,3,4\n");
+  const json answer = json::parse(Run({"size", trace, "--json"}).out);
+  EXPECT_EQ(answer["trace"]["alignment"], 1);
+  EXPECT_EQ(answer["policies"][0]["pool_bytes"], 7);
+}
+
+TEST_F(CommandLine, RefusesBadFilesInOneLineThatNamesThem) {
+  const std::string line = "op,id,size,hint\n";
+  EXPECT_THAT(ErrorOf({"size", File("empty.csv", "")}), HasSubstr("empty.csv:1: an empty file"));
+  EXPECT_THAT(ErrorOf({"size", File("header.csv", line)}), HasSubstr("header.csv:2: no events"));
+  EXPECT_THAT(ErrorOf({"info", File("bad.csv", line + "a,x,-1,\n"), "--json"}),
+              HasSubstr("bad.csv:2: size '-1'"));
+  EXPECT_THAT(ErrorOf({"replay", File("noise", std::string("\0\x01\x02\xff", 4)), "--pool", "1"}),
+              HasSubstr("noise:1: "));
+  EXPECT_THAT(ErrorOf({"info", folder_}), HasSubstr(":0: a directory"));
+  EXPECT_THAT(ErrorOf({"info", folder_ / "nothing\nhere"}), HasSubstr(":0: cannot be opened"));
+  const std::string fifo = folder_ / "fifo";
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_THAT(ErrorOf({"size", fifo}), HasSubstr("fifo:0: a FIFO"));
+  const std::string bad = File("bad.csv", line + "a,x,1,\na,x,1,\n");
+  const std::string target = File("target.csv", "old");
+  EXPECT_THAT(ErrorOf({"convert", bad, target}), HasSubstr("bad.csv:3: "));
+  EXPECT_EQ(Contents(target), "old");
+  EXPECT_THAT(ErrorOf({"convert", File("good.csv", line + "a,x,1,\n"), folder_ / "no" / "x.csv"}),
+              HasSubstr("x.csv:0: "));
+}
+
+TEST_F(CommandLine, RefusesBadArgumentsInOneLine) {
+  const std::string trace = File("paper.csv", kPaper);
+  ErrorOf({});
+  ErrorOf({"grow"});
+  ErrorOf({"size"});
+  ErrorOf({"size", trace, "--no-such-option"});
+  EXPECT_THAT(ErrorOf({"size", trace, "--policy", "worst-fit"}), HasSubstr("'worst-fit'"));
+  EXPECT_THAT(ErrorOf({"size", trace, "--align", "3"}), HasSubstr("--align"));
+  for (const std::string size :
+       {"-1", "x", "", "1.5", "1e3", "99999999999999999999", "1XiB", "9000000TiB"}) {
+    EXPECT_THAT(ErrorOf({"replay", trace, "--pool", size}), HasSubstr("--pool")) << size;
+  }
+  ErrorOf({"replay", trace});
+  EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "1", "--device", "cuda"}), HasSubstr("--device"));
+  EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "4000000TiB"}), HasSubstr("a pool of"));
+  EXPECT_THAT(ErrorOf({"convert", trace, folder_ / "y.csv", "--to", "pdf"}), HasSubstr("'pdf'"));
+}
+
+TEST_F(CommandLine, HasHelp) {
+  const Outcome outcome = Run({"--help"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("size"));
+  EXPECT_EQ(Run({"size", "--help"}).status, 0);
+}
+
+TEST_F(CommandLine, SaysWhenItsAnswerCannotBeWritten) {
+  if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "no /dev/full on this machine";
+  const std::string trace = File("paper.csv", kPaper);
+  const std::string command =
+      std::string(TIDEPOOL_TOOL) + " size " + trace + " --json >/dev/full 2>/dev/null";
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,82 @@
+// tidepool convert: one trace format to another.
+#include <iostream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "trace_replay/command.h"
+#include "trace_replay/text.h"
+
+namespace tidepool::tool {
+namespace {
+
+struct ConvertOptions {
+  std::string input;
+  std::string output;
+  std::string format;
+  bool json = false;
+};
+
+// The format that a file name asks for: "x.rmm.csv" and "x.lifetime.csv" say so, any other is an
+// operation CSV.
+TraceFormat FormatFromPath(const std::string& path) {
+  if (absl::StrContains(path, ".rmm.")) return TraceFormat::kRmmCsv;
+  if (absl::StrContains(path, ".lifetime.")) return TraceFormat::kLifetimeCsv;
+  return TraceFormat::kOperationCsv;
+}
+
+// What the new file cannot say, as a note to the user.
+std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
+  std::vector<std::string> losses;
+  if (to == TraceFormat::kOperationCsv) return losses;
+  for (const TraceAllocation& allocation : trace.allocations) {
+    if (allocation.hint == Hint::kResident) continue;
+    losses.emplace_back("hints");
+    break;
+  }
+  if (trace.mark_names.size() > 0) losses.emplace_back("marks");
+  if (to == TraceFormat::kLifetimeCsv && trace.format != to)
+    losses.emplace_back("streams and times");
+  return losses;
+}
+
+absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
+  absl::StatusOr<TraceFormat> format =
+      options.format.empty() ? FormatFromPath(options.output) : TraceFormatFromName(options.format);
+  if (!format.ok()) return format.status();
+  absl::StatusOr<Trace> trace = ReadTrace(options.input);
+  if (!trace.ok()) return trace.status();
+  if (absl::Status status = WriteTrace(*trace, *format, options.output); !status.ok())
+    return status;
+  const std::vector<std::string> losses = Losses(*trace, *format);
+  if (options.json) {
+    PrintJson({{"from", TraceFormatName(trace->format)},
+               {"to", TraceFormatName(*format)},
+               {"events", trace->events.size()},
+               {"left_out", losses}});
+    return Answer::kYes;
+  }
+  std::cerr << TraceFormatName(trace->format) << " -> " << TraceFormatName(*format) << ", "
+            << CountText(static_cast<std::int64_t>(trace->events.size())) << " events";
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    std::cerr << (i == 0 ? "; left out: " : ", ") << losses[i];
+  std::cerr << '\n';
+  return Answer::kYes;
+}
+
+}  // namespace
+
+Command AddConvert(CLI::App& app) {
+  auto options = std::make_shared<ConvertOptions>();
+  CLI::App* convert = app.add_subcommand("convert", "One trace format to another");
+  convert->add_option("input", options->input, "The trace")->required();
+  convert->add_option("output", options->output, "The new file; compressed when it ends in .gz")
+      ->required();
+  convert->add_option(
+      "--to", options->format,
+      "operation-csv, rmm-csv or lifetime-csv (default: as the new name says, *.rmm.csv or "
+      "*.lifetime.csv, else operation-csv)");
+  convert->add_flag("--json", options->json, "One JSON object about what was done");
+  return {convert, [options] { return RunConvert(*options); }};
+}
+
+}  // namespace tidepool::tool

@@ -1,0 +1,118 @@
+// tidepool info: what is in a trace.
+#include <algorithm>
+#include <iostream>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "trace_replay/command.h"
+#include "trace_replay/text.h"
+
+namespace tidepool::tool {
+namespace {
+
+struct InfoOptions {
+  std::string trace;
+  std::int64_t alignment = 0;
+  bool json = false;
+};
+
+constexpr std::size_t kListed = 10;
+
+// The allocations that are never freed, the largest first.
+std::vector<std::uint32_t> Unfreed(const Trace& trace) {
+  std::vector<bool> freed(trace.allocations.size());
+  for (const TraceEvent& event : trace.events) {
+    if (event.kind() == TraceEvent::Kind::kFree) freed[event.index] = true;
+  }
+  std::vector<std::uint32_t> unfreed;
+  for (std::uint32_t i = 0; i < freed.size(); ++i) {
+    if (!freed[i]) unfreed.push_back(i);
+  }
+  std::stable_sort(unfreed.begin(), unfreed.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return trace.allocations[a].bytes > trace.allocations[b].bytes;
+  });
+  return unfreed;
+}
+
+std::int64_t Offloadable(const Trace& trace) {
+  return std::count_if(trace.allocations.begin(), trace.allocations.end(),
+                       [](const TraceAllocation& a) { return a.hint == Hint::kOffloadable; });
+}
+
+std::string Id(const Trace& trace, std::uint32_t allocation) {
+  return std::string(trace.allocation_ids[allocation]);
+}
+
+void PrintInfoJson(const MeasuredTrace& measured) {
+  const auto& [trace, alignment, load] = measured;
+  nlohmann::ordered_json json = {{"trace", TraceJson(measured)}};
+  json["frees"] = trace.events.size() - trace.allocations.size() - trace.mark_names.size();
+  json["marks"] = trace.mark_names.size();
+  json["streams"] = trace.stream_names.size();
+  json["offloadable"] = Offloadable(trace);
+  json["peak_event"] = load.peak_event;
+  json["peak_live_count"] = load.peak_live_count;
+  json["unfreed_bytes"] = load.unfreed_bytes;
+  json["unmatched_frees"] = trace.unmatched_frees;
+  json["skipped_rows"] = trace.skipped_rows;
+  json["largest_unfreed"] = nlohmann::ordered_json::array();
+  const std::vector<std::uint32_t> unfreed = Unfreed(trace);
+  for (std::size_t i = 0; i < std::min(kListed, unfreed.size()); ++i) {
+    json["largest_unfreed"].push_back(
+        {{"id", Id(trace, unfreed[i])}, {"bytes", trace.allocations[unfreed[i]].bytes}});
+  }
+  PrintJson(json);
+}
+
+void PrintInfoTable(const InfoOptions& options, const MeasuredTrace& measured) {
+  const auto& [trace, alignment, load] = measured;
+  PrintTraceLine(options.trace, measured);
+  const auto frees = static_cast<std::int64_t>(trace.events.size() - trace.allocations.size() -
+                                               trace.mark_names.size());
+  std::cout << TableText({
+      {"frees", CountText(frees)},
+      {"marks", CountText(static_cast<std::int64_t>(trace.mark_names.size()))},
+      {"streams", CountText(static_cast<std::int64_t>(trace.stream_names.size()))},
+      {"offloadable", CountText(Offloadable(trace))},
+      {absl::StrCat("peak live, aligned to ", alignment), SizeText(load.peak_live_bytes)},
+      {"  reached at event", CountText(load.peak_event)},
+      {"most live at a time", CountText(load.peak_live_count)},
+      {"never freed", CountText(load.unfreed_count)},
+      {"  bytes", SizeText(load.unfreed_bytes)},
+      {"frees without allocation", CountText(trace.unmatched_frees)},
+      {"rows skipped", CountText(trace.skipped_rows)},
+  });
+  const std::vector<std::uint32_t> unfreed = Unfreed(trace);
+  if (unfreed.empty()) return;
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < std::min(kListed, unfreed.size()); ++i) {
+    rows.push_back(
+        {absl::CHexEscape(Id(trace, unfreed[i])), SizeText(trace.allocations[unfreed[i]].bytes)});
+  }
+  std::cout << "\n  the largest that were never freed\n" << TableText(rows);
+}
+
+absl::StatusOr<Answer> RunInfo(const InfoOptions& options) {
+  const absl::StatusOr<MeasuredTrace> measured = ReadMeasured(options.trace, options.alignment);
+  if (!measured.ok()) return measured.status();
+  if (options.json) {
+    PrintInfoJson(*measured);
+  } else {
+    PrintInfoTable(options, *measured);
+  }
+  return Answer::kYes;
+}
+
+}  // namespace
+
+Command AddInfo(CLI::App& app) {
+  auto options = std::make_shared<InfoOptions>();
+  CLI::App* info = app.add_subcommand("info", "What is in a trace");
+  info->add_option("trace", options->trace, "The trace")->required();
+  AddAlignOption(*info, options->alignment);
+  info->add_flag("--json", options->json, "One JSON object");
+  return {info, [options] { return RunInfo(*options); }};
+}
+
+}  // namespace tidepool::tool

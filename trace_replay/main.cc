@@ -1,0 +1,58 @@
+// tidepool: sizes pools from recorded traces. One file a subcommand; this one parses the command
+// line and turns errors into one line and an exit status.
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "trace_replay/command.h"
+
+namespace tidepool::tool {
+namespace {
+
+int Fail(std::string message) {
+  message = absl::StrReplaceAll(message, {{"\n", " "}, {"\r", " "}});
+  std::cerr << "tidepool: " << message << '\n';
+  return static_cast<int>(Answer::kBadInput);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Sizes GPU memory pools from recorded traces.", "tidepool");
+  app.require_subcommand(1);
+  const std::vector<Command> commands = {AddInfo(app), AddSize(app), AddReplay(app),
+                                         AddConvert(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help(
+        "", app.get_subcommands().empty() ? CLI::AppFormatMode::Normal : CLI::AppFormatMode::All);
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    return Fail(absl::StrCat(error.what(), ", expected arguments as in 'tidepool --help'"));
+  }
+  for (const Command& command : commands) {
+    if (!command.app->parsed()) continue;
+    absl::StatusOr<Answer> answer = command.run();
+    if (!answer.ok()) return Fail(std::string(answer.status().message()));
+    std::cout.flush();
+    if (!std::cout)
+      return Fail("standard output cannot be written, expected a place for the answer");
+    return static_cast<int>(*answer);
+  }
+  return Fail("no subcommand, expected one of those in 'tidepool --help'");
+}
+
+}  // namespace
+}  // namespace tidepool::tool
+
+int main(int argc, char** argv) {
+  try {
+    return tidepool::tool::Main(argc, argv);
+  } catch (const std::exception& error) {  // out of memory, most likely
+    std::fprintf(stderr, "tidepool: %s, expected more memory or a smaller trace\n", error.what());
+    return 1;
+  }
+}

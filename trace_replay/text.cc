@@ -1,0 +1,98 @@
+#include "trace_replay/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace tidepool::tool {
+
+namespace {
+
+constexpr std::array<std::pair<const char*, int>, 5> kUnits = {
+    {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}, {"B", 0}}};
+
+// The number of code points: the tables hold a few signs beyond ASCII.
+std::size_t Width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+}
+
+}  // namespace
+
+absl::StatusOr<std::int64_t> ParseSize(std::string_view text) {
+  const std::string all(text);
+  std::string number = all;
+  int shift = 0;
+  for (const auto& [unit, unit_shift] : kUnits) {
+    const std::string_view ending = unit;
+    if (number.size() <= ending.size() || !std::string_view(number).ends_with(ending)) continue;
+    number.resize(number.size() - ending.size());
+    shift = unit_shift;
+    break;
+  }
+  absl::StripTrailingAsciiWhitespace(&number);
+  const bool is_plain =
+      !number.empty() && number.find_first_not_of("0123456789.") == std::string::npos;
+  std::int64_t whole = 0;
+  if (is_plain && absl::SimpleAtoi(number, &whole) && whole <= (std::int64_t{1} << 62 >> shift)) {
+    return whole << shift;
+  }
+  double fraction = 0;
+  if (is_plain && shift > 0 && absl::SimpleAtod(number, &fraction)) {
+    const double bytes = std::ldexp(fraction, shift);
+    if (bytes <= std::ldexp(1.0, 62) && bytes == std::floor(bytes)) {
+      return static_cast<std::int64_t>(bytes);
+    }
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "'", all, "' is not a size, expected whole bytes or a number with KiB, MiB, GiB or TiB"));
+}
+
+std::string SizeText(std::int64_t bytes) {
+  for (const auto& [unit, shift] : kUnits) {
+    if (bytes < (std::int64_t{1} << shift) || shift == 0) continue;
+    return absl::StrFormat("%.1f %s", std::ldexp(static_cast<double>(bytes), -shift), unit);
+  }
+  return absl::StrCat(bytes, " B");
+}
+
+std::string CountText(std::int64_t count) {
+  const std::string digits = absl::StrCat(count);
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0 && digits[i - 1] != '-') text += ',';
+    text += digits[i];
+  }
+  return text;
+}
+
+std::string RatioText(double ratio) { return absl::StrFormat("%.3fx", ratio); }
+
+std::string TableText(const std::vector<std::vector<std::string>>& rows) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], Width(row[i]));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line = "  ";
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string padding(widths[i] - Width(row[i]), ' ');
+      absl::StrAppend(&line, i == 0 ? "" : "   ", i == 0 ? row[i] : padding,
+                      i == 0 ? padding : row[i]);
+    }
+    absl::StripTrailingAsciiWhitespace(&line);
+    absl::StrAppend(&text, line, "\n");
+  }
+  return text;
+}
+
+}  // namespace tidepool::tool
