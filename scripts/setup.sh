@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# What demo and tests share: installs the packages that are missing (Debian and Ubuntu) and configures the release
+# build. With --ci also what the sanitizer, format, tidy and fuzz runs need.
+# usage: scripts/setup.sh [--ci]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(g++ cmake ninja-build pkg-config python3 zlib1g-dev libabsl-dev libcli11-dev nlohmann-json3-dev
+          libgtest-dev libgmock-dev libbenchmark-dev libjemalloc-dev)
+if [ "${1:-}" = --ci ]; then
+  packages+=(clang clang-format clang-tidy)
+  # The sanitizer runtimes that libFuzzer comes with: a package of their own since Debian 12.
+  apt-cache show libclang-rt-dev >/dev/null 2>&1 && packages+=(libclang-rt-dev)
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  as_root=()
+  [ "$(id -u)" -eq 0 ] || as_root=(sudo)
+  echo "installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+[ -f build/release/build.ninja ] || cmake --preset release >build-setup.log || { cat build-setup.log; exit 1; }
+rm -f build-setup.log
