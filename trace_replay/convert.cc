@@ -33,6 +33,9 @@ std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
     losses.emplace_back("hints");
     break;
   }
+  if (to == TraceFormat::kRmmCsv && trace.format != to) {
+    losses.emplace_back("ids that are no addresses, and times below a microsecond");
+  }
   if (trace.mark_names.size() > 0) losses.emplace_back("marks");
   if (to == TraceFormat::kLifetimeCsv && trace.format != to)
     losses.emplace_back("streams and times");
@@ -43,6 +46,10 @@ absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
   absl::StatusOr<TraceFormat> format =
       options.format.empty() ? FormatFromPath(options.output) : TraceFormatFromName(options.format);
   if (!format.ok()) return format.status();
+  if (options.json && options.output == "/dev/stdout") {
+    return absl::InvalidArgumentError(
+        "--json: the trace goes to standard output, expected another file for it");
+  }
   absl::StatusOr<Trace> trace = ReadTrace(options.input);
   if (!trace.ok()) return trace.status();
   if (absl::Status status = WriteTrace(*trace, *format, options.output); !status.ok())

@@ -104,12 +104,12 @@ class TIDEPOOL_EXPORT TraceBuilder {
   Trace Build();
 
  private:
-  class LiveIds;
+  class Lookup;
 
   std::uint32_t StreamIndex(std::string_view stream);
 
   Trace trace_;
-  std::unique_ptr<LiveIds> live_;
+  std::unique_ptr<Lookup> lookup_;
   std::uint32_t last_stream_ = 0;
 };
 

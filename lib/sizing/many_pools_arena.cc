@@ -1,6 +1,5 @@
 #include "lib/sizing/many_pools_arena.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "lib/blocks/geometry.h"
@@ -50,9 +49,9 @@ void ManyPoolsArena::Free(BlockId block) {
   gap_ = map_.Allocate(Placement::LowEnd(merged), map_.bytes(merged));
 }
 
-std::int64_t ManyPoolsArena::LargestFree() {
+std::int64_t ManyPoolsArena::LargestHole() {
   const BlockId hole = map_.Largest();
-  return std::max(hole == kNoBlock ? 0 : map_.bytes(hole), pools_.min() - PoolWithGap(0));
+  return hole == kNoBlock ? 0 : map_.bytes(hole);
 }
 
 // Answers with the gap when the smallest pool is one of `pools_with_gap`, else with the other

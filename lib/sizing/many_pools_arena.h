@@ -48,8 +48,9 @@ class ManyPoolsArena final : public FreeBlocks {
   BlockId Allocate(const Placement& placement, std::int64_t bytes);
   void Free(BlockId block);
 
-  // The largest free block of the smallest pool.
-  std::int64_t LargestFree();
+  // The largest free block beside the gap, and the gap of the smallest pool, in bytes.
+  std::int64_t LargestHole();
+  std::int64_t gap_bytes() const { return pools_.min() - PoolWithGap(0); }
 
   // Identifies a block's place: equal in two arenas exactly if it is the same in both for every
   // pool.

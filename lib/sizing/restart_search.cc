@@ -1,5 +1,6 @@
 #include "lib/sizing/restart_search.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/sizing/many_pools_arena.h"
@@ -21,7 +22,6 @@ class Attempts {
   enum class End { kServed, kStartAgain, kGivenUp };
 
   End Run(const std::vector<Step>& steps) {
-    ++result_.attempts;
     for (const Step& step : steps) {
       if (step.bytes == 0) {
         arena_.Free(placed_[step.slot]);
@@ -30,11 +30,7 @@ class Attempts {
       Placement placement = Choose(step);
       while (placement.block == kNoBlock) {
         if (arena_.is_undetermined()) return End::kGivenUp;
-        result_.pool_bytes += step.bytes - arena_.LargestFree();
-        PoolSet larger = arena_.pools().Intersection({result_.pool_bytes, kUnbounded});
-        if (larger.empty() || larger.min() != result_.pool_bytes) return End::kStartAgain;
-        arena_.set_pools(std::move(larger));
-        ++result_.attempts;
+        if (!StartAgain(step.bytes)) return End::kStartAgain;
         placement = Choose(step);
       }
       if (!arena_.HasAddresses(placement, step.bytes)) return End::kGivenUp;
@@ -44,6 +40,27 @@ class Attempts {
   }
 
  private:
+  // Begins the attempts that follow the failure of a request of `bytes`. False when the last of
+  // them would have placed something else before.
+  bool StartAgain(std::int64_t bytes) {
+    const std::int64_t hole = arena_.LargestHole();
+    const std::int64_t gap = arena_.gap_bytes();
+    const std::int64_t more = bytes - std::max(hole, gap);
+    // As long as the gap has not outgrown the hole, attempts fail in the same place for the same
+    // lack. They may be billions, so they are counted at once.
+    std::int64_t attempts = 1;
+    if (gap <= hole) {
+      const std::int64_t agreeing = arena_.pools().intervals().front().end - 1 - result_.pool_bytes;
+      attempts += std::min(hole - gap, agreeing) / more;
+    }
+    result_.attempts += attempts;
+    result_.pool_bytes += attempts * more;
+    PoolSet larger = arena_.pools().Intersection({result_.pool_bytes, kUnbounded});
+    if (larger.empty() || larger.min() != result_.pool_bytes) return false;
+    arena_.set_pools(std::move(larger));
+    return true;
+  }
+
   Placement Choose(const Step& step) {
     PoolSet others;
     return arena_.Choose({step.bytes, step.hint}, policy_, &others);
@@ -59,7 +76,7 @@ class Attempts {
 
 std::optional<RestartResult> SearchByRestart(const std::vector<Step>& steps, const TraceLoad& load,
                                              PlacementPolicy& policy, std::int64_t alignment) {
-  RestartResult result = {.pool_bytes = load.peak_live_bytes};
+  RestartResult result = {.pool_bytes = load.peak_live_bytes, .attempts = 1};
   for (;;) {
     switch (Attempts(load, policy, alignment, result).Run(steps)) {
       case Attempts::End::kServed:

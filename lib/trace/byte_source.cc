@@ -27,7 +27,8 @@ class FileSource final : public ByteSource {
       const ssize_t got = read(descriptor_, buffer, size);
       if (got >= 0) return static_cast<std::size_t>(got);
       if (errno != EINTR)
-        return absl::InvalidArgumentError(absl::StrCat("cannot be read: ", strerror(errno)));
+        return absl::InvalidArgumentError(
+            absl::StrCat("cannot be read (", strerror(errno), "), expected a trace file"));
     }
   }
 

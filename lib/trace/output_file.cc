@@ -63,7 +63,9 @@ absl::Status WriteTo(int descriptor, const std::string& path,
   const bool complete = out.good() && buffer.Flush();
   errno = 0;
   const bool closed = gzclose(file) == Z_OK;
-  if (!status.ok()) return status;
+  if (!status.ok()) {
+    return absl::Status(status.code(), absl::StrCat(Escaped(path), ":0: ", status.message()));
+  }
   return complete && closed ? absl::OkStatus() : FileError(path, "cannot be written completely");
 }
 
@@ -73,8 +75,11 @@ absl::Status WriteFile(const std::string& path,
                        const std::function<absl::Status(std::ostream&)>& write) {
   struct stat info = {};
   const bool exists = stat(path.c_str(), &info) == 0;
-  if (exists && !S_ISREG(info.st_mode)) {
-    const int descriptor = open(path.c_str(), O_WRONLY | O_CLOEXEC);
+  // Behind these names may be a regular file, which is appended to and not replaced.
+  const bool is_open_already = absl::StartsWith(path, "/dev/") || absl::StartsWith(path, "/proc/");
+  if (exists && (is_open_already || !S_ISREG(info.st_mode))) {
+    const int descriptor =
+        path == "/dev/stdout" ? dup(STDOUT_FILENO) : open(path.c_str(), O_WRONLY | O_CLOEXEC);
     if (descriptor < 0) return FileError(path, "cannot be opened");
     return WriteTo(descriptor, path, write);
   }
@@ -85,6 +90,7 @@ absl::Status WriteFile(const std::string& path,
   const std::string draft = absl::StrCat(place, ".", getpid(), ".part");
   const int descriptor = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) return FileError(path, "cannot be created");
+  if (exists) fchmod(descriptor, info.st_mode & 07777);
   absl::Status status = WriteTo(descriptor, path, write);
   if (status.ok() && std::rename(draft.c_str(), place.c_str()) != 0) {
     status = FileError(path, "cannot be replaced");

@@ -14,6 +14,7 @@ namespace tidepool::internal {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kMostHours = 1'000'000;
 
 // Takes a number that ends in one of `separators` (or at the end of the text) from the front of
 // `text`.
@@ -31,7 +32,6 @@ bool ParseTime(std::string_view text, std::int64_t* nanoseconds) {
   std::int64_t minutes = 0;
   std::int64_t seconds = 0;
   std::int64_t micros = 0;
-  constexpr std::int64_t kMostHours = 1'000'000;
   if (!TakeNumber(&text, ":", kMostHours, &hours) || !TakeNumber(&text, ":", 60, &minutes) ||
       !TakeNumber(&text, ":.", 61, &seconds) || !TakeNumber(&text, "", 1'000'000, &micros)) {
     return false;
@@ -77,9 +77,10 @@ absl::StatusOr<Trace> ReadRmmCsv(CsvReader& reader) {
     }
     const std::string_view action_text = reader.field(action);
     const std::string_view pointer_text = reader.field(pointer);
-    if (action_text == "allocate failure" || reader.field(size) == "0") {
+    const bool is_allocation = action_text == "allocate";
+    if (action_text == "allocate failure" || (is_allocation && reader.field(size) == "0")) {
       builder.CountSkippedRow();
-    } else if (action_text == "allocate") {
+    } else if (is_allocation) {
       std::int64_t bytes = 0;
       absl::Status status = ParseBytes(reader.field(size), &bytes);
       if (status.ok()) {
@@ -106,6 +107,10 @@ absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out) {
   out << "Thread,Time,Action,Pointer,Size,Stream\n";
   for (const TraceEvent& event : trace.events) {
     if (event.kind() == TraceEvent::Kind::kMark) continue;
+    if (event.time < 0 || event.time / kSecond / 3600 >= kMostHours) {
+      return absl::InvalidArgumentError(absl::StrCat("time ", event.time, " ns, expected 0 to ",
+                                                     kMostHours, " hours in an RMM log"));
+    }
     const std::string_view name = trace.stream_names[event.stream()];
     absl::StatusOr<std::string> stream = CsvField(name.empty() ? "0x0" : name);
     if (!stream.ok()) return stream.status();

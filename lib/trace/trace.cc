@@ -1,6 +1,7 @@
 // The trace's strings, and the builder that numbers allocations and knows what is live.
 #include "tidepool/trace.h"
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
@@ -18,10 +19,11 @@ void StringTable::RemoveLast() {
   text_.resize(ends_.empty() ? 0 : ends_.back());
 }
 
-// The live allocations by id. Only their numbers are stored: the ids are in the trace already.
-class TraceBuilder::LiveIds {
+// The live allocations by id, whose numbers alone are stored: the ids are in the trace already. And
+// the streams by name.
+class TraceBuilder::Lookup {
  public:
-  explicit LiveIds(const StringTable& ids) : live_(0, Hash{&ids}, Equal{&ids}) {}
+  explicit Lookup(const StringTable& ids) : live_(0, Hash{&ids}, Equal{&ids}) {}
 
   bool Insert(std::uint32_t allocation) { return live_.insert(allocation).second; }
 
@@ -33,6 +35,8 @@ class TraceBuilder::LiveIds {
     live_.erase(found);
     return true;
   }
+
+  absl::flat_hash_map<std::string, std::uint32_t>& streams() { return streams_; }
 
  private:
   struct Hash {
@@ -51,10 +55,11 @@ class TraceBuilder::LiveIds {
   };
 
   absl::flat_hash_set<std::uint32_t, Hash, Equal> live_;
+  absl::flat_hash_map<std::string, std::uint32_t> streams_;
 };
 
 TraceBuilder::TraceBuilder(TraceFormat format)
-    : live_(std::make_unique<LiveIds>(trace_.allocation_ids)) {
+    : lookup_(std::make_unique<Lookup>(trace_.allocation_ids)) {
   trace_.format = format;
 }
 
@@ -71,7 +76,7 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
   }
   const auto allocation = static_cast<std::uint32_t>(trace_.allocations.size());
   trace_.allocation_ids.Add(id);
-  if (!live_->Insert(allocation)) {
+  if (!lookup_->Insert(allocation)) {
     trace_.allocation_ids.RemoveLast();
     return absl::InvalidArgumentError(
         absl::StrCat("id ", internal::Quoted(id),
@@ -86,7 +91,7 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
 
 bool TraceBuilder::Free(std::string_view id, std::string_view stream, std::int64_t time) {
   std::uint32_t allocation = 0;
-  if (!live_->Remove(id, &allocation)) return false;
+  if (!lookup_->Remove(id, &allocation)) return false;
   trace_.events.push_back(
       {time, allocation,
        StreamIndex(stream) << 2 | static_cast<std::uint32_t>(TraceEvent::Kind::kFree)});
@@ -103,19 +108,19 @@ Trace TraceBuilder::Build() {
   Trace trace = std::move(trace_);
   trace_ = Trace();
   trace_.format = trace.format;
-  live_ = std::make_unique<LiveIds>(trace_.allocation_ids);
+  lookup_ = std::make_unique<Lookup>(trace_.allocation_ids);
   last_stream_ = 0;
   return trace;
 }
 
-// Traces have few streams, and most events are on the stream of the one before.
+// Most events are on the stream of the one before.
 std::uint32_t TraceBuilder::StreamIndex(std::string_view stream) {
   StringTable& names = trace_.stream_names;
   if (last_stream_ < names.size() && names[last_stream_] == stream) return last_stream_;
-  for (last_stream_ = 0; last_stream_ < names.size(); ++last_stream_) {
-    if (names[last_stream_] == stream) return last_stream_;
-  }
-  names.Add(stream);
+  const auto [found, is_new] =
+      lookup_->streams().try_emplace(std::string(stream), static_cast<std::uint32_t>(names.size()));
+  if (is_new) names.Add(stream);
+  last_stream_ = found->second;
   return last_stream_;
 }
 

@@ -58,6 +58,17 @@ TEST(MinimumPool, ServesThePapersExampleWithNineUnitsAndNotWithEleven) {
   EXPECT_EQ(result->serves_all_larger, false);
 }
 
+// A hole one granule too small beside a small tail: every attempt of the search adds one granule.
+TEST(MinimumPool, CountsBillionsOfEqualAttemptsAtOnce) {
+  const Trace trace =
+      ParseOperations("a,x,1125899906842112,\na,y,1,\nf,x,,\na,z,1125899906842624,\n");
+  std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("best-fit");
+  const auto result = MinimumPool(trace, *policy, {});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exact_pool_bytes, result->pool_bytes);
+  EXPECT_EQ(result->attempts, (1125899906842112 - 0) / 512 + 1);
+}
+
 class MinimumPoolProperty : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(MinimumPoolProperty, EqualsBruteForce) {

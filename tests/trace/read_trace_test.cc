@@ -156,6 +156,13 @@ TEST(RmmCsv, CountsWhatALogMayHold) {
   EXPECT_EQ(trace->stream_names[trace->events[1].stream()], "0x7");
 }
 
+TEST(RmmCsv, TakesAFreeByItsPointerWhateverItsSize) {
+  const std::string header = "Thread,Time,Action,Pointer,Size,Stream\n";
+  EXPECT_EQ(DumpOf(header + "1,00:00:00:000001,allocate,0x1,5,0\n1,00:00:00:000002,free,0x1,0,0\n"),
+            "a 0x1 5; f 0x1; ");
+  EXPECT_THAT(ErrorOf(header + "1,00:00:00:000001,grow,0x1,0,0\n"), HasSubstr(":2: Action 'grow'"));
+}
+
 TEST(RmmCsv, FindsColumnsByName) {
   EXPECT_EQ(DumpOf("Size,Action,Stream,Pointer,Time,Thread,Extra\n"
                    "512,allocate,0,0x1,00:00:00.000001,1,more\n"),
@@ -380,6 +387,18 @@ TEST_F(Files, KeepWhatAFormatCanSay) {
   const Trace quoted = *ParseTrace("op,id,size,hint\na,\"x,\"\"1\",1,\n", "test");
   ASSERT_TRUE(WriteTrace(quoted, TraceFormat::kOperationCsv, path).ok());
   EXPECT_EQ(Dump(*ReadTrace(path)), Dump(quoted));
+}
+
+TEST_F(Files, AreNotWrittenWhenTheyCouldNotBeReadAgain) {
+  const std::string path = folder_ / "trace.rmm.csv";
+  const Trace marks = *ParseTrace("op,id,size,hint\nm,step,,\n", "test");
+  EXPECT_FALSE(WriteTrace(marks, TraceFormat::kRmmCsv, path).ok());
+  EXPECT_FALSE(WriteTrace(marks, TraceFormat::kLifetimeCsv, path).ok());
+  for (const std::string time : {"-5", "3600000000000000000"}) {
+    const Trace odd = *ParseTrace("op,id,size,hint,time_ns\na,x,1,," + time + "\n", "test");
+    EXPECT_FALSE(WriteTrace(odd, TraceFormat::kRmmCsv, path).ok()) << time;
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST_F(Files, AppearWholeOrNotAtAll) {

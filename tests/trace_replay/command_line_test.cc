@@ -165,7 +165,8 @@ TEST_F(CommandLine, ConvertWritesTheFormatThatTheNameAsksFor) {
   const Outcome outcome =
       Run({"convert", lifetimes, folder_ / "x.csv", "--to", "rmm-csv", "--json"});
   EXPECT_EQ(json::parse(outcome.out)["to"], "rmm-csv");
-  EXPECT_EQ(Run({"convert", trace, "/dev/stdout"}).status, 0);
+  EXPECT_EQ(Run({"convert", trace, "/dev/stdout"}).out, kPaper);
+  ErrorOf({"convert", trace, "/dev/stdout", "--json"});
 }
 
 TEST_F(CommandLine, TakesALifetimeCsvByTheByte) {
