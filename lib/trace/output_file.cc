@@ -75,7 +75,7 @@ absl::Status WriteFile(const std::string& path,
                        const std::function<absl::Status(std::ostream&)>& write) {
   struct stat info = {};
   const bool exists = stat(path.c_str(), &info) == 0;
-  // Behind these names may be a regular file, which is appended to and not replaced.
+  // Behind these names may be a regular file that is open already: it is written in place.
   const bool is_open_already = absl::StartsWith(path, "/dev/") || absl::StartsWith(path, "/proc/");
   if (exists && (is_open_already || !S_ISREG(info.st_mode))) {
     const int descriptor =
