@@ -25,7 +25,6 @@ class PoolSet {
   bool empty() const { return intervals_.empty(); }
   std::int64_t min() const { return intervals_.front().begin; }
   std::int64_t end() const { return intervals_.back().end; }
-  bool Contains(std::int64_t pool) const { return !Intersection({pool, pool + 1}).empty(); }
   const std::vector<PoolInterval>& intervals() const { return intervals_; }
 
   PoolSet Intersection(PoolInterval with) const {
