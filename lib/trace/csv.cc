@@ -26,13 +26,13 @@ bool CsvReader::Next() {
     if (!NextLine(&line)) return false;
   } while (line.empty());
   fields_.clear();
-  if (memchr(line.data(), '"', line.size()) != nullptr) {
+  if (has_quotes_ && memchr(line.data(), '"', line.size()) != nullptr) {
     if (!SplitQuoted(line)) return false;
   } else {
     const char* field = line.data();
     const char* const end = field + line.size();
-    for (const char* at = field; at != end; ++at) {
-      if (*at != ',') continue;
+    while (const void* comma = memchr(field, ',', static_cast<std::size_t>(end - field))) {
+      const auto* const at = static_cast<const char*>(comma);
       fields_.emplace_back(field, static_cast<std::size_t>(at - field));
       field = at + 1;
     }
@@ -88,6 +88,7 @@ bool CsvReader::FillBuffer() {
     return Fail(std::string(got.status().message()));
   }
   end_ += *got;
+  has_quotes_ = memchr(buffer_.data(), '"', end_) != nullptr;
   at_end_ = *got == 0;
   return true;
 }
@@ -163,6 +164,19 @@ absl::Status CsvReader::ErrorAt(std::int64_t line, std::string_view what) const 
 }
 
 bool ParseInteger(std::string_view text, std::int64_t* value) {
+  // Nearly all are short and without a sign. std::from_chars checks each digit for overflow.
+  constexpr std::size_t kCannotOverflow = 18;
+  if (text.size() - 1 < kCannotOverflow) {
+    std::uint64_t number = 0;
+    bool digits = true;
+    for (const char c : text) {
+      const auto digit = static_cast<unsigned>(c - '0');
+      digits &= digit < 10;
+      number = number * 10 + digit;
+    }
+    *value = static_cast<std::int64_t>(number);
+    if (digits) return true;
+  }
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
   return error == std::errc() && end == text.data() + text.size();
 }

@@ -58,6 +58,7 @@ class CsvReader {
   std::vector<char> buffer_;
   std::size_t begin_ = 0;  // of what is not yet consumed
   std::size_t end_ = 0;
+  bool has_quotes_ = false;  // in the whole buffer: most files have none
   bool at_end_ = false;
   std::int64_t line_ = 0;
   std::vector<std::string_view> fields_;

@@ -3,69 +3,94 @@
 // allocations at equal times, and allocations in row order.
 #include <algorithm>
 #include <cstdint>
-#include <numeric>
 #include <ostream>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "lib/trace/format.h"
+#include "lib/trace/order_by_time.h"
 #include "lib/trace/quote.h"
 
 namespace tidepool::internal {
 
 namespace {
 
-struct Lifetime {
-  std::int64_t lower;
-  std::int64_t upper;
-  std::int64_t bytes;
-  std::int64_t line;
+// The rows of a file, by column.
+struct Lifetimes {
+  StringTable ids;
+  std::vector<TraceAllocation> allocations;
+  std::vector<std::int64_t> lower;
+  std::vector<std::int64_t> upper;
+  std::vector<std::int64_t> lines;
+
+  bool IsFullFor(std::size_t id_bytes) const {
+    return ids.IsFullFor(id_bytes) || lines.size() == UINT32_MAX - 1;
+  }
+  void Add(std::string_view id, const TraceAllocation& allocation, std::int64_t from,
+           std::int64_t to, std::int64_t line) {
+    ids.Add(id);
+    allocations.push_back(allocation);
+    lower.push_back(from);
+    upper.push_back(to);
+    lines.push_back(line);
+  }
 };
 
-// The rows in the order of `time`, equal ones in row order.
-std::vector<std::uint32_t> RowsByTime(const std::vector<Lifetime>& rows,
-                                      std::int64_t Lifetime::*time) {
-  std::vector<std::uint32_t> order(rows.size());
-  std::iota(order.begin(), order.end(), 0U);
-  const auto earlier = [&](std::uint32_t a, std::uint32_t b) {
-    return rows[a].*time < rows[b].*time;
-  };
-  if (!std::is_sorted(order.begin(), order.end(), earlier)) {
-    // The times beside the row numbers: looking each up in its row would be most of the work.
-    std::vector<std::pair<std::int64_t, std::uint32_t>> keys;
-    keys.reserve(rows.size());
-    for (const std::uint32_t row : order) keys.emplace_back(rows[row].*time, row);
-    std::sort(keys.begin(), keys.end());
-    std::transform(keys.begin(), keys.end(), order.begin(),
-                   [](const auto& key) { return key.second; });
+void SortByLower(Lifetimes& rows) {
+  if (std::is_sorted(rows.lower.begin(), rows.lower.end())) return;
+  Lifetimes sorted;
+  for (const std::uint32_t row : OrderByTime(rows.lower)) {
+    sorted.Add(rows.ids[row], rows.allocations[row], rows.lower[row], rows.upper[row],
+               rows.lines[row]);
   }
-  return order;
+  rows = std::move(sorted);
 }
 
-absl::StatusOr<Trace> ToTrace(const std::vector<Lifetime>& rows, const StringTable& ids,
-                              const CsvReader& reader) {
-  const auto by_lower = RowsByTime(rows, &Lifetime::lower);
-  const auto by_upper = RowsByTime(rows, &Lifetime::upper);
-  TraceBuilder builder(TraceFormat::kLifetimeCsv);
-  auto next_free = by_upper.begin();
-  const auto free_until = [&](std::int64_t time) {
-    for (; next_free != by_upper.end() && rows[*next_free].upper <= time; ++next_free) {
-      builder.Free(ids[*next_free], "", rows[*next_free].upper);
-    }
-  };
-  for (const std::uint32_t row : by_lower) {
-    free_until(rows[row].lower);
-    absl::Status status =
-        builder.Allocate(ids[row], rows[row].bytes, Hint::kResident, "", rows[row].lower);
-    if (!status.ok()) {
-      return reader.ErrorAt(rows[row].line, {status.message().data(), status.message().size()});
-    }
+// Whether each id is longer than the one before or greater in the order of text. Such ids, the
+// usual ones, are all different.
+bool Ascend(const StringTable& ids) {
+  for (std::size_t row = 1; row < ids.size(); ++row) {
+    const std::string_view a = ids[row - 1];
+    const std::string_view b = ids[row];
+    if (a.size() > b.size() || (a.size() == b.size() && a >= b)) return false;
   }
-  free_until(INT64_MAX);
-  return builder.Build();
+  return true;
+}
+
+// Error at the first of `rows`, which are in the order of time, whose id is live already.
+absl::Status CheckIds(const Lifetimes& rows, const CsvReader& reader) {
+  if (Ascend(rows.ids)) return absl::OkStatus();
+  absl::flat_hash_map<absl::string_view, std::int64_t> live_until;
+  for (std::size_t row = 0; row < rows.ids.size(); ++row) {
+    const std::string_view id = rows.ids[row];
+    std::int64_t& until = live_until.try_emplace({id.data(), id.size()}, INT64_MIN).first->second;
+    if (until > rows.lower[row]) return reader.ErrorAt(rows.lines[row], AllocatedLive(id));
+    until = rows.upper[row];
+  }
+  return absl::OkStatus();
+}
+
+// The events of `rows`, which are in the order of time.
+std::vector<TraceEvent> ToEvents(const Lifetimes& rows) {
+  using Kind = TraceEvent::Kind;
+  std::vector<TraceEvent> events;
+  events.reserve(2 * rows.lower.size());
+  const auto add = [&](std::int64_t time, std::uint32_t row, Kind kind) {
+    events.push_back({time, row, static_cast<std::uint32_t>(kind)});
+  };
+  std::uint32_t next = 0;
+  for (const std::uint32_t ended : OrderByTime(rows.upper)) {
+    for (; next < rows.lower.size() && rows.lower[next] < rows.upper[ended]; ++next) {
+      add(rows.lower[next], next, Kind::kAllocate);
+    }
+    add(rows.upper[ended], ended, Kind::kFree);
+  }
+  return events;
 }
 
 }  // namespace
@@ -81,32 +106,39 @@ absl::StatusOr<Trace> ReadLifetimeCsv(CsvReader& reader) {
   const int lower = reader.Column("lower");
   const int upper = reader.Column("upper");
   const int size = reader.Column("size");
-  std::vector<Lifetime> rows;
-  StringTable ids;
+  Lifetimes rows;
   while (reader.Next()) {
-    Lifetime row{};
-    row.line = reader.line();
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+    std::int64_t bytes = 0;
     for (const auto& [column, value, name] :
-         {std::tuple{lower, &row.lower, "lower"}, {upper, &row.upper, "upper"}}) {
+         {std::tuple{lower, &begin, "lower"}, {upper, &end, "upper"}}) {
       if (ParseInteger(reader.field(column), value)) continue;
       return reader.Error(
           absl::StrCat(name, " ", Quoted(reader.field(column)), ", expected a whole number"));
     }
-    if (row.upper <= row.lower) {
+    if (end <= begin) {
       return reader.Error(
-          absl::StrCat("upper ", row.upper, " after lower ", row.lower,
+          absl::StrCat("upper ", end, " after lower ", begin,
                        ", expected a greater one: a buffer lives in [lower, upper)"));
     }
-    if (absl::Status status = ParseBytes(reader.field(size), &row.bytes); !status.ok()) {
+    if (absl::Status status = ParseBytes(reader.field(size), &bytes); !status.ok()) {
       return reader.Error({status.message().data(), status.message().size()});
     }
-    if (ids.IsFullFor(reader.field(id).size()))
+    if (rows.IsFullFor(reader.field(id).size()))
       return reader.Error("ids of more than 4 GiB, expected fewer rows");
-    ids.Add(reader.field(id));
-    rows.push_back(row);
+    rows.Add(reader.field(id), {bytes, Hint::kResident}, begin, end, reader.line());
   }
   if (!reader.status().ok()) return reader.status();
-  return ToTrace(rows, ids, reader);
+  SortByLower(rows);
+  if (absl::Status status = CheckIds(rows, reader); !status.ok()) return status;
+  Trace trace;
+  trace.format = TraceFormat::kLifetimeCsv;
+  trace.events = ToEvents(rows);
+  trace.allocations = std::move(rows.allocations);
+  trace.allocation_ids = std::move(rows.ids);
+  trace.stream_names.Add("");
+  return trace;
 }
 
 absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out) {

@@ -20,6 +20,11 @@ inline std::string Quoted(std::string_view text) {
                       "'");
 }
 
+inline std::string AllocatedLive(std::string_view id) {
+  return absl::StrCat("id ", Quoted(id),
+                      " is allocated while it is live, expected it to be freed first");
+}
+
 }  // namespace tidepool::internal
 
 #endif  // TIDEPOOL_LIB_TRACE_QUOTE_H_

@@ -78,9 +78,7 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
   trace_.allocation_ids.Add(id);
   if (!lookup_->Insert(allocation)) {
     trace_.allocation_ids.RemoveLast();
-    return absl::InvalidArgumentError(
-        absl::StrCat("id ", internal::Quoted(id),
-                     " is allocated while it is live, expected it to be freed first"));
+    return absl::InvalidArgumentError(internal::AllocatedLive(id));
   }
   trace_.allocations.push_back({bytes, hint});
   trace_.events.push_back(
