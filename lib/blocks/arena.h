@@ -18,7 +18,11 @@ class Arena {
   // `capacity` is cut to a multiple of `alignment`; the other limits are BlockMap's. `policy`
   // outlives the arena.
   Arena(std::int64_t capacity, std::int64_t alignment, PlacementPolicy& policy)
-      : blocks_(capacity & -alignment, alignment),
+      : Arena(capacity, alignment, policy, capacity) {}
+  // The same, for an arena whose block map may be resized up to `max_capacity`, cut likewise.
+  Arena(std::int64_t capacity, std::int64_t alignment, PlacementPolicy& policy,
+        std::int64_t max_capacity)
+      : blocks_(capacity & -alignment, alignment, max_capacity & -alignment),
         policy_(policy),
         policy_has_memory_(policy.HasMemory()) {}
 
@@ -32,9 +36,17 @@ class Arena {
   BlockId AllocateBlock(std::int64_t bytes, Hint hint) {
     const Request request{Rounded(bytes), hint};
     const Placement placement = policy_.Place(request, blocks_);
-    if (placement.block == kNoBlock) return kNoBlock;
-    const BlockId used = blocks_.Allocate(placement, request.bytes);
-    high_water_ = std::max(high_water_, blocks_.offset(used) + request.bytes);
+    return placement.block == kNoBlock ? kNoBlock : Take(placement, request.bytes);
+  }
+
+  // The two halves of that. `blocks` answers the policy in place of all of the arena's blocks, with
+  // blocks of this arena.
+  Placement Place(const Request& request, FreeBlocks& blocks) {
+    return policy_.Place(request, blocks);
+  }
+  BlockId Take(const Placement& placement, std::int64_t bytes) {
+    const BlockId used = blocks_.Allocate(placement, bytes);
+    high_water_ = std::max(high_water_, blocks_.offset(used) + bytes);
     peak_live_bytes_ = std::max(peak_live_bytes_, blocks_.live_bytes());
     return used;
   }
@@ -63,6 +75,7 @@ class Arena {
   }
 
   BlockMap& blocks() { return blocks_; }
+  const BlockMap& blocks() const { return blocks_; }
   std::int64_t high_water() const { return high_water_; }  // the highest end of any block so far
   std::int64_t peak_live_bytes() const { return peak_live_bytes_; }
 

@@ -6,10 +6,11 @@
 
 namespace tidepool::blocks {
 
-BlockMap::BlockMap(std::int64_t capacity, std::int64_t alignment)
-    : geometry_(capacity, alignment), alignment_(alignment) {
+BlockMap::BlockMap(std::int64_t capacity, std::int64_t alignment, std::int64_t max_capacity)
+    : geometry_(max_capacity, alignment), alignment_(alignment) {
   assert(alignment > 0 && (alignment & (alignment - 1)) == 0);
-  assert(capacity >= 0 && capacity <= MaxArenaBytes(alignment) && capacity % alignment == 0);
+  assert(capacity >= 0 && capacity <= max_capacity && capacity % alignment == 0);
+  assert(max_capacity <= MaxArenaBytes(alignment) && max_capacity % alignment == 0);
   blocks_ = {Block(0, true, kNoBlock, kBack), Block(capacity, true, kFront, kNoBlock)};
   if (capacity == 0) return;
   blocks_.push_back(Block(0, false, kFront, kBack));
@@ -80,6 +81,29 @@ BlockId BlockMap::Free(BlockId id) {
     IndexFree(id);
   }
   return id;
+}
+
+void BlockMap::Resize(std::int64_t capacity) {
+  BlockId last = blocks_[kBack].previous;
+  assert(capacity >= (used(last) ? offset(kBack) : offset(last)) && capacity % alignment_ == 0);
+  if (!used(last)) {
+    UnindexFree(last);
+  } else if (capacity > offset(kBack)) {
+    last = Split(last, bytes(last));
+  }
+  blocks_[kBack] = Block(capacity, true, last, kNoBlock);
+  if (used(last)) return;
+  if (bytes(last) > 0) {
+    IndexFree(last);
+  } else {
+    AbsorbNext(blocks_[last].previous);
+  }
+}
+
+bool BlockMap::HasSpareNames(int count) const {
+  BlockId id = spare_;
+  for (; count > 0 && id != kNoBlock; --count) id = blocks_[id].next;
+  return count == 0;
 }
 
 // Cuts `id` to its first `bytes` and returns a new block with what follows them.
@@ -157,6 +181,9 @@ BlockId BlockMap::SmallestFit(std::int64_t bytes) { return by_size().SmallestFit
 BlockId BlockMap::ExactFit(std::int64_t bytes) { return by_size().ExactFit(bytes); }
 BlockId BlockMap::LowestFit(std::int64_t bytes) { return by_address().LowestFit(bytes); }
 BlockId BlockMap::HighestFit(std::int64_t bytes) { return by_address().HighestFit(bytes); }
+BlockId BlockMap::NextBySize(BlockId block) {
+  return by_size().Next(offset(block), bytes(block), block);
+}
 BlockId BlockMap::Largest() { return by_size().Largest(); }
 
 BlockId BlockMap::Covering(std::int64_t begin, std::int64_t length) {

@@ -25,7 +25,10 @@ class BlockMap final : public FreeBlocks {
  public:
   // One free block of `capacity` bytes, or none when it is 0. `capacity` is a multiple of
   // `alignment`, a power of two, and at most MaxArenaBytes(alignment).
-  BlockMap(std::int64_t capacity, std::int64_t alignment);
+  BlockMap(std::int64_t capacity, std::int64_t alignment)
+      : BlockMap(capacity, alignment, capacity) {}
+  // The same, for an arena that may be resized up to `max_capacity`, which has the same limits.
+  BlockMap(std::int64_t capacity, std::int64_t alignment, std::int64_t max_capacity);
 
   // A copy has the same blocks with the same names, and no index yet.
   BlockMap(const BlockMap& other);
@@ -37,6 +40,9 @@ class BlockMap final : public FreeBlocks {
   BlockId Allocate(const Placement& placement, std::int64_t bytes);
   // Frees a used block and merges it with free neighbours. Returns the free block that results.
   BlockId Free(BlockId block);
+  // Moves the end of the arena to `capacity`, a multiple of the alignment up to the maximum. What
+  // is cut off is free; what is added is free and merges with a free block before it.
+  void Resize(std::int64_t capacity);
 
   BlockId SmallestFit(std::int64_t bytes) override;
   BlockId ExactFit(std::int64_t bytes) override;
@@ -44,6 +50,8 @@ class BlockMap final : public FreeBlocks {
   BlockId HighestFit(std::int64_t bytes) override;
   BlockId Covering(std::int64_t offset, std::int64_t bytes) override;
 
+  // The free block that follows `block`, a free one, in the order of (size, address), or kNoBlock.
+  BlockId NextBySize(BlockId block);
   // The largest free block, or kNoBlock.
   BlockId Largest();
   // The used block that begins at `offset`, or kNoBlock. O(1).
@@ -56,6 +64,7 @@ class BlockMap final : public FreeBlocks {
   // The blocks in address order: `for (id = First(); id != kNoBlock; id = Next(id))`.
   BlockId First() const { return Next(kFront); }
   BlockId Next(BlockId id) const { return blocks_[id].next == kBack ? kNoBlock : blocks_[id].next; }
+  BlockId Last() const { return Previous(kBack); }
   BlockId Previous(BlockId id) const {
     return blocks_[id].previous == kFront ? kNoBlock : blocks_[id].previous;
   }
@@ -65,6 +74,11 @@ class BlockMap final : public FreeBlocks {
   std::int64_t live_bytes() const { return live_bytes_; }
   // How many blocks the arena's geometry can name: at least 2^20.
   std::int64_t max_blocks() const { return geometry_.max_blocks(); }
+  // Whether there are names left for an allocation and a resize, whatever they split.
+  bool HasNames() const {
+    return static_cast<std::int64_t>(blocks_.size()) + 4 < geometry_.max_blocks() ||
+           HasSpareNames(3);
+  }
 
   // Walks everything: blocks tile the arena, no two free neighbours, each index equals the list,
   // live bytes are the sum of used blocks. Internal error that names the first violation. O(n log
@@ -77,6 +91,7 @@ class BlockMap final : public FreeBlocks {
   static constexpr BlockId kBack = 1;
 
   BlockId Split(BlockId block, std::int64_t bytes);
+  bool HasSpareNames(int count) const;
   void AbsorbNext(BlockId block);
 
   void IndexFree(BlockId id);

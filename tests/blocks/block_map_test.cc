@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
+#include <utility>
 #include <vector>
 
 namespace tidepool::blocks {
@@ -146,6 +148,53 @@ TEST(BlockMap, KeepsItsInvariantsUnderPlacementsAnywhere) {
       ASSERT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
     }
   }
+}
+
+TEST(BlockMap, GrowsAndShrinksAtItsEnd) {
+  BlockMap map(0, 512, 8192);
+  EXPECT_EQ(map.First(), kNoBlock);
+  map.Resize(2048);
+  EXPECT_EQ(map.bytes(map.SmallestFit(512)), 2048);
+  EXPECT_EQ(map.LowestFit(512), map.First());
+  const BlockId used = map.Allocate(Placement::LowEnd(map.First()), 1024);
+  map.Resize(8192);  // the free block at the end grows
+  EXPECT_EQ(map.bytes(map.SmallestFit(512)), 7168);
+  EXPECT_EQ(map.HighestFit(7168), map.Last());
+  ASSERT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+  map.Resize(1024);  // and is cut away
+  EXPECT_EQ(map.SmallestFit(512), kNoBlock);
+  EXPECT_EQ(map.Last(), used);
+  ASSERT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+  map.Resize(1536);  // behind a used block a new one begins
+  EXPECT_EQ(map.bytes(map.LowestFit(512)), 512);
+  map.Free(used);
+  EXPECT_EQ(map.bytes(map.First()), 1536);
+  map.Resize(0);
+  EXPECT_EQ(map.First(), kNoBlock);
+  ASSERT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+}
+
+TEST(BlockMap, WalksFreeBlocksInTheOrderOfSizeAndAddress) {
+  constexpr std::int64_t kCapacity = std::int64_t{1} << 30;
+  BlockMap map(kCapacity, 512);
+  std::mt19937_64 random(5);
+  std::vector<BlockId> holes;
+  for (int i = 0; i < 600; ++i) {  // one size often enough to crowd its bin
+    const std::int64_t bytes = i % 3 == 0 ? 4096 : 512 * (1 + static_cast<int>(random() % 1000));
+    holes.push_back(map.Allocate(Placement::LowEnd(map.SmallestFit(bytes)), bytes));
+    map.Allocate(Placement::LowEnd(map.SmallestFit(512)), 512);
+  }
+  for (const BlockId hole : holes) map.Free(hole);
+  std::vector<std::pair<std::int64_t, std::int64_t>> expected;
+  for (BlockId id = map.First(); id != kNoBlock; id = map.Next(id)) {
+    if (!map.used(id)) expected.emplace_back(map.bytes(id), map.offset(id));
+  }
+  std::sort(expected.begin(), expected.end());
+  std::vector<std::pair<std::int64_t, std::int64_t>> walked;
+  for (BlockId id = map.SmallestFit(512); id != kNoBlock; id = map.NextBySize(id)) {
+    walked.emplace_back(map.bytes(id), map.offset(id));
+  }
+  EXPECT_EQ(walked, expected);
 }
 
 }  // namespace

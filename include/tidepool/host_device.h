@@ -1,0 +1,68 @@
+// A device made of the host: memory is memory, a thread is a stream. Everything that a GPU does
+// works here, at the speed of the host; and what a GPU does only on bad days can be ordered.
+#ifndef TIDEPOOL_HOST_DEVICE_H_
+#define TIDEPOOL_HOST_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tidepool/device.h"
+#include "tidepool/export.h"
+
+namespace tidepool {
+
+struct HostDeviceOptions {
+  std::int64_t memory_bytes = std::int64_t{1} << 30;  // enforced; taken from the host when touched
+  // Of virtual memory: a power of two that is a multiple of the host's page.
+  std::int64_t granularity = std::int64_t{64} << 10;
+  // Of copies to and from the device, each direction on its own; 0 is as fast as the host copies.
+  double copy_bytes_per_second = 0;
+  std::int64_t copy_latency_ns = 0;
+};
+
+class TIDEPOOL_EXPORT HostDevice : public Device {
+ public:
+  // InvalidArgument when an option is out of its range.
+  static absl::StatusOr<std::unique_ptr<HostDevice>> Create(const HostDeviceOptions& options);
+
+  // What can be told to fail.
+  enum class Call : std::uint8_t {
+    kAny,
+    kCreateStream,
+    kDestroyStream,
+    kSynchronizeStream,
+    kCreateEvent,
+    kDestroyEvent,
+    kRecordEvent,
+    kWaitEvent,
+    kQueryEvent,
+    kSynchronizeEvent,
+    kCopy,
+    kFill,
+    kCallHost,
+    kAllocateMemory,
+    kFreeMemory,
+    kAllocatePinned,
+    kFreePinned,
+    kReserveAddresses,
+    kReleaseAddresses,
+    kCreatePhysical,
+    kReleasePhysical,
+    kMap,
+    kUnmap,
+  };
+  // How many calls of a kind there were since the device was made, those that failed included.
+  virtual std::int64_t CountCalls(Call call) const = 0;
+  // Lets the n-th call of a kind from now on (the next is 1) fail with Unavailable, once. 0 takes
+  // the order back.
+  virtual void FailCall(Call call, std::int64_t n) = 0;
+  // Copies that are begun from here on do not end before ReleaseCopies.
+  virtual void HoldCopies() = 0;
+  virtual void ReleaseCopies() = 0;
+};
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_HOST_DEVICE_H_

@@ -1,0 +1,68 @@
+// Recorder: what a pool was asked for, written to a native trace file while it happens.
+//
+// The calls that record take a time stamp and fill a buffer; a thread of the recorder's own encodes
+// and writes. What was written before a crash can be read.
+#ifndef TIDEPOOL_RECORDER_H_
+#define TIDEPOOL_RECORDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tidepool/device.h"
+#include "tidepool/export.h"
+#include "tidepool/placement.h"
+
+namespace tidepool {
+
+struct RecorderOptions {
+  std::string path;
+  // What the sizes of the trace are rounded up to by default: that of the pool.
+  std::int64_t alignment = 512;
+  // Memory for what was not yet written. When it is full, who records waits for the writer: a trace
+  // with holes could not be replayed.
+  std::int64_t buffer_bytes = std::int64_t{4} << 20;
+  // An event is on its way to the file after at most so long, also when little happens.
+  std::int64_t flush_interval_ns = 100'000'000;
+};
+
+// Of one pool, which makes the recording calls one at a time; the others are thread-safe.
+class TIDEPOOL_EXPORT Recorder {
+ public:
+  // Replaces the file. InvalidArgument for options out of range; otherwise what the system says
+  // about the path.
+  static absl::StatusOr<std::unique_ptr<Recorder>> Create(const RecorderOptions& options);
+  // Closes; an error that nobody asked for is printed on stderr.
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  // `address` is what names an allocation as long as it is live. `bytes` are as asked for.
+  void Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream);
+  void Free(const void* address, Stream stream);
+  // An allocation that was refused.
+  void Failure(std::int64_t bytes, Hint hint, Stream stream);
+  // `stream` was made to wait, on the device, for `awaited`.
+  void Wait(Stream stream, Stream awaited);
+  void Mark(std::string_view name);
+
+  // Writes what is in the buffer, waits until it is in the file, and says whether all of it is.
+  // After the first error nothing more is recorded, the file stays readable up to there, and the
+  // error is printed once on stderr when nobody is told.
+  absl::Status Flush();
+  // Flush, and the end of the recording. Later calls record nothing.
+  absl::Status Close();
+
+ private:
+  class Writer;
+  explicit Recorder(std::unique_ptr<Writer> writer);
+
+  std::unique_ptr<Writer> writer_;
+};
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_RECORDER_H_
