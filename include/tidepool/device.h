@@ -68,8 +68,8 @@ class TIDEPOOL_EXPORT Device {
   // Streams. ------------------------------------------------------------------------------------
 
   virtual absl::StatusOr<Stream> CreateStream() = 0;
-  // Does not wait: what was queued still runs. From then on the stream takes no work, but events
-  // may still be recorded in it, for all that it was ever given.
+  // Does not wait: what was queued still runs. From then on the stream is unknown to every call but
+  // RecordEvent: events may be recorded in it for ever, for all that it was ever given.
   virtual absl::Status DestroyStream(Stream stream) = 0;
   // Whether the stream is one of this device and takes work.
   virtual bool HasStream(Stream stream) const = 0;
@@ -96,16 +96,19 @@ class TIDEPOOL_EXPORT Device {
 
   // Work. ---------------------------------------------------------------------------------------
 
-  // Queues a copy. The memory stays untouched by others until it is over.
+  // Queues a copy. The memory stays mapped, and untouched by others, until it is over. No address
+  // is null; no bytes are a copy as well.
   virtual absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
                             Stream stream) = 0;
   // Queues setting each of `bytes` bytes of device memory.
   virtual absl::Status Fill(void* to, std::uint8_t value, std::int64_t bytes, Stream stream) = 0;
-  // Queues a function that runs on some host thread. It must not call the device.
+  // Queues a function that runs on some host thread, perhaps after those of other streams. It must
+  // not call the device. It is gone, with what it holds, when it is over.
   virtual absl::Status CallHost(Stream stream, std::function<void()> function) = 0;
 
   // Whole allocations. --------------------------------------------------------------------------
 
+  // At least one byte, at a multiple of 512.
   virtual absl::StatusOr<void*> AllocateMemory(std::int64_t bytes) = 0;
   // Does not wait for work that uses the memory: the caller has.
   virtual absl::Status FreeMemory(void* address) = 0;
@@ -122,9 +125,10 @@ class TIDEPOOL_EXPORT Device {
   // Takes back a whole range in which nothing is mapped.
   virtual absl::Status ReleaseAddresses(void* address, std::int64_t bytes) = 0;
   virtual absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes) = 0;
-  // Gives the memory back to the device as soon as it is mapped nowhere.
+  // Gives the memory back to the device as soon as it is mapped nowhere. Its name is gone at once.
   virtual absl::Status ReleasePhysical(PhysicalMemory memory) = 0;
-  // Maps all of `memory` to reserved addresses from `address` on, where nothing is mapped.
+  // Maps all of `memory` to addresses of one reserved range from `address` on, where nothing is
+  // mapped. It may be mapped to several places.
   virtual absl::Status Map(void* address, PhysicalMemory memory) = 0;
   // Unmaps what one call of Map mapped at `address`. Does not wait for work that uses it. The
   // contents stay with the physical memory.

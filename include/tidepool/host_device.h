@@ -1,5 +1,9 @@
 // A device made of the host: memory is memory, a thread is a stream. Everything that a GPU does
 // works here, at the speed of the host; and what a GPU does only on bad days can be ordered.
+//
+// It knows its memory: a copy or a fill that leaves it when it is queued is InvalidArgument, and
+// whoever touches what is not mapped, or not any more, faults. To destroy the device is to finish
+// what was queued, without delay: held copies are released, and no time is simulated any more.
 #ifndef TIDEPOOL_HOST_DEVICE_H_
 #define TIDEPOOL_HOST_DEVICE_H_
 
@@ -17,9 +21,10 @@ struct HostDeviceOptions {
   std::int64_t memory_bytes = std::int64_t{1} << 30;  // enforced; taken from the host when touched
   // Of virtual memory: a power of two that is a multiple of the host's page.
   std::int64_t granularity = std::int64_t{64} << 10;
-  // Of copies to and from the device, each direction on its own; 0 is as fast as the host copies.
+  // Of copies to and from the device: those of one direction take their time one after the other,
+  // both directions at once. 0 is as fast as the host copies. The bytes move at the end.
   double copy_bytes_per_second = 0;
-  std::int64_t copy_latency_ns = 0;
+  std::int64_t copy_latency_ns = 0;  // before the bytes of each such copy
 };
 
 class TIDEPOOL_EXPORT HostDevice : public Device {
@@ -55,10 +60,11 @@ class TIDEPOOL_EXPORT HostDevice : public Device {
   };
   // How many calls of a kind there were since the device was made, those that failed included.
   virtual std::int64_t CountCalls(Call call) const = 0;
-  // Lets the n-th call of a kind from now on (the next is 1) fail with Unavailable, once. 0 takes
-  // the order back.
+  // Lets the n-th call of a kind from now on (the next is 1) fail with Unavailable, once. Takes the
+  // place of an order before it for the same kind; 0 only takes that back.
   virtual void FailCall(Call call, std::int64_t n) = 0;
-  // Copies that are begun from here on do not end before ReleaseCopies.
+  // Copies that are queued from here on, of any direction, do not end before the next
+  // ReleaseCopies.
   virtual void HoldCopies() = 0;
   virtual void ReleaseCopies() = 0;
 };
