@@ -33,7 +33,7 @@ done
 # Not one symbol of the library is visible but the public ones.
 library=$(find "$scratch/prefix" -name 'libtidepool.so' | head -1)
 if [ -n "$library" ]; then
-  if nm -DC --defined-only "$library" | grep -E 'tidepool::(blocks|sizing|internal)::'; then
+  if nm -DC --defined-only "$library" | grep -E 'tidepool::(blocks|sizing|host|internal)::'; then
     echo "hidden symbols are visible"
     exit 1
   fi

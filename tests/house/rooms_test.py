@@ -4,11 +4,14 @@ import os
 import re
 import sys
 
-# Room -> the rooms it may include from, beside itself. `tidepool` is the public face, include/tidepool.
+# Room -> the rooms it may include from, beside itself. `tidepool` is the public face, include/tidepool. A room in a
+# room comes first.
 MAY_INCLUDE = {
     "include/tidepool": set(),
     "lib/blocks": {"tidepool"},
     "lib/trace": {"tidepool"},
+    "lib/device/host": {"tidepool", "lib/device"},
+    "lib/device": {"tidepool"},
     "lib/sizing": {"tidepool", "lib/blocks", "lib/trace"},
     "policies/placement": {"tidepool"},
     "trace_replay": {"tidepool"},

@@ -1,0 +1,48 @@
+// Every allocation is a mapping of its own: it costs nothing until it is touched, and who uses it
+// after it was freed faults.
+#include "lib/device/host/allocations.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+
+#include "absl/status/status.h"
+
+namespace tidepool::host {
+
+Allocations::~Allocations() {
+  ranges_.ForEach(
+      [](void* address, std::int64_t bytes) { munmap(address, static_cast<std::size_t>(bytes)); });
+}
+
+absl::StatusOr<void*> Allocations::Allocate(std::int64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  void* address = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (address == MAP_FAILED) return absl::ErrnoToStatus(errno, "the host has no memory");
+  ranges_.Insert(address, bytes);
+  return address;
+}
+
+absl::StatusOr<std::int64_t> Allocations::Free(void* address) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t bytes = ranges_.BytesAt(address);
+  if (bytes == 0) return absl::NotFoundError("nothing is allocated at the address");
+  if (munmap(address, static_cast<std::size_t>(bytes)) != 0) {
+    return absl::ErrnoToStatus(errno, "the host keeps the memory");
+  }
+  ranges_.Erase(address);
+  return bytes;
+}
+
+bool Allocations::Contain(const void* address, std::int64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  return ranges_.Contain(address, bytes);
+}
+
+bool Allocations::Overlap(const void* address, std::int64_t bytes) const {
+  const std::lock_guard lock(mutex_);
+  return ranges_.Overlap(address, bytes);
+}
+
+}  // namespace tidepool::host

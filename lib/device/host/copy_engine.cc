@@ -1,0 +1,35 @@
+// An engine is the time from which on it is idle. A copy takes the stretch of time that follows,
+// and waits for its end.
+#include "lib/device/host/copy_engine.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tidepool::host {
+
+void CopyEngine::SpendTime(std::int64_t bytes) {
+  if (bytes_per_second_ == 0 && latency_ns_ == 0) return;
+  std::unique_lock lock(mutex_);
+  const Clock::time_point end = EndOfCopy(std::max(Clock::now(), idle_from_), bytes);
+  idle_from_ = end;
+  was_stopped_.wait_until(lock, end, [this] { return is_stopped_; });
+}
+
+void CopyEngine::StopTime() {
+  const std::lock_guard lock(mutex_);
+  is_stopped_ = true;
+  was_stopped_.notify_all();
+}
+
+CopyEngine::Clock::time_point CopyEngine::EndOfCopy(Clock::time_point begin,
+                                                    std::int64_t bytes) const {
+  double nanoseconds = static_cast<double>(latency_ns_);
+  if (bytes_per_second_ > 0) nanoseconds += static_cast<double>(bytes) * 1e9 / bytes_per_second_;
+  nanoseconds = std::ceil(nanoseconds);
+  // Doubles below this one are whole numbers that fit.
+  const auto rest = static_cast<double>((Clock::time_point::max() - begin).count());
+  if (nanoseconds >= rest) return Clock::time_point::max();
+  return begin + std::chrono::nanoseconds(static_cast<std::int64_t>(nanoseconds));
+}
+
+}  // namespace tidepool::host

@@ -1,0 +1,33 @@
+// The events of a device, by name, and the mark that each stands for.
+#ifndef TIDEPOOL_LIB_DEVICE_HOST_EVENTS_H_
+#define TIDEPOOL_LIB_DEVICE_HOST_EVENTS_H_
+
+#include <cstdint>
+#include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/device/host/work_queue.h"
+#include "lib/device/names.h"
+#include "tidepool/device.h"
+
+namespace tidepool::host {
+
+// Thread-safe.
+class Events {
+ public:
+  Event Create();
+  absl::Status Destroy(Event event);
+  absl::Status Set(Event event, Mark mark);
+  absl::StatusOr<Mark> Get(Event event) const;
+
+ private:
+  mutable std::mutex mutex_;
+  internal::Names names_;
+  absl::flat_hash_map<std::uint64_t, Mark> marks_;
+};
+
+}  // namespace tidepool::host
+
+#endif  // TIDEPOOL_LIB_DEVICE_HOST_EVENTS_H_

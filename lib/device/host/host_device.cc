@@ -1,0 +1,318 @@
+// The device puts its parts together: every call is counted, told to fail or not, and given its
+// name in errors, here; what it does is done by the part that owns it.
+#include "tidepool/host_device.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/device/host/allocations.h"
+#include "lib/device/host/call_faults.h"
+#include "lib/device/host/copy_engine.h"
+#include "lib/device/host/copy_gate.h"
+#include "lib/device/host/events.h"
+#include "lib/device/host/memory_budget.h"
+#include "lib/device/host/streams.h"
+#include "lib/device/host/virtual_memory.h"
+#include "lib/device/host/work_queue.h"
+
+namespace tidepool {
+namespace host {
+namespace {
+
+const absl::Status& StatusOf(const absl::Status& status) { return status; }
+template <typename T>
+const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
+  return result.status();
+}
+
+absl::Status InvalidOption(std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("HostDeviceOptions: ", std::string(what)));
+}
+
+absl::Status Check(const HostDeviceOptions& options) {
+  if (options.memory_bytes <= 0) return InvalidOption("memory_bytes is not positive");
+  if (options.granularity <= 0 || (options.granularity & (options.granularity - 1)) != 0) {
+    return InvalidOption("granularity is no power of two");
+  }
+  if (options.granularity % sysconf(_SC_PAGESIZE) != 0) {
+    return InvalidOption("granularity is no multiple of the host's page");
+  }
+  if (!std::isfinite(options.copy_bytes_per_second) || options.copy_bytes_per_second < 0) {
+    return InvalidOption("copy_bytes_per_second is negative or not finite");
+  }
+  if (options.copy_latency_ns < 0) return InvalidOption("copy_latency_ns is negative");
+  return absl::OkStatus();
+}
+
+class HostDeviceOfThreads final : public HostDevice {
+ public:
+  static absl::StatusOr<std::unique_ptr<HostDevice>> Create(const HostDeviceOptions& options) {
+    auto budget = std::make_unique<MemoryBudget>(options.memory_bytes);
+    auto virtual_memory = VirtualMemory::Create(options.granularity, budget.get());
+    if (!virtual_memory.ok()) return virtual_memory.status();
+    return std::unique_ptr<HostDevice>(
+        new HostDeviceOfThreads(options, std::move(budget), *std::move(virtual_memory)));
+  }
+
+  // The streams go first, and finish what was queued; nothing may keep them from it.
+  ~HostDeviceOfThreads() override {
+    gate_.Release();
+    to_device_.StopTime();
+    from_device_.StopTime();
+  }
+
+  std::string name() const override { return "host"; }
+  std::int64_t memory_bytes() const override { return budget_->total_bytes(); }
+  std::int64_t used_bytes() const override { return budget_->used_bytes(); }
+  std::int64_t granularity() const override { return virtual_memory_->granularity(); }
+
+  absl::StatusOr<Stream> CreateStream() override {
+    return Run(Call::kCreateStream, [&]() -> absl::StatusOr<Stream> { return streams_.Create(); });
+  }
+
+  absl::Status DestroyStream(Stream stream) override {
+    return Run(Call::kDestroyStream, [&] {
+      absl::Status status = streams_.Destroy(stream);
+      // Only now: who sees the epoch stand still must not have missed this.
+      if (status.ok()) AdvanceStreamEpoch();
+      return status;
+    });
+  }
+
+  bool HasStream(Stream stream) const override { return streams_.Find(stream).ok(); }
+
+  absl::Status SynchronizeStream(Stream stream) override {
+    return Run(Call::kSynchronizeStream, [&] {
+      absl::StatusOr<std::shared_ptr<WorkQueue>> queue = streams_.Find(stream);
+      if (queue.ok()) (*queue)->End().Wait();
+      return queue.status();
+    });
+  }
+
+  absl::StatusOr<Event> CreateEvent() override {
+    return Run(Call::kCreateEvent, [&]() -> absl::StatusOr<Event> { return events_.Create(); });
+  }
+
+  absl::Status DestroyEvent(Event event) override {
+    return Run(Call::kDestroyEvent, [&] { return events_.Destroy(event); });
+  }
+
+  absl::Status RecordEvent(Event event, Stream stream) override {
+    return Run(Call::kRecordEvent, [&] {
+      absl::StatusOr<Mark> mark = streams_.EndOf(stream);
+      return mark.ok() ? events_.Set(event, *std::move(mark)) : mark.status();
+    });
+  }
+
+  absl::Status WaitEvent(Stream stream, Event event) override {
+    return Run(Call::kWaitEvent, [&]() -> absl::Status {
+      absl::StatusOr<std::shared_ptr<WorkQueue>> queue = streams_.Find(stream);
+      if (!queue.ok()) return queue.status();
+      absl::StatusOr<Mark> mark = events_.Get(event);
+      if (!mark.ok()) return mark.status();
+      if (mark->IsIn(**queue) || mark->IsOver()) return absl::OkStatus();
+      return (*queue)->Push([mark = *std::move(mark)] { mark.Wait(); });
+    });
+  }
+
+  absl::StatusOr<bool> QueryEvent(Event event) override {
+    return Run(Call::kQueryEvent, [&]() -> absl::StatusOr<bool> {
+      absl::StatusOr<Mark> mark = events_.Get(event);
+      if (!mark.ok()) return mark.status();
+      return mark->IsOver();
+    });
+  }
+
+  absl::Status SynchronizeEvent(Event event) override {
+    return Run(Call::kSynchronizeEvent, [&] {
+      absl::StatusOr<Mark> mark = events_.Get(event);
+      if (mark.ok()) mark->Wait();
+      return mark.status();
+    });
+  }
+
+  absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
+                    Stream stream) override {
+    return Run(Call::kCopy, [&] {
+      absl::Status status = CheckCopy(to, from, bytes, direction);
+      if (!status.ok()) return status;
+      return Push(stream, [=, this, ticket = gate_.Ticket()] {
+        gate_.Pass(ticket);
+        RunCopy(to, from, bytes, direction);
+      });
+    });
+  }
+
+  absl::Status Fill(void* to, std::uint8_t value, std::int64_t bytes, Stream stream) override {
+    return Run(Call::kFill, [&] {
+      absl::Status status = CheckDeviceMemory("what is filled", to, bytes);
+      if (!status.ok()) return status;
+      return Push(stream, [=] { std::memset(to, value, static_cast<std::size_t>(bytes)); });
+    });
+  }
+
+  absl::Status CallHost(Stream stream, std::function<void()> function) override {
+    return Run(Call::kCallHost, [&] {
+      if (function == nullptr) return absl::InvalidArgumentError("there is no function");
+      return Push(stream, std::move(function));
+    });
+  }
+
+  absl::StatusOr<void*> AllocateMemory(std::int64_t bytes) override {
+    return Run(Call::kAllocateMemory, [&]() -> absl::StatusOr<void*> {
+      if (absl::Status status = budget_->Take(bytes); !status.ok()) return status;
+      absl::StatusOr<void*> address = memory_.Allocate(bytes);
+      if (!address.ok()) budget_->Return(bytes);
+      return address;
+    });
+  }
+
+  absl::Status FreeMemory(void* address) override {
+    return Run(Call::kFreeMemory, [&] {
+      absl::StatusOr<std::int64_t> bytes = memory_.Free(address);
+      if (bytes.ok()) budget_->Return(*bytes);
+      return bytes.status();
+    });
+  }
+
+  absl::StatusOr<void*> AllocatePinned(std::int64_t bytes) override {
+    return Run(Call::kAllocatePinned, [&]() -> absl::StatusOr<void*> {
+      if (bytes <= 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("asked for ", bytes, " bytes, expected at least one"));
+      }
+      absl::StatusOr<void*> address = pinned_.Allocate(bytes);
+      // Where the limits of the process forbid it, memory that is not locked does as well.
+      if (address.ok()) static_cast<void>(mlock(*address, static_cast<std::size_t>(bytes)));
+      return address;
+    });
+  }
+
+  absl::Status FreePinned(void* address) override {
+    return Run(Call::kFreePinned, [&] { return pinned_.Free(address).status(); });
+  }
+
+  absl::StatusOr<void*> ReserveAddresses(std::int64_t bytes) override {
+    return Run(Call::kReserveAddresses, [&] { return virtual_memory_->ReserveAddresses(bytes); });
+  }
+
+  absl::Status ReleaseAddresses(void* address, std::int64_t bytes) override {
+    return Run(Call::kReleaseAddresses,
+               [&] { return virtual_memory_->ReleaseAddresses(address, bytes); });
+  }
+
+  absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes) override {
+    return Run(Call::kCreatePhysical, [&] { return virtual_memory_->CreatePhysical(bytes); });
+  }
+
+  absl::Status ReleasePhysical(PhysicalMemory memory) override {
+    return Run(Call::kReleasePhysical, [&] { return virtual_memory_->ReleasePhysical(memory); });
+  }
+
+  absl::Status Map(void* address, PhysicalMemory memory) override {
+    return Run(Call::kMap, [&] { return virtual_memory_->Map(address, memory); });
+  }
+
+  absl::Status Unmap(void* address) override {
+    return Run(Call::kUnmap, [&] { return virtual_memory_->Unmap(address); });
+  }
+
+  std::int64_t CountCalls(Call call) const override { return faults_.Count(call); }
+  void FailCall(Call call, std::int64_t n) override { faults_.Order(call, n); }
+  void HoldCopies() override { gate_.Hold(); }
+  void ReleaseCopies() override { gate_.Release(); }
+
+ private:
+  HostDeviceOfThreads(const HostDeviceOptions& options, std::unique_ptr<MemoryBudget> budget,
+                      std::unique_ptr<VirtualMemory> virtual_memory)
+      : budget_(std::move(budget)),
+        virtual_memory_(std::move(virtual_memory)),
+        to_device_(options.copy_bytes_per_second, options.copy_latency_ns),
+        from_device_(options.copy_bytes_per_second, options.copy_latency_ns) {}
+
+  // Makes a call: `function` unless it is told to fail.
+  template <typename Function>
+  std::invoke_result_t<Function> Run(Call call, Function function) {
+    if (faults_.Enter(call)) {
+      return absl::UnavailableError(absl::StrCat(NameOf(call), ": was told to fail"));
+    }
+    std::invoke_result_t<Function> result = function();
+    if (result.ok()) return result;
+    const absl::Status& status = StatusOf(result);
+    return absl::Status(status.code(), absl::StrCat(NameOf(call), ": ", status.message()));
+  }
+
+  absl::Status Push(Stream stream, WorkQueue::Work work) {
+    absl::StatusOr<std::shared_ptr<WorkQueue>> queue = streams_.Find(stream);
+    return queue.ok() ? (*queue)->Push(std::move(work)) : queue.status();
+  }
+
+  absl::Status CheckCopy(const void* to, const void* from, std::int64_t bytes,
+                         CopyDirection direction) const {
+    absl::Status status = direction == CopyDirection::kFromDevice
+                              ? CheckHostMemory("the destination", to, bytes)
+                              : CheckDeviceMemory("the destination", to, bytes);
+    if (!status.ok()) return status;
+    return direction == CopyDirection::kToDevice ? CheckHostMemory("the source", from, bytes)
+                                                 : CheckDeviceMemory("the source", from, bytes);
+  }
+
+  absl::Status CheckDeviceMemory(const char* what, const void* address, std::int64_t bytes) const {
+    if (absl::Status status = CheckRange(what, address, bytes); !status.ok()) return status;
+    if (bytes == 0 || memory_.Contain(address, bytes) || virtual_memory_->IsMapped(address, bytes))
+      return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(what, " is not in memory of the device"));
+  }
+
+  absl::Status CheckHostMemory(const char* what, const void* address, std::int64_t bytes) const {
+    if (absl::Status status = CheckRange(what, address, bytes); !status.ok()) return status;
+    if (bytes > 0 &&
+        (memory_.Overlap(address, bytes) || virtual_memory_->OverlapsReserved(address, bytes))) {
+      return absl::InvalidArgumentError(absl::StrCat(what, " is not in memory of the host"));
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CheckRange(const char* what, const void* address, std::int64_t bytes) {
+    if (address == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, " is null"));
+    if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("a size of ", bytes, " bytes"));
+    return absl::OkStatus();
+  }
+
+  // The bytes move in the end: who does not wait for them finds what was there before.
+  void RunCopy(void* to, const void* from, std::int64_t bytes, CopyDirection direction) {
+    if (direction == CopyDirection::kToDevice) to_device_.SpendTime(bytes);
+    if (direction == CopyDirection::kFromDevice) from_device_.SpendTime(bytes);
+    std::memmove(to, from, static_cast<std::size_t>(bytes));
+  }
+
+  CallFaults faults_;
+  std::unique_ptr<MemoryBudget> budget_;
+  Allocations memory_;
+  Allocations pinned_;
+  std::unique_ptr<VirtualMemory> virtual_memory_;
+  CopyGate gate_;
+  CopyEngine to_device_;
+  CopyEngine from_device_;
+  Events events_;
+  Streams streams_;  // last: their work uses all of the above
+};
+
+}  // namespace
+}  // namespace host
+
+absl::StatusOr<std::unique_ptr<HostDevice>> HostDevice::Create(const HostDeviceOptions& options) {
+  if (absl::Status status = host::Check(options); !status.ok()) return status;
+  return host::HostDeviceOfThreads::Create(options);
+}
+
+}  // namespace tidepool

@@ -1,0 +1,52 @@
+// How much memory the device has, and how much of it is in use.
+#ifndef TIDEPOOL_LIB_DEVICE_HOST_MEMORY_BUDGET_H_
+#define TIDEPOOL_LIB_DEVICE_HOST_MEMORY_BUDGET_H_
+
+#include <cstdint>
+#include <mutex>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::host {
+
+// Thread-safe.
+class MemoryBudget {
+ public:
+  explicit MemoryBudget(std::int64_t total_bytes) : total_bytes_(total_bytes) {}
+
+  std::int64_t total_bytes() const { return total_bytes_; }
+  std::int64_t used_bytes() const {
+    const std::lock_guard lock(mutex_);
+    return used_bytes_;
+  }
+
+  // InvalidArgument unless `bytes` is positive, ResourceExhausted when it is more than is left.
+  absl::Status Take(std::int64_t bytes) {
+    if (bytes <= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("asked for ", bytes, " bytes, expected at least one"));
+    }
+    const std::lock_guard lock(mutex_);
+    if (bytes > total_bytes_ - used_bytes_) {
+      return absl::ResourceExhaustedError(absl::StrCat("asked for ", bytes, " bytes, ", used_bytes_,
+                                                       " of ", total_bytes_, " are in use"));
+    }
+    used_bytes_ += bytes;
+    return absl::OkStatus();
+  }
+
+  void Return(std::int64_t bytes) {
+    const std::lock_guard lock(mutex_);
+    used_bytes_ -= bytes;
+  }
+
+ private:
+  const std::int64_t total_bytes_;
+  mutable std::mutex mutex_;
+  std::int64_t used_bytes_ = 0;
+};
+
+}  // namespace tidepool::host
+
+#endif  // TIDEPOOL_LIB_DEVICE_HOST_MEMORY_BUDGET_H_

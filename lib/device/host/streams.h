@@ -1,0 +1,54 @@
+// The streams of a device, by name.
+#ifndef TIDEPOOL_LIB_DEVICE_HOST_STREAMS_H_
+#define TIDEPOOL_LIB_DEVICE_HOST_STREAMS_H_
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/device/host/work_queue.h"
+#include "lib/device/names.h"
+#include "tidepool/device.h"
+
+namespace tidepool::host {
+
+// Thread-safe.
+class Streams {
+ public:
+  Streams() = default;
+  // Waits until all work is done.
+  ~Streams();
+  Streams(const Streams&) = delete;
+  Streams& operator=(const Streams&) = delete;
+
+  Stream Create();
+  absl::Status Destroy(Stream stream);
+  // The queue of a stream that takes work.
+  absl::StatusOr<std::shared_ptr<WorkQueue>> Find(Stream stream) const;
+  // After all that the stream was ever given, be it destroyed or not.
+  absl::StatusOr<Mark> EndOf(Stream stream) const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<WorkQueue> queue;
+    bool is_destroyed = false;
+  };
+
+  void Forget(std::uint64_t name, std::thread thread);
+
+  mutable std::mutex mutex_;
+  std::condition_variable was_forgotten_;
+  internal::Names names_;
+  // Those that take work, and those that were destroyed and have some left.
+  absl::flat_hash_map<std::uint64_t, Entry> entries_;
+  std::thread last_ended_;
+};
+
+}  // namespace tidepool::host
+
+#endif  // TIDEPOOL_LIB_DEVICE_HOST_STREAMS_H_

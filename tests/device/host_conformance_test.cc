@@ -1,0 +1,24 @@
+// The host device does what every device must do.
+#include "tests/device/conformance.h"
+#include "tidepool/host_device.h"
+
+namespace tidepool {
+namespace {
+
+std::unique_ptr<Device> MakeHostDevice() {
+  return *HostDevice::Create({.memory_bytes = 64 << 20, .granularity = 16 << 10});
+}
+
+// Slower than any host: work is seen while it waits for its time.
+std::unique_ptr<Device> MakeSlowHostDevice() {
+  return *HostDevice::Create({.memory_bytes = 64 << 20,
+                              .granularity = 16 << 10,
+                              .copy_bytes_per_second = 1e9,
+                              .copy_latency_ns = 1'000'000});
+}
+
+TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(Host, MakeHostDevice);
+TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(SlowHost, MakeSlowHostDevice);
+
+}  // namespace
+}  // namespace tidepool
