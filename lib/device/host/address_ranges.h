@@ -12,7 +12,7 @@ namespace tidepool::host {
 // the address space; ranges that are inserted do not.
 class AddressRanges {
  public:
-  void Insert(const void* address, std::int64_t bytes);
+  void Insert(void* address, std::int64_t bytes);
   void Erase(const void* address);
 
   // The size of the range that begins at `address`, 0 if none does.
@@ -26,18 +26,22 @@ class AddressRanges {
 
   template <typename Function>
   void ForEach(Function function) const {
-    for (const auto& [begin, end] : ends_) {
-      function(reinterpret_cast<void*>(begin), static_cast<std::int64_t>(end - begin));
+    for (const auto& [begin, range] : ranges_) {
+      function(range.address, static_cast<std::int64_t>(range.end - begin));
     }
   }
 
  private:
-  using Ends = std::map<std::uintptr_t, std::uintptr_t>;
+  struct Range {
+    void* address;
+    std::uintptr_t end;
+  };
+  using Ranges = std::map<std::uintptr_t, Range>;
 
   // The range that holds the byte at `address`, or the end.
-  Ends::const_iterator Holding(std::uintptr_t address) const;
+  Ranges::const_iterator Holding(std::uintptr_t address) const;
 
-  Ends ends_;  // by begin
+  Ranges ranges_;  // by address
 };
 
 }  // namespace tidepool::host
