@@ -11,12 +11,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <latch>
 #include <limits>
 #include <memory>
+#include <ostream>
 #include <set>
 #include <vector>
 
@@ -25,7 +27,12 @@
 namespace tidepool {
 
 // A device with at least 64 MiB.
-using DeviceFactory = std::unique_ptr<Device> (*)();
+struct DeviceFactory {
+  const char* name;
+  std::unique_ptr<Device> (*make)();
+
+  friend void PrintTo(const DeviceFactory& factory, std::ostream* out) { *out << factory.name; }
+};
 
 // Keeps a stream busy until it is told to stop.
 class Blocker {
@@ -49,7 +56,7 @@ class DeviceConformance : public testing::TestWithParam<DeviceFactory> {
  protected:
   using Bytes = std::vector<std::uint8_t>;
 
-  DeviceConformance() : device_(GetParam()()), stream_(*device_->CreateStream()) {}
+  DeviceConformance() : device_(GetParam().make()), stream_(*device_->CreateStream()) {}
 
   Stream NewStream() { return *device_->CreateStream(); }
   Event NewEvent() { return *device_->CreateEvent(); }
@@ -97,7 +104,7 @@ class DeviceConformance : public testing::TestWithParam<DeviceFactory> {
 // Streams. --------------------------------------------------------------------------------------
 
 TEST_P(DeviceConformance, StreamsOfAllDevicesHaveNamesOfTheirOwn) {
-  const std::unique_ptr<Device> other = GetParam()();
+  const std::unique_ptr<Device> other = GetParam().make();
   std::set<std::uint64_t> names = {0, stream_.id};
   for (int i = 0; i < 100; ++i) {
     const Stream mine = NewStream();
@@ -204,7 +211,7 @@ TEST_P(DeviceConformance, TheEpochGrowsWithEveryDestroyedStreamAndOnlyThen) {
 }
 
 TEST_P(DeviceConformance, StreamsAndEventsOfOthersAreNotFound) {
-  const std::unique_ptr<Device> other = GetParam()();
+  const std::unique_ptr<Device> other = GetParam().make();
   const Event event = NewEvent();
   std::uint8_t* memory = NewMemory(512);
   const Stream destroyed = *other->CreateStream();
@@ -564,9 +571,11 @@ TEST_P(DeviceVirtualMemory, PhysicalMemoryIsGivenBackWhenItIsMappedNowhere) {
   EXPECT_TRUE(device_->ReleasePhysical(*next).ok());
 }
 
-#define TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(name, factory)                                \
-  INSTANTIATE_TEST_SUITE_P(name, DeviceConformance, testing::Values(DeviceFactory(factory))); \
-  INSTANTIATE_TEST_SUITE_P(name, DeviceVirtualMemory, testing::Values(DeviceFactory(factory)))
+#define TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(name, factory)              \
+  INSTANTIATE_TEST_SUITE_P(name, DeviceConformance,                         \
+                           testing::Values(DeviceFactory{#name, factory})); \
+  INSTANTIATE_TEST_SUITE_P(name, DeviceVirtualMemory,                       \
+                           testing::Values(DeviceFactory{#name, factory}))
 
 }  // namespace tidepool
 

@@ -16,7 +16,9 @@
 #include <latch>
 #include <limits>
 #include <memory>
+#include <ostream>
 #include <random>
+#include <string>
 #include <vector>
 
 namespace tidepool {
@@ -95,6 +97,8 @@ struct CallCase {
   Call call;
   const char* name;
   absl::Status (*make)(HostDevice&, World&);
+
+  friend void PrintTo(const CallCase& tested, std::ostream* out) { *out << tested.name; }
 };
 
 const CallCase kCallCases[] = {
@@ -240,7 +244,14 @@ TEST(HostDevice, CountsCallsThatFail) {
 
 // Copies. ---------------------------------------------------------------------------------------
 
-class HostDeviceHold : public testing::TestWithParam<CopyDirection> {
+struct Direction {
+  CopyDirection direction;
+  const char* name;
+
+  friend void PrintTo(const Direction& direction, std::ostream* out) { *out << direction.name; }
+};
+
+class HostDeviceHold : public testing::TestWithParam<Direction> {
  protected:
   HostDeviceHold() {
     std::memset(device_memory_, 1, kGranule);
@@ -248,9 +259,9 @@ class HostDeviceHold : public testing::TestWithParam<CopyDirection> {
   }
 
   absl::Status Copy() {
-    void* to = GetParam() == CopyDirection::kFromDevice ? pinned_ : device_memory_;
-    const void* from = GetParam() == CopyDirection::kToDevice ? pinned_ : device_memory_;
-    return device_->Copy(to, from, kGranule, GetParam(), stream_);
+    void* to = GetParam().direction == CopyDirection::kFromDevice ? pinned_ : device_memory_;
+    const void* from = GetParam().direction == CopyDirection::kToDevice ? pinned_ : device_memory_;
+    return device_->Copy(to, from, kGranule, GetParam().direction, stream_);
   }
 
   std::unique_ptr<HostDevice> device_ = NewDevice();
@@ -278,7 +289,7 @@ TEST_P(HostDeviceHold, HoldsCopiesUntilTheyAreReleased) {
 
   device_->ReleaseCopies();
   ASSERT_TRUE(device_->SynchronizeEvent(after).ok());
-  if (GetParam() != CopyDirection::kOnDevice) {
+  if (GetParam().direction != CopyDirection::kOnDevice) {
     EXPECT_EQ(device_memory_[kGranule - 1], pinned_[kGranule - 1]);
   }
   ASSERT_TRUE(Copy().ok());
@@ -299,8 +310,10 @@ TEST_P(HostDeviceHold, HoldsWhatIsQueuedBetweenHoldAndRelease) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryDirection, HostDeviceHold,
-                         testing::Values(CopyDirection::kToDevice, CopyDirection::kFromDevice,
-                                         CopyDirection::kOnDevice));
+                         testing::Values(Direction{CopyDirection::kToDevice, "ToDevice"},
+                                         Direction{CopyDirection::kFromDevice, "FromDevice"},
+                                         Direction{CopyDirection::kOnDevice, "OnDevice"}),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 class Stopwatch {
  public:
