@@ -64,10 +64,12 @@ class Arena {
   }
 
   bool Free(std::int64_t offset) {
-    const BlockId used = blocks_.Find(offset);
-    if (used == kNoBlock) return false;
-    FreeBlock(used);
-    return true;
+    if (policy_has_memory_) {
+      const BlockId used = blocks_.Find(offset);
+      if (used == kNoBlock) return false;
+      policy_.OnFree(offset, blocks_.bytes(used));
+    }
+    return blocks_.FreeAt(offset) != kNoBlock;
   }
 
   void Mark(std::string_view name) {

@@ -1,6 +1,8 @@
 #include "lib/blocks/block_map.h"
 
+#include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -41,10 +43,10 @@ BlockId BlockMap::Allocate(const Placement& placement, std::int64_t wanted) {
   const BlockId rest = back > 0 ? Split(taken, wanted) : kNoBlock;
   blocks_[taken].set_used();
   if (front > 0) {
-    ReindexFree(id, old_offset, old_bytes, id);
-    if (back > 0) IndexFree(rest);
+    ReindexFree(id, old_offset, old_bytes, id, kCut);
+    if (back > 0) IndexFree(rest, kCut);
   } else if (back > 0) {
-    ReindexFree(id, old_offset, old_bytes, rest);
+    ReindexFree(id, old_offset, old_bytes, rest, kCut);
   } else {
     UnindexFree(id);
   }
@@ -54,12 +56,22 @@ BlockId BlockMap::Allocate(const Placement& placement, std::int64_t wanted) {
 }
 
 BlockId BlockMap::Free(BlockId id) {
+  if (by_start_ != nullptr) by_start_->Take(offset(id), blocks_);
+  return Merge(id);
+}
+
+BlockId BlockMap::FreeAt(std::int64_t begin) {
+  const BlockId id = by_start().Take(begin, blocks_);
+  return id == kNoBlock ? kNoBlock : Merge(id);
+}
+
+// Makes a used block free and one with its free neighbours. Returns the free block that results.
+BlockId BlockMap::Merge(BlockId id) {
   assert(used(id) && id > kBack);
   const BlockId previous = blocks_[id].previous;
   const BlockId next = blocks_[id].next;
   const bool joins_previous = !used(previous);
   const bool joins_next = !used(next);
-  if (by_start_ != nullptr) by_start_->Erase(id, offset(id), blocks_);
   blocks_[id].set_free();
   live_bytes_ -= bytes(id);
   if (joins_previous) {
@@ -69,16 +81,16 @@ BlockId BlockMap::Free(BlockId id) {
       AbsorbNext(id);
     }
     AbsorbNext(previous);
-    ReindexFree(previous, offset(previous), old_bytes, previous);
+    ReindexFree(previous, offset(previous), old_bytes, previous, kFreed);
     return previous;
   }
   if (joins_next) {
     const std::int64_t old_offset = offset(next);
     const std::int64_t old_bytes = bytes(next);
     AbsorbNext(id);
-    ReindexFree(next, old_offset, old_bytes, id);
+    ReindexFree(next, old_offset, old_bytes, id, kFreed);
   } else {
-    IndexFree(id);
+    IndexFree(id, kFreed);
   }
   return id;
 }
@@ -94,7 +106,7 @@ void BlockMap::Resize(std::int64_t capacity) {
   blocks_[kBack] = Block(capacity, true, last, kNoBlock);
   if (used(last)) return;
   if (bytes(last) > 0) {
-    IndexFree(last);
+    IndexFree(last, kCut);
   } else {
     AbsorbNext(blocks_[last].previous);
   }
@@ -134,26 +146,45 @@ void BlockMap::AbsorbNext(BlockId id) {
   spare_ = gone;
 }
 
-void BlockMap::IndexFree(BlockId id) {
-  if (by_size_ != nullptr) by_size_->Insert(offset(id), bytes(id), id);
+void BlockMap::IndexFree(BlockId id, Change change) {
+  if (by_size_ != nullptr) HoldBack(id, change);
   if (by_address_ != nullptr) by_address_->Insert(offset(id), bytes(id), id);
 }
 
 void BlockMap::UnindexFree(BlockId id) {
-  if (by_size_ != nullptr) by_size_->Erase(offset(id), bytes(id), id);
+  if (by_size_ != nullptr && !RenameHeld(id, kFront)) {
+    by_size_->Erase(offset(id), bytes(id), id);
+  }
   if (by_address_ != nullptr) by_address_->Erase(offset(id), id);
 }
 
 // Puts the free block `id` in the place of one that lay between the same used neighbours.
 void BlockMap::ReindexFree(BlockId old_id, std::int64_t old_offset, std::int64_t old_bytes,
-                           BlockId id) {
-  if (by_size_ != nullptr) {
+                           BlockId id, Change change) {
+  if (by_size_ != nullptr && !RenameHeld(old_id, id)) {
     by_size_->Erase(old_offset, old_bytes, old_id);
-    by_size_->Insert(offset(id), bytes(id), id);
+    HoldBack(id, change);
   }
   if (by_address_ != nullptr) {
     by_address_->Replace(old_offset, old_id, offset(id), bytes(id), id);
   }
+}
+
+// Holds `id` back from the index by size, and lets in what was held back there before.
+void BlockMap::HoldBack(BlockId id, Change change) {
+  const BlockId before = std::exchange(held_[change], id);
+  if (before != kFront) by_size_->Insert(offset(before), bytes(before), before);
+}
+
+// Whether `old_id` is held back; then `id` is in its place.
+bool BlockMap::RenameHeld(BlockId old_id, BlockId id) {
+  for (BlockId& held : held_) {
+    if (held == old_id) {
+      held = id;
+      return true;
+    }
+  }
+  return false;
 }
 
 void BlockMap::MakeSizeIndex() {
@@ -177,25 +208,49 @@ void BlockMap::MakeStartTable() {
   }
 }
 
-BlockId BlockMap::SmallestFit(std::int64_t bytes) { return by_size().SmallestFit(bytes); }
-BlockId BlockMap::ExactFit(std::int64_t bytes) { return by_size().ExactFit(bytes); }
+BlockId BlockMap::SmallestFit(std::int64_t wanted) {
+  const BlockId indexed = by_size().SmallestFit(wanted);
+  Fit best = indexed != kNoBlock ? FitOf(indexed, wanted) : Fit{kNoBlock, INT64_MAX, 0};
+  for (const BlockId held : held_) best = Better(FitOf(held, wanted), best);
+  return best.block;
+}
+
+BlockId BlockMap::ExactFit(std::int64_t wanted) {
+  BlockId lowest = by_size().ExactFit(wanted);
+  for (const BlockId held : held_) {
+    if (bytes(held) != wanted) continue;
+    if (lowest == kNoBlock || offset(held) < offset(lowest)) lowest = held;
+  }
+  return lowest;
+}
+
+BlockId BlockMap::Largest() {
+  BlockId largest = by_size().Largest();
+  for (const BlockId held : held_) {
+    if (held == kFront) continue;
+    if (largest == kNoBlock || bytes(held) > bytes(largest)) largest = held;
+  }
+  return largest;
+}
+
 BlockId BlockMap::LowestFit(std::int64_t bytes) { return by_address().LowestFit(bytes); }
 BlockId BlockMap::HighestFit(std::int64_t bytes) { return by_address().HighestFit(bytes); }
 BlockId BlockMap::NextBySize(BlockId block) {
-  return by_size().Next(offset(block), bytes(block), block);
+  const auto key = [this](BlockId id) { return std::pair(bytes(id), offset(id)); };
+  BlockId next = by_size().Next(offset(block), bytes(block), block);
+  for (const BlockId held : held_) {
+    if (held == kFront || key(held) <= key(block)) continue;
+    if (next == kNoBlock || key(held) < key(next)) next = held;
+  }
+  return next;
 }
-BlockId BlockMap::Largest() { return by_size().Largest(); }
 
 BlockId BlockMap::Covering(std::int64_t begin, std::int64_t length) {
   const BlockId id = by_address().AtOrBelow(begin);
   return id != kNoBlock && begin + length <= offset(id) + bytes(id) ? id : kNoBlock;
 }
 
-BlockId BlockMap::Find(std::int64_t begin) {
-  if (by_start_ == nullptr) [[unlikely]]
-    MakeStartTable();
-  return by_start_->Find(begin, blocks_);
-}
+BlockId BlockMap::Find(std::int64_t begin) { return by_start().Find(begin, blocks_); }
 
 absl::Status BlockMap::CheckInvariants() const {
   if (absl::Status status = CheckList(); !status.ok()) return status;
@@ -231,7 +286,14 @@ std::int64_t BlockMap::Count(bool used_ones) const {
 }
 
 absl::Status BlockMap::CheckIndexes() const {
-  if (by_size_ != nullptr && !by_size_->IsValid(Count(false))) {
+  std::int64_t held = 0;
+  for (const BlockId id : held_) {
+    if (id == kFront) continue;
+    if (by_size_ == nullptr || used(id))
+      return absl::InternalError("a block held back is not free");
+    ++held;
+  }
+  if (by_size_ != nullptr && !by_size_->IsValid(Count(false) - held)) {
     return absl::InternalError("size index is malformed or of another length than the list");
   }
   if (by_address_ != nullptr && !by_address_->IsValid(Count(false))) {
@@ -246,8 +308,9 @@ absl::Status BlockMap::CheckIndexes() const {
       return absl::InternalError(absl::StrCat("start table is wrong about block ", id));
     }
     if (used(id)) continue;
-    if (by_size_ != nullptr && !by_size_->Contains(offset(id), bytes(id), id)) {
-      return absl::InternalError(absl::StrCat("size index misses block ", id));
+    const bool held_back = std::find(held_.begin(), held_.end(), id) != held_.end();
+    if (by_size_ != nullptr && by_size_->Contains(offset(id), bytes(id), id) == held_back) {
+      return absl::InternalError(absl::StrCat("size index is wrong about block ", id));
     }
     if (by_address_ != nullptr && !by_address_->Contains(offset(id), id)) {
       return absl::InternalError(absl::StrCat("address index misses block ", id));

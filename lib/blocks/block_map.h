@@ -7,6 +7,7 @@
 #ifndef TIDEPOOL_LIB_BLOCKS_BLOCK_MAP_H_
 #define TIDEPOOL_LIB_BLOCKS_BLOCK_MAP_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -40,6 +41,8 @@ class BlockMap final : public FreeBlocks {
   BlockId Allocate(const Placement& placement, std::int64_t bytes);
   // Frees a used block and merges it with free neighbours. Returns the free block that results.
   BlockId Free(BlockId block);
+  // The same for the used block that begins at `offset`; kNoBlock when there is none.
+  BlockId FreeAt(std::int64_t offset);
   // Moves the end of the arena to `capacity`, a multiple of the alignment up to the maximum. What
   // is cut off is free; what is added is free and merges with a free block before it.
   void Resize(std::int64_t capacity);
@@ -90,18 +93,44 @@ class BlockMap final : public FreeBlocks {
   static constexpr BlockId kFront = 0;
   static constexpr BlockId kBack = 1;
 
+  BlockId Merge(BlockId block);
   BlockId Split(BlockId block, std::int64_t bytes);
   bool HasSpareNames(int count) const;
   void AbsorbNext(BlockId block);
 
-  void IndexFree(BlockId id);
+  // What made a free block what it is.
+  enum Change { kFreed, kCut };
+
+  void IndexFree(BlockId id, Change change);
   void UnindexFree(BlockId id);
-  void ReindexFree(BlockId old_id, std::int64_t old_offset, std::int64_t old_bytes, BlockId id);
+  void ReindexFree(BlockId old_id, std::int64_t old_offset, std::int64_t old_bytes, BlockId id,
+                   Change change);
+  void HoldBack(BlockId id, Change change);
+  bool RenameHeld(BlockId old_id, BlockId id);
+
+  // How well a free block serves a request.
+  struct Fit {
+    BlockId block;
+    std::uint64_t excess;  // modulo 2^64, so that a block that is too small comes last
+    std::int64_t offset;
+  };
+  Fit FitOf(BlockId id, std::int64_t wanted) const {
+    return {id, static_cast<std::uint64_t>(bytes(id) - wanted), offset(id)};
+  }
+  // The smaller one, the lower among equals. Without a branch: which it is, is chance.
+  static Fit Better(const Fit& a, const Fit& b) {
+    return a.excess < b.excess + (a.offset < b.offset ? 1 : 0) ? a : b;
+  }
 
   SizeIndex& by_size() {
     if (by_size_ == nullptr) [[unlikely]]
       MakeSizeIndex();
     return *by_size_;
+  }
+  StartTable& by_start() {
+    if (by_start_ == nullptr) [[unlikely]]
+      MakeStartTable();
+    return *by_start_;
   }
   AddressIndex& by_address() {
     if (by_address_ == nullptr) [[unlikely]]
@@ -123,6 +152,10 @@ class BlockMap final : public FreeBlocks {
   std::int64_t live_bytes_ = 0;
   std::vector<Block> blocks_;
   BlockId spare_ = kNoBlock;  // head of the list, through `next`, of names to use again
+  // The block that was freed last and the one that was cut last are held back from the index by
+  // size, because the next operations often change them again: a queue frees into the one and
+  // allocates from the other. kFront, which is of no bytes, where there is none.
+  std::array<BlockId, 2> held_ = {kFront, kFront};
   std::unique_ptr<SizeIndex> by_size_;
   std::unique_ptr<AddressIndex> by_address_;
   std::unique_ptr<StartTable> by_start_;  // of the used blocks

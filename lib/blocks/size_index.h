@@ -31,10 +31,7 @@ class SizeIndex {
   void Insert(std::int64_t offset, std::int64_t bytes, BlockId block) {
     const Place place = PlaceOf(offset, bytes, block);
     const unsigned bin = place.bin;
-    if (bins_[bin].IsDeep()) [[unlikely]] {
-      InsertInCrowd(place);
-      return;
-    }
+    Forget(bin);
     bins_[bin].Insert(place.entry, 0, nodes_);
     occupied_[bin / kWord] |= std::uint64_t{1} << (bin % kWord);
     words_ |= std::uint64_t{1} << (bin / kWord);
@@ -44,10 +41,7 @@ class SizeIndex {
   void Erase(std::int64_t offset, std::int64_t bytes, BlockId block) {
     const Place place = PlaceOf(offset, bytes, block);
     const unsigned bin = place.bin;
-    if (bins_[bin].IsDeep()) [[unlikely]] {
-      EraseFromCrowd(place);
-      return;
-    }
+    Forget(bin);
     bins_[bin].Erase(place.entry, nodes_);
     const std::uint64_t emptied = bins_[bin].empty() ? 1 : 0;
     std::uint64_t& occupied = occupied_[bin / kWord];
@@ -88,13 +82,12 @@ class SizeIndex {
     if (words_ == 0) return kNoBlock;
     const auto word = static_cast<unsigned>(BitWidth(words_) - 1);
     const unsigned bin = word * kWord + static_cast<unsigned>(BitWidth(occupied_[word])) - 1;
-    const FreeEntry highest = bins_[bin].Highest();
-    return geometry_.BlockOf(newest_.bin == bin ? std::max(highest, newest_.entry) : highest);
+    return geometry_.BlockOf(bins_[bin].Highest());
   }
 
   bool Contains(std::int64_t offset, std::int64_t bytes, BlockId block) const {
     const Place place = PlaceOf(offset, bytes, block);
-    return place == newest_ || bins_[place.bin].AtOrAbove(place.entry) == place.entry;
+    return bins_[place.bin].AtOrAbove(place.entry) == place.entry;
   }
 
   // Whether bins, bitmaps and trees agree and hold `entries` entries. O(n).
@@ -105,8 +98,7 @@ class SizeIndex {
       if (((words_ >> (bin / kWord) & 1) != 0) != (occupied != 0)) return false;
       entries -= bins_[bin].CountEntries();
     }
-    if (newest_ == kNowhere) return entries == 0;
-    return entries == 1 && bins_[newest_.bin].IsDeep();
+    return entries == 0;
   }
 
  private:
@@ -156,38 +148,14 @@ class SizeIndex {
     return bins_[least.bin].AtOrAbove(least.entry);
   }
 
-  // A crowd is a bin with more than one leaf, as blocks of one size make it. Its newest entry is
-  // kept aside, because the next request often takes it, and its last answer is remembered, because
-  // the next question is often the same.
+  // A crowd is a bin with more than one leaf, as blocks of one size make it. Its last answer is
+  // remembered, because the next question is often the same.
   [[gnu::noinline]] FreeEntry AtOrAboveInCrowd(Place least) {
     if (asked_ != least) {
       asked_ = least;
       answer_ = bins_[least.bin].AtOrAbove(least.entry);
     }
-    if (newest_.bin != least.bin || newest_.entry < least.entry) return answer_;
-    return std::min(newest_.entry - 1, answer_ - 1) + 1;  // kNoEntry is 0 and comes last
-  }
-
-  [[gnu::noinline]] void InsertInCrowd(Place place) {
-    InsertNewest();
-    newest_ = place;
-  }
-
-  [[gnu::noinline]] void EraseFromCrowd(Place place) {
-    if (place == newest_) {
-      newest_ = kNowhere;
-      return;
-    }
-    Forget(place.bin);
-    bins_[place.bin].Erase(place.entry, nodes_);
-    if (newest_.bin == place.bin && !bins_[place.bin].IsDeep()) InsertNewest();
-  }
-
-  void InsertNewest() {
-    if (newest_ == kNowhere) return;
-    Forget(newest_.bin);
-    bins_[newest_.bin].Insert(newest_.entry, 0, nodes_);
-    newest_ = kNowhere;
+    return answer_;
   }
 
   void Forget(unsigned bin) {
@@ -216,8 +184,7 @@ class SizeIndex {
   std::vector<EntryTree<SetLeaf>> bins_;
   EntryNodePool<SetLeaf> nodes_;
 
-  Place newest_ = kNowhere;  // in no tree yet, and its bin is a crowd
-  Place asked_ = kNowhere;   // what a crowd's tree was asked last, unless it has changed since
+  Place asked_ = kNowhere;  // what a crowd's tree was asked last, unless it has changed since
   FreeEntry answer_ = kNoEntry;
 };
 

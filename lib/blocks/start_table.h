@@ -3,8 +3,8 @@
 // A bucket of four slots is compared at once, without a branch. A slot holds a name, five bits of
 // its hash and whether its own bucket was full, so a look-up seldom looks at a wrong block; at the
 // load that is kept few buckets overflow into the next, so hardly anything here branches on chance.
-// Free blocks are not in the table: an allocation adds one name and a free removes the one it has
-// just found, however blocks split and merge.
+// Free blocks are not in the table: an allocation adds one name and a free takes one out, however
+// blocks split and merge.
 #ifndef TIDEPOOL_LIB_BLOCKS_START_TABLE_H_
 #define TIDEPOOL_LIB_BLOCKS_START_TABLE_H_
 
@@ -25,17 +25,7 @@ class StartTable {
 
   // All O(1) on average. `blocks` is the array that the names index.
   BlockId Find(std::int64_t offset, const std::vector<Block>& blocks) const {
-    const std::uint64_t hash = Hash(offset);
-    std::uint32_t tag = Tag(hash);
-    for (std::size_t at = Home(hash);; at = Next(at), tag |= kDisplaced) {
-      const Bucket& bucket = buckets_[at];
-      for (unsigned found = bucket.WithTag(tag); found != 0; found &= found - 1) {
-        const BlockId block = bucket.slots[std::countr_zero(found)] >> kTagBits;
-        if (blocks[block].offset() == offset) [[likely]]
-          return block;
-      }
-      if (bucket.Empty() != 0) return kNoBlock;
-    }
+    return SlotOf(offset, blocks).block;
   }
 
   // `block` begins at `offset`, where no block in the table does.
@@ -45,21 +35,18 @@ class StartTable {
     Place(block, Hash(offset));
   }
 
-  // `block`, which begins at `offset`, is in the table.
-  void Erase(BlockId block, std::int64_t offset, const std::vector<Block>& blocks) {
+  // Removes the block that begins at `offset`. Returns it, or kNoBlock when there is none.
+  BlockId Take(std::int64_t offset, const std::vector<Block>& blocks) {
+    const Slot slot = SlotOf(offset, blocks);
+    if (slot.block == kNoBlock) [[unlikely]]
+      return kNoBlock;
     --size_;
-    const std::uint64_t hash = Hash(offset);
-    std::uint32_t slot = block << kTagBits | Tag(hash);
-    std::size_t at = Home(hash);
-    while (buckets_[at].Equal(slot) == 0) [[unlikely]] {
-        at = Next(at);
-        slot |= kDisplaced;
-      }
-    Bucket& bucket = buckets_[at];
+    Bucket& bucket = buckets_[slot.bucket];
     const bool was_full = bucket.Empty() == 0;
-    bucket.slots[std::countr_zero(bucket.Equal(slot))] = kEmpty;
-    if (was_full && buckets_[Next(at)].MayHoldOthers()) [[unlikely]]
-      PullBack(Next(at), blocks);
+    bucket.slots[slot.at] = kEmpty;
+    if (was_full && buckets_[Next(slot.bucket)].MayHoldOthers()) [[unlikely]]
+      PullBack(Next(slot.bucket), blocks);
+    return slot.block;
   }
 
   std::int64_t size() const { return static_cast<std::int64_t>(size_); }
@@ -76,8 +63,7 @@ class StartTable {
   struct alignas(16) Bucket {
     std::uint32_t slots[kBucket] = {kEmpty, kEmpty, kEmpty, kEmpty};
 
-    unsigned Equal(std::uint32_t slot) const { return EqualLanes(slots, ~std::uint32_t{0}, slot); }
-    unsigned Empty() const { return Equal(kEmpty); }
+    unsigned Empty() const { return EqualLanes(slots, ~std::uint32_t{0}, kEmpty); }
     unsigned Displaced() const { return EqualLanes(slots, kDisplaced, kDisplaced); }
     // Whether names that belong in an earlier bucket may be here or further on.
     bool MayHoldOthers() const { return Displaced() != 0 || Empty() == 0; }
@@ -95,6 +81,26 @@ class StartTable {
   static std::uint32_t Tag(std::uint64_t hash) { return hash & (kTagMask & ~kDisplaced); }
   std::size_t Mask() const { return buckets_.size() - 1; }
   std::size_t Next(std::size_t bucket) const { return (bucket + 1) & Mask(); }
+
+  struct Slot {
+    BlockId block;  // kNoBlock: no slot holds it
+    int at;         // in the bucket
+    std::size_t bucket;
+  };
+
+  Slot SlotOf(std::int64_t offset, const std::vector<Block>& blocks) const {
+    const std::uint64_t hash = Hash(offset);
+    std::uint32_t tag = Tag(hash);
+    for (std::size_t bucket = Home(hash);; bucket = Next(bucket), tag |= kDisplaced) {
+      for (unsigned found = buckets_[bucket].WithTag(tag); found != 0; found &= found - 1) {
+        const int at = std::countr_zero(found);
+        const BlockId block = buckets_[bucket].slots[at] >> kTagBits;
+        if (blocks[block].offset() == offset) [[likely]]
+          return {block, at, bucket};
+      }
+      if (buckets_[bucket].Empty() != 0) return {kNoBlock, 0, bucket};
+    }
+  }
 
   void Place(BlockId block, std::uint64_t hash) {
     std::uint32_t slot = block << kTagBits | Tag(hash);

@@ -24,7 +24,7 @@ TEST(StartTable, BehavesLikeAMap) {
       table.Insert(id, offset, blocks);
       model[offset] = id;
     } else {
-      table.Erase(found->second, offset, blocks);
+      ASSERT_EQ(table.Take(offset, blocks), found->second);
       model.erase(found);
     }
     ASSERT_EQ(table.size(), static_cast<std::int64_t>(model.size()));
