@@ -28,6 +28,54 @@ BlockMap::BlockMap(const BlockMap& other)
       blocks_(other.blocks_),
       spare_(other.spare_) {}
 
+// The next three do nothing out of line where the block is held back and no policy asks by address.
+inline void BlockMap::IndexFree(BlockId id, Change change) {
+  if (by_size_ != nullptr) HoldBack(id, change);
+  if (by_address_ != nullptr) InsertByAddress(id);
+}
+
+inline void BlockMap::UnindexFree(BlockId id) {
+  if (!RenameHeld(id, kFront) && by_size_ != nullptr) EraseBySize(offset(id), bytes(id), id);
+  if (by_address_ != nullptr) EraseByAddress(id);
+}
+
+// Puts the free block `id` in the place of one that lay between the same used neighbours.
+inline void BlockMap::ReindexFree(BlockId old_id, std::int64_t old_offset, std::int64_t old_bytes,
+                                  BlockId id, Change change) {
+  if (!RenameHeld(old_id, id) && by_size_ != nullptr) {
+    EraseBySize(old_offset, old_bytes, old_id);
+    HoldBack(id, change);
+  }
+  if (by_address_ != nullptr) ReplaceByAddress(old_offset, old_id, id);
+}
+
+// Holds `id` back from the index by size, and lets in what was held back there before.
+inline void BlockMap::HoldBack(BlockId id, Change change) {
+  const BlockId before = std::exchange(held_[change], id);
+  if (before != kFront) InsertBySize(before);
+}
+
+// Whether `old_id` is held back; then `id` is in its place.
+inline bool BlockMap::RenameHeld(BlockId old_id, BlockId id) {
+  for (BlockId& held : held_) {
+    if (held == old_id) {
+      held = id;
+      return true;
+    }
+  }
+  return false;
+}
+
+void BlockMap::InsertBySize(BlockId id) { by_size_->Insert(offset(id), bytes(id), id); }
+void BlockMap::EraseBySize(std::int64_t offset, std::int64_t bytes, BlockId id) {
+  by_size_->Erase(offset, bytes, id);
+}
+void BlockMap::InsertByAddress(BlockId id) { by_address_->Insert(offset(id), bytes(id), id); }
+void BlockMap::EraseByAddress(BlockId id) { by_address_->Erase(offset(id), id); }
+void BlockMap::ReplaceByAddress(std::int64_t old_offset, BlockId old_id, BlockId id) {
+  by_address_->Replace(old_offset, old_id, offset(id), bytes(id), id);
+}
+
 BlockId BlockMap::Allocate(const Placement& placement, std::int64_t wanted) {
   const BlockId id = placement.block;
   const std::int64_t old_offset = offset(id);
@@ -146,47 +194,6 @@ void BlockMap::AbsorbNext(BlockId id) {
   spare_ = gone;
 }
 
-void BlockMap::IndexFree(BlockId id, Change change) {
-  if (by_size_ != nullptr) HoldBack(id, change);
-  if (by_address_ != nullptr) by_address_->Insert(offset(id), bytes(id), id);
-}
-
-void BlockMap::UnindexFree(BlockId id) {
-  if (by_size_ != nullptr && !RenameHeld(id, kFront)) {
-    by_size_->Erase(offset(id), bytes(id), id);
-  }
-  if (by_address_ != nullptr) by_address_->Erase(offset(id), id);
-}
-
-// Puts the free block `id` in the place of one that lay between the same used neighbours.
-void BlockMap::ReindexFree(BlockId old_id, std::int64_t old_offset, std::int64_t old_bytes,
-                           BlockId id, Change change) {
-  if (by_size_ != nullptr && !RenameHeld(old_id, id)) {
-    by_size_->Erase(old_offset, old_bytes, old_id);
-    HoldBack(id, change);
-  }
-  if (by_address_ != nullptr) {
-    by_address_->Replace(old_offset, old_id, offset(id), bytes(id), id);
-  }
-}
-
-// Holds `id` back from the index by size, and lets in what was held back there before.
-void BlockMap::HoldBack(BlockId id, Change change) {
-  const BlockId before = std::exchange(held_[change], id);
-  if (before != kFront) by_size_->Insert(offset(before), bytes(before), before);
-}
-
-// Whether `old_id` is held back; then `id` is in its place.
-bool BlockMap::RenameHeld(BlockId old_id, BlockId id) {
-  for (BlockId& held : held_) {
-    if (held == old_id) {
-      held = id;
-      return true;
-    }
-  }
-  return false;
-}
-
 void BlockMap::MakeSizeIndex() {
   by_size_ = std::make_unique<SizeIndex>(geometry_);
   for (BlockId id = First(); id != kNoBlock; id = Next(id)) {
@@ -209,10 +216,14 @@ void BlockMap::MakeStartTable() {
 }
 
 BlockId BlockMap::SmallestFit(std::int64_t wanted) {
-  const BlockId indexed = by_size().SmallestFit(wanted);
-  Fit best = indexed != kNoBlock ? FitOf(indexed, wanted) : Fit{kNoBlock, INT64_MAX, 0};
-  for (const BlockId held : held_) best = Better(FitOf(held, wanted), best);
-  return best.block;
+  const BlockId id = by_size().SmallestFit(wanted);
+  const Fit indexed = id != kNoBlock ? FitOf(id, wanted) : Fit{kNoBlock, INT64_MAX, 0};
+  const Fit freed = FitOf(held_[kFreed], wanted);
+  const Fit cut = FitOf(held_[kCut], wanted);
+  // Branches, because to choose without one would make what follows wait for all three.
+  if (IsBetter(freed, indexed) || IsBetter(cut, indexed)) [[unlikely]]
+    return held_[IsBetter(freed, cut) ? kFreed : kCut];
+  return id;
 }
 
 BlockId BlockMap::ExactFit(std::int64_t wanted) {

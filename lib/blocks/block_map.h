@@ -107,6 +107,11 @@ class BlockMap final : public FreeBlocks {
                    Change change);
   void HoldBack(BlockId id, Change change);
   bool RenameHeld(BlockId old_id, BlockId id);
+  [[gnu::noinline]] void InsertBySize(BlockId id);
+  [[gnu::noinline]] void EraseBySize(std::int64_t offset, std::int64_t bytes, BlockId id);
+  [[gnu::noinline]] void InsertByAddress(BlockId id);
+  [[gnu::noinline]] void EraseByAddress(BlockId id);
+  [[gnu::noinline]] void ReplaceByAddress(std::int64_t old_offset, BlockId old_id, BlockId id);
 
   // How well a free block serves a request.
   struct Fit {
@@ -117,9 +122,9 @@ class BlockMap final : public FreeBlocks {
   Fit FitOf(BlockId id, std::int64_t wanted) const {
     return {id, static_cast<std::uint64_t>(bytes(id) - wanted), offset(id)};
   }
-  // The smaller one, the lower among equals. Without a branch: which it is, is chance.
-  static Fit Better(const Fit& a, const Fit& b) {
-    return a.excess < b.excess + (a.offset < b.offset ? 1 : 0) ? a : b;
+  // The smaller one is, the lower among equals.
+  static bool IsBetter(const Fit& a, const Fit& b) {
+    return a.excess < b.excess + (a.offset < b.offset ? 1 : 0);
   }
 
   SizeIndex& by_size() {
