@@ -4,6 +4,7 @@
 #define TIDEPOOL_LIB_BLOCKS_ADDRESS_INDEX_H_
 
 #include <cstdint>
+#include <utility>
 
 #include "lib/blocks/entry_tree.h"
 #include "lib/blocks/geometry.h"
@@ -15,17 +16,28 @@ class AddressIndex {
   explicit AddressIndex(const Geometry& geometry) : geometry_(geometry) {}
 
   void Insert(std::int64_t offset, std::int64_t bytes, BlockId block) {
+    answer_ = kNoEntry;
     tree_.Insert(Entry(offset, block), bytes, nodes_);
   }
-  void Erase(std::int64_t offset, BlockId block) { tree_.Erase(Entry(offset, block), nodes_); }
+  void Erase(std::int64_t offset, BlockId block) {
+    const FreeEntry entry = Entry(offset, block);
+    tree_.Erase(PathTo(entry), entry, nodes_);
+  }
   // Moves, resizes or renames a block that stays between the same two neighbours.
   void Replace(std::int64_t old_offset, BlockId old_block, std::int64_t offset, std::int64_t bytes,
                BlockId block) {
-    tree_.Replace(Entry(old_offset, old_block), Entry(offset, block), bytes, nodes_);
+    const FreeEntry old_entry = Entry(old_offset, old_block);
+    tree_.Replace(PathTo(old_entry), old_entry, Entry(offset, block), bytes, nodes_);
   }
 
-  BlockId LowestFit(std::int64_t bytes) const { return BlockOf(tree_.FirstWithValue(bytes)); }
-  BlockId HighestFit(std::int64_t bytes) const { return BlockOf(tree_.LastWithValue(bytes)); }
+  BlockId LowestFit(std::int64_t bytes) {
+    answer_ = tree_.FirstWithValue(bytes, path_);
+    return BlockOf(answer_);
+  }
+  BlockId HighestFit(std::int64_t bytes) {
+    answer_ = tree_.LastWithValue(bytes, path_);
+    return BlockOf(answer_);
+  }
   // The last block that begins at or before `offset`.
   BlockId AtOrBelow(std::int64_t offset) const {
     return BlockOf(
@@ -48,9 +60,20 @@ class AddressIndex {
     return entry == kNoEntry ? kNoBlock : geometry_.BlockOf(entry);
   }
 
+  using Tree = EntryTree<MapLeaf>;
+
+  // The way to an entry that is about to change. An allocation changes what the last question
+  // found.
+  Tree::Path& PathTo(FreeEntry entry) {
+    if (std::exchange(answer_, kNoEntry) != entry) tree_.FindPath(entry, path_);
+    return path_;
+  }
+
   Geometry geometry_;
-  EntryTree<MapLeaf> tree_;
+  Tree tree_;
   EntryNodePool<MapLeaf> nodes_;
+  FreeEntry answer_ = kNoEntry;  // where path_ leads, unless the tree has changed since
+  Tree::Path path_;
 };
 
 }  // namespace tidepool::blocks

@@ -21,119 +21,8 @@ namespace tidepool::blocks {
 
 template <typename Leaf>
 class EntryTree {
- public:
-  using NodePool = EntryNodePool<Leaf>;
-
-  EntryTree() = default;
-  EntryTree(EntryTree&& other) noexcept : root_(std::exchange(other.root_, nullptr)) {}
-  EntryTree& operator=(EntryTree&& other) noexcept {
-    root_ = std::exchange(other.root_, nullptr);
-    return *this;
-  }
-
-  bool empty() const { return root_ == nullptr || root_->count == 0; }
-  // Whether there is more than one leaf.
-  bool IsDeep() const { return root_ != nullptr && root_->level > 0; }
-
-  // O(log n).
-  void Insert(FreeEntry entry, std::int64_t value, NodePool& pool) {
-    if (root_ != nullptr && root_->level == 0 && root_->count < Leaf::kCapacity) [[likely]] {
-      AsLeaf(root_).Insert(entry, value);
-    } else {
-      InsertBelow(entry, value, pool);
-    }
-  }
-
-  // O(log n). `entry` is present.
-  void Erase(FreeEntry entry, NodePool& pool) {
-    if (root_->level == 0) [[likely]] {
-      AsLeaf(root_).Erase(entry);
-    } else {
-      EraseBelow(entry, pool);
-    }
-  }
-
-  // O(log n). `old_entry` is present and `new_entry` has its rank among the others.
-  void Replace(FreeEntry old_entry, FreeEntry new_entry, std::int64_t new_value,
-               NodePool& pool) requires Leaf::kHasValues {
-    Path path;
-    Leaf& leaf = path.Descend(root_, old_entry);
-    if (new_entry >= path.UpperBound()) [[unlikely]] {
-      Erase(old_entry, pool);
-      Insert(new_entry, new_value, pool);
-      return;
-    }
-    const int at = leaf.Rank(old_entry);
-    assert(leaf.entries[at] == old_entry);
-    const std::int64_t old_value = std::exchange(leaf.values[at], new_value);
-    leaf.entries[at] = new_entry;
-    path.LowerBounds(new_entry);
-    path.UpdateLargest(old_value, new_value);
-  }
-
-  // The least and the greatest entry of a tree that is not empty.
-  FreeEntry Lowest() const { return LowestBelow(root_); }
-  FreeEntry Highest() const { return HighestBelow(root_); }
-
-  // The least entry >= bound, or kNoEntry. O(log n).
-  FreeEntry AtOrAbove(FreeEntry bound) const {
-    if (root_ == nullptr) return kNoEntry;
-    if (root_->level > 0) [[unlikely]]
-      return AtOrAboveBelow(bound);
-    const FreeEntry entry = AsLeaf(root_).AtOrAbove(bound);
-    return entry != kEndEntry ? entry : kNoEntry;
-  }
-
-  // The greatest entry <= bound, or kNoEntry. O(log n).
-  FreeEntry AtOrBelow(FreeEntry bound) const requires Leaf::kHasValues {
-    if (root_ == nullptr) return kNoEntry;
-    Path path;
-    const Leaf& leaf = path.Descend(root_, bound);
-    const int at = leaf.Rank(bound + 1) - 1;
-    if (at >= 0) return leaf.entries[at];
-    while (path.length > 0) {
-      const auto [inner, child] = path.steps[--path.length];
-      if (child > 0) return HighestBelow(inner->children[child - 1]);
-    }
-    return kNoEntry;
-  }
-
-  // The least entry whose value is at least `value`, which is positive, or kNoEntry. O(log n).
-  FreeEntry FirstWithValue(std::int64_t value) const requires Leaf::kHasValues {
-    if (empty()) return kNoEntry;
-    EntryNode* node = root_;
-    while (node->level > 0) {
-      const EntryInner& inner = AsInner(node);
-      const std::uint32_t fits = ValuesAtLeast(inner.largest, value);
-      if (fits == 0) return kNoEntry;
-      node = inner.children[std::countr_zero(fits)];
-    }
-    const Leaf& leaf = AsLeaf(node);
-    const std::uint32_t fits = ValuesAtLeast(leaf.values, value);
-    return fits == 0 ? kNoEntry : leaf.entries[std::countr_zero(fits)];
-  }
-
-  // The greatest entry whose value is at least `value`, which is positive, or kNoEntry. O(log n).
-  FreeEntry LastWithValue(std::int64_t value) const requires Leaf::kHasValues {
-    if (empty()) return kNoEntry;
-    EntryNode* node = root_;
-    while (node->level > 0) {
-      const EntryInner& inner = AsInner(node);
-      const std::uint32_t fits = ValuesAtLeast(inner.largest, value);
-      if (fits == 0) return kNoEntry;
-      node = inner.children[31 ^ std::countl_zero(fits)];
-    }
-    const Leaf& leaf = AsLeaf(node);
-    const std::uint32_t fits = ValuesAtLeast(leaf.values, value);
-    return fits == 0 ? kNoEntry : leaf.entries[31 ^ std::countl_zero(fits)];
-  }
-
-  // Whether order, counts, bounds, padding and largest values are as described. O(n).
-  bool IsValid() const { return root_ == nullptr || IsValidBelow(root_, 0, kEndEntry); }
-  std::int64_t CountEntries() const { return root_ == nullptr ? 0 : CountBelow(root_); }
-
- private:
   static constexpr int kMaxLevels = 16;  // 7 * 16^15 entries at the least
+  static constexpr int kNoChild = -1;
 
   static EntryInner& AsInner(EntryNode* node) { return *static_cast<EntryInner*>(node); }
   static Leaf& AsLeaf(EntryNode* node) { return *static_cast<Leaf*>(node); }
@@ -150,6 +39,9 @@ class EntryTree {
     return node->level == 0 ? AsLeaf(node).Largest() : AsInner(node).Largest();
   }
 
+ public:
+  using NodePool = EntryNodePool<Leaf>;
+
   // The inner nodes from the root to a leaf, and the child taken in each.
   struct Path {
     struct Step {
@@ -158,15 +50,23 @@ class EntryTree {
     };
     std::array<Step, kMaxLevels> steps;
     int length = 0;
+    Leaf* leaf = nullptr;
 
-    Leaf& Descend(EntryNode* node, FreeEntry entry) {
+    // Goes from a node to a leaf, by what `child_of` chooses in each inner node: kNoChild ends it.
+    bool Descend(EntryNode* node, auto child_of) {
       while (node->level > 0) {
         EntryInner& inner = AsInner(node);
-        const int child = inner.ChildFor(entry);
+        const int child = child_of(inner);
+        if (child == kNoChild) return false;
         steps[length++] = {&inner, child};
         node = inner.children[child];
       }
-      return AsLeaf(node);
+      leaf = &AsLeaf(node);
+      return true;
+    }
+    Leaf& Descend(EntryNode* node, FreeEntry entry) {
+      Descend(node, [entry](const EntryInner& inner) { return inner.ChildFor(entry); });
+      return *leaf;
     }
 
     // Entries from here on belong to the next leaf.
@@ -214,6 +114,112 @@ class EntryTree {
     }
   };
 
+  EntryTree() = default;
+  EntryTree(EntryTree&& other) noexcept : root_(std::exchange(other.root_, nullptr)) {}
+  EntryTree& operator=(EntryTree&& other) noexcept {
+    root_ = std::exchange(other.root_, nullptr);
+    return *this;
+  }
+
+  bool empty() const { return root_ == nullptr || root_->count == 0; }
+  // Whether there is more than one leaf.
+  bool IsDeep() const { return root_ != nullptr && root_->level > 0; }
+
+  // O(log n).
+  void Insert(FreeEntry entry, std::int64_t value, NodePool& pool) {
+    if (root_ != nullptr && root_->level == 0 && root_->count < Leaf::kCapacity) [[likely]] {
+      AsLeaf(root_).Insert(entry, value);
+    } else {
+      InsertBelow(entry, value, pool);
+    }
+  }
+
+  // O(log n). `entry` is present.
+  void Erase(FreeEntry entry, NodePool& pool) {
+    if (root_->level == 0) [[likely]] {
+      AsLeaf(root_).Erase(entry);
+    } else {
+      EraseBelow(entry, pool);
+    }
+  }
+
+  // Makes `path` the way to `entry`, which is present. A path holds until the tree changes. O(log
+  // n).
+  void FindPath(FreeEntry entry, Path& path) const {
+    path.length = 0;
+    path.Descend(root_, entry);
+  }
+
+  // O(log n). `path` leads to `entry`.
+  void Erase(Path& path, FreeEntry entry, NodePool& pool) {
+    const std::int64_t value = path.leaf->Erase(entry);
+    if (path.leaf->count > 0 || path.length == 0) [[likely]] {
+      path.UpdateLargest(value, 0);
+    } else {
+      RemoveEmptyLeaf(path, pool);
+    }
+  }
+
+  // O(log n). `path` leads to `old_entry`, and `new_entry` has its rank among the others.
+  void Replace(Path& path, FreeEntry old_entry, FreeEntry new_entry, std::int64_t new_value,
+               NodePool& pool) requires Leaf::kHasValues {
+    if (new_entry >= path.UpperBound()) [[unlikely]] {
+      Erase(path, old_entry, pool);
+      Insert(new_entry, new_value, pool);
+      return;
+    }
+    Leaf& leaf = *path.leaf;
+    const int at = leaf.Rank(old_entry);
+    assert(leaf.entries[at] == old_entry);
+    const std::int64_t old_value = std::exchange(leaf.values[at], new_value);
+    leaf.entries[at] = new_entry;
+    path.LowerBounds(new_entry);
+    path.UpdateLargest(old_value, new_value);
+  }
+
+  // The least and the greatest entry of a tree that is not empty.
+  FreeEntry Lowest() const { return LowestBelow(root_); }
+  FreeEntry Highest() const { return HighestBelow(root_); }
+
+  // The least entry >= bound, or kNoEntry. O(log n).
+  FreeEntry AtOrAbove(FreeEntry bound) const {
+    if (root_ == nullptr) return kNoEntry;
+    if (root_->level > 0) [[unlikely]]
+      return AtOrAboveBelow(bound);
+    const FreeEntry entry = AsLeaf(root_).AtOrAbove(bound);
+    return entry != kEndEntry ? entry : kNoEntry;
+  }
+
+  // The greatest entry <= bound, or kNoEntry. O(log n).
+  FreeEntry AtOrBelow(FreeEntry bound) const requires Leaf::kHasValues {
+    if (root_ == nullptr) return kNoEntry;
+    Path path;
+    const Leaf& leaf = path.Descend(root_, bound);
+    const int at = leaf.Rank(bound + 1) - 1;
+    if (at >= 0) return leaf.entries[at];
+    while (path.length > 0) {
+      const auto [inner, child] = path.steps[--path.length];
+      if (child > 0) return HighestBelow(inner->children[child - 1]);
+    }
+    return kNoEntry;
+  }
+
+  // The least entry whose value is at least `value`, which is positive, or kNoEntry; `path` then
+  // leads there. O(log n).
+  FreeEntry FirstWithValue(std::int64_t value, Path& path) const requires Leaf::kHasValues {
+    return WithValue(value, path, [](std::uint32_t fits) { return std::countr_zero(fits); });
+  }
+
+  // The same for the greatest entry.
+  FreeEntry LastWithValue(std::int64_t value, Path& path) const requires Leaf::kHasValues {
+    return WithValue(value, path, [](std::uint32_t fits) { return 31 ^ std::countl_zero(fits); });
+  }
+
+  // Whether order, counts, bounds, padding and largest values are as described. O(n).
+  bool IsValid() const { return root_ == nullptr || IsValidBelow(root_, 0, kEndEntry); }
+  std::int64_t CountEntries() const { return root_ == nullptr ? 0 : CountBelow(root_); }
+
+ private:
   // The general cases are kept out of line, so that the common ones, a bin of one leaf, stay small.
   [[gnu::noinline]] FreeEntry AtOrAboveBelow(FreeEntry bound) const {
     Path path;
@@ -245,13 +251,12 @@ class EntryTree {
 
   [[gnu::noinline]] void EraseBelow(FreeEntry entry, NodePool& pool) {
     Path path;
-    Leaf& leaf = path.Descend(root_, entry);
-    const std::int64_t value = leaf.Erase(entry);
-    if (leaf.count > 0) [[likely]] {
-      path.UpdateLargest(value, 0);
-      return;
-    }
-    for (EntryNode* node = &leaf; node->count == 0;) {
+    path.Descend(root_, entry);
+    Erase(path, entry, pool);
+  }
+
+  void RemoveEmptyLeaf(Path& path, NodePool& pool) {
+    for (EntryNode* node = path.leaf; node->count == 0;) {
       pool.Return(node);
       const auto [inner, child] = path.steps[--path.length];
       inner->RemoveChild(child);
@@ -263,6 +268,19 @@ class EntryTree {
       pool.Return(root_);
       root_ = only;
     }
+  }
+
+  // Where `choose` takes one of the bits of what fits, in each node on the way.
+  FreeEntry WithValue(std::int64_t value, Path& path, auto choose) const {
+    path.length = 0;
+    if (empty()) return kNoEntry;
+    const bool found = path.Descend(root_, [&](const EntryInner& inner) {
+      const std::uint32_t fits = ValuesAtLeast(inner.largest, value);
+      return fits != 0 ? choose(fits) : kNoChild;
+    });
+    if (!found) return kNoEntry;
+    const std::uint32_t fits = ValuesAtLeast(path.leaf->values, value);
+    return fits != 0 ? path.leaf->entries[choose(fits)] : kNoEntry;
   }
 
   // Adds `right`, split off the node that `path` leads to, to the inner nodes above.

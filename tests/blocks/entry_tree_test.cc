@@ -65,6 +65,7 @@ TEST(EntryTreeWithValues, FindsTheFirstAndTheLastLargeEnough) {
   std::mt19937_64 random(5);
   EntryNodePool<MapLeaf> nodes;
   EntryTree<MapLeaf> tree;
+  EntryTree<MapLeaf>::Path path;
   std::map<FreeEntry, std::int64_t> model;
   for (int i = 0; i < 30'000; ++i) {
     const FreeEntry entry = 1 + random() % 3'000 * 16;
@@ -86,8 +87,8 @@ TEST(EntryTreeWithValues, FindsTheFirstAndTheLastLargeEnough) {
       if (first == kNoEntry) first = key;
       last = key;
     }
-    ASSERT_EQ(tree.FirstWithValue(least), first);
-    ASSERT_EQ(tree.LastWithValue(least), last);
+    ASSERT_EQ(tree.FirstWithValue(least, path), first);
+    ASSERT_EQ(tree.LastWithValue(least, path), last);
   }
   ASSERT_TRUE(tree.IsValid());
 }
@@ -97,6 +98,7 @@ TEST(EntryTreeWithValues, ReplacesAcrossAStaleBound) {
   std::mt19937_64 random(9);
   EntryNodePool<MapLeaf> nodes;
   EntryTree<MapLeaf> tree;
+  EntryTree<MapLeaf>::Path path;
   std::map<FreeEntry, std::int64_t> model;
   for (FreeEntry i = 1; i <= 2000; ++i) {
     tree.Insert(i * 1000, 1, nodes);
@@ -115,7 +117,8 @@ TEST(EntryTreeWithValues, ReplacesAcrossAStaleBound) {
     const FreeEntry high = std::next(at) == model.end() ? 3'000'000 : std::next(at)->first;
     const FreeEntry entry = low + 1 + random() % (high - low - 1);
     const auto value = static_cast<std::int64_t>(1 + random() % 100);
-    tree.Replace(at->first, entry, value, nodes);
+    tree.FindPath(at->first, path);
+    tree.Replace(path, at->first, entry, value, nodes);
     model.erase(at);
     model[entry] = value;
     ASSERT_EQ(tree.AtOrAbove(entry), entry);
