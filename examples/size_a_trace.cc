@@ -17,7 +17,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", std::string(trace.status().message()).c_str());
     return 1;
   }
-  const std::int64_t alignment = trace->default_alignment();
+  const std::int64_t alignment = trace->default_alignment;
   const auto load = tidepool::MeasureLoad(*trace, alignment);
   auto policy = tidepool::MakePlacementPolicy("best-fit");
   if (!load.ok() || !policy.ok()) return 1;

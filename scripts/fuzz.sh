@@ -25,4 +25,4 @@ fuzz() {
 }
 export -f fuzz
 export seconds
-printf '%s\n' operation rmm lifetime gzip | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzz {}'
+printf '%s\n' operation rmm lifetime gzip native | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzz {}'

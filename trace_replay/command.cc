@@ -24,7 +24,9 @@ CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t&
 }
 
 CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment) {
-  return AddSizeOption(app, "--align", alignment, "Alignment of sizes (512; 1 for a lifetime CSV)")
+  return AddSizeOption(app, "--align", alignment,
+                       "Alignment of sizes (default: the trace's own; 512 for a CSV, 1 for a "
+                       "lifetime CSV)")
       ->check([](const std::string& text) -> std::string {
         const absl::StatusOr<std::int64_t> bytes = ParseSize(text);
         constexpr std::int64_t kLargest = std::int64_t{1} << 30;
@@ -37,7 +39,7 @@ CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment) {
 absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment) {
   absl::StatusOr<Trace> trace = ReadTrace(path);
   if (!trace.ok()) return trace.status();
-  if (alignment == 0) alignment = trace->default_alignment();
+  if (alignment == 0) alignment = trace->default_alignment;
   absl::StatusOr<TraceLoad> load = MeasureLoad(*trace, alignment);
   if (!load.ok()) return AboutFile(path, load.status());
   return MeasuredTrace{*std::move(trace), alignment, *load};

@@ -1,4 +1,5 @@
 // tidepool convert: one trace format to another.
+#include <algorithm>
 #include <iostream>
 
 #include "absl/strings/match.h"
@@ -16,29 +17,48 @@ struct ConvertOptions {
   bool json = false;
 };
 
-// The format that a file name asks for: "x.rmm.csv" and "x.lifetime.csv" say so, any other is an
-// operation CSV.
+// The format that a file name asks for: "x.tide", "x.rmm.csv" and "x.lifetime.csv" say so, any
+// other is an operation CSV.
 TraceFormat FormatFromPath(const std::string& path) {
+  if (absl::EndsWith(path, ".tide") || absl::EndsWith(path, ".tide.gz")) {
+    return TraceFormat::kNative;
+  }
   if (absl::StrContains(path, ".rmm.")) return TraceFormat::kRmmCsv;
   if (absl::StrContains(path, ".lifetime.")) return TraceFormat::kLifetimeCsv;
   return TraceFormat::kOperationCsv;
 }
 
+bool HasHints(const Trace& trace) {
+  return std::any_of(trace.allocations.begin(), trace.allocations.end(),
+                     [](const TraceAllocation& a) { return a.hint != Hint::kResident; });
+}
+
+bool HasWaits(const Trace& trace) {
+  return std::any_of(trace.events.begin(), trace.events.end(),
+                     [](const TraceEvent& event) { return event.kind == TraceEvent::Kind::kWait; });
+}
+
+bool HasThreads(const Trace& trace) {
+  return trace.thread_names.size() > 1 ||
+         (trace.thread_names.size() == 1 && !trace.thread_names[0].empty());
+}
+
 // What the new file cannot say, as a note to the user.
 std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
   std::vector<std::string> losses;
-  if (to == TraceFormat::kOperationCsv) return losses;
-  for (const TraceAllocation& allocation : trace.allocations) {
-    if (allocation.hint == Hint::kResident) continue;
-    losses.emplace_back("hints");
-    break;
-  }
-  if (to == TraceFormat::kRmmCsv && trace.format != to) {
+  if (to == TraceFormat::kNative) return losses;
+  const bool is_new = trace.original_format != to;
+  const bool to_rmm = to == TraceFormat::kRmmCsv;
+  const bool to_operations = to == TraceFormat::kOperationCsv;
+  if (!to_operations && HasHints(trace)) losses.emplace_back("hints");
+  if (to_rmm && is_new) {
     losses.emplace_back("ids that are no addresses, and times below a microsecond");
   }
-  if (trace.mark_names.size() > 0) losses.emplace_back("marks");
-  if (to == TraceFormat::kLifetimeCsv && trace.format != to)
-    losses.emplace_back("streams and times");
+  if (!to_operations && trace.mark_names.size() > 0) losses.emplace_back("marks");
+  if (!to_rmm && !trace.failures.empty()) losses.emplace_back("failures");
+  if (HasWaits(trace)) losses.emplace_back("waits");
+  if (!to_rmm && HasThreads(trace)) losses.emplace_back("threads");
+  if (to == TraceFormat::kLifetimeCsv && is_new) losses.emplace_back("streams and times");
   return losses;
 }
 
@@ -80,8 +100,8 @@ Command AddConvert(CLI::App& app) {
       ->required();
   convert->add_option(
       "--to", options->format,
-      "operation-csv, rmm-csv or lifetime-csv (default: as the new name says, *.rmm.csv or "
-      "*.lifetime.csv, else operation-csv)");
+      "native, operation-csv, rmm-csv or lifetime-csv (default: as the new name says, *.tide, "
+      "*.rmm.csv or *.lifetime.csv, else operation-csv)");
   convert->add_flag("--json", options->json, "One JSON object about what was done");
   return {convert, [options] { return RunConvert(*options); }};
 }

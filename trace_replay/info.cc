@@ -23,7 +23,7 @@ constexpr std::size_t kListed = 10;
 std::vector<std::uint32_t> Unfreed(const Trace& trace) {
   std::vector<bool> freed(trace.allocations.size());
   for (const TraceEvent& event : trace.events) {
-    if (event.kind() == TraceEvent::Kind::kFree) freed[event.index] = true;
+    if (event.kind == TraceEvent::Kind::kFree) freed[event.index] = true;
   }
   std::vector<std::uint32_t> unfreed;
   for (std::uint32_t i = 0; i < freed.size(); ++i) {
@@ -40,6 +40,11 @@ std::int64_t Offloadable(const Trace& trace) {
                        [](const TraceAllocation& a) { return a.hint == Hint::kOffloadable; });
 }
 
+std::int64_t Count(const Trace& trace, TraceEvent::Kind kind) {
+  return std::count_if(trace.events.begin(), trace.events.end(),
+                       [&](const TraceEvent& event) { return event.kind == kind; });
+}
+
 std::string Id(const Trace& trace, std::uint32_t allocation) {
   return std::string(trace.allocation_ids[allocation]);
 }
@@ -47,15 +52,19 @@ std::string Id(const Trace& trace, std::uint32_t allocation) {
 void PrintInfoJson(const MeasuredTrace& measured) {
   const auto& [trace, alignment, load] = measured;
   nlohmann::ordered_json json = {{"trace", TraceJson(measured)}};
-  json["frees"] = trace.events.size() - trace.allocations.size() - trace.mark_names.size();
-  json["marks"] = trace.mark_names.size();
+  json["frees"] = Count(trace, TraceEvent::Kind::kFree);
+  json["failures"] = Count(trace, TraceEvent::Kind::kFailure);
+  json["waits"] = Count(trace, TraceEvent::Kind::kWait);
+  json["marks"] = Count(trace, TraceEvent::Kind::kMark);
   json["streams"] = trace.stream_names.size();
+  json["threads"] = trace.thread_names.size();
   json["offloadable"] = Offloadable(trace);
   json["peak_event"] = load.peak_event;
   json["peak_live_count"] = load.peak_live_count;
   json["unfreed_bytes"] = load.unfreed_bytes;
   json["unmatched_frees"] = trace.unmatched_frees;
   json["skipped_rows"] = trace.skipped_rows;
+  json["ended_early"] = trace.ended_early;
   json["largest_unfreed"] = nlohmann::ordered_json::array();
   const std::vector<std::uint32_t> unfreed = Unfreed(trace);
   for (std::size_t i = 0; i < std::min(kListed, unfreed.size()); ++i) {
@@ -68,12 +77,13 @@ void PrintInfoJson(const MeasuredTrace& measured) {
 void PrintInfoTable(const InfoOptions& options, const MeasuredTrace& measured) {
   const auto& [trace, alignment, load] = measured;
   PrintTraceLine(options.trace, measured);
-  const auto frees = static_cast<std::int64_t>(trace.events.size() - trace.allocations.size() -
-                                               trace.mark_names.size());
   std::cout << TableText({
-      {"frees", CountText(frees)},
-      {"marks", CountText(static_cast<std::int64_t>(trace.mark_names.size()))},
+      {"frees", CountText(Count(trace, TraceEvent::Kind::kFree))},
+      {"failures", CountText(Count(trace, TraceEvent::Kind::kFailure))},
+      {"waits", CountText(Count(trace, TraceEvent::Kind::kWait))},
+      {"marks", CountText(Count(trace, TraceEvent::Kind::kMark))},
       {"streams", CountText(static_cast<std::int64_t>(trace.stream_names.size()))},
+      {"threads", CountText(static_cast<std::int64_t>(trace.thread_names.size()))},
       {"offloadable", CountText(Offloadable(trace))},
       {absl::StrCat("peak live, aligned to ", alignment), SizeText(load.peak_live_bytes)},
       {"  reached at event", CountText(load.peak_event)},
@@ -82,6 +92,7 @@ void PrintInfoTable(const InfoOptions& options, const MeasuredTrace& measured) {
       {"  bytes", SizeText(load.unfreed_bytes)},
       {"frees without allocation", CountText(trace.unmatched_frees)},
       {"rows skipped", CountText(trace.skipped_rows)},
+      {"ended early", trace.ended_early ? "yes" : "no"},
   });
   const std::vector<std::uint32_t> unfreed = Unfreed(trace);
   if (unfreed.empty()) return;

@@ -2,6 +2,8 @@
 //
 // A trace is a list of events. Allocations are numbered 0, 1, 2, ... in the order in which they
 // happen; a free names the allocation that it ends. What was never freed stays live at the end.
+// Other events say what happened beside: a request that was refused, a stream that was made to wait
+// for another, a mark that the program set. They touch no memory.
 #ifndef TIDEPOOL_TRACE_H_
 #define TIDEPOOL_TRACE_H_
 
@@ -19,11 +21,12 @@
 namespace tidepool {
 
 // The file formats. Their names, as tools print and take them: operation-csv, rmm-csv,
-// lifetime-csv.
+// lifetime-csv, native.
 enum class TraceFormat : std::uint8_t {
   kOperationCsv,  // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
   kRmmCsv,        // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
   kLifetimeCsv,   // id,lower,upper,size: a buffer lives in [lower, upper)
+  kNative,        // what the recorder writes (docs/native_trace.md); holds all that a trace can say
 };
 
 TIDEPOOL_EXPORT std::string_view TraceFormatName(TraceFormat format);
@@ -34,16 +37,23 @@ TIDEPOOL_EXPORT absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view
 inline constexpr std::int64_t kMaxRequestBytes = std::int64_t{1} << 50;
 
 struct TraceEvent {
-  enum class Kind : std::uint8_t { kAllocate, kFree, kMark };
+  enum class Kind : std::uint8_t {
+    kAllocate,
+    kFree,
+    kMark,
+    kFailure,  // an allocation that was refused
+    kWait,     // the event's stream was made to wait for another
+  };
 
   std::int64_t time = 0;    // nanoseconds; in a lifetime CSV the file's own unit
-  std::uint32_t index = 0;  // of the allocation, or of the mark
-  std::uint32_t kind_and_stream = 0;
+  std::uint32_t index = 0;  // of the allocation, the failure, the mark's name or the awaited stream
+  std::uint32_t stream = 0;  // index into the stream names; a mark has none
+  std::uint32_t thread = 0;  // index into the thread names
+  Kind kind = Kind::kAllocate;
 
-  Kind kind() const { return static_cast<Kind>(kind_and_stream & 3); }
-  std::uint32_t stream() const { return kind_and_stream >> 2; }  // index into the stream names
+  bool TouchesMemory() const { return kind == Kind::kAllocate || kind == Kind::kFree; }
 };
-static_assert(sizeof(TraceEvent) == 16);
+static_assert(sizeof(TraceEvent) == 24);
 
 struct TraceAllocation {
   std::int64_t bytes = 0;  // as asked for: positive, not rounded
@@ -70,16 +80,21 @@ class TIDEPOOL_EXPORT StringTable {
 
 struct Trace {
   TraceFormat format = TraceFormat::kOperationCsv;  // of the file that it came from
+  // Of the file that the events were first written to: a native trace may hold what was another
+  // format's.
+  TraceFormat original_format = TraceFormat::kOperationCsv;
+  // What sizes are rounded up to unless the user says otherwise.
+  std::int64_t default_alignment = 512;
   std::vector<TraceEvent> events;
   std::vector<TraceAllocation> allocations;
+  std::vector<TraceAllocation> failures;  // what was asked for; 0 bytes and more
   StringTable allocation_ids;
-  StringTable mark_names;
+  StringTable mark_names;  // each once
   StringTable stream_names;
+  StringTable thread_names;
   std::int64_t unmatched_frees = 0;  // frees, skipped, of what was allocated before a log began
   std::int64_t skipped_rows = 0;     // failures and requests of zero bytes in a log
-
-  // The alignment that sizes are rounded to unless the user says otherwise.
-  std::int64_t default_alignment() const { return format == TraceFormat::kLifetimeCsv ? 1 : 512; }
+  bool ended_early = false;          // the recording was cut off: there may have been more events
 };
 
 // Builds a trace event by event and keeps track of what is live. Not thread-safe.
@@ -90,6 +105,8 @@ class TIDEPOOL_EXPORT TraceBuilder {
   TraceBuilder(const TraceBuilder&) = delete;
   TraceBuilder& operator=(const TraceBuilder&) = delete;
 
+  // The thread of the events that follow; "" until it is called.
+  void SetThread(std::string_view thread);
   // InvalidArgument when `id` is live or `bytes` is not in [1, kMaxRequestBytes]; ResourceExhausted
   // beyond 2^32 - 2 allocations or 4 GiB of ids. O(1).
   absl::Status Allocate(std::string_view id, std::int64_t bytes, Hint hint, std::string_view stream,
@@ -97,6 +114,9 @@ class TIDEPOOL_EXPORT TraceBuilder {
   // False, and nothing is added, when `id` is not live.
   bool Free(std::string_view id, std::string_view stream, std::int64_t time);
   void Mark(std::string_view name, std::int64_t time);
+  // InvalidArgument for negative `bytes`; ResourceExhausted beyond 2^32 - 1 failures.
+  absl::Status Failure(std::int64_t bytes, Hint hint, std::string_view stream, std::int64_t time);
+  void Wait(std::string_view stream, std::string_view awaited, std::int64_t time);
   void CountUnmatchedFree() { ++trace_.unmatched_frees; }
   void CountSkippedRow() { ++trace_.skipped_rows; }
 
@@ -106,11 +126,12 @@ class TIDEPOOL_EXPORT TraceBuilder {
  private:
   class Lookup;
 
-  std::uint32_t StreamIndex(std::string_view stream);
+  void AddEvent(TraceEvent::Kind kind, std::uint32_t index, std::uint32_t stream,
+                std::int64_t time);
 
   Trace trace_;
   std::unique_ptr<Lookup> lookup_;
-  std::uint32_t last_stream_ = 0;
+  std::string thread_;
 };
 
 // Reads a trace from a regular file, compressed by gzip or not, recognised by its contents.
@@ -122,9 +143,10 @@ TIDEPOOL_EXPORT absl::StatusOr<Trace> ParseTrace(std::string_view contents,
                                                  const std::string& name);
 
 // Writes `trace` to `path`, compressed by gzip when the path ends in ".gz". A regular file appears
-// whole or not at all. What a format cannot hold is left out: hints and marks by RMM and lifetime
-// CSV, streams and times by lifetime CSV, whose times are event indices unless the trace came from
-// one.
+// whole or not at all. Native traces hold everything; what another format cannot hold is left out:
+// waits by all of them, hints and marks by RMM logs, threads and failures by operation CSV, and all
+// but ids, sizes and lifetimes by lifetime CSV, whose times are event indices unless the trace came
+// from one.
 TIDEPOOL_EXPORT absl::Status WriteTrace(const Trace& trace, TraceFormat format,
                                         const std::string& path);
 

@@ -17,9 +17,9 @@ absl::StatusOr<TraceLoad> MeasureLoad(const Trace& trace, std::int64_t alignment
   TraceLoad load;
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const TraceEvent& event = trace.events[i];
-    if (event.kind() == TraceEvent::Kind::kMark) continue;
+    if (!event.TouchesMemory()) continue;
     const std::int64_t bytes = (trace.allocations[event.index].bytes + alignment - 1) & -alignment;
-    if (event.kind() == TraceEvent::Kind::kFree) {
+    if (event.kind == TraceEvent::Kind::kFree) {
       load.unfreed_bytes -= bytes;
       --load.unfreed_count;
       continue;

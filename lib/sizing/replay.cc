@@ -40,11 +40,11 @@ absl::StatusOr<ReplayResult> Replay(const Trace& trace, PlacementPolicy& policy,
   if (options.keep_offsets) result.offsets.assign(trace.allocations.size(), blocks::kNoOffset);
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const TraceEvent& event = trace.events[i];
-    if (event.kind() == TraceEvent::Kind::kMark) {
+    if (event.kind == TraceEvent::Kind::kMark) {
       arena.Mark(trace.mark_names[event.index]);
-    } else if (event.kind() == TraceEvent::Kind::kFree) {
+    } else if (event.kind == TraceEvent::Kind::kFree) {
       if (placed[event.index] != kNoBlock) arena.FreeBlock(placed[event.index]);
-    } else {
+    } else if (event.kind == TraceEvent::Kind::kAllocate) {
       const TraceAllocation& allocation = trace.allocations[event.index];
       const BlockId block = arena.AllocateBlock(allocation.bytes, allocation.hint);
       placed[event.index] = block;

@@ -8,9 +8,9 @@ std::vector<Step> ToSteps(const Trace& trace, std::int64_t alignment) {
   std::vector<std::uint32_t> spare;
   std::uint32_t used = 0;
   for (const TraceEvent& event : trace.events) {
-    if (event.kind() == TraceEvent::Kind::kMark) continue;
+    if (!event.TouchesMemory()) continue;
     const TraceAllocation& allocation = trace.allocations[event.index];
-    if (event.kind() == TraceEvent::Kind::kFree) {
+    if (event.kind == TraceEvent::Kind::kFree) {
       spare.push_back(slots[event.index]);
       steps.push_back({0, slots[event.index], allocation.hint});
       continue;

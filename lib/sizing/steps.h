@@ -1,6 +1,6 @@
-// A trace as the searches step through it: sizes aligned, marks gone, and for every allocation a
-// slot, a number that is used again after the free, so that what is kept for the live allocations
-// is an array without gaps.
+// A trace as the searches step through it: sizes aligned, what touches no memory gone, and for
+// every allocation a slot, a number that is used again after the free, so that what is kept for the
+// live allocations is an array without gaps.
 #ifndef TIDEPOOL_LIB_SIZING_STEPS_H_
 #define TIDEPOOL_LIB_SIZING_STEPS_H_
 

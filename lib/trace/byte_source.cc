@@ -144,20 +144,31 @@ std::unique_ptr<ByteSource> FromMemory(std::string_view contents) {
   return std::make_unique<MemorySource>(contents);
 }
 
-absl::StatusOr<std::unique_ptr<ByteSource>> Uncompressed(std::unique_ptr<ByteSource> source) {
-  std::string magic(2, '\0');
+absl::StatusOr<std::size_t> ReadFully(ByteSource& source, char* buffer, std::size_t size) {
   std::size_t have = 0;
-  while (have < magic.size()) {
-    absl::StatusOr<std::size_t> got = source->Read(magic.data() + have, magic.size() - have);
-    if (!got.ok()) return got.status();
+  while (have < size) {
+    absl::StatusOr<std::size_t> got = source.Read(buffer + have, size - have);
+    if (!got.ok()) return got;
     if (*got == 0) break;
     have += *got;
   }
-  magic.resize(have);
-  const bool is_gzip = magic == "\x1f\x8b";
-  auto whole = std::make_unique<PrefixedSource>(std::move(magic), std::move(source));
-  if (!is_gzip) return whole;
-  return std::make_unique<GzipSource>(std::move(whole));
+  return have;
+}
+
+absl::StatusOr<std::string> Peek(std::unique_ptr<ByteSource>& source, std::size_t count) {
+  std::string beginning(count, '\0');
+  absl::StatusOr<std::size_t> have = ReadFully(*source, beginning.data(), count);
+  if (!have.ok()) return have.status();
+  beginning.resize(*have);
+  source = std::make_unique<PrefixedSource>(beginning, std::move(source));
+  return beginning;
+}
+
+absl::StatusOr<std::unique_ptr<ByteSource>> Uncompressed(std::unique_ptr<ByteSource> source) {
+  absl::StatusOr<std::string> beginning = Peek(source, 2);
+  if (!beginning.ok()) return beginning.status();
+  if (*beginning != "\x1f\x8b") return source;
+  return std::make_unique<GzipSource>(std::move(source));
 }
 
 }  // namespace tidepool::internal

@@ -26,6 +26,12 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 // `contents` outlives the source.
 std::unique_ptr<ByteSource> FromMemory(std::string_view contents);
 
+// Reads the first bytes of `source`, `count` or as many as there are, and puts them back.
+absl::StatusOr<std::string> Peek(std::unique_ptr<ByteSource>& source, std::size_t count);
+
+// Reads until `size` bytes are there or the end is reached; says how many.
+absl::StatusOr<std::size_t> ReadFully(ByteSource& source, char* buffer, std::size_t size);
+
 // Uncompresses `source` when it begins like gzip (one member or several), passes it through
 // otherwise.
 absl::StatusOr<std::unique_ptr<ByteSource>> Uncompressed(std::unique_ptr<ByteSource> source);

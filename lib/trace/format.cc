@@ -10,23 +10,28 @@ namespace tidepool {
 namespace internal {
 namespace {
 
-constexpr auto kFormats = std::to_array<CsvFormat>({
-    {TraceFormat::kOperationCsv, "operation-csv", "op,id,size,hint", IsOperationCsv,
-     ReadOperationCsv, WriteOperationCsv},
-    {TraceFormat::kRmmCsv, "rmm-csv", "Thread,Time,Action,Pointer,Size,Stream", IsRmmCsv,
-     ReadRmmCsv, WriteRmmCsv},
-    {TraceFormat::kLifetimeCsv, "lifetime-csv", "id,lower,upper,size", IsLifetimeCsv,
-     ReadLifetimeCsv, WriteLifetimeCsv},
+constexpr auto kFormats = std::to_array<Format>({
+    {TraceFormat::kOperationCsv, "operation-csv", WriteOperationCsv},
+    {TraceFormat::kRmmCsv, "rmm-csv", WriteRmmCsv},
+    {TraceFormat::kLifetimeCsv, "lifetime-csv", WriteLifetimeCsv},
+    {TraceFormat::kNative, "native", WriteNative},
+});
+
+constexpr auto kCsvFormats = std::to_array<CsvFormat>({
+    {"op,id,size,hint", IsOperationCsv, ReadOperationCsv},
+    {"Thread,Time,Action,Pointer,Size,Stream", IsRmmCsv, ReadRmmCsv},
+    {"id,lower,upper,size", IsLifetimeCsv, ReadLifetimeCsv},
 });
 
 }  // namespace
 
-absl::Span<const CsvFormat> CsvFormats() { return kFormats; }
+absl::Span<const Format> Formats() { return kFormats; }
+absl::Span<const CsvFormat> CsvFormats() { return kCsvFormats; }
 
 }  // namespace internal
 
 std::string_view TraceFormatName(TraceFormat format) {
-  for (const internal::CsvFormat& known : internal::kFormats) {
+  for (const internal::Format& known : internal::kFormats) {
     if (known.format == format) return known.name;
   }
   return "unknown";
@@ -34,7 +39,7 @@ std::string_view TraceFormatName(TraceFormat format) {
 
 absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view name) {
   std::string names;
-  for (const internal::CsvFormat& known : internal::kFormats) {
+  for (const internal::Format& known : internal::kFormats) {
     if (known.name == name) return known.format;
     absl::StrAppend(&names, names.empty() ? "" : ", ", known.name);
   }

@@ -1,5 +1,6 @@
-// The trace formats: how each is recognised by its header, read and written. A format is one file,
-// declared here, and one line of the table in format.cc.
+// The trace formats: their names, how each is recognised, read and written. A format is declared
+// here and has a line in the tables of format.cc: all in one, those in CSV, which are told apart by
+// their header, in another.
 #ifndef TIDEPOOL_LIB_TRACE_FORMAT_H_
 #define TIDEPOOL_LIB_TRACE_FORMAT_H_
 
@@ -9,18 +10,24 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/trace/byte_source.h"
 #include "lib/trace/csv.h"
 #include "tidepool/trace.h"
 
 namespace tidepool::internal {
 
-struct CsvFormat {
+struct Format {
   TraceFormat format;
   const char* name;
+  absl::Status (*write)(const Trace& trace, std::ostream& out);
+};
+
+absl::Span<const Format> Formats();
+
+struct CsvFormat {
   const char* header;                                // as errors show it
   bool (*recognises)(const CsvReader& reader);       // after the header was read
   absl::StatusOr<Trace> (*read)(CsvReader& reader);  // from behind the header
-  absl::Status (*write)(const Trace& trace, std::ostream& out);
 };
 
 absl::Span<const CsvFormat> CsvFormats();
@@ -36,6 +43,13 @@ absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out);
 bool IsLifetimeCsv(const CsvReader& reader);
 absl::StatusOr<Trace> ReadLifetimeCsv(CsvReader& reader);
 absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out);
+
+// Whether a file that begins with `beginning`, as long as that is, is a native trace.
+inline constexpr std::size_t kNativeBeginning = 8;
+bool IsNative(std::string_view beginning);
+// Errors are without the file's name.
+absl::StatusOr<Trace> ReadNative(ByteSource& source);
+absl::Status WriteNative(const Trace& trace, std::ostream& out);
 
 }  // namespace tidepool::internal
 

@@ -81,7 +81,7 @@ std::vector<TraceEvent> ToEvents(const Lifetimes& rows) {
   std::vector<TraceEvent> events;
   events.reserve(2 * rows.lower.size());
   const auto add = [&](std::int64_t time, std::uint32_t row, Kind kind) {
-    events.push_back({time, row, static_cast<std::uint32_t>(kind)});
+    events.push_back({.time = time, .index = row, .kind = kind});
   };
   std::uint32_t next = 0;
   for (const std::uint32_t ended : OrderByTime(rows.upper)) {
@@ -134,23 +134,26 @@ absl::StatusOr<Trace> ReadLifetimeCsv(CsvReader& reader) {
   if (absl::Status status = CheckIds(rows, reader); !status.ok()) return status;
   Trace trace;
   trace.format = TraceFormat::kLifetimeCsv;
+  trace.original_format = TraceFormat::kLifetimeCsv;
+  trace.default_alignment = 1;
   trace.events = ToEvents(rows);
   trace.allocations = std::move(rows.allocations);
   trace.allocation_ids = std::move(rows.ids);
   trace.stream_names.Add("");
+  trace.thread_names.Add("");
   return trace;
 }
 
 absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out) {
-  const bool keeps_times = trace.format == TraceFormat::kLifetimeCsv;
+  const bool keeps_times = trace.original_format == TraceFormat::kLifetimeCsv;
   const auto never = static_cast<std::int64_t>(trace.events.size());
   std::vector<std::int64_t> lower(trace.allocations.size());
   std::vector<std::int64_t> upper(trace.allocations.size(), never);
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const TraceEvent& event = trace.events[i];
     const std::int64_t time = keeps_times ? event.time : static_cast<std::int64_t>(i);
-    if (event.kind() == TraceEvent::Kind::kAllocate) lower[event.index] = time;
-    if (event.kind() == TraceEvent::Kind::kFree) upper[event.index] = time;
+    if (event.kind == TraceEvent::Kind::kAllocate) lower[event.index] = time;
+    if (event.kind == TraceEvent::Kind::kFree) upper[event.index] = time;
   }
   out << "id,lower,upper,size\n";
   for (std::size_t i = 0; i < trace.allocations.size(); ++i) {

@@ -58,33 +58,28 @@ absl::StatusOr<Trace> ReadOperationCsv(CsvReader& reader) {
 }
 
 absl::Status WriteOperationCsv(const Trace& trace, std::ostream& out) {
+  using Kind = TraceEvent::Kind;
   bool has_details = false;
   for (std::size_t i = 0; i < trace.stream_names.size(); ++i)
     has_details |= !trace.stream_names[i].empty();
   for (const TraceEvent& event : trace.events) has_details |= event.time != 0;
   out << (has_details ? "op,id,size,hint,stream,time_ns\n" : "op,id,size,hint\n");
   for (const TraceEvent& event : trace.events) {
-    const bool is_mark = event.kind() == TraceEvent::Kind::kMark;
+    if (event.kind == Kind::kFailure || event.kind == Kind::kWait) continue;
+    const bool is_mark = event.kind == Kind::kMark;
     absl::StatusOr<std::string> id =
         CsvField(is_mark ? trace.mark_names[event.index] : trace.allocation_ids[event.index]);
     if (!id.ok()) return id.status();
-    switch (event.kind()) {
-      case TraceEvent::Kind::kAllocate: {
-        const TraceAllocation& allocation = trace.allocations[event.index];
-        out << "a," << *id << ',' << allocation.bytes << ','
-            << (allocation.hint == Hint::kOffloadable ? "high" : "");
-        break;
-      }
-      case TraceEvent::Kind::kFree:
-        out << "f," << *id << ",,";
-        break;
-      case TraceEvent::Kind::kMark:
-        out << "m," << *id << ",,";
-        break;
+    out << (is_mark ? "m," : event.kind == Kind::kFree ? "f," : "a,") << *id << ',';
+    if (event.kind == Kind::kAllocate) out << trace.allocations[event.index].bytes;
+    out << ',';
+    if (event.kind == Kind::kAllocate &&
+        trace.allocations[event.index].hint == Hint::kOffloadable) {
+      out << "high";
     }
     if (has_details) {
       absl::StatusOr<std::string> stream =
-          CsvField(is_mark ? std::string_view() : trace.stream_names[event.stream()]);
+          CsvField(is_mark ? std::string_view() : trace.stream_names[event.stream]);
       if (!stream.ok()) return stream.status();
       out << ',' << *stream << ',' << event.time;
     }

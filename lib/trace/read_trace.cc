@@ -1,5 +1,5 @@
-// Reads a trace of any format: uncompresses it, reads the header, lets each format say whether it
-// is its own.
+// Reads a trace of any format: uncompresses it, looks at its beginning, and if that is no native
+// trace reads the header and lets each CSV format say whether it is its own.
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,13 +26,8 @@ std::string ExpectedHeaders() {
   return headers;
 }
 
-absl::StatusOr<Trace> ReadFrom(std::unique_ptr<ByteSource> source, const std::string& name) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> plain = internal::Uncompressed(std::move(source));
-  if (!plain.ok()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(internal::Escaped(name), ":0: ", plain.status().message()));
-  }
-  CsvReader reader(*std::move(plain), name);
+absl::StatusOr<Trace> ReadCsv(std::unique_ptr<ByteSource> source, const std::string& name) {
+  CsvReader reader(std::move(source), name);
   if (!reader.Next()) {
     if (!reader.status().ok()) return reader.status();
     return reader.ErrorAt(1, absl::StrCat("an empty file, expected a header: ", ExpectedHeaders()));
@@ -47,17 +42,30 @@ absl::StatusOr<Trace> ReadFrom(std::unique_ptr<ByteSource> source, const std::st
     }
     return trace;
   }
-  return reader.Error(absl::StrCat("not a trace, expected a header: ", ExpectedHeaders()));
+  return reader.Error(
+      absl::StrCat("not a trace, expected a native one or a header: ", ExpectedHeaders()));
+}
+
+absl::Status AboutFile(const std::string& name, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(internal::Escaped(name), ":0: ", status.message()));
+}
+
+absl::StatusOr<Trace> ReadFrom(std::unique_ptr<ByteSource> source, const std::string& name) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> plain = internal::Uncompressed(std::move(source));
+  if (!plain.ok()) return AboutFile(name, plain.status());
+  absl::StatusOr<std::string> beginning = internal::Peek(*plain, internal::kNativeBeginning);
+  if (!beginning.ok()) return AboutFile(name, beginning.status());
+  if (!internal::IsNative(*beginning)) return ReadCsv(*std::move(plain), name);
+  absl::StatusOr<Trace> trace = internal::ReadNative(**plain);
+  return trace.ok() ? std::move(trace) : AboutFile(name, trace.status());
 }
 
 }  // namespace
 
 absl::StatusOr<Trace> ReadTrace(const std::string& path) {
   absl::StatusOr<std::unique_ptr<ByteSource>> file = internal::OpenFile(path);
-  if (!file.ok()) {
-    return absl::Status(file.status().code(),
-                        absl::StrCat(internal::Escaped(path), ":0: ", file.status().message()));
-  }
+  if (!file.ok()) return AboutFile(path, file.status());
   return ReadFrom(*std::move(file), path);
 }
 

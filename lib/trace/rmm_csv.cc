@@ -55,6 +55,10 @@ bool IsHexadecimal(std::string_view text) {
          text.find_first_not_of("0123456789abcdefABCDEF", 2) == std::string_view::npos;
 }
 
+absl::StatusOr<std::string> FieldOr(std::string_view name, std::string_view unnamed) {
+  return CsvField(name.empty() ? unnamed : name);
+}
+
 }  // namespace
 
 bool IsRmmCsv(const CsvReader& reader) { return reader.HasColumn("Action"); }
@@ -63,6 +67,7 @@ absl::StatusOr<Trace> ReadRmmCsv(CsvReader& reader) {
   absl::Status columns =
       reader.RequireColumns({"Thread", "Time", "Action", "Pointer", "Size", "Stream"});
   if (!columns.ok()) return columns;
+  const int thread = reader.Column("Thread");
   const int time_column = reader.Column("Time");
   const int action = reader.Column("Action");
   const int pointer = reader.Column("Pointer");
@@ -75,6 +80,7 @@ absl::StatusOr<Trace> ReadRmmCsv(CsvReader& reader) {
       return reader.Error(absl::StrCat("Time ", Quoted(reader.field(time_column)),
                                        ", expected HH:MM:SS:microseconds"));
     }
+    builder.SetThread(reader.field(thread));
     const std::string_view action_text = reader.field(action);
     const std::string_view pointer_text = reader.field(pointer);
     const bool is_allocation = action_text == "allocate";
@@ -99,6 +105,7 @@ absl::StatusOr<Trace> ReadRmmCsv(CsvReader& reader) {
 }
 
 absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out) {
+  using Kind = TraceEvent::Kind;
   // Ids that are not addresses become made-up ones, all of them or none, so that no two collide.
   bool ids_are_pointers = true;
   for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
@@ -106,22 +113,28 @@ absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out) {
   }
   out << "Thread,Time,Action,Pointer,Size,Stream\n";
   for (const TraceEvent& event : trace.events) {
-    if (event.kind() == TraceEvent::Kind::kMark) continue;
+    if (event.kind == Kind::kMark || event.kind == Kind::kWait) continue;
     if (event.time < 0 || event.time / kSecond / 3600 >= kMostHours) {
       return absl::InvalidArgumentError(absl::StrCat("time ", event.time, " ns, expected 0 to ",
                                                      kMostHours, " hours in an RMM log"));
     }
-    const std::string_view name = trace.stream_names[event.stream()];
-    absl::StatusOr<std::string> stream = CsvField(name.empty() ? "0x0" : name);
+    absl::StatusOr<std::string> thread = FieldOr(trace.thread_names[event.thread], "0");
+    if (!thread.ok()) return thread.status();
+    absl::StatusOr<std::string> stream = FieldOr(trace.stream_names[event.stream], "0x0");
     if (!stream.ok()) return stream.status();
-    out << "0," << TimeText(event.time) << ','
-        << (event.kind() == TraceEvent::Kind::kAllocate ? "allocate" : "free") << ',';
-    if (ids_are_pointers) {
-      out << trace.allocation_ids[event.index];
+    out << *thread << ',' << TimeText(event.time) << ',';
+    if (event.kind == Kind::kFailure) {
+      out << "allocate failure,0x0," << trace.failures[event.index].bytes;
     } else {
-      out << absl::StrCat("0x", absl::Hex((std::uint64_t{event.index} + 1) * 512));
+      out << (event.kind == Kind::kAllocate ? "allocate," : "free,");
+      if (ids_are_pointers) {
+        out << trace.allocation_ids[event.index];
+      } else {
+        out << absl::StrCat("0x", absl::Hex((std::uint64_t{event.index} + 1) * 512));
+      }
+      out << ',' << trace.allocations[event.index].bytes;
     }
-    out << ',' << trace.allocations[event.index].bytes << ',' << *stream << '\n';
+    out << ',' << *stream << '\n';
   }
   return absl::OkStatus();
 }

@@ -19,11 +19,52 @@ void StringTable::RemoveLast() {
   text_.resize(ends_.empty() ? 0 : ends_.back());
 }
 
+namespace {
+
+// The strings of a table by their text. Most are asked for several times on end.
+class Names {
+ public:
+  explicit Names(StringTable& table) : table_(table) {}
+
+  // The index of `name`, which is added when it is new.
+  std::uint32_t Index(std::string_view name) {
+    if (last_ < table_.size() && table_[last_] == name) return last_;
+    const auto [found, is_new] =
+        indices_.try_emplace(std::string(name), static_cast<std::uint32_t>(table_.size()));
+    if (is_new) table_.Add(name);
+    last_ = found->second;
+    return last_;
+  }
+
+ private:
+  StringTable& table_;
+  absl::flat_hash_map<std::string, std::uint32_t> indices_;
+  std::uint32_t last_ = 0;
+};
+
+Trace EmptyTrace(TraceFormat format) {
+  Trace trace;
+  trace.format = format;
+  trace.original_format = format;
+  if (format == TraceFormat::kLifetimeCsv) trace.default_alignment = 1;
+  return trace;
+}
+
+}  // namespace
+
 // The live allocations by id, whose numbers alone are stored: the ids are in the trace already. And
-// the streams by name.
+// what else has a name.
 class TraceBuilder::Lookup {
  public:
-  explicit Lookup(const StringTable& ids) : live_(0, Hash{&ids}, Equal{&ids}) {}
+  explicit Lookup(Trace& trace)
+      : streams(trace.stream_names),
+        threads(trace.thread_names),
+        marks(trace.mark_names),
+        live_(0, Hash{&trace.allocation_ids}, Equal{&trace.allocation_ids}) {}
+
+  Names streams;
+  Names threads;
+  Names marks;
 
   bool Insert(std::uint32_t allocation) { return live_.insert(allocation).second; }
 
@@ -35,8 +76,6 @@ class TraceBuilder::Lookup {
     live_.erase(found);
     return true;
   }
-
-  absl::flat_hash_map<std::string, std::uint32_t>& streams() { return streams_; }
 
  private:
   struct Hash {
@@ -55,15 +94,16 @@ class TraceBuilder::Lookup {
   };
 
   absl::flat_hash_set<std::uint32_t, Hash, Equal> live_;
-  absl::flat_hash_map<std::string, std::uint32_t> streams_;
 };
 
 TraceBuilder::TraceBuilder(TraceFormat format)
-    : lookup_(std::make_unique<Lookup>(trace_.allocation_ids)) {
-  trace_.format = format;
-}
+    : trace_(EmptyTrace(format)), lookup_(std::make_unique<Lookup>(trace_)) {}
 
 TraceBuilder::~TraceBuilder() = default;
+
+void TraceBuilder::SetThread(std::string_view thread) {
+  if (thread_ != thread) thread_ = thread;
+}
 
 absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hint hint,
                                     std::string_view stream, std::int64_t time) {
@@ -81,45 +121,55 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
     return absl::InvalidArgumentError(internal::AllocatedLive(id));
   }
   trace_.allocations.push_back({bytes, hint});
-  trace_.events.push_back(
-      {time, allocation,
-       StreamIndex(stream) << 2 | static_cast<std::uint32_t>(TraceEvent::Kind::kAllocate)});
+  AddEvent(TraceEvent::Kind::kAllocate, allocation, lookup_->streams.Index(stream), time);
   return absl::OkStatus();
 }
 
 bool TraceBuilder::Free(std::string_view id, std::string_view stream, std::int64_t time) {
   std::uint32_t allocation = 0;
   if (!lookup_->Remove(id, &allocation)) return false;
-  trace_.events.push_back(
-      {time, allocation,
-       StreamIndex(stream) << 2 | static_cast<std::uint32_t>(TraceEvent::Kind::kFree)});
+  AddEvent(TraceEvent::Kind::kFree, allocation, lookup_->streams.Index(stream), time);
   return true;
 }
 
 void TraceBuilder::Mark(std::string_view name, std::int64_t time) {
-  const auto mark = static_cast<std::uint32_t>(trace_.mark_names.size());
-  trace_.mark_names.Add(name);
-  trace_.events.push_back({time, mark, static_cast<std::uint32_t>(TraceEvent::Kind::kMark)});
+  AddEvent(TraceEvent::Kind::kMark, lookup_->marks.Index(name), 0, time);
+}
+
+absl::Status TraceBuilder::Failure(std::int64_t bytes, Hint hint, std::string_view stream,
+                                   std::int64_t time) {
+  if (bytes < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("size ", bytes, ", expected 0 bytes or more"));
+  }
+  if (trace_.failures.size() >= UINT32_MAX) {
+    return absl::ResourceExhaustedError("more failures than a trace can number");
+  }
+  const auto failure = static_cast<std::uint32_t>(trace_.failures.size());
+  trace_.failures.push_back({bytes, hint});
+  AddEvent(TraceEvent::Kind::kFailure, failure, lookup_->streams.Index(stream), time);
+  return absl::OkStatus();
+}
+
+void TraceBuilder::Wait(std::string_view stream, std::string_view awaited, std::int64_t time) {
+  const std::uint32_t waiting = lookup_->streams.Index(stream);
+  AddEvent(TraceEvent::Kind::kWait, lookup_->streams.Index(awaited), waiting, time);
+}
+
+void TraceBuilder::AddEvent(TraceEvent::Kind kind, std::uint32_t index, std::uint32_t stream,
+                            std::int64_t time) {
+  trace_.events.push_back({.time = time,
+                           .index = index,
+                           .stream = stream,
+                           .thread = lookup_->threads.Index(thread_),
+                           .kind = kind});
 }
 
 Trace TraceBuilder::Build() {
   Trace trace = std::move(trace_);
-  trace_ = Trace();
-  trace_.format = trace.format;
-  lookup_ = std::make_unique<Lookup>(trace_.allocation_ids);
-  last_stream_ = 0;
+  trace_ = EmptyTrace(trace.format);
+  lookup_ = std::make_unique<Lookup>(trace_);
+  thread_.clear();
   return trace;
-}
-
-// Most events are on the stream of the one before.
-std::uint32_t TraceBuilder::StreamIndex(std::string_view stream) {
-  StringTable& names = trace_.stream_names;
-  if (last_stream_ < names.size() && names[last_stream_] == stream) return last_stream_;
-  const auto [found, is_new] =
-      lookup_->streams().try_emplace(std::string(stream), static_cast<std::uint32_t>(names.size()));
-  if (is_new) names.Add(stream);
-  last_stream_ = found->second;
-  return last_stream_;
 }
 
 }  // namespace tidepool

@@ -1,3 +1,4 @@
+// Writes a trace in any format that can hold something of it.
 #include "absl/strings/str_cat.h"
 #include "lib/trace/format.h"
 #include "lib/trace/output_file.h"
@@ -6,13 +7,24 @@
 
 namespace tidepool {
 
+namespace {
+
+// A CSV trace without a row is refused by its reader.
+bool HasRow(const Trace& trace, TraceFormat format) {
+  if (format == TraceFormat::kNative) return true;
+  const bool takes_marks = format == TraceFormat::kOperationCsv;
+  return !trace.allocations.empty() || (takes_marks && trace.mark_names.size() > 0);
+}
+
+}  // namespace
+
 absl::Status WriteTrace(const Trace& trace, TraceFormat format, const std::string& path) {
-  if (trace.allocations.empty() && format != TraceFormat::kOperationCsv) {
+  if (!HasRow(trace, format)) {
     return absl::InvalidArgumentError(
         absl::StrCat(internal::Escaped(path),
                      ":0: no allocations, expected at least one in a trace of this format"));
   }
-  for (const internal::CsvFormat& known : internal::CsvFormats()) {
+  for (const internal::Format& known : internal::Formats()) {
     if (known.format != format) continue;
     return internal::WriteFile(path, [&](std::ostream& out) { return known.write(trace, out); });
   }

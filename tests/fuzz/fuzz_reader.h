@@ -22,9 +22,10 @@ inline void Require(bool condition) {
 
 inline void CheckEvents(const Trace& trace) {
   std::uint32_t allocations = 0;
+  std::uint32_t failures = 0;
   std::vector<bool> live(trace.allocations.size());
   for (const TraceEvent& event : trace.events) {
-    switch (event.kind()) {
+    switch (event.kind) {
       case TraceEvent::Kind::kAllocate:
         Require(event.index == allocations++);
         Require(trace.allocations[event.index].bytes >= 1);
@@ -37,23 +38,51 @@ inline void CheckEvents(const Trace& trace) {
       case TraceEvent::Kind::kMark:
         Require(event.index < trace.mark_names.size());
         break;
+      case TraceEvent::Kind::kFailure:
+        Require(event.index == failures++ && trace.failures.at(event.index).bytes >= 0);
+        break;
+      case TraceEvent::Kind::kWait:
+        Require(event.index < trace.stream_names.size());
+        break;
     }
+    Require(event.kind == TraceEvent::Kind::kMark || event.stream < trace.stream_names.size());
+    Require(event.thread < trace.thread_names.size());
   }
   Require(allocations == trace.allocations.size() && trace.allocation_ids.size() == allocations);
 }
 
-// Written and read again, a trace has the same events.
-inline void CheckRoundTrip(const Trace& trace) {
-  for (const internal::CsvFormat& format : internal::CsvFormats()) {
+// The native format holds all of a trace, so what was read from one is written to the same bytes.
+inline void CheckNativeRoundTrip(const Trace& trace) {
+  std::ostringstream once;
+  std::ostringstream twice;
+  Require(internal::WriteNative(trace, once).ok());
+  const auto again = ParseTrace(once.str(), "again");
+  Require(again.ok() && again->events.size() == trace.events.size());
+  Require(again->ended_early == trace.ended_early);
+  Require(internal::WriteNative(*again, twice).ok());
+  Require(once.str() == twice.str());
+}
+
+// An operation CSV holds what touches memory, and the marks.
+inline void CheckOperationRoundTrip(const Trace& trace, const std::string& text) {
+  const auto again = ParseTrace(text, "again");
+  std::size_t at = 0;
+  for (const TraceEvent& event : trace.events) {
+    const bool is_mark = event.kind == TraceEvent::Kind::kMark;
+    if (!is_mark && !event.TouchesMemory()) continue;
+    Require(again.ok() && at < again->events.size());
+    const TraceEvent& same = again->events[at++];
+    Require(same.kind == event.kind && (is_mark || same.index == event.index));
+  }
+  Require(at == 0 || at == again->events.size());
+}
+
+inline void CheckRoundTrips(const Trace& trace) {
+  CheckNativeRoundTrip(trace);
+  for (const internal::Format& format : internal::Formats()) {
     std::ostringstream text;
     if (!format.write(trace, text).ok()) continue;  // an id with a line break
-    const auto again = ParseTrace(text.str(), "again");
-    if (format.format != TraceFormat::kOperationCsv) continue;
-    Require(again.ok() && again->events.size() == trace.events.size());
-    for (std::size_t i = 0; i < trace.events.size(); ++i) {
-      Require(again->events[i].index == trace.events[i].index);
-      Require(again->events[i].kind() == trace.events[i].kind());
-    }
+    if (format.format == TraceFormat::kOperationCsv) CheckOperationRoundTrip(trace, text.str());
   }
 }
 
@@ -64,13 +93,13 @@ inline void Read(std::string_view contents) {
     return;
   }
   CheckEvents(*trace);
-  CheckRoundTrip(*trace);
-  const auto load = MeasureLoad(*trace, trace->default_alignment());
+  CheckRoundTrips(*trace);
+  const auto load = MeasureLoad(*trace, trace->default_alignment);
   if (!load.ok()) return;
   const auto policy = MakePlacementPolicy("high-end-offload");
   const auto result =
       Replay(*trace, **policy,
-             {.pool_bytes = load->peak_live_bytes, .alignment = trace->default_alignment()});
+             {.pool_bytes = load->peak_live_bytes, .alignment = trace->default_alignment});
   if (result.ok()) Require(result->high_water_bytes <= load->peak_live_bytes);
 }
 

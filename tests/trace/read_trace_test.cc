@@ -36,13 +36,13 @@ std::string Gzip(const std::string& text) {
 std::string Dump(const Trace& trace) {
   std::string text;
   for (const TraceEvent& event : trace.events) {
-    if (event.kind() == TraceEvent::Kind::kMark) {
+    if (event.kind == TraceEvent::Kind::kMark) {
       text += "m " + std::string(trace.mark_names[event.index]);
     } else {
-      text += event.kind() == TraceEvent::Kind::kAllocate ? "a " : "f ";
+      text += event.kind == TraceEvent::Kind::kAllocate ? "a " : "f ";
       text += std::string(trace.allocation_ids[event.index]);
     }
-    if (event.kind() == TraceEvent::Kind::kAllocate) {
+    if (event.kind == TraceEvent::Kind::kAllocate) {
       const TraceAllocation& allocation = trace.allocations[event.index];
       text += " " + std::to_string(allocation.bytes) +
               (allocation.hint == Hint::kOffloadable ? "!" : "");
@@ -96,7 +96,7 @@ TEST(OperationCsv, IsReadInOrder) {
   EXPECT_EQ(trace->format, TraceFormat::kOperationCsv);
   EXPECT_EQ(Dump(*trace), kOperationsDump);
   EXPECT_EQ(trace->allocations.size(), 3);
-  EXPECT_EQ(trace->default_alignment(), 512);
+  EXPECT_EQ(trace->default_alignment, 512);
 }
 
 TEST(OperationCsv, HasOptionalStreamsAndTimes) {
@@ -109,8 +109,8 @@ TEST(OperationCsv, HasOptionalStreamsAndTimes) {
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_EQ(Dump(*trace), "a x 100; a y 200!; f x; ");
   EXPECT_EQ(trace->events[1].time, 20);
-  EXPECT_EQ(trace->stream_names[trace->events[1].stream()], "s2");
-  EXPECT_EQ(trace->stream_names[trace->events[2].stream()], "s1");
+  EXPECT_EQ(trace->stream_names[trace->events[1].stream], "s2");
+  EXPECT_EQ(trace->stream_names[trace->events[2].stream], "s1");
 }
 
 TEST(OperationCsv, RefusesWhatIsNoWholeRun) {
@@ -153,7 +153,10 @@ TEST(RmmCsv, CountsWhatALogMayHold) {
   EXPECT_EQ(trace->skipped_rows, 2);
   EXPECT_EQ(trace->events[0].time, 1'000'002'000);
   EXPECT_EQ(trace->events[1].time, 3'723'000'004'000);
-  EXPECT_EQ(trace->stream_names[trace->events[1].stream()], "0x7");
+  EXPECT_EQ(trace->stream_names[trace->events[1].stream], "0x7");
+  EXPECT_EQ(trace->thread_names[trace->events[1].thread], "2");
+  EXPECT_EQ(trace->thread_names[trace->events[2].thread], "1");
+  EXPECT_TRUE(trace->failures.empty());
 }
 
 TEST(RmmCsv, TakesAFreeByItsPointerWhateverItsSize) {
@@ -187,7 +190,7 @@ TEST(LifetimeCsv, BecomesEventsByTimeWithFreesFirst) {
   EXPECT_EQ(trace->format, TraceFormat::kLifetimeCsv);
   EXPECT_EQ(Dump(*trace), "a first 20; a long 30; f first; a late 10; f long; f late; ");
   EXPECT_EQ(trace->events[3].time, 5);
-  EXPECT_EQ(trace->default_alignment(), 1);
+  EXPECT_EQ(trace->default_alignment, 1);
 }
 
 TEST(LifetimeCsv, RefusesLifetimesThatAreNone) {
@@ -395,6 +398,41 @@ TEST_F(Files, AreNotWrittenWhenTheyCouldNotBeReadAgain) {
     EXPECT_FALSE(WriteTrace(odd, TraceFormat::kRmmCsv, path).ok()) << time;
   }
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+TEST_F(Files, KeepOfTheOtherEventsWhatAFormatCanSay) {
+  TraceBuilder builder(TraceFormat::kNative);
+  builder.SetThread("12");
+  ASSERT_TRUE(builder.Allocate("0x200", 100, Hint::kResident, "1", 1000).ok());
+  builder.SetThread("34");
+  ASSERT_TRUE(builder.Failure(5000, Hint::kOffloadable, "2", 2000).ok());
+  builder.Wait("2", "1", 3000);
+  ASSERT_TRUE(builder.Free("0x200", "2", 4000));
+  const Trace trace = builder.Build();
+  const std::string path = folder_ / "trace.csv";
+  ASSERT_TRUE(WriteTrace(trace, TraceFormat::kRmmCsv, path).ok());
+  EXPECT_EQ(testing::Contents(path),
+            "Thread,Time,Action,Pointer,Size,Stream\n"
+            "12,00:00:00:000001,allocate,0x200,100,1\n"
+            "34,00:00:00:000002,allocate failure,0x0,5000,2\n"
+            "34,00:00:00:000004,free,0x200,100,2\n");
+  EXPECT_EQ(ReadTrace(path)->skipped_rows, 1);
+  ASSERT_TRUE(WriteTrace(trace, TraceFormat::kOperationCsv, path).ok());
+  EXPECT_EQ(testing::Contents(path),
+            "op,id,size,hint,stream,time_ns\na,0x200,100,,1,1000\nf,0x200,,,2,4000\n");
+  ASSERT_TRUE(WriteTrace(trace, TraceFormat::kLifetimeCsv, path).ok());
+  EXPECT_EQ(testing::Contents(path), "id,lower,upper,size\n0x200,0,3,100\n");
+}
+
+TEST_F(Files, AreNotWrittenWithoutARow) {
+  TraceBuilder builder(TraceFormat::kNative);
+  ASSERT_TRUE(builder.Failure(1, Hint::kResident, "", 0).ok());
+  const Trace trace = builder.Build();
+  for (const TraceFormat format :
+       {TraceFormat::kOperationCsv, TraceFormat::kRmmCsv, TraceFormat::kLifetimeCsv}) {
+    EXPECT_FALSE(WriteTrace(trace, format, folder_ / "trace.csv").ok());
+  }
+  EXPECT_TRUE(WriteTrace(trace, TraceFormat::kNative, folder_ / "trace.tide").ok());
 }
 
 TEST_F(Files, AppearWholeOrNotAtAll) {

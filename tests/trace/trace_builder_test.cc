@@ -26,10 +26,62 @@ TEST(TraceBuilder, NumbersAllocationsAndMatchesFrees) {
   EXPECT_EQ(trace.allocations.size(), 2);
   EXPECT_EQ(trace.events[1].index, 0U);
   EXPECT_EQ(trace.events[2].index, 1U);
-  EXPECT_EQ(trace.events[3].kind(), TraceEvent::Kind::kMark);
+  EXPECT_EQ(trace.events[3].kind, TraceEvent::Kind::kMark);
   EXPECT_EQ(trace.mark_names[0], "end");
-  EXPECT_EQ(trace.stream_names[trace.events[1].stream()], "t");
+  EXPECT_EQ(trace.stream_names[trace.events[1].stream], "t");
   EXPECT_TRUE(builder.Build().events.empty());
+}
+
+TEST(TraceBuilder, TakesWhatTouchesNoMemory) {
+  TraceBuilder builder(TraceFormat::kNative);
+  EXPECT_TRUE(builder.Failure(0, Hint::kResident, "s", 1).ok());
+  EXPECT_FALSE(builder.Failure(-1, Hint::kResident, "s", 1).ok());
+  builder.SetThread("7");
+  builder.Wait("s", "t", 2);
+  builder.Mark("step", 3);
+  builder.Mark("end", 4);
+  builder.Mark("step", 5);
+  EXPECT_TRUE(builder.Failure(9, Hint::kOffloadable, "t", 6).ok());
+  const Trace trace = builder.Build();
+  ASSERT_EQ(trace.events.size(), 6);
+  for (const TraceEvent& event : trace.events) EXPECT_FALSE(event.TouchesMemory());
+  EXPECT_EQ(trace.thread_names[trace.events[0].thread], "");
+  EXPECT_EQ(trace.thread_names[trace.events[1].thread], "7");
+  EXPECT_EQ(trace.events[1].kind, TraceEvent::Kind::kWait);
+  EXPECT_EQ(trace.stream_names[trace.events[1].stream], "s");
+  EXPECT_EQ(trace.stream_names[trace.events[1].index], "t");
+  EXPECT_EQ(trace.mark_names.size(), 2);
+  EXPECT_EQ(trace.events[2].index, trace.events[4].index);
+  EXPECT_EQ(trace.events[5].index, 1U);
+  ASSERT_EQ(trace.failures.size(), 2);
+  EXPECT_EQ(trace.failures[1].bytes, 9);
+  EXPECT_EQ(trace.failures[1].hint, Hint::kOffloadable);
+}
+
+// They are no part of a load, a replay or a search.
+TEST(TraceBuilder, SizesAsIfOnlyMemoryMattered) {
+  TraceBuilder builder(TraceFormat::kNative);
+  TraceBuilder plain(TraceFormat::kNative);
+  for (int i = 0; i < 20; ++i) {
+    const std::string id = std::to_string(i);
+    const std::string before = std::to_string(i - 3);
+    for (TraceBuilder* one : {&builder, &plain}) {
+      ASSERT_TRUE(one->Allocate(id, 1000 * (i % 5 + 1), Hint::kResident, "s", i).ok());
+      if (i >= 3) {
+        ASSERT_TRUE(one->Free(before, "s", i));
+      }
+    }
+    ASSERT_TRUE(builder.Failure(1 << 30, Hint::kResident, "s", i).ok());
+    builder.Wait("s", "t", i);
+  }
+  const Trace trace = builder.Build();
+  const Trace same = plain.Build();
+  std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("first-fit");
+  EXPECT_EQ(MeasureLoad(trace, 512)->peak_live_bytes, MeasureLoad(same, 512)->peak_live_bytes);
+  EXPECT_EQ(MinimumPool(trace, *policy, {})->exact_pool_bytes,
+            MinimumPool(same, *policy, {})->exact_pool_bytes);
+  const ReplayOptions options = {.pool_bytes = 20'000, .keep_offsets = true};
+  EXPECT_EQ(Replay(trace, *policy, options)->offsets, Replay(same, *policy, options)->offsets);
 }
 
 // Readers, replays and searches share nothing: threads may run them side by side on one trace.

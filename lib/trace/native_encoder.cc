@@ -1,0 +1,177 @@
+// Every block begins from nothing: time 0, address 0, the first stream and the first thread. So a
+// block that is lost takes no other with it.
+#include "lib/trace/native_encoder.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+
+namespace tidepool::internal {
+
+using native::Item;
+
+std::uint32_t native::Checksum(std::string_view bytes) {
+  return static_cast<std::uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
+// An item without its text.
+class NativeEncoder::ItemBytes {
+ public:
+  void Byte(unsigned value) { bytes_[size_++] = static_cast<char>(value); }
+  void Number(std::uint64_t value) {
+    for (; value >= 0x80; value >>= 7) Byte((value & 0x7f) | 0x80);
+    Byte(static_cast<unsigned>(value));
+  }
+  std::string_view view() const { return {bytes_.data(), size_}; }
+
+ private:
+  std::array<char, 48> bytes_;  // a byte, two numbers below 2^32, and three of any size
+  std::size_t size_ = 0;
+};
+
+NativeEncoder::NativeEncoder(std::int64_t alignment, TraceFormat original_format) {
+  const auto* const original = std::find(std::begin(native::kOriginalFormats),
+                                         std::end(native::kOriginalFormats), original_format);
+  char header[native::kHeaderBytes];
+  native::kMagic.copy(header, native::kMagic.size());
+  native::Store32(native::kVersion, header + 8);
+  native::Store32(static_cast<std::uint32_t>(alignment), header + 12);
+  native::Store32(static_cast<std::uint32_t>(original - std::begin(native::kOriginalFormats)),
+                  header + 16);
+  native::Store32(native::Checksum({header, 20}), header + 20);
+  output_.assign(header, sizeof(header));
+  block_begin_ = output_.size();
+}
+
+void NativeEncoder::SetAddressShift(int shift) {
+  if (shift == address_shift_) return;
+  EndBlock();
+  address_shift_ = shift;
+}
+
+void NativeEncoder::Allocate(const Context& context, std::uint64_t address,
+                             const TraceAllocation& allocation) {
+  ItemBytes bytes;
+  BeginEvent(bytes, Item::kAllocate,
+             allocation.hint == Hint::kOffloadable ? native::kOffloadable : 0, context, true);
+  const std::uint64_t units = address >> address_shift_;
+  bytes.Number(native::ZigZag(static_cast<std::int64_t>(units - last_address_)));
+  last_address_ = units;
+  bytes.Number(static_cast<std::uint64_t>(allocation.bytes));
+  Append(bytes);
+  ++allocations_;
+}
+
+void NativeEncoder::AllocateText(const Context& context, std::string_view id,
+                                 const TraceAllocation& allocation) {
+  ItemBytes bytes;
+  BeginEvent(bytes, Item::kAllocate,
+             native::kTextId | (allocation.hint == Hint::kOffloadable ? native::kOffloadable : 0),
+             context, true);
+  bytes.Number(static_cast<std::uint64_t>(allocation.bytes));
+  bytes.Number(id.size());
+  Append(bytes, id);
+  ++allocations_;
+}
+
+void NativeEncoder::Free(const Context& context, std::uint64_t allocation) {
+  ItemBytes bytes;
+  BeginEvent(bytes, Item::kFree, 0, context, true);
+  bytes.Number(allocations_ - 1 - allocation);
+  Append(bytes);
+}
+
+void NativeEncoder::Mark(const Context& context, std::uint32_t name) {
+  ItemBytes bytes;
+  BeginEvent(bytes, Item::kMark, 0, context, false);
+  bytes.Number(name);
+  Append(bytes);
+}
+
+void NativeEncoder::Failure(const Context& context, const TraceAllocation& failure) {
+  ItemBytes bytes;
+  BeginEvent(bytes, Item::kFailure, failure.hint == Hint::kOffloadable ? native::kOffloadable : 0,
+             context, true);
+  bytes.Number(static_cast<std::uint64_t>(failure.bytes));
+  Append(bytes);
+}
+
+void NativeEncoder::Wait(const Context& context, std::uint32_t awaited) {
+  ItemBytes bytes;
+  BeginEvent(bytes, Item::kWait, 0, context, true);
+  bytes.Number(awaited);
+  Append(bytes);
+}
+
+void NativeEncoder::BeginEvent(ItemBytes& bytes, Item item, unsigned flags, const Context& context,
+                               bool has_stream) {
+  if (!block_is_open_) OpenBlock();
+  const bool new_stream = has_stream && context.stream != last_.stream;
+  const bool new_thread = context.thread != last_.thread;
+  bytes.Byte(static_cast<unsigned>(item) | flags | (new_stream ? native::kNewStream : 0) |
+             (new_thread ? native::kNewThread : 0));
+  if (new_stream) bytes.Number(last_.stream = context.stream);
+  if (new_thread) bytes.Number(last_.thread = context.thread);
+  bytes.Number(native::ZigZag(static_cast<std::int64_t>(static_cast<std::uint64_t>(context.time) -
+                                                        static_cast<std::uint64_t>(last_.time))));
+  last_.time = context.time;
+}
+
+void NativeEncoder::Name(Item item, std::string_view name) {
+  ItemBytes bytes;
+  bytes.Byte(static_cast<unsigned>(item));
+  bytes.Number(name.size());
+  Append(bytes, name);
+}
+
+void NativeEncoder::Count(Item item, std::int64_t count) {
+  if (count == 0) return;
+  ItemBytes bytes;
+  bytes.Byte(static_cast<unsigned>(item));
+  bytes.Number(static_cast<std::uint64_t>(count));
+  Append(bytes);
+}
+
+void NativeEncoder::Append(const ItemBytes& bytes, std::string_view text) {
+  if (!block_is_open_) OpenBlock();
+  output_.append(bytes.view());
+  output_.append(text);
+  if (output_.size() - block_begin_ >= native::kBlockBytes) EndBlock();
+}
+
+void NativeEncoder::OpenBlock() {
+  block_is_open_ = true;
+  output_.append(native::kBlockHeaderBytes, '\0');
+  output_.push_back(static_cast<char>(address_shift_));
+  last_ = Context();
+  last_address_ = 0;
+}
+
+void NativeEncoder::EndBlock() {
+  if (!block_is_open_) return;
+  block_is_open_ = false;
+  char* const header = output_.data() + block_begin_;
+  const std::string_view payload =
+      std::string_view(output_).substr(block_begin_ + native::kBlockHeaderBytes);
+  native::Store32(static_cast<std::uint32_t>(payload.size()), header);
+  native::Store32(native::Checksum(payload), header + 4);
+  native::Store32(native::Checksum({header, 8}), header + 8);
+  block_begin_ = output_.size();
+}
+
+void NativeEncoder::End(bool ended_early) {
+  ItemBytes bytes;
+  bytes.Byte(static_cast<unsigned>(Item::kEnd) | (ended_early ? native::kEndedEarly : 0));
+  Append(bytes);
+  EndBlock();
+}
+
+void NativeEncoder::Clear() {
+  output_.erase(0, block_begin_);
+  block_begin_ = 0;
+}
+
+}  // namespace tidepool::internal

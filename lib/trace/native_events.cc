@@ -1,0 +1,278 @@
+// Reads items as docs/native_trace.md defines them. Nothing in a block is believed: no count is
+// used before what it counts was seen, and no number before what it names was.
+#include "lib/trace/native_events.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/address_text.h"
+#include "lib/trace/quote.h"
+
+namespace tidepool::internal {
+
+using native::Item;
+
+namespace {
+
+// The flags that an item may have.
+unsigned FlagsOf(Item item) {
+  constexpr unsigned kContext = native::kNewStream | native::kNewThread;
+  switch (item) {
+    case Item::kAllocate:
+      return kContext | native::kOffloadable | native::kTextId;
+    case Item::kFailure:
+      return kContext | native::kOffloadable;
+    case Item::kFree:
+    case Item::kWait:
+      return kContext;
+    case Item::kMark:
+      return native::kNewThread;
+    case Item::kEnd:
+      return native::kEndedEarly;
+    default:
+      return 0;
+  }
+}
+
+}  // namespace
+
+NativeEvents::NativeEvents(TraceFormat original_format, std::int64_t default_alignment) {
+  trace_.format = TraceFormat::kNative;
+  trace_.original_format = original_format;
+  trace_.default_alignment = default_alignment;
+  trace_.ended_early = true;
+}
+
+absl::Status NativeEvents::Add(std::string_view block) {
+  at_ = block.data();
+  end_ = at_ + block.size();
+  last_ = TraceEvent();
+  last_address_ = 0;
+  constexpr unsigned kMostShift = 63;
+  const unsigned shift = at_ == end_ ? kMostShift + 1 : static_cast<unsigned char>(*at_++);
+  if (shift > kMostShift) {
+    Fail("no address shift, expected 0 to 63");
+    return status_;
+  }
+  address_shift_ = static_cast<int>(shift);
+  while (at_ != end_) {
+    if (is_at_end_) {
+      Fail("items behind the end of the trace, expected none");
+      return status_;
+    }
+    if (!AddItem()) return status_;
+  }
+  return absl::OkStatus();
+}
+
+Trace NativeEvents::Build() { return std::move(trace_); }
+
+bool NativeEvents::AddItem() {
+  const unsigned tag = static_cast<unsigned char>(*at_++);
+  const auto item = static_cast<Item>(tag & native::kItemMask);
+  if ((tag & ~native::kItemMask & ~FlagsOf(item)) != 0) {
+    return Fail(absl::StrCat("an item that begins with byte ", tag,
+                             ", expected one of this version of the format"));
+  }
+  TraceEvent event;
+  switch (item) {
+    case Item::kAllocate:
+      return TakeContext(tag, true, &event) && AddAllocation(tag, event);
+    case Item::kFree:
+      return TakeContext(tag, true, &event) && AddFree(event);
+    case Item::kFailure:
+      return TakeContext(tag, true, &event) && AddFailure(tag, event);
+    case Item::kMark:
+      event.kind = TraceEvent::Kind::kMark;
+      return TakeContext(tag, false, &event) && AddReference(trace_.mark_names, "mark", event);
+    case Item::kWait:
+      event.kind = TraceEvent::Kind::kWait;
+      return TakeContext(tag, true, &event) && AddReference(trace_.stream_names, "stream", event);
+    case Item::kStreamName:
+      return AddName(trace_.stream_names);
+    case Item::kThreadName:
+      return AddName(trace_.thread_names);
+    case Item::kMarkName:
+      return AddName(trace_.mark_names);
+    case Item::kUnmatchedFrees:
+      return AddCount(trace_.unmatched_frees);
+    case Item::kSkippedRows:
+      return AddCount(trace_.skipped_rows);
+    case Item::kEnd:
+      return AddEnd(tag);
+  }
+  return Fail(absl::StrCat("an item of kind ", tag & native::kItemMask, ", expected 0 to 10"));
+}
+
+bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
+  const std::size_t number = trace_.allocations.size();
+  const bool is_text = (flags & native::kTextId) != 0;
+  std::uint64_t address = 0;
+  if (!is_text) {
+    std::uint64_t delta = 0;
+    if (!TakeNumber(&delta)) return false;
+    last_address_ += static_cast<std::uint64_t>(native::UnZigZag(delta));
+    address = last_address_ << address_shift_;
+  }
+  std::uint64_t bytes = 0;
+  if (!TakeNumber(&bytes)) return false;
+  if (bytes < 1 || bytes > static_cast<std::uint64_t>(kMaxRequestBytes)) {
+    return Fail(absl::StrCat("size ", bytes, ", expected 1 to ", kMaxRequestBytes, " bytes"));
+  }
+  const AddressText address_text(address);
+  std::string_view id = address_text.text();
+  if (is_text) {
+    if (!TakeText(&id)) return false;
+    if (ParseAddress(id, &address)) {
+      return Fail(absl::StrCat("id ", Quoted(id), " as text, expected addresses as numbers"));
+    }
+  }
+  if (number >= UINT32_MAX - 1 || trace_.allocation_ids.IsFullFor(id.size())) {
+    return Fail("more allocations than a trace can number, expected fewer");
+  }
+  const bool is_new =
+      is_text ? live_texts_.emplace(id).second : live_addresses_.insert(address).second;
+  if (!is_new) return Fail(AllocatedLive(id));
+  live_.push_back(is_text ? Live::kByText : Live::kByAddress);
+  trace_.allocation_ids.Add(id);
+  trace_.allocations.push_back(
+      {static_cast<std::int64_t>(bytes),
+       (flags & native::kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident});
+  event.index = static_cast<std::uint32_t>(number);
+  trace_.events.push_back(event);
+  return true;
+}
+
+bool NativeEvents::AddFree(TraceEvent event) {
+  std::uint64_t since = 0;
+  if (!TakeNumber(&since)) return false;
+  if (since >= live_.size() || live_[live_.size() - 1 - since] == Live::kNo) {
+    return Fail(absl::StrCat("a free of the allocation that ", since,
+                             " others followed, expected one that is live"));
+  }
+  event.kind = TraceEvent::Kind::kFree;
+  event.index = static_cast<std::uint32_t>(live_.size() - 1 - since);
+  const std::string_view id = trace_.allocation_ids[event.index];
+  std::uint64_t address = 0;
+  if (std::exchange(live_[event.index], Live::kNo) == Live::kByText) {
+    live_texts_.erase(std::string(id));
+  } else if (ParseAddress(id, &address)) {
+    live_addresses_.erase(address);
+  }
+  trace_.events.push_back(event);
+  return true;
+}
+
+bool NativeEvents::AddFailure(unsigned flags, TraceEvent event) {
+  std::uint64_t bytes = 0;
+  if (!TakeNumber(&bytes)) return false;
+  if (bytes > INT64_MAX) return Fail(absl::StrCat("size ", bytes, ", expected less than 2^63"));
+  if (trace_.failures.size() >= UINT32_MAX) {
+    return Fail("more failures than a trace can number, expected fewer");
+  }
+  event.kind = TraceEvent::Kind::kFailure;
+  event.index = static_cast<std::uint32_t>(trace_.failures.size());
+  trace_.failures.push_back({static_cast<std::int64_t>(bytes), (flags & native::kOffloadable) != 0
+                                                                   ? Hint::kOffloadable
+                                                                   : Hint::kResident});
+  trace_.events.push_back(event);
+  return true;
+}
+
+bool NativeEvents::AddReference(const StringTable& names, std::string_view what, TraceEvent event) {
+  if (!TakeIndex(names.size(), what, &event.index)) return false;
+  trace_.events.push_back(event);
+  return true;
+}
+
+bool NativeEvents::AddName(StringTable& names) {
+  std::string_view name;
+  if (!TakeText(&name)) return false;
+  if (names.IsFullFor(name.size())) return Fail("names of more than 4 GiB, expected fewer");
+  names.Add(name);
+  return true;
+}
+
+bool NativeEvents::AddCount(std::int64_t& count) {
+  std::uint64_t more = 0;
+  if (!TakeNumber(&more)) return false;
+  if (more > static_cast<std::uint64_t>(INT64_MAX - count)) {
+    return Fail("a count beyond 2^63, expected less");
+  }
+  count += static_cast<std::int64_t>(more);
+  return true;
+}
+
+bool NativeEvents::AddEnd(unsigned flags) {
+  is_at_end_ = true;
+  trace_.ended_early = (flags & native::kEndedEarly) != 0;
+  return true;
+}
+
+// What all events begin with.
+bool NativeEvents::TakeContext(unsigned tag, bool has_stream, TraceEvent* event) {
+  if ((tag & native::kNewStream) != 0 &&
+      !TakeIndex(trace_.stream_names.size(), "stream", &last_.stream)) {
+    return false;
+  }
+  if ((tag & native::kNewThread) != 0 &&
+      !TakeIndex(trace_.thread_names.size(), "thread", &last_.thread)) {
+    return false;
+  }
+  if ((has_stream && last_.stream >= trace_.stream_names.size()) ||
+      last_.thread >= trace_.thread_names.size()) {
+    return Fail("an event before the name of its stream or thread, expected the names first");
+  }
+  std::uint64_t delta = 0;
+  if (!TakeNumber(&delta)) return false;
+  last_.time = static_cast<std::int64_t>(static_cast<std::uint64_t>(last_.time) +
+                                         static_cast<std::uint64_t>(native::UnZigZag(delta)));
+  event->time = last_.time;
+  event->stream = has_stream ? last_.stream : 0;
+  event->thread = last_.thread;
+  return true;
+}
+
+bool NativeEvents::TakeNumber(std::uint64_t* value) {
+  std::uint64_t number = 0;
+  for (int shift = 0; at_ != end_; shift += 7) {
+    const std::uint64_t byte = static_cast<unsigned char>(*at_++);
+    if (shift == 63 && byte > 1) return Fail("a number of more than 64 bits, expected fewer");
+    number |= (byte & 0x7f) << shift;
+    if (byte < 0x80) {
+      *value = number;
+      return true;
+    }
+  }
+  return Fail("a number that its block cuts off, expected all of it");
+}
+
+bool NativeEvents::TakeIndex(std::size_t size, std::string_view what, std::uint32_t* index) {
+  std::uint64_t number = 0;
+  if (!TakeNumber(&number)) return false;
+  if (number >= size) {
+    return Fail(absl::StrCat(std::string(what), " ", number, ", expected one of ", size,
+                             " whose names were given"));
+  }
+  *index = static_cast<std::uint32_t>(number);
+  return true;
+}
+
+bool NativeEvents::TakeText(std::string_view* text) {
+  std::uint64_t size = 0;
+  if (!TakeNumber(&size)) return false;
+  if (size > static_cast<std::uint64_t>(end_ - at_)) {
+    return Fail(absl::StrCat("a text of ", size, " bytes, expected at most ", end_ - at_));
+  }
+  *text = {at_, static_cast<std::size_t>(size)};
+  at_ += size;
+  return true;
+}
+
+bool NativeEvents::Fail(std::string_view what) {
+  status_ = absl::InvalidArgumentError({what.data(), what.size()});
+  return false;
+}
+
+}  // namespace tidepool::internal

@@ -1,0 +1,64 @@
+// The events in the blocks of a native trace.
+#ifndef TIDEPOOL_LIB_TRACE_NATIVE_EVENTS_H_
+#define TIDEPOOL_LIB_TRACE_NATIVE_EVENTS_H_
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/status/status.h"
+#include "lib/trace/native_format.h"
+#include "tidepool/trace.h"
+
+namespace tidepool::internal {
+
+// Takes one block after the other and checks that they make a trace: that what is freed is live and
+// that no two live allocations have one id.
+class NativeEvents {
+ public:
+  NativeEvents(TraceFormat original_format, std::int64_t default_alignment);
+
+  // The contents of a block without its header. Errors say what is wrong and what was expected.
+  absl::Status Add(std::string_view block);
+  bool is_at_end() const { return is_at_end_; }
+
+  // The trace so far, which ended early unless its end was among the blocks.
+  Trace Build();
+
+ private:
+  enum class Live : std::uint8_t { kNo, kByAddress, kByText };
+
+  bool AddItem();
+  bool AddAllocation(unsigned flags, TraceEvent event);
+  bool AddFree(TraceEvent event);
+  bool AddFailure(unsigned flags, TraceEvent event);
+  bool AddReference(const StringTable& names, std::string_view what, TraceEvent event);
+  bool AddName(StringTable& names);
+  bool AddCount(std::int64_t& count);
+  bool AddEnd(unsigned flags);
+
+  bool TakeContext(unsigned tag, bool has_stream, TraceEvent* event);
+  bool TakeNumber(std::uint64_t* value);
+  bool TakeIndex(std::size_t size, std::string_view what, std::uint32_t* index);
+  bool TakeText(std::string_view* text);
+  bool Fail(std::string_view what);
+
+  Trace trace_;
+  std::vector<Live> live_;  // by allocation
+  absl::flat_hash_set<std::uint64_t> live_addresses_;
+  absl::flat_hash_set<std::string> live_texts_;
+  bool is_at_end_ = false;
+  absl::Status status_;
+
+  // Of the block that is being read.
+  const char* at_ = nullptr;
+  const char* end_ = nullptr;
+  int address_shift_ = 0;
+  TraceEvent last_;
+  std::uint64_t last_address_ = 0;
+};
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_NATIVE_EVENTS_H_

@@ -1,0 +1,135 @@
+// A native trace as a file: a header, then blocks with checksums. A recording may have been cut off
+// anywhere; its whole blocks are a trace that ended early. Damage is an error.
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/format.h"
+#include "lib/trace/native_events.h"
+#include "lib/trace/native_format.h"
+
+namespace tidepool::internal {
+
+namespace {
+
+struct Header {
+  std::int64_t default_alignment = 0;
+  TraceFormat original_format = TraceFormat::kNative;
+};
+
+std::string Hexadecimal(std::uint32_t value) {
+  return absl::StrCat("0x", absl::Hex(value, absl::kZeroPad8));
+}
+
+absl::StatusOr<Header> ReadHeader(ByteSource& source) {
+  char bytes[native::kHeaderBytes];
+  absl::StatusOr<std::size_t> got = ReadFully(source, bytes, sizeof(bytes));
+  if (!got.ok()) return got.status();
+  if (*got < sizeof(bytes)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a native trace of ", *got, " bytes, expected a header of ", sizeof(bytes)));
+  }
+  const std::uint32_t version = native::Load32(bytes + 8);
+  if (version != native::kVersion) {
+    return absl::InvalidArgumentError(absl::StrCat("a native trace of version ", version,
+                                                   ", expected version ", native::kVersion));
+  }
+  const std::uint32_t checksum = native::Checksum({bytes, 20});
+  if (native::Load32(bytes + 20) != checksum) {
+    return absl::InvalidArgumentError(absl::StrCat("a damaged header: checksum ",
+                                                   Hexadecimal(native::Load32(bytes + 20)),
+                                                   ", expected ", Hexadecimal(checksum)));
+  }
+  const std::uint32_t alignment = native::Load32(bytes + 12);
+  const std::uint32_t format = native::Load32(bytes + 16);
+  if (!native::IsAlignment(alignment) || format >= std::size(native::kOriginalFormats)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("alignment ", alignment, " and original format ", format,
+                     ", expected a power of two up to 1 GiB and at most ",
+                     std::size(native::kOriginalFormats) - 1));
+  }
+  return Header{alignment, native::kOriginalFormats[format]};
+}
+
+// Blocks one after the other.
+class BlockReader {
+ public:
+  explicit BlockReader(ByteSource& source) : source_(source) {}
+
+  // The contents of the next block; false where there is none, or not all of it.
+  absl::StatusOr<bool> Next() {
+    position_ += block_bytes_;
+    char header[native::kBlockHeaderBytes];
+    absl::StatusOr<bool> whole = Read(header, sizeof(header));
+    if (!whole.ok() || !*whole) return whole;
+    if (absl::Status status = CheckSum(header + 8, {header, 8}); !status.ok()) return status;
+    const std::size_t size = native::Load32(header);
+    if (size > native::kMostBlockBytes) {
+      return Error(absl::StrCat(size, " bytes, expected at most ", native::kMostBlockBytes));
+    }
+    contents_.resize(size);
+    whole = Read(contents_.data(), size);
+    if (!whole.ok() || !*whole) return whole;
+    if (absl::Status status = CheckSum(header + 4, contents_); !status.ok()) return status;
+    block_bytes_ = sizeof(header) + size;
+    return true;
+  }
+
+  const std::string& contents() const { return contents_; }
+
+  absl::Status Error(absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat("block at byte ", position_, ": ", what));
+  }
+
+ private:
+  absl::StatusOr<bool> Read(char* bytes, std::size_t size) {
+    absl::StatusOr<std::size_t> got = ReadFully(source_, bytes, size);
+    if (!got.ok()) return got.status();
+    return *got == size;
+  }
+
+  absl::Status CheckSum(const char* stored, std::string_view bytes) const {
+    const std::uint32_t checksum = native::Checksum(bytes);
+    if (native::Load32(stored) == checksum) return absl::OkStatus();
+    return Error(absl::StrCat("checksum ", Hexadecimal(native::Load32(stored)), ", expected ",
+                              Hexadecimal(checksum)));
+  }
+
+  ByteSource& source_;
+  std::string contents_;
+  std::size_t position_ = native::kHeaderBytes;
+  std::size_t block_bytes_ = 0;
+};
+
+absl::Status ExpectEnd(ByteSource& source) {
+  char byte = 0;
+  absl::StatusOr<std::size_t> more = source.Read(&byte, 1);
+  if (!more.ok()) return more.status();
+  if (*more == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("bytes behind the end of the trace, expected none");
+}
+
+}  // namespace
+
+bool IsNative(std::string_view beginning) { return beginning == native::kMagic; }
+
+absl::StatusOr<Trace> ReadNative(ByteSource& source) {
+  absl::StatusOr<Header> header = ReadHeader(source);
+  if (!header.ok()) return header.status();
+  NativeEvents events(header->original_format, header->default_alignment);
+  BlockReader blocks(source);
+  for (;;) {
+    absl::StatusOr<bool> found = blocks.Next();
+    if (!found.ok()) return found.status();
+    if (!*found) return events.Build();
+    absl::Status status = events.Add(blocks.contents());
+    if (!status.ok()) return blocks.Error(status.message());
+    if (!events.is_at_end()) continue;
+    status = ExpectEnd(source);
+    if (!status.ok()) return status;
+    return events.Build();
+  }
+}
+
+}  // namespace tidepool::internal

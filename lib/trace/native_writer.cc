@@ -1,0 +1,103 @@
+// Writes any trace as a native one.
+#include <bit>
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/address_text.h"
+#include "lib/trace/format.h"
+#include "lib/trace/native_encoder.h"
+
+namespace tidepool::internal {
+
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+absl::Status CheckTexts(const StringTable& texts) {
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].size() <= native::kLongestText) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a name of ", texts[i].size(), " bytes, expected at most ", native::kLongestText));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTrace(const Trace& trace) {
+  if (!native::IsAlignment(trace.default_alignment)) {
+    return absl::InvalidArgumentError(absl::StrCat("alignment ", trace.default_alignment,
+                                                   ", expected a power of two up to 1 GiB"));
+  }
+  for (const StringTable* texts :
+       {&trace.allocation_ids, &trace.mark_names, &trace.stream_names, &trace.thread_names}) {
+    if (absl::Status status = CheckTexts(*texts); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// The zeros that all addresses end in.
+int CommonZeros(const Trace& trace) {
+  std::uint64_t all = 0;
+  std::uint64_t address = 0;
+  for (std::size_t i = 0; i < trace.allocation_ids.size(); ++i) {
+    if (ParseAddress(trace.allocation_ids[i], &address)) all |= address;
+  }
+  return all == 0 ? 0 : std::countr_zero(all);
+}
+
+void EncodeEvent(const Trace& trace, const TraceEvent& event, NativeEncoder& encoder) {
+  const NativeEncoder::Context context{event.time, event.stream, event.thread};
+  switch (event.kind) {
+    case TraceEvent::Kind::kAllocate: {
+      const std::string_view id = trace.allocation_ids[event.index];
+      std::uint64_t address = 0;
+      if (ParseAddress(id, &address)) {
+        encoder.Allocate(context, address, trace.allocations[event.index]);
+      } else {
+        encoder.AllocateText(context, id, trace.allocations[event.index]);
+      }
+      break;
+    }
+    case TraceEvent::Kind::kFree:
+      encoder.Free(context, event.index);
+      break;
+    case TraceEvent::Kind::kMark:
+      encoder.Mark(context, event.index);
+      break;
+    case TraceEvent::Kind::kFailure:
+      encoder.Failure(context, trace.failures[event.index]);
+      break;
+    case TraceEvent::Kind::kWait:
+      encoder.Wait(context, event.index);
+      break;
+  }
+}
+
+}  // namespace
+
+absl::Status WriteNative(const Trace& trace, std::ostream& out) {
+  if (absl::Status status = CheckTrace(trace); !status.ok()) return status;
+  NativeEncoder encoder(trace.default_alignment, trace.original_format);
+  const auto write = [&](std::size_t at_least) {
+    if (encoder.output().size() < at_least) return;
+    out << encoder.output();
+    encoder.Clear();
+  };
+  encoder.SetAddressShift(CommonZeros(trace));
+  for (std::size_t i = 0; i < trace.stream_names.size(); ++i, write(kPieceBytes))
+    encoder.StreamName(trace.stream_names[i]);
+  for (std::size_t i = 0; i < trace.thread_names.size(); ++i, write(kPieceBytes))
+    encoder.ThreadName(trace.thread_names[i]);
+  for (std::size_t i = 0; i < trace.mark_names.size(); ++i, write(kPieceBytes))
+    encoder.MarkName(trace.mark_names[i]);
+  encoder.UnmatchedFrees(trace.unmatched_frees);
+  encoder.SkippedRows(trace.skipped_rows);
+  for (const TraceEvent& event : trace.events) {
+    EncodeEvent(trace, event, encoder);
+    write(kPieceBytes);
+  }
+  encoder.End(trace.ended_early);
+  write(0);
+  return absl::OkStatus();
+}
+
+}  // namespace tidepool::internal

@@ -1,0 +1,145 @@
+// Traces that nobody would record: every kind of event, ids of all sorts, times that jump.
+#ifndef TIDEPOOL_TESTS_SUPPORT_RANDOM_TRACE_H_
+#define TIDEPOOL_TESTS_SUPPORT_RANDOM_TRACE_H_
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tidepool/trace.h"
+
+namespace tidepool::testing {
+
+class RandomTrace {
+ public:
+  explicit RandomTrace(std::uint64_t seed) : random_(seed) {}
+
+  Trace Make(int events) {
+    for (int i = 0; i < events; ++i) AddEvent();
+    Trace trace = builder_.Build();
+    trace.original_format = static_cast<TraceFormat>(Below(4));
+    trace.default_alignment = std::int64_t{1} << Below(31);
+    trace.ended_early = Below(2) == 0;
+    return trace;
+  }
+
+ private:
+  std::uint64_t Below(std::uint64_t limit) { return random_() % limit; }
+  Hint AnyHint() { return Below(2) == 0 ? Hint::kResident : Hint::kOffloadable; }
+  // Of any number of bits, so that small ones and large ones are equally likely.
+  std::int64_t AnySize(int most_bits) {
+    return static_cast<std::int64_t>(random_() >> (64 - 1 - Below(most_bits)));
+  }
+  std::string AnyStream() { return absl::StrCat("s", Below(3) == 0 ? Below(5) : 0); }
+  std::int64_t AnyTime() {
+    if (Below(50) == 0) return time_ = static_cast<std::int64_t>(random_());
+    return time_ += static_cast<std::int64_t>(Below(100'000) - 10'000);
+  }
+  std::string AnyId() {
+    switch (Below(6)) {
+      case 0:
+        return absl::StrCat("t", Below(1000));
+      case 1:
+        return absl::StrCat("0x0", absl::Hex(random_()));  // no address: a leading zero
+      case 2:
+        return absl::StrCat("0X", Below(1000), std::string("\n,\"\0", 4));
+      case 3:
+        return absl::StrCat("0x", absl::Hex(random_()));
+      default:
+        return absl::StrCat("0x7f", absl::Hex(Below(1 << 20) * 512, absl::kZeroPad10));
+    }
+  }
+
+  void AddEvent() {
+    if (Below(4) == 0) builder_.SetThread(absl::StrCat(Below(3)));
+    switch (Below(12)) {
+      case 0:
+        builder_.Mark(absl::StrCat("step ", Below(10)), AnyTime());
+        break;
+      case 1:
+        EXPECT_TRUE(builder_.Failure(AnySize(63), AnyHint(), AnyStream(), AnyTime()).ok());
+        break;
+      case 2:
+        builder_.Wait(AnyStream(), AnyStream(), AnyTime());
+        break;
+      case 3:
+        builder_.CountUnmatchedFree();
+        break;
+      case 4:
+        builder_.CountSkippedRow();
+        break;
+      case 5:
+      case 6:
+      case 7:
+        FreeAny();
+        break;
+      default:
+        AllocateAny();
+    }
+  }
+
+  void AllocateAny() {
+    const std::string id = AnyId();
+    // Refused when the id is live.
+    if (builder_.Allocate(id, AnySize(50) + 1, AnyHint(), AnyStream(), AnyTime()).ok()) {
+      live_.push_back(id);
+    }
+  }
+
+  void FreeAny() {
+    if (live_.empty()) return;
+    std::swap(live_[Below(live_.size())], live_.back());
+    EXPECT_TRUE(builder_.Free(live_.back(), AnyStream(), AnyTime()));
+    live_.pop_back();
+  }
+
+  std::mt19937_64 random_;
+  TraceBuilder builder_{TraceFormat::kNative};
+  std::vector<std::string> live_;
+  std::int64_t time_ = 0;
+};
+
+inline void ExpectSame(const StringTable& a, const StringTable& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(a[i], b[i]) << i;
+}
+
+inline void ExpectSame(const std::vector<TraceAllocation>& a,
+                       const std::vector<TraceAllocation>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(a[i].bytes, b[i].bytes) << i;
+    ASSERT_EQ(a[i].hint, b[i].hint) << i;
+  }
+}
+
+// All that a trace holds but the format of the file that it came from.
+inline void ExpectSame(const Trace& a, const Trace& b) {
+  EXPECT_EQ(a.original_format, b.original_format);
+  EXPECT_EQ(a.default_alignment, b.default_alignment);
+  EXPECT_EQ(a.unmatched_frees, b.unmatched_frees);
+  EXPECT_EQ(a.skipped_rows, b.skipped_rows);
+  EXPECT_EQ(a.ended_early, b.ended_early);
+  ASSERT_EQ(a.events.size(), b.events.size());
+  for (std::size_t i = 0; i < a.events.size(); ++i) {
+    const TraceEvent& x = a.events[i];
+    const TraceEvent& y = b.events[i];
+    ASSERT_TRUE(x.time == y.time && x.index == y.index && x.stream == y.stream &&
+                x.thread == y.thread && x.kind == y.kind)
+        << "event " << i;
+  }
+  ExpectSame(a.allocations, b.allocations);
+  ExpectSame(a.failures, b.failures);
+  ExpectSame(a.allocation_ids, b.allocation_ids);
+  ExpectSame(a.mark_names, b.mark_names);
+  ExpectSame(a.stream_names, b.stream_names);
+  ExpectSame(a.thread_names, b.thread_names);
+}
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_SUPPORT_RANDOM_TRACE_H_

@@ -1,0 +1,320 @@
+// The native format: it holds any trace, loses nothing but what was cut off, and takes nothing that
+// was damaged.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <functional>
+#include <sstream>
+
+#include "lib/trace/format.h"
+#include "lib/trace/native_encoder.h"
+#include "tests/support/random_trace.h"
+#include "tests/support/shared_files.h"
+#include "tidepool/trace.h"
+
+namespace tidepool {
+namespace {
+
+using internal::NativeEncoder;
+using ::testing::AllOf;
+using testing::ExpectSame;
+using ::testing::HasSubstr;
+using testing::RandomTrace;
+using ::testing::StartsWith;
+namespace native = internal::native;
+
+constexpr NativeEncoder::Context kNowhere;
+
+std::string Native(const Trace& trace) {
+  std::ostringstream bytes;
+  EXPECT_TRUE(internal::WriteNative(trace, bytes).ok());
+  return bytes.str();
+}
+
+std::string InFormat(const Trace& trace, TraceFormat format) {
+  for (const internal::Format& known : internal::Formats()) {
+    if (known.format != format) continue;
+    std::ostringstream bytes;
+    EXPECT_TRUE(known.write(trace, bytes).ok());
+    return bytes.str();
+  }
+  return "";
+}
+
+std::string ErrorOf(const std::string& contents) {
+  const auto trace = ParseTrace(contents, "test.tide");
+  EXPECT_FALSE(trace.ok());
+  const std::string message(trace.status().message());
+  EXPECT_THAT(message, HasSubstr("expected"));
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+  return message;
+}
+
+std::string Header() { return std::string(NativeEncoder(512, TraceFormat::kNative).output()); }
+
+std::string Number(std::uint32_t value) {
+  std::string bytes(4, '\0');
+  native::Store32(value, bytes.data());
+  return bytes;
+}
+
+// A block whose checksums are right.
+std::string Block(const std::string& contents) {
+  const std::string sizes =
+      Number(static_cast<std::uint32_t>(contents.size())) + Number(native::Checksum(contents));
+  return sizes + Number(native::Checksum(sizes)) + contents;
+}
+
+// A file with one block of these bytes, which names stream 0 and thread 0 before.
+std::string FileWith(const std::vector<unsigned>& items) {
+  std::string contents("\0\x05\0\x06\0", 5);
+  for (const unsigned byte : items) contents.push_back(static_cast<char>(byte));
+  return Header() + Block(contents);
+}
+
+// Several blocks, and how long the file is after each.
+struct Recording {
+  std::string bytes;
+  std::vector<std::size_t> ends;
+  std::vector<std::size_t> events;
+};
+
+Recording RecordInBlocks(int blocks) {
+  NativeEncoder encoder(512, TraceFormat::kNative);
+  Recording recording;
+  const auto end_block = [&](std::size_t events) {
+    encoder.EndBlock();
+    recording.ends.push_back(encoder.output().size());
+    recording.events.push_back(events);
+  };
+  end_block(0);
+  encoder.StreamName("7");
+  encoder.ThreadName("42");
+  encoder.MarkName("step");
+  end_block(0);
+  std::size_t events = 0;
+  for (int block = 0; block < blocks; ++block) {
+    encoder.SetAddressShift(block % 2 == 0 ? 9 : 0);
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      const NativeEncoder::Context context{block * 1000};
+      encoder.Allocate(context, 0x7f0000000000 + i * 512, {1000, Hint::kOffloadable});
+      encoder.Free(context, encoder.allocations() - 1);
+    }
+    encoder.Mark(kNowhere, 0);
+    events += 7;
+    end_block(events);
+  }
+  encoder.End(false);
+  recording.bytes = encoder.output();
+  return recording;
+}
+
+TEST(Native, HoldsAnyTrace) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const Trace trace = RandomTrace(seed).Make(static_cast<int>(seed * 3));
+    const auto again = ParseTrace(Native(trace), "test");
+    ASSERT_TRUE(again.ok()) << "seed " << seed << ": " << again.status();
+    EXPECT_EQ(again->format, TraceFormat::kNative);
+    ExpectSame(*again, trace);
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "seed " << seed;
+  }
+}
+
+TEST(Native, HoldsATraceOfManyBlocks) {
+  const Trace trace = RandomTrace(1).Make(100'000);
+  const std::string bytes = Native(trace);
+  ASSERT_GT(bytes.size(), 5 * native::kBlockBytes);
+  const auto again = ParseTrace(bytes, "test");
+  ASSERT_TRUE(again.ok()) << again.status();
+  ExpectSame(*again, trace);
+}
+
+TEST(Native, HoldsATraceWithoutEvents) {
+  const auto trace = ParseTrace(Native(Trace()), "test");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_TRUE(trace->events.empty());
+  EXPECT_FALSE(trace->ended_early);
+}
+
+TEST(Native, RefusesToWriteWhatItCannotRead) {
+  std::ostringstream bytes;
+  Trace trace;
+  trace.default_alignment = 3;
+  EXPECT_THAT(std::string(internal::WriteNative(trace, bytes).message()),
+              HasSubstr("alignment 3, expected"));
+  trace = Trace();
+  trace.mark_names.Add(std::string(native::kLongestText, 'x'));
+  EXPECT_TRUE(internal::WriteNative(trace, bytes).ok());
+  EXPECT_TRUE(ParseTrace(bytes.str(), "test").ok());
+  trace.mark_names.Add(std::string(native::kLongestText + 1, 'x'));
+  EXPECT_THAT(std::string(internal::WriteNative(trace, bytes).message()),
+              HasSubstr("a name of 1048577 bytes, expected"));
+}
+
+// What other formats can say, they say the same after a detour.
+TEST(Native, LosesNothingOnTheWayBetweenOtherFormats) {
+  std::vector<std::string> files = {
+      "op,id,size,hint\na,x,100,\na,0x10,200,high\nm,forward,,\nf,x,0,\na,x,300,\nm,forward,,\n",
+      "op,id,size,hint,stream,time_ns\na,x,100,,s1,-5\na,y,1,high,s2,9\nm,,,,,4\nf,x,,,,7\n",
+      "Thread,Time,Action,Pointer,Size,Stream\n"
+      "1,00:00:01:000002,allocate,0x10,1024,0x0\n2,01:02:03:000004,allocate,0x20,2048,0x7\n"
+      "1,01:02:03:000005,free,0x10,1024,0x0\n2,01:02:03:000006,allocate failure,0x0,4096,0x0\n"
+      "1,01:02:03:000007,free,0x99,1024,0x0\n",
+      "id,lower,upper,size\nlate,5,9,10\nfirst,0,5,20\nlong,0,9,30\n"};
+  for (const auto& path : testing::FilesIn(testing::ExampleTraces(), ".gz")) {
+    files.push_back(InFormat(*ReadTrace(path), ReadTrace(path)->format));
+  }
+  for (const std::string& file : files) {
+    const Trace direct = *ParseTrace(file, "test");
+    const auto detour = ParseTrace(Native(direct), "test");
+    ASSERT_TRUE(detour.ok()) << detour.status();
+    ExpectSame(*detour, direct);
+    for (const internal::Format& format : internal::Formats()) {
+      if (direct.events.front().time < 0 && format.format == TraceFormat::kRmmCsv) continue;
+      EXPECT_EQ(InFormat(*detour, format.format), InFormat(direct, format.format)) << format.name;
+    }
+  }
+}
+
+TEST(Native, IsCompact) {
+  int traces = 0;
+  for (const auto& path : testing::FilesIn(testing::ExampleTraces(), ".rmm.csv.gz")) {
+    const Trace trace = *ReadTrace(path);
+    EXPECT_LE(Native(trace).size(), 8 * trace.events.size()) << path;
+    ++traces;
+  }
+  EXPECT_GE(traces, 3);
+}
+
+TEST(Native, IsReadUpToWhereItWasCut) {
+  const Recording recording = RecordInBlocks(4);
+  const auto whole = ParseTrace(recording.bytes, "test");
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(whole->events.size(), recording.events.back());
+  EXPECT_FALSE(whole->ended_early);
+  std::size_t block = 0;
+  for (std::size_t length = native::kHeaderBytes; length < recording.bytes.size(); ++length) {
+    while (block + 1 < recording.ends.size() && recording.ends[block + 1] <= length) ++block;
+    const auto cut = ParseTrace(recording.bytes.substr(0, length), "test");
+    ASSERT_TRUE(cut.ok()) << length << ": " << cut.status();
+    EXPECT_EQ(cut->events.size(), recording.events[block]) << length;
+    EXPECT_TRUE(cut->ended_early) << length;
+  }
+  for (std::size_t length = 0; length < native::kHeaderBytes; ++length) {
+    ErrorOf(recording.bytes.substr(0, length));
+  }
+}
+
+TEST(Native, RefusesEveryFlippedBit) {
+  const Recording recording = RecordInBlocks(3);
+  for (std::size_t i = 0; i < recording.bytes.size() * 8; ++i) {
+    std::string flipped = recording.bytes;
+    flipped[i / 8] = static_cast<char>(flipped[i / 8] ^ 1 << i % 8);
+    EXPECT_FALSE(ParseTrace(flipped, "test").ok()) << "bit " << i;
+  }
+}
+
+TEST(Native, NamesTheBlockThatIsDamaged) {
+  const Recording recording = RecordInBlocks(2);
+  std::string damaged = recording.bytes;
+  damaged[recording.ends[2] - 1] ^= 1;
+  EXPECT_THAT(ErrorOf(damaged),
+              AllOf(StartsWith("test.tide:0: block at byte " + std::to_string(recording.ends[1]) +
+                               ": checksum 0x"),
+                    HasSubstr(", expected 0x")));
+  EXPECT_THAT(ErrorOf(recording.bytes + "x"),
+              StartsWith("test.tide:0: bytes behind the end of the trace, expected none"));
+}
+
+TEST(Native, RefusesHeadersOfOthers) {
+  const auto header = [](std::uint32_t version, std::uint32_t alignment, std::uint32_t format) {
+    const std::string fields =
+        std::string(native::kMagic) + Number(version) + Number(alignment) + Number(format);
+    return fields + Number(native::Checksum(fields));
+  };
+  EXPECT_TRUE(ParseTrace(header(1, 512, 0), "test").ok());
+  EXPECT_THAT(ErrorOf(header(2, 512, 0)),
+              StartsWith("test.tide:0: a native trace of version 2, expected version 1"));
+  EXPECT_THAT(ErrorOf(header(1, 3, 0)), StartsWith("test.tide:0: alignment 3 and"));
+  EXPECT_THAT(ErrorOf(header(1, 512, 4)), HasSubstr("original format 4"));
+  EXPECT_THAT(ErrorOf(header(1, 512, 0).substr(0, 20)),
+              StartsWith("test.tide:0: a native trace of 20 bytes, expected a header of 24"));
+  EXPECT_THAT(ErrorOf(header(1, 512, 0).substr(0, 23) + "?"),
+              StartsWith("test.tide:0: a damaged header: checksum"));
+}
+
+TEST(Native, RefusesItemsThatMakeNoTrace) {
+  EXPECT_TRUE(ParseTrace(FileWith({0x00, 2, 1, 1, 0x01, 2, 0}), "test").ok());
+  const std::vector<std::pair<std::vector<unsigned>, std::string>> cases = {
+      {{0x0b}, "an item of kind 11"},
+      {{0x81, 0, 0}, "an item that begins with byte 129"},
+      {{0x00}, "a number that its block cuts off"},
+      {{0x00, 2, 1, 0}, "size 0, expected 1 to"},
+      {{0x00, 2, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x04}, "size 2251799813685248"},
+      {{0x00, 2, 2, 1, 0x00, 2, 0, 1}, "id '0x1' is allocated while it is live"},
+      {{0x80, 2, 1, 1, 'x', 0x80, 2, 1, 1, 'x'}, "id 'x' is allocated while it is live"},
+      {{0x80, 2, 1, 3, '0', 'x', '1'}, "id '0x1' as text"},
+      {{0x01, 2, 0}, "a free of the allocation that 0 others followed"},
+      {{0x00, 2, 1, 1, 0x01, 2, 0, 0x01, 2, 0}, "a free of the allocation that 0 others"},
+      {{0x02, 2, 0}, "mark 0, expected one of 0"},
+      {{0x04, 2, 1}, "stream 1, expected one of 1"},
+      {{0x20, 1, 2, 1, 1}, "stream 1, expected one of 1"},
+      {{0x40, 1, 2, 1, 1}, "thread 1, expected one of 1"},
+      {{0x07, 9, 'x'}, "a text of 9 bytes, expected at most 1"},
+      {{0x03, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, "size 1844674407"},
+      {{0x03, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02},
+       "a number of more than 64 bits"},
+      {{0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x08, 1}, "a count beyond"},
+      {{0x0a, 0x02, 0, 0}, "items behind the end"},
+  };
+  for (const auto& [items, error] : cases) {
+    EXPECT_THAT(ErrorOf(FileWith(items)), StartsWith("test.tide:0: block at byte 24: " + error));
+  }
+  EXPECT_THAT(ErrorOf(Header() + Block("")), HasSubstr("no address shift"));
+  EXPECT_THAT(ErrorOf(Header() + Block("\x40")), HasSubstr("no address shift"));
+  EXPECT_THAT(ErrorOf(Header() + Block(std::string("\0\0\2\1\1", 5))),
+              HasSubstr("an event before the name of its stream or thread"));
+}
+
+// Whatever a short file claims to hold, it is believed as it is read.
+TEST(Native, AllocatesNoMoreThanAFileHolds) {
+  const auto peak = [] {
+    rusage usage = {};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;  // KiB
+  };
+  const long before = peak();
+  const std::vector<unsigned> huge = {0xff, 0xff, 0xff, 0xff, 0x0f};
+  for (const unsigned item : {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x80}) {
+    std::vector<unsigned> items = {item};
+    for (int i = 0; i < 4; ++i) items.insert(items.end(), huge.begin(), huge.end());
+    EXPECT_FALSE(ParseTrace(FileWith(items), "test").ok()) << item;
+  }
+  for (const std::uint32_t size : {native::kMostBlockBytes, std::size_t{UINT32_MAX}}) {
+    const std::string sizes = Number(size) + Number(0);
+    const auto trace = ParseTrace(Header() + sizes + Number(native::Checksum(sizes)), "test");
+    EXPECT_EQ(trace.ok(), size == native::kMostBlockBytes) << size;
+  }
+  EXPECT_LT(peak() - before, 64 << 10);
+}
+
+TEST(Native, IsWrittenAndReadByPath) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("tidepool-native-" + std::to_string(getpid()));
+  std::filesystem::create_directories(folder);
+  const Trace trace = RandomTrace(7).Make(5000);
+  for (const std::string name : {"x.tide", "x.tide.gz"}) {
+    ASSERT_TRUE(WriteTrace(trace, TraceFormat::kNative, folder / name).ok());
+    const auto again = ReadTrace(folder / name);
+    ASSERT_TRUE(again.ok()) << again.status();
+    ExpectSame(*again, trace);
+  }
+  EXPECT_LT(std::filesystem::file_size(folder / "x.tide.gz"),
+            std::filesystem::file_size(folder / "x.tide"));
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace tidepool
