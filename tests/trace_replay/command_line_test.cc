@@ -13,11 +13,13 @@
 #include <regex>
 
 #include "tests/support/shared_files.h"
+#include "tidepool/recorder.h"
 
 namespace tidepool {
 namespace {
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 using testing::Contents;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -134,6 +136,43 @@ TEST_F(CommandLine, InfoSaysWhatIsInATrace) {
   EXPECT_THAT(Run({"info", trace}).out, HasSubstr("frees without allocation"));
 }
 
+TEST_F(CommandLine, InfoSaysWhatARecordingHolds) {
+  const std::string recording = folder_ / "x.tide";
+  auto recorder = *Recorder::Create({.path = recording, .alignment = 1024});
+  recorder->Mark("step");
+  recorder->Allocate(reinterpret_cast<const void*>(0x7f0000000200), 1000, Hint::kOffloadable, {1});
+  recorder->Failure(4096, Hint::kResident, {2});
+  recorder->Wait({2}, {1});
+  recorder->Mark("step");
+  ASSERT_TRUE(recorder->Flush().ok());
+  json answer = json::parse(Run({"info", recording, "--json"}).out);
+  EXPECT_EQ(answer["trace"]["format"], "native");
+  EXPECT_EQ(answer["trace"]["events"], 5);
+  EXPECT_EQ(answer["trace"]["alignment"], 1024);
+  EXPECT_EQ(answer["frees"], 0);
+  EXPECT_EQ(answer["failures"], 1);
+  EXPECT_EQ(answer["waits"], 1);
+  EXPECT_EQ(answer["marks"], 2);
+  EXPECT_EQ(answer["streams"], 2);
+  EXPECT_EQ(answer["threads"], 1);
+  EXPECT_EQ(answer["ended_early"], true);
+  EXPECT_EQ(answer["largest_unfreed"], json::parse(R"([{"id": "0x7f0000000200", "bytes": 1000}])"));
+  EXPECT_THAT(Run({"info", recording}).out, ContainsRegex("ended early +yes"));
+  ASSERT_TRUE(recorder->Close().ok());
+  EXPECT_EQ(json::parse(Run({"info", recording, "--json"}).out)["ended_early"], false);
+  EXPECT_THAT(Run({"info", recording}).out, ContainsRegex("ended early +no"));
+}
+
+TEST_F(CommandLine, TakesARecordingOfNothing) {
+  const std::string recording = folder_ / "x.tide";
+  ASSERT_TRUE((*Recorder::Create({.path = recording}))->Close().ok());
+  EXPECT_EQ(json::parse(Run({"info", recording, "--json"}).out)["trace"]["events"], 0);
+  EXPECT_EQ(Run({"size", recording, "--json"}).status, 0);
+  EXPECT_EQ(Run({"replay", recording, "--pool", "1KiB", "--json"}).status, 0);
+  EXPECT_EQ(Run({"convert", recording, folder_ / "y.tide"}).status, 0);
+  ErrorOf({"convert", recording, folder_ / "y.csv"});
+}
+
 TEST_F(CommandLine, ReplayAnswersWithItsStatus) {
   const std::string trace = File("paper.csv", kPaper);
   const Outcome fits =
@@ -167,6 +206,41 @@ TEST_F(CommandLine, ConvertWritesTheFormatThatTheNameAsksFor) {
   EXPECT_EQ(json::parse(outcome.out)["to"], "rmm-csv");
   EXPECT_EQ(Run({"convert", trace, "/dev/stdout"}).out, kPaper);
   ErrorOf({"convert", trace, "/dev/stdout", "--json"});
+}
+
+TEST_F(CommandLine, ConvertTakesTheNativeFormatBothWays) {
+  const std::string trace = File("paper.csv", kPaper);
+  const std::string lifetimes = File("paper.lifetime.csv", "id,lower,upper,size\nx,-3,9,100\n");
+  for (const std::string native : {folder_ / "x.tide", folder_ / "x.tide.gz"}) {
+    const json done = json::parse(Run({"convert", trace, native, "--json"}).out);
+    EXPECT_EQ(done["to"], "native");
+    EXPECT_THAT(done["left_out"], IsEmpty());
+    EXPECT_EQ(Run({"convert", native, "/dev/stdout"}).out, kPaper);
+    EXPECT_EQ(Run({"size", native}).status, 0);
+    EXPECT_EQ(Run({"convert", lifetimes, native}).status, 0);
+    EXPECT_EQ(Run({"convert", native, "/dev/stdout", "--to", "lifetime-csv"}).out,
+              Contents(lifetimes));
+    EXPECT_EQ(json::parse(Run({"info", native, "--json"}).out)["trace"]["alignment"], 1);
+  }
+  ASSERT_EQ(Run({"convert", trace, folder_ / "x", "--to", "native"}).status, 0);
+  EXPECT_EQ(json::parse(Run({"info", folder_ / "x", "--json"}).out)["trace"]["format"], "native");
+  const std::string recording = folder_ / "r.tide";
+  auto recorder = *Recorder::Create({.path = recording});
+  recorder->Mark("step");
+  recorder->Allocate(reinterpret_cast<const void*>(0x200), 1000, Hint::kOffloadable, {1});
+  recorder->Failure(4096, Hint::kResident, {2});
+  recorder->Wait({2}, {1});
+  ASSERT_TRUE(recorder->Close().ok());
+  const auto left_out = [&](const std::string& format) {
+    return json::parse(
+        Run({"convert", recording, folder_ / "z", "--to", format, "--json"}).out)["left_out"];
+  };
+  EXPECT_EQ(left_out("operation-csv"), json({"failures", "waits", "threads"}));
+  EXPECT_EQ(left_out("rmm-csv"),
+            json({"hints", "ids that are no addresses, and times below a microsecond", "marks",
+                  "waits"}));
+  EXPECT_EQ(left_out("lifetime-csv"),
+            json({"hints", "marks", "failures", "waits", "threads", "streams and times"}));
 }
 
 TEST_F(CommandLine, TakesALifetimeCsvByTheByte) {

@@ -1,0 +1,43 @@
+// The names of marks: numbered by those who record, and written by another thread.
+#ifndef TIDEPOOL_LIB_TRACE_MARK_NAMES_H_
+#define TIDEPOOL_LIB_TRACE_MARK_NAMES_H_
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "lib/trace/native_format.h"
+
+namespace tidepool::internal {
+
+// Thread-safe.
+class MarkNames {
+ public:
+  // The number of `name`, of which what is too long for the file is cut off.
+  std::uint64_t Number(std::string_view name) {
+    name = name.substr(0, native::kLongestText);
+    const std::lock_guard lock(mutex_);
+    const auto [found, is_new] = numbers_.try_emplace(std::string(name), numbers_.size());
+    if (is_new) new_names_.emplace_back(name);
+    return found->second;
+  }
+
+  // Those that were not taken before, in the order of their numbers.
+  std::vector<std::string> TakeNew() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(new_names_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  absl::flat_hash_map<std::string, std::uint64_t> numbers_;
+  std::vector<std::string> new_names_;
+};
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_MARK_NAMES_H_

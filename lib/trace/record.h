@@ -1,0 +1,25 @@
+// What a recording call leaves behind: everything as it came, in one piece of fixed size. What it
+// means is worked out later, by the thread that writes.
+#ifndef TIDEPOOL_LIB_TRACE_RECORD_H_
+#define TIDEPOOL_LIB_TRACE_RECORD_H_
+
+#include <cstdint>
+
+#include "tidepool/placement.h"
+#include "tidepool/trace.h"
+
+namespace tidepool::internal {
+
+struct Record {
+  std::uint64_t ticks = 0;    // of the tick clock
+  std::uint64_t subject = 0;  // an address, the number of a mark's name, or the awaited stream
+  std::uint64_t stream = 0;
+  std::int64_t bytes = 0;
+  std::uint32_t thread = 0;
+  TraceEvent::Kind kind = TraceEvent::Kind::kAllocate;
+  Hint hint = Hint::kResident;
+};
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_RECORD_H_

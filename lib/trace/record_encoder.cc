@@ -1,0 +1,96 @@
+// Every call of Encode ends its block, so that what was recorded can be read once it is written.
+#include "lib/trace/record_encoder.h"
+
+#include <bit>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::internal {
+
+using Kind = TraceEvent::Kind;
+
+namespace {
+
+// The zeros that all addresses of `records` end in.
+int CommonZeros(absl::Span<const Record> records) {
+  std::uint64_t all = 0;
+  for (const Record& record : records) {
+    if (record.kind == Kind::kAllocate) all |= record.subject;
+  }
+  return all == 0 ? 0 : std::countr_zero(all);
+}
+
+}  // namespace
+
+RecordEncoder::RecordEncoder(std::int64_t alignment) : encoder_(alignment, TraceFormat::kNative) {}
+
+void RecordEncoder::Encode(absl::Span<const Record> records,
+                           const std::vector<std::string>& new_marks, const TickClock& clock) {
+  encoder_.SetAddressShift(CommonZeros(records));
+  for (const std::string& name : new_marks) encoder_.MarkName(name);
+  for (const Record& record : records) EncodeRecord(record, clock.Nanoseconds(record.ticks));
+  encoder_.EndBlock();
+}
+
+void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
+  const NativeEncoder::Context context = {
+      .time = time,
+      .stream = record.kind == Kind::kMark ? 0 : StreamNumber(record.stream),
+      .thread = ThreadNumber(record.thread)};
+  switch (record.kind) {
+    case Kind::kAllocate:
+      live_[record.subject] = encoder_.allocations();
+      encoder_.Allocate(context, record.subject, {record.bytes, record.hint});
+      break;
+    case Kind::kFree:
+      EncodeFree(context, record.subject);
+      break;
+    case Kind::kMark:
+      encoder_.Mark(context, static_cast<std::uint32_t>(record.subject));
+      break;
+    case Kind::kFailure:
+      encoder_.Failure(context, {record.bytes, record.hint});
+      break;
+    case Kind::kWait:
+      encoder_.Wait(context, StreamNumber(record.subject));
+      break;
+  }
+}
+
+// What was allocated before the recording began is not known here.
+void RecordEncoder::EncodeFree(const NativeEncoder::Context& context, std::uint64_t address) {
+  const auto found = live_.find(address);
+  if (found == live_.end()) {
+    encoder_.UnmatchedFrees(1);
+    return;
+  }
+  encoder_.Free(context, found->second);
+  live_.erase(found);
+}
+
+std::uint32_t RecordEncoder::Numbers::Of(std::uint64_t key, bool* is_new) {
+  *is_new = false;
+  if (key == last_key_ && last_ != UINT32_MAX) return last_;
+  const auto [found, inserted] =
+      numbers_.try_emplace(key, static_cast<std::uint32_t>(numbers_.size()));
+  *is_new = inserted;
+  last_key_ = key;
+  last_ = found->second;
+  return last_;
+}
+
+std::uint32_t RecordEncoder::StreamNumber(std::uint64_t stream) {
+  bool is_new = false;
+  const std::uint32_t number = streams_.Of(stream, &is_new);
+  if (is_new) encoder_.StreamName(absl::StrCat(stream));
+  return number;
+}
+
+std::uint32_t RecordEncoder::ThreadNumber(std::uint64_t thread) {
+  bool is_new = false;
+  const std::uint32_t number = threads_.Of(thread, &is_new);
+  if (is_new) encoder_.ThreadName(absl::StrCat(thread));
+  return number;
+}
+
+}  // namespace tidepool::internal

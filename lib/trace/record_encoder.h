@@ -1,0 +1,59 @@
+// Records as the blocks of a native trace: numbers streams and threads in the order in which they
+// turn up, and knows which allocation is live at an address.
+#ifndef TIDEPOOL_LIB_TRACE_RECORD_ENCODER_H_
+#define TIDEPOOL_LIB_TRACE_RECORD_ENCODER_H_
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "lib/trace/native_encoder.h"
+#include "lib/trace/record.h"
+#include "lib/trace/tick_clock.h"
+
+namespace tidepool::internal {
+
+class RecordEncoder {
+ public:
+  explicit RecordEncoder(std::int64_t alignment);
+
+  // Encodes records, whose times `clock` knows, and the names of the marks that are new among them,
+  // in whole blocks.
+  void Encode(absl::Span<const Record> records, const std::vector<std::string>& new_marks,
+              const TickClock& clock);
+  // The end of the trace.
+  void End() { encoder_.End(false); }
+
+  std::string_view output() const { return encoder_.output(); }
+  void Clear() { encoder_.Clear(); }
+
+ private:
+  // Numbers keys 0, 1, 2, ... in the order in which they are first asked for. Most are asked for
+  // several times on end.
+  class Numbers {
+   public:
+    std::uint32_t Of(std::uint64_t key, bool* is_new);
+
+   private:
+    absl::flat_hash_map<std::uint64_t, std::uint32_t> numbers_;
+    std::uint64_t last_key_ = 0;
+    std::uint32_t last_ = UINT32_MAX;
+  };
+
+  std::uint32_t StreamNumber(std::uint64_t stream);
+  std::uint32_t ThreadNumber(std::uint64_t thread);
+  void EncodeRecord(const Record& record, std::int64_t time);
+  void EncodeFree(const NativeEncoder::Context& context, std::uint64_t address);
+
+  NativeEncoder encoder_;
+  Numbers streams_;
+  Numbers threads_;
+  absl::flat_hash_map<std::uint64_t, std::uint64_t> live_;  // allocations by address
+};
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_RECORD_ENCODER_H_

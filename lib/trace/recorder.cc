@@ -1,0 +1,231 @@
+// Who records leaves a record in a queue. A thread empties it: when a chunk is full, when somebody
+// flushes, and now and then.
+#include "tidepool/recorder.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "lib/trace/mark_names.h"
+#include "lib/trace/native_format.h"
+#include "lib/trace/quote.h"
+#include "lib/trace/record_encoder.h"
+#include "lib/trace/record_queue.h"
+#include "lib/trace/recording_file.h"
+#include "lib/trace/tick_clock.h"
+
+namespace tidepool {
+
+namespace {
+
+using internal::Record;
+using Kind = TraceEvent::Kind;
+
+constexpr std::int64_t kLeastBuffer = std::int64_t{1} << 12;
+constexpr std::int64_t kLargestBuffer = std::int64_t{1} << 34;
+
+// The id of the calling thread, as the system's tools show it.
+std::uint32_t ThisThread() {
+  thread_local const auto thread = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  return thread;
+}
+
+absl::Status CheckOptions(const RecorderOptions& options) {
+  if (!internal::native::IsAlignment(options.alignment)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("alignment ", options.alignment, ", expected a power of two up to 1 GiB"));
+  }
+  if (options.buffer_bytes < kLeastBuffer || options.buffer_bytes > kLargestBuffer) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a buffer of ", options.buffer_bytes, " bytes, expected 4 KiB to 16 GiB"));
+  }
+  if (options.flush_interval_ns < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a flush interval of ", options.flush_interval_ns, " ns, expected a positive one"));
+  }
+  if (absl::EndsWith(options.path, ".gz")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(internal::Escaped(options.path),
+                     ":0: a recording is not compressed, expected a name without .gz"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+class Recorder::Writer {
+ public:
+  Writer(const RecorderOptions& options, internal::RecordingFile file)
+      : queue_(options.buffer_bytes),
+        encoder_(options.alignment),
+        file_(std::move(file)),
+        flush_interval_(std::min(options.flush_interval_ns, kLongestInterval)) {}
+
+  ~Writer() {
+    queue_.Stop();
+    if (thread_.joinable()) thread_.join();
+    if (status_.ok() || was_told_) return;
+    std::fprintf(stderr, "tidepool: %s\n", std::string(status_.message()).c_str());
+  }
+
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  // Writes the header and starts the thread.
+  absl::Status Start() {
+    Write();
+    if (has_failed_) return Tell();
+    try {
+      thread_ = std::thread([this] { Run(); });
+    } catch (const std::system_error& error) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("no thread to record with (", error.what(), "), expected one"));
+    }
+    return absl::OkStatus();
+  }
+
+  void Add(Kind kind, std::uint64_t subject, std::int64_t bytes, Hint hint, Stream stream) {
+    if (queue_.is_stopped()) return;
+    queue_.Add({.ticks = internal::Ticks(),
+                .subject = subject,
+                .stream = stream.id,
+                .bytes = bytes,
+                .thread = ThisThread(),
+                .kind = kind,
+                .hint = hint});
+  }
+
+  void AddMark(std::string_view name) {
+    if (queue_.is_stopped()) return;
+    Add(Kind::kMark, marks_.Number(name), 0, Hint::kResident, {});
+  }
+
+  absl::Status Flush() {
+    queue_.Hurry();
+    return Tell();
+  }
+
+  absl::Status Close() {
+    queue_.Stop();
+    queue_.AwaitFinish();
+    return Tell();
+  }
+
+ private:
+  // Timeouts of centuries overflow inside of the standard library.
+  static constexpr std::int64_t kLongestInterval = std::int64_t{1} << 53;
+
+  void Run() {
+    bool is_last = false;
+    while (!is_last) {
+      queue_.AwaitWork(flush_interval_);
+      is_last = queue_.is_stopped();
+      WriteAdded();
+    }
+    encoder_.End();
+    Write();
+    Note(file_.Close());
+    queue_.Finish();
+  }
+
+  // Writes what has been added so far.
+  void WriteAdded() {
+    const std::uint64_t end = queue_.added();
+    clock_.Advance();
+    for (absl::Span<const Record> records = queue_.Front(end); !records.empty();
+         records = queue_.Front(end)) {
+      encoder_.Encode(records, marks_.TakeNew(), clock_);
+      Write();
+      queue_.Take(records.size());
+    }
+  }
+
+  // Moves what is encoded to the file, if that is still in order.
+  void Write() {
+    if (!has_failed_) Note(file_.Append(encoder_.output()));
+    encoder_.Clear();
+  }
+
+  void Note(absl::Status status) {
+    if (status.ok() || has_failed_) return;
+    has_failed_ = true;
+    {
+      const std::lock_guard lock(mutex_);
+      status_ = std::move(status);
+    }
+    queue_.Stop();
+  }
+
+  absl::Status Tell() {
+    const std::lock_guard lock(mutex_);
+    was_told_ |= !status_.ok();
+    return status_;
+  }
+
+  internal::RecordQueue queue_;
+  internal::MarkNames marks_;
+
+  // Of the thread that writes.
+  internal::TickClock clock_;
+  internal::RecordEncoder encoder_;
+  internal::RecordingFile file_;
+  std::chrono::nanoseconds flush_interval_;
+  bool has_failed_ = false;
+
+  std::mutex mutex_;
+  absl::Status status_;  // the first error
+  bool was_told_ = false;
+
+  std::thread thread_;
+};
+
+absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(const RecorderOptions& options) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  absl::StatusOr<internal::RecordingFile> file = internal::RecordingFile::Create(options.path);
+  if (!file.ok()) return file.status();
+  auto writer = std::make_unique<Writer>(options, *std::move(file));
+  if (absl::Status status = writer->Start(); !status.ok()) return status;
+  return std::unique_ptr<Recorder>(new Recorder(std::move(writer)));
+}
+
+Recorder::Recorder(std::unique_ptr<Writer> writer) : writer_(std::move(writer)) {}
+
+Recorder::~Recorder() = default;
+
+void Recorder::Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream) {
+  assert(bytes >= 1 && bytes <= kMaxRequestBytes);
+  writer_->Add(Kind::kAllocate, reinterpret_cast<std::uintptr_t>(address), bytes, hint, stream);
+}
+
+void Recorder::Free(const void* address, Stream stream) {
+  writer_->Add(Kind::kFree, reinterpret_cast<std::uintptr_t>(address), 0, Hint::kResident, stream);
+}
+
+void Recorder::Failure(std::int64_t bytes, Hint hint, Stream stream) {
+  assert(bytes >= 0);
+  writer_->Add(Kind::kFailure, 0, bytes, hint, stream);
+}
+
+void Recorder::Wait(Stream stream, Stream awaited) {
+  writer_->Add(Kind::kWait, awaited.id, 0, Hint::kResident, stream);
+}
+
+void Recorder::Mark(std::string_view name) { writer_->AddMark(name); }
+
+absl::Status Recorder::Flush() { return writer_->Flush(); }
+
+absl::Status Recorder::Close() { return writer_->Close(); }
+
+}  // namespace tidepool

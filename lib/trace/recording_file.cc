@@ -1,0 +1,62 @@
+// Writes by system calls: nothing waits in a buffer of the process.
+#include "lib/trace/recording_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/quote.h"
+
+namespace tidepool::internal {
+
+namespace {
+
+absl::Status FileError(const std::string& path, int error, std::string_view what) {
+  return absl::ErrnoToStatus(error, absl::StrCat(Escaped(path), ":0: ", std::string(what)));
+}
+
+}  // namespace
+
+absl::StatusOr<RecordingFile> RecordingFile::Create(const std::string& path) {
+  // O_NONBLOCK: opening a FIFO must not wait for its reader.
+  const int descriptor =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (descriptor < 0) return FileError(path, errno, "cannot be created, expected a place to write");
+  RecordingFile file(path, descriptor);
+  struct stat info = {};
+  if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(Escaped(path), ":0: no regular file, expected one to record to"));
+  }
+  return file;
+}
+
+RecordingFile::RecordingFile(std::string path, int descriptor)
+    : path_(std::move(path)), descriptor_(descriptor) {}
+
+RecordingFile::RecordingFile(RecordingFile&& other) noexcept
+    : path_(std::move(other.path_)), descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+RecordingFile::~RecordingFile() { Close().IgnoreError(); }
+
+absl::Status RecordingFile::Append(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return FileError(path_, errno, "cannot be written, expected room for more");
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RecordingFile::Close() {
+  const int descriptor = std::exchange(descriptor_, -1);
+  if (descriptor < 0 || close(descriptor) == 0) return absl::OkStatus();
+  return FileError(path_, errno, "cannot be closed, expected all of it written");
+}
+
+}  // namespace tidepool::internal

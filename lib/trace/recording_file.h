@@ -1,0 +1,36 @@
+// The file of a recording: bytes go to its end, at once.
+#ifndef TIDEPOOL_LIB_TRACE_RECORDING_FILE_H_
+#define TIDEPOOL_LIB_TRACE_RECORDING_FILE_H_
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tidepool::internal {
+
+class RecordingFile {
+ public:
+  // Creates the file or empties it. Errors are what the system says about the path; what is no
+  // regular file is refused.
+  static absl::StatusOr<RecordingFile> Create(const std::string& path);
+
+  RecordingFile(RecordingFile&& other) noexcept;
+  RecordingFile& operator=(RecordingFile&&) = delete;
+  ~RecordingFile();
+
+  // Returns when the system has the bytes: they are in the file even if the process is killed.
+  absl::Status Append(std::string_view bytes);
+  absl::Status Close();
+
+ private:
+  RecordingFile(std::string path, int descriptor);
+
+  std::string path_;
+  int descriptor_;
+};
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_RECORDING_FILE_H_
