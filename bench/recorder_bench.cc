@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tidepool/recorder.h"
@@ -44,57 +45,40 @@ std::vector<Call> TrainingStep() {
   return calls;
 }
 
-// One step after the other, each within the buffer: what the caller pays. The writer works beside,
-// as it does beside a program that now and then does something else.
-void RecordSteps(benchmark::State& state) {
+void RecordStep(Recorder& recorder, const std::vector<Call>& calls) {
+  for (const Call& call : calls) {
+    if (call.bytes == 0) {
+      recorder.Free(call.address, {1});
+    } else {
+      recorder.Allocate(call.address, call.bytes, Hint::kResident, {1});
+    }
+  }
+}
+
+// Step after step. With `pauses` the writer catches up between two of them, as it does beside a
+// program that has something else to do: what is measured is what a call costs its caller. Without,
+// callers wait for the writer most of the time: what is measured is the writer.
+void RecordSteps(benchmark::State& state, bool pauses) {
   const std::vector<Call> calls = TrainingStep();
   const std::string path = absl::StrCat("/tmp/tidepool_recorder_bench.", getpid(), ".tide");
   std::unique_ptr<Recorder> recorder = Recorder::Create({.path = path}).value();
-  std::int64_t events = 0;
   for (auto _ : state) {
-    for (const Call& call : calls) {
-      if (call.bytes == 0) {
-        recorder->Free(call.address, {1});
-      } else {
-        recorder->Allocate(call.address, call.bytes, Hint::kResident, {1});
-      }
-    }
-    events += static_cast<std::int64_t>(calls.size());
+    RecordStep(*recorder, calls);
+    if (!pauses) continue;
     state.PauseTiming();
     if (!recorder->Flush().ok()) state.SkipWithError("not written");
     state.ResumeTiming();
   }
   if (!recorder->Close().ok()) state.SkipWithError("not written");
-  state.SetItemsProcessed(events);
+  const auto events = static_cast<double>(calls.size()) * static_cast<double>(state.iterations());
+  using benchmark::Counter;
+  state.counters["time_per_call"] = Counter(events, Counter::kIsRate | Counter::kInvert);
   state.counters["bytes_per_event"] =
-      static_cast<double>(std::filesystem::file_size(path)) / static_cast<double>(events);
+      static_cast<double>(std::filesystem::file_size(path)) / events;
   std::filesystem::remove(path);
 }
-BENCHMARK(RecordSteps);
-
-// Without a pause: the caller waits for the writer.
-void RecordWithoutPause(benchmark::State& state) {
-  const std::vector<Call> calls = TrainingStep();
-  const std::string path = absl::StrCat("/tmp/tidepool_recorder_bench.", getpid(), ".tide");
-  std::unique_ptr<Recorder> recorder = Recorder::Create({.path = path}).value();
-  std::int64_t events = 0;
-  for (auto _ : state) {
-    for (const Call& call : calls) {
-      if (call.bytes == 0) {
-        recorder->Free(call.address, {1});
-      } else {
-        recorder->Allocate(call.address, call.bytes, Hint::kResident, {1});
-      }
-    }
-    events += static_cast<std::int64_t>(calls.size());
-  }
-  if (!recorder->Close().ok()) state.SkipWithError("not written");
-  state.SetItemsProcessed(events);
-  state.counters["bytes_per_event"] =
-      static_cast<double>(std::filesystem::file_size(path)) / static_cast<double>(events);
-  std::filesystem::remove(path);
-}
-BENCHMARK(RecordWithoutPause);
+BENCHMARK_CAPTURE(RecordSteps, with_pauses, true)->UseRealTime();
+BENCHMARK_CAPTURE(RecordSteps, without_pauses, false)->UseRealTime();
 
 }  // namespace
 }  // namespace tidepool::bench

@@ -135,6 +135,7 @@ bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
       is_text ? live_texts_.emplace(id).second : live_addresses_.insert(address).second;
   if (!is_new) return Fail(AllocatedLive(id));
   live_.push_back(is_text ? Live::kByText : Live::kByAddress);
+  addresses_.push_back(address);
   trace_.allocation_ids.Add(id);
   trace_.allocations.push_back(
       {static_cast<std::int64_t>(bytes),
@@ -153,12 +154,10 @@ bool NativeEvents::AddFree(TraceEvent event) {
   }
   event.kind = TraceEvent::Kind::kFree;
   event.index = static_cast<std::uint32_t>(live_.size() - 1 - since);
-  const std::string_view id = trace_.allocation_ids[event.index];
-  std::uint64_t address = 0;
   if (std::exchange(live_[event.index], Live::kNo) == Live::kByText) {
-    live_texts_.erase(std::string(id));
-  } else if (ParseAddress(id, &address)) {
-    live_addresses_.erase(address);
+    live_texts_.erase(std::string(trace_.allocation_ids[event.index]));
+  } else {
+    live_addresses_.erase(addresses_[event.index]);
   }
   trace_.events.push_back(event);
   return true;
@@ -234,7 +233,7 @@ bool NativeEvents::TakeContext(unsigned tag, bool has_stream, TraceEvent* event)
   return true;
 }
 
-bool NativeEvents::TakeNumber(std::uint64_t* value) {
+bool NativeEvents::TakeLongNumber(std::uint64_t* value) {
   std::uint64_t number = 0;
   for (int shift = 0; at_ != end_; shift += 7) {
     const std::uint64_t byte = static_cast<unsigned char>(*at_++);

@@ -3,6 +3,7 @@
 #define TIDEPOOL_LIB_TRACE_NATIVE_EVENTS_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -39,13 +40,24 @@ class NativeEvents {
   bool AddEnd(unsigned flags);
 
   bool TakeContext(unsigned tag, bool has_stream, TraceEvent* event);
-  bool TakeNumber(std::uint64_t* value);
+  bool TakeNumber(std::uint64_t* value) {
+    constexpr unsigned char kLargestOneByte = 0x7f;
+    if (at_ == end_ || static_cast<unsigned char>(*at_) > kLargestOneByte) {
+      return TakeLongNumber(value);
+    }
+    *value = static_cast<unsigned char>(*at_++);
+    return true;
+  }
+  bool TakeLongNumber(std::uint64_t* value);
   bool TakeIndex(std::size_t size, std::string_view what, std::uint32_t* index);
   bool TakeText(std::string_view* text);
   bool Fail(std::string_view what);
 
   Trace trace_;
-  std::vector<Live> live_;  // by allocation
+  // By allocation. An address is kept even though the trace has its text: reading that back would
+  // be a third of the work.
+  std::vector<Live> live_;
+  std::vector<std::uint64_t> addresses_;
   absl::flat_hash_set<std::uint64_t> live_addresses_;
   absl::flat_hash_set<std::string> live_texts_;
   bool is_at_end_ = false;

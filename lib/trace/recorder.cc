@@ -2,6 +2,7 @@
 // flushes, and now and then.
 #include "tidepool/recorder.h"
 
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <cassert>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <mutex>
 #include <string>
@@ -40,6 +42,14 @@ constexpr std::int64_t kLargestBuffer = std::int64_t{1} << 34;
 std::uint32_t ThisThread() {
   thread_local const auto thread = static_cast<std::uint32_t>(syscall(SYS_gettid));
   return thread;
+}
+
+// Signals are for the threads of the program. That a file has become too long is one, too: blocked,
+// it is an error of the write instead of the end of the program.
+void BlockSignals() {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, nullptr);
 }
 
 absl::Status CheckOptions(const RecorderOptions& options) {
@@ -128,6 +138,7 @@ class Recorder::Writer {
   static constexpr std::int64_t kLongestInterval = std::int64_t{1} << 53;
 
   void Run() {
+    BlockSignals();
     bool is_last = false;
     while (!is_last) {
       queue_.AwaitWork(flush_interval_);

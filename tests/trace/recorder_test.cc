@@ -244,7 +244,6 @@ std::string InChild(std::int64_t most_bytes, const std::function<void()>& body) 
   const pid_t child = fork();
   if (child == 0) {
     dup2(ends[1], STDERR_FILENO);
-    signal(SIGXFSZ, SIG_IGN);
     const rlimit limit = {static_cast<rlim_t>(most_bytes), static_cast<rlim_t>(most_bytes)};
     setrlimit(RLIMIT_FSIZE, &limit);
     body();
@@ -292,6 +291,7 @@ TEST_F(Recordings, TellWhoAsksThatTheDiskIsFull) {
 
 TEST_F(Recordings, CannotBeginOnAFullDisk) {
   const std::string printed = InChild(10, [&] {
+    signal(SIGXFSZ, SIG_IGN);
     const auto recorder = Recorder::Create({.path = path_});
     if (recorder.ok()) _exit(1);
   });
