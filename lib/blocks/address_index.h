@@ -30,6 +30,8 @@ class AddressIndex {
     tree_.Replace(PathTo(old_entry), old_entry, Entry(offset, block), bytes, nodes_);
   }
 
+  // Of all blocks, or 0.
+  std::int64_t LargestBytes() const { return tree_.LargestValue(); }
   BlockId LowestFit(std::int64_t bytes) {
     answer_ = tree_.FirstWithValue(bytes, path_);
     return BlockOf(answer_);

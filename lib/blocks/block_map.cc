@@ -80,9 +80,7 @@ BlockId BlockMap::Allocate(const Placement& placement, std::int64_t wanted) {
   const BlockId id = placement.block;
   const std::int64_t old_offset = offset(id);
   const std::int64_t old_bytes = bytes(id);
-  std::int64_t front = 0;
-  if (placement.where == Placement::Where::kHighEnd) front = old_bytes - wanted;
-  if (placement.where == Placement::Where::kOffset) front = placement.offset - old_offset;
+  const std::int64_t front = OffsetOf(placement, wanted) - old_offset;
   const std::int64_t back = old_bytes - front - wanted;
   assert(!used(id) && wanted > 0 && front >= 0 && back >= 0);
   assert(wanted % alignment_ == 0 && front % alignment_ == 0);
@@ -101,6 +99,13 @@ BlockId BlockMap::Allocate(const Placement& placement, std::int64_t wanted) {
   if (by_start_ != nullptr) by_start_->Insert(taken, offset(taken), blocks_);
   live_bytes_ += wanted;
   return taken;
+}
+
+std::int64_t BlockMap::OffsetOf(const Placement& placement, std::int64_t wanted) const {
+  if (placement.where == Placement::Where::kHighEnd) {
+    return offset(blocks_[placement.block].next) - wanted;
+  }
+  return placement.where == Placement::Where::kOffset ? placement.offset : offset(placement.block);
 }
 
 BlockId BlockMap::Free(BlockId id) {
@@ -236,7 +241,12 @@ BlockId BlockMap::ExactFit(std::int64_t wanted) {
 }
 
 BlockId BlockMap::Largest() {
-  BlockId largest = by_size().Largest();
+  by_size();
+  return LargestBySize();
+}
+
+BlockId BlockMap::LargestBySize() const {
+  BlockId largest = by_size_->Largest();
   for (const BlockId held : held_) {
     if (held == kFront) continue;
     if (largest == kNoBlock || bytes(held) > bytes(largest)) largest = held;
@@ -254,6 +264,19 @@ BlockId BlockMap::NextBySize(BlockId block) {
     if (next == kNoBlock || key(held) < key(next)) next = held;
   }
   return next;
+}
+
+std::int64_t BlockMap::LargestBytes() const {
+  if (by_address_ != nullptr) return by_address_->LargestBytes();
+  if (by_size_ != nullptr) {
+    const BlockId block = LargestBySize();
+    return block == kNoBlock ? 0 : bytes(block);
+  }
+  std::int64_t largest = 0;
+  for (BlockId id = First(); id != kNoBlock; id = Next(id)) {
+    if (!used(id)) largest = std::max(largest, bytes(id));
+  }
+  return largest;
 }
 
 BlockId BlockMap::Covering(std::int64_t begin, std::int64_t length) {

@@ -39,6 +39,8 @@ class BlockMap final : public FreeBlocks {
   // which must be possible. Returns the used block. The arena has fewer than max_blocks() - 2
   // blocks before.
   BlockId Allocate(const Placement& placement, std::int64_t bytes);
+  // Where `bytes` would begin.
+  std::int64_t OffsetOf(const Placement& placement, std::int64_t bytes) const;
   // Frees a used block and merges it with free neighbours. Returns the free block that results.
   BlockId Free(BlockId block);
   // The same for the used block that begins at `offset`; kNoBlock when there is none.
@@ -57,6 +59,8 @@ class BlockMap final : public FreeBlocks {
   BlockId NextBySize(BlockId block);
   // The largest free block, or kNoBlock.
   BlockId Largest();
+  // Its size, or 0. O(1) once a question was asked, O(blocks) before.
+  std::int64_t LargestBytes() const;
   // The used block that begins at `offset`, or kNoBlock. O(1).
   BlockId Find(std::int64_t offset);
 
@@ -126,6 +130,8 @@ class BlockMap final : public FreeBlocks {
   static bool IsBetter(const Fit& a, const Fit& b) {
     return a.excess < b.excess + (a.offset < b.offset ? 1 : 0);
   }
+
+  BlockId LargestBySize() const;
 
   SizeIndex& by_size() {
     if (by_size_ == nullptr) [[unlikely]]

@@ -204,6 +204,11 @@ class EntryTree {
     return kNoEntry;
   }
 
+  // The largest value, or 0.
+  std::int64_t LargestValue() const requires Leaf::kHasValues {
+    return root_ == nullptr ? 0 : LargestIn(root_);
+  }
+
   // The least entry whose value is at least `value`, which is positive, or kNoEntry; `path` then
   // leads there. O(log n).
   FreeEntry FirstWithValue(std::int64_t value, Path& path) const requires Leaf::kHasValues {

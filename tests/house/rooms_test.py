@@ -9,9 +9,11 @@ import sys
 MAY_INCLUDE = {
     "include/tidepool": set(),
     "lib/blocks": {"tidepool"},
+    "lib/device": {"tidepool"},
     "lib/trace": {"tidepool"},
     "lib/device/host": {"tidepool", "lib/device"},
     "lib/device": {"tidepool"},
+    "lib/pool": {"tidepool", "lib/blocks", "lib/device", "lib/trace"},
     "lib/sizing": {"tidepool", "lib/blocks", "lib/trace"},
     "policies/placement": {"tidepool"},
     "trace_replay": {"tidepool"},

@@ -1,0 +1,131 @@
+// Claims: streams that share one map strand no memory and need few events; a pool that grows holds
+// little more than it needs and asks the device seldom. Every row repeats exactly.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bench/pool_engine.h"
+#include "bench/workloads.h"
+
+namespace tidepool::bench {
+namespace {
+
+using Call = HostDevice::Call;
+
+// Random replacement where each block is freed on the stream that took it.
+class ManyStreams {
+ public:
+  ManyStreams(PoolOnHost& host, int streams, int live, std::int64_t scale, std::uint64_t seed)
+      : pool_(host.pool()), scale_(scale), sizes_(LogUniformSizes(1 << 16, seed)) {
+    for (int i = 0; i < streams; ++i) streams_.push_back(host.NewStream());
+    for (int i = 0; i < live; ++i) blocks_.push_back(Take());
+  }
+  ~ManyStreams() {
+    for (const Block& block : blocks_) Free(block);
+  }
+
+  void Step() {
+    Block& victim = blocks_[index_.Below(static_cast<std::uint32_t>(blocks_.size()))];
+    Free(victim);
+    victim = Take();
+  }
+
+ private:
+  struct Block {
+    void* address;
+    Stream stream;
+  };
+
+  Block Take() {
+    const Stream stream = streams_[index_.Below(static_cast<std::uint32_t>(streams_.size()))];
+    const std::int64_t bytes = scale_ * sizes_[next_++ & (sizes_.size() - 1)];
+    return {pool_.Allocate(static_cast<std::size_t>(bytes), stream).value(), stream};
+  }
+  void Free(const Block& block) { pool_.Free(block.address, block.stream).IgnoreError(); }
+
+  Pool& pool_;
+  std::int64_t scale_;
+  std::vector<std::int64_t> sizes_;
+  std::vector<Stream> streams_;
+  std::vector<Block> blocks_;
+  IndexSource index_;
+  std::size_t next_ = 0;
+};
+
+void MeasureStreams(benchmark::State& state, int streams) {
+  constexpr int kLive = 400;
+  constexpr int kFrees = 20'000;
+  for (auto _ : state) {
+    PoolOnHost host({.max_bytes = kDeviceBytes});
+    ManyStreams workload(host, streams, kLive, 1, 1);
+    for (int i = 0; i < kFrees; ++i) workload.Step();
+    const PoolStats stats = host.pool().Stats();
+    const auto per_thousand = [](std::int64_t count) {
+      return static_cast<double>(count) * 1000 / kFrees;
+    };
+    state.counters["high_water_over_live"] =
+        static_cast<double>(stats.high_water_bytes) / static_cast<double>(stats.peak_live_bytes);
+    state.counters["reserved_over_live"] =
+        static_cast<double>(stats.peak_reserved_bytes) / static_cast<double>(stats.peak_live_bytes);
+    state.counters["events_per_1000_frees"] = per_thousand(stats.event_records);
+    state.counters["waits_per_1000_frees"] = per_thousand(stats.stream_waits);
+    state.counters["host_synchronisations"] =
+        static_cast<double>(host.device().CountCalls(Call::kSynchronizeStream) +
+                            host.device().CountCalls(Call::kSynchronizeEvent));
+  }
+}
+
+// From 1 GiB. With 100 live blocks the sizes are ten times as large, so that 1 GiB is little.
+void MeasureGrowth(benchmark::State& state, int live, std::int64_t scale) {
+  constexpr int kDraws = 10;
+  constexpr int kSteps = 20'000;
+  double reserved = 0;
+  double calls = 0;
+  double most_calls = 0;
+  for (auto _ : state) {
+    for (std::uint64_t seed = 1; seed <= kDraws; ++seed) {
+      PoolOnHost host({.initial_bytes = std::int64_t{1} << 30, .max_bytes = kDeviceBytes});
+      const std::int64_t before = host.device().CountCalls(Call::kAny);
+      ManyStreams workload(host, 1, live, scale, seed);
+      for (int i = 0; i < kSteps; ++i) workload.Step();
+      const auto made = static_cast<double>(host.device().CountCalls(Call::kAny) - before);
+      const PoolStats stats = host.pool().Stats();
+      reserved += static_cast<double>(stats.peak_reserved_bytes) /
+                  static_cast<double>(stats.peak_live_bytes);
+      calls += made;
+      most_calls = std::max(most_calls, made);
+    }
+  }
+  state.counters["reserved_over_live"] = reserved / kDraws;
+  state.counters["device_calls"] = calls / kDraws;
+  state.counters["most_device_calls"] = most_calls;
+}
+
+}  // namespace
+}  // namespace tidepool::bench
+
+int main(int argc, char** argv) {
+  namespace bench = tidepool::bench;
+  for (const int streams : {1, 4, 16}) {
+    benchmark::RegisterBenchmark(
+        absl::StrCat("streams/", streams).c_str(),
+        [streams](benchmark::State& state) { bench::MeasureStreams(state, streams); })
+        ->Iterations(1)
+        ->Unit(benchmark::kMillisecond);
+  }
+  for (const auto& [live, scale] : {std::pair{100, 10}, {1000, 1}}) {
+    benchmark::RegisterBenchmark(absl::StrCat("growth/", live).c_str(),
+                                 [live = live, scale = scale](benchmark::State& state) {
+                                   bench::MeasureGrowth(state, live, scale);
+                                 })
+        ->Iterations(1)
+        ->Unit(benchmark::kMillisecond);
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
+  benchmark::RunSpecifiedBenchmarks();
+}

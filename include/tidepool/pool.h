@@ -1,0 +1,132 @@
+// Pool: device memory handed out in stream order, under a hard budget.
+//
+// One map of addresses serves all streams. Memory that was freed on a stream is free at once for
+// that stream, and for another behind the work that may still use it: the pool makes the stream
+// that gets it wait on the device, never the host. A block of the map is taken by the pool's
+// placement policy; among blocks of about the same size, one that needs no wait is preferred.
+//
+// All functions are thread-safe. None waits for a device unless it says so. A call that fails
+// changes nothing, apart from counters.
+#ifndef TIDEPOOL_POOL_H_
+#define TIDEPOOL_POOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "tidepool/device.h"
+#include "tidepool/export.h"
+#include "tidepool/placement.h"
+#include "tidepool/recorder.h"
+
+namespace tidepool {
+
+struct PoolOptions {
+  // Taken from the device at once.
+  std::int64_t initial_bytes = 0;
+  // The budget: the pool never holds more. 0 is all of the device's memory. A budget that is no
+  // multiple of the device's granularity holds the rest of its last granule back, unused.
+  std::int64_t max_bytes = 0;
+  // Sizes are rounded up to it: a power of two up to the device's granularity.
+  std::int64_t alignment = 512;
+  // A placement policy's name.
+  std::string placement = "best-fit";
+  // When memory runs out the pool grows by what is missing, and at least by this part of its size:
+  // the smaller, the closer it keeps to what is needed; the larger, the fewer calls of the device.
+  double growth = 1.0 / 32;
+  // Records what is asked for; none when null. Outlives the pool.
+  Recorder* recorder = nullptr;
+};
+
+struct PoolStats {
+  std::int64_t live_bytes = 0;  // rounded up to the alignment, like all sizes here
+  std::int64_t live_count = 0;
+  std::int64_t peak_live_bytes = 0;
+  std::int64_t reserved_bytes = 0;  // held of the device
+  std::int64_t peak_reserved_bytes = 0;
+  std::int64_t max_bytes = 0;
+  std::int64_t high_water_bytes = 0;  // the highest end of any block so far
+  std::int64_t free_bytes = 0;        // reserved and not live
+  std::int64_t largest_hole_bytes = 0;
+  double fragmentation = 0;  // 1 - largest hole / free bytes; 0 when nothing is free
+
+  std::int64_t allocations = 0;
+  std::int64_t frees = 0;
+  std::int64_t failures = 0;       // allocations that were refused
+  std::int64_t blocked = 0;        // allocations that had to wait for memory
+  std::int64_t stream_waits = 0;   // of a stream for another one
+  std::int64_t event_records = 0;  // events recorded for them
+  std::int64_t growths = 0;        // times the pool took memory from the device
+};
+
+struct PoolBlock {
+  void* address = nullptr;
+  std::int64_t bytes = 0;
+  bool used = false;
+  Stream stream;  // of a used block: the one it was allocated on
+  // Of a free block: whose work may still use it.
+  std::vector<Stream> pending;
+};
+
+class TIDEPOOL_EXPORT Pool {
+ public:
+  // `device` outlives the pool. InvalidArgument for options out of range, a budget larger than the
+  // device among them; NotFound for a policy that there is not; otherwise the device's error.
+  static absl::StatusOr<std::unique_ptr<Pool>> Create(Device* device, const PoolOptions& options);
+
+  // Waits for the work of all streams that used the pool and gives its memory back. What is still
+  // live is reported on stderr.
+  virtual ~Pool() = default;
+
+  // At least `bytes` bytes, for work queued on `stream` from here on. Null for zero bytes, of which
+  // nothing more is known. ResourceExhausted, with what would help, when there is no room;
+  // NotFound for a stream that the device does not know. O(log blocks).
+  virtual absl::StatusOr<void*> Allocate(std::size_t bytes, Stream stream,
+                                         Hint hint = Hint::kResident) = 0;
+
+  // The same, and waits on the host until frees make room or the deadline is past
+  // (DeadlineExceeded). Requests wait in line: they are served in the order in which they came,
+  // except that one for which there is room may overtake others, each of them kMostOvertakes times
+  // at most. ResourceExhausted at once when no free could ever make room.
+  virtual absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, Stream stream,
+                                                 Hint hint = Hint::kResident,
+                                                 absl::Time deadline = absl::InfiniteFuture()) = 0;
+  static constexpr int kMostOvertakes = 16;
+
+  // Takes back an allocation: its memory is used no more by work queued on `stream` from here on.
+  // Null is taken and ignored. InvalidArgument when no live allocation begins at `address`;
+  // NotFound for a stream that the device does not know. O(log blocks).
+  virtual absl::Status Free(void* address, Stream stream) = 0;
+
+  // Says that work queued on `stream` uses the allocation too, as far as it is queued before the
+  // free. Needed for streams that are not themselves made to wait for it before the stream of the
+  // free goes on. Errors as for Free.
+  virtual absl::Status RecordUse(void* address, Stream stream) = 0;
+
+  // Gives unused memory at the end of the range back to the device as long as the pool keeps
+  // `keep_bytes`; says how much. Waits on the host for the work that last used it.
+  virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
+
+  // Tells the placement policy and the recorder that a phase begins.
+  virtual void Mark(std::string_view name) = 0;
+
+  // O(1).
+  virtual PoolStats Stats() const = 0;
+  // Every block in the order of addresses. O(blocks).
+  virtual std::vector<PoolBlock> Snapshot() const = 0;
+  // Where the pool's addresses begin: offsets of a trace or a plan count from here.
+  virtual void* base() const = 0;
+  // Internal, with the first violation, when the pool's books contradict each other: for tests. O(n
+  // log n).
+  virtual absl::Status CheckInvariants() const = 0;
+};
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_POOL_H_

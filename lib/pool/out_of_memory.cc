@@ -1,0 +1,35 @@
+// The first cause that applies decides which help is offered.
+#include "lib/pool/out_of_memory.h"
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::pool {
+namespace {
+
+std::string Help(std::int64_t bytes, const PoolStats& stats, std::string_view growth_error) {
+  if (bytes > stats.max_bytes) return "it can never fit: raise max_bytes";
+  if (!growth_error.empty()) {
+    return absl::StrCat("the pool is within its budget but cannot grow: ",
+                        std::string(growth_error));
+  }
+  const std::int64_t available = stats.max_bytes - stats.live_bytes;
+  if (available < bytes) {
+    return absl::StrCat("free or offload ", bytes - available, " bytes, or raise max_bytes");
+  }
+  return "enough is free, but not in one piece: free a neighbour of the largest hole, raise "
+         "max_bytes, or record a trace and plan it";
+}
+
+}  // namespace
+
+absl::Status OutOfMemory(std::int64_t bytes, const PoolStats& stats,
+                         std::string_view growth_error) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("out of memory: ", bytes, " bytes asked for, ", stats.live_bytes, " live in ",
+                   stats.live_count, " allocations, the largest hole is ", stats.largest_hole_bytes,
+                   ", the budget is ", stats.max_bytes, "; ", Help(bytes, stats, growth_error)));
+}
+
+}  // namespace tidepool::pool

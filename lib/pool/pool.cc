@@ -1,0 +1,557 @@
+// The pool: an arena over growing memory, the order of streams, and a line of those who wait.
+#include "tidepool/pool.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "lib/blocks/arena.h"
+#include "lib/pool/backing.h"
+#include "lib/pool/out_of_memory.h"
+#include "lib/pool/stream_order.h"
+#include "lib/pool/ticket_map.h"
+#include "lib/pool/wait_avoiding_blocks.h"
+#include "lib/pool/waiting_line.h"
+#include "tidepool/trace.h"
+
+namespace tidepool {
+namespace {
+
+using blocks::BlockMap;
+using pool::StreamState;
+using pool::Ticket;
+using pool::Tickets;
+using pool::Waiter;
+
+// Memory is taken from the device in pieces of this part of the pool, so that some of it can be
+// given back and the calls are few.
+constexpr std::int64_t kPieces = 16;
+
+class PoolImpl final : public Pool {
+ public:
+  PoolImpl(Device& device, const PoolOptions& options, std::unique_ptr<PlacementPolicy> policy)
+      : device_(device),
+        options_(options),
+        policy_(std::move(policy)),
+        order_(device),
+        backing_(device),
+        arena_(0, options.alignment, *policy_, options.max_bytes) {}
+  ~PoolImpl() override;
+
+  absl::Status Start();
+
+  absl::StatusOr<void*> Allocate(std::size_t bytes, Stream stream, Hint hint) override;
+  absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
+                                         absl::Time deadline) override;
+  absl::Status Free(void* address, Stream stream) override;
+  absl::Status RecordUse(void* address, Stream stream) override;
+  absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override;
+  void Mark(std::string_view name) override;
+  PoolStats Stats() const override;
+  std::vector<PoolBlock> Snapshot() const override;
+  void* base() const override { return backing_.base(); }
+  absl::Status CheckInvariants() const override;
+
+ private:
+  // Functions below hold the lock. Where one returns a null address there is no room.
+
+  absl::StatusOr<void*> TryAllocate(std::int64_t bytes, Hint hint, StreamState& stream);
+  absl::StatusOr<Placement> PlaceOrGrow(const Request& request, StreamState& stream);
+  Placement Place(const Request& request, StreamState& stream);
+  absl::StatusOr<bool> Grow(std::int64_t bytes);
+  absl::Status GrowBacking(std::int64_t missing);
+  absl::Status AwaitTickets(std::int64_t begin, std::int64_t end, StreamState& stream);
+  absl::Status Refuse(std::size_t bytes, Hint hint, Stream stream);
+  absl::Status WaitInLine(Waiter& waiter, absl::Time deadline, std::unique_lock<std::mutex>& lock);
+  void ServeWaiting();
+  void Serve(Waiter& waiter);
+
+  absl::StatusOr<StreamState*> FindStream(Stream stream);
+  void BeginCrossing(Stream newest);
+  // The live block at an address, or kNoBlock.
+  BlockId FindBlock(const void* address);
+  absl::Status NotLive(const void* address) const;
+  Tickets TakeTickets(BlockId block, StreamState& stream);
+  void AddTickets(std::int64_t begin, std::int64_t end, const Tickets& tickets);
+  absl::Status SynchronizeTickets(std::int64_t begin, std::int64_t end);
+
+  PoolStats StatsLocked() const;
+  std::int64_t WildernessBytes() const;
+  void ReportLive() const;
+
+  Device& device_;
+  const PoolOptions options_;
+  std::unique_ptr<PlacementPolicy> policy_;
+
+  mutable std::mutex mutex_;  // of all that follows
+  pool::StreamOrder order_;
+  pool::Backing backing_;
+  blocks::Arena arena_;
+  // By name of a used block: the stream that it was allocated on.
+  std::vector<Stream> allocated_on_;
+  // Streams that use a live block beside the one that will free it.
+  absl::flat_hash_map<BlockId, absl::InlinedVector<Stream, 2>> uses_;
+  // Whether there was ever more than one stream: as long as there is not, nobody needs tickets.
+  bool crossing_ = false;
+  pool::TicketMap tickets_;
+  pool::WaitingLine line_;
+  std::string growth_error_;
+  PoolStats stats_;  // what is counted; the rest is asked for
+};
+
+PoolImpl::~PoolImpl() {
+  const std::lock_guard lock(mutex_);
+  if (stats_.live_count > 0) ReportLive();
+  if (absl::Status status = order_.SynchronizeAll(); !status.ok()) {
+    std::fprintf(stderr, "tidepool: a pool cannot wait for the streams that used it: %s\n",
+                 status.ToString().c_str());
+  }
+}
+
+absl::Status PoolImpl::Start() {
+  const std::lock_guard lock(mutex_);
+  if (absl::Status status = backing_.Reserve(options_.max_bytes); !status.ok()) return status;
+  if (options_.initial_bytes == 0) return absl::OkStatus();
+  absl::Status status = backing_.Grow(options_.initial_bytes, options_.initial_bytes / kPieces);
+  if (!status.ok()) return status;
+  arena_.blocks().Resize(std::min(backing_.end(), options_.max_bytes));
+  stats_.peak_reserved_bytes = backing_.held_bytes();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint hint) {
+  if (bytes == 0) return nullptr;
+  const std::lock_guard lock(mutex_);
+  const absl::StatusOr<StreamState*> state = FindStream(stream);
+  if (!state.ok()) return state.status();
+  if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes, hint, stream);
+  if (line_.IsClosed()) {
+    Refuse(bytes, hint, stream).IgnoreError();
+    return absl::ResourceExhaustedError(
+        "out of memory: what is free is kept for an allocation that has waited long; wait too "
+        "(AllocateBlocking), or free more");
+  }
+  absl::StatusOr<void*> address = TryAllocate(static_cast<std::int64_t>(bytes), hint, **state);
+  if (!address.ok()) return address;
+  if (*address == nullptr) return Refuse(bytes, hint, stream);
+  if (!line_.empty()) line_.CountOvertake();
+  return address;
+}
+
+absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
+                                                 absl::Time deadline) {
+  if (bytes == 0) return nullptr;
+  std::unique_lock lock(mutex_);
+  const absl::StatusOr<StreamState*> state = FindStream(stream);
+  if (!state.ok()) return state.status();
+  if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes, hint, stream);
+  Waiter waiter(static_cast<std::int64_t>(bytes), hint, stream);
+  if (!line_.IsClosed()) Serve(waiter);
+  if (!waiter.result.has_value()) {
+    if (absl::Status status = WaitInLine(waiter, deadline, lock); !status.ok()) return status;
+  } else if (waiter.result->ok() && !line_.empty()) {
+    line_.CountOvertake();
+  }
+  return *std::move(waiter.result);
+}
+
+absl::Status PoolImpl::WaitInLine(Waiter& waiter, absl::Time deadline,
+                                  std::unique_lock<std::mutex>& lock) {
+  ++stats_.blocked;
+  line_.Join(waiter);
+  const auto has_result = [&] { return waiter.result.has_value(); };
+  if (deadline == absl::InfiniteFuture()) {
+    waiter.served.wait(lock, has_result);
+    return absl::OkStatus();
+  }
+  if (waiter.served.wait_until(lock, absl::ToChronoTime(deadline), has_result)) {
+    return absl::OkStatus();
+  }
+  line_.Leave(waiter);
+  ServeWaiting();  // who was behind may go now
+  Refuse(waiter.bytes, waiter.hint, waiter.stream).IgnoreError();
+  return absl::DeadlineExceededError(
+      absl::StrCat("no room for ", waiter.bytes, " bytes until the deadline, ",
+                   arena_.blocks().live_bytes(), " live, the budget is ", options_.max_bytes));
+}
+
+void PoolImpl::ServeWaiting() {
+  if (line_.empty()) return;
+  line_.ServeAll([this](Waiter& waiter) { Serve(waiter); });
+}
+
+// Leaves the result empty when there is no room yet.
+void PoolImpl::Serve(Waiter& waiter) {
+  const absl::StatusOr<StreamState*> state = FindStream(waiter.stream);
+  if (!state.ok()) {
+    waiter.result = state.status();
+    return;
+  }
+  absl::StatusOr<void*> address = TryAllocate(waiter.bytes, waiter.hint, **state);
+  if (address.ok() && *address == nullptr) {
+    // When nothing is live no free will come.
+    if (stats_.live_count == 0) waiter.result = Refuse(waiter.bytes, waiter.hint, waiter.stream);
+    return;
+  }
+  waiter.result = std::move(address);
+}
+
+absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, StreamState& stream) {
+  BlockMap& blocks = arena_.blocks();
+  const Request request{arena_.Rounded(bytes), hint};
+  const absl::StatusOr<Placement> placement = PlaceOrGrow(request, stream);
+  if (!placement.ok()) return placement.status();
+  if (placement->block == kNoBlock) return nullptr;
+  if (crossing_) {
+    const std::int64_t begin = blocks.OffsetOf(*placement, request.bytes);
+    absl::Status status = AwaitTickets(begin, begin + request.bytes, stream);
+    if (!status.ok()) return status;
+    tickets_.Remove(begin, begin + request.bytes);
+  }
+  const BlockId block = arena_.Take(*placement, request.bytes);
+  if (block >= allocated_on_.size()) allocated_on_.resize(2 * std::size_t{block} + 1);
+  allocated_on_[block] = stream.stream;
+  ++stats_.allocations;
+  ++stats_.live_count;
+  void* const address = backing_.base() + blocks.offset(block);
+  if (options_.recorder != nullptr) {
+    options_.recorder->Allocate(address, bytes, hint, stream.stream);
+  }
+  return address;
+}
+
+absl::StatusOr<Placement> PoolImpl::PlaceOrGrow(const Request& request, StreamState& stream) {
+  if (!arena_.blocks().HasNames()) [[unlikely]] {
+    growth_error_ = absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks");
+    return Placement::None();
+  }
+  Placement placement = Place(request, stream);
+  if (placement.block != kNoBlock) [[likely]]
+    return placement;
+  const absl::StatusOr<bool> grown = Grow(request.bytes);
+  if (!grown.ok()) return grown.status();
+  return *grown ? Place(request, stream) : placement;
+}
+
+Placement PoolImpl::Place(const Request& request, StreamState& stream) {
+  if (!crossing_) return arena_.Place(request, arena_.blocks());
+  pool::WaitAvoidingBlocks preferred(arena_.blocks(), tickets_, order_, stream);
+  return arena_.Place(request, preferred);
+}
+
+// Makes room for `bytes` at the end. False when the budget or the device does not allow it.
+absl::StatusOr<bool> PoolImpl::Grow(std::int64_t bytes) {
+  growth_error_.clear();
+  BlockMap& blocks = arena_.blocks();
+  const std::int64_t missing = bytes - WildernessBytes();
+  if (missing <= 0 || missing > options_.max_bytes - blocks.capacity()) return false;
+  absl::Status status = GrowBacking(missing);
+  stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, backing_.held_bytes());
+  if (absl::IsResourceExhausted(status)) {
+    growth_error_ = std::string(status.message());
+    return false;
+  }
+  if (!status.ok()) return status;
+  ++stats_.growths;
+  blocks.Resize(std::min(backing_.end(), options_.max_bytes));
+  return true;
+}
+
+absl::Status PoolImpl::GrowBacking(std::int64_t missing) {
+  const std::int64_t capacity = arena_.blocks().capacity();
+  const auto step = static_cast<std::int64_t>(static_cast<double>(capacity) * options_.growth);
+  const std::int64_t bytes = std::min(std::max(missing, step), options_.max_bytes - capacity);
+  absl::Status status = backing_.Grow(bytes, (capacity + bytes) / kPieces);
+  if (absl::IsResourceExhausted(status) && bytes > missing) {
+    status = backing_.Grow(missing, (capacity + missing) / kPieces);
+  }
+  return status;
+}
+
+std::int64_t PoolImpl::WildernessBytes() const {
+  const BlockMap& blocks = arena_.blocks();
+  const BlockId last = blocks.Last();
+  return last == kNoBlock || blocks.used(last) ? 0 : blocks.bytes(last);
+}
+
+absl::Status PoolImpl::AwaitTickets(std::int64_t begin, std::int64_t end, StreamState& stream) {
+  absl::Status status;
+  tickets_.ForEach(begin, end, [&](const Ticket& ticket) {
+    if (!order_.MustWait(stream, ticket)) return true;
+    const absl::StatusOr<bool> waits = order_.Await(stream, ticket);
+    status = waits.status();
+    if (!waits.ok() || !*waits) return waits.ok();
+    ++stats_.stream_waits;
+    if (options_.recorder != nullptr) options_.recorder->Wait(stream.stream, {ticket.stream});
+    return true;
+  });
+  return status;
+}
+
+absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
+  ++stats_.failures;
+  const auto most = static_cast<std::size_t>(kMaxRequestBytes);
+  const auto wanted = static_cast<std::int64_t>(std::min(bytes, most));
+  if (options_.recorder != nullptr) options_.recorder->Failure(wanted, hint, stream);
+  return pool::OutOfMemory(bytes > most ? INT64_MAX : arena_.Rounded(wanted), StatsLocked(),
+                           growth_error_);
+}
+
+absl::Status PoolImpl::Free(void* address, Stream stream) {
+  if (address == nullptr) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  const absl::StatusOr<StreamState*> state = FindStream(stream);
+  if (!state.ok()) return state.status();
+  const BlockId block = FindBlock(address);
+  if (block == kNoBlock) return NotLive(address);
+  if (options_.recorder != nullptr) options_.recorder->Free(address, stream);
+  if (crossing_ || !uses_.empty()) {
+    const std::int64_t begin = arena_.blocks().offset(block);
+    AddTickets(begin, begin + arena_.blocks().bytes(block), TakeTickets(block, **state));
+  }
+  arena_.FreeBlock(block);
+  ++stats_.frees;
+  --stats_.live_count;
+  ServeWaiting();
+  return absl::OkStatus();
+}
+
+absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
+  if (address == nullptr) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  const absl::StatusOr<StreamState*> state = FindStream(stream);
+  if (!state.ok()) return state.status();
+  const BlockId block = FindBlock(address);
+  if (block == kNoBlock) return NotLive(address);
+  auto& uses = uses_[block];
+  if (std::find(uses.begin(), uses.end(), stream) == uses.end()) uses.push_back(stream);
+  return absl::OkStatus();
+}
+
+// What the memory of `block`, which `stream` frees, must be kept for.
+Tickets PoolImpl::TakeTickets(BlockId block, StreamState& stream) {
+  Tickets tickets = {pool::StreamOrder::NextTicket(stream)};
+  if (uses_.empty()) return tickets;
+  const auto uses = uses_.find(block);
+  if (uses == uses_.end()) return tickets;
+  for (const Stream user : uses->second) {
+    StreamState* state = order_.Known(user);
+    if (state != nullptr && state != &stream) {
+      tickets.push_back(pool::StreamOrder::NextTicket(*state));
+    }
+  }
+  uses_.erase(uses);
+  return tickets;
+}
+
+void PoolImpl::AddTickets(std::int64_t begin, std::int64_t end, const Tickets& tickets) {
+  tickets_.Add(begin, end, tickets, order_.Recorded(tickets.front()));
+}
+
+absl::StatusOr<StreamState*> PoolImpl::FindStream(Stream stream) {
+  absl::StatusOr<StreamState*> state = order_.Find(stream);
+  if (order_.size() > 1 && !crossing_) [[unlikely]]
+    BeginCrossing(stream);
+  return state;
+}
+
+// From now on memory crosses between streams: what is free so far may be in use by the work so far.
+void PoolImpl::BeginCrossing(Stream newest) {
+  crossing_ = true;
+  const Tickets tickets = order_.TicketsOfAllBut(newest);
+  const BlockMap& blocks = arena_.blocks();
+  for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
+    if (blocks.used(id)) continue;
+    tickets_.Add(blocks.offset(id), blocks.offset(id) + blocks.bytes(id), tickets, UINT64_MAX);
+  }
+}
+
+BlockId PoolImpl::FindBlock(const void* address) {
+  const std::int64_t offset = static_cast<const char*>(address) - backing_.base();
+  if (offset < 0 || offset >= arena_.blocks().capacity()) return kNoBlock;
+  return arena_.blocks().Find(offset);
+}
+
+absl::Status PoolImpl::NotLive(const void* address) const {
+  const auto where = absl::Hex(reinterpret_cast<std::uintptr_t>(address));
+  const std::int64_t offset = static_cast<const char*>(address) - backing_.base();
+  const BlockMap& blocks = arena_.blocks();
+  if (offset < 0 || offset >= blocks.capacity()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("address 0x", where, " is none of this pool, expected a live allocation"));
+  }
+  BlockId id = blocks.First();
+  while (offset >= blocks.offset(id) + blocks.bytes(id)) id = blocks.Next(id);
+  if (!blocks.used(id)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "address 0x", where, " is free already, expected a live allocation: a double free?"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("address 0x", where, " is ", offset - blocks.offset(id),
+                   " bytes inside a live allocation, expected its beginning"));
+}
+
+absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
+  const std::lock_guard lock(mutex_);
+  BlockMap& blocks = arena_.blocks();
+  const std::int64_t held = backing_.held_bytes();
+  const std::int64_t live_end = blocks.capacity() - WildernessBytes();
+  const std::int64_t end = backing_.EndAfterShrinkTo(std::max(live_end, keep_bytes));
+  if (end < blocks.capacity()) {
+    absl::Status status = SynchronizeTickets(end, blocks.capacity());
+    if (!status.ok()) return status;
+  }
+  absl::Status status = backing_.ShrinkTo(end);
+  tickets_.Remove(backing_.end(), blocks.capacity());
+  blocks.Resize(std::min(backing_.end(), options_.max_bytes));
+  if (!status.ok()) return status;
+  return held - backing_.held_bytes();
+}
+
+absl::Status PoolImpl::SynchronizeTickets(std::int64_t begin, std::int64_t end) {
+  if (!crossing_) return order_.SynchronizeAll();
+  absl::Status status;
+  tickets_.ForEach(begin, end, [&](const Ticket& ticket) {
+    status = order_.Synchronize(ticket);
+    return status.ok();
+  });
+  return status;
+}
+
+void PoolImpl::Mark(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  arena_.Mark(name);
+  if (options_.recorder != nullptr) options_.recorder->Mark(name);
+}
+
+PoolStats PoolImpl::Stats() const {
+  const std::lock_guard lock(mutex_);
+  return StatsLocked();
+}
+
+PoolStats PoolImpl::StatsLocked() const {
+  const BlockMap& blocks = arena_.blocks();
+  PoolStats stats = stats_;
+  stats.live_bytes = blocks.live_bytes();
+  stats.peak_live_bytes = arena_.peak_live_bytes();
+  stats.reserved_bytes = backing_.held_bytes();
+  stats.max_bytes = options_.max_bytes;
+  stats.high_water_bytes = arena_.high_water();
+  stats.free_bytes = blocks.capacity() - blocks.live_bytes();
+  stats.largest_hole_bytes = blocks.LargestBytes();
+  if (stats.free_bytes > 0) {
+    stats.fragmentation =
+        1 - static_cast<double>(stats.largest_hole_bytes) / static_cast<double>(stats.free_bytes);
+  }
+  stats.event_records = order_.event_records();
+  return stats;
+}
+
+std::vector<PoolBlock> PoolImpl::Snapshot() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<PoolBlock> snapshot;
+  const BlockMap& blocks = arena_.blocks();
+  for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
+    const std::int64_t begin = blocks.offset(id);
+    PoolBlock block;
+    block.address = backing_.base() + begin;
+    block.bytes = blocks.bytes(id);
+    block.used = blocks.used(id);
+    if (block.used) block.stream = allocated_on_[id];
+    tickets_.ForEach(begin, begin + block.bytes, [&](const Ticket& ticket) {
+      const Stream stream{ticket.stream};
+      const bool is_new =
+          std::find(block.pending.begin(), block.pending.end(), stream) == block.pending.end();
+      if (is_new && order_.MayRun(ticket)) block.pending.push_back(stream);
+      return true;
+    });
+    snapshot.push_back(std::move(block));
+  }
+  return snapshot;
+}
+
+absl::Status PoolImpl::CheckInvariants() const {
+  const std::lock_guard lock(mutex_);
+  const BlockMap& blocks = arena_.blocks();
+  if (absl::Status status = blocks.CheckInvariants(); !status.ok()) return status;
+  if (blocks.capacity() != std::min(backing_.end(), options_.max_bytes)) {
+    return absl::InternalError("the arena does not end where its memory ends");
+  }
+  std::int64_t live_count = 0;
+  for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
+    if (!blocks.used(id)) continue;
+    ++live_count;
+    const std::int64_t begin = blocks.offset(id);
+    if (!tickets_.ForEach(begin, begin + blocks.bytes(id), [](const Ticket&) { return false; })) {
+      return absl::InternalError(absl::StrCat("the live block at ", begin, " has a ticket"));
+    }
+  }
+  if (live_count != stats_.live_count || live_count != stats_.allocations - stats_.frees) {
+    return absl::InternalError("the counts differ from the blocks");
+  }
+  return absl::OkStatus();
+}
+
+void PoolImpl::ReportLive() const {
+  constexpr int kListed = 10;
+  std::fprintf(stderr, "tidepool: a pool is destroyed with %lld bytes live in %lld allocations\n",
+               static_cast<long long>(arena_.blocks().live_bytes()),
+               static_cast<long long>(stats_.live_count));
+  const BlockMap& blocks = arena_.blocks();
+  int listed = 0;
+  for (BlockId id = blocks.First(); id != kNoBlock && listed < kListed; id = blocks.Next(id)) {
+    if (!blocks.used(id)) continue;
+    ++listed;
+    std::fprintf(stderr, "  %p: %lld bytes, allocated on stream %llu\n",
+                 static_cast<void*>(backing_.base() + blocks.offset(id)),
+                 static_cast<long long>(blocks.bytes(id)),
+                 static_cast<unsigned long long>(allocated_on_[id].id));
+  }
+}
+
+absl::Status CheckOptions(const Device& device, const PoolOptions& options) {
+  const auto expect = [](const char* name, auto value, auto... expected) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " ", value, ", expected ", expected...));
+  };
+  const std::int64_t alignment = options.alignment;
+  if (alignment < 1 || (alignment & (alignment - 1)) != 0 || alignment > device.granularity()) {
+    return expect("alignment", alignment, "a power of two up to ", device.granularity(),
+                  ", the granularity of ", device.name());
+  }
+  if (options.max_bytes < alignment || options.max_bytes > device.memory_bytes()) {
+    return expect("max_bytes", options.max_bytes, alignment, " to ", device.memory_bytes(),
+                  ", the memory of ", device.name());
+  }
+  if (options.max_bytes > blocks::MaxArenaBytes(alignment)) {
+    return expect("max_bytes", options.max_bytes, "at most ", blocks::MaxArenaBytes(alignment),
+                  " at alignment ", alignment);
+  }
+  if (options.initial_bytes < 0 || options.initial_bytes > options.max_bytes) {
+    return expect("initial_bytes", options.initial_bytes, "0 to max_bytes, ", options.max_bytes);
+  }
+  if (!(options.growth >= 0 && options.growth <= 1)) {
+    return expect("growth", options.growth, "0 to 1");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOptions& options) {
+  if (device == nullptr) return absl::InvalidArgumentError("no device, expected one");
+  PoolOptions resolved = options;
+  if (resolved.max_bytes == 0) resolved.max_bytes = device->memory_bytes();
+  if (absl::Status status = CheckOptions(*device, resolved); !status.ok()) return status;
+  resolved.max_bytes &= -resolved.alignment;
+  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(resolved.placement);
+  if (!policy.ok()) return policy.status();
+  auto pool = std::make_unique<PoolImpl>(*device, resolved, *std::move(policy));
+  if (absl::Status status = pool->Start(); !status.ok()) return status;
+  return pool;
+}
+
+}  // namespace tidepool

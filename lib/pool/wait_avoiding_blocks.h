@@ -1,0 +1,62 @@
+// The free blocks as one stream prefers them: among blocks of about the size that fits best, one
+// whose memory the stream need not wait for. Questions about addresses are answered as they are: an
+// order of addresses leaves no choice.
+#ifndef TIDEPOOL_LIB_POOL_WAIT_AVOIDING_BLOCKS_H_
+#define TIDEPOOL_LIB_POOL_WAIT_AVOIDING_BLOCKS_H_
+
+#include <cstdint>
+
+#include "lib/blocks/block_map.h"
+#include "lib/pool/stream_order.h"
+#include "lib/pool/ticket_map.h"
+#include "tidepool/placement.h"
+
+namespace tidepool::pool {
+
+class WaitAvoidingBlocks final : public FreeBlocks {
+ public:
+  WaitAvoidingBlocks(blocks::BlockMap& blocks, const TicketMap& tickets, const StreamOrder& order,
+                     const StreamState& stream)
+      : blocks_(blocks), tickets_(tickets), order_(order), stream_(stream) {}
+
+  BlockId SmallestFit(std::int64_t bytes) override {
+    return Prefer(blocks_.SmallestFit(bytes), bytes, bytes / kSlack);
+  }
+  BlockId ExactFit(std::int64_t bytes) override {
+    return Prefer(blocks_.ExactFit(bytes), bytes, 0);
+  }
+  BlockId LowestFit(std::int64_t bytes) override { return blocks_.LowestFit(bytes); }
+  BlockId HighestFit(std::int64_t bytes) override { return blocks_.HighestFit(bytes); }
+  BlockId Covering(std::int64_t offset, std::int64_t bytes) override {
+    return blocks_.Covering(offset, bytes);
+  }
+
+ private:
+  static constexpr std::int64_t kSlack = 8;  // a block may be larger than the best by 1/8 of bytes
+  static constexpr int kMostTries = 8;
+
+  BlockId Prefer(BlockId best, std::int64_t bytes, std::int64_t slack) {
+    BlockId block = best;
+    for (int tries = 0; tries < kMostTries && block != kNoBlock; ++tries) {
+      if (blocks_.bytes(block) > blocks_.bytes(best) + slack) break;
+      if (!MustWaitFor(blocks_.offset(block), bytes)) return block;
+      block = blocks_.NextBySize(block);
+    }
+    return best;
+  }
+
+  bool MustWaitFor(std::int64_t offset, std::int64_t bytes) const {
+    return !tickets_.ForEach(offset, offset + bytes, [&](const Ticket& ticket) {
+      return !order_.MustWait(stream_, ticket);
+    });
+  }
+
+  blocks::BlockMap& blocks_;
+  const TicketMap& tickets_;
+  const StreamOrder& order_;
+  const StreamState& stream_;
+};
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_POOL_WAIT_AVOIDING_BLOCKS_H_

@@ -1,0 +1,168 @@
+// Allocations that wait: in order, woken by what makes room for them and by nothing else.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "tests/pool/pool_fixture.h"
+
+namespace tidepool {
+namespace {
+
+// An allocation that waits on a thread of its own.
+class Waiting {
+ public:
+  Waiting(Pool& pool, std::size_t bytes, Stream stream)
+      : thread_([this, &pool, bytes, stream] {
+          result_ = pool.AllocateBlocking(bytes, stream);
+          done_.Notify();
+        }) {}
+  ~Waiting() { thread_.join(); }
+
+  bool IsDone() const { return done_.HasBeenNotified(); }
+  absl::StatusOr<void*> Result() {
+    done_.WaitForNotification();
+    return result_;
+  }
+
+ private:
+  absl::Notification done_;
+  absl::StatusOr<void*> result_;
+  std::thread thread_;
+};
+
+class BlockingTest : public PoolFixture {
+ protected:
+  BlockingTest() : pool_(NewPool({.max_bytes = kMiB})), stream_(NewStream()) {}
+
+  std::unique_ptr<Waiting> Join(std::size_t bytes) {
+    const std::int64_t blocked = pool_->Stats().blocked;
+    auto waiting = std::make_unique<Waiting>(*pool_, bytes, stream_);
+    while (pool_->Stats().blocked == blocked) std::this_thread::yield();
+    return waiting;
+  }
+  void* Take(std::size_t bytes) { return *pool_->Allocate(bytes, stream_); }
+  void Free(void* address) { ASSERT_TRUE(pool_->Free(address, stream_).ok()); }
+
+  std::unique_ptr<Pool> pool_;
+  Stream stream_;
+};
+
+TEST_F(BlockingTest, DoesNotWaitWhenThereIsRoom) {
+  const absl::StatusOr<void*> p = pool_->AllocateBlocking(kMiB, stream_);
+  ASSERT_TRUE(p.ok());
+  EXPECT_EQ(pool_->Stats().blocked, 0);
+  EXPECT_EQ(*pool_->AllocateBlocking(0, stream_), nullptr);
+  Free(*p);
+}
+
+TEST_F(BlockingTest, IsServedByTheFreeThatMakesRoom) {
+  void* const a = Take(512 * kKiB);
+  void* const b = Take(512 * kKiB);
+  const auto waiting = Join(kMiB);
+  Free(a);
+  EXPECT_FALSE(waiting->IsDone());
+  Free(b);
+  Free(*waiting->Result());
+}
+
+TEST_F(BlockingTest, ServesInTheOrderOfArrival) {
+  void* const all = Take(kMiB);
+  const auto first = Join(600 * kKiB);
+  const auto second = Join(600 * kKiB);
+  Free(all);
+  void* const p = *first->Result();
+  EXPECT_FALSE(second->IsDone());
+  Free(p);
+  Free(*second->Result());
+}
+
+TEST_F(BlockingTest, LetsTheSmallPassTheLargeButNotForEver) {
+  void* small = Take(64 * kKiB);
+  void* const rest = Take(960 * kKiB);
+  const auto large = Join(kMiB);
+  int overtakes = 0;
+  for (;;) {
+    Free(small);
+    const absl::StatusOr<void*> again = pool_->Allocate(64 * kKiB, stream_);
+    if (!again.ok()) {
+      EXPECT_EQ(again.status().code(), absl::StatusCode::kResourceExhausted);
+      break;
+    }
+    small = *again;
+    ASSERT_LE(++overtakes, Pool::kMostOvertakes);
+  }
+  EXPECT_EQ(overtakes, Pool::kMostOvertakes);
+  const auto behind = Join(64 * kKiB);  // there is room, but not past the first in line
+  EXPECT_FALSE(behind->IsDone());
+  Free(rest);
+  Free(*large->Result());
+  Free(*behind->Result());
+}
+
+TEST_F(BlockingTest, WakesAllThatFit) {
+  void* const all = Take(kMiB);
+  std::vector<std::unique_ptr<Waiting>> waiting;
+  for (int i = 0; i < 5; ++i) waiting.push_back(Join(256 * kKiB));
+  Free(all);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(waiting[i]->Result().ok());
+  EXPECT_FALSE(waiting[4]->IsDone());
+  Free(*waiting[0]->Result());
+  ASSERT_TRUE(waiting[4]->Result().ok());
+  for (int i = 1; i < 5; ++i) Free(*waiting[i]->Result());
+}
+
+TEST_F(BlockingTest, GivesUpAtItsDeadlineAndLetsOthersPass) {
+  void* const a = Take(512 * kKiB);
+  void* const b = Take(512 * kKiB);
+  EXPECT_EQ(
+      pool_->AllocateBlocking(kMiB, stream_, Hint::kResident, absl::InfinitePast()).status().code(),
+      absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(pool_->Stats().failures, 1);
+  Free(a);
+  EXPECT_TRUE(pool_->AllocateBlocking(512 * kKiB, stream_).ok());
+  Free(b);
+}
+
+TEST_F(BlockingTest, FailsAtOnceWhenNoFreeCanHelp) {
+  auto hog = NewPool({.initial_bytes = 256 * kMiB, .max_bytes = 256 * kMiB});
+  auto starved = NewPool({.max_bytes = kMiB});
+  EXPECT_EQ(starved->AllocateBlocking(kMiB, stream_).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(starved->Stats().blocked, 0);
+}
+
+TEST_F(BlockingTest, FailsWhenItsStreamIsDestroyedMeanwhile) {
+  void* const all = Take(kMiB);
+  const Stream doomed = NewStream();
+  const std::int64_t blocked = pool_->Stats().blocked;
+  Waiting waiting(*pool_, kMiB, doomed);
+  while (pool_->Stats().blocked == blocked) std::this_thread::yield();
+  ASSERT_TRUE(device_->DestroyStream(doomed).ok());
+  Free(all);
+  EXPECT_EQ(waiting.Result().status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(BlockingTest, ManyThreadsShareLittleMemory) {
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([this, i] {
+      for (int j = 0; j < 500; ++j) {
+        const std::size_t bytes = static_cast<std::size_t>(1 + (i * 7 + j * 13) % 16) * 64 * kKiB;
+        const absl::StatusOr<void*> p = pool_->AllocateBlocking(bytes, stream_);
+        ASSERT_TRUE(p.ok()) << p.status();
+        ASSERT_TRUE(pool_->Free(*p, stream_).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(pool_->Stats().allocations, 4000);
+  EXPECT_TRUE(pool_->CheckInvariants().ok());
+}
+
+}  // namespace
+}  // namespace tidepool

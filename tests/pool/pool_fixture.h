@@ -1,0 +1,36 @@
+// A host device with streams and a pool on it.
+#ifndef TIDEPOOL_TESTS_POOL_POOL_FIXTURE_H_
+#define TIDEPOOL_TESTS_POOL_POOL_FIXTURE_H_
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <utility>
+
+#include "tidepool/host_device.h"
+#include "tidepool/pool.h"
+
+namespace tidepool {
+
+inline constexpr std::int64_t kKiB = 1024;
+inline constexpr std::int64_t kMiB = 1024 * kKiB;
+
+class PoolFixture : public ::testing::Test {
+ protected:
+  explicit PoolFixture(const HostDeviceOptions& options = {.memory_bytes = 256 * kMiB})
+      : device_(HostDevice::Create(options).value()) {}
+
+  Stream NewStream() { return device_->CreateStream().value(); }
+  std::unique_ptr<Pool> NewPool(const PoolOptions& options) {
+    return Pool::Create(device_.get(), options).value();
+  }
+  static std::int64_t OffsetOf(const Pool& pool, void* address) {
+    return static_cast<char*>(address) - static_cast<char*>(pool.base());
+  }
+
+  std::unique_ptr<HostDevice> device_;
+};
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_TESTS_POOL_POOL_FIXTURE_H_
