@@ -136,7 +136,8 @@ class TIDEPOOL_EXPORT TraceBuilder {
 
 // Reads a trace from a regular file, compressed by gzip or not, recognised by its contents.
 // InvalidArgument or NotFound with "FILE:LINE: what is wrong, what was expected"; line 0 is the
-// file itself. O(events) time, and memory of at most 64 bytes an event plus what is live.
+// file itself. A native trace that was cut off is read up to there, and says that it ended early.
+// O(events) time, and memory of at most 64 bytes an event plus what is live.
 TIDEPOOL_EXPORT absl::StatusOr<Trace> ReadTrace(const std::string& path);
 // The same from memory; `name` stands for the file in errors.
 TIDEPOOL_EXPORT absl::StatusOr<Trace> ParseTrace(std::string_view contents,

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,8 +16,12 @@ namespace tidepool::internal {
 
 namespace {
 
-absl::Status FileError(const std::string& path, int error, std::string_view what) {
-  return absl::ErrnoToStatus(error, absl::StrCat(Escaped(path), ":0: ", std::string(what)));
+// What the system has just said about a file.
+absl::Status SystemError(const std::string& path, const char* what, const char* expected) {
+  const int error = errno;
+  return absl::Status(
+      absl::ErrnoToStatusCode(error),
+      absl::StrCat(Escaped(path), ":0: ", what, " (", strerror(error), "), expected ", expected));
 }
 
 }  // namespace
@@ -25,7 +30,7 @@ absl::StatusOr<RecordingFile> RecordingFile::Create(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for its reader.
   const int descriptor =
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (descriptor < 0) return FileError(path, errno, "cannot be created, expected a place to write");
+  if (descriptor < 0) return SystemError(path, "cannot be created", "a place to write");
   RecordingFile file(path, descriptor);
   struct stat info = {};
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
@@ -47,7 +52,7 @@ absl::Status RecordingFile::Append(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return FileError(path_, errno, "cannot be written, expected room for more");
+    if (written < 0) return SystemError(path_, "cannot be written", "room for more");
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return absl::OkStatus();
@@ -56,7 +61,7 @@ absl::Status RecordingFile::Append(std::string_view bytes) {
 absl::Status RecordingFile::Close() {
   const int descriptor = std::exchange(descriptor_, -1);
   if (descriptor < 0 || close(descriptor) == 0) return absl::OkStatus();
-  return FileError(path_, errno, "cannot be closed, expected all of it written");
+  return SystemError(path_, "cannot be closed", "all of it written");
 }
 
 }  // namespace tidepool::internal

@@ -5,9 +5,11 @@
 #include <sys/resource.h>
 
 #include <filesystem>
-#include <functional>
+#include <random>
 #include <sstream>
 
+#include "absl/strings/str_cat.h"
+#include "lib/trace/address_text.h"
 #include "lib/trace/format.h"
 #include "lib/trace/native_encoder.h"
 #include "tests/support/random_trace.h"
@@ -109,6 +111,24 @@ Recording RecordInBlocks(int blocks) {
   encoder.End(false);
   recording.bytes = encoder.output();
   return recording;
+}
+
+TEST(AddressText, IsHexadecimalWithoutLeadingZeros) {
+  std::mt19937_64 random(1);
+  for (int bits = 0; bits < 64; ++bits) {
+    const std::uint64_t address = random() >> bits;
+    std::uint64_t parsed = 0;
+    const internal::AddressText text(address);
+    EXPECT_EQ(text.text(), absl::StrCat("0x", absl::Hex(address)));
+    ASSERT_TRUE(internal::ParseAddress(text.text(), &parsed)) << text.text();
+    EXPECT_EQ(parsed, address);
+  }
+  EXPECT_EQ(internal::AddressText(0).text(), "0x0");
+  for (const std::string text :
+       {"", "0x", "7f", "0x00", "0x07f", "0xA", "0Xa", "0x-1", "0x7f ", "0x11112222333344445"}) {
+    std::uint64_t parsed = 0;
+    EXPECT_FALSE(internal::ParseAddress(text, &parsed)) << text;
+  }
 }
 
 TEST(Native, HoldsAnyTrace) {

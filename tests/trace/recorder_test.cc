@@ -11,10 +11,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -269,7 +272,8 @@ TEST_F(Recordings, AreReadableUpToWhereTheDiskWasFull) {
     const auto recorder = Create({.path = path_, .buffer_bytes = 1 << 16});
     RecordPairs(*recorder, 200'000);
   });
-  EXPECT_THAT(printed, StartsWith("tidepool: " + path_ + ":0: cannot be written, expected"));
+  EXPECT_THAT(printed, StartsWith("tidepool: " + path_ +
+                                  ":0: cannot be written (File too large), expected"));
   EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), 1) << printed;
   EXPECT_EQ(std::filesystem::file_size(path_), kSmallDisk);
   const Trace trace = Read();
