@@ -1,9 +1,11 @@
 // Claims: a pair through the pool costs at most 1.3 times the bare engine's, and at most 60 ns more
 // while it is recorded; a second thread costs little, and on a stream of its own it gains. Every
-// row is nanoseconds a pair, the wall clock over the pairs of all threads.
+// row is nanoseconds a pair; with threads, the wall clock over the pairs of all of them, the
+// fastest of ten rounds.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -63,6 +65,7 @@ void Threads(benchmark::State& state, int threads, bool one_stream, auto make) {
         std::make_unique<PoolEngine>(host.pool(), one_stream ? shared : host.NewStream()));
     workloads.push_back(make(*engines.back(), i));
   }
+  double fastest = 1;
   for (auto _ : state) {
     std::vector<std::thread> workers;
     auto* start = new absl::Barrier(threads + 1);
@@ -76,15 +79,19 @@ void Threads(benchmark::State& state, int threads, bool one_stream, auto make) {
     const auto begin = std::chrono::steady_clock::now();
     for (std::thread& worker : workers) worker.join();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    state.SetIterationTime(elapsed.count() / threads / kPairs);
+    state.SetIterationTime(elapsed.count());
+    fastest = std::min(fastest, elapsed.count() / threads / kPairs);
   }
+  state.counters["nanoseconds_per_pair"] = fastest * 1e9;
   state.counters["event_records"] = static_cast<double>(host.pool().Stats().event_records);
 }
 
 void RegisterThreads(const std::string& name, int threads, bool one_stream) {
   const auto add = [&](const std::string& workload, auto run) {
     benchmark::RegisterBenchmark(absl::StrCat("pool/", name, "/", workload).c_str(), run)
-        ->UseManualTime();
+        ->UseManualTime()
+        ->Iterations(10)
+        ->Unit(benchmark::kMillisecond);
   };
   add("random/1000", [=](benchmark::State& state) {
     using Workload = RandomReplacement<PoolEngine>;

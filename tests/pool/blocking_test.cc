@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
 
-#include "absl/synchronization/notification.h"
 #include "tests/pool/pool_fixture.h"
 
 namespace tidepool {
@@ -18,20 +18,18 @@ class Waiting {
  public:
   Waiting(Pool& pool, std::size_t bytes, Stream stream)
       : thread_([this, &pool, bytes, stream] {
-          result_ = pool.AllocateBlocking(bytes, stream);
-          done_.Notify();
+          result_.set_value(pool.AllocateBlocking(bytes, stream));
         }) {}
   ~Waiting() { thread_.join(); }
 
-  bool IsDone() const { return done_.HasBeenNotified(); }
-  absl::StatusOr<void*> Result() {
-    done_.WaitForNotification();
-    return result_;
+  bool IsDone() const {
+    return future_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   }
+  absl::StatusOr<void*> Result() { return future_.get(); }
 
  private:
-  absl::Notification done_;
-  absl::StatusOr<void*> result_;
+  std::promise<absl::StatusOr<void*>> result_;
+  std::shared_future<absl::StatusOr<void*>> future_ = result_.get_future();
   std::thread thread_;
 };
 

@@ -62,6 +62,9 @@ TEST_F(StreamOrderTest, LetsTheNextStreamWaitOnTheDevice) {
 }
 
 TEST_F(StreamOrderTest, WouldBeSeenToBreakWithoutTheWait) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the sanitizer reports the race that this test is about";
+#endif
   NeverWaits careless(*device_);
   EXPECT_FALSE(IsIntactAfterReuse(careless));
 }
