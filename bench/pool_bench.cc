@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -14,7 +15,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/barrier.h"
 #include "bench/arena_engine.h"
 #include "bench/pool_engine.h"
 #include "bench/workloads.h"
@@ -68,14 +68,14 @@ void Threads(benchmark::State& state, int threads, bool one_stream, auto make) {
   double fastest = 1;
   for (auto _ : state) {
     std::vector<std::thread> workers;
-    auto* start = new absl::Barrier(threads + 1);
+    std::barrier start(threads + 1);
     for (auto& workload : workloads) {
-      workers.emplace_back([&workload, start] {
-        if (start->Block()) delete start;
+      workers.emplace_back([&workload, &start] {
+        start.arrive_and_wait();
         for (int i = 0; i < kPairs; ++i) workload->Step();
       });
     }
-    if (start->Block()) delete start;
+    start.arrive_and_wait();
     const auto begin = std::chrono::steady_clock::now();
     for (std::thread& worker : workers) worker.join();
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;

@@ -51,9 +51,10 @@ class Arena {
     return used;
   }
 
-  void FreeBlock(BlockId used) {
+  // Returns the free block that results.
+  BlockId FreeBlock(BlockId used) {
     if (policy_has_memory_) policy_.OnFree(blocks_.offset(used), blocks_.bytes(used));
-    blocks_.Free(used);
+    return blocks_.Free(used);
   }
 
   // The same, keyed by offset. `Allocate` returns kNoOffset when nothing fits; `Free` returns

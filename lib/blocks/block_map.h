@@ -128,7 +128,7 @@ class BlockMap final : public FreeBlocks {
   }
   // The smaller one is, the lower among equals.
   static bool IsBetter(const Fit& a, const Fit& b) {
-    return a.excess < b.excess + (a.offset < b.offset ? 1 : 0);
+    return a.excess < b.excess || (a.excess == b.excess && a.offset < b.offset);
   }
 
   BlockId LargestBySize() const;

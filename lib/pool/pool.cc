@@ -11,9 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "lib/blocks/arena.h"
 #include "lib/pool/backing.h"
+#include "lib/pool/backoff_mutex.h"
 #include "lib/pool/out_of_memory.h"
 #include "lib/pool/stream_order.h"
-#include "lib/pool/ticket_map.h"
+#include "lib/pool/ticket_lists.h"
 #include "lib/pool/wait_avoiding_blocks.h"
 #include "lib/pool/waiting_line.h"
 #include "tidepool/trace.h"
@@ -22,9 +23,9 @@ namespace tidepool {
 namespace {
 
 using blocks::BlockMap;
-using pool::StreamState;
 using pool::Ticket;
 using pool::Tickets;
+using pool::Timeline;
 using pool::Waiter;
 
 // Memory is taken from the device in pieces of this part of the pool, so that some of it can be
@@ -59,25 +60,29 @@ class PoolImpl final : public Pool {
  private:
   // Functions below hold the lock. Where one returns a null address there is no room.
 
-  absl::StatusOr<void*> TryAllocate(std::int64_t bytes, Hint hint, StreamState& stream);
-  absl::StatusOr<Placement> PlaceOrGrow(const Request& request, StreamState& stream);
-  Placement Place(const Request& request, StreamState& stream);
+  absl::StatusOr<void*> TryAllocate(std::int64_t bytes, Hint hint, Timeline& timeline);
+  absl::StatusOr<Placement> PlaceOrGrow(const Request& request, Timeline& timeline);
+  Placement Place(const Request& request, Timeline& timeline);
   absl::StatusOr<bool> Grow(std::int64_t bytes);
   absl::Status GrowBacking(std::int64_t missing);
-  absl::Status AwaitTickets(std::int64_t begin, std::int64_t end, StreamState& stream);
+  absl::Status AwaitTickets(BlockId block, std::int64_t begin, std::int64_t end,
+                            Timeline& timeline);
   absl::Status Refuse(std::size_t bytes, Hint hint, Stream stream);
-  absl::Status WaitInLine(Waiter& waiter, absl::Time deadline, std::unique_lock<std::mutex>& lock);
+  absl::Status WaitInLine(Waiter& waiter, absl::Time deadline,
+                          std::unique_lock<pool::BackoffMutex>& lock);
   void ServeWaiting();
   void Serve(Waiter& waiter);
 
-  absl::StatusOr<StreamState*> FindStream(Stream stream);
+  absl::StatusOr<Timeline*> FindStream(Stream stream);
   void BeginCrossing(Stream newest);
   // The live block at an address, or kNoBlock.
   BlockId FindBlock(const void* address);
   absl::Status NotLive(const void* address) const;
-  Tickets TakeTickets(BlockId block, StreamState& stream);
-  void AddTickets(std::int64_t begin, std::int64_t end, const Tickets& tickets);
-  absl::Status SynchronizeTickets(std::int64_t begin, std::int64_t end);
+  Tickets TakeTickets(BlockId block, Timeline& timeline);
+  void FreeWithTickets(BlockId block, const Tickets& tickets);
+  // The block when it is a free one, or kNoBlock.
+  BlockId FreeOrNone(BlockId block) const;
+  absl::Status SynchronizeTickets(BlockId block, std::int64_t begin, std::int64_t end);
 
   PoolStats StatsLocked() const;
   std::int64_t WildernessBytes() const;
@@ -87,7 +92,7 @@ class PoolImpl final : public Pool {
   const PoolOptions options_;
   std::unique_ptr<PlacementPolicy> policy_;
 
-  mutable std::mutex mutex_;  // of all that follows
+  mutable pool::BackoffMutex mutex_;  // of all that follows
   pool::StreamOrder order_;
   pool::Backing backing_;
   blocks::Arena arena_;
@@ -97,7 +102,7 @@ class PoolImpl final : public Pool {
   absl::flat_hash_map<BlockId, absl::InlinedVector<Stream, 2>> uses_;
   // Whether there was ever more than one stream: as long as there is not, nobody needs tickets.
   bool crossing_ = false;
-  pool::TicketMap tickets_;
+  pool::TicketLists tickets_;
   pool::WaitingLine line_;
   std::string growth_error_;
   PoolStats stats_;  // what is counted; the rest is asked for
@@ -126,8 +131,8 @@ absl::Status PoolImpl::Start() {
 absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint hint) {
   if (bytes == 0) return nullptr;
   const std::lock_guard lock(mutex_);
-  const absl::StatusOr<StreamState*> state = FindStream(stream);
-  if (!state.ok()) return state.status();
+  const absl::StatusOr<Timeline*> timeline = FindStream(stream);
+  if (!timeline.ok()) return timeline.status();
   if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes, hint, stream);
   if (line_.IsClosed()) {
     Refuse(bytes, hint, stream).IgnoreError();
@@ -135,7 +140,7 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
         "out of memory: what is free is kept for an allocation that has waited long; wait too "
         "(AllocateBlocking), or free more");
   }
-  absl::StatusOr<void*> address = TryAllocate(static_cast<std::int64_t>(bytes), hint, **state);
+  absl::StatusOr<void*> address = TryAllocate(static_cast<std::int64_t>(bytes), hint, **timeline);
   if (!address.ok()) return address;
   if (*address == nullptr) return Refuse(bytes, hint, stream);
   if (!line_.empty()) line_.CountOvertake();
@@ -146,8 +151,8 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
                                                  absl::Time deadline) {
   if (bytes == 0) return nullptr;
   std::unique_lock lock(mutex_);
-  const absl::StatusOr<StreamState*> state = FindStream(stream);
-  if (!state.ok()) return state.status();
+  const absl::StatusOr<Timeline*> timeline = FindStream(stream);
+  if (!timeline.ok()) return timeline.status();
   if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes, hint, stream);
   Waiter waiter(static_cast<std::int64_t>(bytes), hint, stream);
   if (!line_.IsClosed()) Serve(waiter);
@@ -160,7 +165,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
 }
 
 absl::Status PoolImpl::WaitInLine(Waiter& waiter, absl::Time deadline,
-                                  std::unique_lock<std::mutex>& lock) {
+                                  std::unique_lock<pool::BackoffMutex>& lock) {
   ++stats_.blocked;
   line_.Join(waiter);
   const auto has_result = [&] { return waiter.result.has_value(); };
@@ -186,12 +191,12 @@ void PoolImpl::ServeWaiting() {
 
 // Leaves the result empty when there is no room yet.
 void PoolImpl::Serve(Waiter& waiter) {
-  const absl::StatusOr<StreamState*> state = FindStream(waiter.stream);
-  if (!state.ok()) {
-    waiter.result = state.status();
+  const absl::StatusOr<Timeline*> timeline = FindStream(waiter.stream);
+  if (!timeline.ok()) {
+    waiter.result = timeline.status();
     return;
   }
-  absl::StatusOr<void*> address = TryAllocate(waiter.bytes, waiter.hint, **state);
+  absl::StatusOr<void*> address = TryAllocate(waiter.bytes, waiter.hint, **timeline);
   if (address.ok() && *address == nullptr) {
     // When nothing is live no free will come.
     if (stats_.live_count == 0) waiter.result = Refuse(waiter.bytes, waiter.hint, waiter.stream);
@@ -200,46 +205,50 @@ void PoolImpl::Serve(Waiter& waiter) {
   waiter.result = std::move(address);
 }
 
-absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, StreamState& stream) {
+absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timeline& timeline) {
   BlockMap& blocks = arena_.blocks();
   const Request request{arena_.Rounded(bytes), hint};
-  const absl::StatusOr<Placement> placement = PlaceOrGrow(request, stream);
+  const absl::StatusOr<Placement> placement = PlaceOrGrow(request, timeline);
   if (!placement.ok()) return placement.status();
   if (placement->block == kNoBlock) return nullptr;
   if (crossing_) {
     const std::int64_t begin = blocks.OffsetOf(*placement, request.bytes);
-    absl::Status status = AwaitTickets(begin, begin + request.bytes, stream);
+    absl::Status status = AwaitTickets(placement->block, begin, begin + request.bytes, timeline);
     if (!status.ok()) return status;
-    tickets_.Remove(begin, begin + request.bytes);
   }
   const BlockId block = arena_.Take(*placement, request.bytes);
+  if (crossing_) {
+    const std::int64_t begin = blocks.offset(block);
+    tickets_.Take(placement->block, begin, begin + request.bytes,
+                  FreeOrNone(blocks.Previous(block)), FreeOrNone(blocks.Next(block)));
+  }
   if (block >= allocated_on_.size()) allocated_on_.resize(2 * std::size_t{block} + 1);
-  allocated_on_[block] = stream.stream;
+  allocated_on_[block] = timeline.stream;
   ++stats_.allocations;
   ++stats_.live_count;
   void* const address = backing_.base() + blocks.offset(block);
   if (options_.recorder != nullptr) {
-    options_.recorder->Allocate(address, bytes, hint, stream.stream);
+    options_.recorder->Allocate(address, bytes, hint, timeline.stream);
   }
   return address;
 }
 
-absl::StatusOr<Placement> PoolImpl::PlaceOrGrow(const Request& request, StreamState& stream) {
+absl::StatusOr<Placement> PoolImpl::PlaceOrGrow(const Request& request, Timeline& timeline) {
   if (!arena_.blocks().HasNames()) [[unlikely]] {
     growth_error_ = absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks");
     return Placement::None();
   }
-  Placement placement = Place(request, stream);
+  Placement placement = Place(request, timeline);
   if (placement.block != kNoBlock) [[likely]]
     return placement;
   const absl::StatusOr<bool> grown = Grow(request.bytes);
   if (!grown.ok()) return grown.status();
-  return *grown ? Place(request, stream) : placement;
+  return *grown ? Place(request, timeline) : placement;
 }
 
-Placement PoolImpl::Place(const Request& request, StreamState& stream) {
+Placement PoolImpl::Place(const Request& request, Timeline& timeline) {
   if (!crossing_) return arena_.Place(request, arena_.blocks());
-  pool::WaitAvoidingBlocks preferred(arena_.blocks(), tickets_, order_, stream);
+  pool::WaitAvoidingBlocks preferred(arena_.blocks(), tickets_, order_, timeline);
   return arena_.Place(request, preferred);
 }
 
@@ -278,15 +287,17 @@ std::int64_t PoolImpl::WildernessBytes() const {
   return last == kNoBlock || blocks.used(last) ? 0 : blocks.bytes(last);
 }
 
-absl::Status PoolImpl::AwaitTickets(std::int64_t begin, std::int64_t end, StreamState& stream) {
+absl::Status PoolImpl::AwaitTickets(BlockId block, std::int64_t begin, std::int64_t end,
+                                    Timeline& timeline) {
   absl::Status status;
-  tickets_.ForEach(begin, end, [&](const Ticket& ticket) {
-    if (!order_.MustWait(stream, ticket)) return true;
-    const absl::StatusOr<bool> waits = order_.Await(stream, ticket);
+  tickets_.ForEach(block, begin, end, [&](const Ticket& ticket) {
+    if (!order_.MustWait(timeline, ticket)) return true;
+    const absl::StatusOr<bool> waits = order_.Await(timeline, ticket);
     status = waits.status();
     if (!waits.ok() || !*waits) return waits.ok();
     ++stats_.stream_waits;
-    if (options_.recorder != nullptr) options_.recorder->Wait(stream.stream, {ticket.stream});
+    if (options_.recorder != nullptr)
+      options_.recorder->Wait(timeline.stream, order_.StreamOf(ticket));
     return true;
   });
   return status;
@@ -304,16 +315,17 @@ absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
 absl::Status PoolImpl::Free(void* address, Stream stream) {
   if (address == nullptr) return absl::OkStatus();
   const std::lock_guard lock(mutex_);
-  const absl::StatusOr<StreamState*> state = FindStream(stream);
-  if (!state.ok()) return state.status();
+  const absl::StatusOr<Timeline*> timeline = FindStream(stream);
+  if (!timeline.ok()) return timeline.status();
   const BlockId block = FindBlock(address);
   if (block == kNoBlock) return NotLive(address);
   if (options_.recorder != nullptr) options_.recorder->Free(address, stream);
-  if (crossing_ || !uses_.empty()) {
-    const std::int64_t begin = arena_.blocks().offset(block);
-    AddTickets(begin, begin + arena_.blocks().bytes(block), TakeTickets(block, **state));
+  if (crossing_) {
+    FreeWithTickets(block, TakeTickets(block, **timeline));
+  } else {
+    if (!uses_.empty()) uses_.erase(block);
+    arena_.FreeBlock(block);
   }
-  arena_.FreeBlock(block);
   ++stats_.frees;
   --stats_.live_count;
   ServeWaiting();
@@ -323,8 +335,8 @@ absl::Status PoolImpl::Free(void* address, Stream stream) {
 absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
   if (address == nullptr) return absl::OkStatus();
   const std::lock_guard lock(mutex_);
-  const absl::StatusOr<StreamState*> state = FindStream(stream);
-  if (!state.ok()) return state.status();
+  const absl::StatusOr<Timeline*> timeline = FindStream(stream);
+  if (!timeline.ok()) return timeline.status();
   const BlockId block = FindBlock(address);
   if (block == kNoBlock) return NotLive(address);
   auto& uses = uses_[block];
@@ -333,30 +345,40 @@ absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
 }
 
 // What the memory of `block`, which `stream` frees, must be kept for.
-Tickets PoolImpl::TakeTickets(BlockId block, StreamState& stream) {
-  Tickets tickets = {pool::StreamOrder::NextTicket(stream)};
+Tickets PoolImpl::TakeTickets(BlockId block, Timeline& timeline) {
+  Tickets tickets = {pool::StreamOrder::NextTicket(timeline)};
   if (uses_.empty()) return tickets;
   const auto uses = uses_.find(block);
   if (uses == uses_.end()) return tickets;
   for (const Stream user : uses->second) {
-    StreamState* state = order_.Known(user);
-    if (state != nullptr && state != &stream) {
-      tickets.push_back(pool::StreamOrder::NextTicket(*state));
+    Timeline* known = order_.Known(user);
+    if (known != nullptr && known != &timeline) {
+      tickets.push_back(pool::StreamOrder::NextTicket(*known));
     }
   }
   uses_.erase(uses);
   return tickets;
 }
 
-void PoolImpl::AddTickets(std::int64_t begin, std::int64_t end, const Tickets& tickets) {
-  tickets_.Add(begin, end, tickets, order_.Recorded(tickets.front()));
+void PoolImpl::FreeWithTickets(BlockId block, const Tickets& tickets) {
+  const BlockMap& blocks = arena_.blocks();
+  const BlockId before = FreeOrNone(blocks.Previous(block));
+  const BlockId after = FreeOrNone(blocks.Next(block));
+  const std::int64_t begin = blocks.offset(block);
+  const std::int64_t end = begin + blocks.bytes(block);
+  const BlockId merged = arena_.FreeBlock(block);
+  tickets_.Merge(before, begin, end, tickets, after, merged, order_.Recorded(tickets.front()));
 }
 
-absl::StatusOr<StreamState*> PoolImpl::FindStream(Stream stream) {
-  absl::StatusOr<StreamState*> state = order_.Find(stream);
+BlockId PoolImpl::FreeOrNone(BlockId block) const {
+  return block == kNoBlock || arena_.blocks().used(block) ? kNoBlock : block;
+}
+
+absl::StatusOr<Timeline*> PoolImpl::FindStream(Stream stream) {
+  absl::StatusOr<Timeline*> timeline = order_.Find(stream);
   if (order_.size() > 1 && !crossing_) [[unlikely]]
     BeginCrossing(stream);
-  return state;
+  return timeline;
 }
 
 // From now on memory crosses between streams: what is free so far may be in use by the work so far.
@@ -366,7 +388,8 @@ void PoolImpl::BeginCrossing(Stream newest) {
   const BlockMap& blocks = arena_.blocks();
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     if (blocks.used(id)) continue;
-    tickets_.Add(blocks.offset(id), blocks.offset(id) + blocks.bytes(id), tickets, UINT64_MAX);
+    tickets_.Merge(kNoBlock, blocks.offset(id), blocks.offset(id) + blocks.bytes(id), tickets,
+                   kNoBlock, id, UINT64_MAX);
   }
 }
 
@@ -402,20 +425,24 @@ absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   const std::int64_t live_end = blocks.capacity() - WildernessBytes();
   const std::int64_t end = backing_.EndAfterShrinkTo(std::max(live_end, keep_bytes));
   if (end < blocks.capacity()) {
-    absl::Status status = SynchronizeTickets(end, blocks.capacity());
+    absl::Status status = SynchronizeTickets(blocks.Last(), end, blocks.capacity());
     if (!status.ok()) return status;
   }
   absl::Status status = backing_.ShrinkTo(end);
-  tickets_.Remove(backing_.end(), blocks.capacity());
+  const BlockId last = FreeOrNone(blocks.Last());
+  if (crossing_ && last != kNoBlock) {
+    const BlockId kept = blocks.offset(last) < backing_.end() ? last : kNoBlock;
+    tickets_.Take(last, backing_.end(), blocks.capacity(), kept, kNoBlock);
+  }
   blocks.Resize(std::min(backing_.end(), options_.max_bytes));
   if (!status.ok()) return status;
   return held - backing_.held_bytes();
 }
 
-absl::Status PoolImpl::SynchronizeTickets(std::int64_t begin, std::int64_t end) {
+absl::Status PoolImpl::SynchronizeTickets(BlockId block, std::int64_t begin, std::int64_t end) {
   if (!crossing_) return order_.SynchronizeAll();
   absl::Status status;
-  tickets_.ForEach(begin, end, [&](const Ticket& ticket) {
+  tickets_.ForEach(block, begin, end, [&](const Ticket& ticket) {
     status = order_.Synchronize(ticket);
     return status.ok();
   });
@@ -462,8 +489,8 @@ std::vector<PoolBlock> PoolImpl::Snapshot() const {
     block.bytes = blocks.bytes(id);
     block.used = blocks.used(id);
     if (block.used) block.stream = allocated_on_[id];
-    tickets_.ForEach(begin, begin + block.bytes, [&](const Ticket& ticket) {
-      const Stream stream{ticket.stream};
+    tickets_.ForEach(id, begin, begin + block.bytes, [&](const Ticket& ticket) {
+      const Stream stream = order_.StreamOf(ticket);
       const bool is_new =
           std::find(block.pending.begin(), block.pending.end(), stream) == block.pending.end();
       if (is_new && order_.MayRun(ticket)) block.pending.push_back(stream);
@@ -486,7 +513,8 @@ absl::Status PoolImpl::CheckInvariants() const {
     if (!blocks.used(id)) continue;
     ++live_count;
     const std::int64_t begin = blocks.offset(id);
-    if (!tickets_.ForEach(begin, begin + blocks.bytes(id), [](const Ticket&) { return false; })) {
+    if (!tickets_.ForEach(id, begin, begin + blocks.bytes(id),
+                          [](const Ticket&) { return false; })) {
       return absl::InternalError(absl::StrCat("the live block at ", begin, " has a ticket"));
     }
   }

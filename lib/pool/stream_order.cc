@@ -8,102 +8,91 @@
 namespace tidepool::pool {
 namespace {
 
-std::uint64_t PositionIn(const Clock& clock, std::uint64_t stream) {
-  const auto found = clock.find(stream);
-  return found == clock.end() ? 0 : found->second;
-}
-
-void Advance(Clock& clock, std::uint64_t stream, std::uint64_t position) {
-  std::uint64_t& known = clock[stream];
-  known = std::max(known, position);
+void Advance(Clock& clock, std::size_t timeline, std::uint64_t position) {
+  if (timeline >= clock.size()) clock.resize(timeline + 1);
+  clock[timeline] = std::max(clock[timeline], position);
 }
 
 }  // namespace
 
 StreamOrder::~StreamOrder() {
-  for (const auto& [id, state] : states_) {
-    if (state->event.id != 0) device_.DestroyEvent(state->event).IgnoreError();
+  for (const auto& timeline : timelines_) {
+    if (timeline->event.id != 0) device_.DestroyEvent(timeline->event).IgnoreError();
   }
 }
 
-absl::StatusOr<StreamState*> StreamOrder::FindAnew(Stream stream) {
+absl::StatusOr<Timeline*> StreamOrder::FindAnew(Stream stream) {
   const std::uint64_t epoch = device_.stream_epoch();
   if (epoch != epoch_) {
     Sweep();
     epoch_ = epoch;
   }
-  StreamState* state = StateOf(stream.id);
-  if (state == nullptr ? !device_.HasStream(stream) : state->destroyed) {
+  Timeline* timeline = Known(stream);
+  if (timeline == nullptr ? !device_.HasStream(stream) : timeline->destroyed) {
     return absl::NotFoundError(absl::StrCat("stream ", stream.id, ", expected one of ",
                                             device_.name(), " that was not destroyed"));
   }
-  if (state == nullptr) {
-    std::unique_ptr<StreamState>& added = states_[stream.id];
-    added = std::make_unique<StreamState>();
-    added->stream = stream;
-    state = added.get();
-  }
-  last_ = state;
-  return state;
+  last_ = timeline == nullptr ? Begin(stream) : timeline;
+  return last_;
 }
 
-// Forgets streams that were destroyed and have no work left.
+Timeline* StreamOrder::Known(Stream stream) const {
+  const auto found = by_stream_.find(stream.id);
+  return found == by_stream_.end() ? nullptr : found->second;
+}
+
+Timeline* StreamOrder::Begin(Stream stream) {
+  if (idle_.empty()) {
+    timelines_.push_back(std::make_unique<Timeline>());
+    timelines_.back()->index = static_cast<std::uint32_t>(timelines_.size() - 1);
+    idle_.push_back(timelines_.back().get());
+  }
+  Timeline* timeline = idle_.back();
+  idle_.pop_back();
+  timeline->stream = stream;
+  timeline->awaited.clear();
+  timeline->recorded_awaited.clear();
+  timeline->destroyed = false;
+  by_stream_[stream.id] = timeline;
+  return timeline;
+}
+
+// Lets go of streams that were destroyed and have no work left.
 void StreamOrder::Sweep() {
   last_ = nullptr;
-  std::vector<std::uint64_t> over;
-  for (const auto& [id, state] : states_) {
-    if (!state->destroyed && !device_.HasStream(state->stream)) {
-      state->destroyed = true;
-      NextTicket(*state);  // stands for all of its work, tickets to come included
+  std::vector<Timeline*> over;
+  for (const auto& [id, timeline] : by_stream_) {
+    if (!timeline->destroyed && !device_.HasStream(timeline->stream)) {
+      timeline->destroyed = true;
+      NextTicket(*timeline);  // stands for all of its work, tickets to come included
     }
-    if (state->destroyed && IsOver(*state)) over.push_back(id);
+    if (timeline->destroyed && IsOver(*timeline)) over.push_back(timeline);
   }
-  for (const std::uint64_t gone : over) {
-    states_.erase(gone);
-    for (const auto& [id, state] : states_) {
-      state->awaited.erase(gone);
-      state->recorded_awaited.erase(gone);
-    }
+  for (Timeline* timeline : over) {
+    by_stream_.erase(timeline->stream.id);
+    idle_.push_back(timeline);
   }
 }
 
 // An error of the device leaves the question for later: nothing depends on the answer.
-bool StreamOrder::IsOver(StreamState& destroyed) {
+bool StreamOrder::IsOver(Timeline& destroyed) {
   if (destroyed.recorded < destroyed.position && !Record(destroyed).ok()) return false;
   const absl::StatusOr<bool> done = device_.QueryEvent(destroyed.event);
-  return done.ok() && *done && device_.DestroyEvent(destroyed.event).ok();
-}
-
-StreamState* StreamOrder::StateOf(std::uint64_t stream) const {
-  const auto found = states_.find(stream);
-  return found == states_.end() ? nullptr : found->second.get();
+  if (!done.ok() || !*done) return false;
+  destroyed.completed = destroyed.recorded;
+  return true;
 }
 
 Tickets StreamOrder::TicketsOfAllBut(Stream stream) const {
   Tickets tickets;
-  for (const auto& [id, state] : states_) {
-    if (id != stream.id) tickets.push_back(NextTicket(*state));
+  for (const auto& [id, timeline] : by_stream_) {
+    if (id != stream.id) tickets.push_back(NextTicket(*timeline));
   }
   return tickets;
 }
 
-std::uint64_t StreamOrder::Recorded(const Ticket& ticket) const {
-  const StreamState* state = StateOf(ticket.stream);
-  return state == nullptr ? UINT64_MAX : state->recorded;
-}
-
-bool StreamOrder::MayRun(const Ticket& ticket) const {
-  const StreamState* state = StateOf(ticket.stream);
-  return state != nullptr && state->completed < ticket.position;
-}
-
-bool StreamOrder::MustWait(const StreamState& state, const Ticket& ticket) const {
-  return ticket.stream != state.stream.id && MayRun(ticket) &&
-         PositionIn(state.awaited, ticket.stream) < ticket.position;
-}
-
-absl::StatusOr<bool> StreamOrder::Await(StreamState& state, const Ticket& ticket) {
-  StreamState& awaited = *StateOf(ticket.stream);
+absl::StatusOr<bool> StreamOrder::Await(Timeline& timeline, const Ticket& ticket) {
+  Timeline& awaited = At(ticket);
   if (awaited.recorded < ticket.position) {
     if (absl::Status status = Record(awaited); !status.ok()) return status;
   } else {
@@ -114,44 +103,44 @@ absl::StatusOr<bool> StreamOrder::Await(StreamState& state, const Ticket& ticket
       return false;
     }
   }
-  if (absl::Status status = device_.WaitEvent(state.stream, awaited.event); !status.ok()) {
+  if (absl::Status status = device_.WaitEvent(timeline.stream, awaited.event); !status.ok()) {
     return status;
   }
-  Advance(state.awaited, ticket.stream, awaited.recorded);
-  for (const auto& [stream, position] : awaited.recorded_awaited) {
-    Advance(state.awaited, stream, position);
+  Advance(timeline.awaited, ticket.timeline, awaited.recorded);
+  for (std::size_t i = 0; i < awaited.recorded_awaited.size(); ++i) {
+    Advance(timeline.awaited, i, awaited.recorded_awaited[i]);
   }
   return true;
 }
 
 absl::Status StreamOrder::Synchronize(const Ticket& ticket) {
-  StreamState* state = StateOf(ticket.stream);
-  if (state == nullptr || state->completed >= ticket.position) return absl::OkStatus();
-  if (state->recorded < ticket.position) {
-    if (absl::Status status = Record(*state); !status.ok()) return status;
+  Timeline& timeline = At(ticket);
+  if (!MayRun(ticket)) return absl::OkStatus();
+  if (timeline.recorded < ticket.position) {
+    if (absl::Status status = Record(timeline); !status.ok()) return status;
   }
-  absl::Status status = device_.SynchronizeEvent(state->event);
-  if (status.ok()) state->completed = state->recorded;
+  absl::Status status = device_.SynchronizeEvent(timeline.event);
+  if (status.ok()) timeline.completed = timeline.recorded;
   return status;
 }
 
 absl::Status StreamOrder::SynchronizeAll() {
   absl::Status first;
-  for (const auto& [id, state] : states_) first.Update(Synchronize(NextTicket(*state)));
+  for (const auto& [id, timeline] : by_stream_) first.Update(Synchronize(NextTicket(*timeline)));
   return first;
 }
 
-absl::Status StreamOrder::Record(StreamState& state) {
-  if (state.event.id == 0) {
+absl::Status StreamOrder::Record(Timeline& timeline) {
+  if (timeline.event.id == 0) {
     const absl::StatusOr<Event> event = device_.CreateEvent();
     if (!event.ok()) return event.status();
-    state.event = *event;
+    timeline.event = *event;
   }
-  absl::Status status = device_.RecordEvent(state.event, state.stream);
+  absl::Status status = device_.RecordEvent(timeline.event, timeline.stream);
   if (!status.ok()) return status;
   ++event_records_;
-  state.recorded = state.position;
-  state.recorded_awaited = state.awaited;
+  timeline.recorded = timeline.position;
+  timeline.recorded_awaited = timeline.awaited;
   return status;
 }
 

@@ -1,12 +1,13 @@
 // What the pool knows of streams: how far each is, and who waits for whom.
 //
-// A stream's position counts the frees on it. One event a stream is recorded, when memory really
-// crosses over, and stands for every free so far; a stream that waits for it knows from then on
-// what the awaited one knew. So many crossings need few events: a vector clock (Fidge 1988, Mattern
-// 1989) whose messages are the waits.
+// Each stream has a timeline, whose position counts the frees on it. One event a timeline is
+// recorded, when memory really crosses over, and stands for every free so far; a stream that waits
+// for it knows from then on what the awaited one knew. So many crossings need few events: a vector
+// clock (Fidge 1988, Mattern 1989) whose messages are the waits.
 #ifndef TIDEPOOL_LIB_POOL_STREAM_ORDER_H_
 #define TIDEPOOL_LIB_POOL_STREAM_ORDER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -19,10 +20,13 @@
 
 namespace tidepool::pool {
 
-using Clock = absl::flat_hash_map<std::uint64_t, std::uint64_t>;  // stream -> position
+using Clock = std::vector<std::uint64_t>;  // a position for each timeline; 0 for those it lacks
 
-struct StreamState {
+// When a stream was destroyed and all its work is over, its timeline goes on with another stream:
+// the tickets of the old one are then known to be over.
+struct Timeline {
   Stream stream;
+  std::uint32_t index = 0;
   std::uint64_t position = 0;
   Clock awaited;  // what work queued from here on comes after
 
@@ -41,30 +45,33 @@ class StreamOrder {
   StreamOrder(const StreamOrder&) = delete;
   StreamOrder& operator=(const StreamOrder&) = delete;
 
-  // A stream that takes work; NotFound when the device knows no such one. The state stays where it
-  // is until the stream is destroyed and its work is over.
-  absl::StatusOr<StreamState*> Find(Stream stream) {
+  // The timeline of a stream that takes work; NotFound when the device knows no such one.
+  absl::StatusOr<Timeline*> Find(Stream stream) {
     if (last_ != nullptr && last_->stream == stream && device_.stream_epoch() == epoch_) [[likely]]
       return last_;
     return FindAnew(stream);
   }
-
-  // What is known of a stream, destroyed or not; null when all its work is over.
-  StreamState* Known(Stream stream) const { return StateOf(stream.id); }
+  // The same for a stream that may have been destroyed; null when all its work is over.
+  Timeline* Known(Stream stream) const;
 
   // Stands for the work on the stream so far.
-  static Ticket NextTicket(StreamState& state) { return {state.stream.id, ++state.position}; }
+  static Ticket NextTicket(Timeline& timeline) { return {timeline.index, ++timeline.position}; }
   // Stand for the work so far on all streams but one.
   Tickets TicketsOfAllBut(Stream stream) const;
-  // The last position of the ticket's stream that an event stood for.
-  std::uint64_t Recorded(const Ticket& ticket) const;
+  // The last position of the ticket's timeline that an event stood for.
+  std::uint64_t Recorded(const Ticket& ticket) const { return At(ticket).recorded; }
+  Stream StreamOf(const Ticket& ticket) const { return At(ticket).stream; }
 
   // Whether the ticket's work is not known to be over.
-  bool MayRun(const Ticket& ticket) const;
-  // Whether work of `state` must be made to wait for the ticket's work.
-  bool MustWait(const StreamState& state, const Ticket& ticket) const;
+  bool MayRun(const Ticket& ticket) const { return At(ticket).completed < ticket.position; }
+  // Whether work of `timeline` must be made to wait for the ticket's work.
+  bool MustWait(const Timeline& timeline, const Ticket& ticket) const {
+    return ticket.timeline != timeline.index && MayRun(ticket) &&
+           (ticket.timeline >= timeline.awaited.size() ||
+            timeline.awaited[ticket.timeline] < ticket.position);
+  }
   // Makes it wait, on the device, unless the work turns out to be over: then returns false.
-  absl::StatusOr<bool> Await(StreamState& state, const Ticket& ticket);
+  absl::StatusOr<bool> Await(Timeline& timeline, const Ticket& ticket);
   // Waits on the host.
   absl::Status Synchronize(const Ticket& ticket);
   // Waits on the host for all work of all streams so far. Returns the first error.
@@ -72,20 +79,23 @@ class StreamOrder {
 
   std::int64_t event_records() const { return event_records_; }
 
-  // Streams that are not forgotten.
-  std::size_t size() const { return states_.size(); }
+  // Streams whose work is not known to be over for ever.
+  std::size_t size() const { return by_stream_.size(); }
 
  private:
-  absl::StatusOr<StreamState*> FindAnew(Stream stream);
+  Timeline& At(const Ticket& ticket) const { return *timelines_[ticket.timeline]; }
+  absl::StatusOr<Timeline*> FindAnew(Stream stream);
+  Timeline* Begin(Stream stream);
   void Sweep();
-  bool IsOver(StreamState& destroyed);
-  absl::Status Record(StreamState& state);
-  StreamState* StateOf(std::uint64_t stream) const;
+  bool IsOver(Timeline& destroyed);
+  absl::Status Record(Timeline& timeline);
 
   Device& device_;
   std::uint64_t epoch_ = 0;
-  StreamState* last_ = nullptr;
-  absl::flat_hash_map<std::uint64_t, std::unique_ptr<StreamState>> states_;
+  Timeline* last_ = nullptr;
+  std::vector<std::unique_ptr<Timeline>> timelines_;
+  std::vector<Timeline*> idle_;  // those whose stream is over
+  absl::flat_hash_map<std::uint64_t, Timeline*> by_stream_;
   std::int64_t event_records_ = 0;
 };
 

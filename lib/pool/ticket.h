@@ -10,8 +10,8 @@
 namespace tidepool::pool {
 
 struct Ticket {
-  std::uint64_t stream = 0;    // its id
-  std::uint64_t position = 0;  // counts the frees of the stream: its work before this one
+  std::uint32_t timeline = 0;  // the number of its stream
+  std::uint64_t position = 0;  // counts the frees of the timeline: its work before this one
 
   friend bool operator==(const Ticket& a, const Ticket& b) = default;
 };

@@ -8,16 +8,16 @@
 
 #include "lib/blocks/block_map.h"
 #include "lib/pool/stream_order.h"
-#include "lib/pool/ticket_map.h"
+#include "lib/pool/ticket_lists.h"
 #include "tidepool/placement.h"
 
 namespace tidepool::pool {
 
 class WaitAvoidingBlocks final : public FreeBlocks {
  public:
-  WaitAvoidingBlocks(blocks::BlockMap& blocks, const TicketMap& tickets, const StreamOrder& order,
-                     const StreamState& stream)
-      : blocks_(blocks), tickets_(tickets), order_(order), stream_(stream) {}
+  WaitAvoidingBlocks(blocks::BlockMap& blocks, const TicketLists& tickets, const StreamOrder& order,
+                     const Timeline& timeline)
+      : blocks_(blocks), tickets_(tickets), order_(order), timeline_(timeline) {}
 
   BlockId SmallestFit(std::int64_t bytes) override {
     return Prefer(blocks_.SmallestFit(bytes), bytes, bytes / kSlack);
@@ -39,22 +39,23 @@ class WaitAvoidingBlocks final : public FreeBlocks {
     BlockId block = best;
     for (int tries = 0; tries < kMostTries && block != kNoBlock; ++tries) {
       if (blocks_.bytes(block) > blocks_.bytes(best) + slack) break;
-      if (!MustWaitFor(blocks_.offset(block), bytes)) return block;
+      if (!MustWaitFor(block, bytes)) return block;
       block = blocks_.NextBySize(block);
     }
     return best;
   }
 
-  bool MustWaitFor(std::int64_t offset, std::int64_t bytes) const {
-    return !tickets_.ForEach(offset, offset + bytes, [&](const Ticket& ticket) {
-      return !order_.MustWait(stream_, ticket);
+  bool MustWaitFor(BlockId block, std::int64_t bytes) const {
+    const std::int64_t begin = blocks_.offset(block);
+    return !tickets_.ForEach(block, begin, begin + bytes, [&](const Ticket& ticket) {
+      return !order_.MustWait(timeline_, ticket);
     });
   }
 
   blocks::BlockMap& blocks_;
-  const TicketMap& tickets_;
+  const TicketLists& tickets_;
   const StreamOrder& order_;
-  const StreamState& stream_;
+  const Timeline& timeline_;
 };
 
 }  // namespace tidepool::pool

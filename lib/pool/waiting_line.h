@@ -24,7 +24,7 @@ struct Waiter {
   const Stream stream;
   int overtakes = 0;                            // how often others were served before it
   std::optional<absl::StatusOr<void*>> result;  // when it was served or refused
-  std::condition_variable served;
+  std::condition_variable_any served;
 };
 
 // Not thread-safe.

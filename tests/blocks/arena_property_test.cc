@@ -17,7 +17,7 @@ namespace tidepool::blocks {
 namespace {
 
 // How sizes are drawn: what a workload crowds in the indexes.
-enum class Sizes { kLogUniform, kFewSizes, kTiny, kOneSize };
+enum class Sizes { kLogUniform, kFewSizes, kTiny, kMinute, kOneSize };
 
 struct Scenario {
   const char* name;
@@ -41,6 +41,8 @@ std::int64_t DrawBytes(Sizes sizes, std::mt19937_64& random) {
       return (1 + std::uniform_int_distribution<std::int64_t>(0, 4)(random)) * 100'000;
     case Sizes::kTiny:
       return std::uniform_int_distribution<std::int64_t>(1, 2000)(random);
+    case Sizes::kMinute:
+      return std::uniform_int_distribution<std::int64_t>(1, 12)(random);
     case Sizes::kOneSize:
       return 4096;
   }
@@ -101,6 +103,7 @@ INSTANTIATE_TEST_SUITE_P(
                      100'000},
             Scenario{"FewSizes", Sizes::kFewSizes, 100'000'000, 512, 400, 100'000},
             Scenario{"TinyByTheByte", Sizes::kTiny, 1'000'000, 1, 600, 100'000},
+            Scenario{"MinuteByTheByte", Sizes::kMinute, 80, 1, 12, 100'000},
             Scenario{"Tiny", Sizes::kTiny, 1'000'000, 512, 600, 100'000},
             Scenario{"OneSize", Sizes::kOneSize, 8'000'000, 512, 1200, 60'000})),
     [](const auto& instance) {
