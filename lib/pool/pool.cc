@@ -75,9 +75,11 @@ class PoolImpl final : public Pool {
 
   absl::StatusOr<Timeline*> FindStream(Stream stream);
   void BeginCrossing(Stream newest);
-  // The live block at an address, or kNoBlock.
-  BlockId FindBlock(const void* address);
+  std::int64_t OffsetOf(const void* address) const {
+    return static_cast<const char*>(address) - backing_.base();
+  }
   absl::Status NotLive(const void* address) const;
+  bool TakeBack(const void* address, Timeline& timeline);
   Tickets TakeTickets(BlockId block, Timeline& timeline);
   void FreeWithTickets(BlockId block, const Tickets& tickets);
   // The block when it is a free one, or kNoBlock.
@@ -317,19 +319,21 @@ absl::Status PoolImpl::Free(void* address, Stream stream) {
   const std::lock_guard lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
-  const BlockId block = FindBlock(address);
-  if (block == kNoBlock) return NotLive(address);
+  if (!TakeBack(address, **timeline)) return NotLive(address);
   if (options_.recorder != nullptr) options_.recorder->Free(address, stream);
-  if (crossing_) {
-    FreeWithTickets(block, TakeTickets(block, **timeline));
-  } else {
-    if (!uses_.empty()) uses_.erase(block);
-    arena_.FreeBlock(block);
-  }
   ++stats_.frees;
   --stats_.live_count;
   ServeWaiting();
   return absl::OkStatus();
+}
+
+// False, and nothing changes, when no live allocation begins at `address`.
+bool PoolImpl::TakeBack(const void* address, Timeline& timeline) {
+  if (!crossing_) return arena_.Free(OffsetOf(address));
+  const BlockId block = arena_.blocks().Find(OffsetOf(address));
+  if (block == kNoBlock) return false;
+  FreeWithTickets(block, TakeTickets(block, timeline));
+  return true;
 }
 
 absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
@@ -337,8 +341,9 @@ absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
   const std::lock_guard lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
-  const BlockId block = FindBlock(address);
+  const BlockId block = arena_.blocks().Find(OffsetOf(address));
   if (block == kNoBlock) return NotLive(address);
+  if (!crossing_) BeginCrossing({});  // the free may come from another stream
   auto& uses = uses_[block];
   if (std::find(uses.begin(), uses.end(), stream) == uses.end()) uses.push_back(stream);
   return absl::OkStatus();
@@ -393,15 +398,9 @@ void PoolImpl::BeginCrossing(Stream newest) {
   }
 }
 
-BlockId PoolImpl::FindBlock(const void* address) {
-  const std::int64_t offset = static_cast<const char*>(address) - backing_.base();
-  if (offset < 0 || offset >= arena_.blocks().capacity()) return kNoBlock;
-  return arena_.blocks().Find(offset);
-}
-
 absl::Status PoolImpl::NotLive(const void* address) const {
   const auto where = absl::Hex(reinterpret_cast<std::uintptr_t>(address));
-  const std::int64_t offset = static_cast<const char*>(address) - backing_.base();
+  const std::int64_t offset = OffsetOf(address);
   const BlockMap& blocks = arena_.blocks();
   if (offset < 0 || offset >= blocks.capacity()) {
     return absl::InvalidArgumentError(
