@@ -37,8 +37,8 @@ struct PoolOptions {
   std::int64_t alignment = 512;
   // A placement policy's name.
   std::string placement = "best-fit";
-  // When memory runs out the pool grows by what is missing, and at least by this part of its size:
-  // the smaller, the closer it keeps to what is needed; the larger, the fewer calls of the device.
+  // When memory runs out the pool grows by what is missing and, when that happens often, at least
+  // by this part of its size: so the calls of the device stay logarithmic in the final size.
   double growth = 1.0 / 32;
   // Records what is asked for; none when null. Outlives the pool.
   Recorder* recorder = nullptr;

@@ -2,6 +2,7 @@
 #include "tidepool/pool.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <mutex>
 #include <string>
@@ -65,6 +66,7 @@ class PoolImpl final : public Pool {
   Placement Place(const Request& request, Timeline& timeline);
   absl::StatusOr<bool> Grow(std::int64_t bytes);
   absl::Status GrowBacking(std::int64_t missing);
+  std::int64_t GrowthStep() const;
   absl::Status AwaitTickets(BlockId block, std::int64_t begin, std::int64_t end,
                             Timeline& timeline);
   absl::Status Refuse(std::size_t bytes, Hint hint, Stream stream);
@@ -106,6 +108,7 @@ class PoolImpl final : public Pool {
   bool crossing_ = false;
   pool::TicketLists tickets_;
   pool::WaitingLine line_;
+  std::int64_t allocations_at_growth_ = 0;
   std::string growth_error_;
   PoolStats stats_;  // what is counted; the rest is asked for
 };
@@ -268,19 +271,35 @@ absl::StatusOr<bool> PoolImpl::Grow(std::int64_t bytes) {
   }
   if (!status.ok()) return status;
   ++stats_.growths;
+  allocations_at_growth_ = stats_.allocations;
   blocks.Resize(std::min(backing_.end(), options_.max_bytes));
   return true;
 }
 
 absl::Status PoolImpl::GrowBacking(std::int64_t missing) {
   const std::int64_t capacity = arena_.blocks().capacity();
-  const auto step = static_cast<std::int64_t>(static_cast<double>(capacity) * options_.growth);
-  const std::int64_t bytes = std::min(std::max(missing, step), options_.max_bytes - capacity);
+  const std::int64_t bytes =
+      std::min(std::max(missing, GrowthStep()), options_.max_bytes - capacity);
   absl::Status status = backing_.Grow(bytes, (capacity + bytes) / kPieces);
   if (absl::IsResourceExhausted(status) && bytes > missing) {
     status = backing_.Grow(missing, (capacity + missing) / kPieces);
   }
   return status;
+}
+
+// While a pool fills, steps keep the calls of the device few; later, when it grows seldom,
+// exactness is cheap. Their number stays logarithmic in the size of the pool.
+std::int64_t PoolImpl::GrowthStep() const {
+  constexpr std::int64_t kSeldom = 16;           // allocations from growth to growth
+  constexpr std::int64_t kMostPerDoubling = 16;  // growths, for the next to be exact
+  const std::int64_t capacity = arena_.blocks().capacity();
+  const int doublings =
+      std::bit_width(static_cast<std::uint64_t>(capacity / device_.granularity()));
+  if (stats_.allocations - allocations_at_growth_ >= kSeldom &&
+      stats_.growths < kMostPerDoubling * doublings) {
+    return 0;
+  }
+  return static_cast<std::int64_t>(static_cast<double>(capacity) * options_.growth);
 }
 
 std::int64_t PoolImpl::WildernessBytes() const {

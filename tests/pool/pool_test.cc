@@ -100,7 +100,8 @@ TEST_F(PoolTest, GrowsInFewSteps) {
   while (pool->Allocate(64 * kKiB, stream).ok()) {
   }
   EXPECT_EQ(pool->Stats().live_bytes, 128 * kMiB);
-  EXPECT_LE(pool->Stats().growths, 60);  // ln(128) / ln(1.125) = 41, and some of a granule
+  // ln(128) / ln(1.125) = 41 steps, each at most after one that is exact, and some of a granule.
+  EXPECT_LE(pool->Stats().growths, 100);
   EXPECT_EQ(pool->Stats().failures, 1);
 }
 
