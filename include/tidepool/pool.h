@@ -3,7 +3,9 @@
 // One map of addresses serves all streams. Memory that was freed on a stream is free at once for
 // that stream, and for another behind the work that may still use it: the pool makes the stream
 // that gets it wait on the device, never the host. A block of the map is taken by the pool's
-// placement policy; among blocks of about the same size, one that needs no wait is preferred.
+// placement policy; among blocks of about the same size, one that needs no wait is preferred. With
+// several streams each has a small front cache of blocks that it freed; they are emptied before the
+// pool grows, trims or refuses, and there are none while the pool is recorded.
 //
 // All functions are thread-safe. None waits for a device unless it says so. A call that fails
 // changes nothing, apart from counters.
@@ -47,6 +49,7 @@ struct PoolOptions {
 struct PoolStats {
   std::int64_t live_bytes = 0;  // rounded up to the alignment, like all sizes here
   std::int64_t live_count = 0;
+  // With several streams: and what their front caches held then.
   std::int64_t peak_live_bytes = 0;
   std::int64_t reserved_bytes = 0;  // held of the device
   std::int64_t peak_reserved_bytes = 0;

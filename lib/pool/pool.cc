@@ -13,6 +13,7 @@
 #include "lib/blocks/arena.h"
 #include "lib/pool/backing.h"
 #include "lib/pool/backoff_mutex.h"
+#include "lib/pool/front_caches.h"
 #include "lib/pool/out_of_memory.h"
 #include "lib/pool/stream_order.h"
 #include "lib/pool/ticket_lists.h"
@@ -32,6 +33,9 @@ using pool::Waiter;
 // Memory is taken from the device in pieces of this part of the pool, so that some of it can be
 // given back and the calls are few.
 constexpr std::int64_t kPieces = 16;
+
+// A front cache holds at most this part of the pool.
+constexpr std::int64_t kFrontPart = 128;
 
 class PoolImpl final : public Pool {
  public:
@@ -59,6 +63,10 @@ class PoolImpl final : public Pool {
   absl::Status CheckInvariants() const override;
 
  private:
+  // Two that need no lock. Null, or false: it is for the pool.
+  void* AllocateFromFront(std::size_t bytes, Stream stream);
+  bool FreeToFront(void* address, Stream stream);
+
   // Functions below hold the lock. Where one returns a null address there is no room.
 
   absl::StatusOr<void*> TryAllocate(std::int64_t bytes, Hint hint, Timeline& timeline);
@@ -74,6 +82,12 @@ class PoolImpl final : public Pool {
                           std::unique_lock<pool::BackoffMutex>& lock);
   void ServeWaiting();
   void Serve(Waiter& waiter);
+
+  // Frees what the front caches hold; they begin anew. Whether they held anything.
+  bool EmptyFronts();
+  // Lets the front cache of its stream forget a used block. False when it is free, there.
+  bool TakeFromFront(BlockId block);
+  bool IsInFront(BlockId block) const;
 
   absl::StatusOr<Timeline*> FindStream(Stream stream);
   void BeginCrossing(Stream newest);
@@ -111,10 +125,16 @@ class PoolImpl final : public Pool {
   std::int64_t allocations_at_growth_ = 0;
   std::string growth_error_;
   PoolStats stats_;  // what is counted; the rest is asked for
+  std::uint64_t fronts_epoch_ = 0;
+  std::unique_ptr<pool::FrontCaches> own_fronts_;
+
+  // Not guarded: null until there are several streams, and then what own_fronts_ is.
+  std::atomic<pool::FrontCaches*> fronts_ = nullptr;
 };
 
 PoolImpl::~PoolImpl() {
   const std::lock_guard lock(mutex_);
+  EmptyFronts();
   if (stats_.live_count > 0) ReportLive();
   if (absl::Status status = order_.SynchronizeAll(); !status.ok()) {
     std::fprintf(stderr, "tidepool: a pool cannot wait for the streams that used it: %s\n",
@@ -135,6 +155,7 @@ absl::Status PoolImpl::Start() {
 
 absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint hint) {
   if (bytes == 0) return nullptr;
+  if (void* const address = AllocateFromFront(bytes, stream)) return address;
   const std::lock_guard lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
@@ -152,9 +173,56 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   return address;
 }
 
+void* PoolImpl::AllocateFromFront(std::size_t bytes, Stream stream) {
+  pool::FrontCaches* fronts = fronts_.load(std::memory_order_acquire);
+  if (fronts == nullptr || bytes > static_cast<std::size_t>(options_.max_bytes)) return nullptr;
+  return fronts->Of(stream).Allocate(stream, device_.stream_epoch(),
+                                     arena_.Rounded(static_cast<std::int64_t>(bytes)));
+}
+
+bool PoolImpl::FreeToFront(void* address, Stream stream) {
+  pool::FrontCaches* fronts = fronts_.load(std::memory_order_acquire);
+  return fronts != nullptr && fronts->Of(stream).Free(stream, device_.stream_epoch(), address);
+}
+
+bool PoolImpl::EmptyFronts() {
+  if (own_fronts_ == nullptr) return false;
+  bool held_any = false;
+  for (pool::FrontCache& front : *own_fronts_) {
+    Stream stream;
+    for (const pool::FrontCache::Block& held : front.Close(stream)) {
+      Tickets tickets;
+      if (Timeline* timeline = order_.Known(stream)) {
+        tickets.push_back(pool::StreamOrder::NextTicket(*timeline));
+      }
+      FreeWithTickets(arena_.blocks().Find(OffsetOf(held.address)), tickets);
+      --stats_.live_count;
+      held_any = true;
+    }
+  }
+  return held_any;
+}
+
+bool PoolImpl::TakeFromFront(BlockId block) {
+  if (own_fronts_ == nullptr) return true;
+  const Stream stream = allocated_on_[block];
+  const BlockMap& blocks = arena_.blocks();
+  return own_fronts_->Of(stream).Forget(stream, backing_.base() + blocks.offset(block),
+                                        blocks.bytes(block));
+}
+
+bool PoolImpl::IsInFront(BlockId block) const {
+  const BlockMap& blocks = arena_.blocks();
+  return own_fronts_ != nullptr &&
+         own_fronts_->Of(allocated_on_[block])
+             .Holds(allocated_on_[block], backing_.base() + blocks.offset(block),
+                    blocks.bytes(block));
+}
+
 absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
                                                  absl::Time deadline) {
   if (bytes == 0) return nullptr;
+  if (void* const address = AllocateFromFront(bytes, stream)) return address;
   std::unique_lock lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
@@ -235,6 +303,12 @@ absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timel
   if (options_.recorder != nullptr) {
     options_.recorder->Allocate(address, bytes, hint, timeline.stream);
   }
+  // Who waits in line must see every free: as long as somebody does, no cache begins.
+  if (own_fronts_ != nullptr && line_.empty()) {
+    own_fronts_->Of(timeline.stream)
+        .Know({timeline.stream, fronts_epoch_, blocks.capacity() / kFrontPart}, address,
+              request.bytes);
+  }
   return address;
 }
 
@@ -246,6 +320,10 @@ absl::StatusOr<Placement> PoolImpl::PlaceOrGrow(const Request& request, Timeline
   Placement placement = Place(request, timeline);
   if (placement.block != kNoBlock) [[likely]]
     return placement;
+  if (EmptyFronts()) {
+    placement = Place(request, timeline);
+    if (placement.block != kNoBlock) return placement;
+  }
   const absl::StatusOr<bool> grown = Grow(request.bytes);
   if (!grown.ok()) return grown.status();
   return *grown ? Place(request, timeline) : placement;
@@ -334,7 +412,7 @@ absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
 }
 
 absl::Status PoolImpl::Free(void* address, Stream stream) {
-  if (address == nullptr) return absl::OkStatus();
+  if (address == nullptr || FreeToFront(address, stream)) return absl::OkStatus();
   const std::lock_guard lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
@@ -350,7 +428,7 @@ absl::Status PoolImpl::Free(void* address, Stream stream) {
 bool PoolImpl::TakeBack(const void* address, Timeline& timeline) {
   if (!crossing_) return arena_.Free(OffsetOf(address));
   const BlockId block = arena_.blocks().Find(OffsetOf(address));
-  if (block == kNoBlock) return false;
+  if (block == kNoBlock || !TakeFromFront(block)) return false;
   FreeWithTickets(block, TakeTickets(block, timeline));
   return true;
 }
@@ -361,7 +439,7 @@ absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
   const BlockId block = arena_.blocks().Find(OffsetOf(address));
-  if (block == kNoBlock) return NotLive(address);
+  if (block == kNoBlock || !TakeFromFront(block)) return NotLive(address);
   if (!crossing_) BeginCrossing({});  // the free may come from another stream
   auto& uses = uses_[block];
   if (std::find(uses.begin(), uses.end(), stream) == uses.end()) uses.push_back(stream);
@@ -391,7 +469,8 @@ void PoolImpl::FreeWithTickets(BlockId block, const Tickets& tickets) {
   const std::int64_t begin = blocks.offset(block);
   const std::int64_t end = begin + blocks.bytes(block);
   const BlockId merged = arena_.FreeBlock(block);
-  tickets_.Merge(before, begin, end, tickets, after, merged, order_.Recorded(tickets.front()));
+  tickets_.Merge(before, begin, end, tickets, after, merged,
+                 tickets.empty() ? 0 : order_.Recorded(tickets.front()));
 }
 
 BlockId PoolImpl::FreeOrNone(BlockId block) const {
@@ -402,12 +481,21 @@ absl::StatusOr<Timeline*> PoolImpl::FindStream(Stream stream) {
   absl::StatusOr<Timeline*> timeline = order_.Find(stream);
   if (order_.size() > 1 && !crossing_) [[unlikely]]
     BeginCrossing(stream);
+  if (own_fronts_ != nullptr && fronts_epoch_ != device_.stream_epoch()) [[unlikely]] {
+    fronts_epoch_ = device_.stream_epoch();
+    EmptyFronts();
+  }
   return timeline;
 }
 
 // From now on memory crosses between streams: what is free so far may be in use by the work so far.
 void PoolImpl::BeginCrossing(Stream newest) {
   crossing_ = true;
+  if (options_.recorder == nullptr && !policy_->HasMemory()) {
+    own_fronts_ = std::make_unique<pool::FrontCaches>();
+    fronts_epoch_ = device_.stream_epoch();
+    fronts_.store(own_fronts_.get(), std::memory_order_release);
+  }
   const Tickets tickets = order_.TicketsOfAllBut(newest);
   const BlockMap& blocks = arena_.blocks();
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
@@ -427,7 +515,7 @@ absl::Status PoolImpl::NotLive(const void* address) const {
   }
   BlockId id = blocks.First();
   while (offset >= blocks.offset(id) + blocks.bytes(id)) id = blocks.Next(id);
-  if (!blocks.used(id)) {
+  if (!blocks.used(id) || blocks.offset(id) == offset) {  // in a front cache
     return absl::InvalidArgumentError(absl::StrCat(
         "address 0x", where, " is free already, expected a live allocation: a double free?"));
   }
@@ -439,6 +527,7 @@ absl::Status PoolImpl::NotLive(const void* address) const {
 absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   const std::lock_guard lock(mutex_);
   BlockMap& blocks = arena_.blocks();
+  EmptyFronts();
   const std::int64_t held = backing_.held_bytes();
   const std::int64_t live_end = blocks.capacity() - WildernessBytes();
   const std::int64_t end = backing_.EndAfterShrinkTo(std::max(live_end, keep_bytes));
@@ -493,6 +582,14 @@ PoolStats PoolImpl::StatsLocked() const {
         1 - static_cast<double>(stats.largest_hole_bytes) / static_cast<double>(stats.free_bytes);
   }
   stats.event_records = order_.event_records();
+  if (own_fronts_ != nullptr) {
+    const pool::FrontCache::Counts fronts = own_fronts_->Sum();
+    stats.allocations += fronts.allocations;
+    stats.frees += fronts.frees;
+    stats.live_bytes -= fronts.held_bytes;
+    stats.live_count -= fronts.held_count;
+    stats.free_bytes += fronts.held_bytes;
+  }
   return stats;
 }
 
@@ -507,6 +604,10 @@ std::vector<PoolBlock> PoolImpl::Snapshot() const {
     block.bytes = blocks.bytes(id);
     block.used = blocks.used(id);
     if (block.used) block.stream = allocated_on_[id];
+    if (block.used && IsInFront(id)) {
+      block.used = false;
+      block.pending = {std::exchange(block.stream, {})};
+    }
     tickets_.ForEach(id, begin, begin + block.bytes, [&](const Ticket& ticket) {
       const Stream stream = order_.StreamOf(ticket);
       const bool is_new =
@@ -536,7 +637,8 @@ absl::Status PoolImpl::CheckInvariants() const {
       return absl::InternalError(absl::StrCat("the live block at ", begin, " has a ticket"));
     }
   }
-  if (live_count != stats_.live_count || live_count != stats_.allocations - stats_.frees) {
+  const PoolStats stats = StatsLocked();
+  if (live_count != stats_.live_count || stats.live_count != stats.allocations - stats.frees) {
     return absl::InternalError("the counts differ from the blocks");
   }
   return absl::OkStatus();

@@ -37,6 +37,7 @@ class StreamOrderTest : public PoolFixture {
     std::vector<char> read(64 * kKiB);
     void* const p = *pool->Allocate(64 * kKiB, first);
     EXPECT_TRUE(device.Fill(p, 1, 64 * kKiB, first).ok());
+    EXPECT_TRUE(device.SynchronizeStream(first).ok());
     device_->HoldCopies();
     EXPECT_TRUE(device.Copy(read.data(), p, 64 * kKiB, CopyDirection::kFromDevice, first).ok());
     EXPECT_TRUE(pool->Free(p, first).ok());
