@@ -17,23 +17,26 @@ if(TIDEPOOL_SOURCE)
 else()
   find_package(tidepool REQUIRED)
 endif()
-add_executable(user user.cc)
-target_link_libraries(user PRIVATE tidepool::tidepool)
+foreach(example size_a_trace train_on_a_pool)
+  add_executable(${example} ${example}.cc)
+  target_link_libraries(${example} PRIVATE tidepool::tidepool)
+endforeach()
 EOF
-cp "$source_dir/examples/size_a_trace.cc" "$scratch/user/user.cc"
+cp "$source_dir"/examples/*.cc "$scratch/user"
 
 for how in "-DCMAKE_PREFIX_PATH=$scratch/prefix" "-DTIDEPOOL_SOURCE=$source_dir"; do
   rm -rf "$scratch/build"
   cmake -S "$scratch/user" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Debug "$how" >"$scratch/log" ||
     { cat "$scratch/log"; exit 1; }
-  cmake --build "$scratch/build" --target user -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
-  "$scratch/build/user" "$source_dir/examples/traces/alexnet-b32-sgd.rmm.csv.gz" | grep "best-fit needs"
+  cmake --build "$scratch/build" --target size_a_trace train_on_a_pool -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+  "$scratch/build/train_on_a_pool" | grep "100 allocations"
+  "$scratch/build/size_a_trace" "$source_dir/examples/traces/alexnet-b32-sgd.rmm.csv.gz" | grep "best-fit needs"
 done
 
 # Not one symbol of the library is visible but the public ones.
 library=$(find "$scratch/prefix" -name 'libtidepool.so' | head -1)
 if [ -n "$library" ]; then
-  if nm -DC --defined-only "$library" | grep -E 'tidepool::(blocks|sizing|host|internal)::'; then
+  if nm -DC --defined-only "$library" | grep -E 'tidepool::(blocks|sizing|pool|host|internal)::'; then
     echo "hidden symbols are visible"
     exit 1
   fi
