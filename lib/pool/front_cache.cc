@@ -2,14 +2,29 @@
 #include "lib/pool/front_cache.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace tidepool::pool {
 
-void FrontCache::Know(const Service& service, void* address, std::int64_t bytes) {
+bool FrontCache::Know(const Service& service, void* address, std::int64_t bytes) {
+  if (serving_.load(std::memory_order_relaxed) == 0) {
+    if (rest_ > 0 && --rest_ > 0) return true;
+    const std::lock_guard lock(mutex_);
+    service_ = service;
+    serving_.store(service.stream.id, std::memory_order_relaxed);
+  }
+  if (!Serves(service.stream)) return true;
   const std::lock_guard lock(mutex_);
-  if (service_.stream.id == 0) service_ = service;
-  if (Serves(service.stream)) live_[address] = bytes;
+  live_[address] = bytes;
+  return ++misses_ < kTrial || EndTrial();
+}
+
+bool FrontCache::EndTrial() {
+  misses_ = 0;
+  const bool is_useful = std::exchange(hits_, 0) >= kTrial;
+  if (!is_useful) rest_ = kRest;
+  return is_useful;
 }
 
 std::vector<FrontCache::Block> FrontCache::Close(Stream& stream) {
@@ -21,6 +36,7 @@ std::vector<FrontCache::Block> FrontCache::Close(Stream& stream) {
     }
   }
   stream = std::exchange(service_, {}).stream;
+  serving_.store(0, std::memory_order_relaxed);
   live_.clear();
   counts_.held_bytes = 0;
   counts_.held_count = 0;
@@ -28,6 +44,7 @@ std::vector<FrontCache::Block> FrontCache::Close(Stream& stream) {
 }
 
 void* FrontCache::Allocate(Stream stream, std::uint64_t epoch, std::int64_t bytes) {
+  if (!Serves(stream)) return nullptr;
   const std::lock_guard lock(mutex_);
   if (!Serves(stream, epoch)) return nullptr;
   Slot* slot = SlotFor(bytes);
@@ -36,11 +53,13 @@ void* FrontCache::Allocate(Stream stream, std::uint64_t epoch, std::int64_t byte
   counts_.held_bytes -= bytes;
   --counts_.held_count;
   ++counts_.allocations;
+  ++hits_;
   live_.emplace(address, bytes);
   return address;
 }
 
 bool FrontCache::Free(Stream stream, std::uint64_t epoch, void* address) {
+  if (!Serves(stream)) return false;
   const std::lock_guard lock(mutex_);
   if (!Serves(stream, epoch)) return false;
   const auto found = live_.find(address);
@@ -61,20 +80,24 @@ bool FrontCache::Free(Stream stream, std::uint64_t epoch, void* address) {
 }
 
 bool FrontCache::Forget(Stream stream, const void* address, std::int64_t bytes) {
+  if (!Serves(stream)) return true;
   const std::lock_guard lock(mutex_);
-  return !Serves(stream) || live_.erase(address) > 0 || !HoldsLocked(address, bytes);
+  return live_.erase(address) > 0 || !HoldsLocked(address, bytes);
 }
 
 bool FrontCache::Holds(Stream stream, const void* address, std::int64_t bytes) const {
+  if (!Serves(stream)) return false;
   const std::lock_guard lock(mutex_);
-  return Serves(stream) && HoldsLocked(address, bytes);
+  return HoldsLocked(address, bytes);
 }
 
 bool FrontCache::HoldsLocked(const void* address, std::int64_t bytes) const {
-  return std::any_of(slots_.begin(), slots_.end(), [&](const Slot& slot) {
+  for (std::size_t probe = 0; probe < kProbes; ++probe) {
+    const Slot& slot = slots_[(HomeOf(bytes) + probe) % kSlots];
     const auto end = slot.addresses.begin() + static_cast<std::ptrdiff_t>(slot.count);
-    return slot.bytes == bytes && std::find(slot.addresses.begin(), end, address) != end;
-  });
+    if (slot.bytes == bytes && std::find(slot.addresses.begin(), end, address) != end) return true;
+  }
+  return false;
 }
 
 FrontCache::Counts FrontCache::counts() const {
@@ -82,11 +105,15 @@ FrontCache::Counts FrontCache::counts() const {
   return counts_;
 }
 
+std::size_t FrontCache::HomeOf(std::int64_t bytes) {
+  constexpr int kBits = std::bit_width(kSlots - 1);
+  return static_cast<std::uint64_t>(bytes) * 0x9E3779B97F4A7C15 >> (64 - kBits);
+}
+
 FrontCache::Slot* FrontCache::SlotFor(std::int64_t bytes) {
-  const auto hash = static_cast<std::uint64_t>(bytes) * 0x9E3779B97F4A7C15;
   Slot* empty = nullptr;
   for (std::size_t probe = 0; probe < kProbes; ++probe) {
-    Slot& slot = slots_[((hash >> 57) + probe) % kSlots];
+    Slot& slot = slots_[(HomeOf(bytes) + probe) % kSlots];
     if (slot.bytes == bytes && slot.count > 0) return &slot;
     if (slot.count == 0 && empty == nullptr) empty = &slot;
   }

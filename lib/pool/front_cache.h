@@ -9,6 +9,7 @@
 #define TIDEPOOL_LIB_POOL_FRONT_CACHE_H_
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
@@ -20,7 +21,8 @@
 
 namespace tidepool::pool {
 
-// Sizes are rounded up. Thread-safe; nothing here waits for the pool. On cache lines of its own:
+// Sizes are rounded up. Thread-safe, except that the pool makes one call at a time of Know, Close,
+// Forget and Holds; nothing here waits for the pool. On cache lines of its own:
 // its neighbours belong to other threads.
 class alignas(64) FrontCache {
  public:
@@ -31,8 +33,9 @@ class alignas(64) FrontCache {
     std::int64_t most_bytes = 0;
   };
   // The pool allocated a block for `service`. The cache begins to serve it unless it serves another
-  // one.
-  void Know(const Service& service, void* address, std::int64_t bytes);
+  // one or rests. False when it is of no use, because the stream seldom asks for what it freed: it
+  // wants to be closed, and then rests for a while.
+  bool Know(const Service& service, void* address, std::int64_t bytes);
   // Ends its service and hands out what it holds for `stream`. It knows no allocation any more.
   struct Block {
     void* address;
@@ -62,6 +65,10 @@ class alignas(64) FrontCache {
   static constexpr std::size_t kSlots = 128;
   static constexpr std::size_t kProbes = 4;
   static constexpr std::size_t kDepth = 7;
+  // After so many allocations that the cache had no block for, it looks whether it had more for
+  // others; if not, it rests for so many.
+  static constexpr std::int64_t kTrial = 1024;
+  static constexpr std::int64_t kRest = 64 * kTrial;
 
   // Blocks of one size.
   struct Slot {
@@ -70,19 +77,31 @@ class alignas(64) FrontCache {
     std::array<void*, kDepth> addresses;
   };
 
-  bool Serves(Stream stream) const { return service_.stream == stream && stream.id != 0; }
+  bool Serves(Stream stream) const {
+    return serving_.load(std::memory_order_relaxed) == stream.id && stream.id != 0;
+  }
+  // Under the mutex.
   bool Serves(Stream stream, std::uint64_t epoch) const {
     return Serves(stream) && service_.epoch == epoch;
   }
+  bool EndTrial();
   bool HoldsLocked(const void* address, std::int64_t bytes) const;
+  static std::size_t HomeOf(std::int64_t bytes);
   // The slot of a size, or else one that is empty, or null.
   Slot* SlotFor(std::int64_t bytes);
+
+  std::int64_t rest_ = 0;  // guarded by the pool, like all changes of serving_
+
+  // The id of the stream that is served, to see without the mutex that it is another one.
+  std::atomic<std::uint64_t> serving_ = 0;
 
   mutable BackoffMutex mutex_;                           // of all that follows
   Service service_;                                      // of no stream while there is none
   absl::flat_hash_map<const void*, std::int64_t> live_;  // bytes
   std::array<Slot, kSlots> slots_;
   Counts counts_;
+  std::int64_t misses_ = 0;  // in this trial
+  std::int64_t hits_ = 0;
 };
 
 }  // namespace tidepool::pool

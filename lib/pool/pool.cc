@@ -85,6 +85,7 @@ class PoolImpl final : public Pool {
 
   // Frees what the front caches hold; they begin anew. Whether they held anything.
   bool EmptyFronts();
+  bool EmptyFront(pool::FrontCache& front);
   // Lets the front cache of its stream forget a used block. False when it is free, there.
   bool TakeFromFront(BlockId block);
   bool IsInFront(BlockId block) const;
@@ -188,19 +189,22 @@ bool PoolImpl::FreeToFront(void* address, Stream stream) {
 bool PoolImpl::EmptyFronts() {
   if (own_fronts_ == nullptr) return false;
   bool held_any = false;
-  for (pool::FrontCache& front : *own_fronts_) {
-    Stream stream;
-    for (const pool::FrontCache::Block& held : front.Close(stream)) {
-      Tickets tickets;
-      if (Timeline* timeline = order_.Known(stream)) {
-        tickets.push_back(pool::StreamOrder::NextTicket(*timeline));
-      }
-      FreeWithTickets(arena_.blocks().Find(OffsetOf(held.address)), tickets);
-      --stats_.live_count;
-      held_any = true;
-    }
-  }
+  for (pool::FrontCache& front : *own_fronts_) held_any |= EmptyFront(front);
   return held_any;
+}
+
+bool PoolImpl::EmptyFront(pool::FrontCache& front) {
+  Stream stream;
+  const std::vector<pool::FrontCache::Block> held = front.Close(stream);
+  for (const pool::FrontCache::Block& block : held) {
+    Tickets tickets;
+    if (Timeline* timeline = order_.Known(stream)) {
+      tickets.push_back(pool::StreamOrder::NextTicket(*timeline));
+    }
+    FreeWithTickets(arena_.blocks().Find(OffsetOf(block.address)), tickets);
+    --stats_.live_count;
+  }
+  return !held.empty();
 }
 
 bool PoolImpl::TakeFromFront(BlockId block) {
@@ -305,9 +309,11 @@ absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timel
   }
   // Who waits in line must see every free: as long as somebody does, no cache begins.
   if (own_fronts_ != nullptr && line_.empty()) {
-    own_fronts_->Of(timeline.stream)
-        .Know({timeline.stream, fronts_epoch_, blocks.capacity() / kFrontPart}, address,
-              request.bytes);
+    pool::FrontCache& front = own_fronts_->Of(timeline.stream);
+    const std::int64_t most_bytes = blocks.capacity() / kFrontPart;
+    if (!front.Know({timeline.stream, fronts_epoch_, most_bytes}, address, request.bytes)) {
+      EmptyFront(front);
+    }
   }
   return address;
 }
