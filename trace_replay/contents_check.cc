@@ -1,0 +1,117 @@
+// A pattern is a row of words, each the one before it plus a constant; where it starts is the
+// buffer's number, scrambled. So no two buffers agree anywhere at the same offset, but by chance.
+#include "trace_replay/contents_check.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+namespace tidepool::tool {
+namespace {
+
+using Word = std::uint64_t;
+constexpr std::int64_t kWordBytes = sizeof(Word);
+constexpr Word kStep = 0x9e3779b97f4a7c15;
+
+// Work that is queued and not done takes memory, and a trace may have more events than fit.
+constexpr std::int64_t kMostQueued = 4096;
+
+// The last step of SplitMix64.
+Word FirstWord(std::uint32_t number) {
+  Word word = (Word{number} + 1) * kStep;
+  word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9;
+  word = (word ^ (word >> 27)) * 0x94d049bb133111eb;
+  return word ^ (word >> 31);
+}
+
+void WritePattern(const Buffer& buffer) {
+  Word word = FirstWord(buffer.number);
+  std::int64_t at = 0;
+  for (; at + kWordBytes <= buffer.bytes; at += kWordBytes, word += kStep) {
+    std::memcpy(buffer.address + at, &word, kWordBytes);
+  }
+  std::memcpy(buffer.address + at, &word, static_cast<std::size_t>(buffer.bytes - at));
+}
+
+// How many of the first `bytes` bytes at `address` are as in `word`.
+std::int64_t BytesAsIn(Word word, const char* address, std::int64_t bytes) {
+  std::array<char, kWordBytes> expected;
+  std::memcpy(expected.data(), &word, kWordBytes);
+  return std::mismatch(address, address + bytes, expected.begin()).first - address;
+}
+
+// The offset of the first byte that is not as written; the size when there is none.
+std::int64_t FirstWrongByte(const Buffer& buffer) {
+  Word word = FirstWord(buffer.number);
+  std::int64_t at = 0;
+  for (; at + kWordBytes <= buffer.bytes; at += kWordBytes, word += kStep) {
+    Word found = 0;
+    std::memcpy(&found, buffer.address + at, kWordBytes);
+    if (found != word) break;
+  }
+  return at + BytesAsIn(word, buffer.address + at, std::min(kWordBytes, buffer.bytes - at));
+}
+
+}  // namespace
+
+ContentsCheck::ContentsCheck(Device& device, std::vector<Stream> streams)
+    : device_(device), streams_(std::move(streams)) {}
+
+ContentsCheck::~ContentsCheck() {
+  Drain().IgnoreError();
+  if (event_.id != 0) device_.DestroyEvent(event_).IgnoreError();
+}
+
+absl::Status ContentsCheck::Write(const Buffer& buffer, Stream stream) {
+  return Queue(stream, [buffer] { WritePattern(buffer); });
+}
+
+absl::Status ContentsCheck::Read(const Buffer& buffer, Stream written_on, Stream stream) {
+  if (written_on.id != stream.id) {
+    if (absl::Status status = Order(written_on, stream); !status.ok()) return status;
+  }
+  return Queue(stream, [this, buffer] { Compare(buffer); });
+}
+
+absl::StatusOr<std::optional<ContentsCheck::Damage>> ContentsCheck::FindDamage() {
+  if (absl::Status status = Drain(); !status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  return damage_;
+}
+
+// One event is enough: a wait takes what it stands for at that moment.
+absl::Status ContentsCheck::Order(Stream first, Stream second) {
+  if (event_.id == 0) {
+    const absl::StatusOr<Event> event = device_.CreateEvent();
+    if (!event.ok()) return event.status();
+    event_ = *event;
+  }
+  if (absl::Status status = device_.RecordEvent(event_, first); !status.ok()) return status;
+  return device_.WaitEvent(second, event_);
+}
+
+absl::Status ContentsCheck::Queue(Stream stream, std::function<void()> function) {
+  if (absl::Status status = device_.CallHost(stream, std::move(function)); !status.ok()) {
+    return status;
+  }
+  return ++queued_ % kMostQueued == 0 ? Drain() : absl::OkStatus();
+}
+
+absl::Status ContentsCheck::Drain() {
+  absl::Status first;
+  for (const Stream stream : streams_) first.Update(device_.SynchronizeStream(stream));
+  return first;
+}
+
+void ContentsCheck::Compare(const Buffer& buffer) {
+  const std::int64_t offset = FirstWrongByte(buffer);
+  if (offset == buffer.bytes) return;
+  const std::lock_guard lock(mutex_);
+  if (!damage_.has_value() || buffer.number < damage_->number) {
+    damage_ = Damage{.number = buffer.number, .offset = offset};
+  }
+}
+
+}  // namespace tidepool::tool

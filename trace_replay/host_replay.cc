@@ -1,0 +1,107 @@
+#include "trace_replay/host_replay.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <system_error>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "tidepool/host_device.h"
+#include "tidepool/recorder.h"
+
+namespace tidepool::tool {
+namespace {
+
+// What the host can still give to programs; nothing when it does not say.
+std::optional<std::int64_t> AvailableMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  std::int64_t kibibytes = 0;
+  while (file >> name >> kibibytes) {
+    if (name == "MemAvailable:") return kibibytes << 10;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::nullopt;
+}
+
+absl::Status CheckMemory(std::int64_t pool_bytes) {
+  const std::optional<std::int64_t> available = AvailableMemory();
+  if (!available.has_value() || pool_bytes <= *available) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--verify: a pool of ", pool_bytes, " bytes, which is really written, and ",
+                   *available, " bytes of memory available, expected a smaller pool"));
+}
+
+absl::Status CheckRecording(const HostReplayOptions& options) {
+  std::error_code error;
+  if (options.recording.empty() ||
+      !std::filesystem::equivalent(options.trace, options.recording, error)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--record: ", absl::CHexEscape(options.recording),
+                                                 " is the trace itself, expected another file"));
+}
+
+absl::Status Check(const HostReplayOptions& options, std::int64_t pool_bytes,
+                   std::int64_t alignment) {
+  if (pool_bytes == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("--pool: ", options.pool_bytes,
+                                                   ", expected at least the alignment, ", alignment,
+                                                   ", of a pool on a device"));
+  }
+  if (absl::Status status = CheckRecording(options); !status.ok()) return status;
+  return options.verify ? CheckMemory(pool_bytes) : absl::OkStatus();
+}
+
+// As large as the pool. A pool aligns no further than its device.
+absl::StatusOr<std::unique_ptr<HostDevice>> MakeDevice(std::int64_t pool_bytes,
+                                                       std::int64_t alignment) {
+  HostDeviceOptions options;
+  options.granularity = std::max(options.granularity, alignment);
+  options.memory_bytes = (pool_bytes + options.granularity - 1) & -options.granularity;
+  return HostDevice::Create(options);
+}
+
+// Null when there is none.
+absl::StatusOr<std::unique_ptr<Recorder>> OpenRecording(const std::string& path,
+                                                        std::int64_t alignment) {
+  if (path.empty()) return nullptr;
+  return Recorder::Create({.path = path, .alignment = alignment});
+}
+
+// A replay that failed leaves no half of a recording behind.
+void RemoveRecording(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_regular_file(path, error)) std::filesystem::remove(path, error);
+}
+
+}  // namespace
+
+absl::StatusOr<LiveReplay> ReplayOnHost(const MeasuredTrace& measured,
+                                        const HostReplayOptions& options) {
+  const std::int64_t alignment = measured.alignment;
+  const std::int64_t pool_bytes = options.pool_bytes & -alignment;
+  if (absl::Status status = Check(options, pool_bytes, alignment); !status.ok()) return status;
+  const absl::StatusOr<std::unique_ptr<HostDevice>> device = MakeDevice(pool_bytes, alignment);
+  if (!device.ok()) return AboutFile(options.trace, device.status());
+  const absl::StatusOr<std::unique_ptr<Recorder>> recorder =
+      OpenRecording(options.recording, alignment);
+  if (!recorder.ok()) return recorder.status();
+  absl::StatusOr<LiveReplay> replay = ReplayLive(measured.trace, **device,
+                                                 {.pool = {.initial_bytes = options.initial_bytes,
+                                                           .max_bytes = pool_bytes,
+                                                           .alignment = alignment,
+                                                           .placement = options.policy,
+                                                           .growth = options.growth,
+                                                           .recorder = recorder->get()},
+                                                  .verify = options.verify});
+  if (replay.ok()) return replay;
+  RemoveRecording(options.recording);
+  return AboutFile(options.trace, replay.status());
+}
+
+}  // namespace tidepool::tool

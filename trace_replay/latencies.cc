@@ -1,0 +1,20 @@
+#include "trace_replay/latencies.h"
+
+#include <algorithm>
+
+namespace tidepool::tool {
+
+std::optional<LatencySummary> Latencies::Summarize() {
+  if (nanoseconds_.empty()) return std::nullopt;
+  return LatencySummary{.median_ns = AtRank(50), .p99_ns = AtRank(99)};
+}
+
+// The smallest of which at least `percent` of a hundred are no larger.
+std::uint32_t Latencies::AtRank(std::size_t percent) {
+  const std::size_t rank = (nanoseconds_.size() * percent + 99) / 100;
+  const auto at = nanoseconds_.begin() + static_cast<std::ptrdiff_t>(rank) - 1;
+  std::nth_element(nanoseconds_.begin(), at, nanoseconds_.end());
+  return *at;
+}
+
+}  // namespace tidepool::tool

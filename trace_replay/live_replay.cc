@@ -1,0 +1,245 @@
+// The clock is read right around each call of the pool; all else that an event needs is done
+// outside of that.
+#include "trace_replay/live_replay.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "trace_replay/contents_check.h"
+
+namespace tidepool::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kRefused = -1;
+constexpr std::uint32_t kNotLive = UINT32_MAX;
+
+std::uint32_t NanosecondsSince(Clock::time_point start) {
+  const std::chrono::nanoseconds elapsed = Clock::now() - start;
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(elapsed.count(), UINT32_MAX));
+}
+
+std::uint32_t Sum(std::uint32_t a, std::uint32_t b) {
+  return a > UINT32_MAX - b ? UINT32_MAX : a + b;
+}
+
+class LiveReplayer {
+ public:
+  LiveReplayer(const Trace& trace, Device& device, const LiveReplayOptions& options)
+      : trace_(trace), device_(device), options_(options) {}
+  ~LiveReplayer();
+  LiveReplayer(const LiveReplayer&) = delete;
+  LiveReplayer& operator=(const LiveReplayer&) = delete;
+
+  absl::Status Start();
+  absl::Status Serve();
+  LiveReplay Result();
+
+ private:
+  absl::Status ServeEvents();
+  absl::Status ServeEvent(std::size_t at);
+  absl::Status Allocate(std::size_t at);
+  absl::Status Refused(std::size_t at, const absl::Status& status);
+  absl::Status Free(const TraceEvent& event);
+  absl::Status ReadLive();
+  absl::Status ReadContents(std::uint32_t allocation, Stream stream);
+  absl::Status ReportDamage();
+  void FreeLive();
+
+  bool IsLive(std::uint32_t allocation) const { return live_on_[allocation] != kNotLive; }
+  Buffer BufferOf(std::uint32_t allocation) const {
+    return {.number = allocation,
+            .address = static_cast<char*>(pool_->base()) + result_.placement.offsets[allocation],
+            .bytes = trace_.allocations[allocation].bytes};
+  }
+
+  const Trace& trace_;
+  Device& device_;
+  const LiveReplayOptions& options_;
+  std::vector<Stream> streams_;  // by the trace's index
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<ContentsCheck> contents_;  // none unless asked for
+
+  // By allocation.
+  std::vector<std::uint32_t> live_on_;  // the index of its stream, or kNotLive
+  std::vector<std::uint32_t> allocate_ns_;
+
+  LiveReplay result_;
+  Latencies allocates_;
+  Latencies frees_;
+  Latencies pairs_;
+};
+
+// A pool complains of what is live when it goes.
+LiveReplayer::~LiveReplayer() {
+  contents_.reset();
+  if (pool_ != nullptr) FreeLive();
+  pool_.reset();
+  for (const Stream stream : streams_) device_.DestroyStream(stream).IgnoreError();
+}
+
+absl::Status LiveReplayer::Start() {
+  absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(&device_, options_.pool);
+  if (!pool.ok()) return pool.status();
+  pool_ = *std::move(pool);
+  for (std::size_t i = 0; i < trace_.stream_names.size(); ++i) {
+    const absl::StatusOr<Stream> stream = device_.CreateStream();
+    if (!stream.ok()) return stream.status();
+    streams_.push_back(*stream);
+  }
+  if (options_.verify) contents_ = std::make_unique<ContentsCheck>(device_, streams_);
+  const std::size_t allocations = trace_.allocations.size();
+  result_.placement.offsets.assign(allocations, kRefused);
+  live_on_.assign(allocations, kNotLive);
+  allocate_ns_.resize(allocations);
+  for (Latencies* latencies : {&allocates_, &frees_, &pairs_}) latencies->Reserve(allocations);
+  return absl::OkStatus();
+}
+
+absl::Status LiveReplayer::Serve() {
+  const auto start = Clock::now();
+  absl::Status status = ServeEvents();
+  result_.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  result_.pool = pool_->Stats();
+  return status;
+}
+
+absl::Status LiveReplayer::ServeEvents() {
+  for (std::size_t at = 0; at < trace_.events.size(); ++at) {
+    if (absl::Status status = ServeEvent(at); !status.ok()) return status;
+  }
+  if (contents_ == nullptr) return absl::OkStatus();
+  if (absl::Status status = ReadLive(); !status.ok()) return status;
+  return ReportDamage();
+}
+
+absl::Status LiveReplayer::ServeEvent(std::size_t at) {
+  const TraceEvent& event = trace_.events[at];
+  switch (event.kind) {
+    case TraceEvent::Kind::kAllocate:
+      return Allocate(at);
+    case TraceEvent::Kind::kFree:
+      return IsLive(event.index) ? Free(event) : absl::OkStatus();
+    case TraceEvent::Kind::kMark:
+      pool_->Mark(trace_.mark_names[event.index]);
+      break;
+    // What another pool once did follows from this one's own books.
+    case TraceEvent::Kind::kFailure:
+    case TraceEvent::Kind::kWait:
+      break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LiveReplayer::Allocate(std::size_t at) {
+  const TraceEvent& event = trace_.events[at];
+  const TraceAllocation& allocation = trace_.allocations[event.index];
+  const Stream stream = streams_[event.stream];
+  const auto start = Clock::now();
+  const absl::StatusOr<void*> address =
+      pool_->Allocate(static_cast<std::size_t>(allocation.bytes), stream, allocation.hint);
+  const std::uint32_t nanoseconds = NanosecondsSince(start);
+  if (!address.ok()) return Refused(at, address.status());
+  allocate_ns_[event.index] = nanoseconds;
+  allocates_.Add(nanoseconds);
+  live_on_[event.index] = event.stream;
+  result_.placement.offsets[event.index] =
+      static_cast<char*>(*address) - static_cast<char*>(pool_->base());
+  return contents_ == nullptr ? absl::OkStatus() : contents_->Write(BufferOf(event.index), stream);
+}
+
+// That there is no room is an answer of the pool, which counts it; all else is an error.
+absl::Status LiveReplayer::Refused(std::size_t at, const absl::Status& status) {
+  const PoolStats stats = pool_->Stats();
+  ReplayResult& placement = result_.placement;
+  if (stats.failures == placement.refused) return status;
+  if (++placement.refused > 1) return absl::OkStatus();
+  const std::int64_t alignment = options_.pool.alignment;
+  const std::int64_t bytes = trace_.allocations[trace_.events[at].index].bytes;
+  placement.first_refused_event = static_cast<std::int64_t>(at);
+  placement.first_refused_bytes = (bytes + alignment - 1) & -alignment;
+  placement.largest_free_bytes = stats.largest_hole_bytes;
+  return absl::OkStatus();
+}
+
+absl::Status LiveReplayer::Free(const TraceEvent& event) {
+  const Stream stream = streams_[event.stream];
+  if (contents_ != nullptr) {
+    if (absl::Status status = ReadContents(event.index, stream); !status.ok()) return status;
+  }
+  void* const address = BufferOf(event.index).address;
+  const auto start = Clock::now();
+  absl::Status status = pool_->Free(address, stream);
+  const std::uint32_t nanoseconds = NanosecondsSince(start);
+  if (!status.ok()) return status;
+  live_on_[event.index] = kNotLive;
+  frees_.Add(nanoseconds);
+  pairs_.Add(Sum(allocate_ns_[event.index], nanoseconds));
+  return status;
+}
+
+absl::Status LiveReplayer::ReadLive() {
+  for (std::uint32_t i = 0; i < live_on_.size(); ++i) {
+    if (!IsLive(i)) continue;
+    if (absl::Status status = ReadContents(i, streams_[live_on_[i]]); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+// The pool need not be told of the stream that wrote (RecordUse): the one that reads, and frees,
+// waits for it.
+absl::Status LiveReplayer::ReadContents(std::uint32_t allocation, Stream stream) {
+  return contents_->Read(BufferOf(allocation), streams_[live_on_[allocation]], stream);
+}
+
+absl::Status LiveReplayer::ReportDamage() {
+  const absl::StatusOr<std::optional<ContentsCheck::Damage>> damage = contents_->FindDamage();
+  if (!damage.ok()) return damage.status();
+  if (!damage->has_value()) return absl::OkStatus();
+  const auto [number, offset] = **damage;
+  return absl::DataLossError(absl::StrCat(
+      "allocation ", number, " ('", absl::CHexEscape(std::string(trace_.allocation_ids[number])),
+      "', ", trace_.allocations[number].bytes, " bytes) is damaged from byte ", offset,
+      " on, expected what was written to it"));
+}
+
+void LiveReplayer::FreeLive() {
+  for (std::uint32_t i = 0; i < live_on_.size(); ++i) {
+    if (!IsLive(i)) continue;
+    pool_->Free(BufferOf(i).address, streams_[live_on_[i]]).IgnoreError();
+    live_on_[i] = kNotLive;
+  }
+}
+
+// Where what is live lies is known only as long as the result is here.
+LiveReplay LiveReplayer::Result() {
+  FreeLive();
+  result_.placement.high_water_bytes = result_.pool.high_water_bytes;
+  result_.placement.peak_live_bytes = result_.pool.peak_live_bytes;
+  result_.allocate = allocates_.Summarize();
+  result_.free = frees_.Summarize();
+  result_.pair = pairs_.Summarize();
+  return std::move(result_);
+}
+
+}  // namespace
+
+absl::StatusOr<LiveReplay> ReplayLive(const Trace& trace, Device& device,
+                                      const LiveReplayOptions& options) {
+  LiveReplayer replayer(trace, device, options);
+  absl::Status status = replayer.Start();
+  if (status.ok()) status = replayer.Serve();
+  if (options.pool.recorder != nullptr) status.Update(options.pool.recorder->Close());
+  if (!status.ok()) return status;
+  return replayer.Result();
+}
+
+}  // namespace tidepool::tool
