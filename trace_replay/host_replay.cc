@@ -79,6 +79,13 @@ void RemoveRecording(const std::string& path) {
   if (std::filesystem::is_regular_file(path, error)) std::filesystem::remove(path, error);
 }
 
+// Says what would help, as the pool does where it can.
+absl::Status WithAdvice(const absl::Status& status) {
+  if (!absl::IsResourceExhausted(status)) return status;
+  return absl::Status(status.code(),
+                      absl::StrCat(status.message(), ", expected a smaller pool or fewer streams"));
+}
+
 }  // namespace
 
 absl::StatusOr<LiveReplay> ReplayOnHost(const MeasuredTrace& measured,
@@ -101,7 +108,7 @@ absl::StatusOr<LiveReplay> ReplayOnHost(const MeasuredTrace& measured,
                                                   .verify = options.verify});
   if (replay.ok()) return replay;
   RemoveRecording(options.recording);
-  return AboutFile(options.trace, replay.status());
+  return AboutFile(options.trace, WithAdvice(replay.status()));
 }
 
 }  // namespace tidepool::tool

@@ -1,16 +1,14 @@
 // The command line as a user meets it: what it prints, its exit status, and one line on standard
 // error.
-#include <fcntl.h>
+#include "tests/trace_replay/command_line.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "tests/support/shared_files.h"
 #include "tidepool/recorder.h"
@@ -23,64 +21,6 @@ using ::testing::ContainsRegex;
 using testing::Contents;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
-using ::testing::MatchesRegex;
-using ::testing::StartsWith;
-
-struct Outcome {
-  int status;
-  std::string out;
-  std::string err;
-};
-
-class CommandLine : public ::testing::Test {
- protected:
-  CommandLine()
-      : folder_(std::filesystem::temp_directory_path() / ("tidepool-" + std::to_string(getpid()))) {
-    std::filesystem::create_directories(folder_);
-  }
-  ~CommandLine() override { std::filesystem::remove_all(folder_); }
-
-  std::string File(const std::string& name, const std::string& contents) {
-    std::ofstream(folder_ / name, std::ios::binary) << contents;
-    return folder_ / name;
-  }
-
-  Outcome Run(const std::vector<std::string>& arguments) {
-    const std::string out = folder_ / "out";
-    const std::string err = folder_ / "err";
-    const pid_t child = fork();
-    if (child == 0) {
-      dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-      dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-      std::vector<char*> argv = {const_cast<char*>("tidepool")};
-      for (const std::string& argument : arguments)
-        argv.push_back(const_cast<char*>(argument.c_str()));
-      argv.push_back(nullptr);
-      execv(TIDEPOOL_TOOL, argv.data());
-      _exit(127);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, Contents(out), Contents(err)};
-  }
-
-  // Runs what must fail: status 1, nothing on standard output, one line on standard error.
-  std::string ErrorOf(const std::vector<std::string>& arguments) {
-    const Outcome outcome = Run(arguments);
-    EXPECT_EQ(outcome.status, 1);
-    EXPECT_THAT(outcome.out, IsEmpty());
-    EXPECT_THAT(outcome.err, StartsWith("tidepool: "));
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    EXPECT_THAT(outcome.err, HasSubstr("expected"));
-    return outcome.err;
-  }
-
-  std::filesystem::path folder_;
-};
-
-// vDNN++ section IV-B, in units of 512 bytes.
-const char kPaper[] =
-    "op,id,size,hint\na,1,2560,\na,2,1024,\na,3,512,\nf,2,,\na,4,512,\nf,1,,\nf,3,,\na,5,4096,\n";
 
 TEST_F(CommandLine, SizePrintsTheContractsObject) {
   const std::string trace = File("paper.csv", kPaper);

@@ -1,0 +1,80 @@
+// The command line in a folder of its own: runs it and says what it answered.
+#ifndef TIDEPOOL_TESTS_TRACE_REPLAY_COMMAND_LINE_H_
+#define TIDEPOOL_TESTS_TRACE_REPLAY_COMMAND_LINE_H_
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/shared_files.h"
+
+namespace tidepool {
+
+struct Outcome {
+  int status;
+  std::string out;
+  std::string err;
+};
+
+class CommandLine : public ::testing::Test {
+ protected:
+  CommandLine()
+      : folder_(std::filesystem::temp_directory_path() / ("tidepool-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~CommandLine() override { std::filesystem::remove_all(folder_); }
+
+  std::string File(const std::string& name, const std::string& contents) {
+    std::ofstream(folder_ / name, std::ios::binary) << contents;
+    return folder_ / name;
+  }
+
+  Outcome Run(const std::vector<std::string>& arguments) {
+    const std::string out = folder_ / "out";
+    const std::string err = folder_ / "err";
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+      dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+      std::vector<char*> argv = {const_cast<char*>("tidepool")};
+      for (const std::string& argument : arguments)
+        argv.push_back(const_cast<char*>(argument.c_str()));
+      argv.push_back(nullptr);
+      execv(TIDEPOOL_TOOL, argv.data());
+      _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, testing::Contents(out),
+            testing::Contents(err)};
+  }
+
+  // Runs what must fail: status 1, nothing on standard output, one line on standard error.
+  std::string ErrorOf(const std::vector<std::string>& arguments) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_THAT(outcome.out, ::testing::IsEmpty());
+    EXPECT_THAT(outcome.err, ::testing::StartsWith("tidepool: "));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    EXPECT_THAT(outcome.err, ::testing::HasSubstr("expected"));
+    return outcome.err;
+  }
+
+  std::filesystem::path folder_;
+};
+
+// vDNN++ section IV-B, in units of 512 bytes.
+inline constexpr char kPaper[] =
+    "op,id,size,hint\na,1,2560,\na,2,1024,\na,3,512,\nf,2,,\na,4,512,\nf,1,,\nf,3,,\na,5,4096,\n";
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_TESTS_TRACE_REPLAY_COMMAND_LINE_H_
