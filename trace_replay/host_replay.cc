@@ -73,10 +73,13 @@ absl::StatusOr<std::unique_ptr<Recorder>> OpenRecording(const std::string& path,
   return Recorder::Create({.path = path, .alignment = alignment});
 }
 
-// A replay that failed leaves no half of a recording behind.
-void RemoveRecording(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_regular_file(path, error)) std::filesystem::remove(path, error);
+// A replay that failed leaves no half of a recording behind. The error to report is the
+// recording's own, if it has one.
+absl::Status Discard(Recorder& recorder, const std::string& path, const absl::Status& error) {
+  absl::Status written = recorder.Close();
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+  return written.ok() ? error : written;
 }
 
 // Says what would help, as the pool does where it can.
@@ -107,8 +110,8 @@ absl::StatusOr<LiveReplay> ReplayOnHost(const MeasuredTrace& measured,
                                                            .recorder = recorder->get()},
                                                   .verify = options.verify});
   if (replay.ok()) return replay;
-  RemoveRecording(options.recording);
-  return AboutFile(options.trace, WithAdvice(replay.status()));
+  absl::Status error = AboutFile(options.trace, WithAdvice(replay.status()));
+  return *recorder == nullptr ? error : Discard(**recorder, options.recording, error);
 }
 
 }  // namespace tidepool::tool

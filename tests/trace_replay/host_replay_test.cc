@@ -23,6 +23,7 @@ using nlohmann::json;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 class HostReplay : public CommandLine {
  protected:
@@ -254,6 +255,9 @@ TEST_F(HostReplay, RefusesBadArgumentsInOneLine) {
   EXPECT_FALSE(std::filesystem::exists(recording));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--record", folder_ / "no" / "r.tide"}),
               HasSubstr("r.tide:0: "));
+  EXPECT_THAT(error("8KiB", {"--device", "host", "--record", "/dev/null"}),
+              StartsWith("tidepool: /dev/null:0: "));
+  EXPECT_TRUE(std::filesystem::exists("/dev/null"));
 }
 
 }  // namespace
