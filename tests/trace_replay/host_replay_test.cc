@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -225,6 +226,20 @@ TEST_F(HostReplay, RecordsRefusals) {
   ASSERT_EQ(recorded.failures.size(), 1);
   EXPECT_EQ(recorded.failures[0].bytes, 4096);
   EXPECT_EQ(recorded.allocations.size(), 4);
+}
+
+// Files may have 64 KiB (128 blocks), which is what the device takes, and less than the recording.
+TEST_F(HostReplay, LeavesNoHalfOfARecording) {
+  std::string events = "op,id,size,hint\n";
+  for (int i = 0; i < 50'000; ++i) absl::StrAppend(&events, "a,x,", 1 + i % 999, ",\nf,x,,\n");
+  const std::string recording = folder_ / "r.tide";
+  const std::string error = folder_ / "error";
+  const std::string command =
+      absl::StrCat("ulimit -f 128 && ", TIDEPOOL_TOOL, " replay ", File("x.csv", events),
+                   " --pool 64KiB --device host --record ", recording, " 2>", error);
+  EXPECT_EQ(WEXITSTATUS(std::system(command.c_str())), 1);
+  EXPECT_THAT(testing::Contents(error), StartsWith("tidepool: " + recording + ":0: "));
+  EXPECT_FALSE(std::filesystem::exists(recording));
 }
 
 TEST_F(HostReplay, RefusesBadArgumentsInOneLine) {
