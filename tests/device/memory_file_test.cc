@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <limits>
@@ -57,6 +59,17 @@ TEST(MemoryFile, RefusesWhatIsLongerThanAFile) {
   EXPECT_TRUE(
       absl::IsResourceExhausted(file->Allocate(std::numeric_limits<std::int64_t>::max()).status()));
   EXPECT_EQ(*file->Allocate(kPage), 0);
+}
+
+TEST(MemoryFile, SaysThatTheSizeOfFilesIsLimited) {
+  const auto allocate_within_limit = [] {
+    const rlimit limit{kPage, kPage};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) std::_Exit(2);
+    const auto file = *MemoryFile::Create();
+    const bool is_refused = absl::IsResourceExhausted(file->Allocate(2 * kPage).status());
+    std::_Exit(is_refused && file->Allocate(kPage).ok() ? 0 : 1);
+  };
+  EXPECT_EXIT(allocate_within_limit(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

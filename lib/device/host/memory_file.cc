@@ -4,12 +4,15 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
 #include <limits>
+
+#include "absl/strings/str_cat.h"
 
 namespace tidepool::host {
 namespace {
@@ -70,6 +73,13 @@ absl::Status MemoryFile::MapAt(void* address, std::int64_t offset, std::int64_t 
 
 absl::Status MemoryFile::GrowTo(std::int64_t bytes) {
   if (bytes <= bytes_) return absl::OkStatus();
+  rlimit limit{};
+  // Beyond it the system would send a signal that ends the process.
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && static_cast<rlim_t>(bytes) > limit.rlim_cur) {
+    return absl::ResourceExhaustedError(absl::StrCat("the file in memory cannot grow to ", bytes,
+                                                     " bytes, expected at most ", limit.rlim_cur,
+                                                     ": the limit on the size of files"));
+  }
   if (ftruncate(descriptor_, bytes) != 0) {
     return absl::ErrnoToStatus(errno, "the file in memory cannot grow");
   }
