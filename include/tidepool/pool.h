@@ -8,7 +8,8 @@
 // pool grows, trims or refuses, and there are none while the pool is recorded.
 //
 // All functions are thread-safe. None waits for a device unless it says so. A call that fails
-// changes nothing, apart from counters.
+// changes nothing but counters and, where the device failed half-way, how much memory the pool
+// holds.
 #ifndef TIDEPOOL_POOL_H_
 #define TIDEPOOL_POOL_H_
 
@@ -32,8 +33,8 @@ namespace tidepool {
 struct PoolOptions {
   // Taken from the device at once.
   std::int64_t initial_bytes = 0;
-  // The budget: the pool never holds more. 0 is all of the device's memory. A budget that is no
-  // multiple of the device's granularity holds the rest of its last granule back, unused.
+  // The budget: the pool never hands out more, and never holds more than that rounded up to the
+  // device's granularity. 0 is all of the device's memory.
   std::int64_t max_bytes = 0;
   // Sizes are rounded up to it: a power of two up to the device's granularity.
   std::int64_t alignment = 512;
@@ -73,7 +74,7 @@ struct PoolBlock {
   std::int64_t bytes = 0;
   bool used = false;
   Stream stream;  // of a used block: the one it was allocated on
-  // Of a free block: whose work may still use it.
+  // Of a free block, once there were several streams: whose work may still use it.
   std::vector<Stream> pending;
 };
 
@@ -104,16 +105,18 @@ class TIDEPOOL_EXPORT Pool {
 
   // Takes back an allocation: its memory is used no more by work queued on `stream` from here on.
   // Null is taken and ignored. InvalidArgument when no live allocation begins at `address`;
-  // NotFound for a stream that the device does not know. O(log blocks).
+  // NotFound for a stream that the device does not know. Another stream that gets the memory next
+  // waits for all that `stream` was given until then. O(log blocks).
   virtual absl::Status Free(void* address, Stream stream) = 0;
 
   // Says that work queued on `stream` uses the allocation too, as far as it is queued before the
-  // free. Needed for streams that are not themselves made to wait for it before the stream of the
-  // free goes on. Errors as for Free.
+  // free: the memory goes to nobody before that work is over. Not needed for the stream of the
+  // free, nor for work that the stream of the free was made to wait for. Errors as for Free.
   virtual absl::Status RecordUse(void* address, Stream stream) = 0;
 
   // Gives unused memory at the end of the range back to the device as long as the pool keeps
-  // `keep_bytes`; says how much. Waits on the host for the work that last used it.
+  // `keep_bytes`; says how much. Waits on the host for the work that last used it, and so does
+  // every other call meanwhile: that work must not depend on one.
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
 
   // Tells the placement policy and the recorder that a phase begins.

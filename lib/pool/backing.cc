@@ -7,12 +7,37 @@
 namespace tidepool::pool {
 
 Backing::~Backing() {
-  absl::Status status = ShrinkTo(0);
-  if (status.ok() && base_ != nullptr) status = device_.ReleaseAddresses(base_, reserved_bytes_);
-  if (!status.ok()) {
-    std::fprintf(stderr, "tidepool: a pool cannot give its memory back: %s\n",
-                 status.ToString().c_str());
+  absl::Status first_error;
+  const auto try_twice = [&](auto call) {
+    if (call().ok()) return true;
+    const absl::Status status = call();
+    first_error.Update(status);
+    return status.ok();
+  };
+  bool all_unmapped = true;
+  for (const Piece& piece : pieces_) {
+    if (try_twice([&] { return device_.Unmap(base_ + piece.begin); })) {
+      unreleased_.push_back(piece);
+    } else {
+      all_unmapped = false;
+    }
   }
+  for (const Piece& piece : unreleased_) {
+    try_twice([&] { return device_.ReleasePhysical(piece.memory); });
+  }
+  if (all_unmapped && base_ != nullptr) {
+    try_twice([&] { return device_.ReleaseAddresses(base_, reserved_bytes_); });
+  }
+  if (!first_error.ok()) {
+    std::fprintf(stderr, "tidepool: a pool cannot give its memory back: %s\n",
+                 first_error.ToString().c_str());
+  }
+}
+
+void Backing::Abandon() {
+  pieces_.clear();
+  unreleased_.clear();
+  base_ = nullptr;
 }
 
 absl::Status Backing::Reserve(std::int64_t max_bytes) {
@@ -22,10 +47,10 @@ absl::Status Backing::Reserve(std::int64_t max_bytes) {
   return base.status();
 }
 
-absl::Status Backing::Grow(std::int64_t bytes, std::int64_t piece_bytes) {
+absl::Status Backing::GrowTo(std::int64_t wanted_end, std::int64_t piece_bytes) {
   if (absl::Status status = ReleaseAgain(); !status.ok()) return status;
   const std::int64_t old_end = end();
-  const std::int64_t new_end = old_end + Rounded(bytes);
+  const std::int64_t new_end = Rounded(wanted_end);
   while (end() < new_end) {
     const std::int64_t piece =
         std::min(Rounded(std::max<std::int64_t>(piece_bytes, 1)), new_end - end());

@@ -17,19 +17,24 @@ namespace tidepool::pool {
 class Backing {
  public:
   explicit Backing(Device& device) : device_(device) {}
-  // Gives back all memory; nothing may use it any more.
+  // Gives back all memory; nothing may use it any more. What the device does not take back, not
+  // even when it is asked twice, is reported on stderr.
   ~Backing();
   Backing(const Backing&) = delete;
   Backing& operator=(const Backing&) = delete;
 
   // Reserves addresses for up to `max_bytes`. Once, first.
   absl::Status Reserve(std::int64_t max_bytes);
-  // Maps at least `bytes` more, in pieces of about `piece_bytes`; all or nothing.
-  absl::Status Grow(std::int64_t bytes, std::int64_t piece_bytes);
+  // Maps memory up to `end` at least, in pieces of about `piece_bytes`. After an error it ends
+  // where it did, unless the device would not take pieces back: see `end`.
+  absl::Status GrowTo(std::int64_t end, std::int64_t piece_bytes);
   // The end after unmapping every piece that lies behind `offset`.
   std::int64_t EndAfterShrinkTo(std::int64_t offset) const;
   // Unmaps every piece that lies behind `offset`. After an error some may be left: see `end`.
   absl::Status ShrinkTo(std::int64_t offset);
+
+  // Leaves everything to the device for ever: something may still use it.
+  void Abandon();
 
   char* base() const { return base_; }
   // Of what is mapped, as an offset.

@@ -4,19 +4,24 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "tidepool/trace.h"
 
 namespace tidepool::pool {
 namespace {
 
-std::string Help(std::int64_t bytes, const PoolStats& stats, std::string_view growth_error) {
-  if (bytes > stats.max_bytes) return "it can never fit: raise max_bytes";
+std::string Help(std::size_t bytes, const PoolStats& stats, std::string_view growth_error) {
+  if (bytes > static_cast<std::size_t>(kMaxRequestBytes)) {
+    return absl::StrCat("it can never fit: one allocation has at most ", kMaxRequestBytes);
+  }
+  const auto wanted = static_cast<std::int64_t>(bytes);
+  if (wanted > stats.max_bytes) return "it can never fit: raise max_bytes";
   if (!growth_error.empty()) {
     return absl::StrCat("the pool is within its budget but cannot grow: ",
                         std::string(growth_error));
   }
   const std::int64_t available = stats.max_bytes - stats.live_bytes;
-  if (available < bytes) {
-    return absl::StrCat("free or offload ", bytes - available, " bytes, or raise max_bytes");
+  if (available < wanted) {
+    return absl::StrCat("free or offload ", wanted - available, " bytes, or raise max_bytes");
   }
   return "enough is free, but not in one piece: free a neighbour of the largest hole, raise "
          "max_bytes, or record a trace and plan it";
@@ -24,8 +29,7 @@ std::string Help(std::int64_t bytes, const PoolStats& stats, std::string_view gr
 
 }  // namespace
 
-absl::Status OutOfMemory(std::int64_t bytes, const PoolStats& stats,
-                         std::string_view growth_error) {
+absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_view growth_error) {
   return absl::ResourceExhaustedError(
       absl::StrCat("out of memory: ", bytes, " bytes asked for, ", stats.live_bytes, " live in ",
                    stats.live_count, " allocations, the largest hole is ", stats.largest_hole_bytes,

@@ -2,7 +2,7 @@
 #ifndef TIDEPOOL_LIB_POOL_OUT_OF_MEMORY_H_
 #define TIDEPOOL_LIB_POOL_OUT_OF_MEMORY_H_
 
-#include <cstdint>
+#include <cstddef>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -10,9 +10,9 @@
 
 namespace tidepool::pool {
 
-// ResourceExhausted. `bytes` are rounded up. `growth_error` is what the device said when the pool
+// ResourceExhausted. `bytes` are as asked for. `growth_error` is what the device said when the pool
 // last tried to grow for this request; empty when it did not try.
-absl::Status OutOfMemory(std::int64_t bytes, const PoolStats& stats, std::string_view growth_error);
+absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_view growth_error);
 
 }  // namespace tidepool::pool
 

@@ -63,6 +63,11 @@ class PoolImpl final : public Pool {
   absl::Status CheckInvariants() const override;
 
  private:
+  // What can be asked for at all.
+  std::size_t MostBytes() const {
+    return static_cast<std::size_t>(std::min(options_.max_bytes, kMaxRequestBytes));
+  }
+
   // Two that need no lock. Null, or false: it is for the pool.
   void* AllocateFromFront(std::size_t bytes, Stream stream);
   bool FreeToFront(void* address, Stream stream);
@@ -75,8 +80,9 @@ class PoolImpl final : public Pool {
   absl::StatusOr<bool> Grow(std::int64_t bytes);
   absl::Status GrowBacking(std::int64_t missing);
   std::int64_t GrowthStep() const;
-  absl::Status AwaitTickets(BlockId block, std::int64_t begin, std::int64_t end,
-                            Timeline& timeline);
+  absl::StatusOr<bool> AwaitTickets(BlockId block, std::int64_t begin, std::int64_t end,
+                                    Timeline& timeline);
+  void CountWait(const Timeline& timeline, const Ticket& ticket);
   absl::Status Refuse(std::size_t bytes, Hint hint, Stream stream);
   absl::Status WaitInLine(Waiter& waiter, absl::Time deadline,
                           std::unique_lock<pool::BackoffMutex>& lock);
@@ -117,6 +123,8 @@ class PoolImpl final : public Pool {
   blocks::Arena arena_;
   // By name of a used block: the stream that it was allocated on.
   std::vector<Stream> allocated_on_;
+  // And whether that stream got it behind work of others, which may still run.
+  std::vector<bool> behind_others_;
   // Streams that use a live block beside the one that will free it.
   absl::flat_hash_map<BlockId, absl::InlinedVector<Stream, 2>> uses_;
   // Whether there was ever more than one stream: as long as there is not, nobody needs tickets.
@@ -138,8 +146,12 @@ PoolImpl::~PoolImpl() {
   EmptyFronts();
   if (stats_.live_count > 0) ReportLive();
   if (absl::Status status = order_.SynchronizeAll(); !status.ok()) {
-    std::fprintf(stderr, "tidepool: a pool cannot wait for the streams that used it: %s\n",
-                 status.ToString().c_str());
+    std::fprintf(
+        stderr,
+        "tidepool: a pool cannot wait for the streams that used it and leaves its memory to "
+        "the device: %s\n",
+        status.ToString().c_str());
+    backing_.Abandon();
   }
 }
 
@@ -147,7 +159,7 @@ absl::Status PoolImpl::Start() {
   const std::lock_guard lock(mutex_);
   if (absl::Status status = backing_.Reserve(options_.max_bytes); !status.ok()) return status;
   if (options_.initial_bytes == 0) return absl::OkStatus();
-  absl::Status status = backing_.Grow(options_.initial_bytes, options_.initial_bytes / kPieces);
+  absl::Status status = backing_.GrowTo(options_.initial_bytes, options_.initial_bytes / kPieces);
   if (!status.ok()) return status;
   arena_.blocks().Resize(std::min(backing_.end(), options_.max_bytes));
   stats_.peak_reserved_bytes = backing_.held_bytes();
@@ -160,7 +172,7 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   const std::lock_guard lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
-  if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes, hint, stream);
+  if (bytes > MostBytes()) return Refuse(bytes, hint, stream);
   if (line_.IsClosed()) {
     Refuse(bytes, hint, stream).IgnoreError();
     return absl::ResourceExhaustedError(
@@ -170,13 +182,16 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   absl::StatusOr<void*> address = TryAllocate(static_cast<std::int64_t>(bytes), hint, **timeline);
   if (!address.ok()) return address;
   if (*address == nullptr) return Refuse(bytes, hint, stream);
-  if (!line_.empty()) line_.CountOvertake();
+  if (!line_.empty()) {
+    line_.CountOvertake();
+    ServeWaiting();  // the pool may have grown
+  }
   return address;
 }
 
 void* PoolImpl::AllocateFromFront(std::size_t bytes, Stream stream) {
   pool::FrontCaches* fronts = fronts_.load(std::memory_order_acquire);
-  if (fronts == nullptr || bytes > static_cast<std::size_t>(options_.max_bytes)) return nullptr;
+  if (fronts == nullptr || bytes > MostBytes()) return nullptr;
   return fronts->Of(stream).Allocate(stream, device_.stream_epoch(),
                                      arena_.Rounded(static_cast<std::int64_t>(bytes)));
 }
@@ -230,7 +245,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   std::unique_lock lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
-  if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes, hint, stream);
+  if (bytes > MostBytes()) return Refuse(bytes, hint, stream);
   Waiter waiter(static_cast<std::int64_t>(bytes), hint, stream);
   if (!line_.IsClosed()) Serve(waiter);
   if (!waiter.result.has_value()) {
@@ -288,10 +303,13 @@ absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timel
   const absl::StatusOr<Placement> placement = PlaceOrGrow(request, timeline);
   if (!placement.ok()) return placement.status();
   if (placement->block == kNoBlock) return nullptr;
+  bool behind_others = false;
   if (crossing_) {
     const std::int64_t begin = blocks.OffsetOf(*placement, request.bytes);
-    absl::Status status = AwaitTickets(placement->block, begin, begin + request.bytes, timeline);
-    if (!status.ok()) return status;
+    const absl::StatusOr<bool> awaited =
+        AwaitTickets(placement->block, begin, begin + request.bytes, timeline);
+    if (!awaited.ok()) return awaited.status();
+    behind_others = *awaited;
   }
   const BlockId block = arena_.Take(*placement, request.bytes);
   if (crossing_) {
@@ -299,8 +317,12 @@ absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timel
     tickets_.Take(placement->block, begin, begin + request.bytes,
                   FreeOrNone(blocks.Previous(block)), FreeOrNone(blocks.Next(block)));
   }
-  if (block >= allocated_on_.size()) allocated_on_.resize(2 * std::size_t{block} + 1);
+  if (block >= allocated_on_.size()) {
+    allocated_on_.resize(2 * std::size_t{block} + 1);
+    behind_others_.resize(allocated_on_.size());
+  }
   allocated_on_[block] = timeline.stream;
+  if (crossing_) behind_others_[block] = behind_others;
   ++stats_.allocations;
   ++stats_.live_count;
   void* const address = backing_.base() + blocks.offset(block);
@@ -348,6 +370,8 @@ absl::StatusOr<bool> PoolImpl::Grow(std::int64_t bytes) {
   const std::int64_t missing = bytes - WildernessBytes();
   if (missing <= 0 || missing > options_.max_bytes - blocks.capacity()) return false;
   absl::Status status = GrowBacking(missing);
+  // After an error too: the device may not have taken everything back.
+  blocks.Resize(std::min(backing_.end(), options_.max_bytes));
   stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, backing_.held_bytes());
   if (absl::IsResourceExhausted(status)) {
     growth_error_ = std::string(status.message());
@@ -356,7 +380,6 @@ absl::StatusOr<bool> PoolImpl::Grow(std::int64_t bytes) {
   if (!status.ok()) return status;
   ++stats_.growths;
   allocations_at_growth_ = stats_.allocations;
-  blocks.Resize(std::min(backing_.end(), options_.max_bytes));
   return true;
 }
 
@@ -364,9 +387,9 @@ absl::Status PoolImpl::GrowBacking(std::int64_t missing) {
   const std::int64_t capacity = arena_.blocks().capacity();
   const std::int64_t bytes =
       std::min(std::max(missing, GrowthStep()), options_.max_bytes - capacity);
-  absl::Status status = backing_.Grow(bytes, (capacity + bytes) / kPieces);
+  absl::Status status = backing_.GrowTo(capacity + bytes, (capacity + bytes) / kPieces);
   if (absl::IsResourceExhausted(status) && bytes > missing) {
-    status = backing_.Grow(missing, (capacity + missing) / kPieces);
+    status = backing_.GrowTo(capacity + missing, (capacity + missing) / kPieces);
   }
   return status;
 }
@@ -392,29 +415,39 @@ std::int64_t PoolImpl::WildernessBytes() const {
   return last == kNoBlock || blocks.used(last) ? 0 : blocks.bytes(last);
 }
 
-absl::Status PoolImpl::AwaitTickets(BlockId block, std::int64_t begin, std::int64_t end,
-                                    Timeline& timeline) {
+// Whether work of others may still run, before whatever the stream is given from here on.
+absl::StatusOr<bool> PoolImpl::AwaitTickets(BlockId block, std::int64_t begin, std::int64_t end,
+                                            Timeline& timeline) {
   absl::Status status;
+  bool behind_others = false;
   tickets_.ForEach(block, begin, end, [&](const Ticket& ticket) {
-    if (!order_.MustWait(timeline, ticket)) return true;
-    const absl::StatusOr<bool> waits = order_.Await(timeline, ticket);
-    status = waits.status();
-    if (!waits.ok() || !*waits) return waits.ok();
-    ++stats_.stream_waits;
-    if (options_.recorder != nullptr)
-      options_.recorder->Wait(timeline.stream, order_.StreamOf(ticket));
+    if (order_.MustWait(timeline, ticket)) {
+      const absl::StatusOr<bool> waits = order_.Await(timeline, ticket);
+      status = waits.status();
+      if (!waits.ok()) return false;
+      if (*waits) CountWait(timeline, ticket);
+    }
+    behind_others |= ticket.timeline != timeline.index && order_.MayRun(ticket);
     return true;
   });
-  return status;
+  if (!status.ok()) return status;
+  return behind_others;
+}
+
+void PoolImpl::CountWait(const Timeline& timeline, const Ticket& ticket) {
+  ++stats_.stream_waits;
+  if (options_.recorder != nullptr) {
+    options_.recorder->Wait(timeline.stream, order_.StreamOf(ticket));
+  }
 }
 
 absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
   ++stats_.failures;
-  const auto most = static_cast<std::size_t>(kMaxRequestBytes);
-  const auto wanted = static_cast<std::int64_t>(std::min(bytes, most));
-  if (options_.recorder != nullptr) options_.recorder->Failure(wanted, hint, stream);
-  return pool::OutOfMemory(bytes > most ? INT64_MAX : arena_.Rounded(wanted), StatsLocked(),
-                           growth_error_);
+  const auto recorded = std::min(bytes, static_cast<std::size_t>(kMaxRequestBytes));
+  if (options_.recorder != nullptr) {
+    options_.recorder->Failure(static_cast<std::int64_t>(recorded), hint, stream);
+  }
+  return pool::OutOfMemory(bytes, StatsLocked(), growth_error_);
 }
 
 absl::Status PoolImpl::Free(void* address, Stream stream) {
@@ -452,18 +485,21 @@ absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
   return absl::OkStatus();
 }
 
-// What the memory of `block`, which `stream` frees, must be kept for.
+// What the memory of `block`, which `timeline` frees, must be kept for.
 Tickets PoolImpl::TakeTickets(BlockId block, Timeline& timeline) {
   Tickets tickets = {pool::StreamOrder::NextTicket(timeline)};
-  if (uses_.empty()) return tickets;
-  const auto uses = uses_.find(block);
-  if (uses == uses_.end()) return tickets;
-  for (const Stream user : uses->second) {
+  const auto add = [&](Stream user) {
     Timeline* known = order_.Known(user);
     if (known != nullptr && known != &timeline) {
       tickets.push_back(pool::StreamOrder::NextTicket(*known));
     }
-  }
+  };
+  // Who frees need not have waited for what the stream of the allocation was made to wait for.
+  if (behind_others_[block]) add(allocated_on_[block]);
+  if (uses_.empty()) return tickets;
+  const auto uses = uses_.find(block);
+  if (uses == uses_.end()) return tickets;
+  for (const Stream user : uses->second) add(user);
   uses_.erase(uses);
   return tickets;
 }
@@ -701,6 +737,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOpt
   if (resolved.max_bytes == 0) resolved.max_bytes = device->memory_bytes();
   if (absl::Status status = CheckOptions(*device, resolved); !status.ok()) return status;
   resolved.max_bytes &= -resolved.alignment;
+  resolved.initial_bytes = std::min(resolved.initial_bytes, resolved.max_bytes);
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(resolved.placement);
   if (!policy.ok()) return policy.status();
   auto pool = std::make_unique<PoolImpl>(*device, resolved, *std::move(policy));

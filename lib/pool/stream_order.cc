@@ -126,7 +126,15 @@ absl::Status StreamOrder::Synchronize(const Ticket& ticket) {
 
 absl::Status StreamOrder::SynchronizeAll() {
   absl::Status first;
-  for (const auto& [id, timeline] : by_stream_) first.Update(Synchronize(NextTicket(*timeline)));
+  for (const auto& [id, timeline] : by_stream_) {
+    const Ticket ticket = NextTicket(*timeline);
+    absl::Status status = Synchronize(ticket);
+    if (!status.ok()) status = Synchronize(ticket);
+    if (!status.ok() && device_.HasStream(timeline->stream)) {
+      status = device_.SynchronizeStream(timeline->stream);
+    }
+    first.Update(status);
+  }
   return first;
 }
 

@@ -74,7 +74,8 @@ class StreamOrder {
   absl::StatusOr<bool> Await(Timeline& timeline, const Ticket& ticket);
   // Waits on the host.
   absl::Status Synchronize(const Ticket& ticket);
-  // Waits on the host for all work of all streams so far. Returns the first error.
+  // Waits on the host for all work of all streams so far, however the device allows it. Returns the
+  // first error that it found no way around.
   absl::Status SynchronizeAll();
 
   std::int64_t event_records() const { return event_records_; }

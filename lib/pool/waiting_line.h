@@ -55,9 +55,12 @@ class WaitingLine {
         ++it;
         continue;
       }
-      for (auto passed = waiters_.begin(); passed != it; ++passed) ++(*passed)->overtakes;
+      if (waiter.result->ok()) {
+        for (auto passed = waiters_.begin(); passed != it; ++passed) ++(*passed)->overtakes;
+      }
       it = waiters_.erase(it);
       waiter.served.notify_one();
+      if (it != waiters_.begin() && IsClosed()) return;
     }
   }
 

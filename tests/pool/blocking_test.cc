@@ -114,6 +114,42 @@ TEST_F(BlockingTest, WakesAllThatFit) {
   for (int i = 1; i < 5; ++i) Free(*waiting[i]->Result());
 }
 
+TEST_F(BlockingTest, LetsNoMorePassWithinOneFree) {
+  void* const most = Take(512 * kKiB);
+  void* const rest = Take(512 * kKiB);
+  const auto large = Join(kMiB);
+  std::vector<std::unique_ptr<Waiting>> small;
+  for (int i = 0; i < Pool::kMostOvertakes + 4; ++i) small.push_back(Join(4 * kKiB));
+  Free(most);
+  for (int i = 0; i < Pool::kMostOvertakes; ++i) ASSERT_TRUE(small[i]->Result().ok());
+  EXPECT_EQ(pool_->Stats().live_count, 1 + Pool::kMostOvertakes);
+  for (int i = 0; i < Pool::kMostOvertakes; ++i) Free(*small[i]->Result());
+  Free(rest);
+  Free(*large->Result());
+  for (int i = 0; i < 4; ++i) Free(*small[Pool::kMostOvertakes + i]->Result());
+}
+
+TEST_F(BlockingTest, IsNotOvertakenByWhoIsRefused) {
+  void* const all = Take(960 * kKiB);
+  const auto large = Join(kMiB);
+  const Stream doomed = NewStream();
+  std::vector<std::unique_ptr<Waiting>> refused;
+  for (int i = 0; i < Pool::kMostOvertakes; ++i) {
+    const std::int64_t blocked = pool_->Stats().blocked;
+    refused.push_back(std::make_unique<Waiting>(*pool_, 128 * kKiB, doomed));
+    while (pool_->Stats().blocked == blocked) std::this_thread::yield();
+  }
+  ASSERT_TRUE(device_->DestroyStream(doomed).ok());
+  void* const small = Take(32 * kKiB);
+  Free(small);
+  for (const auto& waiting : refused) {
+    EXPECT_EQ(waiting->Result().status().code(), absl::StatusCode::kNotFound);
+  }
+  Free(Take(64 * kKiB));  // one more may pass
+  Free(all);
+  Free(*large->Result());
+}
+
 TEST_F(BlockingTest, GivesUpAtItsDeadlineAndLetsOthersPass) {
   void* const a = Take(512 * kKiB);
   void* const b = Take(512 * kKiB);

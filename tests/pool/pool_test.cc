@@ -94,6 +94,16 @@ TEST_F(PoolTest, HandsOutAnOddBudgetToTheLastBlock) {
   EXPECT_TRUE(pool->Allocate(1000 * 512, stream).ok());
 }
 
+TEST_F(PoolTest, TakesAnInitialSizeThatIsNoMultipleOfTheAlignment) {
+  for (const std::int64_t bytes : {131172, 131583, 1000}) {
+    auto pool = NewPool({.initial_bytes = bytes, .max_bytes = bytes});
+    const Stream stream = NewStream();
+    const auto most = static_cast<std::size_t>(bytes & -512);
+    void* const all = *pool->Allocate(most, stream);
+    EXPECT_TRUE(pool->Free(all, stream).ok());
+  }
+}
+
 TEST_F(PoolTest, GrowsInFewSteps) {
   auto pool = NewPool({.initial_bytes = kMiB, .max_bytes = 128 * kMiB, .growth = 0.125});
   const Stream stream = NewStream();
@@ -166,7 +176,7 @@ TEST_F(PoolTest, RefusesWhatCanNeverFitAndSaysWhatWouldHelp) {
   for (const std::size_t bytes : {std::size_t{1} << 63, SIZE_MAX, std::size_t{4 * kMiB + 1}}) {
     const absl::Status refused = pool->Allocate(bytes, stream).status();
     EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-    EXPECT_THAT(std::string(refused.message()), HasSubstr("raise max_bytes"));
+    EXPECT_THAT(std::string(refused.message()), HasSubstr("it can never fit"));
     EXPECT_EQ(pool->AllocateBlocking(bytes, stream).status().code(),
               absl::StatusCode::kResourceExhausted);
   }

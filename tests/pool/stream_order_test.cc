@@ -123,6 +123,29 @@ TEST_F(StreamOrderTest, MergesAcrossStreamsAndWaitsOnlyForThePartTaken) {
   EXPECT_TRUE(pool->Free(all, second).ok());
 }
 
+TEST_F(StreamOrderTest, HandsOnWhatAnUnusedAllocationWaitedFor) {
+  auto pool = NewPool(Small());
+  const Stream first = NewStream();
+  const Stream second = NewStream();
+  const Stream third = NewStream();
+  std::vector<char> read(64 * kKiB);
+  void* const x = *pool->Allocate(64 * kKiB, first);
+  ASSERT_TRUE(device_->Fill(x, 1, 64 * kKiB, first).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(first).ok());
+  device_->HoldCopies();
+  ASSERT_TRUE(device_->Copy(read.data(), x, 64 * kKiB, CopyDirection::kFromDevice, first).ok());
+  ASSERT_TRUE(pool->Free(x, first).ok());
+  void* const unused = *pool->Allocate(64 * kKiB, second);  // waits for `first`
+  ASSERT_TRUE(pool->Free(unused, third).ok());              // which has not
+  void* const z = *pool->Allocate(64 * kKiB, third);
+  ASSERT_TRUE(device_->Fill(z, 2, 64 * kKiB, third).ok());
+  EXPECT_EQ(pool->Stats().stream_waits, 2);
+  device_->ReleaseCopies();
+  ASSERT_TRUE(device_->SynchronizeStream(third).ok());
+  EXPECT_EQ(std::count(read.begin(), read.end(), 1), 64 * kKiB);
+  EXPECT_TRUE(pool->Free(z, third).ok());
+}
+
 TEST_F(StreamOrderTest, OneEventStandsForAllFreesBefore) {
   auto pool = NewPool({.max_bytes = 64 * 4 * kKiB});
   const Stream first = NewStream();
