@@ -32,7 +32,7 @@ class BackoffMutex {
  private:
   enum State : std::uint32_t { kFree, kTaken, kAwaited };
 
-  static constexpr int kFirstPauses = 32;
+  static constexpr int kFirstPauses = 128;
   static constexpr int kMostPauses = 4096;
 
   [[gnu::noinline]] void LockSlowly() {
