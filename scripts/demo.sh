@@ -10,12 +10,20 @@ tidepool=build/release/trace_replay/tidepool
 cat <<'EOF'
 
 How much memory does a training step need? Each trace below is two or three steps of a network, recorded with
-PyTorch; the last, *-offload, is a step of VGG-16 that offloads, and says so in its requests. "pool" is what a policy needs by the papers' search, "smallest" the smallest pool that serves the trace at
-all, both also over the peak of live bytes, which no allocator can go below. Not every pool that is larger than the
-smallest serves, too: that is the last column.
+PyTorch; the last, *-offload, is a step of VGG-16 that offloads, and says so in its requests. "pool" is what a
+policy needs by the papers' search, "smallest" the smallest pool that serves the trace at all, both also over the
+peak of live bytes, which no allocator can go below. Not every pool that is larger than the smallest serves, too:
+that is the last column.
 
 EOF
 for trace in examples/traces/*.csv.gz; do
   "$tidepool" size "$trace"
   echo
 done
+
+cat <<'EOF'
+The first of them once more, now on a live pool of the host, which grows as it must. Every buffer is written when it
+is allocated and read when it is freed:
+
+EOF
+"$tidepool" replay examples/traces/alexnet-b32-sgd.rmm.csv.gz --pool 1GiB --initial 64MiB --device host --verify
