@@ -32,15 +32,17 @@ struct RecorderOptions {
 // Of one pool, which makes the recording calls one at a time; the others are thread-safe.
 class TIDEPOOL_EXPORT Recorder {
  public:
-  // Replaces the file. InvalidArgument for options out of range; otherwise what the system says
-  // about the path.
+  // Replaces the file, a regular one and not compressed. InvalidArgument for other paths, a buffer
+  // outside 4 KiB to 16 GiB or an interval below 1 ns; otherwise what the system says about the
+  // path.
   static absl::StatusOr<std::unique_ptr<Recorder>> Create(const RecorderOptions& options);
   // Closes; an error that nobody asked for is printed on stderr.
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // `address` is what names an allocation as long as it is live. `bytes` are as asked for.
+  // `address` names an allocation as long as it is live. `bytes` are as asked for, 1 to
+  // kMaxRequestBytes. Each call is O(1) but for marks, which cost their length.
   void Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream);
   void Free(const void* address, Stream stream);
   // An allocation that was refused.

@@ -1,0 +1,114 @@
+// Freeing: what the memory must be kept for, and who is to be told that it is none of ours.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "lib/pool/pool_impl.h"
+
+namespace tidepool::pool {
+
+absl::Status PoolImpl::Free(void* address, Stream stream) {
+  if (address == nullptr || FreeToFront(address, stream)) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  const absl::StatusOr<Timeline*> timeline = FindStream(stream);
+  if (!timeline.ok()) return timeline.status();
+  if (!TakeBack(address, **timeline)) return NotLive(address);
+  if (options_.recorder != nullptr) options_.recorder->Free(address, stream);
+  ++stats_.frees;
+  --stats_.live_count;
+  ServeWaiting();
+  return absl::OkStatus();
+}
+
+// False, and nothing changes, when no live allocation begins at `address`.
+bool PoolImpl::TakeBack(const void* address, Timeline& timeline) {
+  if (!crossing_) return arena_.Free(OffsetOf(address));
+  const BlockId block = arena_.blocks().Find(OffsetOf(address));
+  if (block == kNoBlock || !TakeFromFront(block)) return false;
+  FreeWithTickets(block, TakeTickets(block, timeline));
+  return true;
+}
+
+absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
+  if (address == nullptr) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  const absl::StatusOr<Timeline*> timeline = FindStream(stream);
+  if (!timeline.ok()) return timeline.status();
+  const BlockId block = arena_.blocks().Find(OffsetOf(address));
+  if (block == kNoBlock || !TakeFromFront(block)) return NotLive(address);
+  if (!crossing_) BeginCrossing({});  // the free may come from another stream
+  auto& uses = uses_[block];
+  if (std::find(uses.begin(), uses.end(), stream) == uses.end()) uses.push_back(stream);
+  return absl::OkStatus();
+}
+
+// What the memory of `block`, which `timeline` frees, must be kept for.
+Tickets PoolImpl::TakeTickets(BlockId block, Timeline& timeline) {
+  Tickets tickets = {StreamOrder::NextTicket(timeline)};
+  const auto add = [&](Stream user) {
+    Timeline* known = order_.Known(user);
+    if (known != nullptr && known != &timeline) {
+      tickets.push_back(StreamOrder::NextTicket(*known));
+    }
+  };
+  // Who frees need not have waited for what the stream of the allocation was made to wait for.
+  if (behind_others_[block]) add(allocated_on_[block]);
+  if (uses_.empty()) return tickets;
+  const auto uses = uses_.find(block);
+  if (uses == uses_.end()) return tickets;
+  for (const Stream user : uses->second) add(user);
+  uses_.erase(uses);
+  return tickets;
+}
+
+void PoolImpl::FreeWithTickets(BlockId block, const Tickets& tickets) {
+  const BlockMap& blocks = arena_.blocks();
+  const BlockId before = FreeOrNone(blocks.Previous(block));
+  const BlockId after = FreeOrNone(blocks.Next(block));
+  const std::int64_t begin = blocks.offset(block);
+  const std::int64_t end = begin + blocks.bytes(block);
+  const BlockId merged = arena_.FreeBlock(block);
+  tickets_.Merge(before, begin, end, tickets, after, merged,
+                 tickets.empty() ? 0 : order_.Recorded(tickets.front()));
+}
+
+BlockId PoolImpl::FreeOrNone(BlockId block) const {
+  return block == kNoBlock || arena_.blocks().used(block) ? kNoBlock : block;
+}
+
+absl::Status PoolImpl::NotLive(const void* address) const {
+  const auto where = absl::Hex(reinterpret_cast<std::uintptr_t>(address));
+  const std::int64_t offset = OffsetOf(address);
+  const BlockMap& blocks = arena_.blocks();
+  if (offset < 0 || offset >= blocks.capacity()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("address 0x", where, " is none of this pool, expected a live allocation"));
+  }
+  BlockId id = blocks.First();
+  while (offset >= blocks.offset(id) + blocks.bytes(id)) id = blocks.Next(id);
+  if (!blocks.used(id) || blocks.offset(id) == offset) {  // in a front cache
+    return absl::InvalidArgumentError(absl::StrCat(
+        "address 0x", where, " is free already, expected a live allocation: a double free?"));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("address 0x", where, " is ", offset - blocks.offset(id),
+                   " bytes inside a live allocation, expected its beginning"));
+}
+
+// From now on memory crosses between streams: what is free so far may be in use by the work so far.
+void PoolImpl::BeginCrossing(Stream newest) {
+  crossing_ = true;
+  if (options_.recorder == nullptr && !policy_->HasMemory()) {
+    own_fronts_ = std::make_unique<FrontCaches>();
+    fronts_epoch_ = device_.stream_epoch();
+    fronts_.store(own_fronts_.get(), std::memory_order_release);
+  }
+  const Tickets tickets = order_.TicketsOfAllBut(newest);
+  const BlockMap& blocks = arena_.blocks();
+  for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
+    if (blocks.used(id)) continue;
+    tickets_.Merge(kNoBlock, blocks.offset(id), blocks.offset(id) + blocks.bytes(id), tickets,
+                   kNoBlock, id, UINT64_MAX);
+  }
+}
+
+}  // namespace tidepool::pool

@@ -1,0 +1,110 @@
+// What a pool says of itself.
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/pool/pool_impl.h"
+
+namespace tidepool::pool {
+
+PoolStats PoolImpl::Stats() const {
+  const std::lock_guard lock(mutex_);
+  return StatsLocked();
+}
+
+PoolStats PoolImpl::StatsLocked() const {
+  const BlockMap& blocks = arena_.blocks();
+  PoolStats stats = stats_;
+  stats.live_bytes = blocks.live_bytes();
+  stats.peak_live_bytes = arena_.peak_live_bytes();
+  stats.reserved_bytes = backing_.held_bytes();
+  stats.max_bytes = options_.max_bytes;
+  stats.high_water_bytes = arena_.high_water();
+  stats.free_bytes = blocks.capacity() - blocks.live_bytes();
+  stats.largest_hole_bytes = blocks.LargestBytes();
+  if (stats.free_bytes > 0) {
+    stats.fragmentation =
+        1 - static_cast<double>(stats.largest_hole_bytes) / static_cast<double>(stats.free_bytes);
+  }
+  stats.event_records = order_.event_records();
+  if (own_fronts_ != nullptr) {
+    const FrontCache::Counts fronts = own_fronts_->Sum();
+    stats.allocations += fronts.allocations;
+    stats.frees += fronts.frees;
+    stats.live_bytes -= fronts.held_bytes;
+    stats.live_count -= fronts.held_count;
+    stats.free_bytes += fronts.held_bytes;
+  }
+  return stats;
+}
+
+std::vector<PoolBlock> PoolImpl::Snapshot() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<PoolBlock> snapshot;
+  const BlockMap& blocks = arena_.blocks();
+  for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
+    const std::int64_t begin = blocks.offset(id);
+    PoolBlock block;
+    block.address = backing_.base() + begin;
+    block.bytes = blocks.bytes(id);
+    block.used = blocks.used(id);
+    if (block.used) block.stream = allocated_on_[id];
+    if (block.used && IsInFront(id)) {
+      block.used = false;
+      block.pending = {std::exchange(block.stream, {})};
+    }
+    tickets_.ForEach(id, begin, begin + block.bytes, [&](const Ticket& ticket) {
+      const Stream stream = order_.StreamOf(ticket);
+      const bool is_new =
+          std::find(block.pending.begin(), block.pending.end(), stream) == block.pending.end();
+      if (is_new && order_.MayRun(ticket)) block.pending.push_back(stream);
+      return true;
+    });
+    snapshot.push_back(std::move(block));
+  }
+  return snapshot;
+}
+
+absl::Status PoolImpl::CheckInvariants() const {
+  const std::lock_guard lock(mutex_);
+  const BlockMap& blocks = arena_.blocks();
+  if (absl::Status status = blocks.CheckInvariants(); !status.ok()) return status;
+  if (blocks.capacity() != std::min(backing_.end(), options_.max_bytes)) {
+    return absl::InternalError("the arena does not end where its memory ends");
+  }
+  std::int64_t live_count = 0;
+  for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
+    if (!blocks.used(id)) continue;
+    ++live_count;
+    const std::int64_t begin = blocks.offset(id);
+    if (!tickets_.ForEach(id, begin, begin + blocks.bytes(id),
+                          [](const Ticket&) { return false; })) {
+      return absl::InternalError(absl::StrCat("the live block at ", begin, " has a ticket"));
+    }
+  }
+  const PoolStats stats = StatsLocked();
+  if (live_count != stats_.live_count || stats.live_count != stats.allocations - stats.frees) {
+    return absl::InternalError("the counts differ from the blocks");
+  }
+  return absl::OkStatus();
+}
+
+void PoolImpl::ReportLive() const {
+  constexpr int kListed = 10;
+  std::fprintf(stderr, "tidepool: a pool is destroyed with %lld bytes live in %lld allocations\n",
+               static_cast<long long>(arena_.blocks().live_bytes()),
+               static_cast<long long>(stats_.live_count));
+  const BlockMap& blocks = arena_.blocks();
+  int listed = 0;
+  for (BlockId id = blocks.First(); id != kNoBlock && listed < kListed; id = blocks.Next(id)) {
+    if (!blocks.used(id)) continue;
+    ++listed;
+    std::fprintf(stderr, "  %p: %lld bytes, allocated on stream %llu\n",
+                 static_cast<void*>(backing_.base() + blocks.offset(id)),
+                 static_cast<long long>(blocks.bytes(id)),
+                 static_cast<unsigned long long>(allocated_on_[id].id));
+  }
+}
+
+}  // namespace tidepool::pool
