@@ -57,6 +57,8 @@ std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
   if (!to_operations && trace.mark_names.size() > 0) losses.emplace_back("marks");
   if (!to_rmm && !trace.failures.empty()) losses.emplace_back("failures");
   if (HasWaits(trace)) losses.emplace_back("waits");
+  if (!trace.frames.empty()) losses.emplace_back("tags");
+  if (!trace.reservations.empty()) losses.emplace_back("reservations");
   if (!to_rmm && HasThreads(trace)) losses.emplace_back("threads");
   if (to == TraceFormat::kLifetimeCsv && is_new) losses.emplace_back("streams and times");
   return losses;

@@ -134,6 +134,8 @@ absl::Status LiveReplayer::ServeEvent(std::size_t at) {
     // What another pool once did follows from this one's own books.
     case TraceEvent::Kind::kFailure:
     case TraceEvent::Kind::kWait:
+    case TraceEvent::Kind::kReserve:
+    case TraceEvent::Kind::kMarkEnd:
       break;
   }
   return absl::OkStatus();

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,12 +22,14 @@
 namespace tidepool {
 
 // The file formats. Their names, as tools print and take them: operation-csv, rmm-csv,
-// lifetime-csv, native.
+// lifetime-csv, native, pytorch-snapshot, chrome-trace.
 enum class TraceFormat : std::uint8_t {
   kOperationCsv,  // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
   kRmmCsv,        // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
   kLifetimeCsv,   // id,lower,upper,size: a buffer lives in [lower, upper)
   kNative,        // what the recorder writes (docs/native_trace.md); holds all that a trace can say
+  kPyTorchSnapshot,  // the pickle of torch.cuda.memory._snapshot()
+  kChromeTrace,      // JSON with the [memory] events of PyTorch's profiler; for Perfetto
 };
 
 TIDEPOOL_EXPORT std::string_view TraceFormatName(TraceFormat format);
@@ -43,11 +46,14 @@ struct TraceEvent {
     kMark,
     kFailure,  // an allocation that was refused
     kWait,     // the event's stream was made to wait for another
+    kMarkEnd,  // what a mark of that name began is over
+    kReserve,  // the recorded allocator took memory from the device, or gave it back
   };
 
-  std::int64_t time = 0;    // nanoseconds; in a lifetime CSV the file's own unit
-  std::uint32_t index = 0;  // of the allocation, the failure, the mark's name or the awaited stream
-  std::uint32_t stream = 0;  // index into the stream names; a mark has none
+  std::int64_t time = 0;  // nanoseconds; in a lifetime CSV the file's own unit
+  // Of the allocation, the failure, the mark's name, the awaited stream or the reservation.
+  std::uint32_t index = 0;
+  std::uint32_t stream = 0;  // index into the stream names; marks and their ends have none
   std::uint32_t thread = 0;  // index into the thread names
   Kind kind = Kind::kAllocate;
 
@@ -55,9 +61,26 @@ struct TraceEvent {
 };
 static_assert(sizeof(TraceEvent) == 24);
 
+// Whose memory an allocation is: the frame of a program, called by others. A tag is the number of
+// such a frame and stands for the stack that ends there; 0 is no tag, and tag t is
+// `Trace::frames[t - 1]`. A category is a stack of one frame.
+using TraceTag = std::uint32_t;
+struct TraceFrame {
+  TraceTag caller = 0;     // smaller than the frame's own tag; 0 for the outermost frame
+  std::uint32_t name = 0;  // index into the frame texts
+  std::uint32_t file = 0;  // the same; "" when it is not known
+  std::uint32_t line = 0;  // 0 when it is not known
+};
+
 struct TraceAllocation {
   std::int64_t bytes = 0;  // as asked for: positive, not rounded
   Hint hint = Hint::kResident;
+  TraceTag tag = 0;
+};
+
+struct TraceReservation {
+  std::uint64_t address = 0;  // 0 when it is not known
+  std::int64_t bytes = 0;     // taken from the device; negative when given back
 };
 
 // Strings by index, in one piece of memory.
@@ -88,10 +111,17 @@ struct Trace {
   std::vector<TraceEvent> events;
   std::vector<TraceAllocation> allocations;
   std::vector<TraceAllocation> failures;  // what was asked for; 0 bytes and more
+  std::vector<TraceReservation> reservations;
+  std::vector<TraceFrame> frames;  // callers come before those whom they call
   StringTable allocation_ids;
   StringTable mark_names;  // each once
   StringTable stream_names;
   StringTable thread_names;
+  StringTable frame_texts;  // each once
+  // The device whose memory this is, and those that the file tells of, ascending; -1 is the host.
+  // Formats that know of no devices have none.
+  std::int32_t device = 0;
+  std::vector<std::int32_t> devices;
   std::int64_t unmatched_frees = 0;  // frees, skipped, of what was allocated before a log began
   std::int64_t skipped_rows = 0;     // failures and requests of zero bytes in a log
   bool ended_early = false;          // the recording was cut off: there may have been more events
@@ -107,6 +137,13 @@ class TIDEPOOL_EXPORT TraceBuilder {
 
   // The thread of the events that follow; "" until it is called.
   void SetThread(std::string_view thread);
+  // The tag of the allocations and failures that follow; 0 until it is called. One that Frame()
+  // returned.
+  void SetTag(TraceTag tag) { tag_ = tag; }
+  // The tag of the stack that has this frame on top of that of `caller`: always the same for the
+  // same frame. ResourceExhausted beyond 2^32 - 2 frames or 4 GiB of texts. O(1).
+  absl::StatusOr<TraceTag> Frame(TraceTag caller, std::string_view name, std::string_view file,
+                                 std::uint32_t line);
   // InvalidArgument when `id` is live or `bytes` is not in [1, kMaxRequestBytes]; ResourceExhausted
   // beyond 2^32 - 2 allocations or 4 GiB of ids. O(1).
   absl::Status Allocate(std::string_view id, std::int64_t bytes, Hint hint, std::string_view stream,
@@ -114,9 +151,15 @@ class TIDEPOOL_EXPORT TraceBuilder {
   // False, and nothing is added, when `id` is not live.
   bool Free(std::string_view id, std::string_view stream, std::int64_t time);
   void Mark(std::string_view name, std::int64_t time);
+  void MarkEnd(std::string_view name, std::int64_t time);
   // InvalidArgument for negative `bytes`; ResourceExhausted beyond 2^32 - 1 failures.
   absl::Status Failure(std::int64_t bytes, Hint hint, std::string_view stream, std::int64_t time);
   void Wait(std::string_view stream, std::string_view awaited, std::int64_t time);
+  // ResourceExhausted beyond 2^32 - 1 of them.
+  absl::Status Reserve(const TraceReservation& reservation, std::string_view stream,
+                       std::int64_t time);
+  // `devices` is ascending and holds `device`.
+  void SetDevices(std::int32_t device, std::vector<std::int32_t> devices);
   void CountUnmatchedFree() { ++trace_.unmatched_frees; }
   void CountSkippedRow() { ++trace_.skipped_rows; }
 
@@ -132,16 +175,25 @@ class TIDEPOOL_EXPORT TraceBuilder {
   Trace trace_;
   std::unique_ptr<Lookup> lookup_;
   std::string thread_;
+  TraceTag tag_ = 0;
+};
+
+struct ReadOptions {
+  // Of the devices that a file tells of; -1 is the host. Nothing: the first GPU that it has events
+  // of, or else the host.
+  std::optional<std::int32_t> device;
 };
 
 // Reads a trace from a regular file, compressed by gzip or not, recognised by its contents.
 // InvalidArgument or NotFound with "FILE:LINE: what is wrong, what was expected"; line 0 is the
 // file itself. A native trace that was cut off is read up to there, and says that it ended early.
-// O(events) time, and memory of at most 64 bytes an event plus what is live.
-TIDEPOOL_EXPORT absl::StatusOr<Trace> ReadTrace(const std::string& path);
+// A device that the file does not tell of is an error; files that know of no devices are device 0.
+// O(events) time, and memory of at most 64 bytes an event plus what is live and the texts.
+TIDEPOOL_EXPORT absl::StatusOr<Trace> ReadTrace(const std::string& path,
+                                                const ReadOptions& options = {});
 // The same from memory; `name` stands for the file in errors.
-TIDEPOOL_EXPORT absl::StatusOr<Trace> ParseTrace(std::string_view contents,
-                                                 const std::string& name);
+TIDEPOOL_EXPORT absl::StatusOr<Trace> ParseTrace(std::string_view contents, const std::string& name,
+                                                 const ReadOptions& options = {});
 
 // Writes `trace` to `path`, compressed by gzip when the path ends in ".gz". A regular file appears
 // whole or not at all. Native traces hold everything; what another format cannot hold is left out:

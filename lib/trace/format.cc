@@ -17,6 +17,10 @@ constexpr auto kFormats = std::to_array<Format>({
     {TraceFormat::kNative, "native", WriteNative},
 });
 
+constexpr auto kByteFormats = std::to_array<ByteFormat>({
+    {"a native trace", IsNative, ReadNative},
+});
+
 constexpr auto kCsvFormats = std::to_array<CsvFormat>({
     {"op,id,size,hint", IsOperationCsv, ReadOperationCsv},
     {"Thread,Time,Action,Pointer,Size,Stream", IsRmmCsv, ReadRmmCsv},
@@ -26,6 +30,7 @@ constexpr auto kCsvFormats = std::to_array<CsvFormat>({
 }  // namespace
 
 absl::Span<const Format> Formats() { return kFormats; }
+absl::Span<const ByteFormat> ByteFormats() { return kByteFormats; }
 absl::Span<const CsvFormat> CsvFormats() { return kCsvFormats; }
 
 }  // namespace internal

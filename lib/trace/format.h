@@ -1,10 +1,11 @@
 // The trace formats: their names, how each is recognised, read and written. A format is declared
-// here and has a line in the tables of format.cc: all in one, those in CSV, which are told apart by
-// their header, in another.
+// here and has a line in the tables of format.cc: all in one; those that their first bytes tell
+// apart, and those in CSV, which their header tells apart, in one more.
 #ifndef TIDEPOOL_LIB_TRACE_FORMAT_H_
 #define TIDEPOOL_LIB_TRACE_FORMAT_H_
 
 #include <ostream>
+#include <string>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -23,6 +24,19 @@ struct Format {
 };
 
 absl::Span<const Format> Formats();
+
+// How a file of no other format begins, as long as the file is.
+inline constexpr std::size_t kBeginning = 8;
+
+struct ByteFormat {
+  const char* what;  // as errors show it
+  bool (*recognises)(std::string_view beginning);
+  // Errors are with the place, `name` in front.
+  absl::StatusOr<Trace> (*read)(ByteSource& source, const std::string& name,
+                                const ReadOptions& options);
+};
+
+absl::Span<const ByteFormat> ByteFormats();
 
 struct CsvFormat {
   const char* header;                                // as errors show it
@@ -44,11 +58,9 @@ bool IsLifetimeCsv(const CsvReader& reader);
 absl::StatusOr<Trace> ReadLifetimeCsv(CsvReader& reader);
 absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out);
 
-// Whether a file that begins with `beginning`, as long as that is, is a native trace.
-inline constexpr std::size_t kNativeBeginning = 8;
 bool IsNative(std::string_view beginning);
-// Errors are without the file's name.
-absl::StatusOr<Trace> ReadNative(ByteSource& source);
+absl::StatusOr<Trace> ReadNative(ByteSource& source, const std::string& name,
+                                 const ReadOptions& options);
 absl::Status WriteNative(const Trace& trace, std::ostream& out);
 
 }  // namespace tidepool::internal

@@ -54,6 +54,7 @@ void NativeEncoder::SetAddressShift(int shift) {
 
 void NativeEncoder::Allocate(const Context& context, std::uint64_t address,
                              const TraceAllocation& allocation) {
+  SetTag(allocation.tag);
   ItemBytes bytes;
   BeginEvent(bytes, Item::kAllocate,
              allocation.hint == Hint::kOffloadable ? native::kOffloadable : 0, context, true);
@@ -67,6 +68,7 @@ void NativeEncoder::Allocate(const Context& context, std::uint64_t address,
 
 void NativeEncoder::AllocateText(const Context& context, std::string_view id,
                                  const TraceAllocation& allocation) {
+  SetTag(allocation.tag);
   ItemBytes bytes;
   BeginEvent(bytes, Item::kAllocate,
              native::kTextId | (allocation.hint == Hint::kOffloadable ? native::kOffloadable : 0),
@@ -91,7 +93,15 @@ void NativeEncoder::Mark(const Context& context, std::uint32_t name) {
   Append(bytes);
 }
 
+void NativeEncoder::MarkEnd(const Context& context, std::uint32_t name) {
+  ItemBytes bytes;
+  BeginEvent(bytes, Item::kMark, native::kMarkEnd, context, false);
+  bytes.Number(name);
+  Append(bytes);
+}
+
 void NativeEncoder::Failure(const Context& context, const TraceAllocation& failure) {
+  SetTag(failure.tag);
   ItemBytes bytes;
   BeginEvent(bytes, Item::kFailure, failure.hint == Hint::kOffloadable ? native::kOffloadable : 0,
              context, true);
@@ -104,6 +114,42 @@ void NativeEncoder::Wait(const Context& context, std::uint32_t awaited) {
   BeginEvent(bytes, Item::kWait, 0, context, true);
   bytes.Number(awaited);
   Append(bytes);
+}
+
+void NativeEncoder::Reserve(const Context& context, const TraceReservation& reservation) {
+  ItemBytes bytes;
+  BeginEvent(bytes, Item::kReservation, 0, context, true);
+  bytes.Number(reservation.address);
+  bytes.Number(native::ZigZag(reservation.bytes));
+  Append(bytes);
+}
+
+void NativeEncoder::Frame(const TraceFrame& frame) {
+  ItemBytes bytes;
+  bytes.Byte(static_cast<unsigned>(Item::kFrame));
+  bytes.Number(frame.caller);
+  bytes.Number(frame.name);
+  bytes.Number(frame.file);
+  bytes.Number(frame.line);
+  Append(bytes);
+}
+
+void NativeEncoder::Device(std::int32_t device, bool is_own) {
+  ItemBytes bytes;
+  bytes.Byte(static_cast<unsigned>(Item::kDevice) | (is_own ? native::kOwnDevice : 0));
+  bytes.Number(native::ZigZag(device));
+  Append(bytes);
+}
+
+// Again where the item itself ends the block, since a block begins without a tag.
+void NativeEncoder::SetTag(TraceTag tag) {
+  while (last_tag_ != tag) {
+    ItemBytes bytes;
+    bytes.Byte(static_cast<unsigned>(Item::kTag));
+    bytes.Number(tag);
+    last_tag_ = tag;
+    Append(bytes);
+  }
 }
 
 void NativeEncoder::BeginEvent(ItemBytes& bytes, Item item, unsigned flags, const Context& context,
@@ -153,6 +199,7 @@ void NativeEncoder::OpenBlock() {
 void NativeEncoder::EndBlock() {
   if (!block_is_open_) return;
   block_is_open_ = false;
+  last_tag_ = 0;
   char* const header = output_.data() + block_begin_;
   const std::string_view payload =
       std::string_view(output_).substr(block_begin_ + native::kBlockHeaderBytes);

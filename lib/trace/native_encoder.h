@@ -33,17 +33,25 @@ class NativeEncoder {
   void StreamName(std::string_view name) { Name(native::Item::kStreamName, name); }
   void ThreadName(std::string_view name) { Name(native::Item::kThreadName, name); }
   void MarkName(std::string_view name) { Name(native::Item::kMarkName, name); }
+  void FrameText(std::string_view text) { Name(native::Item::kFrameText, text); }
+  // The next frame, tag 1, 2, 3, ...; its texts and its caller came before.
+  void Frame(const TraceFrame& frame);
 
   void Allocate(const Context& context, std::uint64_t address, const TraceAllocation& allocation);
   void AllocateText(const Context& context, std::string_view id, const TraceAllocation& allocation);
   // `allocation` is the number of one that is live.
   void Free(const Context& context, std::uint64_t allocation);
   void Mark(const Context& context, std::uint32_t name);
+  void MarkEnd(const Context& context, std::uint32_t name);
   void Failure(const Context& context, const TraceAllocation& failure);
   void Wait(const Context& context, std::uint32_t awaited);
+  void Reserve(const Context& context, const TraceReservation& reservation);
 
   void UnmatchedFrees(std::int64_t count) { Count(native::Item::kUnmatchedFrees, count); }
   void SkippedRows(std::int64_t count) { Count(native::Item::kSkippedRows, count); }
+
+  // A device that the trace tells of; `is_own` is the one whose memory it is.
+  void Device(std::int32_t device, bool is_own);
 
   // Closes the block: what was encoded so far can be read once it is in the file.
   void EndBlock();
@@ -61,6 +69,7 @@ class NativeEncoder {
 
   void BeginEvent(ItemBytes& bytes, native::Item item, unsigned flags, const Context& context,
                   bool has_stream);
+  void SetTag(TraceTag tag);
   void Name(native::Item item, std::string_view name);
   void Count(native::Item item, std::int64_t count);
   void Append(const ItemBytes& bytes, std::string_view text = {});
@@ -74,6 +83,7 @@ class NativeEncoder {
   // What the next item of the block is written as the difference to.
   Context last_;
   std::uint64_t last_address_ = 0;
+  TraceTag last_tag_ = 0;
 };
 
 }  // namespace tidepool::internal

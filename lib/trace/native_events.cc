@@ -25,9 +25,12 @@ unsigned FlagsOf(Item item) {
       return kContext | native::kOffloadable;
     case Item::kFree:
     case Item::kWait:
+    case Item::kReservation:
       return kContext;
     case Item::kMark:
-      return native::kNewThread;
+      return native::kNewThread | native::kMarkEnd;
+    case Item::kDevice:
+      return native::kOwnDevice;
     case Item::kEnd:
       return native::kEndedEarly;
     default:
@@ -49,6 +52,7 @@ absl::Status NativeEvents::Add(std::string_view block) {
   end_ = at_ + block.size();
   last_ = TraceEvent();
   last_address_ = 0;
+  last_tag_ = 0;
   constexpr unsigned kMostShift = 63;
   const unsigned shift = at_ == end_ ? kMostShift + 1 : static_cast<unsigned char>(*at_++);
   if (shift > kMostShift) {
@@ -84,11 +88,22 @@ bool NativeEvents::AddItem() {
     case Item::kFailure:
       return TakeContext(tag, true, &event) && AddFailure(tag, event);
     case Item::kMark:
-      event.kind = TraceEvent::Kind::kMark;
+      event.kind =
+          (tag & native::kMarkEnd) != 0 ? TraceEvent::Kind::kMarkEnd : TraceEvent::Kind::kMark;
       return TakeContext(tag, false, &event) && AddReference(trace_.mark_names, "mark", event);
     case Item::kWait:
       event.kind = TraceEvent::Kind::kWait;
       return TakeContext(tag, true, &event) && AddReference(trace_.stream_names, "stream", event);
+    case Item::kReservation:
+      return TakeContext(tag, true, &event) && AddReservation(event);
+    case Item::kFrameText:
+      return AddName(trace_.frame_texts);
+    case Item::kFrame:
+      return AddFrame();
+    case Item::kTag:
+      return AddTag();
+    case Item::kDevice:
+      return AddDevice(tag);
     case Item::kStreamName:
       return AddName(trace_.stream_names);
     case Item::kThreadName:
@@ -102,7 +117,7 @@ bool NativeEvents::AddItem() {
     case Item::kEnd:
       return AddEnd(tag);
   }
-  return Fail(absl::StrCat("an item of kind ", tag & native::kItemMask, ", expected 0 to 10"));
+  return Fail(absl::StrCat("an item of kind ", tag & native::kItemMask, ", expected 0 to 15"));
 }
 
 bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
@@ -139,7 +154,7 @@ bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
   trace_.allocation_ids.Add(id);
   trace_.allocations.push_back(
       {static_cast<std::int64_t>(bytes),
-       (flags & native::kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident});
+       (flags & native::kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident, last_tag_});
   event.index = static_cast<std::uint32_t>(number);
   trace_.events.push_back(event);
   return true;
@@ -172,10 +187,57 @@ bool NativeEvents::AddFailure(unsigned flags, TraceEvent event) {
   }
   event.kind = TraceEvent::Kind::kFailure;
   event.index = static_cast<std::uint32_t>(trace_.failures.size());
-  trace_.failures.push_back({static_cast<std::int64_t>(bytes), (flags & native::kOffloadable) != 0
-                                                                   ? Hint::kOffloadable
-                                                                   : Hint::kResident});
+  trace_.failures.push_back(
+      {static_cast<std::int64_t>(bytes),
+       (flags & native::kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident, last_tag_});
   trace_.events.push_back(event);
+  return true;
+}
+
+bool NativeEvents::AddReservation(TraceEvent event) {
+  TraceReservation reservation;
+  std::uint64_t bytes = 0;
+  if (!TakeNumber(&reservation.address) || !TakeNumber(&bytes)) return false;
+  if (trace_.reservations.size() >= UINT32_MAX) {
+    return Fail("more reservations than a trace can number, expected fewer");
+  }
+  reservation.bytes = native::UnZigZag(bytes);
+  event.kind = TraceEvent::Kind::kReserve;
+  event.index = static_cast<std::uint32_t>(trace_.reservations.size());
+  trace_.reservations.push_back(reservation);
+  trace_.events.push_back(event);
+  return true;
+}
+
+bool NativeEvents::AddFrame() {
+  TraceFrame frame;
+  std::uint64_t line = 0;
+  if (!TakeIndex(trace_.frames.size() + 1, "calling frame", &frame.caller) ||
+      !TakeIndex(trace_.frame_texts.size(), "text of a frame", &frame.name) ||
+      !TakeIndex(trace_.frame_texts.size(), "text of a frame", &frame.file) || !TakeNumber(&line)) {
+    return false;
+  }
+  if (line > UINT32_MAX) return Fail(absl::StrCat("line ", line, ", expected less than 2^32"));
+  if (trace_.frames.size() >= UINT32_MAX - 1) {
+    return Fail("more frames than a trace can number, expected fewer");
+  }
+  frame.line = static_cast<std::uint32_t>(line);
+  trace_.frames.push_back(frame);
+  return true;
+}
+
+bool NativeEvents::AddTag() { return TakeIndex(trace_.frames.size() + 1, "tag", &last_tag_); }
+
+bool NativeEvents::AddDevice(unsigned flags) {
+  std::uint64_t number = 0;
+  if (!TakeNumber(&number)) return false;
+  const std::int64_t device = native::UnZigZag(number);
+  const bool is_next = trace_.devices.empty() ? device >= -1 : device > trace_.devices.back();
+  if (!is_next || device > INT32_MAX) {
+    return Fail(absl::StrCat("device ", device, ", expected -1 to 2^31 - 1, ascending"));
+  }
+  trace_.devices.push_back(static_cast<std::int32_t>(device));
+  if ((flags & native::kOwnDevice) != 0) trace_.device = static_cast<std::int32_t>(device);
   return true;
 }
 

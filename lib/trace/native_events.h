@@ -38,6 +38,10 @@ class NativeEvents {
   bool AddName(StringTable& names);
   bool AddCount(std::int64_t& count);
   bool AddEnd(unsigned flags);
+  bool AddReservation(TraceEvent event);
+  bool AddFrame();
+  bool AddTag();
+  bool AddDevice(unsigned flags);
 
   bool TakeContext(unsigned tag, bool has_stream, TraceEvent* event);
   bool TakeNumber(std::uint64_t* value) {
@@ -69,6 +73,7 @@ class NativeEvents {
   int address_shift_ = 0;
   TraceEvent last_;
   std::uint64_t last_address_ = 0;
+  TraceTag last_tag_ = 0;
 };
 
 }  // namespace tidepool::internal

@@ -15,7 +15,7 @@ namespace tidepool::internal::native {
 // A byte beyond ASCII, so that no text begins like a trace, and line endings that a transfer as
 // text would change.
 inline constexpr std::string_view kMagic = "\x89tide\r\n\x1a";
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;  // version 1 is the same without kinds 11 to 15
 inline constexpr std::size_t kHeaderBytes = 24;
 inline constexpr std::size_t kBlockHeaderBytes = 12;
 // A writer ends a block when it has so many bytes; with the longest item it is still one that a
@@ -37,6 +37,11 @@ enum class Item : std::uint8_t {
   kUnmatchedFrees = 8,
   kSkippedRows = 9,
   kEnd = 10,
+  kReservation = 11,
+  kFrameText = 12,
+  kFrame = 13,
+  kTag = 14,
+  kDevice = 15,
 };
 inline constexpr unsigned kItemMask = 0x0f;
 // And its flags.
@@ -45,10 +50,13 @@ inline constexpr unsigned kNewStream = 0x20;    // not that of the event before:
 inline constexpr unsigned kNewThread = 0x40;
 inline constexpr unsigned kTextId = 0x80;      // an allocation whose id is no address
 inline constexpr unsigned kEndedEarly = 0x10;  // of kEnd
+inline constexpr unsigned kMarkEnd = 0x10;     // of kMark
+inline constexpr unsigned kOwnDevice = 0x10;   // of kDevice
 
 // The numbers of the formats in a header.
-inline constexpr TraceFormat kOriginalFormats[] = {TraceFormat::kNative, TraceFormat::kOperationCsv,
-                                                   TraceFormat::kRmmCsv, TraceFormat::kLifetimeCsv};
+inline constexpr TraceFormat kOriginalFormats[] = {
+    TraceFormat::kNative,      TraceFormat::kOperationCsv,    TraceFormat::kRmmCsv,
+    TraceFormat::kLifetimeCsv, TraceFormat::kPyTorchSnapshot, TraceFormat::kChromeTrace};
 
 inline bool IsAlignment(std::int64_t alignment) {
   return alignment >= 1 && alignment <= std::int64_t{1} << 30 &&

@@ -8,6 +8,7 @@
 #include "lib/trace/format.h"
 #include "lib/trace/native_events.h"
 #include "lib/trace/native_format.h"
+#include "lib/trace/quote.h"
 
 namespace tidepool::internal {
 
@@ -31,9 +32,9 @@ absl::StatusOr<Header> ReadHeader(ByteSource& source) {
         absl::StrCat("a native trace of ", *got, " bytes, expected a header of ", sizeof(bytes)));
   }
   const std::uint32_t version = native::Load32(bytes + 8);
-  if (version != native::kVersion) {
+  if (version < 1 || version > native::kVersion) {
     return absl::InvalidArgumentError(absl::StrCat("a native trace of version ", version,
-                                                   ", expected version ", native::kVersion));
+                                                   ", expected version 1 to ", native::kVersion));
   }
   const std::uint32_t checksum = native::Checksum({bytes, 20});
   if (native::Load32(bytes + 20) != checksum) {
@@ -110,11 +111,7 @@ absl::Status ExpectEnd(ByteSource& source) {
   return absl::InvalidArgumentError("bytes behind the end of the trace, expected none");
 }
 
-}  // namespace
-
-bool IsNative(std::string_view beginning) { return beginning == native::kMagic; }
-
-absl::StatusOr<Trace> ReadNative(ByteSource& source) {
+absl::StatusOr<Trace> ReadBlocks(ByteSource& source) {
   absl::StatusOr<Header> header = ReadHeader(source);
   if (!header.ok()) return header.status();
   NativeEvents events(header->original_format, header->default_alignment);
@@ -130,6 +127,16 @@ absl::StatusOr<Trace> ReadNative(ByteSource& source) {
     if (!status.ok()) return status;
     return events.Build();
   }
+}
+
+}  // namespace
+
+bool IsNative(std::string_view beginning) { return beginning == native::kMagic; }
+
+absl::StatusOr<Trace> ReadNative(ByteSource& source, const std::string& name,
+                                 const ReadOptions& /*options*/) {
+  absl::StatusOr<Trace> trace = ReadBlocks(source);
+  return trace.ok() ? std::move(trace) : AboutFile(name, trace.status());
 }
 
 }  // namespace tidepool::internal

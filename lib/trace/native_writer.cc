@@ -27,8 +27,8 @@ absl::Status CheckTrace(const Trace& trace) {
     return absl::InvalidArgumentError(absl::StrCat("alignment ", trace.default_alignment,
                                                    ", expected a power of two up to 1 GiB"));
   }
-  for (const StringTable* texts :
-       {&trace.allocation_ids, &trace.mark_names, &trace.stream_names, &trace.thread_names}) {
+  for (const StringTable* texts : {&trace.allocation_ids, &trace.mark_names, &trace.stream_names,
+                                   &trace.thread_names, &trace.frame_texts}) {
     if (absl::Status status = CheckTexts(*texts); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -69,6 +69,12 @@ void EncodeEvent(const Trace& trace, const TraceEvent& event, NativeEncoder& enc
     case TraceEvent::Kind::kWait:
       encoder.Wait(context, event.index);
       break;
+    case TraceEvent::Kind::kMarkEnd:
+      encoder.MarkEnd(context, event.index);
+      break;
+    case TraceEvent::Kind::kReserve:
+      encoder.Reserve(context, trace.reservations[event.index]);
+      break;
   }
 }
 
@@ -89,6 +95,11 @@ absl::Status WriteNative(const Trace& trace, std::ostream& out) {
     encoder.ThreadName(trace.thread_names[i]);
   for (std::size_t i = 0; i < trace.mark_names.size(); ++i, write(kPieceBytes))
     encoder.MarkName(trace.mark_names[i]);
+  for (std::size_t i = 0; i < trace.frame_texts.size(); ++i, write(kPieceBytes))
+    encoder.FrameText(trace.frame_texts[i]);
+  for (std::size_t i = 0; i < trace.frames.size(); ++i, write(kPieceBytes))
+    encoder.Frame(trace.frames[i]);
+  for (const std::int32_t device : trace.devices) encoder.Device(device, device == trace.device);
   encoder.UnmatchedFrees(trace.unmatched_frees);
   encoder.SkippedRows(trace.skipped_rows);
   for (const TraceEvent& event : trace.events) {

@@ -65,8 +65,8 @@ absl::Status WriteOperationCsv(const Trace& trace, std::ostream& out) {
   for (const TraceEvent& event : trace.events) has_details |= event.time != 0;
   out << (has_details ? "op,id,size,hint,stream,time_ns\n" : "op,id,size,hint\n");
   for (const TraceEvent& event : trace.events) {
-    if (event.kind == Kind::kFailure || event.kind == Kind::kWait) continue;
     const bool is_mark = event.kind == Kind::kMark;
+    if (!is_mark && !event.TouchesMemory()) continue;
     absl::StatusOr<std::string> id =
         CsvField(is_mark ? trace.mark_names[event.index] : trace.allocation_ids[event.index]);
     if (!id.ok()) return id.status();

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
@@ -18,6 +19,11 @@ inline std::string Quoted(std::string_view text) {
   constexpr std::size_t kLongest = 40;
   return absl::StrCat("'", Escaped(text.substr(0, kLongest)), text.size() > kLongest ? "..." : "",
                       "'");
+}
+
+// What is wrong with the file `name` as such.
+inline absl::Status AboutFile(std::string_view name, const absl::Status& status) {
+  return absl::Status(status.code(), absl::StrCat(Escaped(name), ":0: ", status.message()));
 }
 
 inline std::string AllocatedLive(std::string_view id) {

@@ -1,10 +1,11 @@
-// Reads a trace of any format: uncompresses it, looks at its beginning, and if that is no native
-// trace reads the header and lets each CSV format say whether it is its own.
+// Reads a trace of any format: uncompresses it, lets each format that its first bytes tell apart
+// say whether it is its own, and if it is none of them reads the header and asks the CSV formats.
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "lib/trace/byte_source.h"
 #include "lib/trace/csv.h"
 #include "lib/trace/format.h"
@@ -14,6 +15,7 @@
 namespace tidepool {
 namespace {
 
+using internal::AboutFile;
 using internal::ByteSource;
 using internal::CsvFormat;
 using internal::CsvReader;
@@ -24,6 +26,13 @@ std::string ExpectedHeaders() {
     absl::StrAppend(&headers, headers.empty() ? "" : " or ", format.header);
   }
   return headers;
+}
+
+std::string ExpectedBeginnings() {
+  return absl::StrJoin(internal::ByteFormats(), ", ",
+                       [](std::string* text, const internal::ByteFormat& format) {
+                         absl::StrAppend(text, format.what);
+                       });
 }
 
 absl::StatusOr<Trace> ReadCsv(std::unique_ptr<ByteSource> source, const std::string& name) {
@@ -42,35 +51,48 @@ absl::StatusOr<Trace> ReadCsv(std::unique_ptr<ByteSource> source, const std::str
     }
     return trace;
   }
-  return reader.Error(
-      absl::StrCat("not a trace, expected a native one or a header: ", ExpectedHeaders()));
+  return reader.Error(absl::StrCat("not a trace, expected ", ExpectedBeginnings(),
+                                   " or a header: ", ExpectedHeaders()));
 }
 
-absl::Status AboutFile(const std::string& name, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(internal::Escaped(name), ":0: ", status.message()));
+absl::StatusOr<Trace> ReadPlain(std::unique_ptr<ByteSource> plain, const std::string& name,
+                                const ReadOptions& options) {
+  absl::StatusOr<std::string> beginning = internal::Peek(plain, internal::kBeginning);
+  if (!beginning.ok()) return AboutFile(name, beginning.status());
+  for (const internal::ByteFormat& format : internal::ByteFormats()) {
+    if (format.recognises(*beginning)) return format.read(*plain, name, options);
+  }
+  return ReadCsv(std::move(plain), name);
 }
 
-absl::StatusOr<Trace> ReadFrom(std::unique_ptr<ByteSource> source, const std::string& name) {
+std::string DevicesOf(const Trace& trace) {
+  return trace.devices.empty() ? "0" : absl::StrJoin(trace.devices, ", ");
+}
+
+absl::StatusOr<Trace> ReadFrom(std::unique_ptr<ByteSource> source, const std::string& name,
+                               const ReadOptions& options) {
   absl::StatusOr<std::unique_ptr<ByteSource>> plain = internal::Uncompressed(std::move(source));
   if (!plain.ok()) return AboutFile(name, plain.status());
-  absl::StatusOr<std::string> beginning = internal::Peek(*plain, internal::kNativeBeginning);
-  if (!beginning.ok()) return AboutFile(name, beginning.status());
-  if (!internal::IsNative(*beginning)) return ReadCsv(*std::move(plain), name);
-  absl::StatusOr<Trace> trace = internal::ReadNative(**plain);
-  return trace.ok() ? std::move(trace) : AboutFile(name, trace.status());
+  absl::StatusOr<Trace> trace = ReadPlain(*std::move(plain), name, options);
+  if (!trace.ok() || !options.device || *options.device == trace->device) return trace;
+  return AboutFile(name,
+                   absl::InvalidArgumentError(absl::StrCat("nothing of device ", *options.device,
+                                                           ", expected one of those in "
+                                                           "the file: ",
+                                                           DevicesOf(*trace))));
 }
 
 }  // namespace
 
-absl::StatusOr<Trace> ReadTrace(const std::string& path) {
+absl::StatusOr<Trace> ReadTrace(const std::string& path, const ReadOptions& options) {
   absl::StatusOr<std::unique_ptr<ByteSource>> file = internal::OpenFile(path);
   if (!file.ok()) return AboutFile(path, file.status());
-  return ReadFrom(*std::move(file), path);
+  return ReadFrom(*std::move(file), path, options);
 }
 
-absl::StatusOr<Trace> ParseTrace(std::string_view contents, const std::string& name) {
-  return ReadFrom(internal::FromMemory(contents), name);
+absl::StatusOr<Trace> ParseTrace(std::string_view contents, const std::string& name,
+                                 const ReadOptions& options) {
+  return ReadFrom(internal::FromMemory(contents), name, options);
 }
 
 }  // namespace tidepool

@@ -40,7 +40,7 @@ void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
   switch (record.kind) {
     case Kind::kAllocate:
       live_[record.subject] = encoder_.allocations();
-      encoder_.Allocate(context, record.subject, {record.bytes, record.hint});
+      encoder_.Allocate(context, record.subject, {.bytes = record.bytes, .hint = record.hint});
       break;
     case Kind::kFree:
       EncodeFree(context, record.subject);
@@ -49,11 +49,14 @@ void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
       encoder_.Mark(context, static_cast<std::uint32_t>(record.subject));
       break;
     case Kind::kFailure:
-      encoder_.Failure(context, {record.bytes, record.hint});
+      encoder_.Failure(context, {.bytes = record.bytes, .hint = record.hint});
       break;
     case Kind::kWait:
       encoder_.Wait(context, StreamNumber(record.subject));
       break;
+    case Kind::kMarkEnd:
+    case Kind::kReserve:
+      break;  // a recorder has no call for them
   }
 }
 

@@ -113,7 +113,7 @@ absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out) {
   }
   out << "Thread,Time,Action,Pointer,Size,Stream\n";
   for (const TraceEvent& event : trace.events) {
-    if (event.kind == Kind::kMark || event.kind == Kind::kWait) continue;
+    if (!event.TouchesMemory() && event.kind != Kind::kFailure) continue;
     if (event.time < 0 || event.time / kSecond / 3600 >= kMostHours) {
       return absl::InvalidArgumentError(absl::StrCat("time ", event.time, " ns, expected 0 to ",
                                                      kMostHours, " hours in an RMM log"));

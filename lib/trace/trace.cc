@@ -1,6 +1,9 @@
 // The trace's strings, and the builder that numbers allocations and knows what is live.
 #include "tidepool/trace.h"
 
+#include <tuple>
+#include <utility>
+
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
@@ -56,15 +59,21 @@ Trace EmptyTrace(TraceFormat format) {
 // what else has a name.
 class TraceBuilder::Lookup {
  public:
+  // Caller, name, file, line.
+  using FrameKey = std::tuple<TraceTag, std::uint32_t, std::uint32_t, std::uint32_t>;
+
   explicit Lookup(Trace& trace)
       : streams(trace.stream_names),
         threads(trace.thread_names),
         marks(trace.mark_names),
+        texts(trace.frame_texts),
         live_(0, Hash{&trace.allocation_ids}, Equal{&trace.allocation_ids}) {}
 
   Names streams;
   Names threads;
   Names marks;
+  Names texts;
+  absl::flat_hash_map<FrameKey, TraceTag> frames;
 
   bool Insert(std::uint32_t allocation) { return live_.insert(allocation).second; }
 
@@ -105,6 +114,20 @@ void TraceBuilder::SetThread(std::string_view thread) {
   if (thread_ != thread) thread_ = thread;
 }
 
+absl::StatusOr<TraceTag> TraceBuilder::Frame(TraceTag caller, std::string_view name,
+                                             std::string_view file, std::uint32_t line) {
+  if (trace_.frame_texts.IsFullFor(name.size() + file.size()) ||
+      trace_.frames.size() >= UINT32_MAX - 1) {
+    return absl::ResourceExhaustedError("more frames than a trace can number");
+  }
+  const TraceFrame frame = {caller, lookup_->texts.Index(name), lookup_->texts.Index(file), line};
+  const auto next = static_cast<TraceTag>(trace_.frames.size() + 1);
+  const auto [found, is_new] =
+      lookup_->frames.try_emplace({frame.caller, frame.name, frame.file, frame.line}, next);
+  if (is_new) trace_.frames.push_back(frame);
+  return found->second;
+}
+
 absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hint hint,
                                     std::string_view stream, std::int64_t time) {
   if (bytes < 1 || bytes > kMaxRequestBytes) {
@@ -120,7 +143,7 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
     trace_.allocation_ids.RemoveLast();
     return absl::InvalidArgumentError(internal::AllocatedLive(id));
   }
-  trace_.allocations.push_back({bytes, hint});
+  trace_.allocations.push_back({bytes, hint, tag_});
   AddEvent(TraceEvent::Kind::kAllocate, allocation, lookup_->streams.Index(stream), time);
   return absl::OkStatus();
 }
@@ -136,6 +159,10 @@ void TraceBuilder::Mark(std::string_view name, std::int64_t time) {
   AddEvent(TraceEvent::Kind::kMark, lookup_->marks.Index(name), 0, time);
 }
 
+void TraceBuilder::MarkEnd(std::string_view name, std::int64_t time) {
+  AddEvent(TraceEvent::Kind::kMarkEnd, lookup_->marks.Index(name), 0, time);
+}
+
 absl::Status TraceBuilder::Failure(std::int64_t bytes, Hint hint, std::string_view stream,
                                    std::int64_t time) {
   if (bytes < 0) {
@@ -145,7 +172,7 @@ absl::Status TraceBuilder::Failure(std::int64_t bytes, Hint hint, std::string_vi
     return absl::ResourceExhaustedError("more failures than a trace can number");
   }
   const auto failure = static_cast<std::uint32_t>(trace_.failures.size());
-  trace_.failures.push_back({bytes, hint});
+  trace_.failures.push_back({bytes, hint, tag_});
   AddEvent(TraceEvent::Kind::kFailure, failure, lookup_->streams.Index(stream), time);
   return absl::OkStatus();
 }
@@ -153,6 +180,22 @@ absl::Status TraceBuilder::Failure(std::int64_t bytes, Hint hint, std::string_vi
 void TraceBuilder::Wait(std::string_view stream, std::string_view awaited, std::int64_t time) {
   const std::uint32_t waiting = lookup_->streams.Index(stream);
   AddEvent(TraceEvent::Kind::kWait, lookup_->streams.Index(awaited), waiting, time);
+}
+
+absl::Status TraceBuilder::Reserve(const TraceReservation& reservation, std::string_view stream,
+                                   std::int64_t time) {
+  if (trace_.reservations.size() >= UINT32_MAX) {
+    return absl::ResourceExhaustedError("more reservations than a trace can number");
+  }
+  const auto index = static_cast<std::uint32_t>(trace_.reservations.size());
+  trace_.reservations.push_back(reservation);
+  AddEvent(TraceEvent::Kind::kReserve, index, lookup_->streams.Index(stream), time);
+  return absl::OkStatus();
+}
+
+void TraceBuilder::SetDevices(std::int32_t device, std::vector<std::int32_t> devices) {
+  trace_.device = device;
+  trace_.devices = std::move(devices);
 }
 
 void TraceBuilder::AddEvent(TraceEvent::Kind kind, std::uint32_t index, std::uint32_t stream,
@@ -169,6 +212,7 @@ Trace TraceBuilder::Build() {
   trace_ = EmptyTrace(trace.format);
   lookup_ = std::make_unique<Lookup>(trace_);
   thread_.clear();
+  tag_ = 0;
   return trace;
 }
 

@@ -23,6 +23,7 @@ inline void Require(bool condition) {
 inline void CheckEvents(const Trace& trace) {
   std::uint32_t allocations = 0;
   std::uint32_t failures = 0;
+  std::uint32_t reservations = 0;
   std::vector<bool> live(trace.allocations.size());
   for (const TraceEvent& event : trace.events) {
     switch (event.kind) {
@@ -36,6 +37,7 @@ inline void CheckEvents(const Trace& trace) {
         live[event.index] = false;
         break;
       case TraceEvent::Kind::kMark:
+      case TraceEvent::Kind::kMarkEnd:
         Require(event.index < trace.mark_names.size());
         break;
       case TraceEvent::Kind::kFailure:
@@ -44,8 +46,11 @@ inline void CheckEvents(const Trace& trace) {
       case TraceEvent::Kind::kWait:
         Require(event.index < trace.stream_names.size());
         break;
+      case TraceEvent::Kind::kReserve:
+        Require(event.index == reservations++ && event.index < trace.reservations.size());
+        break;
     }
-    Require(event.kind == TraceEvent::Kind::kMark || event.stream < trace.stream_names.size());
+    Require(event.stream == 0 || event.stream < trace.stream_names.size());
     Require(event.thread < trace.thread_names.size());
   }
   Require(allocations == trace.allocations.size() && trace.allocation_ids.size() == allocations);

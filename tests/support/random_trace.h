@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
@@ -21,9 +22,13 @@ class RandomTrace {
   Trace Make(int events) {
     for (int i = 0; i < events; ++i) AddEvent();
     Trace trace = builder_.Build();
-    trace.original_format = static_cast<TraceFormat>(Below(4));
+    trace.original_format = static_cast<TraceFormat>(Below(6));
     trace.default_alignment = std::int64_t{1} << Below(31);
     trace.ended_early = Below(2) == 0;
+    if (Below(2) == 0) {
+      trace.devices = {-1, 0, 7};
+      trace.device = trace.devices[Below(3)];
+    }
     return trace;
   }
 
@@ -54,9 +59,20 @@ class RandomTrace {
     }
   }
 
+  TraceTag AnyTag() {
+    if (Below(8) == 0) return 0;
+    const auto tag = builder_.Frame(static_cast<TraceTag>(Below(tags_ + 1)),
+                                    absl::StrCat("f", Below(20)), absl::StrCat(Below(3), ".py"),
+                                    static_cast<std::uint32_t>(random_() >> (32 + Below(32))));
+    EXPECT_TRUE(tag.ok());
+    tags_ = std::max(tags_, *tag);
+    return *tag;
+  }
+
   void AddEvent() {
     if (Below(4) == 0) builder_.SetThread(absl::StrCat(Below(3)));
-    switch (Below(12)) {
+    if (Below(4) == 0) builder_.SetTag(AnyTag());
+    switch (Below(14)) {
       case 0:
         builder_.Mark(absl::StrCat("step ", Below(10)), AnyTime());
         break;
@@ -73,8 +89,18 @@ class RandomTrace {
         builder_.CountSkippedRow();
         break;
       case 5:
+        builder_.MarkEnd(absl::StrCat("step ", Below(10)), AnyTime());
+        break;
       case 6:
+        EXPECT_TRUE(
+            builder_
+                .Reserve({random_() >> Below(64), Below(2) == 0 ? AnySize(63) : -AnySize(63)},
+                         AnyStream(), AnyTime())
+                .ok());
+        break;
       case 7:
+      case 8:
+      case 9:
         FreeAny();
         break;
       default:
@@ -100,6 +126,7 @@ class RandomTrace {
   std::mt19937_64 random_;
   TraceBuilder builder_{TraceFormat::kNative};
   std::vector<std::string> live_;
+  TraceTag tags_ = 0;
   std::int64_t time_ = 0;
 };
 
@@ -114,6 +141,7 @@ inline void ExpectSame(const std::vector<TraceAllocation>& a,
   for (std::size_t i = 0; i < a.size(); ++i) {
     ASSERT_EQ(a[i].bytes, b[i].bytes) << i;
     ASSERT_EQ(a[i].hint, b[i].hint) << i;
+    ASSERT_EQ(a[i].tag, b[i].tag) << i;
   }
 }
 
@@ -134,6 +162,21 @@ inline void ExpectSame(const Trace& a, const Trace& b) {
   }
   ExpectSame(a.allocations, b.allocations);
   ExpectSame(a.failures, b.failures);
+  ASSERT_EQ(a.reservations.size(), b.reservations.size());
+  for (std::size_t i = 0; i < a.reservations.size(); ++i) {
+    ASSERT_EQ(a.reservations[i].address, b.reservations[i].address) << i;
+    ASSERT_EQ(a.reservations[i].bytes, b.reservations[i].bytes) << i;
+  }
+  ASSERT_EQ(a.frames.size(), b.frames.size());
+  for (std::size_t i = 0; i < a.frames.size(); ++i) {
+    const TraceFrame& x = a.frames[i];
+    const TraceFrame& y = b.frames[i];
+    ASSERT_TRUE(x.caller == y.caller && x.name == y.name && x.file == y.file && x.line == y.line)
+        << "frame " << i;
+  }
+  EXPECT_EQ(a.device, b.device);
+  EXPECT_EQ(a.devices, b.devices);
+  ExpectSame(a.frame_texts, b.frame_texts);
   ExpectSame(a.allocation_ids, b.allocation_ids);
   ExpectSame(a.mark_names, b.mark_names);
   ExpectSame(a.stream_names, b.stream_names);

@@ -255,10 +255,14 @@ TEST(Native, RefusesHeadersOfOthers) {
     return fields + Number(native::Checksum(fields));
   };
   EXPECT_TRUE(ParseTrace(header(1, 512, 0), "test").ok());
-  EXPECT_THAT(ErrorOf(header(2, 512, 0)),
-              StartsWith("test.tide:0: a native trace of version 2, expected version 1"));
+  EXPECT_TRUE(ParseTrace(header(2, 512, 5), "test").ok());
+  for (const std::uint32_t version : {0, 3}) {
+    EXPECT_THAT(ErrorOf(header(version, 512, 0)),
+                StartsWith(absl::StrCat("test.tide:0: a native trace of version ", version,
+                                        ", expected version 1 to 2")));
+  }
   EXPECT_THAT(ErrorOf(header(1, 3, 0)), StartsWith("test.tide:0: alignment 3 and"));
-  EXPECT_THAT(ErrorOf(header(1, 512, 4)), HasSubstr("original format 4"));
+  EXPECT_THAT(ErrorOf(header(1, 512, 6)), HasSubstr("original format 6"));
   EXPECT_THAT(ErrorOf(header(1, 512, 0).substr(0, 20)),
               StartsWith("test.tide:0: a native trace of 20 bytes, expected a header of 24"));
   EXPECT_THAT(ErrorOf(header(1, 512, 0).substr(0, 23) + "?"),
@@ -268,7 +272,14 @@ TEST(Native, RefusesHeadersOfOthers) {
 TEST(Native, RefusesItemsThatMakeNoTrace) {
   EXPECT_TRUE(ParseTrace(FileWith({0x00, 2, 1, 1, 0x01, 2, 0}), "test").ok());
   const std::vector<std::pair<std::vector<unsigned>, std::string>> cases = {
-      {{0x0b}, "an item of kind 11"},
+      {{0x0b, 2}, "a number that its block cuts off"},
+      {{0x0d, 1}, "calling frame 1, expected one of 1"},
+      {{0x0d, 0, 0}, "text of a frame 0, expected one of 0"},
+      {{0x0c, 1, 'x', 0x0d, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f}, "line 8589934591"},
+      {{0x0e, 1}, "tag 1, expected one of 1"},
+      {{0x0f, 3}, "device -2, expected -1"},
+      {{0x0f, 2, 0x0f, 2}, "device 1, expected -1 to 2^31 - 1, ascending"},
+      {{0x1f, 0xfe, 0xff, 0xff, 0xff, 0x1f}, "device 4294967295"},
       {{0x81, 0, 0}, "an item that begins with byte 129"},
       {{0x00}, "a number that its block cuts off"},
       {{0x00, 2, 1, 0}, "size 0, expected 1 to"},
@@ -307,7 +318,8 @@ TEST(Native, AllocatesNoMoreThanAFileHolds) {
   };
   const long before = peak();
   const std::vector<unsigned> huge = {0xff, 0xff, 0xff, 0xff, 0x0f};
-  for (const unsigned item : {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x80}) {
+  for (const unsigned item :
+       {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0x09, 0x0b, 0x0c, 0x0d, 0x0e, 0x80}) {
     std::vector<unsigned> items = {item};
     for (int i = 0; i < 4; ++i) items.insert(items.end(), huge.begin(), huge.end());
     EXPECT_FALSE(ParseTrace(FileWith(items), "test").ok()) << item;
