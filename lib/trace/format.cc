@@ -15,10 +15,12 @@ constexpr auto kFormats = std::to_array<Format>({
     {TraceFormat::kRmmCsv, "rmm-csv", WriteRmmCsv},
     {TraceFormat::kLifetimeCsv, "lifetime-csv", WriteLifetimeCsv},
     {TraceFormat::kNative, "native", WriteNative},
+    {TraceFormat::kChromeTrace, "chrome-trace", WriteChromeTrace},
 });
 
 constexpr auto kByteFormats = std::to_array<ByteFormat>({
     {"a native trace", IsNative, ReadNative},
+    {"a profiler's JSON", IsChromeTrace, ReadChromeTrace},
 });
 
 constexpr auto kCsvFormats = std::to_array<CsvFormat>({

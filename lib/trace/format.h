@@ -63,6 +63,11 @@ absl::StatusOr<Trace> ReadNative(ByteSource& source, const std::string& name,
                                  const ReadOptions& options);
 absl::Status WriteNative(const Trace& trace, std::ostream& out);
 
+bool IsChromeTrace(std::string_view beginning);
+absl::StatusOr<Trace> ReadChromeTrace(ByteSource& source, const std::string& name,
+                                      const ReadOptions& options);
+absl::Status WriteChromeTrace(const Trace& trace, std::ostream& out);
+
 }  // namespace tidepool::internal
 
 #endif  // TIDEPOOL_LIB_TRACE_FORMAT_H_

@@ -1,0 +1,62 @@
+// The piece is read whole before it is given out, so that a character costs one comparison.
+#include "lib/trace/json_input.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::internal {
+namespace {
+
+constexpr std::size_t kPieceBytes = std::size_t{1} << 16;
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+
+}  // namespace
+
+JsonInput::JsonInput(ByteSource& source)
+    : source_(source),
+      piece_(kPieceBytes),
+      at_(piece_.data()),
+      end_(piece_.data()),
+      counted_(piece_.data()) {
+  Refill();
+  const std::string_view beginning(at_, static_cast<std::size_t>(end_ - at_));
+  if (!is_at_end_ && beginning.substr(0, kByteOrderMark.size()) == kByteOrderMark) {
+    for (std::size_t i = 0; i < kByteOrderMark.size(); ++i) Take();
+  }
+}
+
+std::int64_t JsonInput::line() {
+  line_ += std::count(counted_, at_, '\n');
+  counted_ = at_;
+  return line_;
+}
+
+void JsonInput::Refill() {
+  if (is_at_end_) return End();
+  line();
+  const auto had = static_cast<std::size_t>(end_ - piece_.data());
+  before_ += had;
+  without_token_ = saw_token_ ? 0 : without_token_ + had;
+  saw_token_ = false;
+  if (without_token_ > kLongestToken) {
+    status_ = absl::InvalidArgumentError(absl::StrCat(
+        "a text or number that is longer, expected at most ", kLongestToken, " bytes"));
+    return End();
+  }
+  absl::StatusOr<std::size_t> got = ReadFully(source_, piece_.data(), piece_.size());
+  if (!got.ok()) status_ = got.status();
+  if (!got.ok() || *got == 0) return End();
+  at_ = counted_ = piece_.data();
+  end_ = at_ + *got;
+}
+
+void JsonInput::End() {
+  is_at_end_ = true;
+  piece_[0] = '\0';
+  at_ = counted_ = piece_.data();
+  end_ = at_ + 1;
+}
+
+}  // namespace tidepool::internal

@@ -1,0 +1,656 @@
+// One pass of RapidJSON's event reader. Of the event at hand the few values that may matter are
+// kept, because its keys come in any order; at its end it is known what it was.
+#include "lib/trace/profiler_events.h"
+
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/json_input.h"
+#include "lib/trace/json_number.h"
+#include "lib/trace/quote.h"
+
+namespace tidepool::internal {
+namespace {
+
+constexpr int kDeepestNesting = 1000;
+constexpr std::int64_t kLatest = std::numeric_limits<std::int64_t>::max();
+
+// The values of an event that may matter, and of a frame of a stack.
+enum class Field : std::uint8_t {
+  kPhase,
+  kCategory,
+  kName,
+  kProcess,
+  kThread,
+  kTime,
+  kDuration,
+  kStack,
+  kArguments,
+  // Of the arguments.
+  kBytes,
+  kAddress,
+  kDeviceId,
+  kDeviceType,
+  kReserved,
+  kStream,
+  kHint,
+  kId,
+  kThreadName,
+  // Of a frame.
+  kFrameName,
+  kFrameFile,
+  kFrameLine,
+  kFrameCaller,
+  kCount,
+  kUnknown = kCount,
+};
+constexpr std::size_t kFields = static_cast<std::size_t>(Field::kCount);
+
+struct FieldName {
+  Field field;
+  std::string_view name;
+};
+constexpr auto kEventKeys = std::to_array<FieldName>({{Field::kPhase, "ph"},
+                                                      {Field::kCategory, "cat"},
+                                                      {Field::kName, "name"},
+                                                      {Field::kProcess, "pid"},
+                                                      {Field::kThread, "tid"},
+                                                      {Field::kTime, "ts"},
+                                                      {Field::kDuration, "dur"},
+                                                      {Field::kStack, "sf"},
+                                                      {Field::kArguments, "args"}});
+constexpr auto kArgumentKeys = std::to_array<FieldName>({{Field::kBytes, "Bytes"},
+                                                         {Field::kAddress, "Addr"},
+                                                         {Field::kDeviceId, "Device Id"},
+                                                         {Field::kDeviceType, "Device Type"},
+                                                         {Field::kReserved, "Total Reserved"},
+                                                         {Field::kStream, "Stream"},
+                                                         {Field::kHint, "Hint"},
+                                                         {Field::kId, "Id"},
+                                                         {Field::kThreadName, "name"}});
+constexpr auto kFrameKeys = std::to_array<FieldName>({{Field::kFrameName, "name"},
+                                                      {Field::kFrameFile, "file"},
+                                                      {Field::kFrameLine, "line"},
+                                                      {Field::kFrameCaller, "parent"}});
+
+template <std::size_t kSize>
+Field FieldCalled(const std::array<FieldName, kSize>& keys, std::string_view name) {
+  for (const FieldName& key : keys) {
+    if (key.name == name) return key.field;
+  }
+  return Field::kUnknown;
+}
+
+std::string_view NameOf(Field field) {
+  for (const auto& keys : {absl::MakeConstSpan(kEventKeys), absl::MakeConstSpan(kArgumentKeys),
+                           absl::MakeConstSpan(kFrameKeys)}) {
+    for (const FieldName& key : keys) {
+      if (key.field == field) return key.name;
+    }
+  }
+  return "";
+}
+
+enum class Type : std::uint8_t { kText, kNumber, kObject, kOther };
+
+// What is known of one event.
+class Values {
+ public:
+  void Clear() { there_ = twice_ = 0; }
+
+  void Set(Field field, Type type, std::string_view text) {
+    if (field == Field::kUnknown) return;
+    const auto at = static_cast<std::size_t>(field);
+    (Has(field) ? twice_ : there_) |= 1U << at;
+    types_[at] = type;
+    texts_[at].assign(text);
+  }
+
+  bool Has(Field field) const { return (there_ >> static_cast<unsigned>(field) & 1) != 0; }
+  bool Is(Field field, Type type) const {
+    return Has(field) && types_[static_cast<std::size_t>(field)] == type;
+  }
+  bool IsText(Field field, std::string_view text) const {
+    return Is(field, Type::kText) && Text(field) == text;
+  }
+  std::string_view Text(Field field) const { return texts_[static_cast<std::size_t>(field)]; }
+
+  // A text or a number, "" when there is none.
+  std::string_view Label(Field field) const {
+    return Is(field, Type::kText) || Is(field, Type::kNumber) ? Text(field) : "";
+  }
+
+  std::optional<Field> Twice() const {
+    for (std::size_t i = 0; i < kFields; ++i) {
+      if ((twice_ >> i & 1) != 0) return static_cast<Field>(i);
+    }
+    return std::nullopt;
+  }
+
+  // As errors show it.
+  std::string Shown(Field field) const {
+    if (!Has(field)) return "missing";
+    switch (types_[static_cast<std::size_t>(field)]) {
+      case Type::kText:
+        return absl::StrCat("the text ", Quoted(Text(field)));
+      case Type::kNumber:
+        return std::string(Text(field).substr(0, 40));
+      case Type::kObject:
+        return "an object";
+      case Type::kOther:
+        break;
+    }
+    return "no text and no number";
+  }
+
+ private:
+  std::uint32_t there_ = 0;
+  std::uint32_t twice_ = 0;
+  std::array<Type, kFields> types_ = {};
+  std::array<std::string, kFields> texts_;
+};
+static_assert(kFields <= 32);
+
+// Turns the values of events into what is kept of them.
+class EventTaker {
+ public:
+  // What is wrong and what was expected, without the place.
+  absl::Status TakeEvent(const Values& values);
+  absl::Status TakeFrame(std::string_view id, const Values& values);
+
+  absl::StatusOr<ProfilerEvents> Finish();
+
+ private:
+  using Kind = ProfilerEvent::Kind;
+
+  absl::Status TakeSpan(const Values& values);
+  absl::Status TakeInstant(const Values& values, Kind kind);
+  absl::Status TakeDevice(const Values& values, ProfilerEvent* event);
+  absl::Status TakeSize(const Values& values, ProfilerEvent* event);
+  absl::Status TakeExtras(const Values& values, ProfilerEvent* event);
+  absl::Status TakeMark(const Values& values, Kind kind);
+  void AddMark(const Values& values, Kind kind, std::int64_t time);
+  void NameThread(const Values& values);
+  std::uint32_t Thread(const Values& values);
+
+  ProfilerEvents result_;
+  TextNumbers thread_keys_;
+  std::string thread_key_;
+  std::optional<std::int64_t> device_type_;  // of those that are not the host
+};
+
+absl::Status Expected(const Values& values, Field field, std::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("'", std::string(NameOf(field)), "' is ",
+                                                 values.Shown(field), ", expected ",
+                                                 std::string(what)));
+}
+
+absl::Status CheckTwice(const Values& values) {
+  const std::optional<Field> twice = values.Twice();
+  if (!twice) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", std::string(NameOf(*twice)), "' is in an event twice, expected it once"));
+}
+
+absl::Status GetTime(const Values& values, Field field, std::int64_t* time) {
+  if (values.Is(field, Type::kNumber) && ParseThousandths(values.Text(field), kLatest, time)) {
+    return absl::OkStatus();
+  }
+  return Expected(values, field, "a number of microseconds below 2^63 nanoseconds");
+}
+
+absl::Status GetWhole(const Values& values, Field field, std::int64_t least, std::int64_t most,
+                      std::int64_t* number) {
+  if (values.Is(field, Type::kNumber) && ParseWholeNumber(values.Text(field), number) &&
+      *number >= least && *number <= most) {
+    return absl::OkStatus();
+  }
+  return Expected(values, field, absl::StrCat("a whole number from ", least, " to ", most));
+}
+
+absl::Status EventTaker::TakeEvent(const Values& values) {
+  if (!values.Is(Field::kPhase, Type::kText)) return absl::OkStatus();
+  const std::string_view phase = values.Text(Field::kPhase);
+  if (phase.size() != 1) return absl::OkStatus();
+  const bool is_annotation = values.IsText(Field::kCategory, "user_annotation");
+  switch (phase[0]) {
+    case 'X':
+      return TakeSpan(values);
+    case 'i':
+    case 'I':
+      if (values.IsText(Field::kName, "[memory]")) return TakeInstant(values, Kind::kMemory);
+      if (values.IsText(Field::kName, "[OutOfMemory]")) return TakeInstant(values, Kind::kFailure);
+      return is_annotation ? TakeMark(values, Kind::kMark) : absl::OkStatus();
+    case 'b':
+      return is_annotation ? TakeMark(values, Kind::kMark) : absl::OkStatus();
+    case 'e':
+      return is_annotation ? TakeMark(values, Kind::kMarkEnd) : absl::OkStatus();
+    case 'M':
+      if (values.IsText(Field::kName, "thread_name")) NameThread(values);
+      return absl::OkStatus();
+    default:
+      return absl::OkStatus();
+  }
+}
+
+absl::Status EventTaker::TakeSpan(const Values& values) {
+  const bool is_annotation = values.IsText(Field::kCategory, "user_annotation");
+  if (!is_annotation && !values.IsText(Field::kCategory, "cpu_op") &&
+      !values.IsText(Field::kCategory, "python_function") &&
+      !values.IsText(Field::kCategory, "Operator")) {
+    return absl::OkStatus();
+  }
+  absl::Status status = CheckTwice(values);
+  std::int64_t begin = 0;
+  std::int64_t duration = 0;
+  if (status.ok()) status = GetTime(values, Field::kTime, &begin);
+  if (status.ok()) status = GetTime(values, Field::kDuration, &duration);
+  if (!status.ok()) return status;
+  if (!values.Is(Field::kName, Type::kText)) return Expected(values, Field::kName, "a text");
+  // Profilers let what had not ended last for ever, or less than nothing.
+  duration = std::max<std::int64_t>(0, duration);
+  if (begin > 0) duration = std::min(duration, kLatest - begin);
+  if (is_annotation) {
+    AddMark(values, Kind::kMark, begin);
+    AddMark(values, Kind::kMarkEnd, begin + duration);
+  }
+  if (duration == 0) return absl::OkStatus();
+  result_.spans.Add(Thread(values), result_.texts.Number(values.Text(Field::kName)), begin,
+                    duration);
+  return absl::OkStatus();
+}
+
+absl::Status EventTaker::TakeInstant(const Values& values, Kind kind) {
+  ProfilerEvent event;
+  event.kind = kind;
+  absl::Status status = CheckTwice(values);
+  if (status.ok()) status = GetTime(values, Field::kTime, &event.time);
+  if (status.ok() && !values.Is(Field::kArguments, Type::kObject)) {
+    status = Expected(values, Field::kArguments, "an object with Bytes, Addr and the device");
+  }
+  if (status.ok()) status = TakeDevice(values, &event);
+  if (status.ok()) status = TakeSize(values, &event);
+  if (status.ok()) status = TakeExtras(values, &event);
+  if (!status.ok()) return status;
+  event.thread = Thread(values);
+  result_.devices.insert(event.device);
+  result_.events.push_back(event);
+  return absl::OkStatus();
+}
+
+absl::Status EventTaker::TakeDevice(const Values& values, ProfilerEvent* event) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  std::int64_t type = 0;
+  std::int64_t id = 0;
+  absl::Status status = GetWhole(values, Field::kDeviceType, 0, kMost, &type);
+  if (!status.ok()) return status;
+  status = GetWhole(values, Field::kDeviceId, type == 0 ? -1 : 0, kMost, &id);
+  if (!status.ok()) return status;
+  event->device = type == 0 ? -1 : static_cast<std::int32_t>(id);
+  if (type == 0) return absl::OkStatus();
+  if (!device_type_) device_type_ = type;
+  if (*device_type_ == type) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("'Device Type' is ", type, ", expected ", *device_type_,
+                   " as before: devices of two kinds with the same numbers cannot be told apart"));
+}
+
+absl::Status EventTaker::TakeSize(const Values& values, ProfilerEvent* event) {
+  const bool is_failure = event->kind == Kind::kFailure;
+  absl::Status status = GetWhole(values, Field::kBytes, is_failure ? 0 : -kMaxRequestBytes,
+                                 is_failure ? kLatest : kMaxRequestBytes, &event->bytes);
+  if (!status.ok() || is_failure) return status;
+  if (values.Is(Field::kAddress, Type::kNumber) &&
+      ParseAddressNumber(values.Text(Field::kAddress), &event->subject)) {
+    return absl::OkStatus();
+  }
+  return Expected(values, Field::kAddress,
+                  "a whole number of 64 bits (PyTorch writes it since version 1.10)");
+}
+
+// The running total, and what only our own writer says.
+absl::Status EventTaker::TakeExtras(const Values& values, ProfilerEvent* event) {
+  if (values.Has(Field::kReserved)) {
+    absl::Status status =
+        GetWhole(values, Field::kReserved, std::numeric_limits<std::int64_t>::min(), kLatest,
+                 &event->reserved);
+    if (!status.ok()) return status;
+    event->reserved = std::max(event->reserved, ProfilerEvent::kNotSaid);
+  }
+  for (const Field field : {Field::kStream, Field::kId, Field::kHint}) {
+    if (values.Has(field) && !values.Is(field, Type::kText)) {
+      return Expected(values, field, "a text");
+    }
+  }
+  event->stream = result_.texts.Number(values.Label(Field::kStream));
+  if (values.Has(Field::kHint)) {
+    if (!values.IsText(Field::kHint, "high")) return Expected(values, Field::kHint, "'high'");
+    event->hint = Hint::kOffloadable;
+  }
+  if (values.Has(Field::kId) && event->kind == Kind::kMemory) {
+    event->subject = result_.texts.Number(values.Text(Field::kId));
+    event->has_text_id = true;
+  }
+  if (values.Has(Field::kStack)) {
+    event->stack = result_.stack_ids.Number(values.Label(Field::kStack)) + 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EventTaker::TakeMark(const Values& values, Kind kind) {
+  std::int64_t time = 0;
+  absl::Status status = CheckTwice(values);
+  if (status.ok()) status = GetTime(values, Field::kTime, &time);
+  if (!status.ok()) return status;
+  if (!values.Is(Field::kName, Type::kText)) return Expected(values, Field::kName, "a text");
+  AddMark(values, kind, time);
+  return absl::OkStatus();
+}
+
+void EventTaker::AddMark(const Values& values, Kind kind, std::int64_t time) {
+  ProfilerEvent event;
+  event.kind = kind;
+  event.time = time;
+  event.thread = Thread(values);
+  event.subject = result_.texts.Number(values.Text(Field::kName));
+  result_.events.push_back(event);
+}
+
+void EventTaker::NameThread(const Values& values) {
+  if (!values.Is(Field::kThreadName, Type::kText)) return;
+  result_.threads[Thread(values)].name = values.Text(Field::kThreadName);
+}
+
+std::uint32_t EventTaker::Thread(const Values& values) {
+  const std::string_view process = values.Label(Field::kProcess);
+  const std::string_view thread = values.Label(Field::kThread);
+  thread_key_.assign(process);
+  thread_key_ += '\0';
+  thread_key_ += thread;
+  const std::uint32_t number = thread_keys_.Number(thread_key_);
+  if (number == result_.threads.size()) {
+    result_.threads.push_back({result_.texts.Number(process), std::string(thread)});
+  }
+  return number;
+}
+
+absl::Status EventTaker::TakeFrame(std::string_view id, const Values& values) {
+  if (absl::Status status = CheckTwice(values); !status.ok()) return status;
+  ProfilerFrame frame;
+  frame.name = values.Label(Field::kFrameName);
+  frame.file = values.Label(Field::kFrameFile);
+  frame.caller = values.Label(Field::kFrameCaller);
+  if (values.Has(Field::kFrameLine)) {
+    std::int64_t line = 0;
+    absl::Status status = GetWhole(values, Field::kFrameLine, 0, UINT32_MAX, &line);
+    if (!status.ok()) return status;
+    frame.line = static_cast<std::uint32_t>(line);
+  }
+  result_.frames.insert_or_assign(std::string(id), std::move(frame));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ProfilerEvents> EventTaker::Finish() { return std::move(result_); }
+
+// What RapidJSON calls. It knows where in the file it is.
+class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> {
+ public:
+  explicit Handler(JsonInput& input) : input_(input) {}
+
+  bool Null() { return Value(Type::kOther, ""); }
+  bool Bool(bool /*value*/) { return Value(Type::kOther, ""); }
+  bool RawNumber(const char* text, rapidjson::SizeType size, bool /*copy*/) {
+    return Value(Type::kNumber, {text, size});
+  }
+  bool String(const char* text, rapidjson::SizeType size, bool /*copy*/) {
+    return Value(Type::kText, {text, size});
+  }
+  bool Key(const char* text, rapidjson::SizeType size, bool copy);
+  bool StartObject();
+  bool EndObject(rapidjson::SizeType members);
+  bool StartArray();
+  bool EndArray(rapidjson::SizeType elements);
+
+  bool has_events() const { return has_events_; }
+  const absl::Status& status() const { return status_; }
+  std::int64_t line() const { return line_; }
+  EventTaker& taker() { return taker_; }
+
+ private:
+  enum class Place : std::uint8_t {
+    kStart,
+    kFile,  // the outermost object
+    kEvents,
+    kEvent,
+    kArguments,
+    kFrames,
+    kFrame,
+    kElsewhere,
+  };
+
+  bool Value(Type type, std::string_view text);
+  bool Descend(bool is_object);
+  bool Ascend();
+  void EnterElsewhere();
+  bool Enter(Place place, Place in);
+  bool Check(const absl::Status& status);
+  bool Fail(std::string_view what);
+  void StartEvent();
+
+  JsonInput& input_;
+  EventTaker taker_;
+  Values values_;
+  std::string key_;                // in the outermost object, and the id of a frame
+  Field field_ = Field::kUnknown;  // in an event or a frame
+  Place place_ = Place::kStart;
+  Place back_to_ = Place::kStart;  // from elsewhere
+  int depth_ = 0;
+  int elsewhere_ = 0;  // the depth at which it began
+  bool has_events_ = false;
+  bool is_bare_ = false;   // the file is an array of events
+  std::int64_t line_ = 1;  // of the event, or of the error
+  absl::Status status_;
+};
+
+bool Handler::Fail(std::string_view what) {
+  status_ = absl::InvalidArgumentError({what.data(), what.size()});
+  return false;
+}
+
+bool Handler::Check(const absl::Status& status) {
+  status_ = status;
+  return status.ok();
+}
+
+bool Handler::Value(Type type, std::string_view text) {
+  input_.SawToken();
+  switch (place_) {
+    case Place::kEvent:
+    case Place::kArguments:
+    case Place::kFrame:
+      values_.Set(field_, type, text);
+      return true;
+    case Place::kStart:
+      line_ = input_.line();
+      return Fail("no trace, expected an object with traceEvents or an array of events");
+    case Place::kFile:
+      if (key_ != "traceEvents") return true;
+      line_ = input_.line();
+      return Fail("traceEvents is no array, expected an array of events");
+    default:
+      return true;
+  }
+}
+
+bool Handler::Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
+  input_.SawToken();
+  const std::string_view name(text, size);
+  switch (place_) {
+    case Place::kFile:
+    case Place::kFrames:
+      key_.assign(name);
+      return true;
+    case Place::kEvent:
+      field_ = FieldCalled(kEventKeys, name);
+      return true;
+    case Place::kArguments:
+      field_ = FieldCalled(kArgumentKeys, name);
+      return true;
+    case Place::kFrame:
+      field_ = FieldCalled(kFrameKeys, name);
+      return true;
+    default:
+      return true;
+  }
+}
+
+void Handler::EnterElsewhere() {
+  back_to_ = place_;
+  place_ = Place::kElsewhere;
+  elsewhere_ = depth_;
+}
+
+void Handler::StartEvent() {
+  values_.Clear();
+  line_ = input_.line();
+}
+
+bool Handler::Descend(bool is_object) {
+  input_.SawToken();
+  if (++depth_ > kDeepestNesting) {
+    line_ = input_.line();
+    return Fail(
+        absl::StrCat("values in each other more than ", kDeepestNesting, " deep, expected fewer"));
+  }
+  const Type type = is_object ? Type::kObject : Type::kOther;
+  switch (place_) {
+    case Place::kStart:
+      is_bare_ = has_events_ = !is_object;
+      place_ = is_object ? Place::kFile : Place::kEvents;
+      return true;
+    case Place::kFile:
+      if (key_ == "traceEvents") {
+        line_ = input_.line();
+        if (is_object) return Fail("traceEvents is an object, expected an array of events");
+        if (has_events_) return Fail("traceEvents is there twice, expected it once");
+        has_events_ = true;
+        place_ = Place::kEvents;
+      } else if (key_ == "stackFrames" && is_object) {
+        place_ = Place::kFrames;
+      } else {
+        EnterElsewhere();
+      }
+      return true;
+    case Place::kEvents:
+    case Place::kFrames:
+      if (!is_object) {
+        EnterElsewhere();
+        return true;
+      }
+      StartEvent();
+      place_ = place_ == Place::kEvents ? Place::kEvent : Place::kFrame;
+      return true;
+    case Place::kEvent:
+      values_.Set(field_, type, "");
+      if (is_object && field_ == Field::kArguments) {
+        place_ = Place::kArguments;
+      } else {
+        EnterElsewhere();
+      }
+      return true;
+    case Place::kArguments:
+    case Place::kFrame:
+      values_.Set(field_, type, "");
+      EnterElsewhere();
+      return true;
+    case Place::kElsewhere:
+      return true;
+  }
+  return true;
+}
+
+bool Handler::Ascend() {
+  input_.SawToken();
+  --depth_;
+  switch (place_) {
+    case Place::kElsewhere:
+      if (depth_ < elsewhere_) place_ = back_to_;
+      return true;
+    case Place::kArguments:
+      place_ = Place::kEvent;
+      field_ = Field::kUnknown;
+      return true;
+    case Place::kEvent:
+      place_ = Place::kEvents;
+      return Check(taker_.TakeEvent(values_));
+    case Place::kFrame:
+      place_ = Place::kFrames;
+      return Check(taker_.TakeFrame(key_, values_));
+    case Place::kEvents:
+    case Place::kFrames:
+      place_ = is_bare_ ? Place::kStart : Place::kFile;
+      return true;
+    case Place::kFile:
+    case Place::kStart:
+      place_ = Place::kStart;
+      return true;
+  }
+  return true;
+}
+
+bool Handler::StartObject() { return Descend(true); }
+bool Handler::EndObject(rapidjson::SizeType /*members*/) { return Ascend(); }
+bool Handler::StartArray() { return Descend(false); }
+bool Handler::EndArray(rapidjson::SizeType /*elements*/) { return Ascend(); }
+
+absl::Status At(const std::string& name, std::int64_t line, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(Escaped(name), ":", line, ": ", status.message()));
+}
+
+// Why RapidJSON stopped.
+absl::Status ParseStatus(const rapidjson::ParseResult& result, JsonInput& input,
+                         const Handler& handler, const std::string& name) {
+  if (!input.status().ok()) return At(name, input.line(), input.status());
+  if (result.Code() == rapidjson::kParseErrorTermination) {
+    return At(name, handler.line(), handler.status());
+  }
+  if (result.IsError() && input.is_at_end()) {
+    return At(name, input.line(),
+              absl::InvalidArgumentError("the JSON ends early, expected all of it"));
+  }
+  if (result.IsError() || !input.is_at_end()) {
+    const std::string why = result.IsError() ? rapidjson::GetParseError_En(result.Code())
+                                             : "There is a zero byte behind the value.";
+    return At(
+        name, input.line(),
+        absl::InvalidArgumentError(absl::StrCat("broken JSON (", why, "), expected a trace")));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ProfilerEvents> ReadProfilerEvents(ByteSource& source, const std::string& name) {
+  JsonInput input(source);
+  Handler handler(input);
+  rapidjson::Reader reader;
+  const rapidjson::ParseResult result =
+      reader.Parse<rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag>(input,
+                                                                                           handler);
+  absl::Status status = ParseStatus(result, input, handler, name);
+  if (!status.ok()) return status;
+  if (!handler.has_events()) {
+    return AboutFile(name, absl::InvalidArgumentError("no traceEvents, expected them in the file"));
+  }
+  return handler.taker().Finish();
+}
+
+}  // namespace tidepool::internal
