@@ -17,11 +17,14 @@ struct ConvertOptions {
   bool json = false;
 };
 
-// The format that a file name asks for: "x.tide", "x.rmm.csv" and "x.lifetime.csv" say so, any
-// other is an operation CSV.
+// The format that a file name asks for: "x.tide", "x.json", "x.rmm.csv" and "x.lifetime.csv" say
+// so, any other is an operation CSV.
 TraceFormat FormatFromPath(const std::string& path) {
   if (absl::EndsWith(path, ".tide") || absl::EndsWith(path, ".tide.gz")) {
     return TraceFormat::kNative;
+  }
+  if (absl::EndsWith(path, ".json") || absl::EndsWith(path, ".json.gz")) {
+    return TraceFormat::kChromeTrace;
   }
   if (absl::StrContains(path, ".rmm.")) return TraceFormat::kRmmCsv;
   if (absl::StrContains(path, ".lifetime.")) return TraceFormat::kLifetimeCsv;
@@ -43,10 +46,36 @@ bool HasThreads(const Trace& trace) {
          (trace.thread_names.size() == 1 && !trace.thread_names[0].empty());
 }
 
+bool HasEndsWithoutMarks(const Trace& trace) {
+  std::vector<std::int64_t> open(trace.mark_names.size());
+  for (const TraceEvent& event : trace.events) {
+    if (event.kind == TraceEvent::Kind::kMark) ++open[event.index];
+    if (event.kind == TraceEvent::Kind::kMarkEnd && --open[event.index] < 0) return true;
+  }
+  return false;
+}
+
+// Times that do not ascend, or that are all the same.
+bool HasOddTimes(const Trace& trace) {
+  const auto earlier = [](const TraceEvent& a, const TraceEvent& b) { return a.time < b.time; };
+  return !std::is_sorted(trace.events.begin(), trace.events.end(), earlier) ||
+         (trace.events.size() > 1 && trace.events.front().time == trace.events.back().time);
+}
+
+// Nearly all can be said; what is not, shows as an instant.
+std::vector<std::string> ChromeLosses(const Trace& trace) {
+  std::vector<std::string> losses;
+  if (HasWaits(trace)) losses.emplace_back("waits");
+  if (HasEndsWithoutMarks(trace)) losses.emplace_back("ends of marks that did not begin");
+  if (HasOddTimes(trace)) losses.emplace_back("times that do not ascend");
+  return losses;
+}
+
 // What the new file cannot say, as a note to the user.
 std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
   std::vector<std::string> losses;
   if (to == TraceFormat::kNative) return losses;
+  if (to == TraceFormat::kChromeTrace) return ChromeLosses(trace);
   const bool is_new = trace.original_format != to;
   const bool to_rmm = to == TraceFormat::kRmmCsv;
   const bool to_operations = to == TraceFormat::kOperationCsv;
@@ -102,8 +131,8 @@ Command AddConvert(CLI::App& app) {
       ->required();
   convert->add_option(
       "--to", options->format,
-      "native, operation-csv, rmm-csv or lifetime-csv (default: as the new name says, *.tide, "
-      "*.rmm.csv or *.lifetime.csv, else operation-csv)");
+      "native, chrome-trace, operation-csv, rmm-csv or lifetime-csv (default: as the new name "
+      "says, *.tide, *.json, *.rmm.csv or *.lifetime.csv, else operation-csv)");
   convert->add_flag("--json", options->json, "One JSON object about what was done");
   return {convert, [options] { return RunConvert(*options); }};
 }
