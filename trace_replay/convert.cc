@@ -55,11 +55,9 @@ bool HasEndsWithoutMarks(const Trace& trace) {
   return false;
 }
 
-// Times that do not ascend, or that are all the same.
-bool HasOddTimes(const Trace& trace) {
-  const auto earlier = [](const TraceEvent& a, const TraceEvent& b) { return a.time < b.time; };
-  return !std::is_sorted(trace.events.begin(), trace.events.end(), earlier) ||
-         (trace.events.size() > 1 && trace.events.front().time == trace.events.back().time);
+bool HasTimesThatGoBack(const Trace& trace) {
+  return !std::is_sorted(trace.events.begin(), trace.events.end(),
+                         [](const TraceEvent& a, const TraceEvent& b) { return a.time < b.time; });
 }
 
 // Nearly all can be said; what is not, shows as an instant.
@@ -67,7 +65,7 @@ std::vector<std::string> ChromeLosses(const Trace& trace) {
   std::vector<std::string> losses;
   if (HasWaits(trace)) losses.emplace_back("waits");
   if (HasEndsWithoutMarks(trace)) losses.emplace_back("ends of marks that did not begin");
-  if (HasOddTimes(trace)) losses.emplace_back("times that do not ascend");
+  if (HasTimesThatGoBack(trace)) losses.emplace_back("times that go back");
   return losses;
 }
 

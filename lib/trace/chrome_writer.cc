@@ -35,15 +35,13 @@ std::vector<std::uint32_t> PairMarks(const Trace& trace) {
   return pairs;
 }
 
-// When events are shown. A reader sorts them, so time does not go back; and where a trace knows no
-// times, they are a microsecond apart.
+// When events are shown. A reader sorts them, so time does not go back; and in a trace that knows
+// no times, events are a microsecond apart.
 class Clock {
  public:
   explicit Clock(const Trace& trace)
-      : counts_(trace.events.size() > 1 &&
-                std::all_of(trace.events.begin(), trace.events.end(), [&](const TraceEvent& event) {
-                  return event.time == trace.events[0].time;
-                })) {}
+      : counts_(std::all_of(trace.events.begin(), trace.events.end(),
+                            [](const TraceEvent& event) { return event.time == 0; })) {}
 
   std::int64_t At(std::size_t index, const TraceEvent& event) {
     now_ = std::max(now_, counts_ ? static_cast<std::int64_t>(index) * 1000 : event.time);
