@@ -82,12 +82,29 @@ inline void CheckOperationRoundTrip(const Trace& trace, const std::string& text)
   Require(at == 0 || at == again->events.size());
 }
 
+// A Chrome trace holds what touches memory, with its ids or others.
+inline void CheckChromeRoundTrip(const Trace& trace, const std::string& text) {
+  if (trace.allocations.empty() && trace.failures.empty()) return;
+  const auto again = ParseTrace(text, "again");
+  Require(again.ok() && again->failures.size() == trace.failures.size());
+  auto same = again->events.begin();
+  for (const TraceEvent& event : trace.events) {
+    if (!event.TouchesMemory()) continue;
+    while (same != again->events.end() && !same->TouchesMemory()) ++same;
+    Require(same != again->events.end());
+    Require(same->kind == event.kind && same->index == event.index);
+    Require(again->allocations[same->index].bytes == trace.allocations[event.index].bytes);
+    ++same;
+  }
+}
+
 inline void CheckRoundTrips(const Trace& trace) {
   CheckNativeRoundTrip(trace);
   for (const internal::Format& format : internal::Formats()) {
     std::ostringstream text;
     if (!format.write(trace, text).ok()) continue;  // an id with a line break
     if (format.format == TraceFormat::kOperationCsv) CheckOperationRoundTrip(trace, text.str());
+    if (format.format == TraceFormat::kChromeTrace) CheckChromeRoundTrip(trace, text.str());
   }
 }
 

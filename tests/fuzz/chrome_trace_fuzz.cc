@@ -1,0 +1,6 @@
+#include "tests/fuzz/fuzz_reader.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  tidepool::fuzz::ReadWithHeader("{\"traceEvents\":[", data, size);
+  return 0;
+}
