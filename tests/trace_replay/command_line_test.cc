@@ -12,6 +12,7 @@
 
 #include "tests/support/shared_files.h"
 #include "tidepool/recorder.h"
+#include "tidepool/trace.h"
 
 namespace tidepool {
 namespace {
@@ -181,6 +182,31 @@ TEST_F(CommandLine, ConvertTakesTheNativeFormatBothWays) {
                   "waits"}));
   EXPECT_EQ(left_out("lifetime-csv"),
             json({"hints", "marks", "failures", "waits", "threads", "streams and times"}));
+}
+
+TEST_F(CommandLine, ConvertTakesChromeTracesBothWays) {
+  const std::string trace = File("paper.csv", kPaper);
+  for (const std::string chrome : {folder_ / "x.json", folder_ / "x.json.gz"}) {
+    const json done = json::parse(Run({"convert", trace, chrome, "--json"}).out);
+    EXPECT_EQ(done["to"], "chrome-trace");
+    EXPECT_THAT(done["left_out"], IsEmpty());
+    EXPECT_EQ(json::parse(Run({"info", chrome, "--json"}).out)["trace"]["format"], "chrome-trace");
+    EXPECT_EQ(json::parse(Run({"size", chrome, "--json"}).out)["policies"],
+              json::parse(Run({"size", trace, "--json"}).out)["policies"]);
+  }
+  const std::string native = folder_ / "x.tide";
+  TraceBuilder builder(TraceFormat::kNative);
+  builder.MarkEnd("step", 5);
+  builder.Wait("1", "2", 4);
+  ASSERT_TRUE(builder.Allocate("x", 1, Hint::kOffloadable, "1", 6).ok());
+  ASSERT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, native).ok());
+  EXPECT_EQ(json::parse(Run({"convert", native, folder_ / "z", "--to", "chrome-trace", "--json"})
+                            .out)["left_out"],
+            json({"waits", "ends of marks that did not begin", "times that go back"}));
+  // A profile without memory events is refused with what to do about it.
+  EXPECT_THAT(ErrorOf({"info", File("profile.json", "{\"traceEvents\":[]}")}),
+              HasSubstr("profile.json:0: no [memory] events, expected a trace recorded with "
+                        "profile_memory=True"));
 }
 
 TEST_F(CommandLine, TakesALifetimeCsvByTheByte) {
