@@ -312,7 +312,7 @@ absl::Status EventTaker::TakeSize(const Values& values, ProfilerEvent* event) {
     return absl::OkStatus();
   }
   return Expected(values, Field::kAddress,
-                  "a whole number of 64 bits (PyTorch writes it since version 1.10)");
+                  "a whole number of 64 bits (old versions of PyTorch do not write it)");
 }
 
 // The running total, and what only our own writer says.
