@@ -485,6 +485,18 @@ TEST(ChromeTrace, HoldsTextsOfABoundedLength) {
               StartsWith("test.json:1: a text or number that is longer"));
 }
 
+TEST(ChromeTrace, KnowsItsLineInLongFiles) {
+  Lines events;
+  for (int i = 0; i < 20'000; ++i) {
+    events.push_back(MemoryEvent(absl::StrCat(i), i % 2 == 0 ? "5" : "-5", "1"));
+  }
+  EXPECT_THAT(DumpOf(File(events)), ::testing::SizeIs(20'000));
+  events.push_back(MemoryEvent("1", "x", "1"));
+  EXPECT_THAT(ErrorOf(File(events)), StartsWith("test.json:20002: broken JSON"));
+  events.back() = MemoryEvent("1", "\n[]", "1");
+  EXPECT_THAT(ErrorOf(File(events)), StartsWith("test.json:20002: 'Bytes'"));
+}
+
 // All of its bytes but white space at the end are needed.
 TEST(ChromeTrace, SurvivesACutAtEveryByte) {
   const std::string whole = kSample;
