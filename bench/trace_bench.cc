@@ -108,10 +108,9 @@ void OperatorRows(std::string& text, std::int64_t number, std::int64_t microseco
 }
 
 void ProfileRow(std::string& text, std::int64_t id, std::int64_t bytes, bool allocates, int event) {
-  constexpr int kOperators = 10;
-  for (int i = 0; i < kOperators; ++i)
-    OperatorRows(text, std::int64_t{event} * kOperators + i,
-                 1'000'000 + std::int64_t{event} * 40 + i * 4);
+  constexpr std::int64_t kOperators = 10;
+  for (std::int64_t i = 0; i < kOperators; ++i)
+    OperatorRows(text, event * kOperators + i, 1'000'000 + std::int64_t{event} * 40 + i * 4);
   absl::StrAppend(&text, R"json(  {
     "ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 6504, "tid": 6569,
     "ts": )json",
