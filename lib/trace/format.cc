@@ -16,11 +16,13 @@ constexpr auto kFormats = std::to_array<Format>({
     {TraceFormat::kLifetimeCsv, "lifetime-csv", WriteLifetimeCsv},
     {TraceFormat::kNative, "native", WriteNative},
     {TraceFormat::kChromeTrace, "chrome-trace", WriteChromeTrace},
+    {TraceFormat::kPyTorchSnapshot, "pytorch-snapshot", WritePyTorchSnapshot},
 });
 
 constexpr auto kByteFormats = std::to_array<ByteFormat>({
     {"a native trace", IsNative, ReadNative},
     {"a profiler's JSON", IsChromeTrace, ReadChromeTrace},
+    {"a pickle (a PyTorch memory snapshot)", IsPickle, ReadPyTorchSnapshot},
 });
 
 constexpr auto kCsvFormats = std::to_array<CsvFormat>({

@@ -67,6 +67,10 @@ bool IsChromeTrace(std::string_view beginning);
 absl::StatusOr<Trace> ReadChromeTrace(ByteSource& source, const std::string& name,
                                       const ReadOptions& options);
 absl::Status WriteChromeTrace(const Trace& trace, std::ostream& out);
+bool IsPickle(std::string_view beginning);
+absl::StatusOr<Trace> ReadPyTorchSnapshot(ByteSource& source, const std::string& name,
+                                          const ReadOptions& options);
+absl::Status WritePyTorchSnapshot(const Trace& trace, std::ostream& out);
 
 }  // namespace tidepool::internal
 

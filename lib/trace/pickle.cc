@@ -1,0 +1,542 @@
+// The machine that runs a pickle: a stack of values, marks on it, and a memo. It knows the opcodes
+// that Python's picklers emit for plain data, and refuses all others by name.
+#include "lib/trace/pickle.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "lib/trace/csv.h"
+#include "lib/trace/pickle_opcodes.h"
+#include "lib/trace/quote.h"
+
+namespace tidepool::internal {
+
+using Kind = PickleValue::Kind;
+
+namespace {
+
+constexpr int kFirstProtocol = 2;
+constexpr int kLastProtocol = 5;
+
+bool IsLarge(std::int64_t integer) {
+  constexpr std::int64_t kLimit = std::int64_t{1} << 59;
+  return integer < -kLimit || integer >= kLimit;
+}
+
+std::string OpcodeText(std::uint8_t byte) {
+  const char* name = OpcodeName(byte);
+  const std::string code = absl::StrCat("0x", absl::Hex(byte, absl::kZeroPad2));
+  return name == nullptr ? absl::StrCat("the unknown opcode ", code)
+                         : absl::StrCat("opcode ", name, " (", code, ")");
+}
+
+}  // namespace
+
+class PickleMachine {
+ public:
+  explicit PickleMachine(std::string_view bytes) : bytes_(bytes), pickle_(bytes) {}
+
+  absl::StatusOr<Pickle> Run() {
+    while (!stopped_) {
+      opcode_at_ = at_;
+      if (at_ == bytes_.size()) {
+        Fail("the pickle ends early, expected the opcode STOP");
+      } else if (!Step(static_cast<std::uint8_t>(bytes_[at_++])) && error_.empty()) {
+        FailAtOpcode("the pickle ends in its argument, expected all of it");
+      }
+      if (!error_.empty()) return absl::InvalidArgumentError(error_);
+    }
+    return std::move(pickle_);
+  }
+
+ private:
+  bool Fail(absl::string_view what) {
+    error_ = absl::StrCat("byte ", opcode_at_, ": ", what);
+    return false;
+  }
+  bool FailAtOpcode(absl::string_view what) {
+    return Fail(
+        absl::StrCat(OpcodeText(static_cast<std::uint8_t>(bytes_[opcode_at_])), ": ", what));
+  }
+
+  // Runs one opcode. False for an error, or where the bytes end.
+  bool Step(std::uint8_t byte) {
+    switch (static_cast<Opcode>(byte)) {
+      case Opcode::kProto:
+        return Protocol();
+      case Opcode::kFrame:
+        return Frame();
+      case Opcode::kStop:
+        stopped_ = true;
+        return Pop(&pickle_.root_);
+      case Opcode::kMark:
+        marks_.push_back(static_cast<std::uint32_t>(stack_.size()));
+        return true;
+      case Opcode::kPop:
+        return PopOrMark();
+      case Opcode::kPopMark:
+        return PopToMark(nullptr);
+      case Opcode::kDup:
+        return Top() != nullptr && Push(*Top());
+      case Opcode::kNone:
+        return Push({});
+      case Opcode::kNewTrue:
+        return Push({Kind::kBool, 1});
+      case Opcode::kNewFalse:
+        return Push({Kind::kBool, 0});
+      default:
+        return StepScalar(byte);
+    }
+  }
+
+  bool StepScalar(std::uint8_t byte) {
+    switch (static_cast<Opcode>(byte)) {
+      case Opcode::kBinInt1:
+        return FixedInteger(1);
+      case Opcode::kBinInt2:
+        return FixedInteger(2);
+      case Opcode::kBinInt:
+        return SignedInteger(4);
+      case Opcode::kLong1:
+        return Long(1);
+      case Opcode::kLong4:
+        return Long(4);
+      case Opcode::kInt:
+      case Opcode::kLong:
+        return IntegerLine();
+      case Opcode::kBinFloat:
+        return Float();
+      case Opcode::kFloat:
+        return FloatLine();
+      case Opcode::kShortBinUnicode:
+        return Text(Kind::kText, 1);
+      case Opcode::kBinUnicode:
+        return Text(Kind::kText, 4);
+      case Opcode::kBinUnicode8:
+        return Text(Kind::kText, 8);
+      case Opcode::kShortBinString:  // Python 2 keeps its texts in these
+        return Text(Kind::kText, 1);
+      case Opcode::kBinString:
+        return Text(Kind::kText, 4);
+      case Opcode::kShortBinBytes:
+        return Text(Kind::kBytes, 1);
+      case Opcode::kBinBytes:
+        return Text(Kind::kBytes, 4);
+      case Opcode::kBinBytes8:
+        return Text(Kind::kBytes, 8);
+      default:
+        return StepContainer(byte);
+    }
+  }
+
+  bool StepContainer(std::uint8_t byte) {
+    switch (static_cast<Opcode>(byte)) {
+      case Opcode::kEmptyList:
+        return PushContainer(Kind::kList, {});
+      case Opcode::kEmptyTuple:
+        return PushContainer(Kind::kTuple, {});
+      case Opcode::kEmptyDict:
+        return PushContainer(Kind::kDict, {});
+      case Opcode::kTuple1:
+        return SmallTuple(1);
+      case Opcode::kTuple2:
+        return SmallTuple(2);
+      case Opcode::kTuple3:
+        return SmallTuple(3);
+      case Opcode::kTuple:
+        return FromMark(Kind::kTuple);
+      case Opcode::kList:
+        return FromMark(Kind::kList);
+      case Opcode::kDict:
+        return FromMark(Kind::kDict);
+      case Opcode::kAppend:
+        return AddTop(Kind::kList, 1);
+      case Opcode::kSetItem:
+        return AddTop(Kind::kDict, 2);
+      case Opcode::kAppends:
+        return AddFromMark(Kind::kList);
+      case Opcode::kSetItems:
+        return AddFromMark(Kind::kDict);
+      default:
+        return StepMemo(byte);
+    }
+  }
+
+  bool StepMemo(std::uint8_t byte) {
+    switch (static_cast<Opcode>(byte)) {
+      case Opcode::kBinGet:
+        return GetNumbered(1);
+      case Opcode::kLongBinGet:
+        return GetNumbered(4);
+      case Opcode::kBinPut:
+        return PutNumbered(1);
+      case Opcode::kLongBinPut:
+        return PutNumbered(4);
+      case Opcode::kMemoize:
+        return Put(memoized_);
+      case Opcode::kGet:
+        return GetLine();
+      case Opcode::kPut:
+        return PutLine();
+      default:
+        return Fail(absl::StrCat(OpcodeText(byte),
+                                 ", expected only those of None, bools, numbers, texts, bytes, "
+                                 "lists, tuples and dicts"));
+    }
+  }
+
+  // Takes a number of `width` bytes, the low one first.
+  bool Take(int width, std::uint64_t* number) {
+    if (bytes_.size() - at_ < static_cast<std::size_t>(width)) return false;
+    *number = 0;
+    for (int i = 0; i < width; ++i)
+      *number |= std::uint64_t{static_cast<std::uint8_t>(bytes_[at_ + i])} << (8 * i);
+    at_ += width;
+    return true;
+  }
+
+  bool TakeLine(std::string_view* line) {
+    const std::size_t end = bytes_.find('\n', at_);
+    if (end == std::string_view::npos) return false;
+    *line = bytes_.substr(at_, end - at_);
+    at_ = end + 1;
+    return true;
+  }
+
+  bool Protocol() {
+    std::uint64_t protocol = 0;
+    if (!Take(1, &protocol)) return false;
+    if (protocol >= kFirstProtocol && protocol <= kLastProtocol) return true;
+    return Fail(absl::StrCat("pickle protocol ", protocol, ", expected ", kFirstProtocol, " to ",
+                             kLastProtocol));
+  }
+
+  bool Frame() {
+    std::uint64_t size = 0;
+    return Take(8, &size) && CheckLength(size);
+  }
+
+  bool CheckLength(std::uint64_t size) {
+    if (size <= bytes_.size() - at_) return true;
+    return FailAtOpcode(
+        absl::StrCat(size, " bytes, expected at most the ", bytes_.size() - at_, " that are left"));
+  }
+
+  bool Push(PickleValue value) {
+    stack_.push_back(value);
+    return true;
+  }
+
+  bool PushInteger(std::int64_t integer) {
+    if (!IsLarge(integer)) return Push({Kind::kInt, integer});
+    pickle_.integers_.push_back(static_cast<std::uint64_t>(integer));
+    return Push({Kind::kLargeInt, static_cast<std::int64_t>(pickle_.integers_.size() - 1)});
+  }
+
+  bool FixedInteger(int width) {
+    std::uint64_t integer = 0;
+    return Take(width, &integer) && PushInteger(static_cast<std::int64_t>(integer));
+  }
+
+  bool SignedInteger(int width) {
+    std::uint64_t integer = 0;
+    if (!Take(width, &integer)) return false;
+    const int unused = 64 - 8 * width;
+    return PushInteger(static_cast<std::int64_t>(integer << unused) >> unused);
+  }
+
+  // Any number of bytes in two's complement, as long as the value has 64 bits.
+  bool Long(int width) {
+    std::uint64_t size = 0;
+    if (!Take(width, &size) || !CheckLength(size)) return false;
+    if (size == 0) return PushInteger(0);
+    if (size <= 8) return SignedInteger(static_cast<int>(size));
+    const std::string_view more = bytes_.substr(at_ + 8, size - 8);
+    const char sign = more.back();
+    std::uint64_t integer = 0;
+    Take(8, &integer);
+    at_ += more.size();
+    const bool is_negative = static_cast<std::int64_t>(integer) < 0;
+    const bool is_short = more.find_first_not_of(sign) == std::string_view::npos;
+    if (is_short && sign == (is_negative ? '\xff' : '\0'))
+      return PushInteger(static_cast<std::int64_t>(integer));
+    if (!is_short || sign != '\0')
+      return FailAtOpcode("an integer of more than 64 bits, expected at most 64");
+    pickle_.integers_.push_back(integer);
+    return Push({Kind::kUnsigned, static_cast<std::int64_t>(pickle_.integers_.size() - 1)});
+  }
+
+  bool IntegerLine() {
+    std::string_view line;
+    if (!TakeLine(&line)) return false;
+    if (line == "00" || line == "01") return Push({Kind::kBool, line == "01" ? 1 : 0});
+    std::int64_t integer = 0;
+    if (!line.empty() && line.back() == 'L') line.remove_suffix(1);
+    if (ParseInteger(line, &integer)) return PushInteger(integer);
+    return FailAtOpcode(absl::StrCat(Quoted(line), ", expected an integer of 64 bits"));
+  }
+
+  bool Float() {
+    std::uint64_t bits = 0;
+    if (!Take(8, &bits)) return false;
+    return PushFloat(std::bit_cast<double>(__builtin_bswap64(bits)));
+  }
+
+  bool FloatLine() {
+    std::string_view line;
+    double number = 0;
+    if (!TakeLine(&line)) return false;
+    if (absl::SimpleAtod({line.data(), line.size()}, &number)) return PushFloat(number);
+    return FailAtOpcode(absl::StrCat(Quoted(line), ", expected a number"));
+  }
+
+  bool PushFloat(double number) {
+    pickle_.floats_.push_back(number);
+    return Push({Kind::kFloat, static_cast<std::int64_t>(pickle_.floats_.size() - 1)});
+  }
+
+  bool Text(Kind kind, int width) {
+    std::uint64_t size = 0;
+    if (!Take(width, &size) || !CheckLength(size)) return false;
+    pickle_.texts_.push_back({static_cast<std::uint32_t>(at_), static_cast<std::uint32_t>(size)});
+    at_ += size;
+    return Push({kind, static_cast<std::int64_t>(pickle_.texts_.size() - 1)});
+  }
+
+  // How many values lie above the last mark.
+  std::size_t Reach() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
+
+  PickleValue* Top() {
+    if (Reach() > 0) return &stack_.back();
+    FailAtOpcode("nothing is on the stack, expected a value");
+    return nullptr;
+  }
+
+  bool Pop(PickleValue* value) {
+    if (Top() == nullptr) return false;
+    *value = stack_.back();
+    stack_.pop_back();
+    return true;
+  }
+
+  bool PopOrMark() {
+    if (Reach() == 0 && !marks_.empty()) return PopToMark(nullptr);
+    PickleValue ignored;
+    return Pop(&ignored);
+  }
+
+  // Takes off the mark, and what is above it is to be taken off the stack from `begin` on.
+  bool PopToMark(std::uint32_t* begin) {
+    if (marks_.empty()) return FailAtOpcode("no mark is on the stack, expected one");
+    const std::uint32_t mark = marks_.back();
+    marks_.pop_back();
+    if (begin == nullptr) {
+      stack_.resize(mark);
+    } else {
+      *begin = mark;
+    }
+    return true;
+  }
+
+  absl::Span<const PickleValue> From(std::size_t begin) const {
+    return absl::MakeConstSpan(stack_).subspan(begin);
+  }
+
+  void Add(std::uint32_t container_index, absl::Span<const PickleValue> elements) {
+    if (elements.empty()) return;
+    Pickle::Container& container = pickle_.containers_[container_index];
+    const auto end = static_cast<std::uint32_t>(pickle_.values_.size());
+    const auto added = static_cast<std::uint32_t>(elements.size());
+    pickle_.values_.insert(pickle_.values_.end(), elements.begin(), elements.end());
+    container.size += added;
+    if (container.last != Pickle::kNoPiece) {
+      Pickle::Piece& last = pickle_.pieces_[container.last];
+      if (last.elements.begin + last.elements.size == end) {
+        last.elements.size += added;
+        return;
+      }
+      last.next = static_cast<std::uint32_t>(pickle_.pieces_.size());
+    } else {
+      container.first = static_cast<std::uint32_t>(pickle_.pieces_.size());
+    }
+    container.last = static_cast<std::uint32_t>(pickle_.pieces_.size());
+    pickle_.pieces_.push_back({{end, added}, Pickle::kNoPiece});
+  }
+
+  bool PushContainer(Kind kind, absl::Span<const PickleValue> elements) {
+    const auto index = static_cast<std::uint32_t>(pickle_.containers_.size());
+    pickle_.containers_.emplace_back();
+    Add(index, elements);
+    return Push({kind, index});
+  }
+
+  bool SmallTuple(std::size_t size) {
+    if (Reach() < size)
+      return FailAtOpcode(absl::StrCat("fewer values on the stack, expected ", size));
+    const std::size_t begin = stack_.size() - size;
+    return Collect(Kind::kTuple, begin);
+  }
+
+  bool FromMark(Kind kind) {
+    std::uint32_t begin = 0;
+    return PopToMark(&begin) && CheckPairs(kind, stack_.size() - begin) && Collect(kind, begin);
+  }
+
+  // The values from `begin` on become a container.
+  bool Collect(Kind kind, std::size_t begin) {
+    const auto index = static_cast<std::uint32_t>(pickle_.containers_.size());
+    pickle_.containers_.emplace_back();
+    Add(index, From(begin));
+    stack_.resize(begin);
+    return Push({kind, index});
+  }
+
+  bool CheckPairs(Kind kind, std::size_t values) {
+    if (kind != Kind::kDict || values % 2 == 0) return true;
+    return FailAtOpcode("a key without a value, expected pairs");
+  }
+
+  // The values from `begin` on go into the container below them.
+  bool AddTo(Kind kind, std::size_t begin) {
+    const std::size_t floor = marks_.empty() ? 0 : marks_.back();
+    if (begin <= floor || stack_[begin - 1].kind() != kind) {
+      return FailAtOpcode(absl::StrCat(begin <= floor ? "nothing" : KindText(stack_[begin - 1]),
+                                       " lies below what is to be added, expected ",
+                                       KindText(PickleValue(kind, 0))));
+    }
+    Add(stack_[begin - 1].index(), From(begin));
+    stack_.resize(begin);
+    return true;
+  }
+
+  bool AddTop(Kind kind, std::size_t count) {
+    if (Reach() < count)
+      return FailAtOpcode(absl::StrCat("fewer values on the stack, expected ", count));
+    return AddTo(kind, stack_.size() - count);
+  }
+
+  bool AddFromMark(Kind kind) {
+    std::uint32_t begin = 0;
+    return PopToMark(&begin) && CheckPairs(kind, stack_.size() - begin) && AddTo(kind, begin);
+  }
+
+  bool Get(std::uint64_t number) {
+    if (number < memo_.size() && memo_[number].has_value()) return Push(*memo_[number]);
+    return FailAtOpcode(
+        absl::StrCat("nothing was kept as number ", number, ", expected a value that was"));
+  }
+
+  // Picklers number from 0 on, so no number is as large as the file; this bounds the memo.
+  bool Put(std::uint64_t number) {
+    if (Top() == nullptr) return false;
+    if (number >= bytes_.size()) {
+      return FailAtOpcode(absl::StrCat("number ", number, ", expected less than ", bytes_.size(),
+                                       ", the bytes of the pickle"));
+    }
+    if (number >= memo_.size()) memo_.resize(std::max<std::size_t>(number + 1, 2 * memo_.size()));
+    if (!memo_[number].has_value()) ++memoized_;
+    memo_[number] = stack_.back();
+    return true;
+  }
+
+  bool GetNumbered(int width) {
+    std::uint64_t number = 0;
+    return Take(width, &number) && Get(number);
+  }
+  bool PutNumbered(int width) {
+    std::uint64_t number = 0;
+    return Take(width, &number) && Put(number);
+  }
+
+  bool TakeNumberLine(std::uint64_t* number) {
+    std::string_view line;
+    std::int64_t parsed = 0;
+    if (!TakeLine(&line)) return false;
+    if (!ParseInteger(line, &parsed) || parsed < 0)
+      return FailAtOpcode(absl::StrCat(Quoted(line), ", expected a number"));
+    *number = static_cast<std::uint64_t>(parsed);
+    return true;
+  }
+  bool GetLine() {
+    std::uint64_t number = 0;
+    return TakeNumberLine(&number) && Get(number);
+  }
+  bool PutLine() {
+    std::uint64_t number = 0;
+    return TakeNumberLine(&number) && Put(number);
+  }
+
+  std::string_view bytes_;
+  Pickle pickle_;
+  std::vector<PickleValue> stack_;
+  std::vector<std::uint32_t> marks_;  // how high the stack was
+  std::vector<std::optional<PickleValue>> memo_;
+  std::size_t memoized_ = 0;
+  std::size_t at_ = 0;
+  std::size_t opcode_at_ = 0;
+  bool stopped_ = false;
+  std::string error_;
+};
+
+const char* KindText(PickleValue value) {
+  switch (value.kind()) {
+    case Kind::kNone:
+      return "None";
+    case Kind::kBool:
+      return "a bool";
+    case Kind::kInt:
+    case Kind::kLargeInt:
+    case Kind::kUnsigned:
+      return "an integer";
+    case Kind::kFloat:
+      return "a float";
+    case Kind::kText:
+      return "a text";
+    case Kind::kBytes:
+      return "bytes";
+    case Kind::kList:
+      return "a list";
+    case Kind::kTuple:
+      return "a tuple";
+    case Kind::kDict:
+      return "a dict";
+  }
+  return "a value";
+}
+
+absl::StatusOr<Pickle> Pickle::Parse(std::string_view bytes) {
+  if (bytes.size() >= UINT32_MAX)
+    return absl::InvalidArgumentError("a pickle of 4 GiB or more, expected less");
+  if (bytes.empty() || static_cast<std::uint8_t>(bytes[0]) != 0x80) {
+    return absl::InvalidArgumentError(
+        "byte 0: no opcode PROTO (0x80), expected a pickle of protocol 2 to 5");
+  }
+  return PickleMachine(bytes).Run();
+}
+
+bool Pickle::AsInteger(PickleValue value, std::int64_t* integer) const {
+  if (value.kind() == Kind::kInt) {
+    *integer = value.payload();
+    return true;
+  }
+  if (value.kind() != Kind::kLargeInt) return false;
+  *integer = static_cast<std::int64_t>(integers_[value.index()]);
+  return true;
+}
+
+bool Pickle::AsUnsigned(PickleValue value, std::uint64_t* integer) const {
+  if (value.kind() == Kind::kUnsigned) {
+    *integer = integers_[value.index()];
+    return true;
+  }
+  std::int64_t number = 0;
+  if (!AsInteger(value, &number)) return false;
+  *integer = static_cast<std::uint64_t>(number);
+  return true;
+}
+
+}  // namespace tidepool::internal

@@ -1,0 +1,371 @@
+// The pickle of torch.cuda.memory._snapshot() as a trace: what lived before the history began, the
+// history with the annotations between its events, and what was allocated behind its end.
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/trace/address_text.h"
+#include "lib/trace/format.h"
+#include "lib/trace/pickle.h"
+#include "lib/trace/quote.h"
+#include "lib/trace/snapshot_history.h"
+#include "lib/trace/snapshot_schema.h"
+
+namespace tidepool::internal {
+
+using Word = SnapshotWord;
+
+namespace {
+
+constexpr std::int64_t kMicrosecond = 1000;
+constexpr std::int64_t kMostMicroseconds = INT64_MAX / kMicrosecond;
+
+absl::StatusOr<std::string> ReadAll(ByteSource& source) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  std::string bytes;
+  std::size_t have = 0;
+  for (;;) {
+    bytes.resize(std::max(2 * have, kPiece));
+    absl::StatusOr<std::size_t> got = ReadFully(source, bytes.data() + have, bytes.size() - have);
+    if (!got.ok()) return got.status();
+    have += *got;
+    if (have < bytes.size()) break;
+    if (have >= UINT32_MAX)
+      return absl::InvalidArgumentError("a pickle of 4 GiB or more, expected less");
+  }
+  bytes.resize(have);
+  return bytes;
+}
+
+// The tags of stacks. Most stacks share most of their frames, and those are shared objects in the
+// pickle, so what was made of them once is found by their numbers.
+class StackTags {
+ public:
+  StackTags(const Pickle& pickle, SnapshotSchema& schema, TraceBuilder& builder)
+      : pickle_(pickle), schema_(schema), builder_(builder) {}
+
+  // `frames` begin with the innermost; None has no tag.
+  absl::StatusOr<TraceTag> Tag(TraceTag base, PickleValue frames) {
+    if (frames.IsNone()) return base;
+    if (!frames.IsSequence()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("frames: ", KindText(frames), ", expected a list"));
+    }
+    const auto known = stacks_.find({base, frames.index()});
+    if (known != stacks_.end()) return known->second;
+    if (absl::Status status = schema_.Spend(pickle_.Size(frames)); !status.ok()) return status;
+    innermost_first_.clear();
+    pickle_.VisitElements(frames, [&](absl::Span<const PickleValue> piece) {
+      innermost_first_.insert(innermost_first_.end(), piece.begin(), piece.end());
+      return true;
+    });
+    TraceTag tag = base;
+    for (std::size_t i = innermost_first_.size(); i > 0; --i) {
+      absl::StatusOr<TraceTag> called = Called(tag, innermost_first_[i - 1]);
+      if (!called.ok()) return called;
+      tag = *called;
+    }
+    stacks_[{base, frames.index()}] = tag;
+    return tag;
+  }
+
+  // What the user and the compiler say about an event is as if it had called the rest: it divides
+  // memory by what it was for before it divides it by code.
+  absl::StatusOr<TraceTag> Base(const SnapshotEvent& event) {
+    if (!event.user_metadata.IsText() && !event.compile_context.IsText()) return 0;
+    const std::pair<PickleValue, PickleValue> key(event.user_metadata, event.compile_context);
+    if (key == last_base_key_) return last_base_;
+    absl::StatusOr<TraceTag> tag = Context(0, event.user_metadata, "user_metadata", "");
+    if (tag.ok()) tag = Context(*tag, event.compile_context, "compile_context", "N/A");
+    if (tag.ok()) {
+      last_base_key_ = key;
+      last_base_ = *tag;
+    }
+    return tag;
+  }
+
+ private:
+  absl::StatusOr<TraceTag> Context(TraceTag caller, PickleValue value, std::string_view what,
+                                   std::string_view nothing) {
+    if (!value.IsText()) return caller;
+    const std::string_view text = pickle_.Text(value);
+    if (text.empty() || text == nothing) return caller;
+    return builder_.Frame(caller, text, what, 0);
+  }
+
+  absl::StatusOr<TraceTag> Called(TraceTag caller, PickleValue value) {
+    const bool is_shared = value.IsDict();
+    if (is_shared) {
+      const auto known = called_.find({caller, value.index()});
+      if (known != called_.end()) return known->second;
+    }
+    absl::StatusOr<SnapshotFrame> frame = schema_.Frame(value);
+    if (!frame.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("frames: ", frame.status().message()));
+    }
+    absl::StatusOr<TraceTag> tag = builder_.Frame(caller, frame->name, frame->file, frame->line);
+    if (tag.ok() && is_shared) called_[{caller, value.index()}] = *tag;
+    return tag;
+  }
+
+  const Pickle& pickle_;
+  SnapshotSchema& schema_;
+  TraceBuilder& builder_;
+  // By the tag below and the number of the list, or of the frame's dict.
+  absl::flat_hash_map<std::pair<TraceTag, std::uint32_t>, TraceTag> stacks_;
+  absl::flat_hash_map<std::pair<TraceTag, std::uint32_t>, TraceTag> called_;
+  std::vector<PickleValue> innermost_first_;
+  std::pair<PickleValue, PickleValue> last_base_key_;
+  TraceTag last_base_ = 0;
+};
+
+// The names of streams: their numbers in decimal.
+class StreamTexts {
+ public:
+  explicit StreamTexts(const Pickle& pickle) : pickle_(pickle) {}
+
+  std::string_view Text(PickleValue stream) {
+    if (stream.IsText()) return pickle_.Text(stream);
+    if (stream == last_) return {text_, size_};
+    last_ = stream;
+    std::int64_t integer = 0;
+    std::uint64_t large = 0;
+    size_ = 0;
+    if (pickle_.AsInteger(stream, &integer)) {
+      size_ = std::to_chars(text_, text_ + sizeof(text_), integer).ptr - text_;
+    } else if (pickle_.AsUnsigned(stream, &large)) {
+      size_ = std::to_chars(text_, text_ + sizeof(text_), large).ptr - text_;
+    }
+    return {text_, size_};
+  }
+
+ private:
+  const Pickle& pickle_;
+  PickleValue last_;
+  char text_[24];
+  std::size_t size_ = 0;
+};
+
+class SnapshotReader {
+ public:
+  SnapshotReader(const Pickle& pickle, const ReadOptions& options)
+      : schema_(pickle),
+        builder_(TraceFormat::kPyTorchSnapshot),
+        tags_(pickle, schema_, builder_),
+        streams_(pickle),
+        wanted_(options.device) {}
+
+  absl::StatusOr<Trace> Read() {
+    absl::Status status = schema_.ReadRoot();
+    if (status.ok()) status = ChooseDevice();
+    if (status.ok()) status = ReadParts();
+    if (status.ok()) status = AddEarlierReservations();
+    if (status.ok()) status = AddUnrecorded(unrecorded_.before, start_);
+    if (status.ok()) status = AddEvents();
+    if (status.ok()) status = AddUnrecorded(unrecorded_.after, last_time_);
+    if (!status.ok()) return status;
+    return builder_.Build();
+  }
+
+ private:
+  absl::Status ChooseDevice() {
+    std::vector<std::int32_t> devices = schema_.devices_with_events();
+    if (!devices.empty()) {
+      device_ = devices.front();
+    } else if (!schema_.segments().empty()) {
+      device_ = schema_.segments().front().device;
+    }
+    for (const SnapshotSegment& segment : schema_.segments()) devices.push_back(segment.device);
+    std::sort(devices.begin(), devices.end());
+    devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+    if (wanted_.has_value() && !devices.empty() &&
+        !std::binary_search(devices.begin(), devices.end(), *wanted_)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("nothing of device ", *wanted_,
+                       ", expected one of those in the file: ", absl::StrJoin(devices, ", ")));
+    }
+    if (wanted_.has_value() && !devices.empty()) device_ = *wanted_;
+    builder_.SetDevices(device_, std::move(devices));
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadParts() {
+    absl::StatusOr<std::vector<SnapshotEvent>> events = schema_.Events(device_);
+    if (!events.ok()) return events.status();
+    events_ = *std::move(events);
+    absl::StatusOr<std::vector<SnapshotAnnotation>> annotations = schema_.Annotations(device_);
+    if (!annotations.ok()) return annotations.status();
+    annotations_ = *std::move(annotations);
+    absl::StatusOr<std::vector<SnapshotBlock>> blocks = schema_.LiveBlocks(device_);
+    if (!blocks.ok()) return blocks.status();
+    absl::StatusOr<UnrecordedAllocations> unrecorded = FindUnrecordedAllocations(events_, *blocks);
+    if (!unrecorded.ok()) {
+      return absl::Status(unrecorded.status().code(), absl::StrCat("device_traces[", device_, "]",
+                                                                   unrecorded.status().message()));
+    }
+    unrecorded_ = *std::move(unrecorded);
+    return SetTimes();
+  }
+
+  // Without times of their own, events are all at time 0, and so are the annotations.
+  absl::Status SetTimes() {
+    has_times_ = false;
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      has_times_ |= events_[i].has_time;
+      if (!events_[i].has_time && i > 0) events_[i].time_us = events_[i - 1].time_us;
+      if (!IsTime(events_[i].time_us)) return TimeError(EventPlace(i), events_[i].time_us);
+    }
+    for (SnapshotAnnotation& annotation : annotations_) {
+      if (!has_times_ && !events_.empty()) annotation.time_us = 0;
+      if (!IsTime(annotation.time_us)) return TimeError("external_annotations", annotation.time_us);
+    }
+    std::int64_t first = 0;
+    if (!events_.empty()) first = events_.front().time_us;
+    if (!annotations_.empty() && (events_.empty() || IsFirst(annotations_.front())))
+      first = annotations_.front().time_us;
+    start_ = first * kMicrosecond;
+    last_time_ = start_;
+    return absl::OkStatus();
+  }
+
+  static bool IsTime(std::int64_t time_us) {
+    return time_us >= -kMostMicroseconds && time_us <= kMostMicroseconds;
+  }
+  static absl::Status TimeError(absl::string_view place, std::int64_t time_us) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(place, ": time_us ", time_us, ", expected at most ", kMostMicroseconds));
+  }
+  std::string EventPlace(std::size_t index) const {
+    return absl::StrCat("device_traces[", device_, "][", index, "]");
+  }
+
+  bool IsFirst(const SnapshotAnnotation& annotation) const { return ComesBefore(annotation, 0); }
+  // Whether an annotation comes before this event.
+  bool ComesBefore(const SnapshotAnnotation& annotation, std::size_t event) const {
+    if (annotation.before_event >= 0)
+      return static_cast<std::size_t>(annotation.before_event) <= event;
+    return annotation.time_us <= events_[event].time_us;
+  }
+
+  absl::Status AddEarlierReservations() {
+    absl::StatusOr<std::vector<EarlierReservation>> earlier =
+        FindEarlierReservations(events_, schema_.segments(), device_);
+    if (!earlier.ok()) return earlier.status();
+    for (const EarlierReservation& reservation : *earlier) {
+      absl::Status status = builder_.Reserve({reservation.address, reservation.bytes},
+                                             streams_.Text(reservation.stream), start_);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddUnrecorded(const std::vector<EarlierAllocation>& allocations, std::int64_t time) {
+    for (const EarlierAllocation& allocation : allocations) {
+      const AddressText id(allocation.address);
+      absl::StatusOr<TraceTag> tag = tags_.Tag(0, allocation.frames);
+      absl::Status status = tag.status();
+      if (status.ok()) {
+        builder_.SetTag(*tag);
+        status = builder_.Allocate(id.text(), allocation.bytes, Hint::kResident,
+                                   streams_.Text(allocation.stream), time);
+      }
+      if (!status.ok()) {
+        return absl::Status(status.code(), absl::StrCat("the block at ", std::string(id.text()),
+                                                        ": ", status.message()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddEvents() {
+    free_action_ = FreeAction(events_);
+    std::size_t annotated = 0;
+    for (std::size_t i = 0; i < events_.size(); ++i) {
+      while (annotated < annotations_.size() && ComesBefore(annotations_[annotated], i))
+        AddAnnotation(annotations_[annotated++]);
+      last_time_ = events_[i].time_us * kMicrosecond;
+      if (absl::Status status = AddEvent(events_[i]); !status.ok()) {
+        return absl::Status(status.code(), absl::StrCat(EventPlace(i), ": ", status.message()));
+      }
+    }
+    while (annotated < annotations_.size()) AddAnnotation(annotations_[annotated++]);
+    return absl::OkStatus();
+  }
+
+  void AddAnnotation(const SnapshotAnnotation& annotation) {
+    last_time_ = annotation.time_us * kMicrosecond;
+    if (annotation.is_end) {
+      builder_.MarkEnd(annotation.name, last_time_);
+    } else {
+      builder_.Mark(annotation.name, last_time_);
+    }
+  }
+
+  absl::Status AddEvent(const SnapshotEvent& event) {
+    const std::string_view stream = streams_.Text(event.stream);
+    if (event.action == Word::kAlloc || event.action == Word::kOom)
+      return AddRequest(event, stream);
+    if (event.action == free_action_ || event.action == Word::kFree) {
+      if (!builder_.Free(AddressText(event.address).text(), stream, last_time_))
+        builder_.CountUnmatchedFree();
+    } else if (Reserves(event.action)) {
+      return builder_.Reserve({event.address, event.size}, stream, last_time_);
+    } else if (GivesBack(event.action)) {
+      return builder_.Reserve({event.address, -event.size}, stream, last_time_);
+    } else if (event.action == Word::kSnapshot) {
+      builder_.Mark("snapshot", last_time_);
+    } else if (event.action != Word::kFreeRequested) {
+      builder_.CountSkippedRow();  // of a newer PyTorch
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status AddRequest(const SnapshotEvent& event, std::string_view stream) {
+    absl::StatusOr<TraceTag> tag = tags_.Base(event);
+    if (tag.ok()) tag = tags_.Tag(*tag, event.frames);
+    if (!tag.ok()) return tag.status();
+    builder_.SetTag(*tag);
+    if (event.action == Word::kOom)
+      return builder_.Failure(event.size, Hint::kResident, stream, last_time_);
+    return builder_.Allocate(AddressText(event.address).text(), event.size, Hint::kResident, stream,
+                             last_time_);
+  }
+
+  SnapshotSchema schema_;
+  TraceBuilder builder_;
+  StackTags tags_;
+  StreamTexts streams_;
+  std::optional<std::int32_t> wanted_;
+  std::int32_t device_ = 0;
+  std::vector<SnapshotEvent> events_;
+  std::vector<SnapshotAnnotation> annotations_;
+  UnrecordedAllocations unrecorded_;
+  bool has_times_ = false;
+  Word free_action_ = Word::kFreeCompleted;
+  std::int64_t start_ = 0;
+  std::int64_t last_time_ = 0;
+};
+
+absl::StatusOr<Trace> ReadSnapshot(ByteSource& source, const ReadOptions& options) {
+  absl::StatusOr<std::string> bytes = ReadAll(source);
+  if (!bytes.ok()) return bytes.status();
+  absl::StatusOr<Pickle> pickle = Pickle::Parse(*bytes);
+  if (!pickle.ok()) return pickle.status();
+  return SnapshotReader(*pickle, options).Read();
+}
+
+}  // namespace
+
+bool IsPickle(std::string_view beginning) { return beginning.substr(0, 1) == "\x80"; }
+
+absl::StatusOr<Trace> ReadPyTorchSnapshot(ByteSource& source, const std::string& name,
+                                          const ReadOptions& options) {
+  absl::StatusOr<Trace> trace = ReadSnapshot(source, options);
+  return trace.ok() ? std::move(trace) : AboutFile(name, trace.status());
+}
+
+}  // namespace tidepool::internal

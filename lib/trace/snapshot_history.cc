@@ -1,0 +1,214 @@
+#include "lib/trace/snapshot_history.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "lib/trace/address_text.h"
+#include "lib/trace/quote.h"
+#include "tidepool/trace.h"
+
+namespace tidepool::internal {
+
+using Word = SnapshotWord;
+
+namespace {
+
+// The addresses that events have touched, and whether something is live there.
+class TouchedAddresses {
+ public:
+  void Reserve(std::size_t events) { is_live_.reserve(events); }
+  // False when something is.
+  bool Allocate(std::uint64_t address) {
+    const auto [found, is_new] = is_live_.try_emplace(address, true);
+    if (is_new) return true;
+    return !std::exchange(found->second, true);
+  }
+  // True for the first event at this address.
+  bool Free(std::uint64_t address) {
+    const auto [found, is_new] = is_live_.try_emplace(address, false);
+    found->second = false;
+    return is_new;
+  }
+  bool IsTouched(std::uint64_t address) const { return is_live_.contains(address); }
+  bool IsLive(std::uint64_t address) const {
+    const auto found = is_live_.find(address);
+    return found != is_live_.end() && found->second;
+  }
+
+ private:
+  absl::flat_hash_map<std::uint64_t, bool> is_live_;
+};
+
+EarlierAllocation FromBlock(const SnapshotBlock& block) {
+  return {block.address, block.requested_size, block.stream, block.frames};
+}
+
+// Blocks in which events have allocated something else cannot have been there before: which.
+std::vector<bool> AreDisturbed(const std::vector<SnapshotEvent>& events,
+                               const std::vector<SnapshotBlock>& blocks) {
+  std::vector<bool> are_disturbed(blocks.size());
+  for (const SnapshotEvent& event : events) {
+    if (event.action != Word::kAlloc) continue;
+    const auto above = std::upper_bound(
+        blocks.begin(), blocks.end(), event.address,
+        [](std::uint64_t address, const SnapshotBlock& block) { return address < block.address; });
+    if (above == blocks.begin()) continue;
+    const auto block = above - 1;
+    if (event.address - block->address < static_cast<std::uint64_t>(block->size))
+      are_disturbed[static_cast<std::size_t>(block - blocks.begin())] = true;
+  }
+  return are_disturbed;
+}
+
+// Ranges of addresses that are reserved. Those that meet stay apart: they were taken one by one.
+class ReservedRanges {
+ public:
+  void Add(std::uint64_t begin, std::uint64_t end, PickleValue stream) {
+    if (begin == end) return;
+    Remove(begin, end);
+    ranges_[begin] = {end, stream};
+  }
+
+  void Remove(std::uint64_t begin, std::uint64_t end) {
+    auto at = ranges_.lower_bound(begin);
+    if (at != ranges_.begin() && std::prev(at)->second.end > begin) --at;
+    while (at != ranges_.end() && at->first < end) {
+      const std::uint64_t first = at->first;
+      const Range range = at->second;
+      at = ranges_.erase(at);
+      if (first < begin) ranges_[first] = {begin, range.stream};
+      if (range.end > end) ranges_[end] = range;
+    }
+  }
+
+  std::vector<EarlierReservation> ToVector() const {
+    std::vector<EarlierReservation> all;
+    for (const auto& [begin, range] : ranges_)
+      all.push_back({begin, static_cast<std::int64_t>(range.end - begin), range.stream});
+    return all;
+  }
+
+ private:
+  struct Range {
+    std::uint64_t end;
+    PickleValue stream;
+  };
+  std::map<std::uint64_t, Range> ranges_;
+};
+
+// A sum of sizes that stays far from the ends of 64 bits.
+class Sum {
+ public:
+  void Add(std::int64_t bytes) {
+    if (is_too_large_) return;
+    total_ += bytes;
+    is_too_large_ = total_ > kMost || total_ < -kMost;
+  }
+  std::int64_t total() const { return total_; }
+  bool is_too_large() const { return is_too_large_; }
+
+ private:
+  static constexpr std::int64_t kMost = std::int64_t{1} << 61;
+  std::int64_t total_ = 0;
+  bool is_too_large_ = false;
+};
+
+absl::Status CheckEachOnce(const std::vector<SnapshotSegment>& segments, std::int32_t device) {
+  absl::flat_hash_map<std::uint64_t, std::size_t> first;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    if (segments[i].device != device) continue;
+    const auto [found, is_new] = first.try_emplace(segments[i].address, i);
+    if (is_new) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "segments[", i, "]: address ", std::string(AddressText(segments[i].address).text()),
+        " is that of segments[", found->second, "], expected each segment once"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Word FreeAction(const std::vector<SnapshotEvent>& events) {
+  const bool has_completed =
+      std::any_of(events.begin(), events.end(),
+                  [](const SnapshotEvent& event) { return event.action == Word::kFreeCompleted; });
+  return has_completed ? Word::kFreeCompleted : Word::kFreeRequested;
+}
+
+absl::StatusOr<UnrecordedAllocations> FindUnrecordedAllocations(
+    const std::vector<SnapshotEvent>& events, const std::vector<SnapshotBlock>& blocks) {
+  const Word free_action = FreeAction(events);
+  UnrecordedAllocations unrecorded;
+  TouchedAddresses touched;
+  touched.Reserve(events.size() / 3);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const SnapshotEvent& event = events[i];
+    if (event.action == Word::kAlloc) {
+      if (touched.Allocate(event.address)) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat("[", i, "]: ", AllocatedLive(AddressText(event.address).text())));
+    }
+    if (event.action != free_action && event.action != Word::kFree) continue;
+    if (touched.Free(event.address))
+      unrecorded.before.push_back({event.address, event.size, event.stream, PickleValue()});
+  }
+  std::vector<bool> are_disturbed = AreDisturbed(events, blocks);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const SnapshotBlock& block = blocks[i];
+    if (touched.IsLive(block.address)) continue;
+    if (!touched.IsTouched(block.address) && !are_disturbed[i]) {
+      unrecorded.before.push_back(FromBlock(block));
+    } else if (!block.awaits_free || free_action == Word::kFreeCompleted) {
+      unrecorded.after.push_back(FromBlock(block));
+    }
+  }
+  std::sort(unrecorded.before.begin(), unrecorded.before.end(),
+            [](const EarlierAllocation& a, const EarlierAllocation& b) {
+              return a.address < b.address;  // no two are equal
+            });
+  return unrecorded;
+}
+
+absl::StatusOr<std::vector<EarlierReservation>> FindEarlierReservations(
+    const std::vector<SnapshotEvent>& events, const std::vector<SnapshotSegment>& segments,
+    std::int32_t device) {
+  if (absl::Status status = CheckEachOnce(segments, device); !status.ok()) return status;
+  ReservedRanges ranges;
+  Sum missing;
+  for (const SnapshotSegment& segment : segments) {
+    if (segment.device != device) continue;
+    ranges.Add(segment.address, segment.address + static_cast<std::uint64_t>(segment.total_size),
+               segment.stream);
+    missing.Add(segment.total_size);
+  }
+  for (std::size_t i = events.size(); i > 0; --i) {
+    const SnapshotEvent& event = events[i - 1];
+    if (!Reserves(event.action) && !GivesBack(event.action)) continue;
+    const std::uint64_t end = event.address + static_cast<std::uint64_t>(event.size);
+    if (event.size < 0 || event.size > kMaxRequestBytes || end < event.address) {
+      return absl::InvalidArgumentError(absl::StrCat("device_traces[", device, "][", i - 1,
+                                                     "]: size ", event.size, ", expected 0 to ",
+                                                     kMaxRequestBytes, " bytes"));
+    }
+    if (Reserves(event.action)) {
+      ranges.Remove(event.address, end);
+      missing.Add(-event.size);
+    } else {
+      ranges.Add(event.address, end, event.stream);
+      missing.Add(event.size);
+    }
+  }
+  std::vector<EarlierReservation> earlier = ranges.ToVector();
+  for (const EarlierReservation& reservation : earlier) missing.Add(-reservation.bytes);
+  if (missing.is_too_large())
+    return absl::InvalidArgumentError("segments: more than 2^61 bytes, expected less");
+  // The history and the segments contradict each other.
+  if (missing.total() != 0) earlier.insert(earlier.begin(), {0, missing.total(), PickleValue()});
+  return earlier;
+}
+
+}  // namespace tidepool::internal

@@ -1,0 +1,457 @@
+#include "lib/trace/snapshot_schema.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "tidepool/trace.h"
+
+namespace tidepool::internal {
+
+using Word = SnapshotWord;
+
+namespace {
+
+Word WordFor(std::string_view text) {
+  static const auto* const kWords = new absl::flat_hash_map<std::string_view, Word>{
+      {"segments", Word::kSegments},
+      {"device_traces", Word::kDeviceTraces},
+      {"external_annotations", Word::kExternalAnnotations},
+      {"device", Word::kDevice},
+      {"address", Word::kAddress},
+      {"total_size", Word::kTotalSize},
+      {"stream", Word::kStream},
+      {"blocks", Word::kBlocks},
+      {"size", Word::kSize},
+      {"requested_size", Word::kRequestedSize},
+      {"state", Word::kState},
+      {"frames", Word::kFrames},
+      {"history", Word::kHistory},
+      {"real_size", Word::kRealSize},
+      {"action", Word::kAction},
+      {"addr", Word::kAddr},
+      {"time_us", Word::kTimeUs},
+      {"user_metadata", Word::kUserMetadata},
+      {"compile_context", Word::kCompileContext},
+      {"name", Word::kName},
+      {"filename", Word::kFilename},
+      {"line", Word::kLine},
+      {"stage", Word::kStage},
+      {"before_event", Word::kBeforeEvent},
+      {"alloc", Word::kAlloc},
+      {"free", Word::kFree},
+      {"free_requested", Word::kFreeRequested},
+      {"free_completed", Word::kFreeCompleted},
+      {"segment_alloc", Word::kSegmentAlloc},
+      {"segment_free", Word::kSegmentFree},
+      {"segment_map", Word::kSegmentMap},
+      {"segment_unmap", Word::kSegmentUnmap},
+      {"oom", Word::kOom},
+      {"snapshot", Word::kSnapshot},
+      {"active_allocated", Word::kActiveAllocated},
+      {"active_awaiting_free", Word::kActiveAwaitingFree},
+      {"active_pending_free", Word::kActivePendingFree},
+      {"START", Word::kStart},
+      {"END", Word::kEnd},
+  };
+  const auto found = kWords->find(text);
+  return found == kWords->end() ? Word::kUnknown : found->second;
+}
+
+absl::Status Unexpected(PickleValue value, absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(KindText(value), ", expected ", expected));
+}
+
+// `status` with the place in front.
+absl::Status At(absl::string_view place, const absl::Status& status) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat(place, ": ", status.message()));
+}
+
+absl::Status Missing(absl::string_view key, absl::string_view where) {
+  return absl::InvalidArgumentError(absl::StrCat("no ", key, ", expected one in ", where));
+}
+
+bool IsActive(Word state) {
+  return state == Word::kActiveAllocated || state == Word::kActiveAwaitingFree ||
+         state == Word::kActivePendingFree;
+}
+
+std::string Hexadecimal(std::uint64_t address) { return absl::StrCat("0x", absl::Hex(address)); }
+
+}  // namespace
+
+// An object that is referred to often is visited as often, so work is bounded by the size of the
+// pickle and not by what it unfolds to. Nothing that PyTorch writes is visited more than twice.
+SnapshotSchema::SnapshotSchema(const Pickle& pickle)
+    : pickle_(pickle),
+      words_(pickle.texts()),
+      steps_left_(16 * (pickle.elements() + pickle.containers()) + 1024) {}
+
+absl::Status SnapshotSchema::Spend(std::size_t steps) {
+  if (steps > steps_left_) {
+    return absl::InvalidArgumentError(
+        "the same objects again and again, expected about one reference to each");
+  }
+  steps_left_ -= steps;
+  return absl::OkStatus();
+}
+
+template <typename Visit>
+absl::Status SnapshotSchema::ForEach(PickleValue list, absl::string_view what, const Visit& visit) {
+  if (!list.IsSequence()) return At(what, Unexpected(list, "a list"));
+  absl::Status status = Spend(1 + pickle_.Size(list));
+  if (!status.ok()) return At(what, status);
+  std::size_t index = 0;
+  pickle_.VisitElements(list, [&](absl::Span<const PickleValue> elements) {
+    for (const PickleValue element : elements) {
+      status = visit(element);
+      if (!status.ok()) {
+        status = At(absl::StrCat(what, "[", index, "]"), status);
+        return false;
+      }
+      ++index;
+    }
+    return true;
+  });
+  return status;
+}
+
+template <typename Visit>
+absl::Status SnapshotSchema::ForEachEntry(PickleValue dict, const Visit& visit) {
+  if (!dict.IsDict()) return Unexpected(dict, "a dict");
+  absl::Status status = Spend(1 + pickle_.Size(dict));
+  if (!status.ok()) return status;
+  pickle_.VisitElements(dict, [&](absl::Span<const PickleValue> elements) {
+    for (std::size_t i = 0; i + 1 < elements.size(); i += 2) {
+      status = visit(WordOf(elements[i]), elements[i + 1]);
+      if (!status.ok()) {
+        status = At(std::string(pickle_.Text(elements[i])), status);
+        return false;
+      }
+    }
+    return true;
+  });
+  return status;
+}
+
+Word SnapshotSchema::WordOf(PickleValue value) {
+  if (!value.IsText()) return Word::kUnknown;
+  std::uint8_t& word = words_[value.index()];
+  if (word == 0) word = static_cast<std::uint8_t>(WordFor(pickle_.Text(value))) + 1;
+  return static_cast<Word>(word - 1);
+}
+
+absl::Status SnapshotSchema::TakeInteger(PickleValue value, std::int64_t* integer) const {
+  return pickle_.AsInteger(value, integer) ? absl::OkStatus() : Unexpected(value, "an integer");
+}
+
+absl::Status SnapshotSchema::TakeSize(PickleValue value, std::int64_t* size) const {
+  if (absl::Status status = TakeInteger(value, size); !status.ok()) return status;
+  if (*size >= 0 && *size <= kMaxRequestBytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(*size, ", expected 0 to ", kMaxRequestBytes, " bytes"));
+}
+
+absl::Status SnapshotSchema::TakeAddress(PickleValue value, std::uint64_t* address) const {
+  return pickle_.AsUnsigned(value, address) ? absl::OkStatus() : Unexpected(value, "an integer");
+}
+
+absl::Status SnapshotSchema::TakeDevice(PickleValue value, std::int32_t* device) const {
+  std::int64_t number = 0;
+  if (absl::Status status = TakeInteger(value, &number); !status.ok()) return status;
+  if (number < -1 || number > std::numeric_limits<std::int32_t>::max())
+    return absl::InvalidArgumentError(absl::StrCat(number, ", expected the number of a device"));
+  *device = static_cast<std::int32_t>(number);
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotSchema::TakeText(PickleValue value, std::string_view* text) const {
+  if (!value.IsText()) return Unexpected(value, "a text");
+  *text = pickle_.Text(value);
+  return absl::OkStatus();
+}
+
+absl::Status SnapshotSchema::ReadRoot() {
+  const PickleValue root = pickle_.root();
+  bool is_snapshot = false;
+  if (root.IsSequence()) {  // memory_snapshot() of PyTorch 1.x
+    segment_list_ = root;
+    is_snapshot = true;
+  } else if (root.IsDict()) {
+    absl::Status status = ForEachEntry(root, [&](Word key, PickleValue value) {
+      if (key == Word::kSegments) segment_list_ = value;
+      if (key == Word::kDeviceTraces) traces_ = value;
+      if (key == Word::kExternalAnnotations) annotations_ = value;
+      is_snapshot |= key == Word::kSegments || key == Word::kDeviceTraces;
+      return absl::OkStatus();
+    });
+    if (!status.ok()) return status;
+  }
+  if (!is_snapshot) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(root.IsDict() ? "a dict without segments and device_traces" : KindText(root),
+                     ", expected what torch.cuda.memory._snapshot() returns"));
+  }
+  if (absl::Status status = ReadDevices(); !status.ok()) return status;
+  return ReadSegments();
+}
+
+absl::Status SnapshotSchema::ReadDevices() {
+  if (traces_.IsNone()) return absl::OkStatus();
+  std::int32_t device = 0;
+  return ForEach(traces_, "device_traces", [&](PickleValue trace) {
+    if (!trace.IsSequence()) return Unexpected(trace, "a list");
+    if (pickle_.Size(trace) > 0) devices_with_events_.push_back(device);
+    ++device;
+    return absl::OkStatus();
+  });
+}
+
+absl::Status SnapshotSchema::ReadSegments() {
+  if (segment_list_.IsNone()) return absl::OkStatus();
+  return ForEach(segment_list_, "segments", [&](PickleValue dict) {
+    absl::StatusOr<SnapshotSegment> segment = Segment(dict);
+    if (segment.ok()) segments_.push_back(*segment);
+    return segment.status();
+  });
+}
+
+absl::StatusOr<SnapshotSegment> SnapshotSchema::Segment(PickleValue dict) {
+  SnapshotSegment segment;
+  bool has_address = false;
+  bool has_size = false;
+  absl::Status status = ForEachEntry(dict, [&](Word key, PickleValue value) {
+    switch (key) {
+      case Word::kDevice:
+        return TakeDevice(value, &segment.device);
+      case Word::kAddress:
+        has_address = true;
+        return TakeAddress(value, &segment.address);
+      case Word::kTotalSize:
+        has_size = true;
+        return TakeSize(value, &segment.total_size);
+      case Word::kStream:
+        segment.stream = value;
+        return absl::OkStatus();
+      case Word::kBlocks:
+        segment.blocks = value;
+        return absl::OkStatus();
+      default:
+        return absl::OkStatus();
+    }
+  });
+  if (!status.ok()) return status;
+  if (!has_address) return Missing("address", "a segment");
+  if (!has_size) return Missing("total_size", "a segment");
+  if (segment.address + static_cast<std::uint64_t>(segment.total_size) < segment.address)
+    return absl::InvalidArgumentError("a segment beyond the last address, expected it before");
+  return segment;
+}
+
+absl::StatusOr<std::vector<SnapshotEvent>> SnapshotSchema::Events(std::int32_t device) {
+  std::vector<SnapshotEvent> events;
+  if (!std::binary_search(devices_with_events_.begin(), devices_with_events_.end(), device))
+    return events;
+  PickleValue trace;
+  std::int32_t at = 0;
+  pickle_.VisitElements(traces_, [&](absl::Span<const PickleValue> traces) {
+    const auto wanted = static_cast<std::size_t>(device - at);
+    if (wanted < traces.size()) trace = traces[wanted];
+    at += static_cast<std::int32_t>(traces.size());
+    return trace.IsNone();
+  });
+  events.reserve(pickle_.Size(trace));
+  absl::Status status =
+      ForEach(trace, absl::StrCat("device_traces[", device, "]"), [&](PickleValue dict) {
+        absl::StatusOr<SnapshotEvent> event = Event(dict);
+        if (event.ok()) events.push_back(*event);
+        return event.status();
+      });
+  if (!status.ok()) return status;
+  return events;
+}
+
+absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
+  SnapshotEvent event;
+  bool has_address = false;
+  bool has_size = false;
+  absl::Status status = ForEachEntry(dict, [&](Word key, PickleValue value) {
+    switch (key) {
+      case Word::kAction:
+        event.action = WordOf(value);
+        return value.IsText() ? absl::OkStatus() : Unexpected(value, "a text");
+      case Word::kAddr:
+        has_address = true;
+        return TakeAddress(value, &event.address);
+      case Word::kSize:
+        has_size = true;
+        return TakeInteger(value, &event.size);
+      case Word::kTimeUs:
+        event.has_time = true;
+        return TakeInteger(value, &event.time_us);
+      case Word::kStream:
+        event.stream = value;
+        return absl::OkStatus();
+      case Word::kFrames:
+        event.frames = value;
+        return absl::OkStatus();
+      case Word::kUserMetadata:
+        event.user_metadata = value;
+        return absl::OkStatus();
+      case Word::kCompileContext:
+        event.compile_context = value;
+        return absl::OkStatus();
+      default:
+        return absl::OkStatus();
+    }
+  });
+  if (!status.ok()) return status;
+  const bool has_range = event.action >= Word::kAlloc && event.action <= Word::kSegmentUnmap;
+  if (has_range && !has_address) return Missing("addr", "such an event");
+  if ((has_range || event.action == Word::kOom) && !has_size)
+    return Missing("size", "such an event");
+  return event;
+}
+
+absl::StatusOr<std::vector<SnapshotBlock>> SnapshotSchema::LiveBlocks(std::int32_t device) {
+  std::vector<SnapshotBlock> blocks;
+  for (std::size_t i = 0; i < segments_.size(); ++i) {
+    if (segments_[i].device != device || segments_[i].blocks.IsNone()) continue;
+    absl::Status status = AddBlocks(segments_[i], blocks);
+    if (!status.ok()) return At(absl::StrCat("segments[", i, "]"), status);
+  }
+  std::stable_sort(
+      blocks.begin(), blocks.end(),
+      [](const SnapshotBlock& a, const SnapshotBlock& b) { return a.address < b.address; });
+  const auto twice = std::adjacent_find(
+      blocks.begin(), blocks.end(),
+      [](const SnapshotBlock& a, const SnapshotBlock& b) { return a.address == b.address; });
+  if (twice == blocks.end()) return blocks;
+  return absl::InvalidArgumentError(
+      absl::StrCat("segments: two live blocks at ", Hexadecimal(twice->address), ", expected one"));
+}
+
+absl::Status SnapshotSchema::AddBlocks(const SnapshotSegment& segment,
+                                       std::vector<SnapshotBlock>& blocks) {
+  std::uint64_t address = segment.address;
+  return ForEach(segment.blocks, "blocks", [&](PickleValue dict) {
+    absl::StatusOr<std::optional<SnapshotBlock>> block = Block(dict, &address);
+    if (!block.ok()) return block.status();
+    if (block->has_value()) {
+      (*block)->stream = segment.stream;
+      blocks.push_back(**block);
+    }
+    return absl::OkStatus();
+  });
+}
+
+absl::StatusOr<std::optional<SnapshotBlock>> SnapshotSchema::Block(PickleValue dict,
+                                                                   std::uint64_t* address) {
+  SnapshotBlock block;
+  block.address = *address;
+  bool has_size = false;
+  Word state = Word::kUnknown;
+  PickleValue history;
+  absl::Status status = ForEachEntry(dict, [&](Word key, PickleValue value) {
+    switch (key) {
+      case Word::kAddress:
+        return TakeAddress(value, &block.address);
+      case Word::kSize:
+        has_size = true;
+        return TakeSize(value, &block.size);
+      case Word::kRequestedSize:
+        return TakeSize(value, &block.requested_size);
+      case Word::kState:
+        state = WordOf(value);
+        return value.IsText() ? absl::OkStatus() : Unexpected(value, "a text");
+      case Word::kFrames:
+        block.frames = value;
+        return absl::OkStatus();
+      case Word::kHistory:
+        history = value;
+        return absl::OkStatus();
+      default:
+        return absl::OkStatus();
+    }
+  });
+  if (!status.ok()) return status;
+  if (!has_size) return Missing("size", "a block");
+  *address = block.address + static_cast<std::uint64_t>(block.size);
+  if (*address < block.address)
+    return absl::InvalidArgumentError("a block beyond the last address, expected it before");
+  if (!IsActive(state)) return std::nullopt;
+  block.awaits_free = state != Word::kActiveAllocated;
+  if (status = AddHistory(history, block); !status.ok()) return At("history", status);
+  if (block.requested_size == 0) block.requested_size = block.size;
+  if (block.requested_size == 0) return absl::InvalidArgumentError("size 0, expected at least 1");
+  return block;
+}
+
+// PyTorch 1.x: what was asked for, and where, is in the first entry of the block's history.
+absl::Status SnapshotSchema::AddHistory(PickleValue history, SnapshotBlock& block) {
+  if (history.IsNone()) return absl::OkStatus();
+  if (!history.IsSequence()) return Unexpected(history, "a list");
+  PickleValue entry;
+  pickle_.VisitElements(history, [&](absl::Span<const PickleValue> entries) {
+    entry = entries[0];
+    return false;
+  });
+  if (entry.IsNone()) return absl::OkStatus();
+  return ForEachEntry(entry, [&](Word key, PickleValue value) {
+    if (key == Word::kFrames && block.frames.IsNone()) block.frames = value;
+    if (key != Word::kRealSize || block.requested_size > 0) return absl::OkStatus();
+    return TakeSize(value, &block.requested_size);
+  });
+}
+
+absl::StatusOr<std::vector<SnapshotAnnotation>> SnapshotSchema::Annotations(std::int32_t device) {
+  std::vector<SnapshotAnnotation> annotations;
+  if (annotations_.IsNone()) return annotations;
+  absl::Status status =
+      ForEach(annotations_, "external_annotations", [&](PickleValue dict) -> absl::Status {
+        SnapshotAnnotation annotation;
+        std::int32_t of_device = 0;
+        Word stage = Word::kUnknown;
+        absl::Status entries = ForEachEntry(dict, [&](Word key, PickleValue value) {
+          if (key == Word::kStage) stage = WordOf(value);
+          if (key == Word::kName) return TakeText(value, &annotation.name);
+          if (key == Word::kDevice) return TakeDevice(value, &of_device);
+          if (key == Word::kTimeUs) return TakeInteger(value, &annotation.time_us);
+          if (key == Word::kBeforeEvent) return TakeInteger(value, &annotation.before_event);
+          return absl::OkStatus();
+        });
+        if (!entries.ok()) return entries;
+        if (of_device != device) return absl::OkStatus();
+        if (stage != Word::kStart && stage != Word::kEnd)
+          return absl::InvalidArgumentError("an unknown stage, expected START or END");
+        annotation.is_end = stage == Word::kEnd;
+        annotations.push_back(annotation);
+        return absl::OkStatus();
+      });
+  if (!status.ok()) return status;
+  return annotations;
+}
+
+absl::StatusOr<SnapshotFrame> SnapshotSchema::Frame(PickleValue value) {
+  SnapshotFrame frame;
+  if (value.IsText()) {
+    frame.name = pickle_.Text(value);
+    return frame;
+  }
+  absl::Status status = ForEachEntry(value, [&](Word key, PickleValue entry) {
+    std::int64_t line = 0;
+    if (key == Word::kName) return TakeText(entry, &frame.name);
+    if (key == Word::kFilename) return TakeText(entry, &frame.file);
+    if (key == Word::kLine && pickle_.AsInteger(entry, &line) && line > 0 && line <= UINT32_MAX)
+      frame.line = static_cast<std::uint32_t>(line);
+    return absl::OkStatus();
+  });
+  if (!status.ok()) return status;
+  if (frame.file == "??") frame.file = "";  // so C++ says that it does not know
+  return frame;
+}
+
+}  // namespace tidepool::internal
