@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <optional>
 #include <string>
 
 #include "absl/strings/numbers.h"
@@ -41,15 +40,20 @@ class PickleMachine {
   explicit PickleMachine(std::string_view bytes) : bytes_(bytes), pickle_(bytes) {}
 
   absl::StatusOr<Pickle> Run() {
+    // One in five bytes is an opcode in what PyTorch writes. Memory that is not used is not taken.
+    pickle_.values_.reserve(bytes_.size() / 4);
     while (!stopped_) {
       opcode_at_ = at_;
       if (at_ == bytes_.size()) {
         Fail("the pickle ends early, expected the opcode STOP");
-      } else if (!Step(static_cast<std::uint8_t>(bytes_[at_++])) && error_.empty()) {
-        FailAtOpcode("the pickle ends in its argument, expected all of it");
+        break;
       }
-      if (!error_.empty()) return absl::InvalidArgumentError(error_);
+      const auto byte = static_cast<std::uint8_t>(bytes_[at_++]);
+      if (IsGet(byte) ? GetNumbered(byte) : Step(byte)) continue;
+      if (error_.empty()) FailAtOpcode("the pickle ends in its argument, expected all of it");
+      break;
     }
+    if (!error_.empty()) return absl::InvalidArgumentError(error_);
     return std::move(pickle_);
   }
 
@@ -168,10 +172,6 @@ class PickleMachine {
 
   bool StepMemo(std::uint8_t byte) {
     switch (static_cast<Opcode>(byte)) {
-      case Opcode::kBinGet:
-        return GetNumbered(1);
-      case Opcode::kLongBinGet:
-        return GetNumbered(4);
       case Opcode::kBinPut:
         return PutNumbered(1);
       case Opcode::kLongBinPut:
@@ -197,6 +197,10 @@ class PickleMachine {
       *number |= std::uint64_t{static_cast<std::uint8_t>(bytes_[at_ + i])} << (8 * i);
     at_ += width;
     return true;
+  }
+  template <int kWidth>
+  bool Take(std::uint64_t* number) {
+    return Take(kWidth, number);
   }
 
   bool TakeLine(std::string_view* line) {
@@ -425,7 +429,7 @@ class PickleMachine {
   }
 
   bool Get(std::uint64_t number) {
-    if (number < memo_.size() && memo_[number].has_value()) return Push(*memo_[number]);
+    if (number < memo_.size() && memo_[number] != kNothing) return Push(memo_[number]);
     return FailAtOpcode(
         absl::StrCat("nothing was kept as number ", number, ", expected a value that was"));
   }
@@ -437,15 +441,22 @@ class PickleMachine {
       return FailAtOpcode(absl::StrCat("number ", number, ", expected less than ", bytes_.size(),
                                        ", the bytes of the pickle"));
     }
-    if (number >= memo_.size()) memo_.resize(std::max<std::size_t>(number + 1, 2 * memo_.size()));
-    if (!memo_[number].has_value()) ++memoized_;
+    if (number >= memo_.size())
+      memo_.resize(std::max<std::size_t>(number + 1, 2 * memo_.size()), kNothing);
+    if (memo_[number] == kNothing) ++memoized_;
     memo_[number] = stack_.back();
     return true;
   }
 
-  bool GetNumbered(int width) {
+  // Most opcodes are these.
+  static bool IsGet(std::uint8_t byte) {
+    return static_cast<Opcode>(byte) == Opcode::kBinGet ||
+           static_cast<Opcode>(byte) == Opcode::kLongBinGet;
+  }
+  bool GetNumbered(std::uint8_t byte) {
     std::uint64_t number = 0;
-    return Take(width, &number) && Get(number);
+    const bool is_long = static_cast<Opcode>(byte) == Opcode::kLongBinGet;
+    return (is_long ? Take<4>(&number) : Take<1>(&number)) && Get(number);
   }
   bool PutNumbered(int width) {
     std::uint64_t number = 0;
@@ -470,11 +481,14 @@ class PickleMachine {
     return TakeNumberLine(&number) && Put(number);
   }
 
+  // In the memo, where nothing was put.
+  static constexpr PickleValue kNothing{Kind::kNone, -1};
+
   std::string_view bytes_;
   Pickle pickle_;
   std::vector<PickleValue> stack_;
   std::vector<std::uint32_t> marks_;  // how high the stack was
-  std::vector<std::optional<PickleValue>> memo_;
+  std::vector<PickleValue> memo_;
   std::size_t memoized_ = 0;
   std::size_t at_ = 0;
   std::size_t opcode_at_ = 0;

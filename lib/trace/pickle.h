@@ -35,7 +35,7 @@ class PickleValue {
 
   PickleValue() = default;
   // `payload` is a number of 60 bits: the value, or the index of what the kind refers to.
-  PickleValue(Kind kind, std::int64_t payload)
+  constexpr PickleValue(Kind kind, std::int64_t payload)
       : bits_(static_cast<std::uint64_t>(payload) << kKindBits | static_cast<std::uint64_t>(kind)) {
   }
 

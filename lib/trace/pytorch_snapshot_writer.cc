@@ -1,6 +1,315 @@
+// A trace as the pickle of torch.cuda.memory._snapshot(), which pytorch.org/memory_viz opens: all
+// of its history as events, and how things stand behind it as segments with their blocks.
+#include <algorithm>
+#include <charconv>
+#include <ostream>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "lib/trace/address_text.h"
+#include "lib/trace/csv.h"
 #include "lib/trace/format.h"
+#include "lib/trace/pickle_writer.h"
+#include "lib/trace/snapshot_layout.h"
+
 namespace tidepool::internal {
-absl::Status WritePyTorchSnapshot(const Trace&, std::ostream&) {
-  return absl::UnimplementedError("x");
+
+namespace {
+
+using Kind = TraceEvent::Kind;
+
+// Deeper stacks keep their innermost frames, or some traces would become files of any size.
+constexpr std::size_t kMostFrames = 1024;
+constexpr std::int32_t kMostDevice = 255;
+constexpr std::uint64_t kSmallSegment = std::uint64_t{2} << 20;
+
+std::int64_t Microseconds(std::int64_t nanoseconds) {
+  // The lowest few would not come back from microseconds.
+  const std::int64_t kept = std::max(nanoseconds, INT64_MIN / 1000 * 1000);
+  return kept / 1000 - (kept % 1000 < 0 ? 1 : 0);
 }
+
+class SnapshotWriter {
+ public:
+  SnapshotWriter(const Trace& trace, const SnapshotLayout& layout, std::ostream& out)
+      : trace_(trace),
+        layout_(layout),
+        out_(out),
+        device_(trace.device < 0 || trace.device > kMostDevice ? 0 : trace.device),
+        stack_numbers_(trace.frames.size()) {}
+
+  void Write() {
+    out_.BeginDict();
+    out_.Text("segments");
+    Segments();
+    out_.Text("device_traces");
+    DeviceTraces();
+    out_.Text("allocator_settings");
+    Settings();
+    out_.Text("external_annotations");
+    Annotations();
+    out_.EndDict();
+    out_.End();
+  }
+
+ private:
+  struct Annotation {
+    const TraceEvent* mark;
+    std::int64_t before_event;
+  };
+
+  void Entry(std::string_view key, std::string_view text) {
+    out_.Text(key);
+    out_.Text(text);
+  }
+  void Entry(std::string_view key, std::int64_t integer) {
+    out_.Text(key);
+    out_.Integer(integer);
+  }
+  void Address(std::string_view key, std::uint64_t address) {
+    out_.Text(key);
+    out_.Unsigned(address);
+  }
+
+  // As a number where that reads back as the same text.
+  void Stream(std::uint32_t stream) {
+    const std::string_view name =
+        stream < trace_.stream_names.size() ? trace_.stream_names[stream] : std::string_view();
+    std::int64_t number = 0;
+    out_.Text("stream");
+    if (ParseInteger(name, &number) && absl::StrCat(number) == std::string(name)) {
+      out_.Integer(number);
+    } else {
+      out_.Text(name);
+    }
+  }
+
+  void Segments() {
+    PickleWriter::List list = out_.BeginList();
+    auto block = layout_.blocks.begin();
+    for (const SnapshotLayout::Segment& segment : layout_.segments) {
+      // Where segments of several streams meet, a block may reach from one into the next.
+      const auto first = block;
+      while (block != layout_.blocks.end() && block->begin < segment.end) ++block;
+      out_.NextElement(list);
+      Segment(segment, {first, block});
+    }
+    out_.EndList(list);
+  }
+
+  void Segment(const SnapshotLayout::Segment& segment,
+               const std::vector<SnapshotLayout::Block>& blocks) {
+    std::int64_t allocated = 0;
+    std::int64_t requested = 0;
+    for (const SnapshotLayout::Block& block : blocks) {
+      allocated += static_cast<std::int64_t>(block.end - block.begin);
+      requested += trace_.allocations[block.allocation].bytes;
+    }
+    out_.BeginDict();
+    Entry("device", device_);
+    Address("address", segment.begin);
+    Address("total_size", segment.end - segment.begin);
+    Entry("allocated_size", allocated);
+    Entry("active_size", allocated);
+    Entry("requested_size", requested);
+    Stream(segment.stream);
+    Entry("segment_type", segment.end - segment.begin <= kSmallSegment ? "small" : "large");
+    out_.Text("segment_pool_id");
+    out_.PairOfZeros();
+    out_.Text("is_expandable");
+    out_.Bool(layout_.is_expandable);
+    out_.Text("frames");
+    out_.EmptyList();
+    out_.Text("blocks");
+    Blocks(segment, blocks);
+    out_.EndDict();
+  }
+
+  void Blocks(const SnapshotLayout::Segment& segment,
+              const std::vector<SnapshotLayout::Block>& blocks) {
+    PickleWriter::List list = out_.BeginList();
+    std::uint64_t at = segment.begin;
+    const auto free_until = [&](std::uint64_t end) {
+      if (at >= end) return;
+      out_.NextElement(list);
+      Block(at, end - at, 0, "inactive", 0);
+      at = end;
+    };
+    for (const SnapshotLayout::Block& block : blocks) {
+      free_until(block.begin);
+      const TraceAllocation& allocation = trace_.allocations[block.allocation];
+      out_.NextElement(list);
+      Block(block.begin, block.end - block.begin, allocation.bytes, "active_allocated",
+            allocation.tag);
+      at = block.end;
+    }
+    free_until(segment.end);
+    out_.EndList(list);
+  }
+
+  void Block(std::uint64_t address, std::uint64_t size, std::int64_t requested,
+             std::string_view state, TraceTag tag) {
+    out_.BeginDict();
+    Address("address", address);
+    Address("size", size);
+    Entry("requested_size", requested);
+    Entry("state", state);
+    out_.Text("frames");
+    Frames(tag);
+    out_.EndDict();
+  }
+
+  // Innermost first, as PyTorch has them.
+  void Frames(TraceTag tag) {
+    if (tag == 0) return out_.EmptyList();
+    std::uint32_t& number = stack_numbers_[tag - 1];
+    if (number != 0) return out_.Reference(number - 1);
+    PickleWriter::List list = out_.BeginList();
+    std::size_t depth = 0;
+    for (TraceTag at = tag; at != 0 && depth < kMostFrames; at = trace_.frames[at - 1].caller) {
+      out_.NextElement(list);
+      Frame(trace_.frames[at - 1]);
+      ++depth;
+    }
+    out_.EndList(list);
+    number = out_.Remember() + 1;
+  }
+
+  void Frame(const TraceFrame& frame) {
+    const auto [found, is_new] = frame_numbers_.try_emplace({frame.name, frame.file, frame.line});
+    if (!is_new) return out_.Reference(found->second);
+    out_.BeginDict();
+    Entry("name", trace_.frame_texts[frame.name]);
+    Entry("filename", trace_.frame_texts[frame.file]);
+    Entry("line", frame.line);
+    out_.EndDict();
+    found->second = out_.Remember();
+  }
+
+  void DeviceTraces() {
+    PickleWriter::List list = out_.BeginList();
+    for (std::int32_t device = 0; device < device_; ++device) {
+      out_.NextElement(list);
+      out_.EmptyList();
+    }
+    out_.NextElement(list);
+    Events();
+    out_.EndList(list);
+  }
+
+  void Events() {
+    PickleWriter::List list = out_.BeginList();
+    for (const TraceEvent& event : trace_.events) {
+      switch (event.kind) {
+        case Kind::kAllocate:
+          Event(list, event, "alloc", AddressOf(event.index), trace_.allocations[event.index]);
+          break;
+        case Kind::kFree: {
+          const TraceAllocation freed = {trace_.allocations[event.index].bytes};
+          Event(list, event, "free_requested", AddressOf(event.index), freed);
+          Event(list, event, "free_completed", AddressOf(event.index), freed);
+          break;
+        }
+        case Kind::kReserve:
+          Reserve(list, event, trace_.reservations[event.index]);
+          break;
+        case Kind::kFailure:
+          Event(list, event, "oom", 0, trace_.failures[event.index]);
+          break;
+        case Kind::kMark:
+          if (trace_.mark_names[event.index] == "snapshot") {
+            Event(list, event, "snapshot", 0, {});
+            break;
+          }
+          [[fallthrough]];
+        case Kind::kMarkEnd:
+          annotations_.push_back({&event, written_events_});
+          break;
+        case Kind::kWait:
+          break;
+      }
+    }
+    out_.EndList(list);
+  }
+
+  std::uint64_t AddressOf(std::uint32_t allocation) const {
+    std::uint64_t address = 0;
+    ParseAddress(trace_.allocation_ids[allocation], &address);
+    return address;
+  }
+
+  void Reserve(PickleWriter::List& list, const TraceEvent& event,
+               const TraceReservation& reservation) {
+    const bool gives_back = reservation.bytes < 0;
+    const std::string_view action = layout_.is_expandable
+                                        ? (gives_back ? "segment_unmap" : "segment_map")
+                                        : (gives_back ? "segment_free" : "segment_alloc");
+    Event(list, event, action, reservation.address, {std::abs(reservation.bytes)});
+  }
+
+  void Event(PickleWriter::List& list, const TraceEvent& event, std::string_view action,
+             std::uint64_t address, const TraceAllocation& what) {
+    out_.NextElement(list);
+    out_.BeginDict();
+    Entry("action", action);
+    Address(event.kind == Kind::kFailure ? "device_free" : "addr", address);
+    Entry("size", what.bytes);
+    Stream(event.stream);
+    Entry("time_us", Microseconds(event.time));
+    out_.Text("frames");
+    Frames(what.tag);
+    out_.EndDict();
+    ++written_events_;
+  }
+
+  void Settings() {
+    out_.BeginDict();
+    Entry("PYTORCH_CUDA_ALLOC_CONF", "");
+    Entry("max_split_size", -1);
+    out_.Text("garbage_collection_threshold");
+    out_.Float(0);
+    out_.Text("expandable_segments");
+    out_.Bool(layout_.is_expandable);
+    out_.EndDict();
+  }
+
+  void Annotations() {
+    PickleWriter::List list = out_.BeginList();
+    for (const auto& [mark, before_event] : annotations_) {
+      out_.NextElement(list);
+      out_.BeginDict();
+      Entry("stage", mark->kind == Kind::kMark ? "START" : "END");
+      Entry("name", trace_.mark_names[mark->index]);
+      Entry("device", device_);
+      Entry("time_us", Microseconds(mark->time));
+      // No key of PyTorch's: times alone do not say where among events of the same time it was.
+      Entry("before_event", before_event);
+      out_.EndDict();
+    }
+    out_.EndList(list);
+  }
+
+  const Trace& trace_;
+  const SnapshotLayout& layout_;
+  PickleWriter out_;
+  const std::int32_t device_;
+  std::vector<std::uint32_t> stack_numbers_;  // by tag: its list of frames, plus 1
+  absl::flat_hash_map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t>
+      frame_numbers_;
+  std::vector<Annotation> annotations_;
+  std::int64_t written_events_ = 0;
+};
+
+}  // namespace
+
+absl::Status WritePyTorchSnapshot(const Trace& trace, std::ostream& out) {
+  absl::StatusOr<SnapshotLayout> layout = FindLayout(trace);
+  if (!layout.ok()) return layout.status();
+  SnapshotWriter(trace, *layout, out).Write();
+  return absl::OkStatus();
+}
+
 }  // namespace tidepool::internal

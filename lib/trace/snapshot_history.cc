@@ -1,7 +1,6 @@
 #include "lib/trace/snapshot_history.h"
 
 #include <algorithm>
-#include <map>
 #include <string>
 #include <utility>
 
@@ -9,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/trace/address_text.h"
 #include "lib/trace/quote.h"
+#include "lib/trace/reserved_ranges.h"
 #include "tidepool/trace.h"
 
 namespace tidepool::internal {
@@ -63,42 +63,6 @@ std::vector<bool> AreDisturbed(const std::vector<SnapshotEvent>& events,
   }
   return are_disturbed;
 }
-
-// Ranges of addresses that are reserved. Those that meet stay apart: they were taken one by one.
-class ReservedRanges {
- public:
-  void Add(std::uint64_t begin, std::uint64_t end, PickleValue stream) {
-    if (begin == end) return;
-    Remove(begin, end);
-    ranges_[begin] = {end, stream};
-  }
-
-  void Remove(std::uint64_t begin, std::uint64_t end) {
-    auto at = ranges_.lower_bound(begin);
-    if (at != ranges_.begin() && std::prev(at)->second.end > begin) --at;
-    while (at != ranges_.end() && at->first < end) {
-      const std::uint64_t first = at->first;
-      const Range range = at->second;
-      at = ranges_.erase(at);
-      if (first < begin) ranges_[first] = {begin, range.stream};
-      if (range.end > end) ranges_[end] = range;
-    }
-  }
-
-  std::vector<EarlierReservation> ToVector() const {
-    std::vector<EarlierReservation> all;
-    for (const auto& [begin, range] : ranges_)
-      all.push_back({begin, static_cast<std::int64_t>(range.end - begin), range.stream});
-    return all;
-  }
-
- private:
-  struct Range {
-    std::uint64_t end;
-    PickleValue stream;
-  };
-  std::map<std::uint64_t, Range> ranges_;
-};
 
 // A sum of sizes that stays far from the ends of 64 bits.
 class Sum {
@@ -177,7 +141,7 @@ absl::StatusOr<std::vector<EarlierReservation>> FindEarlierReservations(
     const std::vector<SnapshotEvent>& events, const std::vector<SnapshotSegment>& segments,
     std::int32_t device) {
   if (absl::Status status = CheckEachOnce(segments, device); !status.ok()) return status;
-  ReservedRanges ranges;
+  ReservedRanges<PickleValue> ranges;
   Sum missing;
   for (const SnapshotSegment& segment : segments) {
     if (segment.device != device) continue;
@@ -202,8 +166,11 @@ absl::StatusOr<std::vector<EarlierReservation>> FindEarlierReservations(
       missing.Add(event.size);
     }
   }
-  std::vector<EarlierReservation> earlier = ranges.ToVector();
-  for (const EarlierReservation& reservation : earlier) missing.Add(-reservation.bytes);
+  std::vector<EarlierReservation> earlier;
+  for (const auto& [begin, range] : ranges.all()) {
+    earlier.push_back({begin, static_cast<std::int64_t>(range.end - begin), range.note});
+    missing.Add(-earlier.back().bytes);
+  }
   if (missing.is_too_large())
     return absl::InvalidArgumentError("segments: more than 2^61 bytes, expected less");
   // The history and the segments contradict each other.

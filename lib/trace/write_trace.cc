@@ -11,7 +11,7 @@ namespace {
 
 // A trace of another format without a row is refused by its reader.
 bool HasRow(const Trace& trace, TraceFormat format) {
-  if (format == TraceFormat::kNative) return true;
+  if (format == TraceFormat::kNative || format == TraceFormat::kPyTorchSnapshot) return true;
   if (format == TraceFormat::kChromeTrace && !trace.failures.empty()) return true;
   const bool takes_marks = format == TraceFormat::kOperationCsv;
   return !trace.allocations.empty() || (takes_marks && trace.mark_names.size() > 0);

@@ -1,0 +1,63 @@
+// Writes a pickle of protocol 2 with those opcodes alone that PyTorch's memory viewer knows.
+#ifndef TIDEPOOL_LIB_TRACE_PICKLE_WRITER_H_
+#define TIDEPOOL_LIB_TRACE_PICKLE_WRITER_H_
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "lib/trace/pickle_opcodes.h"
+
+namespace tidepool::internal {
+
+// Values are written one after the other; those between the beginning and the end of a list or a
+// dict are its elements, in a dict key, value, key, value. Not thread-safe.
+class PickleWriter {
+ public:
+  explicit PickleWriter(std::ostream& out);
+
+  void Integer(std::int64_t integer);
+  void Unsigned(std::uint64_t integer);
+  void Float(double number);
+  void Bool(bool value) { Op(value ? Opcode::kNewTrue : Opcode::kNewFalse); }
+  // A text, whole the first time and by its number from then on. What is not UTF-8 is replaced.
+  void Text(std::string_view text);
+  void PairOfZeros();
+
+  void BeginDict();
+  void EndDict();
+  // A dict is filled in one go, so it has at most 500 entries: a thousand values. A list is filled
+  // a thousand elements at a time: call NextElement before each.
+  struct List {
+    int in_batch = 0;
+  };
+  List BeginList();
+  void NextElement(List& list);
+  void EndList(List& list);
+  void EmptyList();
+
+  // Numbers the value just written, so that Reference can name it again.
+  std::uint32_t Remember();
+  void Reference(std::uint32_t number);
+
+  // The last value is the pickle. The writer is done.
+  void End();
+
+ private:
+  void Op(Opcode opcode) { buffer_ += static_cast<char>(opcode); }
+  void Number(std::uint64_t number, int width);
+  void FlushAbove(std::size_t bytes);
+
+  std::ostream& out_;
+  std::string buffer_;
+  absl::flat_hash_map<std::string, std::uint32_t> texts_;
+  std::uint32_t remembered_ = 0;
+  std::uint32_t empty_list_ = 0;
+  bool has_empty_list_ = false;
+};
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_PICKLE_WRITER_H_
