@@ -36,13 +36,31 @@ CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment) {
       });
 }
 
-absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment) {
-  absl::StatusOr<Trace> trace = ReadTrace(path);
+CLI::Option* AddTraceDeviceOption(CLI::App& app, ReadOptions& options, DeviceAlias alias) {
+  return app
+      .add_option_function<std::int32_t>(
+          alias == DeviceAlias::kFree ? "--trace-device,--device" : "--trace-device",
+          [&options](const std::int32_t& device) { options.device = device; },
+          "The device whose memory is asked about, where the trace tells of several; -1 is the "
+          "host (default: the first GPU with events)")
+      ->type_name("NUMBER");
+}
+
+absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment,
+                                           const ReadOptions& options) {
+  absl::StatusOr<Trace> trace = ReadTrace(path, options);
   if (!trace.ok()) return trace.status();
   if (alignment == 0) alignment = trace->default_alignment;
   absl::StatusOr<TraceLoad> load = MeasureLoad(*trace, alignment);
   if (!load.ok()) return AboutFile(path, load.status());
-  return MeasuredTrace{*std::move(trace), alignment, *load};
+  const std::optional<ReservedLoad> reserved = MeasureReserved(*trace);
+  return MeasuredTrace{*std::move(trace), alignment, *load, reserved};
+}
+
+double Overhead(std::int64_t bytes, const TraceLoad& load) {
+  return load.peak_live_bytes == 0
+             ? 1
+             : static_cast<double>(bytes) / static_cast<double>(load.peak_live_bytes);
 }
 
 absl::Status AboutFile(const std::string& path, const absl::Status& status) {
@@ -57,6 +75,18 @@ nlohmann::ordered_json TraceJson(const MeasuredTrace& measured) {
           {"unfreed", measured.load.unfreed_count},
           {"alignment", measured.alignment},
           {"peak_live_bytes", measured.load.peak_live_bytes}};
+}
+
+nlohmann::ordered_json ReservedJson(const MeasuredTrace& measured) {
+  nlohmann::ordered_json json = {{"reserved_bytes", nullptr},
+                                 {"peak_reserved_bytes", nullptr},
+                                 {"reserved_overhead", nullptr}};
+  if (measured.reserved.has_value()) {
+    json["reserved_bytes"] = measured.reserved->reserved_bytes;
+    json["peak_reserved_bytes"] = measured.reserved->peak_reserved_bytes;
+    json["reserved_overhead"] = Overhead(measured.reserved->peak_reserved_bytes, measured.load);
+  }
+  return json;
 }
 
 void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {

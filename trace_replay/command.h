@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -39,18 +40,32 @@ CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t&
 // `--align`: 0 until it is given. A power of two up to 1 GiB.
 CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment);
 
+// The number of the device whose memory is asked about: `--trace-device`, and `--device` too unless
+// the subcommand has an option of that name.
+enum class DeviceAlias : std::uint8_t { kTaken, kFree };
+CLI::Option* AddTraceDeviceOption(CLI::App& app, ReadOptions& options,
+                                  DeviceAlias alias = DeviceAlias::kFree);
+
 struct MeasuredTrace {
   Trace trace;
   std::int64_t alignment;  // as asked for, or the format's own
   TraceLoad load;
+  std::optional<ReservedLoad> reserved;  // by whom the trace was recorded
 };
 // Reads and measures a trace. Errors name the file.
-absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment);
+absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment,
+                                           const ReadOptions& options);
 // What is wrong with a trace as a whole: `status` with the file in front.
 absl::Status AboutFile(const std::string& path, const absl::Status& status);
 
 // The beginning of every JSON answer about a trace.
 nlohmann::ordered_json TraceJson(const MeasuredTrace& measured);
+// How many times what is live at the peak `bytes` are; 1 where nothing is ever live.
+double Overhead(std::int64_t bytes, const TraceLoad& load);
+
+// What the allocator that was recorded had reserved; nulls when the trace does not say.
+nlohmann::ordered_json ReservedJson(const MeasuredTrace& measured);
+
 // And of every table.
 void PrintTraceLine(const std::string& path, const MeasuredTrace& measured);
 

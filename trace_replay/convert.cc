@@ -14,18 +14,21 @@ struct ConvertOptions {
   std::string input;
   std::string output;
   std::string format;
+  std::string policy = "best-fit";
+  ReadOptions read;
   bool json = false;
 };
 
-// The format that a file name asks for: "x.tide", "x.json", "x.rmm.csv" and "x.lifetime.csv" say
-// so, any other is an operation CSV.
+bool HasEnding(const std::string& path, const std::string& ending) {
+  return absl::EndsWith(path, ending) || absl::EndsWith(path, ending + ".gz");
+}
+
+// The format that a file name asks for: "x.tide", "x.json", "x.pickle", "x.rmm.csv" and
+// "x.lifetime.csv" say so, any other is an operation CSV.
 TraceFormat FormatFromPath(const std::string& path) {
-  if (absl::EndsWith(path, ".tide") || absl::EndsWith(path, ".tide.gz")) {
-    return TraceFormat::kNative;
-  }
-  if (absl::EndsWith(path, ".json") || absl::EndsWith(path, ".json.gz")) {
-    return TraceFormat::kChromeTrace;
-  }
+  if (HasEnding(path, ".tide")) return TraceFormat::kNative;
+  if (HasEnding(path, ".json")) return TraceFormat::kChromeTrace;
+  if (HasEnding(path, ".pickle") || HasEnding(path, ".pkl")) return TraceFormat::kPyTorchSnapshot;
   if (absl::StrContains(path, ".rmm.")) return TraceFormat::kRmmCsv;
   if (absl::StrContains(path, ".lifetime.")) return TraceFormat::kLifetimeCsv;
   return TraceFormat::kOperationCsv;
@@ -69,8 +72,26 @@ std::vector<std::string> ChromeLosses(const Trace& trace) {
   return losses;
 }
 
+// What a snapshot cannot say. One whose allocations were laid out anew has other ids and
+// reservations too.
+std::vector<std::string> SnapshotLosses(const Trace& trace) {
+  std::vector<std::string> losses;
+  const bool is_new = trace.original_format != TraceFormat::kPyTorchSnapshot;
+  if (HasHints(trace)) losses.emplace_back("hints");
+  if (is_new) losses.emplace_back("times below a microsecond");
+  if (!HasAddresses(trace)) {
+    losses.emplace_back("ids");
+    if (!trace.reservations.empty()) losses.emplace_back("reservations");
+  }
+  if (HasWaits(trace)) losses.emplace_back("waits");
+  if (HasThreads(trace)) losses.emplace_back("threads");
+  if (trace.default_alignment != 512) losses.emplace_back("the alignment");
+  return losses;
+}
+
 // What the new file cannot say, as a note to the user.
 std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
+  if (to == TraceFormat::kPyTorchSnapshot) return SnapshotLosses(trace);
   std::vector<std::string> losses;
   if (to == TraceFormat::kNative) return losses;
   if (to == TraceFormat::kChromeTrace) return ChromeLosses(trace);
@@ -91,6 +112,29 @@ std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
   return losses;
 }
 
+// The trace as the smallest pool of this policy would have served it.
+absl::StatusOr<Trace> Placed(const Trace& trace, const std::string& policy_name) {
+  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(policy_name);
+  if (!policy.ok()) return policy.status();
+  const std::int64_t alignment = trace.default_alignment;
+  const absl::StatusOr<MinimumPoolResult> pool =
+      MinimumPool(trace, **policy, {.alignment = alignment, .most_steps = 0});
+  if (!pool.ok()) return pool.status();
+  const absl::StatusOr<ReplayResult> replay =
+      Replay(trace, **policy,
+             {.pool_bytes = pool->pool_bytes, .alignment = alignment, .keep_offsets = true});
+  if (!replay.ok()) return replay.status();
+  return AtOffsets(trace, replay->offsets, replay->high_water_bytes);
+}
+
+absl::Status Write(const Trace& trace, TraceFormat format, const ConvertOptions& options) {
+  if (format != TraceFormat::kPyTorchSnapshot || HasAddresses(trace))
+    return WriteTrace(trace, format, options.output);
+  const absl::StatusOr<Trace> placed = Placed(trace, options.policy);
+  if (!placed.ok()) return AboutFile(options.input, placed.status());
+  return WriteTrace(*placed, format, options.output);
+}
+
 absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
   absl::StatusOr<TraceFormat> format =
       options.format.empty() ? FormatFromPath(options.output) : TraceFormatFromName(options.format);
@@ -99,10 +143,9 @@ absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
     return absl::InvalidArgumentError(
         "--json: the trace goes to standard output, expected another file for it");
   }
-  absl::StatusOr<Trace> trace = ReadTrace(options.input);
+  absl::StatusOr<Trace> trace = ReadTrace(options.input, options.read);
   if (!trace.ok()) return trace.status();
-  if (absl::Status status = WriteTrace(*trace, *format, options.output); !status.ok())
-    return status;
+  if (absl::Status status = Write(*trace, *format, options); !status.ok()) return status;
   const std::vector<std::string> losses = Losses(*trace, *format);
   if (options.json) {
     PrintJson({{"from", TraceFormatName(trace->format)},
@@ -129,8 +172,15 @@ Command AddConvert(CLI::App& app) {
       ->required();
   convert->add_option(
       "--to", options->format,
-      "native, chrome-trace, operation-csv, rmm-csv or lifetime-csv (default: as the new name "
-      "says, *.tide, *.json, *.rmm.csv or *.lifetime.csv, else operation-csv)");
+      "native, pytorch-snapshot, chrome-trace, operation-csv, rmm-csv or lifetime-csv (default: as "
+      "the new name says, *.tide, *.pickle, *.pkl, *.json, *.rmm.csv or *.lifetime.csv, else "
+      "operation-csv)");
+  convert
+      ->add_option("--policy", options->policy,
+                   "The placement policy that lays out a PyTorch snapshot of a trace without "
+                   "addresses")
+      ->capture_default_str();
+  AddTraceDeviceOption(*convert, options->read);
   convert->add_flag("--json", options->json, "One JSON object about what was done");
   return {convert, [options] { return RunConvert(*options); }};
 }

@@ -23,6 +23,7 @@ struct ReplayCommandOptions {
   double growth = PoolOptions().growth;
   std::int64_t alignment = 0;
   std::string recording;
+  ReadOptions read;
   bool verify = false;
   bool offsets = false;
   bool json = false;
@@ -196,7 +197,8 @@ absl::StatusOr<Answer> RunReplay(const ReplayCommandOptions& options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(options.policy);
   if (!policy.ok()) return policy.status();
-  const absl::StatusOr<MeasuredTrace> measured = ReadMeasured(options.trace, options.alignment);
+  const absl::StatusOr<MeasuredTrace> measured =
+      ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
   const absl::StatusOr<TimedReplay> replay = options.device == "none"
                                                  ? ReplayByPlacement(options, *measured, **policy)
@@ -226,6 +228,7 @@ Command AddReplay(CLI::App& app) {
                    "no stream must wait for")
       ->capture_default_str();
   AddAlignOption(*replay, options->alignment);
+  AddTraceDeviceOption(*replay, options->read, DeviceAlias::kTaken);
   replay->add_flag("--offsets", options->offsets,
                    "Also print the offset of every allocation, -1 = refused");
   replay->add_flag("--verify", options->verify,

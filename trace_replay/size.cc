@@ -12,6 +12,7 @@ struct SizeOptions {
   std::string trace;
   std::vector<std::string> policies;
   std::int64_t alignment = 0;
+  ReadOptions read;
   bool json = false;
 };
 
@@ -20,12 +21,6 @@ struct PolicySize {
   MinimumPoolResult result;
 };
 
-double Overhead(std::int64_t pool_bytes, const TraceLoad& load) {
-  return load.peak_live_bytes == 0
-             ? 1
-             : static_cast<double>(pool_bytes) / static_cast<double>(load.peak_live_bytes);
-}
-
 template <typename Value>
 nlohmann::ordered_json OrNull(const std::optional<Value>& value) {
   return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
@@ -33,6 +28,7 @@ nlohmann::ordered_json OrNull(const std::optional<Value>& value) {
 
 void PrintSizeJson(const MeasuredTrace& measured, const std::vector<PolicySize>& sizes) {
   nlohmann::ordered_json json = {{"trace", TraceJson(measured)},
+                                 {"recorded", ReservedJson(measured)},
                                  {"policies", nlohmann::ordered_json::array()}};
   for (const PolicySize& size : sizes) {
     json["policies"].push_back({{"policy", size.policy},
@@ -55,6 +51,11 @@ void PrintSizeTable(const SizeOptions& options, const MeasuredTrace& measured,
   PrintTraceLine(options.trace, measured);
   std::vector<std::vector<std::string>> rows = {
       {"policy", "pool", "/ peak live", "attempts", "smallest", "/ peak live", "serves"}};
+  if (measured.reserved.has_value()) {
+    const std::int64_t reserved = measured.reserved->peak_reserved_bytes;
+    rows.push_back(
+        {"as recorded", SizeText(reserved), RatioText(Overhead(reserved, measured.load))});
+  }
   for (const PolicySize& size : sizes) {
     const std::optional<std::int64_t>& exact = size.result.exact_pool_bytes;
     rows.push_back({size.policy, SizeText(size.result.pool_bytes),
@@ -74,7 +75,8 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
     if (!policy.ok()) return policy.status();
     policies.push_back(*std::move(policy));
   }
-  const absl::StatusOr<MeasuredTrace> measured = ReadMeasured(options.trace, options.alignment);
+  const absl::StatusOr<MeasuredTrace> measured =
+      ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
   std::vector<PolicySize> sizes;
   for (std::size_t i = 0; i < policies.size(); ++i) {
@@ -101,6 +103,7 @@ Command AddSize(CLI::App& app) {
                    "A placement policy; may be given several times (default: all)")
       ->allow_extra_args(false);
   AddAlignOption(*size, options->alignment);
+  AddTraceDeviceOption(*size, options->read);
   size->add_flag("--json", options->json, "One JSON object");
   return {size, [options] {
             if (options->policies.empty()) options->policies = PlacementPolicyNames();

@@ -30,6 +30,17 @@ struct TraceLoad {
 // 2^44 granules that an arena can address (8 PiB at 512 bytes). O(events).
 TIDEPOOL_EXPORT absl::StatusOr<TraceLoad> MeasureLoad(const Trace& trace, std::int64_t alignment);
 
+// What the recorded allocator itself had taken from its device.
+struct ReservedLoad {
+  std::int64_t peak_reserved_bytes = 0;
+  std::int64_t peak_event = 0;      // the index of the event that reaches it first
+  std::int64_t reserved_bytes = 0;  // at the end
+};
+
+// Nothing when the trace says nothing of reservations. Sums beyond 64 bits stay at their limits.
+// O(events).
+TIDEPOOL_EXPORT std::optional<ReservedLoad> MeasureReserved(const Trace& trace);
+
 struct ReplayOptions {
   std::int64_t pool_bytes = 0;  // cut to a multiple of `alignment`
   std::int64_t alignment = 512;

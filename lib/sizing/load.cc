@@ -1,4 +1,4 @@
-// The load of a trace: how much is live at a time.
+// The load of a trace: how much is live at a time, and how much was reserved for it.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +36,30 @@ absl::StatusOr<TraceLoad> MeasureLoad(const Trace& trace, std::int64_t alignment
       load.peak_live_bytes = load.unfreed_bytes;
       load.peak_event = static_cast<std::int64_t>(i);
     }
+  }
+  return load;
+}
+
+namespace {
+
+std::int64_t Sum(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return b < 0 ? INT64_MIN : INT64_MAX;
+}
+
+}  // namespace
+
+std::optional<ReservedLoad> MeasureReserved(const Trace& trace) {
+  if (trace.reservations.empty()) return std::nullopt;
+  ReservedLoad load;
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    const TraceEvent& event = trace.events[i];
+    if (event.kind != TraceEvent::Kind::kReserve) continue;
+    load.reserved_bytes = Sum(load.reserved_bytes, trace.reservations[event.index].bytes);
+    if (load.reserved_bytes <= load.peak_reserved_bytes) continue;
+    load.peak_reserved_bytes = load.reserved_bytes;
+    load.peak_event = static_cast<std::int64_t>(i);
   }
   return load;
 }
