@@ -18,13 +18,13 @@ fuzz() {
       [ "$target" = rmm ] || gzip -nf "$head"
     done
   fi
-  local words=()
-  [ ! -f tests/fuzz/"$target".dict ] || words=(-dict=tests/fuzz/"$target".dict)
-  build/fuzz/tests/fuzz/"${target}"_fuzz "${words[@]}" -max_total_time="$seconds" -max_len=16384 -timeout=20 -rss_limit_mb=2048 \
+  local dictionary=()
+  [ ! -f "tests/fuzz/$target.dict" ] || dictionary=(-dict="tests/fuzz/$target.dict")
+  build/fuzz/tests/fuzz/"${target}"_fuzz "${dictionary[@]}" -max_total_time="$seconds" -max_len=16384 -timeout=20 -rss_limit_mb=2048 \
     -print_final_stats=1 "$corpus" >"build/fuzz/$target.log" 2>&1 ||
     { tail -n 40 "build/fuzz/$target.log"; return 1; }
   echo "$target: $(grep -o 'stat::number_of_executed_units: *[0-9]*' "build/fuzz/$target.log" | grep -o '[0-9]*$') inputs"
 }
 export -f fuzz
 export seconds
-printf '%s\n' operation rmm lifetime gzip native chrome_trace | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzz {}'
+printf '%s\n' operation rmm lifetime gzip native chrome_trace pytorch_snapshot | xargs -P "$(nproc)" -I{} bash -euo pipefail -c 'fuzz {}'

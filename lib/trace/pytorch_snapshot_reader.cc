@@ -202,6 +202,7 @@ class SnapshotReader {
     annotations_ = *std::move(annotations);
     absl::StatusOr<std::vector<SnapshotBlock>> blocks = schema_.LiveBlocks(device_);
     if (!blocks.ok()) return blocks.status();
+    CompleteFrees(*blocks, events_);
     absl::StatusOr<UnrecordedAllocations> unrecorded = FindUnrecordedAllocations(events_, *blocks);
     if (!unrecorded.ok()) {
       return absl::Status(unrecorded.status().code(), absl::StrCat("device_traces[", device_, "]",
@@ -282,7 +283,6 @@ class SnapshotReader {
   }
 
   absl::Status AddEvents() {
-    free_action_ = FreeAction(events_);
     std::size_t annotated = 0;
     for (std::size_t i = 0; i < events_.size(); ++i) {
       while (annotated < annotations_.size() && ComesBefore(annotations_[annotated], i))
@@ -309,7 +309,7 @@ class SnapshotReader {
     const std::string_view stream = streams_.Text(event.stream);
     if (event.action == Word::kAlloc || event.action == Word::kOom)
       return AddRequest(event, stream);
-    if (event.action == free_action_ || event.action == Word::kFree) {
+    if (event.action == Word::kFreeCompleted || event.action == Word::kFree) {
       if (!builder_.Free(AddressText(event.address).text(), stream, last_time_))
         builder_.CountUnmatchedFree();
     } else if (Reserves(event.action)) {
@@ -345,7 +345,6 @@ class SnapshotReader {
   std::vector<SnapshotAnnotation> annotations_;
   UnrecordedAllocations unrecorded_;
   bool has_times_ = false;
-  Word free_action_ = Word::kFreeCompleted;
   std::int64_t start_ = 0;
   std::int64_t last_time_ = 0;
 };

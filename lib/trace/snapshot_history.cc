@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "lib/trace/address_text.h"
 #include "lib/trace/quote.h"
@@ -70,13 +71,12 @@ class Sum {
   void Add(std::int64_t bytes) {
     if (is_too_large_) return;
     total_ += bytes;
-    is_too_large_ = total_ > kMost || total_ < -kMost;
+    is_too_large_ = total_ > kMostReservedBytes || total_ < -kMostReservedBytes;
   }
   std::int64_t total() const { return total_; }
   bool is_too_large() const { return is_too_large_; }
 
  private:
-  static constexpr std::int64_t kMost = std::int64_t{1} << 61;
   std::int64_t total_ = 0;
   bool is_too_large_ = false;
 };
@@ -96,16 +96,24 @@ absl::Status CheckEachOnce(const std::vector<SnapshotSegment>& segments, std::in
 
 }  // namespace
 
-Word FreeAction(const std::vector<SnapshotEvent>& events) {
+void CompleteFrees(const std::vector<SnapshotBlock>& blocks, std::vector<SnapshotEvent>& events) {
   const bool has_completed =
       std::any_of(events.begin(), events.end(),
                   [](const SnapshotEvent& event) { return event.action == Word::kFreeCompleted; });
-  return has_completed ? Word::kFreeCompleted : Word::kFreeRequested;
+  if (has_completed) return;
+  absl::flat_hash_set<std::uint64_t> awaiting;
+  for (const SnapshotBlock& block : blocks) {
+    if (block.awaits_free) awaiting.insert(block.address);
+  }
+  for (auto event = events.rbegin(); event != events.rend(); ++event) {
+    if (event->action != Word::kFreeRequested && event->action != Word::kAlloc) continue;
+    const bool awaits = awaiting.erase(event->address) > 0;
+    if (event->action == Word::kFreeRequested && !awaits) event->action = Word::kFreeCompleted;
+  }
 }
 
 absl::StatusOr<UnrecordedAllocations> FindUnrecordedAllocations(
     const std::vector<SnapshotEvent>& events, const std::vector<SnapshotBlock>& blocks) {
-  const Word free_action = FreeAction(events);
   UnrecordedAllocations unrecorded;
   TouchedAddresses touched;
   touched.Reserve(events.size() / 3);
@@ -116,7 +124,7 @@ absl::StatusOr<UnrecordedAllocations> FindUnrecordedAllocations(
       return absl::InvalidArgumentError(
           absl::StrCat("[", i, "]: ", AllocatedLive(AddressText(event.address).text())));
     }
-    if (event.action != free_action && event.action != Word::kFree) continue;
+    if (event.action != Word::kFreeCompleted && event.action != Word::kFree) continue;
     if (touched.Free(event.address))
       unrecorded.before.push_back({event.address, event.size, event.stream, PickleValue()});
   }
@@ -126,7 +134,7 @@ absl::StatusOr<UnrecordedAllocations> FindUnrecordedAllocations(
     if (touched.IsLive(block.address)) continue;
     if (!touched.IsTouched(block.address) && !are_disturbed[i]) {
       unrecorded.before.push_back(FromBlock(block));
-    } else if (!block.awaits_free || free_action == Word::kFreeCompleted) {
+    } else {
       unrecorded.after.push_back(FromBlock(block));
     }
   }
@@ -153,10 +161,10 @@ absl::StatusOr<std::vector<EarlierReservation>> FindEarlierReservations(
     const SnapshotEvent& event = events[i - 1];
     if (!Reserves(event.action) && !GivesBack(event.action)) continue;
     const std::uint64_t end = event.address + static_cast<std::uint64_t>(event.size);
-    if (event.size < 0 || event.size > kMaxRequestBytes || end < event.address) {
+    if (event.size < 0 || event.size > kMostReservedBytes || end < event.address) {
       return absl::InvalidArgumentError(absl::StrCat("device_traces[", device, "][", i - 1,
                                                      "]: size ", event.size, ", expected 0 to ",
-                                                     kMaxRequestBytes, " bytes"));
+                                                     kMostReservedBytes, " bytes"));
     }
     if (Reserves(event.action)) {
       ranges.Remove(event.address, end);

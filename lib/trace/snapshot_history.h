@@ -31,9 +31,9 @@ struct UnrecordedAllocations {
   std::vector<EarlierAllocation> after;   // the same: where recording had stopped by then
 };
 
-// Which action of these events gives memory back: free_completed, or free_requested where a history
-// has only that.
-SnapshotWord FreeAction(const std::vector<SnapshotEvent>& events);
+// Where a history has no free_completed, its free_requested become that, but for the last ones of
+// blocks that still await their free at the end.
+void CompleteFrees(const std::vector<SnapshotBlock>& blocks, std::vector<SnapshotEvent>& events);
 
 // The allocations that the blocks at the end and the frees without an allocation tell of.
 // InvalidArgument, "[17]: ...", for an allocation at a live address. O(events + blocks log blocks).
@@ -41,8 +41,8 @@ absl::StatusOr<UnrecordedAllocations> FindUnrecordedAllocations(
     const std::vector<SnapshotEvent>& events, const std::vector<SnapshotBlock>& blocks);
 
 // What was reserved before the first event, by address, so that the sum over it and the events is
-// that over the segments. InvalidArgument when a segment is there twice or there is more than 2^62
-// bytes of anything. O(n log n).
+// that over the segments. InvalidArgument when a segment is there twice or there is more than
+// kMostReservedBytes of anything. O(n log n).
 absl::StatusOr<std::vector<EarlierReservation>> FindEarlierReservations(
     const std::vector<SnapshotEvent>& events, const std::vector<SnapshotSegment>& segments,
     std::int32_t device);

@@ -148,11 +148,11 @@ absl::Status SnapshotSchema::TakeInteger(PickleValue value, std::int64_t* intege
   return pickle_.AsInteger(value, integer) ? absl::OkStatus() : Unexpected(value, "an integer");
 }
 
-absl::Status SnapshotSchema::TakeSize(PickleValue value, std::int64_t* size) const {
+absl::Status SnapshotSchema::TakeSize(PickleValue value, std::int64_t most,
+                                      std::int64_t* size) const {
   if (absl::Status status = TakeInteger(value, size); !status.ok()) return status;
-  if (*size >= 0 && *size <= kMaxRequestBytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat(*size, ", expected 0 to ", kMaxRequestBytes, " bytes"));
+  if (*size >= 0 && *size <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(*size, ", expected 0 to ", most, " bytes"));
 }
 
 absl::Status SnapshotSchema::TakeAddress(PickleValue value, std::uint64_t* address) const {
@@ -232,7 +232,7 @@ absl::StatusOr<SnapshotSegment> SnapshotSchema::Segment(PickleValue dict) {
         return TakeAddress(value, &segment.address);
       case Word::kTotalSize:
         has_size = true;
-        return TakeSize(value, &segment.total_size);
+        return TakeSize(value, kMostReservedBytes, &segment.total_size);
       case Word::kStream:
         segment.stream = value;
         return absl::OkStatus();
@@ -361,9 +361,9 @@ absl::StatusOr<std::optional<SnapshotBlock>> SnapshotSchema::Block(PickleValue d
         return TakeAddress(value, &block.address);
       case Word::kSize:
         has_size = true;
-        return TakeSize(value, &block.size);
+        return TakeSize(value, kMostReservedBytes, &block.size);
       case Word::kRequestedSize:
-        return TakeSize(value, &block.requested_size);
+        return TakeSize(value, kMaxRequestBytes, &block.requested_size);
       case Word::kState:
         state = WordOf(value);
         return value.IsText() ? absl::OkStatus() : Unexpected(value, "a text");
@@ -403,7 +403,7 @@ absl::Status SnapshotSchema::AddHistory(PickleValue history, SnapshotBlock& bloc
   return ForEachEntry(entry, [&](Word key, PickleValue value) {
     if (key == Word::kFrames && block.frames.IsNone()) block.frames = value;
     if (key != Word::kRealSize || block.requested_size > 0) return absl::OkStatus();
-    return TakeSize(value, &block.requested_size);
+    return TakeSize(value, kMaxRequestBytes, &block.requested_size);
   });
 }
 

@@ -62,6 +62,9 @@ enum class SnapshotWord : std::uint8_t {
   kEnd,
 };
 
+// More than any device has; sums of a few are far from the ends of 64 bits.
+inline constexpr std::int64_t kMostReservedBytes = std::int64_t{1} << 61;
+
 struct SnapshotEvent {
   SnapshotWord action = SnapshotWord::kUnknown;
   bool has_time = false;
@@ -144,7 +147,7 @@ class SnapshotSchema {
   absl::Status AddHistory(PickleValue history, SnapshotBlock& block);
 
   absl::Status TakeInteger(PickleValue value, std::int64_t* integer) const;
-  absl::Status TakeSize(PickleValue value, std::int64_t* size) const;
+  absl::Status TakeSize(PickleValue value, std::int64_t most, std::int64_t* size) const;
   absl::Status TakeAddress(PickleValue value, std::uint64_t* address) const;
   absl::Status TakeDevice(PickleValue value, std::int32_t* device) const;
   absl::Status TakeText(PickleValue value, std::string_view* text) const;

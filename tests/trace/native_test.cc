@@ -193,6 +193,7 @@ TEST(Native, LosesNothingOnTheWayBetweenOtherFormats) {
     ExpectSame(*detour, direct);
     for (const internal::Format& format : internal::Formats()) {
       if (direct.events.front().time < 0 && format.format == TraceFormat::kRmmCsv) continue;
+      if (format.format == TraceFormat::kPyTorchSnapshot && !HasAddresses(direct)) continue;
       EXPECT_EQ(InFormat(*detour, format.format), InFormat(direct, format.format)) << format.name;
     }
   }

@@ -1,0 +1,353 @@
+// The pickle machine: what picklers write is read; nothing else runs, whatever a file says, and no
+// file takes more memory or time than its size is worth.
+#include "lib/trace/pickle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/pickle_opcodes.h"
+#include "lib/trace/pickle_writer.h"
+#include "tests/support/pickled.h"
+
+namespace tidepool::internal {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using testing::LittleEndian;
+using testing::Pickled;
+using ::testing::StartsWith;
+using Kind = PickleValue::Kind;
+
+constexpr int kDeep = 100'000;
+
+// What a pickle holds, as JSON. Recursive, so not for deep ones.
+json ToJson(const Pickle& pickle, PickleValue value) {
+  std::int64_t integer = 0;
+  std::uint64_t large = 0;
+  std::vector<PickleValue> elements;
+  if (value.IsSequence() || value.IsDict()) {
+    pickle.VisitElements(value, [&](absl::Span<const PickleValue> piece) {
+      elements.insert(elements.end(), piece.begin(), piece.end());
+      return true;
+    });
+    EXPECT_EQ(elements.size(), pickle.Size(value));
+  }
+  json container = json::array();
+  switch (value.kind()) {
+    case Kind::kNone:
+      return nullptr;
+    case Kind::kBool:
+      return value.payload() == 1;
+    case Kind::kInt:
+    case Kind::kLargeInt:
+      EXPECT_TRUE(pickle.AsInteger(value, &integer));
+      return integer;
+    case Kind::kUnsigned:
+      EXPECT_FALSE(pickle.AsInteger(value, &integer));
+      EXPECT_TRUE(pickle.AsUnsigned(value, &large));
+      return large;
+    case Kind::kFloat:
+      return pickle.Float(value);
+    case Kind::kText:
+    case Kind::kBytes:
+      return std::string(pickle.Text(value));
+    case Kind::kList:
+    case Kind::kTuple:
+      for (const PickleValue element : elements) container.push_back(ToJson(pickle, element));
+      return container;
+    case Kind::kDict:
+      container = json::object();
+      for (std::size_t i = 0; i < elements.size(); i += 2)
+        container[std::string(pickle.Text(elements[i]))] = ToJson(pickle, elements[i + 1]);
+      return container;
+  }
+  return nullptr;
+}
+
+// The contents of a pickle of protocol 2 with these opcodes between PROTO and STOP.
+json Read(const std::string& opcodes) {
+  const std::string bytes = "\x80\x02" + opcodes + ".";
+  const auto pickle = Pickle::Parse(bytes);
+  EXPECT_TRUE(pickle.ok()) << pickle.status();
+  return pickle.ok() ? ToJson(*pickle, pickle->root()) : json("refused");
+}
+
+std::string ErrorOf(const std::string& bytes) {
+  const auto pickle = Pickle::Parse(bytes);
+  EXPECT_FALSE(pickle.ok());
+  const std::string message(pickle.status().message());
+  EXPECT_THAT(message, HasSubstr("expected"));
+  return message;
+}
+
+std::string ErrorIn(const std::string& opcodes) { return ErrorOf("\x80\x02" + opcodes + "."); }
+
+TEST(Pickle, ReadsIntegers) {
+  EXPECT_EQ(Read("K\xff"), 255);
+  EXPECT_EQ(Read("M\xff\xff"), 65535);
+  EXPECT_EQ(Read("J\xff\xff\xff\xff"), -1);
+  EXPECT_EQ(Read(std::string("J\x00\x00\x00\x80", 5)), INT32_MIN);
+  EXPECT_EQ(Read(std::string("\x8a\x00", 2)), 0);
+  EXPECT_EQ(Read("\x8a\x01\x80"), -128);
+  EXPECT_EQ(Read(std::string("\x8a\x02\x80\x00", 4)), 128);
+  EXPECT_EQ(Read("\x8a\x09" + LittleEndian(7, 8) + LittleEndian(0, 1)), 7);
+  EXPECT_EQ(Read("\x8a\x09" + LittleEndian(UINT64_MAX, 8) + "\xff"), -1);
+  EXPECT_EQ(Read("\x8b" + LittleEndian(3, 4) + "\x01\x02\x03"), 0x030201);
+  EXPECT_EQ(Read("\x8a\x09" + LittleEndian(UINT64_MAX, 8) + LittleEndian(0, 1)), UINT64_MAX);
+  EXPECT_EQ(Read("I123\n"), 123);
+  EXPECT_EQ(Read("I01\n"), true);
+  EXPECT_EQ(Read("I00\n"), false);
+  EXPECT_EQ(Read("L-9223372036854775808L\n"), INT64_MIN);
+  EXPECT_THAT(ErrorIn("\x8a\x09" + LittleEndian(0, 8) + "\x01"), HasSubstr("LONG1"));
+  EXPECT_THAT(ErrorIn("\x8a\x0a" + LittleEndian(0, 8) + "\x01\x01"), HasSubstr("64 bits"));
+  EXPECT_THAT(ErrorIn("I1x\n"), HasSubstr("INT (0x49): '1x'"));
+  EXPECT_THAT(ErrorIn("L99999999999999999999L\n"), HasSubstr("64 bits"));
+}
+
+TEST(Pickle, ReadsWhatItsWriterWrites) {
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 200; ++round) {
+    std::ostringstream bytes;
+    PickleWriter writer(bytes);
+    PickleWriter::List list = writer.BeginList();
+    json expected = json::array();
+    for (int i = 0; i < round * 13; ++i) {
+      writer.NextElement(list);
+      const auto integer =
+          static_cast<std::int64_t>(random() >> random() % 64) * (random() % 2 == 0 ? 1 : -1);
+      const std::string text = absl::StrCat("t", random() % 300);
+      switch (random() % 6) {
+        case 0:
+          writer.Integer(integer);
+          expected.push_back(integer);
+          break;
+        case 1:
+          writer.Unsigned(static_cast<std::uint64_t>(integer));
+          expected.push_back(static_cast<std::uint64_t>(integer));
+          break;
+        case 2:
+          writer.Text(text);
+          expected.push_back(text);
+          break;
+        case 3:
+          writer.Float(std::ldexp(static_cast<double>(integer), -20));
+          expected.push_back(std::ldexp(static_cast<double>(integer), -20));
+          break;
+        case 4:
+          writer.BeginDict();
+          writer.Text(text);
+          writer.Bool(i % 2 == 0);
+          writer.EndDict();
+          expected.push_back({{text, i % 2 == 0}});
+          break;
+        default:
+          writer.EmptyList();
+          expected.push_back(json::array());
+      }
+    }
+    writer.EndList(list);
+    writer.End();
+    const std::string written = bytes.str();
+    const auto pickle = Pickle::Parse(written);
+    ASSERT_TRUE(pickle.ok()) << pickle.status();
+    ASSERT_EQ(ToJson(*pickle, pickle->root()), expected);
+  }
+}
+
+TEST(Pickle, WriterReplacesWhatIsNoUnicode) {
+  std::ostringstream bytes;
+  PickleWriter writer(bytes);
+  writer.Text("a\xff\xc3\xa4\xed\xa0\x80\xf0\x9f\x98\x80\xc0");
+  writer.End();
+  const std::string written = bytes.str();
+  const auto pickle = Pickle::Parse(written);
+  ASSERT_TRUE(pickle.ok());
+  const std::string bad = "\xef\xbf\xbd";
+  EXPECT_EQ(pickle->Text(pickle->root()),
+            "a" + bad + "\xc3\xa4" + bad + bad + bad + "\xf0\x9f\x98\x80" + bad);
+}
+
+TEST(Pickle, ReadsTextsAndBytes) {
+  EXPECT_EQ(Read("X" + LittleEndian(3, 4) + "abc"), "abc");
+  EXPECT_EQ(Read("\x8c\x02xy"), "xy");
+  EXPECT_EQ(Read("\x8d" + LittleEndian(1, 8) + "z"), "z");
+  EXPECT_EQ(Read("U\x01s"), "s");
+  EXPECT_EQ(Read("T" + LittleEndian(1, 4) + "s"), "s");
+  EXPECT_EQ(Read("C\x01s"), "s");
+  EXPECT_EQ(Read("B" + LittleEndian(1, 4) + "s"), "s");
+  EXPECT_EQ(Read("\x8e" + LittleEndian(1, 8) + "s"), "s");
+  EXPECT_EQ(Read("F1.5\n"), 1.5);
+  EXPECT_THAT(ErrorIn("Fx\n"), HasSubstr("FLOAT"));
+}
+
+TEST(Pickle, ReadsContainers) {
+  EXPECT_EQ(Read("N"), nullptr);
+  EXPECT_EQ(Read("]K\1aK\2a"), json({1, 2}));
+  EXPECT_EQ(Read("](K\1K\2e"), json({1, 2}));
+  EXPECT_EQ(Read("(K\1K\2l"), json({1, 2}));
+  EXPECT_EQ(Read(")"), json::array());
+  EXPECT_EQ(Read("K\1\x85"), json({1}));
+  EXPECT_EQ(Read("K\1K\2\x86"), json({1, 2}));
+  EXPECT_EQ(Read("K\1K\2K\3\x87"), json({1, 2, 3}));
+  EXPECT_EQ(Read("(K\1K\2K\3K\4t"), json({1, 2, 3, 4}));
+  EXPECT_EQ(Read("}U\1aK\1s"), json({{"a", 1}}));
+  EXPECT_EQ(Read("}(U\1aK\1U\1bK\2u"), json({{"a", 1}, {"b", 2}}));
+  EXPECT_EQ(Read("(U\1aK\1d"), json({{"a", 1}}));
+  // Filled in turns with another: in pieces.
+  EXPECT_EQ(Read("]q\1]q\2K\1a0h\1K\2a0h\2K\3a0h\1h\2a"), json::parse("[2, [1, 3]]"));
+  // POP, POP_MARK and DUP.
+  EXPECT_EQ(Read("K\1K\2"
+                 "0"),
+            1);
+  EXPECT_EQ(Read("K\1(K\2K\3"
+                 "1"),
+            1);
+  EXPECT_EQ(Read("K\1(0"), 1);
+  EXPECT_EQ(Read("K\1"
+                 "2\x86"),
+            json({1, 1}));
+}
+
+TEST(Pickle, KeepsAMemo) {
+  EXPECT_EQ(Read("U\1aq\2" + std::string("0U\1bq\3") + "0h\3"), "b");
+  EXPECT_EQ(Read("U\1a\x94"
+                 "0h" +
+                 std::string(1, '\0')),
+            "a");
+  EXPECT_EQ(Read("U\1ap3\n0g3\n"), "a");
+  EXPECT_EQ(Read("U\1ar" + LittleEndian(5, 4) + "0j" + LittleEndian(5, 4)), "a");
+  EXPECT_THAT(ErrorIn("h\3"), HasSubstr("BINGET (0x68): nothing was kept as number 3"));
+  EXPECT_THAT(ErrorIn("j" + LittleEndian(UINT32_MAX, 4)), HasSubstr("LONG_BINGET"));
+  EXPECT_THAT(ErrorIn("Nr" + LittleEndian(UINT32_MAX, 4)), HasSubstr("LONG_BINPUT"));
+  EXPECT_THAT(ErrorIn("Np-1\n"), HasSubstr("PUT"));
+  EXPECT_THAT(ErrorIn("Np9999999999\n"), HasSubstr("PUT"));
+  EXPECT_THAT(ErrorIn("\x94N"), HasSubstr("nothing is on the stack"));
+}
+
+TEST(Pickle, TakesProtocols2To5AndFrames) {
+  for (const char protocol : {2, 3, 4, 5}) {
+    const std::string bytes = std::string("\x80") + protocol + "\x95" + LittleEndian(2, 8) + "K\1.";
+    const auto pickle = Pickle::Parse(bytes);
+    ASSERT_TRUE(pickle.ok()) << pickle.status();
+    EXPECT_EQ(ToJson(*pickle, pickle->root()), 1);
+  }
+  EXPECT_THAT(ErrorOf("\x80\6N."), HasSubstr("pickle protocol 6, expected 2 to 5"));
+  EXPECT_THAT(ErrorOf("\x80\1N."), HasSubstr("pickle protocol 1, expected 2 to 5"));
+  EXPECT_THAT(ErrorOf("N."), HasSubstr("PROTO"));
+  EXPECT_THAT(ErrorOf(""), HasSubstr("PROTO"));
+}
+
+TEST(Pickle, RunsNothing) {
+  // All that can build or call anything, or that is no plain data, by number.
+  const std::string refused = "cRbiop\x81\x82\x83\x84\x8f\x90\x91\x92\x93\x96\x97\x98PQSV\xff\x01";
+  for (const char code : refused) {
+    if (code == 'p') continue;
+    const auto byte = static_cast<std::uint8_t>(code);
+    const std::string message = ErrorIn("NN" + std::string(1, code));
+    EXPECT_THAT(message, StartsWith("byte 4: ")) << message;
+    EXPECT_THAT(message, HasSubstr(absl::StrCat("0x", absl::Hex(byte, absl::kZeroPad2))));
+    const char* name = OpcodeName(byte);
+    EXPECT_THAT(message, HasSubstr(name == nullptr ? "unknown opcode" : name));
+  }
+  EXPECT_THAT(ErrorIn("cos\nsystem\n(U\1xtR"), StartsWith("byte 2: opcode GLOBAL (0x63)"));
+}
+
+TEST(Pickle, KnowsEveryOpcodeAsItsOwnOrRefusesIt) {
+  for (int byte = 0; byte < 256; ++byte) {
+    const std::string bytes = std::string("\x80\x02((NN]q\1}q\2NN") + static_cast<char>(byte);
+    const auto pickle = Pickle::Parse(bytes);
+    if (pickle.ok()) {
+      EXPECT_EQ(byte, '.');
+    } else {
+      EXPECT_THAT(std::string(pickle.status().message()), HasSubstr("expected"));
+    }
+  }
+}
+
+TEST(Pickle, RefusesWhatIsCutOffAnywhere) {
+  const std::string good = "\x80\2](K\1M\2\1J\1\2\3\4X" + LittleEndian(2, 4) +
+                           "bc\x8a\3\1\2\3G12345678}(U\1aK\1uq\1h\1e.";
+  ASSERT_TRUE(Pickle::Parse(good).ok());
+  for (std::size_t size = 0; size < good.size(); ++size) ErrorOf(good.substr(0, size));
+}
+
+TEST(Pickle, RefusesLengthsBeyondTheFile) {
+  EXPECT_THAT(ErrorIn("X" + LittleEndian(UINT32_MAX, 4) + "a"), HasSubstr("BINUNICODE"));
+  EXPECT_THAT(ErrorIn("\x8d" + LittleEndian(UINT64_MAX, 8) + "a"), HasSubstr("BINUNICODE8"));
+  EXPECT_THAT(ErrorIn("\x8e" + LittleEndian(std::uint64_t{1} << 62, 8)), HasSubstr("BINBYTES8"));
+  EXPECT_THAT(ErrorIn("\x8b" + LittleEndian(UINT32_MAX, 4) + "a"), HasSubstr("LONG4"));
+  EXPECT_THAT(ErrorIn("\x95" + LittleEndian(1 << 20, 8)), HasSubstr("FRAME"));
+}
+
+TEST(Pickle, RefusesWhatDoesNotFitTogether) {
+  EXPECT_THAT(ErrorIn(""), HasSubstr("STOP"));
+  EXPECT_THAT(ErrorIn("0"), HasSubstr("POP"));
+  EXPECT_THAT(ErrorIn("1"), HasSubstr("no mark"));
+  EXPECT_THAT(ErrorIn("a"), HasSubstr("APPEND"));
+  EXPECT_THAT(ErrorIn("Na"), HasSubstr("nothing lies below"));
+  EXPECT_THAT(ErrorIn("NNa"), HasSubstr("None lies below what is to be added, expected a list"));
+  EXPECT_THAT(ErrorIn("](Na"), HasSubstr("nothing lies below"));
+  EXPECT_THAT(ErrorIn("]Ne"), HasSubstr("no mark"));
+  EXPECT_THAT(ErrorIn("}(Nu"), HasSubstr("pairs"));
+  EXPECT_THAT(ErrorIn("](NNu"), HasSubstr("a list lies below"));
+  EXPECT_THAT(ErrorIn("(Nd"), HasSubstr("pairs"));
+  EXPECT_THAT(ErrorIn("}Ns"), HasSubstr("SETITEM"));
+  EXPECT_THAT(ErrorIn("N\x86"), HasSubstr("TUPLE2"));
+  EXPECT_THAT(ErrorIn("N(\x85"), HasSubstr("TUPLE1"));
+  EXPECT_THAT(ErrorIn("(e"), HasSubstr("nothing lies below"));
+}
+
+TEST(Pickle, NestsAsDeepAsAnyFile) {
+  // Lists in lists, tuples in tuples, and dicts in dicts, which need no stack of ours.
+  std::string lists(kDeep, ']');
+  lists.append(kDeep - 1, 'a');
+  EXPECT_TRUE(Pickle::Parse("\x80\2" + lists + ".").ok());
+  std::string tuples = ")";
+  tuples.append(kDeep, '\x85');
+  EXPECT_TRUE(Pickle::Parse("\x80\2" + tuples + ".").ok());
+  std::string dicts;
+  for (int i = 0; i < kDeep; ++i) dicts += "}K\1";
+  dicts += "N";
+  dicts.append(kDeep, 's');
+  EXPECT_TRUE(Pickle::Parse("\x80\2" + dicts + ".").ok());
+  EXPECT_TRUE(Pickle::Parse("\x80\2" + std::string(kDeep, '(') + "N.").ok());
+}
+
+TEST(Pickle, TakesCircles) {
+  const std::string bytes = "\x80\2]q\1h\1a.";
+  const auto pickle = Pickle::Parse(bytes);
+  ASSERT_TRUE(pickle.ok());
+  pickle->VisitElements(pickle->root(), [&](absl::Span<const PickleValue> elements) {
+    EXPECT_EQ(elements.size(), 1);
+    EXPECT_EQ(elements[0], pickle->root());
+    return true;
+  });
+}
+
+TEST(Pickle, UnfoldsNothing) {
+  // Each list holds the one before a hundred times: 100^30 if it were unfolded.
+  std::string bomb = "\x80\2]q" + std::string(1, '\0');
+  for (char level = 1; level <= 30; ++level) {
+    bomb += "0](";
+    for (int i = 0; i < 100; ++i) bomb += std::string("h") + static_cast<char>(level - 1);
+    bomb += std::string("eq") + level;
+  }
+  const std::string bytes = bomb + ".";
+  const auto pickle = Pickle::Parse(bytes);
+  ASSERT_TRUE(pickle.ok()) << pickle.status();
+  EXPECT_EQ(pickle->elements(), 30 * 100);
+  EXPECT_EQ(pickle->containers(), 31);
+}
+
+TEST(Pickle, IgnoresWhatIsBehindItsEnd) {
+  EXPECT_TRUE(Pickle::Parse(Pickled({1, 2}) + "anything").ok());
+}
+
+}  // namespace
+}  // namespace tidepool::internal
