@@ -68,6 +68,10 @@ struct MinimumPoolOptions {
   // How many events the exact search may simulate, over all the pool sizes that it tells apart. The
   // default takes about a second.
   std::int64_t most_steps = 3'000'000;
+  // How many events the restart search may simulate. Beyond them it is given up, and a pool that
+  // serves the trace is found by bisection: by at most 12 replays, so that it is not far above the
+  // smallest as a rule, and no more is promised.
+  std::int64_t most_restart_steps = INT64_MAX;
 };
 
 struct MinimumPoolResult {
@@ -76,6 +80,9 @@ struct MinimumPoolResult {
   // with r - f more.
   std::int64_t pool_bytes = 0;
   std::int64_t attempts = 0;
+  // Whether the search was given up at `most_restart_steps`. Then `pool_bytes` is the pool that
+  // the bisection found, an upper bound of the smallest, and `attempts` counts its replays.
+  bool gave_up_restarts = false;
   // The smallest pool that serves the trace at all; nothing when it was not determined within the
   // limit.
   std::optional<std::int64_t> exact_pool_bytes;

@@ -62,26 +62,72 @@ class Finder {
   }
 
   absl::Status Restart(bool simulates_many, const std::vector<sizing::Step>& steps) {
-    if (simulates_many) {
-      const std::optional<RestartResult> restart =
-          sizing::SearchByRestart(steps, load_, policy_, options_.alignment);
-      if (restart.has_value()) {
-        result_.pool_bytes = restart->pool_bytes;
-        result_.attempts = restart->attempts;
+    if (!simulates_many) return RestartByReplay();
+    const RestartResult restart = sizing::SearchByRestart(steps, load_, policy_, options_.alignment,
+                                                          options_.most_restart_steps);
+    switch (restart.end) {
+      case RestartResult::End::kServed:
+        result_.pool_bytes = restart.pool_bytes;
+        result_.attempts = restart.attempts;
         return Verify(result_.pool_bytes);
-      }
+      case RestartResult::End::kUndetermined:
+        return RestartByReplay();
+      case RestartResult::End::kOutOfSteps:
+        return Bisect();
     }
-    return RestartByReplay();
+    return absl::OkStatus();
   }
 
   absl::Status RestartByReplay() {
+    const auto events = static_cast<std::int64_t>(trace_.events.size());
     result_.pool_bytes = load_.peak_live_bytes;
-    for (;;) {
+    for (std::int64_t steps_left = options_.most_restart_steps;; steps_left -= events) {
+      if (steps_left < events) return Bisect();
       ++result_.attempts;
       absl::StatusOr<ReplayResult> replay = ReplayIn(result_.pool_bytes);
       if (!replay.ok() || replay->refused == 0) return replay.status();
       result_.pool_bytes += replay->first_refused_bytes - replay->largest_free_bytes;
     }
+  }
+
+  // Finds a pool that serves the trace and no larger than need be, by few replays.
+  absl::Status Bisect() {
+    constexpr int kMostReplays = 12;
+    constexpr int kFinest = 256;  // parts of the peak: closer need not be
+    result_.gave_up_restarts = true;
+    result_.attempts = 0;
+    std::int64_t fails = load_.peak_live_bytes - options_.alignment;
+    if (absl::Status status = FindServing(&fails); !status.ok()) return status;
+    while (result_.attempts < kMostReplays &&
+           result_.pool_bytes - fails > load_.peak_live_bytes / kFinest) {
+      const std::int64_t middle = Aligned(fails + (result_.pool_bytes - fails) / 2);
+      if (middle <= fails) break;
+      absl::StatusOr<bool> serves = CountedServes(middle);
+      if (!serves.ok()) return serves.status();
+      (*serves ? result_.pool_bytes : fails) = middle;
+    }
+    return absl::OkStatus();
+  }
+
+  // The peak and ever more above it. Every arena ends somewhere: when that is reached, so be it.
+  absl::Status FindServing(std::int64_t* fails) {
+    const std::int64_t largest = blocks::MaxArenaBytes(options_.alignment);
+    result_.pool_bytes = load_.peak_live_bytes;
+    for (std::int64_t more = load_.peak_live_bytes / 8 + options_.alignment;; more *= 2) {
+      absl::StatusOr<bool> serves = CountedServes(result_.pool_bytes);
+      if (!serves.ok() || *serves) return serves.status();
+      if (result_.pool_bytes == largest) break;
+      *fails = result_.pool_bytes;
+      result_.pool_bytes =
+          Aligned(more > largest - load_.peak_live_bytes ? largest : load_.peak_live_bytes + more);
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "no pool up to ", largest, " bytes serves it, expected a trace that one does"));
+  }
+
+  absl::StatusOr<bool> CountedServes(std::int64_t pool_bytes) {
+    ++result_.attempts;
+    return Serves(pool_bytes);
   }
 
   // Tries some pools around the one that the restart search found. A smaller one that serves, or a

@@ -12,28 +12,30 @@ namespace {
 class Attempts {
  public:
   Attempts(const TraceLoad& load, PlacementPolicy& policy, std::int64_t alignment,
-           RestartResult& result)
+           std::int64_t& steps_left, RestartResult& result)
       : arena_(PoolSet({result.pool_bytes, kUnbounded}), ManyPoolsArena::Addresses(load, alignment),
                alignment),
         placed_(load.peak_live_count, kNoBlock),
         policy_(policy),
+        steps_left_(steps_left),
         result_(result) {}
 
-  enum class End { kServed, kStartAgain, kGivenUp };
+  enum class End { kServed, kStartAgain, kUndetermined, kOutOfSteps };
 
   End Run(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
+      if (--steps_left_ < 0) return End::kOutOfSteps;
       if (step.bytes == 0) {
         arena_.Free(placed_[step.slot]);
         continue;
       }
       Placement placement = Choose(step);
       while (placement.block == kNoBlock) {
-        if (arena_.is_undetermined()) return End::kGivenUp;
+        if (arena_.is_undetermined()) return End::kUndetermined;
         if (!StartAgain(step.bytes)) return End::kStartAgain;
         placement = Choose(step);
       }
-      if (!arena_.HasAddresses(placement, step.bytes)) return End::kGivenUp;
+      if (!arena_.HasAddresses(placement, step.bytes)) return End::kUndetermined;
       placed_[step.slot] = arena_.Allocate(placement, step.bytes);
     }
     return End::kServed;
@@ -69,22 +71,28 @@ class Attempts {
   ManyPoolsArena arena_;
   std::vector<BlockId> placed_;  // by slot
   PlacementPolicy& policy_;
+  std::int64_t& steps_left_;
   RestartResult& result_;
 };
 
 }  // namespace
 
-std::optional<RestartResult> SearchByRestart(const std::vector<Step>& steps, const TraceLoad& load,
-                                             PlacementPolicy& policy, std::int64_t alignment) {
+RestartResult SearchByRestart(const std::vector<Step>& steps, const TraceLoad& load,
+                              PlacementPolicy& policy, std::int64_t alignment,
+                              std::int64_t most_steps) {
   RestartResult result = {.pool_bytes = load.peak_live_bytes, .attempts = 1};
   for (;;) {
-    switch (Attempts(load, policy, alignment, result).Run(steps)) {
+    switch (Attempts(load, policy, alignment, most_steps, result).Run(steps)) {
       case Attempts::End::kServed:
         return result;
       case Attempts::End::kStartAgain:
         break;
-      case Attempts::End::kGivenUp:
-        return std::nullopt;
+      case Attempts::End::kUndetermined:
+        result.end = RestartResult::End::kUndetermined;
+        return result;
+      case Attempts::End::kOutOfSteps:
+        result.end = RestartResult::End::kOutOfSteps;
+        return result;
     }
   }
 }

@@ -5,7 +5,6 @@
 #define TIDEPOOL_LIB_SIZING_RESTART_SEARCH_H_
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "lib/sizing/steps.h"
@@ -15,16 +14,23 @@
 namespace tidepool::sizing {
 
 struct RestartResult {
+  enum class End {
+    kServed,
+    kUndetermined,  // beyond the addresses of ManyPoolsArena, or the policy asked the unanswerable
+    kOutOfSteps,
+  };
+
   std::int64_t pool_bytes = 0;
   std::int64_t attempts = 0;
+  End end = End::kServed;
 };
 
 // The same attempts without simulating each from the start: while the larger pool would have placed
-// everything so far in the same way, an attempt goes on where the one before it failed. Nothing
-// when a pool outgrows the addresses of ManyPoolsArena, or the policy asks what that does not
-// answer. `policy` has no memory.
-std::optional<RestartResult> SearchByRestart(const std::vector<Step>& steps, const TraceLoad& load,
-                                             PlacementPolicy& policy, std::int64_t alignment);
+// everything so far in the same way, an attempt goes on where the one before it failed. Unless it
+// ended with kServed, the result is as far as the search came. `policy` has no memory.
+RestartResult SearchByRestart(const std::vector<Step>& steps, const TraceLoad& load,
+                              PlacementPolicy& policy, std::int64_t alignment,
+                              std::int64_t most_steps);
 
 }  // namespace tidepool::sizing
 

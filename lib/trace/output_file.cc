@@ -1,4 +1,4 @@
-#include "lib/trace/output_file.h"
+#include "tidepool/output_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/trace/quote.h"
 
-namespace tidepool::internal {
+namespace tidepool {
 namespace {
 
 // Writes through zlib, which in its transparent mode copies.
@@ -46,8 +46,8 @@ class GzipBuffer final : public std::streambuf {
 };
 
 absl::Status FileError(const std::string& path, const char* what) {
-  return absl::InvalidArgumentError(absl::StrCat(Escaped(path), ":0: ", what, " (", strerror(errno),
-                                                 "), expected a place to write"));
+  return absl::InvalidArgumentError(absl::StrCat(internal::Escaped(path), ":0: ", what, " (",
+                                                 strerror(errno), "), expected a place to write"));
 }
 
 absl::Status WriteTo(int descriptor, const std::string& path,
@@ -64,7 +64,8 @@ absl::Status WriteTo(int descriptor, const std::string& path,
   errno = 0;
   const bool closed = gzclose(file) == Z_OK;
   if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(Escaped(path), ":0: ", status.message()));
+    return absl::Status(status.code(),
+                        absl::StrCat(internal::Escaped(path), ":0: ", status.message()));
   }
   return complete && closed ? absl::OkStatus() : FileError(path, "cannot be written completely");
 }
@@ -99,4 +100,4 @@ absl::Status WriteFile(const std::string& path,
   return status;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool

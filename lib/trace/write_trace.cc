@@ -1,8 +1,8 @@
 // Writes a trace in any format that can hold something of it.
 #include "absl/strings/str_cat.h"
 #include "lib/trace/format.h"
-#include "lib/trace/output_file.h"
 #include "lib/trace/quote.h"
+#include "tidepool/output_file.h"
 #include "tidepool/trace.h"
 
 namespace tidepool {
@@ -27,7 +27,7 @@ absl::Status WriteTrace(const Trace& trace, TraceFormat format, const std::strin
   }
   for (const internal::Format& known : internal::Formats()) {
     if (known.format != format) continue;
-    return internal::WriteFile(path, [&](std::ostream& out) { return known.write(trace, out); });
+    return WriteFile(path, [&](std::ostream& out) { return known.write(trace, out); });
   }
   return absl::InvalidArgumentError("no such trace format");
 }

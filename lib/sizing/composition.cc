@@ -1,0 +1,114 @@
+// What is live at an event, and whose it is.
+#include "tidepool/composition.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+
+namespace tidepool {
+namespace {
+
+// The length of the UTF-8 sequence at the front of `text`; 0 when there is none.
+std::size_t Utf8Length(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return 1;
+  const std::size_t length = lead < 0xC2   ? 0
+                             : lead < 0xE0 ? 2
+                             : lead < 0xF0 ? 3
+                             : lead < 0xF5 ? 4
+                                           : 0;
+  if (length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if ((byte & 0xC0) != 0x80) return 0;
+    // Overlong forms, surrogates and what lies beyond Unicode show in the second byte.
+    if (i == 1 && ((lead == 0xE0 && byte < 0xA0) || (lead == 0xED && byte > 0x9F) ||
+                   (lead == 0xF0 && byte < 0x90) || (lead == 0xF4 && byte > 0x8F))) {
+      return 0;
+    }
+  }
+  return length;
+}
+
+void AppendSafe(std::string_view text, std::string& line) {
+  while (!text.empty()) {
+    const std::size_t length = Utf8Length(text);
+    const char first = text[0];
+    // C1 controls are 0xC2 followed by 0x80 to 0x9F.
+    const bool is_control =
+        (length == 1 && (static_cast<unsigned char>(first) < 0x20 || first == 0x7F)) ||
+        (length == 2 && first == '\xC2' && static_cast<unsigned char>(text[1]) < 0xA0);
+    if (length == 0) {
+      line += '?';
+    } else if (is_control) {
+      line += ' ';
+    } else if (first == ';') {
+      line += ',';
+    } else {
+      line += text.substr(0, length);
+    }
+    text.remove_prefix(std::max<std::size_t>(length, 1));
+  }
+}
+
+std::string FrameText(const Trace& trace, const TraceFrame& frame) {
+  std::string text;
+  const std::string_view name = trace.frame_texts[frame.name];
+  const std::string_view file = trace.frame_texts[frame.file];
+  AppendSafe(name.empty() ? "[unnamed]" : name, text);
+  if (file.empty()) return text;
+  absl::StrAppend(&text, " (");
+  AppendSafe(file, text);
+  if (frame.line > 0) absl::StrAppend(&text, ":", frame.line);
+  absl::StrAppend(&text, ")");
+  return text;
+}
+
+std::string StackText(const Trace& trace, TraceTag tag) {
+  if (tag == 0) return "[no stack]";
+  std::vector<TraceTag> stack;
+  for (; tag != 0; tag = trace.frames[tag - 1].caller) stack.push_back(tag);
+  std::string text;
+  for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
+    absl::StrAppend(&text, text.empty() ? "" : ";", FrameText(trace, trace.frames[*frame - 1]));
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::uint32_t>> LiveAfter(const Trace& trace, std::int64_t event) {
+  if (event < 0 || event >= static_cast<std::int64_t>(trace.events.size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("event ", event, ", expected one of the trace's ", trace.events.size()));
+  }
+  std::vector<bool> live(trace.allocations.size());
+  for (std::int64_t i = 0; i <= event; ++i) {
+    const TraceEvent& change = trace.events[static_cast<std::size_t>(i)];
+    if (change.TouchesMemory()) live[change.index] = change.kind == TraceEvent::Kind::kAllocate;
+  }
+  std::vector<std::uint32_t> allocations;
+  for (std::uint32_t i = 0; i < live.size(); ++i) {
+    if (live[i]) allocations.push_back(i);
+  }
+  return allocations;
+}
+
+std::string CollapsedStacks(const Trace& trace, const std::vector<std::uint32_t>& allocations,
+                            std::int64_t alignment) {
+  absl::flat_hash_map<TraceTag, std::int64_t> by_tag;
+  for (const std::uint32_t number : allocations) {
+    const TraceAllocation& allocation = trace.allocations[number];
+    by_tag[allocation.tag] += (allocation.bytes + alignment - 1) & -alignment;
+  }
+  // Stacks that differ only in what was replaced are one.
+  std::map<std::string, std::int64_t> by_text;
+  for (const auto& [tag, bytes] : by_tag) by_text[StackText(trace, tag)] += bytes;
+  std::string lines;
+  for (const auto& [text, bytes] : by_text) absl::StrAppend(&lines, text, " ", bytes, "\n");
+  return lines;
+}
+
+}  // namespace tidepool

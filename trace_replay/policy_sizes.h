@@ -1,0 +1,35 @@
+// What each policy needs for a trace, computed and told.
+#ifndef TIDEPOOL_TRACE_REPLAY_POLICY_SIZES_H_
+#define TIDEPOOL_TRACE_REPLAY_POLICY_SIZES_H_
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tidepool/placement.h"
+#include "tidepool/sizing.h"
+#include "trace_replay/command.h"
+
+namespace tidepool::tool {
+
+struct PolicySize {
+  std::string policy;
+  MinimumPoolResult result;
+};
+
+// The policies called `names`, all of them when there are none.
+absl::StatusOr<std::vector<std::unique_ptr<PlacementPolicy>>> MakePolicies(
+    std::vector<std::string>& names);
+
+nlohmann::ordered_json PolicyJson(const PolicySize& size, const TraceLoad& load);
+
+// A heading and one row a policy: name, pool, / peak live, attempts, smallest, / peak live, serves.
+std::vector<std::vector<std::string>> PolicyRows(const std::vector<PolicySize>& sizes,
+                                                 const TraceLoad& load);
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_POLICY_SIZES_H_

@@ -1,0 +1,127 @@
+// tidepool report: a trace as pictures. The ending of the output's name says which: a page to look
+// around in, a drawing for documents, or collapsed stacks for flame graph tools.
+#include <filesystem>
+#include <iostream>
+#include <system_error>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tidepool/composition.h"
+#include "tidepool/output_file.h"
+#include "trace_replay/command.h"
+#include "trace_replay/report/drawing.h"
+#include "trace_replay/report/figures.h"
+#include "trace_replay/report/page.h"
+#include "trace_replay/text.h"
+
+namespace tidepool::tool {
+namespace {
+
+struct ReportOptions {
+  std::string trace;
+  std::vector<std::string> policies;
+  std::int64_t budget = -1;  // none
+  std::int64_t alignment = 0;
+  std::string output = "report.html";
+  ReadOptions read;
+  bool json = false;
+};
+
+enum class Kind { kPage, kDrawing, kStacks };
+
+absl::StatusOr<Kind> KindOf(const std::string& output) {
+  if (absl::EndsWith(output, ".html")) return Kind::kPage;
+  if (absl::EndsWith(output, ".svg")) return Kind::kDrawing;
+  if (absl::EndsWith(output, ".folded")) return Kind::kStacks;
+  return absl::InvalidArgumentError(absl::StrCat("-o: ", absl::CHexEscape(output),
+                                                 ", expected a name in .html, .svg or .folded"));
+}
+
+absl::Status CheckOptions(const ReportOptions& options) {
+  std::error_code error;
+  if (std::filesystem::equivalent(options.trace, options.output, error)) {
+    return absl::InvalidArgumentError(absl::StrCat("-o: ", absl::CHexEscape(options.output),
+                                                   " is the trace itself, expected another file"));
+  }
+  std::vector<std::string> names = options.policies;
+  return MakePolicies(names).status();
+}
+
+// Of a file name, what people know it by.
+std::string Name(const std::string& path) {
+  return std::filesystem::path(path).filename().string();
+}
+
+absl::Status WriteStacks(const ReportFigures& figures, std::ostream& out) {
+  const Trace& trace = figures.measured.trace;
+  if (trace.allocations.empty()) return absl::OkStatus();
+  const auto live = LiveAfter(trace, figures.measured.load.peak_event);
+  if (!live.ok()) return live.status();
+  out << CollapsedStacks(trace, *live, figures.measured.alignment);
+  return absl::OkStatus();
+}
+
+absl::Status Write(Kind kind, const ReportOptions& options, const ReportFigures& figures) {
+  return WriteFile(options.output, [&](std::ostream& out) {
+    switch (kind) {
+      case Kind::kPage:
+        return WritePage(figures, Name(options.trace), out);
+      case Kind::kDrawing:
+        return WriteDrawing(figures, Name(options.trace), out);
+      case Kind::kStacks:
+        return WriteStacks(figures, out);
+    }
+    return absl::OkStatus();
+  });
+}
+
+void PrintAnswer(const ReportOptions& options, const ReportFigures& figures) {
+  if (options.json) {
+    nlohmann::ordered_json json = FiguresJson(figures);
+    json["output"] = options.output;
+    PrintJson(json);
+    return;
+  }
+  PrintTraceLine(options.trace, figures.measured);
+  std::cout << "  " << Headline(figures) << "\n\n  " << absl::CHexEscape(options.output) << '\n';
+}
+
+absl::StatusOr<Answer> RunReport(const ReportOptions& options) {
+  const absl::StatusOr<Kind> kind = KindOf(options.output);
+  if (!kind.ok()) return kind.status();
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  absl::StatusOr<MeasuredTrace> measured =
+      ReadMeasured(options.trace, options.alignment, options.read);
+  if (!measured.ok()) return measured.status();
+  FiguresRequest request = {.policies = options.policies};
+  if (options.budget >= 0) request.budget_bytes = options.budget;
+  if (*kind != Kind::kPage) request.layouts_with_offsets = *kind == Kind::kDrawing ? 1 : 0;
+  const absl::StatusOr<ReportFigures> figures = ComputeFigures(*std::move(measured), request);
+  if (!figures.ok()) return AboutFile(options.trace, figures.status());
+  if (absl::Status status = Write(*kind, options, *figures); !status.ok()) return status;
+  PrintAnswer(options, *figures);
+  return Answer::kYes;
+}
+
+}  // namespace
+
+Command AddReport(CLI::App& app) {
+  auto options = std::make_shared<ReportOptions>();
+  CLI::App* report = app.add_subcommand("report", "A trace as pictures");
+  report->add_option("trace", options->trace, "The trace")->required();
+  report
+      ->add_option("--policy", options->policies,
+                   "A placement policy; may be given several times (default: all)")
+      ->allow_extra_args(false);
+  AddSizeOption(*report, "--pool", options->budget, "The budget, drawn beside what is needed");
+  AddAlignOption(*report, options->alignment);
+  AddTraceDeviceOption(*report, options->read);
+  report->add_option("-o,--output", options->output,
+                     "What to write: *.html (a page), *.svg (a drawing) or *.folded (collapsed "
+                     "stacks of the peak); default report.html");
+  report->add_flag("--json", options->json, "One JSON object with the figures");
+  return {report, [options] { return RunReport(*options); }};
+}
+
+}  // namespace tidepool::tool

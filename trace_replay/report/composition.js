@@ -1,0 +1,217 @@
+// What the peak is made of, and what was never freed.
+
+// The stacks of the trace: frames are numbered as tags, 0 is none.
+class Stacks {
+  constructor(trace) { this.trace = trace; }
+
+  // The frames of a tag, the outermost first.
+  stackOf(tag) {
+    const stack = [];
+    for (let frame = tag; frame !== 0; frame = this.trace.frames[frame - 1].caller) stack.push(frame);
+    return stack.reverse();
+  }
+
+  frameTexts(tag) {
+    const {name, file, line} = this.trace.frames[tag - 1];
+    const place = this.trace.frameText(file);
+    return {name: this.trace.frameText(name) || '(unnamed)', place: place && line > 0 ? `${place}:${line}` : place};
+  }
+
+  // For each tag (0 and up) the bytes of `allocations` at and below it.
+  sums(allocations) {
+    const bytes = new Float64Array(this.trace.frames.length + 1);
+    const count = new Uint32Array(this.trace.frames.length + 1);
+    for (const i of allocations) {
+      bytes[this.trace.tag[i]] += this.trace.bytes[i];
+      ++count[this.trace.tag[i]];
+    }
+    // Callers come before those whom they call.
+    for (let tag = this.trace.frames.length; tag > 0; --tag) {
+      const {caller} = this.trace.frames[tag - 1];
+      if (caller === 0) continue;
+      bytes[caller] += bytes[tag];
+      count[caller] += count[tag];
+    }
+    return {bytes, count};
+  }
+
+  // The tags called by each tag, the heaviest first; those of 0 are the outermost frames.
+  children(bytes) {
+    const children = Array.from({length: this.trace.frames.length + 1}, () => []);
+    this.trace.frames.forEach(({caller}, i) => {
+      if (bytes[i + 1] > 0) children[caller].push(i + 1);
+    });
+    for (const list of children) list.sort((a, b) => bytes[b] - bytes[a]);
+    return children;
+  }
+
+  // At most `most` parts of the trace's memory that are about as heavy as can be: starting from
+  // the outermost frames, the heaviest part is divided into those whom it calls as long as there is
+  // room. Each tag has the number of its part; the last is what is in none.
+  grouping(most) {
+    const everything = Array.from({length: this.trace.count}, (_, i) => i);
+    const {bytes} = this.sums(everything);
+    const children = this.children(bytes);
+    const parts = children[0].slice(0, most);
+    const isWhole = new Set();
+    for (;;) {
+      const heaviest = parts.filter((tag) => !isWhole.has(tag)).sort((a, b) => bytes[b] - bytes[a])[0];
+      if (heaviest === undefined) break;
+      const within = children[heaviest].reduce((sum, tag) => sum + bytes[tag], 0);
+      if (children[heaviest].length === 0 || parts.length - 1 + children[heaviest].length > most || within < 0.9 * bytes[heaviest]) {
+        isWhole.add(heaviest);
+        continue;
+      }
+      parts.splice(parts.indexOf(heaviest), 1, ...children[heaviest]);
+    }
+    parts.sort((a, b) => bytes[b] - bytes[a]);
+    const ofTag = new Uint8Array(this.trace.frames.length + 1).fill(SERIES.length);
+    parts.forEach((tag, number) => { ofTag[tag] = number; });
+    this.trace.frames.forEach(({caller}, i) => {
+      if (ofTag[i + 1] === SERIES.length && caller > 0) ofTag[i + 1] = ofTag[caller];
+    });
+    const names = parts.map((tag) => this.frameTexts(tag).name);
+    names[SERIES.length] = 'other or no stack';
+    return {ofTag, names};
+  }
+}
+
+// A tree of <details>, whose branches are made when they are opened. A run of frames of which each
+// calls only the next is one row.
+class StackTree {
+  constructor(stacks, allocations) {
+    this.stacks = stacks;
+    this.allocations = allocations;
+    const {bytes, count} = stacks.sums(allocations);
+    this.bytes = bytes;
+    this.count = count;
+    this.children = stacks.children(bytes);
+    this.total = bytes[0] + this.children[0].reduce((sum, tag) => sum + bytes[tag], 0);
+  }
+
+  render(place) {
+    place.replaceChildren(...this.branches(0));
+    if (this.bytes[0] > 0) place.append(this.row('div', [element('span', {class: 'name'}, '(no stack)')], this.bytes[0], this.count[0]));
+    const first = place.querySelector('details');
+    if (first) first.open = true;
+  }
+
+  branches(tag) { return this.children[tag].map((child) => this.branch(child)); }
+
+  branch(tag) {
+    const run = [tag];
+    let last = tag;
+    while (this.children[last].length === 1 && this.bytes[this.children[last][0]] === this.bytes[last]) run.push(last = this.children[last][0]);
+    const isLeaf = this.children[last].length === 0;
+    const name = element('span', {class: 'name'});
+    // Of a long run, the ends.
+    const shown = run.length > 6 ? [...run.slice(0, 2), 0, ...run.slice(-3)] : run;
+    shown.forEach((frame, i) => {
+      if (i > 0) name.append(element('small', {}, ' › '));
+      if (frame === 0) {
+        name.append(element('small', {}, `${run.length - 5} more`));
+        return;
+      }
+      const {name: text, place} = this.stacks.frameTexts(frame);
+      name.append(text);
+      if (place && (i === shown.length - 1 || run.length < 3)) name.append(element('small', {}, `  ${place}`));
+    });
+    const row = this.row(isLeaf ? 'div' : 'summary', [name], this.bytes[tag], this.count[tag]);
+    if (isLeaf) return row;
+    const details = element('details', {}, row);
+    details.addEventListener('toggle', () => this.fill(details, last));
+    details.fill = () => this.fill(details, last);
+    return details;
+  }
+
+  fill(details, tag) {
+    if (details.childElementCount > 1 || !details.open) return;
+    const own = this.bytes[tag] - this.children[tag].reduce((sum, child) => sum + this.bytes[child], 0);
+    const counted = this.count[tag] - this.children[tag].reduce((sum, child) => sum + this.count[child], 0);
+    details.append(...this.branches(tag));
+    if (own > 0) details.append(this.row('div', [element('span', {class: 'name'}, element('small', {}, '(itself)'))], own, counted));
+  }
+
+  row(kind, name, bytes, count) {
+    return element(kind, kind === 'div' ? {class: 'leaf'} : {}, ...name,
+      element('span', {class: 'bytes', title: manyText(count, 'allocation', 'allocations')}, sizeText(bytes)),
+      element('span', {class: 'share'}, percentText(bytes, this.total)), barElement(bytes, this.total));
+  }
+
+  // Opens what fits on some screens.
+  openAll(place) {
+    let left = 2000;
+    for (let closed = [place]; closed.length > 0 && left > 0;) {
+      closed = closed.flatMap((parent) => [...parent.querySelectorAll(':scope > details')]).slice(0, left);
+      left -= closed.length;
+      for (const details of closed) {
+        details.open = true;
+        details.fill();
+      }
+    }
+  }
+
+  closeAll(place) {
+    for (const details of place.querySelectorAll('details')) details.open = false;
+  }
+}
+
+function tableOf(table, caption, headings, rows) {
+  table.replaceChildren(element('caption', {class: 'unseen'}, caption),
+    element('thead', {}, element('tr', {}, ...headings.map((heading) => element('th', {scope: 'col'}, heading)))),
+    element('tbody', {}, ...rows));
+}
+
+function barRow(name, cells, part, whole) {
+  const bar = element('td', {class: 'bar'});
+  bar.append(barElement(part, whole));
+  return element('tr', {}, element('th', {scope: 'row'}, name), ...cells.map((cell) => element('td', {}, cell)), bar);
+}
+
+function liveAfter(trace, event) {
+  const live = [];
+  for (let i = 0; i < trace.count && trace.start[i] <= event; ++i) {
+    if (!trace.freed[i] || trace.end[i] > event) live.push(i);
+  }
+  return live;
+}
+
+function sumOf(trace, allocations) {
+  return allocations.reduce((sum, i) => sum + trace.bytes[i], 0);
+}
+
+function renderSizes(table, trace, allocations, names) {
+  const bytes = new Float64Array(SIZE_LIMITS.length);
+  const count = new Uint32Array(SIZE_LIMITS.length);
+  for (const i of allocations) {
+    const at = SIZE_LIMITS.findIndex((limit) => trace.bytes[i] < limit);
+    bytes[at] += trace.bytes[i];
+    ++count[at];
+  }
+  const whole = sumOf(trace, allocations);
+  const rows = SIZE_LIMITS.map((_, at) => at).filter((at) => count[at] > 0).reverse()
+    .map((at) => barRow(names[at], [countText(count[at]), sizeText(bytes[at]), percentText(bytes[at], whole)], bytes[at], whole));
+  tableOf(table, 'What is live at the peak, by size', ['size', 'allocations', 'bytes', 'share', ''], rows);
+}
+
+// The largest, those of one size and stack together.
+function renderLargest(table, trace, stacks, allocations, caption) {
+  const groups = new Map();
+  for (const i of allocations) {
+    const key = `${trace.bytes[i]} ${trace.tag[i]}`;
+    const group = groups.get(key);
+    if (group) ++group.count;
+    else groups.set(key, {first: i, count: 1});
+  }
+  const whole = sumOf(trace, allocations);
+  const sorted = [...groups.values()].sort((a, b) => b.count * trace.bytes[b.first] - a.count * trace.bytes[a.first]).slice(0, 10);
+  const hasStacks = trace.frames.length > 0;
+  const rows = sorted.map(({first, count}) => {
+    const what = hasStacks && trace.tag[first] > 0 ? stacks.frameTexts(trace.tag[first]).name : count === 1 ? trace.id(first) : `${trace.id(first)} and ${countText(count - 1)} more`;
+    const row = barRow(`${count === 1 ? '' : `${countText(count)} × `}${sizeText(trace.bytes[first])}`, [what, percentText(count * trace.bytes[first], whole)], count * trace.bytes[first], whole);
+    row.children[1].className = 'text';
+    return row;
+  });
+  tableOf(table, caption, ['size', hasStacks ? 'innermost frame' : 'id', 'share', ''], rows);
+  table.querySelectorAll('th')[1].style.textAlign = 'left';
+}

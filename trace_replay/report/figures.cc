@@ -1,0 +1,174 @@
+#include "trace_replay/report/figures.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "trace_replay/text.h"
+
+namespace tidepool::tool {
+namespace {
+
+MinimumPoolOptions Effort(const MeasuredTrace& measured) {
+  constexpr std::size_t kManyEvents = 200'000;
+  MinimumPoolOptions options = {.alignment = measured.alignment};
+  if (measured.trace.events.size() <= kManyEvents) return options;
+  options.most_steps = 0;
+  options.most_restart_steps = 1'500'000;
+  return options;
+}
+
+absl::StatusOr<Layout> ComputeLayout(const MeasuredTrace& measured, const std::string& name,
+                                     PlacementPolicy& policy, bool keep_offsets) {
+  absl::StatusOr<MinimumPoolResult> result = MinimumPool(measured.trace, policy, Effort(measured));
+  if (!result.ok()) return result.status();
+  Layout layout = {.size = {name, *result}};
+  layout.pool_bytes = result->exact_pool_bytes.value_or(result->pool_bytes);
+  if (!keep_offsets) return layout;
+  absl::StatusOr<ReplayResult> replay = Replay(
+      measured.trace, policy,
+      {.pool_bytes = layout.pool_bytes, .alignment = measured.alignment, .keep_offsets = true});
+  if (!replay.ok()) return replay.status();
+  layout.offsets = std::move(replay->offsets);
+  return layout;
+}
+
+std::optional<std::int64_t> ReservedPeak(const Trace& trace) {
+  if (trace.reservations.empty()) return std::nullopt;
+  std::int64_t reserved = 0;
+  std::int64_t peak = 0;
+  for (const TraceEvent& event : trace.events) {
+    if (event.kind != TraceEvent::Kind::kReserve) continue;
+    // A damaged trace may say anything: what overflows says nothing.
+    if (__builtin_add_overflow(reserved, trace.reservations[event.index].bytes, &reserved)) {
+      return std::nullopt;
+    }
+    peak = std::max(peak, reserved);
+  }
+  return peak;
+}
+
+std::string RatioOf(std::int64_t bytes, const ReportFigures& figures) {
+  return RatioText(Overhead(bytes, figures.measured.load));
+}
+
+std::string NeedText(const ReportFigures& figures) {
+  const std::int64_t peak = figures.measured.load.peak_live_bytes;
+  const Layout& best = Best(figures);
+  const auto worst = std::max_element(
+      figures.layouts.begin(), figures.layouts.end(),
+      [](const Layout& a, const Layout& b) { return a.pool_bytes < b.pool_bytes; });
+  std::string text = absl::StrCat(best.size.policy, " needs ");
+  if (best.pool_bytes == peak) {
+    absl::StrAppend(&text, SizeText(peak),
+                    ", exactly what is live at the peak: no pool can be smaller");
+  } else {
+    absl::StrAppend(&text, IsUpperBound(best.size) ? "at most " : "",
+                    RatioOf(best.pool_bytes, figures), " of what is live at the peak, ",
+                    SizeText(best.pool_bytes), " for ", SizeText(peak));
+  }
+  if (worst->pool_bytes > best.pool_bytes) {
+    absl::StrAppend(&text, "; ", worst->size.policy, ", the most demanding, ",
+                    IsUpperBound(worst->size) ? "at most " : "",
+                    RatioOf(worst->pool_bytes, figures));
+  }
+  return text + ".";
+}
+
+std::string ReservedText(const ReportFigures& figures) {
+  if (!figures.reserved_peak.has_value()) return "";
+  return absl::StrCat(" The recorded allocator reserved ", SizeText(*figures.reserved_peak), ", ",
+                      RatioOf(*figures.reserved_peak, figures), ".");
+}
+
+std::string BudgetText(const ReportFigures& figures) {
+  if (!figures.budget_bytes.has_value()) return "";
+  const std::int64_t budget = *figures.budget_bytes;
+  const std::int64_t peak = figures.measured.load.peak_live_bytes;
+  const Layout& best = Best(figures);
+  const std::string the_budget = absl::StrCat("the budget of ", SizeText(budget));
+  if (budget < peak) {
+    return absl::StrCat(" No placement fits ", the_budget, ": ", SizeText(peak - budget),
+                        " must leave the device at the peak.");
+  }
+  if (best.pool_bytes <= budget) {
+    return absl::StrCat(" That fits ", the_budget, " with ", SizeText(budget - best.pool_bytes),
+                        " to spare.");
+  }
+  return absl::StrCat(" What is live fits ", the_budget, ", but ",
+                      IsUpperBound(best.size) ? "no pool that was found does: "
+                                              : "no policy's smallest pool does: ",
+                      SizeText(best.pool_bytes - budget), " are missing.");
+}
+
+}  // namespace
+
+bool IsUpperBound(const PolicySize& size) { return !size.result.exact_pool_bytes.has_value(); }
+
+const Layout& Best(const ReportFigures& figures) {
+  return *std::min_element(
+      figures.layouts.begin(), figures.layouts.end(),
+      [](const Layout& a, const Layout& b) { return a.pool_bytes < b.pool_bytes; });
+}
+
+absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
+                                             const FiguresRequest& request) {
+  std::vector<std::string> names = request.policies;
+  const auto policies = MakePolicies(names);
+  if (!policies.ok()) return policies.status();
+  std::vector<absl::StatusOr<Layout>> computed(names.size(), Layout{});
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < names.size(); i = next++) {
+      computed[i] =
+          ComputeLayout(measured, names[i], *(*policies)[i], i < request.layouts_with_offsets);
+    }
+  };
+  std::vector<std::thread> helpers;
+  const std::size_t threads =
+      std::min<std::size_t>(names.size(), std::max(1U, std::thread::hardware_concurrency()));
+  for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
+  work();
+  for (std::thread& helper : helpers) helper.join();
+
+  ReportFigures figures;
+  for (absl::StatusOr<Layout>& layout : computed) {
+    if (!layout.ok()) return layout.status();
+    figures.layouts.push_back(*std::move(layout));
+  }
+  figures.budget_bytes = request.budget_bytes;
+  figures.reserved_peak = ReservedPeak(measured.trace);
+  figures.measured = std::move(measured);
+  return figures;
+}
+
+std::string Headline(const ReportFigures& figures) {
+  if (figures.measured.load.peak_live_bytes == 0) {
+    return "Nothing was allocated in this trace: there is nothing to place.";
+  }
+  return absl::StrCat(NeedText(figures), BudgetText(figures), ReservedText(figures));
+}
+
+nlohmann::ordered_json FiguresJson(const ReportFigures& figures) {
+  nlohmann::ordered_json json = {{"headline", Headline(figures)},
+                                 {"trace", TraceJson(figures.measured)},
+                                 {"policies", nlohmann::ordered_json::array()}};
+  const TraceLoad& load = figures.measured.load;
+  for (const Layout& layout : figures.layouts) {
+    nlohmann::ordered_json policy = PolicyJson(layout.size, load);
+    policy["at_most"] = layout.size.result.gave_up_restarts;
+    json["policies"].push_back(std::move(policy));
+  }
+  json["peak_event"] = load.peak_event;
+  json["peak_live_count"] = load.peak_live_count;
+  json["unfreed_bytes"] = load.unfreed_bytes;
+  json["budget_bytes"] = nullptr;
+  if (figures.budget_bytes.has_value()) json["budget_bytes"] = *figures.budget_bytes;
+  json["reserved_peak_bytes"] = nullptr;
+  if (figures.reserved_peak.has_value()) json["reserved_peak_bytes"] = *figures.reserved_peak;
+  return json;
+}
+
+}  // namespace tidepool::tool

@@ -1,0 +1,229 @@
+// Puts the page together.
+function renderFigures(facts, trace) {
+  const list = document.getElementById('figures');
+  const add = (name, value, more = '') => list.append(element('div', {}, element('dt', {}, name), element('dd', {}, value, more ? element('small', {}, more) : '')));
+  const peak = facts.trace.peak_live_bytes;
+  const ratio = (bytes) => peak > 0 ? `${(bytes / peak).toFixed(3)}x of the peak` : '';
+  add('Live at the peak', sizeText(peak), `${manyText(facts.peak_live_count, 'block', 'blocks')} at most`);
+  const best = facts.policies.reduce((a, b) => b.layout_bytes < a.layout_bytes ? b : a);
+  add(`Pool under ${best.policy}`, `${best.exact_pool_bytes === null ? '≤ ' : ''}${sizeText(best.layout_bytes)}`, ratio(best.layout_bytes));
+  if (facts.budget_bytes !== null) add('Budget', sizeText(facts.budget_bytes), ratio(facts.budget_bytes));
+  if (facts.reserved_peak_bytes !== null) add('Reserved when recorded', sizeText(facts.reserved_peak_bytes), ratio(facts.reserved_peak_bytes));
+  add('Allocations', countText(facts.trace.allocations), `${manyText(facts.trace.events, 'event', 'events')}, ${facts.format}`);
+  add('Never freed', countText(facts.trace.unfreed), sizeText(facts.unfreed_bytes));
+  if (trace.failures.length > 0) add('Refused when recorded', countText(trace.failures.length), 'marked ▾ over the chart');
+}
+
+function renderPolicies(facts, charts) {
+  const [headings, ...rows] = facts.table;
+  tableOf(document.getElementById('policies'), 'The pool that each policy needs', headings, rows.map((cells, i) =>
+    element('tr', i === charts.layoutNumber ? {class: 'chosen'} : {}, element('th', {scope: 'row'}, cells[0]), ...cells.slice(1).map((cell) => element('td', {}, cell)))));
+  const hasBounds = facts.policies.some((policy) => policy.at_most);
+  document.getElementById('policies-note').textContent = 'pool: what the restart search of the vDNN++ paper gives. smallest: the smallest pool that serves the trace at all. Each was verified by a replay.'
+    + (hasBounds ? ' at most: the trace is long, so the search was bounded; the pool serves it, a smaller one may, too.' : '')
+    + ` Sizes are rounded up to ${countText(facts.trace.alignment)} B.`;
+}
+
+function renderComposition(facts, trace, stacks, charts) {
+  const live = facts.trace.peak_live_bytes > 0 ? liveAfter(trace, facts.peak_event) : [];
+  const note = document.getElementById('peak-note');
+  if (live.length === 0) {
+    note.textContent = 'Nothing is ever live.';
+    document.querySelector('#peak-heading ~ .columns').hidden = true;
+  } else {
+    note.textContent = `${sizeText(facts.trace.peak_live_bytes)} in ${manyText(live.length, 'allocation', 'allocations')}, live after event ${countText(facts.peak_event)}.`
+      + (trace.frames.length === 0 ? ' The trace carries no stacks, so nobody knows whose they are.' : '');
+    renderSizes(document.getElementById('sizes'), trace, live, charts.sizeNames);
+    renderLargest(document.getElementById('largest'), trace, stacks, live, 'The largest that are live at the peak');
+  }
+  if (trace.frames.length > 0 && live.length > 0) {
+    const tree = new StackTree(stacks, live);
+    const place = document.getElementById('stack-tree');
+    document.getElementById('stacks').hidden = false;
+    tree.render(place);
+    document.getElementById('stacks-open').addEventListener('click', () => tree.openAll(place));
+    document.getElementById('stacks-close').addEventListener('click', () => tree.closeAll(place));
+  }
+  const unfreed = [];
+  for (let i = 0; i < trace.count; ++i) if (!trace.freed[i]) unfreed.push(i);
+  const unfreedNote = document.getElementById('unfreed-note');
+  if (unfreed.length === 0) {
+    unfreedNote.textContent = 'Everything was freed.';
+  } else {
+    unfreedNote.textContent = `${manyText(unfreed.length, 'allocation', 'allocations')}, ${sizeText(facts.unfreed_bytes)}, still live at the end${facts.ended_early ? ' of a recording that was cut off' : ''}. The heaviest:`;
+    renderLargest(document.getElementById('unfreed'), trace, stacks, unfreed, 'The largest that were never freed');
+  }
+}
+
+function renderLegends(charts) {
+  const swatch = (colour, dash, text, isHatched = false) => {
+    const box = svgElement('svg', {width: 22, height: 12, viewBox: '0 0 22 12', 'aria-hidden': 'true'});
+    if (dash === null) box.append(svgElement('rect', {x: 5, width: 12, height: 12, rx: 2, fill: colour}));
+    else box.append(svgElement('line', {x1: 0, x2: 22, y1: 6, y2: 6, stroke: colour, 'stroke-width': 2.5, 'stroke-dasharray': dash.join(' ')}));
+    if (isHatched) box.append(svgElement('path', {d: 'M5 8l8-8M9 12l8-8', stroke: charts.theme.hatch, 'stroke-width': 1.5}));
+    return element('span', {}, box, text);
+  };
+  const memory = document.getElementById('memory-legend');
+  const map = document.getElementById('map-legend');
+  memory.replaceChildren();
+  map.replaceChildren();
+  memory.hidden = map.hidden = charts.isWide;
+  if (charts.isWide) return;
+  memory.append(swatch(charts.theme.live, [], `live, peak ${sizeText(charts.facts.trace.peak_live_bytes)}`));
+  for (const level of charts.levels()) memory.append(swatch(level.colour, level.dash, `${level.name} ${level.atMost ? '≤ ' : ''}${sizeText(level.bytes)}`));
+  if (charts.facts.reserved_peak_bytes !== null) memory.append(swatch(charts.theme.reserved, [], `reserved, peak ${sizeText(charts.facts.reserved_peak_bytes)}`));
+  for (const [colour, text, isHatched] of charts.legend()) map.append(swatch(colour, null, text, isHatched));
+}
+
+function describeRange(charts) {
+  const {across, up, facts} = charts;
+  const step = across.size / 1000;
+  const text = (position) => charts.positionText(charts.axis === 'events' ? Math.round(position) : position, step);
+  const what = charts.axis === 'events' ? 'Events' : 'Time';
+  const addresses = up.isWhole ? '' : `, addresses ${sizeText(Math.max(0, Math.round(up.from)))} to ${sizeText(Math.min(charts.poolBytes, Math.round(up.to)))}`;
+  const shown = across.isWhole && up.isWhole ? `${what} 0 to ${text(across.length)}, all` : `${what} ${text(across.from)} to ${text(across.to)} of ${text(across.length)}${addresses}`;
+  const range = document.getElementById('range');
+  if (range.textContent !== shown) range.textContent = shown;
+  charts.memory.setAttribute('aria-label', `Memory over time: live bytes, at most ${sizeText(facts.trace.peak_live_bytes)}, and what each policy needs. ${shown}.`);
+  charts.map.setAttribute('aria-label', `Addresses by time of ${manyText(facts.trace.allocations, 'allocation', 'allocations')} under ${facts.policies[charts.layoutNumber].policy}. ${shown}.`);
+}
+
+function addOptions(select, options) {
+  select.append(...options.map(([value, text]) => element('option', {value}, text)));
+  select.disabled = options.length < 2;
+}
+
+class Page {
+  constructor(facts, trace) {
+    this.facts = facts;
+    this.trace = trace;
+    this.stacks = new Stacks(trace);
+    this.charts = new Charts(trace, facts);
+    this.explorer = new Explorer(this.charts, this.stacks);
+    this.layouts = [];
+    this.darkness = matchMedia('(prefers-color-scheme: dark)');
+  }
+
+  async start() {
+    const {charts, facts, trace} = this;
+    const best = facts.policies.reduce((found, policy, i) => policy.layout_bytes < facts.policies[found].layout_bytes ? i : found, 0);
+    addOptions(document.getElementById('policy'), facts.policies.map((policy, i) => [i, policy.policy]));
+    document.getElementById('policy').value = best;
+    const several = [['size', 'by size']];
+    if (trace.frames.length > 0) several.push(['stack', 'by stack']);
+    if (facts.streams.length > 1) several.push(['stream', 'by stream']);
+    if (facts.threads.length > 1) several.push(['thread', 'by thread']);
+    addOptions(document.getElementById('colour'), several);
+    if (facts.times.unit === 0) {
+      const time = document.querySelector('#axis input[value="time"]');
+      time.disabled = true;
+      time.parentElement.title = 'The trace has no times';
+    }
+    this.showTheme(this.darkness.matches ? 'dark' : 'light');
+    charts.setColours('size');
+    charts.sizeNames = charts.classNames;
+    await this.showLayout(best);
+    this.listen();
+    charts.onDrawn = () => {
+      describeRange(charts);
+      renderLegends(charts);
+    };
+    charts.draw();
+    renderFigures(facts, trace);
+    renderComposition(facts, trace, this.stacks, charts);
+  }
+
+  async showLayout(number) {
+    this.layouts[number] ??= readLayout(number, this.trace, this.facts);
+    this.charts.setLayout(number, await this.layouts[number]);
+    renderPolicies(this.facts, this.charts);
+    this.charts.invalidate();
+  }
+
+  showTheme(name) {
+    document.documentElement.dataset.theme = name;
+    this.charts.setTheme(name);
+    const button = document.getElementById('theme');
+    button.textContent = name === 'dark' ? 'Light' : 'Dark';
+    button.setAttribute('aria-pressed', String(name === 'dark'));
+    button.setAttribute('aria-label', `${name === 'dark' ? 'Light' : 'Dark'} colours`);
+    this.theme = name;
+  }
+
+  showAxis(axis) {
+    this.charts.setAxis(axis);
+    this.charts.invalidate();
+  }
+
+  showColours(mode) {
+    if (mode === 'stack') this.grouping ??= this.stacks.grouping(SERIES.length);
+    this.charts.setColours(mode, this.grouping);
+    this.charts.invalidate();
+  }
+
+  listen() {
+    const {charts, explorer} = this;
+    const on = (id, type, act) => document.getElementById(id).addEventListener(type, act);
+    on('controls', 'submit', (event) => event.preventDefault());
+    on('policy', 'change', (event) => this.showLayout(Number(event.target.value)));
+    on('colour', 'change', (event) => this.showColours(event.target.value));
+    on('axis', 'change', (event) => this.showAxis(event.target.value));
+    on('zoom-in', 'click', () => explorer.zoom(0.5));
+    on('zoom-out', 'click', () => explorer.zoom(2));
+    on('zoom-all', 'click', () => explorer.showAll());
+    const retheme = (name) => {
+      this.showTheme(name);
+      charts.invalidate();
+    };
+    on('theme', 'click', () => retheme(this.theme === 'dark' ? 'light' : 'dark'));
+    this.darkness.addEventListener('change', (event) => retheme(event.matches ? 'dark' : 'light'));
+    new ResizeObserver(() => charts.invalidate()).observe(charts.map);
+    // On paper everything is light, and drawn for the paper's width.
+    let before = null;
+    addEventListener('beforeprint', () => {
+      before = this.theme;
+      this.showTheme('light');
+      charts.isMapChanged = true;
+      charts.draw();
+    });
+    addEventListener('afterprint', () => retheme(before));
+  }
+
+  // What tests ask (docs/report.md).
+  interface() {
+    const {charts, trace} = this;
+    return {
+      visibleRange: () => ({axis: charts.axis, from: charts.across.from, to: charts.across.to, low: charts.up.from, high: charts.up.to}),
+      pixelOf: (id) => {
+        for (let i = 0; i < trace.count; ++i) {
+          if (trace.id(i) !== id) continue;
+          const middle = charts.middleOf(i);
+          const box = charts.map.getBoundingClientRect();
+          return middle && {x: box.left + middle.x, y: box.top + middle.y};
+        }
+        return null;
+      },
+      policy: () => this.facts.policies[charts.layoutNumber].policy,
+      offsetOf: (number) => charts.offsets[number],
+      drawMilliseconds: () => charts.drawMilliseconds,
+      redraw: () => {
+        charts.isMapChanged = true;
+        charts.isMoving = false;
+        charts.draw();
+        return charts.drawMilliseconds;
+      },
+    };
+  }
+}
+
+try {
+  const facts = JSON.parse(document.getElementById('facts').textContent);
+  const page = new Page(facts, await readTrace(facts));
+  await page.start();
+  window.tidepoolReport = page.interface();
+} catch (error) {
+  const trouble = document.getElementById('trouble');
+  trouble.textContent = `The pictures cannot be drawn here: ${error.message}. A browser of 2023 or later can.`;
+  trouble.hidden = false;
+  throw error;
+}

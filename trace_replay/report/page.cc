@@ -1,0 +1,147 @@
+#include "trace_replay/report/page.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "trace_replay/report/columns.h"
+#include "trace_replay/report/page_sources.h"
+
+namespace tidepool::tool {
+namespace {
+
+using nlohmann::ordered_json;
+
+ordered_json Names(const StringTable& names) {
+  ordered_json json = ordered_json::array();
+  for (std::size_t i = 0; i < names.size(); ++i) json.push_back(std::string(names[i]));
+  return json;
+}
+
+std::string FormatText(const Trace& trace) {
+  const std::string format(TraceFormatName(trace.format));
+  if (trace.format == trace.original_format) return format;
+  return format + " from " + std::string(TraceFormatName(trace.original_format));
+}
+
+// What the script needs to read the columns, and what it shows as it is.
+ordered_json PageJson(const ReportFigures& figures, const std::string& name,
+                      const EventTimes& times) {
+  const Trace& trace = figures.measured.trace;
+  ordered_json json = FiguresJson(figures);
+  json["name"] = name;
+  json["format"] = FormatText(trace);
+  for (std::size_t i = 0; i < figures.layouts.size(); ++i) {
+    json["policies"][i]["layout_bytes"] = figures.layouts[i].pool_bytes;
+  }
+  json["table"] = ordered_json::array();
+  std::vector<PolicySize> sizes;
+  for (const Layout& layout : figures.layouts) sizes.push_back(layout.size);
+  json["table"] = PolicyRows(sizes, figures.measured.load);
+  json["times"] = {{"unit", times.unit},
+                   {"nanoseconds", trace.original_format != TraceFormat::kLifetimeCsv &&
+                                       trace.format != TraceFormat::kLifetimeCsv}};
+  json["streams"] = Names(trace.stream_names);
+  json["threads"] = Names(trace.thread_names);
+  json["marks"] = Names(trace.mark_names);
+  json["ended_early"] = trace.ended_early;
+  return json;
+}
+
+// The texts of the data elements, deflated and in base64: the trace, then each layout's offsets.
+absl::StatusOr<std::vector<std::string>> Data(const ReportFigures& figures,
+                                              const EventTimes& times) {
+  std::vector<absl::StatusOr<std::string>> parts(1 + figures.layouts.size(), std::string());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < parts.size(); i = next++) {
+      parts[i] = Deflated(
+          i == 0 ? TraceColumns(figures.measured.trace, times)
+                 : OffsetColumn(figures.layouts[i - 1].offsets, figures.measured.alignment));
+      if (parts[i].ok()) parts[i] = absl::Base64Escape(*parts[i]);
+    }
+  };
+  std::thread helper(work);
+  work();
+  helper.join();
+  std::vector<std::string> data;
+  for (absl::StatusOr<std::string>& part : parts) {
+    if (!part.ok()) return part.status();
+    data.push_back(*std::move(part));
+  }
+  return data;
+}
+
+void WriteData(const std::string& id, const std::string& base64, std::ostream& out) {
+  out << "<script type=\"application/octet-stream\" id=\"" << id << "\">" << base64
+      << "</script>\n";
+}
+
+}  // namespace
+
+std::string ScriptJson(const ordered_json& json) {
+  const std::string text = json.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+  return absl::StrReplaceAll(text, {{"<", "\\u003c"}, {">", "\\u003e"}, {"&", "\\u0026"}});
+}
+
+std::string MarkupText(std::string_view text) {
+  // As JSON every character is ASCII, and what is no UTF-8 has been replaced.
+  const std::string json =
+      ordered_json(std::string(text)).dump(-1, ' ', true, ordered_json::error_handler_t::replace);
+  const auto parsed = ordered_json::parse(json);
+  std::string markup;
+  for (const char c : parsed.get_ref<const std::string&>()) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      absl::StrAppend(&markup, "\\x", absl::Hex(byte, absl::kZeroPad2));
+    } else {
+      markup += c;
+    }
+  }
+  return absl::StrReplaceAll(
+      markup, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
+}
+
+absl::Status WritePage(const ReportFigures& figures, const std::string& name, std::ostream& out) {
+  const EventTimes times = MeasureTimes(figures.measured.trace);
+  const absl::StatusOr<std::vector<std::string>> data = Data(figures, times);
+  if (!data.ok()) return data.status();
+  // Nothing that is filled in is looked through again: a trace may be called {{script}}.
+  std::string_view rest = kPageTemplate;
+  for (;;) {
+    const std::size_t begin = rest.find("{{");
+    out << rest.substr(0, begin);
+    if (begin == std::string_view::npos) return absl::OkStatus();
+    const std::size_t end = rest.find("}}", begin);
+    const std::string_view place = rest.substr(begin + 2, end - begin - 2);
+    rest.remove_prefix(end + 2);
+    if (place == "title") {
+      out << MarkupText(name);
+    } else if (place == "headline") {
+      out << MarkupText(Headline(figures));
+    } else if (place == "style_hash") {
+      out << kPageStyleHash;
+    } else if (place == "script_hash") {
+      out << kPageScriptHash;
+    } else if (place == "style") {
+      out << kPageStyle;
+    } else if (place == "script") {
+      out << kPageScript;
+    } else if (place == "facts") {
+      out << ScriptJson(PageJson(figures, name, times));
+    } else if (place == "data") {
+      WriteData("data-trace", (*data)[0], out);
+      for (std::size_t i = 1; i < data->size(); ++i) {
+        WriteData(absl::StrCat("data-layout-", i - 1), (*data)[i], out);
+      }
+    }
+  }
+}
+
+}  // namespace tidepool::tool
