@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tidepool/composition.h"
 #include "tidepool/output_file.h"
 #include "trace_replay/command.h"
@@ -84,7 +85,8 @@ void PrintAnswer(const ReportOptions& options, const ReportFigures& figures) {
     return;
   }
   PrintTraceLine(options.trace, figures.measured);
-  std::cout << "  " << Headline(figures) << "\n\n  " << absl::CHexEscape(options.output) << '\n';
+  std::cout << "  " << absl::StrJoin(Headline(figures), "\n  ") << "\n\n  "
+            << absl::CHexEscape(options.output) << '\n';
 }
 
 absl::StatusOr<Answer> RunReport(const ReportOptions& options) {
@@ -94,7 +96,8 @@ absl::StatusOr<Answer> RunReport(const ReportOptions& options) {
   absl::StatusOr<MeasuredTrace> measured =
       ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
-  FiguresRequest request = {.policies = options.policies};
+  FiguresRequest request;
+  request.policies = options.policies;
   if (options.budget >= 0) request.budget_bytes = options.budget;
   if (*kind != Kind::kPage) request.layouts_with_offsets = *kind == Kind::kDrawing ? 1 : 0;
   const absl::StatusOr<ReportFigures> figures = ComputeFigures(*std::move(measured), request);

@@ -16,7 +16,6 @@ const THEMES = {
     sizes: ['#5f58b8', '#8a55b5', '#b5569f', '#da6583', '#ef8468', '#f6ac5b', '#f8dc78'],
   },
 };
-const SIZE_LIMITS = [2 ** 12, 2 ** 16, 2 ** 20, 2 ** 23, 2 ** 26, 2 ** 29, Infinity];
 const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Liberation Sans", "DejaVu Sans", sans-serif';
 const MARK_LANE = 18;
 
@@ -122,10 +121,9 @@ class Charts {
       this.classNames = [...heaviest.keys()].map((number) => visible(names[number]) || `(unnamed ${mode})`);
       if (heaviest.size < new Set(numbers).size) this.classNames[SERIES.length] = 'others';
     } else {
-      for (let i = 0; i < trace.count; ++i) this.classes[i] = SIZE_LIMITS.findIndex((limit) => trace.bytes[i] < limit);
-      this.classNames = SIZE_LIMITS.map((limit, i) => i === 0 ? `< ${tickText(limit, limit)}`
-        : limit === Infinity ? `≥ ${tickText(SIZE_LIMITS[i - 1], SIZE_LIMITS[i - 1])}`
-        : `${tickText(SIZE_LIMITS[i - 1], SIZE_LIMITS[i - 1])} – ${tickText(limit, limit)}`);
+      this.sizes ??= sizeClasses(trace);
+      for (let i = 0; i < trace.count; ++i) this.classes[i] = this.sizes.classOf(trace.bytes[i]);
+      this.classNames = this.sizes.names;
     }
     this.classUsed = new Uint8Array(SERIES.length + 1);
     for (const number of this.classes) this.classUsed[number] = 1;
@@ -134,15 +132,22 @@ class Charts {
   setTheme(name) { this.theme = THEMES[name]; }
 
   classColour(number) {
-    if (this.colourMode === 'size') return this.theme.sizes[number];
+    if (this.colourMode === 'size') return this.sizeColours()[number];
     return number < SERIES.length ? this.theme.series[number] : this.theme.other;
+  }
+
+  // As far apart as the palette allows.
+  sizeColours() {
+    const {theme: {sizes}, sizes: {names}} = this;
+    if (names.length === 1) return [sizes[4]];
+    return names.map((_, i) => sizes[Math.round(i * (sizes.length - 1) / (names.length - 1))]);
   }
 
   // The horizontal lines of the memory chart.
   levels() {
     const levels = this.facts.policies.map((policy, i) => ({
       name: policy.policy, bytes: policy.layout_bytes, colour: this.theme.series[(i + 1) % SERIES.length], dash: DASHES[i % DASHES.length],
-      width: i === this.layoutNumber ? 2.5 : 1.5, atMost: policy.at_most && policy.exact_pool_bytes === null,
+      width: i === this.layoutNumber ? 2.5 : 1.5, atMost: policy.exact_pool_bytes === null,
     }));
     if (this.facts.budget_bytes !== null) {
       levels.push({name: 'budget', bytes: this.facts.budget_bytes, colour: this.theme.budget, dash: [10, 5], width: 2.5});
@@ -152,20 +157,22 @@ class Charts {
 
   // --- Where things are.
 
+  // On paper the charts have a size of their own.
   measure() {
-    const width = this.memory.clientWidth;
+    const width = this.isPaper ? 1000 : this.memory.clientWidth;
+    const heights = this.isPaper ? {memory: 190, map: 330} : {memory: this.memory.clientHeight, map: this.map.clientHeight};
     const isWide = width >= 820;
     const sides = {left: 70, right: isWide ? 176 : 10};
     this.isWide = isWide;
     this.frames = {
-      memory: {...sides, width, height: this.memory.clientHeight, top: MARK_LANE + 4, bottom: 22},
-      map: {...sides, width, height: this.map.clientHeight, top: 6, bottom: 24},
+      memory: {...sides, width, height: heights.memory, top: this.trace.marks.length > 0 ? MARK_LANE + 4 : 8, bottom: 22},
+      map: {...sides, width, height: heights.map, top: 6, bottom: 24},
     };
     for (const frame of Object.values(this.frames)) {
       frame.plotWidth = Math.max(10, frame.width - frame.left - frame.right);
       frame.plotHeight = Math.max(10, frame.height - frame.top - frame.bottom);
     }
-    this.ratio = Math.min(3, window.devicePixelRatio || 1);
+    this.ratio = this.isPaper ? 2 : Math.min(3, window.devicePixelRatio || 1);
   }
 
   xOf(position) { return this.frames.map.left + (position - this.across.from) / this.across.size * this.frames.map.plotWidth; }
@@ -310,13 +317,12 @@ class Charts {
     const name = this.axis === 'events' ? 'event' : 'time';
     const nameWidth = context.measureText(name).width;
     context.textAlign = 'left';
-    if (!this.isWide) context.fillText(name, 4, bottom + 13);
-    else context.fillText(name, frame.left + frame.plotWidth + 10, bottom + 13);
+    context.fillText(name, 4, bottom + 13);
     for (const tick of ticks) {
       const text = this.positionText(tick, step);
       const half = context.measureText(text).width / 2;
       const x = Math.min(Math.max(this.xOf(tick), frame.left + half - 6), frame.left + frame.plotWidth - half + (this.isWide ? 6 : 8));
-      if (!this.isWide && x - half < nameWidth + 10) continue;
+      if (x - half < nameWidth + 10) continue;
       context.textAlign = 'center';
       context.fillText(text, x, bottom + 13);
     }
@@ -548,6 +554,9 @@ class Charts {
       context.fillStyle = colour;
       context.fillRect(left, y - 5, 10, 10);
       if (isHatched) this.hatchBox(context, left, y - 5, 10);
+      context.lineWidth = 1;
+      context.strokeStyle = this.theme.line;
+      context.strokeRect(left - 0.5, y - 5.5, 11, 11);
       context.fillStyle = this.theme.ink;
       context.fillText(shortened(context, text, frame.right - 30), left + 16, y);
       y += 18;
@@ -574,7 +583,7 @@ class Charts {
   legend() {
     const rows = this.classNames.map((name, i) => [this.classColour(i), name, false]).filter((_, i) => this.classUsed[i]);
     if (this.colourMode === 'size') rows.reverse();
-    return [...rows, [this.theme.hole, 'hole: free, below what is used', true], [this.theme.free, 'free', false]];
+    return [...rows, [this.theme.hole, 'hole between blocks', true], [this.theme.free, 'free above them', false]];
   }
 
   drawChosen(context) {
@@ -618,6 +627,33 @@ class Charts {
       context.strokeRect(...box);
     });
   }
+}
+
+// At most seven classes of sizes, each from one power of two to another. At first each power is a
+// class; then neighbours that fill the least of the map are joined.
+function sizeClasses(trace) {
+  const powerOf = (bytes) => Math.max(0, Math.floor(Math.log2(bytes) + 1e-12));
+  const areas = new Map();
+  for (let i = 0; i < trace.count; ++i) {
+    const power = powerOf(trace.bytes[i]);
+    areas.set(power, (areas.get(power) ?? 0) + trace.bytes[i] * (trace.end[i] - trace.start[i]));
+  }
+  // The cube root: what is small should be told apart, too.
+  let groups = [...areas].sort((a, b) => a[0] - b[0]).map(([power, area]) => ({from: power, to: power + 1, weight: Math.cbrt(area)}));
+  while (groups.length > 7) {
+    let least = 0;
+    const joint = (i) => groups[i].weight + groups[i + 1].weight;
+    for (let i = 1; i + 1 < groups.length; ++i) if (joint(i) < joint(least)) least = i;
+    groups.splice(least, 2, {from: groups[least].from, to: groups[least + 1].to, weight: joint(least)});
+  }
+  if (groups.length === 0) groups = [{from: 0, to: 1}];
+  const classOfPower = new Uint8Array(64);
+  for (let power = 0; power < 64; ++power) classOfPower[power] = Math.max(0, groups.findLastIndex((group) => power >= group.from));
+  const text = (power) => tickText(2 ** power, 2 ** power);
+  return {
+    names: groups.map(({from, to}) => `${text(from)} – ${text(to)}`),
+    classOf: (bytes) => classOfPower[powerOf(bytes)],
+  };
 }
 
 // The numbers that stand for the most bytes, at most `most` of them, and their ranks.

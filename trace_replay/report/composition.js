@@ -92,8 +92,7 @@ class StackTree {
   render(place) {
     place.replaceChildren(...this.branches(0));
     if (this.bytes[0] > 0) place.append(this.row('div', [element('span', {class: 'name'}, '(no stack)')], this.bytes[0], this.count[0]));
-    const first = place.querySelector('details');
-    if (first) first.open = true;
+    this.open(place, 14);
   }
 
   branches(tag) { return this.children[tag].map((child) => this.branch(child)); }
@@ -138,16 +137,16 @@ class StackTree {
       element('span', {class: 'share'}, percentText(bytes, this.total)), barElement(bytes, this.total));
   }
 
-  // Opens what fits on some screens.
-  openAll(place) {
-    let left = 2000;
-    for (let closed = [place]; closed.length > 0 && left > 0;) {
-      closed = closed.flatMap((parent) => [...parent.querySelectorAll(':scope > details')]).slice(0, left);
-      left -= closed.length;
-      for (const details of closed) {
-        details.open = true;
-        details.fill();
-      }
+  // Opens branches, the heavier and outer ones first, until there are about `most` rows.
+  open(place, most) {
+    let rows = place.childElementCount;
+    const closed = [...place.querySelectorAll(':scope > details')];
+    while (closed.length > 0 && rows < most) {
+      const details = closed.shift();
+      details.open = true;
+      details.fill();
+      rows += details.childElementCount - 1;
+      closed.push(...details.querySelectorAll(':scope > details'));
     }
   }
 
@@ -180,17 +179,22 @@ function sumOf(trace, allocations) {
   return allocations.reduce((sum, i) => sum + trace.bytes[i], 0);
 }
 
-function renderSizes(table, trace, allocations, names) {
-  const bytes = new Float64Array(SIZE_LIMITS.length);
-  const count = new Uint32Array(SIZE_LIMITS.length);
+function renderSizes(table, trace, allocations, sizes, colours) {
+  const bytes = new Float64Array(sizes.names.length);
+  const count = new Uint32Array(sizes.names.length);
   for (const i of allocations) {
-    const at = SIZE_LIMITS.findIndex((limit) => trace.bytes[i] < limit);
+    const at = sizes.classOf(trace.bytes[i]);
     bytes[at] += trace.bytes[i];
     ++count[at];
   }
   const whole = sumOf(trace, allocations);
-  const rows = SIZE_LIMITS.map((_, at) => at).filter((at) => count[at] > 0).reverse()
-    .map((at) => barRow(names[at], [countText(count[at]), sizeText(bytes[at]), percentText(bytes[at], whole)], bytes[at], whole));
+  const rows = sizes.names.map((_, at) => at).filter((at) => count[at] > 0).reverse().map((at) => {
+    const row = barRow(sizes.names[at], [countText(count[at]), sizeText(bytes[at]), percentText(bytes[at], whole)], bytes[at], whole);
+    row.firstChild.prepend(svgElement('svg', {class: 'swatch', viewBox: '0 0 10 10', 'aria-hidden': 'true'},
+      svgElement('rect', {width: 10, height: 10, rx: 2})));
+    row.querySelector('.swatch rect').style.fill = colours[at];
+    return row;
+  });
   tableOf(table, 'What is live at the peak, by size', ['size', 'allocations', 'bytes', 'share', ''], rows);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -24,7 +25,8 @@ absl::StatusOr<Layout> ComputeLayout(const MeasuredTrace& measured, const std::s
                                      PlacementPolicy& policy, bool keep_offsets) {
   absl::StatusOr<MinimumPoolResult> result = MinimumPool(measured.trace, policy, Effort(measured));
   if (!result.ok()) return result.status();
-  Layout layout = {.size = {name, *result}};
+  Layout layout;
+  layout.size = {name, *result};
   layout.pool_bytes = result->exact_pool_bytes.value_or(result->pool_bytes);
   if (!keep_offsets) return layout;
   absl::StatusOr<ReplayResult> replay = Replay(
@@ -61,12 +63,16 @@ std::string NeedText(const ReportFigures& figures) {
       figures.layouts.begin(), figures.layouts.end(),
       [](const Layout& a, const Layout& b) { return a.pool_bytes < b.pool_bytes; });
   std::string text = absl::StrCat(best.size.policy, " needs ");
+  const std::string at_most = IsUpperBound(best.size) ? "at most " : "";
+  const std::string ratio = RatioOf(best.pool_bytes, figures);
   if (best.pool_bytes == peak) {
     absl::StrAppend(&text, SizeText(peak),
                     ", exactly what is live at the peak: no pool can be smaller");
+  } else if (ratio == RatioText(1)) {
+    absl::StrAppend(&text, at_most, SizeText(best.pool_bytes), ", only ",
+                    SizeText(best.pool_bytes - peak), " more than what is live at the peak");
   } else {
-    absl::StrAppend(&text, IsUpperBound(best.size) ? "at most " : "",
-                    RatioOf(best.pool_bytes, figures), " of what is live at the peak, ",
+    absl::StrAppend(&text, at_most, ratio, " of what is live at the peak, ",
                     SizeText(best.pool_bytes), " for ", SizeText(peak));
   }
   if (worst->pool_bytes > best.pool_bytes) {
@@ -79,7 +85,7 @@ std::string NeedText(const ReportFigures& figures) {
 
 std::string ReservedText(const ReportFigures& figures) {
   if (!figures.reserved_peak.has_value()) return "";
-  return absl::StrCat(" The recorded allocator reserved ", SizeText(*figures.reserved_peak), ", ",
+  return absl::StrCat("The recorded allocator reserved ", SizeText(*figures.reserved_peak), ", ",
                       RatioOf(*figures.reserved_peak, figures), ".");
 }
 
@@ -90,14 +96,14 @@ std::string BudgetText(const ReportFigures& figures) {
   const Layout& best = Best(figures);
   const std::string the_budget = absl::StrCat("the budget of ", SizeText(budget));
   if (budget < peak) {
-    return absl::StrCat(" No placement fits ", the_budget, ": ", SizeText(peak - budget),
+    return absl::StrCat("No placement fits ", the_budget, ": ", SizeText(peak - budget),
                         " must leave the device at the peak.");
   }
   if (best.pool_bytes <= budget) {
-    return absl::StrCat(" That fits ", the_budget, " with ", SizeText(budget - best.pool_bytes),
+    return absl::StrCat("That fits ", the_budget, " with ", SizeText(budget - best.pool_bytes),
                         " to spare.");
   }
-  return absl::StrCat(" What is live fits ", the_budget, ", but ",
+  return absl::StrCat("What is live fits ", the_budget, ", but ",
                       IsUpperBound(best.size) ? "no pool that was found does: "
                                               : "no policy's smallest pool does: ",
                       SizeText(best.pool_bytes - budget), " are missing.");
@@ -144,15 +150,19 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   return figures;
 }
 
-std::string Headline(const ReportFigures& figures) {
+std::vector<std::string> Headline(const ReportFigures& figures) {
   if (figures.measured.load.peak_live_bytes == 0) {
-    return "Nothing was allocated in this trace: there is nothing to place.";
+    return {"Nothing was allocated in this trace: there is nothing to place."};
   }
-  return absl::StrCat(NeedText(figures), BudgetText(figures), ReservedText(figures));
+  std::vector<std::string> sentences = {NeedText(figures)};
+  for (const std::string& more : {BudgetText(figures), ReservedText(figures)}) {
+    if (!more.empty()) sentences.push_back(more);
+  }
+  return sentences;
 }
 
 nlohmann::ordered_json FiguresJson(const ReportFigures& figures) {
-  nlohmann::ordered_json json = {{"headline", Headline(figures)},
+  nlohmann::ordered_json json = {{"headline", absl::StrJoin(Headline(figures), " ")},
                                  {"trace", TraceJson(figures.measured)},
                                  {"policies", nlohmann::ordered_json::array()}};
   const TraceLoad& load = figures.measured.load;

@@ -44,8 +44,9 @@ bool IsUpperBound(const PolicySize& size);
 // The layout with the smallest pool, the first among equals. There is at least one.
 const Layout& Best(const ReportFigures& figures);
 
-// In one or two sentences what the figures mean for who has to choose a pool.
-std::string Headline(const ReportFigures& figures);
+// What the figures mean for who has to choose a pool: one sentence, and others about the budget and
+// the recorded allocator where there are such.
+std::vector<std::string> Headline(const ReportFigures& figures);
 
 // Everything of size --json, and more of the same kind.
 nlohmann::ordered_json FiguresJson(const ReportFigures& figures);

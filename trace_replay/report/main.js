@@ -32,8 +32,8 @@ function renderComposition(facts, trace, stacks, charts) {
     document.querySelector('#peak-heading ~ .columns').hidden = true;
   } else {
     note.textContent = `${sizeText(facts.trace.peak_live_bytes)} in ${manyText(live.length, 'allocation', 'allocations')}, live after event ${countText(facts.peak_event)}.`
-      + (trace.frames.length === 0 ? ' The trace carries no stacks, so nobody knows whose they are.' : '');
-    renderSizes(document.getElementById('sizes'), trace, live, charts.sizeNames);
+      + (trace.frames.length === 0 ? ' Whose they are the trace does not say: it carries no stacks.' : '');
+    renderSizes(document.getElementById('sizes'), trace, live, charts.sizes, charts.sizeColours());
     renderLargest(document.getElementById('largest'), trace, stacks, live, 'The largest that are live at the peak');
   }
   if (trace.frames.length > 0 && live.length > 0) {
@@ -41,7 +41,7 @@ function renderComposition(facts, trace, stacks, charts) {
     const place = document.getElementById('stack-tree');
     document.getElementById('stacks').hidden = false;
     tree.render(place);
-    document.getElementById('stacks-open').addEventListener('click', () => tree.openAll(place));
+    document.getElementById('stacks-open').addEventListener('click', () => tree.open(place, 3000));
     document.getElementById('stacks-close').addEventListener('click', () => tree.closeAll(place));
   }
   const unfreed = [];
@@ -53,6 +53,7 @@ function renderComposition(facts, trace, stacks, charts) {
     unfreedNote.textContent = `${manyText(unfreed.length, 'allocation', 'allocations')}, ${sizeText(facts.unfreed_bytes)}, still live at the end${facts.ended_early ? ' of a recording that was cut off' : ''}. The heaviest:`;
     renderLargest(document.getElementById('unfreed'), trace, stacks, unfreed, 'The largest that were never freed');
   }
+  return live.length > 0 ? live : null;
 }
 
 function renderLegends(charts) {
@@ -121,7 +122,6 @@ class Page {
     }
     this.showTheme(this.darkness.matches ? 'dark' : 'light');
     charts.setColours('size');
-    charts.sizeNames = charts.classNames;
     await this.showLayout(best);
     this.listen();
     charts.onDrawn = () => {
@@ -130,7 +130,7 @@ class Page {
     };
     charts.draw();
     renderFigures(facts, trace);
-    renderComposition(facts, trace, this.stacks, charts);
+    this.peak = renderComposition(facts, trace, this.stacks, charts);
   }
 
   async showLayout(number) {
@@ -148,6 +148,7 @@ class Page {
     button.setAttribute('aria-pressed', String(name === 'dark'));
     button.setAttribute('aria-label', `${name === 'dark' ? 'Light' : 'Dark'} colours`);
     this.theme = name;
+    if (this.peak) renderSizes(document.getElementById('sizes'), this.trace, this.peak, this.charts.sizes, this.charts.sizeColours());
   }
 
   showAxis(axis) {
@@ -177,16 +178,20 @@ class Page {
     };
     on('theme', 'click', () => retheme(this.theme === 'dark' ? 'light' : 'dark'));
     this.darkness.addEventListener('change', (event) => retheme(event.matches ? 'dark' : 'light'));
-    new ResizeObserver(() => charts.invalidate()).observe(charts.map);
+    new ResizeObserver(() => charts.isPaper || charts.invalidate()).observe(charts.map);
     // On paper everything is light, and drawn for the paper's width.
     let before = null;
     addEventListener('beforeprint', () => {
       before = this.theme;
       this.showTheme('light');
+      charts.isPaper = true;
       charts.isMapChanged = true;
       charts.draw();
     });
-    addEventListener('afterprint', () => retheme(before));
+    addEventListener('afterprint', () => {
+      charts.isPaper = false;
+      retheme(before);
+    });
   }
 
   // What tests ask (docs/report.md).

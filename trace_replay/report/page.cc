@@ -1,7 +1,5 @@
 #include "trace_replay/report/page.h"
 
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <thread>
 #include <utility>
@@ -9,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "trace_replay/report/columns.h"
 #include "trace_replay/report/page_sources.h"
@@ -124,7 +123,10 @@ absl::Status WritePage(const ReportFigures& figures, const std::string& name, st
     if (place == "title") {
       out << MarkupText(name);
     } else if (place == "headline") {
-      out << MarkupText(Headline(figures));
+      out << MarkupText(Headline(figures).front());
+    } else if (place == "more") {
+      const std::vector<std::string> sentences = Headline(figures);
+      out << MarkupText(absl::StrJoin(sentences.begin() + 1, sentences.end(), " "));
     } else if (place == "style_hash") {
       out << kPageStyleHash;
     } else if (place == "script_hash") {
