@@ -147,7 +147,7 @@ class Charts {
   levels() {
     const levels = this.facts.policies.map((policy, i) => ({
       name: policy.policy, bytes: policy.layout_bytes, colour: this.theme.series[(i + 1) % SERIES.length], dash: DASHES[i % DASHES.length],
-      width: i === this.layoutNumber ? 2.5 : 1.5, atMost: policy.exact_pool_bytes === null,
+      width: i === this.layoutNumber ? 2.5 : 1.5, atMost: policy.is_upper_bound,
     }));
     if (this.facts.budget_bytes !== null) {
       levels.push({name: 'budget', bytes: this.facts.budget_bytes, colour: this.theme.budget, dash: [10, 5], width: 2.5});
@@ -361,27 +361,32 @@ class Charts {
     context.stroke();
   }
 
+  // Names stand beside their marks where there is room; marks that stand together share it.
   drawMarkNames(context, frame) {
-    const marks = this.trace.marks.filter((mark) => !mark.ends)
-      .map((mark) => ({x: this.xOf(this.positions[mark.event]), name: visible(this.facts.marks[mark.name])}))
-      .filter((mark) => mark.x >= frame.left - 1 && mark.x <= frame.left + frame.plotWidth);
+    const end = frame.left + frame.plotWidth;
+    const groups = [];
+    for (const mark of this.trace.marks) {
+      const x = this.xOf(this.positions[mark.event]);
+      if (mark.ends || x < frame.left - 1 || x > end) continue;
+      const name = visible(this.facts.marks[mark.name]);
+      const last = groups.at(-1);
+      if (last && x - last.x < 7) last.names.add(name);
+      else groups.push({x, names: new Set([name])});
+    }
     context.textAlign = 'left';
-    context.fillStyle = this.theme.soft;
     let free = -Infinity;
-    for (let i = 0; i < marks.length; ++i) {
-      const {x, name} = marks[i];
-      if (x < free) continue;
-      const next = i + 1 < marks.length ? marks[i + 1].x : frame.left + frame.plotWidth;
-      const room = Math.min(180, next - x - 6, frame.left + frame.plotWidth - x - 2);
-      if (room < 24) continue;
+    groups.forEach(({x, names}, i) => {
+      const room = Math.min(240, (groups[i + 1]?.x ?? end) - x - 6);
+      if (x < free || room < 24) return;
+      const name = [...names].slice(0, 4).join(' · ');
       const text = shortened(context, name, room);
-      if (text.length < 3 && text !== name) continue;
-      context.fillText(text, x + 3, frame.top - 10);
+      if (text.length < 4 && text !== name) return;
       context.fillStyle = this.theme.mark;
       context.fillRect(Math.round(x), frame.top - MARK_LANE, 1, MARK_LANE);
       context.fillStyle = this.theme.soft;
+      context.fillText(text, x + 4, frame.top - 10);
       free = x + context.measureText(text).width + 10;
-    }
+    });
   }
 
   // The most and the least that is live in each pixel column.

@@ -198,11 +198,12 @@ function renderSizes(table, trace, allocations, sizes, colours) {
   tableOf(table, 'What is live at the peak, by size', ['size', 'allocations', 'bytes', 'share', ''], rows);
 }
 
-// The largest, those of one size and stack together.
+// The largest, those of one size and innermost frame together.
 function renderLargest(table, trace, stacks, allocations, caption) {
   const groups = new Map();
   for (const i of allocations) {
-    const key = `${trace.bytes[i]} ${trace.tag[i]}`;
+    const frame = trace.tag[i] > 0 ? trace.frames[trace.tag[i] - 1] : {name: -1, file: -1};
+    const key = `${trace.bytes[i]} ${frame.name} ${frame.file}`;
     const group = groups.get(key);
     if (group) ++group.count;
     else groups.set(key, {first: i, count: 1});

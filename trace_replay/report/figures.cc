@@ -63,7 +63,7 @@ std::string NeedText(const ReportFigures& figures) {
       figures.layouts.begin(), figures.layouts.end(),
       [](const Layout& a, const Layout& b) { return a.pool_bytes < b.pool_bytes; });
   std::string text = absl::StrCat(best.size.policy, " needs ");
-  const std::string at_most = IsUpperBound(best.size) ? "at most " : "";
+  const std::string at_most = IsUpperBound(best, figures.measured.load) ? "at most " : "";
   const std::string ratio = RatioOf(best.pool_bytes, figures);
   if (best.pool_bytes == peak) {
     absl::StrAppend(&text, SizeText(peak),
@@ -77,7 +77,7 @@ std::string NeedText(const ReportFigures& figures) {
   }
   if (worst->pool_bytes > best.pool_bytes) {
     absl::StrAppend(&text, "; ", worst->size.policy, ", the most demanding, ",
-                    IsUpperBound(worst->size) ? "at most " : "",
+                    IsUpperBound(*worst, figures.measured.load) ? "at most " : "",
                     RatioOf(worst->pool_bytes, figures));
   }
   return text + ".";
@@ -104,14 +104,18 @@ std::string BudgetText(const ReportFigures& figures) {
                         " to spare.");
   }
   return absl::StrCat("What is live fits ", the_budget, ", but ",
-                      IsUpperBound(best.size) ? "no pool that was found does: "
-                                              : "no policy's smallest pool does: ",
+                      IsUpperBound(best, figures.measured.load)
+                          ? "no pool that was found does: "
+                          : "no policy's smallest pool does: ",
                       SizeText(best.pool_bytes - budget), " are missing.");
 }
 
 }  // namespace
 
-bool IsUpperBound(const PolicySize& size) { return !size.result.exact_pool_bytes.has_value(); }
+bool IsUpperBound(const Layout& layout, const TraceLoad& load) {
+  return !layout.size.result.exact_pool_bytes.has_value() &&
+         layout.pool_bytes > load.peak_live_bytes;
+}
 
 const Layout& Best(const ReportFigures& figures) {
   return *std::min_element(

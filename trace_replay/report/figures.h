@@ -39,8 +39,8 @@ struct FiguresRequest {
 // policies and a million events take seconds: then some sizes are upper bounds, and say so.
 absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured, const FiguresRequest& request);
 
-// Whether the pool is the smallest for its policy, or only known to suffice.
-bool IsUpperBound(const PolicySize& size);
+// Whether a smaller pool might serve the trace under the same policy, for all that is known.
+bool IsUpperBound(const Layout& layout, const TraceLoad& load);
 // The layout with the smallest pool, the first among equals. There is at least one.
 const Layout& Best(const ReportFigures& figures);
 

@@ -6,7 +6,7 @@ function renderFigures(facts, trace) {
   const ratio = (bytes) => peak > 0 ? `${(bytes / peak).toFixed(3)}x of the peak` : '';
   add('Live at the peak', sizeText(peak), `${manyText(facts.peak_live_count, 'block', 'blocks')} at most`);
   const best = facts.policies.reduce((a, b) => b.layout_bytes < a.layout_bytes ? b : a);
-  add(`Pool under ${best.policy}`, `${best.exact_pool_bytes === null ? '≤ ' : ''}${sizeText(best.layout_bytes)}`, ratio(best.layout_bytes));
+  add(`Pool under ${best.policy}`, `${best.is_upper_bound ? '≤ ' : ''}${sizeText(best.layout_bytes)}`, ratio(best.layout_bytes));
   if (facts.budget_bytes !== null) add('Budget', sizeText(facts.budget_bytes), ratio(facts.budget_bytes));
   if (facts.reserved_peak_bytes !== null) add('Reserved when recorded', sizeText(facts.reserved_peak_bytes), ratio(facts.reserved_peak_bytes));
   add('Allocations', countText(facts.trace.allocations), `${manyText(facts.trace.events, 'event', 'events')}, ${facts.format}`);

@@ -8,8 +8,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_replace.h"
 #include "trace_replay/report/columns.h"
+#include "trace_replay/report/markup.h"
 #include "trace_replay/report/page_sources.h"
 
 namespace tidepool::tool {
@@ -38,6 +38,7 @@ ordered_json PageJson(const ReportFigures& figures, const std::string& name,
   json["format"] = FormatText(trace);
   for (std::size_t i = 0; i < figures.layouts.size(); ++i) {
     json["policies"][i]["layout_bytes"] = figures.layouts[i].pool_bytes;
+    json["policies"][i]["is_upper_bound"] = IsUpperBound(figures.layouts[i], figures.measured.load);
   }
   json["table"] = ordered_json::array();
   std::vector<PolicySize> sizes;
@@ -83,29 +84,6 @@ void WriteData(const std::string& id, const std::string& base64, std::ostream& o
 }
 
 }  // namespace
-
-std::string ScriptJson(const ordered_json& json) {
-  const std::string text = json.dump(-1, ' ', true, ordered_json::error_handler_t::replace);
-  return absl::StrReplaceAll(text, {{"<", "\\u003c"}, {">", "\\u003e"}, {"&", "\\u0026"}});
-}
-
-std::string MarkupText(std::string_view text) {
-  // As JSON every character is ASCII, and what is no UTF-8 has been replaced.
-  const std::string json =
-      ordered_json(std::string(text)).dump(-1, ' ', true, ordered_json::error_handler_t::replace);
-  const auto parsed = ordered_json::parse(json);
-  std::string markup;
-  for (const char c : parsed.get_ref<const std::string&>()) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
-      absl::StrAppend(&markup, "\\x", absl::Hex(byte, absl::kZeroPad2));
-    } else {
-      markup += c;
-    }
-  }
-  return absl::StrReplaceAll(
-      markup, {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
-}
 
 absl::Status WritePage(const ReportFigures& figures, const std::string& name, std::ostream& out) {
   const EventTimes times = MeasureTimes(figures.measured.trace);

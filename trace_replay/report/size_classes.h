@@ -1,0 +1,37 @@
+// Classes of sizes that tell the allocations of a trace apart on a map. charts.js has the same.
+#ifndef TIDEPOOL_TRACE_REPLAY_REPORT_SIZE_CLASSES_H_
+#define TIDEPOOL_TRACE_REPLAY_REPORT_SIZE_CLASSES_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tidepool::tool {
+
+// At most seven classes, each from one power of two to another. At first each power is a class;
+// then neighbours that fill the least of the map are joined.
+class SizeClasses {
+ public:
+  static constexpr std::size_t kMost = 7;
+
+  // Bytes and how long they live, of each allocation; bytes are positive.
+  struct Use {
+    std::int64_t bytes;
+    std::int64_t events;
+  };
+  explicit SizeClasses(const std::vector<Use>& uses);
+
+  std::size_t size() const { return first_powers_.size(); }
+  std::size_t ClassOf(std::int64_t bytes) const;
+  // "1 MiB - 4 MiB", with a dash between.
+  std::string Name(std::size_t number) const;
+
+ private:
+  std::vector<int> first_powers_;  // ascending
+  std::vector<int> end_powers_;
+};
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_REPORT_SIZE_CLASSES_H_
