@@ -141,6 +141,52 @@ TEST_P(MinimumPoolProperty, SaysNothingRatherThanSomethingWrong) {
   }
 }
 
+// A bounded search finds a pool that serves, says that it gave up, and changes no exact answer.
+TEST_P(MinimumPoolProperty, FindsAServingPoolWhenRestartsAreBounded) {
+  std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(GetParam());
+  std::mt19937_64 random(46);
+  int gave_up = 0;
+  int finished = 0;
+  for (int i = 0; i < 150; ++i) {
+    SCOPED_TRACE(i);
+    const Trace trace = RandomTrace(random, 4 + 2 * i, 100'000);
+    const TraceLoad load = *MeasureLoad(trace, 512);
+    const auto complete = MinimumPool(trace, *policy, {});
+    ASSERT_FALSE(complete->gave_up_restarts);
+    for (const std::int64_t most_steps : {0, 100, 1000}) {
+      const auto result = MinimumPool(trace, *policy, {.most_restart_steps = most_steps});
+      ASSERT_TRUE(result.ok()) << result.status();
+      ASSERT_TRUE(Serves(trace, *policy, result->pool_bytes, 512));
+      ASSERT_EQ(result->pool_bytes % 512, 0);
+      ASSERT_EQ(result->exact_pool_bytes, complete->exact_pool_bytes);
+      ASSERT_EQ(result->serves_all_larger, complete->serves_all_larger);
+      if (!result->gave_up_restarts) {
+        ++finished;
+        ASSERT_EQ(result->pool_bytes, complete->pool_bytes);
+        ASSERT_EQ(result->attempts, complete->attempts);
+        continue;
+      }
+      ++gave_up;
+      ASSERT_GE(result->pool_bytes, *complete->exact_pool_bytes);
+      ASSERT_LE(result->attempts, 12);
+      // Bisection ends within a 256th of the peak of a pool that fails, or where more replays
+      // would be needed.
+      if (result->pool_bytes > load.peak_live_bytes && result->attempts < 12) {
+        const std::int64_t fineness = load.peak_live_bytes / 256 + 512;
+        bool fails_below = false;
+        for (std::int64_t pool = result->pool_bytes - 512;
+             pool >= load.peak_live_bytes - 512 && pool >= result->pool_bytes - fineness - 512;
+             pool -= 512) {
+          fails_below |= pool < load.peak_live_bytes || !Serves(trace, *policy, pool, 512);
+        }
+        ASSERT_TRUE(fails_below);
+      }
+    }
+  }
+  EXPECT_GT(gave_up, 100);
+  EXPECT_GT(finished, 10);
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, MinimumPoolProperty, ::testing::ValuesIn(PlacementPolicyNames()),
                          [](const auto& instance) {
                            std::string name = instance.param;
@@ -209,6 +255,15 @@ TEST(MinimumPool, DeterminesNothingExactForAPolicyWithMemory) {
   EXPECT_GE(result->pool_bytes, 1536);
   EXPECT_FALSE(result->exact_pool_bytes.has_value());
   EXPECT_FALSE(result->serves_all_larger.has_value());
+}
+
+TEST(MinimumPool, BoundsRestartsOfAPolicyWithMemory) {
+  Alternating policy;
+  const Trace trace = ParseOperations("a,1,512,\na,2,512,\nf,1,,\na,3,1024,\n");
+  const auto result = MinimumPool(trace, policy, {.most_restart_steps = 0});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->gave_up_restarts);
+  EXPECT_GE(result->pool_bytes, 1536);
 }
 
 }  // namespace

@@ -1,0 +1,70 @@
+// Files that appear whole or not at all.
+#include "tidepool/output_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/support/shared_files.h"
+
+namespace tidepool {
+namespace {
+
+using testing::Contents;
+using ::testing::HasSubstr;
+
+class OutputFile : public ::testing::Test {
+ protected:
+  OutputFile()
+      : folder_(std::filesystem::temp_directory_path() /
+                ("tidepool-output-" + std::to_string(getpid()))) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~OutputFile() override { std::filesystem::remove_all(folder_); }
+
+  static absl::Status Write(const std::string& path, const std::string& text) {
+    return WriteFile(path, [&](std::ostream& out) {
+      out << text;
+      return absl::OkStatus();
+    });
+  }
+  std::ptrdiff_t Files() const {
+    return std::distance(std::filesystem::directory_iterator(folder_), {});
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(OutputFile, HoldsWhatWasWritten) {
+  const std::string path = folder_ / "x";
+  EXPECT_TRUE(Write(path, "first").ok());
+  EXPECT_TRUE(Write(path, "second").ok());
+  EXPECT_EQ(Contents(path), "second");
+  EXPECT_EQ(Files(), 1);
+}
+
+TEST_F(OutputFile, IsAsBeforeWhenTheWriterFails) {
+  const std::string path = folder_ / "x";
+  const auto fail = [](std::ostream& out) {
+    out << std::string(1 << 20, 'x');
+    return absl::InternalError("broken, expected better");
+  };
+  EXPECT_FALSE(WriteFile(path, fail).ok());
+  EXPECT_EQ(Files(), 0);
+  EXPECT_TRUE(Write(path, "before").ok());
+  const absl::Status status = WriteFile(path, fail);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(status.message(), path + ":0: broken, expected better");
+  EXPECT_EQ(Contents(path), "before");
+  EXPECT_EQ(Files(), 1);
+}
+
+TEST_F(OutputFile, NeedsAPlace) {
+  const absl::Status status = Write(folder_ / "none" / "x", "text");
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected a place to write"));
+}
+
+}  // namespace
+}  // namespace tidepool
