@@ -147,9 +147,9 @@ TEST_P(MinimumPoolProperty, FindsAServingPoolWhenRestartsAreBounded) {
   std::mt19937_64 random(46);
   int gave_up = 0;
   int finished = 0;
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < 40; ++i) {
     SCOPED_TRACE(i);
-    const Trace trace = RandomTrace(random, 4 + 2 * i, 100'000);
+    const Trace trace = RandomTrace(random, 4 + 5 * i, 100'000);
     const TraceLoad load = *MeasureLoad(trace, 512);
     const auto complete = MinimumPool(trace, *policy, {});
     ASSERT_FALSE(complete->gave_up_restarts);
@@ -183,8 +183,8 @@ TEST_P(MinimumPoolProperty, FindsAServingPoolWhenRestartsAreBounded) {
       }
     }
   }
-  EXPECT_GT(gave_up, 100);
-  EXPECT_GT(finished, 10);
+  EXPECT_GT(gave_up, 30);
+  EXPECT_GT(finished, 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Policies, MinimumPoolProperty, ::testing::ValuesIn(PlacementPolicyNames()),

@@ -197,20 +197,37 @@ class Page {
   // What tests ask (docs/report.md).
   interface() {
     const {charts, trace} = this;
+    const onMap = ({x, y}) => {
+      const box = charts.map.getBoundingClientRect();
+      return {x: box.left + x, y: box.top + y};
+    };
     return {
       visibleRange: () => ({axis: charts.axis, from: charts.across.from, to: charts.across.to, low: charts.up.from, high: charts.up.to}),
       pixelOf: (id) => {
         for (let i = 0; i < trace.count; ++i) {
-          if (trace.id(i) !== id) continue;
-          const middle = charts.middleOf(i);
-          const box = charts.map.getBoundingClientRect();
-          return middle && {x: box.left + middle.x, y: box.top + middle.y};
+          const middle = trace.id(i) === id ? charts.middleOf(i) : null;
+          if (middle) return onMap(middle);
         }
         return null;
       },
+      eventPixel: (event) => onMap({x: charts.xOf(charts.positions[event]), y: 0}).x,
       policy: () => this.facts.policies[charts.layoutNumber].policy,
-      offsetOf: (number) => charts.offsets[number],
-      drawMilliseconds: () => charts.drawMilliseconds,
+      peakBytes: () => this.peak ? sumOf(trace, this.peak) : 0,
+      // The share of the whole map, in addresses times events, that is in use.
+      usedShare: () => {
+        let area = 0;
+        for (let i = 0; i < trace.count; ++i) area += trace.bytes[i] * (trace.end[i] - trace.start[i]);
+        return area / (trace.events * charts.up.length);
+      },
+      // How many pixels of the map have each colour, 0xAABBGGRR.
+      mapColours: () => {
+        const {width, height} = charts.layer;
+        const pixels = new Uint32Array(charts.layer.getContext('2d').getImageData(0, 0, width, height).data.buffer);
+        const counts = {};
+        for (const pixel of pixels) counts[pixel] = (counts[pixel] ?? 0) + 1;
+        return counts;
+      },
+      // Draws everything anew; the milliseconds that took.
       redraw: () => {
         charts.isMapChanged = true;
         charts.isMoving = false;
