@@ -162,7 +162,7 @@ class Charts {
     const width = this.isPaper ? 1000 : this.memory.clientWidth;
     const heights = this.isPaper ? {memory: 190, map: 330} : {memory: this.memory.clientHeight, map: this.map.clientHeight};
     const isWide = width >= 820;
-    const sides = {left: 70, right: isWide ? 176 : 10};
+    const sides = {left: 70, right: isWide ? 192 : 10};
     this.isWide = isWide;
     this.frames = {
       memory: {...sides, width, height: heights.memory, top: this.trace.marks.length > 0 ? MARK_LANE + 4 : 8, bottom: 22},

@@ -35,14 +35,14 @@ function percentText(part, whole) {
   return `${percent.toFixed(percent < 10 ? 1 : 0)} %`;
 }
 
-const DURATIONS = [['h', 3600e9], ['min', 60e9], ['s', 1e9], ['ms', 1e6], ['µs', 1e3], ['ns', 1]];
+const DURATIONS = [['s', 1e9], ['ms', 1e6], ['µs', 1e3], ['ns', 1]];
 
 // Nanoseconds, or a lifetime CSV's own unit.
 function durationText(time, isNanoseconds, step = time / 100) {
   if (!isNanoseconds) return Number.isInteger(time) ? countText(time) : String(Number(time.toFixed(2)));
   if (time === 0) return '0';
   const [unit, size] = DURATIONS.find(([, length]) => Math.abs(time) >= length) ?? ['ns', 1];
-  const digits = Math.max(0, Math.min(6, Math.ceil(-Math.log10(step / size) - 1e-9)));
+  const digits = Math.max(0, Math.min(9, Math.ceil(-Math.log10(step / size) - 1e-9)));
   return `${Number((time / size).toFixed(digits))} ${unit}`;
 }
 
