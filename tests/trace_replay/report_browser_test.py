@@ -4,6 +4,8 @@ zooms, says what is under the pointer, and shows hostile names as text. Skipped 
 
 usage: report_browser_test.py TIDEPOOL REPORT_TRACES
 """
+import csv
+import gzip
 import json
 import os
 import subprocess
@@ -238,12 +240,21 @@ class ReportTest(unittest.TestCase):
 
     def test_tooltip_of_the_curve_says_what_is_live(self):
         answer = self.report(EXAMPLE)
-        left, top, width, height = self.box("memory")
-        peak = self.evaluate(f"tidepoolReport.eventPixel({answer['peak_event']})")
-        self.browser.mouse("mouseMoved", peak, top + 100)
-        self.browser.settle()
-        self.assertIn("Event", self.text("tooltip"))
-        self.assertIn("MiB", self.text("tooltip"))
+        live, after = 0, []
+        with gzip.open(EXAMPLE, "rt", encoding="ascii") as file:
+            for row in csv.DictReader(file):
+                size = -(-int(row["Size"]) // 512) * 512
+                live += size if row["Action"] == "allocate" else -size
+                after.append(live)
+        self.assertEqual(after[answer["peak_event"]], answer["trace"]["peak_live_bytes"])
+        _, top, _, _ = self.box("memory")
+        for event in (100, answer["peak_event"], 1600, len(after) - 1):
+            self.browser.mouse("mouseMoved", self.evaluate(f"tidepoolReport.eventPixel({event})"), top + 100)
+            self.browser.settle()
+            said = self.text("tooltip")
+            shown = int(said.split("Event ")[1].split()[0].replace(",", ""))
+            self.assertLessEqual(abs(shown - event), 4)  # one pixel
+            self.assertIn(f"{after[shown] / 2 ** 20:.1f} MiB, ", said)
 
     def test_policies_can_be_switched(self):
         answer = self.report(EXAMPLE)

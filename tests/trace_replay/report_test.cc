@@ -558,6 +558,27 @@ TEST_F(Report, ShowsHostileNamesAsText) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b")));
 }
 
+// Traces that nobody would record are shown, or refused in so many words.
+TEST_F(Report, SurvivesAnyTrace) {
+  int shown = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    const std::string path = Output("random.tide");
+    const Trace trace = testing::RandomTrace(seed).Make(static_cast<int>(10 * seed));
+    ASSERT_TRUE(WriteTrace(trace, TraceFormat::kNative, path).ok());
+    const std::string output = Output(absl::StrCat("x", seed, seed % 2 == 0 ? ".html" : ".svg"));
+    const Outcome outcome = Run({"report", path, "-o", output, "--align", "512"});
+    EXPECT_EQ(std::filesystem::exists(output), outcome.status == 0);
+    if (outcome.status == 0) {
+      ++shown;
+    } else {
+      EXPECT_EQ(outcome.status, 1) << outcome.err;
+      EXPECT_THAT(outcome.err, HasSubstr("expected"));
+    }
+  }
+  EXPECT_GT(shown, 10);
+}
+
 TEST_F(Report, RefusesBadArguments) {
   const std::string trace = File("paper.csv", kPaper);
   EXPECT_THAT(ErrorOf({"report", trace, "-o", Output("x.pdf")}),

@@ -53,7 +53,10 @@ class Range {
     this.to = this.from + size;
   }
 
-  move(by) { this.set(this.from + Math.max(-this.from, Math.min(by, this.length - this.to)), this.to + Math.max(-this.from, Math.min(by, this.length - this.to))); }
+  move(by) {
+    const step = Math.max(-this.from, Math.min(by, this.length - this.to));
+    this.set(this.from + step, this.to + step);
+  }
 
   // Makes it `factor` times as long; `fixed` stays where it is.
   zoom(factor, fixed) {

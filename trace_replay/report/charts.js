@@ -464,7 +464,7 @@ class Charts {
   }
 
   drawReserved(context, frame, yOf) {
-    if (this.reserved.length === 0) return;
+    if (this.facts.reserved_peak_bytes === null) return;
     context.strokeStyle = this.theme.reserved;
     context.lineWidth = 1.5;
     context.beginPath();
