@@ -26,6 +26,8 @@ BlockMap::BlockMap(const BlockMap& other)
       alignment_(other.alignment_),
       live_bytes_(other.live_bytes_),
       blocks_(other.blocks_),
+      excluded_(other.excluded_),
+      excluded_bytes_(other.excluded_bytes_),
       spare_(other.spare_) {}
 
 // The next three do nothing out of line where the block is held back and no policy asks by address.
@@ -76,7 +78,8 @@ void BlockMap::ReplaceByAddress(std::int64_t old_offset, BlockId old_id, BlockId
   by_address_->Replace(old_offset, old_id, offset(id), bytes(id), id);
 }
 
-BlockId BlockMap::Allocate(const Placement& placement, std::int64_t wanted) {
+// Takes a part out of a free block. What is taken is marked as used and is nowhere else yet.
+inline BlockId BlockMap::Cut(const Placement& placement, std::int64_t wanted) {
   const BlockId id = placement.block;
   const std::int64_t old_offset = offset(id);
   const std::int64_t old_bytes = bytes(id);
@@ -96,9 +99,48 @@ BlockId BlockMap::Allocate(const Placement& placement, std::int64_t wanted) {
   } else {
     UnindexFree(id);
   }
+  return taken;
+}
+
+BlockId BlockMap::Allocate(const Placement& placement, std::int64_t wanted) {
+  const BlockId taken = Cut(placement, wanted);
   if (by_start_ != nullptr) by_start_->Insert(taken, offset(taken), blocks_);
   live_bytes_ += wanted;
   return taken;
+}
+
+BlockId BlockMap::Exclude(const Placement& placement, std::int64_t wanted) {
+  BlockId taken = Cut(placement, wanted);
+  excluded_bytes_ += wanted;
+  if (excluded(blocks_[taken].previous)) {
+    taken = blocks_[taken].previous;
+    AbsorbNext(taken);
+  }
+  if (excluded(blocks_[taken].next)) {
+    excluded_.erase(blocks_[taken].next);
+    AbsorbNext(taken);
+  }
+  excluded_.insert(taken);
+  return taken;
+}
+
+BlockId BlockMap::Include(BlockId id, std::int64_t begin, std::int64_t end) {
+  assert(excluded(id) && offset(id) <= begin && begin < end && end <= offset(blocks_[id].next));
+  if (end < offset(blocks_[id].next)) {
+    const BlockId rest = Split(id, end - offset(id));
+    blocks_[rest].set_used();
+    excluded_.insert(rest);
+  }
+  BlockId included = id;
+  if (begin > offset(id)) {
+    included = Split(id, begin - offset(id));
+    blocks_[included].set_used();
+  } else {
+    excluded_.erase(id);
+  }
+  excluded_bytes_ -= end - begin;
+  live_bytes_ += end - begin;  // for a moment
+  return Merge(included);
 }
 
 std::int64_t BlockMap::OffsetOf(const Placement& placement, std::int64_t wanted) const {
@@ -165,7 +207,7 @@ void BlockMap::Resize(std::int64_t capacity) {
   }
 }
 
-bool BlockMap::HasSpareNames(int count) const {
+bool BlockMap::HasSpareNames(std::int64_t count) const {
   BlockId id = spare_;
   for (; count > 0 && id != kNoBlock; --count) id = blocks_[id].next;
   return count == 0;
@@ -216,7 +258,7 @@ void BlockMap::MakeAddressIndex() {
 void BlockMap::MakeStartTable() {
   by_start_ = std::make_unique<StartTable>();
   for (BlockId id = First(); id != kNoBlock; id = Next(id)) {
-    if (used(id)) by_start_->Insert(id, offset(id), blocks_);
+    if (used(id) && !excluded(id)) by_start_->Insert(id, offset(id), blocks_);
   }
 }
 
@@ -294,6 +336,7 @@ absl::Status BlockMap::CheckInvariants() const {
 absl::Status BlockMap::CheckList() const {
   std::int64_t end = 0;
   std::int64_t live = 0;
+  std::int64_t out = 0;
   BlockId previous = kFront;
   for (BlockId id = First(); id != kNoBlock; previous = id, id = Next(id)) {
     const auto violation = [&](const char* what) {
@@ -303,13 +346,16 @@ absl::Status BlockMap::CheckList() const {
     if (offset(id) != end) return violation("does not begin where the previous block ends");
     if (bytes(id) <= 0 || bytes(id) % alignment_ != 0) return violation("bad size");
     if (!used(id) && !used(previous)) return violation("free beside a free block");
+    if (excluded(id) && excluded(previous)) return violation("excluded beside an excluded block");
+    if (excluded(id) && !used(id)) return violation("excluded and free");
     end += bytes(id);
-    live += used(id) ? bytes(id) : 0;
+    (excluded(id) ? out : live) += used(id) ? bytes(id) : 0;
   }
   if (end != capacity()) return absl::InternalError("blocks do not tile the arena");
   if (blocks_[kBack].previous != previous)
     return absl::InternalError("the last block is not linked");
   if (live != live_bytes_) return absl::InternalError("live bytes differ from the list");
+  if (out != excluded_bytes_) return absl::InternalError("excluded bytes differ from the list");
   return absl::OkStatus();
 }
 
@@ -333,11 +379,12 @@ absl::Status BlockMap::CheckIndexes() const {
   if (by_address_ != nullptr && !by_address_->IsValid(Count(false))) {
     return absl::InternalError("address index is malformed or of another length than the list");
   }
-  if (by_start_ != nullptr && by_start_->size() != Count(true)) {
+  if (by_start_ != nullptr &&
+      by_start_->size() != Count(true) - static_cast<std::int64_t>(excluded_.size())) {
     return absl::InternalError("start table is of another length than the list");
   }
   for (BlockId id = First(); id != kNoBlock; id = Next(id)) {
-    const BlockId start = used(id) ? id : kNoBlock;
+    const BlockId start = used(id) && !excluded(id) ? id : kNoBlock;
     if (by_start_ != nullptr && by_start_->Find(offset(id), blocks_) != start) {
       return absl::InternalError(absl::StrCat("start table is wrong about block ", id));
     }

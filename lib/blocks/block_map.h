@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
 #include "lib/blocks/address_index.h"
 #include "lib/blocks/block.h"
@@ -45,6 +46,13 @@ class BlockMap final : public FreeBlocks {
   BlockId Free(BlockId block);
   // The same for the used block that begins at `offset`; kNoBlock when there is none.
   BlockId FreeAt(std::int64_t offset);
+  // Takes `bytes` of a free block out of the arena, as `placement` says: they are neither free nor
+  // used, and no question is answered with them, until they are included again. Excluded
+  // neighbours become one block. Returns the excluded block.
+  BlockId Exclude(const Placement& placement, std::int64_t bytes);
+  // Makes [begin, end) of an excluded block free and merges it with free neighbours, which keep
+  // their names where they are not merged. Returns the free block that results.
+  BlockId Include(BlockId excluded, std::int64_t begin, std::int64_t end);
   // Moves the end of the arena to `capacity`, a multiple of the alignment up to the maximum. What
   // is cut off is free; what is added is free and merges with a free block before it.
   void Resize(std::int64_t capacity);
@@ -66,7 +74,9 @@ class BlockMap final : public FreeBlocks {
 
   std::int64_t offset(BlockId id) const { return blocks_[id].offset(); }
   std::int64_t bytes(BlockId id) const { return offset(blocks_[id].next) - offset(id); }
+  // Not free; excluded blocks are not.
   bool used(BlockId id) const { return blocks_[id].used(); }
+  bool excluded(BlockId id) const { return excluded_.contains(id); }
 
   // The blocks in address order: `for (id = First(); id != kNoBlock; id = Next(id))`.
   BlockId First() const { return Next(kFront); }
@@ -79,12 +89,14 @@ class BlockMap final : public FreeBlocks {
   std::int64_t capacity() const { return offset(kBack); }
   std::int64_t alignment() const { return alignment_; }
   std::int64_t live_bytes() const { return live_bytes_; }
+  std::int64_t excluded_bytes() const { return excluded_bytes_; }
   // How many blocks the arena's geometry can name: at least 2^20.
   std::int64_t max_blocks() const { return geometry_.max_blocks(); }
-  // Whether there are names left for an allocation and a resize, whatever they split.
-  bool HasNames() const {
-    return static_cast<std::int64_t>(blocks_.size()) + 4 < geometry_.max_blocks() ||
-           HasSpareNames(3);
+  // Whether there are names left for an allocation and a resize, and `more` calls of Exclude or
+  // Include, whatever they split.
+  bool HasNames(std::int64_t more = 0) const {
+    return static_cast<std::int64_t>(blocks_.size()) + 4 + 2 * more < geometry_.max_blocks() ||
+           HasSpareNames(3 + 2 * more);
   }
 
   // Walks everything: blocks tile the arena, no two free neighbours, each index equals the list,
@@ -97,9 +109,10 @@ class BlockMap final : public FreeBlocks {
   static constexpr BlockId kFront = 0;
   static constexpr BlockId kBack = 1;
 
+  BlockId Cut(const Placement& placement, std::int64_t bytes);
   BlockId Merge(BlockId block);
   BlockId Split(BlockId block, std::int64_t bytes);
-  bool HasSpareNames(int count) const;
+  bool HasSpareNames(std::int64_t count) const;
   void AbsorbNext(BlockId block);
 
   // What made a free block what it is.
@@ -162,6 +175,8 @@ class BlockMap final : public FreeBlocks {
   std::int64_t alignment_;
   std::int64_t live_bytes_ = 0;
   std::vector<Block> blocks_;
+  absl::flat_hash_set<BlockId> excluded_;
+  std::int64_t excluded_bytes_ = 0;
   BlockId spare_ = kNoBlock;  // head of the list, through `next`, of names to use again
   // The block that was freed last and the one that was cut last are held back from the index by
   // size, because the next operations often change them again: a queue frees into the one and

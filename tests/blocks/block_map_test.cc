@@ -197,5 +197,53 @@ TEST(BlockMap, WalksFreeBlocksInTheOrderOfSizeAndAddress) {
   EXPECT_EQ(walked, expected);
 }
 
+// Against an array that says of every granule what it is.
+TEST(BlockMap, ExcludesAndIncludesRanges) {
+  constexpr std::int64_t kGranules = 200;
+  enum What { kFree, kUsed, kOut };
+  BlockMap map(kGranules, 1);
+  std::vector<What> model(kGranules, kFree);
+  std::vector<BlockId> live;
+  std::mt19937_64 random(3);
+  const auto below = [&](std::size_t limit) { return static_cast<std::int64_t>(random() % limit); };
+  const auto set = [&](std::int64_t begin, std::int64_t bytes, What what) {
+    std::fill_n(model.begin() + begin, bytes, what);
+  };
+  for (int step = 0; step < 30'000; ++step) {
+    const std::int64_t begin = below(kGranules);
+    const std::int64_t bytes = 1 + below(std::min<std::size_t>(12, kGranules - begin));
+    const BlockId covering = map.Covering(begin, bytes);
+    const bool all_free = std::all_of(model.begin() + begin, model.begin() + begin + bytes,
+                                      [](What what) { return what == kFree; });
+    ASSERT_EQ(covering != kNoBlock, all_free);
+    if (all_free && below(2) == 0) {
+      live.push_back(map.Allocate(Placement::At(covering, begin), bytes));
+      set(begin, bytes, kUsed);
+    } else if (all_free) {
+      map.Exclude(Placement::At(covering, begin), bytes);
+      set(begin, bytes, kOut);
+      EXPECT_EQ(map.Find(begin), kNoBlock);
+    } else if (model[begin] == kOut) {
+      BlockId block = map.First();
+      while (map.offset(block) + map.bytes(block) <= begin) block = map.Next(block);
+      ASSERT_TRUE(map.excluded(block));
+      const std::int64_t end = std::min(begin + bytes, map.offset(block) + map.bytes(block));
+      const BlockId merged = map.Include(block, begin, end);
+      set(begin, end - begin, kFree);
+      EXPECT_TRUE(map.offset(merged) <= begin && end <= map.offset(merged) + map.bytes(merged));
+    } else if (!live.empty()) {
+      std::swap(live[below(live.size())], live.back());
+      set(map.offset(live.back()), map.bytes(live.back()), kFree);
+      map.Free(live.back());
+      live.pop_back();
+    }
+    ASSERT_EQ(map.live_bytes(), std::count(model.begin(), model.end(), kUsed));
+    ASSERT_EQ(map.excluded_bytes(), std::count(model.begin(), model.end(), kOut));
+    if (step % 100 == 0) {
+      ASSERT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tidepool::blocks
