@@ -16,8 +16,8 @@ inline constexpr std::int64_t kDeviceBytes = std::int64_t{4} << 40;  // no reque
 // A pool on a device of its own.
 class PoolOnHost {
  public:
-  explicit PoolOnHost(PoolOptions options)
-      : device_(HostDevice::Create({.memory_bytes = kDeviceBytes}).value()),
+  explicit PoolOnHost(const PoolOptions& options, HostDeviceOptions device = {})
+      : device_(HostDevice::Create(OfSize(device)).value()),
         pool_(Pool::Create(device_.get(), options).value()) {}
 
   HostDevice& device() { return *device_; }
@@ -25,6 +25,11 @@ class PoolOnHost {
   Stream NewStream() { return device_->CreateStream().value(); }
 
  private:
+  static HostDeviceOptions OfSize(HostDeviceOptions options) {
+    options.memory_bytes = kDeviceBytes;
+    return options;
+  }
+
   std::unique_ptr<HostDevice> device_;
   std::unique_ptr<Pool> pool_;
 };

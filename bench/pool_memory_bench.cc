@@ -29,6 +29,9 @@ class ManyStreams {
     for (const Block& block : blocks_) Free(block);
   }
 
+  // In granules of 512 bytes, whatever the pool rounds to.
+  std::int64_t peak_live_bytes() const { return peak_live_bytes_; }
+
   void Step() {
     Block& victim = blocks_[index_.Below(static_cast<std::uint32_t>(blocks_.size()))];
     Free(victim);
@@ -38,15 +41,21 @@ class ManyStreams {
  private:
   struct Block {
     void* address;
+    std::int64_t bytes;
     Stream stream;
   };
 
   Block Take() {
     const Stream stream = streams_[index_.Below(static_cast<std::uint32_t>(streams_.size()))];
     const std::int64_t bytes = scale_ * sizes_[next_++ & (sizes_.size() - 1)];
-    return {pool_.Allocate(static_cast<std::size_t>(bytes), stream).value(), stream};
+    live_bytes_ += (bytes + 511) & -512;
+    peak_live_bytes_ = std::max(peak_live_bytes_, live_bytes_);
+    return {pool_.Allocate(static_cast<std::size_t>(bytes), stream).value(), bytes, stream};
   }
-  void Free(const Block& block) { pool_.Free(block.address, block.stream).IgnoreError(); }
+  void Free(const Block& block) {
+    live_bytes_ -= (block.bytes + 511) & -512;
+    pool_.Free(block.address, block.stream).IgnoreError();
+  }
 
   Pool& pool_;
   std::int64_t scale_;
@@ -55,6 +64,8 @@ class ManyStreams {
   std::vector<Block> blocks_;
   IndexSource index_;
   std::size_t next_ = 0;
+  std::int64_t live_bytes_ = 0;
+  std::int64_t peak_live_bytes_ = 0;
 };
 
 void MeasureStreams(benchmark::State& state, int streams) {
@@ -93,22 +104,28 @@ void MeasureStreams(benchmark::State& state, int streams) {
 }
 
 // From 1 GiB.
-void MeasureGrowth(benchmark::State& state, int live, std::int64_t scale) {
+void MeasureGrowth(benchmark::State& state, int live, std::int64_t scale, bool remap) {
   constexpr int kDraws = 10;
   constexpr int kSteps = 20'000;
   double reserved = 0;
   double calls = 0;
   double most_calls = 0;
+  double remaps = 0;
   for (auto _ : state) {
     for (std::uint64_t seed = 1; seed <= kDraws; ++seed) {
-      PoolOnHost host({.initial_bytes = std::int64_t{1} << 30, .max_bytes = kDeviceBytes});
+      PoolOnHost host({.initial_bytes = std::int64_t{1} << 30,
+                       .max_bytes = remap ? std::int64_t{1} << 37 : kDeviceBytes,
+                       .remap = remap},
+                      {.granularity = std::int64_t{2} << 20});  // a GPU's
+
       const std::int64_t before = host.device().CountCalls(Call::kAny);
       ManyStreams workload(host, 1, live, scale, seed);
       for (int i = 0; i < kSteps; ++i) workload.Step();
       const auto made = static_cast<double>(host.device().CountCalls(Call::kAny) - before);
       const PoolStats stats = host.pool().Stats();
       reserved += static_cast<double>(stats.peak_reserved_bytes) /
-                  static_cast<double>(stats.peak_live_bytes);
+                  static_cast<double>(workload.peak_live_bytes());
+      remaps += static_cast<double>(stats.remaps);
       calls += made;
       most_calls = std::max(most_calls, made);
     }
@@ -116,6 +133,7 @@ void MeasureGrowth(benchmark::State& state, int live, std::int64_t scale) {
   state.counters["reserved_over_live"] = reserved / kDraws;
   state.counters["device_calls"] = calls / kDraws;
   state.counters["most_device_calls"] = most_calls;
+  state.counters["remaps"] = remaps / kDraws;
 }
 
 }  // namespace
@@ -131,12 +149,16 @@ int main(int argc, char** argv) {
         ->Unit(benchmark::kMillisecond);
   }
   for (const auto& [live, scale] : {std::pair{100, 1}, {100, 10}, {1000, 1}}) {
-    benchmark::RegisterBenchmark(absl::StrCat("growth/", live, "/sizes_times/", scale).c_str(),
-                                 [live = live, scale = scale](benchmark::State& state) {
-                                   bench::MeasureGrowth(state, live, scale);
-                                 })
-        ->Iterations(1)
-        ->Unit(benchmark::kMillisecond);
+    for (const bool remap : {false, true}) {
+      benchmark::RegisterBenchmark(
+          absl::StrCat(remap ? "growth_remapping/" : "growth/", live, "/sizes_times/", scale)
+              .c_str(),
+          [live = live, scale = scale, remap](benchmark::State& state) {
+            bench::MeasureGrowth(state, live, scale, remap);
+          })
+          ->Iterations(1)
+          ->Unit(benchmark::kMillisecond);
+    }
   }
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;

@@ -43,6 +43,12 @@ struct PoolOptions {
   // When memory runs out the pool grows by what is missing and, when that happens often, at least
   // by this part of its size: so the calls of the device stay logarithmic in the final size.
   double growth = 1.0 / 32;
+  // When no free block serves a request, free memory is moved to where it does instead of failing:
+  // fragmentation then costs calls of the device, and a request is refused only when what is live,
+  // each size rounded up to the device's granularity, leaves no room for it. Requests of a granule
+  // and more take whole granules, smaller ones never reach from one into the next, and memory is
+  // mapped granule by granule; the budget is rounded down to one. Needs more addresses than memory.
+  bool remap = false;
   // Records what is asked for; none when null. Outlives the pool.
   Recorder* recorder = nullptr;
 };
@@ -67,6 +73,8 @@ struct PoolStats {
   std::int64_t stream_waits = 0;   // of a stream for another one
   std::int64_t event_records = 0;  // events recorded for them
   std::int64_t growths = 0;        // times the pool took memory from the device
+  std::int64_t remaps = 0;         // requests for which free memory was moved
+  std::int64_t remapped_bytes = 0;
 };
 
 struct PoolBlock {
@@ -114,9 +122,9 @@ class TIDEPOOL_EXPORT Pool {
   // free, nor for work that the stream of the free was made to wait for. Errors as for Free.
   virtual absl::Status RecordUse(void* address, Stream stream) = 0;
 
-  // Gives unused memory at the end of the range back to the device as long as the pool keeps
-  // `keep_bytes`; says how much. Waits on the host for the work that last used it, and so does
-  // every other call meanwhile: that work must not depend on one.
+  // Gives unused memory, wherever it is, back to the device in the pieces in which it came, as long
+  // as the pool keeps `keep_bytes`; says how much. Waits on the host for the work that last used
+  // it, and so does every other call meanwhile: that work must not depend on one.
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
 
   // Tells the placement policy and the recorder that a phase begins.

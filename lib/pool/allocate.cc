@@ -92,7 +92,7 @@ void PoolImpl::Serve(Waiter& waiter) {
 
 absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timeline& timeline) {
   BlockMap& blocks = arena_.blocks();
-  const Request request{arena_.Rounded(bytes), hint};
+  const Request request{Rounded(bytes), hint};
   const absl::StatusOr<Placement> placement = PlaceOrGrow(request, timeline);
   if (!placement.ok()) return placement.status();
   if (placement->block == kNoBlock) return nullptr;
@@ -145,15 +145,17 @@ absl::StatusOr<Placement> PoolImpl::PlaceOrGrow(const Request& request, Timeline
     placement = Place(request, timeline);
     if (placement.block != kNoBlock) return placement;
   }
-  const absl::StatusOr<bool> grown = Grow(request.bytes);
-  if (!grown.ok()) return grown.status();
-  return *grown ? Place(request, timeline) : placement;
+  return Grow(request);
 }
 
 Placement PoolImpl::Place(const Request& request, Timeline& timeline) {
-  if (!crossing_) return arena_.Place(request, arena_.blocks());
-  WaitAvoidingBlocks preferred(arena_.blocks(), tickets_, order_, timeline);
-  return arena_.Place(request, preferred);
+  BlockMap& blocks = arena_.blocks();
+  if (!crossing_ && !options_.remap) return arena_.Place(request, blocks);
+  WaitAvoidingBlocks preferred(blocks, tickets_, order_, timeline);
+  if (!options_.remap) return arena_.Place(request, preferred);
+  GranuleBlocks fitting(crossing_ ? static_cast<FreeBlocks&>(preferred) : blocks, blocks, granules_,
+                        device_.granularity());
+  return fitting.Adjusted(arena_.Place(request, fitting), request.bytes);
 }
 
 // Whether work of others may still run, before whatever the stream is given from here on.

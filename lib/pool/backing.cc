@@ -1,8 +1,10 @@
-// Each step can fail, and leaves the pieces as the device has them.
+// Each step can fail, and leaves the books as the device has them: what it would not undo is set
+// aside, out of use, and tried again.
 #include "lib/pool/backing.h"
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 namespace tidepool::pool {
 
@@ -15,15 +17,17 @@ Backing::~Backing() {
     return status.ok();
   };
   bool all_unmapped = true;
-  for (const Piece& piece : pieces_) {
-    if (try_twice([&] { return device_.Unmap(base_ + piece.begin); })) {
-      unreleased_.push_back(piece);
-    } else {
-      all_unmapped = false;
+  for (const Pieces* mapped : {&pieces_, &aliases_, &stuck_}) {
+    for (const auto& [begin, piece] : *mapped) {
+      if (!try_twice([&, from = begin] { return device_.Unmap(base_ + from); })) {
+        all_unmapped = false;
+      } else if (piece.memory.id != 0) {
+        unreleased_.push_back({{begin, piece.end}, piece.memory});
+      }
     }
   }
-  for (const Piece& piece : unreleased_) {
-    try_twice([&] { return device_.ReleasePhysical(piece.memory); });
+  for (const auto& [range, memory] : unreleased_) {
+    try_twice([&, released = memory] { return device_.ReleasePhysical(released); });
   }
   if (all_unmapped && base_ != nullptr) {
     try_twice([&] { return device_.ReleaseAddresses(base_, reserved_bytes_); });
@@ -36,85 +40,140 @@ Backing::~Backing() {
 
 void Backing::Abandon() {
   pieces_.clear();
+  aliases_.clear();
+  stuck_.clear();
   unreleased_.clear();
   base_ = nullptr;
 }
 
-absl::Status Backing::Reserve(std::int64_t max_bytes) {
-  reserved_bytes_ = Rounded(max_bytes);
+absl::Status Backing::Reserve(std::int64_t bytes) {
+  reserved_bytes_ = Rounded(bytes);
   const absl::StatusOr<void*> base = device_.ReserveAddresses(reserved_bytes_);
   if (base.ok()) base_ = static_cast<char*>(*base);
   return base.status();
 }
 
-absl::Status Backing::GrowTo(std::int64_t wanted_end, std::int64_t piece_bytes) {
-  if (absl::Status status = ReleaseAgain(); !status.ok()) return status;
-  const std::int64_t old_end = end();
-  const std::int64_t new_end = Rounded(wanted_end);
-  while (end() < new_end) {
-    const std::int64_t piece =
-        std::min(Rounded(std::max<std::int64_t>(piece_bytes, 1)), new_end - end());
-    if (absl::Status status = GrowByPiece(piece); !status.ok()) {
-      ShrinkTo(old_end).IgnoreError();  // the first error is the one to report
-      return status;
+absl::Status Backing::Map(absl::Span<const Range> ranges, std::int64_t piece_bytes) {
+  const std::int64_t step = Rounded(std::max<std::int64_t>(piece_bytes, 1));
+  std::vector<std::int64_t> mapped;
+  for (const Range& range : ranges) {
+    for (std::int64_t begin = range.begin; begin < range.end; begin += step) {
+      absl::Status status = MapPiece({begin, std::min(begin + step, range.end)});
+      if (!status.ok()) {
+        for (const std::int64_t piece : mapped) Discard(piece);
+        return status;
+      }
+      mapped.push_back(begin);
     }
   }
   return absl::OkStatus();
 }
 
-absl::Status Backing::GrowByPiece(std::int64_t bytes) {
-  const absl::StatusOr<PhysicalMemory> memory = device_.CreatePhysical(bytes);
+void Backing::Discard(std::int64_t begin) {
+  if (Unmap(begin).ok() || !HasPiece(begin)) return;
+  stuck_[begin] = pieces_.at(begin);
+  pieces_.erase(begin);
+}
+
+absl::Status Backing::MapPiece(const Range& range) {
+  const absl::StatusOr<PhysicalMemory> memory = device_.CreatePhysical(range.bytes());
   if (!memory.ok()) return memory.status();
-  const Piece piece = {end(), end() + bytes, *memory};
-  absl::Status status = device_.Map(base_ + piece.begin, piece.memory);
+  held_bytes_ += range.bytes();
+  absl::Status status = device_.Map(base_ + range.begin, *memory);
   if (status.ok()) {
-    pieces_.push_back(piece);
+    pieces_[range.begin] = {range.end, *memory};
   } else {
-    Release(piece).IgnoreError();
+    absl::Status ignored;
+    Release(range, *memory, &ignored);
   }
   return status;
 }
 
-std::int64_t Backing::EndAfterShrinkTo(std::int64_t offset) const {
-  const auto behind = std::find_if(pieces_.begin(), pieces_.end(),
-                                   [&](const Piece& piece) { return piece.begin >= offset; });
-  return behind == pieces_.end() ? end() : behind->begin;
+absl::Status Backing::Unmap(std::int64_t begin) {
+  const auto found = pieces_.find(begin);
+  const Piece piece = found->second;
+  absl::Status status = device_.Unmap(base_ + begin);
+  if (!status.ok()) return status;
+  pieces_.erase(found);
+  Release({begin, piece.end}, piece.memory, &status);
+  return status;
 }
 
-absl::Status Backing::ShrinkTo(std::int64_t offset) {
-  if (absl::Status status = ReleaseAgain(); !status.ok()) return status;
-  while (!pieces_.empty() && pieces_.back().begin >= offset) {
-    const Piece last = pieces_.back();
-    if (absl::Status status = device_.Unmap(base_ + last.begin); !status.ok()) return status;
-    pieces_.pop_back();
-    if (absl::Status status = Release(last); !status.ok()) return status;
+void Backing::Release(const Range& range, PhysicalMemory memory, absl::Status* status) {
+  *status = device_.ReleasePhysical(memory);
+  if (status->ok()) {
+    held_bytes_ -= range.bytes();
+  } else {
+    unreleased_.push_back({range, memory});
   }
+}
+
+absl::Status Backing::Move(std::int64_t from, std::int64_t to) {
+  const Piece piece = pieces_.at(from);
+  if (absl::Status status = device_.Map(base_ + to, piece.memory); !status.ok()) return status;
+  pieces_.erase(from);
+  pieces_[to] = {to + piece.end - from, piece.memory};
+  aliases_[from] = {piece.end, {}};
   return absl::OkStatus();
 }
 
-absl::Status Backing::Release(const Piece& piece) {
-  absl::Status status = device_.ReleasePhysical(piece.memory);
-  if (!status.ok()) unreleased_.push_back(piece);
+void Backing::UndoMove(std::int64_t from, std::int64_t to) {
+  const Piece piece = pieces_.at(to);
+  if (!device_.Unmap(base_ + to).ok()) stuck_[to] = {piece.end, {}};
+  pieces_.erase(to);
+  pieces_[from] = {from + piece.end - to, piece.memory};
+  aliases_.erase(from);
+}
+
+absl::Status Backing::DropAlias(std::int64_t from) {
+  absl::Status status = device_.Unmap(base_ + from);
+  if (status.ok()) aliases_.erase(from);
   return status;
 }
 
-absl::Status Backing::ReleaseAgain() {
+absl::Status Backing::Retry() {
+  while (!stuck_.empty()) {
+    const auto [begin, piece] = *stuck_.begin();
+    if (absl::Status status = device_.Unmap(base_ + begin); !status.ok()) return status;
+    if (piece.memory.id != 0) unreleased_.push_back({{begin, piece.end}, piece.memory});
+    stuck_.erase(stuck_.begin());
+  }
   while (!unreleased_.empty()) {
-    absl::Status status = device_.ReleasePhysical(unreleased_.back().memory);
-    if (!status.ok()) return status;
+    const auto [range, memory] = unreleased_.back();
+    if (absl::Status status = device_.ReleasePhysical(memory); !status.ok()) return status;
+    held_bytes_ -= range.bytes();
     unreleased_.pop_back();
   }
   return absl::OkStatus();
 }
 
-std::int64_t Backing::held_bytes() const {
-  std::int64_t bytes = end();
-  for (const Piece& piece : unreleased_) bytes += piece.end - piece.begin;
+std::vector<Backing::Range> Backing::PiecesIn(const Range& range) const {
+  std::vector<Range> ranges;
+  for (auto it = pieces_.lower_bound(range.begin); it != pieces_.end(); ++it) {
+    if (it->second.end > range.end) break;
+    ranges.push_back({it->first, it->second.end});
+  }
+  return ranges;
+}
+
+std::int64_t Backing::PieceBytesIn(const Range& range) const {
+  std::int64_t bytes = 0;
+  auto it = pieces_.upper_bound(range.begin);
+  if (it != pieces_.begin()) --it;
+  for (; it != pieces_.end() && it->first < range.end; ++it) {
+    bytes += std::max<std::int64_t>(
+        0, std::min(it->second.end, range.end) - std::max(it->first, range.begin));
+  }
   return bytes;
 }
 
-std::int64_t Backing::Rounded(std::int64_t bytes) const {
-  return (bytes + device_.granularity() - 1) & -device_.granularity();
+std::int64_t Backing::EndOfUnusable(const Range& range) const {
+  for (const Pieces* unusable : {&aliases_, &stuck_}) {
+    auto it = unusable->upper_bound(range.begin);
+    if (it != unusable->begin() && std::prev(it)->second.end > range.begin) --it;
+    if (it != unusable->end() && it->first < range.end) return it->second.end;
+  }
+  return -1;
 }
 
 }  // namespace tidepool::pool

@@ -1,21 +1,30 @@
-// The memory behind a pool: one range of addresses, reserved once, with physical memory mapped to
-// its beginning in pieces. It grows and shrinks at its end, so new memory is always a neighbour of
-// old.
+// The memory behind a pool: one range of addresses, reserved once, with pieces of physical memory
+// mapped inside it. A piece is mapped, moved and unmapped as a whole.
 #ifndef TIDEPOOL_LIB_POOL_BACKING_H_
 #define TIDEPOOL_LIB_POOL_BACKING_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tidepool/device.h"
 
 namespace tidepool::pool {
 
-// Not thread-safe.
+// Offsets from the beginning of the range; ranges are [begin, end). Not thread-safe.
 class Backing {
  public:
+  struct Range {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+
+    std::int64_t bytes() const { return end - begin; }
+  };
+
   explicit Backing(Device& device) : device_(device) {}
   // Gives back all memory; nothing may use it any more. What the device does not take back, not
   // even when it is asked twice, is reported on stderr.
@@ -23,42 +32,64 @@ class Backing {
   Backing(const Backing&) = delete;
   Backing& operator=(const Backing&) = delete;
 
-  // Reserves addresses for up to `max_bytes`. Once, first.
-  absl::Status Reserve(std::int64_t max_bytes);
-  // Maps memory up to `end` at least, in pieces of about `piece_bytes`. After an error it ends
-  // where it did, unless the device would not take pieces back: see `end`.
-  absl::Status GrowTo(std::int64_t end, std::int64_t piece_bytes);
-  // The end after unmapping every piece that lies behind `offset`.
-  std::int64_t EndAfterShrinkTo(std::int64_t offset) const;
-  // Unmaps every piece that lies behind `offset`. After an error some may be left: see `end`.
-  absl::Status ShrinkTo(std::int64_t offset);
+  // Reserves addresses for `bytes`, rounded up. Once, first.
+  absl::Status Reserve(std::int64_t bytes);
+  // Maps new memory to ranges of whole granules in which nothing is mapped, in pieces of about
+  // `piece_bytes`. After an error there is nothing mapped, or it is unusable.
+  absl::Status Map(absl::Span<const Range> ranges, std::int64_t piece_bytes);
+  // Unmaps the piece that begins at `begin` and gives it to the device. After an error it may still
+  // be there: see HasPiece.
+  absl::Status Unmap(std::int64_t begin);
+  // The same; a piece that the device does not unmap is unusable.
+  void Discard(std::int64_t begin);
+  // Maps the piece that begins at `from` to `to` instead, where nothing is mapped. Its memory stays
+  // mapped at the old place too, which is unusable until DropAlias.
+  absl::Status Move(std::int64_t from, std::int64_t to);
+  // As if a move had not been.
+  void UndoMove(std::int64_t from, std::int64_t to);
+  // No work uses the piece at the place that it was moved from any more. After an error it may be
+  // tried again.
+  absl::Status DropAlias(std::int64_t from);
+  // Tries again what the device would not do before.
+  absl::Status Retry();
 
   // Leaves everything to the device for ever: something may still use it.
   void Abandon();
 
   char* base() const { return base_; }
-  // Of what is mapped, as an offset.
-  std::int64_t end() const { return pieces_.empty() ? 0 : pieces_.back().end; }
+  std::int64_t reserved_bytes() const { return reserved_bytes_; }
   // Of the device's memory, mapped or not.
-  std::int64_t held_bytes() const;
+  std::int64_t held_bytes() const { return held_bytes_; }
+  bool HasPiece(std::int64_t begin) const { return pieces_.contains(begin); }
+  // The pieces that lie wholly inside a range, in the order of addresses.
+  std::vector<Range> PiecesIn(const Range& range) const;
+  // Of the pieces, how much lies in a range.
+  std::int64_t PieceBytesIn(const Range& range) const;
+  // Where an unusable stretch that overlaps a range ends; -1 if there is none.
+  std::int64_t EndOfUnusable(const Range& range) const;
+  std::int64_t Rounded(std::int64_t bytes) const {
+    return (bytes + device_.granularity() - 1) & -device_.granularity();
+  }
 
  private:
   struct Piece {
-    std::int64_t begin;
-    std::int64_t end;
+    std::int64_t end = 0;
     PhysicalMemory memory;
   };
+  using Pieces = absl::btree_map<std::int64_t, Piece>;  // by where they begin
 
-  absl::Status GrowByPiece(std::int64_t bytes);
-  absl::Status Release(const Piece& piece);
-  absl::Status ReleaseAgain();
-  std::int64_t Rounded(std::int64_t bytes) const;
+  absl::Status MapPiece(const Range& range);
+  void Release(const Range& range, PhysicalMemory memory, absl::Status* status);
 
   Device& device_;
   char* base_ = nullptr;
   std::int64_t reserved_bytes_ = 0;
-  std::vector<Piece> pieces_;
-  std::vector<Piece> unreleased_;  // mapped nowhere, but the device would not take them back
+  std::int64_t held_bytes_ = 0;
+  Pieces pieces_;
+  Pieces aliases_;  // mapped a second time, without a memory of their own
+  Pieces stuck_;    // the device would not unmap them; without a memory when they are no pieces
+  // Mapped nowhere, but the device would not take them back.
+  std::vector<std::pair<Range, PhysicalMemory>> unreleased_;
 };
 
 }  // namespace tidepool::pool

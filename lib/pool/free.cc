@@ -83,8 +83,11 @@ absl::Status PoolImpl::NotLive(const void* address) const {
     return absl::InvalidArgumentError(
         absl::StrCat("address 0x", where, " is none of this pool, expected a live allocation"));
   }
-  BlockId id = blocks.First();
-  while (offset >= blocks.offset(id) + blocks.bytes(id)) id = blocks.Next(id);
+  const BlockId id = BlockAt(offset);
+  if (blocks.excluded(id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("address 0x", where, " was given back, expected a live allocation"));
+  }
   if (!blocks.used(id) || blocks.offset(id) == offset) {  // in a front cache
     return absl::InvalidArgumentError(absl::StrCat(
         "address 0x", where, " is free already, expected a live allocation: a double free?"));

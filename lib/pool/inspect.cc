@@ -21,7 +21,7 @@ PoolStats PoolImpl::StatsLocked() const {
   stats.reserved_bytes = backing_.held_bytes();
   stats.max_bytes = options_.max_bytes;
   stats.high_water_bytes = arena_.high_water();
-  stats.free_bytes = blocks.capacity() - blocks.live_bytes();
+  stats.free_bytes = blocks.capacity() - blocks.excluded_bytes() - blocks.live_bytes();
   stats.largest_hole_bytes = blocks.LargestBytes();
   if (stats.free_bytes > 0) {
     stats.fragmentation =
@@ -44,6 +44,7 @@ std::vector<PoolBlock> PoolImpl::Snapshot() const {
   std::vector<PoolBlock> snapshot;
   const BlockMap& blocks = arena_.blocks();
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
+    if (blocks.excluded(id)) continue;
     const std::int64_t begin = blocks.offset(id);
     PoolBlock block;
     block.address = backing_.base() + begin;
@@ -70,12 +71,18 @@ absl::Status PoolImpl::CheckInvariants() const {
   const std::lock_guard lock(mutex_);
   const BlockMap& blocks = arena_.blocks();
   if (absl::Status status = blocks.CheckInvariants(); !status.ok()) return status;
-  if (blocks.capacity() != std::min(backing_.end(), options_.max_bytes)) {
-    return absl::InternalError("the arena does not end where its memory ends");
+  if (blocks.capacity() - blocks.excluded_bytes() > options_.max_bytes) {
+    return absl::InternalError("the arena is larger than the budget");
   }
   std::int64_t live_count = 0;
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
-    if (!blocks.used(id)) continue;
+    const Backing::Range range = {blocks.offset(id), blocks.offset(id) + blocks.bytes(id)};
+    if (backing_.PieceBytesIn(range) != (blocks.excluded(id) ? 0 : range.bytes())) {
+      return absl::InternalError(absl::StrCat("the block at ", range.begin,
+                                              " is mapped and out of the arena, or in it "
+                                              "and not mapped"));
+    }
+    if (!blocks.used(id) || blocks.excluded(id)) continue;
     ++live_count;
     const std::int64_t begin = blocks.offset(id);
     if (!tickets_.ForEach(id, begin, begin + blocks.bytes(id),
@@ -98,7 +105,7 @@ void PoolImpl::ReportLive() const {
   const BlockMap& blocks = arena_.blocks();
   int listed = 0;
   for (BlockId id = blocks.First(); id != kNoBlock && listed < kListed; id = blocks.Next(id)) {
-    if (!blocks.used(id)) continue;
+    if (!blocks.used(id) || blocks.excluded(id)) continue;
     ++listed;
     std::fprintf(stderr, "  %p: %lld bytes, allocated on stream %llu\n",
                  static_cast<void*>(backing_.base() + blocks.offset(id)),

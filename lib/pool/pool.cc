@@ -2,6 +2,7 @@
 #include "tidepool/pool.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -20,13 +21,18 @@ absl::Status CheckOptions(const Device& device, const PoolOptions& options) {
     return expect("alignment", alignment, "a power of two up to ", device.granularity(),
                   ", the granularity of ", device.name());
   }
+  if (options.remap && options.max_bytes < device.granularity()) {
+    return expect("max_bytes", options.max_bytes, "at least ", device.granularity(),
+                  ", the granularity of ", device.name(), ", to remap");
+  }
   if (options.max_bytes < alignment || options.max_bytes > device.memory_bytes()) {
     return expect("max_bytes", options.max_bytes, alignment, " to ", device.memory_bytes(),
                   ", the memory of ", device.name());
   }
-  if (options.max_bytes > blocks::MaxArenaBytes(alignment)) {
+  if (const std::int64_t addresses = PoolImpl::AddressBytes(options, device);
+      addresses > blocks::MaxArenaBytes(alignment)) {
     return expect("max_bytes", options.max_bytes, "at most ", blocks::MaxArenaBytes(alignment),
-                  " at alignment ", alignment);
+                  " bytes of addresses at alignment ", alignment, ", which takes ", addresses);
   }
   if (options.initial_bytes < 0 || options.initial_bytes > options.max_bytes) {
     return expect("initial_bytes", options.initial_bytes, "0 to max_bytes, ", options.max_bytes);
@@ -53,13 +59,23 @@ PoolImpl::~PoolImpl() {
   }
 }
 
+// What is live can lie so that there is no room among it although there is memory. First-fit needs
+// at most so much more: J. M. Robson, "Worst case fragmentation of first fit and best fit storage
+// allocation strategies", The Computer Journal 20 (1977).
+std::int64_t PoolImpl::AddressBytes(const PoolOptions& options, const Device& device) {
+  if (!options.remap) return options.max_bytes;
+  const auto granules = static_cast<std::uint64_t>(options.max_bytes / device.granularity());
+  return options.max_bytes * (std::bit_width(granules) + 1);
+}
+
 absl::Status PoolImpl::Start() {
   const std::lock_guard lock(mutex_);
-  if (absl::Status status = backing_.Reserve(options_.max_bytes); !status.ok()) return status;
-  if (options_.initial_bytes == 0) return absl::OkStatus();
-  absl::Status status = backing_.GrowTo(options_.initial_bytes, options_.initial_bytes / kPieces);
+  absl::Status status = backing_.Reserve(AddressBytes(options_, device_));
+  if (!status.ok() || options_.initial_bytes == 0) return status;
+  const std::int64_t end = backing_.Rounded(options_.initial_bytes);
+  status = backing_.Map({{0, end}}, options_.remap ? 1 : options_.initial_bytes / kPieces);
   if (!status.ok()) return status;
-  arena_.blocks().Resize(std::min(backing_.end(), options_.max_bytes));
+  arena_.blocks().Resize(std::min(end, options_.max_bytes));
   stats_.peak_reserved_bytes = backing_.held_bytes();
   return absl::OkStatus();
 }
@@ -77,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOpt
   PoolOptions resolved = options;
   if (resolved.max_bytes == 0) resolved.max_bytes = device->memory_bytes();
   if (absl::Status status = pool::CheckOptions(*device, resolved); !status.ok()) return status;
-  resolved.max_bytes &= -resolved.alignment;
+  resolved.max_bytes &= resolved.remap ? -device->granularity() : -resolved.alignment;
   resolved.initial_bytes = std::min(resolved.initial_bytes, resolved.max_bytes);
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(resolved.placement);
   if (!policy.ok()) return policy.status();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "lib/pool/backing.h"
 #include "lib/pool/backoff_mutex.h"
 #include "lib/pool/front_caches.h"
+#include "lib/pool/granules.h"
 #include "lib/pool/stream_order.h"
 #include "lib/pool/ticket_lists.h"
 #include "lib/pool/waiting_line.h"
@@ -33,6 +35,38 @@ using blocks::BlockMap;
 // given back and the calls are few.
 inline constexpr std::int64_t kPieces = 16;
 
+// A pool that may remap moves free memory rather than take new when that is so large a part of it:
+// so little is free, and moves are seldom.
+inline constexpr std::int64_t kFreePart = 12;
+
+// A part of a room that has no memory, and whose work may still use the memory that fills it.
+struct Gap {
+  Backing::Range range;
+  Tickets tickets;
+};
+
+// Addresses for a request: nothing in them is live. The block is the one that holds them when there
+// is no gap.
+struct Room {
+  Backing::Range range;
+  BlockId block = kNoBlock;
+  std::vector<Gap> gaps;
+};
+
+// A piece inside a free block whose memory is moved, and whose work may still use it.
+struct Donor {
+  BlockId block = kNoBlock;
+  Backing::Range piece;
+  Tickets tickets;
+};
+
+// Old addresses of a piece.
+struct Alias {
+  std::int64_t begin = 0;
+  Tickets tickets;
+  bool is_dropped = false;
+};
+
 // A front cache holds at most this part of the pool.
 inline constexpr std::int64_t kFrontPart = 128;
 
@@ -44,9 +78,12 @@ class PoolImpl final : public Pool {
         policy_(std::move(policy)),
         order_(device),
         backing_(device),
-        arena_(0, options.alignment, *policy_, options.max_bytes) {}
+        granules_(device.granularity()),
+        arena_(0, options.alignment, *policy_, AddressBytes(options, device)) {}
   ~PoolImpl() override;
 
+  // How many bytes of addresses a pool needs.
+  static std::int64_t AddressBytes(const PoolOptions& options, const Device& device);
   absl::Status Start();
 
   absl::StatusOr<void*> Allocate(std::size_t bytes, Stream stream, Hint hint) override;
@@ -76,9 +113,36 @@ class PoolImpl final : public Pool {
   absl::StatusOr<void*> TryAllocate(std::int64_t bytes, Hint hint, Timeline& timeline);
   absl::StatusOr<Placement> PlaceOrGrow(const Request& request, Timeline& timeline);
   Placement Place(const Request& request, Timeline& timeline);
-  absl::StatusOr<bool> Grow(std::int64_t bytes);
-  absl::Status GrowBacking(std::int64_t missing);
+  std::int64_t Rounded(std::int64_t bytes) const {
+    const std::int64_t rounded = arena_.Rounded(bytes);
+    return options_.remap ? granules_.Rounded(rounded) : rounded;
+  }
+
+  absl::StatusOr<Placement> Grow(const Request& request);
+  std::optional<Room> FindRoom(std::int64_t bytes) const;
+  Backing::Range RangeFrom(std::int64_t begin, std::int64_t bytes) const;
+  std::vector<Gap> Gaps(const Backing::Range& range) const;
+  absl::StatusOr<BlockId> Fill(Room room);
+  absl::Status MapGaps(const Room& room);
+  BlockId Include(const Room& room);
+  BlockId BlockAt(std::int64_t offset) const;
   std::int64_t GrowthStep() const;
+
+  absl::StatusOr<BlockId> FillByMoving(Room room);
+  std::vector<Donor> Donors(const Backing::Range& room) const;
+  absl::Status MoveAll(const std::vector<Donor>& donors, const std::vector<Backing::Range>& places);
+  void GiveTickets(Donor& donor, std::int64_t place, Room& room);
+  static void AddTicket(Tickets& tickets, const Ticket& ticket);
+  void Exclude(const Donor& donor);
+  void ExcludeFree(BlockId block, const Backing::Range& range);
+  std::vector<Backing::Range> GranulesOf(const std::vector<Gap>& gaps) const;
+  void DropAliases();
+  absl::Status AwaitAliases();
+  void DropIfOver(Alias& alias);
+
+  absl::Status TrimBlock(BlockId block, std::int64_t keep_bytes);
+  void CutOut(BlockId block, const Backing::Range& range);
+
   absl::StatusOr<bool> AwaitTickets(BlockId block, std::int64_t begin, std::int64_t end,
                                     Timeline& timeline);
   void CountWait(const Timeline& timeline, const Ticket& ticket);
@@ -109,7 +173,6 @@ class PoolImpl final : public Pool {
   absl::Status SynchronizeTickets(BlockId block, std::int64_t begin, std::int64_t end);
 
   PoolStats StatsLocked() const;
-  std::int64_t WildernessBytes() const;
   void ReportLive() const;
 
   Device& device_;
@@ -119,6 +182,8 @@ class PoolImpl final : public Pool {
   mutable BackoffMutex mutex_;  // of all that follows
   StreamOrder order_;
   Backing backing_;
+  Granules granules_;
+  std::vector<Alias> aliases_;  // still mapped
   blocks::Arena arena_;
   // By name of a used block: the stream that it was allocated on.
   std::vector<Stream> allocated_on_;
@@ -146,7 +211,7 @@ inline void* PoolImpl::AllocateFromFront(std::size_t bytes, Stream stream) {
   FrontCaches* fronts = fronts_.load(std::memory_order_acquire);
   if (fronts == nullptr || bytes > MostBytes()) return nullptr;
   return fronts->Of(stream).Allocate(stream, device_.stream_epoch(),
-                                     arena_.Rounded(static_cast<std::int64_t>(bytes)));
+                                     Rounded(static_cast<std::int64_t>(bytes)));
 }
 
 inline bool PoolImpl::FreeToFront(void* address, Stream stream) {

@@ -113,6 +113,17 @@ absl::StatusOr<bool> StreamOrder::Await(Timeline& timeline, const Ticket& ticket
   return true;
 }
 
+absl::StatusOr<bool> StreamOrder::IsOver(const Ticket& ticket) {
+  if (!MayRun(ticket)) return true;
+  Timeline& timeline = At(ticket);
+  if (timeline.recorded < ticket.position) {
+    if (absl::Status status = Record(timeline); !status.ok()) return status;
+  }
+  const absl::StatusOr<bool> done = device_.QueryEvent(timeline.event);
+  if (done.ok() && *done) timeline.completed = timeline.recorded;
+  return done;
+}
+
 absl::Status StreamOrder::Synchronize(const Ticket& ticket) {
   Timeline& timeline = At(ticket);
   if (!MayRun(ticket)) return absl::OkStatus();

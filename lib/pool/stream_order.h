@@ -72,6 +72,8 @@ class StreamOrder {
   }
   // Makes it wait, on the device, unless the work turns out to be over: then returns false.
   absl::StatusOr<bool> Await(Timeline& timeline, const Ticket& ticket);
+  // Whether the ticket's work is over, as the device knows.
+  absl::StatusOr<bool> IsOver(const Ticket& ticket);
   // Waits on the host.
   absl::Status Synchronize(const Ticket& ticket);
   // Waits on the host for all work of all streams so far, however the device allows it. Returns the

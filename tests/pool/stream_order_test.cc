@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <random>
+#include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "tests/pool/pool_fixture.h"
@@ -314,27 +316,35 @@ class Hammer {
   std::atomic<int> served_ = 0;
 };
 
-class HammerTest : public PoolFixture, public ::testing::WithParamInterface<std::string> {
+// A placement policy, and whether the pool remaps.
+class HammerTest : public PoolFixture,
+                   public ::testing::WithParamInterface<std::tuple<std::string, bool>> {
  protected:
-  HammerTest() : PoolFixture({.memory_bytes = 256 * kMiB, .copy_latency_ns = 20'000}) {}
+  HammerTest()
+      : PoolFixture(
+            {.memory_bytes = 256 * kMiB, .granularity = 4 * kKiB, .copy_latency_ns = 20'000}) {}
 };
 
-INSTANTIATE_TEST_SUITE_P(Policies, HammerTest, ::testing::ValuesIn(PlacementPolicyNames()),
+INSTANTIATE_TEST_SUITE_P(Policies, HammerTest,
+                         ::testing::Combine(::testing::ValuesIn(PlacementPolicyNames()),
+                                            ::testing::Bool()),
                          [](const auto& instance) {
-                           std::string name = instance.param;
+                           std::string name = std::get<0>(instance.param);
                            std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
+                           return name + (std::get<1>(instance.param) ? "_remapping" : "");
                          });
 
 TEST_P(HammerTest, EightThreadsAndFourStreamsDamageNothing) {
   // Tight, so that memory is reused at once and is often short.
-  auto pool = NewPool({.max_bytes = 512 * kKiB, .placement = GetParam()});
+  const auto& [placement, remap] = GetParam();
+  auto pool = NewPool({.max_bytes = 512 * kKiB, .placement = placement, .remap = remap});
   Hammer hammer(*device_, *pool, {NewStream(), NewStream(), NewStream(), NewStream()});
   hammer.Run(8, 600);
   EXPECT_EQ(hammer.damaged(), 0);
   EXPECT_GT(hammer.served(), 500);
   EXPECT_EQ(pool->Stats().live_count, 0);
   EXPECT_GT(pool->Stats().stream_waits, 0);
+  EXPECT_EQ(pool->Stats().remaps > 0, remap);
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 

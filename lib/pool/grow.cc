@@ -1,0 +1,174 @@
+// Memory from the device: where it goes, and how much at a time.
+#include <algorithm>
+#include <bit>
+
+#include "lib/pool/pool_impl.h"
+
+namespace tidepool::pool {
+
+// Makes room for a request that no free block serves. No block when the budget or the device does
+// not allow it.
+absl::StatusOr<Placement> PoolImpl::Grow(const Request& request) {
+  growth_error_.clear();
+  if (absl::Status status = backing_.Retry(); !status.ok()) return status;
+  DropAliases();
+  const std::optional<Room> room = FindRoom(request.bytes);
+  if (!room.has_value()) return Placement::None();
+  const std::int64_t held = backing_.held_bytes();
+  const absl::StatusOr<BlockId> block = options_.remap ? FillByMoving(*room) : Fill(*room);
+  stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, backing_.held_bytes());
+  if (absl::IsResourceExhausted(block.status())) {
+    growth_error_ = std::string(block.status().message());
+    return Placement::None();
+  }
+  if (!block.ok()) return block.status();
+  if (*block == kNoBlock) return Placement::None();
+  if (backing_.held_bytes() > held) {
+    ++stats_.growths;
+    allocations_at_growth_ = stats_.allocations;
+  }
+  return Placement::At(*block, room->range.begin);
+}
+
+// The lowest addresses with nothing live in between. As long as nothing was excluded they are at
+// the end, because no free block serves the request.
+std::optional<Room> PoolImpl::FindRoom(std::int64_t bytes) const {
+  const BlockMap& blocks = arena_.blocks();
+  BlockId id = blocks.First();
+  if (blocks.excluded_bytes() == 0) id = FreeOrNone(blocks.Last());
+  Room room;
+  std::int64_t begin = -1;  // of the stretch
+  for (; id != kNoBlock; id = blocks.Next(id)) {
+    if (blocks.used(id) && !blocks.excluded(id)) {
+      begin = -1;
+      continue;
+    }
+    if (begin < 0) begin = blocks.offset(id);
+    room = {RangeFrom(begin, bytes), id, {}};
+    if (room.range.end <= blocks.offset(id) + blocks.bytes(id)) break;
+  }
+  if (id == kNoBlock) room = {RangeFrom(begin < 0 ? blocks.capacity() : begin, bytes), id, {}};
+  if (backing_.Rounded(room.range.end) > backing_.reserved_bytes()) return std::nullopt;
+  room.gaps = Gaps(room.range);
+  return room;
+}
+
+// The first addresses from `begin` on that a request may have.
+Backing::Range PoolImpl::RangeFrom(std::int64_t begin, std::int64_t bytes) const {
+  for (;;) {
+    const std::int64_t fit = options_.remap ? granules_.FirstFit(begin, bytes) : begin;
+    const std::int64_t unusable = backing_.EndOfUnusable({fit, backing_.Rounded(fit + bytes)});
+    if (unusable < 0) return {fit, fit + bytes};
+    begin = unusable;
+  }
+}
+
+// The parts without memory, in the order of addresses, in whole granules.
+std::vector<Gap> PoolImpl::Gaps(const Backing::Range& range) const {
+  const BlockMap& blocks = arena_.blocks();
+  const std::int64_t first = range.begin & -device_.granularity();
+  const std::int64_t end = backing_.Rounded(range.end);
+  std::vector<Gap> gaps;
+  if (blocks.excluded_bytes() > 0) {
+    for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
+      const Backing::Range gap = {std::max(blocks.offset(id), first),
+                                  std::min(blocks.offset(id) + blocks.bytes(id), end)};
+      if (blocks.excluded(id) && gap.begin < gap.end) gaps.emplace_back().range = gap;
+    }
+  }
+  const std::int64_t tail = std::max(backing_.Rounded(blocks.capacity()), first);
+  if (tail < end) gaps.emplace_back().range = {tail, end};
+  return gaps;
+}
+
+// Fills the gaps of a room with new memory: one free block. At the end of the range it takes more
+// than the gap when the pool grows often, so that the calls of the device are few.
+absl::StatusOr<BlockId> PoolImpl::Fill(Room room) {
+  const BlockMap& blocks = arena_.blocks();
+  std::int64_t included = std::max(room.range.end, blocks.capacity()) - blocks.excluded_bytes();
+  for (const Gap& gap : room.gaps) {
+    if (gap.range.begin < blocks.capacity()) included += gap.range.bytes();
+  }
+  if (included > options_.max_bytes) return kNoBlock;
+  if (room.gaps.empty()) return Include(room);
+  std::int64_t& end = room.gaps.back().range.end;
+  const std::int64_t needed = end;
+  if (end > blocks.capacity()) {
+    const std::int64_t step = std::min(GrowthStep() - (room.range.end - blocks.capacity()),
+                                       options_.max_bytes - included);
+    end = std::clamp(backing_.Rounded(room.range.end + step), end, backing_.reserved_bytes());
+  }
+  absl::Status status = MapGaps(room);
+  if (absl::IsResourceExhausted(status) && end > needed) {
+    end = needed;
+    status = MapGaps(room);
+  }
+  if (!status.ok()) return status;
+  return Include(room);
+}
+
+absl::Status PoolImpl::MapGaps(const Room& room) {
+  std::vector<Backing::Range> ranges;
+  std::int64_t bytes = backing_.held_bytes();
+  for (const Gap& gap : room.gaps) {
+    ranges.push_back(gap.range);
+    bytes += gap.range.bytes();
+  }
+  return backing_.Map(ranges, options_.remap ? 1 : bytes / kPieces);
+}
+
+// Takes the gaps of a room, which have memory by now, into the arena. Returns the free block that
+// the room is in.
+BlockId PoolImpl::Include(const Room& room) {
+  BlockMap& blocks = arena_.blocks();
+  BlockId merged = room.block;
+  std::int64_t end = room.range.end;
+  for (const auto& [range, tickets] : room.gaps) {
+    if (range.begin >= blocks.capacity()) {
+      end = range.end;
+      break;
+    }
+    const BlockId id = BlockAt(range.begin);
+    const BlockId before =
+        range.begin == blocks.offset(id) ? FreeOrNone(blocks.Previous(id)) : kNoBlock;
+    const BlockId after =
+        range.end == blocks.offset(id) + blocks.bytes(id) ? FreeOrNone(blocks.Next(id)) : kNoBlock;
+    merged = blocks.Include(id, range.begin, range.end);
+    if (crossing_) {
+      tickets_.Merge(before, range.begin, range.end, tickets, after, merged, UINT64_MAX);
+    }
+  }
+  if (end <= blocks.capacity()) return merged;
+  const BlockId last = FreeOrNone(blocks.Last());
+  const std::int64_t begin = blocks.capacity();
+  blocks.Resize(std::min(backing_.Rounded(end), options_.max_bytes + blocks.excluded_bytes()));
+  const Gap* tail = room.gaps.empty() ? nullptr : &room.gaps.back();
+  if (crossing_ && tail != nullptr && !tail->tickets.empty()) {
+    tickets_.Merge(last, std::max(begin, tail->range.begin), blocks.capacity(), tail->tickets,
+                   kNoBlock, blocks.Last(), UINT64_MAX);
+  }
+  return blocks.Last();
+}
+
+BlockId PoolImpl::BlockAt(std::int64_t offset) const {
+  const BlockMap& blocks = arena_.blocks();
+  BlockId id = blocks.First();
+  while (offset >= blocks.offset(id) + blocks.bytes(id)) id = blocks.Next(id);
+  return id;
+}
+
+// While a pool fills, steps keep the calls of the device few; later, when it grows seldom,
+// exactness is cheap. Their number stays logarithmic in the size of the pool.
+std::int64_t PoolImpl::GrowthStep() const {
+  constexpr std::int64_t kSeldom = 16;           // allocations from growth to growth
+  constexpr std::int64_t kMostPerDoubling = 16;  // growths, for the next to be exact
+  const std::int64_t held = backing_.held_bytes();
+  const int doublings = std::bit_width(static_cast<std::uint64_t>(held / device_.granularity()));
+  if (stats_.allocations - allocations_at_growth_ >= kSeldom &&
+      stats_.growths < kMostPerDoubling * doublings) {
+    return 0;
+  }
+  return static_cast<std::int64_t>(static_cast<double>(held) * options_.growth);
+}
+
+}  // namespace tidepool::pool
