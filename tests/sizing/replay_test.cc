@@ -44,6 +44,28 @@ TEST(MeasureLoad, RefusesMoreThanAnArenaCanAddress) {
   EXPECT_THAT(std::string(load.status().message()), HasSubstr("event 7"));
 }
 
+TEST(MeasureReserved, FindsThePeakAndTheEnd) {
+  TraceBuilder builder(TraceFormat::kNative);
+  EXPECT_FALSE(MeasureReserved(builder.Build()).has_value());
+  builder.Mark("begin", 0);
+  for (const std::int64_t bytes : {100, 50, -150, 150, -20})
+    ASSERT_TRUE(builder.Reserve({0, bytes}, "", 0).ok());
+  const auto load = MeasureReserved(builder.Build());
+  ASSERT_TRUE(load.has_value());
+  EXPECT_EQ(load->peak_reserved_bytes, 150);
+  EXPECT_EQ(load->peak_event, 2);
+  EXPECT_EQ(load->reserved_bytes, 130);
+}
+
+TEST(MeasureReserved, StaysWithin64Bits) {
+  TraceBuilder builder(TraceFormat::kNative);
+  for (const std::int64_t bytes : {INT64_MAX, INT64_MAX, INT64_MIN, INT64_MIN, std::int64_t{-5}})
+    ASSERT_TRUE(builder.Reserve({0, bytes}, "", 0).ok());
+  const auto load = MeasureReserved(builder.Build());
+  EXPECT_EQ(load->peak_reserved_bytes, INT64_MAX);
+  EXPECT_EQ(load->reserved_bytes, INT64_MIN);
+}
+
 TEST(Replay, LeavesOutWhatItRefuses) {
   const Trace trace = Parse("a,x,1024,\na,y,1024,\na,z,512,\nf,y,,\nf,x,,\na,w,1536,\n");
   std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("best-fit");

@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/pickled.h"
 #include "tests/support/shared_files.h"
 #include "tidepool/recorder.h"
 #include "tidepool/trace.h"
@@ -22,6 +23,7 @@ using ::testing::ContainsRegex;
 using testing::Contents;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 TEST_F(CommandLine, SizePrintsTheContractsObject) {
   const std::string trace = File("paper.csv", kPaper);
@@ -207,6 +209,107 @@ TEST_F(CommandLine, ConvertTakesChromeTracesBothWays) {
   EXPECT_THAT(ErrorOf({"info", File("profile.json", "{\"traceEvents\":[]}")}),
               HasSubstr("profile.json:0: no [memory] events, expected a trace recorded with "
                         "profile_memory=True"));
+}
+
+// Two devices: one that had reserved more than it needed, and one of segments alone.
+json TwoDevices() {
+  const auto event = [](const char* action, int address, int size) {
+    return json{{"action", action}, {"addr", address}, {"size", size}, {"stream", 0}};
+  };
+  const json block = {{"size", 512}, {"requested_size", 100}, {"state", "active_allocated"}};
+  const json segment = {
+      {"device", 1}, {"address", 4096}, {"total_size", 2048}, {"blocks", json::array({block})}};
+  return {{"segments", json::array({segment})},
+          {"device_traces",
+           json::array({json::array({event("segment_alloc", 4096, 4096), event("alloc", 4096, 1000),
+                                     event("free_completed", 4096, 1000),
+                                     event("segment_free", 4096, 4096)})})}};
+}
+
+TEST_F(CommandLine, SaysWhatPyTorchHadReserved) {
+  const std::string snapshot = File("x.pickle", testing::Pickled(TwoDevices()));
+  json info = json::parse(Run({"info", snapshot, "--json"}).out);
+  EXPECT_EQ(info["trace"]["format"], "pytorch-snapshot");
+  EXPECT_EQ(info["peak_reserved_bytes"], 4096);
+  EXPECT_EQ(info["reserved_bytes"], 0);
+  EXPECT_EQ(info["reserved_overhead"], 4);
+  EXPECT_EQ(info["device"], 0);
+  EXPECT_EQ(info["devices"], json({0, 1}));
+  EXPECT_EQ(info["stacks"], 0);
+  const Outcome table = Run({"info", snapshot});
+  EXPECT_THAT(table.out, ContainsRegex("peak reserved when recorded +4.0 KiB"));
+  EXPECT_THAT(table.out, ContainsRegex("/ peak live +4.000x"));
+  EXPECT_THAT(table.out, ContainsRegex("device +0 of 0, 1"));
+  const json size = json::parse(Run({"size", snapshot, "--json"}).out);
+  EXPECT_EQ(
+      size["recorded"],
+      json({{"reserved_bytes", 0}, {"peak_reserved_bytes", 4096}, {"reserved_overhead", 4.0}}));
+  EXPECT_THAT(Run({"size", snapshot}).out, ContainsRegex("as recorded +4.0 KiB +4.000x"));
+  const std::string paper = File("paper.csv", kPaper);
+  info = json::parse(Run({"info", paper, "--json"}).out);
+  EXPECT_TRUE(info["reserved_bytes"].is_null() && info["reserved_overhead"].is_null());
+  EXPECT_EQ(info["devices"], json::array());
+  EXPECT_THAT(Run({"info", paper}).out, Not(HasSubstr("reserved")));
+  EXPECT_THAT(Run({"size", paper}).out, Not(HasSubstr("as recorded")));
+}
+
+TEST_F(CommandLine, AsksAboutADevice) {
+  const std::string snapshot = File("x.pickle", testing::Pickled(TwoDevices()));
+  for (const std::string option : {"--device", "--trace-device"}) {
+    const auto live = [&](const std::string& device) {
+      return json::parse(
+          Run({"info", snapshot, option, device, "--json"}).out)["trace"]["peak_live_bytes"];
+    };
+    EXPECT_EQ(live("0"), 1024);
+    EXPECT_EQ(live("1"), 512);
+    EXPECT_EQ(
+        json::parse(
+            Run({"size", snapshot, option, "1", "--json"}).out)["recorded"]["peak_reserved_bytes"],
+        2048);
+    ASSERT_EQ(Run({"convert", snapshot, folder_ / "x.tide", option, "1"}).status, 0);
+    EXPECT_EQ(json::parse(Run({"info", folder_ / "x.tide", "--json"}).out)["device"], 1);
+    EXPECT_THAT(
+        ErrorOf({"info", snapshot, option, "2"}),
+        HasSubstr("x.pickle:0: nothing of device 2, expected one of those in the file: 0, 1"));
+  }
+  EXPECT_EQ(json::parse(Run({"replay", snapshot, "--pool", "512", "--trace-device", "1", "--device",
+                             "none", "--json"})
+                            .out)["served"],
+            true);
+  EXPECT_EQ(Run({"replay", snapshot, "--pool", "512"}).status, 2);
+  ErrorOf({"info", snapshot, "--device", "x"});
+}
+
+TEST_F(CommandLine, ConvertLaysOutASnapshot) {
+  const std::string trace = File("paper.csv", kPaper);
+  for (const std::string name : {"x.pickle", "x.pkl.gz"}) {
+    const json done = json::parse(Run({"convert", trace, folder_ / name, "--json"}).out);
+    EXPECT_EQ(done["to"], "pytorch-snapshot");
+    EXPECT_EQ(done["left_out"], json({"times below a microsecond", "ids"}));
+    const json info = json::parse(Run({"info", folder_ / name, "--json"}).out);
+    EXPECT_EQ(info["trace"]["format"], "pytorch-snapshot");
+    EXPECT_EQ(info["trace"]["peak_live_bytes"], 4608);
+    EXPECT_EQ(info["peak_reserved_bytes"], 4608);
+  }
+  // First-fit needs no more here, but it is another policy's layout that is asked for.
+  EXPECT_EQ(Run({"convert", trace, folder_ / "y.pickle", "--policy", "first-fit"}).status, 0);
+  EXPECT_THAT(ErrorOf({"convert", trace, folder_ / "y.pickle", "--policy", "worst-fit"}),
+              HasSubstr("'worst-fit'"));
+  // A snapshot keeps its addresses and segments.
+  const std::string snapshot = File("s.pickle", testing::Pickled(TwoDevices()));
+  const json again = json::parse(
+      Run({"convert", snapshot, folder_ / "t", "--to", "pytorch-snapshot", "--json"}).out);
+  EXPECT_THAT(again["left_out"], IsEmpty());
+  EXPECT_EQ(Run({"convert", folder_ / "t", "/dev/stdout"}).out,
+            Run({"convert", snapshot, "/dev/stdout"}).out);
+  EXPECT_THAT(Run({"convert", folder_ / "t", "/dev/stdout"}).out, HasSubstr("a,0x1000,1000"));
+}
+
+TEST_F(CommandLine, RefusesPicklesThatCouldDoAnything) {
+  EXPECT_THAT(ErrorOf({"info", File("evil.pickle", "\x80\2cos\nsystem\n(U\2lstR.")}),
+              HasSubstr("evil.pickle:0: byte 2: opcode GLOBAL (0x63), expected"));
+  EXPECT_THAT(ErrorOf({"info", File("new.pickle", "\x80\6N.")}),
+              HasSubstr("pickle protocol 6, expected 2 to 5"));
 }
 
 TEST_F(CommandLine, TakesALifetimeCsvByTheByte) {
