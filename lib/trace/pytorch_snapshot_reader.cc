@@ -4,6 +4,7 @@
 #include <charconv>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -25,20 +26,16 @@ constexpr std::int64_t kMicrosecond = 1000;
 constexpr std::int64_t kMostMicroseconds = INT64_MAX / kMicrosecond;
 
 absl::StatusOr<std::string> ReadAll(ByteSource& source) {
-  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  std::vector<char> piece(std::size_t{1} << 16);
   std::string bytes;
-  std::size_t have = 0;
   for (;;) {
-    bytes.resize(std::max(2 * have, kPiece));
-    absl::StatusOr<std::size_t> got = ReadFully(source, bytes.data() + have, bytes.size() - have);
+    absl::StatusOr<std::size_t> got = source.Read(piece.data(), piece.size());
     if (!got.ok()) return got.status();
-    have += *got;
-    if (have < bytes.size()) break;
-    if (have >= UINT32_MAX)
+    if (*got == 0) return bytes;
+    bytes.append(piece.data(), *got);
+    if (bytes.size() >= UINT32_MAX)
       return absl::InvalidArgumentError("a pickle of 4 GiB or more, expected less");
   }
-  bytes.resize(have);
-  return bytes;
 }
 
 // The tags of stacks. Most stacks share most of their frames, and those are shared objects in the
