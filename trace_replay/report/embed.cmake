@@ -20,8 +20,9 @@ function(hash_base64 hex result)
 endfunction()
 
 function(append_bytes name hex)
-  string(REGEX REPLACE "(..)" "'\\\\x\\1'," bytes "${hex}")
-  string(REGEX REPLACE "((....){0,0}('\\\\x..',){16})" "\\1\n" bytes "${bytes}")
+  string(REPEAT "." 32 line)
+  string(REGEX REPLACE "(${line})" "\\1\n" bytes "${hex}")
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "'\\\\x\\1'," bytes "${bytes}")
   file(APPEND "${OUTPUT}.part" "constexpr char ${name}Bytes[] = {\n${bytes}0};\n"
        "const std::string_view ${name}(${name}Bytes, sizeof(${name}Bytes) - 1);\n")
 endfunction()
