@@ -3,7 +3,9 @@
 // that are markup, control characters and no UTF-8).
 // usage: report_traces FOLDER
 #include <cstdio>
+#include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tidepool/trace.h"
