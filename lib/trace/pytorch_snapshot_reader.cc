@@ -200,12 +200,7 @@ class SnapshotReader {
     absl::StatusOr<std::vector<SnapshotBlock>> blocks = schema_.LiveBlocks(device_);
     if (!blocks.ok()) return blocks.status();
     CompleteFrees(*blocks, events_);
-    absl::StatusOr<UnrecordedAllocations> unrecorded = FindUnrecordedAllocations(events_, *blocks);
-    if (!unrecorded.ok()) {
-      return absl::Status(unrecorded.status().code(), absl::StrCat("device_traces[", device_, "]",
-                                                                   unrecorded.status().message()));
-    }
-    unrecorded_ = *std::move(unrecorded);
+    unrecorded_ = FindUnrecordedAllocations(events_, *blocks);
     return SetTimes();
   }
 
@@ -328,8 +323,10 @@ class SnapshotReader {
     builder_.SetTag(*tag);
     if (event.action == Word::kOom)
       return builder_.Failure(event.size, Hint::kResident, stream, last_time_);
-    return builder_.Allocate(AddressText(event.address).text(), event.size, Hint::kResident, stream,
-                             last_time_);
+    const AddressText id(event.address);
+    // A free that was missed, while recording was paused, say.
+    if (builder_.Free(id.text(), stream, last_time_)) builder_.CountUnmatchedFree();
+    return builder_.Allocate(id.text(), event.size, Hint::kResident, stream, last_time_);
   }
 
   SnapshotSchema schema_;

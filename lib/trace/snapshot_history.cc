@@ -22,12 +22,7 @@ namespace {
 class TouchedAddresses {
  public:
   void Reserve(std::size_t events) { is_live_.reserve(events); }
-  // False when something is.
-  bool Allocate(std::uint64_t address) {
-    const auto [found, is_new] = is_live_.try_emplace(address, true);
-    if (is_new) return true;
-    return !std::exchange(found->second, true);
-  }
+  void Allocate(std::uint64_t address) { is_live_[address] = true; }
   // True for the first event at this address.
   bool Free(std::uint64_t address) {
     const auto [found, is_new] = is_live_.try_emplace(address, false);
@@ -112,18 +107,13 @@ void CompleteFrees(const std::vector<SnapshotBlock>& blocks, std::vector<Snapsho
   }
 }
 
-absl::StatusOr<UnrecordedAllocations> FindUnrecordedAllocations(
-    const std::vector<SnapshotEvent>& events, const std::vector<SnapshotBlock>& blocks) {
+UnrecordedAllocations FindUnrecordedAllocations(const std::vector<SnapshotEvent>& events,
+                                                const std::vector<SnapshotBlock>& blocks) {
   UnrecordedAllocations unrecorded;
   TouchedAddresses touched;
   touched.Reserve(events.size() / 3);
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    const SnapshotEvent& event = events[i];
-    if (event.action == Word::kAlloc) {
-      if (touched.Allocate(event.address)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("[", i, "]: ", AllocatedLive(AddressText(event.address).text())));
-    }
+  for (const SnapshotEvent& event : events) {
+    if (event.action == Word::kAlloc) touched.Allocate(event.address);
     if (event.action != Word::kFreeCompleted && event.action != Word::kFree) continue;
     if (touched.Free(event.address))
       unrecorded.before.push_back({event.address, event.size, event.stream, PickleValue()});

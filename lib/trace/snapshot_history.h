@@ -35,10 +35,10 @@ struct UnrecordedAllocations {
 // blocks that still await their free at the end.
 void CompleteFrees(const std::vector<SnapshotBlock>& blocks, std::vector<SnapshotEvent>& events);
 
-// The allocations that the blocks at the end and the frees without an allocation tell of.
-// InvalidArgument, "[17]: ...", for an allocation at a live address. O(events + blocks log blocks).
-absl::StatusOr<UnrecordedAllocations> FindUnrecordedAllocations(
-    const std::vector<SnapshotEvent>& events, const std::vector<SnapshotBlock>& blocks);
+// The allocations that the blocks at the end and the frees without an allocation tell of. O(events
+// + blocks log blocks).
+UnrecordedAllocations FindUnrecordedAllocations(const std::vector<SnapshotEvent>& events,
+                                                const std::vector<SnapshotBlock>& blocks);
 
 // What was reserved before the first event, by address, so that the sum over it and the events is
 // that over the segments. InvalidArgument when a segment is there twice or there is more than
