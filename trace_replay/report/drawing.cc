@@ -196,7 +196,8 @@ class Drawing {
     const auto events = static_cast<double>(trace_.events.size());
     const double step = DecimalStep(events, 7);
     Text(16, bottom + 16, "t", "event");
-    for (double tick = 0; tick <= events; tick += step) {
+    for (int i = 0; i * step <= events; ++i) {
+      const double tick = i * step;
       Text(kLeft + X(tick), bottom + 16, "t m", CountText(static_cast<std::int64_t>(tick)));
     }
   }
@@ -204,7 +205,8 @@ class Drawing {
   void WriteUp(int top, int height, double most, int ticks, bool has_grid) {
     const double step = ByteStep(most, ticks);
     std::string grid;
-    for (double tick = 0; tick <= most; tick += step) {
+    for (int i = 0; i * step <= most; ++i) {
+      const double tick = i * step;
       const double y = top + height - tick / most * height;
       Text(kLeft - 8, y + 4, "t e", TickText(tick));
       absl::StrAppend(&grid, "M", has_grid ? kLeft : kLeft - 5, " ", Place(y), "h",

@@ -24,7 +24,7 @@ ordered_json Names(const StringTable& names) {
 }
 
 std::string FormatText(const Trace& trace) {
-  const std::string format(TraceFormatName(trace.format));
+  std::string format(TraceFormatName(trace.format));
   if (trace.format == trace.original_format) return format;
   return format + " from " + std::string(TraceFormatName(trace.original_format));
 }
