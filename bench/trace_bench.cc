@@ -161,30 +161,91 @@ std::string Converted(const std::string& text, TraceFormat format) {
   return Written(ParseTrace(text, "bench").value(), format);
 }
 
-// A history such as PyTorch records: 60,000 allocations with stacks of 40 frames, 3,000 different
-// ones, which share their outer frames.
-std::string SnapshotPickle() {
-  constexpr int kAllocations = 60'000;
-  constexpr int kStacks = 3'000;
-  constexpr int kDepth = 40;
-  TraceBuilder builder(TraceFormat::kPyTorchSnapshot);
-  std::vector<std::int64_t> offsets;
-  for (int i = 0; i < kAllocations; ++i) {
-    TraceTag tag = 0;
-    for (int depth = 0; depth < kDepth; ++depth) {
-      // The frames of a stack divide in the middle of it.
-      const int branch = depth < kDepth / 2 ? 0 : i % kStacks;
-      tag = builder.Frame(tag, absl::StrCat("function_", depth, "_", branch), "model.py", depth)
-                .value();
+// A snapshot as Python pickles it: events that share texts and frames, each with a list of its own
+// of the frames.
+class SnapshotText {
+ public:
+  SnapshotText() {
+    for (const char* key : {"action", "addr", "size", "stream", "frames", "time_us", "alloc",
+                            "free_completed", "name", "filename", "line", "model.py"}) {
+      texts_.push_back(Text(key));
     }
-    builder.SetTag(tag);
-    const std::string id = absl::StrCat("0x", absl::Hex(0x7f0000000000 + i * 512));
-    builder.Allocate(id, 500, Hint::kResident, "0", i * 1000).IgnoreError();
-    builder.Free(id, "0", i * 1000 + 500);
-    offsets.push_back(i * 512);
+    for (int i = 0; i < kFrames; ++i) frames_.push_back(Frame(i));
+    text_ +=
+        "}(\x8c\x0d"
+        "device_traces\x94](](";
+    memo_ += 1;
   }
-  const Trace trace = AtOffsets(builder.Build(), offsets, kAllocations * 512).value();
-  return Written(trace, TraceFormat::kPyTorchSnapshot);
+
+  void Event(bool is_alloc, std::int64_t address, std::int64_t time) {
+    text_ += "}\x94(";
+    ++memo_;
+    Get(texts_[0]), Get(texts_[is_alloc ? 6 : 7]);
+    Get(texts_[1]), Integer(address);
+    Get(texts_[2]), Integer(500);
+    Get(texts_[3]), Integer(0);
+    Get(texts_[5]), Integer(time);
+    Get(texts_[4]);
+    text_ += "]\x94(";
+    ++memo_;
+    for (int depth = 0; depth < kDepth; ++depth) {
+      // The stacks divide in the middle.
+      const std::int64_t branch = depth < kDepth / 2 ? address / 512 * 7 : 0;
+      Get(frames_[static_cast<std::size_t>((depth * 31 + branch) % kFrames)]);
+    }
+    text_ += "eu";
+  }
+
+  std::string Finish() && { return std::move(text_) + "eeu."; }
+
+ private:
+  static constexpr int kFrames = 3000;
+  static constexpr int kDepth = 28;
+
+  std::uint32_t Text(std::string_view text) {
+    absl::StrAppend(&text_, "\x8c", std::string(1, static_cast<char>(text.size())),
+                    std::string(text), "\x94");
+    text_ += '0';
+    return memo_++;
+  }
+  std::uint32_t Frame(int number) {
+    const std::uint32_t name = Text(absl::StrCat("function_", number));
+    text_ += "}\x94(";
+    const std::uint32_t frame = memo_++;
+    Get(texts_[8]), Get(name);
+    Get(texts_[9]), Get(texts_[11]);
+    Get(texts_[10]), Integer(number);
+    text_ += "u0";
+    return frame;
+  }
+  void Get(std::uint32_t memo) { Little(memo < 256 ? 'h' : 'j', memo, memo < 256 ? 1 : 4); }
+  void Integer(std::int64_t value) {
+    if (value >= std::int64_t{1} << 31) text_ += "\x8a\x08";
+    Little(value < std::int64_t{1} << 31 ? 'J' : '\0', static_cast<std::uint64_t>(value),
+           value < std::int64_t{1} << 31 ? 4 : 8);
+  }
+  // An opcode, unless it is zero, and a number.
+  void Little(char opcode, std::uint64_t value, int bytes) {
+    if (opcode != '\0') text_ += opcode;
+    for (; bytes > 0; --bytes, value >>= 8) text_ += static_cast<char>(value);
+  }
+
+  std::string text_ = "\x80\x04";
+  std::uint32_t memo_ = 0;
+  std::vector<std::uint32_t> texts_;
+  std::vector<std::uint32_t> frames_;
+};
+
+// 20 MB.
+std::string SnapshotPickle() {
+  constexpr int kAllocations = 50'000;
+  SnapshotText text;
+  for (std::int64_t i = 0; i < kAllocations; ++i) {
+    const std::int64_t address = 0x7f0000000000 + i % 1000 * 512;
+    text.Event(true, address, 1'700'000'000'000'000 + 2 * i);
+    text.Event(false, address, 1'700'000'000'000'001 + 2 * i);
+  }
+  return std::move(text).Finish();
 }
 
 void Parse(benchmark::State& state, const std::string& text) {
