@@ -46,6 +46,8 @@ absl::Status CheckRecording(const HostReplayOptions& options) {
                                                  " is the trace itself, expected another file"));
 }
 
+constexpr std::int64_t kGpuGranularity = std::int64_t{2} << 20;
+
 absl::Status Check(const HostReplayOptions& options, std::int64_t pool_bytes,
                    std::int64_t alignment) {
   if (pool_bytes == 0) {
@@ -53,14 +55,21 @@ absl::Status Check(const HostReplayOptions& options, std::int64_t pool_bytes,
                                                    ", expected at least the alignment, ", alignment,
                                                    ", of a pool on a device"));
   }
+  if (options.remap && pool_bytes < kGpuGranularity) {
+    return absl::InvalidArgumentError(absl::StrCat("--pool: ", options.pool_bytes,
+                                                   ", expected at least ", kGpuGranularity,
+                                                   " with --remap, which moves so much at a time"));
+  }
   if (absl::Status status = CheckRecording(options); !status.ok()) return status;
   return options.verify ? CheckMemory(pool_bytes) : absl::OkStatus();
 }
 
-// As large as the pool. A pool aligns no further than its device.
+// As large as the pool. A pool aligns no further than its device. What remapping costs depends on
+// the granularity, so that is a GPU's then.
 absl::StatusOr<std::unique_ptr<HostDevice>> MakeDevice(std::int64_t pool_bytes,
-                                                       std::int64_t alignment) {
+                                                       std::int64_t alignment, bool remap) {
   HostDeviceOptions options;
+  if (remap) options.granularity = kGpuGranularity;
   options.granularity = std::max(options.granularity, alignment);
   options.memory_bytes = (pool_bytes + options.granularity - 1) & -options.granularity;
   return HostDevice::Create(options);
@@ -96,7 +105,8 @@ absl::StatusOr<LiveReplay> ReplayOnHost(const MeasuredTrace& measured,
   const std::int64_t alignment = measured.alignment;
   const std::int64_t pool_bytes = options.pool_bytes & -alignment;
   if (absl::Status status = Check(options, pool_bytes, alignment); !status.ok()) return status;
-  const absl::StatusOr<std::unique_ptr<HostDevice>> device = MakeDevice(pool_bytes, alignment);
+  const absl::StatusOr<std::unique_ptr<HostDevice>> device =
+      MakeDevice(pool_bytes, alignment, options.remap);
   if (!device.ok()) return AboutFile(options.trace, device.status());
   const absl::StatusOr<std::unique_ptr<Recorder>> recorder =
       OpenRecording(options.recording, alignment);
@@ -107,6 +117,7 @@ absl::StatusOr<LiveReplay> ReplayOnHost(const MeasuredTrace& measured,
                                                            .alignment = alignment,
                                                            .placement = options.policy,
                                                            .growth = options.growth,
+                                                           .remap = options.remap,
                                                            .recorder = recorder->get()},
                                                   .verify = options.verify});
   if (replay.ok()) return replay;

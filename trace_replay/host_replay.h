@@ -18,6 +18,7 @@ struct HostReplayOptions {
   std::int64_t pool_bytes = 0;
   std::int64_t initial_bytes = 0;  // at most the pool
   double growth = 0;
+  bool remap = false;
   bool verify = false;
   std::string recording;  // a file to record to; none when empty
 };

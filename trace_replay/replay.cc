@@ -21,6 +21,7 @@ struct ReplayCommandOptions {
   std::int64_t pool_bytes = 0;
   std::int64_t initial_bytes = -1;  // all of the pool
   double growth = PoolOptions().growth;
+  bool remap = false;
   std::int64_t alignment = 0;
   std::string recording;
   ReadOptions read;
@@ -58,6 +59,7 @@ absl::StatusOr<TimedReplay> ReplayOnDevice(const ReplayCommandOptions& options,
                               .pool_bytes = options.pool_bytes,
                               .initial_bytes = std::min(wanted, pool_bytes),
                               .growth = options.growth,
+                              .remap = options.remap,
                               .verify = options.verify,
                               .recording = options.recording});
   if (!live.ok()) return live.status();
@@ -75,6 +77,7 @@ void AddLiveJson(const ReplayCommandOptions& options, const LiveReplay& live,
                  nlohmann::ordered_json& json) {
   json["peak_reserved_bytes"] = live.pool.peak_reserved_bytes;
   json["growths"] = live.pool.growths;
+  json["remaps"] = live.pool.remaps;
   json["stream_waits"] = live.pool.stream_waits;
   json["event_records"] = live.pool.event_records;
   json["allocate_ns"] = LatencyJson(live.allocate);
@@ -114,6 +117,7 @@ std::vector<std::vector<std::string>> LiveRows(const ReplayCommandOptions& optio
       {"peak live", SizeText(live.pool.peak_live_bytes)},
       {"peak reserved", SizeText(live.pool.peak_reserved_bytes)},
       {"growths", CountText(live.pool.growths)},
+      {"remaps", CountText(live.pool.remaps)},
       {"stream waits", CountText(live.pool.stream_waits)},
       {"event records", CountText(live.pool.event_records)}};
   if (options.verify) rows.push_back({"contents", "intact"});
@@ -169,6 +173,7 @@ std::string OptionOfDevices(const ReplayCommandOptions& options) {
   if (options.verify) return "--verify";
   if (!options.recording.empty()) return "--record";
   if (options.initial_bytes >= 0) return "--initial";
+  if (options.remap) return "--remap";
   return options.growth != PoolOptions().growth ? "--growth" : "";
 }
 
@@ -245,6 +250,9 @@ Command AddReplay(CLI::App& app) {
                    "The part of its size by which it then grows at least (not with --device none)")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
+  replay->add_flag("--remap", options->remap,
+                   "Move free memory to where a request fits, 2 MiB at a time, instead of refusing "
+                   "it (not with --device none)");
   replay->add_flag("--json", options->json, "One JSON object");
   return {replay, [options] { return RunReplay(*options); }};
 }

@@ -171,6 +171,20 @@ TEST_F(HostReplay, KeepsContentsWhileItGrows) {
   EXPECT_GE(answer["peak_reserved_bytes"], answer["high_water_bytes"]);
 }
 
+// One of every two neighbours is freed, and what is left takes their memory in one piece.
+TEST_F(HostReplay, MovesFreeMemoryWhenItMay) {
+  std::string rows = "op,id,size,hint\n";
+  for (int i = 0; i < 8; ++i) absl::StrAppend(&rows, "a,", i, ",", 2 << 20, ",\n");
+  for (int i = 0; i < 8; i += 2) absl::StrAppend(&rows, "f,", i, ",,\n");
+  absl::StrAppend(&rows, "a,x,", 8 << 20, ",\nf,1,,\nf,x,,\n");
+  const std::string trace = File("holes.csv", rows);
+  EXPECT_EQ(Run({"replay", trace, "--pool", "16MiB", "--device", "host"}).status, 2);
+  const json answer = Answer(
+      {trace, "--pool", "16MiB", "--device", "host", "--remap", "--verify", "--initial", "0"});
+  EXPECT_EQ(answer["remaps"], 1);
+  EXPECT_EQ(answer["peak_reserved_bytes"], 16 << 20);
+}
+
 TEST_F(HostReplay, TakesAnyAlignment) {
   const std::string trace = File("l.csv", "id,lower,upper,size\na,0,2,3\nb,1,3,4\n");
   const auto offsets = [&](const std::string& pool, const std::string& align) {
@@ -252,6 +266,8 @@ TEST_F(HostReplay, RefusesBadArgumentsInOneLine) {
   EXPECT_THAT(error("8KiB", {"--device", "tpu"}), HasSubstr("'tpu'"));
   EXPECT_THAT(error("8KiB", {"--verify"}), HasSubstr("--verify: --device none"));
   EXPECT_THAT(error("8KiB", {"--record", "x"}), HasSubstr("--record: --device none"));
+  EXPECT_THAT(error("8KiB", {"--remap"}), HasSubstr("--remap: --device none"));
+  EXPECT_THAT(error("8KiB", {"--remap", "--device", "host"}), HasSubstr("at least 2097152"));
   EXPECT_THAT(error("8KiB", {"--initial", "1"}), HasSubstr("--initial: --device none"));
   EXPECT_THAT(error("8KiB", {"--growth", "1"}), HasSubstr("--growth: --device none"));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--growth", "2"}), HasSubstr("--growth"));
