@@ -98,7 +98,8 @@ void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {
-  std::cout << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  // In ASCII: what a terminal would act upon is not only below it.
+  std::cout << json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) << '\n';
 }
 
 }  // namespace tidepool::tool

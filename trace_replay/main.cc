@@ -1,5 +1,6 @@
 // tidepool: sizes pools from recorded traces. One file a subcommand; this one parses the command
 // line and turns errors into one line and an exit status.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -49,6 +50,8 @@ int Main(int argc, char** argv) {
 }  // namespace tidepool::tool
 
 int main(int argc, char** argv) {
+  // A limit on the size of files is an error of the write, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     return tidepool::tool::Main(argc, argv);
   } catch (const std::exception& error) {  // out of memory, most likely

@@ -32,17 +32,24 @@ std::size_t Utf8Length(std::string_view text) {
   return length;
 }
 
+// Whether a sequence of UTF-8 is a control, or turns the writing around, or breaks the line.
+bool IsControl(std::string_view sequence) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
+  if (sequence.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
+  if (sequence.size() == 2) return byte(0) == 0xC2 && byte(1) < 0xA0;
+  if (sequence.size() != 3) return false;
+  const unsigned code = (byte(0) & 0x0FU) << 12 | (byte(1) & 0x3FU) << 6 | (byte(2) & 0x3FU);
+  return code == 0x200E || code == 0x200F || (code >= 0x2028 && code <= 0x202E) ||
+         (code >= 0x2066 && code <= 0x2069) || code == 0xFEFF;
+}
+
 void AppendSafe(std::string_view text, std::string& line) {
   while (!text.empty()) {
     const std::size_t length = Utf8Length(text);
     const char first = text[0];
-    // C1 controls are 0xC2 followed by 0x80 to 0x9F.
-    const bool is_control =
-        (length == 1 && (static_cast<unsigned char>(first) < 0x20 || first == 0x7F)) ||
-        (length == 2 && first == '\xC2' && static_cast<unsigned char>(text[1]) < 0xA0);
     if (length == 0) {
       line += '?';
-    } else if (is_control) {
+    } else if (IsControl(text.substr(0, length))) {
       line += ' ';
     } else if (first == ';') {
       line += ',';

@@ -51,6 +51,11 @@ absl::StatusOr<TraceTag> EnclosingSpans::TagAt(std::uint32_t thread, std::int64_
   std::size_t tagged = at.open.size();
   while (tagged > 0 && at.open[tagged - 1].tag == 0) --tagged;
   TraceTag tag = tagged == 0 ? 0 : at.open[tagged - 1].tag;
+  made_ += at.open.size() - tagged;
+  if (made_ > kFewestAllowed + kMostRemade * spans_.size()) {
+    return absl::InvalidArgumentError(
+        "spans of a thread overlap all the time without lying in each other, expected calls");
+  }
   for (; tagged < at.open.size(); ++tagged) {
     absl::StatusOr<TraceTag> made = frame(tag, at.open[tagged].name);
     if (!made.ok()) return made;

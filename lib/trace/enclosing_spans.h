@@ -29,8 +29,8 @@ class EnclosingSpans {
   void Sort(const std::vector<bool>& is_wanted);
 
   // The tag of the innermost span around `time`, 0 for none. Times ascend. All calls together take
-  // O(spans) and what calling `frame` takes, once a span at most, unless spans overlap without
-  // lying in each other.
+  // O(spans) and call `frame` once a span, or, where spans overlap without lying in each other,
+  // again. InvalidArgument when that happens so often that the spans are no calls.
   absl::StatusOr<TraceTag> TagAt(std::uint32_t thread, std::int64_t time, const Frame& frame);
 
  private:
@@ -59,8 +59,12 @@ class EnclosingSpans {
   static void Push(const Span& span, std::vector<Open>& open);
   static void CloseBefore(std::int64_t time, std::vector<Open>& open);
 
+  static constexpr std::size_t kMostRemade = 16;  // tags a span, on average
+  static constexpr std::size_t kFewestAllowed = 65'536;
+
   std::vector<Span> spans_;
   std::vector<Thread> threads_;
+  std::size_t made_ = 0;  // tags
 };
 
 }  // namespace tidepool::internal

@@ -78,6 +78,7 @@ class PickleMachine {
         stopped_ = true;
         return Pop(&pickle_.root_);
       case Opcode::kMark:
+        if (marks_.size() >= kMostWaiting) return FailAtOpcode("too many marks, expected fewer");
         marks_.push_back(static_cast<std::uint32_t>(stack_.size()));
         return true;
       case Opcode::kPop:
@@ -231,6 +232,9 @@ class PickleMachine {
   }
 
   bool Push(PickleValue value) {
+    if (stack_.size() >= kMostWaiting) {
+      return FailAtOpcode("too many values on the stack, expected them in lists");
+    }
     stack_.push_back(value);
     return true;
   }
@@ -486,6 +490,10 @@ class PickleMachine {
 
   std::string_view bytes_;
   Pickle pickle_;
+  // Picklers collect a thousand values at a time; a compressed file of a megabyte could have more
+  // values waiting than memory holds.
+  static constexpr std::size_t kMostWaiting = std::size_t{1} << 24;
+
   std::vector<PickleValue> stack_;
   std::vector<std::uint32_t> marks_;  // how high the stack was
   std::vector<PickleValue> memo_;

@@ -61,7 +61,10 @@ Word WordFor(std::string_view text) {
 }
 
 absl::Status Unexpected(PickleValue value, absl::string_view expected) {
-  return absl::InvalidArgumentError(absl::StrCat(KindText(value), ", expected ", expected));
+  const absl::string_view kind = KindText(value);
+  return absl::InvalidArgumentError(
+      absl::StrCat(kind, kind == expected ? " beyond 2^63, expected " : ", expected ", expected,
+                   kind == expected ? " below" : ""));
 }
 
 // `status` with the place in front.

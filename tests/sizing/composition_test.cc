@@ -106,11 +106,14 @@ TEST(CollapsedStacks, ReplacesWhatWouldEndAFrameOrALine) {
   Allocate(builder, Frame(builder, 0, "\xff\xc3(\xed\xa0\x80", ""), "2", 1);
   Allocate(builder, Frame(builder, 0, "\xc2\x85 \xc3\xa9 \xf0\x9f\x8c\x8a", ""), "3", 1);
   Allocate(builder, Frame(builder, 0, "", "unnamed.py", 3), "4", 1);
+  // What turns the writing around, and a mark of the order of bytes.
+  Allocate(builder, Frame(builder, 0, "x\u202ey\u2066z\ufeff", ""), "5", 1);
   EXPECT_EQ(AllStacks(builder.Build(), 1),
             "  \xc3\xa9 \xf0\x9f\x8c\x8a 1\n"
             "?\?(??? 1\n"
             "[unnamed] (unnamed.py:3) 1\n"
-            "a,b c [31m  (f, .py:1) 1\n");
+            "a,b c [31m  (f, .py:1) 1\n"
+            "x y z  1\n");
 }
 
 TEST(CollapsedStacks, JoinsStacksThatReadTheSame) {

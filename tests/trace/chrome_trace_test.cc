@@ -289,6 +289,18 @@ TEST(ChromeTrace, TellsSpansThatLieInEachOther) {
                   "20000 2 a 0x14 1 a", "39000 2 a 0x27 1 a/<built-in f>", "40000 2 a 0x28 1 "));
 }
 
+// Calls lie in each other. What overlaps all the time would make a new stack of all of it each
+// time.
+TEST(ChromeTrace, RefusesSpansThatAreNoCalls) {
+  constexpr int kSpans = 2000;
+  Lines events;
+  for (int i = 0; i < kSpans; ++i) {
+    events.push_back(Span("cpu_op", absl::StrCat("s", i), i, kSpans / 2));
+    events.push_back(MemoryEvent(absl::StrCat(i, ".5"), "1", absl::StrCat(i + 1)));
+  }
+  EXPECT_THAT(ErrorOf(File(events)), HasSubstr("overlap all the time without lying in each other"));
+}
+
 TEST(ChromeTrace, TakesPythonFunctionsApart) {
   const auto stack_of = [](const std::string& name) {
     const auto trace = ParseTrace(

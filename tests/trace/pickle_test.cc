@@ -303,6 +303,14 @@ TEST(Pickle, RefusesWhatDoesNotFitTogether) {
   EXPECT_THAT(ErrorIn("(e"), HasSubstr("nothing lies below"));
 }
 
+TEST(Pickle, DoesNotPileUpWhatIsNotCollected) {
+  const std::size_t many = (std::size_t{1} << 24) + 1;
+  EXPECT_THAT(ErrorOf("\x80\2" + std::string(many, 'N') + "."),
+              HasSubstr("too many values on the stack, expected them in lists"));
+  EXPECT_THAT(ErrorOf("\x80\2" + std::string(many, '(') + "."),
+              HasSubstr("too many marks, expected fewer"));
+}
+
 TEST(Pickle, NestsAsDeepAsAnyFile) {
   // Lists in lists, tuples in tuples, and dicts in dicts, which need no stack of ours.
   std::string lists(kDeep, ']');

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -184,6 +185,19 @@ TEST_F(CommandLine, ConvertTakesTheNativeFormatBothWays) {
                   "waits"}));
   EXPECT_EQ(left_out("lifetime-csv"),
             json({"hints", "marks", "failures", "waits", "threads", "streams and times"}));
+}
+
+TEST_F(CommandLine, JsonHoldsNothingThatATerminalActsUpon) {
+  const std::string trace = File("c1.csv",
+                                 "op,id,size,hint\na,x\xc2\x9b"
+                                 "31m\x7f\u202e,500,\n");
+  const std::string out = Run({"info", trace, "--json"}).out;
+  EXPECT_TRUE(std::all_of(out.begin(), out.end(), [](char c) {
+    return c == '\n' || (c >= ' ' && c < '\x7f');
+  })) << out;
+  EXPECT_EQ(json::parse(out)["largest_unfreed"][0]["id"],
+            "x\xc2\x9b"
+            "31m\x7f\u202e");
 }
 
 TEST_F(CommandLine, ConvertTakesChromeTracesBothWays) {

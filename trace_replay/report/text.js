@@ -46,9 +46,13 @@ function durationText(time, isNanoseconds, step = time / 100) {
   return `${Number((time / size).toFixed(digits))} ${unit}`;
 }
 
-// What would be invisible, move the cursor or turn the writing around is shown as in C.
+const LONGEST_TEXT = 300;
+
+// What would be invisible, move the cursor or turn the writing around is shown as in C, and what is
+// too long for a page is cut.
 function visible(text) {
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (character) => {
+  const cut = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text;
+  return cut.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (character) => {
     const code = character.charCodeAt(0);
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16).padStart(4, '0')}`;
   });
