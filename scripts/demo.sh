@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sizes a pool for recorded training steps of real networks, under every placement policy.
+# Sizes a pool for recorded training steps of real networks, under every placement policy, replays one live, and draws
+# one.
 # usage: scripts/demo.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,3 +28,10 @@ is allocated and read when it is freed:
 
 EOF
 "$tidepool" replay examples/traces/alexnet-b32-sgd.rmm.csv.gz --pool 1GiB --initial 64MiB --device host --verify
+
+cat <<'EOF'
+
+And as a picture, to zoom and point into: open the page in a browser.
+
+EOF
+"$tidepool" report examples/traces/resnet50-b4-sgd.rmm.csv.gz -o build/report.html
