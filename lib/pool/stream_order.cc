@@ -119,7 +119,7 @@ absl::StatusOr<bool> StreamOrder::IsOver(const Ticket& ticket) {
   if (timeline.recorded < ticket.position) {
     if (absl::Status status = Record(timeline); !status.ok()) return status;
   }
-  const absl::StatusOr<bool> done = device_.QueryEvent(timeline.event);
+  absl::StatusOr<bool> done = device_.QueryEvent(timeline.event);
   if (done.ok() && *done) timeline.completed = timeline.recorded;
   return done;
 }
