@@ -48,6 +48,8 @@ struct PoolOptions {
   // each size rounded up to the device's granularity, leaves no room for it. Requests of a granule
   // and more take whole granules, smaller ones never reach from one into the next, and memory is
   // mapped granule by granule; the budget is rounded down to one. Needs more addresses than memory.
+  // Such a request costs O(blocks) and calls of the device in proportion to its granules. After
+  // GMLake (ASPLOS 2024), which stitches granules too.
   bool remap = false;
   // Records what is asked for; none when null. Outlives the pool.
   Recorder* recorder = nullptr;

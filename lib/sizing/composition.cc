@@ -6,31 +6,10 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "lib/trace/utf8.h"
 
 namespace tidepool {
 namespace {
-
-// The length of the UTF-8 sequence at the front of `text`; 0 when there is none.
-std::size_t Utf8Length(std::string_view text) {
-  const auto lead = static_cast<unsigned char>(text[0]);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead < 0xC2   ? 0
-                             : lead < 0xE0 ? 2
-                             : lead < 0xF0 ? 3
-                             : lead < 0xF5 ? 4
-                                           : 0;
-  if (length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xC0) != 0x80) return 0;
-    // Overlong forms, surrogates and what lies beyond Unicode show in the second byte.
-    if (i == 1 && ((lead == 0xE0 && byte < 0xA0) || (lead == 0xED && byte > 0x9F) ||
-                   (lead == 0xF0 && byte < 0x90) || (lead == 0xF4 && byte > 0x8F))) {
-      return 0;
-    }
-  }
-  return length;
-}
 
 // Whether a sequence of UTF-8 is a control, or turns the writing around, or breaks the line.
 bool IsControl(std::string_view sequence) {
@@ -45,7 +24,7 @@ bool IsControl(std::string_view sequence) {
 
 void AppendSafe(std::string_view text, std::string& line) {
   while (!text.empty()) {
-    const std::size_t length = Utf8Length(text);
+    const std::size_t length = internal::Utf8Length(text);
     const char first = text[0];
     if (length == 0) {
       line += '?';

@@ -11,6 +11,7 @@
 #include "lib/trace/address_text.h"
 #include "lib/trace/format.h"
 #include "lib/trace/json_text.h"
+#include "lib/trace/utf8.h"
 
 namespace tidepool::internal {
 namespace {

@@ -7,7 +7,6 @@
 
 namespace tidepool::internal {
 
-bool IsUtf8(std::string_view text);
 // `text` in quotes. Each byte that is no part of UTF-8 becomes U+FFFD.
 std::string JsonText(std::string_view text);
 

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/quote.h"
 #include "lib/trace/reserved_ranges.h"
 #include "tidepool/trace.h"
 

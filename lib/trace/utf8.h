@@ -24,6 +24,15 @@ inline std::size_t Utf8Length(std::string_view text) {
   return is_overlong || is_beyond ? 0 : length;
 }
 
+inline bool IsUtf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = Utf8Length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 // `text` with U+FFFD for each byte that is not part of a character.
 inline std::string ValidUtf8(std::string_view text) {
   std::string valid;
