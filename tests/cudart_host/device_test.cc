@@ -1,0 +1,163 @@
+// Devices and errors of the stand-in.
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "tests/cudart_host/fixture.h"
+
+namespace tidepool {
+namespace {
+
+using DeviceTest = CudartHost;
+
+TEST_F(DeviceTest, EveryThreadHasADeviceOfItsOwn) {
+  int count = 0;
+  EXPECT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
+  EXPECT_EQ(count, 2);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  std::thread([] {
+    int device = -1;
+    EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+    EXPECT_EQ(device, 0);
+  }).join();
+  int device = -1;
+  EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+  EXPECT_EQ(device, 1);
+  EXPECT_EQ(cudaSetDevice(2), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaSetDevice(-1), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaGetDevice(&device), cudaSuccess);
+  EXPECT_EQ(device, 1);
+}
+
+TEST_F(DeviceTest, SaysWhatItIs) {
+  cudaDeviceProp properties;
+  ASSERT_EQ(cudaGetDeviceProperties(&properties, 1), cudaSuccess);
+  EXPECT_NE(std::string(properties.name).find("stand-in"), std::string::npos);
+  EXPECT_EQ(properties.totalGlobalMem, std::size_t{64} << 20);
+  int value = 0;
+  EXPECT_EQ(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 1), cudaSuccess);
+  EXPECT_EQ(value, properties.warpSize);
+  EXPECT_EQ(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 2), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaGetDeviceProperties(&properties, 2), cudaErrorInvalidDevice);
+  int version = 0;
+  EXPECT_EQ(cudaRuntimeGetVersion(&version), cudaSuccess);
+  EXPECT_EQ(version, CUDART_VERSION);
+}
+
+TEST_F(DeviceTest, AMachineMayHaveNone) {
+  Configure(0);
+  int count = -1;
+  EXPECT_EQ(cudaGetDeviceCount(&count), cudaErrorNoDevice);
+  EXPECT_EQ(count, 0);
+  EXPECT_EQ(cudaSetDevice(0), cudaErrorNoDevice);
+  void* address = nullptr;
+  EXPECT_EQ(cudaMalloc(&address, 1), cudaErrorNoDevice);
+  EXPECT_EQ(cudaFree(nullptr), cudaErrorNoDevice);
+}
+
+TEST_F(DeviceTest, TheLastErrorIsTheThreadsAndIsTakenOnce) {
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_EQ(cudaSetDevice(7), cudaErrorInvalidDevice);
+  int device = 0;
+  EXPECT_EQ(cudaGetDevice(&device), cudaSuccess) << "which does not take it";
+  std::thread([] { EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess); }).join();
+  EXPECT_EQ(cudaPeekAtLastError(), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidDevice);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_STREQ(cudaGetErrorName(cudaErrorInvalidDevice), "cudaErrorInvalidDevice");
+  EXPECT_STREQ(cudaGetErrorString(cudaErrorMemoryAllocation), "out of memory");
+  EXPECT_STREQ(cudaGetErrorString(static_cast<cudaError_t>(12345)), "unrecognized error code");
+}
+
+TEST_F(DeviceTest, ABrokenDeviceSaysSoUntilItIsReset) {
+  char* const memory = NewMemory(100);
+  const cudaStream_t stream = NewStream();
+  cudartHostBreakDevice(0, cudaErrorIllegalAddress);
+  void* address = nullptr;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(cudaMalloc(&address, 1), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaFree(memory), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+    EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalAddress);
+  }
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(cudaMalloc(&address, 1), cudaSuccess) << "the other one works";
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalAddress) << "what the thread still has";
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  EXPECT_EQ(cudaMalloc(&address, 1), cudaSuccess);
+}
+
+TEST_F(DeviceTest, AResetTakesAllOfOneDevice) {
+  char* const memory = NewMemory(1 << 20);
+  NewPinned(100);
+  const cudaStream_t stream = NewStream();
+  const cudaEvent_t event = NewEvent();
+  ASSERT_EQ(cudaMemsetAsync(memory, 1, 1 << 20, stream), cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(event, stream), cudaSuccess);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  char* const others = NewMemory(100);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
+  EXPECT_EQ(cudaFree(memory), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaStreamSynchronize(stream), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaEventSynchronize(event), cudaErrorInvalidResourceHandle);
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  EXPECT_EQ(cudaMemGetInfo(&free_bytes, &total_bytes), cudaSuccess);
+  EXPECT_EQ(free_bytes, total_bytes);
+  EXPECT_EQ(cudaFree(others), cudaSuccess);
+  const CudartHostLive live = Live();
+  EXPECT_EQ(live.allocations + live.streams + live.events, 0);
+}
+
+TEST_F(DeviceTest, FaultsHappenOnceAndDoNothing) {
+  cudartHostFailCall("cudaMalloc", 2, cudaErrorMemoryAllocation);
+  void* address = nullptr;
+  EXPECT_EQ(cudaMalloc(&address, 1), cudaSuccess);
+  EXPECT_EQ(cudaMalloc(&address, 1), cudaErrorMemoryAllocation);
+  EXPECT_EQ(cudaMalloc(&address, 1), cudaSuccess);
+  EXPECT_EQ(Live().allocations, 2);
+  EXPECT_EQ(cudartHostCountCalls("cudaMalloc"), 3);
+  cudartHostFailCall(nullptr, 1, cudaErrorUnknown);
+  EXPECT_EQ(cudaFree(address), cudaErrorUnknown);
+  EXPECT_EQ(cudaFree(address), cudaSuccess);
+  cudartHostFailCall("cudaFree", 1, cudaErrorUnknown);
+  cudartHostFailCall("cudaFree", 0, 0);
+  EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
+}
+
+TEST_F(DeviceTest, RunsNoKernels) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(cudaLaunchKernel(nullptr, dim3(1), dim3(1), nullptr, 0, nullptr),
+            cudaErrorNotSupported);
+  EXPECT_EQ(cudaLaunchKernel(nullptr, dim3(1), dim3(1), nullptr, 0, nullptr),
+            cudaErrorNotSupported);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("runs none"), std::string::npos) << said;
+  EXPECT_EQ(said.find("runs none"), said.rfind("runs none")) << said;
+  EXPECT_EQ(cudaGetLastError(), cudaErrorNotSupported);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaGraphCreate(&graph, 0), cudaErrorNotSupported);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorNotSupported);
+}
+
+TEST_F(DeviceTest, RefusesConfigurationsThatAreNone) {
+  CudartHostConfig config = Config(1);
+  config.granularity = 3000;
+  EXPECT_EQ(cudartHostConfigure(&config), 0);
+  config = Config(-1);
+  EXPECT_EQ(cudartHostConfigure(&config), 0);
+  config = Config(1);
+  config.memory_bytes = 0;
+  EXPECT_EQ(cudartHostConfigure(&config), 0);
+  int count = 0;
+  EXPECT_EQ(cudaGetDeviceCount(&count), cudaSuccess);
+  EXPECT_EQ(count, 2) << "as it was";
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,186 @@
+// Events. What an event stands for is an event of the host device, and where time is taken, a host
+// function before it that looks at the clock.
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "tests/support/cudart_host/call.h"
+#include "tests/support/cudart_host/errors.h"
+
+namespace tidepool::cudart_host {
+namespace {
+
+constexpr unsigned kEventFlags =
+    cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
+
+std::int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::shared_ptr<EventState> Find(Runtime& runtime, cudaEvent_t handle) {
+  return runtime.events.Find(reinterpret_cast<std::uintptr_t>(handle)).value_or(nullptr);
+}
+
+std::shared_ptr<Recorded> LastOf(EventState& event) {
+  const std::lock_guard lock(event.mutex);
+  return event.last;
+}
+
+cudaError_t Create(const char* function, cudaEvent_t* handle, unsigned flags) {
+  return Call(function, Needs::kContext, [&](Runtime& runtime) {
+    if (handle == nullptr || (flags & ~kEventFlags) != 0 ||
+        ((flags & cudaEventInterprocess) != 0 && (flags & cudaEventDisableTiming) == 0)) {
+      return cudaErrorInvalidValue;
+    }
+    auto event = std::make_shared<EventState>();
+    event->device = runtime.CurrentDevice();
+    event->flags = flags;
+    *handle = reinterpret_cast<cudaEvent_t>(runtime.events.Add(std::move(event)));
+    return cudaSuccess;
+  });
+}
+
+// Calls `body` with an event that there is.
+template <typename Body>
+cudaError_t CallOnEvent(const char* function, cudaEvent_t handle, Body body) {
+  return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {
+    const std::shared_ptr<EventState> event = Find(runtime, handle);
+    if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    if (event->device->broken_with() != 0) {
+      return static_cast<cudaError_t>(event->device->broken_with());
+    }
+    return body(*event);
+  });
+}
+
+absl::Status QueueRecord(const StreamRef& stream, Recorded& recorded) {
+  if (recorded.reached_ns != nullptr) {
+    absl::Status status = stream.host().CallHost(
+        stream.stream, [reached = recorded.reached_ns] { reached->store(Now()); });
+    if (!status.ok()) return status;
+  }
+  return stream.host().RecordEvent(recorded.event, stream.stream);
+}
+
+cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle) {
+  const std::shared_ptr<EventState> event = Find(runtime, handle);
+  if (event == nullptr || event->device != stream.device) return cudaErrorInvalidResourceHandle;
+  const absl::StatusOr<Event> mark = stream.host().CreateEvent();
+  if (!mark.ok()) return ErrorOf(mark.status(), cudaErrorUnknown);
+  auto recorded = std::make_shared<Recorded>();
+  recorded->device = stream.device;
+  recorded->event = *mark;
+  if ((event->flags & cudaEventDisableTiming) == 0) {
+    recorded->reached_ns = std::make_shared<std::atomic<std::int64_t>>(0);
+  }
+  const absl::Status status = stream.Enqueue([&] { return QueueRecord(stream, *recorded); });
+  if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
+  const std::lock_guard lock(event->mutex);
+  event->last.swap(recorded);
+  return cudaSuccess;
+}
+
+absl::Status QueueWait(const StreamRef& stream, const std::shared_ptr<Recorded>& recorded) {
+  if (recorded->device == stream.device) {
+    return stream.host().WaitEvent(stream.stream, recorded->event);
+  }
+  return stream.host().CallHost(stream.stream, [recorded] {
+    recorded->device->host().SynchronizeEvent(recorded->event).IgnoreError();
+  });
+}
+
+cudaError_t Elapsed(const EventState& first, const Recorded* start, const EventState& second,
+                    const Recorded* end, float* milliseconds) {
+  const bool is_timed = ((first.flags | second.flags) & cudaEventDisableTiming) == 0;
+  if (!is_timed || start == nullptr || end == nullptr || first.device != second.device) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  HostDevice& host = first.device->host();
+  if (!host.QueryEvent(start->event).value_or(false) ||
+      !host.QueryEvent(end->event).value_or(false)) {
+    return cudaErrorNotReady;
+  }
+  *milliseconds = static_cast<float>(
+      static_cast<double>(end->reached_ns->load() - start->reached_ns->load()) / 1e6);
+  return cudaSuccess;
+}
+
+}  // namespace
+}  // namespace tidepool::cudart_host
+
+using namespace tidepool::cudart_host;  // NOLINT: what follows is this namespace's face in C
+
+extern "C" {
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return Create(__func__, event, 0); }
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  return Create(__func__, event, flags);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle) {
+  return Call(__func__, Needs::kDevice, [&](Runtime& runtime) {
+    return runtime.events.Remove(reinterpret_cast<std::uintptr_t>(handle)).has_value()
+               ? cudaSuccess
+               : cudaErrorInvalidResourceHandle;
+  });
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    return Record(runtime, stream, event);
+  });
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned int flags) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    return flags == 0 ? Record(runtime, stream, event) : cudaErrorInvalidValue;
+  });
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned int flags) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    const std::shared_ptr<EventState> event = Find(runtime, event_handle);
+    if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    if (flags != 0) return cudaErrorInvalidValue;
+    const std::shared_ptr<Recorded> recorded = LastOf(*event);
+    if (recorded == nullptr) return cudaSuccess;
+    return ErrorOf(stream.Enqueue([&] { return QueueWait(stream, recorded); }),
+                   cudaErrorInvalidResourceHandle);
+  });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+  return CallOnEvent(__func__, handle, [](EventState& event) {
+    const std::shared_ptr<Recorded> recorded = LastOf(event);
+    if (recorded == nullptr) return cudaSuccess;
+    return event.device->host().QueryEvent(recorded->event).value_or(false) ? cudaSuccess
+                                                                            : cudaErrorNotReady;
+  });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  return CallOnEvent(__func__, handle, [](EventState& event) {
+    const std::shared_ptr<Recorded> recorded = LastOf(event);
+    if (recorded == nullptr) return cudaSuccess;
+    const absl::Status status = event.device->host().SynchronizeEvent(recorded->event);
+    if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
+    return static_cast<cudaError_t>(event.device->broken_with());
+  });
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    const std::shared_ptr<EventState> first = Find(runtime, start);
+    const std::shared_ptr<EventState> second = Find(runtime, end);
+    if (first == nullptr || second == nullptr) return cudaErrorInvalidResourceHandle;
+    if (milliseconds == nullptr) return cudaErrorInvalidValue;
+    return Elapsed(*first, LastOf(*first).get(), *second, LastOf(*second).get(), milliseconds);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,84 @@
+// Handles as CUDA gives them out: pointers that mean nothing but to their maker, and that are given
+// out again as soon as they are free.
+#ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_HANDLE_TABLE_H_
+#define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_HANDLE_TABLE_H_
+
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace tidepool::cudart_host {
+
+// Thread-safe. T is copied out: a handle that is removed meanwhile does no harm.
+template <typename T>
+class HandleTable {
+ public:
+  // The handles are unlike those of any other `kind`, and no addresses of memory.
+  explicit HandleTable(std::uintptr_t kind) : next_((kind << 40) + kStep) {}
+
+  std::uintptr_t Add(T value) {
+    const std::lock_guard lock(mutex_);
+    std::uintptr_t handle = next_;
+    if (free_.empty()) {
+      next_ += kStep;
+    } else {
+      handle = free_.back();
+      free_.pop_back();
+    }
+    values_.emplace(handle, std::move(value));
+    return handle;
+  }
+
+  std::optional<T> Find(std::uintptr_t handle) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = values_.find(handle);
+    if (found == values_.end()) return std::nullopt;
+    return found->second;
+  }
+
+  std::optional<T> Remove(std::uintptr_t handle) {
+    const std::lock_guard lock(mutex_);
+    const auto found = values_.find(handle);
+    if (found == values_.end()) return std::nullopt;
+    std::optional<T> value = std::move(found->second);
+    values_.erase(found);
+    free_.push_back(handle);
+    return value;
+  }
+
+  // Removes and returns all for which `predicate` holds.
+  template <typename Predicate>
+  std::vector<T> RemoveIf(Predicate predicate) {
+    const std::lock_guard lock(mutex_);
+    std::vector<T> removed;
+    for (auto entry = values_.begin(); entry != values_.end();) {
+      const auto current = entry++;
+      if (!predicate(current->second)) continue;
+      removed.push_back(std::move(current->second));
+      free_.push_back(current->first);
+      values_.erase(current);
+    }
+    return removed;
+  }
+
+  std::int64_t size() const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::int64_t>(values_.size());
+  }
+
+ private:
+  static constexpr std::uintptr_t kStep = 64;
+
+  mutable std::mutex mutex_;
+  absl::flat_hash_map<std::uintptr_t, T> values_;
+  std::vector<std::uintptr_t> free_;
+  std::uintptr_t next_;
+};
+
+}  // namespace tidepool::cudart_host
+
+#endif  // TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_HANDLE_TABLE_H_

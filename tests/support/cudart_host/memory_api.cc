@@ -1,0 +1,232 @@
+// Memory: of the device, managed, and of the host.
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "tests/support/cudart_host/call.h"
+#include "tests/support/cudart_host/errors.h"
+
+namespace tidepool::cudart_host {
+namespace {
+
+constexpr std::size_t kPitchAlignment = 512;
+constexpr unsigned kHostAllocFlags =
+    cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
+constexpr unsigned kRegisterFlags = cudaHostRegisterPortable | cudaHostRegisterMapped |
+                                    cudaHostRegisterIoMemory | cudaHostRegisterReadOnly;
+
+}  // namespace
+
+cudaError_t Allocate(Runtime& runtime, void** address, std::size_t bytes, MemoryKind kind,
+                     unsigned flags) {
+  if (address == nullptr) return cudaErrorInvalidValue;
+  *address = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max())) {
+    return cudaErrorMemoryAllocation;
+  }
+  const auto size = static_cast<std::int64_t>(bytes);
+  const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
+  device->FreeWhatIsDue();
+  const absl::StatusOr<void*> allocated = kind == MemoryKind::kPinned
+                                              ? device->host().AllocatePinned(size)
+                                              : device->host().AllocateMemory(size);
+  // The host refuses sizes that nobody has with errors of its own.
+  if (!allocated.ok()) return cudaErrorMemoryAllocation;
+  *address = *allocated;
+  runtime.memory.Insert({.address = static_cast<char*>(*allocated),
+                         .bytes = size,
+                         .kind = kind,
+                         .device = device,
+                         .flags = flags});
+  return cudaSuccess;
+}
+
+namespace {
+
+// Waits for the device, as CUDA does.
+cudaError_t Free(Runtime& runtime, void* address, std::initializer_list<MemoryKind> kinds) {
+  if (address == nullptr) return cudaSuccess;
+  const std::optional<Region> found = runtime.memory.Find(address);
+  if (!found.has_value() || found->address != address || found->device == nullptr) {
+    return cudaErrorInvalidValue;
+  }
+  const absl::Status waited = found->device->SynchronizeAll();
+  if (!waited.ok()) return cudaErrorUnknown;
+  const std::optional<Region> region = runtime.memory.Remove(address, kinds);
+  if (!region.has_value()) return cudaErrorInvalidValue;
+  HostDevice& host = region->device->host();
+  return ErrorOf(
+      region->kind == MemoryKind::kPinned ? host.FreePinned(address) : host.FreeMemory(address),
+      cudaErrorInvalidValue);
+}
+
+}  // namespace
+}  // namespace tidepool::cudart_host
+
+using namespace tidepool::cudart_host;  // NOLINT: what follows is this namespace's face in C
+
+extern "C" {
+
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
+    device->FreeWhatIsDue();
+    const std::int64_t total = device->host().memory_bytes();
+    if (free_bytes != nullptr) {
+      *free_bytes = static_cast<size_t>(total - device->host().used_bytes());
+    }
+    if (total_bytes != nullptr) *total_bytes = static_cast<size_t>(total);
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaMalloc(void** address, size_t bytes) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    return Allocate(runtime, address, bytes, MemoryKind::kDevice, 0);
+  });
+}
+
+cudaError_t cudaMallocManaged(void** address, size_t bytes, unsigned int flags) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    if (bytes == 0 || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)) {
+      return cudaErrorInvalidValue;
+    }
+    return Allocate(runtime, address, bytes, MemoryKind::kManaged, flags);
+  });
+}
+
+cudaError_t cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t height) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    if (pitch == nullptr) return cudaErrorInvalidValue;
+    if (width > SIZE_MAX / 2) return cudaErrorMemoryAllocation;
+    const size_t rounded = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
+    if (rounded != 0 && height > SIZE_MAX / rounded) return cudaErrorMemoryAllocation;
+    *pitch = rounded;
+    return Allocate(runtime, address, rounded * height, MemoryKind::kDevice, 0);
+  });
+}
+
+cudaError_t cudaFree(void* address) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    return Free(runtime, address, {MemoryKind::kDevice, MemoryKind::kManaged});
+  });
+}
+
+cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned int flags) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    if ((flags & ~kHostAllocFlags) != 0) return cudaErrorInvalidValue;
+    return Allocate(runtime, address, bytes, MemoryKind::kPinned, flags);
+  });
+}
+
+cudaError_t cudaMallocHost(void** address, size_t bytes) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    return Allocate(runtime, address, bytes, MemoryKind::kPinned, 0);
+  });
+}
+
+cudaError_t cudaFreeHost(void* address) {
+  return Call(__func__, Needs::kContext,
+              [&](Runtime& runtime) { return Free(runtime, address, {MemoryKind::kPinned}); });
+}
+
+cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned int flags) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    if (address == nullptr || bytes == 0 || bytes > SIZE_MAX / 2 ||
+        (flags & ~kRegisterFlags) != 0) {
+      return cudaErrorInvalidValue;
+    }
+    const bool is_new = runtime.memory.Insert({.address = static_cast<char*>(address),
+                                               .bytes = static_cast<std::int64_t>(bytes),
+                                               .kind = MemoryKind::kRegistered,
+                                               .device = runtime.CurrentDevice(),
+                                               .flags = flags});
+    return is_new ? cudaSuccess : cudaErrorHostMemoryAlreadyRegistered;
+  });
+}
+
+cudaError_t cudaHostUnregister(void* address) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    const std::optional<Region> found = runtime.memory.Find(address);
+    if (!found.has_value() || found->kind != MemoryKind::kRegistered) {
+      return cudaErrorHostMemoryNotRegistered;
+    }
+    if (!found->device->SynchronizeAll().ok()) return cudaErrorUnknown;
+    return runtime.memory.Remove(address, {MemoryKind::kRegistered}).has_value()
+               ? cudaSuccess
+               : cudaErrorHostMemoryNotRegistered;
+  });
+}
+
+cudaError_t cudaHostGetDevicePointer(void** device_address, void* address, unsigned int flags) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    const std::optional<Region> found = runtime.memory.Find(address);
+    if (device_address == nullptr || flags != 0 || !found.has_value() ||
+        (found->kind != MemoryKind::kPinned && found->kind != MemoryKind::kRegistered)) {
+      return cudaErrorInvalidValue;
+    }
+    *device_address = address;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaHostGetFlags(unsigned int* flags, void* address) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    const std::optional<Region> found = runtime.memory.Find(address);
+    if (flags == nullptr || !found.has_value() || found->kind != MemoryKind::kPinned) {
+      return cudaErrorInvalidValue;
+    }
+    *flags = found->flags | cudaHostAllocMapped;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    if (attributes == nullptr) return cudaErrorInvalidValue;
+    *attributes = {};
+    attributes->type = cudaMemoryTypeUnregistered;
+    attributes->device = -2;
+    attributes->hostPointer = const_cast<void*>(address);
+    const std::optional<Region> found = runtime.memory.Find(address);
+    if (!found.has_value()) return cudaSuccess;
+    attributes->device = found->device->ordinal();
+    attributes->devicePointer = const_cast<void*>(address);
+    if (found->kind == MemoryKind::kManaged) {
+      attributes->type = cudaMemoryTypeManaged;
+    } else if (found->kind == MemoryKind::kDevice || found->kind == MemoryKind::kMapped) {
+      attributes->type = cudaMemoryTypeDevice;
+      attributes->hostPointer = nullptr;
+    } else {
+      attributes->type = cudaMemoryTypeHost;
+    }
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaMemPrefetchAsync(const void* address, size_t bytes, cudaMemLocation location,
+                                 unsigned int flags, cudaStream_t handle) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef&) {
+    const bool is_place = location.type == cudaMemLocationTypeDevice
+                              ? runtime.FindDevice(location.id) != nullptr
+                              : location.type == cudaMemLocationTypeHost;
+    if (!is_place) return cudaErrorInvalidDevice;
+    const Region region = runtime.memory.Classify(address, static_cast<std::int64_t>(bytes));
+    return flags == 0 && bytes != 0 && region.kind == MemoryKind::kManaged ? cudaSuccess
+                                                                           : cudaErrorInvalidValue;
+  });
+}
+
+cudaError_t cudaMemAdvise(const void* address, size_t bytes, cudaMemoryAdvise /*advice*/,
+                          cudaMemLocation /*location*/) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    const Region region = runtime.memory.Classify(address, static_cast<std::int64_t>(bytes));
+    return bytes != 0 && region.kind == MemoryKind::kManaged ? cudaSuccess : cudaErrorInvalidValue;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,174 @@
+// Memory in the order of streams, and the pools that CUDA has for it. The stand-in keeps nothing
+// back: what was freed goes when the stream has come to it.
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+
+#include "tests/support/cudart_host/call.h"
+#include "tests/support/cudart_host/errors.h"
+#include "tests/support/cudart_host/memory_operations.h"
+
+namespace tidepool::cudart_host {
+namespace {
+
+cudaMemPool_t HandleOf(std::uintptr_t handle) { return reinterpret_cast<cudaMemPool_t>(handle); }
+std::uintptr_t NumberOf(cudaMemPool_t pool) { return reinterpret_cast<std::uintptr_t>(pool); }
+
+// Those of a device are made when they are asked for.
+class DefaultPools {
+ public:
+  std::uintptr_t Get(Runtime& runtime, int device) {
+    const std::lock_guard lock(mutex_);
+    std::uintptr_t& handle = handles_[device];
+    if (handle == 0 || !runtime.pools.Find(handle).has_value()) {
+      handle = runtime.pools.Add(
+          {.device = device, .is_default = true, .attributes = std::make_shared<Attributes>()});
+    }
+    return handle;
+  }
+
+  using Attributes = absl::flat_hash_map<int, std::uint64_t>;
+
+  std::mutex& mutex() { return mutex_; }
+
+ private:
+  std::mutex mutex_;
+  absl::flat_hash_map<int, std::uintptr_t> handles_;
+};
+
+DefaultPools& Pools() {
+  static DefaultPools* const pools = new DefaultPools();
+  return *pools;
+}
+
+bool IsWord(cudaMemPoolAttr attribute) { return attribute >= cudaMemPoolAttrReleaseThreshold; }
+
+cudaError_t AllocateOn(Runtime& runtime, const StreamRef& stream, void** address, size_t bytes) {
+  const int current = ThisThread().device;
+  ThisThread().device = stream.device->ordinal();
+  const cudaError_t error = Allocate(runtime, address, bytes, MemoryKind::kDevice, 0);
+  ThisThread().device = current;
+  return error;
+}
+
+cudaError_t GetPoolOf(const char* function, cudaMemPool_t* pool, int device) {
+  return Call(function, Needs::kContext, [&](Runtime& runtime) {
+    if (pool == nullptr) return cudaErrorInvalidValue;
+    if (runtime.FindDevice(device) == nullptr) return cudaErrorInvalidDevice;
+    *pool = HandleOf(Pools().Get(runtime, device));
+    return cudaSuccess;
+  });
+}
+
+// Calls `body` with a pool that there is, one call at a time.
+template <typename Body>
+cudaError_t CallWithPool(const char* function, cudaMemPool_t handle, Body body) {
+  return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {
+    const std::optional<MemoryPool> pool = runtime.pools.Find(NumberOf(handle));
+    if (!pool.has_value()) return cudaErrorInvalidValue;
+    const std::lock_guard lock(Pools().mutex());
+    return body(runtime, *pool);
+  });
+}
+
+}  // namespace
+}  // namespace tidepool::cudart_host
+
+using namespace tidepool::cudart_host;  // NOLINT: what follows is this namespace's face in C
+
+extern "C" {
+
+cudaError_t cudaMallocAsync(void** address, size_t bytes, cudaStream_t handle) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    return AllocateOn(runtime, stream, address, bytes);
+  });
+}
+
+cudaError_t cudaMallocFromPoolAsync(void** address, size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t handle) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    if (!runtime.pools.Find(NumberOf(pool)).has_value()) return cudaErrorInvalidValue;
+    return AllocateOn(runtime, stream, address, bytes);
+  });
+}
+
+cudaError_t cudaFreeAsync(void* address, cudaStream_t handle) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    if (address == nullptr) return cudaSuccess;
+    const std::optional<Region> region = runtime.memory.Find(address);
+    if (!region.has_value() || region->address != address || region->device != stream.device ||
+        !runtime.memory.Remove(address, {MemoryKind::kDevice}).has_value()) {
+      return cudaErrorInvalidValue;
+    }
+    return ErrorOf(stream.device->FreeLater(address, stream.stream, stream.kind),
+                   cudaErrorInvalidResourceHandle);
+  });
+}
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
+  return GetPoolOf(__func__, pool, device);
+}
+
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
+  return GetPoolOf(__func__, pool, device);
+}
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    if (pool == nullptr || properties == nullptr ||
+        properties->allocType != cudaMemAllocationTypePinned ||
+        properties->location.type != cudaMemLocationTypeDevice) {
+      return cudaErrorInvalidValue;
+    }
+    if (runtime.FindDevice(properties->location.id) == nullptr) return cudaErrorInvalidDevice;
+    *pool =
+        HandleOf(runtime.pools.Add({.device = properties->location.id,
+                                    .is_default = false,
+                                    .attributes = std::make_shared<DefaultPools::Attributes>()}));
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    const std::optional<MemoryPool> pool = runtime.pools.Find(NumberOf(handle));
+    if (!pool.has_value() || pool->is_default) return cudaErrorInvalidValue;
+    runtime.pools.Remove(NumberOf(handle));
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t /*keep_bytes*/) {
+  return CallWithPool(__func__, handle, [](Runtime& runtime, const MemoryPool& pool) {
+    runtime.FindDevice(pool.device)->FreeWhatIsDue();
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute, void* value) {
+  return CallWithPool(__func__, handle, [&](Runtime&, const MemoryPool& pool) {
+    if (value == nullptr) return cudaErrorInvalidValue;
+    (*pool.attributes)[attribute] = IsWord(attribute)
+                                        ? *static_cast<const std::uint64_t*>(value)
+                                        : static_cast<std::uint64_t>(*static_cast<int*>(value));
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, cudaMemPoolAttr attribute, void* value) {
+  return CallWithPool(__func__, handle, [&](Runtime&, const MemoryPool& pool) {
+    if (value == nullptr) return cudaErrorInvalidValue;
+    const auto found = pool.attributes->find(attribute);
+    const std::uint64_t number = found == pool.attributes->end() ? 0 : found->second;
+    if (IsWord(attribute)) {
+      *static_cast<std::uint64_t*>(value) = number;
+    } else {
+      *static_cast<int*>(value) = static_cast<int>(number);
+    }
+    return cudaSuccess;
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,100 @@
+#include "tests/support/cudart_host/runtime.h"
+
+#include <utility>
+
+#include "tests/support/cudart_host/settings.h"
+
+namespace tidepool::cudart_host {
+
+Runtime& Runtime::Get() {
+  static Runtime* const runtime = new Runtime();
+  return *runtime;
+}
+
+ThreadState& ThisThread() {
+  thread_local ThreadState state;
+  return state;
+}
+
+Runtime::Runtime() {
+  Configure(ConfigOfEnvironment());
+  OrderFaultsOfEnvironment(counts);
+}
+
+std::shared_ptr<StandInDevice> Runtime::FindDevice(int ordinal) const {
+  const std::lock_guard lock(mutex_);
+  if (ordinal < 0 || ordinal >= static_cast<int>(devices_.size())) return nullptr;
+  return devices_[static_cast<std::size_t>(ordinal)];
+}
+
+int Runtime::device_count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int>(devices_.size());
+}
+
+CudartHostConfig Runtime::config() const {
+  const std::lock_guard lock(mutex_);
+  return config_;
+}
+
+std::shared_ptr<StandInDevice> Runtime::CurrentDevice() const {
+  return FindDevice(ThisThread().device);
+}
+
+void Runtime::ResetDevice(int ordinal) {
+  auto fresh = std::make_shared<StandInDevice>(ordinal, config());
+  std::shared_ptr<StandInDevice> old;
+  {
+    const std::lock_guard lock(mutex_);
+    old = std::exchange(devices_[static_cast<std::size_t>(ordinal)], std::move(fresh));
+  }
+  DropAllOf(old);
+}
+
+void Runtime::Configure(const CudartHostConfig& config) {
+  std::vector<std::shared_ptr<StandInDevice>> fresh;
+  for (int i = 0; i < config.devices; ++i) {
+    fresh.push_back(std::make_shared<StandInDevice>(i, config));
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    config_ = config;
+    devices_.swap(fresh);
+  }
+  for (const std::shared_ptr<StandInDevice>& old : fresh) DropAllOf(old);
+  pools.RemoveIf([](const MemoryPool&) { return true; });
+  counts.Clear();
+  ThisThread() = ThreadState();
+}
+
+// In the order of need: work first, then what work uses.
+void Runtime::DropAllOf(const std::shared_ptr<StandInDevice>& device) {
+  device->host().ReleaseCopies();
+  device->SynchronizeAll().IgnoreError();
+  streams.RemoveIf([&](const StreamRef& stream) { return stream.device == device; });
+  events.RemoveIf([&](const auto& event) { return event->device == device; });
+  physical_handles.RemoveIf(
+      [&](const PhysicalHandle& handle) { return handle.physical->device == device; });
+  for (const Region& region :
+       memory.RemoveIf([&](const Region& each) { return each.device == device; })) {
+    if (region.kind == MemoryKind::kMapped) device->host().Unmap(region.address).IgnoreError();
+  }
+  const std::lock_guard lock(reservations_mutex);
+  std::erase_if(reservations, [&](const Reservation& each) { return each.device == device; });
+}
+
+std::optional<StreamRef> Runtime::FindStream(cudaStream_t handle) {
+  if (handle != nullptr && handle != cudaStreamLegacy && handle != cudaStreamPerThread) {
+    return streams.Find(reinterpret_cast<std::uintptr_t>(handle));
+  }
+  const std::shared_ptr<StandInDevice> device = CurrentDevice();
+  if (device == nullptr) return std::nullopt;
+  if (handle != cudaStreamPerThread) {
+    return StreamRef{device, device->legacy_stream(), StreamKind::kLegacy};
+  }
+  const absl::StatusOr<Stream> stream = device->PerThreadStream();
+  if (!stream.ok()) return std::nullopt;
+  return StreamRef{device, *stream, StreamKind::kBlocking};
+}
+
+}  // namespace tidepool::cudart_host

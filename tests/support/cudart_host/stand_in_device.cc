@@ -1,0 +1,148 @@
+// The turns of the legacy stream are events of the host device. They are taken and the work is
+// queued under one lock, or two threads could each be before the other.
+#include "tests/support/cudart_host/stand_in_device.h"
+
+#include <algorithm>
+
+#include "tests/support/cudart_host/settings.h"
+
+namespace tidepool::cudart_host {
+
+StandInDevice::StandInDevice(int ordinal, const CudartHostConfig& config)
+    : ordinal_(ordinal),
+      host_(HostDevice::Create(DeviceOptions(config)).value()),
+      legacy_(host_->CreateStream().value()),
+      scratch_(host_->CreateEvent().value()) {
+  streams_.emplace(legacy_.id, StreamKind::kLegacy);
+}
+
+absl::StatusOr<Stream> StandInDevice::CreateStream(StreamKind kind) {
+  const std::lock_guard lock(mutex_);
+  absl::StatusOr<Stream> stream = host_->CreateStream();
+  if (stream.ok()) streams_.emplace(stream->id, kind);
+  return stream;
+}
+
+absl::Status StandInDevice::DestroyStream(Stream stream, StreamKind kind) {
+  const std::lock_guard lock(mutex_);
+  ForgetEnded();
+  const absl::StatusOr<Event> end = host_->CreateEvent();
+  if (!end.ok()) return end.status();
+  if (absl::Status status = host_->DestroyStream(stream); !status.ok()) return status;
+  streams_.erase(stream.id);
+  ended_.push_back({*end, kind});
+  return host_->RecordEvent(*end, stream);
+}
+
+absl::StatusOr<Stream> StandInDevice::PerThreadStream() {
+  const std::lock_guard lock(mutex_);
+  const auto found = per_thread_.find(std::this_thread::get_id());
+  if (found != per_thread_.end()) return found->second;
+  absl::StatusOr<Stream> stream = host_->CreateStream();
+  if (!stream.ok()) return stream;
+  streams_.emplace(stream->id, StreamKind::kBlocking);
+  per_thread_.emplace(std::this_thread::get_id(), *stream);
+  return stream;
+}
+
+absl::StatusOr<bool> StandInDevice::IsIdle(Stream stream, StreamKind kind) {
+  const absl::StatusOr<Event> end = host_->CreateEvent();
+  if (!end.ok()) return end.status();
+  absl::Status status = Enqueue(stream, kind, [&] { return host_->RecordEvent(*end, stream); });
+  absl::StatusOr<bool> is_over = status.ok() ? host_->QueryEvent(*end) : status;
+  host_->DestroyEvent(*end).IgnoreError();
+  return is_over;
+}
+
+absl::Status StandInDevice::Synchronize(Stream stream, StreamKind kind) {
+  const absl::Status status = Enqueue(stream, kind, [] { return absl::OkStatus(); });
+  return status.ok() ? host_->SynchronizeStream(stream) : status;
+}
+
+absl::Status StandInDevice::SynchronizeAll() {
+  std::vector<Event> ends;
+  absl::Status status;
+  {
+    const std::lock_guard lock(mutex_);
+    ForgetEnded();
+    for (const auto& [name, kind] : streams_) {
+      const absl::StatusOr<Event> end = host_->CreateEvent();
+      if (!end.ok()) return end.status();
+      status.Update(host_->RecordEvent(*end, {.id = name}));
+      ends.push_back(*end);
+    }
+    // The events of destroyed streams may be forgotten meanwhile: those are over.
+    for (const Ended& ended : ended_) ends.push_back(ended.event);
+  }
+  for (const Event end : ends) {
+    const absl::Status waited = host_->SynchronizeEvent(end);
+    if (!absl::IsNotFound(waited)) status.Update(waited);
+  }
+  const std::lock_guard lock(mutex_);
+  const auto is_kept = [&](Event end) {
+    return std::any_of(ended_.begin(), ended_.end(),
+                       [&](const Ended& ended) { return ended.event == end; });
+  };
+  for (const Event end : ends) {
+    if (!is_kept(end)) host_->DestroyEvent(end).IgnoreError();
+  }
+  return status;
+}
+
+absl::Status StandInDevice::FreeLater(void* address, Stream stream, StreamKind kind) {
+  const absl::StatusOr<Event> end = host_->CreateEvent();
+  if (!end.ok()) return end.status();
+  return Enqueue(stream, kind, [&] {
+    late_frees_.push_back({address, *end});
+    return host_->RecordEvent(*end, stream);
+  });
+}
+
+void StandInDevice::FreeWhatIsDue() {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(late_frees_, [&](const LateFree& late) {
+    if (!host_->QueryEvent(late.event).value_or(false)) return false;
+    host_->FreeMemory(late.address).IgnoreError();
+    host_->DestroyEvent(late.event).IgnoreError();
+    return true;
+  });
+}
+
+bool StandInDevice::EnablePeer(int ordinal) {
+  const std::lock_guard lock(mutex_);
+  return peers_.insert(ordinal).second;
+}
+
+bool StandInDevice::DisablePeer(int ordinal) {
+  const std::lock_guard lock(mutex_);
+  return peers_.erase(ordinal) == 1;
+}
+
+absl::Status StandInDevice::TakeTurn(Stream stream, StreamKind kind) {
+  if (kind == StreamKind::kNonBlocking) return absl::OkStatus();
+  if (kind == StreamKind::kBlocking) return Join(legacy_, stream);
+  absl::Status status;
+  for (const auto& [name, other] : streams_) {
+    if (other == StreamKind::kBlocking) status.Update(Join({.id = name}, stream));
+  }
+  ForgetEnded();
+  for (const Ended& ended : ended_) {
+    if (ended.kind == StreamKind::kBlocking) status.Update(host_->WaitEvent(stream, ended.event));
+  }
+  return status;
+}
+
+absl::Status StandInDevice::Join(Stream from, Stream to) {
+  const absl::Status status = host_->RecordEvent(scratch_, from);
+  return status.ok() ? host_->WaitEvent(to, scratch_) : status;
+}
+
+void StandInDevice::ForgetEnded() {
+  std::erase_if(ended_, [&](const Ended& ended) {
+    if (!host_->QueryEvent(ended.event).value_or(true)) return false;
+    host_->DestroyEvent(ended.event).IgnoreError();
+    return true;
+  });
+}
+
+}  // namespace tidepool::cudart_host
