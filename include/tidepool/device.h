@@ -50,6 +50,10 @@ struct PhysicalMemory {
   friend bool operator==(PhysicalMemory a, PhysicalMemory b) { return a.id == b.id; }
 };
 
+// For who implements a device: the first of `count` consecutive names that nothing else in the
+// process has or will have. Thread-safe.
+TIDEPOOL_EXPORT std::uint64_t TakeDeviceNames(std::uint64_t count);
+
 enum class CopyDirection : std::uint8_t { kToDevice, kFromDevice, kOnDevice };
 
 class TIDEPOOL_EXPORT Device {
@@ -118,7 +122,8 @@ class TIDEPOOL_EXPORT Device {
 
   // Virtual memory. -----------------------------------------------------------------------------
 
-  // Addresses and sizes below are multiples of this power of two.
+  // Addresses and sizes below are multiples of this power of two. 0: the device has no virtual
+  // memory, and the calls below return Unimplemented.
   virtual std::int64_t granularity() const = 0;
   // Takes addresses, not memory: a range may be larger than the device.
   virtual absl::StatusOr<void*> ReserveAddresses(std::int64_t bytes) = 0;

@@ -4,17 +4,13 @@
 #include "lib/device/names.h"
 
 #include <algorithm>
-#include <atomic>
+
+#include "tidepool/device.h"
 
 namespace tidepool::internal {
 namespace {
 
 constexpr std::uint64_t kFirstBlock = 64;
-
-std::uint64_t TakeFromProcess(std::uint64_t count) {
-  static std::atomic<std::uint64_t> next{1};
-  return next.fetch_add(count, std::memory_order_relaxed);
-}
 
 }  // namespace
 
@@ -22,7 +18,7 @@ std::uint64_t Names::Next() {
   if (blocks_.empty() || next_ == blocks_.back().end) {
     const std::uint64_t count =
         blocks_.empty() ? kFirstBlock : 2 * (blocks_.back().end - blocks_.back().first);
-    next_ = TakeFromProcess(count);
+    next_ = TakeDeviceNames(count);
     blocks_.push_back({.first = next_, .end = next_ + count});
   }
   return next_++;

@@ -1,5 +1,5 @@
 // Ranges of addresses against a set of bytes.
-#include "lib/device/host/address_ranges.h"
+#include "lib/device/address_ranges.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace tidepool::host {
+namespace tidepool::internal {
 namespace {
 
 void* ToAddress(std::uintptr_t number) { return reinterpret_cast<void*>(number); }
@@ -56,4 +56,4 @@ TEST(AddressRanges, AreAskedAboutRangesOverTheEnd) {
 }
 
 }  // namespace
-}  // namespace tidepool::host
+}  // namespace tidepool::internal

@@ -9,8 +9,8 @@ import sys
 MAY_INCLUDE = {
     "include/tidepool": set(),
     "lib/blocks": {"tidepool"},
-    "lib/device": {"tidepool"},
     "lib/trace": {"tidepool"},
+    "lib/device/cuda": {"tidepool", "lib/device"},
     "lib/device/host": {"tidepool", "lib/device"},
     "lib/device": {"tidepool"},
     "lib/pool": {"tidepool", "lib/blocks", "lib/device", "lib/trace"},

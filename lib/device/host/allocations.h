@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "absl/status/statusor.h"
-#include "lib/device/host/address_ranges.h"
+#include "lib/device/address_ranges.h"
 
 namespace tidepool::host {
 
@@ -28,7 +28,7 @@ class Allocations {
 
  private:
   mutable std::mutex mutex_;
-  AddressRanges ranges_;
+  internal::AddressRanges ranges_;
 };
 
 }  // namespace tidepool::host

@@ -19,10 +19,11 @@
 #include "lib/device/host/copy_engine.h"
 #include "lib/device/host/copy_gate.h"
 #include "lib/device/host/events.h"
+#include "lib/device/host/host_backing.h"
 #include "lib/device/host/memory_budget.h"
 #include "lib/device/host/streams.h"
-#include "lib/device/host/virtual_memory.h"
 #include "lib/device/host/work_queue.h"
+#include "lib/device/virtual_memory.h"
 
 namespace tidepool {
 namespace host {
@@ -57,10 +58,12 @@ class HostDeviceOfThreads final : public HostDevice {
  public:
   static absl::StatusOr<std::unique_ptr<HostDevice>> Create(const HostDeviceOptions& options) {
     auto budget = std::make_unique<MemoryBudget>(options.memory_bytes);
-    auto virtual_memory = VirtualMemory::Create(options.granularity, budget.get());
-    if (!virtual_memory.ok()) return virtual_memory.status();
+    auto backing = MakeHostBacking(options.granularity, budget.get());
+    if (!backing.ok()) return backing.status();
+    auto virtual_memory =
+        std::make_unique<internal::VirtualMemory>(options.granularity, *std::move(backing));
     return std::unique_ptr<HostDevice>(
-        new HostDeviceOfThreads(options, std::move(budget), *std::move(virtual_memory)));
+        new HostDeviceOfThreads(options, std::move(budget), std::move(virtual_memory)));
   }
 
   // The streams go first, and finish what was queued; nothing may keep them from it.
@@ -233,7 +236,7 @@ class HostDeviceOfThreads final : public HostDevice {
 
  private:
   HostDeviceOfThreads(const HostDeviceOptions& options, std::unique_ptr<MemoryBudget> budget,
-                      std::unique_ptr<VirtualMemory> virtual_memory)
+                      std::unique_ptr<internal::VirtualMemory> virtual_memory)
       : budget_(std::move(budget)),
         virtual_memory_(std::move(virtual_memory)),
         to_device_(options.copy_bytes_per_second, options.copy_latency_ns),
@@ -299,7 +302,7 @@ class HostDeviceOfThreads final : public HostDevice {
   std::unique_ptr<MemoryBudget> budget_;
   Allocations memory_;
   Allocations pinned_;
-  std::unique_ptr<VirtualMemory> virtual_memory_;
+  std::unique_ptr<internal::VirtualMemory> virtual_memory_;
   CopyGate gate_;
   CopyEngine to_device_;
   CopyEngine from_device_;

@@ -1,12 +1,12 @@
 // Ranges of addresses that do not overlap, and questions about what lies in them. Nothing is
 // dereferenced.
-#ifndef TIDEPOOL_LIB_DEVICE_HOST_ADDRESS_RANGES_H_
-#define TIDEPOOL_LIB_DEVICE_HOST_ADDRESS_RANGES_H_
+#ifndef TIDEPOOL_LIB_DEVICE_ADDRESS_RANGES_H_
+#define TIDEPOOL_LIB_DEVICE_ADDRESS_RANGES_H_
 
 #include <cstdint>
 #include <map>
 
-namespace tidepool::host {
+namespace tidepool::internal {
 
 // Sizes are positive. The range that is asked about may be any, even one that runs over the end of
 // the address space; ranges that are inserted do not.
@@ -44,6 +44,6 @@ class AddressRanges {
   Ranges ranges_;  // by address
 };
 
-}  // namespace tidepool::host
+}  // namespace tidepool::internal
 
-#endif  // TIDEPOOL_LIB_DEVICE_HOST_ADDRESS_RANGES_H_
+#endif  // TIDEPOOL_LIB_DEVICE_ADDRESS_RANGES_H_

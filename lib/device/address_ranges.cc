@@ -1,10 +1,10 @@
 // The ranges in the order of their addresses. Sizes are compared with what is left of a range, so
 // that no sum can overflow.
-#include "lib/device/host/address_ranges.h"
+#include "lib/device/address_ranges.h"
 
 #include <iterator>
 
-namespace tidepool::host {
+namespace tidepool::internal {
 namespace {
 
 std::uintptr_t ToNumber(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
@@ -55,4 +55,4 @@ AddressRanges::Ranges::const_iterator AddressRanges::Holding(std::uintptr_t addr
   return address < range->second.end ? range : ranges_.end();
 }
 
-}  // namespace tidepool::host
+}  // namespace tidepool::internal

@@ -1,58 +1,38 @@
-// Reserved addresses are mapped to nothing and fault; physical memory is a stretch of a file in
-// memory. Both cost the host nothing, and a mapping joins them until a page is touched. The books
-// change only after the system did what was asked.
-#include "lib/device/host/virtual_memory.h"
+// The books change only after the backing did what was asked.
+#include "lib/device/virtual_memory.h"
 
-#include <sys/mman.h>
-
-#include <cerrno>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::host {
+namespace tidepool::internal {
 namespace {
 
-constexpr int kWithoutMemory = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-
-// Takes addresses, the first of which is a multiple of `alignment`, that fault.
-absl::StatusOr<char*> TakeAddresses(std::uintptr_t bytes, std::uintptr_t alignment) {
-  void* taken = mmap(nullptr, bytes + alignment, PROT_NONE, kWithoutMemory, -1, 0);
-  if (taken == MAP_FAILED) return absl::ErrnoToStatus(errno, "the host has no such addresses");
-  const auto begin = reinterpret_cast<std::uintptr_t>(taken);
-  const std::uintptr_t skipped = (alignment - begin % alignment) % alignment;
-  char* address = static_cast<char*>(taken) + skipped;
-  if (skipped > 0) munmap(taken, skipped);
-  if (skipped < alignment) munmap(address + bytes, alignment - skipped);
-  return address;
+absl::Status NoPhysical(PhysicalMemory memory) {
+  return absl::NotFoundError(absl::StrCat("the device has no physical memory ", memory.id));
 }
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<VirtualMemory>> VirtualMemory::Create(std::int64_t granularity,
-                                                                     MemoryBudget* budget) {
-  absl::StatusOr<std::unique_ptr<MemoryFile>> file = MemoryFile::Create();
-  if (!file.ok()) return file.status();
-  return std::unique_ptr<VirtualMemory>(new VirtualMemory(granularity, budget, *std::move(file)));
-}
-
-VirtualMemory::VirtualMemory(std::int64_t granularity, MemoryBudget* budget,
-                             std::unique_ptr<MemoryFile> file)
-    : granularity_(granularity), budget_(*budget), file_(std::move(file)) {}
-
 VirtualMemory::~VirtualMemory() {
-  reserved_.ForEach(
-      [](void* address, std::int64_t bytes) { munmap(address, static_cast<std::size_t>(bytes)); });
+  mapped_.ForEach(
+      [this](void* address, std::int64_t bytes) { backing_->Unmap(address, bytes).IgnoreError(); });
+  for (const auto& [name, physical] : physical_) {
+    if (!physical.is_released) backing_->GiveUp(physical.handle).IgnoreError();
+    backing_->Forget(physical.handle, physical.bytes);
+  }
+  reserved_.ForEach([this](void* address, std::int64_t bytes) {
+    backing_->Release(address, bytes).IgnoreError();
+  });
 }
 
 absl::StatusOr<void*> VirtualMemory::ReserveAddresses(std::int64_t bytes) {
   if (absl::Status status = CheckBytes(bytes); !status.ok()) return status;
   const std::lock_guard lock(mutex_);
-  absl::StatusOr<char*> address =
-      TakeAddresses(static_cast<std::uintptr_t>(bytes), static_cast<std::uintptr_t>(granularity_));
-  if (!address.ok()) return address.status();
-  reserved_.Insert(*address, bytes);
-  return *address;
+  absl::StatusOr<void*> address = backing_->Reserve(bytes);
+  if (address.ok()) reserved_.Insert(*address, bytes);
+  return address;
 }
 
 absl::Status VirtualMemory::ReleaseAddresses(void* address, std::int64_t bytes) {
@@ -66,33 +46,27 @@ absl::Status VirtualMemory::ReleaseAddresses(void* address, std::int64_t bytes) 
   if (mapped_.Overlap(address, bytes)) {
     return absl::InvalidArgumentError("memory is mapped in the range");
   }
-  if (munmap(address, static_cast<std::size_t>(bytes)) != 0) {
-    return absl::ErrnoToStatus(errno, "the host keeps the addresses");
-  }
-  reserved_.Erase(address);
-  return absl::OkStatus();
+  absl::Status status = backing_->Release(address, bytes);
+  if (status.ok()) reserved_.Erase(address);
+  return status;
 }
 
 absl::StatusOr<PhysicalMemory> VirtualMemory::CreatePhysical(std::int64_t bytes) {
   if (absl::Status status = CheckBytes(bytes); !status.ok()) return status;
-  if (absl::Status status = budget_.Take(bytes); !status.ok()) return status;
   const std::lock_guard lock(mutex_);
-  absl::StatusOr<std::int64_t> offset = file_->Allocate(bytes);
-  if (!offset.ok()) {
-    budget_.Return(bytes);
-    return offset.status();
-  }
+  const absl::StatusOr<std::uint64_t> handle = backing_->Create(bytes);
+  if (!handle.ok()) return handle.status();
   const std::uint64_t name = names_.Next();
-  physical_.emplace(name, Physical{.offset = *offset, .bytes = bytes});
+  physical_.emplace(name, Physical{.handle = *handle, .bytes = bytes});
   return PhysicalMemory{.id = name};
 }
 
 absl::Status VirtualMemory::ReleasePhysical(PhysicalMemory memory) {
   const std::lock_guard lock(mutex_);
   const auto found = physical_.find(memory.id);
-  if (found == physical_.end() || found->second.is_released) {
-    return absl::NotFoundError(absl::StrCat("the device has no physical memory ", memory.id));
-  }
+  if (found == physical_.end() || found->second.is_released) return NoPhysical(memory);
+  absl::Status status = backing_->GiveUp(found->second.handle);
+  if (!status.ok()) return status;
   found->second.is_released = true;
   DropIfUnreachable(found);
   return absl::OkStatus();
@@ -101,9 +75,7 @@ absl::Status VirtualMemory::ReleasePhysical(PhysicalMemory memory) {
 absl::Status VirtualMemory::Map(void* address, PhysicalMemory memory) {
   const std::lock_guard lock(mutex_);
   const auto found = physical_.find(memory.id);
-  if (found == physical_.end() || found->second.is_released) {
-    return absl::NotFoundError(absl::StrCat("the device has no physical memory ", memory.id));
-  }
+  if (found == physical_.end() || found->second.is_released) return NoPhysical(memory);
   Physical& physical = found->second;
   if (reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(granularity_) != 0) {
     return absl::InvalidArgumentError(
@@ -115,9 +87,8 @@ absl::Status VirtualMemory::Map(void* address, PhysicalMemory memory) {
   if (mapped_.Overlap(address, physical.bytes)) {
     return absl::InvalidArgumentError("memory is mapped there already");
   }
-  if (absl::Status status = file_->MapAt(address, physical.offset, physical.bytes); !status.ok()) {
-    return status;
-  }
+  absl::Status status = backing_->Map(address, physical.handle, physical.bytes);
+  if (!status.ok()) return status;
   mapped_.Insert(address, physical.bytes);
   physical_at_.emplace(address, memory.id);
   ++physical.mappings;
@@ -129,10 +100,8 @@ absl::Status VirtualMemory::Unmap(void* address) {
   const auto found = physical_at_.find(address);
   if (found == physical_at_.end()) return absl::NotFoundError("nothing is mapped at the address");
   const auto physical = physical_.find(found->second);
-  const auto bytes = static_cast<std::size_t>(physical->second.bytes);
-  if (mmap(address, bytes, PROT_NONE, kWithoutMemory | MAP_FIXED, -1, 0) == MAP_FAILED) {
-    return absl::ErrnoToStatus(errno, "the host cannot unmap");
-  }
+  absl::Status status = backing_->Unmap(address, physical->second.bytes);
+  if (!status.ok()) return status;
   mapped_.Erase(address);
   physical_at_.erase(found);
   --physical->second.mappings;
@@ -159,9 +128,8 @@ absl::Status VirtualMemory::CheckBytes(std::int64_t bytes) const {
 void VirtualMemory::DropIfUnreachable(PhysicalMap::iterator physical) {
   const Physical& memory = physical->second;
   if (!memory.is_released || memory.mappings > 0) return;
-  file_->Free(memory.offset, memory.bytes);
-  budget_.Return(memory.bytes);
+  backing_->Forget(memory.handle, memory.bytes);
   physical_.erase(physical);
 }
 
-}  // namespace tidepool::host
+}  // namespace tidepool::internal

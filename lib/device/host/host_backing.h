@@ -1,0 +1,20 @@
+// Virtual memory of the host device: pages of the host.
+#ifndef TIDEPOOL_LIB_DEVICE_HOST_HOST_BACKING_H_
+#define TIDEPOOL_LIB_DEVICE_HOST_HOST_BACKING_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "lib/device/host/memory_budget.h"
+#include "lib/device/virtual_memory.h"
+
+namespace tidepool::host {
+
+// The budget outlives it.
+absl::StatusOr<std::unique_ptr<internal::VirtualBacking>> MakeHostBacking(std::int64_t granularity,
+                                                                          MemoryBudget* budget);
+
+}  // namespace tidepool::host
+
+#endif  // TIDEPOOL_LIB_DEVICE_HOST_HOST_BACKING_H_
