@@ -9,6 +9,12 @@
 namespace tidepool::internal {
 namespace {
 
+// For who can report to nobody: what fails is tried once more.
+template <typename Call>
+void TryTwice(Call call) {
+  if (!call().ok()) call().IgnoreError();
+}
+
 absl::Status NoPhysical(PhysicalMemory memory) {
   return absl::NotFoundError(absl::StrCat("the device has no physical memory ", memory.id));
 }
@@ -19,11 +25,12 @@ VirtualMemory::~VirtualMemory() {
   mapped_.ForEach(
       [this](void* address, std::int64_t bytes) { backing_->Unmap(address, bytes).IgnoreError(); });
   for (const auto& [name, physical] : physical_) {
-    if (!physical.is_released) backing_->GiveUp(physical.handle).IgnoreError();
-    backing_->Forget(physical.handle, physical.bytes);
+    const std::uint64_t handle = physical.handle;
+    if (!physical.is_released) TryTwice([&] { return backing_->GiveUp(handle); });
+    backing_->Forget(handle, physical.bytes);
   }
   reserved_.ForEach([this](void* address, std::int64_t bytes) {
-    backing_->Release(address, bytes).IgnoreError();
+    TryTwice([&] { return backing_->Release(address, bytes); });
   });
 }
 

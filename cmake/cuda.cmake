@@ -1,0 +1,30 @@
+# tidepool::cuda, where there is a toolkit: a library of its own, so that who uses no GPU needs no CUDA.
+if(NOT CUDAToolkit_FOUND)
+  return()
+endif()
+
+# Tests see the objects; they hold only what is of CUDA.
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/device/cuda/*.cc)
+add_library(tidepool_cuda_objects OBJECT ${sources})
+target_compile_features(tidepool_cuda_objects PUBLIC cxx_std_20)
+set_target_properties(tidepool_cuda_objects PROPERTIES
+  CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+target_include_directories(tidepool_cuda_objects
+  PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> PRIVATE ${PROJECT_SOURCE_DIR})
+target_include_directories(tidepool_cuda_objects SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(tidepool_cuda_objects
+  PUBLIC ${TIDEPOOL_DEPENDENCIES} PRIVATE Threads::Threads $<BUILD_INTERFACE:tidepool_flags>)
+
+add_library(tidepool_cuda $<TARGET_OBJECTS:tidepool_cuda_objects>)
+add_library(tidepool::cuda ALIAS tidepool_cuda)
+if(BUILD_SHARED_LIBS)
+  # What devices share is hidden in the other library.
+  target_sources(tidepool_cuda PRIVATE lib/device/address_ranges.cc lib/device/names.cc lib/device/virtual_memory.cc)
+  set_target_properties(tidepool_cuda PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  target_include_directories(tidepool_cuda PRIVATE ${PROJECT_SOURCE_DIR})
+endif()
+target_link_libraries(tidepool_cuda
+  PUBLIC tidepool CUDA::cudart PRIVATE Threads::Threads $<BUILD_INTERFACE:tidepool_flags>)
+set_target_properties(tidepool_cuda PROPERTIES
+  EXPORT_NAME cuda VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
+  INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)

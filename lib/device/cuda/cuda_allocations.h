@@ -1,0 +1,41 @@
+// Whole allocations of one kind, and who may be given back.
+#ifndef TIDEPOOL_LIB_DEVICE_CUDA_CUDA_ALLOCATIONS_H_
+#define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_ALLOCATIONS_H_
+
+#include <cstdint>
+#include <mutex>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tidepool::cuda {
+
+enum class MemoryKind : std::uint8_t { kDevice, kManaged, kPinned };
+
+// Thread-safe. The device is current in every call.
+class CudaAllocations {
+ public:
+  explicit CudaAllocations(MemoryKind kind) : kind_(kind) {}
+  // Frees what is left.
+  ~CudaAllocations();
+  CudaAllocations(const CudaAllocations&) = delete;
+  CudaAllocations& operator=(const CudaAllocations&) = delete;
+
+  // `bytes` is positive.
+  absl::StatusOr<void*> Allocate(std::int64_t bytes);
+  // NotFound when nothing was allocated there.
+  absl::Status Free(void* address);
+  std::int64_t bytes() const;
+  bool empty() const;
+
+ private:
+  const MemoryKind kind_;
+  mutable std::mutex mutex_;
+  absl::flat_hash_map<void*, std::int64_t> sizes_;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace tidepool::cuda
+
+#endif  // TIDEPOOL_LIB_DEVICE_CUDA_CUDA_ALLOCATIONS_H_

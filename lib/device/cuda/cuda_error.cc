@@ -1,0 +1,45 @@
+#include "lib/device/cuda/cuda_error.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::cuda {
+namespace {
+
+absl::StatusCode CodeOf(int error) {
+  switch (error) {
+    case cudaErrorMemoryAllocation:
+      return absl::StatusCode::kResourceExhausted;
+    case cudaErrorInvalidValue:
+      return absl::StatusCode::kInvalidArgument;
+    case cudaErrorInvalidResourceHandle:
+      return absl::StatusCode::kNotFound;
+    case cudaErrorNotSupported:
+      return absl::StatusCode::kUnimplemented;
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoDevice:
+    case cudaErrorInvalidDevice:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorSystemNotReady:
+      return absl::StatusCode::kUnavailable;
+    default:
+      return absl::StatusCode::kInternal;
+  }
+}
+
+}  // namespace
+
+absl::Status StatusOf(cudaError_t error, const std::string& call) {
+  std::string text =
+      absl::StrCat(call, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error));
+  // Other calls of the caller must not find it. An error that stays is the device's end.
+  if (cudaPeekAtLastError() == error) static_cast<void>(cudaGetLastError());
+  if (cudaPeekAtLastError() == error) absl::StrAppend(&text, ", and the device stays broken");
+  return absl::Status(CodeOf(error), text);
+}
+
+absl::Status StatusOfDriver(int error, const std::string& name, const std::string& words,
+                            const std::string& call) {
+  return absl::Status(CodeOf(error), absl::StrCat(call, ": ", name, " (", words));
+}
+
+}  // namespace tidepool::cuda

@@ -1,0 +1,50 @@
+#include "lib/device/cuda/cuda_events.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::cuda {
+namespace {
+
+absl::Status NoEvent(Event event) {
+  return absl::NotFoundError(absl::StrCat("the device has no event ", event.id));
+}
+
+}  // namespace
+
+Event CudaEvents::Create() {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t name = names_.Next();
+  states_.emplace(name, std::make_shared<State>());
+  return {.id = name};
+}
+
+absl::Status CudaEvents::Destroy(Event event) {
+  const std::lock_guard lock(mutex_);
+  return states_.erase(event.id) == 1 ? absl::OkStatus() : NoEvent(event);
+}
+
+absl::Status CudaEvents::SetShared(Event event, SharedMark mark) {
+  const absl::StatusOr<std::shared_ptr<State>> state = Find(event);
+  if (!state.ok()) return state.status();
+  const std::lock_guard lock((*state)->mutex);
+  (*state)->mark = std::move(mark);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SharedMark> CudaEvents::Get(Event event) const {
+  const absl::StatusOr<std::shared_ptr<State>> state = Find(event);
+  if (!state.ok()) return state.status();
+  const std::lock_guard lock((*state)->mutex);
+  return (*state)->mark;
+}
+
+absl::StatusOr<std::shared_ptr<CudaEvents::State>> CudaEvents::Find(Event event) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = states_.find(event.id);
+  if (found == states_.end()) return NoEvent(event);
+  return found->second;
+}
+
+}  // namespace tidepool::cuda

@@ -1,0 +1,202 @@
+// A stream that is destroyed leaves a mark behind, recorded as its last. When that is over nothing
+// is kept of the stream but its name, which is recognised without being kept.
+//
+// A thread's own stream cannot be named by another thread. But the legacy stream takes turns with
+// it, so what is done there comes after all that the thread's own stream was given before, and
+// before all that it is given later: it is as good.
+#include "lib/device/cuda/cuda_streams.h"
+
+#include <atomic>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/device/cuda/cuda_error.h"
+
+namespace tidepool::cuda {
+namespace {
+
+// Unlike the system's, never given twice.
+std::uint64_t ThisThread() {
+  static std::atomic<std::uint64_t> next{1};
+  thread_local const std::uint64_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine;
+}
+
+#if CUDART_VERSION >= 12080
+absl::Status Identify(cudaStream_t native, int ordinal, unsigned long long& id) {
+  int device = 0;
+  absl::Status status = Check(cudaStreamGetDevice(native, &device), "cudaStreamGetDevice", native);
+  if (!status.ok()) return status;
+  if (device != ordinal) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the stream is one of device ", device, ", expected one of device ", ordinal));
+  }
+  return Check(cudaStreamGetId(native, &id), "cudaStreamGetId", native);
+}
+#else
+absl::Status Identify(cudaStream_t native, int /*ordinal*/, unsigned long long& /*id*/) {
+  unsigned flags = 0;
+  return Check(cudaStreamGetFlags(native, &flags), "cudaStreamGetFlags", native);
+}
+#endif
+
+}  // namespace
+
+CudaStreams::~CudaStreams() {
+  for (const auto& [name, entry] : entries_) {
+    if (entry->kind != Kind::kCreated) continue;
+    TryTwice([native = entry->native] { return cudaStreamDestroy(native); });
+  }
+}
+
+absl::StatusOr<Stream> CudaStreams::Create() {
+  cudaStream_t native = nullptr;
+  absl::Status status = Check(cudaStreamCreateWithFlags(&native, cudaStreamNonBlocking),
+                              "cudaStreamCreateWithFlags", "cudaStreamNonBlocking");
+  if (!status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  return Add(Kind::kCreated, native, 0, 0);
+}
+
+absl::StatusOr<CudaStreams::Wrapped> CudaStreams::Wrap(cudaStream_t native) {
+  if (native == cudaStreamPerThread) return Wrapped{.stream = WrapOwnOfThread()};
+  if (native == nullptr) native = cudaStreamLegacy;
+  unsigned long long id = 0;
+  if (native != cudaStreamLegacy) {
+    absl::Status status = Identify(native, ordinal_, id);
+    if (!status.ok()) return status;
+  }
+  bool has_replaced = false;
+  while (true) {
+    Stream known;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = by_native_.find(native);
+      if (found == by_native_.end()) {
+        return Wrapped{Add(Kind::kWrapped, native, id, 0), has_replaced};
+      }
+      known.id = found->second;
+      const Entry& entry = *entries_.at(known.id);
+      if (entry.kind == Kind::kCreated || entry.id == id) return Wrapped{known, has_replaced};
+    }
+    if (absl::Status status = ForgetReplaced(known); !status.ok()) return status;
+    has_replaced = true;
+  }
+}
+
+absl::Status CudaStreams::Destroy(Stream stream, Which which) {
+  const absl::StatusOr<SharedEntry> found = Find(stream);
+  if (!found.ok()) return found.status();
+  Entry& entry = **found;
+  if (which == Which::kWrapped && entry.kind == Kind::kCreated) {
+    return absl::InvalidArgumentError("the stream was created here, expected one that was wrapped");
+  }
+  {
+    const std::lock_guard in_use(entry.mutex);
+    if (entry.is_gone) return NoStream(stream);
+    absl::StatusOr<SharedMark> last = TakeMark(pool_);
+    if (!last.ok()) return last.status();
+    absl::Status status = RecordMark(**last, NativeOf(entry));
+    if (!status.ok()) return status;
+    if (entry.kind == Kind::kCreated) {
+      // Its handle may be another stream's as soon as it is destroyed.
+      std::unique_lock lock(mutex_);
+      by_native_.erase(entry.native);
+      lock.unlock();
+      status = Check(cudaStreamDestroy(entry.native), "cudaStreamDestroy", entry.native);
+      lock.lock();
+      if (!status.ok()) {
+        by_native_.emplace(entry.native, stream.id);
+        return status;
+      }
+    }
+    entry.is_gone = true;
+    const std::lock_guard lock(mutex_);
+    if (entry.kind == Kind::kWrapped) by_native_.erase(entry.native);
+    if (entry.kind == Kind::kOfThread) by_thread_.erase(entry.thread);
+    entries_.erase(stream.id);
+    ends_.emplace(stream.id, *std::move(last));
+  }
+  ForgetEnded();
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SharedMark> CudaStreams::EndOf(Stream stream) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = ends_.find(stream.id);
+  if (found != ends_.end()) return found->second;
+  if (names_.HasGiven(stream.id)) return SharedMark();
+  return NoStream(stream);
+}
+
+absl::Status CudaStreams::NoStream(Stream stream) {
+  return absl::NotFoundError(absl::StrCat("the device has no stream ", stream.id));
+}
+
+cudaStream_t CudaStreams::NativeOf(const Entry& entry) {
+  if (entry.kind != Kind::kOfThread) return entry.native;
+  return entry.thread == ThisThread() ? cudaStreamPerThread : cudaStreamLegacy;
+}
+
+absl::StatusOr<CudaStreams::SharedEntry> CudaStreams::Find(Stream stream) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(stream.id);
+  if (found == entries_.end()) return NoStream(stream);
+  return found->second;
+}
+
+Stream CudaStreams::Add(Kind kind, cudaStream_t native, unsigned long long id,
+                        std::uint64_t thread) {
+  const std::uint64_t name = names_.Next();
+  auto entry = std::make_shared<Entry>();
+  entry->kind = kind;
+  entry->native = native;
+  entry->id = id;
+  entry->thread = thread;
+  entries_.emplace(name, std::move(entry));
+  if (kind == Kind::kOfThread) {
+    by_thread_.emplace(thread, name);
+  } else {
+    by_native_.emplace(native, name);
+  }
+  return {.id = name};
+}
+
+Stream CudaStreams::WrapOwnOfThread() {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_thread_.find(ThisThread());
+  if (found != by_thread_.end()) return {.id = found->second};
+  return Add(Kind::kOfThread, cudaStreamPerThread, 0, ThisThread());
+}
+
+// Nothing can be recorded in it any more, but its work may still run.
+absl::Status CudaStreams::ForgetReplaced(Stream stream) {
+  const absl::StatusOr<SharedEntry> found = Find(stream);
+  if (!found.ok()) return absl::OkStatus();  // by another thread
+  Entry& entry = **found;
+  const std::lock_guard in_use(entry.mutex);
+  if (entry.is_gone) return absl::OkStatus();
+  absl::Status status = Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  if (!status.ok()) return status;
+  entry.is_gone = true;
+  const std::lock_guard lock(mutex_);
+  by_native_.erase(entry.native);
+  entries_.erase(stream.id);
+  return absl::OkStatus();
+}
+
+void CudaStreams::ForgetEnded() {
+  std::vector<std::pair<std::uint64_t, SharedMark>> ends;
+  {
+    const std::lock_guard lock(mutex_);
+    ends.assign(ends_.begin(), ends_.end());
+  }
+  for (const auto& [name, mark] : ends) {
+    // One that cannot be asked now is asked again.
+    if (!IsOver(mark).value_or(false)) continue;
+    const std::lock_guard lock(mutex_);
+    ends_.erase(name);
+  }
+}
+
+}  // namespace tidepool::cuda

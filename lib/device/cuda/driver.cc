@@ -1,0 +1,66 @@
+#include "lib/device/cuda/driver.h"
+
+#include "lib/device/cuda/cuda_error.h"
+
+namespace tidepool::cuda {
+namespace {
+
+// A driver of this version has all of them.
+constexpr unsigned kDriverVersion = 12000;
+
+cudaError_t Find(const char* name, void** entry, cudaDriverEntryPointQueryResult* result) {
+#if CUDART_VERSION >= 12050
+  return cudaGetDriverEntryPointByVersion(name, entry, kDriverVersion, cudaEnableDefault, result);
+#else
+  return cudaGetDriverEntryPoint(name, entry, cudaEnableDefault, result);
+#endif
+}
+
+template <typename Function>
+absl::Status Find(const char* name, Function& function) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult result = cudaDriverEntryPointSymbolNotFound;
+  absl::Status status = cuda::Check(Find(name, &entry, &result), "cudaGetDriverEntryPoint", name);
+  if (!status.ok()) return status;
+  if (result != cudaDriverEntryPointSuccess || entry == nullptr) {
+    return absl::UnimplementedError(absl::StrCat("the driver has no ", name));
+  }
+  function = reinterpret_cast<Function>(entry);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Driver> Driver::Load() {
+  Driver driver;
+  absl::Status status;
+  // The first error is the one that is kept.
+  const auto find = [&](const char* name, auto& function) {
+    if (status.ok()) status = Find(name, function);
+  };
+  find("cuGetErrorName", driver.get_error_name);
+  find("cuGetErrorString", driver.get_error_string);
+  find("cuDeviceGet", driver.device_get);
+  find("cuDeviceGetAttribute", driver.device_get_attribute);
+  find("cuMemGetAllocationGranularity", driver.get_granularity);
+  find("cuMemAddressReserve", driver.address_reserve);
+  find("cuMemAddressFree", driver.address_free);
+  find("cuMemCreate", driver.create);
+  find("cuMemRelease", driver.release);
+  find("cuMemMap", driver.map);
+  find("cuMemUnmap", driver.unmap);
+  find("cuMemSetAccess", driver.set_access);
+  if (!status.ok()) return status;
+  return driver;
+}
+
+absl::Status Driver::StatusOf(CUresult result, const std::string& call) const {
+  const char* name = nullptr;
+  const char* words = nullptr;
+  get_error_name(result, &name);
+  get_error_string(result, &words);
+  return StatusOfDriver(result, name == nullptr ? absl::StrCat("error ", result) : name,
+                        words == nullptr ? "no words" : words, call);
+}
+
+}  // namespace tidepool::cuda

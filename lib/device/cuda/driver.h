@@ -1,0 +1,43 @@
+// The driver's functions for virtual memory, which are found at run time: no driver is linked.
+#ifndef TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
+#define TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
+
+#include <cuda.h>
+#include <cudaTypedefs.h>
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/device/cuda/call_text.h"
+
+namespace tidepool::cuda {
+
+struct Driver {
+  // Of this process. Unimplemented when the driver lacks one.
+  static absl::StatusOr<Driver> Load();
+
+  // As Check does for the runtime.
+  template <typename... Arguments>
+  absl::Status Check(CUresult result, const char* function, const Arguments&... arguments) const {
+    if (result == CUDA_SUCCESS) return absl::OkStatus();
+    return StatusOf(result, CallText(function, arguments...));
+  }
+  absl::Status StatusOf(CUresult result, const std::string& call) const;
+
+  PFN_cuGetErrorName_v6000 get_error_name = nullptr;
+  PFN_cuGetErrorString_v6000 get_error_string = nullptr;
+  PFN_cuDeviceGet_v2000 device_get = nullptr;
+  PFN_cuDeviceGetAttribute_v2000 device_get_attribute = nullptr;
+  PFN_cuMemGetAllocationGranularity_v10020 get_granularity = nullptr;
+  PFN_cuMemAddressReserve_v10020 address_reserve = nullptr;
+  PFN_cuMemAddressFree_v10020 address_free = nullptr;
+  PFN_cuMemCreate_v10020 create = nullptr;
+  PFN_cuMemRelease_v10020 release = nullptr;
+  PFN_cuMemMap_v10020 map = nullptr;
+  PFN_cuMemUnmap_v10020 unmap = nullptr;
+  PFN_cuMemSetAccess_v10020 set_access = nullptr;
+};
+
+}  // namespace tidepool::cuda
+
+#endif  // TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_

@@ -1,0 +1,42 @@
+// The stand-in as tests of the CUDA device want it.
+#ifndef TIDEPOOL_TESTS_CUDA_STAND_IN_H_
+#define TIDEPOOL_TESTS_CUDA_STAND_IN_H_
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+#include "tests/support/cudart_host/control.h"
+
+namespace tidepool {
+
+struct StandInChanges {
+  int devices = 2;
+  std::int64_t memory_bytes = 64 << 20;
+  bool has_virtual_memory = true;
+  std::int64_t copy_latency_ns = 0;
+};
+
+inline void ConfigureStandIn(const StandInChanges& changes) {
+  CudartHostConfig config;
+  cudartHostDefaultConfig(&config);
+  config.devices = changes.devices;
+  config.memory_bytes = changes.memory_bytes;
+  config.granularity = 64 << 10;
+  config.has_virtual_memory = changes.has_virtual_memory ? 1 : 0;
+  config.copy_latency_nanoseconds = changes.copy_latency_ns;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+}
+
+// What somebody has to give back.
+inline std::int64_t CountLive() {
+  CudartHostLive live;
+  cudartHostCountLive(&live);
+  return live.streams + live.events + live.allocations + live.reservations + live.physical_handles +
+         live.mappings;
+}
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_TESTS_CUDA_STAND_IN_H_
