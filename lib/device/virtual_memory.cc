@@ -22,8 +22,9 @@ absl::Status NoPhysical(PhysicalMemory memory) {
 }  // namespace
 
 VirtualMemory::~VirtualMemory() {
-  mapped_.ForEach(
-      [this](void* address, std::int64_t bytes) { backing_->Unmap(address, bytes).IgnoreError(); });
+  mapped_.ForEach([this](void* address, std::int64_t bytes) {
+    TryTwice([&] { return backing_->Unmap(address, bytes); });
+  });
   for (const auto& [name, physical] : physical_) {
     const std::uint64_t handle = physical.handle;
     if (!physical.is_released) TryTwice([&] { return backing_->GiveUp(handle); });

@@ -136,7 +136,10 @@ TEST_F(CudaFaultsTest, FailTheCallAndNothingElse) {
     told += failures_;
     EXPECT_LE(failures_, 1) << n;
     EXPECT_EQ(CountLive(), 1) << n;
-    if (HasFailure()) break;
+    if (HasFailure()) {
+      ADD_FAILURE() << "call " << n << " of " << calls;
+      break;
+    }
   }
   // The others are those of this test, those that make the thread's device current again, and those
   // that nobody can be told of: in the destructor, and about streams that are gone.

@@ -30,7 +30,7 @@ absl::StatusCode CodeOf(int error) {
 
 absl::Status StatusOf(cudaError_t error, const std::string& call) {
   std::string text =
-      absl::StrCat(call, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error));
+      absl::StrCat(call, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error), ")");
   // Other calls of the caller must not find it. An error that stays is the device's end.
   if (cudaPeekAtLastError() == error) static_cast<void>(cudaGetLastError());
   if (cudaPeekAtLastError() == error) absl::StrAppend(&text, ", and the device stays broken");
@@ -39,7 +39,7 @@ absl::Status StatusOf(cudaError_t error, const std::string& call) {
 
 absl::Status StatusOfDriver(int error, const std::string& name, const std::string& words,
                             const std::string& call) {
-  return absl::Status(CodeOf(error), absl::StrCat(call, ": ", name, " (", words));
+  return absl::Status(CodeOf(error), absl::StrCat(call, ": ", name, " (", words, ")"));
 }
 
 }  // namespace tidepool::cuda
