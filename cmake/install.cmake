@@ -5,7 +5,20 @@ install(TARGETS tidepool EXPORT tidepoolTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN cuda_device.h EXCLUDE)
+# `find_package(tidepool COMPONENTS cuda)` gives tidepool::cuda. Its targets are a file of their own: who does not ask for
+# them needs no CUDA.
+set(TIDEPOOL_HAS_CUDA OFF)
+if(TARGET tidepool_cuda)
+  set(TIDEPOOL_HAS_CUDA ON)
+  install(FILES include/tidepool/cuda_device.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tidepool)
+  install(TARGETS tidepool_cuda EXPORT tidepoolCudaTargets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(EXPORT tidepoolCudaTargets NAMESPACE tidepool::
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
+endif()
 install(EXPORT tidepoolTargets NAMESPACE tidepool::
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
 configure_package_config_file(cmake/tidepoolConfig.cmake.in tidepoolConfig.cmake

@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "trace_replay/command.h"
-#include "trace_replay/host_replay.h"
+#include "trace_replay/device_replay.h"
 #include "trace_replay/live_replay.h"
 #include "trace_replay/text.h"
 
@@ -49,19 +49,20 @@ absl::StatusOr<TimedReplay> ReplayByPlacement(const ReplayCommandOptions& option
   return TimedReplay{*std::move(result), elapsed.count(), std::nullopt};
 }
 
-absl::StatusOr<TimedReplay> ReplayOnDevice(const ReplayCommandOptions& options,
+absl::StatusOr<TimedReplay> ReplayFromPool(const ReplayCommandOptions& options,
                                            const MeasuredTrace& measured) {
   const std::int64_t pool_bytes = options.pool_bytes & -measured.alignment;
   const std::int64_t wanted = options.initial_bytes < 0 ? pool_bytes : options.initial_bytes;
   absl::StatusOr<LiveReplay> live =
-      ReplayOnHost(measured, {.trace = options.trace,
-                              .policy = options.policy,
-                              .pool_bytes = options.pool_bytes,
-                              .initial_bytes = std::min(wanted, pool_bytes),
-                              .growth = options.growth,
-                              .remap = options.remap,
-                              .verify = options.verify,
-                              .recording = options.recording});
+      ReplayOnDevice(measured, {.device = options.device,
+                                .trace = options.trace,
+                                .policy = options.policy,
+                                .pool_bytes = options.pool_bytes,
+                                .initial_bytes = std::min(wanted, pool_bytes),
+                                .growth = options.growth,
+                                .remap = options.remap,
+                                .verify = options.verify,
+                                .recording = options.recording});
   if (!live.ok()) return live.status();
   TimedReplay replay{std::move(live->placement), live->seconds, std::nullopt};
   replay.live = *std::move(live);
@@ -178,13 +179,14 @@ std::string OptionOfDevices(const ReplayCommandOptions& options) {
 }
 
 absl::Status CheckOptions(const ReplayCommandOptions& options) {
-  if (options.device == "cuda") {
-    return absl::InvalidArgumentError(
-        "--device: this build has no CUDA device, expected none or host");
+  if (options.device != "none" && options.device != "host" && options.device != "cuda") {
+    return absl::InvalidArgumentError(absl::StrCat("--device: '", absl::CHexEscape(options.device),
+                                                   "', expected none, host or cuda"));
   }
-  if (options.device != "none" && options.device != "host") {
+  if (options.device == "cuda" && options.verify) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--device: '", absl::CHexEscape(options.device), "', expected none or host"));
+        "--verify: the host cannot look into the memory of a GPU, expected --device host beside "
+        "it");
   }
   const std::string option = OptionOfDevices(options);
   if (options.device == "none" && !option.empty()) {
@@ -207,7 +209,7 @@ absl::StatusOr<Answer> RunReplay(const ReplayCommandOptions& options) {
   if (!measured.ok()) return measured.status();
   const absl::StatusOr<TimedReplay> replay = options.device == "none"
                                                  ? ReplayByPlacement(options, *measured, **policy)
-                                                 : ReplayOnDevice(options, *measured);
+                                                 : ReplayFromPool(options, *measured);
   if (!replay.ok()) return replay.status();
   if (options.json) {
     PrintReplayJson(options, *measured, *replay);
@@ -228,7 +230,8 @@ Command AddReplay(CLI::App& app) {
   replay
       ->add_option("--device", options->device,
                    "none: placement alone; host: a live pool on a device made of the host, with "
-                   "the latency of each call, reading the clock included. Traces with one stream "
+                   "the latency of each call, reading the clock included; cuda: the same on the "
+                   "first GPU. Traces with one stream "
                    "get the same offsets from both; with several a live pool prefers blocks that "
                    "no stream must wait for")
       ->capture_default_str();

@@ -1,9 +1,12 @@
 #!/usr/bin/env bash
 # Installs the built project into a prefix, builds a little project of its own against it with find_package, and
 # runs that; then the same with add_subdirectory.
-# usage: package_test.sh SOURCE BUILD SCRATCH
+# A build with CUDA also installs tidepool::cuda, which is used where it was asked for, without a GPU.
+# usage: package_test.sh SOURCE BUILD SCRATCH HAS_CUDA
 set -euo pipefail
-source_dir=$1 build_dir=$2 scratch=$3
+source_dir=$1 build_dir=$2 scratch=$3 has_cuda=$4
+
+fail() { echo "$1"; exit 1; }
 
 rm -rf "$scratch"
 mkdir -p "$scratch/user"
@@ -15,29 +18,62 @@ project(user LANGUAGES CXX)
 if(TIDEPOOL_SOURCE)
   add_subdirectory(${TIDEPOOL_SOURCE} tidepool)
 else()
-  find_package(tidepool REQUIRED)
+  find_package(tidepool REQUIRED OPTIONAL_COMPONENTS ${WANTED})
+  if(NOT WANTED AND TARGET CUDA::cudart)
+    message(FATAL_ERROR "CUDA was looked for, and nobody asked for it")
+  endif()
 endif()
 foreach(example size_a_trace train_on_a_pool)
   add_executable(${example} ${example}.cc)
   target_link_libraries(${example} PRIVATE tidepool::tidepool)
 endforeach()
+if(TARGET tidepool::cuda)
+  add_executable(ask_for_a_gpu ask_for_a_gpu.cc)
+  target_link_libraries(ask_for_a_gpu PRIVATE tidepool::cuda)
+endif()
+EOF
+cat >"$scratch/user/ask_for_a_gpu.cc" <<'EOF'
+#include <iostream>
+
+#include "tidepool/cuda_device.h"
+#include "tidepool/host_device.h"
+
+int main() {
+  const auto host = tidepool::HostDevice::Create({});
+  const tidepool::Stream stream = *(*host)->CreateStream();
+  const auto device = tidepool::CudaDevice::Create({.ordinal = 1 << 20});
+  std::cout << stream.id << ' ' << device.status().message() << '\n';
+  return device.ok() ? 1 : 0;
+}
 EOF
 cp "$source_dir"/examples/*.cc "$scratch/user"
 
-for how in "-DCMAKE_PREFIX_PATH=$scratch/prefix" "-DTIDEPOOL_SOURCE=$source_dir"; do
+configure() {
   rm -rf "$scratch/build"
-  cmake -S "$scratch/user" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Debug "$how" >"$scratch/log" ||
+  cmake -S "$scratch/user" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Debug "$@" >"$scratch/log" ||
     { cat "$scratch/log"; exit 1; }
+}
+
+for how in "-DCMAKE_PREFIX_PATH=$scratch/prefix" "-DTIDEPOOL_SOURCE=$source_dir"; do
+  configure "$how"
   cmake --build "$scratch/build" --target size_a_trace train_on_a_pool -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
   "$scratch/build/train_on_a_pool" | grep "100 allocations"
   "$scratch/build/size_a_trace" "$source_dir/examples/traces/alexnet-b32-sgd.rmm.csv.gz" | grep "best-fit needs"
 done
 
-# Not one symbol of the library is visible but the public ones.
-library=$(find "$scratch/prefix" -name 'libtidepool.so' | head -1)
-if [ -n "$library" ]; then
-  if nm -DC --defined-only "$library" | grep -E 'tidepool::(blocks|sizing|pool|host|internal)::'; then
-    echo "hidden symbols are visible"
-    exit 1
-  fi
+configure "-DCMAKE_PREFIX_PATH=$scratch/prefix" -DWANTED=cuda
+if [ "$has_cuda" = 1 ]; then
+  cmake --build "$scratch/build" --target ask_for_a_gpu -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+  "$scratch/build/ask_for_a_gpu" | grep -E 'cudaError|expected one below'
+  if readelf -d "$scratch/build/ask_for_a_gpu" | grep 'libcuda\.so'; then fail "a driver is linked"; fi
+else
+  [ ! -e "$scratch/prefix/include/tidepool/cuda_device.h" ] || fail "there is a header and no CUDA"
+  if cmake --build "$scratch/build" --target ask_for_a_gpu >"$scratch/log" 2>&1; then fail "there is CUDA"; fi
 fi
+
+# Not one symbol of the libraries is visible but the public ones.
+find "$scratch/prefix" -name 'libtidepool*.so' | while read -r library; do
+  if nm -DC --defined-only "$library" | grep -E 'tidepool::(blocks|sizing|pool|host|internal|cuda)::'; then
+    fail "hidden symbols of $library are visible"
+  fi
+done

@@ -367,7 +367,7 @@ TEST_F(CommandLine, RefusesBadArgumentsInOneLine) {
     EXPECT_THAT(ErrorOf({"replay", trace, "--pool", size}), HasSubstr("--pool")) << size;
   }
   ErrorOf({"replay", trace});
-  EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "1", "--device", "cuda"}), HasSubstr("--device"));
+  EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "1", "--device", "tpu"}), HasSubstr("--device"));
   EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "4000000TiB"}), HasSubstr("a pool of"));
   EXPECT_THAT(ErrorOf({"convert", trace, folder_ / "y.csv", "--to", "pdf"}), HasSubstr("'pdf'"));
 }

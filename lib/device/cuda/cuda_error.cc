@@ -31,10 +31,14 @@ absl::StatusCode CodeOf(int error) {
 absl::Status StatusOf(cudaError_t error, const std::string& call) {
   std::string text =
       absl::StrCat(call, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error), ")");
-  // Other calls of the caller must not find it. An error that stays is the device's end.
+  // Other calls of the caller must not find it.
   if (cudaPeekAtLastError() == error) static_cast<void>(cudaGetLastError());
-  if (cudaPeekAtLastError() == error) absl::StrAppend(&text, ", and the device stays broken");
-  return absl::Status(CodeOf(error), text);
+  const absl::StatusCode code = CodeOf(error);
+  // Work that went wrong is the end of a device.
+  if (code == absl::StatusCode::kInternal && cudaPeekAtLastError() == error) {
+    absl::StrAppend(&text, ", and the device stays broken");
+  }
+  return absl::Status(code, text);
 }
 
 absl::Status StatusOfDriver(int error, const std::string& name, const std::string& words,

@@ -1,4 +1,4 @@
-#include "trace_replay/host_replay.h"
+#include "trace_replay/device_replay.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,11 +7,13 @@
 #include <memory>
 #include <optional>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/host_device.h"
 #include "tidepool/recorder.h"
+#include "trace_replay/cuda.h"
 
 namespace tidepool::tool {
 namespace {
@@ -36,7 +38,7 @@ absl::Status CheckMemory(std::int64_t pool_bytes) {
                    *available, " bytes of memory available, expected a smaller pool"));
 }
 
-absl::Status CheckRecording(const HostReplayOptions& options) {
+absl::Status CheckRecording(const DeviceReplayOptions& options) {
   std::error_code error;
   if (options.recording.empty() ||
       !std::filesystem::equivalent(options.trace, options.recording, error)) {
@@ -48,7 +50,7 @@ absl::Status CheckRecording(const HostReplayOptions& options) {
 
 constexpr std::int64_t kGpuGranularity = std::int64_t{2} << 20;
 
-absl::Status Check(const HostReplayOptions& options, std::int64_t pool_bytes,
+absl::Status Check(const DeviceReplayOptions& options, std::int64_t pool_bytes,
                    std::int64_t alignment) {
   if (pool_bytes == 0) {
     return absl::InvalidArgumentError(absl::StrCat("--pool: ", options.pool_bytes,
@@ -66,13 +68,22 @@ absl::Status Check(const HostReplayOptions& options, std::int64_t pool_bytes,
 
 // As large as the pool. A pool aligns no further than its device. What remapping costs depends on
 // the granularity, so that is a GPU's then.
-absl::StatusOr<std::unique_ptr<HostDevice>> MakeDevice(std::int64_t pool_bytes,
+absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(std::int64_t pool_bytes,
                                                        std::int64_t alignment, bool remap) {
   HostDeviceOptions options;
   if (remap) options.granularity = kGpuGranularity;
   options.granularity = std::max(options.granularity, alignment);
   options.memory_bytes = (pool_bytes + options.granularity - 1) & -options.granularity;
   return HostDevice::Create(options);
+}
+
+absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const DeviceReplayOptions& options,
+                                                   std::int64_t pool_bytes,
+                                                   std::int64_t alignment) {
+  if (options.device == "cuda") return MakeCudaDevice();
+  absl::StatusOr<std::unique_ptr<Device>> device =
+      MakeHostDevice(pool_bytes, alignment, options.remap);
+  return device.ok() ? std::move(device) : AboutFile(options.trace, device.status());
 }
 
 // Null when there is none.
@@ -100,14 +111,13 @@ absl::Status WithAdvice(const absl::Status& status) {
 
 }  // namespace
 
-absl::StatusOr<LiveReplay> ReplayOnHost(const MeasuredTrace& measured,
-                                        const HostReplayOptions& options) {
+absl::StatusOr<LiveReplay> ReplayOnDevice(const MeasuredTrace& measured,
+                                          const DeviceReplayOptions& options) {
   const std::int64_t alignment = measured.alignment;
   const std::int64_t pool_bytes = options.pool_bytes & -alignment;
   if (absl::Status status = Check(options, pool_bytes, alignment); !status.ok()) return status;
-  const absl::StatusOr<std::unique_ptr<HostDevice>> device =
-      MakeDevice(pool_bytes, alignment, options.remap);
-  if (!device.ok()) return AboutFile(options.trace, device.status());
+  const absl::StatusOr<std::unique_ptr<Device>> device = MakeDevice(options, pool_bytes, alignment);
+  if (!device.ok()) return device.status();
   const absl::StatusOr<std::unique_ptr<Recorder>> recorder =
       OpenRecording(options.recording, alignment);
   if (!recorder.ok()) return recorder.status();

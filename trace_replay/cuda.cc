@@ -1,0 +1,35 @@
+#include "trace_replay/cuda.h"
+
+#include "absl/strings/str_cat.h"
+
+#ifdef TIDEPOOL_HAS_CUDA
+#include "tidepool/cuda_device.h"
+#endif
+
+namespace tidepool::tool {
+
+#ifdef TIDEPOOL_HAS_CUDA
+
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Create({});
+  if (!device.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--device: cuda: ", std::string(device.status().message()), ", expected a GPU"));
+  }
+  if ((*device)->granularity() == 0) {
+    return absl::InvalidArgumentError(
+        "--device: cuda: the GPU has no virtual memory, expected one that has");
+  }
+  return std::unique_ptr<Device>(*std::move(device));
+}
+
+#else
+
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
+  return absl::InvalidArgumentError(
+      "--device: this build has no CUDA device, expected none or host");
+}
+
+#endif
+
+}  // namespace tidepool::tool

@@ -1,0 +1,18 @@
+// The CUDA device of the command line, in builds that have one.
+#ifndef TIDEPOOL_TRACE_REPLAY_CUDA_H_
+#define TIDEPOOL_TRACE_REPLAY_CUDA_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "tidepool/device.h"
+
+namespace tidepool::tool {
+
+// The first GPU. InvalidArgument, about the option, in a build without CUDA, on a machine without a
+// GPU, and for one without virtual memory.
+absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice();
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_CUDA_H_

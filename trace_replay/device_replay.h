@@ -1,0 +1,34 @@
+// Live replay on a device of the command line's choice. The host device needs no GPU and, unless
+// buffers are really written, no memory to speak of.
+#ifndef TIDEPOOL_TRACE_REPLAY_DEVICE_REPLAY_H_
+#define TIDEPOOL_TRACE_REPLAY_DEVICE_REPLAY_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "trace_replay/command.h"
+#include "trace_replay/live_replay.h"
+
+namespace tidepool::tool {
+
+struct DeviceReplayOptions {
+  std::string device;  // "host" or "cuda"
+  std::string trace;   // the file
+  std::string policy;
+  std::int64_t pool_bytes = 0;
+  std::int64_t initial_bytes = 0;  // at most the pool
+  double growth = 0;
+  bool remap = false;
+  bool verify = false;
+  std::string recording;  // a file to record to; none when empty
+};
+
+// Serves a trace from a pool on a device; the host device is made as large as the pool. When it
+// fails there is no recording. Errors name the file or the option.
+absl::StatusOr<LiveReplay> ReplayOnDevice(const MeasuredTrace& measured,
+                                          const DeviceReplayOptions& options);
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_DEVICE_REPLAY_H_
