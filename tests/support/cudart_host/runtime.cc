@@ -1,5 +1,6 @@
 #include "tests/support/cudart_host/runtime.h"
 
+#include <cstdlib>
 #include <utility>
 
 #include "tests/support/cudart_host/settings.h"
@@ -19,6 +20,24 @@ ThreadState& ThisThread() {
 Runtime::Runtime() {
   Configure(ConfigOfEnvironment());
   OrderFaultsOfEnvironment(counts);
+  std::atexit([] { Get().EndIfIdle(); });
+}
+
+void Runtime::EndIfIdle() {
+  std::vector<std::shared_ptr<StandInDevice>> devices;
+  {
+    const std::lock_guard lock(mutex_);
+    devices = devices_;
+  }
+  for (const std::shared_ptr<StandInDevice>& device : devices) {
+    if (!device->IsAllIdle()) return;
+  }
+  is_over_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    devices_.clear();
+  }
+  for (const std::shared_ptr<StandInDevice>& device : devices) DropAllOf(device);
 }
 
 std::shared_ptr<StandInDevice> Runtime::FindDevice(int ordinal) const {

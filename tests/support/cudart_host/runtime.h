@@ -70,8 +70,10 @@ struct PhysicalHandle {
 
 class Runtime {
  public:
-  // The one of the process. It is never destroyed: programs call CUDA until their very end.
+  // The one of the process. It is never destroyed: programs call CUDA until their very end. But
+  // when the process ends its devices go, unless work hangs there, and then CUDA is over.
   static Runtime& Get();
+  bool is_over() const { return is_over_.load(); }
 
   // Null when there is no such device.
   std::shared_ptr<StandInDevice> FindDevice(int ordinal) const;
@@ -99,8 +101,10 @@ class Runtime {
 
  private:
   Runtime();
+  void EndIfIdle();
   void DropAllOf(const std::shared_ptr<StandInDevice>& device);
 
+  std::atomic<bool> is_over_ = false;
   mutable std::mutex mutex_;
   CudartHostConfig config_;
   std::vector<std::shared_ptr<StandInDevice>> devices_;

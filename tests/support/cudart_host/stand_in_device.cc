@@ -89,6 +89,16 @@ absl::Status StandInDevice::SynchronizeAll() {
   return status;
 }
 
+bool StandInDevice::IsAllIdle() {
+  const std::lock_guard lock(mutex_);
+  ForgetEnded();
+  if (!ended_.empty()) return false;
+  return std::all_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
+    return host_->RecordEvent(scratch_, {.id = stream.first}).ok() &&
+           host_->QueryEvent(scratch_).value_or(false);
+  });
+}
+
 absl::Status StandInDevice::FreeLater(void* address, Stream stream, StreamKind kind) {
   const absl::StatusOr<Event> end = host_->CreateEvent();
   if (!end.ok()) return end.status();

@@ -55,6 +55,8 @@ class StandInDevice {
   // Waits for all streams, destroyed ones too.
   absl::Status SynchronizeAll();
 
+  bool IsAllIdle();
+
   // Memory that is freed when what the stream was given so far is over.
   absl::Status FreeLater(void* address, Stream stream, StreamKind kind);
   // Frees what can be freed.
