@@ -1,5 +1,6 @@
 #include "lib/device/cuda/driver_backing.h"
 
+#include <bit>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -45,7 +46,7 @@ class DriverBacking final : public internal::VirtualBacking {
         driver_.Check(driver_.address_reserve(&address, Size(bytes), Size(granularity_), 0, 0),
                       "cuMemAddressReserve", bytes, granularity_);
     if (!status.ok()) return status;
-    return reinterpret_cast<void*>(address);
+    return std::bit_cast<void*>(address);
   }
 
   absl::Status Release(void* address, std::int64_t bytes) override {
