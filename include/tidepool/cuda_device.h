@@ -55,7 +55,8 @@ class TIDEPOOL_EXPORT CudaDevice : public Device {
 
   // Lets a stream that somebody else created take part; a stream that is known already keeps its
   // name, be it wrapped or created here. `nullptr` and cudaStreamLegacy are the legacy default
-  // stream of this device, cudaStreamPerThread the calling thread's own.
+  // stream of this device, cudaStreamPerThread the calling thread's own, which the thread unwraps
+  // before it ends, or its name is kept until the device goes.
   //
   // A wrapped stream is unwrapped before it is destroyed with CUDA: CUDA gives handles out again,
   // and a new stream must not be taken for the old one. Where CUDA can tell them apart (12.8 and
