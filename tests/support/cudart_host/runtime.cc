@@ -72,6 +72,7 @@ void Runtime::ResetDevice(int ordinal) {
 
 void Runtime::Configure(const CudartHostConfig& config) {
   std::vector<std::shared_ptr<StandInDevice>> fresh;
+  fresh.reserve(static_cast<std::size_t>(config.devices));
   for (int i = 0; i < config.devices; ++i) {
     fresh.push_back(std::make_shared<StandInDevice>(i, config));
   }
