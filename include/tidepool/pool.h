@@ -49,7 +49,8 @@ struct PoolOptions {
   // and more take whole granules, smaller ones never reach from one into the next, and memory is
   // mapped granule by granule; the budget is rounded down to one. Needs more addresses than memory.
   // Such a request costs O(blocks) and calls of the device in proportion to its granules. After
-  // GMLake (ASPLOS 2024), which stitches granules too.
+  // GMLake (ASPLOS 2024), which stitches granules too. Should work under way still use all other
+  // addresses, it waits on the host for that work, which must not depend on a call of the pool.
   bool remap = false;
   // Records what is asked for; none when null. Outlives the pool.
   Recorder* recorder = nullptr;

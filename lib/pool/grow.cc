@@ -12,7 +12,12 @@ absl::StatusOr<Placement> PoolImpl::Grow(const Request& request) {
   growth_error_.clear();
   if (absl::Status status = backing_.Retry(); !status.ok()) return status;
   DropAliases();
-  const std::optional<Room> room = FindRoom(request.bytes);
+  std::optional<Room> room = FindRoom(request.bytes);
+  if (!room.has_value() && !aliases_.empty()) {
+    // The old addresses of what was moved are in the way, as long as work may use them.
+    if (absl::Status status = AwaitAliases(); !status.ok()) return status;
+    room = FindRoom(request.bytes);
+  }
   if (!room.has_value()) return Placement::None();
   const std::int64_t held = backing_.held_bytes();
   const absl::StatusOr<BlockId> block = options_.remap ? FillByMoving(*room) : Fill(*room);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/pool/pool_fixture.h"
+#include "tests/support/forwarding_device.h"
 
 namespace tidepool {
 namespace {
@@ -129,6 +130,46 @@ TEST_F(RemapTest, LetsTheNewOwnerWaitForTheOldOne) {
     ASSERT_TRUE(pool->Trim().ok());
     EXPECT_EQ(device_->used_bytes(), 0);
   }
+}
+
+// Lets held copies go on when somebody waits for them on the host.
+class ReleasesOnWait : public testing::ForwardingDevice {
+ public:
+  explicit ReleasesOnWait(HostDevice& device) : ForwardingDevice(device), host_(device) {}
+
+  absl::Status SynchronizeEvent(Event event) override {
+    host_.ReleaseCopies();
+    ++waits_;
+    return ForwardingDevice::SynchronizeEvent(event);
+  }
+  int waits() const { return waits_; }
+
+ private:
+  HostDevice& host_;
+  int waits_ = 0;
+};
+
+// As long as a copy is held every move costs addresses; they end before the memory does.
+TEST_F(RemapTest, WaitsWhenWorkUnderWayUsesAllAddresses) {
+  ReleasesOnWait device(*device_);
+  auto pool = Pool::Create(&device, {.max_bytes = 8 * kGranule, .remap = true}).value();
+  const Stream streams[] = {NewStream(), NewStream()};
+  std::vector<char> read(kGranule);
+  for (int round = 0; round < 100 && device.waits() == 0; ++round) {
+    const Stream stream = streams[round % 2];
+    std::vector<void*> blocks;
+    for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(*pool, 1, stream));
+    device_->HoldCopies();
+    ASSERT_TRUE(
+        device.Copy(read.data(), blocks[0], kGranule, CopyDirection::kFromDevice, stream).ok());
+    for (int i = 0; i < 8; i += 2) ASSERT_TRUE(pool->Free(blocks[i], stream).ok());
+    void* const large = Allocate(*pool, 4, stream);
+    ASSERT_NE(large, nullptr);
+    for (int i = 1; i < 8; i += 2) ASSERT_TRUE(pool->Free(blocks[i], stream).ok());
+    ASSERT_TRUE(pool->Free(large, stream).ok());
+  }
+  EXPECT_GT(device.waits(), 0);
+  device_->ReleaseCopies();
 }
 
 TEST_F(RemapTest, TrimsAnywhereAndGrowsThereAgain) {
