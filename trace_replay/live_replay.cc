@@ -57,7 +57,7 @@ class LiveReplayer {
   bool IsLive(std::uint32_t allocation) const { return live_on_[allocation] != kNotLive; }
   Buffer BufferOf(std::uint32_t allocation) const {
     return {.number = allocation,
-            .address = static_cast<char*>(pool_->base()) + result_.placement.offsets[allocation],
+            .address = static_cast<char*>(addresses_[allocation]),
             .bytes = trace_.allocations[allocation].bytes};
   }
 
@@ -70,6 +70,7 @@ class LiveReplayer {
 
   // By allocation.
   std::vector<std::uint32_t> live_on_;  // the index of its stream, or kNotLive
+  std::vector<void*> addresses_;
   std::vector<std::uint32_t> allocate_ns_;
 
   LiveReplay result_;
@@ -99,6 +100,7 @@ absl::Status LiveReplayer::Start() {
   const std::size_t allocations = trace_.allocations.size();
   result_.placement.offsets.assign(allocations, kRefused);
   live_on_.assign(allocations, kNotLive);
+  addresses_.resize(allocations);
   allocate_ns_.resize(allocations);
   for (Latencies* latencies : {&allocates_, &frees_, &pairs_}) latencies->Reserve(allocations);
   return absl::OkStatus();
@@ -153,8 +155,8 @@ absl::Status LiveReplayer::Allocate(std::size_t at) {
   allocate_ns_[event.index] = nanoseconds;
   allocates_.Add(nanoseconds);
   live_on_[event.index] = event.stream;
-  result_.placement.offsets[event.index] =
-      static_cast<char*>(*address) - static_cast<char*>(pool_->base());
+  addresses_[event.index] = *address;
+  result_.placement.offsets[event.index] = pool_->OffsetOf(*address);
   return contents_ == nullptr ? absl::OkStatus() : contents_->Write(BufferOf(event.index), stream);
 }
 

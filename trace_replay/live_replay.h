@@ -14,8 +14,8 @@
 namespace tidepool::tool {
 
 struct LiveReplay {
-  // In the words of a replay by placement alone. Offsets count from the pool's base and are always
-  // kept.
+  // In the words of a replay by placement alone. Offsets are the pool's (Pool::OffsetOf) and are
+  // always kept.
   ReplayResult placement;
   PoolStats pool;  // at the end of the trace
   double seconds = 0;

@@ -33,7 +33,8 @@ enum class CudaMemory : std::uint8_t {
 struct CudaDeviceOptions {
   // As in cudaSetDevice.
   int ordinal = 0;
-  // What AllocateMemory gives. Virtual memory is always of the device.
+  // What AllocateMemory gives. Virtual memory is always of the device, so a device with managed
+  // memory has none: granularity() is 0.
   CudaMemory memory = CudaMemory::kDevice;
   // Other devices that may use what is mapped here.
   std::vector<int> peers = {};

@@ -19,7 +19,8 @@ namespace tidepool {
 
 struct HostDeviceOptions {
   std::int64_t memory_bytes = std::int64_t{1} << 30;  // enforced; taken from the host when touched
-  // Of virtual memory: a power of two that is a multiple of the host's page.
+  // Of virtual memory: a power of two that is a multiple of the host's page. 0: there is none, as
+  // on GPUs that lack it.
   std::int64_t granularity = std::int64_t{64} << 10;
   // Of copies to and from the device: those of one direction take their time one after the other,
   // both directions at once. 0 is as fast as the host copies. The bytes move at the end.

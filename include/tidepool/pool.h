@@ -30,13 +30,27 @@
 
 namespace tidepool {
 
+// What a pool's memory is made of.
+enum class PoolMemory : std::uint8_t {
+  kAutomatic,  // virtual memory where the device has it, and segments elsewhere
+  // One range of addresses in which memory is mapped as the pool grows: new memory is a neighbour
+  // of old, and unused memory goes back wherever it is.
+  kVirtual,
+  // Whole allocations of the device, as anything may share that takes such: other processes,
+  // network cards, the host where the device gives it managed memory. No block reaches from one
+  // into another, and only one in which nothing is live can go back.
+  kSegments,
+};
+
 struct PoolOptions {
   // Taken from the device at once.
   std::int64_t initial_bytes = 0;
-  // The budget: the pool never hands out more, and never holds more than that rounded up to the
-  // device's granularity. 0 is all of the device's memory.
+  // The budget: the pool never hands out more, and never holds more; of virtual memory, more than
+  // that rounded up to the device's granularity. 0 is all of the device's memory.
   std::int64_t max_bytes = 0;
-  // Sizes are rounded up to it: a power of two up to the device's granularity.
+  PoolMemory memory = PoolMemory::kAutomatic;
+  // Sizes are rounded up to it: a power of two up to the device's granularity, or up to 512 where
+  // memory comes in segments.
   std::int64_t alignment = 512;
   // A placement policy's name.
   std::string placement = "best-fit";
@@ -47,7 +61,8 @@ struct PoolOptions {
   // fragmentation then costs calls of the device, and a request is refused only when what is live,
   // each size rounded up to the device's granularity, leaves no room for it. Requests of a granule
   // and more take whole granules, smaller ones never reach from one into the next, and memory is
-  // mapped granule by granule; the budget is rounded down to one. Needs more addresses than memory.
+  // mapped granule by granule; the budget is rounded down to one. Needs virtual memory, and more
+  // addresses than memory.
   // Such a request costs O(blocks) and calls of the device in proportion to its granules. After
   // GMLake (ASPLOS 2024), which stitches granules too. Should work under way still use all other
   // addresses, it waits on the host for that work, which must not depend on a call of the pool.
@@ -64,7 +79,7 @@ struct PoolStats {
   std::int64_t reserved_bytes = 0;  // held of the device
   std::int64_t peak_reserved_bytes = 0;
   std::int64_t max_bytes = 0;
-  std::int64_t high_water_bytes = 0;  // the highest end of any block so far
+  std::int64_t high_water_bytes = 0;  // the highest end of any block so far, of its offsets
   std::int64_t free_bytes = 0;        // reserved and not live
   std::int64_t largest_hole_bytes = 0;
   double fragmentation = 0;  // 1 - largest hole / free bytes; 0 when nothing is free
@@ -101,7 +116,11 @@ class TIDEPOOL_EXPORT Pool {
 
   // At least `bytes` bytes, for work queued on `stream` from here on. Null for zero bytes, of which
   // nothing more is known. ResourceExhausted, with what would help, when there is no room;
-  // NotFound for a stream that the device does not know. O(log blocks).
+  // NotFound for a stream that the device does not know. O(log blocks), and O(blocks) when the pool
+  // grows.
+  //
+  // Where nothing but segments without anything live stands in the way, for their size or because
+  // the device is full, they are given back first, for a new one. That waits, as Trim does.
   virtual absl::StatusOr<void*> Allocate(std::size_t bytes, Stream stream,
                                          Hint hint = Hint::kResident) = 0;
 
@@ -125,9 +144,10 @@ class TIDEPOOL_EXPORT Pool {
   // free, nor for work that the stream of the free was made to wait for. Errors as for Free.
   virtual absl::Status RecordUse(void* address, Stream stream) = 0;
 
-  // Gives unused memory, wherever it is, back to the device in the pieces in which it came, as long
-  // as the pool keeps `keep_bytes`; says how much. Waits on the host for the work that last used
-  // it, and so does every other call meanwhile: that work must not depend on one.
+  // Gives unused memory, wherever it is, back to the device in the pieces in which it came, the
+  // last ones first, as long as the pool keeps `keep_bytes`; says how much. Waits on the host for
+  // the work that last used it, and so does every other call meanwhile: that work must not depend
+  // on one.
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
 
   // Tells the placement policy and the recorder that a phase begins.
@@ -137,8 +157,12 @@ class TIDEPOOL_EXPORT Pool {
   virtual PoolStats Stats() const = 0;
   // Every block in the order of addresses. O(blocks).
   virtual std::vector<PoolBlock> Snapshot() const = 0;
-  // Where the pool's addresses begin: offsets of a trace or a plan count from here.
+  // Where the pool's addresses begin; null when its memory is in segments, which begin anywhere.
   virtual void* base() const = 0;
+  // Where an address lies in the pool, as offsets of a trace or a plan count: from base(), or
+  // through the segments as if each but the first followed another, with `alignment` bytes between
+  // them. -1 for an address that is none of the pool's. O(log segments).
+  virtual std::int64_t OffsetOf(const void* address) const = 0;
   // Internal, with the first violation, when the pool's books contradict each other: for tests. O(n
   // log n).
   virtual absl::Status CheckInvariants() const = 0;

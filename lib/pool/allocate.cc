@@ -118,14 +118,14 @@ absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timel
   if (crossing_) behind_others_[block] = behind_others;
   ++stats_.allocations;
   ++stats_.live_count;
-  void* const address = backing_.base() + blocks.offset(block);
+  void* const address = addresses_.AddressOf(blocks.offset(block));
   if (options_.recorder != nullptr) {
     options_.recorder->Allocate(address, bytes, hint, timeline.stream);
   }
   // Who waits in line must see every free: as long as somebody does, no cache begins.
   if (own_fronts_ != nullptr && line_.empty()) {
     FrontCache& front = own_fronts_->Of(timeline.stream);
-    const std::int64_t most_bytes = blocks.capacity() / kFrontPart;
+    const std::int64_t most_bytes = (blocks.capacity() - blocks.excluded_bytes()) / kFrontPart;
     if (!front.Know({timeline.stream, fronts_epoch_, most_bytes}, address, request.bytes)) {
       EmptyFront(front);
     }

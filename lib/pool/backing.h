@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/pool/range.h"
 #include "tidepool/device.h"
 
 namespace tidepool::pool {
@@ -18,12 +19,7 @@ namespace tidepool::pool {
 // Offsets from the beginning of the range; ranges are [begin, end). Not thread-safe.
 class Backing {
  public:
-  struct Range {
-    std::int64_t begin = 0;
-    std::int64_t end = 0;
-
-    std::int64_t bytes() const { return end - begin; }
-  };
+  using Range = pool::Range;
 
   explicit Backing(Device& device) : device_(device) {}
   // Gives back all memory; nothing may use it any more. What the device does not take back, not

@@ -21,8 +21,8 @@ absl::Status PoolImpl::Free(void* address, Stream stream) {
 
 // False, and nothing changes, when no live allocation begins at `address`.
 bool PoolImpl::TakeBack(const void* address, Timeline& timeline) {
-  if (!crossing_) return arena_.Free(OffsetOf(address));
-  const BlockId block = arena_.blocks().Find(OffsetOf(address));
+  if (!crossing_) return arena_.Free(addresses_.OffsetOf(address));
+  const BlockId block = arena_.blocks().Find(addresses_.OffsetOf(address));
   if (block == kNoBlock || !TakeFromFront(block)) return false;
   FreeWithTickets(block, TakeTickets(block, timeline));
   return true;
@@ -33,7 +33,7 @@ absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
   const std::lock_guard lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
-  const BlockId block = arena_.blocks().Find(OffsetOf(address));
+  const BlockId block = arena_.blocks().Find(addresses_.OffsetOf(address));
   if (block == kNoBlock || !TakeFromFront(block)) return NotLive(address);
   if (!crossing_) BeginCrossing({});  // the free may come from another stream
   auto& uses = uses_[block];
@@ -77,7 +77,7 @@ BlockId PoolImpl::FreeOrNone(BlockId block) const {
 
 absl::Status PoolImpl::NotLive(const void* address) const {
   const auto where = absl::Hex(reinterpret_cast<std::uintptr_t>(address));
-  const std::int64_t offset = OffsetOf(address);
+  const std::int64_t offset = addresses_.OffsetOf(address);
   const BlockMap& blocks = arena_.blocks();
   if (offset < 0 || offset >= blocks.capacity()) {
     return absl::InvalidArgumentError(

@@ -18,7 +18,7 @@ bool PoolImpl::EmptyFront(FrontCache& front) {
     if (Timeline* timeline = order_.Known(stream)) {
       tickets.push_back(StreamOrder::NextTicket(*timeline));
     }
-    FreeWithTickets(arena_.blocks().Find(OffsetOf(block.address)), tickets);
+    FreeWithTickets(arena_.blocks().Find(addresses_.OffsetOf(block.address)), tickets);
     --stats_.live_count;
   }
   return !held.empty();
@@ -28,7 +28,7 @@ bool PoolImpl::TakeFromFront(BlockId block) {
   if (own_fronts_ == nullptr) return true;
   const Stream stream = allocated_on_[block];
   const BlockMap& blocks = arena_.blocks();
-  return own_fronts_->Of(stream).Forget(stream, backing_.base() + blocks.offset(block),
+  return own_fronts_->Of(stream).Forget(stream, addresses_.AddressOf(blocks.offset(block)),
                                         blocks.bytes(block));
 }
 
@@ -36,7 +36,7 @@ bool PoolImpl::IsInFront(BlockId block) const {
   const BlockMap& blocks = arena_.blocks();
   return own_fronts_ != nullptr &&
          own_fronts_->Of(allocated_on_[block])
-             .Holds(allocated_on_[block], backing_.base() + blocks.offset(block),
+             .Holds(allocated_on_[block], addresses_.AddressOf(blocks.offset(block)),
                     blocks.bytes(block));
 }
 

@@ -10,6 +10,21 @@ namespace tidepool::pool {
 // not allow it.
 absl::StatusOr<Placement> PoolImpl::Grow(const Request& request) {
   growth_error_.clear();
+  absl::StatusOr<Placement> placement =
+      options_.memory == PoolMemory::kSegments ? GrowBySegment(request) : GrowInPlace(request);
+  stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, HeldBytes());
+  if (!absl::IsResourceExhausted(placement.status())) return placement;
+  growth_error_ = std::string(placement.status().message());
+  return Placement::None();
+}
+
+void PoolImpl::CountGrowth() {
+  ++stats_.growths;
+  allocations_at_growth_ = stats_.allocations;
+}
+
+// Of virtual memory: where there is none, among what is free.
+absl::StatusOr<Placement> PoolImpl::GrowInPlace(const Request& request) {
   if (absl::Status status = backing_.Retry(); !status.ok()) return status;
   DropAliases();
   std::optional<Room> room = FindRoom(request.bytes);
@@ -21,17 +36,9 @@ absl::StatusOr<Placement> PoolImpl::Grow(const Request& request) {
   if (!room.has_value()) return Placement::None();
   const std::int64_t held = backing_.held_bytes();
   const absl::StatusOr<BlockId> block = options_.remap ? FillByMoving(*room) : Fill(*room);
-  stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, backing_.held_bytes());
-  if (absl::IsResourceExhausted(block.status())) {
-    growth_error_ = std::string(block.status().message());
-    return Placement::None();
-  }
   if (!block.ok()) return block.status();
   if (*block == kNoBlock) return Placement::None();
-  if (backing_.held_bytes() > held) {
-    ++stats_.growths;
-    allocations_at_growth_ = stats_.allocations;
-  }
+  if (backing_.held_bytes() > held) CountGrowth();
   return Placement::At(*block, room->range.begin);
 }
 
@@ -167,13 +174,18 @@ BlockId PoolImpl::BlockAt(std::int64_t offset) const {
 std::int64_t PoolImpl::GrowthStep() const {
   constexpr std::int64_t kSeldom = 16;           // allocations from growth to growth
   constexpr std::int64_t kMostPerDoubling = 16;  // growths, for the next to be exact
-  const std::int64_t held = backing_.held_bytes();
-  const int doublings = std::bit_width(static_cast<std::uint64_t>(held / device_.granularity()));
+  const std::int64_t held = HeldBytes();
+  const int doublings = std::bit_width(static_cast<std::uint64_t>(held / LeastGrowth()));
   if (stats_.allocations - allocations_at_growth_ >= kSeldom &&
       stats_.growths < kMostPerDoubling * doublings) {
     return 0;
   }
   return static_cast<std::int64_t>(static_cast<double>(held) * options_.growth);
+}
+
+std::int64_t PoolImpl::LeastGrowth() const {
+  if (options_.memory != PoolMemory::kSegments) return device_.granularity();
+  return arena_.Rounded(std::min(kLeastSegment, options_.max_bytes / kLeastSegmentPart + 1));
 }
 
 }  // namespace tidepool::pool

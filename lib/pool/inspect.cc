@@ -18,9 +18,9 @@ PoolStats PoolImpl::StatsLocked() const {
   PoolStats stats = stats_;
   stats.live_bytes = blocks.live_bytes();
   stats.peak_live_bytes = arena_.peak_live_bytes();
-  stats.reserved_bytes = backing_.held_bytes();
+  stats.reserved_bytes = HeldBytes();
   stats.max_bytes = options_.max_bytes;
-  stats.high_water_bytes = arena_.high_water();
+  stats.high_water_bytes = HighWater();
   stats.free_bytes = blocks.capacity() - blocks.excluded_bytes() - blocks.live_bytes();
   stats.largest_hole_bytes = blocks.LargestBytes();
   if (stats.free_bytes > 0) {
@@ -39,6 +39,11 @@ PoolStats PoolImpl::StatsLocked() const {
   return stats;
 }
 
+std::int64_t PoolImpl::OffsetOf(const void* address) const {
+  const std::lock_guard lock(mutex_);
+  return addresses_.OffsetOf(address);
+}
+
 std::vector<PoolBlock> PoolImpl::Snapshot() const {
   const std::lock_guard lock(mutex_);
   std::vector<PoolBlock> snapshot;
@@ -47,7 +52,7 @@ std::vector<PoolBlock> PoolImpl::Snapshot() const {
     if (blocks.excluded(id)) continue;
     const std::int64_t begin = blocks.offset(id);
     PoolBlock block;
-    block.address = backing_.base() + begin;
+    block.address = addresses_.AddressOf(begin);
     block.bytes = blocks.bytes(id);
     block.used = blocks.used(id);
     if (block.used) block.stream = allocated_on_[id];
@@ -77,10 +82,11 @@ absl::Status PoolImpl::CheckInvariants() const {
   std::int64_t live_count = 0;
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     const Backing::Range range = {blocks.offset(id), blocks.offset(id) + blocks.bytes(id)};
-    if (backing_.PieceBytesIn(range) != (blocks.excluded(id) ? 0 : range.bytes())) {
+    const std::int64_t held = backing_.PieceBytesIn(range) + segments_.BytesIn(range);
+    if (held != (blocks.excluded(id) ? 0 : range.bytes())) {
       return absl::InternalError(absl::StrCat("the block at ", range.begin,
-                                              " is mapped and out of the arena, or in it "
-                                              "and not mapped"));
+                                              " has memory and is out of the arena, or is in it "
+                                              "and has none"));
     }
     if (!blocks.used(id) || blocks.excluded(id)) continue;
     ++live_count;
@@ -108,7 +114,7 @@ void PoolImpl::ReportLive() const {
     if (!blocks.used(id) || blocks.excluded(id)) continue;
     ++listed;
     std::fprintf(stderr, "  %p: %lld bytes, allocated on stream %llu\n",
-                 static_cast<void*>(backing_.base() + blocks.offset(id)),
+                 static_cast<void*>(addresses_.AddressOf(blocks.offset(id))),
                  static_cast<long long>(blocks.bytes(id)),
                  static_cast<unsigned long long>(allocated_on_[id].id));
   }

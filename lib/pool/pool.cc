@@ -12,15 +12,40 @@ namespace tidepool {
 namespace pool {
 namespace {
 
+// Of options whose memory is no more automatic.
+absl::Status CheckMemory(const Device& device, const PoolOptions& options) {
+  if (options.memory == PoolMemory::kVirtual && device.granularity() == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("memory virtual, expected segments, because ",
+                                                   device.name(), " has no virtual memory"));
+  }
+  if (options.memory == PoolMemory::kSegments && options.remap) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "remap with memory in segments, expected virtual memory",
+        device.granularity() == 0 ? absl::StrCat(", which ", device.name(), " does not have")
+                                  : ""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAlignment(const Device& device, const PoolOptions& options) {
+  const std::int64_t alignment = options.alignment;
+  const bool in_segments = options.memory == PoolMemory::kSegments;
+  const std::int64_t most = in_segments ? kSegmentAlignment : device.granularity();
+  if (alignment >= 1 && (alignment & (alignment - 1)) == 0 && alignment <= most) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("alignment ", alignment, ", expected a power of two up to ", most, ", the ",
+                   in_segments ? "alignment of segments" : "granularity", " of ", device.name()));
+}
+
 absl::Status CheckOptions(const Device& device, const PoolOptions& options) {
   const auto expect = [](const char* name, auto value, auto... expected) {
     return absl::InvalidArgumentError(absl::StrCat(name, " ", value, ", expected ", expected...));
   };
+  if (absl::Status status = CheckMemory(device, options); !status.ok()) return status;
+  if (absl::Status status = CheckAlignment(device, options); !status.ok()) return status;
   const std::int64_t alignment = options.alignment;
-  if (alignment < 1 || (alignment & (alignment - 1)) != 0 || alignment > device.granularity()) {
-    return expect("alignment", alignment, "a power of two up to ", device.granularity(),
-                  ", the granularity of ", device.name());
-  }
   if (options.remap && options.max_bytes < device.granularity()) {
     return expect("max_bytes", options.max_bytes, "at least ", device.granularity(),
                   ", the granularity of ", device.name(), ", to remap");
@@ -56,6 +81,7 @@ PoolImpl::~PoolImpl() {
         "the device: %s\n",
         status.ToString().c_str());
     backing_.Abandon();
+    segments_.Abandon();
   }
 }
 
@@ -63,6 +89,9 @@ PoolImpl::~PoolImpl() {
 // at most so much more: J. M. Robson, "Worst case fragmentation of first fit and best fit storage
 // allocation strategies", The Computer Journal 20 (1977).
 std::int64_t PoolImpl::AddressBytes(const PoolOptions& options, const Device& device) {
+  if (options.memory == PoolMemory::kSegments) {
+    return Segments::OffsetBytes(options.max_bytes, options.alignment);
+  }
   if (!options.remap) return options.max_bytes;
   const auto granules = static_cast<std::uint64_t>(options.max_bytes / device.granularity());
   return options.max_bytes * (std::bit_width(granules) + 1);
@@ -70,13 +99,24 @@ std::int64_t PoolImpl::AddressBytes(const PoolOptions& options, const Device& de
 
 absl::Status PoolImpl::Start() {
   const std::lock_guard lock(mutex_);
+  absl::Status status = TakeInitial();
+  stats_.peak_reserved_bytes = HeldBytes();
+  return status;
+}
+
+absl::Status PoolImpl::TakeInitial() {
+  const std::int64_t initial = options_.initial_bytes;
+  if (options_.memory == PoolMemory::kSegments) {
+    return initial == 0 ? absl::OkStatus() : AddSegment(arena_.Rounded(initial), 0).status();
+  }
   absl::Status status = backing_.Reserve(AddressBytes(options_, device_));
-  if (!status.ok() || options_.initial_bytes == 0) return status;
-  const std::int64_t end = backing_.Rounded(options_.initial_bytes);
-  status = backing_.Map({{0, end}}, options_.remap ? 1 : options_.initial_bytes / kPieces);
+  if (!status.ok()) return status;
+  addresses_.Add({0, backing_.reserved_bytes()}, backing_.base());
+  if (initial == 0) return status;
+  const std::int64_t end = backing_.Rounded(initial);
+  status = backing_.Map({{0, end}}, options_.remap ? 1 : initial / kPieces);
   if (!status.ok()) return status;
   arena_.blocks().Resize(std::min(end, options_.max_bytes));
-  stats_.peak_reserved_bytes = backing_.held_bytes();
   return absl::OkStatus();
 }
 
@@ -92,6 +132,9 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOpt
   if (device == nullptr) return absl::InvalidArgumentError("no device, expected one");
   PoolOptions resolved = options;
   if (resolved.max_bytes == 0) resolved.max_bytes = device->memory_bytes();
+  if (resolved.memory == PoolMemory::kAutomatic) {
+    resolved.memory = device->granularity() > 0 ? PoolMemory::kVirtual : PoolMemory::kSegments;
+  }
   if (absl::Status status = pool::CheckOptions(*device, resolved); !status.ok()) return status;
   resolved.max_bytes &= resolved.remap ? -device->granularity() : -resolved.alignment;
   resolved.initial_bytes = std::min(resolved.initial_bytes, resolved.max_bytes);

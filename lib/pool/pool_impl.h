@@ -17,10 +17,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
 #include "lib/blocks/arena.h"
+#include "lib/pool/address_map.h"
 #include "lib/pool/backing.h"
 #include "lib/pool/backoff_mutex.h"
 #include "lib/pool/front_caches.h"
 #include "lib/pool/granules.h"
+#include "lib/pool/segments.h"
 #include "lib/pool/stream_order.h"
 #include "lib/pool/ticket_lists.h"
 #include "lib/pool/waiting_line.h"
@@ -34,6 +36,10 @@ using blocks::BlockMap;
 // Memory is taken from the device in pieces of this part of the pool, so that some of it can be
 // given back and the calls are few.
 inline constexpr std::int64_t kPieces = 16;
+
+// Smaller segments are not taken when there is budget for more: they could serve little else.
+inline constexpr std::int64_t kLeastSegment = std::int64_t{2} << 20;
+inline constexpr std::int64_t kLeastSegmentPart = 1024;  // of a small budget
 
 // A pool that may remap moves free memory rather than take new when that is so large a part of it:
 // so little is free, and moves are seldom.
@@ -78,11 +84,12 @@ class PoolImpl final : public Pool {
         policy_(std::move(policy)),
         order_(device),
         backing_(device),
+        segments_(device, addresses_, options.alignment),
         granules_(device.granularity()),
         arena_(0, options.alignment, *policy_, AddressBytes(options, device)) {}
   ~PoolImpl() override;
 
-  // How many bytes of addresses a pool needs.
+  // How many bytes of offsets a pool needs.
   static std::int64_t AddressBytes(const PoolOptions& options, const Device& device);
   absl::Status Start();
 
@@ -96,6 +103,7 @@ class PoolImpl final : public Pool {
   PoolStats Stats() const override;
   std::vector<PoolBlock> Snapshot() const override;
   void* base() const override { return backing_.base(); }
+  std::int64_t OffsetOf(const void* address) const override;
   absl::Status CheckInvariants() const override;
 
  private:
@@ -118,7 +126,12 @@ class PoolImpl final : public Pool {
     return options_.remap ? granules_.Rounded(rounded) : rounded;
   }
 
+  // What is one with virtual memory and another with segments begins here.
+  absl::Status TakeInitial();
   absl::StatusOr<Placement> Grow(const Request& request);
+  absl::Status GiveBack(std::int64_t keep_bytes);
+
+  absl::StatusOr<Placement> GrowInPlace(const Request& request);
   std::optional<Room> FindRoom(std::int64_t bytes) const;
   Backing::Range RangeFrom(std::int64_t begin, std::int64_t bytes) const;
   std::vector<Gap> Gaps(const Backing::Range& range) const;
@@ -127,6 +140,19 @@ class PoolImpl final : public Pool {
   BlockId Include(const Room& room);
   BlockId BlockAt(std::int64_t offset) const;
   std::int64_t GrowthStep() const;
+  // The least that is taken of the device at once.
+  std::int64_t LeastGrowth() const;
+  void CountGrowth();
+
+  absl::StatusOr<Placement> GrowBySegment(const Request& request);
+  absl::StatusOr<BlockId> AddSegment(std::int64_t bytes, std::int64_t step);
+  BlockId Include(const Range& segment);
+  std::vector<BlockId> FreeSegments() const;
+  absl::StatusOr<bool> MakeBudget(std::int64_t bytes);
+  absl::Status GiveBackSegments(std::int64_t keep_bytes);
+  absl::Status GiveBackSegment(BlockId block);
+  std::int64_t HighWater() const;
+  void NoteHighWater();
 
   absl::StatusOr<BlockId> FillByMoving(Room room);
   std::vector<Donor> Donors(const Backing::Range& room) const;
@@ -140,6 +166,7 @@ class PoolImpl final : public Pool {
   absl::Status AwaitAliases();
   void DropIfOver(Alias& alias);
 
+  absl::Status GiveBackPieces(std::int64_t keep_bytes);
   absl::Status TrimBlock(BlockId block, std::int64_t keep_bytes);
   void CutOut(BlockId block, const Backing::Range& range);
 
@@ -161,9 +188,6 @@ class PoolImpl final : public Pool {
 
   absl::StatusOr<Timeline*> FindStream(Stream stream);
   void BeginCrossing(Stream newest);
-  std::int64_t OffsetOf(const void* address) const {
-    return static_cast<const char*>(address) - backing_.base();
-  }
   absl::Status NotLive(const void* address) const;
   bool TakeBack(const void* address, Timeline& timeline);
   Tickets TakeTickets(BlockId block, Timeline& timeline);
@@ -172,6 +196,8 @@ class PoolImpl final : public Pool {
   BlockId FreeOrNone(BlockId block) const;
   absl::Status SynchronizeTickets(BlockId block, std::int64_t begin, std::int64_t end);
 
+  // One of the two is empty.
+  std::int64_t HeldBytes() const { return backing_.held_bytes() + segments_.held_bytes(); }
   PoolStats StatsLocked() const;
   void ReportLive() const;
 
@@ -181,7 +207,10 @@ class PoolImpl final : public Pool {
 
   mutable BackoffMutex mutex_;  // of all that follows
   StreamOrder order_;
+  AddressMap addresses_;
+  // One of the two is the pool's memory, and the other is empty.
   Backing backing_;
+  Segments segments_;
   Granules granules_;
   std::vector<Alias> aliases_;  // still mapped
   blocks::Arena arena_;
@@ -197,6 +226,10 @@ class PoolImpl final : public Pool {
   WaitingLine line_;
   std::int64_t allocations_at_growth_ = 0;
   std::string growth_error_;
+  // What a block had reached of the offsets when segments last came or went, and the most bytes
+  // that this ever was without fences.
+  std::int64_t noted_end_ = 0;
+  std::int64_t noted_high_water_ = 0;
   PoolStats stats_;  // what is counted; the rest is asked for
   std::uint64_t fronts_epoch_ = 0;
   std::unique_ptr<FrontCaches> own_fronts_;

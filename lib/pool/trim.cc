@@ -1,4 +1,4 @@
-// Memory back to the device: free pieces anywhere, the last ones first.
+// Memory back to the device: what is free anywhere, the last first.
 #include <algorithm>
 
 #include "lib/pool/pool_impl.h"
@@ -7,12 +7,22 @@ namespace tidepool::pool {
 
 absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   const std::lock_guard lock(mutex_);
-  const BlockMap& blocks = arena_.blocks();
   EmptyFronts();
+  const std::int64_t held = HeldBytes();
+  if (absl::Status status = GiveBack(keep_bytes); !status.ok()) return status;
+  return held - HeldBytes();
+}
+
+absl::Status PoolImpl::GiveBack(std::int64_t keep_bytes) {
+  return options_.memory == PoolMemory::kSegments ? GiveBackSegments(keep_bytes)
+                                                  : GiveBackPieces(keep_bytes);
+}
+
+absl::Status PoolImpl::GiveBackPieces(std::int64_t keep_bytes) {
+  const BlockMap& blocks = arena_.blocks();
   if (absl::Status status = backing_.Retry(); !status.ok()) return status;
   // As long as it has another address, the device does not get a piece's memory.
   if (absl::Status status = AwaitAliases(); !status.ok()) return status;
-  const std::int64_t held = backing_.held_bytes();
   for (BlockId id = blocks.Last(); id != kNoBlock;) {
     const BlockId previous = blocks.Previous(id);
     if (!blocks.used(id)) {
@@ -20,7 +30,7 @@ absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
     }
     id = previous;
   }
-  return held - backing_.held_bytes();
+  return absl::OkStatus();
 }
 
 absl::Status PoolImpl::TrimBlock(BlockId block, std::int64_t keep_bytes) {

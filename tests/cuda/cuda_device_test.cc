@@ -255,6 +255,8 @@ TEST_F(CudaDeviceTest, ManagedMemoryIsForTheHostToo) {
   cudaPointerAttributes attributes;
   ASSERT_EQ(cudaPointerGetAttributes(&attributes, memory), cudaSuccess);
   EXPECT_EQ(attributes.type, cudaMemoryTypeManaged);
+  EXPECT_EQ(managed->granularity(), 0);
+  EXPECT_TRUE(absl::IsUnimplemented(managed->ReserveAddresses(1 << 20).status()));
   EXPECT_TRUE(absl::IsResourceExhausted(managed->AllocateMemory(65 << 20).status()));
 }
 

@@ -53,7 +53,6 @@ TEST(HostDeviceOptions, RefusesWhatIsOutOfRange) {
   const std::vector<HostDeviceOptions> refused = {
       {.memory_bytes = 0},
       {.memory_bytes = -1},
-      {.granularity = 0},
       {.granularity = -4096},
       {.granularity = 512},
       {.granularity = 3 * 4096},

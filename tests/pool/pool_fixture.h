@@ -25,7 +25,7 @@ class PoolFixture : public ::testing::Test {
     return Pool::Create(device_.get(), options).value();
   }
   static std::int64_t OffsetOf(const Pool& pool, void* address) {
-    return static_cast<char*>(address) - static_cast<char*>(pool.base());
+    return pool.OffsetOf(address);
   }
 
   std::unique_ptr<HostDevice> device_;

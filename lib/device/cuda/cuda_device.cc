@@ -86,6 +86,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     if (!status.ok()) return status;
     std::unique_ptr<CudaDeviceOfRuntime> device(
         new CudaDeviceOfRuntime(options, static_cast<std::int64_t>(total_bytes)));
+    if (options.memory == CudaMemory::kManaged) return device;
     auto virtual_memory =
         MakeVirtualMemory(options.ordinal, options.peers, &device->physical_bytes_);
     if (!virtual_memory.ok()) return virtual_memory.status();

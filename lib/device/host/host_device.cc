@@ -41,7 +41,7 @@ absl::Status InvalidOption(std::string_view what) {
 
 absl::Status Check(const HostDeviceOptions& options) {
   if (options.memory_bytes <= 0) return InvalidOption("memory_bytes is not positive");
-  if (options.granularity <= 0 || (options.granularity & (options.granularity - 1)) != 0) {
+  if (options.granularity < 0 || (options.granularity & (options.granularity - 1)) != 0) {
     return InvalidOption("granularity is no power of two");
   }
   if (options.granularity % sysconf(_SC_PAGESIZE) != 0) {
@@ -58,10 +58,13 @@ class HostDeviceOfThreads final : public HostDevice {
  public:
   static absl::StatusOr<std::unique_ptr<HostDevice>> Create(const HostDeviceOptions& options) {
     auto budget = std::make_unique<MemoryBudget>(options.memory_bytes);
-    auto backing = MakeHostBacking(options.granularity, budget.get());
-    if (!backing.ok()) return backing.status();
-    auto virtual_memory =
-        std::make_unique<internal::VirtualMemory>(options.granularity, *std::move(backing));
+    std::unique_ptr<internal::VirtualMemory> virtual_memory;
+    if (options.granularity > 0) {
+      auto backing = MakeHostBacking(options.granularity, budget.get());
+      if (!backing.ok()) return backing.status();
+      virtual_memory =
+          std::make_unique<internal::VirtualMemory>(options.granularity, *std::move(backing));
+    }
     return std::unique_ptr<HostDevice>(
         new HostDeviceOfThreads(options, std::move(budget), std::move(virtual_memory)));
   }
@@ -76,7 +79,9 @@ class HostDeviceOfThreads final : public HostDevice {
   std::string name() const override { return "host"; }
   std::int64_t memory_bytes() const override { return budget_->total_bytes(); }
   std::int64_t used_bytes() const override { return budget_->used_bytes(); }
-  std::int64_t granularity() const override { return virtual_memory_->granularity(); }
+  std::int64_t granularity() const override {
+    return virtual_memory_ == nullptr ? 0 : virtual_memory_->granularity();
+  }
 
   absl::StatusOr<Stream> CreateStream() override {
     return Run(Call::kCreateStream, [&]() -> absl::StatusOr<Stream> { return streams_.Create(); });
@@ -205,28 +210,37 @@ class HostDeviceOfThreads final : public HostDevice {
   }
 
   absl::StatusOr<void*> ReserveAddresses(std::int64_t bytes) override {
-    return Run(Call::kReserveAddresses, [&] { return virtual_memory_->ReserveAddresses(bytes); });
+    return RunVirtual(Call::kReserveAddresses, [&](internal::VirtualMemory& memory) {
+      return memory.ReserveAddresses(bytes);
+    });
   }
 
   absl::Status ReleaseAddresses(void* address, std::int64_t bytes) override {
-    return Run(Call::kReleaseAddresses,
-               [&] { return virtual_memory_->ReleaseAddresses(address, bytes); });
+    return RunVirtual(Call::kReleaseAddresses, [&](internal::VirtualMemory& memory) {
+      return memory.ReleaseAddresses(address, bytes);
+    });
   }
 
   absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes) override {
-    return Run(Call::kCreatePhysical, [&] { return virtual_memory_->CreatePhysical(bytes); });
+    return RunVirtual(Call::kCreatePhysical, [&](internal::VirtualMemory& memory) {
+      return memory.CreatePhysical(bytes);
+    });
   }
 
-  absl::Status ReleasePhysical(PhysicalMemory memory) override {
-    return Run(Call::kReleasePhysical, [&] { return virtual_memory_->ReleasePhysical(memory); });
+  absl::Status ReleasePhysical(PhysicalMemory physical) override {
+    return RunVirtual(Call::kReleasePhysical, [&](internal::VirtualMemory& memory) {
+      return memory.ReleasePhysical(physical);
+    });
   }
 
-  absl::Status Map(void* address, PhysicalMemory memory) override {
-    return Run(Call::kMap, [&] { return virtual_memory_->Map(address, memory); });
+  absl::Status Map(void* address, PhysicalMemory physical) override {
+    return RunVirtual(
+        Call::kMap, [&](internal::VirtualMemory& memory) { return memory.Map(address, physical); });
   }
 
   absl::Status Unmap(void* address) override {
-    return Run(Call::kUnmap, [&] { return virtual_memory_->Unmap(address); });
+    return RunVirtual(Call::kUnmap,
+                      [&](internal::VirtualMemory& memory) { return memory.Unmap(address); });
   }
 
   std::int64_t CountCalls(Call call) const override { return faults_.Count(call); }
@@ -254,6 +268,17 @@ class HostDeviceOfThreads final : public HostDevice {
     return absl::Status(status.code(), absl::StrCat(NameOf(call), ": ", status.message()));
   }
 
+  template <typename Function>
+  std::invoke_result_t<Function, internal::VirtualMemory&> RunVirtual(Call call,
+                                                                      Function function) {
+    return Run(call, [&]() -> std::invoke_result_t<Function, internal::VirtualMemory&> {
+      if (virtual_memory_ == nullptr) {
+        return absl::UnimplementedError("the device has no virtual memory");
+      }
+      return function(*virtual_memory_);
+    });
+  }
+
   absl::Status Push(Stream stream, WorkQueue::Work work) {
     absl::StatusOr<std::shared_ptr<WorkQueue>> queue = streams_.Find(stream);
     return queue.ok() ? (*queue)->Push(std::move(work)) : queue.status();
@@ -271,15 +296,19 @@ class HostDeviceOfThreads final : public HostDevice {
 
   absl::Status CheckDeviceMemory(const char* what, const void* address, std::int64_t bytes) const {
     if (absl::Status status = CheckRange(what, address, bytes); !status.ok()) return status;
-    if (bytes == 0 || memory_.Contain(address, bytes) || virtual_memory_->IsMapped(address, bytes))
+    if (bytes == 0 || memory_.Contain(address, bytes) ||
+        (virtual_memory_ != nullptr && virtual_memory_->IsMapped(address, bytes))) {
       return absl::OkStatus();
+    }
     return absl::InvalidArgumentError(absl::StrCat(what, " is not in memory of the device"));
   }
 
   absl::Status CheckHostMemory(const char* what, const void* address, std::int64_t bytes) const {
     if (absl::Status status = CheckRange(what, address, bytes); !status.ok()) return status;
-    if (bytes > 0 &&
-        (memory_.Overlap(address, bytes) || virtual_memory_->OverlapsReserved(address, bytes))) {
+    const bool is_of_the_device =
+        memory_.Overlap(address, bytes) ||
+        (virtual_memory_ != nullptr && virtual_memory_->OverlapsReserved(address, bytes));
+    if (bytes > 0 && is_of_the_device) {
       return absl::InvalidArgumentError(absl::StrCat(what, " is not in memory of the host"));
     }
     return absl::OkStatus();
@@ -302,7 +331,7 @@ class HostDeviceOfThreads final : public HostDevice {
   std::unique_ptr<MemoryBudget> budget_;
   Allocations memory_;
   Allocations pinned_;
-  std::unique_ptr<internal::VirtualMemory> virtual_memory_;
+  std::unique_ptr<internal::VirtualMemory> virtual_memory_;  // null where there is none
   CopyGate gate_;
   CopyEngine to_device_;
   CopyEngine from_device_;

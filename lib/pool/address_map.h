@@ -1,0 +1,55 @@
+// Where the offsets of a pool are: a few stretches of addresses, each at the same distance from its
+// offsets throughout. Virtual memory is one, every segment is one.
+#ifndef TIDEPOOL_LIB_POOL_ADDRESS_MAP_H_
+#define TIDEPOOL_LIB_POOL_ADDRESS_MAP_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/pool/range.h"
+
+namespace tidepool::pool {
+
+// Stretches do not overlap. Not thread-safe, not even to ask: the last answer is kept.
+class AddressMap {
+ public:
+  void Add(const Range& offsets, char* address);
+  void Remove(const Range& offsets);
+
+  // Of an offset in a stretch. O(log stretches), and O(1) in the stretch of the last question.
+  char* AddressOf(std::int64_t offset) const {
+    if (static_cast<std::uint64_t>(offset - last_.begin) >= last_.bytes) [[unlikely]]
+      FindOffset(offset);
+    return last_.address + (offset - last_.begin);
+  }
+  // -1 for an address in no stretch. The same.
+  std::int64_t OffsetOf(const void* address) const {
+    if (Distance(address, last_) >= last_.bytes && !FindAddress(address)) [[unlikely]]
+      return -1;
+    return last_.begin + static_cast<std::int64_t>(Distance(address, last_));
+  }
+
+ private:
+  struct Stretch {
+    std::int64_t begin = 0;
+    std::uint64_t bytes = 0;
+    char* address = nullptr;
+  };
+
+  // From the beginning of a stretch; more than any size for addresses before it.
+  static std::uint64_t Distance(const void* address, const Stretch& stretch) {
+    return reinterpret_cast<std::uintptr_t>(address) -
+           reinterpret_cast<std::uintptr_t>(stretch.address);
+  }
+  // They make a stretch the last one.
+  [[gnu::noinline]] void FindOffset(std::int64_t offset) const;
+  [[gnu::noinline]] bool FindAddress(const void* address) const;
+
+  std::vector<Stretch> by_offset_;
+  std::vector<Stretch> by_address_;
+  mutable Stretch last_;
+};
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_POOL_ADDRESS_MAP_H_

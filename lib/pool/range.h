@@ -1,0 +1,20 @@
+// A range of offsets: [begin, end).
+#ifndef TIDEPOOL_LIB_POOL_RANGE_H_
+#define TIDEPOOL_LIB_POOL_RANGE_H_
+
+#include <cstdint>
+
+namespace tidepool::pool {
+
+struct Range {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+
+  std::int64_t bytes() const { return end - begin; }
+
+  friend bool operator==(const Range& a, const Range& b) = default;
+};
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_POOL_RANGE_H_
