@@ -100,6 +100,27 @@ TEST_F(CudaPoolTest, WouldBeSeenToBreakWithoutTheWait) {
   EXPECT_FALSE(IsIntactAfterReuse(careless, NewStream(), NewStream()));
 }
 
+// One stream needs no events, and its pool no CUDA, once it has the memory.
+TEST_F(CudaPoolTest, CallsNothingOnTheSingleStreamPath) {
+  for (const PoolMemory memory : {PoolMemory::kVirtual, PoolMemory::kSegments}) {
+    auto pool =
+        Pool::Create(device_.get(),
+                     {.initial_bytes = 16 * kBytes, .max_bytes = 16 * kBytes, .memory = memory})
+            .value();
+    const Stream stream = Wrapped(cudaStreamNonBlocking);
+    std::vector<void*> blocks = {*pool->Allocate(1, stream)};
+    const long long calls = cudartHostCountCalls(nullptr);
+    for (std::size_t i = 1; i < 1000; ++i) {
+      blocks.push_back(*pool->Allocate(i, stream));
+      if (i % 10 != 0) continue;
+      for (void* const block : blocks) EXPECT_TRUE(pool->Free(block, stream).ok());
+      blocks.clear();
+    }
+    EXPECT_EQ(cudartHostCountCalls(nullptr), calls);
+    for (void* const block : blocks) EXPECT_TRUE(pool->Free(block, stream).ok());
+  }
+}
+
 TEST_F(CudaPoolTest, KeepsTheOrderOfStreamsThatAreUnwrapped) {
   auto pool = Pool::Create(device_.get(), {.max_bytes = kBytes}).value();
   auto* const read = static_cast<char*>(*device_->AllocatePinned(kBytes));

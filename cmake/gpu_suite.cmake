@@ -1,0 +1,47 @@
+# What scripts/gpu_suite.sh runs on a machine with a GPU: tests with kernels, and a benchmark. Whoever has nvcc builds it.
+set(default OFF)
+if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE AND TIDEPOOL_TESTS AND TIDEPOOL_BENCHMARKS)
+  set(default ON)
+endif()
+option(TIDEPOOL_GPU_SUITE "Build what needs a GPU to run" ${default})
+if(NOT TIDEPOOL_GPU_SUITE)
+  return()
+endif()
+find_package(GTest REQUIRED)
+find_package(nlohmann_json REQUIRED)
+if(NOT CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80 90)  # with their PTX, for what is newer
+endif()
+if(NOT CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+endif()
+enable_language(CUDA)
+
+# Warnings are for the compiler of C++.
+add_library(tidepool_gpu_kernels OBJECT ${PROJECT_SOURCE_DIR}/tests/gpu/patterns.cu)
+set_target_properties(tidepool_gpu_kernels PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY None)
+target_include_directories(tidepool_gpu_kernels PRIVATE ${PROJECT_SOURCE_DIR})
+
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/gpu/*.cc)
+add_executable(gpu_test ${sources} $<TARGET_OBJECTS:tidepool_gpu_kernels>)
+target_link_libraries(gpu_test PRIVATE GTest::gmock GTest::gtest)
+add_executable(gpu_bench ${PROJECT_SOURCE_DIR}/bench/gpu_bench.cc)
+target_link_libraries(gpu_bench PRIVATE nlohmann_json::nlohmann_json)
+foreach(program gpu_test gpu_bench)
+  set_target_properties(${program} PROPERTIES
+    CUDA_RUNTIME_LIBRARY None LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/gpu)
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(${program} PRIVATE tidepool::tidepool tidepool::cuda tidepool_flags Threads::Threads)
+endforeach()
+
+if(TIDEPOOL_TESTS)
+  add_test(NAME gpu.tests COMMAND gpu_test)
+  set_tests_properties(gpu.tests PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+  # As on a machine without a GPU.
+  if(TIDEPOOL_TOOLS)
+    add_test(NAME gpu.suite_without_a_gpu
+             COMMAND ${PROJECT_SOURCE_DIR}/scripts/gpu_suite.sh ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/gpu/none.json)
+    set_tests_properties(gpu.suite_without_a_gpu PROPERTIES
+      ENVIRONMENT CUDA_VISIBLE_DEVICES= PASS_REGULAR_EXPRESSION "no GPU: UNAVAILABLE.*nothing was measured")
+  endif()
+endif()

@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# On a machine with a GPU: tests with kernels, compute-sanitizer on a short part of them, benchmarks, and, where PyTorch is,
+# its allocator beside ours and traces of training steps. Everything goes into one JSON file; traces lie beside it. The
+# machine needs nothing but a driver. Before, and anywhere:
+#   cmake --preset gpu && cmake --build build/gpu
+# Exit status: 0 all passed, or there is no GPU; 1 something failed, and the file says what.
+# usage: scripts/gpu_suite.sh [BUILD_FOLDER [OUT.json]]
+set -uo pipefail
+cd "$(dirname "$0")/.."
+build=${1:-build/gpu}
+out=${2:-gpu_suite.json}
+tests=$build/gpu/gpu_test
+bench=$build/gpu/gpu_bench
+tool=$build/trace_replay/tidepool
+
+for program in "$tests" "$bench" "$tool"; do
+  [ -x "$program" ] || { echo "gpu_suite: $program is not there, expected what cmake --preset gpu builds" >&2; exit 1; }
+done
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# What needs no GPU: programs start, and say so where there is none.
+"$tests" --gtest_filter=None >"$work/probe" 2>&1
+probe=$?
+if [ $probe -eq 77 ]; then
+  if "$tool" replay examples/traces/vgg16-b4-sgd.rmm.csv.gz --pool 1GiB --device cuda >/dev/null 2>"$work/told"; then
+    echo "gpu_suite: replay --device cuda succeeded without a GPU" >&2
+    exit 1
+  fi
+  cat "$work/probe" "$work/told"
+  echo "gpu_suite: without a GPU nothing was measured"
+  exit 0
+fi
+[ $probe -eq 0 ] || { cat "$work/probe" >&2; exit 1; }
+
+# Runs a step, keeps its log, and notes its exit status in the file.
+steps=()
+step() {
+  local name=$1 begin=$SECONDS status
+  shift
+  "$@" >"$work/$name.log" 2>&1
+  status=$?
+  [ $status -eq 0 ] || { failed=1; echo "gpu_suite: $name failed:"; tail -n 40 "$work/$name.log"; }
+  echo "gpu_suite: $name: exit status $status, $((SECONDS - begin)) s"
+  steps+=("\"$name\": {\"exit_status\": $status, \"seconds\": $((SECONDS - begin))}")
+}
+json_or_null() { if [ -s "$1" ]; then cat "$1"; else echo null; fi; }
+
+step tests "$tests" --gtest_output="json:$work/tests.json"
+if command -v compute-sanitizer >/dev/null; then
+  step memcheck compute-sanitizer --tool memcheck --error-exitcode 1 "$tests" \
+    --gtest_filter='GpuRemapTest.*:Memory/GpuPoolTest.Gives*'
+  memcheck=\"$(grep -o 'ERROR SUMMARY.*' "$work/memcheck.log" | tail -n 1)\"
+else
+  memcheck='"compute-sanitizer is not there"'
+fi
+step bench bash -c '"$1" >"$2"' - "$bench" "$work/bench.json"
+step replay bash -c '"$1" replay examples/traces/vgg16-b4-sgd.rmm.csv.gz --pool 1GiB --device cuda --json >"$2"' - \
+  "$tool" "$work/replay.json"
+if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+  step pytorch bash -c 'python3 bench/pytorch_allocator_bench.py >"$1"' - "$work/pytorch.json"
+  traces=$(dirname "$out")/traces
+  mkdir -p "$traces"
+  step traces python3 scripts/record_training_steps.py "$tool" "$traces"
+fi
+
+grep -o '"tests": [0-9]*\|"failures": [0-9]*\|"errors": [0-9]*' "$work/tests.json" | head -n 3 >"$work/counts"
+{
+  printf '{"command": "scripts/gpu_suite.sh",\n"date": "%s",\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
+  printf '"cpu": "%s",\n"kernel": "%s",\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(uname -r)"
+  printf '"steps": {%s},\n' "$(IFS=,; echo "${steps[*]}")"
+  printf '"tests": {%s},\n' "$(paste -sd, "$work/counts")"
+  printf '"memcheck": %s,\n' "$memcheck"
+  printf '"bench": %s,\n' "$(json_or_null "$work/bench.json")"
+  printf '"replay": %s,\n' "$(json_or_null "$work/replay.json")"
+  printf '"pytorch": %s}\n' "$(json_or_null "$work/pytorch.json")"
+} >"$out.part" && mv "$out.part" "$out"
+echo "gpu_suite: wrote $out"
+exit $failed

@@ -1,0 +1,17 @@
+// Runs the tests on the first GPU. Where there is none it says so, in CUDA's words, and ends with
+// 77.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "absl/status/status.h"
+#include "tidepool/cuda_device.h"
+
+int main(int argc, char** argv) {
+  ::testing::InitGoogleTest(&argc, argv);
+  if (const auto device = tidepool::CudaDevice::Create({}); !device.ok()) {
+    std::printf("no GPU: %s\n", device.status().ToString().c_str());
+    return absl::IsUnavailable(device.status()) ? 77 : 1;
+  }
+  return RUN_ALL_TESTS();
+}
