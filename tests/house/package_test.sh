@@ -16,6 +16,7 @@ cat >"$scratch/user/CMakeLists.txt" <<'EOF'
 cmake_minimum_required(VERSION 3.22)
 project(user LANGUAGES CXX)
 if(TIDEPOOL_SOURCE)
+  set(CMAKE_UNITY_BUILD ON)
   add_subdirectory(${TIDEPOOL_SOURCE} tidepool)
 else()
   find_package(tidepool REQUIRED OPTIONAL_COMPONENTS ${WANTED})
