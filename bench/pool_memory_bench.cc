@@ -103,19 +103,27 @@ void MeasureStreams(benchmark::State& state, int streams) {
   state.counters["host_synchronisations"] = static_cast<double>(synchronisations);
 }
 
+struct Kind {
+  const char* name;
+  PoolMemory memory;
+  bool remap;
+};
+
 // From 1 GiB.
-void MeasureGrowth(benchmark::State& state, int live, std::int64_t scale, bool remap) {
+void MeasureGrowth(benchmark::State& state, int live, std::int64_t scale, const Kind& kind) {
   constexpr int kDraws = 10;
   constexpr int kSteps = 20'000;
   double reserved = 0;
   double calls = 0;
   double most_calls = 0;
+  double growths = 0;
   double remaps = 0;
   for (auto _ : state) {
     for (std::uint64_t seed = 1; seed <= kDraws; ++seed) {
       PoolOnHost host({.initial_bytes = std::int64_t{1} << 30,
-                       .max_bytes = remap ? std::int64_t{1} << 37 : kDeviceBytes,
-                       .remap = remap},
+                       .max_bytes = kind.remap ? std::int64_t{1} << 37 : kDeviceBytes,
+                       .memory = kind.memory,
+                       .remap = kind.remap},
                       {.granularity = std::int64_t{2} << 20});  // a GPU's
 
       const std::int64_t before = host.device().CountCalls(Call::kAny);
@@ -125,6 +133,7 @@ void MeasureGrowth(benchmark::State& state, int live, std::int64_t scale, bool r
       const PoolStats stats = host.pool().Stats();
       reserved += static_cast<double>(stats.peak_reserved_bytes) /
                   static_cast<double>(workload.peak_live_bytes());
+      growths += static_cast<double>(stats.growths);
       remaps += static_cast<double>(stats.remaps);
       calls += made;
       most_calls = std::max(most_calls, made);
@@ -133,6 +142,7 @@ void MeasureGrowth(benchmark::State& state, int live, std::int64_t scale, bool r
   state.counters["reserved_over_live"] = reserved / kDraws;
   state.counters["device_calls"] = calls / kDraws;
   state.counters["most_device_calls"] = most_calls;
+  state.counters["growths"] = growths / kDraws;
   state.counters["remaps"] = remaps / kDraws;
 }
 
@@ -141,6 +151,7 @@ void MeasureGrowth(benchmark::State& state, int live, std::int64_t scale, bool r
 
 int main(int argc, char** argv) {
   namespace bench = tidepool::bench;
+  using tidepool::PoolMemory;
   for (const int streams : {1, 4, 16}) {
     benchmark::RegisterBenchmark(
         absl::StrCat("streams/", streams).c_str(),
@@ -149,12 +160,13 @@ int main(int argc, char** argv) {
         ->Unit(benchmark::kMillisecond);
   }
   for (const auto& [live, scale] : {std::pair{100, 1}, {100, 10}, {1000, 1}}) {
-    for (const bool remap : {false, true}) {
+    for (const bench::Kind& kind : {bench::Kind{"growth", PoolMemory::kVirtual, false},
+                                    bench::Kind{"growth_remapping", PoolMemory::kVirtual, true},
+                                    bench::Kind{"growth_segments", PoolMemory::kSegments, false}}) {
       benchmark::RegisterBenchmark(
-          absl::StrCat(remap ? "growth_remapping/" : "growth/", live, "/sizes_times/", scale)
-              .c_str(),
-          [live = live, scale = scale, remap](benchmark::State& state) {
-            bench::MeasureGrowth(state, live, scale, remap);
+          absl::StrCat(kind.name, "/", live, "/sizes_times/", scale).c_str(),
+          [live = live, scale = scale, kind](benchmark::State& state) {
+            bench::MeasureGrowth(state, live, scale, kind);
           })
           ->Iterations(1)
           ->Unit(benchmark::kMillisecond);

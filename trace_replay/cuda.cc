@@ -16,10 +16,6 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
     return absl::InvalidArgumentError(absl::StrCat(
         "--device: cuda: ", std::string(device.status().message()), ", expected a GPU"));
   }
-  if ((*device)->granularity() == 0) {
-    return absl::InvalidArgumentError(
-        "--device: cuda: the GPU has no virtual memory, expected one that has");
-  }
   return std::unique_ptr<Device>(*std::move(device));
 }
 

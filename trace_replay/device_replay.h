@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "tidepool/pool.h"
 #include "trace_replay/command.h"
 #include "trace_replay/live_replay.h"
 
@@ -18,6 +19,7 @@ struct DeviceReplayOptions {
   std::string policy;
   std::int64_t pool_bytes = 0;
   std::int64_t initial_bytes = 0;  // at most the pool
+  PoolMemory memory = PoolMemory::kAutomatic;
   double growth = 0;
   bool remap = false;
   bool verify = false;

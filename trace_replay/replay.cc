@@ -20,6 +20,7 @@ struct ReplayCommandOptions {
   std::string device = "none";
   std::int64_t pool_bytes = 0;
   std::int64_t initial_bytes = -1;  // all of the pool
+  std::string memory = "auto";
   double growth = PoolOptions().growth;
   bool remap = false;
   std::int64_t alignment = 0;
@@ -35,6 +36,14 @@ struct TimedReplay {
   double seconds = 0;
   std::optional<LiveReplay> live;  // without what is above
 };
+
+absl::StatusOr<PoolMemory> MemoryOf(const std::string& name) {
+  if (name == "auto") return PoolMemory::kAutomatic;
+  if (name == "virtual") return PoolMemory::kVirtual;
+  if (name == "segments") return PoolMemory::kSegments;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--memory: '", absl::CHexEscape(name), "', expected auto, virtual or segments"));
+}
 
 absl::StatusOr<TimedReplay> ReplayByPlacement(const ReplayCommandOptions& options,
                                               const MeasuredTrace& measured,
@@ -59,6 +68,7 @@ absl::StatusOr<TimedReplay> ReplayFromPool(const ReplayCommandOptions& options,
                                 .policy = options.policy,
                                 .pool_bytes = options.pool_bytes,
                                 .initial_bytes = std::min(wanted, pool_bytes),
+                                .memory = *MemoryOf(options.memory),
                                 .growth = options.growth,
                                 .remap = options.remap,
                                 .verify = options.verify,
@@ -175,6 +185,7 @@ std::string OptionOfDevices(const ReplayCommandOptions& options) {
   if (!options.recording.empty()) return "--record";
   if (options.initial_bytes >= 0) return "--initial";
   if (options.remap) return "--remap";
+  if (options.memory != "auto") return "--memory";
   return options.growth != PoolOptions().growth ? "--growth" : "";
 }
 
@@ -188,6 +199,7 @@ absl::Status CheckOptions(const ReplayCommandOptions& options) {
         "--verify: the host cannot look into the memory of a GPU, expected --device host beside "
         "it");
   }
+  if (absl::Status status = MemoryOf(options.memory).status(); !status.ok()) return status;
   const std::string option = OptionOfDevices(options);
   if (options.device == "none" && !option.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -252,6 +264,12 @@ Command AddReplay(CLI::App& app) {
       ->add_option("--growth", options->growth,
                    "The part of its size by which it then grows at least (not with --device none)")
       ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  replay
+      ->add_option("--memory", options->memory,
+                   "virtual: the pool maps memory to one range of addresses; segments: it takes "
+                   "whole allocations of the device; auto: segments where there is no virtual "
+                   "memory (not with --device none)")
       ->capture_default_str();
   replay->add_flag("--remap", options->remap,
                    "Move free memory to where a request fits, 2 MiB at a time, instead of refusing "

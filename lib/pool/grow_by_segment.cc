@@ -14,8 +14,7 @@ absl::StatusOr<Placement> PoolImpl::GrowBySegment(const Request& request) {
   const absl::StatusOr<bool> has_budget = MakeBudget(request.bytes);
   if (!has_budget.ok()) return has_budget.status();
   if (!*has_budget) return Placement::None();
-  const std::int64_t step = std::max(arena_.Rounded(GrowthStep()), LeastGrowth());
-  absl::StatusOr<BlockId> block = AddSegment(request.bytes, step);
+  absl::StatusOr<BlockId> block = AddSegment(request.bytes, std::max(GrowthStep(), LeastGrowth()));
   if (absl::IsResourceExhausted(block.status()) && !FreeSegments().empty()) {
     if (absl::Status status = GiveBackSegments(0); !status.ok()) return status;
     block = AddSegment(request.bytes, 0);
@@ -25,9 +24,12 @@ absl::StatusOr<Placement> PoolImpl::GrowBySegment(const Request& request) {
   return Placement::At(*block, arena_.blocks().offset(*block));
 }
 
-// Of `bytes`, for which there is budget, or of `step` as far as budget and device allow it.
+// Of `bytes`, for which there is budget, or of about `step` as far as budget and device allow it: a
+// multiple of `bytes`, so that a few of them fill it.
 absl::StatusOr<BlockId> PoolImpl::AddSegment(std::int64_t bytes, std::int64_t step) {
-  const std::int64_t wanted = std::clamp(step, bytes, options_.max_bytes - segments_.held_bytes());
+  const std::int64_t left = options_.max_bytes - segments_.held_bytes();
+  const std::int64_t wanted =
+      std::min(std::max(bytes, (step + bytes - 1) / bytes * bytes), left / bytes * bytes);
   NoteHighWater();
   absl::StatusOr<Range> segment = segments_.Take(wanted);
   if (absl::IsResourceExhausted(segment.status()) && wanted > bytes) {

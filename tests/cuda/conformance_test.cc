@@ -22,7 +22,7 @@ std::unique_ptr<Device> MakeManagedCudaDevice() {
 
 TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(Cuda, MakeCudaDevice);
 TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(LastCuda, MakeLastCudaDevice);
-TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(ManagedCuda, MakeManagedCudaDevice);
+TIDEPOOL_INSTANTIATE_CONFORMANCE_WITHOUT_VIRTUAL_MEMORY(ManagedCuda, MakeManagedCudaDevice);
 
 }  // namespace
 }  // namespace tidepool

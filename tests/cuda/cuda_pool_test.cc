@@ -50,9 +50,10 @@ class CudaPoolTest : public ::testing::Test {
 
   // Frees memory on one stream under a copy that is held, reuses it on another, and says whether
   // the copy still found what was written for it.
-  bool IsIntactAfterReuse(Device& device, Stream first, Stream second) {
+  bool IsIntactAfterReuse(Device& device, Stream first, Stream second,
+                          PoolMemory memory = PoolMemory::kAutomatic) {
     const bool waits = dynamic_cast<NeverWaits*>(&device) == nullptr;
-    auto pool = Pool::Create(&device, {.max_bytes = kBytes}).value();
+    auto pool = Pool::Create(&device, {.max_bytes = kBytes, .memory = memory}).value();
     auto* const read = static_cast<char*>(*device.AllocatePinned(kBytes));
     void* const p = *pool->Allocate(kBytes, first);
     EXPECT_TRUE(device.Fill(p, 1, kBytes, first).ok());
@@ -90,6 +91,67 @@ TEST_F(CudaPoolTest, LetsTheNextStreamWaitOnTheDevice) {
   EXPECT_TRUE(IsIntactAfterReuse(*device_, legacy, NewStream()));
   EXPECT_TRUE(IsIntactAfterReuse(*device_, NewStream(), legacy));
   EXPECT_TRUE(IsIntactAfterReuse(*device_, legacy, *device_->WrapStream(cudaStreamPerThread)));
+}
+
+TEST_F(CudaPoolTest, LetsItWaitForSegmentsToo) {
+  EXPECT_TRUE(IsIntactAfterReuse(*device_, NewStream(), NewStream(), PoolMemory::kSegments));
+  device_ = *CudaDevice::Create({.ordinal = 1, .memory = CudaMemory::kManaged});
+  EXPECT_TRUE(IsIntactAfterReuse(*device_, NewStream(), NewStream()));
+}
+
+TEST_F(CudaPoolTest, TakesSegmentsOfTheMemoryOfItsDevice) {
+  constexpr std::int64_t kBudget = 32 * kBytes;
+  for (const CudaMemory memory : {CudaMemory::kDevice, CudaMemory::kManaged}) {
+    device_ = *CudaDevice::Create({.ordinal = 1, .memory = memory});
+    const bool is_managed = memory == CudaMemory::kManaged;
+    const char* const call = is_managed ? "cudaMallocManaged" : "cudaMalloc";
+    const Stream stream = NewStream();
+    const long long calls = cudartHostCountCalls(call);
+    const long long created = cudartHostCountCalls("cuMemCreate");
+    auto pool = Pool::Create(device_.get(), {.max_bytes = kBudget,
+                                             .memory = is_managed ? PoolMemory::kAutomatic
+                                                                  : PoolMemory::kSegments})
+                    .value();
+    std::vector<void*> blocks;
+    for (int i = 0; i < 32; ++i) blocks.push_back(*pool->Allocate(kBytes, stream));
+    EXPECT_GT(pool->Stats().growths, 1);
+    EXPECT_EQ(cudartHostCountCalls(call) - calls, pool->Stats().growths);
+    EXPECT_EQ(cudartHostCountCalls("cuMemCreate"), created);
+    for (void* const block : blocks) {
+      cudaPointerAttributes attributes;
+      ASSERT_EQ(cudaPointerGetAttributes(&attributes, block), cudaSuccess);
+      EXPECT_EQ(attributes.type, is_managed ? cudaMemoryTypeManaged : cudaMemoryTypeDevice);
+      if (is_managed) std::memset(block, 1, kBytes);
+      ASSERT_TRUE(pool->Free(block, stream).ok());
+    }
+    // All of them make room for one.
+    void* const all = *pool->Allocate(kBudget, stream);
+    EXPECT_EQ(device_->used_bytes(), kBudget);
+    EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+    ASSERT_TRUE(pool->Free(all, stream).ok());
+    EXPECT_EQ(*pool->Trim(), kBudget);
+    EXPECT_EQ(device_->used_bytes(), 0);
+  }
+}
+
+// Where the device is smaller than the budget.
+TEST_F(CudaPoolTest, GivesSegmentsBackWhenTheDeviceIsFull) {
+  const Stream stream = NewStream();
+  auto pool = Pool::Create(device_.get(), {.memory = PoolMemory::kSegments}).value();
+  const std::int64_t quarter = device_->memory_bytes() / 4;
+  void* const others = *device_->AllocateMemory(quarter);
+  void* const first = *pool->Allocate(static_cast<std::size_t>(quarter), stream);
+  void* const second = *pool->Allocate(static_cast<std::size_t>(quarter), stream);
+  EXPECT_EQ(pool->Allocate(static_cast<std::size_t>(2 * quarter), stream).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  ASSERT_TRUE(pool->Free(first, stream).ok());
+  const absl::StatusOr<void*> large = pool->Allocate(static_cast<std::size_t>(2 * quarter), stream);
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+  for (void* const p : {second, *large}) ASSERT_TRUE(pool->Free(p, stream).ok());
+  pool.reset();
+  EXPECT_TRUE(device_->FreeMemory(others).ok());
+  EXPECT_EQ(device_->used_bytes(), 0);
 }
 
 TEST_F(CudaPoolTest, WouldBeSeenToBreakWithoutTheWait) {
@@ -236,6 +298,35 @@ class CudaPoolStressTest : public CudaPoolTest {
             *device_->WrapStream(cudaStreamPerThread)};
   }
 };
+
+class CudaPoolStressOfMemory : public CudaPoolStressTest,
+                               public ::testing::WithParamInterface<CudaMemory> {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, CudaPoolStressOfMemory,
+                         ::testing::Values(CudaMemory::kDevice, CudaMemory::kManaged),
+                         [](const auto& instance) {
+                           return instance.param == CudaMemory::kManaged ? "managed" : "device";
+                         });
+
+TEST_P(CudaPoolStressOfMemory, SegmentsAreNotDamaged) {
+  device_ = *CudaDevice::Create({.ordinal = 1, .memory = GetParam()});
+  for (const std::string& policy : PlacementPolicyNames()) {
+    auto pool = Pool::Create(
+                    device_.get(),
+                    {.max_bytes = 256 * kKiB, .memory = PoolMemory::kSegments, .placement = policy})
+                    .value();
+    PatternStress stress(*device_, *pool, AllKinds());
+    stress.Run(4, 200);
+    EXPECT_EQ(stress.damaged(), 0) << policy;
+    EXPECT_GT(stress.served(), 100) << policy;
+    EXPECT_EQ(pool->Stats().live_count, 0);
+    EXPECT_GT(pool->Stats().growths, 1);
+    EXPECT_LE(pool->Stats().peak_reserved_bytes, 256 * kKiB);
+    EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+    EXPECT_TRUE(pool->Trim().ok());
+    EXPECT_EQ(device_->used_bytes(), 0);
+  }
+}
 
 TEST_F(CudaPoolStressTest, DamagesNothing) {
   for (const std::string& policy : PlacementPolicyNames()) {

@@ -406,8 +406,6 @@ TEST_P(DeviceConformance, RefusesSizesThatItCannotTake) {
        {std::int64_t{0}, std::int64_t{-1}, std::numeric_limits<std::int64_t>::min()}) {
     EXPECT_TRUE(absl::IsInvalidArgument(device_->AllocateMemory(bytes).status()));
     EXPECT_TRUE(absl::IsInvalidArgument(device_->AllocatePinned(bytes).status()));
-    EXPECT_TRUE(absl::IsInvalidArgument(device_->ReserveAddresses(bytes).status()));
-    EXPECT_TRUE(absl::IsInvalidArgument(device_->CreatePhysical(bytes).status()));
   }
   const std::int64_t used = device_->used_bytes();
   EXPECT_TRUE(
@@ -443,7 +441,9 @@ class DeviceVirtualMemory : public DeviceConformance {
 TEST_P(DeviceVirtualMemory, TakesMultiplesOfTheGranularity) {
   EXPECT_GT(granule_, 0);
   EXPECT_EQ(granule_ & (granule_ - 1), 0);
-  for (const std::int64_t bytes : {granule_ - 1, granule_ + 1, granule_ + granule_ / 2}) {
+  for (const std::int64_t bytes :
+       {granule_ - 1, granule_ + 1, granule_ + granule_ / 2, std::int64_t{0}, std::int64_t{-1},
+        std::numeric_limits<std::int64_t>::min()}) {
     EXPECT_TRUE(absl::IsInvalidArgument(device_->ReserveAddresses(bytes).status())) << bytes;
     EXPECT_TRUE(absl::IsInvalidArgument(device_->CreatePhysical(bytes).status())) << bytes;
   }
@@ -571,10 +571,30 @@ TEST_P(DeviceVirtualMemory, PhysicalMemoryIsGivenBackWhenItIsMappedNowhere) {
   EXPECT_TRUE(device_->ReleasePhysical(*next).ok());
 }
 
+class DeviceWithoutVirtualMemory : public DeviceConformance {};
+
+TEST_P(DeviceWithoutVirtualMemory, SaysSo) {
+  EXPECT_EQ(device_->granularity(), 0);
+  int anything = 0;
+  EXPECT_TRUE(absl::IsUnimplemented(device_->ReserveAddresses(1 << 20).status()));
+  EXPECT_TRUE(absl::IsUnimplemented(device_->ReleaseAddresses(&anything, 1 << 20)));
+  EXPECT_TRUE(absl::IsUnimplemented(device_->CreatePhysical(1 << 20).status()));
+  EXPECT_TRUE(absl::IsUnimplemented(device_->ReleasePhysical({.id = 1})));
+  EXPECT_TRUE(absl::IsUnimplemented(device_->Map(&anything, {.id = 1})));
+  EXPECT_TRUE(absl::IsUnimplemented(device_->Unmap(&anything)));
+  EXPECT_EQ(device_->used_bytes(), 0);
+}
+
+// Of devices of both kinds there are some, or a suite would say that it has no test.
 #define TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(name, factory)              \
   INSTANTIATE_TEST_SUITE_P(name, DeviceConformance,                         \
                            testing::Values(DeviceFactory{#name, factory})); \
   INSTANTIATE_TEST_SUITE_P(name, DeviceVirtualMemory,                       \
+                           testing::Values(DeviceFactory{#name, factory}))
+#define TIDEPOOL_INSTANTIATE_CONFORMANCE_WITHOUT_VIRTUAL_MEMORY(name, factory) \
+  INSTANTIATE_TEST_SUITE_P(name, DeviceConformance,                            \
+                           testing::Values(DeviceFactory{#name, factory}));    \
+  INSTANTIATE_TEST_SUITE_P(name, DeviceWithoutVirtualMemory,                   \
                            testing::Values(DeviceFactory{#name, factory}))
 
 }  // namespace tidepool

@@ -17,8 +17,13 @@ std::unique_ptr<Device> MakeSlowHostDevice() {
                               .copy_latency_ns = 1'000'000});
 }
 
+std::unique_ptr<Device> MakePlainHostDevice() {
+  return *HostDevice::Create({.memory_bytes = 64 << 20, .granularity = 0});
+}
+
 TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(Host, MakeHostDevice);
 TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(SlowHost, MakeSlowHostDevice);
+TIDEPOOL_INSTANTIATE_CONFORMANCE_WITHOUT_VIRTUAL_MEMORY(PlainHost, MakePlainHostDevice);
 
 }  // namespace
 }  // namespace tidepool

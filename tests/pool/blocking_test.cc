@@ -29,9 +29,10 @@ class Waiting {
   std::thread thread_;
 };
 
-class BlockingTest : public PoolFixture {
+class BlockingTest : public PoolFixture, public ::testing::WithParamInterface<PoolKind> {
  protected:
-  BlockingTest() : pool_(NewPool({.max_bytes = kMiB})), stream_(NewStream()) {}
+  BlockingTest()
+      : pool_(NewPool({.max_bytes = kMiB, .memory = GetParam().memory})), stream_(NewStream()) {}
 
   std::unique_ptr<Waiting> Join(std::size_t bytes) {
     const std::int64_t blocked = pool_->Stats().blocked;
@@ -48,7 +49,10 @@ class BlockingTest : public PoolFixture {
   Stream stream_;
 };
 
-TEST_F(BlockingTest, DoesNotWaitWhenThereIsRoom) {
+INSTANTIATE_TEST_SUITE_P(Kinds, BlockingTest, ::testing::Values(kVirtualPool, kSegmentPool),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(BlockingTest, DoesNotWaitWhenThereIsRoom) {
   const absl::StatusOr<void*> p = pool_->AllocateBlocking(kMiB, stream_);
   ASSERT_TRUE(p.ok());
   EXPECT_EQ(pool_->Stats().blocked, 0);
@@ -56,7 +60,7 @@ TEST_F(BlockingTest, DoesNotWaitWhenThereIsRoom) {
   Free(*p);
 }
 
-TEST_F(BlockingTest, IsServedByTheFreeThatMakesRoom) {
+TEST_P(BlockingTest, IsServedByTheFreeThatMakesRoom) {
   void* const a = Take(512 * kKiB);
   void* const b = Take(512 * kKiB);
   const auto waiting = Join(kMiB);
@@ -66,7 +70,7 @@ TEST_F(BlockingTest, IsServedByTheFreeThatMakesRoom) {
   Free(*waiting->Result());
 }
 
-TEST_F(BlockingTest, ServesInTheOrderOfArrival) {
+TEST_P(BlockingTest, ServesInTheOrderOfArrival) {
   void* const all = Take(kMiB);
   const auto first = Join(600 * kKiB);
   const auto second = Join(600 * kKiB);
@@ -77,7 +81,7 @@ TEST_F(BlockingTest, ServesInTheOrderOfArrival) {
   Free(*second->Result());
 }
 
-TEST_F(BlockingTest, LetsTheSmallPassTheLargeButNotForEver) {
+TEST_P(BlockingTest, LetsTheSmallPassTheLargeButNotForEver) {
   void* small = Take(64 * kKiB);
   void* const rest = Take(960 * kKiB);
   const auto large = Join(kMiB);
@@ -100,7 +104,7 @@ TEST_F(BlockingTest, LetsTheSmallPassTheLargeButNotForEver) {
   Free(*behind->Result());
 }
 
-TEST_F(BlockingTest, WakesAllThatFit) {
+TEST_P(BlockingTest, WakesAllThatFit) {
   void* const all = Take(kMiB);
   std::vector<std::unique_ptr<Waiting>> waiting;
   for (int i = 0; i < 5; ++i) waiting.push_back(Join(256 * kKiB));
@@ -112,7 +116,7 @@ TEST_F(BlockingTest, WakesAllThatFit) {
   for (int i = 1; i < 5; ++i) Free(*waiting[i]->Result());
 }
 
-TEST_F(BlockingTest, LetsNoMorePassWithinOneFree) {
+TEST_P(BlockingTest, LetsNoMorePassWithinOneFree) {
   void* const most = Take(512 * kKiB);
   void* const rest = Take(512 * kKiB);
   const auto large = Join(kMiB);
@@ -127,7 +131,7 @@ TEST_F(BlockingTest, LetsNoMorePassWithinOneFree) {
   for (int i = 0; i < 4; ++i) Free(*small[Pool::kMostOvertakes + i]->Result());
 }
 
-TEST_F(BlockingTest, IsNotOvertakenByWhoIsRefused) {
+TEST_P(BlockingTest, IsNotOvertakenByWhoIsRefused) {
   void* const all = Take(960 * kKiB);
   const auto large = Join(kMiB);
   const Stream doomed = NewStream();
@@ -148,7 +152,7 @@ TEST_F(BlockingTest, IsNotOvertakenByWhoIsRefused) {
   Free(*large->Result());
 }
 
-TEST_F(BlockingTest, GivesUpAtItsDeadlineAndLetsOthersPass) {
+TEST_P(BlockingTest, GivesUpAtItsDeadlineAndLetsOthersPass) {
   void* const a = Take(512 * kKiB);
   void* const b = Take(512 * kKiB);
   EXPECT_EQ(
@@ -160,15 +164,15 @@ TEST_F(BlockingTest, GivesUpAtItsDeadlineAndLetsOthersPass) {
   Free(b);
 }
 
-TEST_F(BlockingTest, FailsAtOnceWhenNoFreeCanHelp) {
+TEST_P(BlockingTest, FailsAtOnceWhenNoFreeCanHelp) {
   auto hog = NewPool({.initial_bytes = 256 * kMiB, .max_bytes = 256 * kMiB});
-  auto starved = NewPool({.max_bytes = kMiB});
+  auto starved = NewPool({.max_bytes = kMiB, .memory = GetParam().memory});
   EXPECT_EQ(starved->AllocateBlocking(kMiB, stream_).status().code(),
             absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(starved->Stats().blocked, 0);
 }
 
-TEST_F(BlockingTest, FailsWhenItsStreamIsDestroyedMeanwhile) {
+TEST_P(BlockingTest, FailsWhenItsStreamIsDestroyedMeanwhile) {
   void* const all = Take(kMiB);
   const Stream doomed = NewStream();
   const std::int64_t blocked = pool_->Stats().blocked;
@@ -179,7 +183,7 @@ TEST_F(BlockingTest, FailsWhenItsStreamIsDestroyedMeanwhile) {
   EXPECT_EQ(waiting.Result().status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_F(BlockingTest, ManyThreadsShareLittleMemory) {
+TEST_P(BlockingTest, ManyThreadsShareLittleMemory) {
   std::vector<std::thread> threads;
   for (int i = 0; i < 8; ++i) {
     threads.emplace_back([this, i] {

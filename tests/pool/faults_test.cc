@@ -17,26 +17,34 @@ namespace {
 
 using Call = HostDevice::Call;
 
-// What the pool calls of a device in its life.
-constexpr Call kCalls[] = {Call::kCreateEvent,
-                           Call::kRecordEvent,
-                           Call::kWaitEvent,
-                           Call::kQueryEvent,
-                           Call::kSynchronizeEvent,
-                           Call::kDestroyEvent,
-                           Call::kReserveAddresses,
-                           Call::kReleaseAddresses,
-                           Call::kCreatePhysical,
-                           Call::kReleasePhysical,
-                           Call::kMap,
-                           Call::kUnmap};
+using Case = std::tuple<Call, PoolKind>;
 
-// A call, and whether the pool remaps.
-class FaultsTest : public PoolFixture,
-                   public ::testing::WithParamInterface<std::tuple<Call, bool>> {
+// What pools of all kinds call of a device in their life.
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const PoolKind& kind : kPoolKinds) {
+    for (const Call call : {Call::kCreateEvent, Call::kRecordEvent, Call::kWaitEvent,
+                            Call::kQueryEvent, Call::kSynchronizeEvent, Call::kDestroyEvent}) {
+      cases.emplace_back(call, kind);
+    }
+    if (kind.memory == PoolMemory::kSegments) {
+      cases.emplace_back(Call::kAllocateMemory, kind);
+      cases.emplace_back(Call::kFreeMemory, kind);
+      continue;
+    }
+    for (const Call call : {Call::kReserveAddresses, Call::kReleaseAddresses, Call::kCreatePhysical,
+                            Call::kReleasePhysical, Call::kMap, Call::kUnmap}) {
+      cases.emplace_back(call, kind);
+    }
+  }
+  return cases;
+}
+
+class FaultsTest : public PoolFixture, public ::testing::WithParamInterface<Case> {
  protected:
   Call call() const { return std::get<0>(GetParam()); }
-  bool remap() const { return std::get<1>(GetParam()); }
+  const PoolKind& kind() const { return std::get<1>(GetParam()); }
+  bool remap() const { return kind().remap; }
 
   struct Outcome {
     bool failed = false;     // some operation did
@@ -56,8 +64,9 @@ class FaultsTest : public PoolFixture,
     const Stream first = NewStream();
     const Stream second = NewStream();
     const Stream third = NewStream();
-    auto created = Pool::Create(device_.get(),
-                                {.initial_bytes = kMiB, .max_bytes = 8 * kMiB, .remap = remap()});
+    auto created = Pool::Create(
+        device_.get(),
+        {.initial_bytes = kMiB, .max_bytes = 8 * kMiB, .memory = kind().memory, .remap = remap()});
     outcome.calls = device_->CountCalls(call());
     if (!ok(created.status())) return outcome;
     Pool& pool = **created;
@@ -107,12 +116,10 @@ class FaultsTest : public PoolFixture,
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Calls, FaultsTest,
-                         ::testing::Combine(::testing::ValuesIn(kCalls), ::testing::Bool()),
-                         [](const auto& test) {
-                           return std::to_string(static_cast<int>(std::get<0>(test.param))) +
-                                  (std::get<1>(test.param) ? "_remapping" : "");
-                         });
+INSTANTIATE_TEST_SUITE_P(Calls, FaultsTest, ::testing::ValuesIn(Cases()), [](const auto& test) {
+  return std::to_string(static_cast<int>(std::get<0>(test.param))) + "_" +
+         std::get<1>(test.param).name;
+});
 
 TEST_P(FaultsTest, FailTheOperationAndNothingElse) {
   const std::int64_t before = device_->CountCalls(call());

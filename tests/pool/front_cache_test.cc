@@ -17,11 +17,12 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class FrontCacheTest : public PoolFixture {
+class FrontCacheTest : public PoolFixture, public ::testing::WithParamInterface<PoolKind> {
  protected:
   // A pool that serves two streams, and so has front caches.
   std::unique_ptr<Pool> NewSharedPool(std::int64_t max_bytes) {
-    auto pool = NewPool({.initial_bytes = max_bytes, .max_bytes = max_bytes});
+    auto pool =
+        NewPool({.initial_bytes = max_bytes, .max_bytes = max_bytes, .memory = GetParam().memory});
     for (const Stream stream : {first_, second_}) {
       EXPECT_TRUE(pool->Free(*pool->Allocate(4096, stream), stream).ok());
     }
@@ -32,7 +33,10 @@ class FrontCacheTest : public PoolFixture {
   const Stream second_ = NewStream();
 };
 
-TEST_F(FrontCacheTest, GivesAStreamItsOwnBlocksBack) {
+INSTANTIATE_TEST_SUITE_P(Kinds, FrontCacheTest, ::testing::Values(kVirtualPool, kSegmentPool),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(FrontCacheTest, GivesAStreamItsOwnBlocksBack) {
   auto pool = NewSharedPool(16 * kMiB);
   void* const p = *pool->Allocate(4096, first_);
   void* const q = *pool->Allocate(4096, first_);
@@ -46,7 +50,7 @@ TEST_F(FrontCacheTest, GivesAStreamItsOwnBlocksBack) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-TEST_F(FrontCacheTest, CountsWhatItHoldsAsFree) {
+TEST_P(FrontCacheTest, CountsWhatItHoldsAsFree) {
   auto pool = NewSharedPool(16 * kMiB);
   void* const p = *pool->Allocate(4096, first_);
   ASSERT_TRUE(pool->Free(p, first_).ok());
@@ -64,7 +68,7 @@ TEST_F(FrontCacheTest, CountsWhatItHoldsAsFree) {
   }
 }
 
-TEST_F(FrontCacheTest, KnowsADoubleFree) {
+TEST_P(FrontCacheTest, KnowsADoubleFree) {
   auto pool = NewSharedPool(16 * kMiB);
   void* const p = *pool->Allocate(4096, first_);
   ASSERT_TRUE(pool->Free(p, first_).ok());
@@ -77,7 +81,7 @@ TEST_F(FrontCacheTest, KnowsADoubleFree) {
   EXPECT_EQ(*pool->Allocate(4096, first_), p);
 }
 
-TEST_F(FrontCacheTest, LeavesBlocksThatOthersUseToThePool) {
+TEST_P(FrontCacheTest, LeavesBlocksThatOthersUseToThePool) {
   auto pool = NewSharedPool(16 * kMiB);
   void* const p = *pool->Allocate(4096, first_);
   ASSERT_TRUE(pool->RecordUse(p, second_).ok());
@@ -92,7 +96,7 @@ TEST_F(FrontCacheTest, LeavesBlocksThatOthersUseToThePool) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-TEST_F(FrontCacheTest, IsEmptiedBeforeMemoryIsShort) {
+TEST_P(FrontCacheTest, IsEmptiedBeforeMemoryIsShort) {
   auto pool = NewSharedPool(kMiB);
   std::vector<void*> live;
   for (int i = 0; i < 256; ++i) live.push_back(*pool->Allocate(4096, first_));
@@ -103,14 +107,14 @@ TEST_F(FrontCacheTest, IsEmptiedBeforeMemoryIsShort) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-TEST_F(FrontCacheTest, IsEmptiedByTrimming) {
+TEST_P(FrontCacheTest, IsEmptiedByTrimming) {
   auto pool = NewSharedPool(16 * kMiB);
   ASSERT_TRUE(pool->Free(*pool->Allocate(4096, first_), first_).ok());
   EXPECT_EQ(*pool->Trim(), 16 * kMiB);
   EXPECT_EQ(device_->used_bytes(), 0);
 }
 
-TEST_F(FrontCacheTest, EndsWithItsStream) {
+TEST_P(FrontCacheTest, EndsWithItsStream) {
   auto pool = NewSharedPool(16 * kMiB);
   void* const p = *pool->Allocate(4096, first_);
   void* const q = *pool->Allocate(4096, first_);
@@ -123,7 +127,7 @@ TEST_F(FrontCacheTest, EndsWithItsStream) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-TEST_F(FrontCacheTest, HidesNoFreeFromThoseWhoWait) {
+TEST_P(FrontCacheTest, HidesNoFreeFromThoseWhoWait) {
   auto pool = NewSharedPool(kMiB);
   std::vector<void*> live;
   for (int i = 0; i < 256; ++i) live.push_back(*pool->Allocate(4096, first_));

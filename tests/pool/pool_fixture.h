@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "tidepool/host_device.h"
@@ -15,6 +17,20 @@ namespace tidepool {
 inline constexpr std::int64_t kKiB = 1024;
 inline constexpr std::int64_t kMiB = 1024 * kKiB;
 
+// What a pool's memory can be like.
+struct PoolKind {
+  const char* name;
+  PoolMemory memory;
+  bool remap = false;
+};
+
+inline constexpr PoolKind kVirtualPool = {"virtual", PoolMemory::kVirtual};
+inline constexpr PoolKind kRemappingPool = {"remapping", PoolMemory::kVirtual, true};
+inline constexpr PoolKind kSegmentPool = {"segments", PoolMemory::kSegments};
+inline constexpr std::array kPoolKinds = {kVirtualPool, kRemappingPool, kSegmentPool};
+
+inline void PrintTo(const PoolKind& kind, std::ostream* out) { *out << kind.name; }
+
 class PoolFixture : public ::testing::Test {
  protected:
   explicit PoolFixture(const HostDeviceOptions& options = {.memory_bytes = 256 * kMiB})
@@ -24,9 +40,7 @@ class PoolFixture : public ::testing::Test {
   std::unique_ptr<Pool> NewPool(const PoolOptions& options) {
     return Pool::Create(device_.get(), options).value();
   }
-  static std::int64_t OffsetOf(const Pool& pool, void* address) {
-    return pool.OffsetOf(address);
-  }
+  static std::int64_t OffsetOf(const Pool& pool, void* address) { return pool.OffsetOf(address); }
 
   std::unique_ptr<HostDevice> device_;
 };

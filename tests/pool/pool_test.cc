@@ -18,9 +18,20 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class PoolTest : public PoolFixture {};
+class VirtualPoolTest : public PoolFixture {};
 
-TEST_F(PoolTest, HandsOutMemoryThatCanBeUsed) {
+class PoolTest : public PoolFixture, public ::testing::WithParamInterface<PoolKind> {
+ protected:
+  std::unique_ptr<Pool> NewPool(PoolOptions options) {
+    options.memory = GetParam().memory;
+    return PoolFixture::NewPool(options);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, PoolTest, ::testing::Values(kVirtualPool, kSegmentPool),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(PoolTest, HandsOutMemoryThatCanBeUsed) {
   auto pool = NewPool({.initial_bytes = kMiB, .max_bytes = 4 * kMiB});
   const Stream stream = NewStream();
   const absl::StatusOr<void*> p = pool->Allocate(1000, stream, Hint::kResident);
@@ -32,7 +43,7 @@ TEST_F(PoolTest, HandsOutMemoryThatCanBeUsed) {
   EXPECT_EQ(pool->Stats().peak_live_bytes, 1024);
 }
 
-TEST_F(PoolTest, PlacesOneStreamLikeTheBareEngine) {
+TEST_P(PoolTest, PlacesOneStreamLikeTheBareEngine) {
   for (const std::string& policy : PlacementPolicyNames()) {
     constexpr std::int64_t kBudget = 8 * kMiB;
     auto pool = NewPool({.initial_bytes = kBudget, .max_bytes = kBudget, .placement = policy});
@@ -62,7 +73,7 @@ TEST_F(PoolTest, PlacesOneStreamLikeTheBareEngine) {
   }
 }
 
-TEST_F(PoolTest, GrowsWithinItsBudgetIntoOnePiece) {
+TEST_P(PoolTest, GrowsWithinItsBudgetIntoOnePiece) {
   auto pool = NewPool({.max_bytes = 16 * kMiB});
   const Stream stream = NewStream();
   EXPECT_EQ(device_->used_bytes(), 0);
@@ -83,7 +94,7 @@ TEST_F(PoolTest, GrowsWithinItsBudgetIntoOnePiece) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-TEST_F(PoolTest, HandsOutAnOddBudgetToTheLastBlock) {
+TEST_P(PoolTest, HandsOutAnOddBudgetToTheLastBlock) {
   auto pool = NewPool({.max_bytes = 1000 * 512 + 100});
   const Stream stream = NewStream();
   const absl::StatusOr<void*> all = pool->Allocate(1000 * 512, stream);
@@ -94,7 +105,7 @@ TEST_F(PoolTest, HandsOutAnOddBudgetToTheLastBlock) {
   EXPECT_TRUE(pool->Allocate(1000 * 512, stream).ok());
 }
 
-TEST_F(PoolTest, TakesAnInitialSizeThatIsNoMultipleOfTheAlignment) {
+TEST_P(PoolTest, TakesAnInitialSizeThatIsNoMultipleOfTheAlignment) {
   for (const std::int64_t bytes : {131172, 131583, 1000}) {
     auto pool = NewPool({.initial_bytes = bytes, .max_bytes = bytes});
     const Stream stream = NewStream();
@@ -104,7 +115,7 @@ TEST_F(PoolTest, TakesAnInitialSizeThatIsNoMultipleOfTheAlignment) {
   }
 }
 
-TEST_F(PoolTest, GrowsInFewSteps) {
+TEST_F(VirtualPoolTest, GrowsInFewSteps) {
   auto pool = NewPool({.initial_bytes = kMiB, .max_bytes = 128 * kMiB, .growth = 0.125});
   const Stream stream = NewStream();
   while (pool->Allocate(64 * kKiB, stream).ok()) {
@@ -115,7 +126,7 @@ TEST_F(PoolTest, GrowsInFewSteps) {
   EXPECT_EQ(pool->Stats().failures, 1);
 }
 
-TEST_F(PoolTest, TakesWhatTheDeviceHasLeft) {
+TEST_F(VirtualPoolTest, TakesWhatTheDeviceHasLeft) {
   auto first = NewPool({.initial_bytes = 200 * kMiB, .max_bytes = 200 * kMiB});
   auto second = NewPool({.max_bytes = 256 * kMiB, .growth = 1});
   const Stream stream = NewStream();
@@ -128,7 +139,7 @@ TEST_F(PoolTest, TakesWhatTheDeviceHasLeft) {
   EXPECT_TRUE(second->CheckInvariants().ok());
 }
 
-TEST_F(PoolTest, TrimsWhatIsUnusedAtTheEnd) {
+TEST_F(VirtualPoolTest, TrimsWhatIsUnusedAtTheEnd) {
   auto pool = NewPool({.initial_bytes = 16 * kMiB, .max_bytes = 64 * kMiB});
   const Stream stream = NewStream();
   void* const low = *pool->Allocate(kMiB, stream);
@@ -150,7 +161,7 @@ TEST_F(PoolTest, TrimsWhatIsUnusedAtTheEnd) {
   EXPECT_EQ(device_->used_bytes(), 0);
 }
 
-TEST_F(PoolTest, SaysWhatIsWrongWithOptions) {
+TEST_F(VirtualPoolTest, SaysWhatIsWrongWithOptions) {
   const auto error = [&](const PoolOptions& options) {
     const auto pool = Pool::Create(device_.get(), options);
     EXPECT_FALSE(pool.ok());
@@ -170,8 +181,8 @@ TEST_F(PoolTest, SaysWhatIsWrongWithOptions) {
   EXPECT_EQ(device_->used_bytes(), 0);
 }
 
-TEST_F(PoolTest, RefusesWhatCanNeverFitAndSaysWhatWouldHelp) {
-  auto pool = NewPool({.max_bytes = 4 * kMiB});
+TEST_P(PoolTest, RefusesWhatCanNeverFitAndSaysWhatWouldHelp) {
+  auto pool = NewPool({.initial_bytes = 4 * kMiB, .max_bytes = 4 * kMiB});
   const Stream stream = NewStream();
   for (const std::size_t bytes : {std::size_t{1} << 63, SIZE_MAX, std::size_t{4 * kMiB + 1}}) {
     const absl::Status refused = pool->Allocate(bytes, stream).status();
@@ -191,7 +202,7 @@ TEST_F(PoolTest, RefusesWhatCanNeverFitAndSaysWhatWouldHelp) {
   EXPECT_TRUE(pool->Free(b, stream).ok());
 }
 
-TEST_F(PoolTest, RefusesMisuseAndChangesNothing) {
+TEST_P(PoolTest, RefusesMisuseAndChangesNothing) {
   auto pool = NewPool({.max_bytes = 4 * kMiB});
   const Stream stream = NewStream();
   const auto other_device = HostDevice::Create({}).value();
@@ -220,7 +231,7 @@ TEST_F(PoolTest, RefusesMisuseAndChangesNothing) {
   EXPECT_TRUE(pool->Free(p, stream).ok());
 }
 
-TEST_F(PoolTest, TakesZeroBytesForNothing) {
+TEST_P(PoolTest, TakesZeroBytesForNothing) {
   auto pool = NewPool({.max_bytes = 4 * kMiB});
   const Stream stream = NewStream();
   const absl::StatusOr<void*> nothing = pool->Allocate(0, stream);
@@ -231,7 +242,7 @@ TEST_F(PoolTest, TakesZeroBytesForNothing) {
   EXPECT_EQ(pool->Stats().allocations, 0);
 }
 
-TEST_F(PoolTest, ReportsWhatIsLiveWhenItIsDestroyed) {
+TEST_P(PoolTest, ReportsWhatIsLiveWhenItIsDestroyed) {
   auto pool = NewPool({.max_bytes = 4 * kMiB});
   const Stream stream = NewStream();
   ASSERT_TRUE(pool->Allocate(1000, stream).ok());
@@ -242,7 +253,7 @@ TEST_F(PoolTest, ReportsWhatIsLiveWhenItIsDestroyed) {
   EXPECT_EQ(device_->used_bytes(), 0);
 }
 
-TEST_F(PoolTest, SaysHowThingsStand) {
+TEST_P(PoolTest, SaysHowThingsStand) {
   auto pool = NewPool({.initial_bytes = kMiB, .max_bytes = 4 * kMiB});
   const Stream stream = NewStream();
   void* const a = *pool->Allocate(256 * kKiB, stream);

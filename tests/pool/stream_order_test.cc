@@ -316,9 +316,8 @@ class Hammer {
   std::atomic<int> served_ = 0;
 };
 
-// A placement policy, and whether the pool remaps.
 class HammerTest : public PoolFixture,
-                   public ::testing::WithParamInterface<std::tuple<std::string, bool>> {
+                   public ::testing::WithParamInterface<std::tuple<std::string, PoolKind>> {
  protected:
   HammerTest()
       : PoolFixture(
@@ -327,24 +326,28 @@ class HammerTest : public PoolFixture,
 
 INSTANTIATE_TEST_SUITE_P(Policies, HammerTest,
                          ::testing::Combine(::testing::ValuesIn(PlacementPolicyNames()),
-                                            ::testing::Bool()),
+                                            ::testing::ValuesIn(kPoolKinds)),
                          [](const auto& instance) {
                            std::string name = std::get<0>(instance.param);
                            std::replace(name.begin(), name.end(), '-', '_');
-                           return name + (std::get<1>(instance.param) ? "_remapping" : "");
+                           return name + "_" + std::get<1>(instance.param).name;
                          });
 
 TEST_P(HammerTest, EightThreadsAndFourStreamsDamageNothing) {
   // Tight, so that memory is reused at once and is often short.
-  const auto& [placement, remap] = GetParam();
-  auto pool = NewPool({.max_bytes = 512 * kKiB, .placement = placement, .remap = remap});
+  const auto& [placement, kind] = GetParam();
+  auto pool = NewPool({.max_bytes = 512 * kKiB,
+                       .memory = kind.memory,
+                       .placement = placement,
+                       .remap = kind.remap});
   Hammer hammer(*device_, *pool, {NewStream(), NewStream(), NewStream(), NewStream()});
   hammer.Run(8, 600);
   EXPECT_EQ(hammer.damaged(), 0);
   EXPECT_GT(hammer.served(), 500);
   EXPECT_EQ(pool->Stats().live_count, 0);
   EXPECT_GT(pool->Stats().stream_waits, 0);
-  EXPECT_EQ(pool->Stats().remaps > 0, remap);
+  EXPECT_EQ(pool->Stats().remaps > 0, kind.remap);
+  EXPECT_LE(pool->Stats().peak_reserved_bytes, 512 * kKiB);
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 

@@ -54,6 +54,17 @@ TEST_F(CudaReplay, AnswersAsOnTheHost) {
   }
 }
 
+TEST_F(CudaReplay, DoesWithoutVirtualMemory) {
+  Set("CUDART_HOST_VIRTUAL_MEMORY", "0");
+  const std::string trace = File("paper.csv", kPaper);
+  const std::vector<std::string> replay = {"replay", trace, "--pool", "8KiB", "--device", "cuda"};
+  EXPECT_EQ(Run(replay).status, 0);
+  std::vector<std::string> with_virtual_memory = replay;
+  with_virtual_memory.insert(with_virtual_memory.end(), {"--memory", "virtual"});
+  EXPECT_THAT(ErrorOf(with_virtual_memory),
+              HasSubstr("memory virtual, expected segments, because cuda:0 has no virtual memory"));
+}
+
 TEST_F(CudaReplay, SaysWhatIsMissing) {
   const std::string trace = File("paper.csv", kPaper);
   const auto error = [&](std::vector<std::string> more) {
@@ -64,8 +75,6 @@ TEST_F(CudaReplay, SaysWhatIsMissing) {
   EXPECT_THAT(error({"--pool", "1GiB"}), HasSubstr("67108864"));
   Set("CUDART_HOST_FAIL", "cuMemCreate:1:2");
   EXPECT_THAT(error({"--pool", "8KiB"}), HasSubstr("CUDA_ERROR_OUT_OF_MEMORY (out of memory)"));
-  Set("CUDART_HOST_VIRTUAL_MEMORY", "0");
-  EXPECT_THAT(error({"--pool", "8KiB"}), HasSubstr("no virtual memory"));
   Set("CUDART_HOST_DEVICES", "0");
   EXPECT_THAT(error({"--pool", "8KiB"}),
               HasSubstr("--device: cuda: cudaGetDeviceCount(): cudaErrorNoDevice"));

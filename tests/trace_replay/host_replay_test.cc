@@ -171,6 +171,15 @@ TEST_F(HostReplay, KeepsContentsWhileItGrows) {
   EXPECT_GE(answer["peak_reserved_bytes"], answer["high_water_bytes"]);
 }
 
+TEST_F(HostReplay, KeepsContentsInSegments) {
+  const std::string trace = ManyStreams(6, 1000);
+  const json answer = Answer({trace, "--pool", "16MiB", "--device", "host", "--verify", "--memory",
+                              "segments", "--initial", "128KiB"});
+  EXPECT_GT(answer["growths"], 0);
+  EXPECT_LT(answer["peak_reserved_bytes"], 16 << 20);
+  EXPECT_GE(answer["peak_reserved_bytes"], answer["high_water_bytes"]);
+}
+
 // One of every two neighbours is freed, and what is left takes their memory in one piece.
 TEST_F(HostReplay, MovesFreeMemoryWhenItMay) {
   std::string rows = "op,id,size,hint\n";
@@ -267,6 +276,11 @@ TEST_F(HostReplay, RefusesBadArgumentsInOneLine) {
   EXPECT_THAT(error("8KiB", {"--record", "x"}), HasSubstr("--record: --device none"));
   EXPECT_THAT(error("8KiB", {"--remap"}), HasSubstr("--remap: --device none"));
   EXPECT_THAT(error("8KiB", {"--remap", "--device", "host"}), HasSubstr("at least 2097152"));
+  EXPECT_THAT(error("8KiB", {"--memory", "segments"}), HasSubstr("--memory: --device none"));
+  EXPECT_THAT(error("8KiB", {"--device", "host", "--memory", "managed"}),
+              HasSubstr("'managed', expected auto, virtual or segments"));
+  EXPECT_THAT(error("8MiB", {"--device", "host", "--memory", "segments", "--remap"}),
+              HasSubstr("expected virtual memory"));
   EXPECT_THAT(error("8KiB", {"--initial", "1"}), HasSubstr("--initial: --device none"));
   EXPECT_THAT(error("8KiB", {"--growth", "1"}), HasSubstr("--growth: --device none"));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--growth", "2"}), HasSubstr("--growth"));
