@@ -70,6 +70,8 @@ absl::StatusOr<bool> PoolImpl::MakeBudget(std::int64_t bytes) {
   const BlockMap& blocks = arena_.blocks();
   const std::int64_t missing = bytes - (options_.max_bytes - segments_.held_bytes());
   if (missing <= 0) return true;
+  // Often there is no need to look.
+  if (blocks.capacity() - blocks.excluded_bytes() - blocks.live_bytes() < missing) return false;
   std::vector<BlockId> free_ones = FreeSegments();
   std::int64_t free_bytes = 0;
   for (const BlockId id : free_ones) free_bytes += blocks.bytes(id);

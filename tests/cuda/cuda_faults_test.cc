@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "tests/cuda/stand_in.h"
@@ -146,12 +147,23 @@ TEST_F(CudaFaultsTest, FailTheCallAndNothingElse) {
   EXPECT_GT(told, calls / 3);
 }
 
-// The same for a pool on the device.
-TEST_F(CudaFaultsTest, APoolSurvivesThem) {
-  const auto play = [&] {
+// The same for a pool on the device, of virtual memory or of managed or other segments.
+class CudaPoolFaultsTest
+    : public CudaFaultsTest,
+      public ::testing::WithParamInterface<std::tuple<CudaMemory, PoolMemory>> {};
+
+INSTANTIATE_TEST_SUITE_P(Kinds, CudaPoolFaultsTest,
+                         ::testing::Values(std::tuple(CudaMemory::kDevice, PoolMemory::kVirtual),
+                                           std::tuple(CudaMemory::kDevice, PoolMemory::kSegments),
+                                           std::tuple(CudaMemory::kManaged,
+                                                      PoolMemory::kAutomatic)));
+
+TEST_P(CudaPoolFaultsTest, APoolSurvivesThem) {
+  const auto [device_memory, pool_memory] = GetParam();
+  const auto play = [&, kind = device_memory, memory = pool_memory] {
     std::unique_ptr<CudaDevice> device;
     Try([&] {
-      auto created = CudaDevice::Create({.ordinal = 0});
+      auto created = CudaDevice::Create({.ordinal = 0, .memory = kind});
       if (created.ok()) device = *std::move(created);
       return created.status();
     });
@@ -159,7 +171,8 @@ TEST_F(CudaFaultsTest, APoolSurvivesThem) {
     const auto second = Get<Stream>([&] { return device->WrapStream(native_); });
     std::unique_ptr<Pool> pool;
     Try([&] {
-      auto created = Pool::Create(device.get(), {.initial_bytes = 1 << 20, .max_bytes = 8 << 20});
+      auto created = Pool::Create(
+          device.get(), {.initial_bytes = 1 << 20, .max_bytes = 8 << 20, .memory = memory});
       if (created.ok()) pool = *std::move(created);
       return created.status();
     });
