@@ -34,6 +34,8 @@ class AddressMap {
     std::int64_t begin = 0;
     std::uint64_t bytes = 0;
     char* address = nullptr;
+
+    friend bool operator==(const Stretch& a, const Stretch& b) = default;
   };
 
   // From the beginning of a stretch; more than any size for addresses before it.
@@ -45,8 +47,19 @@ class AddressMap {
   [[gnu::noinline]] void FindOffset(std::int64_t offset) const;
   [[gnu::noinline]] bool FindAddress(const void* address) const;
 
-  std::vector<Stretch> by_offset_;
-  std::vector<Stretch> by_address_;
+  // The stretches in the order of where they begin, which is their key.
+  struct Index {
+    std::vector<std::uint64_t> keys;
+    std::vector<Stretch> stretches;
+
+    void Add(std::uint64_t key, const Stretch& stretch);
+    void Remove(const Stretch& stretch);
+    // The last one that begins at `key` or before; the first if none does. There is one.
+    const Stretch& At(std::uint64_t key) const;
+  };
+
+  Index by_offset_;
+  Index by_address_;
   mutable Stretch last_;
 };
 
