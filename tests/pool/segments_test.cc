@@ -293,9 +293,13 @@ TEST_F(SegmentsTest, AreGivenBackBehindTheWorkThatUsedThem) {
     Free(*pool, a, first);
     Free(*pool, b, second);
     std::atomic<bool> released = false;
+    std::atomic<bool> is_over = false;
     const std::int64_t waits = device_->CountCalls(Call::kSynchronizeEvent);
     std::thread releases([&] {
-      while (device_->CountCalls(Call::kSynchronizeEvent) == waits) std::this_thread::yield();
+      while (device_->CountCalls(Call::kSynchronizeEvent) == waits) {
+        if (is_over) break;
+        std::this_thread::yield();
+      }
       released = true;
       device_->ReleaseCopies();
     });
@@ -307,6 +311,7 @@ TEST_F(SegmentsTest, AreGivenBackBehindTheWorkThatUsedThem) {
       EXPECT_TRUE(released);
       Free(*pool, all, second);
     }
+    is_over = true;
     releases.join();
     EXPECT_EQ(std::count(read.begin(), read.end(), 5), kMiB);
   }
