@@ -15,10 +15,6 @@ struct Stretch {
   char* address;
 };
 
-char* At(std::int64_t address) {
-  return reinterpret_cast<char*>(static_cast<std::uintptr_t>(address));
-}
-
 std::int64_t ExpectedOffset(const std::vector<Stretch>& stretches, const char* address) {
   for (const Stretch& stretch : stretches) {
     if (address >= stretch.address && address < stretch.address + stretch.offsets.bytes()) {
@@ -38,6 +34,8 @@ TEST(AddressMap, KnowsNoAddressWhenItIsEmpty) {
 TEST(AddressMap, AnswersLikeAListOfStretches) {
   constexpr std::int64_t kPlaces = 32;
   constexpr std::int64_t kPlace = 4096;
+  // Places with one more before and behind them.
+  std::vector<char> memory((kPlaces + 2) * kPlace);
   std::mt19937 random(3);
   AddressMap map;
   std::vector<Stretch> stretches;
@@ -49,7 +47,8 @@ TEST(AddressMap, AnswersLikeAListOfStretches) {
     if (random() % 8 == 0 && !taken_offsets[offset] && !taken_addresses[address]) {
       // Some fill their place, so that neighbours touch.
       const std::int64_t bytes = random() % 2 == 0 ? kPlace : 1 + random() % kPlace;
-      stretches.push_back({{offset * kPlace, offset * kPlace + bytes}, At((address + 1) * kPlace)});
+      stretches.push_back(
+          {{offset * kPlace, offset * kPlace + bytes}, &memory[(address + 1) * kPlace]});
       map.Add(stretches.back().offsets, stretches.back().address);
       taken_offsets[offset] = taken_addresses[address] = true;
     } else if (random() % 8 == 0 && !stretches.empty()) {
@@ -58,10 +57,10 @@ TEST(AddressMap, AnswersLikeAListOfStretches) {
       stretches.pop_back();
       map.Remove(removed.offsets);
       taken_offsets[removed.offsets.begin / kPlace] = false;
-      taken_addresses[reinterpret_cast<std::uintptr_t>(removed.address) / kPlace - 1] = false;
+      taken_addresses[(removed.address - memory.data()) / kPlace - 1] = false;
     }
     for (int i = 0; i < 4; ++i) {
-      char* const asked = At(random() % ((kPlaces + 2) * kPlace));
+      const char* const asked = &memory[random() % memory.size()];
       ASSERT_EQ(map.OffsetOf(asked), ExpectedOffset(stretches, asked));
     }
     if (stretches.empty()) continue;

@@ -81,6 +81,11 @@ class SegmentsTest : public PoolFixture {
     EXPECT_TRUE(pool.CheckInvariants().ok()) << pool.CheckInvariants();
     return p.ok() ? *p : nullptr;
   }
+  std::vector<void*> TakeEach(Pool& pool, std::size_t count, std::int64_t bytes, Stream stream) {
+    std::vector<void*> blocks(count);
+    for (void*& block : blocks) block = Take(pool, bytes, stream);
+    return blocks;
+  }
   void Free(Pool& pool, void* address, Stream stream) {
     EXPECT_TRUE(pool.Free(address, stream).ok());
     EXPECT_TRUE(pool.CheckInvariants().ok()) << pool.CheckInvariants();
@@ -135,7 +140,7 @@ TEST_F(SegmentsTest, SayWhichOptionsAreNotForThem) {
 
 TEST_F(SegmentsTest, HoldTheBudgetToTheByte) {
   // No multiple of anything but the alignment.
-  constexpr std::int64_t kBudget = 12'345 * 512;
+  constexpr std::int64_t kBudget = std::int64_t{12'345} * 512;
   const Stream stream = NewStream();
   auto pool = NewPool({.max_bytes = kBudget + 100});
   std::vector<void*> live;
@@ -190,8 +195,7 @@ TEST_F(SegmentsTest, GiveWayToOneThatIsLargeEnough) {
 TEST_F(SegmentsTest, StayWhereTheyAreWhenThatDoesNotHelp) {
   const Stream stream = NewStream();
   auto pool = NewPool({.max_bytes = 8 * kMiB});
-  std::vector<void*> blocks;
-  for (int i = 0; i < 8; ++i) blocks.push_back(Take(*pool, kMiB, stream));
+  const std::vector<void*> blocks = TakeEach(*pool, 8, kMiB, stream);
   for (const int i : {0, 2, 4}) Free(*pool, blocks[i], stream);
   const std::int64_t calls = device_->CountCalls(Call::kAny);
   const absl::Status refused = pool->Allocate(4 * kMiB, stream).status();
@@ -210,8 +214,7 @@ TEST_F(SegmentsTest, StayWhereTheyAreWhenThatDoesNotHelp) {
 TEST_F(SegmentsTest, GiveWayWhenTheDeviceIsFull) {
   const Stream stream = NewStream();
   auto pool = NewPool({.max_bytes = 256 * kMiB});
-  std::vector<void*> blocks;
-  for (int i = 0; i < 4; ++i) blocks.push_back(Take(*pool, 10 * kMiB, stream));
+  const std::vector<void*> blocks = TakeEach(*pool, 4, 10 * kMiB, stream);
   void* const others = *device_->AllocateMemory(216 * kMiB);
   const absl::Status refused = pool->Allocate(15 * kMiB, stream).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
@@ -227,8 +230,7 @@ TEST_F(SegmentsTest, GiveWayWhenTheDeviceIsFull) {
 TEST_F(SegmentsTest, AreTrimmedLastOnesFirst) {
   const Stream stream = NewStream();
   auto pool = NewPool({.max_bytes = 16 * kMiB});
-  std::vector<void*> blocks;
-  for (int i = 0; i < 8; ++i) blocks.push_back(Take(*pool, kMiB, stream));
+  const std::vector<void*> blocks = TakeEach(*pool, 8, kMiB, stream);
   for (const int i : {0, 2, 3, 7}) Free(*pool, blocks[i], stream);
   EXPECT_EQ(*pool->Trim(8 * kMiB), 0);
   EXPECT_EQ(*pool->Trim(6 * kMiB + 1), kMiB);
@@ -257,8 +259,7 @@ TEST_F(SegmentsTest, AreTrimmedLastOnesFirst) {
 TEST_F(SegmentsTest, StatisticsKnowNoFences) {
   const Stream stream = NewStream();
   auto pool = NewPool({.max_bytes = 16 * kMiB});
-  std::vector<void*> blocks;
-  for (int i = 0; i < 5; ++i) blocks.push_back(Take(*pool, kMiB, stream));
+  const std::vector<void*> blocks = TakeEach(*pool, 5, kMiB, stream);
   EXPECT_EQ(pool->Stats().high_water_bytes, 5 * kMiB);
   Free(*pool, blocks[4], stream);
   ASSERT_EQ(*pool->Trim(), kMiB);
@@ -340,7 +341,7 @@ TEST_F(SegmentsTest, OffsetsStayBounded) {
     }
   }
   EXPECT_GT(pool->Stats().growths, 400);
-  EXPECT_LT(highest, 4 * 256 * kKiB);
+  EXPECT_LT(highest, kMiB);
   for (void* const p : live) Free(*pool, p, stream);
 }
 
@@ -371,7 +372,7 @@ TEST_F(SegmentsTest, StayOnTheBooksWhenTheDeviceKeepsThem) {
 class SegmentsPropertyTest : public SegmentsTest,
                              public ::testing::WithParamInterface<std::string> {
  protected:
-  static constexpr std::int64_t kBudget = 301 * 1024;
+  static constexpr std::int64_t kBudget = 301 * kKiB;
 
   struct Buffer {
     char* address;
