@@ -51,7 +51,7 @@ cp "$source_dir"/examples/*.cc "$scratch/user"
 
 configure() {
   rm -rf "$scratch/build"
-  cmake -S "$scratch/user" -B "$scratch/build" -DCMAKE_BUILD_TYPE=Debug "$@" >"$scratch/log" ||
+  cmake -S "$scratch/user" -B "$scratch/build" -DCMAKE_BUILD_TYPE=None "$@" >"$scratch/log" ||
     { cat "$scratch/log"; exit 1; }
 }
 
