@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/cuda/stand_in.h"
-#include "tests/support/forwarding_device.h"
+#include "tests/support/never_waits.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/pool.h"
 
@@ -20,13 +20,6 @@ namespace {
 
 constexpr std::int64_t kKiB = 1024;
 constexpr std::int64_t kBytes = 64 * kKiB;
-
-// A device that forgets to wait.
-class NeverWaits : public testing::ForwardingDevice {
- public:
-  using ForwardingDevice::ForwardingDevice;
-  absl::Status WaitEvent(Stream /*stream*/, Event /*event*/) override { return absl::OkStatus(); }
-};
 
 class CudaPoolTest : public ::testing::Test {
  protected:
@@ -52,7 +45,7 @@ class CudaPoolTest : public ::testing::Test {
   // the copy still found what was written for it.
   bool IsIntactAfterReuse(Device& device, Stream first, Stream second,
                           PoolMemory memory = PoolMemory::kAutomatic) {
-    const bool waits = dynamic_cast<NeverWaits*>(&device) == nullptr;
+    const bool waits = dynamic_cast<testing::NeverWaits*>(&device) == nullptr;
     auto pool = Pool::Create(&device, {.max_bytes = kBytes, .memory = memory}).value();
     auto* const read = static_cast<char*>(*device.AllocatePinned(kBytes));
     void* const p = *pool->Allocate(kBytes, first);
@@ -158,7 +151,7 @@ TEST_F(CudaPoolTest, WouldBeSeenToBreakWithoutTheWait) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer reports the race that this test is about";
 #endif
-  NeverWaits careless(*device_);
+  testing::NeverWaits careless(*device_);
   EXPECT_FALSE(IsIntactAfterReuse(careless, NewStream(), NewStream()));
 }
 
@@ -361,7 +354,7 @@ TEST_F(CudaPoolStressTest, WouldBeSeenToBreakWithoutTheWait) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer reports the race that this test is about";
 #endif
-  NeverWaits careless(*device_);
+  testing::NeverWaits careless(*device_);
   auto pool = Pool::Create(&careless, {.max_bytes = 64 * kKiB}).value();
   // The patterns themselves wait on the device that does.
   PatternStress stress(*device_, *pool, {NewStream(), NewStream(), NewStream()});

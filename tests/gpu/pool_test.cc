@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "tests/gpu/patterns.h"
-#include "tests/support/forwarding_device.h"
+#include "tests/support/never_waits.h"
 #include "tidepool/cuda_device.h"
 
 namespace tidepool {
@@ -20,13 +20,6 @@ namespace {
 
 const std::int64_t kUnit = gpu::Unit();
 constexpr std::int64_t kDelayNs = 50'000;
-
-// A device that forgets to wait.
-class NeverWaits : public testing::ForwardingDevice {
- public:
-  using ForwardingDevice::ForwardingDevice;
-  absl::Status WaitEvent(Stream /*stream*/, Event /*event*/) override { return absl::OkStatus(); }
-};
 
 struct Configuration {
   const char* name;
@@ -279,7 +272,7 @@ TEST(GpuPatternTest, IsSeenToBreakWithoutTheWait) {
   GTEST_SKIP() << "the sanitizer reports the race that this test is about";
 #endif
   const auto device = *CudaDevice::Create({});
-  NeverWaits careless(*device);
+  testing::NeverWaits careless(*device);
   const auto pool = Pool::Create(&careless, {.max_bytes = 64 * kUnit}).value();
   Patterns patterns(*device, *pool, 4);
   patterns.Run(3000, 32 * kUnit, 1);

@@ -170,6 +170,7 @@ TEST_F(RemapTest, WaitsWhenWorkUnderWayUsesAllAddresses) {
   }
   EXPECT_GT(device.waits(), 0);
   device_->ReleaseCopies();
+  for (const Stream stream : streams) EXPECT_TRUE(device_->SynchronizeStream(stream).ok());
 }
 
 TEST_F(RemapTest, TrimsAnywhereAndGrowsThereAgain) {

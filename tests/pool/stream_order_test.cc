@@ -11,19 +11,12 @@
 #include <vector>
 
 #include "tests/pool/pool_fixture.h"
-#include "tests/support/forwarding_device.h"
+#include "tests/support/never_waits.h"
 
 namespace tidepool {
 namespace {
 
 using ::testing::ElementsAre;
-
-// A device that forgets to wait.
-class NeverWaits : public testing::ForwardingDevice {
- public:
-  using ForwardingDevice::ForwardingDevice;
-  absl::Status WaitEvent(Stream /*stream*/, Event /*event*/) override { return absl::OkStatus(); }
-};
 
 class StreamOrderTest : public PoolFixture {
  protected:
@@ -48,10 +41,10 @@ class StreamOrderTest : public PoolFixture {
     std::atomic<bool> overwritten = false;
     EXPECT_TRUE(device.Fill(q, 2, 64 * kKiB, second).ok());
     EXPECT_TRUE(device.CallHost(second, [&] { overwritten = true; }).ok());
-    if (pool->Stats().stream_waits == 0 || dynamic_cast<NeverWaits*>(&device) != nullptr) {
+    if (pool->Stats().stream_waits == 0 || dynamic_cast<testing::NeverWaits*>(&device) != nullptr) {
       EXPECT_TRUE(device.SynchronizeStream(second).ok());
     }
-    EXPECT_EQ(overwritten, dynamic_cast<NeverWaits*>(&device) != nullptr);
+    EXPECT_EQ(overwritten, dynamic_cast<testing::NeverWaits*>(&device) != nullptr);
     device_->ReleaseCopies();
     EXPECT_TRUE(device.SynchronizeStream(first).ok());
     EXPECT_TRUE(device.SynchronizeStream(second).ok());
@@ -68,7 +61,7 @@ TEST_F(StreamOrderTest, WouldBeSeenToBreakWithoutTheWait) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer reports the race that this test is about";
 #endif
-  NeverWaits careless(*device_);
+  testing::NeverWaits careless(*device_);
   EXPECT_FALSE(IsIntactAfterReuse(careless));
 }
 

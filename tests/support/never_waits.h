@@ -1,0 +1,17 @@
+// A device that forgets to let streams wait: what a test of their order must be seen to fail on.
+#ifndef TIDEPOOL_TESTS_SUPPORT_NEVER_WAITS_H_
+#define TIDEPOOL_TESTS_SUPPORT_NEVER_WAITS_H_
+
+#include "tests/support/forwarding_device.h"
+
+namespace tidepool::testing {
+
+class NeverWaits : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  absl::Status WaitEvent(Stream /*stream*/, Event /*event*/) override { return absl::OkStatus(); }
+};
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_SUPPORT_NEVER_WAITS_H_
