@@ -71,6 +71,13 @@ class TIDEPOOL_EXPORT CudaDevice : public Device {
   // Forgets a wrapped stream, which stays as it is: it is then as unknown as a destroyed one. So
   // does DestroyStream, for wrapped streams. InvalidArgument for a stream that was created here.
   virtual absl::Status UnwrapStream(Stream stream) = 0;
+  // Forgets the wrapped streams that CUDA does not know any more, because somebody destroyed them
+  // before they were unwrapped, and waits for the whole device if there are any; says how many. A
+  // stream that got the handle of another one counts where CUDA can tell them apart.
+  virtual absl::StatusOr<int> ForgetLostStreams() = 0;
+  // Waits for the whole device and forgets all wrapped streams without a use of their handles: for
+  // who cannot know which of them are still there.
+  virtual absl::Status ForgetWrappedStreams() = 0;
   // To launch work with. It is good for as long as the stream is.
   virtual absl::StatusOr<cudaStream_t> NativeStream(Stream stream) const = 0;
 };

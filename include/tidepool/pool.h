@@ -139,6 +139,14 @@ class TIDEPOOL_EXPORT Pool {
   // waits for all that `stream` was given until then. O(log blocks).
   virtual absl::Status Free(void* address, Stream stream) = 0;
 
+  // Free for the stream of the allocation, and for nobody else: FailedPrecondition, and the
+  // allocation stays live, when it was allocated on another one.
+  virtual absl::Status FreeOwn(void* address, Stream stream) = 0;
+
+  // The stream that a live allocation was allocated on; it may have been destroyed since.
+  // InvalidArgument when no live allocation begins at `address`. O(1).
+  virtual absl::StatusOr<Stream> AllocatedOn(const void* address) = 0;
+
   // Says that work queued on `stream` uses the allocation too, as far as it is queued before the
   // free: the memory goes to nobody before that work is over. Not needed for the stream of the
   // free, nor for work that the stream of the free was made to wait for. Errors as for Free.

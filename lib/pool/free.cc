@@ -11,8 +11,35 @@ absl::Status PoolImpl::Free(void* address, Stream stream) {
   const std::lock_guard lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
-  if (!TakeBack(address, **timeline)) return NotLive(address);
-  if (options_.recorder != nullptr) options_.recorder->Free(address, stream);
+  return FreeLive(address, **timeline);
+}
+
+absl::Status PoolImpl::FreeOwn(void* address, Stream stream) {
+  if (address == nullptr || FreeToFront(address, stream)) return absl::OkStatus();
+  const std::lock_guard lock(mutex_);
+  const absl::StatusOr<Timeline*> timeline = FindStream(stream);
+  if (!timeline.ok()) return timeline.status();
+  if (order_.begun() > 1) {
+    const BlockId block = arena_.blocks().Find(addresses_.OffsetOf(address));
+    if (block != kNoBlock && !(allocated_on_[block] == stream) && !IsInFront(block)) {
+      return absl::FailedPreconditionError(absl::StrCat("the allocation is one of stream ",
+                                                        allocated_on_[block].id,
+                                                        ", expected one of stream ", stream.id));
+    }
+  }
+  return FreeLive(address, **timeline);
+}
+
+absl::StatusOr<Stream> PoolImpl::AllocatedOn(const void* address) {
+  const std::lock_guard lock(mutex_);
+  const BlockId block = arena_.blocks().Find(addresses_.OffsetOf(address));
+  if (block == kNoBlock || IsInFront(block)) return NotLive(address);
+  return allocated_on_[block];
+}
+
+absl::Status PoolImpl::FreeLive(const void* address, Timeline& timeline) {
+  if (!TakeBack(address, timeline)) return NotLive(address);
+  if (options_.recorder != nullptr) options_.recorder->Free(address, timeline.stream);
   ++stats_.frees;
   --stats_.live_count;
   ServeWaiting();

@@ -97,6 +97,8 @@ class PoolImpl final : public Pool {
   absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
                                          absl::Time deadline) override;
   absl::Status Free(void* address, Stream stream) override;
+  absl::Status FreeOwn(void* address, Stream stream) override;
+  absl::StatusOr<Stream> AllocatedOn(const void* address) override;
   absl::Status RecordUse(void* address, Stream stream) override;
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override;
   void Mark(std::string_view name) override;
@@ -189,6 +191,7 @@ class PoolImpl final : public Pool {
   absl::StatusOr<Timeline*> FindStream(Stream stream);
   void BeginCrossing(Stream newest);
   absl::Status NotLive(const void* address) const;
+  absl::Status FreeLive(const void* address, Timeline& timeline);
   bool TakeBack(const void* address, Timeline& timeline);
   Tickets TakeTickets(BlockId block, Timeline& timeline);
   void FreeWithTickets(BlockId block, const Tickets& tickets);

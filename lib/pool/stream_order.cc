@@ -47,6 +47,7 @@ Timeline* StreamOrder::Begin(Stream stream) {
     timelines_.back()->index = static_cast<std::uint32_t>(timelines_.size() - 1);
     idle_.push_back(timelines_.back().get());
   }
+  ++begun_;
   Timeline* timeline = idle_.back();
   idle_.pop_back();
   timeline->stream = stream;

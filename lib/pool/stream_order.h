@@ -82,6 +82,8 @@ class StreamOrder {
 
   std::int64_t event_records() const { return event_records_; }
 
+  // Streams that there ever were.
+  std::uint64_t begun() const { return begun_; }
   // Streams whose work is not known to be over for ever.
   std::size_t size() const { return by_stream_.size(); }
 
@@ -100,6 +102,7 @@ class StreamOrder {
   std::vector<Timeline*> idle_;  // those whose stream is over
   absl::flat_hash_map<std::uint64_t, Timeline*> by_stream_;
   std::int64_t event_records_ = 0;
+  std::uint64_t begun_ = 0;
 };
 
 }  // namespace tidepool::pool

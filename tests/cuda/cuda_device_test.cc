@@ -127,6 +127,45 @@ TEST_F(CudaDeviceTest, NoticesAHandleThatWasGivenOutAgain) {
   EXPECT_TRUE(IsOver(Recorded(stream)));
 }
 
+TEST_F(CudaDeviceTest, ForgetsStreamsThatSomebodyDestroyed) {
+  const cudaStream_t kept = NewNative();
+  const cudaStream_t destroyed = NewNative();
+  const Stream created = *device_->CreateStream();
+  const Stream legacy = *device_->WrapStream(nullptr);
+  const Stream alive = *device_->WrapStream(kept);
+  const Stream lost = *device_->WrapStream(destroyed);
+  EXPECT_EQ(*device_->ForgetLostStreams(), 0);
+  ASSERT_EQ(cudaStreamDestroy(destroyed), cudaSuccess);
+  const std::uint64_t epoch = device_->stream_epoch();
+  EXPECT_EQ(*device_->ForgetLostStreams(), 1);
+  EXPECT_GT(device_->stream_epoch(), epoch);
+  EXPECT_FALSE(device_->HasStream(lost));
+  EXPECT_TRUE(IsOver(Recorded(lost))) << "it is recognised still, as one that is over";
+  for (const Stream stream : {created, legacy, alive}) EXPECT_TRUE(device_->HasStream(stream));
+  const cudaStream_t successor = NewNative();
+  ASSERT_EQ(successor, destroyed) << "the stand-in gives handles out again";
+  EXPECT_FALSE(*device_->WrapStream(successor) == lost);
+}
+
+TEST_F(CudaDeviceTest, ForgetsAllWrappedStreamsWithoutUsingThem) {
+  const cudaStream_t destroyed = NewNative();
+  const Stream created = *device_->CreateStream();
+  std::vector<Stream> wrapped = {*device_->WrapStream(nullptr),
+                                 *device_->WrapStream(cudaStreamPerThread),
+                                 *device_->WrapStream(destroyed)};
+  bool ran = false;
+  ASSERT_TRUE(device_->CallHost(wrapped[2], [&] { ran = true; }).ok());
+  ASSERT_EQ(cudaStreamDestroy(destroyed), cudaSuccess);
+  ASSERT_TRUE(device_->ForgetWrappedStreams().ok());
+  EXPECT_TRUE(ran);
+  EXPECT_TRUE(device_->HasStream(created));
+  for (const Stream stream : wrapped) {
+    EXPECT_FALSE(device_->HasStream(stream));
+    EXPECT_TRUE(IsOver(Recorded(stream)));
+  }
+  EXPECT_FALSE(*device_->WrapStream(nullptr) == wrapped[0]);
+}
+
 TEST_F(CudaDeviceTest, RefusesStreamsOfOtherDevices) {
   ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
   const cudaStream_t native = NewNative();

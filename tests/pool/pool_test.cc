@@ -231,6 +231,37 @@ TEST_P(PoolTest, RefusesMisuseAndChangesNothing) {
   EXPECT_TRUE(pool->Free(p, stream).ok());
 }
 
+TEST_P(PoolTest, KnowsTheStreamOfAnAllocation) {
+  auto pool = NewPool({.max_bytes = 8 * kMiB});
+  const Stream first = NewStream();
+  const Stream second = NewStream();
+  void* const p = *pool->Allocate(kMiB, first);
+  EXPECT_EQ(*pool->AllocatedOn(p), first);
+  EXPECT_TRUE(absl::IsFailedPrecondition(pool->FreeOwn(p, second)));
+  EXPECT_EQ(*pool->AllocatedOn(p), first) << "refused, so nothing happened";
+  void* const q = *pool->Allocate(kKiB, second);
+  EXPECT_EQ(*pool->AllocatedOn(q), second);
+  EXPECT_TRUE(absl::IsInvalidArgument(pool->AllocatedOn(static_cast<char*>(p) + 512).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(pool->FreeOwn(static_cast<char*>(p) + 512, first)));
+  EXPECT_TRUE(pool->FreeOwn(p, first).ok());
+  EXPECT_TRUE(pool->FreeOwn(nullptr, first).ok());
+  // Also when it waits in a front cache for its stream to ask again.
+  for (int i = 0; i < 8; ++i) {
+    void* const again = *pool->Allocate(kKiB, first);
+    EXPECT_TRUE(pool->FreeOwn(again, first).ok());
+    for (const Stream stream : {first, second}) {
+      EXPECT_TRUE(absl::IsInvalidArgument(pool->FreeOwn(again, stream))) << i;
+    }
+    EXPECT_TRUE(absl::IsInvalidArgument(pool->AllocatedOn(again).status())) << i;
+  }
+  ASSERT_TRUE(device_->DestroyStream(second).ok());
+  EXPECT_EQ(*pool->AllocatedOn(q), second) << "a stream that is gone is known still";
+  EXPECT_TRUE(absl::IsFailedPrecondition(pool->FreeOwn(q, first)));
+  EXPECT_TRUE(absl::IsNotFound(pool->FreeOwn(q, second)));
+  EXPECT_TRUE(pool->Free(q, first).ok());
+  EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+}
+
 TEST_P(PoolTest, TakesZeroBytesForNothing) {
   auto pool = NewPool({.max_bytes = 4 * kMiB});
   const Stream stream = NewStream();

@@ -139,6 +139,15 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     return Run("UnwrapStream", [&] { return End(stream, CudaStreams::Which::kWrapped); });
   }
 
+  absl::StatusOr<int> ForgetLostStreams() override {
+    return Run("ForgetLostStreams", [&] { return Forget(CudaStreams::Forgotten::kLost); });
+  }
+
+  absl::Status ForgetWrappedStreams() override {
+    return Run("ForgetWrappedStreams",
+               [&] { return Forget(CudaStreams::Forgotten::kWrapped).status(); });
+  }
+
   absl::StatusOr<cudaStream_t> NativeStream(Stream stream) const override {
     cudaStream_t found = nullptr;
     absl::Status status = parts_->streams.Use(stream, [&](cudaStream_t native) {
@@ -369,6 +378,12 @@ class CudaDeviceOfRuntime final : public CudaDevice {
       return WithName(call, absl::UnimplementedError("the device has no virtual memory"));
     }
     return Run(call, [&] { return function(*parts_->virtual_memory); });
+  }
+
+  absl::StatusOr<int> Forget(CudaStreams::Forgotten which) {
+    absl::StatusOr<int> count = parts_->streams.Forget(which);
+    if (count.ok() && *count > 0) AdvanceStreamEpoch();
+    return count;
   }
 
   absl::Status End(Stream stream, CudaStreams::Which which) {

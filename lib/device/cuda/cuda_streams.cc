@@ -6,7 +6,9 @@
 // before all that it is given later: it is as good.
 #include "lib/device/cuda/cuda_streams.h"
 
+#include <algorithm>
 #include <atomic>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -178,11 +180,61 @@ absl::Status CudaStreams::ForgetReplaced(Stream stream) {
   if (entry.is_gone) return absl::OkStatus();
   absl::Status status = Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   if (!status.ok()) return status;
+  ForgetIdle(stream, entry);
+  return absl::OkStatus();
+}
+
+// Its work is over, so it leaves no mark.
+void CudaStreams::ForgetIdle(Stream stream, Entry& entry) {
   entry.is_gone = true;
   const std::lock_guard lock(mutex_);
-  by_native_.erase(entry.native);
+  if (entry.kind == Kind::kOfThread) {
+    by_thread_.erase(entry.thread);
+  } else {
+    by_native_.erase(entry.native);
+  }
   entries_.erase(stream.id);
-  return absl::OkStatus();
+}
+
+absl::StatusOr<int> CudaStreams::Forget(Forgotten which) {
+  std::vector<std::pair<std::uint64_t, SharedEntry>> wrapped;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, entry] : entries_) {
+      if (entry->kind != Kind::kCreated) wrapped.emplace_back(name, entry);
+    }
+  }
+  if (which == Forgotten::kLost) {
+    absl::Status status;
+    const auto stays = [&](const auto& named) {
+      const absl::StatusOr<bool> is_lost = IsLost(*named.second);
+      status.Update(is_lost.status());
+      return !is_lost.value_or(false);
+    };
+    wrapped.erase(std::remove_if(wrapped.begin(), wrapped.end(), stays), wrapped.end());
+    if (!status.ok()) return status;
+  }
+  if (wrapped.empty()) return 0;
+  absl::Status status = Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  if (!status.ok()) return status;
+  int count = 0;
+  for (const auto& [name, entry] : wrapped) {
+    const std::lock_guard in_use(entry->mutex);
+    if (entry->is_gone) continue;
+    ForgetIdle({.id = name}, *entry);
+    ++count;
+  }
+  return count;
+}
+
+absl::StatusOr<bool> CudaStreams::IsLost(const Entry& entry) const {
+  if (entry.kind == Kind::kOfThread || entry.native == cudaStreamLegacy) return false;
+  unsigned long long id = 0;
+  absl::Status status = Identify(entry.native, ordinal_, id);
+  // What CUDA says of a handle that is none any more.
+  if (absl::IsNotFound(status) || absl::IsInvalidArgument(status)) return true;
+  if (!status.ok()) return status;
+  return id != entry.id;
 }
 
 void CudaStreams::ForgetEnded() {

@@ -38,6 +38,11 @@ class CudaStreams {
   enum class Which : std::uint8_t { kAny, kWrapped };
   absl::Status Destroy(Stream stream, Which which);
 
+  // Forgets streams that were not created here and cannot be asked for their end any more: when
+  // there are any it waits for the device. How many.
+  enum class Forgotten : std::uint8_t { kLost, kWrapped };
+  absl::StatusOr<int> Forget(Forgotten which);
+
   // Calls `use` with what is to be given to CUDA for a stream that takes work. Whoever destroys the
   // stream waits for that.
   template <typename Function>
@@ -69,7 +74,9 @@ class CudaStreams {
   absl::StatusOr<SharedEntry> Find(Stream stream) const;
   Stream Add(Kind kind, cudaStream_t native, unsigned long long id, std::uint64_t thread);
   Stream WrapOwnOfThread();
+  absl::StatusOr<bool> IsLost(const Entry& entry) const;
   absl::Status ForgetReplaced(Stream stream);
+  void ForgetIdle(Stream stream, Entry& entry);
   void ForgetEnded();
 
   const int ordinal_;
