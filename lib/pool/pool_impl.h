@@ -73,7 +73,8 @@ struct Alias {
   bool is_dropped = false;
 };
 
-// A front cache holds at most this part of the pool.
+// A front cache holds at most this part of the pool, shared with the third stream and those that
+// follow: what it holds serves nobody else, and lies between what others could use as one.
 inline constexpr std::int64_t kFrontPart = 128;
 
 class PoolImpl final : public Pool {
