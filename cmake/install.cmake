@@ -8,6 +8,7 @@ install(TARGETS tidepool EXPORT tidepoolTargets
 install(DIRECTORY include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN cuda_device.h EXCLUDE)
 # `find_package(tidepool COMPONENTS cuda)` gives tidepool::cuda. Its targets are a file of their own: who does not ask for
 # them needs no CUDA.
+# With `COMPONENTS cnmem` there is tidepool::cnmem, which needs nothing of the others.
 set(TIDEPOOL_HAS_CUDA OFF)
 if(TARGET tidepool_cuda)
   set(TIDEPOOL_HAS_CUDA ON)
@@ -17,6 +18,10 @@ if(TARGET tidepool_cuda)
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
     RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(EXPORT tidepoolCudaTargets NAMESPACE tidepool::
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
+  install(FILES bindings/cnmem/include/cnmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(TARGETS cnmem EXPORT tidepoolCnmemTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT tidepoolCnmemTargets NAMESPACE tidepool::
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
 endif()
 install(EXPORT tidepoolTargets NAMESPACE tidepool::

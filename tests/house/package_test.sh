@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the built project into a prefix, builds a little project of its own against it with find_package, and
 # runs that; then the same with add_subdirectory.
-# A build with CUDA also installs tidepool::cuda, which is used where it was asked for, without a GPU.
+# A build with CUDA also installs tidepool::cuda and tidepool::cnmem, which are used where they were asked for, without a
+# GPU.
 # usage: package_test.sh SOURCE BUILD SCRATCH HAS_CUDA
 set -euo pipefail
 source_dir=$1 build_dir=$2 scratch=$3 has_cuda=$4
@@ -28,6 +29,11 @@ foreach(example size_a_trace train_on_a_pool)
   add_executable(${example} ${example}.cc)
   target_link_libraries(${example} PRIVATE tidepool::tidepool)
 endforeach()
+if(TARGET tidepool::cnmem)
+  enable_language(C)
+  add_executable(program_of_cnmem program.c)
+  target_link_libraries(program_of_cnmem PRIVATE tidepool::cnmem)
+endif()
 if(TARGET tidepool::cuda)
   add_executable(ask_for_a_gpu ask_for_a_gpu.cc)
   target_link_libraries(ask_for_a_gpu PRIVATE tidepool::cuda)
@@ -47,7 +53,7 @@ int main() {
   return device.ok() ? 1 : 0;
 }
 EOF
-cp "$source_dir"/examples/*.cc "$scratch/user"
+cp "$source_dir"/examples/*.cc "$source_dir/tests/cnmem/program.c" "$scratch/user"
 
 configure() {
   rm -rf "$scratch/build"
@@ -67,6 +73,11 @@ if [ "$has_cuda" = 1 ]; then
   cmake --build "$scratch/build" --target ask_for_a_gpu -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
   "$scratch/build/ask_for_a_gpu" | grep -E 'cudaError|expected one below'
   if readelf -d "$scratch/build/ask_for_a_gpu" | grep 'libcuda\.so'; then fail "a driver is linked"; fi
+  # In CNMeM's place.
+  configure "-DCMAKE_PREFIX_PATH=$scratch/prefix" -DWANTED=cnmem
+  cmake --build "$scratch/build" --target program_of_cnmem -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+  readelf -d "$scratch/build/program_of_cnmem" | grep 'libcnmem\.so\.1'
+  { "$scratch/build/program_of_cnmem" 2>&1 || true; } | grep -E 'no device|used by stream'
 else
   [ ! -e "$scratch/prefix/include/tidepool/cuda_device.h" ] || fail "there is a header and no CUDA"
   if cmake --build "$scratch/build" --target ask_for_a_gpu >"$scratch/log" 2>&1; then fail "there is CUDA"; fi

@@ -16,6 +16,7 @@ MAY_INCLUDE = {
     "lib/pool": {"tidepool", "lib/blocks", "lib/device", "lib/trace"},
     "lib/sizing": {"tidepool", "lib/blocks", "lib/trace"},
     "policies/placement": {"tidepool"},
+    "bindings/cnmem": {"tidepool"},
     "trace_replay": {"tidepool"},
     "examples": {"tidepool"},
 }

@@ -1,0 +1,200 @@
+// The functions that programs see: what CNMeM's arguments may be, and nothing else. What is checked
+// before what is observable, and as CNMeM does it.
+#include "bindings/cnmem/include/cnmem.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "bindings/cnmem/context.h"
+#include "bindings/cnmem/status.h"
+
+using tidepool::cnmem::Context;
+using tidepool::cnmem::DeviceManager;
+using tidepool::cnmem::DeviceRequest;
+
+namespace {
+
+[[gnu::noinline]] cnmemStatus_t Failed(const char* function, const absl::Status& status,
+                                       bool speaks) {
+  const cnmemStatus_t code = tidepool::cnmem::CodeOf(status);
+  if (speaks) {
+    std::fprintf(stderr, "tidepool: %s: %s: %s\n", function, cnmemGetErrorString(code),
+                 std::string(status.message()).c_str());
+  }
+  return code;
+}
+
+// No exception gets out of C functions.
+template <typename Call>
+cnmemStatus_t Guarded(Call call) {
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return CNMEM_STATUS_OUT_OF_MEMORY;
+  } catch (...) {
+    return CNMEM_STATUS_UNKNOWN_ERROR;
+  }
+}
+
+// Calls `use` with the manager of the current device.
+template <typename Use>
+cnmemStatus_t OnCurrentDevice(const Context& context, const char* function, Use use) {
+  return Guarded([&] {
+    const absl::StatusOr<DeviceManager*> device = context.CurrentDevice();
+    const absl::Status status = device.ok() ? use(**device) : device.status();
+    if (status.ok()) [[likely]]
+      return CNMEM_STATUS_SUCCESS;
+    return Failed(function, status, context.speaks_of_errors());
+  });
+}
+
+absl::Status AddStreams(const cnmemDevice_t& device, DeviceRequest& request) {
+  if (device.numStreams < 0 || (device.numStreams > 0 && device.streams == nullptr)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        device.numStreams, " streams", device.streams == nullptr ? " and no array of them" : "",
+        ", expected an array of at least none"));
+  }
+  for (int i = 0; i < device.numStreams; ++i) {
+    request.streams.push_back(
+        {device.streams[i], device.streamSizes == nullptr ? 0 : device.streamSizes[i]});
+  }
+  return absl::OkStatus();
+}
+
+// A device that is listed more than once gets all that is asked for it.
+absl::StatusOr<std::vector<DeviceRequest>> Requests(int count, const cnmemDevice_t* devices,
+                                                    unsigned flags) {
+  if (count <= 0 || devices == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        count, " devices", devices == nullptr ? " and no array of them" : "", ", expected some"));
+  }
+  std::vector<DeviceRequest> requests;
+  for (int i = 0; i < count; ++i) {
+    const int ordinal = devices[i].device;
+    auto found = std::find_if(requests.begin(), requests.end(), [&](const DeviceRequest& request) {
+      return request.ordinal == ordinal;
+    });
+    if (found == requests.end()) {
+      requests.push_back({.ordinal = ordinal, .sizes = {}, .streams = {}, .flags = flags});
+      found = requests.end() - 1;
+    }
+    found->sizes.push_back(devices[i].size);
+    if (absl::Status status = AddStreams(devices[i], *found); !status.ok()) return status;
+  }
+  return requests;
+}
+
+}  // namespace
+
+extern "C" {
+
+cnmemStatus_t cnmemInit(int numDevices, const cnmemDevice_t* devices, unsigned flags) {
+  return Guarded([&] {
+    const tidepool::cnmem::Settings settings = tidepool::cnmem::ReadSettings();
+    const absl::StatusOr<std::vector<DeviceRequest>> requests =
+        Requests(numDevices, devices, flags);
+    const absl::Status status =
+        requests.ok() ? Context::Begin(*requests, settings) : requests.status();
+    return status.ok() ? CNMEM_STATUS_SUCCESS : Failed("cnmemInit", status, settings.errors);
+  });
+}
+
+cnmemStatus_t cnmemFinalize(void) { return cnmemRelease(); }
+
+cnmemStatus_t cnmemRetain(void) {
+  return Context::Retain() ? CNMEM_STATUS_SUCCESS : CNMEM_STATUS_NOT_INITIALIZED;
+}
+
+cnmemStatus_t cnmemRelease(void) {
+  return Guarded([] {
+    absl::Status status;
+    if (!Context::Release(&status)) return CNMEM_STATUS_NOT_INITIALIZED;
+    // Memory that is lost is worth a word, whoever asked for it.
+    return status.ok() ? CNMEM_STATUS_SUCCESS : Failed("cnmemRelease", status, true);
+  });
+}
+
+cnmemStatus_t cnmemRegisterStream(cudaStream_t stream) {
+  const Context* const context = Context::Current();
+  if (context == nullptr) return CNMEM_STATUS_NOT_INITIALIZED;
+  return OnCurrentDevice(*context, "cnmemRegisterStream",
+                         [&](DeviceManager& device) { return device.Register(stream); });
+}
+
+cnmemStatus_t cnmemMalloc(void** ptr, size_t size, cudaStream_t stream) {
+  const Context* const context = Context::Current();
+  if (context == nullptr) return CNMEM_STATUS_NOT_INITIALIZED;
+  if (size == 0) {
+    if (ptr != nullptr) *ptr = nullptr;
+    return CNMEM_STATUS_SUCCESS;
+  }
+  if (ptr == nullptr) return CNMEM_STATUS_INVALID_ARGUMENT;
+  return OnCurrentDevice(*context, "cnmemMalloc", [&](DeviceManager& device) {
+    const absl::StatusOr<void*> address = device.Allocate(size, stream);
+    if (address.ok()) [[likely]] {
+      *ptr = *address;
+      return absl::OkStatus();
+    }
+    if (tidepool::cnmem::CodeOf(address.status()) == CNMEM_STATUS_OUT_OF_MEMORY) *ptr = nullptr;
+    return address.status();
+  });
+}
+
+cnmemStatus_t cnmemFree(void* ptr, cudaStream_t stream) {
+  const Context* const context = Context::Current();
+  if (context == nullptr) return CNMEM_STATUS_NOT_INITIALIZED;
+  if (ptr == nullptr) return CNMEM_STATUS_SUCCESS;
+  return OnCurrentDevice(*context, "cnmemFree",
+                         [&](DeviceManager& device) { return device.Free(ptr, stream); });
+}
+
+cnmemStatus_t cnmemMemGetInfo(size_t* freeMem, size_t* totalMem, cudaStream_t stream) {
+  const Context* const context = Context::Current();
+  if (context == nullptr) return CNMEM_STATUS_NOT_INITIALIZED;
+  if (freeMem == nullptr || totalMem == nullptr) return CNMEM_STATUS_INVALID_ARGUMENT;
+  return OnCurrentDevice(*context, "cnmemMemGetInfo", [&](const DeviceManager& device) {
+    const absl::StatusOr<tidepool::cnmem::MemoryState> state = device.State(stream);
+    if (!state.ok()) return state.status();
+    *freeMem = static_cast<size_t>(state->free_bytes);
+    *totalMem = static_cast<size_t>(state->total_bytes);
+    return absl::OkStatus();
+  });
+}
+
+cnmemStatus_t cnmemPrintMemoryState(FILE* file, cudaStream_t stream) {
+  const Context* const context = Context::Current();
+  if (context == nullptr) return CNMEM_STATUS_NOT_INITIALIZED;
+  if (file == nullptr) return CNMEM_STATUS_INVALID_ARGUMENT;
+  return OnCurrentDevice(*context, "cnmemPrintMemoryState", [&](const DeviceManager& device) {
+    const absl::StatusOr<tidepool::cnmem::MemoryState> state = device.State(stream);
+    if (state.ok()) std::fputs(tidepool::cnmem::ToText(*state).c_str(), file);
+    return state.status();
+  });
+}
+
+const char* cnmemGetErrorString(cnmemStatus_t status) {
+  switch (status) {
+    case CNMEM_STATUS_SUCCESS:
+      return "CNMEM_STATUS_SUCCESS";
+    case CNMEM_STATUS_CUDA_ERROR:
+      return "CNMEM_STATUS_CUDA_ERROR";
+    case CNMEM_STATUS_INVALID_ARGUMENT:
+      return "CNMEM_STATUS_INVALID_ARGUMENT";
+    case CNMEM_STATUS_NOT_INITIALIZED:
+      return "CNMEM_STATUS_NOT_INITIALIZED";
+    case CNMEM_STATUS_OUT_OF_MEMORY:
+      return "CNMEM_STATUS_OUT_OF_MEMORY";
+    case CNMEM_STATUS_UNKNOWN_ERROR:
+      break;
+  }
+  return "CNMEM_STATUS_UNKNOWN_ERROR";
+}
+
+}  // extern "C"

@@ -1,0 +1,84 @@
+#include "bindings/cnmem/context.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::cnmem {
+
+// Never destroyed: programs may free memory until their very end.
+constinit std::mutex Context::mutex_;
+constinit std::atomic<Context*> Context::current_ = nullptr;
+
+absl::Status Context::Begin(const std::vector<DeviceRequest>& requests, const Settings& settings) {
+  const std::lock_guard lock(mutex_);
+  if (Current() != nullptr) {
+    return absl::InvalidArgumentError("cnmemInit once more, expected cnmemFinalize before it");
+  }
+  auto context = std::make_unique<Context>();
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess && count == 1) context->only_ordinal_ = 0;
+  static_cast<void>(cudaGetLastError());
+  context->speaks_of_errors_ = settings.errors;
+  for (const DeviceRequest& request : requests) {
+    absl::StatusOr<std::unique_ptr<DeviceManager>> manager =
+        DeviceManager::Create(request, settings);
+    if (!manager.ok()) return manager.status();
+    const auto ordinal = static_cast<std::size_t>(request.ordinal);
+    if (ordinal >= context->by_ordinal_.size()) context->by_ordinal_.resize(ordinal + 1);
+    context->by_ordinal_[ordinal] = *std::move(manager);
+  }
+  current_.store(context.release(), std::memory_order_release);
+  return absl::OkStatus();
+}
+
+bool Context::Retain() {
+  const std::lock_guard lock(mutex_);
+  Context* const context = Current();
+  if (context == nullptr) return false;
+  ++context->references_;
+  return true;
+}
+
+bool Context::Release(absl::Status* status) {
+  const std::lock_guard lock(mutex_);
+  Context* const context = Current();
+  if (context == nullptr) return false;
+  if (--context->references_ > 0) return true;
+  current_.store(nullptr, std::memory_order_release);
+  const std::unique_ptr<Context> last(context);
+  for (const auto& manager : last->by_ordinal_) {
+    if (manager != nullptr) status->Update(manager->Close());
+  }
+  return true;
+}
+
+absl::StatusOr<DeviceManager*> Context::CurrentDevice() const {
+  int ordinal = only_ordinal_;
+  if (ordinal < 0) {
+    const cudaError_t error = cudaGetDevice(&ordinal);
+    if (error != cudaSuccess) [[unlikely]] {
+      static_cast<void>(cudaGetLastError());
+      return absl::UnavailableError(absl::StrCat("cudaGetDevice: ", cudaGetErrorString(error)));
+    }
+  }
+  const auto index = static_cast<std::size_t>(ordinal);
+  if (index < by_ordinal_.size() && by_ordinal_[index] != nullptr) [[likely]] {
+    return by_ordinal_[index].get();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("device ", ordinal, " is current, expected one that cnmemInit was given"));
+}
+
+void Context::ReportAtExit() {
+  const Context* const context = Current();
+  if (context == nullptr) return;
+  for (const auto& manager : context->by_ordinal_) {
+    if (manager != nullptr) manager->Report();
+  }
+}
+
+}  // namespace tidepool::cnmem

@@ -1,0 +1,345 @@
+#include "bindings/cnmem/device_manager.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "bindings/cnmem/include/cnmem.h"
+#include "bindings/cnmem/state_of_device.h"
+#include "bindings/cnmem/statistics.h"
+
+namespace tidepool::cnmem {
+namespace {
+
+constexpr std::int64_t kUnit = 512;
+
+std::int64_t RoundedUp(std::int64_t bytes) { return (bytes + kUnit - 1) & -kUnit; }
+
+// Of sizes that are each less than the device.
+absl::StatusOr<std::int64_t> SumOfSizes(const std::vector<std::size_t>& sizes,
+                                        std::int64_t device_bytes) {
+  std::int64_t sum = 0;
+  for (const std::size_t size : sizes) {
+    if (size >= static_cast<std::size_t>(device_bytes)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "a size of ", size, " bytes, expected less than the device's ", device_bytes));
+    }
+    sum += RoundedUp(size == 0 ? device_bytes / 2 : static_cast<std::int64_t>(size));
+  }
+  return sum;
+}
+
+absl::Status UnknownStream(cudaStream_t native) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("stream 0x", absl::Hex(reinterpret_cast<std::uintptr_t>(native)),
+                   ", expected one that is registered on the current device"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceManager>> DeviceManager::Create(const DeviceRequest& request,
+                                                                     const Settings& settings) {
+  const bool is_managed = (request.flags & CNMEM_FLAGS_MANAGED) != 0;
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device =
+      CudaDevice::Create({.ordinal = request.ordinal,
+                          .memory = is_managed ? CudaMemory::kManaged : CudaMemory::kDevice});
+  if (!device.ok()) return device.status();
+  std::unique_ptr<DeviceManager> manager(new DeviceManager(settings, *std::move(device)));
+  manager->is_managed_ = is_managed;
+  if (absl::Status status = manager->Start(request); !status.ok()) return status;
+  return manager;
+}
+
+DeviceManager::~DeviceManager() {
+  // Only what could not be started is not closed.
+  if (!is_closed_) Close().IgnoreError();
+}
+
+absl::Status DeviceManager::Start(const DeviceRequest& request) {
+  const absl::StatusOr<std::int64_t> sum = SumOfSizes(request.sizes, device_->memory_bytes());
+  if (!sum.ok()) return sum.status();
+  const absl::StatusOr<Stream> name = device_->WrapStream(nullptr);
+  if (!name.ok()) return name.status();
+  default_ = std::make_unique<StreamManager>(nullptr, *name);
+
+  const bool can_grow = (request.flags & CNMEM_FLAGS_CANNOT_GROW) == 0;
+  const std::int64_t budget = BudgetOf(can_grow ? device_->memory_bytes() : *sum);
+  const bool can_steal = (request.flags & CNMEM_FLAGS_CANNOT_STEAL) == 0;
+  std::int64_t reserved = 0;
+  for (const auto& [native, bytes] : request.streams) {
+    if (native == nullptr) continue;
+    const absl::StatusOr<StreamManager*> manager = Add(native);
+    if (!manager.ok()) return manager.status();
+    if (bytes > static_cast<std::size_t>(budget - reserved)) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat(reserved, " bytes are reserved for streams, and ", bytes,
+                       " more, expected at most ", budget, " together"));
+    }
+    (*manager)->reserved_bytes += RoundedUp(static_cast<std::int64_t>(bytes));
+    reserved += RoundedUp(static_cast<std::int64_t>(bytes));
+  }
+  const std::int64_t initial = std::min(std::max(*sum, reserved), budget);
+  if (can_steal) return StartPool(initial, budget);
+  for (const auto& manager : managers_) {
+    const std::int64_t bytes = manager->reserved_bytes;
+    if (bytes == 0) continue;
+    absl::StatusOr<std::unique_ptr<Reserve>> reserve =
+        Reserve::Create(device_.get(), Options(bytes, bytes));
+    if (!reserve.ok()) return reserve.status();
+    manager->reserve = *std::move(reserve);
+    reserves_.push_back(manager->reserve.get());
+  }
+  return StartPool(initial - reserved, budget - reserved);
+}
+
+absl::Status DeviceManager::StartPool(std::int64_t initial_bytes, std::int64_t max_bytes) {
+  initial_bytes_ = initial_bytes;
+  max_bytes_ = max_bytes;
+  if (max_bytes == 0) return absl::OkStatus();
+  StartRecorder();
+  PoolOptions options = Options(initial_bytes, max_bytes);
+  options.recorder = recorder_.get();
+  absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device_.get(), options);
+  if (!pool.ok()) return pool.status();
+  pool_ = *std::move(pool);
+  const PoolStats stats = pool_->Stats();
+  initially_held_bytes_ = stats.live_bytes + stats.free_bytes;
+  return absl::OkStatus();
+}
+
+// A trace that cannot be written is no reason for a program not to run.
+void DeviceManager::StartRecorder() {
+  if (settings_.trace.empty()) return;
+  absl::StatusOr<std::unique_ptr<Recorder>> recorder =
+      Recorder::Create({.path = absl::StrCat(settings_.trace, ".", device_->ordinal(), ".tide")});
+  if (recorder.ok()) {
+    recorder_ = *std::move(recorder);
+  } else {
+    std::fprintf(stderr, "tidepool: nothing is recorded: %s\n",
+                 std::string(recorder.status().message()).c_str());
+  }
+}
+
+PoolOptions DeviceManager::Options(std::int64_t initial_bytes, std::int64_t max_bytes) const {
+  PoolOptions options;
+  options.initial_bytes = initial_bytes;
+  options.max_bytes = max_bytes;
+  options.alignment = kUnit;
+  options.placement = settings_.placement;
+  options.growth = settings_.growth.value_or(options.growth);
+  const std::int64_t granule = device_->granularity();
+  const bool is_virtual =
+      settings_.has_virtual_memory.value_or(settings_.remaps) && !is_managed_ && granule > 0;
+  options.memory = is_virtual ? PoolMemory::kVirtual : PoolMemory::kSegments;
+  if (!is_virtual || !settings_.remaps) return options;
+  // Whole granules, and no less than were asked for if the device has them.
+  const std::int64_t most = device_->memory_bytes() & -granule;
+  options.remap = most > 0;
+  if (options.remap) options.max_bytes = std::min((max_bytes + granule - 1) & -granule, most);
+  return options;
+}
+
+std::int64_t DeviceManager::BudgetOf(std::int64_t bytes) const {
+  const std::int64_t whole = device_->memory_bytes();
+  std::int64_t budget = std::min(bytes, whole);
+  if (settings_.budget_bytes.has_value()) budget = std::min(budget, *settings_.budget_bytes);
+  if (settings_.budget_part.has_value()) {
+    const double part = static_cast<double>(whole) * *settings_.budget_part;
+    budget = std::min(budget, static_cast<std::int64_t>(part));
+  }
+  return std::max(budget & -kUnit, kUnit);
+}
+
+absl::Status DeviceManager::Register(cudaStream_t native) {
+  if (native == nullptr) {
+    return absl::InvalidArgumentError("a null stream, expected one that was created");
+  }
+  return Add(native).status();
+}
+
+// The legacy default stream has another handle beside null.
+absl::StatusOr<StreamManager*> DeviceManager::Add(cudaStream_t native) {
+  const absl::StatusOr<Stream> name = device_->WrapStream(native);
+  if (!name.ok()) return name.status();
+  const std::lock_guard lock(mutex_);
+  StreamManager* manager = streams_.Find(native);
+  if (manager != nullptr) {
+    manager->Rename(*name);
+    return manager;
+  }
+  if (*name == default_->name()) {
+    manager = default_.get();
+  } else {
+    managers_.push_back(std::make_unique<StreamManager>(native, *name));
+    manager = managers_.back().get();
+  }
+  streams_.Add(native, manager);
+  return manager;
+}
+
+absl::StatusOr<Stream> DeviceManager::NameOf(StreamManager& manager) {
+  if (manager.native() != cudaStreamPerThread) [[likely]]
+    return manager.name();
+  absl::StatusOr<Stream> name = device_->WrapStream(manager.native());
+  if (name.ok()) manager.Rename(*name);
+  return name;
+}
+
+absl::StatusOr<void*> DeviceManager::Allocate(std::size_t bytes, cudaStream_t native) {
+  StreamManager* const manager = Find(native);
+  if (manager == nullptr) return UnknownStream(native);
+  absl::StatusOr<void*> address = TryAllocate(bytes, *manager);
+  if (address.ok() || absl::IsResourceExhausted(address.status()) ||
+      absl::IsDeadlineExceeded(address.status())) [[likely]] {
+    return address;
+  }
+  // Something may have been asked of a stream that is not there any more.
+  const absl::StatusOr<bool> has_changed = FindLostStreams(*manager);
+  if (!has_changed.value_or(false)) return address;
+  return TryAllocate(bytes, *manager);
+}
+
+absl::StatusOr<void*> DeviceManager::TryAllocate(std::size_t bytes, StreamManager& manager) {
+  const absl::StatusOr<Stream> stream = NameOf(manager);
+  if (!stream.ok()) return stream.status();
+  if (manager.reserve != nullptr && bytes <= static_cast<std::size_t>(manager.reserve->bytes())) {
+    absl::StatusOr<void*> address = manager.reserve->pool().Allocate(bytes, *stream);
+    if (!absl::IsResourceExhausted(address.status())) return address;
+  }
+  if (pool_ == nullptr) {
+    return absl::ResourceExhaustedError("all memory is reserved for streams, expected some more");
+  }
+  if (settings_.wait == absl::ZeroDuration()) return pool_->Allocate(bytes, *stream);
+  return pool_->AllocateBlocking(bytes, *stream, Hint::kResident, absl::Now() + settings_.wait);
+}
+
+// Whether there were any, or the stream has a new name: then it is worth another try.
+absl::StatusOr<bool> DeviceManager::FindLostStreams(StreamManager& manager) {
+  const absl::StatusOr<int> lost = device_->ForgetLostStreams();
+  if (!lost.ok()) return lost.status();
+  if (device_->HasStream(manager.name())) return *lost > 0;
+  const absl::StatusOr<Stream> name = device_->WrapStream(manager.native());
+  if (!name.ok()) return name.status();
+  manager.Rename(*name);
+  return true;
+}
+
+absl::Status DeviceManager::Free(void* address, cudaStream_t native) {
+  StreamManager* const manager = Find(native);
+  if (manager == nullptr) return UnknownStream(native);
+  const absl::StatusOr<Stream> stream = NameOf(*manager);
+  if (!stream.ok()) return stream.status();
+  Pool* const pool = PoolOf(address, *manager);
+  if (pool == nullptr) return absl::InvalidArgumentError("expected a live allocation");
+  absl::Status status = pool->FreeOwn(address, *stream);
+  if (status.ok()) [[likely]]
+    return status;
+  if (!absl::IsFailedPrecondition(status) && !absl::IsNotFound(status)) return status;
+  return FreeForOther(*pool, address, *manager);
+}
+
+// The pool that would know an address that the stream may free; null when there is none.
+Pool* DeviceManager::PoolOf(const void* address, StreamManager& manager) {
+  if (manager.reserve != nullptr && manager.reserve->Contains(address)) {
+    return &manager.reserve->pool();
+  }
+  if (&manager != default_.get()) return pool_.get();
+  for (Reserve* const reserve : reserves_) {
+    if (reserve->Contains(address)) return &reserve->pool();
+  }
+  return pool_.get();
+}
+
+// What another stream allocated may be freed on the default stream, and memory of a stream that was
+// destroyed, or of another thread's own, on the handle that it had. It is kept for the work of
+// both.
+absl::Status DeviceManager::FreeForOther(Pool& pool, void* address, StreamManager& manager) {
+  const absl::StatusOr<Stream> owner = pool.AllocatedOn(address);
+  if (!owner.ok()) return owner.status();
+  if (&manager != default_.get() && !manager.WasNamed(*owner)) {
+    return absl::InvalidArgumentError("the allocation is one of another stream, expected its own");
+  }
+  absl::Status status = pool.RecordUse(address, *owner);
+  // The device was waited for when it found the stream gone.
+  if (!status.ok() && !absl::IsNotFound(status)) return status;
+  const absl::StatusOr<Stream> stream = NameOf(manager);
+  if (stream.ok() && device_->HasStream(*stream)) return pool.Free(address, *stream);
+  return pool.Free(address, default_->name());
+}
+
+std::vector<StreamManager*> DeviceManager::Managers() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<StreamManager*> managers;
+  for (const auto& manager : managers_) managers.push_back(manager.get());
+  return managers;
+}
+
+absl::StatusOr<MemoryState> DeviceManager::State(cudaStream_t native) const {
+  const StreamManager* const asked = Find(native);
+  if (asked == nullptr) return UnknownStream(native);
+  StateOfDevice state(device_->ordinal(), Managers());
+  if (pool_ != nullptr) state.AddPool(pool_->Snapshot());
+  for (StreamManager* const manager : Managers()) {
+    if (manager->reserve != nullptr)
+      state.AddReserve(*manager, manager->reserve->pool().Snapshot());
+  }
+  // Granules that were taken beside the size that was asked for are nobody's business.
+  const std::int64_t grown = state.pool_bytes() - initially_held_bytes_;
+  return state.SeenFrom(*asked, std::max<std::int64_t>(0, initial_bytes_ + grown), max_bytes_);
+}
+
+absl::Status DeviceManager::FreeAll(Pool& pool, Stream stream) {
+  absl::Status first;
+  for (const PoolBlock& block : pool.Snapshot()) {
+    if (block.used) first.Update(pool.Free(block.address, stream));
+  }
+  return first;
+}
+
+absl::Status DeviceManager::Close() {
+  is_closed_ = true;
+  Report();
+  // CNMeM's programs may end with live memory, and a pool would speak of that.
+  if (pool_ != nullptr) FreeAll(*pool_, default_->name()).IgnoreError();
+  for (const auto& manager : managers_) {
+    if (manager->reserve != nullptr) {
+      FreeAll(manager->reserve->pool(), default_->name()).IgnoreError();
+    }
+  }
+  // The program may have destroyed them.
+  absl::Status status = device_->ForgetWrappedStreams();
+  if (!status.ok()) status = device_->ForgetWrappedStreams();
+  pool_.reset();
+  for (const auto& manager : managers_) manager->reserve.reset();
+  if (status.ok() && device_->used_bytes() > 0) {
+    status = absl::InternalError(
+        absl::StrCat("CUDA did not take ", device_->used_bytes(), " bytes back"));
+  }
+  recorder_.reset();
+  device_.reset();
+  return status;
+}
+
+void DeviceManager::Report() const {
+  if (recorder_ != nullptr) {
+    if (absl::Status status = recorder_->Flush(); !status.ok()) {
+      std::fprintf(stderr, "tidepool: the trace is not whole: %s\n",
+                   std::string(status.message()).c_str());
+    }
+  }
+  if (!settings_.statistics) return;
+  std::string text;
+  if (pool_ != nullptr)
+    text += StatisticsText(absl::StrCat("device ", device_->ordinal()), pool_->Stats());
+  for (const StreamManager* manager : Managers()) {
+    if (manager->reserve == nullptr) continue;
+    text +=
+        StatisticsText(absl::StrCat("device ", device_->ordinal(), ", reserved for stream 0x",
+                                    absl::Hex(reinterpret_cast<std::uintptr_t>(manager->native()))),
+                       manager->reserve->pool().Stats());
+  }
+  std::fputs(text.c_str(), stderr);
+}
+
+}  // namespace tidepool::cnmem

@@ -1,0 +1,37 @@
+// What a device's memory looks like from one of its streams, and the same for people.
+#ifndef TIDEPOOL_BINDINGS_CNMEM_MEMORY_STATE_H_
+#define TIDEPOOL_BINDINGS_CNMEM_MEMORY_STATE_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tidepool::cnmem {
+
+struct MemoryBlock {
+  const void* address = nullptr;
+  std::int64_t bytes = 0;
+  bool is_used = false;
+  cudaStream_t stream = nullptr;  // of a used block
+  bool is_reserved = false;       // for the stream
+};
+
+struct MemoryState {
+  int device = 0;
+  cudaStream_t stream = nullptr;
+  // As CNMeM counts: of the stream, or of the device for the default stream.
+  std::int64_t free_bytes = 0;
+  std::int64_t total_bytes = 0;
+  // And always of the device.
+  std::int64_t device_free_bytes = 0;
+  std::int64_t device_total_bytes = 0;
+  std::vector<MemoryBlock> blocks;  // of the device
+};
+
+std::string ToText(const MemoryState& state);
+
+}  // namespace tidepool::cnmem
+
+#endif  // TIDEPOOL_BINDINGS_CNMEM_MEMORY_STATE_H_

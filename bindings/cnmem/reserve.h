@@ -1,0 +1,46 @@
+// Memory that one stream has for itself: a pool of one piece, which never changes.
+#ifndef TIDEPOOL_BINDINGS_CNMEM_RESERVE_H_
+#define TIDEPOOL_BINDINGS_CNMEM_RESERVE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "tidepool/pool.h"
+
+namespace tidepool::cnmem {
+
+class Reserve {
+ public:
+  // As Pool::Create. The options have the whole size from the beginning.
+  static absl::StatusOr<std::unique_ptr<Reserve>> Create(Device* device,
+                                                         const PoolOptions& options) {
+    absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device, options);
+    if (!pool.ok()) return pool.status();
+    return std::unique_ptr<Reserve>(new Reserve(*std::move(pool)));
+  }
+
+  Pool& pool() { return *pool_; }
+  std::int64_t bytes() const { return bytes_; }
+  bool Contains(const void* address) const {
+    const char* const at = static_cast<const char*>(address);
+    return !std::less<>()(at, begin_) && std::less<>()(at, begin_ + bytes_);
+  }
+
+ private:
+  explicit Reserve(std::unique_ptr<Pool> pool) : pool_(std::move(pool)) {
+    const PoolBlock whole = pool_->Snapshot().front();
+    begin_ = static_cast<const char*>(whole.address);
+    bytes_ = whole.bytes;
+  }
+
+  std::unique_ptr<Pool> pool_;
+  const char* begin_ = nullptr;
+  std::int64_t bytes_ = 0;
+};
+
+}  // namespace tidepool::cnmem
+
+#endif  // TIDEPOOL_BINDINGS_CNMEM_RESERVE_H_
