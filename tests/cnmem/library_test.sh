@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# libcnmem.so as programs find it: its name, what it shows and what it needs; a C99 program that was linked with it; a
+# program that loads it; and a process that ends without cnmemFinalize.
+# usage: library_test.sh LIBRARY DIRECTORY_OF_STAND_IN PROGRAM LOADING_PROGRAM
+set -euo pipefail
+library=$1 stand_in=$2 program=$3 loading=$4
+export LD_LIBRARY_PATH="$(dirname "$library"):$stand_in"
+
+fail() { echo "$1"; exit 1; }
+
+shown=$(nm -D --defined-only "$library" | awk '{print $3}' | sort | xargs)
+[ "$shown" = "cnmemFinalize cnmemFree cnmemGetErrorString cnmemInit cnmemMalloc cnmemMemGetInfo cnmemPrintMemoryState \
+cnmemRegisterStream cnmemRelease cnmemRetain" ] || fail "shows: $shown"
+needed=$(readelf -d "$library")
+[[ $needed == *"soname: [libcnmem.so.1]"* ]] || fail "its name: $needed"
+[[ $needed == *"[libcudart.so."* ]] || fail "does not need CUDA's runtime: $needed"
+for other in libcuda.so libtidepool libjemalloc; do
+  if [[ $needed == *"[$other"* ]]; then fail "needs $other"; fi
+done
+
+output=$("$program")
+[[ $output == "2048 of 4096"* ]] || fail "printed: $output"
+[[ $output == *"used by stream 0x"* ]] || fail "printed: $output"
+"$loading" "$library" | grep -qx loaded || fail "cannot be loaded"
+
+trace=$(mktemp -u)
+output=$(WITHOUT_END=1 TIDEPOOL_CNMEM_STATISTICS=1 TIDEPOOL_CNMEM_TRACE="$trace" "$program" 2>&1 >/dev/null)
+[[ $output == *"cnmem on device 0: 1 allocations, 1 frees"* ]] || fail "no statistics: $output"
+[ "$(stat -c %s "$trace.0.tide")" -gt 40 ] || fail "nothing was recorded"
+rm -f "$trace.0.tide"
