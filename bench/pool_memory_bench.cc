@@ -84,7 +84,7 @@ void MeasureStreams(benchmark::State& state, int streams) {
       for (int i = 0; i < kFrees; ++i) workload.Step();
       const PoolStats stats = host.pool().Stats();
       const double ratio = static_cast<double>(stats.peak_reserved_bytes) /
-                           static_cast<double>(stats.peak_live_bytes);
+                           static_cast<double>(workload.peak_live_bytes());
       ratios += ratio;
       most = std::max(most, ratio);
       records += stats.event_records;

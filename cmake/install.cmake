@@ -19,6 +19,10 @@ if(TARGET tidepool_cuda)
     RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
   install(EXPORT tidepoolCudaTargets NAMESPACE tidepool::
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
+endif()
+set(TIDEPOOL_HAS_CNMEM OFF)
+if(TARGET cnmem)
+  set(TIDEPOOL_HAS_CNMEM ON)
   install(FILES bindings/cnmem/include/cnmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(TARGETS cnmem EXPORT tidepoolCnmemTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT tidepoolCnmemTargets NAMESPACE tidepool::
