@@ -1,8 +1,8 @@
 // The same program for CNMeM and for what stands in its place: nanoseconds per cnmemFree +
-// cnmemMalloc pair with few, 1,000 and 10,000 live blocks, and how much memory 16 streams take of
-// the device for what is live. It uses nothing but CNMeM's functions and CUDA's, and touches no
-// memory, so that it runs on the stand-in for the CUDA runtime, with a device of any size. How:
-// README.md beside cnmem.h.
+// cnmemMalloc pair with few, 1,000 and 10,000 live blocks, of all sizes and of one, and how much
+// memory 16 streams take of the device for what is live. It uses nothing but CNMeM's functions and
+// CUDA's, and touches no memory, so that it runs on the stand-in for the CUDA runtime, with a
+// device of any size. How: README.md beside cnmem.h.
 #include <cnmem.h>
 #include <cuda_runtime_api.h>
 
@@ -120,6 +120,21 @@ std::size_t FreeOnDevice() {
   return free_bytes;
 }
 
+// A random block of one size is freed, and another takes its place.
+double NanosecondsOfOneSize(std::size_t live) {
+  constexpr std::size_t kBytes = 1 << 20;
+  std::vector<void*> blocks(live);
+  for (void*& block : blocks) CHECK(cnmemMalloc(&block, kBytes, nullptr));
+  std::minstd_rand random(1);
+  const double pair = Nanoseconds(20'000, [&] {
+    void*& block = blocks[random() % live];
+    CHECK(cnmemFree(block, nullptr));
+    CHECK(cnmemMalloc(&block, kBytes, nullptr));
+  });
+  for (void* const block : blocks) CHECK(cnmemFree(block, nullptr));
+  return pair;
+}
+
 // One stream, a pool that is large enough.
 void MeasurePairs(std::size_t pool_bytes) {
   std::vector<cudaStream_t> none;
@@ -137,6 +152,9 @@ void MeasurePairs(std::size_t pool_bytes) {
     const double pair = Nanoseconds(live <= 10 ? 300'000 : 20'000, [&] { replacement.Step(); });
     Check(!replacement.is_refused(), "an allocation");
     std::printf("ns per pair, %6zu live          %10.1f\n", live, pair);
+  }
+  for (const std::size_t live : {1'000, 10'000}) {
+    std::printf("ns per pair, %6zu live, one size %9.1f\n", live, NanosecondsOfOneSize(live));
   }
   CHECK(cnmemFinalize());
 }

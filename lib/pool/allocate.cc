@@ -125,9 +125,9 @@ absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timel
   // Who waits in line must see every free: as long as somebody does, no cache begins.
   if (own_fronts_ != nullptr && line_.empty()) {
     FrontCache& front = own_fronts_->Of(timeline.stream);
-    const auto others = std::max<std::int64_t>(1, static_cast<std::int64_t>(order_.size()) - 1);
-    const std::int64_t most_bytes =
-        (blocks.capacity() - blocks.excluded_bytes()) / (kFrontPart * others);
+    const auto streams = static_cast<std::int64_t>(order_.size());
+    const std::int64_t part = streams == 2 ? kFrontPart : kFrontPartOfMany * streams;
+    const std::int64_t most_bytes = (blocks.capacity() - blocks.excluded_bytes()) / part;
     if (!front.Know({timeline.stream, fronts_epoch_, most_bytes}, address, request.bytes)) {
       EmptyFront(front);
     }

@@ -73,9 +73,11 @@ struct Alias {
   bool is_dropped = false;
 };
 
-// A front cache holds at most this part of the pool, shared with the third stream and those that
-// follow: what it holds serves nobody else, and lies between what others could use as one.
+// Each of two front caches holds at most this part of the pool, and more than two hold together a
+// smaller one: what a cache holds serves nobody else, and lies between what others could use as
+// one.
 inline constexpr std::int64_t kFrontPart = 128;
+inline constexpr std::int64_t kFrontPartOfMany = 512;
 
 class PoolImpl final : public Pool {
  public:
