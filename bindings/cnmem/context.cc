@@ -49,6 +49,7 @@ bool Context::Release(absl::Status* status) {
   if (context == nullptr) return false;
   if (--context->references_ > 0) return true;
   current_.store(nullptr, std::memory_order_release);
+  if (!context->IsOfThisProcess()) return true;
   const std::unique_ptr<Context> last(context);
   for (const auto& manager : last->by_ordinal_) {
     if (manager != nullptr) status->Update(manager->Close());
@@ -75,7 +76,7 @@ absl::StatusOr<DeviceManager*> Context::CurrentDevice() const {
 
 void Context::ReportAtExit() {
   const Context* const context = Current();
-  if (context == nullptr) return;
+  if (context == nullptr || !context->IsOfThisProcess()) return;
   for (const auto& manager : context->by_ordinal_) {
     if (manager != nullptr) manager->Report();
   }

@@ -2,6 +2,9 @@
 #ifndef TIDEPOOL_BINDINGS_CNMEM_CONTEXT_H_
 #define TIDEPOOL_BINDINGS_CNMEM_CONTEXT_H_
 
+#include <sys/types.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -15,7 +18,8 @@
 namespace tidepool::cnmem {
 
 // One at a time in a process. Begin, Retain and Release are thread-safe; nobody may use the context
-// beside the last Release.
+// beside the last Release. A process that was forked has neither CUDA nor the threads of this one:
+// there the last Release forgets the context and asks nothing of anybody.
 class Context {
  public:
   // InvalidArgument when there is one; otherwise the first manager's error, and there is none.
@@ -32,12 +36,15 @@ class Context {
   bool speaks_of_errors() const { return speaks_of_errors_; }
 
  private:
+  bool IsOfThisProcess() const { return process_ == getpid(); }
+
   // A process may end without the last Release.
   [[gnu::destructor]] static void ReportAtExit();
 
   static std::mutex mutex_;  // of beginning, counting and ending
   static std::atomic<Context*> current_;
 
+  const pid_t process_ = getpid();
   int references_ = 1;
   bool speaks_of_errors_ = false;
   // Where there is one device no other can be current, and CUDA is not asked; -1 where there are
