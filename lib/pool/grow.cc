@@ -101,7 +101,8 @@ absl::StatusOr<BlockId> PoolImpl::Fill(Room room) {
   for (const Gap& gap : room.gaps) {
     if (gap.range.begin < blocks.capacity()) included += gap.range.bytes();
   }
-  if (included > options_.max_bytes) return kNoBlock;
+  const std::int64_t excess = included - options_.max_bytes;
+  if (excess > 0 && !CanCutOffEnd(room, excess)) return kNoBlock;
   if (room.gaps.empty()) return Include(room);
   std::int64_t& end = room.gaps.back().range.end;
   const std::int64_t needed = end;
@@ -116,7 +117,18 @@ absl::StatusOr<BlockId> PoolImpl::Fill(Room room) {
     status = MapGaps(room);
   }
   if (!status.ok()) return status;
+  if (excess > 0) CutOut(blocks.Last(), {blocks.capacity() - excess, blocks.capacity()});
   return Include(room);
+}
+
+// Whether the arena can go without its last `excess` bytes, for a room elsewhere. When the budget
+// is no whole number of granules, they are what the last granule has too many.
+bool PoolImpl::CanCutOffEnd(const Room& room, std::int64_t excess) const {
+  const BlockMap& blocks = arena_.blocks();
+  const BlockId last = FreeOrNone(blocks.Last());
+  const std::int64_t end = blocks.capacity() - excess;
+  return last != kNoBlock && blocks.offset(last) <= end && room.range.end <= end &&
+         backing_.Rounded(end) == backing_.Rounded(blocks.capacity());
 }
 
 absl::Status PoolImpl::MapGaps(const Room& room) {

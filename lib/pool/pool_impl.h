@@ -141,6 +141,7 @@ class PoolImpl final : public Pool {
   Backing::Range RangeFrom(std::int64_t begin, std::int64_t bytes) const;
   std::vector<Gap> Gaps(const Backing::Range& range) const;
   absl::StatusOr<BlockId> Fill(Room room);
+  bool CanCutOffEnd(const Room& room, std::int64_t excess) const;
   absl::Status MapGaps(const Room& room);
   BlockId Include(const Room& room);
   BlockId BlockAt(std::int64_t offset) const;

@@ -105,6 +105,35 @@ TEST_P(PoolTest, HandsOutAnOddBudgetToTheLastBlock) {
   EXPECT_TRUE(pool->Allocate(1000 * 512, stream).ok());
 }
 
+// A hole without memory lets the last granule be all of the arena's. Filled, it is too much by what
+// the budget lacks of a granule.
+TEST_P(PoolTest, HandsOutAnOddBudgetInOnePieceAfterAHoleInIt) {
+  constexpr std::int64_t kGranule = 64 * kKiB;
+  for (const std::int64_t missing : {std::int64_t{512}, 3 * kGranule / 4, kGranule - 512}) {
+    const std::int64_t budget = 20 * kGranule - missing;
+    auto pool = NewPool({.max_bytes = budget, .growth = 0});
+    const Stream stream = NewStream();
+    const auto take = [&](std::int64_t bytes) { return pool->Allocate(bytes, stream); };
+    const auto low = take(10 * kGranule);
+    const auto hole = take(kGranule);
+    const auto high = take(5 * kGranule);
+    ASSERT_TRUE(low.ok() && hole.ok() && high.ok());
+    EXPECT_TRUE(pool->Free(*hole, stream).ok());
+    EXPECT_EQ(*pool->Trim(), kGranule);
+    const auto last = take(4 * kGranule - missing);
+    ASSERT_TRUE(last.ok());
+    for (const auto& block : {low, high, last}) EXPECT_TRUE(pool->Free(*block, stream).ok());
+    const auto all = take(budget);
+    ASSERT_TRUE(all.ok()) << all.status();
+    std::memset(*all, 1, budget);
+    EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+    EXPECT_FALSE(take(1).ok());
+    EXPECT_TRUE(pool->Free(*all, stream).ok());
+    EXPECT_GT(*pool->Trim(), 0);
+    EXPECT_EQ(device_->used_bytes(), 0);
+  }
+}
+
 TEST_P(PoolTest, TakesAnInitialSizeThatIsNoMultipleOfTheAlignment) {
   for (const std::int64_t bytes : {131172, 131583, 1000}) {
     auto pool = NewPool({.initial_bytes = bytes, .max_bytes = bytes});
