@@ -163,7 +163,7 @@ class TIDEPOOL_EXPORT Pool {
 
   // O(1).
   virtual PoolStats Stats() const = 0;
-  // Every block in the order of addresses. O(blocks).
+  // Every block in the order of OffsetOf: with virtual memory, that of addresses. O(blocks).
   virtual std::vector<PoolBlock> Snapshot() const = 0;
   // Where the pool's addresses begin; null when its memory is in segments, which begin anywhere.
   virtual void* base() const = 0;
