@@ -12,6 +12,8 @@ out=${2:-gpu_suite.json}
 tests=$build/gpu/gpu_test
 bench=$build/gpu/gpu_bench
 tool=$build/trace_replay/tidepool
+# Where the toolkit puts compute-sanitizer, whether a shell looks there or not.
+PATH=$PATH:/usr/local/cuda/bin
 
 for program in "$tests" "$bench" "$tool"; do
   [ -x "$program" ] || { echo "gpu_suite: $program is not there, expected what cmake --preset gpu builds" >&2; exit 1; }
@@ -34,6 +36,12 @@ if [ $probe -eq 77 ]; then
 fi
 [ $probe -eq 0 ] || { cat "$work/probe" >&2; exit 1; }
 
+# Ten minutes of measuring are not for nothing.
+if [ -e "$out" ] && [ ! -f "$out" ] || ! : >"$out.part"; then
+  echo "gpu_suite: $out cannot be written, expected a place for the figures" >&2
+  exit 1
+fi
+
 # Runs a step, keeps its log, and notes its exit status in the file.
 steps=()
 step() {
@@ -44,6 +52,13 @@ step() {
   [ $status -eq 0 ] || { failed=1; echo "gpu_suite: $name failed:"; tail -n 40 "$work/$name.log"; }
   echo "gpu_suite: $name: exit status $status, $((SECONDS - begin)) s"
   steps+=("\"$name\": {\"exit_status\": $status, \"seconds\": $((SECONDS - begin))}")
+  return $status
+}
+# The same for one that prints JSON. What a failed one has printed need not be whole.
+json_step() {
+  local name=$1
+  shift
+  step "$name" bash -c 'out=$1; shift; "$@" >"$out"' - "$work/$name.json" "$@" || rm -f "$work/$name.json"
 }
 json_or_null() { if [ -s "$1" ]; then cat "$1"; else echo null; fi; }
 
@@ -55,17 +70,17 @@ if command -v compute-sanitizer >/dev/null; then
 else
   memcheck='"compute-sanitizer is not there"'
 fi
-step bench bash -c '"$1" >"$2"' - "$bench" "$work/bench.json"
-step replay bash -c '"$1" replay examples/traces/vgg16-b4-sgd.rmm.csv.gz --pool 1GiB --device cuda --json >"$2"' - \
-  "$tool" "$work/replay.json"
+json_step bench "$bench"
+json_step replay "$tool" replay examples/traces/vgg16-b4-sgd.rmm.csv.gz --pool 1GiB --device cuda --json
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-  step pytorch bash -c 'python3 bench/pytorch_allocator_bench.py >"$1"' - "$work/pytorch.json"
+  json_step pytorch python3 bench/pytorch_allocator_bench.py
   traces=$(dirname "$out")/traces
   mkdir -p "$traces"
   step traces python3 scripts/record_training_steps.py "$tool" "$traces"
 fi
 
-grep -o '"tests": [0-9]*\|"failures": [0-9]*\|"errors": [0-9]*' "$work/tests.json" | head -n 3 >"$work/counts"
+grep -o '"tests": [0-9]*\|"failures": [0-9]*\|"errors": [0-9]*' "$work/tests.json" 2>/dev/null |
+  head -n 3 >"$work/counts"
 {
   printf '{"command": "scripts/gpu_suite.sh",\n"date": "%s",\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
   printf '"cpu": "%s",\n"kernel": "%s",\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(uname -r)"
@@ -75,6 +90,6 @@ grep -o '"tests": [0-9]*\|"failures": [0-9]*\|"errors": [0-9]*' "$work/tests.jso
   printf '"bench": %s,\n' "$(json_or_null "$work/bench.json")"
   printf '"replay": %s,\n' "$(json_or_null "$work/replay.json")"
   printf '"pytorch": %s}\n' "$(json_or_null "$work/pytorch.json")"
-} >"$out.part" && mv "$out.part" "$out"
+} >"$out.part" && mv "$out.part" "$out" || { echo "gpu_suite: $out cannot be written" >&2; exit 1; }
 echo "gpu_suite: wrote $out"
 exit $failed
