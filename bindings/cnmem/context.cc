@@ -8,6 +8,18 @@
 #include "absl/strings/str_cat.h"
 
 namespace tidepool::cnmem {
+namespace {
+
+// In a process that ends, CUDA may be over before the destructors of the program are. It has taken
+// all memory back then.
+bool HasCudaEnded() {
+  int device = 0;
+  const cudaError_t error = cudaGetDevice(&device);
+  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return error == cudaErrorCudartUnloading;
+}
+
+}  // namespace
 
 // Never destroyed: programs may free memory until their very end.
 constinit std::mutex Context::mutex_;
@@ -50,6 +62,10 @@ bool Context::Release(absl::Status* status) {
   if (--context->references_ > 0) return true;
   current_.store(nullptr, std::memory_order_release);
   if (!context->IsOfThisProcess()) return true;
+  if (HasCudaEnded()) {
+    context->Report();
+    return true;
+  }
   const std::unique_ptr<Context> last(context);
   for (const auto& manager : last->by_ordinal_) {
     if (manager != nullptr) status->Update(manager->Close());
@@ -74,12 +90,15 @@ absl::StatusOr<DeviceManager*> Context::CurrentDevice() const {
       absl::StrCat("device ", ordinal, " is current, expected one that cnmemInit was given"));
 }
 
-void Context::ReportAtExit() {
-  const Context* const context = Current();
-  if (context == nullptr || !context->IsOfThisProcess()) return;
-  for (const auto& manager : context->by_ordinal_) {
+void Context::Report() const {
+  for (const auto& manager : by_ordinal_) {
     if (manager != nullptr) manager->Report();
   }
+}
+
+void Context::ReportAtExit() {
+  const Context* const context = Current();
+  if (context != nullptr && context->IsOfThisProcess()) context->Report();
 }
 
 }  // namespace tidepool::cnmem

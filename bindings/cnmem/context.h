@@ -19,7 +19,8 @@ namespace tidepool::cnmem {
 
 // One at a time in a process. Begin, Retain and Release are thread-safe; nobody may use the context
 // beside the last Release. A process that was forked has neither CUDA nor the threads of this one:
-// there the last Release forgets the context and asks nothing of anybody.
+// there the last Release forgets the context and asks nothing of anybody; and so it does where CUDA
+// has ended with this one.
 class Context {
  public:
   // InvalidArgument when there is one; otherwise the first manager's error, and there is none.
@@ -38,6 +39,7 @@ class Context {
  private:
   bool IsOfThisProcess() const { return process_ == getpid(); }
 
+  void Report() const;
   // A process may end without the last Release.
   [[gnu::destructor]] static void ReportAtExit();
 

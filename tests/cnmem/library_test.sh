@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # libcnmem.so as programs find it: its name, what it shows and what it needs; a C99 program that was linked with it; a
-# program that loads it; a process that ends without cnmemFinalize; and one that forks.
-# usage: library_test.sh LIBRARY DIRECTORY_OF_STAND_IN PROGRAM LOADING_PROGRAM FORKING_PROGRAM
+# program that loads it; a process that ends without cnmemFinalize; one that forks; and one that ends the library after CUDA.
+# usage: library_test.sh LIBRARY DIRECTORY_OF_STAND_IN PROGRAM LOADING_PROGRAM FORKING_PROGRAM LATE_PROGRAM
 set -euo pipefail
-library=$1 stand_in=$2 program=$3 loading=$4 forking=$5
+library=$1 stand_in=$2 program=$3 loading=$4 forking=$5 late=$6
 export LD_LIBRARY_PATH="$(dirname "$library"):$stand_in"
 
 fail() { echo "$1"; exit 1; }
@@ -33,3 +33,7 @@ output=$(TIDEPOOL_CNMEM_STATISTICS=1 TIDEPOOL_CNMEM_TRACE="$trace" "$forking" 2>
 [ "$(grep -c "cnmem on device 0: 1 allocations, 1 frees" <<<"$output")" -eq 1 ] || fail "statistics: $output"
 [ "$(grep -c "cnmem on" <<<"$output")" -eq 1 ] || fail "a forked process reports: $output"
 rm -f "$trace.0.tide"
+
+output=$(TIDEPOOL_CNMEM_STATISTICS=1 "$late" 2>&1) || fail "the library cannot be ended after CUDA: $output"
+[[ $output == *"ended after CUDA"* && $output == *"cnmem on device 0: 1 allocations"* ]] || fail "late: $output"
+[[ $output != *CUDA_ERROR* && $output != *"cannot give"* ]] || fail "late: $output"
