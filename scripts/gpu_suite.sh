@@ -42,12 +42,13 @@ if [ -e "$out" ] && [ ! -f "$out" ] || ! : >"$out.part"; then
   exit 1
 fi
 
-# Runs a step, keeps its log, and notes its exit status in the file.
+# Runs a step, keeps its log, and notes its exit status in the file: 124 when it hung.
+step_seconds=240
 steps=()
 step() {
   local name=$1 begin=$SECONDS status
   shift
-  "$@" >"$work/$name.log" 2>&1
+  timeout --kill-after 10 "$step_seconds" "$@" >"$work/$name.log" 2>&1
   status=$?
   [ $status -eq 0 ] || { failed=1; echo "gpu_suite: $name failed:"; tail -n 40 "$work/$name.log"; }
   echo "gpu_suite: $name: exit status $status, $((SECONDS - begin)) s"
@@ -84,6 +85,7 @@ grep -o '"tests": [0-9]*\|"failures": [0-9]*\|"errors": [0-9]*' "$work/tests.jso
 {
   printf '{"command": "scripts/gpu_suite.sh",\n"date": "%s",\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)"
   printf '"cpu": "%s",\n"kernel": "%s",\n' "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)" "$(uname -r)"
+  printf '"driver": "%s",\n' "$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | head -n 1)"
   printf '"steps": {%s},\n' "$(IFS=,; echo "${steps[*]}")"
   printf '"tests": {%s},\n' "$(paste -sd, "$work/counts")"
   printf '"memcheck": %s,\n' "$memcheck"
