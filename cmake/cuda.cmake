@@ -7,7 +7,6 @@ endif()
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/device/cuda/*.cc)
 add_library(tidepool_cuda_objects OBJECT ${sources})
 target_compile_features(tidepool_cuda_objects PUBLIC cxx_std_20)
-set_target_properties(tidepool_cuda_objects PROPERTIES ${TIDEPOOL_UNITY_INCLUDES})
 set_target_properties(tidepool_cuda_objects PROPERTIES
   CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
 target_include_directories(tidepool_cuda_objects
