@@ -278,13 +278,6 @@ TEST_F(CudaDeviceTest, MayHaveNoVirtualMemory) {
   ConfigureStandIn({.has_virtual_memory = false});
   device_ = *CudaDevice::Create({});
   EXPECT_EQ(device_->granularity(), 0);
-  int anything = 0;
-  EXPECT_TRUE(absl::IsUnimplemented(device_->ReserveAddresses(1 << 20).status()));
-  EXPECT_TRUE(absl::IsUnimplemented(device_->ReleaseAddresses(&anything, 1 << 20)));
-  EXPECT_TRUE(absl::IsUnimplemented(device_->CreatePhysical(1 << 20).status()));
-  EXPECT_TRUE(absl::IsUnimplemented(device_->ReleasePhysical({.id = 1})));
-  EXPECT_TRUE(absl::IsUnimplemented(device_->Map(&anything, {.id = 1})));
-  EXPECT_TRUE(absl::IsUnimplemented(device_->Unmap(&anything)));
   EXPECT_TRUE(device_->AllocateMemory(1).ok());
 }
 
