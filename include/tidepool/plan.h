@@ -1,0 +1,91 @@
+// Plans: an offset for every buffer of a program, made before it runs, so that the pool is as small
+// as the peak of live bytes, or as near to it as can be found.
+//
+// This is dynamic storage allocation: buffers with half-open lifetimes and sizes, whose offsets are
+// wanted such that buffers that are live at the same time do not overlap in address. The smallest
+// height is NP-hard to find. All functions are thread-safe.
+#ifndef TIDEPOOL_PLAN_H_
+#define TIDEPOOL_PLAN_H_
+
+#include <cstdint>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tidepool/export.h"
+#include "tidepool/trace.h"
+
+namespace tidepool {
+
+// Lives in [lower, upper), in any unit of time. What was there before the first event, or stays
+// after the last, has a lower or an upper beyond all others.
+struct PlanBuffer {
+  std::int64_t lower = 0;
+  std::int64_t upper = 0;  // greater than `lower`
+  std::int64_t bytes = 0;  // in [1, kMaxRequestBytes]
+  // Of the offset alone: a power of two up to 1 GiB. Sizes are taken as they are.
+  std::int64_t alignment = 1;
+};
+
+struct PlanProblem {
+  std::vector<PlanBuffer> buffers;
+};
+
+// The buffers of a trace, in the order of its allocations: sizes rounded up to `alignment`, a power
+// of two up to 1 GiB, and offsets aligned to it. Times are the indices of events, or a lifetime
+// CSV's own; what is never freed stays to the end. A buffer that was freed on one of several
+// streams lives on until every other stream that allocates later has waited for that free
+// (TraceEvent::kWait, directly or through others), so that no stream takes over memory that another
+// may still be using. InvalidArgument for an alignment that is none. O(events streams).
+TIDEPOOL_EXPORT absl::StatusOr<PlanProblem> ToPlanProblem(const Trace& trace,
+                                                          std::int64_t alignment);
+
+// A height that no plan can be below: the peak of live bytes, or more where alignment wastes bytes
+// between buffers. Errors are MakePlan's. O(n log n).
+TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> PlanLowerBound(const PlanProblem& problem);
+
+struct PlanOptions {
+  // A plan of at most this height is wanted, and the first one ends the search. Nothing: the
+  // smallest height.
+  std::optional<std::int64_t> capacity;
+  // The best plan so far is returned then. The first plan is always made, however long it takes:
+  // O(n log n) as a rule. 0: nothing but the first plan.
+  double time_limit_seconds = 10;
+  // Two plans with the same seed are the same, on any machine, unless the time limit struck.
+  std::uint64_t seed = 1;
+  // Asked often: the best plan so far is returned when a stop is requested.
+  std::stop_token stop;
+};
+
+struct Plan {
+  std::vector<std::int64_t> offsets;  // one a buffer
+  std::int64_t height = 0;            // the highest end of any buffer: the pool that it needs
+  std::int64_t lower_bound = 0;       // proved: no plan is below it
+  // Whether `height` is the smallest: it equals `lower_bound`.
+  bool optimal = false;
+  // Whether the search ended because of the time limit or the stop token, rather than by itself.
+  bool timed_out = false;
+  bool stopped = false;
+  double seconds = 0;  // that it took
+};
+
+// The best plan that was found. With a capacity, one that is not met may still be returned; none
+// can meet it when `lower_bound` is above it. ResourceExhausted for more than 2^31 - 2 buffers;
+// InvalidArgument for buffers that are none, sizes whose sum exceeds 2^60, a capacity below the
+// largest buffer, or a time limit that is negative or no number. Every plan was checked by
+// ValidatePlan. Memory is O(n) and at most 512 MiB more for searching.
+TIDEPOOL_EXPORT absl::StatusOr<Plan> MakePlan(const PlanProblem& problem,
+                                              const PlanOptions& options = {});
+
+// Whether `offsets` are a plan of at most `height` for the problem: one each, not negative,
+// aligned, and no two buffers that live at the same time overlapping. InvalidArgument says what is
+// wrong first. Shares nothing with what makes plans. O(n log n).
+TIDEPOOL_EXPORT absl::Status ValidatePlan(const PlanProblem& problem,
+                                          const std::vector<std::int64_t>& offsets,
+                                          std::int64_t height);
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_PLAN_H_

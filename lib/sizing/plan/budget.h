@@ -1,0 +1,70 @@
+// How long a search may go on: by steps, which are the same on every machine, cut off by the clock
+// or a stop.
+#ifndef TIDEPOOL_LIB_SIZING_PLAN_BUDGET_H_
+#define TIDEPOOL_LIB_SIZING_PLAN_BUDGET_H_
+
+#include <chrono>
+#include <cstdint>
+#include <stop_token>
+#include <utility>
+
+namespace tidepool::sizing {
+
+// When everything ends.
+class Deadline {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Deadline(double seconds, std::stop_token stop)
+      : stop_(std::move(stop)), has_end_(seconds < kForever), end_(Clock::now()) {
+    if (has_end_) {
+      end_ += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+    }
+  }
+
+  bool HasPassed() {
+    if (stop_.stop_requested()) is_stopped_ = true;
+    if (has_end_ && !timed_out_ && Clock::now() >= end_) timed_out_ = true;
+    return is_stopped_ || timed_out_;
+  }
+  // What HasPassed found.
+  bool timed_out() const { return timed_out_; }
+  bool is_stopped() const { return is_stopped_; }
+
+ private:
+  static constexpr double kForever = 1e8;  // years; beyond it, the clock would overflow
+
+  std::stop_token stop_;
+  bool has_end_;
+  Clock::time_point end_;
+  bool timed_out_ = false;
+  bool is_stopped_ = false;
+};
+
+// The steps of one search.
+class Budget {
+ public:
+  Budget(Deadline& deadline, std::int64_t steps) : deadline_(deadline), left_(steps) {}
+
+  // Takes a step. False when there is none left or the deadline has passed, and ever after.
+  bool Step() {
+    if (left_ <= 0) return false;
+    --left_;
+    if (--until_look_ > 0) return true;
+    until_look_ = kStepsPerLook;
+    if (deadline_.HasPassed()) left_ = 0;
+    return left_ > 0;
+  }
+  bool IsSpent() const { return left_ <= 0; }
+
+ private:
+  static constexpr int kStepsPerLook = 16;  // a step takes more than 0.1 us, a look 30 ns
+
+  Deadline& deadline_;
+  std::int64_t left_;
+  int until_look_ = 1;
+};
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_PLAN_BUDGET_H_

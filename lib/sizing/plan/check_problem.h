@@ -1,0 +1,16 @@
+// What may be planned at all.
+#ifndef TIDEPOOL_LIB_SIZING_PLAN_CHECK_PROBLEM_H_
+#define TIDEPOOL_LIB_SIZING_PLAN_CHECK_PROBLEM_H_
+
+#include "absl/status/status.h"
+#include "tidepool/plan.h"
+
+namespace tidepool::sizing {
+
+// The errors of MakePlan. O(n).
+absl::Status CheckProblem(const PlanProblem& problem);
+absl::Status CheckOptions(const PlanProblem& problem, const PlanOptions& options);
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_PLAN_CHECK_PROBLEM_H_

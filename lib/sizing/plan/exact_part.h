@@ -1,0 +1,157 @@
+// A part of a problem in the exact search: what is not placed yet in a row of sections, with the
+// lowest offset that each buffer can have above what is placed. Placing can be undone.
+//
+// Everything is in arrays without gaps that are walked from end to end; what is placed changes
+// places with the last one left.
+#ifndef TIDEPOOL_LIB_SIZING_PLAN_EXACT_PART_H_
+#define TIDEPOOL_LIB_SIZING_PLAN_EXACT_PART_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace tidepool::sizing {
+
+// `Offset` is int32_t where all heights fit, which is twice as fast, or int64_t.
+template <typename Offset>
+struct ExactPart {
+  static constexpr Offset kNever = std::numeric_limits<Offset>::max() / 2;
+  static constexpr std::int32_t kChunk = 16;
+
+  // Before a buffer was placed.
+  struct Mark {
+    std::int32_t slot = -1;
+    std::size_t chunks = 0;
+    bool meets_none = false;  // no buffer that is left shares a section with it
+  };
+
+  // Of unplaced buffers, by slot.
+  std::int32_t count = 0;
+  std::vector<Offset> lowest;
+  std::vector<Offset> size;
+  std::vector<std::int32_t> first;
+  std::vector<std::int32_t> end;
+  std::vector<std::int32_t> rank;
+  std::vector<std::int32_t> buffer;
+  // By section, counted from `first_section` on.
+  std::int32_t first_section = 0;
+  std::vector<Offset> total;            // of the sizes of the unplaced
+  std::vector<std::int32_t> crossings;  // unplaced buffers that are in the next section too
+  // What undoing needs: chunks of `lowest` as they were.
+  std::vector<std::int32_t> saved_chunk;
+  std::vector<Offset> saved_lowest;
+
+  std::int32_t sections() const { return static_cast<std::int32_t>(total.size()); }
+
+  void Reset(std::int32_t buffers, std::int32_t section_count) {
+    count = buffers;
+    const std::int32_t slots = (buffers + kChunk - 1) / kChunk * kChunk;
+    lowest.assign(slots, 0);
+    size.assign(slots, 0);
+    for (auto* array : {&first, &end, &rank, &buffer}) array->assign(slots, 0);
+    total.assign(section_count, 0);
+    crossings.assign(section_count, 0);
+    saved_chunk.clear();
+    saved_lowest.clear();
+  }
+
+  // After the buffers were put in.
+  void CountSections() {
+    for (std::int32_t slot = 0; slot < count; ++slot) Count(slot, 1);
+  }
+
+  // Places the buffer in `slot` at its lowest offset. Whether the buffers left may fall into parts.
+  bool Place(std::int32_t slot, const std::vector<std::int64_t>* alignment, Mark* mark) {
+    mark->slot = slot;
+    mark->chunks = saved_chunk.size();
+    const std::int32_t from = first[slot];
+    const std::int32_t to = end[slot];
+    const Offset top = lowest[slot] + size[slot];
+    Count(slot, -1);
+    Exchange(slot, --count);
+    mark->meets_none = !Raise(from, to, top, alignment);
+    bool splits = false;
+    for (std::int32_t s = from; s + 1 < to; ++s) splits |= crossings[s] == 0;
+    return splits;
+  }
+
+  void Undo(const Mark& mark) {
+    for (; saved_chunk.size() > mark.chunks; saved_chunk.pop_back()) {
+      std::copy(saved_lowest.end() - kChunk, saved_lowest.end(),
+                lowest.begin() + saved_chunk.back() * kChunk);
+      saved_lowest.resize(saved_lowest.size() - kChunk);
+    }
+    Exchange(mark.slot, count++);
+    Count(mark.slot, 1);
+  }
+
+ private:
+  void Count(std::int32_t slot, std::int32_t sign) {
+    const Offset change = sign > 0 ? size[slot] : -size[slot];
+    const std::int32_t to = end[slot];
+    Offset* const totals = total.data();
+    std::int32_t* const crossing = crossings.data();
+    for (std::int32_t s = first[slot]; s < to; ++s) totals[s] += change;
+    for (std::int32_t s = first[slot]; s + 1 < to; ++s) crossing[s] += sign;
+  }
+
+  void Exchange(std::int32_t a, std::int32_t b) {
+    std::swap(lowest[a], lowest[b]);
+    std::swap(size[a], size[b]);
+    std::swap(first[a], first[b]);
+    std::swap(end[a], end[b]);
+    std::swap(rank[a], rank[b]);
+    std::swap(buffer[a], buffer[b]);
+  }
+
+  // No buffer in [from, to) can lie below `top` any more. Whether there is one.
+  bool Raise(std::int32_t from, std::int32_t to, Offset top,
+             const std::vector<std::int64_t>* alignment) {
+    unsigned meets = 0;
+    std::int32_t begin = 0;
+    for (; begin + kChunk <= count; begin += kChunk) {
+      meets |= RaiseSlots(begin, begin + kChunk, from, to, top, alignment);
+    }
+    if (begin < count) meets |= RaiseSlots(begin, count, from, to, top, alignment);
+    return meets != 0;
+  }
+
+  inline unsigned RaiseSlots(std::int32_t begin, std::int32_t stop, std::int32_t from,
+                             std::int32_t to, Offset top,
+                             const std::vector<std::int64_t>* alignment) {
+    const std::int32_t* const firsts = first.data();
+    const std::int32_t* const ends = end.data();
+    Offset* const lows = lowest.data();
+    unsigned any_meets = 0;
+    unsigned any_changes = 0;
+    for (std::int32_t i = begin; i < stop; ++i) {
+      const unsigned meets =
+          static_cast<unsigned>(firsts[i] < to) & static_cast<unsigned>(from < ends[i]);
+      any_meets |= meets;
+      any_changes |= meets & static_cast<unsigned>(lows[i] < top);
+    }
+    if (any_changes == 0) return any_meets;
+    saved_chunk.push_back(begin / kChunk);
+    saved_lowest.insert(saved_lowest.end(), lows + begin, lows + begin + kChunk);
+    for (std::int32_t i = begin; i < stop; ++i) {
+      const unsigned meets =
+          static_cast<unsigned>(firsts[i] < to) & static_cast<unsigned>(from < ends[i]);
+      lows[i] = meets != 0 ? std::max(lows[i], top) : lows[i];
+    }
+    if (alignment != nullptr) Align(begin, stop, *alignment);
+    return any_meets;
+  }
+
+  void Align(std::int32_t begin, std::int32_t stop, const std::vector<std::int64_t>& alignment) {
+    for (std::int32_t i = begin; i < stop; ++i) {
+      const auto step = static_cast<Offset>(alignment[buffer[i]]);
+      lowest[i] = (lowest[i] + step - 1) / step * step;
+    }
+  }
+};
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_PLAN_EXACT_PART_H_

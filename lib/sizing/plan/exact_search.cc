@@ -1,0 +1,365 @@
+#include "lib/sizing/plan/exact_search.h"
+
+#include <algorithm>
+#include <deque>
+#include <numeric>
+#include <random>
+#include <tuple>
+
+#include "lib/sizing/plan/exact_part.h"
+
+namespace tidepool::sizing {
+namespace {
+
+// Beyond this many unplaced buffers, a node looks for failures only in the sections of the buffer
+// placed last: looking at all would take longer than it saves.
+constexpr std::int32_t kMostForFullCheck = 1000;
+// Slots and saved offsets over all parts: about 300 MiB.
+constexpr std::size_t kMostMemory = 8'000'000;
+
+template <typename Offset>
+class Searcher {
+ public:
+  using Part = ExactPart<Offset>;
+  using Kind = ExactAnswer::Kind;
+
+  Searcher(const Instance& instance, Offset capacity, std::span<const Key> keys,
+           std::vector<double>& weights, Budget& budget)
+      : instance_(instance),
+        alignment_(instance.is_aligned ? nullptr : &instance.alignment),
+        capacity_(capacity),
+        keys_(keys),
+        weights_(weights),
+        budget_(budget),
+        offsets_(instance.size.size()) {}
+
+  ExactAnswer Run() {
+    Level& all = LevelAt(0);
+    all.part.Reset(instance_.count(), instance_.sections());
+    all.part.first_section = 0;
+    for (std::int32_t i = 0; i < instance_.count(); ++i) {
+      all.part.size[i] = static_cast<Offset>(instance_.size[i]);
+      all.part.first[i] = instance_.first[i];
+      all.part.end[i] = instance_.end[i];
+      all.part.buffer[i] = i;
+    }
+    all.part.CountSections();
+    memory_ = all.part.size.size();
+    Rank(all.part);
+    ExactAnswer answer;
+    answer.kind = SolvePart(0, {}) ? Kind::kFound
+                  : is_stopped_    ? Kind::kStopped
+                                   : Kind::kInfeasible;
+    if (answer.kind == Kind::kFound) answer.offsets = std::move(offsets_);
+    return answer;
+  }
+
+ private:
+  // The buffer that was placed last.
+  struct Last {
+    Offset offset = 0;
+    std::int32_t rank = -1;
+    std::int32_t first = 0;
+    std::int32_t end = 0;
+    Offset top = 0;
+  };
+
+  struct Candidate {
+    Offset offset;
+    std::int32_t rank;
+    std::int32_t slot;
+
+    bool operator<(const Candidate& other) const {
+      return std::tie(offset, rank) < std::tie(other.offset, other.rank);
+    }
+  };
+
+  struct Node {
+    std::size_t first_candidate;
+    std::size_t next_candidate;
+    typename Part::Mark placed;
+  };
+
+  // The search tree of a part.
+  struct Level {
+    Part part;
+    std::vector<Node> nodes;
+    std::vector<Candidate> candidates;  // of all nodes, those of the last one last
+    std::vector<Offset> section_lowest;
+  };
+
+  // What a walk over the unplaced buffers tells.
+  struct Tops {
+    Offset lowest = Part::kNever;          // the lowest top that any could have
+    Offset lowest_to_come = Part::kNever;  // the same of those that were not passed over
+    Offset highest = 0;
+    Offset largest_passed = 0;  // the size of the largest that was passed over
+  };
+
+  Level& LevelAt(std::size_t depth) {
+    while (levels_.size() <= depth) levels_.emplace_back();
+    return levels_[depth];
+  }
+
+  bool Stop() {
+    is_stopped_ = true;
+    return false;
+  }
+
+  // Ranks the part's buffers anew: its loads are not those of the whole.
+  void Rank(Part& part) {
+    Instance view;
+    view.lower_bound = instance_.lower_bound;
+    view.load.assign(part.total.begin(), part.total.end());
+    view.first.assign(part.first.begin(), part.first.begin() + part.count);
+    view.end.assign(part.end.begin(), part.end.begin() + part.count);
+    view.size.assign(part.size.begin(), part.size.begin() + part.count);
+    view.duration.resize(part.count);
+    for (std::int32_t i = 0; i < part.count; ++i) {
+      view.duration[i] = instance_.duration[part.buffer[i]];
+    }
+    const auto weights = weights_.begin() + part.first_section;
+    const std::vector<std::int32_t> order =
+        OrderBy(view, keys_, std::vector<double>(weights, weights + part.sections()));
+    for (std::int32_t i = 0; i < part.count; ++i) part.rank[order[i]] = i;
+  }
+
+  bool SolvePart(std::size_t depth, const Last& start) {
+    Level& level = LevelAt(depth);
+    Part& part = level.part;
+    level.nodes.clear();
+    level.candidates.clear();
+    level.section_lowest.resize(part.sections());
+    Enter(level, start);
+    while (!level.nodes.empty() && !is_stopped_) {
+      Node& node = level.nodes.back();
+      if (node.placed.slot >= 0) {
+        part.Undo(node.placed);
+        node.placed.slot = -1;
+        // With nothing beside or above it, the buffer was in no one's way.
+        if (node.placed.meets_none) node.next_candidate = level.candidates.size();
+      }
+      if (node.next_candidate == level.candidates.size()) {
+        level.candidates.resize(node.first_candidate);
+        level.nodes.pop_back();
+        continue;
+      }
+      if (Descend(depth, node)) return true;
+    }
+    return false;
+  }
+
+  // Places the node's next candidate. Whether that solved the part.
+  bool Descend(std::size_t depth, Node& node) {
+    Level& level = levels_[depth];
+    Part& part = level.part;
+    const Candidate next = level.candidates[node.next_candidate++];
+    const Last last = {next.offset, next.rank, part.first[next.slot], part.end[next.slot],
+                       static_cast<Offset>(next.offset + part.size[next.slot])};
+    offsets_[part.buffer[next.slot]] = next.offset;
+    const bool splits = part.Place(next.slot, alignment_, &node.placed);
+    if (part.count == 0) return true;
+    if (part.saved_lowest.size() + memory_ > kMostMemory) return Stop();
+    if (splits) return SolveSplit(depth, last);
+    Enter(level, last);
+    return false;
+  }
+
+  // Adds a node, unless what is left cannot be placed.
+  void Enter(Level& level, const Last& last) {
+    if (!budget_.Step()) {
+      is_stopped_ = true;
+      return;
+    }
+    const Tops tops = FindTops(level.part, last);
+    if (tops.lowest_to_come == Part::kNever || tops.highest > capacity_) return;
+    if (tops.largest_passed > 0 && tops.lowest_to_come + tops.largest_passed > capacity_) return;
+    const std::size_t first_candidate = level.candidates.size();
+    const bool fails = level.part.count <= kMostForFullCheck ? FailsAnywhere(level, last, tops)
+                                                             : FailsUnder(level.part, last);
+    if (fails) return;
+    AddCandidates(level, last, tops.lowest);
+    std::sort(level.candidates.begin() + static_cast<std::ptrdiff_t>(first_candidate),
+              level.candidates.end());
+    level.nodes.push_back({first_candidate, first_candidate, {}});
+  }
+
+  static bool IsPassed(Offset lowest, std::int32_t rank, const Last& last) {
+    return (static_cast<unsigned>(lowest < last.offset) |
+            (static_cast<unsigned>(lowest == last.offset) &
+             static_cast<unsigned>(rank < last.rank))) != 0;
+  }
+
+  static Tops FindTops(const Part& part, const Last& last) {
+    Tops tops;
+    const Offset* const lowest = part.lowest.data();
+    const Offset* const size = part.size.data();
+    const std::int32_t* const rank = part.rank.data();
+    for (std::int32_t i = 0; i < part.count; ++i) {
+      const Offset top = lowest[i] + size[i];
+      const bool passed = IsPassed(lowest[i], rank[i], last);
+      tops.lowest = std::min(tops.lowest, top);
+      tops.highest = std::max(tops.highest, top);
+      tops.lowest_to_come = std::min(tops.lowest_to_come, passed ? Part::kNever : top);
+      tops.largest_passed = std::max(tops.largest_passed, passed ? size[i] : Offset{0});
+    }
+    return tops;
+  }
+
+  // Whether what is left in some section cannot fit above the lowest of it.
+  bool FailsAnywhere(Level& level, const Last& last, const Tops& tops) {
+    const Part& part = level.part;
+    Offset* const section_lowest = level.section_lowest.data();
+    std::fill(level.section_lowest.begin(), level.section_lowest.end(), Part::kNever);
+    for (std::int32_t i = 0; i < part.count; ++i) {
+      const Offset lowest =
+          IsPassed(part.lowest[i], part.rank[i], last) ? tops.lowest_to_come : part.lowest[i];
+      const std::int32_t end = part.end[i];
+      for (std::int32_t s = part.first[i]; s < end; ++s) {
+        section_lowest[s] = std::min(section_lowest[s], lowest);
+      }
+    }
+    unsigned fails = 0;
+    const Offset* const total = part.total.data();
+    const std::int32_t sections = part.sections();
+    for (std::int32_t s = 0; s < sections; ++s) fails |= Fails(section_lowest[s], total[s]);
+    if (fails == 0) return false;
+    for (std::int32_t s = 0; s < sections; ++s) {
+      if (Fails(section_lowest[s], total[s]) != 0) weights_[part.first_section + s] += 1;
+    }
+    return true;
+  }
+
+  // The same for the sections of the buffer placed last, and the lowest offset that it leaves.
+  bool FailsUnder(const Part& part, const Last& last) {
+    bool any = false;
+    for (std::int32_t s = last.first; s < last.end; ++s) {
+      if (Fails(last.top, part.total[s]) == 0) continue;
+      weights_[part.first_section + s] += 1;
+      any = true;
+    }
+    return any;
+  }
+
+  unsigned Fails(Offset lowest, Offset total) const {
+    return static_cast<unsigned>(total > 0) & static_cast<unsigned>(lowest + total > capacity_);
+  }
+
+  // Those that were not passed over and lie below the lowest top: one above it would leave room for
+  // a buffer below.
+  static void AddCandidates(Level& level, const Last& last, Offset lowest_top) {
+    const Part& part = level.part;
+    for (std::int32_t i = 0; i < part.count; ++i) {
+      if (part.lowest[i] < lowest_top && !IsPassed(part.lowest[i], part.rank[i], last)) {
+        level.candidates.push_back({part.lowest[i], part.rank[i], i});
+      }
+    }
+  }
+
+  struct Piece {
+    std::int32_t first;
+    std::int32_t end;
+    Offset tightness;  // the greatest sum of a section's lowest offset and total
+  };
+
+  // Solves what is left of the part, which may have fallen apart, tightest pieces first.
+  bool SolveSplit(std::size_t depth, const Last& last) {
+    Level& level = levels_[depth];
+    const std::vector<Piece> pieces = FindPieces(level);
+    if (pieces.size() == 1) {
+      Enter(level, last);
+      return false;
+    }
+    for (const Piece& piece : pieces) {
+      const std::size_t memory = memory_;
+      if (!CopyPiece(levels_[depth].part, piece, LevelAt(depth + 1).part)) return Stop();
+      // Offsets go on from the last one; ranks are new, so of equal offsets all are tried.
+      const bool is_solved = SolvePart(depth + 1, {.offset = last.offset});
+      memory_ = memory;
+      if (!is_solved) return false;
+    }
+    return true;
+  }
+
+  static std::vector<Piece> FindPieces(Level& level) {
+    const Part& part = level.part;
+    std::vector<Offset>& lowest = level.section_lowest;
+    std::fill(lowest.begin(), lowest.end(), Part::kNever);
+    for (std::int32_t i = 0; i < part.count; ++i) {
+      for (std::int32_t s = part.first[i]; s < part.end[i]; ++s) {
+        lowest[s] = std::min(lowest[s], part.lowest[i]);
+      }
+    }
+    std::vector<Piece> pieces;
+    for (std::int32_t s = 0; s < part.sections(); ++s) {
+      if (part.total[s] == 0) continue;
+      if (s == 0 || part.crossings[s - 1] == 0) pieces.push_back({s, s, 0});
+      pieces.back().end = s + 1;
+      pieces.back().tightness =
+          std::max<Offset>(pieces.back().tightness, lowest[s] + part.total[s]);
+    }
+    std::stable_sort(pieces.begin(), pieces.end(),
+                     [](const Piece& a, const Piece& b) { return a.tightness > b.tightness; });
+    return pieces;
+  }
+
+  // False when there is no memory for it.
+  bool CopyPiece(const Part& from, const Piece& piece, Part& to) {
+    std::vector<std::int32_t> slots;
+    for (std::int32_t i = 0; i < from.count; ++i) {
+      if (from.first[i] >= piece.first && from.end[i] <= piece.end) slots.push_back(i);
+    }
+    to.Reset(static_cast<std::int32_t>(slots.size()), piece.end - piece.first);
+    memory_ += to.size.size() + from.saved_lowest.size();
+    if (memory_ > kMostMemory) return false;
+    to.first_section = from.first_section + piece.first;
+    for (std::int32_t i = 0; i < to.count; ++i) {
+      to.lowest[i] = from.lowest[slots[i]];
+      to.size[i] = from.size[slots[i]];
+      to.first[i] = from.first[slots[i]] - piece.first;
+      to.end[i] = from.end[slots[i]] - piece.first;
+      to.buffer[i] = from.buffer[slots[i]];
+    }
+    to.CountSections();
+    Rank(to);
+    return true;
+  }
+
+  const Instance& instance_;
+  const std::vector<std::int64_t>* const alignment_;  // nothing where all are 1
+  const Offset capacity_;
+  const std::span<const Key> keys_;
+  std::vector<double>& weights_;
+  Budget& budget_;
+  Offsets offsets_;
+  std::deque<Level> levels_;  // of nested parts; a deque does not move them
+  std::size_t memory_ = 0;
+  bool is_stopped_ = false;
+};
+
+}  // namespace
+
+ExactSearch::ExactSearch(const Instance& instance, std::uint64_t seed)
+    : instance_(instance), weights_(instance.load.size()) {
+  std::mt19937_64 random(seed);
+  for (double& weight : weights_) weight = static_cast<double>(random() >> 11) * 0x1p-53;
+}
+
+ExactAnswer ExactSearch::Find(std::int64_t capacity, std::span<const Key> keys, Budget& budget) {
+  constexpr double kDecay = 0.9;
+  for (double& weight : weights_) weight *= kDecay;
+  if (static_cast<std::size_t>(instance_.count()) > kMostMemory) return {};
+  const std::int64_t step =
+      *std::max_element(instance_.alignment.begin(), instance_.alignment.end());
+  const std::int64_t size = *std::max_element(instance_.size.begin(), instance_.size.end());
+  // The largest sum that is formed: a top, aligned up, and a section's total on top of it.
+  const std::int64_t load = *std::max_element(instance_.load.begin(), instance_.load.end());
+  if (capacity + size + step + load < ExactPart<std::int32_t>::kNever) {
+    return Searcher<std::int32_t>(instance_, static_cast<std::int32_t>(capacity), keys, weights_,
+                                  budget)
+        .Run();
+  }
+  return Searcher<std::int64_t>(instance_, capacity, keys, weights_, budget).Run();
+}
+
+}  // namespace tidepool::sizing

@@ -1,0 +1,53 @@
+// Exact search for a plan within a capacity, in MiniMalloc's manner (Moffitt, ASPLOS 2023).
+//
+// If there is a plan, there is a canonical one: every buffer lies on another or on the ground, and
+// buffers are placed in the order of their offsets, equal ones by rank. So the search tries, as the
+// next one, each buffer whose lowest offset is not below the last one placed, nor above the lowest
+// top that any could have. What it adds to MiniMalloc is that a buffer which was passed over, so
+// that its lowest offset lies below the last one placed, must be lifted by a buffer yet to come, so
+// it lies no lower than the lowest top of those. With that, a section fails as soon as the lowest
+// offset of all that is left in it, and the sum of it, exceed the capacity. Where no unplaced
+// buffer crosses, the problem falls into parts.
+//
+// Sections that failed get weight, which decays, and buffers in weighty sections are tried first in
+// later searches (as in dom/wdeg, Boussemart et al. 2004): so a search is given up early and
+// repeated.
+#ifndef TIDEPOOL_LIB_SIZING_PLAN_EXACT_SEARCH_H_
+#define TIDEPOOL_LIB_SIZING_PLAN_EXACT_SEARCH_H_
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/sizing/plan/budget.h"
+#include "lib/sizing/plan/instance.h"
+#include "lib/sizing/plan/order.h"
+
+namespace tidepool::sizing {
+
+struct ExactAnswer {
+  enum class Kind : std::uint8_t { kFound, kInfeasible, kStopped };
+
+  Kind kind = Kind::kStopped;
+  Offsets offsets;  // when it was found
+};
+
+// Not thread-safe.
+class ExactSearch {
+ public:
+  // The seed gives the sections their first weights. `instance` must outlive the search.
+  ExactSearch(const Instance& instance, std::uint64_t seed);
+
+  // Looks for a plan of at most `capacity` units, which is less than 2^61. `keys` is the order of
+  // ranks. It stops when `budget` is spent, or its memory: a step is a node of the search tree.
+  ExactAnswer Find(std::int64_t capacity, std::span<const Key> keys, Budget& budget);
+
+ private:
+  const Instance& instance_;
+  std::vector<double> weights_;  // of sections, for having failed
+};
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_PLAN_EXACT_SEARCH_H_

@@ -1,0 +1,115 @@
+// Plans for whole problems. Stretches of time that no buffer crosses the ends of are planned by
+// themselves; the one with the highest plan is always the one to work on.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/sizing/plan/budget.h"
+#include "lib/sizing/plan/check_problem.h"
+#include "lib/sizing/plan/instance.h"
+#include "lib/sizing/plan/minimizer.h"
+#include "tidepool/plan.h"
+
+namespace tidepool {
+namespace {
+
+using sizing::Deadline;
+using sizing::Instance;
+using sizing::Minimizer;
+
+class Planner {
+ public:
+  Planner(const PlanProblem& problem, const PlanOptions& options)
+      : deadline_(options.time_limit_seconds, options.stop), instances_(sizing::ToInstances(problem)) {
+    for (const Instance& instance : instances_) {
+      Minimizer& added = minimizers_.emplace_back(instance, options.seed, deadline_);
+      lower_bound_ = std::max(lower_bound_, LowerBound(added));
+    }
+    // What one stretch of time needs, another may take.
+    enough_ = options.capacity.value_or(0);
+  }
+
+  void Run() {
+    for (Minimizer& minimizer : minimizers_) {
+      minimizer.TryHeuristics(Enough() / minimizer.instance().unit);
+    }
+    while (!minimizers_.empty()) {
+      Minimizer& highest = Highest();
+      if (Bytes(highest) <= Enough() || lower_bound_ > CapacityOrMost()) return;
+      if (deadline_.HasPassed()) return;
+      if (!highest.SearchRound(Enough() / highest.instance().unit)) return;
+      lower_bound_ = std::max(lower_bound_, LowerBound(highest));
+    }
+  }
+
+  Plan Result(std::size_t buffers) {
+    Plan plan;
+    plan.offsets.resize(buffers);
+    for (const Minimizer& minimizer : minimizers_) {
+      const Instance& instance = minimizer.instance();
+      for (std::size_t i = 0; i < instance.buffer.size(); ++i) {
+        plan.offsets[instance.buffer[i]] = minimizer.offsets()[i] * instance.unit;
+      }
+      plan.height = std::max(plan.height, Bytes(minimizer));
+    }
+    plan.lower_bound = lower_bound_;
+    plan.optimal = plan.height == plan.lower_bound;
+    plan.timed_out = deadline_.timed_out();
+    plan.stopped = deadline_.is_stopped();
+    return plan;
+  }
+
+ private:
+  static std::int64_t Bytes(const Minimizer& minimizer) {
+    return minimizer.height() * minimizer.instance().unit;
+  }
+  static std::int64_t LowerBound(const Minimizer& minimizer) {
+    return minimizer.lower_bound() * minimizer.instance().unit;
+  }
+
+  std::int64_t Enough() const { return std::max(enough_, lower_bound_); }
+  std::int64_t CapacityOrMost() const { return enough_ > 0 ? enough_ : INT64_MAX; }
+
+  Minimizer& Highest() {
+    return *std::max_element(
+        minimizers_.begin(), minimizers_.end(),
+        [](const Minimizer& a, const Minimizer& b) { return Bytes(a) < Bytes(b); });
+  }
+
+  Deadline deadline_;
+  const std::vector<Instance> instances_;
+  std::deque<Minimizer> minimizers_;  // one an instance
+  std::int64_t lower_bound_ = 0;      // of all, in bytes
+  std::int64_t enough_ = 0;           // the capacity, or 0
+};
+
+}  // namespace
+
+absl::StatusOr<std::int64_t> PlanLowerBound(const PlanProblem& problem) {
+  if (absl::Status status = sizing::CheckProblem(problem); !status.ok()) return status;
+  std::int64_t bound = 0;
+  for (const Instance& instance : sizing::ToInstances(problem)) {
+    bound = std::max(bound, instance.lower_bound * instance.unit);
+  }
+  return bound;
+}
+
+absl::StatusOr<Plan> MakePlan(const PlanProblem& problem, const PlanOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  if (absl::Status status = sizing::CheckProblem(problem); !status.ok()) return status;
+  if (absl::Status status = sizing::CheckOptions(problem, options); !status.ok()) return status;
+  Planner planner(problem, options);
+  planner.Run();
+  Plan plan = planner.Result(problem.buffers.size());
+  if (absl::Status valid = ValidatePlan(problem, plan.offsets, plan.height); !valid.ok()) {
+    return absl::InternalError(absl::StrCat("a plan that is none: ", valid.message()));
+  }
+  plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return plan;
+}
+
+}  // namespace tidepool

@@ -1,0 +1,137 @@
+#include "lib/sizing/plan/minimizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lib/sizing/plan/ejection_search.h"
+#include "lib/sizing/plan/order.h"
+#include "lib/sizing/plan/skyline.h"
+
+namespace tidepool::sizing {
+namespace {
+
+using KeyList = std::vector<Key>;
+
+// Each is best on some of the public traces, the first one on most.
+const std::array<KeyList, 8>& HeuristicOrders() {
+  static const auto& orders = *new std::array<KeyList, 8>{{
+      {Key::kArea},
+      {Key::kSections},
+      {Key::kLoadBand, Key::kSections},
+      {Key::kDuration},
+      {Key::kLoad, Key::kArea},
+      {Key::kSize},
+      {Key::kLoadBand, Key::kArea},
+      {Key::kDuration, Key::kArea},
+  }};
+  return orders;
+}
+
+const std::array<KeyList, 3>& ExactOrders() {
+  static const auto& orders = *new std::array<KeyList, 3>{{
+      {Key::kFailures, Key::kLoad, Key::kArea},
+      {Key::kFailures, Key::kDuration, Key::kArea},
+      {Key::kLoad, Key::kDuration, Key::kArea},
+  }};
+  return orders;
+}
+
+// What each round has more of steps than the one before, and how many there are: with a thousand
+// buffers, the last round takes hours.
+constexpr double kGrowth = 1.25;
+constexpr int kMostRounds = 48;
+// A step of the ejection search takes as long as some of the exact search.
+constexpr double kStepsPerEjection = 4;
+constexpr std::array<std::int64_t, 2> kTenures = {10, 40};
+
+// Many are needed to get anywhere; a descent through the whole instance takes one a buffer.
+double FirstSteps(double count) { return std::min(10 * count, count + 20'000); }
+
+}  // namespace
+
+Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& deadline)
+    : instance_(instance),
+      seed_(seed),
+      deadline_(deadline),
+      exact_(instance, seed),
+      best_(PlanBySkyline(instance, OrderBy(instance, HeuristicOrders().front()))),
+      height_(Height(instance, best_)),
+      lower_bound_(instance.lower_bound),
+      steps_(FirstSteps(instance.count())) {}
+
+std::int64_t Minimizer::Goal(std::int64_t enough) const { return std::max(lower_bound_, enough); }
+
+void Minimizer::Take(Offsets offsets) {
+  const std::int64_t height = Height(instance_, offsets);
+  if (height >= height_) return;
+  height_ = height;
+  best_ = std::move(offsets);
+}
+
+void Minimizer::TryHeuristics(std::int64_t enough) {
+  for (std::size_t i = 1; i < HeuristicOrders().size() && !IsDone(enough); ++i) {
+    Take(PlanBySkyline(instance_, OrderBy(instance_, HeuristicOrders()[i])));
+  }
+}
+
+bool Minimizer::TryExact(std::int64_t capacity, std::span<const Key> keys) {
+  Budget budget(deadline_, static_cast<std::int64_t>(steps_));
+  ExactAnswer answer = exact_.Find(capacity, keys, budget);
+  if (answer.kind == ExactAnswer::Kind::kInfeasible) lower_bound_ = capacity + 1;
+  if (answer.kind != ExactAnswer::Kind::kFound) return false;
+  Take(std::move(answer.offsets));
+  return true;
+}
+
+bool Minimizer::TryEjection(std::int64_t capacity) {
+  Budget budget(deadline_, static_cast<std::int64_t>(steps_ / kStepsPerEjection));
+  const EjectionOptions options = {.tenure = kTenures[tries_ % kTenures.size()],
+                                   .seed = seed_ + tries_};
+  ++tries_;
+  std::optional<Offsets> found = SearchByEjection(instance_, capacity, best_, options, budget);
+  if (!found.has_value()) return false;
+  Take(*std::move(found));
+  return true;
+}
+
+// Goes part of the way down to the goal, in larger steps while that succeeds.
+void Minimizer::SearchBetween(std::int64_t enough) {
+  constexpr double kShorter = 0.6;
+  constexpr double kLonger = 1.5;
+  constexpr double kLongest = 0.5;
+  while (!IsDone(enough)) {
+    const std::int64_t goal = Goal(enough);
+    const auto way = static_cast<double>(height_ - goal);
+    const std::int64_t capacity = height_ - std::max<std::int64_t>(1, std::llround(way * descent_));
+    if (capacity == goal) return;
+    const KeyList& keys = ExactOrders()[round_ % ExactOrders().size()];
+    if (!TryEjection(capacity) && !TryExact(capacity, keys)) {
+      descent_ *= kShorter;
+      return;
+    }
+    descent_ = std::min(kLongest, descent_ * kLonger);
+  }
+}
+
+void Minimizer::SearchAt(std::int64_t enough) {
+  for (const KeyList& keys : ExactOrders()) {
+    if (IsDone(enough)) return;
+    TryExact(Goal(enough), keys);
+  }
+  if (!IsDone(enough)) TryEjection(Goal(enough));
+}
+
+bool Minimizer::SearchRound(std::int64_t enough) {
+  if (round_ == kMostRounds) return false;
+  SearchBetween(enough);
+  SearchAt(enough);
+  ++round_;
+  steps_ *= kGrowth;
+  return true;
+}
+
+}  // namespace tidepool::sizing

@@ -1,0 +1,58 @@
+// The search for a low plan of one instance: heuristics first, then rounds of exact and ejection
+// searches, each longer than the one before, until the height equals a lower bound that was proved.
+#ifndef TIDEPOOL_LIB_SIZING_PLAN_MINIMIZER_H_
+#define TIDEPOOL_LIB_SIZING_PLAN_MINIMIZER_H_
+
+#include <cstdint>
+#include <span>
+
+#include "lib/sizing/plan/budget.h"
+#include "lib/sizing/plan/exact_search.h"
+#include "lib/sizing/plan/instance.h"
+
+namespace tidepool::sizing {
+
+// All heights are in the instance's units. Not thread-safe.
+class Minimizer {
+ public:
+  // Makes the first plan. The instance and the deadline must outlive the minimizer.
+  Minimizer(const Instance& instance, std::uint64_t seed, Deadline& deadline);
+
+  // Makes plans by the other heuristics until one is no higher than `enough`.
+  void TryHeuristics(std::int64_t enough);
+  // Searches for plans that are lower, down to `enough`, for longer each time. False when it has
+  // given up; there is nothing more to be had from it then.
+  bool SearchRound(std::int64_t enough);
+
+  const Offsets& offsets() const { return best_; }
+  std::int64_t height() const { return height_; }
+  // No plan is below it.
+  std::int64_t lower_bound() const { return lower_bound_; }
+  const Instance& instance() const { return instance_; }
+
+ private:
+  std::int64_t Goal(std::int64_t enough) const;
+  bool IsDone(std::int64_t enough) { return height_ <= Goal(enough) || deadline_.HasPassed(); }
+  void Take(Offsets offsets);
+  // Whether a plan of `capacity` was found.
+  bool TryExact(std::int64_t capacity, std::span<const Key> keys);
+  bool TryEjection(std::int64_t capacity);
+  void SearchBetween(std::int64_t enough);
+  void SearchAt(std::int64_t enough);
+
+  const Instance& instance_;
+  const std::uint64_t seed_;
+  Deadline& deadline_;
+  ExactSearch exact_;
+  Offsets best_;
+  std::int64_t height_ = 0;
+  std::int64_t lower_bound_;
+  int round_ = 0;
+  double steps_;             // of the exact search; the ejection search takes fewer
+  double descent_ = 0.5;     // the part of the way down to the goal that is tried next
+  std::uint64_t tries_ = 0;  // of the ejection search
+};
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_PLAN_MINIMIZER_H_

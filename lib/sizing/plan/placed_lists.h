@@ -1,0 +1,57 @@
+// The placed buffers around a range of sections, in the order of their offsets and in that of their
+// tops.
+//
+// Time is covered by windows that overlap by half, so that a short range lies in a window; each has
+// two sorted lists of the placed buffers that it meets. A range that no window holds gets the lists
+// of all.
+#ifndef TIDEPOOL_LIB_SIZING_PLAN_PLACED_LISTS_H_
+#define TIDEPOOL_LIB_SIZING_PLAN_PLACED_LISTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "lib/sizing/plan/instance.h"
+
+namespace tidepool::sizing {
+
+class PlacedLists {
+ public:
+  struct Entry {
+    std::int64_t at;
+    std::int32_t buffer;
+
+    bool operator<(const Entry& other) const {
+      return at != other.at ? at < other.at : buffer < other.buffer;
+    }
+  };
+  struct Lists {
+    std::vector<Entry> by_offset;
+    std::vector<Entry> by_top;
+  };
+
+  // With all buffers placed whose offset is not negative. O(n log n).
+  PlacedLists(const Instance& instance, const Offsets& offsets);
+
+  // O(windows that it meets x what is placed there).
+  void Insert(std::int32_t buffer, std::int64_t offset);
+  void Remove(std::int32_t buffer, std::int64_t offset);
+  // Lists that have every placed buffer that overlaps `buffer` in time, and others.
+  const Lists& Around(std::int32_t buffer) const;
+
+ private:
+  // Calls `change` with all lists that a buffer is in.
+  template <typename Change>
+  void ForEachLists(std::int32_t buffer, const Change& change);
+  // The windows that a buffer meets are [FirstWindow, EndWindow).
+  std::int32_t FirstWindow(std::int32_t buffer) const;
+  std::int32_t EndWindow(std::int32_t buffer) const;
+
+  const Instance& instance_;
+  std::int32_t stride_;  // window i is the sections [i x stride, (i + 2) x stride)
+  std::vector<Lists> windows_;
+  Lists all_;
+};
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_PLAN_PLACED_LISTS_H_

@@ -1,0 +1,80 @@
+#include "lib/sizing/plan/range_tree.h"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <span>
+#include <tuple>
+
+namespace tidepool::sizing {
+namespace {
+
+// Puts `ranges` in the order of the leaves: halves by one coordinate, then by the other. The left
+// half is a power of two, as that of a complete tree.
+void Arrange(std::span<std::int32_t> ranges, const std::vector<std::int32_t>& split_by,
+             const std::vector<std::int32_t>& split_next, std::size_t leaves) {
+  const std::size_t half = leaves / 2;
+  if (ranges.size() <= 1) return;
+  if (ranges.size() <= half) return Arrange(ranges, split_next, split_by, half);
+  const auto before = [&](std::int32_t a, std::int32_t b) {
+    return std::tie(split_by[a], a) < std::tie(split_by[b], b);
+  };
+  std::nth_element(ranges.begin(), ranges.begin() + static_cast<std::ptrdiff_t>(half), ranges.end(),
+                   before);
+  Arrange(ranges.first(half), split_next, split_by, half);
+  Arrange(ranges.subspan(half), split_next, split_by, half);
+}
+
+}  // namespace
+
+RangeTree::RangeTree(const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& end,
+                     const std::vector<std::int32_t>& rank)
+    : leaf_(first.size()) {
+  const std::size_t leaves = std::bit_ceil(std::max<std::size_t>(1, first.size()));
+  nodes_.resize(2 * leaves);
+  std::vector<std::int32_t> order(first.size());
+  std::iota(order.begin(), order.end(), 0);
+  Arrange(order, first, end, leaves);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const std::int32_t range = order[i];
+    leaf_[range] = leaves + i;
+    nodes_[leaves + i] = {first[range], first[range], end[range], end[range], rank[range]};
+  }
+  for (std::size_t node = leaves - 1; node > 0; --node) Join(node);
+}
+
+void RangeTree::Join(std::size_t node) {
+  const Node& a = nodes_[2 * node];
+  const Node& b = nodes_[2 * node + 1];
+  nodes_[node] = {std::min(a.least_first, b.least_first),
+                  std::max(a.greatest_first, b.greatest_first), std::min(a.least_end, b.least_end),
+                  std::max(a.greatest_end, b.greatest_end), std::min(a.least_rank, b.least_rank)};
+}
+
+void RangeTree::Remove(std::int32_t range) {
+  std::size_t node = leaf_[range];
+  nodes_[node] = {};
+  while ((node /= 2) > 0) Join(node);
+}
+
+std::int32_t RangeTree::LeastRankInside(std::int32_t first, std::int32_t end) const {
+  std::int32_t least = kNone;
+  Find(1, first, end, &least);
+  return least;
+}
+
+void RangeTree::Find(std::size_t index, std::int32_t first, std::int32_t end,
+                     std::int32_t* least) const {
+  const Node& node = nodes_[index];
+  if (node.least_rank >= *least || node.greatest_first < first || node.least_end > end) return;
+  if (node.least_first >= first && node.greatest_end <= end) {
+    *least = node.least_rank;
+    return;
+  }
+  const std::size_t left = 2 * index;
+  const bool left_first = nodes_[left].least_rank <= nodes_[left + 1].least_rank;
+  Find(left_first ? left : left + 1, first, end, least);
+  Find(left_first ? left + 1 : left, first, end, least);
+}
+
+}  // namespace tidepool::sizing
