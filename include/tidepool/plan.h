@@ -38,7 +38,9 @@ struct PlanProblem {
 // CSV's own; what is never freed stays to the end. A buffer that was freed on one of several
 // streams lives on until every other stream that allocates later has waited for that free
 // (TraceEvent::kWait, directly or through others), so that no stream takes over memory that another
-// may still be using. InvalidArgument for an alignment that is none. O(events streams).
+// may still be using; a free of a PyTorch snapshot (free_completed) is known to all streams.
+// InvalidArgument for an alignment that is none, ResourceExhausted for more than 1,024 streams.
+// O(events streams).
 TIDEPOOL_EXPORT absl::StatusOr<PlanProblem> ToPlanProblem(const Trace& trace,
                                                           std::int64_t alignment);
 
@@ -49,14 +51,14 @@ TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> PlanLowerBound(const PlanProblem& p
 struct PlanOptions {
   // A plan of at most this height is wanted, and the first one ends the search. Nothing: the
   // smallest height.
-  std::optional<std::int64_t> capacity;
+  std::optional<std::int64_t> capacity = std::nullopt;
   // The best plan so far is returned then. The first plan is always made, however long it takes:
   // O(n log n) as a rule. 0: nothing but the first plan.
   double time_limit_seconds = 10;
   // Two plans with the same seed are the same, on any machine, unless the time limit struck.
   std::uint64_t seed = 1;
   // Asked often: the best plan so far is returned when a stop is requested.
-  std::stop_token stop;
+  std::stop_token stop = {};
 };
 
 struct Plan {

@@ -24,7 +24,8 @@ using sizing::Minimizer;
 class Planner {
  public:
   Planner(const PlanProblem& problem, const PlanOptions& options)
-      : deadline_(options.time_limit_seconds, options.stop), instances_(sizing::ToInstances(problem)) {
+      : deadline_(options.time_limit_seconds, options.stop),
+        instances_(sizing::ToInstances(problem)) {
     for (const Instance& instance : instances_) {
       Minimizer& added = minimizers_.emplace_back(instance, options.seed, deadline_);
       lower_bound_ = std::max(lower_bound_, LowerBound(added));

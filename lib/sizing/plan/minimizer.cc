@@ -17,13 +17,14 @@ namespace {
 using KeyList = std::vector<Key>;
 
 // Each is best on some of the public traces, the first one on most.
-const std::array<KeyList, 8>& HeuristicOrders() {
-  static const auto& orders = *new std::array<KeyList, 8>{{
+const std::array<KeyList, 9>& HeuristicOrders() {
+  static const auto& orders = *new std::array<KeyList, 9>{{
       {Key::kArea},
       {Key::kSections},
       {Key::kLoadBand, Key::kSections},
       {Key::kDuration},
       {Key::kLoad, Key::kArea},
+      {Key::kLoad, Key::kSections},
       {Key::kSize},
       {Key::kLoadBand, Key::kArea},
       {Key::kDuration, Key::kArea},

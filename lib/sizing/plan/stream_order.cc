@@ -1,0 +1,109 @@
+#include "lib/sizing/plan/stream_order.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::sizing {
+namespace {
+
+constexpr std::size_t kMostStreams = 1024;
+constexpr std::int64_t kNothing = -1;
+
+using Kind = TraceEvent::Kind;
+
+// Follows what each stream knows of the others: up to which event it has waited for each, directly
+// or through a third (vector clocks).
+class Knowledge {
+ public:
+  Knowledge(const Trace& trace, std::vector<std::int64_t>& reusable)
+      : streams_(trace.stream_names.size()),
+        reusable_(reusable),
+        known_(streams_ * streams_, kNothing),
+        settled_(streams_ * streams_, 0),
+        last_allocation_(streams_, kNothing),
+        frees_(streams_) {
+    for (std::size_t i = 0; i < trace.events.size(); ++i) {
+      if (trace.events[i].kind == Kind::kAllocate) {
+        last_allocation_[trace.events[i].stream] = static_cast<std::int64_t>(i);
+      }
+    }
+  }
+
+  void Free(const TraceEvent& event, std::int64_t index) {
+    frees_[event.stream].push_back({index, event.index});
+  }
+
+  void Wait(const TraceEvent& event, std::int64_t index) {
+    const std::size_t waiting = event.stream;
+    const std::size_t awaited = event.index;
+    if (waiting == awaited) return;
+    for (std::size_t other = 0; other < streams_; ++other) {
+      std::int64_t& known = known_[waiting * streams_ + other];
+      known = std::max(known, other == awaited ? index : known_[awaited * streams_ + other]);
+      if (other != waiting) Settle(waiting, other, known, index);
+    }
+  }
+
+  // What was never waited for is kept from a stream until that allocates no more.
+  void End() {
+    for (std::size_t stream = 0; stream < streams_; ++stream) {
+      for (std::size_t other = 0; other < streams_; ++other) {
+        if (other != stream) Settle(stream, other, INT64_MAX, INT64_MAX);
+      }
+    }
+  }
+
+ private:
+  struct FreeEvent {
+    std::int64_t event;
+    std::uint32_t allocation;
+  };
+
+  // `stream` knows, from `now` on, what `other` freed up to the event `known`.
+  void Settle(std::size_t stream, std::size_t other, std::int64_t known, std::int64_t now) {
+    std::size_t& settled = settled_[stream * streams_ + other];
+    const std::int64_t until = std::min(now, last_allocation_[stream] + 1);
+    for (; settled < frees_[other].size() && frees_[other][settled].event <= known; ++settled) {
+      std::int64_t& reusable = reusable_[frees_[other][settled].allocation];
+      reusable = std::max(reusable, until);
+    }
+  }
+
+  const std::size_t streams_;
+  std::vector<std::int64_t>& reusable_;
+  std::vector<std::int64_t> known_;   // by stream and the stream that it knows of
+  std::vector<std::size_t> settled_;  // the same: how many of its frees are known
+  std::vector<std::int64_t> last_allocation_;
+  std::vector<std::vector<FreeEvent>> frees_;  // by stream, in the order of events
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::int64_t>> ReusableFrom(const Trace& trace) {
+  std::vector<std::int64_t> reusable(trace.allocations.size(),
+                                     static_cast<std::int64_t>(trace.events.size()));
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    const TraceEvent& event = trace.events[i];
+    if (event.kind == Kind::kFree) reusable[event.index] = static_cast<std::int64_t>(i);
+  }
+  // PyTorch tells when the last stream was done with a block: that is its free.
+  if (trace.original_format == TraceFormat::kPyTorchSnapshot || trace.stream_names.size() <= 1) {
+    return reusable;
+  }
+  if (trace.stream_names.size() > kMostStreams) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        trace.stream_names.size(), " streams, expected at most ", kMostStreams, " for a plan"));
+  }
+  Knowledge knowledge(trace, reusable);
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    const TraceEvent& event = trace.events[i];
+    if (event.kind == Kind::kFree) knowledge.Free(event, static_cast<std::int64_t>(i));
+    if (event.kind == Kind::kWait) knowledge.Wait(event, static_cast<std::int64_t>(i));
+  }
+  knowledge.End();
+  return reusable;
+}
+
+}  // namespace tidepool::sizing

@@ -1,0 +1,125 @@
+// Problems for the planner that are small enough to be solved by trying everything, and the slow
+// planner that does.
+#ifndef TIDEPOOL_TESTS_SUPPORT_RANDOM_PROBLEM_H_
+#define TIDEPOOL_TESTS_SUPPORT_RANDOM_PROBLEM_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "tidepool/plan.h"
+
+namespace tidepool::testing {
+
+struct ProblemShape {
+  int buffers = 6;
+  int times = 6;  // buffers begin and end at one of so many, and one more
+  std::int64_t largest = 9;
+  std::int64_t unit = 1;      // sizes are multiples of it
+  int alignment_bits = 0;     // alignments are powers of two of fewer bits
+  std::int64_t earliest = 0;  // the first time
+};
+
+inline PlanProblem RandomProblem(std::mt19937_64& random, const ProblemShape& shape) {
+  const auto below = [&](std::int64_t limit) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(limit));
+  };
+  PlanProblem problem;
+  for (int i = 0; i < shape.buffers; ++i) {
+    const std::int64_t lower = below(shape.times);
+    const std::int64_t upper = lower + 1 + below(shape.times - lower);
+    problem.buffers.push_back({.lower = shape.earliest + lower,
+                               .upper = shape.earliest + upper,
+                               .bytes = shape.unit * (1 + below(shape.largest)),
+                               .alignment = std::int64_t{1} << below(shape.alignment_bits + 1)});
+  }
+  return problem;
+}
+
+// A rectangle of `width` ticks and `height` bytes cut into pieces, which can be put together again:
+// no byte of it is free at any time. The more pieces, the harder; thousands are too hard for
+// anyone.
+inline PlanProblem CutRectangle(std::mt19937_64& random, int pieces, std::int64_t width,
+                                std::int64_t height) {
+  const auto inside = [&](std::int64_t from, std::int64_t to) {
+    return from + 1 +
+           static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(to - from - 1));
+  };
+  PlanProblem problem = {{{.lower = 0, .upper = width, .bytes = height}}};
+  while (static_cast<int>(problem.buffers.size()) < pieces) {
+    // The largest of a few, so that there are no splinters.
+    PlanBuffer* cut = &problem.buffers.front();
+    double largest = 0;
+    for (PlanBuffer& piece : problem.buffers) {
+      const double area = static_cast<double>(piece.upper - piece.lower) *
+                          static_cast<double>(piece.bytes) *
+                          (0.3 + static_cast<double>(random() % 1000) / 1000);
+      if (area > largest) cut = &piece;
+      largest = std::max(largest, area);
+    }
+    PlanBuffer rest = *cut;
+    if (random() % 2 == 0 && cut->upper - cut->lower > 1) {
+      rest.lower = cut->upper = inside(cut->lower, cut->upper);
+    } else if (cut->bytes > 1) {
+      cut->bytes = inside(0, cut->bytes);
+      rest.bytes -= cut->bytes;
+    } else {
+      continue;
+    }
+    problem.buffers.push_back(rest);
+  }
+  return problem;
+}
+
+inline bool LiveTogether(const PlanBuffer& a, const PlanBuffer& b) {
+  return a.lower < b.upper && b.lower < a.upper;
+}
+
+// The smallest height of any plan: in some order, each buffer at its lowest place above all those
+// before it that it is live with. O(n! n^2).
+inline std::int64_t SlowSmallestHeight(const PlanProblem& problem) {
+  const std::vector<PlanBuffer>& buffers = problem.buffers;
+  std::vector<std::size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::int64_t smallest = INT64_MAX;
+  std::vector<std::int64_t> top(buffers.size());
+  do {
+    std::int64_t height = 0;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      const PlanBuffer& buffer = buffers[order[i]];
+      std::int64_t offset = 0;
+      for (std::size_t j = 0; j < i; ++j) {
+        if (LiveTogether(buffer, buffers[order[j]])) offset = std::max(offset, top[order[j]]);
+      }
+      offset = (offset + buffer.alignment - 1) / buffer.alignment * buffer.alignment;
+      top[order[i]] = offset + buffer.bytes;
+      height = std::max(height, top[order[i]]);
+    }
+    smallest = std::min(smallest, height);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return smallest;
+}
+
+// Whether offsets are a plan, pair by pair.
+inline bool SlowIsValid(const PlanProblem& problem, const std::vector<std::int64_t>& offsets,
+                        std::int64_t height) {
+  const std::vector<PlanBuffer>& buffers = problem.buffers;
+  if (offsets.size() != buffers.size()) return false;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (offsets[i] < 0 || offsets[i] + buffers[i].bytes > height) return false;
+    if (offsets[i] % buffers[i].alignment != 0) return false;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (LiveTogether(buffers[i], buffers[j]) && offsets[i] < offsets[j] + buffers[j].bytes &&
+          offsets[j] < offsets[i] + buffers[i].bytes) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_SUPPORT_RANDOM_PROBLEM_H_
