@@ -43,14 +43,16 @@ const std::array<KeyList, 3>& ExactOrders() {
 
 // What each round has more of steps than the one before, and how many there are: with a thousand
 // buffers, the last round takes hours.
-constexpr double kGrowth = 1.25;
-constexpr int kMostRounds = 48;
+constexpr double kGrowth = 1.4;
+constexpr int kMostRounds = 28;
+// With a capacity to meet, heights above it are not searched for until it seems out of reach.
+constexpr int kRoundsAtCapacity = 8;
 // A step of the ejection search takes as long as some of the exact search.
-constexpr double kStepsPerEjection = 4;
+constexpr double kStepsPerEjection = 5;
 constexpr std::array<std::int64_t, 2> kTenures = {10, 40};
 
 // Many are needed to get anywhere; a descent through the whole instance takes one a buffer.
-double FirstSteps(double count) { return std::min(10 * count, count + 20'000); }
+double FirstSteps(double count) { return std::min(3 * count, count + 20'000); }
 
 }  // namespace
 
@@ -58,7 +60,8 @@ Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& dea
     : instance_(instance),
       seed_(seed),
       deadline_(deadline),
-      exact_(instance, seed),
+      at_goal_(instance, seed),
+      between_(instance, seed),
       best_(PlanBySkyline(instance, OrderBy(instance, HeuristicOrders().front()))),
       height_(Height(instance, best_)),
       lower_bound_(instance.lower_bound),
@@ -79,9 +82,9 @@ void Minimizer::TryHeuristics(std::int64_t enough) {
   }
 }
 
-bool Minimizer::TryExact(std::int64_t capacity, std::span<const Key> keys) {
+bool Minimizer::TryExact(ExactSearch& search, std::int64_t capacity, std::span<const Key> keys) {
   Budget budget(deadline_, static_cast<std::int64_t>(steps_));
-  ExactAnswer answer = exact_.Find(capacity, keys, budget);
+  ExactAnswer answer = search.Find(capacity, keys, budget);
   if (answer.kind == ExactAnswer::Kind::kInfeasible) lower_bound_ = capacity + 1;
   if (answer.kind != ExactAnswer::Kind::kFound) return false;
   Take(std::move(answer.offsets));
@@ -99,36 +102,39 @@ bool Minimizer::TryEjection(std::int64_t capacity) {
   return true;
 }
 
-// Goes part of the way down to the goal, in larger steps while that succeeds.
+// Goes part of the way down to the goal, in larger steps while that succeeds and in smaller ones
+// while it fails.
 void Minimizer::SearchBetween(std::int64_t enough) {
+  constexpr int kMostFailures = 3;
   constexpr double kShorter = 0.6;
   constexpr double kLonger = 1.5;
   constexpr double kLongest = 0.5;
-  while (!IsDone(enough)) {
+  for (int failures = 0; failures < kMostFailures && !IsDone(enough);) {
     const std::int64_t goal = Goal(enough);
     const auto way = static_cast<double>(height_ - goal);
     const std::int64_t capacity = height_ - std::max<std::int64_t>(1, std::llround(way * descent_));
     if (capacity == goal) return;
     const KeyList& keys = ExactOrders()[round_ % ExactOrders().size()];
-    if (!TryEjection(capacity) && !TryExact(capacity, keys)) {
+    if (!TryEjection(capacity) && !TryExact(between_, capacity, keys)) {
       descent_ *= kShorter;
-      return;
+      ++failures;
+    } else {
+      descent_ = std::min(kLongest, descent_ * kLonger);
     }
-    descent_ = std::min(kLongest, descent_ * kLonger);
   }
 }
 
 void Minimizer::SearchAt(std::int64_t enough) {
   for (const KeyList& keys : ExactOrders()) {
     if (IsDone(enough)) return;
-    TryExact(Goal(enough), keys);
+    TryExact(at_goal_, Goal(enough), keys);
   }
   if (!IsDone(enough)) TryEjection(Goal(enough));
 }
 
 bool Minimizer::SearchRound(std::int64_t enough) {
   if (round_ == kMostRounds) return false;
-  SearchBetween(enough);
+  if (enough <= lower_bound_ || round_ >= kRoundsAtCapacity) SearchBetween(enough);
   SearchAt(enough);
   ++round_;
   steps_ *= kGrowth;

@@ -35,7 +35,7 @@ class Minimizer {
   bool IsDone(std::int64_t enough) { return height_ <= Goal(enough) || deadline_.HasPassed(); }
   void Take(Offsets offsets);
   // Whether a plan of `capacity` was found.
-  bool TryExact(std::int64_t capacity, std::span<const Key> keys);
+  bool TryExact(ExactSearch& search, std::int64_t capacity, std::span<const Key> keys);
   bool TryEjection(std::int64_t capacity);
   void SearchBetween(std::int64_t enough);
   void SearchAt(std::int64_t enough);
@@ -43,7 +43,8 @@ class Minimizer {
   const Instance& instance_;
   const std::uint64_t seed_;
   Deadline& deadline_;
-  ExactSearch exact_;
+  ExactSearch at_goal_;  // what one learns at a capacity misleads at another
+  ExactSearch between_;
   Offsets best_;
   std::int64_t height_ = 0;
   std::int64_t lower_bound_;
