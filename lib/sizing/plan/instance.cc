@@ -150,7 +150,7 @@ std::vector<double> RangeMaxima(const std::vector<double>& values,
   }
   std::vector<double> maxima(first.size());
   for (std::size_t i = 0; i < first.size(); ++i) {
-    const int level = std::bit_width(static_cast<unsigned>(end[i] - first[i])) - 1;
+    const int level = std::bit_width(static_cast<unsigned>(end[i] - first[i]) | 1U) - 1;
     maxima[i] = std::max(levels[level][first[i]], levels[level][end[i] - (1 << level)]);
   }
   return maxima;

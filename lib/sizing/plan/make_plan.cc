@@ -1,5 +1,6 @@
-// Plans for whole problems. Stretches of time that no buffer crosses the ends of are planned by
-// themselves; the one with the highest plan is always the one to work on.
+// Plans for whole problems. What repeats is planned once. Stretches of time that no buffer crosses
+// the ends of are planned by themselves; the one with the highest plan is always the one to work
+// on.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -12,6 +13,7 @@
 #include "lib/sizing/plan/check_problem.h"
 #include "lib/sizing/plan/instance.h"
 #include "lib/sizing/plan/minimizer.h"
+#include "lib/sizing/plan/twins.h"
 #include "tidepool/plan.h"
 
 namespace tidepool {
@@ -90,6 +92,31 @@ class Planner {
 
 }  // namespace
 
+namespace {
+
+// The buffers that are their own twins, in their order.
+PlanProblem WithoutTwins(const PlanProblem& problem, const std::vector<std::uint32_t>& twins) {
+  PlanProblem rest;
+  for (std::uint32_t i = 0; i < twins.size(); ++i) {
+    if (twins[i] == i) rest.buffers.push_back(problem.buffers[i]);
+  }
+  return rest;
+}
+
+// The offsets of all, from those of the buffers that are their own twins.
+std::vector<std::int64_t> WithTwins(const std::vector<std::int64_t>& offsets,
+                                    const std::vector<std::uint32_t>& twins) {
+  std::vector<std::int64_t> all(twins.size());
+  auto next = offsets.begin();
+  for (std::uint32_t i = 0; i < twins.size(); ++i) {
+    if (twins[i] == i) all[i] = *next++;
+  }
+  for (std::uint32_t i = 0; i < twins.size(); ++i) all[i] = all[twins[i]];
+  return all;
+}
+
+}  // namespace
+
 absl::StatusOr<std::int64_t> PlanLowerBound(const PlanProblem& problem) {
   if (absl::Status status = sizing::CheckProblem(problem); !status.ok()) return status;
   std::int64_t bound = 0;
@@ -103,9 +130,12 @@ absl::StatusOr<Plan> MakePlan(const PlanProblem& problem, const PlanOptions& opt
   const auto start = std::chrono::steady_clock::now();
   if (absl::Status status = sizing::CheckProblem(problem); !status.ok()) return status;
   if (absl::Status status = sizing::CheckOptions(problem, options); !status.ok()) return status;
-  Planner planner(problem, options);
+  const std::vector<std::uint32_t> twins = sizing::FindTwins(problem);
+  const PlanProblem rest = WithoutTwins(problem, twins);
+  Planner planner(rest, options);
   planner.Run();
-  Plan plan = planner.Result(problem.buffers.size());
+  Plan plan = planner.Result(rest.buffers.size());
+  plan.offsets = WithTwins(plan.offsets, twins);
   if (absl::Status valid = ValidatePlan(problem, plan.offsets, plan.height); !valid.ok()) {
     return absl::InternalError(absl::StrCat("a plan that is none: ", valid.message()));
   }
