@@ -150,8 +150,9 @@ std::vector<double> RangeMaxima(const std::vector<double>& values,
   }
   std::vector<double> maxima(first.size());
   for (std::size_t i = 0; i < first.size(); ++i) {
-    const int level = std::bit_width(static_cast<unsigned>(end[i] - first[i]) | 1U) - 1;
-    maxima[i] = std::max(levels[level][first[i]], levels[level][end[i] - (1 << level)]);
+    const std::size_t length = std::bit_floor(static_cast<std::size_t>(end[i] - first[i]));
+    const std::vector<double>& level = levels[std::countr_zero(length)];
+    maxima[i] = std::max(level[first[i]], level[end[i] - length]);
   }
   return maxima;
 }

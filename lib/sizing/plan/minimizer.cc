@@ -48,7 +48,7 @@ constexpr int kMostRounds = 28;
 // With a capacity to meet, heights above it are not searched for until it seems out of reach.
 constexpr int kRoundsAtCapacity = 8;
 // A step of the ejection search takes as long as some of the exact search.
-constexpr double kStepsPerEjection = 5;
+constexpr double kStepsPerEjection = 4;
 constexpr std::array<std::int64_t, 2> kTenures = {10, 40};
 
 // Many are needed to get anywhere; a descent through the whole instance takes one a buffer.
