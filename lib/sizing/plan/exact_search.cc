@@ -16,6 +16,8 @@ namespace {
 constexpr std::int32_t kMostForFullCheck = 1000;
 // Slots and saved offsets over all parts: about 300 MiB.
 constexpr std::size_t kMostMemory = 8'000'000;
+// Counting what is in the sections takes a second for so many.
+constexpr double kMostSpans = 1e9;
 
 template <typename Offset>
 class Searcher {
@@ -341,6 +343,7 @@ class Searcher {
 
 ExactSearch::ExactSearch(const Instance& instance, std::uint64_t seed)
     : instance_(instance), weights_(instance.load.size()) {
+  for (std::int32_t i = 0; i < instance.count(); ++i) spans_ += instance.end[i] - instance.first[i];
   std::mt19937_64 random(seed);
   for (double& weight : weights_) weight = static_cast<double>(random() >> 11) * 0x1p-53;
 }
@@ -348,7 +351,7 @@ ExactSearch::ExactSearch(const Instance& instance, std::uint64_t seed)
 ExactAnswer ExactSearch::Find(std::int64_t capacity, std::span<const Key> keys, Budget& budget) {
   constexpr double kDecay = 0.9;
   for (double& weight : weights_) weight *= kDecay;
-  if (static_cast<std::size_t>(instance_.count()) > kMostMemory) return {};
+  if (static_cast<std::size_t>(instance_.count()) > kMostMemory || spans_ > kMostSpans) return {};
   const std::int64_t step =
       *std::max_element(instance_.alignment.begin(), instance_.alignment.end());
   const std::int64_t size = *std::max_element(instance_.size.begin(), instance_.size.end());

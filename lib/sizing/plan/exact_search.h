@@ -40,12 +40,15 @@ class ExactSearch {
   ExactSearch(const Instance& instance, std::uint64_t seed);
 
   // Looks for a plan of at most `capacity` units, which is less than 2^61. `keys` is the order of
-  // ranks. It stops when `budget` is spent, or its memory: a step is a node of the search tree.
+  // ranks. It stops when `budget` is spent, or its memory, and
+  // does not begin where buffers span more than 10^9 sections in all: a step is a node of the
+  // search tree.
   ExactAnswer Find(std::int64_t capacity, std::span<const Key> keys, Budget& budget);
 
  private:
   const Instance& instance_;
   std::vector<double> weights_;  // of sections, for having failed
+  double spans_ = 0;             // sections that buffers span, summed up
 };
 
 }  // namespace tidepool::sizing
