@@ -51,6 +51,9 @@ constexpr int kRoundsAtCapacity = 8;
 constexpr double kStepsPerEjection = 4;
 constexpr std::array<std::int64_t, 2> kTenures = {10, 40};
 
+// With few buffers, a first success counts; with many, each try is dear, and the way is short.
+double FirstDescent(double count) { return count < 1000 ? 0.3 : 0.5; }
+
 // Many are needed to get anywhere; a descent through the whole instance takes one a buffer.
 double FirstSteps(double count) { return std::min(3 * count, count + 20'000); }
 
@@ -65,7 +68,8 @@ Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& dea
       best_(PlanBySkyline(instance, OrderBy(instance, HeuristicOrders().front()))),
       height_(Height(instance, best_)),
       lower_bound_(instance.lower_bound),
-      steps_(FirstSteps(instance.count())) {}
+      steps_(FirstSteps(instance.count())),
+      descent_(FirstDescent(instance.count())) {}
 
 std::int64_t Minimizer::Goal(std::int64_t enough) const { return std::max(lower_bound_, enough); }
 

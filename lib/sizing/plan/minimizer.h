@@ -50,7 +50,7 @@ class Minimizer {
   std::int64_t lower_bound_;
   int round_ = 0;
   double steps_;             // of the exact search; the ejection search takes fewer
-  double descent_ = 0.3;     // the part of the way down to the goal that is tried next
+  double descent_;           // the part of the way down to the goal that is tried next
   std::uint64_t tries_ = 0;  // of the ejection search
 };
 
