@@ -33,6 +33,7 @@ Command AddSize(CLI::App& app);
 Command AddReplay(CLI::App& app);
 Command AddConvert(CLI::App& app);
 Command AddReport(CLI::App& app);
+Command AddPlan(CLI::App& app);
 
 // Options that take sizes ("512", "4GiB") in the words of ParseSize.
 CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t& bytes,

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -87,6 +88,13 @@ TIDEPOOL_EXPORT absl::StatusOr<Plan> MakePlan(const PlanProblem& problem,
 TIDEPOOL_EXPORT absl::Status ValidatePlan(const PlanProblem& problem,
                                           const std::vector<std::int64_t>& offsets,
                                           std::int64_t height);
+
+// Writes a plan as CSV, `id,lower,upper,size,offset`, one row an allocation of `trace` in its
+// order: sizes as asked for, and as times the indices of events, or a lifetime CSV's own.
+// Compressed when the path ends in ".gz". InvalidArgument when there is not one offset for each
+// allocation; other errors are WriteFile's.
+TIDEPOOL_EXPORT absl::Status WritePlan(const Trace& trace, const std::vector<std::int64_t>& offsets,
+                                       const std::string& path);
 
 }  // namespace tidepool
 

@@ -4,9 +4,11 @@
 #ifndef TIDEPOOL_LIB_TRACE_FORMAT_H_
 #define TIDEPOOL_LIB_TRACE_FORMAT_H_
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -57,6 +59,9 @@ absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out);
 bool IsLifetimeCsv(const CsvReader& reader);
 absl::StatusOr<Trace> ReadLifetimeCsv(CsvReader& reader);
 absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out);
+// The same with a column more, an offset for each allocation, unless there are none.
+absl::Status WriteLifetimes(const Trace& trace, const std::vector<std::int64_t>* offsets,
+                            std::ostream& out);
 
 bool IsNative(std::string_view beginning);
 absl::StatusOr<Trace> ReadNative(ByteSource& source, const std::string& name,

@@ -145,6 +145,11 @@ absl::StatusOr<Trace> ReadLifetimeCsv(CsvReader& reader) {
 }
 
 absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out) {
+  return WriteLifetimes(trace, nullptr, out);
+}
+
+absl::Status WriteLifetimes(const Trace& trace, const std::vector<std::int64_t>* offsets,
+                            std::ostream& out) {
   const bool keeps_times = trace.original_format == TraceFormat::kLifetimeCsv;
   const auto never = static_cast<std::int64_t>(trace.events.size());
   std::vector<std::int64_t> lower(trace.allocations.size());
@@ -155,11 +160,13 @@ absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out) {
     if (event.kind == TraceEvent::Kind::kAllocate) lower[event.index] = time;
     if (event.kind == TraceEvent::Kind::kFree) upper[event.index] = time;
   }
-  out << "id,lower,upper,size\n";
+  out << "id,lower,upper,size" << (offsets == nullptr ? "\n" : ",offset\n");
   for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
     absl::StatusOr<std::string> id = CsvField(trace.allocation_ids[i]);
     if (!id.ok()) return id.status();
-    out << *id << ',' << lower[i] << ',' << upper[i] << ',' << trace.allocations[i].bytes << '\n';
+    out << *id << ',' << lower[i] << ',' << upper[i] << ',' << trace.allocations[i].bytes;
+    if (offsets != nullptr) out << ',' << (*offsets)[i];
+    out << '\n';
   }
   return absl::OkStatus();
 }

@@ -1,0 +1,195 @@
+// tidepool plan and size --plan: what they print and write, and their exit status.
+#include "tidepool/plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "tests/support/random_problem.h"
+#include "tests/trace_replay/command_line.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using testing::Contents;
+using ::testing::HasSubstr;
+
+// The peak of live bytes is 17,920, and no plan is below 18,432.
+constexpr char kHard[] =
+    "id,lower,upper,size\n"
+    "a,0,1,9216\nb,1,3,3072\nc,2,4,3072\nd,0,2,8704\ne,1,4,3072\nf,2,3,2560\ng,4,5,6144\n"
+    "h,3,5,9216\ni,1,3,3072\n";
+
+class PlanCommand : public CommandLine {
+ protected:
+  // The offsets in a file that was written, whose rows begin with those of `rows`.
+  std::vector<std::int64_t> Offsets(const std::string& path, const std::string& rows) {
+    std::istringstream expected(rows);
+    std::ifstream file(path);
+    std::vector<std::int64_t> offsets;
+    std::string row;
+    std::string line;
+    while (std::getline(expected, row) && std::getline(file, line)) {
+      EXPECT_EQ(line.substr(0, row.size() + 1), row + ",");
+      if (row.starts_with("id")) {
+        EXPECT_EQ(line, row + ",offset");
+      } else {
+        offsets.push_back(std::stoll(line.substr(row.size() + 1)));
+      }
+    }
+    EXPECT_FALSE(std::getline(file, line));
+    return offsets;
+  }
+
+  // A trace that keeps a planner busy for minutes.
+  std::string BusyTrace() {
+    std::mt19937_64 random(7);
+    std::string text = "id,lower,upper,size\n";
+    const PlanProblem problem = testing::CutRectangle(random, 1'500, 100'000, 100);
+    for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
+      const PlanBuffer& buffer = problem.buffers[i];
+      text += std::to_string(i) + "," + std::to_string(buffer.lower) + "," +
+              std::to_string(buffer.upper) + "," + std::to_string(buffer.bytes) + "\n";
+    }
+    return File("busy.csv", text);
+  }
+};
+
+TEST_F(PlanCommand, PrintsTheContractsObject) {
+  const Outcome outcome = Run({"plan", File("hard.csv", kHard), "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json answer = json::parse(outcome.out);
+  EXPECT_EQ(answer["pool_bytes"], 18432);
+  EXPECT_EQ(answer["overhead"], 18432.0 / 17920);
+  EXPECT_EQ(answer["lower_bound_bytes"], 18432);
+  EXPECT_EQ(answer["optimal"], true);
+  EXPECT_EQ(answer["buffers"], 9);
+  EXPECT_GE(answer["seconds"], 0);
+  EXPECT_EQ(answer["fits"], nullptr);
+  EXPECT_EQ(answer["interrupted"], false);
+}
+
+TEST_F(PlanCommand, WritesTheRowsWithOffsets) {
+  const std::string plan = folder_ / "plan.csv";
+  ASSERT_EQ(Run({"plan", File("hard.csv", kHard), "-o", plan}).status, 0);
+  const std::vector<std::int64_t> offsets =
+      Offsets(plan,
+              "id,lower,upper,size\n"
+              "a,0,1,9216\nd,0,2,8704\nb,1,3,3072\ne,1,4,3072\ni,1,3,3072\nc,2,4,3072\nf,2,3,2560\n"
+              "h,3,5,9216\ng,4,5,6144\n");
+  const absl::StatusOr<Trace> trace = ReadTrace(folder_ / "hard.csv");
+  EXPECT_TRUE(ValidatePlan(*ToPlanProblem(*trace, 1), offsets, 18432).ok());
+}
+
+TEST_F(PlanCommand, WritesEventIndicesForOtherFormats) {
+  const std::string plan = folder_ / "plan.csv";
+  ASSERT_EQ(Run({"plan", File("paper.csv", kPaper), "-o", plan}).status, 0);
+  const std::vector<std::int64_t> offsets = Offsets(
+      plan, "id,lower,upper,size\n1,0,5,2560\n2,1,3,1024\n3,2,6,512\n4,4,8,512\n5,7,8,4096\n");
+  EXPECT_EQ(offsets.size(), 5);
+  for (const std::int64_t offset : offsets) EXPECT_EQ(offset % 512, 0);
+}
+
+TEST_F(PlanCommand, AnswersWhetherItFits) {
+  const std::string trace = File("hard.csv", kHard);
+  const std::string plan = folder_ / "plan.csv";
+  const Outcome fits = Run({"plan", trace, "--capacity", "18KiB", "--json", "-o", plan});
+  EXPECT_EQ(fits.status, 0);
+  EXPECT_EQ(json::parse(fits.out)["fits"], true);
+  EXPECT_TRUE(std::filesystem::exists(plan));
+  std::filesystem::remove(plan);
+  const Outcome tight = Run({"plan", trace, "--capacity", "18431", "--json", "-o", plan});
+  EXPECT_EQ(tight.status, 2);
+  EXPECT_EQ(json::parse(tight.out)["fits"], false);
+  EXPECT_FALSE(std::filesystem::exists(plan));
+  const Outcome tiny = Run({"plan", trace, "--capacity", "9215", "--json"});
+  EXPECT_EQ(tiny.status, 2);
+  EXPECT_EQ(json::parse(tiny.out)["too_large"], json({{"id", "a"}, {"bytes", 9216}}));
+  EXPECT_EQ(json::parse(tiny.out)["pool_bytes"], nullptr);
+  EXPECT_THAT(Run({"plan", trace, "--capacity", "9215"}).out, HasSubstr("allocation a alone"));
+}
+
+TEST_F(PlanCommand, AlwaysHasAPlan) {
+  const Outcome outcome = Run({"plan", BusyTrace(), "--time-limit", "0", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json answer = json::parse(outcome.out);
+  EXPECT_GE(answer["pool_bytes"], answer["lower_bound_bytes"]);
+  EXPECT_EQ(answer["timed_out"], true);
+  EXPECT_EQ(answer["optimal"], false);
+}
+
+TEST_F(PlanCommand, TakesATraceOfNothing) {
+  const std::string trace = File("marks.csv", "op,id,size,hint\nm,begin,,\n");
+  const std::string plan = folder_ / "plan.csv";
+  const Outcome outcome = Run({"plan", trace, "--json", "-o", plan, "--capacity", "0"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["pool_bytes"], 0);
+  EXPECT_EQ(json::parse(outcome.out)["optimal"], true);
+  EXPECT_EQ(Contents(plan), "id,lower,upper,size,offset\n");
+}
+
+TEST_F(PlanCommand, GivesWhatItHasWhenItIsInterrupted) {
+  const std::string trace = BusyTrace();
+  const std::string out = folder_ / "out";
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+    execl(TIDEPOOL_TOOL, "tidepool", "plan", trace.c_str(), "--time-limit", "1000000", "--json",
+          nullptr);
+    _exit(127);
+  }
+  const auto catches_interrupts = [&] {
+    std::ifstream status("/proc/" + std::to_string(child) + "/status");
+    std::string line;
+    while (std::getline(status, line)) {
+      if (line.starts_with("SigCgt:")) {
+        return (std::stoull(line.substr(7), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
+      }
+    }
+    return false;
+  };
+  while (!catches_interrupts()) std::this_thread::yield();
+  kill(child, SIGINT);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  const json answer = json::parse(Contents(out));
+  EXPECT_EQ(answer["interrupted"], true);
+  EXPECT_GE(answer["pool_bytes"], answer["lower_bound_bytes"]);
+}
+
+TEST_F(PlanCommand, RefusesBadArgumentsInOneLine) {
+  const std::string trace = File("hard.csv", kHard);
+  ErrorOf({"plan"});
+  ErrorOf({"plan", trace, "--capacity", "-1"});
+  ErrorOf({"plan", trace, "--time-limit", "-1"});
+  ErrorOf({"plan", trace, "--time-limit", "nan"});
+  EXPECT_THAT(ErrorOf({"plan", trace, "-o", folder_ / "no" / "plan.csv"}),
+              HasSubstr("plan.csv:0:"));
+  EXPECT_THAT(ErrorOf({"plan", trace, "--json", "-o", "/dev/stdout"}), HasSubstr("--json"));
+  EXPECT_THAT(ErrorOf({"plan", File("bad.csv", "id,lower,upper,size\na,2,2,1\n")}),
+              HasSubstr("bad.csv:2: upper 2"));
+}
+
+TEST_F(PlanCommand, SizePlansWhenAsked) {
+  const std::string trace = File("hard.csv", kHard);
+  const json without = json::parse(Run({"size", trace, "--json"}).out);
+  EXPECT_FALSE(without.contains("plan"));
+  const json with = json::parse(Run({"size", trace, "--plan", "--json"}).out);
+  EXPECT_EQ(with["plan"]["pool_bytes"], 18432);
+  EXPECT_EQ(with["plan"]["lower_bound_bytes"], 18432);
+  EXPECT_EQ(with["plan"]["optimal"], true);
+  EXPECT_THAT(Run({"size", trace, "--plan"}).out, HasSubstr("the smallest there is"));
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,124 @@
+// tidepool plan: an offset for every allocation of a trace.
+#include <algorithm>
+#include <iostream>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "trace_replay/command.h"
+#include "trace_replay/plan_answer.h"
+#include "trace_replay/text.h"
+
+namespace tidepool::tool {
+namespace {
+
+struct PlanCommandOptions {
+  std::string trace;
+  std::string output;
+  std::int64_t capacity = -1;  // none
+  std::int64_t alignment = 0;
+  double time_limit_seconds = 10;
+  ReadOptions read;
+  bool json = false;
+};
+
+// The first of the largest allocations.
+std::size_t Largest(const Trace& trace) {
+  const auto smaller = [](const TraceAllocation& a, const TraceAllocation& b) {
+    return a.bytes < b.bytes;
+  };
+  return static_cast<std::size_t>(
+      std::max_element(trace.allocations.begin(), trace.allocations.end(), smaller) -
+      trace.allocations.begin());
+}
+
+// No plan was looked for: one allocation alone is too large.
+Answer TooLarge(const PlanCommandOptions& options, const MeasuredTrace& measured,
+                std::size_t largest, std::int64_t bytes) {
+  const std::string id(measured.trace.allocation_ids[largest]);
+  if (options.json) {
+    PrintJson({{"pool_bytes", nullptr},
+               {"overhead", nullptr},
+               {"lower_bound_bytes", std::max(measured.load.peak_live_bytes, bytes)},
+               {"optimal", false},
+               {"seconds", 0},
+               {"buffers", measured.trace.allocations.size()},
+               {"fits", false},
+               {"too_large", {{"id", id}, {"bytes", bytes}}}});
+  } else {
+    PrintTraceLine(options.trace, measured);
+    std::cout << "  does not fit: allocation " << absl::CHexEscape(id) << " alone has "
+              << SizeText(bytes) << ", the capacity is " << SizeText(options.capacity) << "\n";
+  }
+  return Answer::kNo;
+}
+
+void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured, const Plan& plan,
+               bool fits) {
+  const bool has_capacity = options.capacity >= 0;
+  if (options.json) {
+    nlohmann::ordered_json json = PlanJson(plan, measured.load);
+    json["buffers"] = measured.trace.allocations.size();
+    json["fits"] = nullptr;
+    if (has_capacity) json["fits"] = fits;
+    PrintJson(json);
+    return;
+  }
+  PrintTraceLine(options.trace, measured);
+  std::cout << "  plan: " << SizeText(plan.height) << ", "
+            << RatioText(Overhead(plan.height, measured.load))
+            << " of peak live: " << PlanText(plan) << "\n";
+  if (has_capacity) {
+    std::cout << (fits ? "  fits into " : "  does not fit into ") << SizeText(options.capacity)
+              << "\n";
+  }
+}
+
+absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
+  if (options.json && options.output == "/dev/stdout") {
+    return absl::InvalidArgumentError(
+        "--json: the plan goes to standard output, expected another file for it");
+  }
+  const absl::StatusOr<MeasuredTrace> measured =
+      ReadMeasured(options.trace, options.alignment, options.read);
+  if (!measured.ok()) return measured.status();
+  const Trace& trace = measured->trace;
+  std::optional<std::int64_t> capacity;
+  if (options.capacity >= 0) {
+    capacity = options.capacity;
+    if (!trace.allocations.empty()) {
+      const std::size_t largest = Largest(trace);
+      const std::int64_t bytes =
+          (trace.allocations[largest].bytes + measured->alignment - 1) & -measured->alignment;
+      if (bytes > *capacity) return TooLarge(options, *measured, largest, bytes);
+    }
+  }
+  const absl::StatusOr<Plan> plan = PlanTrace(*measured, capacity, options.time_limit_seconds);
+  if (!plan.ok()) return AboutFile(options.trace, plan.status());
+  const bool fits = plan->height <= capacity.value_or(plan->height);
+  if (fits && !options.output.empty()) {
+    absl::Status status = WritePlan(trace, plan->offsets, options.output);
+    if (!status.ok()) return status;
+  }
+  PrintPlan(options, *measured, *plan, fits);
+  return fits ? Answer::kYes : Answer::kNo;
+}
+
+}  // namespace
+
+Command AddPlan(CLI::App& app) {
+  auto options = std::make_shared<PlanCommandOptions>();
+  CLI::App* plan = app.add_subcommand("plan", "An offset for every allocation of a trace");
+  plan->add_option("trace", options->trace, "The trace")->required();
+  plan->add_option("-o,--output", options->output,
+                   "A CSV file for the plan, id,lower,upper,size,offset; compressed when it ends "
+                   "in .gz; not written when the plan does not fit");
+  AddSizeOption(*plan, "--capacity", options->capacity,
+                "The pool that the plan must fit into: the first that does ends the search");
+  AddTimeLimitOption(*plan, options->time_limit_seconds);
+  AddAlignOption(*plan, options->alignment);
+  AddTraceDeviceOption(*plan, options->read);
+  plan->add_flag("--json", options->json, "One JSON object");
+  return {plan, [options] { return RunPlan(*options); }};
+}
+
+}  // namespace tidepool::tool
