@@ -23,7 +23,10 @@ std::string LargerText(const std::optional<bool>& serves_all_larger) {
 
 absl::StatusOr<std::vector<std::unique_ptr<PlacementPolicy>>> MakePolicies(
     std::vector<std::string>& names) {
-  if (names.empty()) names = PlacementPolicyNames();
+  if (names.empty()) {
+    names = PlacementPolicyNames();
+    std::erase(names, "planned");  // best-fit without a plan
+  }
   std::vector<std::unique_ptr<PlacementPolicy>> policies;
   for (const std::string& name : names) {
     absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);

@@ -31,6 +31,11 @@ enum class Hint : std::uint8_t {
 using BlockId = std::uint32_t;
 inline constexpr BlockId kNoBlock = UINT32_MAX;
 
+// Where an answer was found, for the next time. What is in it is nobody's business.
+struct Clue {
+  std::int64_t value = -1;
+};
+
 // What a policy is asked to place. `bytes` is positive and already rounded up to the arena's
 // alignment.
 struct Request {
@@ -52,8 +57,12 @@ class TIDEPOOL_EXPORT FreeBlocks {
   virtual BlockId LowestFit(std::int64_t bytes) = 0;
   // The block of at least `bytes` with the highest address.
   virtual BlockId HighestFit(std::int64_t bytes) = 0;
-  // The block in which [offset, offset + bytes) is free.
-  virtual BlockId Covering(std::int64_t offset, std::int64_t bytes) = 0;
+  // The block in which [offset, offset + bytes) is free. `clue`, if given, is kept by who asks, for
+  // this question alone; where the neighbourhood was the same at the last time, it makes this O(1).
+  virtual BlockId Covering(std::int64_t offset, std::int64_t bytes, Clue* clue) = 0;
+  BlockId Covering(std::int64_t offset, std::int64_t bytes) {
+    return Covering(offset, bytes, nullptr);
+  }
 };
 
 // Where a request goes.
@@ -80,8 +89,11 @@ class TIDEPOOL_EXPORT PlacementPolicy {
   // Chooses a place for `request`. The placement must lie in a block that `blocks` answered with.
   virtual Placement Place(const Request& request, FreeBlocks& blocks) = 0;
 
-  // Whether earlier calls change later choices. Only such a policy is told of frees and marks.
+  // Whether earlier calls change later choices. Only such a policy is told what follows: where a
+  // request was placed, which need not be where the policy chose, and what was freed and marked.
+  // A request may be asked about several times before it is placed, and need not be at all.
   virtual bool HasMemory() const { return false; }
+  virtual void OnPlaced(std::int64_t /*offset*/, std::int64_t /*bytes*/) {}
   virtual void OnFree(std::int64_t /*offset*/, std::int64_t /*bytes*/) {}
   virtual void OnMark(std::string_view /*name*/) {}
 };

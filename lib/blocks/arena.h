@@ -48,6 +48,7 @@ class Arena {
     const BlockId used = blocks_.Allocate(placement, bytes);
     high_water_ = std::max(high_water_, blocks_.offset(used) + bytes);
     peak_live_bytes_ = std::max(peak_live_bytes_, blocks_.live_bytes());
+    if (policy_has_memory_) policy_.OnPlaced(blocks_.offset(used), bytes);
     return used;
   }
 

@@ -321,9 +321,39 @@ std::int64_t BlockMap::LargestBytes() const {
   return largest;
 }
 
-BlockId BlockMap::Covering(std::int64_t begin, std::int64_t length) {
+BlockId BlockMap::Covering(std::int64_t begin, std::int64_t length, Clue* clue) {
+  if (clue != nullptr) {
+    const BlockId found = CoveringByClue(begin, begin + length, *clue);
+    if (found != kNoBlock) {
+      if (++answers_by_clue_ > blocks_.size()) DropIndexes();
+      return found;
+    }
+  }
   const BlockId id = by_address().AtOrBelow(begin);
-  return id != kNoBlock && begin + length <= offset(id) + bytes(id) ? id : kNoBlock;
+  if (id == kNoBlock || begin + length > offset(id) + bytes(id)) return kNoBlock;
+  if (clue != nullptr) {
+    const BlockId before = blocks_[id].previous;
+    clue->value = before == kFront ? kFirst : offset(before);
+  }
+  return id;
+}
+
+// A clue is where the used block before the free one begins.
+BlockId BlockMap::CoveringByClue(std::int64_t begin, std::int64_t end, const Clue& clue) {
+  if (clue.value == Clue().value) return kNoBlock;
+  const BlockId before = clue.value == kFirst ? kFront : Find(clue.value);
+  if (before == kNoBlock) return kNoBlock;
+  const BlockId id = blocks_[before].next;
+  if (used(id) || offset(id) > begin) return kNoBlock;
+  return end <= offset(id) + bytes(id) ? id : kNoBlock;
+}
+
+// Making them anew costs about what was done without them.
+void BlockMap::DropIndexes() {
+  by_size_ = nullptr;
+  by_address_ = nullptr;
+  held_.fill(kFront);
+  answers_by_clue_ = 0;
 }
 
 BlockId BlockMap::Find(std::int64_t begin) { return by_start().Find(begin, blocks_); }

@@ -3,7 +3,8 @@
 //
 // The list owns the truth. An index (by size, by address, by start) exists from the first question
 // that needs it and is kept up to date from then on, so that a policy pays for what it asks and a
-// copied map copies blocks alone. Offsets only: nothing here is dereferenced. Not thread-safe.
+// copied map copies blocks alone; one that the answers by clues did without for long is dropped.
+// Offsets only: nothing here is dereferenced. Not thread-safe.
 #ifndef TIDEPOOL_LIB_BLOCKS_BLOCK_MAP_H_
 #define TIDEPOOL_LIB_BLOCKS_BLOCK_MAP_H_
 
@@ -61,7 +62,9 @@ class BlockMap final : public FreeBlocks {
   BlockId ExactFit(std::int64_t bytes) override;
   BlockId LowestFit(std::int64_t bytes) override;
   BlockId HighestFit(std::int64_t bytes) override;
-  BlockId Covering(std::int64_t offset, std::int64_t bytes) override;
+  using FreeBlocks::Covering;
+  // Where clues answer for long, the indexes that nobody asks meanwhile are dropped.
+  BlockId Covering(std::int64_t offset, std::int64_t bytes, Clue* clue) override;
 
   // The free block that follows `block`, a free one, in the order of (size, address), or kNoBlock.
   BlockId NextBySize(BlockId block);
@@ -108,6 +111,8 @@ class BlockMap final : public FreeBlocks {
   // Two used blocks of no bytes bound the list, so that every other block has two neighbours.
   static constexpr BlockId kFront = 0;
   static constexpr BlockId kBack = 1;
+  // A clue: nothing is used before.
+  static constexpr std::int64_t kFirst = -2;
 
   BlockId Cut(const Placement& placement, std::int64_t bytes);
   BlockId Merge(BlockId block);
@@ -146,7 +151,11 @@ class BlockMap final : public FreeBlocks {
 
   BlockId LargestBySize() const;
 
+  BlockId CoveringByClue(std::int64_t begin, std::int64_t end, const Clue& clue);
+  [[gnu::noinline]] void DropIndexes();
+
   SizeIndex& by_size() {
+    answers_by_clue_ = 0;
     if (by_size_ == nullptr) [[unlikely]]
       MakeSizeIndex();
     return *by_size_;
@@ -157,6 +166,7 @@ class BlockMap final : public FreeBlocks {
     return *by_start_;
   }
   AddressIndex& by_address() {
+    answers_by_clue_ = 0;
     if (by_address_ == nullptr) [[unlikely]]
       MakeAddressIndex();
     return *by_address_;
@@ -185,6 +195,7 @@ class BlockMap final : public FreeBlocks {
   std::unique_ptr<SizeIndex> by_size_;
   std::unique_ptr<AddressIndex> by_address_;
   std::unique_ptr<StartTable> by_start_;  // of the used blocks
+  std::size_t answers_by_clue_ = 0;       // since an index of free blocks was asked
 };
 
 }  // namespace tidepool::blocks

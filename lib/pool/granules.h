@@ -66,8 +66,8 @@ class GranuleBlocks final : public FreeBlocks {
     const BlockId block = answers_.HighestFit(bytes);
     return block == kNoBlock || Fits(block, bytes) ? block : answers_.HighestFit(bytes + granule_);
   }
-  BlockId Covering(std::int64_t offset, std::int64_t bytes) override {
-    return granules_.FirstFit(offset, bytes) == offset ? answers_.Covering(offset, bytes)
+  BlockId Covering(std::int64_t offset, std::int64_t bytes, Clue* clue) override {
+    return granules_.FirstFit(offset, bytes) == offset ? answers_.Covering(offset, bytes, clue)
                                                        : kNoBlock;
   }
 

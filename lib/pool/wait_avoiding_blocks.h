@@ -27,8 +27,8 @@ class WaitAvoidingBlocks final : public FreeBlocks {
   }
   BlockId LowestFit(std::int64_t bytes) override { return blocks_.LowestFit(bytes); }
   BlockId HighestFit(std::int64_t bytes) override { return blocks_.HighestFit(bytes); }
-  BlockId Covering(std::int64_t offset, std::int64_t bytes) override {
-    return blocks_.Covering(offset, bytes);
+  BlockId Covering(std::int64_t offset, std::int64_t bytes, Clue* clue) override {
+    return blocks_.Covering(offset, bytes, clue);
   }
 
  private:

@@ -97,7 +97,7 @@ BlockId ManyPoolsArena::HighestFit(std::int64_t bytes) {
   return ChooseGap({PoolWithGap(bytes), kUnbounded}, hole);
 }
 
-BlockId ManyPoolsArena::Covering(std::int64_t /*offset*/, std::int64_t /*bytes*/) {
+BlockId ManyPoolsArena::Covering(std::int64_t /*offset*/, std::int64_t /*bytes*/, Clue* /*clue*/) {
   is_undetermined_ = true;
   return kNoBlock;
 }

@@ -61,7 +61,7 @@ class ManyPoolsArena final : public FreeBlocks {
   BlockId LowestFit(std::int64_t bytes) override;
   BlockId HighestFit(std::int64_t bytes) override;
   // Not answered: an offset means another place in every pool. Sets `is_undetermined`.
-  BlockId Covering(std::int64_t offset, std::int64_t bytes) override;
+  BlockId Covering(std::int64_t offset, std::int64_t bytes, Clue* clue) override;
   bool is_undetermined() const { return is_undetermined_; }
 
  private:

@@ -11,7 +11,8 @@
   POLICY("best-fit", BestFit)                \
   POLICY("exact-fit-first", ExactFitFirst)   \
   POLICY("high-end-offload", HighEndOffload) \
-  POLICY("first-fit", FirstFit)
+  POLICY("first-fit", FirstFit)              \
+  POLICY("planned", Planned)
 
 namespace tidepool {
 

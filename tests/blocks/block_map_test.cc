@@ -150,6 +150,41 @@ TEST(BlockMap, KeepsItsInvariantsUnderPlacementsAnywhere) {
   }
 }
 
+// Whatever a clue says, the answer is the one without it; and the map is sound when clues answered
+// for so long that it has no index any more.
+TEST(BlockMap, CluesChangeNoAnswer) {
+  constexpr std::int64_t kGranules = 64;
+  std::mt19937_64 random(11);
+  BlockMap map(kGranules, 1);
+  BlockMap without(kGranules, 1);
+  std::vector<Clue> clues(100);
+  std::vector<std::int64_t> live;  // offsets
+  for (int step = 0; step < 50'000; ++step) {
+    const bool is_steady = step / 5'000 % 2 == 1;  // then one place is asked for again and again
+    const std::int64_t bytes = is_steady ? 3 : 1 + static_cast<std::int64_t>(random() % 8);
+    const std::int64_t offset = is_steady ? 7 : static_cast<std::int64_t>(random() % kGranules);
+    const BlockId block = map.Covering(offset, bytes, &clues[random() % clues.size()]);
+    const BlockId expected = without.Covering(offset, bytes);
+    ASSERT_EQ(block == kNoBlock, expected == kNoBlock);
+    if (block != kNoBlock) {
+      ASSERT_EQ(map.offset(block), without.offset(expected));
+      map.Allocate(Placement::At(block, offset), bytes);
+      without.Allocate(Placement::At(expected, offset), bytes);
+      live.push_back(offset);
+    } else if (!live.empty()) {
+      if (!is_steady) std::swap(live[random() % live.size()], live.back());
+      map.FreeAt(live.back());
+      without.FreeAt(live.back());
+      live.pop_back();
+    }
+    if (step % 512 == 0) {
+      ASSERT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
+      const BlockId smallest = map.SmallestFit(2);
+      ASSERT_EQ(smallest == kNoBlock, without.SmallestFit(2) == kNoBlock);
+    }
+  }
+}
+
 TEST(BlockMap, GrowsAndShrinksAtItsEnd) {
   BlockMap map(0, 512, 8192);
   EXPECT_EQ(map.First(), kNoBlock);

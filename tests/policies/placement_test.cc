@@ -13,11 +13,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(PlacementRegistry, ListsThePolicies) {
-  EXPECT_THAT(PlacementPolicyNames(),
-              ElementsAre("best-fit", "exact-fit-first", "high-end-offload", "first-fit"));
+  EXPECT_THAT(PlacementPolicyNames(), ElementsAre("best-fit", "exact-fit-first", "high-end-offload",
+                                                  "first-fit", "planned"));
   for (const std::string& name : PlacementPolicyNames()) {
-    EXPECT_TRUE(MakePlacementPolicy(name).ok()) << name;
-    EXPECT_FALSE((*MakePlacementPolicy(name))->HasMemory()) << name;
+    ASSERT_TRUE(MakePlacementPolicy(name).ok()) << name;
+    EXPECT_EQ((*MakePlacementPolicy(name))->HasMemory(), name == "planned") << name;
   }
 }
 
@@ -67,38 +67,38 @@ TEST_F(Choice, HighEndOffloadPutsTemporaryDataOnTop) {
   EXPECT_EQ(Place("high-end-offload", 2, Hint::kResident), 5);
 }
 
-// A policy with memory: the door that a planned placement will come through.
-class Cursor final : public PlacementPolicy {
+// Notes what it is told, and places by best-fit.
+class Noting final : public PlacementPolicy {
  public:
   Placement Place(const Request& request, FreeBlocks& blocks) override {
-    const BlockId block = blocks.Covering(next_, request.bytes);
-    const Placement placement = block == kNoBlock ? Placement::None() : Placement::At(block, next_);
-    next_ += 2 * request.bytes;
-    return placement;
+    return Placement::LowEnd(blocks.SmallestFit(request.bytes));
   }
   bool HasMemory() const override { return true; }
+  void OnPlaced(std::int64_t offset, std::int64_t bytes) override {
+    placed_.emplace_back(offset, bytes);
+  }
   void OnFree(std::int64_t offset, std::int64_t bytes) override {
     freed_.emplace_back(offset, bytes);
   }
-  void OnMark(std::string_view /*name*/) override { next_ = 0; }
+  void OnMark(std::string_view name) override { marks_.emplace_back(name); }
 
+  std::vector<std::pair<std::int64_t, std::int64_t>> placed_;
   std::vector<std::pair<std::int64_t, std::int64_t>> freed_;
-
- private:
-  std::int64_t next_ = 0;
+  std::vector<std::string> marks_;
 };
 
-TEST(PolicyWithMemory, FollowsAPlanAndIsToldOfFreesAndMarks) {
-  Cursor policy;
-  blocks::Arena arena(16 * 512, 512, policy);
+TEST(PolicyWithMemory, IsToldOfWhatWasPlacedFreedAndMarked) {
+  Noting policy;
+  blocks::Arena arena(4 * 512, 512, policy);
   EXPECT_EQ(arena.Allocate(1, Hint::kResident), 0);
-  EXPECT_EQ(arena.Allocate(1024, Hint::kResident), 1024);
-  EXPECT_TRUE(arena.Free(1024));
-  EXPECT_TRUE(arena.Free(0));
+  EXPECT_EQ(arena.Allocate(1024, Hint::kResident), 512);
+  EXPECT_EQ(arena.Allocate(1024, Hint::kResident), blocks::kNoOffset);
+  EXPECT_TRUE(arena.Free(512));
+  EXPECT_FALSE(arena.Free(512));
   arena.Mark("iteration");
-  EXPECT_EQ(arena.Allocate(1, Hint::kResident), 0);
-  EXPECT_THAT(policy.freed_, ElementsAre(std::pair(1024, 1024), std::pair(0, 512)));
-  EXPECT_TRUE(arena.blocks().CheckInvariants().ok());
+  EXPECT_THAT(policy.placed_, ElementsAre(std::pair(0, 512), std::pair(512, 1024)));
+  EXPECT_THAT(policy.freed_, ElementsAre(std::pair(512, 1024)));
+  EXPECT_THAT(policy.marks_, ElementsAre("iteration"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "lib/sizing/restart_search.h"
+#include "tests/support/policy_names.h"
 #include "tests/support/shared_files.h"
 #include "tidepool/sizing.h"
 
@@ -187,7 +188,8 @@ TEST_P(MinimumPoolProperty, FindsAServingPoolWhenRestartsAreBounded) {
   EXPECT_GT(finished, 5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Policies, MinimumPoolProperty, ::testing::ValuesIn(PlacementPolicyNames()),
+INSTANTIATE_TEST_SUITE_P(Policies, MinimumPoolProperty,
+                         ::testing::ValuesIn(testing::NamesOfPoliciesWithoutMemory()),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::replace(name.begin(), name.end(), '-', '_');
@@ -216,7 +218,7 @@ TEST(MinimumPool, OfTheShippedTracesIsVerifiedByReplays) {
     const auto trace = ReadTrace(path);
     ASSERT_TRUE(trace.ok()) << trace.status();
     ++traces;
-    for (const std::string& name : PlacementPolicyNames()) {
+    for (const std::string& name : testing::NamesOfPoliciesWithoutMemory()) {
       SCOPED_TRACE(name);
       std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(name);
       const auto result = MinimumPool(*trace, *policy, {.most_steps = 500'000});

@@ -1,0 +1,214 @@
+// planned: each request of an iteration goes where a plan has it. The plan is followed by the sizes
+// of the requests alone; after a deviation the next ones are compared with all that it can have
+// been: requests more, others instead, or some less.
+#include <algorithm>
+#include <utility>
+
+#include "policies/placement/policies.h"
+#include "tidepool/planned_placement.h"
+
+namespace tidepool {
+
+PlacementPlan::PlacementPlan(std::vector<PlannedRequest> requests)
+    : requests_(std::move(requests)), signatures_{0} {
+  signatures_.reserve(requests_.size() + 1);
+  for (const PlannedRequest& request : requests_) {
+    signatures_.push_back(Extend(signatures_.back(), request.bytes));
+    if (request.offset != PlannedRequest::kAnywhere) {
+      height_bytes_ = std::max(height_bytes_, request.offset + request.bytes);
+    }
+  }
+}
+
+std::uint64_t PlacementPlan::Extend(std::uint64_t signature, std::int64_t bytes) {
+  const std::uint64_t mixed =
+      ((signature + 1) * 0x9E3779B97F4A7C15) ^ static_cast<std::uint64_t>(bytes);
+  return (mixed ^ mixed >> 29) * 0xD6E8FEB86659FD93;
+}
+
+namespace {
+
+// Requests in a row that match nothing, after which the rest of the iteration is not compared.
+constexpr std::size_t kMostLost = 256;
+// How far ahead in the plan the sizes of requests are looked for: this much, and more with every
+// request that matched nothing.
+constexpr std::size_t kLookAhead = 64;
+constexpr std::size_t kLookAheadPerLost = 4;
+
+constexpr std::size_t kNone = SIZE_MAX;
+
+struct KnownPlan {
+  std::shared_ptr<const PlacementPlan> plan;
+  std::vector<Clue> clues;  // one a request
+};
+
+// What a request is thought to be.
+struct Match {
+  KnownPlan* known = nullptr;
+  std::size_t at = kNone;  // of the plan's requests
+  bool is_guess = false;   // it has the size of a later one, which does not say much
+
+  const PlannedRequest& request() const { return known->plan->requests()[at]; }
+};
+
+class Planned final : public PlannedPlacement {
+ public:
+  explicit Planned(PlacementPlans plans) { BeginIteration(std::move(plans)); }
+
+  void BeginIteration(PlacementPlans plans) override {
+    CountMissing();
+    std::vector<KnownPlan> known;
+    known.reserve(plans.size());
+    for (std::shared_ptr<const PlacementPlan>& plan : plans) known.push_back(Know(std::move(plan)));
+    plans_ = std::move(known);
+    Rewind();
+  }
+
+  bool HasMemory() const override { return true; }
+  bool IsAtEnd() const override { return known_ != nullptr && next_ == requests().size(); }
+  const PlacementPlan* followed() const override {
+    return known_ == nullptr ? nullptr : known_->plan.get();
+  }
+  PlannedCounts counts() const override { return counts_; }
+
+  Placement Place(const Request& request, FreeBlocks& blocks) override {
+    if (IsAtEnd()) [[unlikely]]
+      Rewind();
+    match_ = Find(request.bytes);
+    if (match_.at != kNone && match_.request().offset != PlannedRequest::kAnywhere) {
+      const std::int64_t offset = match_.request().offset;
+      const BlockId block = blocks.Covering(offset, request.bytes, &match_.known->clues[match_.at]);
+      if (block != kNoBlock) [[likely]]
+        return Placement::At(block, offset);
+    }
+    // The plan fills memory from below, so the highest is what it wants last.
+    return known_ == nullptr ? Placement::LowEnd(blocks.SmallestFit(request.bytes))
+                             : Placement::HighEnd(blocks.HighestFit(request.bytes));
+  }
+
+  void OnPlaced(std::int64_t offset, std::int64_t bytes) override {
+    if (known_ == nullptr) return;
+    const bool is_planned =
+        match_.at != kNone && (match_.request().offset == offset || match_.request().offset < 0);
+    ++(is_planned ? counts_.planned : counts_.deviations);
+    if (match_.at == kNone || match_.is_guess) {
+      Lose();
+    } else {
+      Follow();
+    }
+    last_bytes_ = bytes;
+  }
+
+ private:
+  const std::vector<PlannedRequest>& requests() const { return known_->plan->requests(); }
+
+  // With the clues, if it was known before.
+  KnownPlan Know(std::shared_ptr<const PlacementPlan> plan) {
+    for (KnownPlan& known : plans_) {
+      if (known.plan == plan) return std::move(known);
+    }
+    std::vector<Clue> clues(plan->requests().size());
+    return {std::move(plan), std::move(clues)};
+  }
+
+  void Rewind() {
+    known_ = plans_.empty() || plans_.front().plan->requests().empty() ? nullptr : &plans_.front();
+    next_ = 0;
+    lost_ = 0;
+    guess_ = kNone;
+    has_deviated_ = false;
+    match_ = {};
+  }
+
+  // What the plan goes on with that never came, as the iteration ends. When nothing matched, what
+  // came may have been the end of the iteration before.
+  void CountMissing() {
+    if (known_ == nullptr || (next_ == 0 && guess_ == kNone)) return;
+    CountSkipped(requests().size());
+  }
+
+  // The plan's requests up to `at` did not come; others may have come instead, and are counted.
+  void CountSkipped(std::size_t at) {
+    const std::size_t skipped = at - next_;
+    counts_.deviations += static_cast<std::int64_t>(skipped - std::min(skipped, lost_));
+  }
+
+  bool Is(std::size_t at, std::int64_t bytes) const {
+    return at < requests().size() && requests()[at].bytes == bytes;
+  }
+
+  Match Find(std::int64_t bytes) {
+    if (known_ == nullptr) return {};
+    if (Is(next_, bytes)) [[likely]]
+      return {known_, next_};  // as planned, maybe after some that are not
+    if (lost_ == 0) {
+      if (KnownPlan* other = OtherThatBegins(bytes)) return {other, next_};
+    } else if (guess_ != kNone && Is(guess_ + 1, bytes)) {
+      return {known_, guess_ + 1};  // so the guess was right, and some did not come
+    } else if (Is(next_ + lost_, bytes)) {
+      return {known_, next_ + lost_};  // after others instead
+    }
+    return FindAhead(bytes);
+  }
+
+  // Two sizes in a row say where the iteration is, and one is a guess.
+  Match FindAhead(std::int64_t bytes) const {
+    const std::size_t end =
+        std::min(next_ + kLookAhead + kLookAheadPerLost * lost_, requests().size());
+    std::size_t guess = kNone;
+    for (std::size_t at = next_ + 1; at < end; ++at) {
+      if (!Is(at, bytes)) continue;
+      if (lost_ > 0 && Is(at - 1, last_bytes_)) return {known_, at};
+      if (guess == kNone) guess = at;
+    }
+    return {known_, guess, true};
+  }
+
+  // Another plan that begins as this iteration did, and goes on with `bytes`.
+  KnownPlan* OtherThatBegins(std::int64_t bytes) {
+    if (has_deviated_) return nullptr;
+    const std::uint64_t signature = known_->plan->SignatureOfFirst(next_);
+    for (KnownPlan& other : plans_) {
+      const std::vector<PlannedRequest>& others = other.plan->requests();
+      if (others.size() > next_ && others[next_].bytes == bytes &&
+          other.plan->SignatureOfFirst(next_) == signature) {
+        return &other;
+      }
+    }
+    return nullptr;
+  }
+
+  void Follow() {
+    CountSkipped(match_.at);
+    known_ = match_.known;
+    next_ = match_.at + 1;
+    lost_ = 0;
+    guess_ = kNone;
+  }
+
+  void Lose() {
+    has_deviated_ = true;
+    guess_ = match_.at;
+    if (++lost_ > kMostLost) known_ = nullptr;
+  }
+
+  std::vector<KnownPlan> plans_;
+  KnownPlan* known_ = nullptr;   // the plan that is followed
+  std::size_t next_ = 0;         // of its requests
+  std::size_t lost_ = 0;         // requests since the last one that matched
+  std::size_t guess_ = kNone;    // what the last of them may have been
+  std::int64_t last_bytes_ = 0;  // of the last request
+  bool has_deviated_ = false;    // in this iteration
+  Match match_;                  // of the request that was asked about last
+  PlannedCounts counts_;
+};
+
+}  // namespace
+
+std::unique_ptr<PlannedPlacement> PlannedPlacement::Create(PlacementPlans plans) {
+  return std::make_unique<Planned>(std::move(plans));
+}
+
+std::unique_ptr<PlacementPolicy> MakePlanned() { return PlannedPlacement::Create(); }
+
+}  // namespace tidepool
