@@ -23,11 +23,16 @@ namespace tidepool {
 // Lives in [lower, upper), in any unit of time. What was there before the first event, or stays
 // after the last, has a lower or an upper beyond all others.
 struct PlanBuffer {
+  static constexpr std::int64_t kAnywhere = -1;
+
   std::int64_t lower = 0;
   std::int64_t upper = 0;  // greater than `lower`
   std::int64_t bytes = 0;  // in [1, kMaxRequestBytes]
   // Of the offset alone: a power of two up to 1 GiB. Sizes are taken as they are.
   std::int64_t alignment = 1;
+  // Where it lies already and must stay, whatever its alignment, with its end within 2^60; or
+  // kAnywhere: the plan decides.
+  std::int64_t offset = kAnywhere;
 };
 
 struct PlanProblem {
@@ -45,8 +50,9 @@ struct PlanProblem {
 TIDEPOOL_EXPORT absl::StatusOr<PlanProblem> ToPlanProblem(const Trace& trace,
                                                           std::int64_t alignment);
 
-// A height that no plan can be below: the peak of live bytes, or more where alignment wastes bytes
-// between buffers. Errors are MakePlan's. O(n log n).
+// A height that no plan can be below: the peak of live bytes, the highest end of a fixed buffer, or
+// more where alignment wastes bytes between buffers, or what is fixed leaves holes that are too
+// small. Errors are MakePlan's. O(n log n).
 TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> PlanLowerBound(const PlanProblem& problem);
 
 struct PlanOptions {
@@ -64,8 +70,8 @@ struct PlanOptions {
 
 struct Plan {
   std::vector<std::int64_t> offsets;  // one a buffer
-  std::int64_t height = 0;            // the highest end of any buffer: the pool that it needs
-  std::int64_t lower_bound = 0;       // proved: no plan is below it
+  std::int64_t height = 0;  // the highest end of any buffer, fixed or not: the pool that it needs
+  std::int64_t lower_bound = 0;  // proved: no plan is below it
   // Whether `height` is the smallest: it equals `lower_bound`.
   bool optimal = false;
   // Whether the search ended because of the time limit or the stop token, rather than by itself.
@@ -76,15 +82,16 @@ struct Plan {
 
 // The best plan that was found. With a capacity, one that is not met may still be returned; none
 // can meet it when `lower_bound` is above it. ResourceExhausted for more than 2^31 - 2 buffers;
-// InvalidArgument for buffers that are none, sizes whose sum exceeds 2^60, a capacity below the
-// largest buffer, or a time limit that is negative or no number. Every plan was checked by
-// ValidatePlan. Memory is O(n) and at most 512 MiB more for searching.
+// InvalidArgument for buffers that are none, sizes whose sum exceeds 2^60, fixed buffers that
+// overlap, a capacity below the largest buffer or the end of a fixed one, or a time limit that is
+// negative or no number. Every plan was checked by ValidatePlan. Memory is O(n) and at most 512 MiB
+// more for searching.
 TIDEPOOL_EXPORT absl::StatusOr<Plan> MakePlan(const PlanProblem& problem,
                                               const PlanOptions& options = {});
 
 // Whether `offsets` are a plan of at most `height` for the problem: one each, not negative,
-// aligned, and no two buffers that live at the same time overlapping. InvalidArgument says what is
-// wrong first. Shares nothing with what makes plans. O(n log n).
+// aligned or where they are fixed, and no two buffers that live at the same time overlapping.
+// InvalidArgument says what is wrong first. Shares nothing with what makes plans. O(n log n).
 TIDEPOOL_EXPORT absl::Status ValidatePlan(const PlanProblem& problem,
                                           const std::vector<std::int64_t>& offsets,
                                           std::int64_t height);

@@ -102,6 +102,65 @@ inline std::int64_t SlowSmallestHeight(const PlanProblem& problem) {
   return smallest;
 }
 
+inline bool IsFixed(const PlanBuffer& buffer) { return buffer.offset != PlanBuffer::kAnywhere; }
+
+// The lowest offset at which a buffer fits beside those in `placed`, found by trying the ground and
+// the end of each. O(n^2).
+inline std::int64_t SlowFirstFit(const PlanProblem& problem,
+                                 const std::vector<std::int64_t>& offsets,
+                                 const std::vector<std::size_t>& placed, std::size_t index) {
+  const PlanBuffer& buffer = problem.buffers[index];
+  std::vector<std::int64_t> places = {0};
+  for (const std::size_t i : placed) places.push_back(offsets[i] + problem.buffers[i].bytes);
+  std::int64_t lowest = INT64_MAX;
+  for (std::int64_t place : places) {
+    place = (place + buffer.alignment - 1) / buffer.alignment * buffer.alignment;
+    bool fits = true;
+    for (const std::size_t i : placed) {
+      fits &= !LiveTogether(buffer, problem.buffers[i]) || place + buffer.bytes <= offsets[i] ||
+              offsets[i] + problem.buffers[i].bytes <= place;
+    }
+    if (fits) lowest = std::min(lowest, place);
+  }
+  return lowest;
+}
+
+// The smallest height of any plan that leaves fixed buffers where they are: in some order, each
+// other one at the lowest place where it fits. O(n! n^3).
+inline std::int64_t SlowSmallestHeightAroundFixed(const PlanProblem& problem) {
+  std::vector<std::int64_t> offsets;
+  std::vector<std::size_t> fixed;
+  std::vector<std::size_t> order;
+  std::int64_t fixed_top = 0;
+  for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
+    const PlanBuffer& buffer = problem.buffers[i];
+    offsets.push_back(buffer.offset);
+    (IsFixed(buffer) ? fixed : order).push_back(i);
+    if (IsFixed(buffer)) fixed_top = std::max(fixed_top, buffer.offset + buffer.bytes);
+  }
+  std::int64_t smallest = INT64_MAX;
+  do {
+    std::int64_t height = fixed_top;
+    std::vector<std::size_t> placed = fixed;
+    for (const std::size_t i : order) {
+      offsets[i] = SlowFirstFit(problem, offsets, placed, i);
+      placed.push_back(i);
+      height = std::max(height, offsets[i] + problem.buffers[i].bytes);
+    }
+    smallest = std::min(smallest, height);
+  } while (std::next_permutation(order.begin(), order.end()));
+  return smallest;
+}
+
+// Fixes about one buffer in `one_in` at its offset.
+inline PlanProblem FixSome(std::mt19937_64& random, PlanProblem problem,
+                           const std::vector<std::int64_t>& offsets, int one_in) {
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    if (random() % static_cast<unsigned>(one_in) == 0) problem.buffers[i].offset = offsets[i];
+  }
+  return problem;
+}
+
 // Whether offsets are a plan, pair by pair.
 inline bool SlowIsValid(const PlanProblem& problem, const std::vector<std::int64_t>& offsets,
                         std::int64_t height) {
@@ -109,7 +168,11 @@ inline bool SlowIsValid(const PlanProblem& problem, const std::vector<std::int64
   if (offsets.size() != buffers.size()) return false;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (offsets[i] < 0 || offsets[i] + buffers[i].bytes > height) return false;
-    if (offsets[i] % buffers[i].alignment != 0) return false;
+    if (IsFixed(buffers[i])) {
+      if (offsets[i] != buffers[i].offset) return false;
+    } else if (offsets[i] % buffers[i].alignment != 0) {
+      return false;
+    }
     for (std::size_t j = 0; j < i; ++j) {
       if (LiveTogether(buffers[i], buffers[j]) && offsets[i] < offsets[j] + buffers[j].bytes &&
           offsets[j] < offsets[i] + buffers[i].bytes) {

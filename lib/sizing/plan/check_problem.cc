@@ -3,8 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
+#include <map>
+#include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/sizing/plan/instance.h"
 
 namespace tidepool::sizing {
 namespace {
@@ -29,6 +35,54 @@ absl::Status CheckBuffer(const PlanBuffer& buffer, std::size_t index) {
                                                    ", expected a power of two up to ",
                                                    kLargestAlignment));
   }
+  if (IsFixed(buffer) && (buffer.offset < 0 || buffer.offset > kMostBytes - buffer.bytes)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "buffer ", index, ": ", buffer.bytes, " bytes at offset ", buffer.offset,
+        ", expected one of 0 or more, with their end within ", kMostBytes, ", or kAnywhere"));
+  }
+  return absl::OkStatus();
+}
+
+// When fixed buffers begin and end; ends come first at the same time.
+std::vector<std::tuple<std::int64_t, bool, std::size_t>> FixedChanges(const PlanProblem& problem) {
+  std::vector<std::tuple<std::int64_t, bool, std::size_t>> changes;
+  for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
+    if (!IsFixed(problem.buffers[i])) continue;
+    changes.emplace_back(problem.buffers[i].lower, true, i);
+    changes.emplace_back(problem.buffers[i].upper, false, i);
+  }
+  std::sort(changes.begin(), changes.end());
+  return changes;
+}
+
+absl::Status FixedOverlap(const PlanProblem& problem, std::size_t a, std::size_t b) {
+  if (a > b) std::swap(a, b);
+  return absl::InvalidArgumentError(
+      absl::StrCat("buffer ", a, " fixed at offset ", problem.buffers[a].offset, " and buffer ", b,
+                   " fixed at offset ", problem.buffers[b].offset,
+                   " overlap in time and address, expected addresses of their own"));
+}
+
+absl::Status CheckFixed(const PlanProblem& problem) {
+  std::map<std::int64_t, std::size_t> live;  // by offset
+  for (const auto& [time, begins, buffer] : FixedChanges(problem)) {
+    const std::int64_t offset = problem.buffers[buffer].offset;
+    if (!begins) {
+      live.erase(offset);
+      continue;
+    }
+    const auto above = live.lower_bound(offset);
+    if (above != live.end() && above->first < offset + problem.buffers[buffer].bytes) {
+      return FixedOverlap(problem, buffer, above->second);
+    }
+    if (above != live.begin()) {
+      const auto& [below_offset, below] = *std::prev(above);
+      if (below_offset + problem.buffers[below].bytes > offset) {
+        return FixedOverlap(problem, buffer, below);
+      }
+    }
+    live.emplace_hint(above, offset, buffer);
+  }
   return absl::OkStatus();
 }
 
@@ -50,7 +104,7 @@ absl::Status CheckProblem(const PlanProblem& problem) {
                                                      kMostBytes, " bytes, expected less"));
     }
   }
-  return absl::OkStatus();
+  return CheckFixed(problem);
 }
 
 absl::Status CheckOptions(const PlanProblem& problem, const PlanOptions& options) {
@@ -62,10 +116,19 @@ absl::Status CheckOptions(const PlanProblem& problem, const PlanOptions& options
   const auto largest =
       std::max_element(problem.buffers.begin(), problem.buffers.end(),
                        [](const PlanBuffer& a, const PlanBuffer& b) { return a.bytes < b.bytes; });
-  if (largest->bytes <= *options.capacity) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "capacity ", *options.capacity, ", expected at least ", largest->bytes,
-      ", the size of buffer ", largest - problem.buffers.begin(), ", which is the largest"));
+  if (largest->bytes > *options.capacity) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "capacity ", *options.capacity, ", expected at least ", largest->bytes,
+        ", the size of buffer ", largest - problem.buffers.begin(), ", which is the largest"));
+  }
+  for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
+    const PlanBuffer& buffer = problem.buffers[i];
+    if (!IsFixed(buffer) || buffer.offset + buffer.bytes <= *options.capacity) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("capacity ", *options.capacity, ", expected at least ",
+                     buffer.offset + buffer.bytes, ", the end of buffer ", i, ", which is fixed"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace tidepool::sizing

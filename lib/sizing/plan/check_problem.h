@@ -7,7 +7,7 @@
 
 namespace tidepool::sizing {
 
-// The errors of MakePlan. O(n).
+// The errors of MakePlan. O(n log n).
 absl::Status CheckProblem(const PlanProblem& problem);
 absl::Status CheckOptions(const PlanProblem& problem, const PlanOptions& options);
 

@@ -33,6 +33,9 @@ class Random {
 // The cheapest place so far; equal ones are equally likely.
 class CheapestPlace {
  public:
+  static constexpr float kNone =
+      std::numeric_limits<float>::infinity();  // the cost without a place
+
   explicit CheapestPlace(Random& random) : random_(random) {}
 
   // Every offset in [from, to] costs the same. What is free goes to its low end.
@@ -52,7 +55,7 @@ class CheapestPlace {
  private:
   Random& random_;
   std::int64_t offset_ = 0;
-  float cost_ = std::numeric_limits<float>::infinity();
+  float cost_ = kNone;
   std::uint32_t ties_ = 0;
 };
 
@@ -77,7 +80,7 @@ class Ejection {
     while (!unplaced_.empty()) {
       if (!budget.Step()) return false;
       ++step_;
-      PlaceOne(TakeUnplaced());
+      if (!PlaceOne(TakeUnplaced())) return false;
     }
     return true;
   }
@@ -107,8 +110,10 @@ class Ejection {
     return buffer;
   }
 
-  void PlaceOne(std::int32_t buffer) {
+  // Whether there is any place between the obstacles.
+  bool PlaceOne(std::int32_t buffer) {
     const CheapestPlace place = FindPlace(buffer);
+    if (place.cost() == CheapestPlace::kNone) return false;
     const std::int64_t offset = place.offset();
     if (place.cost() > 0) {
       weights_[buffer] += 1;
@@ -117,6 +122,7 @@ class Ejection {
     offsets_[buffer] = offset;
     lists_.Insert(buffer, offset);
     tabu_until_[buffer] = step_ + tenure_ + random_.Below(static_cast<std::uint32_t>(tenure_) + 1);
+    return true;
   }
 
   float Cost(std::int32_t buffer) const {
@@ -135,16 +141,25 @@ class Ejection {
     auto begin = lists.by_offset.begin();
     auto end = lists.by_top.begin();
     std::int32_t inside = 0;
+    std::int32_t obstacles = 0;
     while (from <= highest) {
       for (; begin != lists.by_offset.end() && begin->at - size < from; ++begin) {
         if (!instance_.Overlap(begin->buffer, buffer)) continue;
-        cost += Cost(begin->buffer);
-        ++inside;
+        if (begin->buffer < instance_.count()) {
+          cost += Cost(begin->buffer);
+          ++inside;
+        } else {
+          ++obstacles;
+        }
       }
       for (; end != lists.by_top.end() && end->at <= from; ++end) {
         if (!instance_.Overlap(end->buffer, buffer)) continue;
-        cost -= Cost(end->buffer);
-        --inside;
+        if (end->buffer < instance_.count()) {
+          cost -= Cost(end->buffer);
+          --inside;
+        } else {
+          --obstacles;
+        }
       }
       while (begin != lists.by_offset.end() && !instance_.Overlap(begin->buffer, buffer)) ++begin;
       while (end != lists.by_top.end() && !instance_.Overlap(end->buffer, buffer)) ++end;
@@ -152,7 +167,9 @@ class Ejection {
       if (begin != lists.by_offset.end()) next = std::min(next, begin->at - size + 1);
       if (end != lists.by_top.end()) next = std::min(next, end->at);
       if (inside == 0) cost = 0;
-      place.Offer(from, next - 1, static_cast<float>(cost), instance_.alignment[buffer]);
+      if (obstacles == 0) {
+        place.Offer(from, next - 1, static_cast<float>(cost), instance_.alignment[buffer]);
+      }
       if (place.cost() == 0) break;
       from = next;
     }

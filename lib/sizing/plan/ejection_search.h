@@ -21,8 +21,9 @@ struct EjectionOptions {
   std::uint64_t seed = 1;
 };
 
-// A plan of at most `capacity` units, which is no less than the largest size, made from `start`, a
-// valid plan of any height; or nothing when the budget is spent. A step places one buffer: O(what
+// A plan of at most `capacity` units, which is no less than the largest size and the top of any
+// obstacle, made from `start`, a valid plan of any height; or nothing when the budget is spent, or
+// a buffer has no place between the obstacles. A step places one buffer: O(what
 // is placed around it).
 std::optional<Offsets> SearchByEjection(const Instance& instance, std::int64_t capacity,
                                         const Offsets& start, const EjectionOptions& options,

@@ -352,6 +352,7 @@ ExactAnswer ExactSearch::Find(std::int64_t capacity, std::span<const Key> keys, 
   constexpr double kDecay = 0.9;
   for (double& weight : weights_) weight *= kDecay;
   if (static_cast<std::size_t>(instance_.count()) > kMostMemory || spans_ > kMostSpans) return {};
+  if (instance_.obstacles() > 0) return {};
   const std::int64_t step =
       *std::max_element(instance_.alignment.begin(), instance_.alignment.end());
   const std::int64_t size = *std::max_element(instance_.size.begin(), instance_.size.end());

@@ -41,7 +41,8 @@ class ExactSearch {
 
   // Looks for a plan of at most `capacity` units, which is less than 2^61. `keys` is the order of
   // ranks. A step of the budget is a node of the search tree. It stops when the budget is spent, or
-  // its memory, and does not begin where buffers span more than 10^9 sections in all.
+  // its memory, and does not begin where buffers span more than 10^9 sections in all, nor where
+  // there are obstacles.
   ExactAnswer Find(std::int64_t capacity, std::span<const Key> keys, Budget& budget);
 
  private:

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <limits>
 #include <numeric>
 #include <span>
+
+#include "lib/sizing/plan/obstacles.h"
 
 namespace tidepool::sizing {
 namespace {
@@ -49,7 +52,11 @@ std::int64_t Unit(const PlanProblem& problem, std::span<const std::uint32_t> mem
   std::int64_t unit = 0;
   for (const std::uint32_t i : members) {
     unit = std::gcd(unit, problem.buffers[i].bytes);
-    if (problem.buffers[i].alignment > 1) unit = std::gcd(unit, problem.buffers[i].alignment);
+    if (IsFixed(problem.buffers[i])) {
+      unit = std::gcd(unit, problem.buffers[i].offset);
+    } else if (problem.buffers[i].alignment > 1) {
+      unit = std::gcd(unit, problem.buffers[i].alignment);
+    }
   }
   return unit;
 }
@@ -57,7 +64,7 @@ std::int64_t Unit(const PlanProblem& problem, std::span<const std::uint32_t> mem
 std::vector<std::int64_t> Load(const Instance& instance, std::int32_t sections,
                                const std::vector<std::int64_t>& size) {
   std::vector<std::int64_t> load(sections + 1);
-  for (std::int32_t i = 0; i < instance.count(); ++i) {
+  for (std::size_t i = 0; i < size.size(); ++i) {
     load[instance.first[i]] += size[i];
     load[instance.end[i]] -= size[i];
   }
@@ -66,12 +73,22 @@ std::vector<std::int64_t> Load(const Instance& instance, std::int32_t sections,
   return load;
 }
 
+// The largest power of two that all offsets are multiples of.
+std::int64_t CommonAlignment(const Instance& instance) {
+  std::int64_t common = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t alignment : instance.alignment) common = std::min(common, alignment);
+  for (const std::int64_t offset : instance.obstacle_offset) {
+    if (offset > 0) common = std::min(common, offset & -offset);
+  }
+  return common;
+}
+
 // Where all offsets are multiples of an alignment, buffers take up multiples of it, but for the
 // highest one.
 std::int64_t LowerBound(const Instance& instance) {
   const std::int64_t load = *std::max_element(instance.load.begin(), instance.load.end());
-  const std::int64_t common =
-      *std::min_element(instance.alignment.begin(), instance.alignment.end());
+  if (instance.count() == 0) return instance.obstacle_top;
+  const std::int64_t common = CommonAlignment(instance);
   if (common == 1) return load;
   std::vector<std::int64_t> rounded(instance.size.size());
   std::int64_t largest_tail = 0;
@@ -83,6 +100,24 @@ std::int64_t LowerBound(const Instance& instance) {
   return std::max(load, *std::max_element(taken.begin(), taken.end()) - largest_tail);
 }
 
+// `least` is the size of the smallest buffer.
+void AddObstacles(std::vector<Obstacle> obstacles, std::int32_t sections, std::int64_t least,
+                  Instance& instance) {
+  for (const Obstacle& obstacle : obstacles) {
+    // Another that comes and goes may lie in a hole as well.
+    if (obstacle.first > 0 || obstacle.end < sections) {
+      least = std::min(least, obstacle.top - obstacle.offset);
+    }
+  }
+  for (const Obstacle& obstacle : Join(std::move(obstacles), sections, least)) {
+    instance.first.push_back(obstacle.first);
+    instance.end.push_back(obstacle.end);
+    instance.size.push_back(obstacle.top - obstacle.offset);
+    instance.obstacle_offset.push_back(obstacle.offset);
+    instance.obstacle_top = std::max(instance.obstacle_top, obstacle.top);
+  }
+}
+
 Instance ToInstance(const PlanProblem& problem, std::span<const std::uint32_t> members) {
   Instance instance;
   instance.unit = Unit(problem, members);
@@ -91,9 +126,18 @@ Instance ToInstance(const PlanProblem& problem, std::span<const std::uint32_t> m
     return static_cast<std::int32_t>(std::lower_bound(times.begin(), times.end(), time) -
                                      times.begin());
   };
-  instance.buffer.assign(members.begin(), members.end());
+  std::vector<Obstacle> obstacles;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const std::uint32_t i : members) {
     const PlanBuffer& buffer = problem.buffers[i];
+    if (IsFixed(buffer)) {
+      obstacles.push_back({section(buffer.lower), section(buffer.upper),
+                           buffer.offset / instance.unit,
+                           (buffer.offset + buffer.bytes) / instance.unit});
+      continue;
+    }
+    least = std::min(least, buffer.bytes / instance.unit);
+    instance.buffer.push_back(i);
     instance.first.push_back(section(buffer.lower));
     instance.end.push_back(section(buffer.upper));
     instance.size.push_back(buffer.bytes / instance.unit);
@@ -102,15 +146,20 @@ Instance ToInstance(const PlanProblem& problem, std::span<const std::uint32_t> m
                                 static_cast<double>(buffer.lower));
     instance.is_aligned &= instance.alignment.back() == 1;
   }
-  instance.load = Load(instance, static_cast<std::int32_t>(times.size()), instance.size);
+  const auto sections = static_cast<std::int32_t>(times.size());
+  AddObstacles(std::move(obstacles), sections, least, instance);
+  instance.load = Load(instance, sections, instance.size);
   instance.lower_bound = LowerBound(instance);
+  if (instance.obstacles() > 0) {
+    instance.lower_bound = std::max(instance.lower_bound, BoundByHoles(instance));
+  }
   return instance;
 }
 
 }  // namespace
 
 std::int64_t Height(const Instance& instance, const Offsets& offsets) {
-  std::int64_t height = 0;
+  std::int64_t height = instance.obstacle_top;
   for (std::int32_t i = 0; i < instance.count(); ++i) {
     height = std::max(height, offsets[i] + instance.size[i]);
   }

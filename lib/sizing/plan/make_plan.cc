@@ -49,9 +49,9 @@ class Planner {
     }
   }
 
-  Plan Result(std::size_t buffers) {
+  Plan Result(const PlanProblem& problem) {
     Plan plan;
-    plan.offsets.resize(buffers);
+    for (const PlanBuffer& buffer : problem.buffers) plan.offsets.push_back(buffer.offset);
     for (const Minimizer& minimizer : minimizers_) {
       const Instance& instance = minimizer.instance();
       for (std::size_t i = 0; i < instance.buffer.size(); ++i) {
@@ -134,7 +134,7 @@ absl::StatusOr<Plan> MakePlan(const PlanProblem& problem, const PlanOptions& opt
   const PlanProblem rest = WithoutTwins(problem, twins);
   Planner planner(rest, options);
   planner.Run();
-  Plan plan = planner.Result(rest.buffers.size());
+  Plan plan = planner.Result(rest);
   plan.offsets = WithTwins(plan.offsets, twins);
   if (absl::Status valid = ValidatePlan(problem, plan.offsets, plan.height); !valid.ok()) {
     return absl::InternalError(absl::StrCat("a plan that is none: ", valid.message()));

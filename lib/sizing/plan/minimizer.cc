@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/sizing/plan/ejection_search.h"
+#include "lib/sizing/plan/first_fit.h"
 #include "lib/sizing/plan/order.h"
 #include "lib/sizing/plan/skyline.h"
 
@@ -32,6 +33,15 @@ const std::array<KeyList, 9>& HeuristicOrders() {
   return orders;
 }
 
+const std::array<KeyList, 3>& FirstFitOrders() {
+  static const auto& orders = *new std::array<KeyList, 3>{{
+      {Key::kLoad, Key::kArea},
+      {Key::kArea},
+      {Key::kSize},
+  }};
+  return orders;
+}
+
 const std::array<KeyList, 3>& ExactOrders() {
   static const auto& orders = *new std::array<KeyList, 3>{{
       {Key::kFailures, Key::kLoad, Key::kArea},
@@ -41,10 +51,17 @@ const std::array<KeyList, 3>& ExactOrders() {
   return orders;
 }
 
+// First-fit looks at all that is placed around, which takes a second for so many.
+constexpr std::int32_t kMostForFirstFit = 20'000;
+// Beyond it, too few orders can be tried.
+constexpr std::int32_t kMostForOrderSearch = 1'000;
+
 // What each round has more of steps than the one before, and how many there are: with a thousand
 // buffers, the last round takes hours.
 constexpr double kGrowth = 1.4;
 constexpr int kMostRounds = 28;
+// Among obstacles nothing is proved, so it is to be given up sooner.
+constexpr int kMostRoundsAmongObstacles = 20;
 // With a capacity to meet, heights above it are not searched for until it seems out of reach.
 constexpr int kRoundsAtCapacity = 8;
 // A step of the ejection search takes as long as some of the exact search.
@@ -84,14 +101,35 @@ void Minimizer::TryHeuristics(std::int64_t enough) {
   for (std::size_t i = 1; i < HeuristicOrders().size() && !IsDone(enough); ++i) {
     Take(PlanBySkyline(instance_, OrderBy(instance_, HeuristicOrders()[i])));
   }
+  if (instance_.obstacles() > 0 && instance_.count() <= kMostForFirstFit) TryFirstFit(enough);
+}
+
+void Minimizer::TryFirstFit(std::int64_t enough) {
+  for (const KeyList& keys : FirstFitOrders()) {
+    if (IsDone(enough)) return;
+    Budget budget(deadline_, instance_.count());
+    std::optional<Offsets> found = PlanByFirstFit(instance_, OrderBy(instance_, keys), budget);
+    if (found.has_value()) Take(*std::move(found));
+  }
 }
 
 bool Minimizer::TryExact(ExactSearch& search, std::int64_t capacity, std::span<const Key> keys) {
+  if (instance_.obstacles() > 0) return TryOrders(capacity);
   Budget budget(deadline_, static_cast<std::int64_t>(steps_));
   ExactAnswer answer = search.Find(capacity, keys, budget);
   if (answer.kind == ExactAnswer::Kind::kInfeasible) lower_bound_ = capacity + 1;
   if (answer.kind != ExactAnswer::Kind::kFound) return false;
   Take(std::move(answer.offsets));
+  return true;
+}
+
+bool Minimizer::TryOrders(std::int64_t capacity) {
+  if (instance_.count() > kMostForOrderSearch) return false;
+  Budget budget(deadline_, static_cast<std::int64_t>(steps_));
+  std::optional<Offsets> found =
+      SearchByOrders(instance_, capacity, best_, seed_ + order_tries_++, budget);
+  if (!found.has_value()) return false;
+  Take(*std::move(found));
   return true;
 }
 
@@ -137,7 +175,7 @@ void Minimizer::SearchAt(std::int64_t enough) {
 }
 
 bool Minimizer::SearchRound(std::int64_t enough) {
-  if (round_ == kMostRounds) return false;
+  if (round_ == (instance_.obstacles() > 0 ? kMostRoundsAmongObstacles : kMostRounds)) return false;
   if (enough <= lower_bound_ || round_ >= kRoundsAtCapacity) SearchBetween(enough);
   SearchAt(enough);
   ++round_;

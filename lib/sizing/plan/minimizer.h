@@ -34,8 +34,11 @@ class Minimizer {
   std::int64_t Goal(std::int64_t enough) const;
   bool IsDone(std::int64_t enough) { return height_ <= Goal(enough) || deadline_.HasPassed(); }
   void Take(Offsets offsets);
-  // Whether a plan of `capacity` was found.
+  void TryFirstFit(std::int64_t enough);
+  // Whether a plan of `capacity` was found. Among obstacles there is no exact search: orders are
+  // tried instead.
   bool TryExact(ExactSearch& search, std::int64_t capacity, std::span<const Key> keys);
+  bool TryOrders(std::int64_t capacity);
   bool TryEjection(std::int64_t capacity);
   void SearchBetween(std::int64_t enough);
   void SearchAt(std::int64_t enough);
@@ -52,6 +55,7 @@ class Minimizer {
   double steps_;             // of the exact search; the ejection search takes fewer
   double descent_;           // the part of the way down to the goal that is tried next
   std::uint64_t tries_ = 0;  // of the ejection search
+  std::uint64_t order_tries_ = 0;
 };
 
 }  // namespace tidepool::sizing

@@ -8,7 +8,7 @@ namespace tidepool::sizing {
 namespace {
 
 std::vector<double> Values(const Instance& instance, Key key, const std::vector<double>& weights) {
-  std::vector<double> values(instance.size.size());
+  std::vector<double> values(instance.count());
   const auto fill = [&](auto value) {
     for (std::int32_t i = 0; i < instance.count(); ++i) values[i] = value(i);
     return values;
@@ -30,7 +30,7 @@ std::vector<double> Values(const Instance& instance, Key key, const std::vector<
     case Key::kSections:
       return fill([&](std::int32_t i) { return instance.end[i] - instance.first[i]; });
     case Key::kSize:
-      return {instance.size.begin(), instance.size.end()};
+      return {instance.size.begin(), instance.size.begin() + instance.count()};
     case Key::kArea:
       return fill([&](std::int32_t i) {
         return static_cast<double>(instance.size[i]) * instance.duration[i];
@@ -43,7 +43,7 @@ std::vector<double> Values(const Instance& instance, Key key, const std::vector<
 
 std::vector<std::int32_t> OrderBy(const Instance& instance, std::span<const Key> keys,
                                   const std::vector<double>& weights) {
-  std::vector<std::int32_t> order(instance.size.size());
+  std::vector<std::int32_t> order(instance.count());
   std::iota(order.begin(), order.end(), 0);
   for (auto key = keys.rbegin(); key != keys.rend(); ++key) {
     const std::vector<double> values = Values(instance, *key, weights);

@@ -12,10 +12,11 @@ constexpr std::int64_t kMostWindowsPerBuffer = 8;
 std::int32_t Stride(const Instance& instance) {
   for (std::int32_t stride = kLeastStride;; stride *= 2) {
     std::int64_t windows = 0;
-    for (std::int32_t i = 0; i < instance.count(); ++i) {
+    const auto all = static_cast<std::int32_t>(instance.size.size());
+    for (std::int32_t i = 0; i < all; ++i) {
       windows += (instance.end[i] - 1) / stride - instance.first[i] / stride + 2;
     }
-    if (windows <= kMostWindowsPerBuffer * instance.count()) return stride;
+    if (windows <= kMostWindowsPerBuffer * all) return stride;
   }
 }
 
@@ -33,12 +34,17 @@ PlacedLists::PlacedLists(const Instance& instance, const Offsets& offsets)
     : instance_(instance),
       stride_(Stride(instance)),
       windows_((instance.sections() + stride_ - 1) / stride_) {
-  for (std::int32_t i = 0; i < instance.count(); ++i) {
-    if (offsets[i] < 0) continue;
+  const auto add = [&](std::int32_t i, std::int64_t offset) {
     ForEachLists(i, [&](Lists& lists) {
-      lists.by_offset.push_back({offsets[i], i});
-      lists.by_top.push_back({offsets[i] + instance.size[i], i});
+      lists.by_offset.push_back({offset, i});
+      lists.by_top.push_back({offset + instance.size[i], i});
     });
+  };
+  for (std::int32_t i = 0; i < instance.count(); ++i) {
+    if (offsets[i] >= 0) add(i, offsets[i]);
+  }
+  for (std::int32_t i = 0; i < instance.obstacles(); ++i) {
+    add(instance.count() + i, instance.obstacle_offset[i]);
   }
   const auto sort = [](Lists& lists) {
     std::sort(lists.by_offset.begin(), lists.by_offset.end());

@@ -2,8 +2,8 @@
 // tops.
 //
 // Time is covered by windows that overlap by half, so that a short range lies in a window; each has
-// two sorted lists of the placed buffers that it meets. A range that no window holds gets the lists
-// of all.
+// two sorted lists of the obstacles and placed buffers that it meets. A range that no window holds
+// gets the lists of all.
 #ifndef TIDEPOOL_LIB_SIZING_PLAN_PLACED_LISTS_H_
 #define TIDEPOOL_LIB_SIZING_PLAN_PLACED_LISTS_H_
 
@@ -29,7 +29,7 @@ class PlacedLists {
     std::vector<Entry> by_top;
   };
 
-  // With all buffers placed whose offset is not negative. O(n log n).
+  // With all obstacles, and all buffers placed whose offset is not negative. O(n log n).
   PlacedLists(const Instance& instance, const Offsets& offsets);
 
   // O(windows that it meets x what is placed there).

@@ -28,17 +28,19 @@ void Arrange(std::span<std::int32_t> ranges, const std::vector<std::int32_t>& sp
 }  // namespace
 
 RangeTree::RangeTree(const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& end,
-                     const std::vector<std::int32_t>& rank)
-    : leaf_(first.size()) {
-  const std::size_t leaves = std::bit_ceil(std::max<std::size_t>(1, first.size()));
+                     const std::vector<std::int32_t>& rank, const std::vector<std::int64_t>& need)
+    : leaf_(rank.size()) {
+  const std::size_t leaves = std::bit_ceil(std::max<std::size_t>(1, rank.size()));
   nodes_.resize(2 * leaves);
-  std::vector<std::int32_t> order(first.size());
+  if (!need.empty()) needs_.resize(2 * leaves);
+  std::vector<std::int32_t> order(rank.size());
   std::iota(order.begin(), order.end(), 0);
   Arrange(order, first, end, leaves);
   for (std::size_t i = 0; i < order.size(); ++i) {
     const std::int32_t range = order[i];
     leaf_[range] = leaves + i;
     nodes_[leaves + i] = {first[range], first[range], end[range], end[range], rank[range]};
+    if (!need.empty()) needs_[leaves + i] = {need[range], need[range]};
   }
   for (std::size_t node = leaves - 1; node > 0; --node) Join(node);
 }
@@ -49,11 +51,16 @@ void RangeTree::Join(std::size_t node) {
   nodes_[node] = {std::min(a.least_first, b.least_first),
                   std::max(a.greatest_first, b.greatest_first), std::min(a.least_end, b.least_end),
                   std::max(a.greatest_end, b.greatest_end), std::min(a.least_rank, b.least_rank)};
+  if (needs_.empty()) return;
+  const Needs& left = needs_[2 * node];
+  const Needs& right = needs_[2 * node + 1];
+  needs_[node] = {std::min(left.least, right.least), std::max(left.greatest, right.greatest)};
 }
 
 void RangeTree::Remove(std::int32_t range) {
   std::size_t node = leaf_[range];
   nodes_[node] = {};
+  if (!needs_.empty()) needs_[node] = {};
   while ((node /= 2) > 0) Join(node);
 }
 
@@ -75,6 +82,48 @@ void RangeTree::Find(std::size_t index, std::int32_t first, std::int32_t end,
   const bool left_first = nodes_[left].least_rank <= nodes_[left + 1].least_rank;
   Find(left_first ? left : left + 1, first, end, least);
   Find(left_first ? left + 1 : left, first, end, least);
+}
+
+std::int32_t RangeTree::LeastRankInside(std::int32_t first, std::int32_t end,
+                                        std::int64_t room) const {
+  std::int32_t least = kNone;
+  FindWithin(1, first, end, room, &least);
+  return least;
+}
+
+void RangeTree::FindWithin(std::size_t index, std::int32_t first, std::int32_t end,
+                           std::int64_t room, std::int32_t* least) const {
+  const Node& node = nodes_[index];
+  if (node.least_rank >= *least || node.greatest_first < first || node.least_end > end) return;
+  if (needs_[index].least > room) return;
+  if (node.least_first >= first && node.greatest_end <= end && needs_[index].greatest <= room) {
+    *least = node.least_rank;
+    return;
+  }
+  const std::size_t left = 2 * index;
+  const bool left_first = nodes_[left].least_rank <= nodes_[left + 1].least_rank;
+  FindWithin(left_first ? left : left + 1, first, end, room, least);
+  FindWithin(left_first ? left + 1 : left, first, end, room, least);
+}
+
+std::int32_t RangeTree::LeastRankMeeting(std::int32_t first, std::int32_t end) const {
+  std::int32_t least = kNone;
+  FindMeeting(1, first, end, &least);
+  return least;
+}
+
+void RangeTree::FindMeeting(std::size_t index, std::int32_t first, std::int32_t end,
+                            std::int32_t* least) const {
+  const Node& node = nodes_[index];
+  if (node.least_rank >= *least || node.least_first >= end || node.greatest_end <= first) return;
+  if (node.greatest_first < end && node.least_end > first) {
+    *least = node.least_rank;
+    return;
+  }
+  const std::size_t left = 2 * index;
+  const bool left_first = nodes_[left].least_rank <= nodes_[left + 1].least_rank;
+  FindMeeting(left_first ? left : left + 1, first, end, least);
+  FindMeeting(left_first ? left + 1 : left, first, end, least);
 }
 
 }  // namespace tidepool::sizing

@@ -1,6 +1,9 @@
 #include "lib/sizing/plan/skyline.h"
 
+#include <algorithm>
 #include <functional>
+#include <limits>
+#include <numeric>
 #include <queue>
 #include <tuple>
 
@@ -28,6 +31,15 @@ class Skyline {
     return std::get<2>(lowest_.top());
   }
   const Stretch& operator[](std::int32_t index) const { return stretches_[index]; }
+
+  // Of the lower neighbour; the greatest number there is without one.
+  std::int64_t NeighbourHeight(std::int32_t index) const {
+    std::int64_t height = std::numeric_limits<std::int64_t>::max();
+    for (const std::int32_t beside : {links_[index].left, links_[index].right}) {
+      if (beside != kNobody) height = std::min(height, stretches_[beside].height);
+    }
+    return height;
+  }
 
   // The lowest stretch becomes part of its lower neighbour.
   void Raise(std::int32_t index) {
@@ -99,12 +111,145 @@ class Skyline {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> lowest_;
 };
 
+// The obstacles above the skyline.
+class Ceilings {
+ public:
+  static constexpr std::int32_t kOpen = -1;
+
+  explicit Ceilings(const Instance& instance) : instance_(instance), by_offset_(Numbers()) {
+    std::stable_sort(by_offset_.begin(), by_offset_.end(),
+                     [&](std::int32_t a, std::int32_t b) { return Offset(a) < Offset(b); });
+    std::vector<std::int32_t> first;
+    std::vector<std::int32_t> end;
+    for (const std::int32_t obstacle : by_offset_) {
+      first.push_back(instance.first[obstacle]);
+      end.push_back(instance.end[obstacle]);
+    }
+    by_top_.resize(by_offset_.size());
+    std::iota(by_top_.begin(), by_top_.end(), 0);
+    const std::vector<std::int32_t> rank = by_top_;
+    std::stable_sort(by_top_.begin(), by_top_.end(), [&](std::int32_t a, std::int32_t b) {
+      return Top(by_offset_[a]) < Top(by_offset_[b]);
+    });
+    above_ = RangeTree(first, end, rank);
+  }
+
+  // What ends at `height` or below is forgotten.
+  void Rise(std::int64_t height) {
+    for (; next_ < by_top_.size() && Top(by_offset_[by_top_[next_]]) <= height; ++next_) {
+      above_.Remove(by_top_[next_]);
+    }
+  }
+  // The lowest obstacle over a stretch, or kOpen.
+  std::int32_t Over(const Skyline::Stretch& stretch) const {
+    const std::int32_t rank = above_.LeastRankMeeting(stretch.first, stretch.end);
+    return rank == RangeTree::kNone ? kOpen : by_offset_[rank];
+  }
+  std::int64_t Offset(std::int32_t obstacle) const {
+    return instance_.obstacle_offset[obstacle - instance_.count()];
+  }
+  std::int64_t Top(std::int32_t obstacle) const {
+    return Offset(obstacle) + instance_.size[obstacle];
+  }
+
+ private:
+  std::vector<std::int32_t> Numbers() const {
+    std::vector<std::int32_t> numbers(instance_.obstacles());
+    std::iota(numbers.begin(), numbers.end(), instance_.count());
+    return numbers;
+  }
+
+  const Instance& instance_;
+  std::vector<std::int32_t> by_offset_;  // the obstacles
+  std::vector<std::int32_t> by_top_;     // their ranks in the order of offsets
+  std::size_t next_ = 0;                 // of by_top_ that may still be above
+  RangeTree above_ = RangeTree({}, {}, {});
+};
+
+std::vector<std::int32_t> Ranks(const std::vector<std::int32_t>& order) {
+  std::vector<std::int32_t> rank(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<std::int32_t>(i);
+  return rank;
+}
+
+// What is in a stretch has to end below the lowest obstacle over any part of it. Where nothing
+// does, the stretch rises to its lower neighbour or the part under that obstacle onto it, whichever
+// is lower.
+class SkylineAmongObstacles {
+ public:
+  SkylineAmongObstacles(const Instance& instance, const std::vector<std::int32_t>& order)
+      : instance_(instance),
+        order_(order),
+        common_(*std::min_element(instance.alignment.begin(), instance.alignment.end())),
+        unplaced_(instance.first, instance.end, Ranks(order), Needs()),
+        ceilings_(instance),
+        skyline_(instance.sections()),
+        offsets_(order.size()) {}
+
+  Offsets Run() {
+    for (std::size_t left = order_.size(); left > 0;) {
+      if (Step()) --left;
+    }
+    return std::move(offsets_);
+  }
+
+ private:
+  // With what alignment may waste.
+  std::vector<std::int64_t> Needs() const {
+    std::vector<std::int64_t> needs(order_.size());
+    for (std::size_t i = 0; i < needs.size(); ++i) {
+      needs[i] = instance_.size[i] + instance_.alignment[i] - common_;
+    }
+    return needs;
+  }
+
+  // Whether a buffer was placed.
+  bool Step() {
+    const std::int32_t index = skyline_.Lowest();
+    const Skyline::Stretch stretch = skyline_[index];
+    ceilings_.Rise(stretch.height);
+    const std::int32_t obstacle = ceilings_.Over(stretch);
+    const std::int64_t ceiling = obstacle == Ceilings::kOpen
+                                     ? std::numeric_limits<std::int64_t>::max()
+                                     : ceilings_.Offset(obstacle);
+    const std::int32_t found = unplaced_.LeastRankInside(
+        stretch.first, stretch.end, ceiling - AlignUp(stretch.height, common_));
+    if (found != RangeTree::kNone) {
+      Place(order_[found], index, stretch.height);
+      return true;
+    }
+    if (skyline_.NeighbourHeight(index) < ceiling || obstacle == Ceilings::kOpen) {
+      skyline_.Raise(index);
+    } else {
+      skyline_.Put(index,
+                   {std::max(stretch.first, instance_.first[obstacle]),
+                    std::min(stretch.end, instance_.end[obstacle]), ceilings_.Top(obstacle)});
+    }
+    return false;
+  }
+
+  void Place(std::int32_t buffer, std::int32_t index, std::int64_t height) {
+    unplaced_.Remove(buffer);
+    offsets_[buffer] = AlignUp(height, instance_.alignment[buffer]);
+    skyline_.Put(index, {instance_.first[buffer], instance_.end[buffer],
+                         offsets_[buffer] + instance_.size[buffer]});
+  }
+
+  const Instance& instance_;
+  const std::vector<std::int32_t>& order_;
+  const std::int64_t common_;  // all alignments are multiples of it
+  RangeTree unplaced_;
+  Ceilings ceilings_;
+  Skyline skyline_;
+  Offsets offsets_;
+};
+
 }  // namespace
 
 Offsets PlanBySkyline(const Instance& instance, const std::vector<std::int32_t>& order) {
-  std::vector<std::int32_t> rank(order.size());
-  for (std::size_t i = 0; i < order.size(); ++i) rank[order[i]] = static_cast<std::int32_t>(i);
-  RangeTree unplaced(instance.first, instance.end, rank);
+  if (order.empty()) return {};
+  if (instance.obstacles() > 0) return SkylineAmongObstacles(instance, order).Run();
+  RangeTree unplaced(instance.first, instance.end, Ranks(order));
   Skyline skyline(instance.sections());
   Offsets offsets(order.size());
   for (std::size_t left = order.size(); left > 0;) {

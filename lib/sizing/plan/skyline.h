@@ -14,7 +14,7 @@
 
 namespace tidepool::sizing {
 
-// `order` has every buffer once. O(n log n) as a rule.
+// `order` has every buffer once. Obstacles are built around. O(n log n) as a rule.
 Offsets PlanBySkyline(const Instance& instance, const std::vector<std::int32_t>& order);
 
 }  // namespace tidepool::sizing

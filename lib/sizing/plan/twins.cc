@@ -48,6 +48,10 @@ class TwinFinder {
   }
 
  private:
+  static auto Key(const PlanBuffer& buffer) {
+    return std::tuple(buffer.lower, buffer.upper, buffer.bytes, buffer.alignment, buffer.offset);
+  }
+
   // Buffers that live for at least half of the time in which something changes are background: the
   // times at which they do are kept, and the others are returned, sorted by time and content.
   std::vector<std::uint32_t> SplitOffBackground() {
@@ -75,11 +79,6 @@ class TwinFinder {
     return foreground;
   }
 
-  static std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t> Key(
-      const PlanBuffer& buffer) {
-    return {buffer.lower, buffer.upper, buffer.bytes, buffer.alignment};
-  }
-
   std::vector<Episode> ToEpisodes(const std::vector<std::uint32_t>& foreground) const {
     std::vector<Episode> episodes;
     for (std::size_t begin = 0; begin < foreground.size();) {
@@ -104,7 +103,7 @@ class TwinFinder {
   auto Content(const Episode& episode, std::size_t i) const {
     const PlanBuffer& buffer = buffers_[episode.buffers[i]];
     return std::tuple(Between(episode.begin, buffer.lower), Between(episode.begin, buffer.upper),
-                      buffer.bytes, buffer.alignment);
+                      buffer.bytes, buffer.alignment, buffer.offset);
   }
 
   std::size_t Hash(const Episode& episode) const {

@@ -23,6 +23,12 @@ absl::Status CheckPlace(const PlanBuffer& buffer, std::size_t index, std::int64_
                                                    " bytes at offset ", offset,
                                                    ", expected its end within ", height));
   }
+  if (buffer.offset != PlanBuffer::kAnywhere) {
+    if (offset == buffer.offset) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("buffer ", index, " at offset ", offset,
+                                                   ", expected ", buffer.offset,
+                                                   ", where it is fixed"));
+  }
   if (offset % buffer.alignment != 0) {
     return absl::InvalidArgumentError(absl::StrCat("buffer ", index, " at offset ", offset,
                                                    ", expected a multiple of ", buffer.alignment));

@@ -1,0 +1,31 @@
+// Fixed buffers as obstacles of an instance.
+#ifndef TIDEPOOL_LIB_SIZING_PLAN_OBSTACLES_H_
+#define TIDEPOOL_LIB_SIZING_PLAN_OBSTACLES_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/sizing/plan/instance.h"
+
+namespace tidepool::sizing {
+
+struct Obstacle {
+  std::int32_t first;
+  std::int32_t end;
+  std::int64_t offset;
+  std::int64_t top;
+};
+
+// Joins the obstacles that live throughout, in `sections` sections, and touch or have less than
+// `least` units between them; the others stay as they are. O(n log n).
+std::vector<Obstacle> Join(std::vector<Obstacle> obstacles, std::int32_t sections,
+                           std::int64_t least);
+
+// A height in units that no plan is below. What lives throughout leaves holes, and only holes of at
+// least k units can hold the buffers of k units and more, for any k. O(n log n).
+std::int64_t BoundByHoles(const Instance& instance);
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_PLAN_OBSTACLES_H_
