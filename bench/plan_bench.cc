@@ -3,9 +3,11 @@
 // Single-threaded; the time is that of the processor, so that it counts on a machine that has other
 // work. The validator is on.
 //
-// usage: plan_bench [--time-limit SECONDS] [--json] [TRACE...]
-// Without traces: those of ../shared/traces beside the project, where it is there, the examples and
-// the training steps.
+// usage: plan_bench [--time-limit SECONDS] [--json] [--fixed COUNT] [TRACE...]
+// With --fixed, each problem gets so many fixed buffers that live throughout, of a quarter of its
+// peak in sum, where best-fit leaves what is allocated at random times and stays. Without traces:
+// those of ../shared/traces beside the project, where it is there, the examples and the training
+// steps.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -14,9 +16,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <random>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "tidepool/plan.h"
@@ -52,9 +57,83 @@ Figures Measure(const PlanProblem& problem, const PlanOptions& options) {
   return {static_cast<double>(plan->height) / bound, seconds, plan->optimal};
 }
 
+// Serves buffers in the order of time from the smallest free range that holds them.
+class BestFit {
+ public:
+  explicit BestFit(const std::vector<tidepool::PlanBuffer>& buffers) : buffers_(buffers) {}
+
+  std::vector<std::int64_t> Offsets() {
+    std::vector<std::tuple<std::int64_t, bool, std::size_t>> changes;
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      changes.emplace_back(buffers_[i].lower, true, i);
+      changes.emplace_back(buffers_[i].upper, false, i);
+    }
+    std::sort(changes.begin(), changes.end());
+    std::vector<std::int64_t> offsets(buffers_.size());
+    for (const auto& [time, begins, i] : changes) {
+      if (begins) {
+        offsets[i] = Place(buffers_[i]);
+        live_[offsets[i]] = offsets[i] + buffers_[i].bytes;
+      } else {
+        live_.erase(offsets[i]);
+      }
+    }
+    return offsets;
+  }
+
+ private:
+  std::int64_t Place(const tidepool::PlanBuffer& buffer) const {
+    std::int64_t top = 0;
+    std::int64_t best = -1;
+    std::int64_t least_room = INT64_MAX;
+    for (const auto& [offset, end] : live_) {
+      const std::int64_t room = offset - top;
+      if (room >= buffer.bytes && room < least_room) {
+        least_room = room;
+        best = top;
+      }
+      top = (end + buffer.alignment - 1) & -buffer.alignment;
+    }
+    return best >= 0 ? best : top;
+  }
+
+  const std::vector<tidepool::PlanBuffer>& buffers_;
+  std::map<std::int64_t, std::int64_t> live_;  // offset and end
+};
+
+PlanProblem WithFixed(PlanProblem problem, int count) {
+  std::mt19937_64 random(1);
+  const std::size_t movable = problem.buffers.size();
+  std::int64_t first = INT64_MAX;
+  std::int64_t last = INT64_MIN;
+  for (const tidepool::PlanBuffer& buffer : problem.buffers) {
+    first = std::min(first, buffer.lower);
+    last = std::max(last, buffer.upper);
+  }
+  const std::int64_t part = *tidepool::PlanLowerBound(problem) / 4 / count;
+  const std::int64_t alignment = problem.buffers.front().alignment;
+  for (int i = 0; i < count; ++i) {
+    // From a tenth to nearly twice the mean.
+    const std::int64_t bytes =
+        part / 10 + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(part * 9 / 5));
+    problem.buffers.push_back({.lower = problem.buffers[random() % movable].lower,
+                               .upper = last,
+                               .bytes = std::max(alignment, bytes / alignment * alignment),
+                               .alignment = alignment});
+  }
+  const std::vector<std::int64_t> offsets = BestFit(problem.buffers).Offsets();
+  for (std::size_t i = movable; i < offsets.size(); ++i) {
+    problem.buffers[i].lower = first;
+    problem.buffers[i].offset = offsets[i];
+  }
+  return problem;
+}
+
 class Table {
  public:
-  Table(double time_limit, bool json) : time_limit_(time_limit), json_(json) {
+  // With so many fixed buffers in each problem.
+  Table(double time_limit, bool json, int fixed)
+      : time_limit_(time_limit), json_(json), fixed_(fixed) {
     std::printf(json_ ? "[\n" : "%-40s %8s | %9s %8s | %9s %8s | %9s\n", "problem", "buffers",
                 "in 0.1 s", "s", "in limit", "s", "s to fit");
   }
@@ -64,6 +143,12 @@ class Table {
 
   void Add(const std::string& name, const PlanProblem& problem,
            std::optional<std::int64_t> capacity = std::nullopt) {
+    if (fixed_ > 0) return AddRow(name, WithFixed(problem, fixed_), std::nullopt);
+    AddRow(name, problem, capacity);
+  }
+
+  void AddRow(const std::string& name, const PlanProblem& problem,
+              std::optional<std::int64_t> capacity) {
     const Figures quick = Measure(problem, {.time_limit_seconds = 0.1});
     const Figures best = Measure(problem, {.time_limit_seconds = time_limit_});
     const double fit =
@@ -100,6 +185,7 @@ class Table {
  private:
   const double time_limit_;
   const bool json_;
+  const int fixed_;
   int rows_ = 0;
   int at_bound_ = 0;
   double logarithms_ = 0;
@@ -215,18 +301,21 @@ void AddAll(Table& table) {
 int main(int argc, char** argv) {
   double time_limit = 10;
   bool json = false;
+  int fixed = 0;
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
     if (argument == "--time-limit" && i + 1 < argc) {
       time_limit = std::strtod(argv[++i], nullptr);
+    } else if (argument == "--fixed" && i + 1 < argc) {
+      fixed = std::atoi(argv[++i]);
     } else if (argument == "--json") {
       json = true;
     } else {
       files.emplace_back(argument);
     }
   }
-  Table table(time_limit, json);
+  Table table(time_limit, json, fixed);
   for (const std::string& file : files) AddFile(file, table);
   if (files.empty()) AddAll(table);
   table.Summarize();
