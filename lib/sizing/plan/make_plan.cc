@@ -94,6 +94,13 @@ class Planner {
 
 namespace {
 
+bool HasTwins(const std::vector<std::uint32_t>& twins) {
+  for (std::uint32_t i = 0; i < twins.size(); ++i) {
+    if (twins[i] != i) return true;
+  }
+  return false;
+}
+
 // The buffers that are their own twins, in their order.
 PlanProblem WithoutTwins(const PlanProblem& problem, const std::vector<std::uint32_t>& twins) {
   PlanProblem rest;
@@ -126,16 +133,29 @@ absl::StatusOr<std::int64_t> PlanLowerBound(const PlanProblem& problem) {
   return bound;
 }
 
+namespace {
+
+Plan PlanWithoutTwins(const PlanProblem& problem, const PlanOptions& options) {
+  Planner planner(problem, options);
+  planner.Run();
+  return planner.Result(problem);
+}
+
+Plan PlanOnce(const PlanProblem& problem, const PlanOptions& options) {
+  const std::vector<std::uint32_t> twins = sizing::FindTwins(problem);
+  if (!HasTwins(twins)) return PlanWithoutTwins(problem, options);
+  Plan plan = PlanWithoutTwins(WithoutTwins(problem, twins), options);
+  plan.offsets = WithTwins(plan.offsets, twins);
+  return plan;
+}
+
+}  // namespace
+
 absl::StatusOr<Plan> MakePlan(const PlanProblem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   if (absl::Status status = sizing::CheckProblem(problem); !status.ok()) return status;
   if (absl::Status status = sizing::CheckOptions(problem, options); !status.ok()) return status;
-  const std::vector<std::uint32_t> twins = sizing::FindTwins(problem);
-  const PlanProblem rest = WithoutTwins(problem, twins);
-  Planner planner(rest, options);
-  planner.Run();
-  Plan plan = planner.Result(rest);
-  plan.offsets = WithTwins(plan.offsets, twins);
+  Plan plan = PlanOnce(problem, options);
   if (absl::Status valid = ValidatePlan(problem, plan.offsets, plan.height); !valid.ok()) {
     return absl::InternalError(absl::StrCat("a plan that is none: ", valid.message()));
   }

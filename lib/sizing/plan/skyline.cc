@@ -27,7 +27,9 @@ class Skyline {
 
   // The lowest stretch, the leftmost of equal ones.
   std::int32_t Lowest() {
-    while (!links_[std::get<2>(lowest_.top())].is_live) lowest_.pop();
+    for (; !links_[std::get<2>(lowest_.top())].is_live; lowest_.pop()) {
+      unused_.push_back(std::get<2>(lowest_.top()));
+    }
     return std::get<2>(lowest_.top());
   }
   const Stretch& operator[](std::int32_t index) const { return stretches_[index]; }
@@ -62,18 +64,29 @@ class Skyline {
 
  private:
   struct Link {
-    std::int32_t left;
-    std::int32_t right;
+    std::int32_t left = kNobody;
+    std::int32_t right = kNobody;
     bool is_live = true;
   };
 
   std::int32_t Add(const Stretch& stretch, std::int32_t left, std::int32_t right) {
-    const auto index = static_cast<std::int32_t>(stretches_.size());
-    stretches_.push_back(stretch);
-    links_.push_back({left, right});
+    const std::int32_t index = TakeUnused();
+    stretches_[index] = stretch;
+    links_[index] = {left, right};
     if (left != kNobody) links_[left].right = index;
     if (right != kNobody) links_[right].left = index;
     lowest_.emplace(stretch.height, stretch.first, index);
+    return index;
+  }
+
+  std::int32_t TakeUnused() {
+    if (unused_.empty()) {
+      unused_.push_back(static_cast<std::int32_t>(stretches_.size()));
+      stretches_.emplace_back();
+      links_.emplace_back();
+    }
+    const std::int32_t index = unused_.back();
+    unused_.pop_back();
     return index;
   }
 
@@ -108,6 +121,7 @@ class Skyline {
 
   std::vector<Stretch> stretches_;
   std::vector<Link> links_;
+  std::vector<std::int32_t> unused_;  // stretches that are in no queue
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> lowest_;
 };
 
