@@ -1,10 +1,21 @@
 #include "trace_replay/plan_answer.h"
 
+#include <cmath>
+#include <cstdlib>
+
 #include "absl/strings/str_cat.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
+namespace {
+
+// A range does not refuse what compares with nothing.
+std::string IsNumber(const std::string& text) {
+  return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number of seconds" : "";
+}
+
+}  // namespace
 
 CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds) {
   return app
@@ -12,6 +23,7 @@ CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds) {
                   "Seconds to look for a plan; the best so far counts then, and the first one is "
                   "always made")
       ->check(CLI::Range(0.0, 1e9))
+      ->check(IsNumber)
       ->capture_default_str();
 }
 

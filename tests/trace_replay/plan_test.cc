@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "tests/support/random_problem.h"
 #include "tests/trace_replay/command_line.h"
 
@@ -137,13 +138,14 @@ TEST_F(PlanCommand, TakesATraceOfNothing) {
 }
 
 TEST_F(PlanCommand, GivesWhatItHasWhenItIsInterrupted) {
-  const std::string trace = BusyTrace();
+  const std::string file = BusyTrace();
   const std::string out = folder_ / "out";
+  const std::string plan = folder_ / "plan.csv";
   const pid_t child = fork();
   if (child == 0) {
     dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-    execl(TIDEPOOL_TOOL, "tidepool", "plan", trace.c_str(), "--time-limit", "1000000", "--json",
-          nullptr);
+    execl(TIDEPOOL_TOOL, "tidepool", "plan", file.c_str(), "--time-limit", "1000000", "--json",
+          "-o", plan.c_str(), nullptr);
     _exit(127);
   }
   const auto catches_interrupts = [&] {
@@ -165,6 +167,15 @@ TEST_F(PlanCommand, GivesWhatItHasWhenItIsInterrupted) {
   const json answer = json::parse(Contents(out));
   EXPECT_EQ(answer["interrupted"], true);
   EXPECT_GE(answer["pool_bytes"], answer["lower_bound_bytes"]);
+  const absl::StatusOr<Trace> trace = ReadTrace(file);
+  const PlanProblem problem = *ToPlanProblem(*trace, 1);
+  std::string rows = "id,lower,upper,size\n";
+  for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
+    const PlanBuffer& buffer = problem.buffers[i];
+    rows += absl::StrCat(std::string(trace->allocation_ids[i]), ",", buffer.lower, ",",
+                         buffer.upper, ",", buffer.bytes, "\n");
+  }
+  EXPECT_TRUE(ValidatePlan(problem, Offsets(plan, rows), answer["pool_bytes"]).ok());
 }
 
 TEST_F(PlanCommand, RefusesBadArgumentsInOneLine) {
@@ -172,12 +183,45 @@ TEST_F(PlanCommand, RefusesBadArgumentsInOneLine) {
   ErrorOf({"plan"});
   ErrorOf({"plan", trace, "--capacity", "-1"});
   ErrorOf({"plan", trace, "--time-limit", "-1"});
-  ErrorOf({"plan", trace, "--time-limit", "nan"});
+  EXPECT_THAT(ErrorOf({"plan", trace, "--time-limit", "nan"}), HasSubstr("--time-limit: nan"));
+  EXPECT_THAT(ErrorOf({"plan", trace, "--time-limit", "inf"}), HasSubstr("--time-limit"));
   EXPECT_THAT(ErrorOf({"plan", trace, "-o", folder_ / "no" / "plan.csv"}),
               HasSubstr("plan.csv:0:"));
   EXPECT_THAT(ErrorOf({"plan", trace, "--json", "-o", "/dev/stdout"}), HasSubstr("--json"));
   EXPECT_THAT(ErrorOf({"plan", File("bad.csv", "id,lower,upper,size\na,2,2,1\n")}),
               HasSubstr("bad.csv:2: upper 2"));
+}
+
+TEST_F(PlanCommand, RefusesRowsThatAreNone) {
+  const auto error = [&](const std::string& rows) {
+    return ErrorOf({"plan", File("bad.csv", "id,lower,upper,size\n" + rows)});
+  };
+  EXPECT_THAT(error("a,0,5,1\na,3,7,1\n"), HasSubstr("bad.csv:3: id 'a' is allocated while"));
+  EXPECT_THAT(error("a,6,5,1\n"), HasSubstr("bad.csv:2: upper 5 after lower 6"));
+  EXPECT_THAT(error("a,0,5,0\n"), HasSubstr("bad.csv:2: size '0'"));
+  EXPECT_THAT(error("a,0,5,4611686018427387904\n"), HasSubstr("bad.csv:2: size '46116860184"));
+  EXPECT_THAT(error("a,0,5,9223372036854775808\n"), HasSubstr("bad.csv:2: size '92233720368"));
+  EXPECT_THAT(error("a,0,9223372036854775808,1\n"), HasSubstr("bad.csv:2: upper '92233720368"));
+  EXPECT_THAT(error("a,0,5,1099511627776\nb,0,5,1125899906842624\n"),
+              HasSubstr("bad.csv:0: more than 17592186044415 bytes are live"));
+}
+
+// As doubles, these times are equal.
+TEST_F(PlanCommand, KeepsTimesBeyondWhatADoubleHolds) {
+  const std::string rows =
+      "id,lower,upper,size\n"
+      "c,-9223372036854775808,9007199254740994,9\n"
+      "a,9007199254740993,9007199254740995,7\n"
+      "b,9007199254740994,9223372036854775807,8\n"
+      "d,9007199254740995,9007199254740996,8\n";
+  const std::string plan = folder_ / "plan.csv";
+  const Outcome outcome = Run({"plan", File("far.csv", rows), "--json", "-o", plan});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["pool_bytes"], 16);
+  EXPECT_EQ(json::parse(outcome.out)["optimal"], true);
+  const std::vector<std::int64_t> offsets = Offsets(plan, rows);
+  const absl::StatusOr<Trace> trace = ReadTrace(folder_ / "far.csv");
+  EXPECT_TRUE(ValidatePlan(*ToPlanProblem(*trace, 1), offsets, 16).ok());
 }
 
 TEST_F(PlanCommand, SizePlansWhenAsked) {
