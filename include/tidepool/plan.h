@@ -62,10 +62,14 @@ struct PlanOptions {
   // The best plan so far is returned then. The first plan is always made, however long it takes:
   // O(n log n) as a rule. 0: nothing but the first plan.
   double time_limit_seconds = 10;
-  // Two plans with the same seed are the same, on any machine, unless the time limit struck.
+  // Two plans with the same seed and number of threads are the same, on any machine, unless the
+  // time limit or a stop struck.
   std::uint64_t seed = 1;
   // Asked often: the best plan so far is returned when a stop is requested.
   std::stop_token stop = {};
+  // From 1 to 1024 search side by side. In the same number of rounds more threads find a plan that
+  // is no higher, and where they are on cores of their own, a round takes as long as with one.
+  int threads = 1;
 };
 
 struct Plan {
@@ -83,9 +87,9 @@ struct Plan {
 // The best plan that was found. With a capacity, one that is not met may still be returned; none
 // can meet it when `lower_bound` is above it. ResourceExhausted for more than 2^31 - 2 buffers;
 // InvalidArgument for buffers that are none, sizes whose sum exceeds 2^60, fixed buffers that
-// overlap, a capacity below the largest buffer or the end of a fixed one, or a time limit that is
-// negative or no number. Every plan was checked by ValidatePlan. Memory is O(n) and at most 512 MiB
-// more for searching.
+// overlap, a capacity below the largest buffer or the end of a fixed one, a time limit that is
+// negative or no number, or a number of threads that is none. Every plan was checked by
+// ValidatePlan. Memory is O(n) and at most 512 MiB more for searching, both for each thread.
 TIDEPOOL_EXPORT absl::StatusOr<Plan> MakePlan(const PlanProblem& problem,
                                               const PlanOptions& options = {});
 

@@ -12,7 +12,7 @@
 #include "lib/sizing/plan/budget.h"
 #include "lib/sizing/plan/check_problem.h"
 #include "lib/sizing/plan/instance.h"
-#include "lib/sizing/plan/minimizer.h"
+#include "lib/sizing/plan/team.h"
 #include "lib/sizing/plan/twins.h"
 #include "tidepool/plan.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 using sizing::Deadline;
 using sizing::Instance;
-using sizing::Minimizer;
+using sizing::Team;
 
 class Planner {
  public:
@@ -29,35 +29,38 @@ class Planner {
       : deadline_(options.time_limit_seconds, options.stop),
         instances_(sizing::ToInstances(problem)) {
     for (const Instance& instance : instances_) {
-      Minimizer& added = minimizers_.emplace_back(instance, options.seed, deadline_);
+      const Team& added = teams_.emplace_back(instance, options.seed,
+                                              static_cast<std::size_t>(options.threads), deadline_);
       lower_bound_ = std::max(lower_bound_, LowerBound(added));
     }
     // What one stretch of time needs, another may take.
+    lower_bound_alone_ = lower_bound_;
     enough_ = options.capacity.value_or(0);
   }
 
   void Run() {
-    for (Minimizer& minimizer : minimizers_) {
-      minimizer.TryHeuristics(Enough() / minimizer.instance().unit);
-    }
-    while (!minimizers_.empty()) {
-      Minimizer& highest = Highest();
+    for (Team& team : teams_) team.TryHeuristics(Enough() / team.instance().unit);
+    while (!teams_.empty()) {
+      Team& highest = Highest();
       if (Bytes(highest) <= Enough() || lower_bound_ > CapacityOrMost()) return;
       if (deadline_.HasPassed()) return;
-      if (!highest.SearchRound(Enough() / highest.instance().unit)) return;
+      const std::int64_t unit = highest.instance().unit;
+      const std::int64_t enough_alone = std::max(enough_, lower_bound_alone_);
+      if (!highest.SearchRound(Enough() / unit, enough_alone / unit)) return;
       lower_bound_ = std::max(lower_bound_, LowerBound(highest));
+      lower_bound_alone_ = std::max(lower_bound_alone_, highest.lower_bound_alone() * unit);
     }
   }
 
   Plan Result(const PlanProblem& problem) {
     Plan plan;
     for (const PlanBuffer& buffer : problem.buffers) plan.offsets.push_back(buffer.offset);
-    for (const Minimizer& minimizer : minimizers_) {
-      const Instance& instance = minimizer.instance();
+    for (const Team& team : teams_) {
+      const Instance& instance = team.instance();
       for (std::size_t i = 0; i < instance.buffer.size(); ++i) {
-        plan.offsets[instance.buffer[i]] = minimizer.offsets()[i] * instance.unit;
+        plan.offsets[instance.buffer[i]] = team.offsets()[i] * instance.unit;
       }
-      plan.height = std::max(plan.height, Bytes(minimizer));
+      plan.height = std::max(plan.height, Bytes(team));
     }
     plan.lower_bound = lower_bound_;
     plan.optimal = plan.height == plan.lower_bound;
@@ -67,27 +70,25 @@ class Planner {
   }
 
  private:
-  static std::int64_t Bytes(const Minimizer& minimizer) {
-    return minimizer.height() * minimizer.instance().unit;
-  }
-  static std::int64_t LowerBound(const Minimizer& minimizer) {
-    return minimizer.lower_bound() * minimizer.instance().unit;
+  static std::int64_t Bytes(const Team& team) { return team.height() * team.instance().unit; }
+  static std::int64_t LowerBound(const Team& team) {
+    return team.lower_bound() * team.instance().unit;
   }
 
   std::int64_t Enough() const { return std::max(enough_, lower_bound_); }
   std::int64_t CapacityOrMost() const { return enough_ > 0 ? enough_ : INT64_MAX; }
 
-  Minimizer& Highest() {
-    return *std::max_element(
-        minimizers_.begin(), minimizers_.end(),
-        [](const Minimizer& a, const Minimizer& b) { return Bytes(a) < Bytes(b); });
+  Team& Highest() {
+    return *std::max_element(teams_.begin(), teams_.end(),
+                             [](const Team& a, const Team& b) { return Bytes(a) < Bytes(b); });
   }
 
   Deadline deadline_;
   const std::vector<Instance> instances_;
-  std::deque<Minimizer> minimizers_;  // one an instance
-  std::int64_t lower_bound_ = 0;      // of all, in bytes
-  std::int64_t enough_ = 0;           // the capacity, or 0
+  std::deque<Team> teams_;              // one an instance
+  std::int64_t lower_bound_ = 0;        // of all, in bytes
+  std::int64_t lower_bound_alone_ = 0;  // what it would be with one thread
+  std::int64_t enough_ = 0;             // the capacity, or 0
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "lib/sizing/plan/ejection_search.h"
 #include "lib/sizing/plan/first_fit.h"
 #include "lib/sizing/plan/order.h"
+#include "lib/sizing/plan/side_by_side.h"
 #include "lib/sizing/plan/skyline.h"
 
 namespace tidepool::sizing {
@@ -59,11 +60,11 @@ constexpr std::int32_t kMostForOrderSearch = 1'000;
 // What each round has more of steps than the one before, and how many there are: with a thousand
 // buffers, the last round takes hours.
 constexpr double kGrowth = 1.4;
-constexpr int kMostRounds = 28;
+constexpr std::uint64_t kMostRounds = 28;
 // Among obstacles nothing is proved, so it is to be given up sooner.
-constexpr int kMostRoundsAmongObstacles = 20;
+constexpr std::uint64_t kMostRoundsAmongObstacles = 20;
 // With a capacity to meet, heights above it are not searched for until it seems out of reach.
-constexpr int kRoundsAtCapacity = 8;
+constexpr std::uint64_t kRoundsAtCapacity = 8;
 // A step of the ejection search takes as long as some of the exact search.
 constexpr double kStepsPerEjection = 4;
 constexpr std::array<std::int64_t, 2> kTenures = {10, 40};
@@ -79,6 +80,7 @@ double FirstSteps(double count) { return std::min(3 * count, count + 20'000); }
 Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& deadline)
     : instance_(instance),
       seed_(seed),
+      variant_(0),
       deadline_(deadline),
       at_goal_(instance, seed),
       between_(instance, seed),
@@ -87,6 +89,27 @@ Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& dea
       lower_bound_(instance.lower_bound),
       steps_(FirstSteps(instance.count())),
       descent_(FirstDescent(instance.count())) {}
+
+Minimizer::Minimizer(const Minimizer& other, std::uint64_t seed, std::uint64_t variant,
+                     Deadline& deadline)
+    : instance_(other.instance_),
+      seed_(seed),
+      variant_(variant),
+      deadline_(deadline),
+      at_goal_(other.instance_, seed),
+      between_(other.instance_, seed),
+      best_(other.best_),
+      height_(other.height_),
+      lower_bound_(other.lower_bound_),
+      steps_(FirstSteps(other.instance_.count())),
+      descent_(FirstDescent(other.instance_.count())) {}
+
+void Minimizer::Learn(const Offsets& offsets, std::int64_t height, std::int64_t lower_bound) {
+  lower_bound_ = std::max(lower_bound_, lower_bound);
+  if (height >= height_) return;
+  height_ = height;
+  best_ = offsets;
+}
 
 std::int64_t Minimizer::Goal(std::int64_t enough) const { return std::max(lower_bound_, enough); }
 
@@ -97,9 +120,16 @@ void Minimizer::Take(Offsets offsets) {
   best_ = std::move(offsets);
 }
 
-void Minimizer::TryHeuristics(std::int64_t enough) {
-  for (std::size_t i = 1; i < HeuristicOrders().size() && !IsDone(enough); ++i) {
-    Take(PlanBySkyline(instance_, OrderBy(instance_, HeuristicOrders()[i])));
+void Minimizer::TryHeuristics(std::int64_t enough, std::size_t threads) {
+  const std::size_t orders = HeuristicOrders().size();
+  for (std::size_t begin = 1; begin < orders && !IsDone(enough); begin += threads) {
+    std::vector<Offsets> plans(std::min(threads, orders - begin));
+    SideBySide(plans.size(), [&](std::size_t i) {
+      plans[i] = PlanBySkyline(instance_, OrderBy(instance_, HeuristicOrders()[begin + i]));
+    });
+    for (Offsets& plan : plans) {
+      if (height_ > Goal(enough)) Take(std::move(plan));
+    }
   }
   if (instance_.obstacles() > 0 && instance_.count() <= kMostForFirstFit) TryFirstFit(enough);
 }
@@ -135,7 +165,7 @@ bool Minimizer::TryOrders(std::int64_t capacity) {
 
 bool Minimizer::TryEjection(std::int64_t capacity) {
   Budget budget(deadline_, static_cast<std::int64_t>(steps_ / kStepsPerEjection));
-  const EjectionOptions options = {.tenure = kTenures[tries_ % kTenures.size()],
+  const EjectionOptions options = {.tenure = kTenures[(tries_ + variant_) % kTenures.size()],
                                    .seed = seed_ + tries_};
   ++tries_;
   std::optional<Offsets> found = SearchByEjection(instance_, capacity, best_, options, budget);
@@ -156,7 +186,7 @@ void Minimizer::SearchBetween(std::int64_t enough) {
     const auto way = static_cast<double>(height_ - goal);
     const std::int64_t capacity = height_ - std::max<std::int64_t>(1, std::llround(way * descent_));
     if (capacity == goal) return;
-    const KeyList& keys = ExactOrders()[round_ % ExactOrders().size()];
+    const KeyList& keys = ExactOrders()[(round_ + variant_) % ExactOrders().size()];
     if (!TryEjection(capacity) && !TryExact(between_, capacity, keys)) {
       descent_ *= kShorter;
       ++failures;
@@ -167,9 +197,9 @@ void Minimizer::SearchBetween(std::int64_t enough) {
 }
 
 void Minimizer::SearchAt(std::int64_t enough) {
-  for (const KeyList& keys : ExactOrders()) {
+  for (std::size_t i = 0; i < ExactOrders().size(); ++i) {
     if (IsDone(enough)) return;
-    TryExact(at_goal_, Goal(enough), keys);
+    TryExact(at_goal_, Goal(enough), ExactOrders()[(i + variant_) % ExactOrders().size()]);
   }
   if (!IsDone(enough)) TryEjection(Goal(enough));
 }

@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_LIB_SIZING_PLAN_MINIMIZER_H_
 #define TIDEPOOL_LIB_SIZING_PLAN_MINIMIZER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -17,9 +18,14 @@ class Minimizer {
  public:
   // Makes the first plan. The instance and the deadline must outlive the minimizer.
   Minimizer(const Instance& instance, std::uint64_t seed, Deadline& deadline);
+  // Begins with another's plan. What comes in turns comes in another one for each `variant`.
+  Minimizer(const Minimizer& other, std::uint64_t seed, std::uint64_t variant, Deadline& deadline);
 
-  // Makes plans by the other heuristics until one is no higher than `enough`.
-  void TryHeuristics(std::int64_t enough);
+  // Makes plans by the other heuristics, `threads` at a time, until one is no higher than `enough`:
+  // the same whatever the threads, unless the deadline passes.
+  void TryHeuristics(std::int64_t enough, std::size_t threads);
+  // Takes over a plan and a bound, where they are better.
+  void Learn(const Offsets& offsets, std::int64_t height, std::int64_t lower_bound);
   // Searches for plans that are lower, down to `enough`, for longer each time. False when it has
   // given up; there is nothing more to be had from it then.
   bool SearchRound(std::int64_t enough);
@@ -45,13 +51,14 @@ class Minimizer {
 
   const Instance& instance_;
   const std::uint64_t seed_;
+  const std::uint64_t variant_;
   Deadline& deadline_;
   ExactSearch at_goal_;  // what one learns at a capacity misleads at another
   ExactSearch between_;
   Offsets best_;
   std::int64_t height_ = 0;
   std::int64_t lower_bound_;
-  int round_ = 0;
+  std::uint64_t round_ = 0;
   double steps_;             // of the exact search; the ejection search takes fewer
   double descent_;           // the part of the way down to the goal that is tried next
   std::uint64_t tries_ = 0;  // of the ejection search
