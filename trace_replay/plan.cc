@@ -17,6 +17,7 @@ struct PlanCommandOptions {
   std::int64_t capacity = -1;  // none
   std::int64_t alignment = 0;
   double time_limit_seconds = 10;
+  int threads = 1;
   ReadOptions read;
   bool json = false;
 };
@@ -92,7 +93,8 @@ absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
       if (bytes > *capacity) return TooLarge(options, *measured, largest, bytes);
     }
   }
-  const absl::StatusOr<Plan> plan = PlanTrace(*measured, capacity, options.time_limit_seconds);
+  const absl::StatusOr<Plan> plan =
+      PlanTrace(*measured, capacity, options.time_limit_seconds, options.threads);
   if (!plan.ok()) return AboutFile(options.trace, plan.status());
   const bool fits = plan->height <= capacity.value_or(plan->height);
   if (fits && !options.output.empty()) {
@@ -115,6 +117,10 @@ Command AddPlan(CLI::App& app) {
   AddSizeOption(*plan, "--capacity", options->capacity,
                 "The pool that the plan must fit into: the first that does ends the search");
   AddTimeLimitOption(*plan, options->time_limit_seconds);
+  plan->add_option("--threads", options->threads,
+                   "Searches side by side; the plan is the same each time for the same number")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   AddAlignOption(*plan, options->alignment);
   AddTraceDeviceOption(*plan, options->read);
   plan->add_flag("--json", options->json, "One JSON object");

@@ -15,9 +15,9 @@ namespace tidepool::tool {
 // `--time-limit`, in seconds.
 CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds);
 
-// Plans a trace; an interrupt ends the search.
+// Plans a trace on so many threads; an interrupt ends the search.
 absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, std::optional<std::int64_t> capacity,
-                               double time_limit_seconds);
+                               double time_limit_seconds, int threads);
 
 nlohmann::ordered_json PlanJson(const Plan& plan, const TraceLoad& load);
 // "smallest", or why the search ended and how near the plan is.

@@ -46,7 +46,7 @@ absl::StatusOr<Answer> RunSize(SizeOptions& options) {
   }
   std::optional<Plan> plan;
   if (options.plan) {
-    absl::StatusOr<Plan> made = PlanTrace(*measured, std::nullopt, options.time_limit_seconds);
+    absl::StatusOr<Plan> made = PlanTrace(*measured, std::nullopt, options.time_limit_seconds, 1);
     if (!made.ok()) return AboutFile(options.trace, made.status());
     plan = *std::move(made);
   }
