@@ -125,6 +125,9 @@ struct Trace {
   std::int64_t unmatched_frees = 0;  // frees, skipped, of what was allocated before a log began
   std::int64_t skipped_rows = 0;     // failures and requests of zero bytes in a log
   bool ended_early = false;          // the recording was cut off: there may have been more events
+  // Of a lifetime CSV: the allocation of each row, in the order of the rows, as it is written again
+  // to lifetime CSV. Empty when that is the order of the allocations, and otherwise a permutation.
+  std::vector<std::uint32_t> row_order;
 };
 
 // Builds a trace event by event and keeps track of what is live. Not thread-safe.
@@ -210,11 +213,12 @@ TIDEPOOL_EXPORT absl::StatusOr<Trace> AtOffsets(const Trace& trace,
                                                 std::int64_t pool_bytes);
 
 // Writes `trace` to `path`, compressed by gzip when the path ends in ".gz". A regular file appears
-// whole or not at all. Native traces hold everything; what another format cannot hold is left out:
-// waits by all of them, hints and marks by RMM logs, threads and failures by operation CSV, all but
-// ids, sizes and lifetimes by lifetime CSV, whose times are event indices unless the trace came
-// from one, and hints, threads and times below a microsecond by PyTorch snapshots, which are
-// InvalidArgument for a trace without HasAddresses.
+// whole or not at all. Native traces hold all but the order of a lifetime CSV's rows, which only
+// lifetime CSV holds; what another format cannot hold is left out: waits by all of them, hints and
+// marks by RMM logs, threads and failures by operation CSV, all but ids, sizes and lifetimes by
+// lifetime CSV, whose times are event indices unless the trace came from one, and hints, threads
+// and times below a microsecond by PyTorch snapshots, which are InvalidArgument for a trace without
+// HasAddresses.
 TIDEPOOL_EXPORT absl::Status WriteTrace(const Trace& trace, TraceFormat format,
                                         const std::string& path);
 

@@ -62,6 +62,13 @@ absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out);
 // The same with a column more, an offset for each allocation, unless there are none.
 absl::Status WriteLifetimes(const Trace& trace, const std::vector<std::int64_t>* offsets,
                             std::ostream& out);
+// From when to when each allocation lives, in the times of a lifetime CSV: the trace's own if it
+// came from one, otherwise indices of events. InvalidArgument when one would end before it begins.
+struct TraceLifetimes {
+  std::vector<std::int64_t> lower;
+  std::vector<std::int64_t> upper;
+};
+absl::StatusOr<TraceLifetimes> LifetimesOf(const Trace& trace);
 
 bool IsNative(std::string_view beginning);
 absl::StatusOr<Trace> ReadNative(ByteSource& source, const std::string& name,

@@ -41,14 +41,18 @@ struct Lifetimes {
   }
 };
 
-void SortByLower(Lifetimes& rows) {
-  if (std::is_sorted(rows.lower.begin(), rows.lower.end())) return;
+// Sorts the rows and returns where each of them went: nothing when they were in order.
+std::vector<std::uint32_t> SortByLower(Lifetimes& rows) {
+  if (std::is_sorted(rows.lower.begin(), rows.lower.end())) return {};
+  std::vector<std::uint32_t> places(rows.lower.size());
   Lifetimes sorted;
   for (const std::uint32_t row : OrderByTime(rows.lower)) {
+    places[row] = static_cast<std::uint32_t>(sorted.lower.size());
     sorted.Add(rows.ids[row], rows.allocations[row], rows.lower[row], rows.upper[row],
                rows.lines[row]);
   }
   rows = std::move(sorted);
+  return places;
 }
 
 // Whether each id is longer than the one before or greater in the order of text. Such ids, the
@@ -130,7 +134,7 @@ absl::StatusOr<Trace> ReadLifetimeCsv(CsvReader& reader) {
     rows.Add(reader.field(id), {bytes, Hint::kResident}, begin, end, reader.line());
   }
   if (!reader.status().ok()) return reader.status();
-  SortByLower(rows);
+  std::vector<std::uint32_t> row_order = SortByLower(rows);
   if (absl::Status status = CheckIds(rows, reader); !status.ok()) return status;
   Trace trace;
   trace.format = TraceFormat::kLifetimeCsv;
@@ -141,6 +145,7 @@ absl::StatusOr<Trace> ReadLifetimeCsv(CsvReader& reader) {
   trace.allocation_ids = std::move(rows.ids);
   trace.stream_names.Add("");
   trace.thread_names.Add("");
+  trace.row_order = std::move(row_order);
   return trace;
 }
 
@@ -148,23 +153,42 @@ absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out) {
   return WriteLifetimes(trace, nullptr, out);
 }
 
-absl::Status WriteLifetimes(const Trace& trace, const std::vector<std::int64_t>* offsets,
-                            std::ostream& out) {
+absl::StatusOr<TraceLifetimes> LifetimesOf(const Trace& trace) {
   const bool keeps_times = trace.original_format == TraceFormat::kLifetimeCsv;
-  const auto never = static_cast<std::int64_t>(trace.events.size());
-  std::vector<std::int64_t> lower(trace.allocations.size());
-  std::vector<std::int64_t> upper(trace.allocations.size(), never);
+  auto never = static_cast<std::int64_t>(trace.events.size());
+  if (keeps_times && !trace.events.empty()) {
+    const std::int64_t last = trace.events.back().time;
+    never = last == INT64_MAX ? last : last + 1;
+  }
+  TraceLifetimes lifetimes;
+  lifetimes.lower.resize(trace.allocations.size());
+  lifetimes.upper.resize(trace.allocations.size(), never);
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const TraceEvent& event = trace.events[i];
     const std::int64_t time = keeps_times ? event.time : static_cast<std::int64_t>(i);
-    if (event.kind == TraceEvent::Kind::kAllocate) lower[event.index] = time;
-    if (event.kind == TraceEvent::Kind::kFree) upper[event.index] = time;
+    if (event.kind == TraceEvent::Kind::kAllocate) lifetimes.lower[event.index] = time;
+    if (event.kind == TraceEvent::Kind::kFree) lifetimes.upper[event.index] = time;
   }
-  out << "id,lower,upper,size" << (offsets == nullptr ? "\n" : ",offset\n");
   for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
+    if (lifetimes.lower[i] < lifetimes.upper[i]) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a lifetime of ", Quoted(trace.allocation_ids[i]), " from ", lifetimes.lower[i], " to ",
+        lifetimes.upper[i], ", expected its end to be later than its beginning"));
+  }
+  return lifetimes;
+}
+
+absl::Status WriteLifetimes(const Trace& trace, const std::vector<std::int64_t>* offsets,
+                            std::ostream& out) {
+  const absl::StatusOr<TraceLifetimes> lifetimes = LifetimesOf(trace);
+  if (!lifetimes.ok()) return lifetimes.status();
+  out << "id,lower,upper,size" << (offsets == nullptr ? "\n" : ",offset\n");
+  for (std::size_t row = 0; row < trace.allocations.size(); ++row) {
+    const std::size_t i = trace.row_order.empty() ? row : trace.row_order[row];
     absl::StatusOr<std::string> id = CsvField(trace.allocation_ids[i]);
     if (!id.ok()) return id.status();
-    out << *id << ',' << lower[i] << ',' << upper[i] << ',' << trace.allocations[i].bytes;
+    out << *id << ',' << lifetimes->lower[i] << ',' << lifetimes->upper[i] << ','
+        << trace.allocations[i].bytes;
     if (offsets != nullptr) out << ',' << (*offsets)[i];
     out << '\n';
   }

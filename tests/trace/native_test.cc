@@ -173,7 +173,7 @@ TEST(Native, RefusesToWriteWhatItCannotRead) {
               HasSubstr("a name of 1048577 bytes, expected"));
 }
 
-// What other formats can say, they say the same after a detour.
+// What other formats can say, they say the same after a detour, but for the order of rows.
 TEST(Native, LosesNothingOnTheWayBetweenOtherFormats) {
   std::vector<std::string> files = {
       "op,id,size,hint\na,x,100,\na,0x10,200,high\nm,forward,,\nf,x,0,\na,x,300,\nm,forward,,\n",
@@ -187,9 +187,10 @@ TEST(Native, LosesNothingOnTheWayBetweenOtherFormats) {
     files.push_back(InFormat(*ReadTrace(path), ReadTrace(path)->format));
   }
   for (const std::string& file : files) {
-    const Trace direct = *ParseTrace(file, "test");
+    Trace direct = *ParseTrace(file, "test");
     const auto detour = ParseTrace(Native(direct), "test");
     ASSERT_TRUE(detour.ok()) << detour.status();
+    direct.row_order.clear();
     ExpectSame(*detour, direct);
     for (const internal::Format& format : internal::Formats()) {
       if (direct.events.front().time < 0 && format.format == TraceFormat::kRmmCsv) continue;
