@@ -1,12 +1,11 @@
-// The referee of plans. It sweeps over time and keeps what is live in the order of addresses. It
-// includes nothing of what makes plans, and must not.
-#include <algorithm>
+// The referee of plans. It includes nothing of what makes plans, and must not.
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/sizing/plan/first_overlap.h"
 #include "tidepool/plan.h"
 
 namespace tidepool {
@@ -36,34 +35,6 @@ absl::Status CheckPlace(const PlanBuffer& buffer, std::size_t index, std::int64_
   return absl::OkStatus();
 }
 
-struct Change {
-  std::int64_t time;
-  bool begins;  // ends come first at the same time
-  std::size_t buffer;
-
-  bool operator<(const Change& other) const {
-    if (time != other.time) return time < other.time;
-    return begins < other.begins;
-  }
-};
-
-std::vector<Change> ChangesInOrder(const std::vector<PlanBuffer>& buffers) {
-  std::vector<Change> changes;
-  changes.reserve(2 * buffers.size());
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    changes.push_back({buffers[i].lower, true, i});
-    changes.push_back({buffers[i].upper, false, i});
-  }
-  std::sort(changes.begin(), changes.end());
-  return changes;
-}
-
-absl::Status Overlap(std::size_t a, std::size_t b, std::int64_t time) {
-  return absl::InvalidArgumentError(absl::StrCat("buffers ", std::min(a, b), " and ",
-                                                 std::max(a, b), " overlap at time ", time,
-                                                 ", expected addresses of their own"));
-}
-
 }  // namespace
 
 absl::Status ValidatePlan(const PlanProblem& problem, const std::vector<std::int64_t>& offsets,
@@ -78,26 +49,11 @@ absl::Status ValidatePlan(const PlanProblem& problem, const std::vector<std::int
       return place;
     }
   }
-  std::map<std::int64_t, std::size_t> live;  // by offset
-  for (const Change& change : ChangesInOrder(buffers)) {
-    const std::int64_t offset = offsets[change.buffer];
-    if (!change.begins) {
-      live.erase(offset);
-      continue;
-    }
-    const auto above = live.lower_bound(offset);
-    if (above != live.end() && above->first < offset + buffers[change.buffer].bytes) {
-      return Overlap(change.buffer, above->second, change.time);
-    }
-    if (above != live.begin()) {
-      const auto below = std::prev(above);
-      if (below->first + buffers[below->second].bytes > offset) {
-        return Overlap(change.buffer, below->second, change.time);
-      }
-    }
-    live.emplace_hint(above, offset, change.buffer);
-  }
-  return absl::OkStatus();
+  const std::optional<sizing::PlanOverlap> overlap = sizing::FirstOverlap(buffers, offsets);
+  if (!overlap.has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("buffers ", overlap->a, " and ", overlap->b,
+                                                 " overlap at time ", overlap->time,
+                                                 ", expected addresses of their own"));
 }
 
 }  // namespace tidepool

@@ -1,0 +1,27 @@
+// Which buffers are in each other's way. Shares nothing with what makes plans.
+#ifndef TIDEPOOL_LIB_SIZING_PLAN_FIRST_OVERLAP_H_
+#define TIDEPOOL_LIB_SIZING_PLAN_FIRST_OVERLAP_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tidepool/plan.h"
+
+namespace tidepool::sizing {
+
+struct PlanOverlap {
+  std::size_t a = 0;  // smaller than b
+  std::size_t b = 0;
+  std::int64_t time = 0;  // the first at which both are live
+};
+
+// One of the earliest, or nothing. There is one offset for each buffer, whose end does not
+// overflow. O(n log n).
+std::optional<PlanOverlap> FirstOverlap(const std::vector<PlanBuffer>& buffers,
+                                        const std::vector<std::int64_t>& offsets);
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_PLAN_FIRST_OVERLAP_H_

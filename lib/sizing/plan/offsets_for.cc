@@ -1,0 +1,165 @@
+// Whether a plan is a trace's: rows and allocations are compared one by one, each in the order of
+// time and then of ids, because what lives at the same time has different ids.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/sizing/plan/first_overlap.h"
+#include "lib/trace/format.h"
+#include "lib/trace/quote.h"
+#include "tidepool/plan.h"
+
+namespace tidepool {
+namespace {
+
+using internal::Escaped;
+using internal::Quoted;
+
+// What a row of a plan and an allocation of a trace have in common.
+struct RowLifetime {
+  std::string_view id;
+  std::int64_t lower;
+  std::int64_t upper;
+  std::int64_t bytes;
+
+  bool operator==(const RowLifetime&) const = default;
+  std::string Text() const {
+    return absl::StrCat("id ", Quoted(id), ", lower ", lower, ", upper ", upper, ", size ", bytes);
+  }
+};
+
+template <typename LifetimeAt>
+std::vector<std::uint32_t> InOrder(std::size_t count, const LifetimeAt& at) {
+  std::vector<std::uint32_t> order(count);
+  std::iota(order.begin(), order.end(), 0U);
+  const auto before = [&](std::uint32_t a, std::uint32_t b) {
+    const RowLifetime one = at(a);
+    const RowLifetime other = at(b);
+    return std::tie(one.lower, one.id) < std::tie(other.lower, other.id);
+  };
+  if (!std::is_sorted(order.begin(), order.end(), before)) {
+    std::stable_sort(order.begin(), order.end(), before);
+  }
+  return order;
+}
+
+absl::Status RowError(const PlanFile& plan, std::int64_t line, std::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(Escaped(plan.name), ":", line, ": ", std::string(what)));
+}
+
+// The rows of a plan and the allocations of a trace, each in their common order.
+class Comparison {
+ public:
+  Comparison(const PlanFile& plan, const Trace& trace, const internal::TraceLifetimes& lifetimes)
+      : plan_(plan),
+        trace_(trace),
+        lifetimes_(lifetimes),
+        rows_(InOrder(plan.offsets.size(), [this](std::size_t row) { return Row(row); })),
+        allocations_(
+            InOrder(trace.allocations.size(), [this](std::size_t i) { return Allocation(i); })) {}
+
+  // The row of each allocation, or the first difference.
+  absl::StatusOr<std::vector<std::uint32_t>> Rows() const {
+    std::vector<std::uint32_t> rows(allocations_.size());
+    for (std::size_t i = 0; i < std::max(rows_.size(), allocations_.size()); ++i) {
+      if (i == rows_.size()) return Missing(allocations_[i]);
+      if (i == allocations_.size()) return Surplus(rows_[i]);
+      if (Row(rows_[i]) != Allocation(allocations_[i])) {
+        return Different(rows_[i], allocations_[i]);
+      }
+      rows[allocations_[i]] = rows_[i];
+    }
+    return rows;
+  }
+
+ private:
+  RowLifetime Row(std::size_t row) const {
+    const PlanBuffer& buffer = plan_.problem.buffers[row];
+    return {plan_.ids[row], buffer.lower, buffer.upper, buffer.bytes};
+  }
+  RowLifetime Allocation(std::size_t i) const {
+    return {trace_.allocation_ids[i], lifetimes_.lower[i], lifetimes_.upper[i],
+            trace_.allocations[i].bytes};
+  }
+
+  absl::Status Missing(std::uint32_t allocation) const {
+    return RowError(plan_, 0,
+                    absl::StrCat(rows_.size(), " rows, expected ", allocations_.size(),
+                                 ", one an allocation of the trace, and first one of ",
+                                 Allocation(allocation).Text()));
+  }
+  absl::Status Surplus(std::uint32_t row) const {
+    return RowError(plan_, plan_.lines[row],
+                    absl::StrCat(Row(row).Text(), ", expected no more than the ",
+                                 allocations_.size(), " allocations of the trace"));
+  }
+  absl::Status Different(std::uint32_t row, std::uint32_t allocation) const {
+    return RowError(plan_, plan_.lines[row],
+                    absl::StrCat(Row(row).Text(), ", expected ", Allocation(allocation).Text(),
+                                 " as in the trace"));
+  }
+
+  const PlanFile& plan_;
+  const Trace& trace_;
+  const internal::TraceLifetimes& lifetimes_;
+  std::vector<std::uint32_t> rows_;
+  std::vector<std::uint32_t> allocations_;
+};
+
+absl::Status CheckOffsetsAligned(const PlanFile& plan, std::int64_t alignment) {
+  for (std::size_t row = 0; row < plan.offsets.size(); ++row) {
+    if (plan.offsets[row] % alignment == 0) continue;
+    return RowError(
+        plan, plan.lines[row],
+        absl::StrCat("offset ", plan.offsets[row], ", expected a multiple of ", alignment));
+  }
+  return absl::OkStatus();
+}
+
+// That the allocations of `problem`, whose rows are `rows`, are not in each other's way.
+absl::Status CheckPlaces(const PlanFile& plan, const PlanProblem& problem,
+                         const std::vector<std::uint32_t>& rows,
+                         const std::vector<std::int64_t>& offsets) {
+  const std::optional<sizing::PlanOverlap> overlap = sizing::FirstOverlap(problem.buffers, offsets);
+  if (!overlap.has_value()) return absl::OkStatus();
+  std::uint32_t one = rows[overlap->a];
+  std::uint32_t other = rows[overlap->b];
+  if (plan.lines[one] < plan.lines[other]) std::swap(one, other);
+  return RowError(plan, plan.lines[one],
+                  absl::StrCat(Quoted(plan.ids[one]), " and ", Quoted(plan.ids[other]), " of line ",
+                               plan.lines[other], " overlap at time ", overlap->time,
+                               ", aligned and in the order of streams, expected addresses of their "
+                               "own"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::int64_t>> OffsetsFor(const PlanFile& plan, const Trace& trace,
+                                                     std::int64_t alignment) {
+  const absl::StatusOr<PlanProblem> problem = ToPlanProblem(trace, alignment);
+  if (!problem.ok()) return problem.status();
+  const absl::StatusOr<internal::TraceLifetimes> lifetimes = internal::LifetimesOf(trace);
+  if (!lifetimes.ok()) return lifetimes.status();
+  const absl::StatusOr<std::vector<std::uint32_t>> rows =
+      Comparison(plan, trace, *lifetimes).Rows();
+  if (!rows.ok()) return rows.status();
+  if (absl::Status status = CheckOffsetsAligned(plan, alignment); !status.ok()) return status;
+  std::vector<std::int64_t> offsets;
+  offsets.reserve(rows->size());
+  for (const std::uint32_t row : *rows) offsets.push_back(plan.offsets[row]);
+  if (absl::Status status = CheckPlaces(plan, *problem, *rows, offsets); !status.ok()) {
+    return status;
+  }
+  return offsets;
+}
+
+}  // namespace tidepool

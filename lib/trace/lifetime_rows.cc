@@ -1,0 +1,134 @@
+// Reads the rows, puts them into the order of time, and only then looks at ids: an id may be used
+// again once it is free.
+#include "lib/trace/lifetime_rows.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "lib/trace/order_by_time.h"
+#include "lib/trace/quote.h"
+
+namespace tidepool::internal {
+
+namespace {
+
+// The columns of a file, by number.
+struct RowColumns {
+  int id;
+  int lower;
+  int upper;
+  int size;
+  int offset;  // -1 unless it is a plan
+};
+
+void SortByLower(LifetimeRows& rows) {
+  if (std::is_sorted(rows.lower.begin(), rows.lower.end())) return;
+  LifetimeRows sorted;
+  sorted.places.resize(rows.lower.size());
+  for (const std::uint32_t row : OrderByTime(rows.lower)) {
+    sorted.places[row] = static_cast<std::uint32_t>(sorted.lower.size());
+    sorted.ids.Add(rows.ids[row]);
+    sorted.allocations.push_back(rows.allocations[row]);
+    sorted.lower.push_back(rows.lower[row]);
+    sorted.upper.push_back(rows.upper[row]);
+    if (!rows.offsets.empty()) sorted.offsets.push_back(rows.offsets[row]);
+    sorted.lines.push_back(rows.lines[row]);
+  }
+  rows = std::move(sorted);
+}
+
+// Whether each id is longer than the one before or greater in the order of text. Such ids, the
+// usual ones, are all different.
+bool Ascend(const StringTable& ids) {
+  for (std::size_t row = 1; row < ids.size(); ++row) {
+    const std::string_view a = ids[row - 1];
+    const std::string_view b = ids[row];
+    if (a.size() > b.size() || (a.size() == b.size() && a >= b)) return false;
+  }
+  return true;
+}
+
+// Error at the first of `rows`, which are in the order of time, whose id is live already.
+absl::Status CheckIds(const LifetimeRows& rows, const CsvReader& reader) {
+  if (Ascend(rows.ids)) return absl::OkStatus();
+  absl::flat_hash_map<absl::string_view, std::int64_t> live_until;
+  for (std::size_t row = 0; row < rows.ids.size(); ++row) {
+    const std::string_view id = rows.ids[row];
+    std::int64_t& until = live_until.try_emplace({id.data(), id.size()}, INT64_MIN).first->second;
+    if (until > rows.lower[row]) return reader.ErrorAt(rows.lines[row], AllocatedLive(id));
+    until = rows.upper[row];
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AddLifetime(const CsvReader& reader, const RowColumns& columns, LifetimeRows& rows) {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  for (const auto& [column, value, name] :
+       {std::tuple{columns.lower, &begin, "lower"}, {columns.upper, &end, "upper"}}) {
+    if (ParseInteger(reader.field(column), value)) continue;
+    return reader.Error(
+        absl::StrCat(name, " ", Quoted(reader.field(column)), ", expected a whole number"));
+  }
+  if (end <= begin) {
+    return reader.Error(absl::StrCat("upper ", end, " after lower ", begin,
+                                     ", expected a greater one: a buffer lives in [lower, upper)"));
+  }
+  rows.lower.push_back(begin);
+  rows.upper.push_back(end);
+  return absl::OkStatus();
+}
+
+absl::Status AddOffset(const CsvReader& reader, int column, LifetimeRows& rows) {
+  std::int64_t offset = 0;
+  if (!ParseInteger(reader.field(column), &offset) || offset < 0 || offset > kMaxOffset) {
+    return reader.Error(
+        absl::StrCat("offset ", Quoted(reader.field(column)), ", expected 0 to ", kMaxOffset));
+  }
+  rows.offsets.push_back(offset);
+  return absl::OkStatus();
+}
+
+// Adds the row that was just read.
+absl::Status AddRow(const CsvReader& reader, const RowColumns& columns, LifetimeRows& rows) {
+  if (absl::Status status = AddLifetime(reader, columns, rows); !status.ok()) return status;
+  std::int64_t bytes = 0;
+  if (absl::Status status = ParseBytes(reader.field(columns.size), &bytes); !status.ok()) {
+    return reader.Error({status.message().data(), status.message().size()});
+  }
+  rows.allocations.push_back({bytes, Hint::kResident});
+  const std::string_view id = reader.field(columns.id);
+  if (rows.ids.IsFullFor(id.size()) || rows.lines.size() == UINT32_MAX - 1) {
+    return reader.Error("ids of more than 4 GiB, expected fewer rows");
+  }
+  rows.ids.Add(id);
+  rows.lines.push_back(reader.line());
+  return columns.offset < 0 ? absl::OkStatus() : AddOffset(reader, columns.offset, rows);
+}
+
+}  // namespace
+
+absl::StatusOr<LifetimeRows> ReadLifetimeRows(CsvReader& reader, RowKind kind) {
+  std::vector<std::string_view> names = {"id", "lower", "upper", "size"};
+  if (kind == RowKind::kPlanned) names.emplace_back("offset");
+  if (absl::Status status = reader.RequireColumns(names); !status.ok()) return status;
+  const RowColumns columns = {reader.Column("id"), reader.Column("lower"), reader.Column("upper"),
+                              reader.Column("size"),
+                              kind == RowKind::kPlanned ? reader.Column("offset") : -1};
+  LifetimeRows rows;
+  while (reader.Next()) {
+    if (absl::Status status = AddRow(reader, columns, rows); !status.ok()) return status;
+  }
+  if (!reader.status().ok()) return reader.status();
+  SortByLower(rows);
+  if (absl::Status status = CheckIds(rows, reader); !status.ok()) return status;
+  return rows;
+}
+
+}  // namespace tidepool::internal
