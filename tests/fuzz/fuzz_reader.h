@@ -82,6 +82,15 @@ inline void CheckOperationRoundTrip(const Trace& trace, const std::string& text)
   Require(at == 0 || at == again->events.size());
 }
 
+// A lifetime CSV is written as it was read, whatever the order of its rows.
+inline void CheckLifetimeRoundTrip(const Trace& trace, const std::string& text) {
+  if (trace.format != TraceFormat::kLifetimeCsv) return;
+  const auto again = ParseTrace(text, "again");
+  Require(again.ok());
+  std::ostringstream same;
+  Require(internal::WriteLifetimeCsv(*again, same).ok() && same.str() == text);
+}
+
 // A Chrome trace holds what touches memory, with its ids or others.
 inline void CheckChromeRoundTrip(const Trace& trace, const std::string& text) {
   if (trace.allocations.empty() && trace.failures.empty()) return;
@@ -104,6 +113,7 @@ inline void CheckRoundTrips(const Trace& trace) {
     std::ostringstream text;
     if (!format.write(trace, text).ok()) continue;  // an id with a line break
     if (format.format == TraceFormat::kOperationCsv) CheckOperationRoundTrip(trace, text.str());
+    if (format.format == TraceFormat::kLifetimeCsv) CheckLifetimeRoundTrip(trace, text.str());
     if (format.format == TraceFormat::kChromeTrace) CheckChromeRoundTrip(trace, text.str());
   }
 }
