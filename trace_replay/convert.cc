@@ -4,7 +4,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "tidepool/plan.h"
 #include "trace_replay/command.h"
+#include "trace_replay/planned.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -112,10 +114,20 @@ std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
   return losses;
 }
 
+// Where a plan has the trace.
+absl::StatusOr<Trace> PlacedAsPlanned(const Trace& trace) {
+  const absl::StatusOr<PlanProblem> problem = ToPlanProblem(trace, trace.default_alignment);
+  if (!problem.ok()) return problem.status();
+  const absl::StatusOr<Plan> plan = MakePlan(*problem);
+  if (!plan.ok()) return plan.status();
+  return AtOffsets(trace, plan->offsets, plan->height);
+}
+
 // The trace as the smallest pool of this policy would have served it.
 absl::StatusOr<Trace> Placed(const Trace& trace, const std::string& policy_name) {
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(policy_name);
   if (!policy.ok()) return policy.status();
+  if (policy_name == kPlanned) return PlacedAsPlanned(trace);
   const std::int64_t alignment = trace.default_alignment;
   const absl::StatusOr<MinimumPoolResult> pool =
       MinimumPool(trace, **policy, {.alignment = alignment, .most_steps = 0});

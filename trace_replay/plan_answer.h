@@ -17,7 +17,7 @@ CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds);
 
 // Plans a trace on so many threads; an interrupt ends the search.
 absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, std::optional<std::int64_t> capacity,
-                               double time_limit_seconds, int threads);
+                               double time_limit_seconds, int threads = 1);
 
 nlohmann::ordered_json PlanJson(const Plan& plan, const TraceLoad& load);
 // "smallest", or why the search ended and how near the plan is.

@@ -21,19 +21,12 @@ std::string LargerText(const std::optional<bool>& serves_all_larger) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::unique_ptr<PlacementPolicy>>> MakePolicies(
-    std::vector<std::string>& names) {
-  if (names.empty()) {
-    names = PlacementPolicyNames();
-    std::erase(names, "planned");  // best-fit without a plan
-  }
-  std::vector<std::unique_ptr<PlacementPolicy>> policies;
+absl::StatusOr<std::vector<std::string>> PolicyNames(std::vector<std::string> names) {
+  if (names.empty()) return PlacementPolicyNames();
   for (const std::string& name : names) {
-    absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
-    if (!policy.ok()) return policy.status();
-    policies.push_back(*std::move(policy));
+    if (absl::Status status = MakePlacementPolicy(name).status(); !status.ok()) return status;
   }
-  return policies;
+  return names;
 }
 
 nlohmann::ordered_json PolicyJson(const PolicySize& size, const TraceLoad& load) {

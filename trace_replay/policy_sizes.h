@@ -3,7 +3,6 @@
 #define TIDEPOOL_TRACE_REPLAY_POLICY_SIZES_H_
 
 #include <cstdint>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -20,9 +19,8 @@ struct PolicySize {
   MinimumPoolResult result;
 };
 
-// The policies called `names`, all of them when there are none.
-absl::StatusOr<std::vector<std::unique_ptr<PlacementPolicy>>> MakePolicies(
-    std::vector<std::string>& names);
+// `names`, or those of all policies when there are none. NotFound for one that there is not.
+absl::StatusOr<std::vector<std::string>> PolicyNames(std::vector<std::string> names);
 
 nlohmann::ordered_json PolicyJson(const PolicySize& size, const TraceLoad& load);
 

@@ -2,13 +2,17 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "trace_replay/command.h"
 #include "trace_replay/device_replay.h"
 #include "trace_replay/live_replay.h"
+#include "trace_replay/plan_answer.h"
+#include "trace_replay/planned.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -18,7 +22,9 @@ struct ReplayCommandOptions {
   std::string trace;
   std::string policy = "best-fit";
   std::string device = "none";
-  std::int64_t pool_bytes = 0;
+  std::int64_t pool_bytes = -1;  // not given: the plan's height
+  std::string plan;              // a file; made when there is none
+  double time_limit_seconds = 10;
   std::int64_t initial_bytes = -1;  // all of the pool
   std::string memory = "auto";
   double growth = PoolOptions().growth;
@@ -34,7 +40,8 @@ struct ReplayCommandOptions {
 struct TimedReplay {
   ReplayResult result;
   double seconds = 0;
-  std::optional<LiveReplay> live;  // without what is above
+  std::optional<LiveReplay> live;       // without what is above
+  std::optional<PlannedCounts> counts;  // of the placement `planned`
 };
 
 absl::StatusOr<PoolMemory> MemoryOf(const std::string& name) {
@@ -45,21 +52,37 @@ absl::StatusOr<PoolMemory> MemoryOf(const std::string& name) {
       absl::StrCat("--memory: '", absl::CHexEscape(name), "', expected auto, virtual or segments"));
 }
 
+// `planned` is null for another policy.
 absl::StatusOr<TimedReplay> ReplayByPlacement(const ReplayCommandOptions& options,
                                               const MeasuredTrace& measured,
-                                              PlacementPolicy& policy) {
+                                              const PlannedTrace* planned) {
+  std::unique_ptr<PlacementPolicy> policy;
+  const PlannedPlacement* counting = nullptr;
+  if (planned == nullptr) {
+    policy = MakePlacementPolicy(options.policy).value();
+  } else {
+    std::unique_ptr<PlannedPlacement> made = PlannedPlacement::Create({planned->placement});
+    counting = made.get();
+    policy = std::move(made);
+  }
   const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<ReplayResult> result = Replay(measured.trace, policy,
+  absl::StatusOr<ReplayResult> result = Replay(measured.trace, *policy,
                                                {.pool_bytes = options.pool_bytes,
                                                 .alignment = measured.alignment,
                                                 .keep_offsets = options.offsets});
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (!result.ok()) return AboutFile(options.trace, result.status());
-  return TimedReplay{*std::move(result), elapsed.count(), std::nullopt};
+  TimedReplay replay{*std::move(result), elapsed.count(), std::nullopt, std::nullopt};
+  if (counting != nullptr) replay.counts = counting->counts();
+  return replay;
 }
 
 absl::StatusOr<TimedReplay> ReplayFromPool(const ReplayCommandOptions& options,
-                                           const MeasuredTrace& measured) {
+                                           const MeasuredTrace& measured,
+                                           const PlannedTrace* planned) {
+  if (planned != nullptr) {
+    return absl::UnimplementedError("--device: expected none beside --policy planned");
+  }
   const std::int64_t pool_bytes = options.pool_bytes & -measured.alignment;
   const std::int64_t wanted = options.initial_bytes < 0 ? pool_bytes : options.initial_bytes;
   absl::StatusOr<LiveReplay> live =
@@ -74,7 +97,7 @@ absl::StatusOr<TimedReplay> ReplayFromPool(const ReplayCommandOptions& options,
                                 .verify = options.verify,
                                 .recording = options.recording});
   if (!live.ok()) return live.status();
-  TimedReplay replay{std::move(live->placement), live->seconds, std::nullopt};
+  TimedReplay replay{std::move(live->placement), live->seconds, std::nullopt, std::nullopt};
   replay.live = *std::move(live);
   return replay;
 }
@@ -97,8 +120,21 @@ void AddLiveJson(const ReplayCommandOptions& options, const LiveReplay& live,
   if (options.verify) json["verified"] = true;  // it is an error otherwise
 }
 
+nlohmann::ordered_json PlannedJson(const PlannedTrace& planned, const PlannedCounts& counts) {
+  nlohmann::ordered_json json = {{"plan_bytes", planned.placement->height_bytes()},
+                                 {"lower_bound_bytes", planned.lower_bound_bytes},
+                                 {"optimal", nullptr},
+                                 {"seconds", nullptr},
+                                 {"interrupted", planned.interrupted},
+                                 {"planned", counts.planned},
+                                 {"deviations", counts.deviations}};
+  if (planned.optimal.has_value()) json["optimal"] = *planned.optimal;
+  if (planned.seconds.has_value()) json["seconds"] = *planned.seconds;
+  return json;
+}
+
 void PrintReplayJson(const ReplayCommandOptions& options, const MeasuredTrace& measured,
-                     const TimedReplay& replay) {
+                     const PlannedTrace* planned, const TimedReplay& replay) {
   const ReplayResult& result = replay.result;
   nlohmann::ordered_json json = {
       {"trace", TraceJson(measured)},
@@ -112,6 +148,7 @@ void PrintReplayJson(const ReplayCommandOptions& options, const MeasuredTrace& m
       {"seconds", replay.seconds},
       {"nanoseconds_per_event",
        replay.seconds * 1e9 / static_cast<double>(measured.trace.events.size())}};
+  if (planned != nullptr) json["planned"] = PlannedJson(*planned, *replay.counts);
   if (replay.live.has_value()) AddLiveJson(options, *replay.live, json);
   if (result.refused > 0) {
     json["first_refused"] = {{"event", result.first_refused_event},
@@ -149,8 +186,19 @@ void PrintLatencies(const LiveReplay& live) {
                           LatencyRow("allocate + free", live.pair)});
 }
 
+std::vector<std::vector<std::string>> PlannedRows(const PlannedTrace& planned,
+                                                  const PlannedCounts& counts) {
+  return {{"plan", SizeText(planned.placement->height_bytes())},
+          {"  smallest there is",
+           planned.optimal.value_or(false)
+               ? "yes"
+               : absl::StrCat("not known, none is below ", SizeText(planned.lower_bound_bytes))},
+          {"as planned", CountText(counts.planned)},
+          {"deviations", CountText(counts.deviations)}};
+}
+
 void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& measured,
-                      const TimedReplay& replay) {
+                      const PlannedTrace* planned, const TimedReplay& replay) {
   const ReplayResult& result = replay.result;
   PrintTraceLine(options.trace, measured);
   std::vector<std::vector<std::string>> rows = {
@@ -165,10 +213,11 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
     rows.push_back({"  it asked for", SizeText(result.first_refused_bytes)});
     rows.push_back({"  largest free block", SizeText(result.largest_free_bytes)});
   }
-  if (replay.live.has_value()) {
-    const std::vector<std::vector<std::string>> live_rows = LiveRows(options, *replay.live);
-    rows.insert(rows.end(), live_rows.begin(), live_rows.end());
-  }
+  const auto append = [&](const std::vector<std::vector<std::string>>& more) {
+    rows.insert(rows.end(), more.begin(), more.end());
+  };
+  if (planned != nullptr) append(PlannedRows(*planned, *replay.counts));
+  if (replay.live.has_value()) append(LiveRows(options, *replay.live));
   std::cout << TableText(rows);
   if (replay.live.has_value()) PrintLatencies(*replay.live);
   if (!options.offsets) return;
@@ -189,6 +238,18 @@ std::string OptionOfDevices(const ReplayCommandOptions& options) {
   return options.growth != PoolOptions().growth ? "--growth" : "";
 }
 
+absl::Status CheckPlanOptions(const ReplayCommandOptions& options) {
+  if (options.policy == kPlanned) return absl::OkStatus();
+  if (!options.plan.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--plan: policy ", absl::CHexEscape(options.policy),
+                     " has no use for a plan, expected --policy ", kPlanned, " beside it"));
+  }
+  if (options.pool_bytes >= 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--pool: missing, expected a size, or --policy ",
+                                                 kPlanned, ", which needs none"));
+}
+
 absl::Status CheckOptions(const ReplayCommandOptions& options) {
   if (options.device != "none" && options.device != "host" && options.device != "cuda") {
     return absl::InvalidArgumentError(absl::StrCat("--device: '", absl::CHexEscape(options.device),
@@ -199,34 +260,63 @@ absl::Status CheckOptions(const ReplayCommandOptions& options) {
         "--verify: the host cannot look into the memory of a GPU, expected --device host beside "
         "it");
   }
+  if (absl::Status status = CheckPlanOptions(options); !status.ok()) return status;
   if (absl::Status status = MemoryOf(options.memory).status(); !status.ok()) return status;
   const std::string option = OptionOfDevices(options);
   if (options.device == "none" && !option.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
         option, ": --device none is placement alone, expected --device host beside it"));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PlannedTrace> PlannedOf(const ReplayCommandOptions& options,
+                                       const MeasuredTrace& measured) {
+  if (!options.plan.empty()) return ReadPlanned(options.plan, measured);
+  const absl::StatusOr<Plan> plan = PlanTrace(measured, std::nullopt, options.time_limit_seconds);
+  if (!plan.ok()) return AboutFile(options.trace, plan.status());
+  return ToPlanned(measured, *plan);
+}
+
+// Of a pool whose size is known.
+absl::Status CheckPool(const ReplayCommandOptions& options, const PlannedTrace* planned) {
   if (options.initial_bytes > options.pool_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--initial: ", options.initial_bytes, ", expected at most the pool, ", options.pool_bytes));
   }
-  return absl::OkStatus();
+  if (planned == nullptr || options.device == "none") return absl::OkStatus();
+  const std::int64_t height = planned->placement->height_bytes();
+  if (options.pool_bytes >= height) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("--pool: ", options.pool_bytes,
+                                                 ", expected at least the plan's height, ", height,
+                                                 ", of a pool on a device"));
 }
 
-absl::StatusOr<Answer> RunReplay(const ReplayCommandOptions& options) {
+absl::StatusOr<Answer> RunReplay(ReplayCommandOptions options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(options.policy);
-  if (!policy.ok()) return policy.status();
+  if (absl::Status status = MakePlacementPolicy(options.policy).status(); !status.ok()) {
+    return status;
+  }
   const absl::StatusOr<MeasuredTrace> measured =
       ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
+  std::optional<PlannedTrace> made;
+  if (options.policy == kPlanned) {
+    absl::StatusOr<PlannedTrace> planned = PlannedOf(options, *measured);
+    if (!planned.ok()) return planned.status();
+    made = *std::move(planned);
+    if (options.pool_bytes < 0) options.pool_bytes = made->placement->height_bytes();
+  }
+  const PlannedTrace* const planned = made.has_value() ? &*made : nullptr;
+  if (absl::Status status = CheckPool(options, planned); !status.ok()) return status;
   const absl::StatusOr<TimedReplay> replay = options.device == "none"
-                                                 ? ReplayByPlacement(options, *measured, **policy)
-                                                 : ReplayFromPool(options, *measured);
+                                                 ? ReplayByPlacement(options, *measured, planned)
+                                                 : ReplayFromPool(options, *measured, planned);
   if (!replay.ok()) return replay.status();
   if (options.json) {
-    PrintReplayJson(options, *measured, *replay);
+    PrintReplayJson(options, *measured, planned, *replay);
   } else {
-    PrintReplayTable(options, *measured, *replay);
+    PrintReplayTable(options, *measured, planned, *replay);
   }
   return replay->result.refused == 0 ? Answer::kYes : Answer::kNo;
 }
@@ -237,8 +327,15 @@ Command AddReplay(CLI::App& app) {
   auto options = std::make_shared<ReplayCommandOptions>();
   CLI::App* replay = app.add_subcommand("replay", "Serve a trace from a pool of a given size");
   replay->add_option("trace", options->trace, "The trace")->required();
-  AddSizeOption(*replay, "--pool", options->pool_bytes, "Size of the pool")->required();
+  AddSizeOption(*replay, "--pool", options->pool_bytes,
+                "Size of the pool (default with --policy planned: the height of the plan)");
   replay->add_option("--policy", options->policy, "The placement policy")->capture_default_str();
+  replay
+      ->add_option("--plan", options->plan,
+                   "The plan of this trace, as `plan -o` writes it (only with --policy planned; "
+                   "default: the trace is planned first)")
+      ->type_name("FILE");
+  AddTimeLimitOption(*replay, options->time_limit_seconds);
   replay
       ->add_option("--device", options->device,
                    "none: placement alone; host: a live pool on a device made of the host, with "

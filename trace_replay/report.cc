@@ -45,8 +45,7 @@ absl::Status CheckOptions(const ReportOptions& options) {
     return absl::InvalidArgumentError(absl::StrCat("-o: ", absl::CHexEscape(options.output),
                                                    " is the trace itself, expected another file"));
   }
-  std::vector<std::string> names = options.policies;
-  return MakePolicies(names).status();
+  return PolicyNames(options.policies).status();
 }
 
 // Of a file name, what people know it by.

@@ -1,8 +1,13 @@
 // tidepool size: the pool that each policy needs for a trace.
 #include <iostream>
+#include <memory>
+#include <optional>
+#include <utility>
 
+#include "absl/algorithm/container.h"
 #include "trace_replay/command.h"
 #include "trace_replay/plan_answer.h"
+#include "trace_replay/planned.h"
 #include "trace_replay/policy_sizes.h"
 #include "trace_replay/text.h"
 
@@ -31,36 +36,53 @@ void PrintSizeJson(const MeasuredTrace& measured, const std::vector<PolicySize>&
   PrintJson(json);
 }
 
-absl::StatusOr<Answer> RunSize(SizeOptions& options) {
-  const auto policies = MakePolicies(options.policies);
+// Of the policies called `names`, of which `planned` needs the plan.
+absl::StatusOr<std::vector<PolicySize>> Sizes(const std::vector<std::string>& names,
+                                              const MeasuredTrace& measured,
+                                              const std::optional<Plan>& plan) {
+  std::vector<PolicySize> sizes;
+  for (const std::string& name : names) {
+    absl::StatusOr<MinimumPoolResult> result;
+    if (name == kPlanned) {
+      result = PlannedSize(measured, ToPlanned(measured, *plan));
+    } else {
+      const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
+      if (!policy.ok()) return policy.status();
+      result = MinimumPool(measured.trace, **policy, {.alignment = measured.alignment});
+    }
+    if (!result.ok()) return result.status();
+    sizes.push_back({name, *result});
+  }
+  return sizes;
+}
+
+absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
+  const absl::StatusOr<std::vector<std::string>> policies = PolicyNames(options.policies);
   if (!policies.ok()) return policies.status();
   const absl::StatusOr<MeasuredTrace> measured =
       ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
-  std::vector<PolicySize> sizes;
-  for (std::size_t i = 0; i < policies->size(); ++i) {
-    absl::StatusOr<MinimumPoolResult> result =
-        MinimumPool(measured->trace, *(*policies)[i], {.alignment = measured->alignment});
-    if (!result.ok()) return AboutFile(options.trace, result.status());
-    sizes.push_back({options.policies[i], *result});
-  }
   std::optional<Plan> plan;
-  if (options.plan) {
-    absl::StatusOr<Plan> made = PlanTrace(*measured, std::nullopt, options.time_limit_seconds, 1);
+  const bool lists_planned = absl::c_linear_search(*policies, kPlanned);
+  if (options.plan || lists_planned) {
+    absl::StatusOr<Plan> made = PlanTrace(*measured, std::nullopt, options.time_limit_seconds);
     if (!made.ok()) return AboutFile(options.trace, made.status());
     plan = *std::move(made);
   }
+  const absl::StatusOr<std::vector<PolicySize>> sizes = Sizes(*policies, *measured, plan);
+  if (!sizes.ok()) return AboutFile(options.trace, sizes.status());
+  if (!options.plan) plan.reset();
   if (options.json) {
-    PrintSizeJson(*measured, sizes, plan);
+    PrintSizeJson(*measured, *sizes, plan);
   } else {
     PrintTraceLine(options.trace, *measured);
-    std::vector<std::vector<std::string>> rows = PolicyRows(sizes, measured->load);
+    std::vector<std::vector<std::string>> rows = PolicyRows(*sizes, measured->load);
     if (measured->reserved.has_value()) {
       const std::int64_t reserved = measured->reserved->peak_reserved_bytes;
       rows.insert(rows.begin() + 1, {"as recorded", SizeText(reserved),
                                      RatioText(Overhead(reserved, measured->load))});
     }
-    if (plan.has_value()) {
+    if (plan.has_value() && !lists_planned) {
       rows.push_back(
           {"a plan", SizeText(plan->height), RatioText(Overhead(plan->height, measured->load))});
     }
@@ -79,7 +101,7 @@ Command AddSize(CLI::App& app) {
   size->add_option("--policy", options->policies,
                    "A placement policy; may be given several times (default: all)")
       ->allow_extra_args(false);
-  size->add_flag("--plan", options->plan, "Plans the trace, too");
+  size->add_flag("--plan", options->plan, "Says of the plan of the trace how near it is, too");
   AddTimeLimitOption(*size, options->time_limit_seconds);
   AddAlignOption(*size, options->alignment);
   AddTraceDeviceOption(*size, options->read);

@@ -38,7 +38,7 @@ TEST_F(CommandLine, SizePrintsTheContractsObject) {
                                    {"unfreed", 2},
                                    {"alignment", 512},
                                    {"peak_live_bytes", 4608}}));
-  ASSERT_EQ(answer["policies"].size(), 4);
+  ASSERT_EQ(answer["policies"].size(), 5);
   const json& best_fit = answer["policies"][0];
   EXPECT_EQ(best_fit["policy"], "best-fit");
   EXPECT_EQ(best_fit["pool_bytes"], 4608);

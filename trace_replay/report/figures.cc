@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "trace_replay/planned.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -21,16 +23,34 @@ MinimumPoolOptions Effort(const MeasuredTrace& measured) {
   return options;
 }
 
+// The plan is the best within this time, because a report is not waited for long.
+constexpr double kPlanSeconds = 1;
+
+absl::StatusOr<Layout> PlannedLayout(const MeasuredTrace& measured) {
+  const absl::StatusOr<PlanProblem> problem = ToPlanProblem(measured.trace, measured.alignment);
+  if (!problem.ok()) return problem.status();
+  absl::StatusOr<Plan> plan = MakePlan(*problem, {.time_limit_seconds = kPlanSeconds});
+  if (!plan.ok()) return plan.status();
+  const absl::StatusOr<MinimumPoolResult> result =
+      PlannedSize(measured, ToPlanned(measured, *plan));
+  if (!result.ok()) return result.status();
+  return Layout{{kPlanned, *result}, plan->height, std::move(plan->offsets)};
+}
+
 absl::StatusOr<Layout> ComputeLayout(const MeasuredTrace& measured, const std::string& name,
-                                     PlacementPolicy& policy, bool keep_offsets) {
-  absl::StatusOr<MinimumPoolResult> result = MinimumPool(measured.trace, policy, Effort(measured));
+                                     bool keep_offsets) {
+  if (name == kPlanned) return PlannedLayout(measured);
+  const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
+  if (!policy.ok()) return policy.status();
+  absl::StatusOr<MinimumPoolResult> result =
+      MinimumPool(measured.trace, **policy, Effort(measured));
   if (!result.ok()) return result.status();
   Layout layout;
   layout.size = {name, *result};
   layout.pool_bytes = result->exact_pool_bytes.value_or(result->pool_bytes);
   if (!keep_offsets) return layout;
   absl::StatusOr<ReplayResult> replay = Replay(
-      measured.trace, policy,
+      measured.trace, **policy,
       {.pool_bytes = layout.pool_bytes, .alignment = measured.alignment, .keep_offsets = true});
   if (!replay.ok()) return replay.status();
   layout.offsets = std::move(replay->offsets);
@@ -125,20 +145,18 @@ const Layout& Best(const ReportFigures& figures) {
 
 absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
                                              const FiguresRequest& request) {
-  std::vector<std::string> names = request.policies;
-  const auto policies = MakePolicies(names);
-  if (!policies.ok()) return policies.status();
-  std::vector<absl::StatusOr<Layout>> computed(names.size(), Layout{});
+  const absl::StatusOr<std::vector<std::string>> names = PolicyNames(request.policies);
+  if (!names.ok()) return names.status();
+  std::vector<absl::StatusOr<Layout>> computed(names->size(), Layout{});
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
-    for (std::size_t i = next++; i < names.size(); i = next++) {
-      computed[i] =
-          ComputeLayout(measured, names[i], *(*policies)[i], i < request.layouts_with_offsets);
+    for (std::size_t i = next++; i < names->size(); i = next++) {
+      computed[i] = ComputeLayout(measured, (*names)[i], i < request.layouts_with_offsets);
     }
   };
   std::vector<std::thread> helpers;
   const std::size_t threads =
-      std::min<std::size_t>(names.size(), std::max(1U, std::thread::hardware_concurrency()));
+      std::min<std::size_t>(names->size(), std::max(1U, std::thread::hardware_concurrency()));
   for (std::size_t i = 1; i < threads; ++i) helpers.emplace_back(work);
   work();
   for (std::thread& helper : helpers) helper.join();

@@ -1,0 +1,221 @@
+// The placement `planned` on the command line: replay, size, report and convert.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/support/shared_files.h"
+#include "tests/trace_replay/command_line.h"
+#include "tidepool/plan.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using ::testing::ContainsRegex;
+using testing::Contents;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// The peak of live bytes is 17,920, and no plan is below 18,432.
+constexpr char kHard[] =
+    "id,lower,upper,size\n"
+    "a,0,1,9216\nb,1,3,3072\nc,2,4,3072\nd,0,2,8704\ne,1,4,3072\nf,2,3,2560\ng,4,5,6144\n"
+    "h,3,5,9216\ni,1,3,3072\n";
+
+// y may not take the memory of x over, because its stream never waits for the other.
+constexpr char kTwoStreams[] = "op,id,size,hint,stream\na,x,512,,s\nf,x,,,s\na,y,512,,t\nf,y,,,t\n";
+
+class PlannedCommand : public CommandLine {
+ protected:
+  json Answer(const std::vector<std::string>& arguments, int status = 0) {
+    std::vector<std::string> all = arguments;
+    all.emplace_back("--json");
+    const Outcome outcome = Run(all);
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    EXPECT_THAT(outcome.err, IsEmpty());
+    return json::parse(outcome.out);
+  }
+  json Replay(const std::string& trace, std::vector<std::string> more, int status = 0) {
+    more.insert(more.begin(), {"replay", trace, "--policy", "planned"});
+    return Answer(more, status);
+  }
+
+  std::string PlanOf(const std::string& trace, const std::string& name = "plan.csv") {
+    const std::string path = folder_ / name;
+    EXPECT_EQ(Run({"plan", trace, "-o", path}).status, 0);
+    return path;
+  }
+
+  // What `size` says of the policy.
+  json Size(const std::string& trace, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {"size", trace, "--policy", "planned"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Answer(arguments)["policies"][0];
+  }
+};
+
+TEST_F(PlannedCommand, ReplaysEveryExampleInItsPlan) {
+  for (const auto& path : testing::FilesIn(testing::ExampleTraces(), ".csv.gz")) {
+    SCOPED_TRACE(path);
+    const json answer = Replay(path, {"--offsets"});
+    EXPECT_EQ(answer["served"], true);
+    EXPECT_EQ(answer["pool_bytes"], answer["planned"]["plan_bytes"]);
+    EXPECT_EQ(answer["high_water_bytes"], answer["planned"]["plan_bytes"]);
+    EXPECT_EQ(answer["planned"]["plan_bytes"], answer["peak_live_bytes"]);
+    EXPECT_EQ(answer["planned"]["optimal"], true);
+    EXPECT_EQ(answer["planned"]["planned"], answer["trace"]["allocations"]);
+    EXPECT_EQ(answer["planned"]["deviations"], 0);
+    const Trace trace = *ReadTrace(path);
+    EXPECT_TRUE(ValidatePlan(*ToPlanProblem(trace, 512), answer["offsets"],
+                             answer["pool_bytes"].get<std::int64_t>())
+                    .ok());
+  }
+}
+
+TEST_F(PlannedCommand, ReplaysAPlanFromAFile) {
+  const std::string trace = File("hard.csv", kHard);
+  for (const std::string name : {"plan.csv", "plan.csv.gz"}) {
+    const std::string plan = PlanOf(trace, name);
+    const json answer = Replay(trace, {"--plan", plan, "--offsets"});
+    EXPECT_EQ(answer["pool_bytes"], 18432);
+    EXPECT_EQ(answer["planned"]["plan_bytes"], 18432);
+    EXPECT_EQ(answer["planned"]["planned"], 9);
+    EXPECT_EQ(answer["planned"]["deviations"], 0);
+    EXPECT_EQ(answer["planned"]["seconds"], nullptr);
+    const Trace read = *ReadTrace(trace);
+    EXPECT_EQ(answer["offsets"], json(*OffsetsFor(*ReadPlan(plan), read, 1)));
+  }
+}
+
+// Only what is as low as it can be is known to be the smallest.
+TEST_F(PlannedCommand, SaysOfAFileWhetherItIsKnownToBeTheSmallest) {
+  const std::string trace = File("paper.csv", kPaper);
+  const std::string plan = PlanOf(trace);
+  EXPECT_EQ(Replay(trace, {"--plan", plan})["planned"]["optimal"], true);
+  const std::string higher = File(
+      "higher.csv", absl::StrReplaceAll(Contents(plan), {{"5,7,8,4096,0", "5,7,8,4096,51200"}}));
+  ASSERT_NE(Contents(higher), Contents(plan));
+  const json answer = Replay(trace, {"--plan", higher});
+  EXPECT_EQ(answer["planned"]["optimal"], nullptr);
+  EXPECT_EQ(answer["pool_bytes"], 51200 + 4096);
+  EXPECT_EQ(answer["planned"]["deviations"], 0);
+  EXPECT_THAT(Run({"replay", trace, "--policy", "planned", "--plan", higher}).out,
+              ContainsRegex("smallest there is +not known, none is below"));
+}
+
+TEST_F(PlannedCommand, PrintsATable) {
+  const Outcome outcome = Run({"replay", File("hard.csv", kHard), "--policy", "planned"});
+  EXPECT_EQ(outcome.status, 0);
+  EXPECT_THAT(outcome.out, ContainsRegex("plan +18.0 KiB"));
+  EXPECT_THAT(outcome.out, ContainsRegex("smallest there is +yes"));
+  EXPECT_THAT(outcome.out, ContainsRegex("as planned +9"));
+  EXPECT_THAT(outcome.out, ContainsRegex("deviations +0"));
+}
+
+TEST_F(PlannedCommand, TakesAnyPool) {
+  const std::string trace = File("hard.csv", kHard);
+  const json offsets = Replay(trace, {"--offsets"})["offsets"];
+  const json larger = Replay(trace, {"--offsets", "--pool", "1MiB"});
+  EXPECT_EQ(larger["pool_bytes"], 1 << 20);
+  EXPECT_EQ(larger["planned"]["plan_bytes"], 18432);
+  EXPECT_EQ(larger["offsets"], offsets);
+  const json smaller = Replay(trace, {"--pool", "9216"}, 2);
+  EXPECT_GT(smaller["refused"], 0);
+}
+
+TEST_F(PlannedCommand, TakesATraceOfNothing) {
+  const std::string trace = File("marks.csv", "op,id,size,hint\nm,begin,,\n");
+  const json answer = Replay(trace, {"--plan", PlanOf(trace)});
+  EXPECT_EQ(answer["pool_bytes"], 0);
+  EXPECT_EQ(answer["planned"]["optimal"], true);
+}
+
+TEST_F(PlannedCommand, RefusesPlansOfOtherTraces) {
+  const std::string trace = File("hard.csv", kHard);
+  const std::string plan = PlanOf(trace);
+  const auto error = [&](const std::string& file) {
+    return ErrorOf({"replay", trace, "--policy", "planned", "--plan", file});
+  };
+  EXPECT_THAT(error(PlanOf(File("paper.csv", kPaper), "other.csv")),
+              HasSubstr("other.csv:2: id '1', lower 0, upper 5, size 2560, expected id 'a'"));
+  EXPECT_THAT(error(trace), HasSubstr("hard.csv:1: no column 'offset'"));
+  EXPECT_THAT(error(folder_ / "none.csv"), HasSubstr("none.csv:0:"));
+  const std::string whole = Contents(plan);
+  EXPECT_THAT(error(File("cut.csv", whole.substr(0, whole.rfind("i,1,3")))), HasSubstr("cut.csv:"));
+  EXPECT_THAT(error(File("cut.csv", whole.substr(0, whole.rfind(',')))),
+              HasSubstr("cut.csv:10: 4 fields"));
+  EXPECT_THAT(
+      error(File("same.csv", absl::StrReplaceAll(whole, {{"a,0,1,9216,", "a,0,1,9216,1"}}))),
+      HasSubstr("same.csv:"));
+  EXPECT_THAT(ErrorOf({"replay", trace, "--policy", "planned", "--plan", plan, "--align", "65536"}),
+              HasSubstr("expected a multiple of 65536"));
+}
+
+TEST_F(PlannedCommand, RefusesOptionsThatMeanNothing) {
+  const std::string trace = File("hard.csv", kHard);
+  EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "1MiB", "--plan", PlanOf(trace)}),
+              HasSubstr("--plan: policy best-fit"));
+  EXPECT_THAT(ErrorOf({"replay", trace}), HasSubstr("--pool: missing"));
+  ErrorOf({"replay", trace, "--policy", "planned", "--time-limit", "-1"});
+  ErrorOf({"replay", trace, "--policy", "planned", "--pool", "-1"});
+}
+
+TEST_F(PlannedCommand, IsAPolicyOfSize) {
+  const json size = Size(File("hard.csv", kHard));
+  EXPECT_EQ(size["policy"], "planned");
+  EXPECT_EQ(size["pool_bytes"], 18432);
+  EXPECT_EQ(size["overhead"], 18432.0 / 17920);
+  EXPECT_EQ(size["attempts"], 1);
+  EXPECT_EQ(size["exact_pool_bytes"], 18432);
+  EXPECT_EQ(size["serves_all_larger"], true);
+  const json all = Answer({"size", File("paper.csv", kPaper)})["policies"];
+  EXPECT_EQ(all.back()["policy"], "planned");
+  EXPECT_EQ(all.size(), PlacementPolicyNames().size());
+  EXPECT_THAT(Run({"size", folder_ / "paper.csv"}).out, HasSubstr("planned"));
+}
+
+// A plan keeps memory for its stream, so there may be smaller pools.
+TEST_F(PlannedCommand, IsNotExactWhereStreamsWaitForNobody) {
+  const std::string trace = File("two.csv", kTwoStreams);
+  const json size = Size(trace);
+  EXPECT_EQ(size["pool_bytes"], 1024);
+  EXPECT_EQ(size["exact_pool_bytes"], nullptr);
+  EXPECT_EQ(size["serves_all_larger"], true);
+  EXPECT_EQ(Run({"replay", trace, "--pool", "512"}).status, 0);
+}
+
+TEST_F(PlannedCommand, NeedsNoMoreThanAnyOtherPolicyOnTheExamples) {
+  for (const auto& path : testing::FilesIn(testing::ExampleTraces(), ".csv.gz")) {
+    SCOPED_TRACE(path);
+    const json answer = Answer({"size", path});
+    const json& planned = answer["policies"].back();
+    EXPECT_EQ(planned["pool_bytes"], answer["trace"]["peak_live_bytes"]);
+    for (const json& policy : answer["policies"]) {
+      EXPECT_LE(planned["pool_bytes"], policy["pool_bytes"]);
+    }
+  }
+}
+
+TEST_F(PlannedCommand, IsInTheReport) {
+  const json answer =
+      Answer({"report", File("hard.csv", kHard), "-o", folder_ / "x.html"})["policies"];
+  EXPECT_EQ(answer.back()["policy"], "planned");
+  EXPECT_EQ(answer.back()["exact_pool_bytes"], 18432);
+}
+
+TEST_F(PlannedCommand, LaysOutSnapshots) {
+  const std::string trace = File("paper.csv", kPaper);
+  const std::string snapshot = folder_ / "x.pickle";
+  ASSERT_EQ(Run({"convert", trace, snapshot, "--policy", "planned"}).status, 0);
+  EXPECT_EQ(Answer({"size", snapshot})["recorded"]["peak_reserved_bytes"], 4608);
+}
+
+}  // namespace
+}  // namespace tidepool

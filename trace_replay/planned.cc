@@ -1,0 +1,83 @@
+#include "trace_replay/planned.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::tool {
+namespace {
+
+std::shared_ptr<const PlacementPlan> ToPlacement(const MeasuredTrace& measured,
+                                                 const std::vector<std::int64_t>& offsets) {
+  std::vector<PlannedRequest> requests;
+  requests.reserve(offsets.size());
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    const std::int64_t bytes = measured.trace.allocations[i].bytes;
+    requests.push_back(
+        {.bytes = (bytes + measured.alignment - 1) & -measured.alignment, .offset = offsets[i]});
+  }
+  return std::make_shared<const PlacementPlan>(std::move(requests));
+}
+
+// A plan keeps memory for a stream longer than a placement alone would have to.
+bool HasOneStream(const Trace& trace) {
+  std::optional<std::uint32_t> stream;
+  return std::all_of(trace.events.begin(), trace.events.end(), [&](const TraceEvent& event) {
+    if (!event.TouchesMemory()) return true;
+    if (!stream.has_value()) stream = event.stream;
+    return event.stream == *stream;
+  });
+}
+
+}  // namespace
+
+PlannedTrace ToPlanned(const MeasuredTrace& measured, const Plan& plan) {
+  return {.placement = ToPlacement(measured, plan.offsets),
+          .lower_bound_bytes = plan.lower_bound,
+          .optimal = plan.optimal,
+          .interrupted = plan.stopped,
+          .seconds = plan.seconds};
+}
+
+absl::StatusOr<PlannedTrace> ReadPlanned(const std::string& path, const MeasuredTrace& measured) {
+  const absl::StatusOr<PlanFile> file = ReadPlan(path);
+  if (!file.ok()) return file.status();
+  const absl::StatusOr<std::vector<std::int64_t>> offsets =
+      OffsetsFor(*file, measured.trace, measured.alignment);
+  if (!offsets.ok()) return offsets.status();
+  const absl::StatusOr<PlanProblem> problem = ToPlanProblem(measured.trace, measured.alignment);
+  if (!problem.ok()) return problem.status();
+  const absl::StatusOr<std::int64_t> lower_bound = PlanLowerBound(*problem);
+  if (!lower_bound.ok()) return lower_bound.status();
+  PlannedTrace planned = {.placement = ToPlacement(measured, *offsets),
+                          .lower_bound_bytes = *lower_bound};
+  if (planned.placement->height_bytes() == *lower_bound) planned.optimal = true;
+  return planned;
+}
+
+absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
+                                              const PlannedTrace& planned) {
+  const std::int64_t pool_bytes = planned.placement->height_bytes();
+  const std::unique_ptr<PlannedPlacement> policy = PlannedPlacement::Create({planned.placement});
+  const absl::StatusOr<ReplayResult> replay =
+      Replay(measured.trace, *policy,
+             {.pool_bytes = pool_bytes, .alignment = measured.alignment, .stop_at_refusal = true});
+  if (!replay.ok()) return replay.status();
+  if (replay->refused > 0 || policy->counts().deviations > 0) {
+    return absl::InternalError(absl::StrCat("a plan of ", pool_bytes, " bytes with ",
+                                            policy->counts().deviations,
+                                            " deviations in its own trace, expected none"));
+  }
+  MinimumPoolResult result;
+  result.pool_bytes = pool_bytes;
+  result.attempts = 1;
+  const bool is_smallest = pool_bytes == measured.load.peak_live_bytes ||
+                           (planned.optimal.value_or(false) && HasOneStream(measured.trace));
+  if (is_smallest) result.exact_pool_bytes = pool_bytes;
+  // What is free in a pool is free in every larger one, and a plan asks for nothing else.
+  result.serves_all_larger = true;
+  return result;
+}
+
+}  // namespace tidepool::tool

@@ -1,0 +1,43 @@
+// Plans of whole traces for the placement `planned`: made, or read from a file.
+#ifndef TIDEPOOL_TRACE_REPLAY_PLANNED_H_
+#define TIDEPOOL_TRACE_REPLAY_PLANNED_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tidepool/plan.h"
+#include "tidepool/planned_placement.h"
+#include "tidepool/sizing.h"
+#include "trace_replay/command.h"
+
+namespace tidepool::tool {
+
+// The policy that is nothing without a plan.
+inline constexpr char kPlanned[] = "planned";
+
+struct PlannedTrace {
+  std::shared_ptr<const PlacementPlan> placement = nullptr;  // the trace is one iteration
+  std::int64_t lower_bound_bytes = 0;
+  std::optional<bool> optimal = std::nullopt;    // nothing when it is not known
+  bool interrupted = false;                      // so that it is the best until then
+  std::optional<double> seconds = std::nullopt;  // that it took to make; nothing for a file
+};
+
+// `plan` is one for this trace.
+PlannedTrace ToPlanned(const MeasuredTrace& measured, const Plan& plan);
+
+// From a file as `plan -o` writes it: errors are ReadPlan's and OffsetsFor's.
+absl::StatusOr<PlannedTrace> ReadPlanned(const std::string& path, const MeasuredTrace& measured);
+
+// The pool of a plan, verified by a replay. It is the smallest, and so exact, where a plan is
+// optimal and says the same of every placement: one stream never waits for another.
+absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
+                                              const PlannedTrace& planned);
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_PLANNED_H_
