@@ -26,6 +26,7 @@
 #include "tidepool/device.h"
 #include "tidepool/export.h"
 #include "tidepool/placement.h"
+#include "tidepool/planned_placement.h"
 #include "tidepool/recorder.h"
 
 namespace tidepool {
@@ -52,8 +53,18 @@ struct PoolOptions {
   // Sizes are rounded up to it: a power of two up to the device's granularity, or up to 512 where
   // memory comes in segments.
   std::int64_t alignment = 512;
-  // A placement policy's name.
+  // A placement policy's name. `planned` serves iterations as planned: with `plan`, and with plans
+  // that the pool makes of the iterations it sees.
   std::string placement = "best-fit";
+  // Of the first iterations, for `planned`: sizes and offsets are multiples of the alignment. Its
+  // height is taken from the device at once.
+  std::shared_ptr<const PlacementPlan> plan = nullptr;
+  // For `planned`: how many plans the pool makes and keeps, one for each kind of iteration. Those
+  // that were not used for longest make room. They are made on a thread of the pool's own. 0: none
+  // is made.
+  int most_plans = 16;
+  // For each plan, to look for lower ones than the first, which takes milliseconds as a rule.
+  double plan_seconds = 1;
   // When memory runs out the pool grows by what is missing and, when that happens often, at least
   // by this part of its size: so the calls of the device stay logarithmic in the final size.
   double growth = 1.0 / 32;
@@ -93,6 +104,11 @@ struct PoolStats {
   std::int64_t growths = 0;        // times the pool took memory from the device
   std::int64_t remaps = 0;         // requests for which free memory was moved
   std::int64_t remapped_bytes = 0;
+  // Of the placement `planned`: requests that were served at their planned offsets, those that were
+  // not or were planned and did not come, and the plans that the pool made.
+  std::int64_t planned = 0;
+  std::int64_t deviations = 0;
+  std::int64_t plans = 0;
 };
 
 struct PoolBlock {
@@ -160,6 +176,17 @@ class TIDEPOOL_EXPORT Pool {
 
   // Tells the placement policy and the recorder that a phase begins.
   virtual void Mark(std::string_view name) = 0;
+
+  // Says that an iteration begins, one like others before: for the placement `planned`, and for the
+  // recorder as a mark called kIterationMark. Without marks the pool finds iterations by itself
+  // when they repeat exactly. O(plans), and O(requests of an iteration) when there are new plans or
+  // one is to be made; new plans may need memory of the device.
+  virtual void MarkIteration() = 0;
+  static constexpr std::string_view kIterationMark = "iteration";
+
+  // Waits on the host until all plans that are being made are there. They are used from the next
+  // iteration on. Not needed, but for measuring what planned iterations cost, or testing them.
+  virtual void AwaitPlans() = 0;
 
   // O(1).
   virtual PoolStats Stats() const = 0;

@@ -93,6 +93,7 @@ void PoolImpl::Serve(Waiter& waiter) {
 absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timeline& timeline) {
   BlockMap& blocks = arena_.blocks();
   const Request request{Rounded(bytes), hint};
+  if (iterations_ != nullptr && iterations_->IsBoundary()) BeginIteration();
   const absl::StatusOr<Placement> placement = PlaceOrGrow(request, timeline);
   if (!placement.ok()) return placement.status();
   if (placement->block == kNoBlock) return nullptr;
@@ -118,6 +119,10 @@ absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timel
   if (crossing_) behind_others_[block] = behind_others;
   ++stats_.allocations;
   ++stats_.live_count;
+  if (iterations_ != nullptr) {
+    iterations_->OnAllocate(block, request.bytes, blocks.live_bytes() - request.bytes,
+                            timeline.index);
+  }
   void* const address = addresses_.AddressOf(blocks.offset(block));
   if (options_.recorder != nullptr) {
     options_.recorder->Allocate(address, bytes, hint, timeline.stream);
@@ -181,6 +186,7 @@ absl::StatusOr<bool> PoolImpl::AwaitTickets(BlockId block, std::int64_t begin, s
 
 void PoolImpl::CountWait(const Timeline& timeline, const Ticket& ticket) {
   ++stats_.stream_waits;
+  if (iterations_ != nullptr) iterations_->OnWait(timeline.index, ticket.timeline);
   if (options_.recorder != nullptr) {
     options_.recorder->Wait(timeline.stream, order_.StreamOf(ticket));
   }

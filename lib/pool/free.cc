@@ -48,10 +48,15 @@ absl::Status PoolImpl::FreeLive(const void* address, Timeline& timeline) {
 
 // False, and nothing changes, when no live allocation begins at `address`.
 bool PoolImpl::TakeBack(const void* address, Timeline& timeline) {
-  if (!crossing_) return arena_.Free(addresses_.OffsetOf(address));
+  if (!crossing_ && iterations_ == nullptr) return arena_.Free(addresses_.OffsetOf(address));
   const BlockId block = arena_.blocks().Find(addresses_.OffsetOf(address));
   if (block == kNoBlock || !TakeFromFront(block)) return false;
-  FreeWithTickets(block, TakeTickets(block, timeline));
+  if (iterations_ != nullptr) iterations_->OnFree(block, timeline.index);
+  if (crossing_) {
+    FreeWithTickets(block, TakeTickets(block, timeline));
+  } else {
+    arena_.FreeBlock(block);
+  }
   return true;
 }
 

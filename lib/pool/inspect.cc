@@ -28,6 +28,12 @@ PoolStats PoolImpl::StatsLocked() const {
         1 - static_cast<double>(stats.largest_hole_bytes) / static_cast<double>(stats.free_bytes);
   }
   stats.event_records = order_.event_records();
+  if (iterations_ != nullptr) {
+    const PlannedCounts counts = planned_->counts();
+    stats.planned = counts.planned;
+    stats.deviations = counts.deviations;
+    stats.plans = iterations_->plans_made();
+  }
   if (own_fronts_ != nullptr) {
     const FrontCache::Counts fronts = own_fronts_->Sum();
     stats.allocations += fronts.allocations;

@@ -12,6 +12,9 @@ namespace tidepool {
 namespace pool {
 namespace {
 
+constexpr char kPlanned[] = "planned";
+constexpr int kMostPlans = 1 << 16;
+
 // Of options whose memory is no more automatic.
 absl::Status CheckMemory(const Device& device, const PoolOptions& options) {
   if (options.memory == PoolMemory::kVirtual && device.granularity() == 0) {
@@ -39,6 +42,45 @@ absl::Status CheckAlignment(const Device& device, const PoolOptions& options) {
                    in_segments ? "alignment of segments" : "granularity", " of ", device.name()));
 }
 
+absl::Status CheckPlan(const PoolOptions& options) {
+  if (options.placement != kPlanned && options.plan != nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("a plan with placement ", options.placement,
+                                                   ", expected placement ", kPlanned));
+  }
+  if (options.placement == kPlanned && options.remap) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "remap with placement ", kPlanned,
+        ", expected another one: a plan says where memory is, and remapping moves it"));
+  }
+  if (options.most_plans < 0 || options.most_plans > kMostPlans) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("most_plans ", options.most_plans, ", expected 0 to ", kMostPlans));
+  }
+  if (!(options.plan_seconds >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("plan_seconds ", options.plan_seconds, ", expected 0 or more"));
+  }
+  if (options.plan == nullptr) return absl::OkStatus();
+  const std::vector<PlannedRequest>& requests = options.plan->requests();
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const auto [bytes, offset] = requests[i];
+    const bool is_placed = offset != PlannedRequest::kAnywhere;
+    if (bytes > 0 && bytes % options.alignment == 0 &&
+        (!is_placed || (offset >= 0 && offset % options.alignment == 0))) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("request ", i, " of the plan has ", bytes, " bytes at ", offset,
+                     ", expected multiples of the alignment, ", options.alignment));
+  }
+  if (options.plan->height_bytes() > options.max_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a plan of ", options.plan->height_bytes(),
+                                                   " bytes, expected at most max_bytes, ",
+                                                   options.max_bytes));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOptions(const Device& device, const PoolOptions& options) {
   const auto expect = [](const char* name, auto value, auto... expected) {
     return absl::InvalidArgumentError(absl::StrCat(name, " ", value, ", expected ", expected...));
@@ -59,6 +101,7 @@ absl::Status CheckOptions(const Device& device, const PoolOptions& options) {
     return expect("max_bytes", options.max_bytes, "at most ", blocks::MaxArenaBytes(alignment),
                   " bytes of addresses at alignment ", alignment, ", which takes ", addresses);
   }
+  if (absl::Status status = CheckPlan(options); !status.ok()) return status;
   if (options.initial_bytes < 0 || options.initial_bytes > options.max_bytes) {
     return expect("initial_bytes", options.initial_bytes, "0 to max_bytes, ", options.max_bytes);
   }
@@ -140,7 +183,18 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOpt
   resolved.initial_bytes = std::min(resolved.initial_bytes, resolved.max_bytes);
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(resolved.placement);
   if (!policy.ok()) return policy.status();
-  auto made = std::make_unique<pool::PoolImpl>(*device, resolved, *std::move(policy));
+  PlannedPlacement* planned = nullptr;
+  if (resolved.placement == pool::kPlanned) {
+    PlacementPlans plans;
+    if (resolved.plan != nullptr) {
+      plans.push_back(resolved.plan);
+      resolved.initial_bytes = std::max(resolved.initial_bytes, resolved.plan->height_bytes());
+    }
+    std::unique_ptr<PlannedPlacement> made = PlannedPlacement::Create(std::move(plans));
+    planned = made.get();
+    *policy = std::move(made);
+  }
+  auto made = std::make_unique<pool::PoolImpl>(*device, resolved, *std::move(policy), planned);
   if (absl::Status status = made->Start(); !status.ok()) return status;
   return made;
 }

@@ -22,6 +22,7 @@
 #include "lib/pool/backoff_mutex.h"
 #include "lib/pool/front_caches.h"
 #include "lib/pool/granules.h"
+#include "lib/pool/iterations.h"
 #include "lib/pool/segments.h"
 #include "lib/pool/stream_order.h"
 #include "lib/pool/ticket_lists.h"
@@ -81,15 +82,21 @@ inline constexpr std::int64_t kFrontPartOfMany = 512;
 
 class PoolImpl final : public Pool {
  public:
-  PoolImpl(Device& device, const PoolOptions& options, std::unique_ptr<PlacementPolicy> policy)
+  // `planned` is the policy, or null when that is another one.
+  PoolImpl(Device& device, const PoolOptions& options, std::unique_ptr<PlacementPolicy> policy,
+           PlannedPlacement* planned)
       : device_(device),
         options_(options),
         policy_(std::move(policy)),
+        planned_(planned),
         order_(device),
         backing_(device),
         segments_(device, addresses_, options.alignment),
         granules_(device.granularity()),
-        arena_(0, options.alignment, *policy_, AddressBytes(options, device)) {}
+        arena_(0, options.alignment, *policy_, AddressBytes(options, device)) {
+    if (planned == nullptr) return;
+    iterations_ = std::make_unique<Iterations>(*planned, options);
+  }
   ~PoolImpl() override;
 
   // How many bytes of offsets a pool needs.
@@ -105,6 +112,8 @@ class PoolImpl final : public Pool {
   absl::Status RecordUse(void* address, Stream stream) override;
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override;
   void Mark(std::string_view name) override;
+  void MarkIteration() override;
+  void AwaitPlans() override;
   PoolStats Stats() const override;
   std::vector<PoolBlock> Snapshot() const override;
   void* base() const override { return backing_.base(); }
@@ -176,6 +185,11 @@ class PoolImpl final : public Pool {
   absl::Status TrimBlock(BlockId block, std::int64_t keep_bytes);
   void CutOut(BlockId block, const Backing::Range& range);
 
+  void BeginIteration();
+  std::vector<Range> FixedRanges() const;
+  void Provide(std::int64_t bytes);
+  absl::Status ProvideInPlace(std::int64_t bytes);
+
   absl::StatusOr<bool> AwaitTickets(BlockId block, std::int64_t begin, std::int64_t end,
                                     Timeline& timeline);
   void CountWait(const Timeline& timeline, const Ticket& ticket);
@@ -211,6 +225,7 @@ class PoolImpl final : public Pool {
   Device& device_;
   const PoolOptions options_;
   std::unique_ptr<PlacementPolicy> policy_;
+  PlannedPlacement* const planned_;
 
   mutable BackoffMutex mutex_;  // of all that follows
   StreamOrder order_;
@@ -221,6 +236,7 @@ class PoolImpl final : public Pool {
   Granules granules_;
   std::vector<Alias> aliases_;  // still mapped
   blocks::Arena arena_;
+  std::unique_ptr<Iterations> iterations_;  // of a pool whose placement is planned
   // By name of a used block: the stream that it was allocated on.
   std::vector<Stream> allocated_on_;
   // And whether that stream got it behind work of others, which may still run.

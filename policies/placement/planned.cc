@@ -28,8 +28,10 @@ std::uint64_t PlacementPlan::Extend(std::uint64_t signature, std::int64_t bytes)
 
 namespace {
 
-// Requests in a row that match nothing, after which the rest of the iteration is not compared.
+// Requests that match nothing after which the iteration is none of the plan's: in a row, and in
+// all, beside half of the plan's.
 constexpr std::size_t kMostLost = 256;
+constexpr std::size_t kMostStrayed = 16;
 // How far ahead in the plan the sizes of requests are looked for: this much, and more with every
 // request that matched nothing.
 constexpr std::size_t kLookAhead = 64;
@@ -116,7 +118,7 @@ class Planned final : public PlannedPlacement {
     next_ = 0;
     lost_ = 0;
     guess_ = kNone;
-    has_deviated_ = false;
+    strayed_ = 0;
     match_ = {};
   }
 
@@ -166,7 +168,7 @@ class Planned final : public PlannedPlacement {
 
   // Another plan that begins as this iteration did, and goes on with `bytes`.
   KnownPlan* OtherThatBegins(std::int64_t bytes) {
-    if (has_deviated_) return nullptr;
+    if (strayed_ > 0) return nullptr;
     const std::uint64_t signature = known_->plan->SignatureOfFirst(next_);
     for (KnownPlan& other : plans_) {
       const std::vector<PlannedRequest>& others = other.plan->requests();
@@ -187,9 +189,9 @@ class Planned final : public PlannedPlacement {
   }
 
   void Lose() {
-    has_deviated_ = true;
     guess_ = match_.at;
-    if (++lost_ > kMostLost) known_ = nullptr;
+    const std::size_t most_strayed = kMostStrayed + requests().size() / 2;
+    if (++lost_ > kMostLost || ++strayed_ > most_strayed) known_ = nullptr;
   }
 
   std::vector<KnownPlan> plans_;
@@ -198,7 +200,7 @@ class Planned final : public PlannedPlacement {
   std::size_t lost_ = 0;         // requests since the last one that matched
   std::size_t guess_ = kNone;    // what the last of them may have been
   std::int64_t last_bytes_ = 0;  // of the last request
-  bool has_deviated_ = false;    // in this iteration
+  std::size_t strayed_ = 0;      // requests of this iteration that did not match
   Match match_;                  // of the request that was asked about last
   PlannedCounts counts_;
 };

@@ -149,6 +149,7 @@ class GpuPoolTest : public ::testing::TestWithParam<Configuration> {
 
 TEST_P(GpuPoolTest, DamagesNothing) {
   for (const std::string& policy : PlacementPolicyNames()) {
+    if (policy == "planned" && GetParam().remap) continue;  // there is no such pool
     PoolOptions options = Options(256 * kUnit);
     options.placement = policy;
     const auto pool = Pool::Create(device_.get(), options).value();

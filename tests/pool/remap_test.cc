@@ -11,6 +11,7 @@
 
 #include "tests/pool/pool_fixture.h"
 #include "tests/support/forwarding_device.h"
+#include "tests/support/policy_names.h"
 
 namespace tidepool {
 namespace {
@@ -227,7 +228,8 @@ TEST_F(RemapTest, MovesWhenTheDeviceIsFull) {
 
 class RemapPropertyTest : public RemapTest, public ::testing::WithParamInterface<std::string> {};
 
-INSTANTIATE_TEST_SUITE_P(Policies, RemapPropertyTest, ::testing::ValuesIn(PlacementPolicyNames()),
+INSTANTIATE_TEST_SUITE_P(Policies, RemapPropertyTest,
+                         ::testing::ValuesIn(testing::NamesOfPoliciesWithoutMemory()),
                          [](const auto& instance) {
                            std::string name = instance.param;
                            std::replace(name.begin(), name.end(), '-', '_');

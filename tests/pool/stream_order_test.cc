@@ -12,6 +12,7 @@
 
 #include "tests/pool/pool_fixture.h"
 #include "tests/support/never_waits.h"
+#include "tests/support/policy_names.h"
 
 namespace tidepool {
 namespace {
@@ -317,14 +318,21 @@ class HammerTest : public PoolFixture,
             {.memory_bytes = 256 * kMiB, .granularity = 4 * kKiB, .copy_latency_ns = 20'000}) {}
 };
 
+std::string NameOf(const ::testing::TestParamInfo<HammerTest::ParamType>& test) {
+  std::string name = std::get<0>(test.param);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name + "_" + std::get<1>(test.param).name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Policies, HammerTest,
                          ::testing::Combine(::testing::ValuesIn(PlacementPolicyNames()),
-                                            ::testing::ValuesIn(kPoolKinds)),
-                         [](const auto& instance) {
-                           std::string name = std::get<0>(instance.param);
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name + "_" + std::get<1>(instance.param).name;
-                         });
+                                            ::testing::Values(kVirtualPool, kSegmentPool)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Remapping, HammerTest,
+    ::testing::Combine(::testing::ValuesIn(testing::NamesOfPoliciesWithoutMemory()),
+                       ::testing::Values(kRemappingPool)),
+    NameOf);
 
 TEST_P(HammerTest, EightThreadsAndFourStreamsDamageNothing) {
   // Tight, so that memory is reused at once and is often short.

@@ -1,0 +1,98 @@
+// The newest order counts: one that was not begun when the next came is likely to be out of date.
+#include "lib/pool/background_planner.h"
+
+#include <utility>
+
+#include "tidepool/plan.h"
+
+namespace tidepool::pool {
+namespace {
+
+// The same problem, with requests of another plan where that has them.
+PlanProblem WithAlike(PlanProblem problem, const PlanOrder& order) {
+  for (std::size_t i = 0; i < order.requests_alike; ++i) {
+    problem.buffers[i].offset = order.alike->requests()[i].offset;
+  }
+  return problem;
+}
+
+absl::StatusOr<Plan> PlanAlike(const PlanProblem& problem, const PlanOrder& order,
+                               const PlanOptions& options) {
+  if (order.requests_alike > 0) {
+    absl::StatusOr<Plan> plan = MakePlan(WithAlike(problem, order), options);
+    if (plan.ok()) return plan;
+  }
+  return MakePlan(problem, options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanIteration(const PlanOrder& order,
+                                                                   std::stop_token stop) {
+  absl::StatusOr<PlanProblem> problem = ToPlanProblem(order.iteration, order.alignment);
+  if (!problem.ok()) return problem.status();
+  const std::size_t requests = problem->buffers.size();
+  const auto end = static_cast<std::int64_t>(order.iteration.events.size());
+  for (PlanBuffer& buffer : problem->buffers) {
+    if (buffer.upper == end) buffer.lower = 0;
+  }
+  for (const Range& fixed : order.fixed) {
+    problem->buffers.push_back(
+        {.lower = 0, .upper = end, .bytes = fixed.bytes(), .offset = fixed.begin});
+  }
+  const absl::StatusOr<Plan> plan =
+      PlanAlike(*problem, order, {.time_limit_seconds = order.seconds, .stop = std::move(stop)});
+  if (!plan.ok()) return plan.status();
+  std::vector<PlannedRequest> planned(requests);
+  for (std::size_t i = 0; i < requests; ++i) {
+    planned[i] = {problem->buffers[i].bytes, plan->offsets[i]};
+  }
+  return std::make_shared<const PlacementPlan>(std::move(planned));
+}
+
+BackgroundPlanner::~BackgroundPlanner() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  thread_.join();
+}
+
+void BackgroundPlanner::Start(PlanOrder order) {
+  const std::lock_guard lock(mutex_);
+  waiting_ = std::move(order);
+  changed_.notify_all();
+  if (!thread_.joinable()) {
+    thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+  }
+}
+
+bool BackgroundPlanner::IsPlanning(std::uint64_t signature) const {
+  const std::lock_guard lock(mutex_);
+  return planning_ == signature || (waiting_.has_value() && waiting_->signature == signature);
+}
+
+PlacementPlans BackgroundPlanner::TakeFinished() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(finished_, {});
+}
+
+void BackgroundPlanner::Await() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !waiting_.has_value() && !planning_.has_value(); });
+}
+
+void BackgroundPlanner::Run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return waiting_.has_value(); })) {
+    const PlanOrder order = *std::exchange(waiting_, std::nullopt);
+    planning_ = order.signature;
+    lock.unlock();
+    absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan = PlanIteration(order, stop);
+    lock.lock();
+    // Without one the iteration is served as before.
+    if (plan.ok()) finished_.push_back(*std::move(plan));
+    planning_.reset();
+    changed_.notify_all();
+  }
+}
+
+}  // namespace tidepool::pool

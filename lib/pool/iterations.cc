@@ -1,0 +1,148 @@
+// A plan is made for an iteration that there is none for, and anew when the one that there is does
+// not fit any more; both are rationed, so that iterations of which each is another do not keep a
+// processor busy for nothing.
+#include "lib/pool/iterations.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tidepool::pool {
+
+Iterations::Iterations(PlannedPlacement& policy, const PoolOptions& options)
+    : policy_(policy),
+      alignment_(options.alignment),
+      seconds_(options.plan_seconds),
+      most_plans_(static_cast<std::size_t>(options.most_plans)) {
+  if (options.plan == nullptr) return;
+  known_.push_back({.plan = options.plan, .is_used = true});
+  is_logging_ = true;
+}
+
+void Iterations::OnAllocate(BlockId block, std::int64_t bytes, std::int64_t live_bytes,
+                            std::uint32_t stream) {
+  if (is_logging_) {
+    log_.Allocate(block, bytes, stream);
+    is_logging_ = !log_.IsFull();
+  }
+  if (!is_marked_ && policy_.followed() == nullptr) FindPeriod(bytes, live_bytes);
+}
+
+// As long as no plan is followed, iterations are found by what repeats.
+void Iterations::FindPeriod(std::int64_t bytes, std::int64_t live_bytes) {
+  finder_.Add(bytes, live_bytes);
+  const std::size_t period = finder_.period();
+  if (period == 0) {
+    until_boundary_ = kUnknown;
+    is_logging_ = false;
+  } else if (until_boundary_ == kUnknown) {
+    until_boundary_ = finder_.UntilBoundary();
+  } else {
+    until_boundary_ = until_boundary_ == 0 ? period - 1 : until_boundary_ - 1;
+  }
+}
+
+bool Iterations::End() {
+  for (std::shared_ptr<const PlacementPlan>& plan : planner_.TakeFinished()) Put(std::move(plan));
+  const bool was_logged = std::exchange(is_logging_, false) && log_.requests() > 0;
+  return was_logged && WantsPlan(log_.signature(), log_.requests());
+}
+
+bool Iterations::WantsPlan(std::uint64_t signature, std::size_t requests) {
+  const auto known = FindKnown(signature);
+  if (known == known_.end()) {
+    if (most_plans_ == 0 || planner_.IsPlanning(signature)) return false;
+    return in_vain_ < most_plans_ || WasSeen(signature);
+  }
+  Known used = std::move(*known);
+  known_.erase(known);
+  if (!std::exchange(used.is_used, true)) in_vain_ = 0;
+  const std::int64_t planned = policy_.counts().planned - counts_.planned;
+  used.failures = planned == static_cast<std::int64_t>(requests) ? 0 : used.failures + 1;
+  const bool has_failed = used.failures > used.patience && most_plans_ > 0;
+  if (has_failed) {
+    used.failures = 0;
+    used.patience = std::min(2 * used.patience, 1 << 20);
+  }
+  known_.push_front(std::move(used));
+  return has_failed && !planner_.IsPlanning(signature);
+}
+
+// Whether an iteration like it was among the last ones that there is no plan for.
+bool Iterations::WasSeen(std::uint64_t signature) {
+  const auto seen = std::find(seen_.begin(), seen_.end(), signature);
+  const bool was_seen = seen != seen_.end();
+  if (was_seen) seen_.erase(seen);
+  seen_.push_front(signature);
+  if (seen_.size() > 4 * most_plans_) seen_.pop_back();
+  return was_seen;
+}
+
+void Iterations::Plan(std::vector<Range> fixed) {
+  PlanOrder order;
+  order.alignment = alignment_;
+  order.seconds = seconds_;
+  order.signature = log_.signature();
+  order.fixed = std::move(fixed);
+  order.iteration = log_.Take();
+  FindAlike(order);
+  planner_.Start(std::move(order));
+}
+
+// Of the other plans, the one that begins like the iteration for longest.
+void Iterations::FindAlike(PlanOrder& order) const {
+  const std::vector<TraceAllocation>& allocations = order.iteration.allocations;
+  for (const Known& known : known_) {
+    if (known.plan->signature() == order.signature) continue;
+    const std::vector<PlannedRequest>& requests = known.plan->requests();
+    const auto differs =
+        std::mismatch(requests.begin(), requests.end(), allocations.begin(), allocations.end(),
+                      [](const auto& request, const auto& allocation) {
+                        return request.bytes == allocation.bytes;
+                      });
+    const auto alike = static_cast<std::size_t>(differs.first - requests.begin());
+    if (alike <= order.requests_alike) continue;
+    order.requests_alike = alike;
+    order.alike = known.plan;
+  }
+}
+
+std::int64_t Iterations::Begin() {
+  // When the pool found the iteration by itself it knows which one it is.
+  const bool is_found = until_boundary_ == 0;
+  const std::uint64_t signature = is_found ? finder_.Signature() : 0;
+  PlacementPlans plans;
+  std::int64_t bytes = 0;
+  for (const Known& known : known_) {
+    if (is_found && known.plan->signature() != signature) continue;
+    plans.push_back(known.plan);
+    bytes = std::max(bytes, known.plan->height_bytes());
+  }
+  policy_.BeginIteration(std::move(plans));
+  counts_ = policy_.counts();
+  if (policy_.followed() != nullptr) {
+    finder_.Reset();
+    until_boundary_ = kUnknown;
+  }
+  log_.Begin();
+  is_logging_ = true;
+  return bytes;
+}
+
+void Iterations::Put(std::shared_ptr<const PlacementPlan> plan) {
+  ++plans_made_;
+  const auto known = FindKnown(plan->signature());
+  if (known != known_.end()) {
+    known->plan = std::move(plan);
+    return;
+  }
+  ++in_vain_;
+  known_.push_front({.plan = std::move(plan)});
+  if (known_.size() > most_plans_) known_.pop_back();
+}
+
+std::deque<Iterations::Known>::iterator Iterations::FindKnown(std::uint64_t signature) {
+  return std::find_if(known_.begin(), known_.end(),
+                      [&](const Known& known) { return known.plan->signature() == signature; });
+}
+
+}  // namespace tidepool::pool

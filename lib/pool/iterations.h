@@ -1,0 +1,91 @@
+// The iterations of a pool: where they begin, what they ask for, and the plans that there are for
+// them.
+#ifndef TIDEPOOL_LIB_POOL_ITERATIONS_H_
+#define TIDEPOOL_LIB_POOL_ITERATIONS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "lib/pool/background_planner.h"
+#include "lib/pool/iteration_log.h"
+#include "lib/pool/period_finder.h"
+#include "tidepool/planned_placement.h"
+#include "tidepool/pool.h"
+
+namespace tidepool::pool {
+
+// Not thread-safe, but for AwaitPlans.
+class Iterations {
+ public:
+  // The plan of the options is followed from the first request on. The policy has it, too.
+  Iterations(PlannedPlacement& policy, const PoolOptions& options);
+
+  // What the pool did. `live_bytes` are those before.
+  void OnAllocate(BlockId block, std::int64_t bytes, std::int64_t live_bytes, std::uint32_t stream);
+  void OnFree(BlockId block, std::uint32_t stream) {
+    if (is_logging_) log_.Free(block, stream);
+  }
+  void OnWait(std::uint32_t stream, std::uint32_t awaited) {
+    if (is_logging_) log_.Wait(stream, awaited);
+  }
+
+  // Iterations are marked from now on, and need not be found.
+  void Mark() { is_marked_ = true; }
+  // Whether the next request begins an iteration, as far as it was found out.
+  bool IsBoundary() const { return !is_marked_ && (policy_.IsAtEnd() || until_boundary_ == 0); }
+
+  // An iteration ends, and the next one begins in two steps. The first says whether the one that
+  // ends is to be planned; `fixed` is then everything used that was not allocated in it (IsOwn),
+  // and what can never be.
+  bool End();
+  bool IsOwn(BlockId block) const { return log_.Has(block); }
+  void Plan(std::vector<Range> fixed);
+  // Returns what memory the plans need at most.
+  std::int64_t Begin();
+
+  // Waits until no plan is being made. Thread-safe.
+  void AwaitPlans() { planner_.Await(); }
+
+  std::int64_t plans_made() const { return plans_made_; }
+
+ private:
+  struct Known {
+    std::shared_ptr<const PlacementPlan> plan;
+    int failures = 0;  // in a row: iterations of its kind that it did not serve in full
+    int patience = 1;  // failures after which it is made anew; doubled each time
+    bool is_used = false;
+  };
+
+  bool WantsPlan(std::uint64_t signature, std::size_t requests);
+  void Put(std::shared_ptr<const PlacementPlan> plan);
+  std::deque<Known>::iterator FindKnown(std::uint64_t signature);
+  bool WasSeen(std::uint64_t signature);
+  void FindAlike(PlanOrder& order) const;
+  void FindPeriod(std::int64_t bytes, std::int64_t live_bytes);
+
+  static constexpr std::size_t kUnknown = SIZE_MAX;
+
+  PlannedPlacement& policy_;
+  const std::int64_t alignment_;
+  const double seconds_;
+  const std::size_t most_plans_;
+  bool is_marked_ = false;
+  bool is_logging_ = false;
+  IterationLog log_;
+  PeriodFinder finder_;
+  std::size_t until_boundary_ = kUnknown;
+  std::deque<Known> known_;         // the one used last is the first
+  std::deque<std::uint64_t> seen_;  // signatures of iterations that were not planned
+  std::size_t in_vain_ = 0;         // plans in a row that were never used
+  PlannedCounts counts_;            // when the iteration began
+  std::int64_t plans_made_ = 0;
+  BackgroundPlanner planner_;
+};
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_POOL_ITERATIONS_H_
