@@ -35,8 +35,9 @@ struct FiguresRequest {
   std::size_t layouts_with_offsets = SIZE_MAX;  // the first so many
 };
 
-// The policies share the processors. Beyond 200,000 events the searches are bounded, so that four
-// policies and a million events take seconds: then some sizes are upper bounds, and say so.
+// The policies share the processors. The plan is the best that is found in a second, and beyond
+// 200,000 events the other searches are bounded too, so that all policies and a million events take
+// seconds: then some sizes are upper bounds, and say so.
 absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured, const FiguresRequest& request);
 
 // Whether a smaller pool might serve the trace under the same policy, for all that is known.
