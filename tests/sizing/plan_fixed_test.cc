@@ -195,6 +195,50 @@ TEST(FixedProperty, ReachTheSmallestHeightAmongObstacles) {
   }
 }
 
+// What is there throughout leaves holes, in which the smallest height is proved.
+TEST(FixedProperty, ReachAndProveTheSmallestHeightInHoles) {
+  std::mt19937_64 random(4);
+  for (int i = 0; i < 1'000; ++i) {
+    SCOPED_TRACE(i);
+    const std::int64_t unit = i % 2 == 0 ? 1 : (std::int64_t{1} << 33) + 1;
+    PlanProblem problem = RandomProblem(random, {.buffers = 6, .unit = unit});
+    std::int64_t offset = 0;
+    for (unsigned k = 0; k < 1 + random() % 6; ++k) {
+      offset += unit * static_cast<std::int64_t>(random() % 12);
+      const std::int64_t bytes = unit * static_cast<std::int64_t>(1 + random() % 6);
+      problem.buffers.push_back(Fixed(-1, 7, bytes, offset));
+      offset += bytes;
+    }
+    const auto plan = MakePlan(problem, {.time_limit_seconds = kNoLimit});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_TRUE(SlowIsValid(problem, plan->offsets, plan->height));
+    EXPECT_EQ(plan->height, testing::SlowSmallestHeightAroundFixed(problem));
+    EXPECT_TRUE(plan->optimal);
+    if (HasFailure()) return;
+  }
+}
+
+// No byte is free, neither in the rectangle nor in the obstacles that cut through it.
+TEST(FixedProperty, RectanglesArePutTogetherAgainBetweenObstacles) {
+  std::mt19937_64 random(5);
+  for (const int pieces : {2, 10, 30, 60}) {
+    SCOPED_TRACE(pieces);
+    PlanProblem problem;
+    std::int64_t offset = 0;
+    for (int k = 0; k < 4; ++k) {
+      for (PlanBuffer& buffer : testing::CutRectangle(random, pieces, 100'000, 200).buffers) {
+        problem.buffers.push_back(buffer);
+      }
+      problem.buffers.push_back(Fixed(0, 100'000, 7, offset + 200));
+      offset += 207;
+    }
+    const auto plan = MakePlan(problem, {.time_limit_seconds = kNoLimit});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_EQ(plan->height, offset);
+    EXPECT_TRUE(plan->optimal);
+  }
+}
+
 // Too large to be solved by trying everything: valid, and no higher than what was planted by much.
 TEST(FixedProperty, LargerPlansAreNearThePlantedOne) {
   std::mt19937_64 random(3);

@@ -14,6 +14,25 @@
 
 namespace tidepool::sizing {
 
+// Where a buffer may not lie.
+template <typename Offset>
+struct ExactLimits {
+  const std::vector<std::int64_t>* alignment = nullptr;  // of each buffer; nothing where all are 1
+  std::vector<Offset> cuts;                              // no buffer reaches across one; ascending
+
+  bool AreNone() const { return alignment == nullptr && cuts.empty(); }
+
+  Offset Lift(Offset offset, std::int32_t buffer, Offset size) const {
+    if (alignment != nullptr) {
+      const auto step = static_cast<Offset>((*alignment)[buffer]);
+      offset = (offset + step - 1) / step * step;
+    }
+    auto cut = std::upper_bound(cuts.begin(), cuts.end(), offset);
+    for (; cut != cuts.end() && *cut < offset + size; ++cut) offset = *cut;
+    return offset;
+  }
+};
+
 // `Offset` is int32_t where all heights fit, which is twice as fast, or int64_t.
 template <typename Offset>
 struct ExactPart {
@@ -63,7 +82,7 @@ struct ExactPart {
   }
 
   // Places the buffer in `slot` at its lowest offset. Whether the buffers left may fall into parts.
-  bool Place(std::int32_t slot, const std::vector<std::int64_t>* alignment, Mark* mark) {
+  bool Place(std::int32_t slot, const ExactLimits<Offset>& limits, Mark* mark) {
     mark->slot = slot;
     mark->chunks = saved_chunk.size();
     const std::int32_t from = first[slot];
@@ -71,7 +90,7 @@ struct ExactPart {
     const Offset top = lowest[slot] + size[slot];
     Count(slot, -1);
     Exchange(slot, --count);
-    mark->meets_none = !Raise(from, to, top, alignment);
+    mark->meets_none = !Raise(from, to, top, limits);
     bool splits = false;
     for (std::int32_t s = from; s + 1 < to; ++s) splits |= crossings[s] == 0;
     return splits;
@@ -107,20 +126,18 @@ struct ExactPart {
   }
 
   // No buffer in [from, to) can lie below `top` any more. Whether there is one.
-  bool Raise(std::int32_t from, std::int32_t to, Offset top,
-             const std::vector<std::int64_t>* alignment) {
+  bool Raise(std::int32_t from, std::int32_t to, Offset top, const ExactLimits<Offset>& limits) {
     unsigned meets = 0;
     std::int32_t begin = 0;
     for (; begin + kChunk <= count; begin += kChunk) {
-      meets |= RaiseSlots(begin, begin + kChunk, from, to, top, alignment);
+      meets |= RaiseSlots(begin, begin + kChunk, from, to, top, limits);
     }
-    if (begin < count) meets |= RaiseSlots(begin, count, from, to, top, alignment);
+    if (begin < count) meets |= RaiseSlots(begin, count, from, to, top, limits);
     return meets != 0;
   }
 
   inline unsigned RaiseSlots(std::int32_t begin, std::int32_t stop, std::int32_t from,
-                             std::int32_t to, Offset top,
-                             const std::vector<std::int64_t>* alignment) {
+                             std::int32_t to, Offset top, const ExactLimits<Offset>& limits) {
     const std::int32_t* const firsts = first.data();
     const std::int32_t* const ends = end.data();
     Offset* const lows = lowest.data();
@@ -140,14 +157,13 @@ struct ExactPart {
           static_cast<unsigned>(firsts[i] < to) & static_cast<unsigned>(from < ends[i]);
       lows[i] = meets != 0 ? std::max(lows[i], top) : lows[i];
     }
-    if (alignment != nullptr) Align(begin, stop, *alignment);
+    if (!limits.AreNone()) Lift(begin, stop, limits);
     return any_meets;
   }
 
-  void Align(std::int32_t begin, std::int32_t stop, const std::vector<std::int64_t>& alignment) {
+  void Lift(std::int32_t begin, std::int32_t stop, const ExactLimits<Offset>& limits) {
     for (std::int32_t i = begin; i < stop; ++i) {
-      const auto step = static_cast<Offset>(alignment[buffer[i]]);
-      lowest[i] = (lowest[i] + step - 1) / step * step;
+      lowest[i] = limits.Lift(lowest[i], buffer[i], size[i]);
     }
   }
 };

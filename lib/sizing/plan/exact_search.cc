@@ -25,11 +25,12 @@ class Searcher {
   using Part = ExactPart<Offset>;
   using Kind = ExactAnswer::Kind;
 
+  // Addresses are counted without what obstacles take.
   Searcher(const Instance& instance, Offset capacity, std::span<const Key> keys,
            std::vector<double>& weights, Budget& budget)
       : instance_(instance),
-        alignment_(instance.is_aligned ? nullptr : &instance.alignment),
-        capacity_(capacity),
+        limits_(Limits(instance)),
+        capacity_(static_cast<Offset>(capacity - ObstacleBytes(instance))),
         keys_(keys),
         weights_(weights),
         budget_(budget),
@@ -44,6 +45,7 @@ class Searcher {
       all.part.first[i] = instance_.first[i];
       all.part.end[i] = instance_.end[i];
       all.part.buffer[i] = i;
+      all.part.lowest[i] = limits_.Lift(0, i, all.part.size[i]);
     }
     all.part.CountSections();
     memory_ = all.part.size.size();
@@ -52,7 +54,7 @@ class Searcher {
     answer.kind = SolvePart(0, {}) ? Kind::kFound
                   : is_stopped_    ? Kind::kStopped
                                    : Kind::kInfeasible;
-    if (answer.kind == Kind::kFound) answer.offsets = std::move(offsets_);
+    if (answer.kind == Kind::kFound) answer.offsets = WithObstacles(std::move(offsets_));
     return answer;
   }
 
@@ -97,6 +99,33 @@ class Searcher {
     Offset highest = 0;
     Offset largest_passed = 0;  // the size of the largest that was passed over
   };
+
+  static ExactLimits<Offset> Limits(const Instance& instance) {
+    ExactLimits<Offset> limits;
+    if (!instance.is_aligned) limits.alignment = &instance.alignment;
+    std::int64_t below = 0;
+    for (std::int32_t i = 0; i < instance.obstacles(); ++i) {
+      limits.cuts.push_back(static_cast<Offset>(instance.obstacle_offset[i] - below));
+      below += instance.size[instance.count() + i];
+    }
+    return limits;
+  }
+
+  static std::int64_t ObstacleBytes(const Instance& instance) {
+    return std::accumulate(instance.size.begin() + instance.count(), instance.size.end(),
+                           std::int64_t{0});
+  }
+
+  // Counts what obstacles take below.
+  Offsets WithObstacles(Offsets offsets) const {
+    for (std::int64_t& offset : offsets) {
+      const auto below =
+          std::upper_bound(limits_.cuts.begin(), limits_.cuts.end(), offset) - limits_.cuts.begin();
+      const auto first = instance_.size.begin() + instance_.count();
+      offset = std::accumulate(first, first + below, offset);
+    }
+    return offsets;
+  }
 
   Level& LevelAt(std::size_t depth) {
     while (levels_.size() <= depth) levels_.emplace_back();
@@ -159,7 +188,7 @@ class Searcher {
     const Last last = {next.offset, next.rank, part.first[next.slot], part.end[next.slot],
                        static_cast<Offset>(next.offset + part.size[next.slot])};
     offsets_[part.buffer[next.slot]] = next.offset;
-    const bool splits = part.Place(next.slot, alignment_, &node.placed);
+    const bool splits = part.Place(next.slot, limits_, &node.placed);
     if (part.count == 0) return true;
     if (part.saved_lowest.size() + memory_ > kMostMemory) return Stop();
     if (splits) return SolveSplit(depth, last);
@@ -328,7 +357,7 @@ class Searcher {
   }
 
   const Instance& instance_;
-  const std::vector<std::int64_t>* const alignment_;  // nothing where all are 1
+  const ExactLimits<Offset> limits_;
   const Offset capacity_;
   const std::span<const Key> keys_;
   std::vector<double>& weights_;
@@ -348,11 +377,19 @@ ExactSearch::ExactSearch(const Instance& instance, std::uint64_t seed)
   for (double& weight : weights_) weight = static_cast<double>(random() >> 11) * 0x1p-53;
 }
 
+bool ExactSearch::IsFor(const Instance& instance) {
+  if (instance.obstacles() == 0) return true;
+  for (std::int32_t i = 0; i < instance.obstacles(); ++i) {
+    if (!instance.LivesThroughout(instance.count() + i)) return false;
+  }
+  return instance.is_aligned;
+}
+
 ExactAnswer ExactSearch::Find(std::int64_t capacity, std::span<const Key> keys, Budget& budget) {
   constexpr double kDecay = 0.9;
   for (double& weight : weights_) weight *= kDecay;
   if (static_cast<std::size_t>(instance_.count()) > kMostMemory || spans_ > kMostSpans) return {};
-  if (instance_.obstacles() > 0) return {};
+  if (!IsFor(instance_)) return {};
   const std::int64_t step =
       *std::max_element(instance_.alignment.begin(), instance_.alignment.end());
   const std::int64_t size = *std::max_element(instance_.size.begin(), instance_.size.end());

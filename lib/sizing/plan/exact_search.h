@@ -9,6 +9,10 @@
 // offset of all that is left in it, and the sum of it, exceed the capacity. Where no unplaced
 // buffer crosses, the problem falls into parts.
 //
+// Obstacles that live throughout are taken out of the address space; where they were is a cut that
+// no buffer may reach across. A buffer's lowest offset is the lowest one above what is placed at
+// which it crosses none, and all of the above holds.
+//
 // Sections that failed get weight, which decays, and buffers in weighty sections are tried first in
 // later searches (as in dom/wdeg, Boussemart et al. 2004): so a search is given up early and
 // repeated.
@@ -39,10 +43,13 @@ class ExactSearch {
   // The seed gives the sections their first weights. `instance` must outlive the search.
   ExactSearch(const Instance& instance, std::uint64_t seed);
 
-  // Looks for a plan of at most `capacity` units, which is less than 2^61. `keys` is the order of
-  // ranks. A step of the budget is a node of the search tree. It stops when the budget is spent, or
-  // its memory, and does not begin where buffers span more than 10^9 sections in all, nor where
-  // there are obstacles.
+  // Whether all obstacles live throughout, and everything is aligned if there are any.
+  static bool IsFor(const Instance& instance);
+
+  // Looks for a plan of at most `capacity` units, which is less than 2^61 and no less than the top
+  // of any obstacle. `keys` is the order of ranks. A step of the budget is a node of the search
+  // tree. It stops when the budget is spent, or its memory, and does not begin where buffers span
+  // more than 10^9 sections in all, nor on an instance that it is not for.
   ExactAnswer Find(std::int64_t capacity, std::span<const Key> keys, Budget& budget);
 
  private:

@@ -61,12 +61,14 @@ constexpr std::int32_t kMostForOrderSearch = 1'000;
 // buffers, the last round takes hours.
 constexpr double kGrowth = 1.4;
 constexpr std::uint64_t kMostRounds = 28;
-// Among obstacles nothing is proved, so it is to be given up sooner.
-constexpr std::uint64_t kMostRoundsAmongObstacles = 20;
+// What the exact search cannot do is to be given up sooner.
+constexpr std::uint64_t kMostRoundsWithoutProofs = 20;
 // With a capacity to meet, heights above it are not searched for until it seems out of reach.
 constexpr std::uint64_t kRoundsAtCapacity = 8;
 // A step of the ejection search takes as long as some of the exact search.
 constexpr double kStepsPerEjection = 4;
+// Bounds are less often reached there.
+constexpr double kExactShareAmongObstacles = 0.25;
 constexpr std::array<std::int64_t, 2> kTenures = {10, 40};
 
 // With few buffers, a first success counts; with many, each try is dear, and the way is short.
@@ -144,8 +146,8 @@ void Minimizer::TryFirstFit(std::int64_t enough) {
 }
 
 bool Minimizer::TryExact(ExactSearch& search, std::int64_t capacity, std::span<const Key> keys) {
-  if (instance_.obstacles() > 0) return TryOrders(capacity);
-  Budget budget(deadline_, static_cast<std::int64_t>(steps_));
+  const double share = instance_.obstacles() > 0 ? kExactShareAmongObstacles : 1;
+  Budget budget(deadline_, static_cast<std::int64_t>(steps_ * share));
   ExactAnswer answer = search.Find(capacity, keys, budget);
   if (answer.kind == ExactAnswer::Kind::kInfeasible) lower_bound_ = capacity + 1;
   if (answer.kind != ExactAnswer::Kind::kFound) return false;
@@ -154,7 +156,7 @@ bool Minimizer::TryExact(ExactSearch& search, std::int64_t capacity, std::span<c
 }
 
 bool Minimizer::TryOrders(std::int64_t capacity) {
-  if (instance_.count() > kMostForOrderSearch) return false;
+  if (instance_.obstacles() == 0 || instance_.count() > kMostForOrderSearch) return false;
   Budget budget(deadline_, static_cast<std::int64_t>(steps_));
   std::optional<Offsets> found =
       SearchByOrders(instance_, capacity, best_, seed_ + order_tries_++, budget);
@@ -187,7 +189,7 @@ void Minimizer::SearchBetween(std::int64_t enough) {
     const std::int64_t capacity = height_ - std::max<std::int64_t>(1, std::llround(way * descent_));
     if (capacity == goal) return;
     const KeyList& keys = ExactOrders()[(round_ + variant_) % ExactOrders().size()];
-    if (!TryEjection(capacity) && !TryExact(between_, capacity, keys)) {
+    if (!TryEjection(capacity) && !TryOrders(capacity) && !TryExact(between_, capacity, keys)) {
       descent_ *= kShorter;
       ++failures;
     } else {
@@ -202,10 +204,12 @@ void Minimizer::SearchAt(std::int64_t enough) {
     TryExact(at_goal_, Goal(enough), ExactOrders()[(i + variant_) % ExactOrders().size()]);
   }
   if (!IsDone(enough)) TryEjection(Goal(enough));
+  if (!IsDone(enough)) TryOrders(Goal(enough));
 }
 
 bool Minimizer::SearchRound(std::int64_t enough) {
-  if (round_ == (instance_.obstacles() > 0 ? kMostRoundsAmongObstacles : kMostRounds)) return false;
+  if (round_ == (ExactSearch::IsFor(instance_) ? kMostRounds : kMostRoundsWithoutProofs))
+    return false;
   if (enough <= lower_bound_ || round_ >= kRoundsAtCapacity) SearchBetween(enough);
   SearchAt(enough);
   ++round_;

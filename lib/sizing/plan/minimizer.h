@@ -41,9 +41,9 @@ class Minimizer {
   bool IsDone(std::int64_t enough) { return height_ <= Goal(enough) || deadline_.HasPassed(); }
   void Take(Offsets offsets);
   void TryFirstFit(std::int64_t enough);
-  // Whether a plan of `capacity` was found. Among obstacles there is no exact search: orders are
-  // tried instead.
+  // Whether a plan of `capacity` was found.
   bool TryExact(ExactSearch& search, std::int64_t capacity, std::span<const Key> keys);
+  // Only among obstacles.
   bool TryOrders(std::int64_t capacity);
   bool TryEjection(std::int64_t capacity);
   void SearchBetween(std::int64_t enough);
