@@ -260,14 +260,14 @@ class Steps {
       for (int i = 0; i < 8; ++i) {
         saved[layer].push_back(Add(i % 3 == 2 ? kScores : kWide * (1 + i % 4)));
         for (int k = 0; k < 3; ++k) Use(512 << (2 * k), 2);
-        Use(kWide * (1 + i % 2) + 512 * i, 3 + i % 3);
+        Use(kWide * (1 + i % 2) + std::int64_t{512} * i, 3 + i % 3);
       }
     }
     std::vector<std::size_t> gradients;
     for (int layer = layers - 1; layer >= 0; --layer) {
       for (int i = 7; i >= 0; --i) {
         Use(i % 3 == 2 ? kScores : kWide, 4);
-        Use(kWide / 2 + 512 * i, 2);
+        Use(kWide / 2 + std::int64_t{512} * i, 2);
         Use(4096, 1);
         if (i < 6) gradients.push_back(Add(kWide * (1 + i % 4)));
         problem_.buffers[saved[layer][i]].upper = ++now_;

@@ -110,7 +110,7 @@ TEST(PlanThreads, AreTheSameForTheSameSeed) {
 TEST(PlanThreads, StretchesOfTimeAreSearchedOneByOne) {
   std::mt19937_64 random(3);
   PlanProblem problem;
-  for (int k = 0; k < 4; ++k) {
+  for (std::int64_t k = 0; k < 4; ++k) {
     for (PlanBuffer buffer : testing::CutRectangle(random, 60, 1'000, 200).buffers) {
       buffer.lower += 1'000 * k;
       buffer.upper += 1'000 * k;
