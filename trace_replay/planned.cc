@@ -8,16 +8,11 @@
 namespace tidepool::tool {
 namespace {
 
+// `offsets` are a plan for the trace.
 std::shared_ptr<const PlacementPlan> ToPlacement(const MeasuredTrace& measured,
                                                  const std::vector<std::int64_t>& offsets) {
-  std::vector<PlannedRequest> requests;
-  requests.reserve(offsets.size());
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    const std::int64_t bytes = measured.trace.allocations[i].bytes;
-    requests.push_back(
-        {.bytes = (bytes + measured.alignment - 1) & -measured.alignment, .offset = offsets[i]});
-  }
-  return std::make_shared<const PlacementPlan>(std::move(requests));
+  const PlanProblem problem = ToPlanProblem(measured.trace, measured.alignment).value();
+  return ToPlacementPlan(problem, offsets, offsets.size());
 }
 
 // A plan keeps memory for a stream longer than a placement alone would have to.

@@ -31,9 +31,12 @@ enum class Hint : std::uint8_t {
 using BlockId = std::uint32_t;
 inline constexpr BlockId kNoBlock = UINT32_MAX;
 
-// Where an answer was found, for the next time. What is in it is nobody's business.
+// Where a question about an offset was answered, or is likely to be.
 struct Clue {
-  std::int64_t value = -1;
+  static constexpr std::int64_t kNone = -1;
+  static constexpr std::int64_t kFirst = -2;  // nothing is used below
+
+  std::int64_t used_below = kNone;  // where the next used block below the offset begins
 };
 
 // What a policy is asked to place. `bytes` is positive and already rounded up to the arena's
@@ -57,8 +60,8 @@ class TIDEPOOL_EXPORT FreeBlocks {
   virtual BlockId LowestFit(std::int64_t bytes) = 0;
   // The block of at least `bytes` with the highest address.
   virtual BlockId HighestFit(std::int64_t bytes) = 0;
-  // The block in which [offset, offset + bytes) is free. `clue`, if given, is kept by who asks, for
-  // this question alone; where the neighbourhood was the same at the last time, it makes this O(1).
+  // The block in which [offset, offset + bytes) is free. Where `clue`, if given, is right, this
+  // is O(1); else it is put right for the next time.
   virtual BlockId Covering(std::int64_t offset, std::int64_t bytes, Clue* clue) = 0;
   BlockId Covering(std::int64_t offset, std::int64_t bytes) {
     return Covering(offset, bytes, nullptr);

@@ -8,6 +8,7 @@
 #define TIDEPOOL_PLAN_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
+#include "tidepool/planned_placement.h"
 #include "tidepool/trace.h"
 
 namespace tidepool {
@@ -100,6 +102,12 @@ TIDEPOOL_EXPORT absl::StatusOr<Plan> MakePlan(const PlanProblem& problem,
 TIDEPOOL_EXPORT absl::Status ValidatePlan(const PlanProblem& problem,
                                           const std::vector<std::int64_t>& offsets,
                                           std::int64_t height);
+
+// The first `requests` buffers of the problem, which is valid, as an iteration asks for them one by
+// one, and where the valid plan `offsets` has them; the others are there beside. With clues. O(n
+// log n).
+TIDEPOOL_EXPORT std::shared_ptr<const PlacementPlan> ToPlacementPlan(
+    const PlanProblem& problem, const std::vector<std::int64_t>& offsets, std::size_t requests);
 
 // Writes a plan as CSV, `id,lower,upper,size,offset`, one row an allocation of `trace` in its
 // order: sizes as asked for, and as times the indices of events, or a lifetime CSV's own.

@@ -22,6 +22,7 @@ struct PlannedRequest {
 
   std::int64_t bytes = 0;  // as the arena rounds them
   std::int64_t offset = kAnywhere;
+  Clue clue = {};  // when all is as planned; it saves time
 };
 
 // What an iteration asks for, in order, and where each request goes. Immutable, so it may be shared

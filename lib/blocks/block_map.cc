@@ -333,15 +333,14 @@ BlockId BlockMap::Covering(std::int64_t begin, std::int64_t length, Clue* clue) 
   if (id == kNoBlock || begin + length > offset(id) + bytes(id)) return kNoBlock;
   if (clue != nullptr) {
     const BlockId before = blocks_[id].previous;
-    clue->value = before == kFront ? kFirst : offset(before);
+    clue->used_below = before == kFront ? Clue::kFirst : offset(before);
   }
   return id;
 }
 
-// A clue is where the used block before the free one begins.
 BlockId BlockMap::CoveringByClue(std::int64_t begin, std::int64_t end, const Clue& clue) {
-  if (clue.value == Clue().value) return kNoBlock;
-  const BlockId before = clue.value == kFirst ? kFront : Find(clue.value);
+  if (clue.used_below == Clue::kNone) return kNoBlock;
+  const BlockId before = clue.used_below == Clue::kFirst ? kFront : Find(clue.used_below);
   if (before == kNoBlock) return kNoBlock;
   const BlockId id = blocks_[before].next;
   if (used(id) || offset(id) > begin) return kNoBlock;

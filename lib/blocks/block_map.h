@@ -111,8 +111,6 @@ class BlockMap final : public FreeBlocks {
   // Two used blocks of no bytes bound the list, so that every other block has two neighbours.
   static constexpr BlockId kFront = 0;
   static constexpr BlockId kBack = 1;
-  // A clue: nothing is used before.
-  static constexpr std::int64_t kFirst = -2;
 
   BlockId Cut(const Placement& placement, std::int64_t bytes);
   BlockId Merge(BlockId block);

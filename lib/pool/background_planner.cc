@@ -43,11 +43,7 @@ absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanIteration(const PlanOrd
   const absl::StatusOr<Plan> plan =
       PlanAlike(*problem, order, {.time_limit_seconds = order.seconds, .stop = std::move(stop)});
   if (!plan.ok()) return plan.status();
-  std::vector<PlannedRequest> planned(requests);
-  for (std::size_t i = 0; i < requests; ++i) {
-    planned[i] = {problem->buffers[i].bytes, plan->offsets[i]};
-  }
-  return std::make_shared<const PlacementPlan>(std::move(planned));
+  return ToPlacementPlan(*problem, plan->offsets, requests);
 }
 
 BackgroundPlanner::~BackgroundPlanner() {

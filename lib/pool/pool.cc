@@ -63,7 +63,7 @@ absl::Status CheckPlan(const PoolOptions& options) {
   if (options.plan == nullptr) return absl::OkStatus();
   const std::vector<PlannedRequest>& requests = options.plan->requests();
   for (std::size_t i = 0; i < requests.size(); ++i) {
-    const auto [bytes, offset] = requests[i];
+    const auto& [bytes, offset, clue] = requests[i];
     const bool is_placed = offset != PlannedRequest::kAnywhere;
     if (bytes > 0 && bytes % options.alignment == 0 &&
         (!is_placed || (offset >= 0 && offset % options.alignment == 0))) {

@@ -109,7 +109,9 @@ class Planned final : public PlannedPlacement {
     for (KnownPlan& known : plans_) {
       if (known.plan == plan) return std::move(known);
     }
-    std::vector<Clue> clues(plan->requests().size());
+    std::vector<Clue> clues;
+    clues.reserve(plan->requests().size());
+    for (const PlannedRequest& request : plan->requests()) clues.push_back(request.clue);
     return {std::move(plan), std::move(clues)};
   }
 

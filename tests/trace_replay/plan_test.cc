@@ -190,13 +190,11 @@ TEST_F(PlanCommand, GivesWhatItHasWhenItIsInterrupted) {
   EXPECT_GE(answer["pool_bytes"], answer["lower_bound_bytes"]);
   const absl::StatusOr<Trace> trace = ReadTrace(file);
   const PlanProblem problem = *ToPlanProblem(*trace, 1);
-  std::string rows = "id,lower,upper,size\n";
-  for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
-    const PlanBuffer& buffer = problem.buffers[i];
-    rows += absl::StrCat(std::string(trace->allocation_ids[i]), ",", buffer.lower, ",",
-                         buffer.upper, ",", buffer.bytes, "\n");
-  }
-  EXPECT_TRUE(ValidatePlan(problem, Offsets(plan, rows), answer["pool_bytes"]).ok());
+  const absl::StatusOr<PlanFile> written = ReadPlan(plan);
+  ASSERT_TRUE(written.ok()) << written.status();
+  const auto offsets = OffsetsFor(*written, *trace, 1);
+  ASSERT_TRUE(offsets.ok()) << offsets.status();
+  EXPECT_TRUE(ValidatePlan(problem, *offsets, answer["pool_bytes"]).ok());
 }
 
 TEST_F(PlanCommand, RefusesBadArgumentsInOneLine) {
