@@ -75,4 +75,8 @@ absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
   return result;
 }
 
+bool CanBeLeftOut(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsResourceExhausted(status);
+}
+
 }  // namespace tidepool::tool

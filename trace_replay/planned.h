@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/plan.h"
 #include "tidepool/planned_placement.h"
@@ -37,6 +38,10 @@ absl::StatusOr<PlannedTrace> ReadPlanned(const std::string& path, const Measured
 // optimal and says the same of every placement: one stream never waits for another.
 absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
                                               const PlannedTrace& planned);
+
+// Whether a table of all policies does without `planned`, as long as nobody asked for it by name:
+// not every trace can be planned. `status` is why there is no size.
+bool CanBeLeftOut(const absl::Status& status);
 
 }  // namespace tidepool::tool
 

@@ -36,22 +36,29 @@ void PrintSizeJson(const MeasuredTrace& measured, const std::vector<PolicySize>&
   PrintJson(json);
 }
 
-// Of the policies called `names`, of which `planned` needs the plan.
+absl::StatusOr<MinimumPoolResult> SizeOf(const std::string& name, const MeasuredTrace& measured,
+                                         const absl::StatusOr<Plan>& plan) {
+  if (name == kPlanned) {
+    if (!plan.ok()) return plan.status();
+    return PlannedSize(measured, ToPlanned(measured, *plan));
+  }
+  const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
+  if (!policy.ok()) return policy.status();
+  return MinimumPool(measured.trace, **policy, {.alignment = measured.alignment});
+}
+
+// Of the policies called `names`, which were asked for or are simply all.
 absl::StatusOr<std::vector<PolicySize>> Sizes(const std::vector<std::string>& names,
-                                              const MeasuredTrace& measured,
-                                              const std::optional<Plan>& plan) {
+                                              bool are_asked_for, const MeasuredTrace& measured,
+                                              const absl::StatusOr<Plan>& plan) {
   std::vector<PolicySize> sizes;
   for (const std::string& name : names) {
-    absl::StatusOr<MinimumPoolResult> result;
-    if (name == kPlanned) {
-      result = PlannedSize(measured, ToPlanned(measured, *plan));
-    } else {
-      const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
-      if (!policy.ok()) return policy.status();
-      result = MinimumPool(measured.trace, **policy, {.alignment = measured.alignment});
+    const absl::StatusOr<MinimumPoolResult> result = SizeOf(name, measured, plan);
+    if (result.ok()) {
+      sizes.push_back({name, *result});
+    } else if (are_asked_for || name != kPlanned || !CanBeLeftOut(result.status())) {
+      return result.status();
     }
-    if (!result.ok()) return result.status();
-    sizes.push_back({name, *result});
   }
   return sizes;
 }
@@ -62,16 +69,17 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
   const absl::StatusOr<MeasuredTrace> measured =
       ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
-  std::optional<Plan> plan;
   const bool lists_planned = absl::c_linear_search(*policies, kPlanned);
+  absl::StatusOr<Plan> made = Plan();
   if (options.plan || lists_planned) {
-    absl::StatusOr<Plan> made = PlanTrace(*measured, std::nullopt, options.time_limit_seconds);
-    if (!made.ok()) return AboutFile(options.trace, made.status());
-    plan = *std::move(made);
+    made = PlanTrace(*measured, std::nullopt, options.time_limit_seconds);
   }
-  const absl::StatusOr<std::vector<PolicySize>> sizes = Sizes(*policies, *measured, plan);
+  if (options.plan && !made.ok()) return AboutFile(options.trace, made.status());
+  const absl::StatusOr<std::vector<PolicySize>> sizes =
+      Sizes(*policies, !options.policies.empty(), *measured, made);
   if (!sizes.ok()) return AboutFile(options.trace, sizes.status());
-  if (!options.plan) plan.reset();
+  std::optional<Plan> plan;
+  if (options.plan) plan = *std::move(made);
   if (options.json) {
     PrintSizeJson(*measured, *sizes, plan);
   } else {

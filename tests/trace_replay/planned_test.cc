@@ -207,6 +207,25 @@ TEST_F(PlannedCommand, IsInTheReport) {
   EXPECT_EQ(answer.back()["exact_pool_bytes"], 18432);
 }
 
+// More streams than a plan can keep apart.
+TEST_F(PlannedCommand, IsLeftOutOfTablesOfTracesThatCannotBePlanned) {
+  std::string rows = "op,id,size,hint,stream\n";
+  for (int i = 0; i < 1025; ++i) absl::StrAppend(&rows, "a,", i, ",512,,s", i, "\n");
+  const std::string trace = File("streams.csv", rows);
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{"size", trace},
+        std::vector<std::string>{"report", trace, "-o", folder_ / "x.html"}}) {
+    const json policies = Answer(command)["policies"];
+    EXPECT_EQ(policies.size(), PlacementPolicyNames().size() - 1);
+    EXPECT_EQ(policies[0]["policy"], "best-fit");
+    std::vector<std::string> asked = command;
+    asked.insert(asked.end(), {"--policy", "planned"});
+    EXPECT_THAT(ErrorOf(asked), HasSubstr("streams.csv:0: 1025 streams, expected"));
+  }
+  EXPECT_THAT(ErrorOf({"size", trace, "--plan"}), HasSubstr("1025 streams"));
+  EXPECT_THAT(ErrorOf({"replay", trace, "--policy", "planned"}), HasSubstr("1025 streams"));
+}
+
 TEST_F(PlannedCommand, LaysOutSnapshots) {
   const std::string trace = File("paper.csv", kPaper);
   const std::string snapshot = folder_ / "x.pickle";

@@ -162,9 +162,13 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   for (std::thread& helper : helpers) helper.join();
 
   ReportFigures figures;
-  for (absl::StatusOr<Layout>& layout : computed) {
-    if (!layout.ok()) return layout.status();
-    figures.layouts.push_back(*std::move(layout));
+  for (std::size_t i = 0; i < computed.size(); ++i) {
+    if (computed[i].ok()) {
+      figures.layouts.push_back(*std::move(computed[i]));
+    } else if (!request.policies.empty() || (*names)[i] != kPlanned ||
+               !CanBeLeftOut(computed[i].status())) {
+      return computed[i].status();
+    }
   }
   figures.budget_bytes = request.budget_bytes;
   figures.reserved_peak = ReservedPeak(measured.trace);

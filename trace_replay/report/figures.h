@@ -30,7 +30,7 @@ struct ReportFigures {
 };
 
 struct FiguresRequest {
-  std::vector<std::string> policies;  // all of them when empty
+  std::vector<std::string> policies;  // all that there are sizes of when empty
   std::optional<std::int64_t> budget_bytes;
   std::size_t layouts_with_offsets = SIZE_MAX;  // the first so many
 };
