@@ -4,9 +4,11 @@
 #define TIDEPOOL_TRACE_REPLAY_DEVICE_REPLAY_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "tidepool/planned_placement.h"
 #include "tidepool/pool.h"
 #include "trace_replay/command.h"
 #include "trace_replay/live_replay.h"
@@ -17,6 +19,8 @@ struct DeviceReplayOptions {
   std::string device;  // "host" or "cuda"
   std::string trace;   // the file
   std::string policy;
+  // For the placement `planned`: the whole trace is one iteration. At most as high as the pool.
+  std::shared_ptr<const PlacementPlan> plan;
   std::int64_t pool_bytes = 0;
   std::int64_t initial_bytes = 0;  // at most the pool
   PoolMemory memory = PoolMemory::kAutomatic;

@@ -80,15 +80,13 @@ absl::StatusOr<TimedReplay> ReplayByPlacement(const ReplayCommandOptions& option
 absl::StatusOr<TimedReplay> ReplayFromPool(const ReplayCommandOptions& options,
                                            const MeasuredTrace& measured,
                                            const PlannedTrace* planned) {
-  if (planned != nullptr) {
-    return absl::UnimplementedError("--device: expected none beside --policy planned");
-  }
   const std::int64_t pool_bytes = options.pool_bytes & -measured.alignment;
   const std::int64_t wanted = options.initial_bytes < 0 ? pool_bytes : options.initial_bytes;
   absl::StatusOr<LiveReplay> live =
       ReplayOnDevice(measured, {.device = options.device,
                                 .trace = options.trace,
                                 .policy = options.policy,
+                                .plan = planned == nullptr ? nullptr : planned->placement,
                                 .pool_bytes = options.pool_bytes,
                                 .initial_bytes = std::min(wanted, pool_bytes),
                                 .memory = *MemoryOf(options.memory),
@@ -98,6 +96,7 @@ absl::StatusOr<TimedReplay> ReplayFromPool(const ReplayCommandOptions& options,
                                 .recording = options.recording});
   if (!live.ok()) return live.status();
   TimedReplay replay{std::move(live->placement), live->seconds, std::nullopt, std::nullopt};
+  if (planned != nullptr) replay.counts = {live->pool.planned, live->pool.deviations};
   replay.live = *std::move(live);
   return replay;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -47,9 +48,10 @@ class PlannedCommand : public CommandLine {
     return Answer(more, status);
   }
 
-  std::string PlanOf(const std::string& trace, const std::string& name = "plan.csv") {
+  std::string PlanOf(const std::string& trace, const std::string& name = "plan.csv",
+                     const std::string& seconds = "1000") {
     const std::string path = folder_ / name;
-    EXPECT_EQ(Run({"plan", trace, "-o", path}).status, 0);
+    EXPECT_EQ(Run({"plan", trace, "--time-limit", seconds, "-o", path}).status, 0);
     return path;
   }
 
@@ -134,6 +136,74 @@ TEST_F(PlannedCommand, TakesATraceOfNothing) {
   const json answer = Replay(trace, {"--plan", PlanOf(trace)});
   EXPECT_EQ(answer["pool_bytes"], 0);
   EXPECT_EQ(answer["planned"]["optimal"], true);
+}
+
+// Buffers of up to 60 KiB, freed on any of three streams, which wait for each other now and then.
+void WriteManyStreams(std::uint64_t seed, const std::string& path) {
+  std::mt19937_64 random(seed);
+  TraceBuilder builder(TraceFormat::kNative);
+  std::vector<std::string> live;
+  for (int i = 0; i < 2'000; ++i) {
+    const std::string stream = absl::StrCat("s", random() % 3);
+    if (random() % 20 == 0) builder.Wait(stream, absl::StrCat("s", random() % 3), i);
+    if (live.size() < 30 && random() % 2 == 0) {
+      live.push_back(absl::StrCat(i));
+      const auto bytes = static_cast<std::int64_t>(1 + random() % (60 << 10));
+      EXPECT_TRUE(builder.Allocate(live.back(), bytes, Hint::kResident, stream, i).ok());
+    } else if (!live.empty()) {
+      std::swap(live[random() % live.size()], live.back());
+      EXPECT_TRUE(builder.Free(live.back(), stream, i));
+      live.pop_back();
+    }
+  }
+  EXPECT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, path).ok());
+}
+
+TEST_F(PlannedCommand, ServesEveryExampleFromAPoolOnTheHost) {
+  for (const auto& path : testing::FilesIn(testing::ExampleTraces(), ".csv.gz")) {
+    SCOPED_TRACE(path);
+    const std::string plan = PlanOf(path, "plan.csv", "0");
+    const json placed = Replay(path, {"--plan", plan, "--offsets"});
+    const json served = Replay(path, {"--plan", plan, "--offsets", "--device", "host"});
+    for (const char* key : {"offsets", "pool_bytes", "high_water_bytes", "planned"}) {
+      EXPECT_EQ(served[key], placed[key]) << key;
+    }
+    EXPECT_EQ(served["growths"], 0);
+  }
+}
+
+TEST_F(PlannedCommand, KeepsContents) {
+  const std::string trace = File("hard.csv", kHard);
+  for (const char* memory : {"virtual", "segments"}) {
+    const json answer = Replay(trace, {"--device", "host", "--verify", "--memory", memory});
+    EXPECT_EQ(answer["verified"], true);
+    EXPECT_EQ(answer["planned"]["deviations"], 0);
+  }
+}
+
+TEST_F(PlannedCommand, KeepsContentsOfManyStreams) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const std::string trace = folder_ / "streams.tide";
+    WriteManyStreams(seed, trace);
+    const json answer = Replay(trace, {"--device", "host", "--verify"});
+    EXPECT_EQ(answer["verified"], true);
+    EXPECT_EQ(answer["pool_bytes"], answer["planned"]["plan_bytes"]);
+    EXPECT_EQ(answer["planned"]["planned"], answer["trace"]["allocations"]);
+    EXPECT_EQ(answer["planned"]["deviations"], 0);
+  }
+}
+
+TEST_F(PlannedCommand, NeedsAPoolAsHighAsThePlanOnADevice) {
+  const std::string trace = File("hard.csv", kHard);
+  EXPECT_THAT(
+      ErrorOf({"replay", trace, "--policy", "planned", "--device", "host", "--pool", "9216"}),
+      HasSubstr("--pool: 9216, expected at least the plan's height, 18432"));
+  EXPECT_THAT(
+      ErrorOf({"replay", trace, "--policy", "planned", "--device", "host", "--initial", "18433"}),
+      HasSubstr("--initial: 18433, expected at most the pool, 18432"));
+  ErrorOf(
+      {"replay", trace, "--policy", "planned", "--device", "host", "--pool", "1GiB", "--remap"});
+  EXPECT_EQ(Replay(trace, {"--device", "host", "--pool", "1GiB"})["planned"]["deviations"], 0);
 }
 
 TEST_F(PlannedCommand, RefusesPlansOfOtherTraces) {
