@@ -54,6 +54,25 @@ TEST_F(CudaReplay, AnswersAsOnTheHost) {
   }
 }
 
+TEST_F(CudaReplay, ServesAPlanAsOnTheHost) {
+  const std::string trace = File("paper.csv", kPaper);
+  const auto answer = [&](const std::string& device) {
+    const Outcome outcome =
+        Run({"replay", trace, "--policy", "planned", "--device", device, "--offsets", "--json"});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out);
+  };
+  const json cuda = answer("cuda");
+  const json host = answer("host");
+  EXPECT_EQ(cuda["planned"]["planned"], 5);
+  EXPECT_EQ(cuda["planned"]["deviations"], 0);
+  for (const char* name : {"offsets", "high_water_bytes", "served", "pool_bytes"}) {
+    EXPECT_EQ(cuda[name], host[name]) << name;
+  }
+  Set("CUDART_HOST_VIRTUAL_MEMORY", "0");
+  EXPECT_EQ(answer("cuda")["planned"]["deviations"], 0);
+}
+
 TEST_F(CudaReplay, DoesWithoutVirtualMemory) {
   Set("CUDART_HOST_VIRTUAL_MEMORY", "0");
   const std::string trace = File("paper.csv", kPaper);
