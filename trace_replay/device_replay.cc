@@ -121,6 +121,7 @@ absl::StatusOr<LiveReplay> ReplayOnDevice(const MeasuredTrace& measured,
   const absl::StatusOr<std::unique_ptr<Recorder>> recorder =
       OpenRecording(options.recording, alignment);
   if (!recorder.ok()) return recorder.status();
+  const int most_plans = options.plan == nullptr ? PoolOptions().most_plans : 0;
   absl::StatusOr<LiveReplay> replay = ReplayLive(measured.trace, **device,
                                                  {.pool = {.initial_bytes = options.initial_bytes,
                                                            .max_bytes = pool_bytes,
@@ -128,7 +129,7 @@ absl::StatusOr<LiveReplay> ReplayOnDevice(const MeasuredTrace& measured,
                                                            .alignment = alignment,
                                                            .placement = options.policy,
                                                            .plan = options.plan,
-                                                           .most_plans = 0,
+                                                           .most_plans = most_plans,
                                                            .growth = options.growth,
                                                            .remap = options.remap,
                                                            .recorder = recorder->get()},

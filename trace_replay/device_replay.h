@@ -20,6 +20,7 @@ struct DeviceReplayOptions {
   std::string trace;   // the file
   std::string policy;
   // For the placement `planned`: the whole trace is one iteration. At most as high as the pool.
+  // Null: the pool makes its own.
   std::shared_ptr<const PlacementPlan> plan;
   std::int64_t pool_bytes = 0;
   std::int64_t initial_bytes = 0;  // at most the pool

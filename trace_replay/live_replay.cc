@@ -117,6 +117,7 @@ absl::Status LiveReplayer::Serve() {
 absl::Status LiveReplayer::ServeEvents() {
   for (std::size_t at = 0; at < trace_.events.size(); ++at) {
     if (absl::Status status = ServeEvent(at); !status.ok()) return status;
+    pool_->AwaitPlans();
   }
   if (contents_ == nullptr) return absl::OkStatus();
   if (absl::Status status = ReadLive(); !status.ok()) return status;
@@ -131,7 +132,11 @@ absl::Status LiveReplayer::ServeEvent(std::size_t at) {
     case TraceEvent::Kind::kFree:
       return IsLive(event.index) ? Free(event) : absl::OkStatus();
     case TraceEvent::Kind::kMark:
-      pool_->Mark(trace_.mark_names[event.index]);
+      if (trace_.mark_names[event.index] == Pool::kIterationMark) {
+        pool_->MarkIteration();
+      } else {
+        pool_->Mark(trace_.mark_names[event.index]);
+      }
       break;
     // What another pool once did follows from this one's own books.
     case TraceEvent::Kind::kFailure:

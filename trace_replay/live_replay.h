@@ -27,7 +27,8 @@ struct LiveReplay {
 };
 
 struct LiveReplayOptions {
-  // A recorder in it is closed when the trace ends, before what is still live is freed.
+  // A recorder in it is closed when the trace ends, before what is still live is freed. Plans that
+  // the pool makes are waited for, outside of the latencies: as if they took no time.
   PoolOptions pool;
   // Write every buffer and check it right before its free, or at the end. The host must be able to
   // read and write the device's memory. Otherwise no memory is touched.

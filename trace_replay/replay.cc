@@ -24,6 +24,7 @@ struct ReplayCommandOptions {
   std::string device = "none";
   std::int64_t pool_bytes = -1;  // not given: the plan's height
   std::string plan;              // a file; made when there is none
+  bool learn = false;            // the pool makes its own plans
   double time_limit_seconds = 10;
   std::int64_t initial_bytes = -1;  // all of the pool
   std::string memory = "auto";
@@ -119,6 +120,10 @@ void AddLiveJson(const ReplayCommandOptions& options, const LiveReplay& live,
   if (options.verify) json["verified"] = true;  // it is an error otherwise
 }
 
+nlohmann::ordered_json LearnedJson(const PoolStats& pool) {
+  return {{"plans", pool.plans}, {"planned", pool.planned}, {"deviations", pool.deviations}};
+}
+
 nlohmann::ordered_json PlannedJson(const PlannedTrace& planned, const PlannedCounts& counts) {
   nlohmann::ordered_json json = {{"plan_bytes", planned.placement->height_bytes()},
                                  {"lower_bound_bytes", planned.lower_bound_bytes},
@@ -148,6 +153,7 @@ void PrintReplayJson(const ReplayCommandOptions& options, const MeasuredTrace& m
       {"nanoseconds_per_event",
        replay.seconds * 1e9 / static_cast<double>(measured.trace.events.size())}};
   if (planned != nullptr) json["planned"] = PlannedJson(*planned, *replay.counts);
+  if (options.learn) json["planned"] = LearnedJson(replay.live->pool);
   if (replay.live.has_value()) AddLiveJson(options, *replay.live, json);
   if (result.refused > 0) {
     json["first_refused"] = {{"event", result.first_refused_event},
@@ -196,6 +202,12 @@ std::vector<std::vector<std::string>> PlannedRows(const PlannedTrace& planned,
           {"deviations", CountText(counts.deviations)}};
 }
 
+std::vector<std::vector<std::string>> LearnedRows(const PoolStats& pool) {
+  return {{"plans made", CountText(pool.plans)},
+          {"as planned", CountText(pool.planned)},
+          {"deviations", CountText(pool.deviations)}};
+}
+
 void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& measured,
                       const PlannedTrace* planned, const TimedReplay& replay) {
   const ReplayResult& result = replay.result;
@@ -216,6 +228,7 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
     rows.insert(rows.end(), more.begin(), more.end());
   };
   if (planned != nullptr) append(PlannedRows(*planned, *replay.counts));
+  if (options.learn) append(LearnedRows(replay.live->pool));
   if (replay.live.has_value()) append(LiveRows(options, *replay.live));
   std::cout << TableText(rows);
   if (replay.live.has_value()) PrintLatencies(*replay.live);
@@ -231,6 +244,7 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
 std::string OptionOfDevices(const ReplayCommandOptions& options) {
   if (options.verify) return "--verify";
   if (!options.recording.empty()) return "--record";
+  if (options.learn) return "--learn";
   if (options.initial_bytes >= 0) return "--initial";
   if (options.remap) return "--remap";
   if (options.memory != "auto") return "--memory";
@@ -238,7 +252,15 @@ std::string OptionOfDevices(const ReplayCommandOptions& options) {
 }
 
 absl::Status CheckPlanOptions(const ReplayCommandOptions& options) {
-  if (options.policy == kPlanned) return absl::OkStatus();
+  if (options.learn && (options.policy != kPlanned || !options.plan.empty())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--learn: the pool makes its own plans, expected "
+                     "--policy ",
+                     kPlanned, " beside it, and no --plan"));
+  }
+  if (options.policy == kPlanned && (!options.learn || options.pool_bytes >= 0)) {
+    return absl::OkStatus();
+  }
   if (!options.plan.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--plan: policy ", absl::CHexEscape(options.policy),
@@ -246,7 +268,7 @@ absl::Status CheckPlanOptions(const ReplayCommandOptions& options) {
   }
   if (options.pool_bytes >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--pool: missing, expected a size, or --policy ",
-                                                 kPlanned, ", which needs none"));
+                                                 kPlanned, " without --learn, which needs none"));
 }
 
 absl::Status CheckOptions(const ReplayCommandOptions& options) {
@@ -300,7 +322,7 @@ absl::StatusOr<Answer> RunReplay(ReplayCommandOptions options) {
       ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
   std::optional<PlannedTrace> made;
-  if (options.policy == kPlanned) {
+  if (options.policy == kPlanned && !options.learn) {
     absl::StatusOr<PlannedTrace> planned = PlannedOf(options, *measured);
     if (!planned.ok()) return planned.status();
     made = *std::move(planned);
@@ -335,6 +357,10 @@ Command AddReplay(CLI::App& app) {
                    "default: the trace is planned first)")
       ->type_name("FILE");
   AddTimeLimitOption(*replay, options->time_limit_seconds);
+  replay->add_flag("--learn", options->learn,
+                   "Instead of a plan of the trace, those that the pool makes of the iterations "
+                   "that it sees, as if that took no time: marks called `iteration`, or what "
+                   "repeats (only with --policy planned, not with --device none)");
   replay
       ->add_option("--device", options->device,
                    "none: placement alone; host: a live pool on a device made of the host, with "

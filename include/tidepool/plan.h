@@ -47,7 +47,8 @@ struct PlanProblem {
 // CSV's own; what is never freed stays to the end. A buffer that was freed on one of several
 // streams lives on until every other stream that allocates later has waited for that free
 // (TraceEvent::kWait, directly or through others), so that no stream takes over memory that another
-// may still be using; a free of a PyTorch snapshot (free_completed) is known to all streams.
+// may still be using. Formats that do not tell of waits tell of frees that all streams know of: a
+// PyTorch snapshot of those that completed, and other logs of those that they have.
 // InvalidArgument for an alignment that is none, ResourceExhausted for more than 1,024 streams.
 // O(events streams).
 TIDEPOOL_EXPORT absl::StatusOr<PlanProblem> ToPlanProblem(const Trace& trace,

@@ -30,9 +30,6 @@ constexpr char kHard[] =
     "a,0,1,9216\nb,1,3,3072\nc,2,4,3072\nd,0,2,8704\ne,1,4,3072\nf,2,3,2560\ng,4,5,6144\n"
     "h,3,5,9216\ni,1,3,3072\n";
 
-// y may not take the memory of x over, because its stream never waits for the other.
-constexpr char kTwoStreams[] = "op,id,size,hint,stream\na,x,512,,s\nf,x,,,s\na,y,512,,t\nf,y,,,t\n";
-
 class PlannedCommand : public CommandLine {
  protected:
   json Answer(const std::vector<std::string>& arguments, int status = 0) {
@@ -250,14 +247,53 @@ TEST_F(PlannedCommand, IsAPolicyOfSize) {
   EXPECT_THAT(Run({"size", folder_ / "paper.csv"}).out, HasSubstr("planned"));
 }
 
-// A plan keeps memory for its stream, so there may be smaller pools.
+// A plan keeps memory for its stream as long as no other has waited, so there may be smaller pools.
 TEST_F(PlannedCommand, IsNotExactWhereStreamsWaitForNobody) {
-  const std::string trace = File("two.csv", kTwoStreams);
+  TraceBuilder builder(TraceFormat::kNative);
+  ASSERT_TRUE(builder.Allocate("x", 512, Hint::kResident, "s", 0).ok());
+  ASSERT_TRUE(builder.Free("x", "s", 1));
+  ASSERT_TRUE(builder.Allocate("y", 512, Hint::kResident, "t", 2).ok());
+  ASSERT_TRUE(builder.Free("y", "t", 3));
+  const std::string trace = folder_ / "two.tide";
+  ASSERT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, trace).ok());
   const json size = Size(trace);
   EXPECT_EQ(size["pool_bytes"], 1024);
   EXPECT_EQ(size["exact_pool_bytes"], nullptr);
   EXPECT_EQ(size["serves_all_larger"], true);
   EXPECT_EQ(Run({"replay", trace, "--pool", "512"}).status, 0);
+  // A log that does not tell of waits does not ask for any.
+  const std::string log = File("two.csv",
+                               "op,id,size,hint,stream\n"
+                               "a,x,512,,s\nf,x,,,s\na,y,512,,t\nf,y,,,t\n");
+  EXPECT_EQ(Size(log)["exact_pool_bytes"], 512);
+}
+
+// Iterations that are marked, and some that are not.
+TEST_F(PlannedCommand, ShowsWhatAPoolLearns) {
+  for (const bool is_marked : {true, false}) {
+    std::string text = "op,id,size,hint\na,weights,5000,\n";
+    for (int iteration = 0; iteration < 20; ++iteration) {
+      if (is_marked) text += "m,iteration,,\n";
+      for (int i = 0; i < 40; ++i) absl::StrAppend(&text, "a,", i, ",", 1000 * (i % 7 + 1), ",\n");
+      for (int i = 0; i < 40; ++i) absl::StrAppend(&text, "f,", (i * 7 + 3) % 40, ",,\n");
+    }
+    const json learned = Answer({"replay", File("steps.csv", text), "--policy", "planned",
+                                 "--learn", "--pool", "1MiB", "--device", "host", "--verify"});
+    EXPECT_EQ(learned["planned"]["plans"], 1);
+    EXPECT_EQ(learned["planned"]["deviations"], 0);
+    EXPECT_GE(learned["planned"]["planned"], 40 * (is_marked ? 18 : 10));
+    EXPECT_EQ(learned["verified"], true);
+  }
+  const std::string trace = File("hard.csv", kHard);
+  EXPECT_THAT(ErrorOf({"replay", trace, "--policy", "planned", "--learn", "--pool", "1MiB"}),
+              HasSubstr("--learn"));
+  EXPECT_THAT(ErrorOf({"replay", trace, "--learn", "--pool", "1MiB", "--device", "host"}),
+              HasSubstr("--learn"));
+  EXPECT_THAT(ErrorOf({"replay", trace, "--policy", "planned", "--learn", "--device", "host"}),
+              HasSubstr("--pool"));
+  EXPECT_THAT(ErrorOf({"replay", trace, "--policy", "planned", "--learn", "--device", "host",
+                       "--pool", "1MiB", "--plan", PlanOf(trace)}),
+              HasSubstr("--learn"));
 }
 
 TEST_F(PlannedCommand, NeedsNoMoreThanAnyOtherPolicy) {
@@ -279,9 +315,13 @@ TEST_F(PlannedCommand, IsInTheReport) {
 
 // More streams than a plan can keep apart.
 TEST_F(PlannedCommand, IsLeftOutOfTablesOfTracesThatCannotBePlanned) {
-  std::string rows = "op,id,size,hint,stream\n";
-  for (int i = 0; i < 1025; ++i) absl::StrAppend(&rows, "a,", i, ",512,,s", i, "\n");
-  const std::string trace = File("streams.csv", rows);
+  TraceBuilder builder(TraceFormat::kNative);
+  for (int i = 0; i < 1025; ++i) {
+    const std::string name = absl::StrCat(i);
+    ASSERT_TRUE(builder.Allocate(name, 512, Hint::kResident, name, i).ok());
+  }
+  const std::string trace = folder_ / "streams.tide";
+  ASSERT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, trace).ok());
   for (const std::vector<std::string>& command :
        {std::vector<std::string>{"size", trace},
         std::vector<std::string>{"report", trace, "-o", folder_ / "x.html"}}) {
@@ -290,7 +330,7 @@ TEST_F(PlannedCommand, IsLeftOutOfTablesOfTracesThatCannotBePlanned) {
     EXPECT_EQ(policies[0]["policy"], "best-fit");
     std::vector<std::string> asked = command;
     asked.insert(asked.end(), {"--policy", "planned"});
-    EXPECT_THAT(ErrorOf(asked), HasSubstr("streams.csv:0: 1025 streams, expected"));
+    EXPECT_THAT(ErrorOf(asked), HasSubstr("streams.tide:0: 1025 streams, expected"));
   }
   EXPECT_THAT(ErrorOf({"size", trace, "--plan"}), HasSubstr("1025 streams"));
   EXPECT_THAT(ErrorOf({"replay", trace, "--policy", "planned"}), HasSubstr("1025 streams"));

@@ -79,6 +79,14 @@ class Knowledge {
   std::vector<std::vector<FreeEvent>> frees_;  // by stream, in the order of events
 };
 
+// PyTorch says when the last stream was done with a block: that is its free. Other allocators' logs
+// do not say who waited for whom, and the pool that follows the plan makes streams wait that must.
+bool TellsOfWaits(const Trace& trace) {
+  return trace.original_format == TraceFormat::kNative ||
+         std::any_of(trace.events.begin(), trace.events.end(),
+                     [](const TraceEvent& event) { return event.kind == Kind::kWait; });
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<std::int64_t>> ReusableFrom(const Trace& trace) {
@@ -88,10 +96,7 @@ absl::StatusOr<std::vector<std::int64_t>> ReusableFrom(const Trace& trace) {
     const TraceEvent& event = trace.events[i];
     if (event.kind == Kind::kFree) reusable[event.index] = static_cast<std::int64_t>(i);
   }
-  // PyTorch tells when the last stream was done with a block: that is its free.
-  if (trace.original_format == TraceFormat::kPyTorchSnapshot || trace.stream_names.size() <= 1) {
-    return reusable;
-  }
+  if (trace.stream_names.size() <= 1 || !TellsOfWaits(trace)) return reusable;
   if (trace.stream_names.size() > kMostStreams) {
     return absl::ResourceExhaustedError(absl::StrCat(
         trace.stream_names.size(), " streams, expected at most ", kMostStreams, " for a plan"));
