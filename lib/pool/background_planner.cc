@@ -1,12 +1,55 @@
 // The newest order counts: one that was not begun when the next came is likely to be out of date.
 #include "lib/pool/background_planner.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "tidepool/plan.h"
 
 namespace tidepool::pool {
 namespace {
+
+// What is live at each time of an iteration of `end` events that comes again and again. Lifetimes
+// may reach beyond the end.
+std::vector<std::int64_t> LiveBytes(const PlanProblem& problem, std::int64_t end) {
+  std::vector<std::int64_t> live(static_cast<std::size_t>(end) + 1);
+  for (const PlanBuffer& buffer : problem.buffers) {
+    live[static_cast<std::size_t>(buffer.lower)] += buffer.bytes;
+    if (buffer.upper < end) {
+      live[static_cast<std::size_t>(buffer.upper)] -= buffer.bytes;
+    } else {
+      live[0] += buffer.bytes;
+      live[static_cast<std::size_t>(std::min(buffer.upper, 2 * end) - end)] -= buffer.bytes;
+    }
+  }
+  live.pop_back();
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  return live;
+}
+
+// Lifetimes of an iteration of `end` events, which is not empty, become those of one that begins
+// where the least is live.
+void LetRepeat(PlanProblem& problem, const std::vector<CarriedFree>& carried_frees,
+               std::int64_t end) {
+  for (PlanBuffer& buffer : problem.buffers) {
+    if (buffer.upper >= end) buffer.upper = buffer.lower + end;
+  }
+  for (const auto& [request, events] : carried_frees) {
+    PlanBuffer& buffer = problem.buffers[request];
+    buffer.upper = std::min(buffer.upper, end + std::max<std::int64_t>(events, 1));
+  }
+  const std::vector<std::int64_t> live = LiveBytes(problem, end);
+  const std::int64_t begin = std::min_element(live.begin(), live.end()) - live.begin();
+  for (PlanBuffer& buffer : problem.buffers) {
+    const std::int64_t duration = buffer.upper - buffer.lower;
+    buffer.lower = (buffer.lower - begin + end) % end;
+    buffer.upper = buffer.lower + duration;
+    if (buffer.upper <= end) continue;
+    buffer.lower = 0;
+    buffer.upper = end;
+  }
+}
 
 // The same problem, with requests of another plan where that has them.
 PlanProblem WithAlike(PlanProblem problem, const PlanOrder& order) {
@@ -33,9 +76,7 @@ absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanIteration(const PlanOrd
   if (!problem.ok()) return problem.status();
   const std::size_t requests = problem->buffers.size();
   const auto end = static_cast<std::int64_t>(order.iteration.events.size());
-  for (PlanBuffer& buffer : problem->buffers) {
-    if (buffer.upper == end) buffer.lower = 0;
-  }
+  LetRepeat(*problem, order.carried_frees, end);
   for (const Range& fixed : order.fixed) {
     problem->buffers.push_back(
         {.lower = 0, .upper = end, .bytes = fixed.bytes(), .offset = fixed.begin});

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/pool/iteration_log.h"
 #include "lib/pool/range.h"
 #include "tidepool/planned_placement.h"
 #include "tidepool/trace.h"
@@ -23,14 +24,18 @@ struct PlanOrder {
   std::int64_t alignment = 1;
   double seconds = 0;  // to look for a lower plan than the first
   std::uint64_t signature = 0;
+  // What the same iteration before left and this one freed.
+  std::vector<CarriedFree> carried_frees;
   std::vector<Range> fixed;  // what is there before, during and after it
   // A plan for iterations that begin alike, and how many requests are. Null: there is none.
   std::shared_ptr<const PlacementPlan> alike;
   std::size_t requests_alike = 0;
 };
 
-// The plan of an order: what the iteration does not free may stay until the next one frees it, and
-// so has its place to itself. Where it can be, requests that are alike are planned alike, because
+// The plan of an order, for an iteration that comes again and again: time is a circle, and what is
+// left to the next iteration lives across its beginning. It is cut where the least is live. What
+// lives across the cut, or is left and not freed in the next iteration, has its place to itself.
+// Where it can be, requests that are alike are planned alike, because
 // as they come nobody knows which iteration it will be. Errors are those of ToPlanProblem and
 // MakePlan.
 absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanIteration(const PlanOrder& order,

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "tidepool/planned_placement.h"
@@ -12,29 +13,48 @@
 
 namespace tidepool::pool {
 
+// The free of a request of the last iteration, after so many events of this one.
+struct CarriedFree {
+  std::uint32_t request = 0;
+  std::int64_t events = 0;
+};
+
 // Not thread-safe. Everything is O(1), amortised.
 class IterationLog {
  public:
   // Longer iterations have no plan.
   static constexpr std::size_t kMostRequests = std::size_t{1} << 22;
 
-  // Forgets all: an iteration begins.
+  // The next iteration begins, and this one is the last one.
   void Begin() {
-    first_ += trace_.allocations.size();
+    last_signature_ = signature_;
+    last_first_ = first_;
+    first_ += requests_;
     trace_ = {};
+    requests_ = 0;
+    live_ = 0;
     signature_ = 0;
     streams_ = 1;
+    carried_frees_.clear();
   }
 
   void Allocate(BlockId block, std::int64_t bytes, std::uint32_t stream) {
     if (block >= request_.size()) request_.resize(2 * std::size_t{block} + 1);
-    request_[block] = first_ + trace_.allocations.size();
+    request_[block] = first_ + requests_;
     signature_ = PlacementPlan::Extend(signature_, bytes);
-    Add(TraceEvent::Kind::kAllocate, trace_.allocations.size(), stream);
+    Add(TraceEvent::Kind::kAllocate, requests_, stream);
     trace_.allocations.push_back({.bytes = bytes});
+    ++requests_;
+    ++live_;
   }
   void Free(BlockId block, std::uint32_t stream) {
-    if (Has(block)) Add(TraceEvent::Kind::kFree, request_[block] - first_, stream);
+    if (Has(block)) {
+      Add(TraceEvent::Kind::kFree, request_[block] - first_, stream);
+      --live_;
+    } else if (block < request_.size() && request_[block] >= last_first_) {
+      carried_frees_.push_back({static_cast<std::uint32_t>(request_[block] - last_first_),
+                                static_cast<std::int64_t>(trace_.events.size())});
+    }
   }
   void Wait(std::uint32_t stream, std::uint32_t awaited) {
     Add(TraceEvent::Kind::kWait, awaited, stream);
@@ -43,12 +63,18 @@ class IterationLog {
 
   // Whether a used block was allocated in this iteration.
   bool Has(BlockId block) const { return block < request_.size() && request_[block] >= first_; }
-  bool IsFull() const { return trace_.allocations.size() >= kMostRequests; }
-  std::size_t requests() const { return trace_.allocations.size(); }
+  bool IsFull() const { return requests_ >= kMostRequests; }
+  std::size_t requests() const { return requests_; }
   std::uint64_t signature() const { return signature_; }
+  // Whether the last iteration asked for the same.
+  bool RepeatsLast() const { return signature_ == last_signature_; }
+  // Whether all that this iteration asked for was freed in it.
+  bool FreesAll() const { return live_ == 0; }
 
-  // The iteration as a trace. The log is as after Begin.
+  // The iteration as a trace. Only Begin may be called after it.
   Trace Take();
+  // What the last iteration left and this one freed.
+  std::vector<CarriedFree> TakeCarriedFrees() { return std::move(carried_frees_); }
 
  private:
   void Add(TraceEvent::Kind kind, std::size_t index, std::uint32_t stream) {
@@ -57,11 +83,16 @@ class IterationLog {
     streams_ = std::max<std::size_t>(streams_, std::size_t{stream} + 1);
   }
 
-  std::uint64_t first_ = 1;             // of the iteration's requests, among all
+  std::uint64_t first_ = 1;       // of the iteration's requests, among all
+  std::uint64_t last_first_ = 1;  // the same of the last iteration
+  std::uint64_t last_signature_ = 0;
   std::vector<std::uint64_t> request_;  // by the name of a used block
   Trace trace_;
   std::size_t streams_ = 1;
+  std::size_t requests_ = 0;
+  std::size_t live_ = 0;
   std::uint64_t signature_ = 0;
+  std::vector<CarriedFree> carried_frees_;
 };
 
 }  // namespace tidepool::pool

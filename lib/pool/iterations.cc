@@ -51,7 +51,9 @@ bool Iterations::WantsPlan(std::uint64_t signature, std::size_t requests) {
   const auto known = FindKnown(signature);
   if (known == known_.end()) {
     if (most_plans_ == 0 || planner_.IsPlanning(signature)) return false;
-    return in_vain_ < most_plans_ || WasSeen(signature);
+    // When the next one frees what this one leaves is known when it was there twice.
+    const bool is_known = log_.FreesAll() || log_.RepeatsLast();
+    return (is_known && in_vain_ < most_plans_) || WasSeen(signature);
   }
   Known used = std::move(*known);
   known_.erase(known);
@@ -83,6 +85,7 @@ void Iterations::Plan(std::vector<Range> fixed) {
   order.seconds = seconds_;
   order.signature = log_.signature();
   order.fixed = std::move(fixed);
+  if (log_.RepeatsLast()) order.carried_frees = log_.TakeCarriedFrees();
   order.iteration = log_.Take();
   FindAlike(order);
   planner_.Start(std::move(order));

@@ -177,6 +177,31 @@ TEST_P(PlannedPoolTest, PlansMarkedIterationsAroundWhatStays) {
   }
 }
 
+// What is left to the next iteration has no place to itself, but only the time that it lives.
+TEST_P(PlannedPoolTest, PlansAcrossTheBeginningOfIterations) {
+  Make({.initial_bytes = 4 * kMiB, .max_bytes = 4 * kMiB});
+  void* carried = Allocate(kMiB);
+  std::int64_t height = 0;
+  for (int iteration = 0; iteration < 6; ++iteration) {
+    pool_->MarkIteration();
+    void* const small = Allocate(512);
+    ASSERT_TRUE(pool_->Free(carried, stream_).ok());
+    void* const large = Allocate(2 * kMiB);
+    height = std::max(OffsetOf(*pool_, small) + 512, OffsetOf(*pool_, large) + 2 * kMiB);
+    ASSERT_TRUE(pool_->Free(large, stream_).ok());
+    carried = Allocate(kMiB);
+    height = std::max(height, OffsetOf(*pool_, carried) + kMiB);
+    ASSERT_TRUE(pool_->Free(small, stream_).ok());
+    pool_->AwaitPlans();
+  }
+  const PoolStats stats = pool_->Stats();
+  EXPECT_EQ(stats.plans, 1);
+  EXPECT_EQ(stats.deviations, 0);
+  EXPECT_GT(stats.planned, 6);
+  EXPECT_EQ(height, 2 * kMiB + 512);  // two of them share
+  ASSERT_TRUE(pool_->Free(carried, stream_).ok());
+}
+
 TEST_P(PlannedPoolTest, FindsIterationsByItself) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 10; ++round) {
