@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sizes a pool for recorded training steps of real networks, under every placement policy, replays one live, and draws
-# one.
+# Sizes a pool for recorded training steps of real networks, under every placement policy, replays one live, as it comes and
+# as planned, and draws one.
 # usage: scripts/demo.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -28,6 +28,13 @@ is allocated and read when it is freed:
 
 EOF
 "$tidepool" replay examples/traces/alexnet-b32-sgd.rmm.csv.gz --pool 1GiB --initial 64MiB --device host --verify
+
+cat <<'EOF'
+
+Again, planned beforehand: every request has its offset, and the pool is as small as what is live at the peak.
+
+EOF
+"$tidepool" replay examples/traces/alexnet-b32-sgd.rmm.csv.gz --policy planned --device host --verify
 
 cat <<'EOF'
 
