@@ -23,7 +23,7 @@ struct CarriedFree {
 class IterationLog {
  public:
   // Longer iterations have no plan.
-  static constexpr std::size_t kMostRequests = std::size_t{1} << 22;
+  static constexpr std::size_t kMostRequests = std::size_t{1} << 20;
 
   // The next iteration begins, and this one is the last one.
   void Begin() {
