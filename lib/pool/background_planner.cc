@@ -36,6 +36,7 @@ void LetRepeat(PlanProblem& problem, const std::vector<CarriedFree>& carried_fre
     if (buffer.upper >= end) buffer.upper = buffer.lower + end;
   }
   for (const auto& [request, events] : carried_frees) {
+    if (request >= problem.buffers.size()) continue;
     PlanBuffer& buffer = problem.buffers[request];
     buffer.upper = std::min(buffer.upper, end + std::max<std::int64_t>(events, 1));
   }

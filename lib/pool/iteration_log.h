@@ -48,11 +48,13 @@ class IterationLog {
     ++live_;
   }
   void Free(BlockId block, std::uint32_t stream) {
-    if (Has(block)) {
-      Add(TraceEvent::Kind::kFree, request_[block] - first_, stream);
+    if (block >= request_.size()) return;
+    const std::uint64_t request = std::exchange(request_[block], 0);  // the name may come again
+    if (request >= first_) {
+      Add(TraceEvent::Kind::kFree, request - first_, stream);
       --live_;
-    } else if (block < request_.size() && request_[block] >= last_first_) {
-      carried_frees_.push_back({static_cast<std::uint32_t>(request_[block] - last_first_),
+    } else if (request >= last_first_) {
+      carried_frees_.push_back({static_cast<std::uint32_t>(request - last_first_),
                                 static_cast<std::int64_t>(trace_.events.size())});
     }
   }
