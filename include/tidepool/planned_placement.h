@@ -62,8 +62,9 @@ class TIDEPOOL_EXPORT PlannedPlacement : public PlacementPolicy {
   static std::unique_ptr<PlannedPlacement> Create(PlacementPlans plans = {});
 
   // The next request is the first of an iteration, which is like the first of `plans` or else like
-  // one that begins as it does so far. When all requests of a plan were there, the next one begins
-  // another iteration by itself. O(requests of the plans that are new).
+  // one that begins as it does so far. When all requests of a plan were there and none of the
+  // others goes on with the next one, that begins another iteration by itself. O(requests of the
+  // plans that are new).
   virtual void BeginIteration(PlacementPlans plans) = 0;
 
   // Whether all requests of the plan that is followed were placed.

@@ -74,7 +74,7 @@ class Planned final : public PlannedPlacement {
   PlannedCounts counts() const override { return counts_; }
 
   Placement Place(const Request& request, FreeBlocks& blocks) override {
-    if (IsAtEnd()) [[unlikely]]
+    if (IsAtEnd() && OtherThatBegins(request.bytes) == nullptr) [[unlikely]]
       Rewind();
     match_ = Find(request.bytes);
     if (match_.at != kNone && match_.request().offset != PlannedRequest::kAnywhere) {
@@ -127,7 +127,7 @@ class Planned final : public PlannedPlacement {
   // What the plan goes on with that never came, as the iteration ends. When nothing matched, what
   // came may have been the end of the iteration before.
   void CountMissing() {
-    if (known_ == nullptr || (next_ == 0 && guess_ == kNone)) return;
+    if (known_ == nullptr || (next_ == 0 && guess_ == kNone) || IsAllOfAnother()) return;
     CountSkipped(requests().size());
   }
 
@@ -135,6 +135,15 @@ class Planned final : public PlannedPlacement {
   void CountSkipped(std::size_t at) {
     const std::size_t skipped = at - next_;
     counts_.deviations += static_cast<std::int64_t>(skipped - std::min(skipped, lost_));
+  }
+
+  // Whether what came is another plan, which the one that is followed only begins with.
+  bool IsAllOfAnother() const {
+    if (strayed_ > 0 || IsAtEnd()) return false;
+    const std::uint64_t signature = known_->plan->SignatureOfFirst(next_);
+    return std::ranges::any_of(plans_, [&](const KnownPlan& other) {
+      return other.plan->requests().size() == next_ && other.plan->signature() == signature;
+    });
   }
 
   bool Is(std::size_t at, std::int64_t bytes) const {

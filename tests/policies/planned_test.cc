@@ -284,6 +284,26 @@ TEST(PlannedTest, TakesThePlanThatBeginsAsTheIterationDid) {
   EXPECT_EQ(policy->counts().deviations, 0);
 }
 
+TEST(PlannedTest, NothingIsMissingOfAPlanThatAnotherGoesOnFrom) {
+  const auto shorter = PlanOf({{1, 0}, {2, 1}});
+  const auto longer = PlanOf({{1, 0}, {2, 1}, {3, 3}});
+  for (const bool shorter_first : {true, false}) {
+    const PlacementPlans plans =
+        shorter_first ? PlacementPlans{shorter, longer} : PlacementPlans{longer, shorter};
+    const auto policy = PlannedPlacement::Create(plans);
+    for (const std::int64_t requests : {2, 3, 3, 2, 2}) {
+      blocks::Arena arena(6, 1, *policy);
+      policy->BeginIteration(plans);
+      for (std::int64_t bytes = 1; bytes <= requests; ++bytes) {
+        EXPECT_EQ(arena.Allocate(bytes, Hint::kResident), bytes * (bytes - 1) / 2);
+      }
+    }
+    policy->BeginIteration(plans);
+    EXPECT_EQ(policy->counts().planned, 12);
+    EXPECT_EQ(policy->counts().deviations, 0);
+  }
+}
+
 TEST(PlannedTest, WhatIsPlannedAnywhereIsNoDeviation) {
   const auto plan = PlanOf({{1, 10}, {2, PlannedRequest::kAnywhere}, {3, 0}});
   const auto policy = PlannedPlacement::Create({plan});
