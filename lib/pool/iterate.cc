@@ -60,6 +60,7 @@ void PoolImpl::Provide(std::int64_t bytes) {
 }
 
 absl::Status PoolImpl::ProvideInPlace(std::int64_t bytes) {
+  if (absl::Status status = backing_.Retry(); !status.ok()) return status;
   const BlockMap& blocks = arena_.blocks();
   const Range range = {0, bytes};
   const Room room = {range, kNoBlock, Gaps(range)};

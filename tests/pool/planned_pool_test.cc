@@ -335,6 +335,19 @@ TEST_P(PlannedPoolTest, TakesBackWhatWasTrimmed) {
   EXPECT_EQ(Deviations(program), 0);
 }
 
+TEST_P(PlannedPoolTest, KeepsItsBudgetWhenWhatWasTrimmedWasNotReleased) {
+  Make({.max_bytes = 64 * kKiB});
+  const Program program = {
+      .bytes = {512}, .events = {{0, false}, {0, true}}, .is_carried = {false}};
+  for (int i = 0; i < 3; ++i) RunMarked(program);
+  device_->FailCall(HostDevice::Call::kReleasePhysical, 1);
+  pool_->Trim().IgnoreError();
+  device_->FailCall(HostDevice::Call::kReleasePhysical, 0);
+  pool_->MarkIteration();
+  EXPECT_LE(pool_->Stats().peak_reserved_bytes, 64 * kKiB);
+  EXPECT_EQ(Deviations(program), 0);
+}
+
 // A device that fails at any call leaves a pool that goes on without its plan.
 TEST_P(PlannedPoolTest, SurvivesADeviceThatFails) {
   std::mt19937_64 random(11);
