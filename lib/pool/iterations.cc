@@ -7,6 +7,30 @@
 #include <utility>
 
 namespace tidepool::pool {
+namespace {
+
+// An iteration is like its plan when it deviates for less than this part of its requests. So many
+// more may be unlike it than like it.
+constexpr std::int64_t kLikePart = 8;
+constexpr int kMostUnlike = 4;
+
+std::size_t CountAlike(const std::vector<PlannedRequest>& a, const std::vector<PlannedRequest>& b) {
+  const auto differs =
+      std::ranges::mismatch(a, b, {}, &PlannedRequest::bytes, &PlannedRequest::bytes);
+  return static_cast<std::size_t>(differs.in1 - a.begin());
+}
+
+// Whether at least half of `plan` is how a longer one begins, but at other offsets.
+bool IsAtOdds(const PlacementPlan& plan, const PlacementPlan& longer) {
+  const std::vector<PlannedRequest>& requests = plan.requests();
+  const std::size_t alike = CountAlike(requests, longer.requests());
+  if (requests.size() >= longer.requests().size() || 2 * alike < requests.size()) return false;
+  const auto end = requests.begin() + static_cast<std::ptrdiff_t>(alike);
+  return !std::equal(requests.begin(), end, longer.requests().begin(),
+                     [](const auto& a, const auto& b) { return a.offset == b.offset; });
+}
+
+}  // namespace
 
 Iterations::Iterations(PlannedPlacement& policy, const PoolOptions& options)
     : policy_(policy),
@@ -22,9 +46,19 @@ void Iterations::OnAllocate(BlockId block, std::int64_t bytes, std::int64_t live
                             std::uint32_t stream) {
   if (is_logging_) {
     log_.Allocate(block, bytes, stream);
-    is_logging_ = !log_.IsFull();
+    if (log_.IsFull()) {
+      log_.Begin();  // it is of no use, and the next iteration may never come
+      is_logging_ = false;
+    }
   }
   if (!is_marked_ && policy_.followed() == nullptr) FindPeriod(bytes, live_bytes);
+}
+
+// What was found so far may not be what is marked.
+void Iterations::Mark() {
+  if (std::exchange(is_marked_, true)) return;
+  finder_.Reset();
+  until_boundary_ = kUnknown;
 }
 
 // As long as no plan is followed, iterations are found by what repeats.
@@ -37,14 +71,24 @@ void Iterations::FindPeriod(std::int64_t bytes, std::int64_t live_bytes) {
   } else if (until_boundary_ == kUnknown) {
     until_boundary_ = finder_.UntilBoundary();
   } else {
-    until_boundary_ = until_boundary_ == 0 ? period - 1 : until_boundary_ - 1;
+    --until_boundary_;
   }
 }
 
 bool Iterations::End() {
   for (std::shared_ptr<const PlacementPlan>& plan : planner_.TakeFinished()) Put(std::move(plan));
   const bool was_logged = std::exchange(is_logging_, false) && log_.requests() > 0;
+  if (was_logged && !is_marked_ && policy_.followed() != nullptr) Compare();
   return was_logged && WantsPlan(log_.signature(), log_.requests());
+}
+
+// A plan that the program does not follow may still match a part of whatever comes, and so end
+// iterations where the program has none. Then all plans are left until a period is found.
+void Iterations::Compare() {
+  const PlannedCounts counts = policy_.counts();
+  const std::int64_t deviations = counts.deviations - counts_.deviations;
+  const bool is_unlike = kLikePart * deviations > counts.planned - counts_.planned;
+  unlike_ = is_unlike ? unlike_ + 1 : std::max(0, unlike_ - 1);
 }
 
 bool Iterations::WantsPlan(std::uint64_t signature, std::size_t requests) {
@@ -113,15 +157,20 @@ std::int64_t Iterations::Begin() {
   // When the pool found the iteration by itself it knows which one it is.
   const bool is_found = until_boundary_ == 0;
   const std::uint64_t signature = is_found ? finder_.Signature() : 0;
+  const bool is_lost = unlike_ > kMostUnlike;
+  if (is_lost) unlike_ = 0;
   PlacementPlans plans;
   std::int64_t bytes = 0;
   for (const Known& known : known_) {
+    if (is_lost) break;
     if (is_found && known.plan->signature() != signature) continue;
     plans.push_back(known.plan);
     bytes = std::max(bytes, known.plan->height_bytes());
   }
   policy_.BeginIteration(std::move(plans));
   counts_ = policy_.counts();
+  // Once for each boundary, however often the request that follows it is refused.
+  if (is_found) until_boundary_ = finder_.period();
   if (policy_.followed() != nullptr) {
     finder_.Reset();
     until_boundary_ = kUnknown;
@@ -133,6 +182,9 @@ std::int64_t Iterations::Begin() {
 
 void Iterations::Put(std::shared_ptr<const PlacementPlan> plan) {
   ++plans_made_;
+  // Where it could not be planned as what begins like it, that may be planned as it is: what the
+  // shorter one frees early, the longer one often needs for long.
+  std::erase_if(known_, [&](const Known& known) { return IsAtOdds(*known.plan, *plan); });
   const auto known = FindKnown(plan->signature());
   if (known != known_.end()) {
     known->plan = std::move(plan);

@@ -34,7 +34,7 @@ class Iterations {
   }
 
   // Iterations are marked from now on, and need not be found.
-  void Mark() { is_marked_ = true; }
+  void Mark();
   // Whether the next request begins an iteration, as far as it was found out.
   bool IsBoundary() const { return !is_marked_ && (policy_.IsAtEnd() || until_boundary_ == 0); }
 
@@ -60,6 +60,7 @@ class Iterations {
     bool is_used = false;
   };
 
+  void Compare();
   bool WantsPlan(std::uint64_t signature, std::size_t requests);
   void Put(std::shared_ptr<const PlacementPlan> plan);
   std::deque<Known>::iterator FindKnown(std::uint64_t signature);
@@ -80,6 +81,7 @@ class Iterations {
   std::size_t until_boundary_ = kUnknown;
   std::deque<Known> known_;         // the one used last is the first
   std::deque<std::uint64_t> seen_;  // signatures of iterations that were not planned
+  int unlike_ = 0;                  // iterations that were not as planned, less those that were
   std::size_t in_vain_ = 0;         // plans in a row that were never used
   PlannedCounts counts_;            // when the iteration began
   std::int64_t plans_made_ = 0;

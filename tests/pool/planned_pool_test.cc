@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <random>
 #include <string>
 #include <thread>
@@ -234,6 +235,80 @@ TEST_P(PlannedPoolTest, FindsIterationsByItself) {
     Run(other);
     EXPECT_EQ(pool_->Stats().planned - last.planned, 300);
     ASSERT_TRUE(pool_->Free(weights, stream_).ok());
+    live_.clear();
+  }
+}
+
+// What was found just before the first mark says nothing of what is marked.
+TEST_P(PlannedPoolTest, MarksTakeThePlaceOfWhatWasFound) {
+  std::mt19937_64 random(14);
+  Make({});
+  const Program found = RandomProgram(random, 100);
+  Run(found);
+  Run(found);  // the next request begins an iteration
+  const Program marked = RandomProgram(random, 80);
+  for (int again = 0; again < 3; ++again) RunMarked(marked);
+  EXPECT_EQ(Deviations(marked), 0);
+}
+
+// Of two programs one goes on where the other ends.
+TEST_P(PlannedPoolTest, TellsAProgramFromItsBeginning) {
+  std::mt19937_64 random(15);
+  for (int round = 0; round < 10; ++round) {
+    Make({});
+    const Program beginning = RandomProgram(random, 50);
+    const Program rest = RandomProgram(random, 50);
+    Program whole = beginning;
+    // The one that goes on keeps some of what the other frees.
+    const auto is_kept = [&](const Program::Event& event) {
+      return round % 2 == 1 && event.is_free && event.request % 2 == 1;
+    };
+    std::erase_if(whole.events, is_kept);
+    for (const auto& [request, is_free] : rest.events) {
+      whole.events.push_back({request + beginning.bytes.size(), is_free});
+    }
+    std::ranges::copy_if(beginning.events, std::back_inserter(whole.events), is_kept);
+    whole.bytes.insert(whole.bytes.end(), rest.bytes.begin(), rest.bytes.end());
+    whole.is_carried.resize(whole.bytes.size());
+    for (int again = 0; again < 6; ++again) {
+      RunMarked(beginning);
+      RunMarked(whole);
+    }
+    const PoolStats before = pool_->Stats();
+    EXPECT_EQ(Deviations(beginning), 0);
+    EXPECT_EQ(Deviations(whole), 0);
+    EXPECT_EQ(pool_->Stats().plans, before.plans);
+    live_.clear();
+  }
+}
+
+// Where there are few sizes, whatever comes is like a part of any plan.
+TEST_P(PlannedPoolTest, LeavesPlansThatTheProgramDoesNotFollow) {
+  std::mt19937_64 random(16);
+  const auto few_sizes = [&] {
+    Program program = RandomProgram(random, 20 + random() % 100);
+    for (std::int64_t& bytes : program.bytes)
+      bytes = 512 * static_cast<std::int64_t>(1 + random() % 4);
+    return program;
+  };
+  for (int round = 0; round < 20; ++round) {
+    Make({.most_plans = 3});
+    const Program first = few_sizes();
+    const Program second = few_sizes();
+    for (int again = 0; again < 6; ++again) {
+      Run(first);
+      pool_->AwaitPlans();
+    }
+    for (int again = 0; again < 60; ++again) {
+      Run(second);
+      pool_->AwaitPlans();
+    }
+    const PoolStats before = pool_->Stats();
+    for (int again = 0; again < 4; ++again) Run(second);
+    const PoolStats after = pool_->Stats();
+    const auto requests = 4 * static_cast<std::int64_t>(second.bytes.size());
+    EXPECT_LE(8 * (after.deviations - before.deviations), requests) << round;
+    EXPECT_GE(8 * (after.planned - before.planned), 7 * requests) << round;
     live_.clear();
   }
 }
