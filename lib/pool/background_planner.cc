@@ -120,7 +120,8 @@ void BackgroundPlanner::Await() {
 
 void BackgroundPlanner::Run(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop, [this] { return waiting_.has_value(); })) {
+  while (changed_.wait(lock, stop, [this] { return waiting_.has_value(); }) &&
+         !stop.stop_requested()) {
     const PlanOrder order = *std::exchange(waiting_, std::nullopt);
     planning_ = order.signature;
     lock.unlock();
