@@ -61,7 +61,10 @@ class Planned final : public PlannedPlacement {
     CountMissing();
     std::vector<KnownPlan> known;
     known.reserve(plans.size());
-    for (std::shared_ptr<const PlacementPlan>& plan : plans) known.push_back(Know(std::move(plan)));
+    std::size_t from = 0;
+    for (std::shared_ptr<const PlacementPlan>& plan : plans) {
+      known.push_back(Know(std::move(plan), from));
+    }
     plans_ = std::move(known);
     Rewind();
   }
@@ -104,10 +107,12 @@ class Planned final : public PlannedPlacement {
  private:
   const std::vector<PlannedRequest>& requests() const { return known_->plan->requests(); }
 
-  // With the clues, if it was known before.
-  KnownPlan Know(std::shared_ptr<const PlacementPlan> plan) {
-    for (KnownPlan& known : plans_) {
-      if (known.plan == plan) return std::move(known);
+  // With the clues, if it was known before. Looks `from` where the last one was, as most are in the
+  // same order again.
+  KnownPlan Know(std::shared_ptr<const PlacementPlan> plan, std::size_t& from) {
+    for (std::size_t i = 0; i < plans_.size(); ++i, ++from) {
+      if (from >= plans_.size()) from = 0;
+      if (plans_[from].plan == plan) return std::move(plans_[from++]);
     }
     std::vector<Clue> clues;
     clues.reserve(plan->requests().size());
