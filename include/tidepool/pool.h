@@ -188,7 +188,7 @@ class TIDEPOOL_EXPORT Pool {
   // iteration on. Not needed, but for measuring what planned iterations cost, or testing them.
   virtual void AwaitPlans() = 0;
 
-  // O(1).
+  // O(1), and O(blocks) where nothing but plans was followed for long.
   virtual PoolStats Stats() const = 0;
   // Every block in the order of OffsetOf: with virtual memory, that of addresses. O(blocks).
   virtual std::vector<PoolBlock> Snapshot() const = 0;

@@ -70,7 +70,7 @@ class BlockMap final : public FreeBlocks {
   BlockId NextBySize(BlockId block);
   // The largest free block, or kNoBlock.
   BlockId Largest();
-  // Its size, or 0. O(1) once a question was asked, O(blocks) before.
+  // Its size, or 0. O(1) while there is an index of free blocks, O(blocks) otherwise.
   std::int64_t LargestBytes() const;
   // The used block that begins at `offset`, or kNoBlock. O(1).
   BlockId Find(std::int64_t offset);
