@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <system_error>
 #include <utility>
 
 #include "tidepool/plan.h"
@@ -98,8 +99,11 @@ void BackgroundPlanner::Start(PlanOrder order) {
   const std::lock_guard lock(mutex_);
   waiting_ = std::move(order);
   changed_.notify_all();
-  if (!thread_.joinable()) {
+  if (thread_.joinable()) return;
+  try {
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+  } catch (const std::system_error&) {
+    waiting_.reset();  // no thread is to be had, so there is no plan
   }
 }
 

@@ -2,6 +2,7 @@
 // of the requests alone; after a deviation the next ones are compared with all that it can have
 // been: requests more, others instead, or some less.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "policies/placement/policies.h"
@@ -15,7 +16,8 @@ PlacementPlan::PlacementPlan(std::vector<PlannedRequest> requests)
   for (const PlannedRequest& request : requests_) {
     signatures_.push_back(Extend(signatures_.back(), request.bytes));
     if (request.offset != PlannedRequest::kAnywhere) {
-      height_bytes_ = std::max(height_bytes_, request.offset + request.bytes);
+      const std::int64_t most = std::numeric_limits<std::int64_t>::max() - request.bytes;
+      height_bytes_ = std::max(height_bytes_, std::min(request.offset, most) + request.bytes);
     }
   }
 }

@@ -559,6 +559,7 @@ TEST_P(PlannedPoolTest, RefusesPlansThatAreNone) {
   EXPECT_THAT(create(planned, {{-512, 0}}), HasSubstr("request 0"));
   EXPECT_THAT(create(planned, {{512, -512}}), HasSubstr("request 0"));
   EXPECT_THAT(create(planned, {{512, kMiB}}), HasSubstr("a plan of 1049088 bytes"));
+  EXPECT_THAT(create(planned, {{512, INT64_MAX & -512}}), HasSubstr("a plan of 92233720368"));
   EXPECT_THAT(create({.placement = "planned", .most_plans = -1}, {}), HasSubstr("most_plans"));
   EXPECT_THAT(create({.placement = "planned", .plan_seconds = -1}, {}), HasSubstr("plan_seconds"));
   EXPECT_EQ(device_->used_bytes(), 0);
