@@ -16,8 +16,10 @@ PlacementPlan::PlacementPlan(std::vector<PlannedRequest> requests)
   for (const PlannedRequest& request : requests_) {
     signatures_.push_back(Extend(signatures_.back(), request.bytes));
     if (request.offset != PlannedRequest::kAnywhere) {
-      const std::int64_t most = std::numeric_limits<std::int64_t>::max() - request.bytes;
-      height_bytes_ = std::max(height_bytes_, std::min(request.offset, most) + request.bytes);
+      // Nothing was checked yet: whatever the numbers are, this is defined.
+      const std::int64_t bytes = std::max<std::int64_t>(request.bytes, 0);
+      const std::int64_t most = std::numeric_limits<std::int64_t>::max() - bytes;
+      height_bytes_ = std::max(height_bytes_, std::min(request.offset, most) + bytes);
     }
   }
 }
