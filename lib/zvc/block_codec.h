@@ -1,0 +1,57 @@
+// One block: from its words to an index entry and a payload, and back.
+#ifndef TIDEPOOL_LIB_ZVC_BLOCK_CODEC_H_
+#define TIDEPOOL_LIB_ZVC_BLOCK_CODEC_H_
+
+#include <array>
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "lib/zvc/format.h"
+#include "lib/zvc/kernels.h"
+
+namespace tidepool::internal::zvc {
+
+// Compresses one block after the other. First `Scan`, which says how long the payload is, then, if
+// wanted, `Write`. Not thread-safe.
+class BlockCompressor {
+ public:
+  BlockCompressor(ZeroValueInstructionSet set, ZeroValueWord word, ZeroValueMode mode)
+      : kernel_(KernelFor(set, word)),
+        word_bytes_(static_cast<std::size_t>(word)),
+        is_plain_(mode == ZeroValueMode::kPlain) {}
+
+  // `input` is one block, or less at the end of an input; it stays until `Write`.
+  const IndexEntry& Scan(absl::Span<const std::byte> input);
+  std::size_t payload_bytes() const { return payload_bytes_; }
+  // Writes payload_bytes() bytes; says what they sum to.
+  RowSums Write(std::byte* payload);
+
+ private:
+  IndexEntry Choose(const zvc::Scan& scan) const;
+  void WriteRaw(std::byte* payload) const;
+
+  const Kernel& kernel_;
+  const std::size_t word_bytes_;
+  const bool is_plain_;
+  absl::Span<const std::byte> input_;
+  IndexEntry entry_;
+  std::size_t payload_bytes_ = 0;
+  alignas(kRowBytes) std::array<std::byte, 512> mask_;
+  alignas(kRowBytes) std::array<std::byte, kWordsRoom> words_;
+};
+
+// Whether `entry` is one that a block of `block_bytes` bytes can have. The error says what is wrong
+// and what was expected, without the place.
+absl::Status CheckEntry(const IndexEntry& entry, std::size_t word_bytes, ZeroValueMode mode,
+                        std::size_t block_bytes);
+
+// Writes output.size() bytes, those of the block. `entry` was checked, and `payload` is as long as
+// it says. DataLoss, without the place, when the payload cannot be one.
+absl::Status DecompressPayload(const Kernel& kernel, std::size_t word_bytes,
+                               const IndexEntry& entry, const std::byte* payload,
+                               absl::Span<std::byte> output);
+
+}  // namespace tidepool::internal::zvc
+
+#endif  // TIDEPOOL_LIB_ZVC_BLOCK_CODEC_H_

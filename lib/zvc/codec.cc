@@ -1,0 +1,308 @@
+// Whole buffers. The work is cut into groups of blocks that threads take in order. Where a group's
+// payloads begin is known when the one before it is compressed; with several threads a group is
+// compressed beside, in a part of the cache, and then moved to its place.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/zvc/block_codec.h"
+#include "lib/zvc/format.h"
+#include "lib/zvc/kernels.h"
+#include "lib/zvc/ranges.h"
+#include "lib/zvc/stream_parts.h"
+#include "lib/zvc/worker_pool.h"
+#include "tidepool/zero_value_codec.h"
+
+namespace tidepool {
+namespace zvc = internal::zvc;
+
+class ZeroValueCodec::Workers {
+ public:
+  explicit Workers(std::unique_ptr<zvc::WorkerPool> pool) : pool_(std::move(pool)) {}
+  zvc::WorkerPool& pool() { return *pool_; }
+
+ private:
+  std::unique_ptr<zvc::WorkerPool> pool_;
+};
+
+namespace {
+
+constexpr std::size_t kGroupBytes = zvc::kGroupBlocks * zvc::kBlockBytes;
+
+std::size_t GroupsOf(std::size_t blocks) {
+  return (blocks + zvc::kGroupBlocks - 1) / zvc::kGroupBlocks;
+}
+
+// What became of a group of blocks.
+struct GroupResult {
+  std::size_t payload_bytes = 0;
+  std::uint64_t hash = 0;
+};
+
+class Compression {
+ public:
+  Compression(const ZeroValueOptions& options, ZeroValueInstructionSet set,
+              absl::Span<const std::byte> input, absl::Span<std::byte> output)
+      : options_(options),
+        set_(set),
+        input_(input),
+        output_(output),
+        blocks_(zvc::BlocksOf(input.size())),
+        payloads_begin_(zvc::PayloadsBegin(blocks_)),
+        has_room_for_index_(output.size() >= payloads_begin_) {}
+
+  // On one thread: every payload is written where it belongs.
+  void RunAlone() {
+    zvc::BlockCompressor compressor(set_, options_.word, options_.mode);
+    std::size_t begin = payloads_begin_;
+    for (std::size_t group = 0; group < GroupsOf(blocks_); ++group) {
+      const absl::Span<std::byte> room =
+          begin < output_.size() ? output_.subspan(begin) : absl::Span<std::byte>();
+      const GroupResult result = CompressGroup(compressor, group, room);
+      begin += result.payload_bytes;
+      hash_ += result.hash;
+    }
+    end_ = begin;
+  }
+
+  void RunWith(zvc::WorkerPool& pool) {
+    begins_ = std::vector<std::atomic<std::size_t>>(GroupsOf(blocks_) + 1);
+    begins_[0] = payloads_begin_;
+    pool.RunWithAll([this] { Work(); });
+    end_ = begins_.back();
+  }
+
+  absl::StatusOr<std::size_t> Finish() {
+    if (end_ > output_.size()) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "an output of ", output_.size(), " bytes, expected ", end_, " for what was compressed"));
+    }
+    const std::size_t entries_end = sizeof(zvc::Header) + blocks_ * sizeof(zvc::IndexEntry);
+    std::memset(output_.data() + entries_end, 0, payloads_begin_ - entries_end);
+    zvc::Header header;
+    header.word_bytes = static_cast<std::uint8_t>(options_.word);
+    header.mode = static_cast<std::uint8_t>(options_.mode);
+    header.input_bytes = input_.size();
+    header.payload_bytes = end_ - payloads_begin_;
+    header.checksum = hash_;
+    header.header_checksum = zvc::HeaderChecksum(header);
+    std::memcpy(output_.data(), &header, sizeof(header));
+    return end_;
+  }
+
+ private:
+  void Work() {
+    zvc::BlockCompressor compressor(set_, options_.word, options_.mode);
+    const std::unique_ptr<std::byte[]> room(new std::byte[kGroupBytes]);
+    std::uint64_t hash = 0;
+    for (;;) {
+      const std::size_t group = next_.fetch_add(1, std::memory_order_relaxed);
+      if (group >= begins_.size() - 1) break;
+      const GroupResult result = CompressGroup(compressor, group, {room.get(), kGroupBytes});
+      hash += result.hash;
+      // Who compresses the group before this one has begun with it, and waits only for earlier
+      // ones.
+      begins_[group].wait(0, std::memory_order_acquire);
+      const std::size_t begin = begins_[group].load(std::memory_order_acquire);
+      begins_[group + 1].store(begin + result.payload_bytes, std::memory_order_release);
+      begins_[group + 1].notify_one();
+      if (begin + result.payload_bytes <= output_.size()) {
+        std::memcpy(output_.data() + begin, room.get(), result.payload_bytes);
+      }
+    }
+    hash_.fetch_add(hash, std::memory_order_relaxed);
+  }
+
+  // Writes the index entries of the group, if there is room for an index, and its payloads to
+  // `room` as far as they fit.
+  GroupResult CompressGroup(zvc::BlockCompressor& compressor, std::size_t group,
+                            absl::Span<std::byte> room) {
+    GroupResult result;
+    const std::size_t first = group * zvc::kGroupBlocks;
+    const std::size_t end = std::min(first + zvc::kGroupBlocks, blocks_);
+    for (std::size_t block = first; block < end; ++block) {
+      const zvc::IndexEntry entry =
+          compressor.Scan(input_.subspan(block * zvc::kBlockBytes, zvc::kBlockBytes));
+      if (has_room_for_index_) {
+        std::memcpy(output_.data() + sizeof(zvc::Header) + block * sizeof(entry), &entry,
+                    sizeof(entry));
+      }
+      const std::size_t bytes = compressor.payload_bytes();
+      if (result.payload_bytes + bytes <= room.size()) {
+        result.hash +=
+            zvc::BlockHash(block, entry, compressor.Write(room.data() + result.payload_bytes));
+      }
+      result.payload_bytes += bytes;
+    }
+    return result;
+  }
+
+  const ZeroValueOptions& options_;
+  const ZeroValueInstructionSet set_;
+  const absl::Span<const std::byte> input_;
+  const absl::Span<std::byte> output_;
+  const std::size_t blocks_;
+  const std::size_t payloads_begin_;
+  const bool has_room_for_index_;
+  std::atomic<std::uint64_t> hash_ = 0;
+  std::size_t end_ = 0;
+  std::atomic<std::size_t> next_ = 0;
+  // In the output, of each group and of what would follow the last; 0 as long as it is not known.
+  std::vector<std::atomic<std::size_t>> begins_;
+};
+
+class Decompression {
+ public:
+  Decompression(const zvc::Kernel& kernel, absl::Span<const std::byte> bytes,
+                const ZeroValueStream& stream, const std::vector<std::size_t>& group_begins,
+                absl::Span<std::byte> output)
+      : kernel_(kernel),
+        bytes_(bytes),
+        stream_(stream),
+        group_begins_(group_begins),
+        output_(output) {}
+
+  // On as many threads at once as like to.
+  void Work() {
+    std::uint64_t hash = 0;
+    for (;;) {
+      const std::size_t group = next_.fetch_add(1, std::memory_order_relaxed);
+      if (group >= group_begins_.size()) break;
+      hash += DecompressGroup(group);
+    }
+    hash_.fetch_add(hash, std::memory_order_relaxed);
+  }
+
+  absl::Status Finish(std::uint64_t checksum) {
+    if (!status_.ok()) return status_;
+    if (hash_ == checksum) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("zero-value stream: the checksum of its contents is ",
+                                            hash_.load(), ", expected ", checksum));
+  }
+
+ private:
+  std::uint64_t DecompressGroup(std::size_t group) {
+    const std::size_t word_bytes = static_cast<std::size_t>(stream_.word());
+    const std::byte* payload = bytes_.data() + group_begins_[group];
+    const std::size_t first = group * zvc::kGroupBlocks;
+    const std::size_t end = std::min(first + zvc::kGroupBlocks, stream_.blocks());
+    std::uint64_t hash = 0;
+    for (std::size_t block = first; block < end; ++block) {
+      const zvc::IndexEntry entry = zvc::EntryAt(bytes_, block);
+      const std::size_t block_bytes = stream_.BlockBytes(block);
+      const std::size_t payload_bytes = zvc::PayloadBytes(entry, word_bytes, block_bytes);
+      hash += zvc::BlockHash(block, entry, kernel_.sum(payload, payload_bytes));
+      const absl::Status status =
+          zvc::DecompressPayload(kernel_, word_bytes, entry, payload,
+                                 output_.subspan(block * zvc::kBlockBytes, block_bytes));
+      if (!status.ok()) Remember(block, status);
+      payload += payload_bytes;
+    }
+    return hash;
+  }
+
+  // The first block that is damaged, whoever finds it.
+  void Remember(std::size_t block, const absl::Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (!status_.ok() && damaged_block_ < block) return;
+    damaged_block_ = block;
+    status_ = absl::DataLossError(
+        absl::StrCat("zero-value stream: block ", block, ": ", status.message()));
+  }
+
+  const zvc::Kernel& kernel_;
+  const absl::Span<const std::byte> bytes_;
+  const ZeroValueStream& stream_;
+  const std::vector<std::size_t>& group_begins_;
+  const absl::Span<std::byte> output_;
+  std::atomic<std::size_t> next_ = 0;
+  std::atomic<std::uint64_t> hash_ = 0;
+  std::mutex mutex_;
+  absl::Status status_;
+  std::size_t damaged_block_ = 0;
+};
+
+absl::Status CheckOptions(const ZeroValueOptions& options) {
+  if (options.threads < 1 || options.threads > kMaxZeroValueThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.threads, " threads, expected 1 to ", kMaxZeroValueThreads));
+  }
+  if (options.word != ZeroValueWord::k16Bits && options.word != ZeroValueWord::k32Bits) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("words of ", static_cast<int>(options.word), " bytes, expected 2 or 4"));
+  }
+  if (options.mode != ZeroValueMode::kPacked && options.mode != ZeroValueMode::kPlain) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("mode ", static_cast<int>(options.mode), ", expected packed or plain"));
+  }
+  if (options.instruction_set.has_value() && !zvc::HasInstructionSet(*options.instruction_set)) {
+    return zvc::LacksInstructionSet(*options.instruction_set);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+ZeroValueCodec::ZeroValueCodec(const ZeroValueOptions& options, ZeroValueInstructionSet set)
+    : options_(options), set_(set) {}
+ZeroValueCodec::~ZeroValueCodec() = default;
+
+absl::StatusOr<std::unique_ptr<ZeroValueCodec>> ZeroValueCodec::Create(
+    const ZeroValueOptions& options) {
+  if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  auto pool = zvc::WorkerPool::Create(options.threads - 1);
+  if (!pool.ok()) return pool.status();
+  std::unique_ptr<ZeroValueCodec> codec(
+      new ZeroValueCodec(options, options.instruction_set.value_or(zvc::BestInstructionSet())));
+  codec->workers_ = std::make_unique<Workers>(*std::move(pool));
+  return codec;
+}
+
+absl::StatusOr<std::size_t> ZeroValueCodec::Compress(absl::Span<const std::byte> input,
+                                                     absl::Span<std::byte> output) const {
+  if (input.size() > kMaxZeroValueInputBytes) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an input of ", input.size(), " bytes, expected at most ", kMaxZeroValueInputBytes));
+  }
+  if (zvc::Overlap(input, output)) {
+    return absl::InvalidArgumentError("the output overlaps the input, expected them apart");
+  }
+  Compression compression(options_, set_, input, output);
+  if (options_.threads == 1) {
+    compression.RunAlone();
+  } else {
+    compression.RunWith(workers_->pool());
+  }
+  return compression.Finish();
+}
+
+absl::StatusOr<std::size_t> ZeroValueCodec::Decompress(absl::Span<const std::byte> stream,
+                                                       absl::Span<std::byte> output) const {
+  const auto opened = ZeroValueStream::Open(stream);
+  if (!opened.ok()) return opened.status();
+  return Decompress(*opened, output);
+}
+
+absl::StatusOr<std::size_t> ZeroValueCodec::Decompress(const ZeroValueStream& stream,
+                                                       absl::Span<std::byte> output) const {
+  if (output.size() < stream.input_bytes()) {
+    return absl::ResourceExhaustedError(absl::StrCat("an output of ", output.size(),
+                                                     " bytes, expected ", stream.input_bytes(),
+                                                     " for what was compressed"));
+  }
+  if (zvc::Overlap(stream.bytes_, output)) {
+    return absl::InvalidArgumentError("the output overlaps the stream, expected them apart");
+  }
+  Decompression decompression(zvc::KernelFor(set_, stream.word()), stream.bytes_, stream,
+                              stream.group_begins_, output);
+  workers_->pool().RunWithAll([&decompression] { decompression.Work(); });
+  if (absl::Status status = decompression.Finish(stream.checksum_); !status.ok()) return status;
+  return stream.input_bytes();
+}
+
+}  // namespace tidepool

@@ -1,0 +1,124 @@
+// The stream as docs/zero_value_format.md describes it: header, index entries, sizes of payloads
+// and the checksum.
+#ifndef TIDEPOOL_LIB_ZVC_FORMAT_H_
+#define TIDEPOOL_LIB_ZVC_FORMAT_H_
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "tidepool/zero_value_codec.h"
+
+namespace tidepool::internal::zvc {
+
+static_assert(std::endian::native == std::endian::little,
+              "streams are little-endian and are read as they lie in memory");
+
+inline constexpr std::size_t kBlockBytes = kZeroValueBlockBytes;
+// What payloads consist of, and what their beginnings are multiples of.
+inline constexpr std::size_t kRowBytes = 64;
+// The beginning of every such group of blocks is remembered.
+inline constexpr std::size_t kGroupBlocks = 16;
+
+inline constexpr std::array<char, 8> kMagic = {'\x89', 't', 'p', 'z', 'v', '\r', '\n', '\x1a'};
+inline constexpr std::uint16_t kVersion = 1;
+
+struct Header {
+  std::array<char, 8> magic = kMagic;
+  std::uint16_t version = kVersion;
+  std::uint8_t word_bytes = 4;
+  std::uint8_t mode = 0;
+  std::uint32_t block_bytes = kBlockBytes;
+  std::uint64_t input_bytes = 0;
+  std::uint64_t payload_bytes = 0;
+  std::uint64_t checksum = 0;  // of the index and the payloads
+  std::array<std::uint8_t, 20> reserved = {};
+  std::uint32_t header_checksum = 0;  // crc32 of what comes before it
+};
+static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
+static_assert(offsetof(Header, version) == 8 && offsetof(Header, word_bytes) == 10 &&
+              offsetof(Header, mode) == 11 && offsetof(Header, block_bytes) == 12 &&
+              offsetof(Header, input_bytes) == 16 && offsetof(Header, payload_bytes) == 24 &&
+              offsetof(Header, checksum) == 32 && offsetof(Header, reserved) == 40 &&
+              offsetof(Header, header_checksum) == 60);
+
+struct IndexEntry {
+  std::uint16_t count = 0;  // words that are not zero
+  std::uint8_t bits = 0;    // that each of them takes
+  std::uint8_t flags = 0;
+  std::uint32_t base = 0;  // what was subtracted from each
+
+  friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
+};
+static_assert(sizeof(IndexEntry) == 8 && std::is_trivially_copyable_v<IndexEntry>);
+static_assert(offsetof(IndexEntry, bits) == 2 && offsetof(IndexEntry, flags) == 3 &&
+              offsetof(IndexEntry, base) == 4);
+
+inline constexpr std::uint8_t kRotated = 1;
+inline constexpr std::uint8_t kRaw = 2;
+
+constexpr std::size_t InWholeRows(std::size_t bytes) {
+  return (bytes + kRowBytes - 1) / kRowBytes * kRowBytes;
+}
+constexpr std::size_t BlocksOf(std::size_t input_bytes) {
+  return input_bytes / kBlockBytes + (input_bytes % kBlockBytes != 0);
+}
+constexpr std::size_t WordsOfBlock(std::size_t word_bytes) { return kBlockBytes / word_bytes; }
+constexpr std::size_t MaskBytes(std::size_t word_bytes) { return WordsOfBlock(word_bytes) / 8; }
+constexpr std::size_t IndexBytes(std::size_t blocks) {
+  return InWholeRows(blocks * sizeof(IndexEntry));
+}
+constexpr std::size_t PayloadsBegin(std::size_t blocks) {
+  return sizeof(Header) + IndexBytes(blocks);
+}
+
+// `count` words of `bits` bits, one below the other in the lanes of a row.
+constexpr std::size_t PackedBytes(std::size_t word_bytes, std::size_t count, std::size_t bits) {
+  const std::size_t lanes = kRowBytes / word_bytes;
+  const std::size_t words_a_lane = (count + lanes - 1) / lanes;
+  return (words_a_lane * bits + word_bytes * 8 - 1) / (word_bytes * 8) * kRowBytes;
+}
+
+// Of a block that holds `block_bytes` bytes of the input.
+constexpr std::size_t PayloadBytes(const IndexEntry& entry, std::size_t word_bytes,
+                                   std::size_t block_bytes) {
+  if (entry.count == 0) return 0;
+  if ((entry.flags & kRaw) != 0) return InWholeRows(block_bytes);
+  return MaskBytes(word_bytes) + PackedBytes(word_bytes, entry.count, entry.bits);
+}
+static_assert(PayloadBytes({2048, 27, 0, 0}, 4, kBlockBytes) == 256 + 2048 * 27 / 8);
+static_assert(PayloadBytes({1, 1, 0, 0}, 4, kBlockBytes) == 256 + 64);
+static_assert(PayloadBytes({4096, 9, kRotated, 0}, 2, kBlockBytes) == 512 + 4096 * 9 / 8);
+
+// The checksum is the sum over all blocks of a hash of the block's place, entry and payload.
+inline constexpr std::size_t kSumLanes = 8;
+struct RowSums {
+  std::array<std::uint64_t, kSumLanes> plain = {};     // the sum of the rows
+  std::array<std::uint64_t, kSumLanes> weighted = {};  // of all values that `plain` ever had
+};
+
+constexpr std::array<std::uint64_t, 2 * kSumLanes + 2> SumFactors() {
+  std::array<std::uint64_t, 2 * kSumLanes + 2> factors = {};
+  std::uint64_t power = 1;
+  for (std::uint64_t& factor : factors) factor = power *= 0x9e3779b97f4a7c15;
+  return factors;
+}
+
+inline std::uint64_t BlockHash(std::size_t block, const IndexEntry& entry, const RowSums& sums) {
+  constexpr auto kFactors = SumFactors();
+  std::uint64_t hash = std::bit_cast<std::uint64_t>(entry) * kFactors[2 * kSumLanes] +
+                       (block + 1) * kFactors[2 * kSumLanes + 1];
+  for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
+    hash += sums.plain[lane] * kFactors[lane] + sums.weighted[lane] * kFactors[kSumLanes + lane];
+  }
+  hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
+  hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
+  return hash ^ (hash >> 31);
+}
+
+}  // namespace tidepool::internal::zvc
+
+#endif  // TIDEPOOL_LIB_ZVC_FORMAT_H_

@@ -1,0 +1,38 @@
+// What writing and opening a stream share.
+#ifndef TIDEPOOL_LIB_ZVC_STREAM_PARTS_H_
+#define TIDEPOOL_LIB_ZVC_STREAM_PARTS_H_
+
+#include <zlib.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "lib/zvc/format.h"
+
+namespace tidepool::internal::zvc {
+
+inline std::uint32_t HeaderChecksum(const Header& header) {
+  return static_cast<std::uint32_t>(
+      crc32(0, reinterpret_cast<const Bytef*>(&header), offsetof(Header, header_checksum)));
+}
+
+inline IndexEntry EntryAt(absl::Span<const std::byte> stream, std::size_t block) {
+  IndexEntry entry;
+  std::memcpy(&entry, stream.data() + sizeof(Header) + block * sizeof(entry), sizeof(entry));
+  return entry;
+}
+
+inline absl::Status LacksInstructionSet(ZeroValueInstructionSet set) {
+  return absl::InvalidArgumentError(absl::StrCat("instruction set ",
+                                                 std::string(ZeroValueInstructionSetName(set)),
+                                                 ", expected one that this processor has"));
+}
+
+}  // namespace tidepool::internal::zvc
+
+#endif  // TIDEPOOL_LIB_ZVC_STREAM_PARTS_H_
