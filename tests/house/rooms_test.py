@@ -14,6 +14,7 @@ MAY_INCLUDE = {
     "lib/device/host": {"tidepool", "lib/device"},
     "lib/device": {"tidepool"},
     "lib/pool": {"tidepool", "lib/blocks", "lib/device", "lib/trace"},
+    "lib/zvc": {"tidepool"},
     "lib/sizing": {"tidepool", "lib/blocks", "lib/trace"},
     "policies/placement": {"tidepool"},
     "bindings/cnmem": {"tidepool"},

@@ -102,8 +102,9 @@ TEST_P(RoundTrip, OfEveryWidth) {
 TEST_P(RoundTrip, OfAnySizeAtAnyAddress) {
   std::mt19937_64 random(9);
   ForEachFormat(1, [&random](const ZeroValueCodec& codec, std::size_t word_bytes) {
-    for (const std::size_t bytes : {0, 1, 2, 3, 4, 5, 7, 63, 64, 65, 255, 256, 257, 319, 320, 321,
-                                    1000, 4095, 8188, 8191, 8192, 8193, 8195, 8196, 20001}) {
+    for (const std::size_t bytes :
+         {0,   1,   2,   3,    4,    5,    7,    63,   64,   65,   255,  256,  257,
+          319, 320, 321, 1000, 4095, 8188, 8191, 8192, 8193, 8195, 8196, 20001}) {
       for (const bool at_begin : {false, true}) {
         SCOPED_TRACE(testing::Message() << bytes << " bytes");
         ExpectRoundTrip(codec, RandomInput(bytes, word_bytes, 0.1, Values::kRelu, random),
