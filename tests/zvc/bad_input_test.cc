@@ -291,8 +291,8 @@ TEST_P(Damaged, MasksThatNameOthers) {
 }
 
 INSTANTIATE_TEST_SUITE_P(EachInstructionSet, Damaged, testing::ValuesIn(ZeroValueInstructionSets()),
-                         [](const auto& info) {
-                           std::string name(ZeroValueInstructionSetName(info.param));
+                         [](const auto& param) {
+                           std::string name(ZeroValueInstructionSetName(param.param));
                            std::erase(name, '-');
                            return name;
                          });

@@ -28,7 +28,7 @@ class GuardedBuffer {
     memory_ = mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     EXPECT_NE(memory_, MAP_FAILED);
     auto* const begin = static_cast<std::byte*>(memory_) + page;
-    if (inner > 0) EXPECT_EQ(mprotect(begin, inner, PROT_READ | PROT_WRITE), 0);
+    EXPECT_EQ(inner == 0 ? 0 : mprotect(begin, inner, PROT_READ | PROT_WRITE), 0);
     data_ = at_begin ? begin : begin + inner - bytes;
   }
   explicit GuardedBuffer(const slow::Bytes& contents, bool at_begin = false)

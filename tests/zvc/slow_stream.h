@@ -105,9 +105,11 @@ inline std::uint64_t HashOf(const Block& block, std::uint64_t number) {
   const std::size_t rows = block.payload.size() / 64;
   std::uint64_t hash = block.entry * Power(kBase, 17) + (number + 1) * Power(kBase, 18);
   for (int lane = 0; lane < 8; ++lane) {
+    const std::uint64_t plain_factor = Power(kBase, lane + 1);
+    const std::uint64_t weighted_factor = Power(kBase, lane + 9);
     for (std::size_t i = 0; i < rows; ++i) {
       const std::uint64_t part = NumberAt(block.payload, i * 64 + lane * 8, 8);
-      hash += part * Power(kBase, lane + 1) + (rows - i) * part * Power(kBase, lane + 9);
+      hash += part * plain_factor + (rows - i) * part * weighted_factor;
     }
   }
   hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
@@ -130,7 +132,7 @@ inline Bytes Compress(const Bytes& input, std::size_t word_bytes, bool is_plain)
   PadToRow(index);
 
   Bytes stream;
-  for (const int byte : {0x89, 't', 'p', 'z', 'v', 0x0d, 0x0a, 0x1a}) Append(stream, byte, 1);
+  for (const int byte : {0x89, 0x74, 0x70, 0x7a, 0x76, 0x0d, 0x0a, 0x1a}) Append(stream, byte, 1);
   Append(stream, 1, 2);
   Append(stream, word_bytes, 1);
   Append(stream, is_plain ? 1 : 0, 1);
