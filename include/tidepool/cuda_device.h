@@ -7,8 +7,9 @@
 // Internal. What a failed call left as the runtime's last error is taken away again, unless it
 // cannot be.
 //
-// Memory that the caller of FreeMemory, FreePinned and Unmap says is unused is given back at once;
-// CUDA itself may wait for the whole device in these and in AllocateMemory and AllocatePinned.
+// Memory that the caller of FreeMemory, FreePinned, UnregisterHostMemory and Unmap says is unused
+// is given back at once; CUDA itself may wait for the whole device in these and in AllocateMemory
+// and AllocatePinned.
 #ifndef TIDEPOOL_CUDA_DEVICE_H_
 #define TIDEPOOL_CUDA_DEVICE_H_
 

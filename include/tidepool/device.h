@@ -119,6 +119,13 @@ class TIDEPOOL_EXPORT Device {
   // Host memory that copies reach at full speed and asynchronously.
   virtual absl::StatusOr<void*> AllocatePinned(std::int64_t bytes) = 0;
   virtual absl::Status FreePinned(void* address) = 0;
+  // Makes memory of the host that the caller has as good as pinned memory, until it is
+  // unregistered: it stays mapped that long. It takes time in proportion to the bytes, and less
+  // where they were touched before. InvalidArgument for null, for no bytes, for addresses without
+  // memory, and where a byte is registered with this device or is memory of it.
+  virtual absl::Status RegisterHostMemory(void* address, std::int64_t bytes) = 0;
+  // Takes back one call of RegisterHostMemory, whole. Does not wait for work that uses the memory.
+  virtual absl::Status UnregisterHostMemory(void* address) = 0;
 
   // Virtual memory. -----------------------------------------------------------------------------
 

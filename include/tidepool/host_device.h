@@ -1,6 +1,9 @@
 // A device made of the host: memory is memory, a thread is a stream. Everything that a GPU does
 // works here, at the speed of the host; and what a GPU does only on bad days can be ordered.
 //
+// Pinned memory, allocated or registered, is memory that is locked where the limits of the process
+// (RLIMIT_MEMLOCK) allow it, and plain memory beyond.
+//
 // It knows its memory: a copy or a fill that leaves it when it is queued is InvalidArgument, and
 // whoever touches what is not mapped, or not any more, faults. To destroy the device is to finish
 // what was queued, without delay: held copies are released, and no time is simulated any more.
@@ -52,6 +55,8 @@ class TIDEPOOL_EXPORT HostDevice : public Device {
     kFreeMemory,
     kAllocatePinned,
     kFreePinned,
+    kRegisterHostMemory,
+    kUnregisterHostMemory,
     kReserveAddresses,
     kReleaseAddresses,
     kCreatePhysical,

@@ -65,6 +65,8 @@ class CudaFaultsTest : public ::testing::Test {
     const auto event = Get<Event>([&] { return device->CreateEvent(); });
     const auto memory = Get<void*>([&] { return device->AllocateMemory(4096); });
     const auto pinned = Get<void*>([&] { return device->AllocatePinned(4096); });
+    std::vector<char> plain(4096);
+    Try([&] { return device->RegisterHostMemory(plain.data(), 4096); });
     const auto range = Get<void*>([&] { return device->ReserveAddresses(2 * granule); });
     const auto physical = Get<PhysicalMemory>([&] { return device->CreatePhysical(granule); });
     Try([&] { return device->Map(range, physical); });
@@ -88,6 +90,7 @@ class CudaFaultsTest : public ::testing::Test {
     Try([&] { return device->Unmap(range); });
     Try([&] { return device->ReleasePhysical(physical); });
     Try([&] { return device->ReleaseAddresses(range, 2 * granule); });
+    Try([&] { return device->UnregisterHostMemory(plain.data()); });
     Try([&] { return device->FreePinned(pinned); });
     Try([&] { return device->FreeMemory(memory); });
     Try([&] { return device->DestroyEvent(event); });
@@ -104,6 +107,7 @@ class CudaFaultsTest : public ::testing::Test {
       return status;
     });
     Try([&] { return device->AllocateMemory(4096).status(); });
+    Try([&] { return device->RegisterHostMemory(plain.data(), 4096); });
     Try([&] { return device->CreateStream().status(); });
   }
 

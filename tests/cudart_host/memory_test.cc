@@ -74,6 +74,7 @@ TEST_F(MemoryTest, KnowsPointers) {
   ASSERT_EQ(cudaPointerGetAttributes(&attributes, pageable.data()), cudaSuccess);
   EXPECT_EQ(attributes.type, cudaMemoryTypeHost);
   EXPECT_EQ(cudaHostRegister(pageable.data() + 1, 1, 0), cudaErrorHostMemoryAlreadyRegistered);
+  EXPECT_EQ(cudaHostUnregister(pageable.data() + 1), cudaErrorHostMemoryNotRegistered);
   EXPECT_EQ(cudaHostUnregister(pageable.data()), cudaSuccess);
   EXPECT_EQ(cudaHostUnregister(pageable.data()), cudaErrorHostMemoryNotRegistered);
   unsigned flags = 0;

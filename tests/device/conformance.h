@@ -431,6 +431,63 @@ TEST_P(DeviceConformance, FreesWhatWasAllocatedOnce) {
   EXPECT_TRUE(absl::IsNotFound(device_->FreePinned(pinned)));
 }
 
+// Memory of the host. ---------------------------------------------------------------------------
+
+TEST_P(DeviceConformance, CopiesReachRegisteredMemory) {
+  constexpr std::int64_t kBytes = 3 * 4096;
+  std::uint8_t* memory = NewMemory(kBytes);
+  Bytes here(static_cast<std::size_t>(kBytes));
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(device_->RegisterHostMemory(here.data(), kBytes).ok());
+    Fill(memory, static_cast<std::uint8_t>(round + 1), kBytes);
+    ASSERT_TRUE(
+        device_->Copy(here.data(), memory, kBytes, CopyDirection::kFromDevice, stream_).ok());
+    ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
+    EXPECT_EQ(here, Filled(static_cast<std::uint8_t>(round + 1), kBytes));
+    here[5] = 99;
+    ASSERT_TRUE(device_->Copy(memory, here.data(), 6, CopyDirection::kToDevice, stream_).ok());
+    EXPECT_EQ(Read(memory, 6), Bytes(here.begin(), here.begin() + 6));
+    ASSERT_TRUE(device_->UnregisterHostMemory(here.data()).ok());
+    EXPECT_EQ(here[5], 99) << "the memory stays the caller's";
+  }
+}
+
+TEST_P(DeviceConformance, RegistersWhatIsNotRegistered) {
+  constexpr std::int64_t kBytes = 4 * 4096;
+  Bytes here(static_cast<std::size_t>(kBytes));
+  std::uint8_t* pinned = NewPinned(4096);
+  const std::int64_t used = device_->used_bytes();
+  EXPECT_TRUE(absl::IsInvalidArgument(device_->RegisterHostMemory(nullptr, kBytes)));
+  EXPECT_TRUE(absl::IsInvalidArgument(device_->RegisterHostMemory(here.data(), 0)));
+  EXPECT_TRUE(absl::IsInvalidArgument(device_->RegisterHostMemory(here.data(), -1)));
+  EXPECT_TRUE(absl::IsInvalidArgument(device_->RegisterHostMemory(pinned, 4096)));
+  auto* const nowhere = reinterpret_cast<void*>(std::uintptr_t{4096});
+  EXPECT_TRUE(absl::IsInvalidArgument(device_->RegisterHostMemory(nowhere, 4096)));
+  ASSERT_TRUE(device_->RegisterHostMemory(here.data() + 4096, 2 * 4096).ok());
+  for (const std::int64_t begin : {0, 1, 2}) {
+    std::uint8_t* const overlapping = here.data() + begin * 4096;
+    EXPECT_TRUE(absl::IsInvalidArgument(device_->RegisterHostMemory(overlapping, 2 * 4096)));
+  }
+  EXPECT_EQ(device_->used_bytes(), used);
+  EXPECT_TRUE(device_->UnregisterHostMemory(here.data() + 4096).ok());
+  EXPECT_TRUE(device_->RegisterHostMemory(here.data(), kBytes).ok());
+  EXPECT_TRUE(device_->UnregisterHostMemory(here.data()).ok());
+}
+
+TEST_P(DeviceConformance, UnregistersWhatWasRegisteredOnce) {
+  constexpr std::int64_t kBytes = 2 * 4096;
+  Bytes here(static_cast<std::size_t>(kBytes));
+  std::uint8_t* pinned = NewPinned(4096);
+  EXPECT_TRUE(absl::IsNotFound(device_->UnregisterHostMemory(nullptr)));
+  EXPECT_TRUE(absl::IsNotFound(device_->UnregisterHostMemory(here.data())));
+  EXPECT_TRUE(absl::IsNotFound(device_->UnregisterHostMemory(pinned)));
+  ASSERT_TRUE(device_->RegisterHostMemory(here.data(), kBytes).ok());
+  EXPECT_TRUE(absl::IsNotFound(device_->UnregisterHostMemory(here.data() + 4096)));
+  EXPECT_TRUE(absl::IsNotFound(device_->FreePinned(here.data())));
+  EXPECT_TRUE(device_->UnregisterHostMemory(here.data()).ok());
+  EXPECT_TRUE(absl::IsNotFound(device_->UnregisterHostMemory(here.data())));
+}
+
 // Virtual memory. -------------------------------------------------------------------------------
 
 class DeviceVirtualMemory : public DeviceConformance {

@@ -76,16 +76,20 @@ struct World {
         event(*device.CreateEvent()),
         memory(NewMemory(device, kGranule)),
         pinned(NewPinned(device, kGranule)),
+        registered(static_cast<std::size_t>(kGranule)),
         empty(NewAddresses(device, kGranule)),
         mapped(NewAddresses(device, kGranule)),
         physical(*device.CreatePhysical(kGranule)) {
     EXPECT_TRUE(device.Map(mapped, *device.CreatePhysical(kGranule)).ok());
+    EXPECT_TRUE(device.RegisterHostMemory(registered.data(), kGranule).ok());
   }
 
   Stream stream;
   Event event;
   std::uint8_t* memory;
   std::uint8_t* pinned;
+  std::vector<char> registered;
+  std::vector<char> plain = std::vector<char>(100);
   std::uint8_t* empty;   // reserved
   std::uint8_t* mapped;  // reserved, with memory
   PhysicalMemory physical;
@@ -137,6 +141,10 @@ const CallCase kCallCases[] = {
      [](HostDevice& d, World&) { return d.AllocatePinned(1).status(); }},
     {Call::kFreePinned, "FreePinned",
      [](HostDevice& d, World& w) { return d.FreePinned(w.pinned); }},
+    {Call::kRegisterHostMemory, "RegisterHostMemory",
+     [](HostDevice& d, World& w) { return d.RegisterHostMemory(w.plain.data(), 100); }},
+    {Call::kUnregisterHostMemory, "UnregisterHostMemory",
+     [](HostDevice& d, World& w) { return d.UnregisterHostMemory(w.registered.data()); }},
     {Call::kReserveAddresses, "ReserveAddresses",
      [](HostDevice& d, World&) { return d.ReserveAddresses(kGranule).status(); }},
     {Call::kReleaseAddresses, "ReleaseAddresses",

@@ -56,6 +56,12 @@ class ForwardingDevice : public Device {
     return device_.AllocatePinned(bytes);
   }
   absl::Status FreePinned(void* address) override { return device_.FreePinned(address); }
+  absl::Status RegisterHostMemory(void* address, std::int64_t bytes) override {
+    return device_.RegisterHostMemory(address, bytes);
+  }
+  absl::Status UnregisterHostMemory(void* address) override {
+    return device_.UnregisterHostMemory(address);
+  }
   std::int64_t granularity() const override { return device_.granularity(); }
   absl::StatusOr<void*> ReserveAddresses(std::int64_t bytes) override {
     return device_.ReserveAddresses(bytes);

@@ -15,6 +15,7 @@
 #include "lib/device/cuda/cuda_allocations.h"
 #include "lib/device/cuda/cuda_error.h"
 #include "lib/device/cuda/cuda_events.h"
+#include "lib/device/cuda/cuda_registrations.h"
 #include "lib/device/cuda/cuda_streams.h"
 #include "lib/device/cuda/device_guard.h"
 #include "lib/device/cuda/driver_backing.h"
@@ -40,6 +41,7 @@ struct Parts {
   CudaStreams streams;
   CudaAllocations memory;
   CudaAllocations pinned{MemoryKind::kPinned};
+  CudaRegistrations registered;
   std::unique_ptr<internal::VirtualMemory> virtual_memory;  // null where there is none
 };
 
@@ -278,6 +280,18 @@ class CudaDeviceOfRuntime final : public CudaDevice {
 
   absl::Status FreePinned(void* address) override {
     return Run("FreePinned", [&] { return parts_->pinned.Free(address); });
+  }
+
+  absl::Status RegisterHostMemory(void* address, std::int64_t bytes) override {
+    return Run("RegisterHostMemory", [&] {
+      absl::Status status = CheckRange("what is registered", address, bytes);
+      if (status.ok()) status = CheckPositive(bytes);
+      return status.ok() ? parts_->registered.Register(address, bytes) : status;
+    });
+  }
+
+  absl::Status UnregisterHostMemory(void* address) override {
+    return Run("UnregisterHostMemory", [&] { return parts_->registered.Unregister(address); });
   }
 
   std::int64_t granularity() const override {

@@ -10,8 +10,10 @@ absl::StatusCode CodeOf(int error) {
     case cudaErrorMemoryAllocation:
       return absl::StatusCode::kResourceExhausted;
     case cudaErrorInvalidValue:
+    case cudaErrorHostMemoryAlreadyRegistered:
       return absl::StatusCode::kInvalidArgument;
     case cudaErrorInvalidResourceHandle:
+    case cudaErrorHostMemoryNotRegistered:
       return absl::StatusCode::kNotFound;
     case cudaErrorNotSupported:
       return absl::StatusCode::kUnimplemented;

@@ -40,6 +40,10 @@ const char* NameOf(HostDevice::Call call) {
       return "AllocatePinned";
     case Call::kFreePinned:
       return "FreePinned";
+    case Call::kRegisterHostMemory:
+      return "RegisterHostMemory";
+    case Call::kUnregisterHostMemory:
+      return "UnregisterHostMemory";
     case Call::kReserveAddresses:
       return "ReserveAddresses";
     case Call::kReleaseAddresses:

@@ -21,6 +21,7 @@
 #include "lib/device/host/events.h"
 #include "lib/device/host/host_backing.h"
 #include "lib/device/host/memory_budget.h"
+#include "lib/device/host/registrations.h"
 #include "lib/device/host/streams.h"
 #include "lib/device/host/work_queue.h"
 #include "lib/device/virtual_memory.h"
@@ -209,6 +210,22 @@ class HostDeviceOfThreads final : public HostDevice {
     return Run(Call::kFreePinned, [&] { return pinned_.Free(address).status(); });
   }
 
+  absl::Status RegisterHostMemory(void* address, std::int64_t bytes) override {
+    return Run(Call::kRegisterHostMemory, [&] {
+      absl::Status status = CheckRange("what is registered", address, bytes);
+      if (status.ok()) status = CheckHostMemory("what is registered", address, bytes);
+      if (!status.ok()) return status;
+      if (pinned_.Overlap(address, bytes)) {
+        return absl::InvalidArgumentError("the memory is pinned already, expected plain memory");
+      }
+      return registrations_.Register(address, bytes);
+    });
+  }
+
+  absl::Status UnregisterHostMemory(void* address) override {
+    return Run(Call::kUnregisterHostMemory, [&] { return registrations_.Unregister(address); });
+  }
+
   absl::StatusOr<void*> ReserveAddresses(std::int64_t bytes) override {
     return RunVirtual(Call::kReserveAddresses, [&](internal::VirtualMemory& memory) {
       return memory.ReserveAddresses(bytes);
@@ -331,6 +348,7 @@ class HostDeviceOfThreads final : public HostDevice {
   std::unique_ptr<MemoryBudget> budget_;
   Allocations memory_;
   Allocations pinned_;
+  Registrations registrations_;
   std::unique_ptr<internal::VirtualMemory> virtual_memory_;  // null where there is none
   CopyGate gate_;
   CopyEngine to_device_;

@@ -1,5 +1,7 @@
 // Memory: of the device, managed, and of the host.
 #include <cuda_runtime_api.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <limits>
@@ -17,6 +19,15 @@ constexpr unsigned kHostAllocFlags =
     cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
 constexpr unsigned kRegisterFlags = cudaHostRegisterPortable | cudaHostRegisterMapped |
                                     cudaHostRegisterIoMemory | cudaHostRegisterReadOnly;
+
+// Whether the host has something at all of the addresses.
+bool IsMapped(const void* address, std::size_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address) & -page;
+  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + bytes;
+  // It writes nothing back, and says whether it could.
+  return end > begin && msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;
+}
 
 }  // namespace
 
@@ -137,7 +148,7 @@ cudaError_t cudaFreeHost(void* address) {
 cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned int flags) {
   return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
     if (address == nullptr || bytes == 0 || bytes > SIZE_MAX / 2 ||
-        (flags & ~kRegisterFlags) != 0) {
+        (flags & ~kRegisterFlags) != 0 || !IsMapped(address, bytes)) {
       return cudaErrorInvalidValue;
     }
     const bool is_new = runtime.memory.Insert({.address = static_cast<char*>(address),

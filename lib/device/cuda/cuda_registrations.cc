@@ -1,0 +1,41 @@
+// As for allocations, nothing is locked while CUDA is called, and who unregisters an address takes
+// it off the books first.
+#include "lib/device/cuda/cuda_registrations.h"
+
+#include <cuda_runtime_api.h>
+
+#include "lib/device/cuda/cuda_error.h"
+
+namespace tidepool::cuda {
+
+CudaRegistrations::~CudaRegistrations() {
+  for (void* const address : addresses_) {
+    TryTwice([address] { return cudaHostUnregister(address); });
+  }
+}
+
+absl::Status CudaRegistrations::Register(void* address, std::int64_t bytes) {
+  absl::Status status =
+      Check(cudaHostRegister(address, static_cast<std::size_t>(bytes), cudaHostRegisterPortable),
+            "cudaHostRegister", address, bytes, "cudaHostRegisterPortable");
+  if (!status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  addresses_.insert(address);
+  return status;
+}
+
+absl::Status CudaRegistrations::Unregister(void* address) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (addresses_.erase(address) == 0) {
+      return absl::NotFoundError("nothing was registered at the address, expected something");
+    }
+  }
+  absl::Status status = Check(cudaHostUnregister(address), "cudaHostUnregister", address);
+  if (status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  addresses_.insert(address);
+  return status;
+}
+
+}  // namespace tidepool::cuda

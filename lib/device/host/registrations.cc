@@ -1,0 +1,60 @@
+// A page that two registrations share is unlocked with the first of them: locks of pages do not
+// count, and what is not locked does as well here.
+#include "lib/device/host/registrations.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::host {
+namespace {
+
+// Whether the host has something at all of the addresses.
+bool IsMapped(const void* address, std::int64_t bytes) {
+  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address) & -page;
+  const std::uintptr_t end =
+      reinterpret_cast<std::uintptr_t>(address) + static_cast<std::uintptr_t>(bytes);
+  // It writes nothing back, and says whether it could.
+  return end > begin && msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;
+}
+
+}  // namespace
+
+Registrations::~Registrations() {
+  ranges_.ForEach([](void* address, std::int64_t bytes) {
+    static_cast<void>(munlock(address, static_cast<std::size_t>(bytes)));
+  });
+}
+
+absl::Status Registrations::Register(void* address, std::int64_t bytes) {
+  if (bytes <= 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("asked for ", bytes, " bytes, expected at least one"));
+  }
+  if (!IsMapped(address, bytes)) {
+    return absl::InvalidArgumentError("there is no memory at the addresses, expected some");
+  }
+  const std::lock_guard lock(mutex_);
+  if (ranges_.Overlap(address, bytes)) {
+    return absl::InvalidArgumentError(
+        "some of the memory is registered already, expected none to be");
+  }
+  ranges_.Insert(address, bytes);
+  static_cast<void>(mlock(address, static_cast<std::size_t>(bytes)));
+  return absl::OkStatus();
+}
+
+absl::Status Registrations::Unregister(void* address) {
+  const std::lock_guard lock(mutex_);
+  const std::int64_t bytes = ranges_.BytesAt(address);
+  if (bytes == 0) {
+    return absl::NotFoundError("nothing was registered at the address, expected something");
+  }
+  static_cast<void>(munlock(address, static_cast<std::size_t>(bytes)));
+  ranges_.Erase(address);
+  return absl::OkStatus();
+}
+
+}  // namespace tidepool::host
