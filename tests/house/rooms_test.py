@@ -15,6 +15,7 @@ MAY_INCLUDE = {
     "lib/device": {"tidepool"},
     "lib/pool": {"tidepool", "lib/blocks", "lib/device", "lib/trace"},
     "lib/zvc": {"tidepool"},
+    "lib/pinned": {"tidepool", "lib/blocks", "lib/pool"},
     "lib/sizing": {"tidepool", "lib/blocks", "lib/trace"},
     "policies/placement": {"tidepool"},
     "bindings/cnmem": {"tidepool"},
