@@ -93,7 +93,8 @@ class TIDEPOOL_EXPORT PinnedPool {
   // The same, and waits until frees make room or the deadline is past (DeadlineExceeded). Requests
   // wait in line: they are served in the order in which they came, except that one for which there
   // is room may overtake others, each of them Pool::kMostOvertakes times at most.
-  // ResourceExhausted at once when no free could ever make room.
+  // ResourceExhausted when no free will make room any more: at once where it is more than the budget
+  // or nothing is live, else with the last free.
   virtual absl::StatusOr<void*> AllocateBlocking(std::size_t bytes,
                                                  absl::Time deadline = absl::InfiniteFuture()) = 0;
 

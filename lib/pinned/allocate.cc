@@ -17,7 +17,7 @@ absl::StatusOr<void*> PinnedPoolImpl::Allocate(std::size_t bytes) {
         "expected the caller to wait too (AllocateBlocking) or to free more");
   }
   absl::StatusOr<void*> address = TryAllocate(static_cast<std::int64_t>(bytes));
-  if (!address.ok()) return address;
+  if (!address.ok()) return address;  // counted
   if (*address == nullptr) return Refuse(bytes);
   if (!line_.empty()) {
     line_.CountOvertake();
@@ -87,7 +87,10 @@ absl::StatusOr<void*> PinnedPoolImpl::TryAllocate(std::int64_t bytes) {
   Placement placement = arena_.Place(request, blocks);
   if (placement.block == kNoBlock) {
     const absl::StatusOr<Placement> grown = Grow(request.bytes);
-    if (!grown.ok()) return grown.status();
+    if (!grown.ok()) {
+      ++stats_.failures;
+      return grown.status();
+    }
     if (grown->block == kNoBlock) return nullptr;
     placement = *grown;
   }

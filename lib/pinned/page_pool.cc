@@ -1,0 +1,225 @@
+// One range of addresses holds all pages, so a page is a number. Pages without memory are known by
+// their numbers alone; the memory comes by touching and goes page by page.
+#include "tidepool/page_pool.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/pinned/host_memory.h"
+
+namespace tidepool {
+namespace pinned {
+namespace {
+
+constexpr std::int64_t kMostPageBytes = std::int64_t{1} << 30;
+constexpr std::int64_t kMostPages = std::int64_t{1} << 31;
+
+absl::Status CheckPagePoolOptions(const PagePoolOptions& options) {
+  if (absl::Status status = CheckPageOptions(options.pages); !status.ok()) return status;
+  const auto expect = [](const char* name, auto value, auto... expected) {
+    return absl::InvalidArgumentError(absl::StrCat(name, " ", value, ", expected ", expected...));
+  };
+  if (options.pages.huge_pages == HugePages::kRequired) {
+    return expect("huge_pages", "required", "never or advised: pages come and go one by one");
+  }
+  const std::int64_t page = options.page_bytes;
+  if (page < kPage || page > kMostPageBytes || (page & (page - 1)) != 0) {
+    return expect("page_bytes", page, "a power of two from ", kPage, " to ", kMostPageBytes);
+  }
+  if (options.max_bytes < page || options.max_bytes / page > kMostPages) {
+    return expect("max_bytes", options.max_bytes, "1 to ", kMostPages, " pages of ", page);
+  }
+  if (options.initial_bytes < 0 || options.initial_bytes > options.max_bytes) {
+    return expect("initial_bytes", options.initial_bytes, "0 to max_bytes, ", options.max_bytes);
+  }
+  if (options.growth_bytes < 0) return expect("growth_bytes", options.growth_bytes, "0 or more");
+  return absl::OkStatus();
+}
+
+class PagePoolImpl final : public PagePool {
+ public:
+  PagePoolImpl(const PagePoolOptions& options, void* base)
+      : options_(options),
+        base_(static_cast<char*>(base)),
+        states_(PageCount(), State::kUntouched) {
+    untouched_.reserve(PageCount());
+    // The lowest is taken first.
+    for (std::size_t page = PageCount(); page-- > 0;) {
+      untouched_.push_back(static_cast<std::uint32_t>(page));
+    }
+    stats_.page_bytes = options.page_bytes;
+    stats_.max_pages = static_cast<std::int64_t>(PageCount());
+  }
+  ~PagePoolImpl() override { UnmapMemory(base_, options_.max_bytes); }
+
+  absl::Status Take(absl::Span<void*> pages) override {
+    const std::lock_guard lock(mutex_);
+    if (pages.size() > free_.size()) {
+      if (absl::Status status = GrowFor(pages.size()); !status.ok()) {
+        ++stats_.failures;
+        return status;
+      }
+    }
+    for (void*& page : pages) {
+      const std::uint32_t number = free_.back();
+      free_.pop_back();
+      states_[number] = State::kUsed;
+      page = AddressOf(number);
+    }
+    stats_.takes += static_cast<std::int64_t>(pages.size());
+    stats_.used_pages += static_cast<std::int64_t>(pages.size());
+    stats_.peak_used_pages = std::max(stats_.peak_used_pages, stats_.used_pages);
+    return absl::OkStatus();
+  }
+
+  absl::Status Return(absl::Span<void* const> pages) override {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      if (TakeBack(pages[i])) continue;
+      // As if it had not been called.
+      for (std::size_t j = 0; j < i; ++j) states_[NumberOf(pages[j])] = State::kUsed;
+      return absl::InvalidArgumentError(
+          absl::StrCat("page 0x", absl::Hex(reinterpret_cast<std::uintptr_t>(pages[i])),
+                       " is not in use, expected one of this pool that was taken, once"));
+    }
+    for (void* const page : pages) free_.push_back(NumberOf(page));
+    stats_.returns += static_cast<std::int64_t>(pages.size());
+    stats_.used_pages -= static_cast<std::int64_t>(pages.size());
+    return absl::OkStatus();
+  }
+
+  absl::Status Reserve(std::int64_t bytes) override {
+    const std::lock_guard lock(mutex_);
+    if (bytes < 0 || bytes > options_.max_bytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "asked to hold ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
+    }
+    const std::int64_t wanted = (bytes + options_.page_bytes - 1) / options_.page_bytes;
+    return wanted <= stats_.touched_pages
+               ? absl::OkStatus()
+               : Touch(static_cast<std::size_t>(wanted - stats_.touched_pages));
+  }
+
+  absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override {
+    const std::lock_guard lock(mutex_);
+    std::int64_t trimmed = 0;
+    // Those that were returned first, whose memory is the coldest.
+    std::size_t given_back = 0;
+    while (given_back < free_.size() &&
+           (stats_.touched_pages - 1) * options_.page_bytes >= keep_bytes) {
+      const std::uint32_t number = free_[given_back];
+      if (madvise(AddressOf(number), PageSize(), MADV_DONTNEED) != 0) break;
+      states_[number] = State::kUntouched;
+      untouched_.push_back(number);
+      --stats_.touched_pages;
+      ++given_back;
+      trimmed += options_.page_bytes;
+    }
+    free_.erase(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(given_back));
+    std::ranges::sort(untouched_, std::ranges::greater());
+    return trimmed;
+  }
+
+  PagePoolStats Stats() const override {
+    const std::lock_guard lock(mutex_);
+    return stats_;
+  }
+
+ private:
+  enum class State : std::uint8_t { kUntouched, kFree, kUsed };
+
+  std::size_t PageCount() const {
+    return static_cast<std::size_t>(options_.max_bytes / options_.page_bytes);
+  }
+  std::size_t PageSize() const { return static_cast<std::size_t>(options_.page_bytes); }
+  char* AddressOf(std::uint32_t number) const { return base_ + PageSize() * number; }
+  std::uint32_t NumberOf(const void* page) const {
+    return static_cast<std::uint32_t>(Distance(page) / PageSize());
+  }
+  // More than any of the pool for addresses before it.
+  std::uintptr_t Distance(const void* page) const {
+    return reinterpret_cast<std::uintptr_t>(page) - reinterpret_cast<std::uintptr_t>(base_);
+  }
+
+  bool TakeBack(const void* page) {
+    const std::uintptr_t distance = Distance(page);
+    if (distance >= static_cast<std::uintptr_t>(options_.max_bytes) || distance % PageSize() != 0 ||
+        states_[NumberOf(page)] != State::kUsed) {
+      return false;
+    }
+    states_[NumberOf(page)] = State::kFree;
+    return true;
+  }
+
+  // Functions below hold the lock.
+
+  absl::Status GrowFor(std::size_t wanted) {
+    const std::size_t missing = wanted - free_.size();
+    if (missing > untouched_.size() || !options_.may_grow) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "out of pages: ", wanted, " of ", options_.page_bytes, " bytes asked for, ",
+          stats_.used_pages, " of ", stats_.max_pages, " are in use and ", free_.size(),
+          " are ready, expected ",
+          missing > untouched_.size() ? "fewer, or a larger max_bytes" : "may_grow, or Reserve"));
+    }
+    const auto step = static_cast<std::size_t>(options_.growth_bytes / options_.page_bytes);
+    return Touch(std::max(missing, std::min(step, untouched_.size())));
+  }
+
+  // Gives so many untouched pages memory, neighbours at once.
+  absl::Status Touch(std::size_t count) {
+    const auto begun = std::chrono::steady_clock::now();
+    ++stats_.growths;
+    while (count > 0) {
+      const std::uint32_t first = untouched_.back();
+      std::size_t run = 1;
+      while (run < count && untouched_[untouched_.size() - 1 - run] == first + run) ++run;
+      absl::Status status = TouchMemory(
+          AddressOf(first), static_cast<std::int64_t>(run) * options_.page_bytes, options_.pages);
+      if (!status.ok()) return status;
+      untouched_.resize(untouched_.size() - run);
+      // The lowest is taken first.
+      for (std::size_t i = run; i-- > 0;) {
+        const auto number = static_cast<std::uint32_t>(first + i);
+        states_[number] = State::kFree;
+        free_.push_back(number);
+      }
+      count -= run;
+      stats_.touched_pages += static_cast<std::int64_t>(run);
+    }
+    stats_.peak_touched_pages = std::max(stats_.peak_touched_pages, stats_.touched_pages);
+    stats_.touch_ns += std::chrono::nanoseconds(std::chrono::steady_clock::now() - begun).count();
+    return absl::OkStatus();
+  }
+
+  const PagePoolOptions options_;
+  char* const base_;
+
+  mutable std::mutex mutex_;  // of all that follows
+  std::vector<State> states_;
+  std::vector<std::uint32_t> free_;       // touched; the last is taken next
+  std::vector<std::uint32_t> untouched_;  // the lowest last
+  PagePoolStats stats_;
+};
+
+}  // namespace
+}  // namespace pinned
+
+absl::StatusOr<std::unique_ptr<PagePool>> PagePool::Create(const PagePoolOptions& options) {
+  if (absl::Status status = pinned::CheckPagePoolOptions(options); !status.ok()) return status;
+  PagePoolOptions resolved = options;
+  resolved.max_bytes &= -options.page_bytes;
+  resolved.initial_bytes = std::min(options.initial_bytes, resolved.max_bytes);
+  const absl::StatusOr<void*> base = pinned::MapMemory(resolved.max_bytes, options.pages);
+  if (!base.ok()) return base.status();
+  auto made = std::make_unique<pinned::PagePoolImpl>(resolved, *base);
+  if (absl::Status status = made->Reserve(resolved.initial_bytes); !status.ok()) return status;
+  return made;
+}
+
+}  // namespace tidepool
