@@ -29,7 +29,7 @@ struct PagePoolOptions {
   bool may_grow = true;
   std::int64_t growth_bytes = std::int64_t{16} << 20;
   // Huge pages cannot be required here.
-  HostPageOptions pages;
+  HostPageOptions pages = {};
 };
 
 struct PagePoolStats {

@@ -45,7 +45,7 @@ struct PinnedPoolOptions {
   // Of buffers, and what their sizes are rounded up to: a power of two, 64 to 4096. At 512, sizes
   // of 64 KiB and more are rounded up by less than 0.8 %; at 4096, by up to 6.3 %.
   std::int64_t alignment = 512;
-  HostPageOptions pages;
+  HostPageOptions pages = {};
 };
 
 struct PinnedPoolStats {

@@ -171,7 +171,9 @@ TEST(PagePoolTest, ThreadsShareIt) {
     for (int i = 0; i < 300; ++i) {
       if (!pool->Take(absl::MakeSpan(pages)).ok()) continue;
       for (void* const page : pages) std::memset(page, pattern, 64 * kKiB);
-      if (i % 40 == 0) EXPECT_TRUE(pool->Trim().ok());
+      if (i % 40 == 0) {
+        EXPECT_TRUE(pool->Trim().ok());
+      }
       for (void* const page : pages) {
         const auto* const bytes = static_cast<unsigned char*>(page);
         EXPECT_EQ(bytes[0], pattern);

@@ -252,8 +252,12 @@ TEST_P(PinnedPropertyTest, ThreadsShareIt) {
       auto* const address = static_cast<unsigned char*>(*p);
       std::fill_n(address, bytes, pattern);
       live.emplace_back(address, bytes);
-      if (i % 50 == 0) EXPECT_TRUE(pool->Trim().ok());
-      if (i % 50 == 25) EXPECT_TRUE(pool->Reserve(GetParam().options.max_bytes / 2).ok());
+      if (i % 50 == 0) {
+        EXPECT_TRUE(pool->Trim().ok());
+      }
+      if (i % 50 == 25) {
+        EXPECT_TRUE(pool->Reserve(GetParam().options.max_bytes / 2).ok());
+      }
     }
     while (!live.empty()) free_one();
   };

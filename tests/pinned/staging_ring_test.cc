@@ -63,7 +63,9 @@ TEST_F(StagingRingTest, SlotsGoRoundAndDoNotOverlap) {
     slots.push_back(*ring->Acquire());
     EXPECT_EQ(slots.back().index, i);
     EXPECT_EQ(slots.back().bytes, 5000);
-    if (i > 0) EXPECT_GE(slots[i].data - slots[i - 1].data, 5000);
+    if (i > 0) {
+      EXPECT_GE(slots[i].data - slots[i - 1].data, 5000);
+    }
   }
   for (std::int64_t i = 0; i < 100; ++i) {
     ASSERT_TRUE(ring->Release(i % 3).ok());
