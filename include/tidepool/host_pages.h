@@ -13,16 +13,16 @@ enum class HugePages : std::uint8_t {
   kRequired,  // of those that the administrator set aside (vm.nr_hugepages), or an error
 };
 
+inline constexpr int kAnyNumaNode = -1;
+
 struct HostPageOptions {
   HugePages huge_pages = HugePages::kAdvised;
   // Where the memory lies, and nowhere else. Where the system does not let a process choose (some
   // containers), an error. kAnyNumaNode: near the threads that touch it.
-  int numa_node = -1;
+  int numa_node = kAnyNumaNode;
   // That touch new memory, at most one for 8 MiB. 0: one a processor, 16 at most.
   int threads = 0;
 };
-
-inline constexpr int kAnyNumaNode = -1;
 
 }  // namespace tidepool
 

@@ -31,8 +31,8 @@ struct PinnedPoolOptions {
   // required); what is no whole page is left out.
   std::int64_t max_bytes = 0;
   // Pinned when the pool is created. kWholeBudget: all of it.
-  std::int64_t initial_bytes = -1;
   static constexpr std::int64_t kWholeBudget = -1;
+  std::int64_t initial_bytes = kWholeBudget;
   // Whether an allocation may pin memory, which takes about a tenth of a second for a GiB on a good
   // day. Where it may not, and there is no room, it is refused or waits.
   bool may_grow = false;
@@ -93,8 +93,8 @@ class TIDEPOOL_EXPORT PinnedPool {
   // The same, and waits until frees make room or the deadline is past (DeadlineExceeded). Requests
   // wait in line: they are served in the order in which they came, except that one for which there
   // is room may overtake others, each of them Pool::kMostOvertakes times at most.
-  // ResourceExhausted when no free will make room any more: at once where it is more than the budget
-  // or nothing is live, else with the last free.
+  // ResourceExhausted when no free will make room any more: at once where it is more than the
+  // budget or nothing is live, else with the last free.
   virtual absl::StatusOr<void*> AllocateBlocking(std::size_t bytes,
                                                  absl::Time deadline = absl::InfiniteFuture()) = 0;
 
