@@ -114,7 +114,7 @@ TEST_F(PinnedBlockingTest, GivesUpAtTheDeadline) {
 
 TEST_F(PinnedBlockingTest, WhoGivesUpLetsOthersPass) {
   void* const a = Take(512 * kKiB);
-  const auto gives_up = std::async(std::launch::async, [&] {
+  auto gives_up = std::async(std::launch::async, [&] {
     return pool_->AllocateBlocking(kMiB, absl::Now() + absl::Milliseconds(20)).status();
   });
   EXPECT_TRUE(absl::IsDeadlineExceeded(gives_up.get()));
