@@ -16,6 +16,7 @@ MAY_INCLUDE = {
     "lib/pool": {"tidepool", "lib/blocks", "lib/device", "lib/trace"},
     "lib/zvc": {"tidepool"},
     "lib/pinned": {"tidepool", "lib/blocks", "lib/pool"},
+    "lib/offload": {"tidepool", "lib/zvc"},
     "lib/sizing": {"tidepool", "lib/blocks", "lib/trace"},
     "policies/placement": {"tidepool"},
     "bindings/cnmem": {"tidepool"},

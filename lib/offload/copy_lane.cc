@@ -1,0 +1,71 @@
+#include "lib/offload/copy_lane.h"
+
+#include <utility>
+
+namespace tidepool::internal::offload {
+
+absl::StatusOr<std::unique_ptr<CopyLane>> CopyLane::Create(Device& device, PinnedPool& staging,
+                                                           CopyDirection direction,
+                                                           const StagingRingOptions& options) {
+  std::unique_ptr<CopyLane> lane(new CopyLane(device, direction));
+  auto ring = StagingRing::Create(&staging, options);
+  if (!ring.ok()) return ring.status();
+  lane->ring_ = *std::move(ring);
+  const absl::StatusOr<Stream> stream = device.CreateStream();
+  if (!stream.ok()) return stream.status();
+  lane->stream_ = *stream;
+  for (std::int64_t i = 0; i < options.slots; ++i) {
+    const absl::StatusOr<Event> event = device.CreateEvent();
+    if (!event.ok()) return event.status();
+    lane->events_.push_back(*event);
+  }
+  return lane;
+}
+
+CopyLane::~CopyLane() {
+  // What the device does not take back is its own loss.
+  for (const Event event : events_) device_.DestroyEvent(event).IgnoreError();
+  if (stream_ != Stream()) device_.DestroyStream(stream_).IgnoreError();
+}
+
+bool CopyLane::HasSlot() {
+  if (!next_.has_value()) {
+    const absl::StatusOr<StagingSlot> slot = ring_->Acquire(absl::InfinitePast());
+    if (slot.ok()) next_ = *slot;
+  }
+  return next_.has_value();
+}
+
+StagingSlot CopyLane::TakeSlot() { return *std::exchange(next_, std::nullopt); }
+
+void CopyLane::ReleaseSlot(const StagingSlot& slot) { ring_->Release(slot.index).IgnoreError(); }
+
+absl::Status CopyLane::Copy(const StagingSlot& slot, std::byte* device_memory, std::int64_t bytes) {
+  const bool is_to_device = direction_ == CopyDirection::kToDevice;
+  std::byte* const to = is_to_device ? device_memory : slot.data;
+  const std::byte* const from = is_to_device ? slot.data : device_memory;
+  if (absl::Status status = device_.Copy(to, from, bytes, direction_, stream_); !status.ok()) {
+    return status;
+  }
+  const absl::Status status =
+      device_.RecordEvent(events_[static_cast<std::size_t>(slot.index)], stream_);
+  if (!status.ok()) Drain();
+  return status;
+}
+
+absl::Status CopyLane::Wait(const StagingSlot& slot) {
+  const absl::Status status =
+      device_.SynchronizeEvent(events_[static_cast<std::size_t>(slot.index)]);
+  if (!status.ok()) Drain();
+  return status;
+}
+
+void CopyLane::Drain() {
+  constexpr int kTimes = 2;
+  for (int i = 0; i < kTimes; ++i) {
+    if (device_.SynchronizeStream(stream_).ok()) return;
+  }
+  is_broken_.store(true, std::memory_order_release);
+}
+
+}  // namespace tidepool::internal::offload

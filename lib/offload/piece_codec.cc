@@ -1,0 +1,85 @@
+#include "lib/offload/piece_codec.h"
+
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "lib/zvc/block_codec.h"
+#include "lib/zvc/kernels.h"
+
+namespace tidepool::internal::offload {
+namespace {
+
+const std::byte* BytesOf(const std::vector<zvc::IndexEntry>& entries) {
+  return reinterpret_cast<const std::byte*>(entries.data());
+}
+
+std::size_t BlockBytes(absl::Span<const std::byte> piece, std::size_t block) {
+  return std::min(zvc::kBlockBytes, piece.size() - block * zvc::kBlockBytes);
+}
+
+}  // namespace
+
+absl::Status PieceCodec::Compress(const PieceCoding& coding, absl::Span<const std::byte> piece,
+                                  Strand& strand, PiecePlace& place) {
+  const std::size_t blocks = zvc::BlocksOf(piece.size());
+  const auto index_bytes = static_cast<std::int64_t>(zvc::IndexBytes(blocks));
+  index_scratch_.resize(static_cast<std::size_t>(index_bytes));
+  entries_.clear();
+  place.offset = strand.size();
+  place.nonzero_words = 0;
+  absl::StatusOr<std::byte*> to = strand.Reserve(index_bytes, index_scratch_.data());
+  if (!to.ok()) return to.status();
+  strand.Commit(*to, index_bytes);
+
+  zvc::BlockCompressor compressor(coding.set, coding.word, coding.mode);
+  for (std::size_t block = 0; block < blocks; ++block) {
+    entries_.push_back(compressor.Scan(piece.subspan(block * zvc::kBlockBytes, zvc::kBlockBytes)));
+    place.nonzero_words += entries_.back().count;
+    const auto bytes = static_cast<std::int64_t>(compressor.payload_bytes());
+    to = strand.Reserve(bytes, block_scratch_.data());
+    if (!to.ok()) return to.status();
+    compressor.Write(*to);
+    strand.Commit(*to, bytes);
+  }
+  strand.Overwrite(place.offset, BytesOf(entries_),
+                   static_cast<std::int64_t>(blocks * sizeof(zvc::IndexEntry)));
+  return absl::OkStatus();
+}
+
+absl::Status PieceCodec::Decompress(const PieceCoding& coding, const Strand& strand,
+                                    const PiecePlace& place, absl::Span<std::byte> piece) {
+  const std::size_t blocks = zvc::BlocksOf(piece.size());
+  const auto index_bytes = static_cast<std::int64_t>(zvc::IndexBytes(blocks));
+  index_scratch_.resize(static_cast<std::size_t>(index_bytes));
+  const std::byte* const index = strand.Read(place.offset, index_bytes, index_scratch_.data());
+
+  const zvc::Kernel& kernel = zvc::KernelFor(coding.set, coding.word);
+  const auto word_bytes = static_cast<std::size_t>(coding.word);
+  std::int64_t offset = place.offset + index_bytes;
+  for (std::size_t block = 0; block < blocks; ++block) {
+    zvc::IndexEntry entry;
+    std::memcpy(&entry, index + block * sizeof(entry), sizeof(entry));
+    const std::size_t block_bytes = BlockBytes(piece, block);
+    absl::Status status = zvc::CheckEntry(entry, word_bytes, coding.mode, block_bytes);
+    const auto bytes =
+        status.ok() ? static_cast<std::int64_t>(zvc::PayloadBytes(entry, word_bytes, block_bytes))
+                    : 0;
+    if (status.ok() && bytes > strand.size() - offset) {
+      status = absl::DataLossError(absl::StrCat(
+          "its payload has ", bytes, " bytes, expected at most ", strand.size() - offset));
+    }
+    if (status.ok()) {
+      status = zvc::DecompressPayload(kernel, word_bytes, entry,
+                                      strand.Read(offset, bytes, block_scratch_.data()),
+                                      piece.subspan(block * zvc::kBlockBytes, block_bytes));
+    }
+    if (!status.ok()) {
+      return absl::DataLossError(
+          absl::StrCat("stored buffer: block ", block, " of a piece: ", status.message()));
+    }
+    offset += bytes;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace tidepool::internal::offload
