@@ -39,8 +39,9 @@ namespace tidepool {
 using CompressedMemory = std::variant<PagePool*, PinnedPool*>;
 
 struct CompressionPipelineOptions {
-  // Of the ring of each direction. A slot is a multiple of kZeroValueBlockBytes.
-  StagingRingOptions ring = {};
+  // Of the ring of each direction. A slot is a multiple of kZeroValueBlockBytes. Smaller ones cost
+  // time: threads sleep and wake for each.
+  StagingRingOptions ring = {.slots = 4, .slot_bytes = std::int64_t{1} << 20};
   // That compress and decompress: 1 to kMaxZeroValueThreads. Two more only ever wait for copies.
   int threads = 2;
   // Larger fractions make smaller chunks, at least 64 KiB: 1 to 65,536.

@@ -26,7 +26,8 @@ struct HostDeviceOptions {
   // on GPUs that lack it.
   std::int64_t granularity = std::int64_t{64} << 10;
   // Of copies to and from the device: those of one direction take their time one after the other,
-  // both directions at once. 0 is as fast as the host copies. The bytes move at the end.
+  // both directions at once, without a gap between those that were queued in time. 0 is as fast as
+  // the host copies. The bytes move at the end.
   double copy_bytes_per_second = 0;
   std::int64_t copy_latency_ns = 0;  // before the bytes of each such copy
 };

@@ -1,8 +1,9 @@
-// A few threads with three roles each may take up: to wait for the oldest copy of a direction (one
-// thread a direction), to compress what has come, and to decompress what is wanted. Who waits for a
-// copy works on it himself, so data is not handed from thread to thread (the leader/followers
-// pattern: Schmidt et al., 2000). Two threads more than may work at once: so both directions are
-// waited for, however long that takes, while all others work.
+// A few threads take up three roles: to wait for the oldest copy of a direction (one thread a
+// direction), to compress what has come, and to decompress what is wanted. Who waits for a copy
+// works on it himself, so data is not handed from thread to thread (the leader/followers pattern:
+// Schmidt et al., 2000); to wake a thread costs as much as to compress a piece. There are two
+// threads more than may work at once: so both directions are waited for, however long that takes,
+// while all others work.
 //
 // Copies of a direction are queued in the order of the transfers: a transfer whose gate is closed
 // holds up those behind it, never one before it.
@@ -102,8 +103,6 @@ class CompressionPipelineImpl final : public CompressionPipeline {
   void WakeOther();
   void Decompress(Lock& lock, PieceCodec& codec);
   void Compress(Lock& lock, PieceCodec& codec);
-  void WaitOut(Lock& lock);
-  void WaitIn(Lock& lock);
 
   template <typename TransferType>
   Piece<TransferType> Begin(Direction<TransferType>& direction);
@@ -111,7 +110,11 @@ class CompressionPipelineImpl final : public CompressionPipeline {
   absl::Status QueueCopy(Direction<TransferType>& direction, Piece<TransferType>& piece,
                          std::int64_t begin, std::int64_t bytes);
   template <typename TransferType>
-  absl::Status WaitForOldest(Lock& lock, Direction<TransferType>& direction);
+  void Collect(Direction<TransferType>& direction);
+  template <typename TransferType>
+  void WaitForOldest(Lock& lock, Direction<TransferType>& direction);
+  void OnCopied(OutPiece piece);
+  void OnCopied(const InPiece& piece);
   template <typename TransferType>
   void Finish(Direction<TransferType>& direction, const Piece<TransferType>& piece);
   template <typename TransferType>
@@ -274,15 +277,21 @@ CompressionPipelineImpl::Role CompressionPipelineImpl::NextRole() {
   return Role::kNone;
 }
 
-// Whoever changes what is to be done, and does not look for it next, calls this.
+// Whoever changes what is to be done, and does not look for it next, calls this. Who works looks
+// for copies when he is done, so nobody is woken for them.
 void CompressionPipelineImpl::WakeOther() {
-  if (idle_ > 0 && (!ended_.empty() || NextRole() != Role::kNone)) work_.notify_one();
+  if (idle_ == 0) return;
+  const Role role = NextRole();
+  const bool is_wait = role == Role::kWaitOut || role == Role::kWaitIn;
+  if (!ended_.empty() || (is_wait ? working_ == 0 : role != Role::kNone)) work_.notify_one();
 }
 
 void CompressionPipelineImpl::Work() {
   PieceCodec codec;
   Lock lock(mutex_);
   for (;;) {
+    Collect(out_);
+    Collect(in_);
     RunEnded(lock);
     switch (NextRole()) {
       case Role::kDecompress:
@@ -292,10 +301,10 @@ void CompressionPipelineImpl::Work() {
         Compress(lock, codec);
         break;
       case Role::kWaitOut:
-        WaitOut(lock);
+        WaitForOldest(lock, out_);
         break;
       case Role::kWaitIn:
-        WaitIn(lock);
+        WaitForOldest(lock, in_);
         break;
       case Role::kNone:
         if (is_ending_) return;
@@ -369,19 +378,31 @@ void CompressionPipelineImpl::Finish(Direction<TransferType>& direction,
   DropFinished(direction);
 }
 
-// Waits for the copy of the oldest piece, which stays where it is.
+// Takes up what copies have brought, without waiting.
 template <typename TransferType>
-absl::Status CompressionPipelineImpl::WaitForOldest(Lock& lock,
-                                                    Direction<TransferType>& direction) {
-  const Piece<TransferType>& piece = direction.copying.front();
-  if (!piece.is_under_way) return absl::OkStatus();
+void CompressionPipelineImpl::Collect(Direction<TransferType>& direction) {
+  while (!direction.is_waited_for && !direction.copying.empty()) {
+    Piece<TransferType>& oldest = direction.copying.front();
+    if (oldest.is_under_way && !direction.lane->IsOver(oldest.slot)) return;
+    Piece<TransferType> piece = std::move(oldest);
+    direction.copying.pop_front();
+    OnCopied(std::move(piece));
+  }
+}
+
+template <typename TransferType>
+void CompressionPipelineImpl::WaitForOldest(Lock& lock, Direction<TransferType>& direction) {
+  const StagingSlot slot = direction.copying.front().slot;
   direction.is_waited_for = true;
   WakeOther();
   lock.unlock();
-  absl::Status status = direction.lane->Wait(piece.slot);
+  const absl::Status status = direction.lane->Wait(slot);
   lock.lock();
   direction.is_waited_for = false;
-  return status;
+  Piece<TransferType> piece = std::move(direction.copying.front());
+  direction.copying.pop_front();
+  if (!status.ok()) Fail(direction, *piece.transfer, status);
+  OnCopied(std::move(piece));
 }
 
 // Out. ------------------------------------------------------------------------------------------
@@ -398,11 +419,7 @@ void CompressionPipelineImpl::QueueCopiesOut() {
   }
 }
 
-void CompressionPipelineImpl::WaitOut(Lock& lock) {
-  const absl::Status status = WaitForOldest(lock, out_);
-  OutPiece piece = std::move(out_.copying.front());
-  out_.copying.pop_front();
-  if (!status.ok()) Fail(out_, *piece.transfer, status);
+void CompressionPipelineImpl::OnCopied(OutPiece piece) {
   if (piece.transfer->status.ok()) {
     arrived_.push_back(std::move(piece));
     return;
@@ -477,13 +494,7 @@ void CompressionPipelineImpl::QueueCopiesIn() {
   }
 }
 
-void CompressionPipelineImpl::WaitIn(Lock& lock) {
-  const absl::Status status = WaitForOldest(lock, in_);
-  const InPiece piece = std::move(in_.copying.front());
-  in_.copying.pop_front();
-  if (!status.ok()) Fail(in_, *piece.transfer, status);
-  Finish(in_, piece);
-}
+void CompressionPipelineImpl::OnCopied(const InPiece& piece) { Finish(in_, piece); }
 
 // Ends. -----------------------------------------------------------------------------------------
 

@@ -47,15 +47,18 @@ absl::Status CopyLane::Copy(const StagingSlot& slot, std::byte* device_memory, s
   if (absl::Status status = device_.Copy(to, from, bytes, direction_, stream_); !status.ok()) {
     return status;
   }
-  const absl::Status status =
-      device_.RecordEvent(events_[static_cast<std::size_t>(slot.index)], stream_);
+  const absl::Status status = device_.RecordEvent(EventOf(slot), stream_);
   if (!status.ok()) Drain();
   return status;
 }
 
+bool CopyLane::IsOver(const StagingSlot& slot) const {
+  // What the device has to say of an error it says who waits.
+  return device_.QueryEvent(EventOf(slot)).value_or(false);
+}
+
 absl::Status CopyLane::Wait(const StagingSlot& slot) {
-  const absl::Status status =
-      device_.SynchronizeEvent(events_[static_cast<std::size_t>(slot.index)]);
+  const absl::Status status = device_.SynchronizeEvent(EventOf(slot));
   if (!status.ok()) Drain();
   return status;
 }

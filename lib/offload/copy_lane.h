@@ -37,6 +37,8 @@ class CopyLane {
   // Queues a copy of `bytes` bytes between the slot and the device. After an error nothing uses the
   // slot.
   absl::Status Copy(const StagingSlot& slot, std::byte* device_memory, std::int64_t bytes);
+  // Whether the copy that was queued last for the slot is known to be over.
+  bool IsOver(const StagingSlot& slot) const;
   // Waits for the copy that was queued last for the slot. After an error nothing uses the slot,
   // unless IsBroken. Thread-safe.
   absl::Status Wait(const StagingSlot& slot);
@@ -46,6 +48,9 @@ class CopyLane {
 
  private:
   CopyLane(Device& device, CopyDirection direction) : device_(device), direction_(direction) {}
+  Event EventOf(const StagingSlot& slot) const {
+    return events_[static_cast<std::size_t>(slot.index)];
+  }
   // After an error: waits until nothing is under way any more.
   void Drain();
 

@@ -1,5 +1,6 @@
 // An engine is the time from which on it is idle. A copy takes the stretch of time that follows,
-// and waits for its end.
+// and waits for its end. What a thread comes too late is not lost: copies that were queued follow
+// each other without a gap, as on a device that needs no thread.
 #include "lib/device/host/copy_engine.h"
 
 #include <algorithm>
@@ -7,12 +8,12 @@
 
 namespace tidepool::host {
 
-void CopyEngine::SpendTime(std::int64_t bytes) {
-  if (bytes_per_second_ == 0 && latency_ns_ == 0) return;
+CopyEngine::Clock::time_point CopyEngine::SpendTime(Clock::time_point ready, std::int64_t bytes) {
   std::unique_lock lock(mutex_);
-  const Clock::time_point end = EndOfCopy(std::max(Clock::now(), idle_from_), bytes);
+  const Clock::time_point end = EndOfCopy(std::max(ready, idle_from_), bytes);
   idle_from_ = end;
   was_stopped_.wait_until(lock, end, [this] { return is_stopped_; });
+  return end;
 }
 
 void CopyEngine::StopTime() {

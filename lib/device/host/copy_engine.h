@@ -16,14 +16,15 @@ class CopyEngine {
   CopyEngine(double bytes_per_second, std::int64_t latency_ns)
       : bytes_per_second_(bytes_per_second), latency_ns_(latency_ns) {}
 
-  // Waits as long as a copy takes that begins when those before it are over.
-  void SpendTime(std::int64_t bytes);
+  using Clock = std::chrono::steady_clock;
+
+  // The end of a copy that can begin at `ready` and does when those before it are over; waits for
+  // it.
+  Clock::time_point SpendTime(Clock::time_point ready, std::int64_t bytes);
   // From here on copies take no time, those that wait included.
   void StopTime();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   Clock::time_point EndOfCopy(Clock::time_point begin, std::int64_t bytes) const;
 
   const double bytes_per_second_;

@@ -30,9 +30,12 @@ class CopyGate {
     return is_held_ ? releases_ + 1 : releases_;
   }
 
-  void Pass(std::uint64_t ticket) {
+  // Whether it had to wait.
+  bool Pass(std::uint64_t ticket) {
     std::unique_lock lock(mutex_);
+    if (releases_ >= ticket) return false;
     was_released_.wait(lock, [&] { return releases_ >= ticket; });
+    return true;
   }
 
  private:

@@ -129,7 +129,7 @@ class HostDeviceOfThreads final : public HostDevice {
       absl::StatusOr<Mark> mark = events_.Get(event);
       if (!mark.ok()) return mark.status();
       if (mark->IsIn(**queue) || mark->IsOver()) return absl::OkStatus();
-      return (*queue)->Push([mark = *std::move(mark)] { mark.Wait(); });
+      return (*queue)->Push(OnTime([mark = *std::move(mark)] { mark.Wait(); }));
     });
   }
 
@@ -154,9 +154,9 @@ class HostDeviceOfThreads final : public HostDevice {
     return Run(Call::kCopy, [&] {
       absl::Status status = CheckCopy(to, from, bytes, direction);
       if (!status.ok()) return status;
-      return Push(stream, [=, this, ticket = gate_.Ticket()] {
-        gate_.Pass(ticket);
-        RunCopy(to, from, bytes, direction);
+      return Push(stream, [=, this, ticket = gate_.Ticket()](Clock::time_point ready) {
+        if (gate_.Pass(ticket)) ready = Clock::now();
+        return RunCopy(to, from, bytes, direction, ready);
       });
     });
   }
@@ -165,14 +165,14 @@ class HostDeviceOfThreads final : public HostDevice {
     return Run(Call::kFill, [&] {
       absl::Status status = CheckDeviceMemory("what is filled", to, bytes);
       if (!status.ok()) return status;
-      return Push(stream, [=] { std::memset(to, value, static_cast<std::size_t>(bytes)); });
+      return Push(stream, OnTime([=] { std::memset(to, value, static_cast<std::size_t>(bytes)); }));
     });
   }
 
   absl::Status CallHost(Stream stream, std::function<void()> function) override {
     return Run(Call::kCallHost, [&] {
       if (function == nullptr) return absl::InvalidArgumentError("there is no function");
-      return Push(stream, std::move(function));
+      return Push(stream, OnTime(std::move(function)));
     });
   }
 
@@ -266,12 +266,15 @@ class HostDeviceOfThreads final : public HostDevice {
   void ReleaseCopies() override { gate_.Release(); }
 
  private:
+  using Clock = WorkQueue::Clock;
+
   HostDeviceOfThreads(const HostDeviceOptions& options, std::unique_ptr<MemoryBudget> budget,
                       std::unique_ptr<internal::VirtualMemory> virtual_memory)
       : budget_(std::move(budget)),
         virtual_memory_(std::move(virtual_memory)),
         to_device_(options.copy_bytes_per_second, options.copy_latency_ns),
-        from_device_(options.copy_bytes_per_second, options.copy_latency_ns) {}
+        from_device_(options.copy_bytes_per_second, options.copy_latency_ns),
+        has_copy_times_(options.copy_bytes_per_second > 0 || options.copy_latency_ns > 0) {}
 
   // Makes a call: `function` unless it is told to fail.
   template <typename Function>
@@ -294,6 +297,15 @@ class HostDeviceOfThreads final : public HostDevice {
       }
       return function(*virtual_memory_);
     });
+  }
+
+  // Work that is over when its thread is done with it.
+  template <typename Function>
+  static WorkQueue::Work OnTime(Function function) {
+    return [function = std::move(function)](Clock::time_point) {
+      function();
+      return Clock::now();
+    };
   }
 
   absl::Status Push(Stream stream, WorkQueue::Work work) {
@@ -338,10 +350,16 @@ class HostDeviceOfThreads final : public HostDevice {
   }
 
   // The bytes move in the end: who does not wait for them finds what was there before.
-  void RunCopy(void* to, const void* from, std::int64_t bytes, CopyDirection direction) {
-    if (direction == CopyDirection::kToDevice) to_device_.SpendTime(bytes);
-    if (direction == CopyDirection::kFromDevice) from_device_.SpendTime(bytes);
+  Clock::time_point RunCopy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
+                            Clock::time_point ready) {
+    if (has_copy_times_ && direction != CopyDirection::kOnDevice) {
+      CopyEngine& engine = direction == CopyDirection::kToDevice ? to_device_ : from_device_;
+      const Clock::time_point end = engine.SpendTime(ready, bytes);
+      std::memmove(to, from, static_cast<std::size_t>(bytes));
+      return end;
+    }
     std::memmove(to, from, static_cast<std::size_t>(bytes));
+    return Clock::now();
   }
 
   CallFaults faults_;
@@ -353,6 +371,7 @@ class HostDeviceOfThreads final : public HostDevice {
   CopyGate gate_;
   CopyEngine to_device_;
   CopyEngine from_device_;
+  const bool has_copy_times_;
   Events events_;
   Streams streams_;  // last: their work uses all of the above
 };

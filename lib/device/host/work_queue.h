@@ -2,6 +2,7 @@
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_WORK_QUEUE_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_WORK_QUEUE_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -36,7 +37,10 @@ class Mark {
 // Thread-safe. Always owned by a std::shared_ptr, of which the thread has one.
 class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
  public:
-  using Work = std::function<void()>;
+  using Clock = std::chrono::steady_clock;
+  // What is done in its turn. Told since when its turn is, which may be earlier than now, because
+  // threads come late; says when it was over, which may be earlier as well.
+  using Work = std::function<Clock::time_point(Clock::time_point)>;
   // Called on the thread as the last that it does, with the thread itself, which is to be joined.
   using OnEnd = std::function<void(std::thread)>;
 
@@ -66,11 +70,16 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
   std::mutex mutex_;
   std::condition_variable was_pushed_;
   std::condition_variable was_done_;
-  std::deque<Work> work_;
+  struct Pushed {
+    Work work;
+    Clock::time_point time;
+  };
+  std::deque<Pushed> work_;
   std::uint64_t pushed_ = 0;
   std::uint64_t done_ = 0;
   bool is_closed_ = false;
   std::thread thread_;
+  Clock::time_point last_over_;  // the thread's
 };
 
 }  // namespace tidepool::host

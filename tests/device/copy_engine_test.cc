@@ -1,0 +1,44 @@
+#include "lib/device/host/copy_engine.h"
+
+#include <gtest/gtest.h>
+
+namespace tidepool::host {
+namespace {
+
+using Clock = CopyEngine::Clock;
+using std::chrono::nanoseconds;
+
+// Long past: nothing is waited for.
+const Clock::time_point kThen = Clock::now() - std::chrono::hours(1);
+
+TEST(CopyEngineTest, CopiesThatAreReadyFollowEachOtherWithoutAGap) {
+  CopyEngine engine(1e9, 5);
+  Clock::time_point end = kThen;
+  for (int i = 1; i <= 100; ++i) end = engine.SpendTime(kThen, 1000);
+  EXPECT_EQ(end, kThen + 100 * nanoseconds(1005));
+  // As in a stream, where each is ready when the one before it is over.
+  for (int i = 1; i <= 100; ++i) end = engine.SpendTime(end, 1000);
+  EXPECT_EQ(end, kThen + 200 * nanoseconds(1005));
+}
+
+TEST(CopyEngineTest, TimeThatNobodyUsesIsGone) {
+  CopyEngine engine(1e9, 0);
+  EXPECT_EQ(engine.SpendTime(kThen, 10), kThen + nanoseconds(10));
+  EXPECT_EQ(engine.SpendTime(kThen + nanoseconds(100), 10), kThen + nanoseconds(110));
+  EXPECT_EQ(engine.SpendTime(kThen, 10), kThen + nanoseconds(120));
+}
+
+TEST(CopyEngineTest, WaitsForTheEnd) {
+  CopyEngine engine(1e9, 0);
+  const Clock::time_point end = engine.SpendTime(Clock::now(), 1'000'000);
+  EXPECT_GE(Clock::now(), end);
+}
+
+TEST(CopyEngineTest, DoesNotWaitOnceItWasStopped) {
+  CopyEngine engine(1e-3, 0);
+  engine.StopTime();
+  EXPECT_GT(engine.SpendTime(Clock::now(), 1'000'000), Clock::now());
+}
+
+}  // namespace
+}  // namespace tidepool::host
