@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/pool/pool_fixture.h"
+#include "tests/support/rounds.h"
 #include "tidepool/plan.h"
 
 namespace tidepool {
@@ -455,7 +456,7 @@ TEST_P(PlannedPoolTest, SurvivesADeviceThatFails) {
 // requests that deviate: nobody sees another's bytes.
 TEST_P(PlannedPoolTest, KeepsTheOrderOfStreams) {
   std::mt19937_64 random(12);
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < testing::Rounds(10); ++round) {
     Make({.max_bytes = 16 * kMiB});
     const std::vector<Stream> streams = {NewStream(), NewStream(), NewStream()};
     const Program program = RandomProgram(random, 60);

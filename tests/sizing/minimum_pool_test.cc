@@ -6,6 +6,7 @@
 
 #include "lib/sizing/restart_search.h"
 #include "tests/support/policy_names.h"
+#include "tests/support/rounds.h"
 #include "tests/support/shared_files.h"
 #include "tidepool/sizing.h"
 
@@ -76,7 +77,7 @@ TEST_P(MinimumPoolProperty, EqualsBruteForce) {
   std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(GetParam());
   std::mt19937_64 random(42);
   int not_monotone = 0;
-  for (int i = 0; i < 400; ++i) {
+  for (int i = 0; i < testing::Rounds(400); ++i) {
     SCOPED_TRACE(i);
     const Trace trace = RandomTrace(random, 4 + i % 40, i % 3 == 0 ? 6 : 30);
     const std::int64_t peak = MeasureLoad(trace, 1)->peak_live_bytes;
@@ -103,7 +104,7 @@ TEST_P(MinimumPoolProperty, EqualsBruteForce) {
 TEST_P(MinimumPoolProperty, RestartsLikeTheLoopOfReplays) {
   std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(GetParam());
   std::mt19937_64 random(43);
-  for (int i = 0; i < 150; ++i) {
+  for (int i = 0; i < testing::Rounds(150); ++i) {
     SCOPED_TRACE(i);
     const Trace trace = RandomTrace(random, 4 + 2 * i, 100'000);
     std::int64_t pool = MeasureLoad(trace, 512)->peak_live_bytes;
@@ -125,7 +126,7 @@ TEST_P(MinimumPoolProperty, RestartsLikeTheLoopOfReplays) {
 TEST_P(MinimumPoolProperty, SaysNothingRatherThanSomethingWrong) {
   std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(GetParam());
   std::mt19937_64 random(44);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < testing::Rounds(60); ++i) {
     const Trace trace = RandomTrace(random, 60, 3000);
     const auto complete = MinimumPool(trace, *policy, {.alignment = 1, .most_steps = 100'000'000});
     ASSERT_TRUE(complete->exact_pool_bytes.has_value() && complete->serves_all_larger.has_value());

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/sizing/plan/twins.h"
 #include "tests/support/random_problem.h"
+#include "tests/support/rounds.h"
 #include "tidepool/plan.h"
 
 namespace tidepool {
@@ -136,7 +137,7 @@ TEST_P(FixedShapes, ReachTheSmallestHeight) {
   std::mt19937_64 random(1);
   int higher = 0;
   int proved = 0;
-  constexpr int kProblems = 200;
+  constexpr int kProblems = testing::Rounds(200);
   for (int i = 0; i < kProblems; ++i) {
     SCOPED_TRACE(i);
     const PlanProblem free = RandomProblem(random, GetParam());
@@ -174,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
 // Obstacles at random, most of which are there throughout, misaligned and far apart.
 TEST(FixedProperty, ReachTheSmallestHeightAmongObstacles) {
   std::mt19937_64 random(2);
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < testing::Rounds(500); ++i) {
     SCOPED_TRACE(i);
     PlanProblem problem = RandomProblem(random, {.buffers = 5, .alignment_bits = 2});
     std::int64_t offset = 0;
@@ -198,7 +199,7 @@ TEST(FixedProperty, ReachTheSmallestHeightAmongObstacles) {
 // What is there throughout leaves holes, in which the smallest height is proved.
 TEST(FixedProperty, ReachAndProveTheSmallestHeightInHoles) {
   std::mt19937_64 random(4);
-  for (int i = 0; i < 1'000; ++i) {
+  for (int i = 0; i < testing::Rounds(1'000); ++i) {
     SCOPED_TRACE(i);
     const std::int64_t unit = i % 2 == 0 ? 1 : (std::int64_t{1} << 33) + 1;
     PlanProblem problem = RandomProblem(random, {.buffers = 6, .unit = unit});

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tests/support/rounds.h"
 #include "tests/trace/profiles.h"
 #include "tidepool/trace.h"
 
@@ -224,7 +225,7 @@ class SlowReader {
 
 TEST(ChromeTrace, IsReadAsASlowReaderReadsIt) {
   int read = 0;
-  for (std::uint64_t seed = 0; seed < 2000; ++seed) {
+  for (int seed = 0; seed < testing::Rounds(2000); ++seed) {
     const std::string text = RandomProfile(seed).Make();
     const std::set<int> devices = SlowReader(text).Devices();
     for (const int device : devices) {
@@ -243,7 +244,7 @@ TEST(ChromeTrace, IsReadAsASlowReaderReadsIt) {
       ASSERT_THAT(trace->devices, ::testing::ElementsAreArray(devices));
     }
   }
-  EXPECT_GT(read, 2000);
+  EXPECT_GT(read, testing::Rounds(2000));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/random_trace.h"
+#include "tests/support/rounds.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/placement.h"
@@ -157,7 +158,7 @@ TEST_F(HostReplay, KeepsContents) {
 }
 
 TEST_F(HostReplay, KeepsContentsOfManyStreams) {
-  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+  for (int seed = 1; seed <= testing::Rounds(5); ++seed) {
     const std::string trace = ManyStreams(seed, 2000);
     for (const std::string& policy : PlacementPolicyNames()) {
       std::vector<std::string> arguments = {trace,      "--policy", policy,
