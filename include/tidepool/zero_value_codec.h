@@ -89,7 +89,7 @@ class TIDEPOOL_EXPORT ZeroValueStream {
   std::size_t input_bytes_ = 0;
   std::size_t blocks_ = 0;
   std::size_t nonzero_words_ = 0;
-  std::uint64_t checksum_ = 0;
+  std::uint64_t contents_hash_ = 0;  // that index and payloads ought to have
   ZeroValueWord word_ = ZeroValueWord::k32Bits;
   ZeroValueMode mode_ = ZeroValueMode::kPacked;
   std::vector<std::size_t> group_begins_;  // of each group of blocks, in `bytes_`

@@ -89,7 +89,7 @@ class Compression {
     header.mode = static_cast<std::uint8_t>(options_.mode);
     header.input_bytes = input_.size();
     header.payload_bytes = end_ - payloads_begin_;
-    header.checksum = hash_;
+    header.checksum = zvc::HeaderHash(header) + hash_;
     header.header_checksum = zvc::HeaderChecksum(header);
     std::memcpy(output_.data(), &header, sizeof(header));
     return end_;
@@ -178,11 +178,11 @@ class Decompression {
     hash_.fetch_add(hash, std::memory_order_relaxed);
   }
 
-  absl::Status Finish(std::uint64_t checksum) {
+  absl::Status Finish(std::uint64_t hash) {
     if (!status_.ok()) return status_;
-    if (hash_ == checksum) return absl::OkStatus();
-    return absl::DataLossError(absl::StrCat("zero-value stream: the checksum of its contents is ",
-                                            hash_.load(), ", expected ", checksum));
+    if (hash_ == hash) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat("zero-value stream: the hash of its contents is ",
+                                            hash_.load(), ", expected ", hash));
   }
 
  private:
@@ -301,7 +301,8 @@ absl::StatusOr<std::size_t> ZeroValueCodec::Decompress(const ZeroValueStream& st
   Decompression decompression(zvc::KernelFor(set_, stream.word()), stream.bytes_, stream,
                               stream.group_begins_, output);
   workers_->pool().RunWithAll([&decompression] { decompression.Work(); });
-  if (absl::Status status = decompression.Finish(stream.checksum_); !status.ok()) return status;
+  if (absl::Status status = decompression.Finish(stream.contents_hash_); !status.ok())
+    return status;
   return stream.input_bytes();
 }
 

@@ -34,7 +34,7 @@ struct Header {
   std::uint32_t block_bytes = kBlockBytes;
   std::uint64_t input_bytes = 0;
   std::uint64_t payload_bytes = 0;
-  std::uint64_t checksum = 0;  // of the index and the payloads
+  std::uint64_t checksum = 0;  // of the contents: see HeaderHash and BlockHash
   std::array<std::uint8_t, 20> reserved = {};
   std::uint32_t header_checksum = 0;  // crc32 of what comes before it
 };
@@ -93,30 +93,48 @@ static_assert(PayloadBytes({2048, 27, 0, 0}, 4, kBlockBytes) == 256 + 2048 * 27 
 static_assert(PayloadBytes({1, 1, 0, 0}, 4, kBlockBytes) == 256 + 64);
 static_assert(PayloadBytes({4096, 9, kRotated, 0}, 2, kBlockBytes) == 512 + 4096 * 9 / 8);
 
-// The checksum is the sum over all blocks of a hash of the block's place, entry and payload.
+// The checksum is the sum of a hash of what the header says about the contents and, for each block,
+// one of its place, entry and payload.
 inline constexpr std::size_t kSumLanes = 8;
 struct RowSums {
   std::array<std::uint64_t, kSumLanes> plain = {};     // the sum of the rows
   std::array<std::uint64_t, kSumLanes> weighted = {};  // of all values that `plain` ever had
 };
 
-constexpr std::array<std::uint64_t, 2 * kSumLanes + 2> SumFactors() {
-  std::array<std::uint64_t, 2 * kSumLanes + 2> factors = {};
+constexpr std::array<std::uint64_t, 2 * kSumLanes + 4> SumFactors() {
+  std::array<std::uint64_t, 2 * kSumLanes + 4> factors = {};
   std::uint64_t power = 1;
   for (std::uint64_t& factor : factors) factor = power *= 0x9e3779b97f4a7c15;
   return factors;
 }
 
-inline std::uint64_t BlockHash(std::size_t block, const IndexEntry& entry, const RowSums& sums) {
-  constexpr auto kFactors = SumFactors();
-  std::uint64_t hash = std::bit_cast<std::uint64_t>(entry) * kFactors[2 * kSumLanes] +
-                       (block + 1) * kFactors[2 * kSumLanes + 1];
-  for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
-    hash += sums.plain[lane] * kFactors[lane] + sums.weighted[lane] * kFactors[kSumLanes + lane];
-  }
+inline constexpr auto kSumFactors = SumFactors();
+
+// A bijection after which all bits depend on all others (SplitMix64's last step).
+constexpr std::uint64_t Mixed(std::uint64_t hash) {
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
   hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
   return hash ^ (hash >> 31);
+}
+
+// So that another length, size of words or mode is noticed even where the header has the crc32 that
+// goes with it.
+constexpr std::uint64_t HeaderHash(const Header& header) {
+  const std::uint64_t kind = header.word_bytes + header.mode * std::uint64_t{256};
+  return Mixed(header.input_bytes * kSumFactors[2 * kSumLanes + 2] +
+               kind * kSumFactors[2 * kSumLanes + 3]);
+}
+
+inline std::uint64_t BlockHash(std::size_t block, const IndexEntry& entry, const RowSums& sums) {
+  std::uint64_t hash = std::bit_cast<std::uint64_t>(entry) * kSumFactors[2 * kSumLanes] +
+                       (block + 1) * kSumFactors[2 * kSumLanes + 1];
+  for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
+    // An even factor of the weighted sum, so that what a lane of a row counts is odd and no change
+    // of it vanishes.
+    hash += sums.plain[lane] * kSumFactors[lane] +
+            2 * sums.weighted[lane] * kSumFactors[kSumLanes + lane];
+  }
+  return Mixed(hash);
 }
 
 }  // namespace tidepool::internal::zvc

@@ -92,7 +92,7 @@ absl::StatusOr<ZeroValueStream> ZeroValueStream::Open(absl::Span<const std::byte
   stream.bytes_ = bytes;
   stream.input_bytes_ = header->input_bytes;
   stream.blocks_ = zvc::BlocksOf(header->input_bytes);
-  stream.checksum_ = header->checksum;
+  stream.contents_hash_ = header->checksum - zvc::HeaderHash(*header);
   stream.word_ = static_cast<ZeroValueWord>(header->word_bytes);
   stream.mode_ = static_cast<ZeroValueMode>(header->mode);
   if (absl::Status status = CheckIndexPadding(bytes, stream.blocks_); !status.ok()) return status;

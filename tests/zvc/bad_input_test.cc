@@ -231,10 +231,28 @@ TEST_P(Damaged, HeadersThatSayTooMuch) {
   ExpectError(with(72, 1, 1), absl::StatusCode::kDataLoss, "behind the index");
   for (const std::uint64_t bytes :
        {UINT64_MAX, UINT64_MAX - 8191, std::uint64_t{1} << 63, std::uint64_t{1} << 50,
-        (std::uint64_t{1} << 50) + 1, std::uint64_t{1} << 40, std::uint64_t{5001}}) {
+        (std::uint64_t{1} << 50) + 1, std::uint64_t{1} << 40, std::uint64_t{65537}}) {
     ExpectError(with(16, bytes, 8), absl::StatusCode::kDataLoss);
     ExpectError(with(24, bytes, 8), absl::StatusCode::kDataLoss);
   }
+}
+
+// Opening cannot see it: the index fits both.
+TEST_P(Damaged, HeadersOfAnotherLength) {
+  const Bytes good = slow::Compress(Bytes(5000, std::byte{1}), 4, false);
+  const auto with = [&good](std::uint64_t number) {
+    Bytes stream = good;
+    std::memcpy(&stream[16], &number, sizeof(number));
+    Seal(stream);
+    EXPECT_TRUE(ZeroValueStream::Open(stream).ok());
+    Bytes output(9000);
+    return Codec({.instruction_set = GetParam()})
+        ->Decompress(stream, absl::MakeSpan(output))
+        .status();
+  };
+  ExpectError(with(5001), absl::StatusCode::kDataLoss, "hash of its contents");
+  ExpectError(with(8193), absl::StatusCode::kDataLoss, "hash of its contents");
+  ExpectError(with(4999), absl::StatusCode::kDataLoss, "behind the end");
 }
 
 TEST_P(Damaged, EntriesThatCannotBe) {
@@ -265,7 +283,8 @@ TEST_P(Damaged, EntriesThatCannotBe) {
 
 // The index is right in itself and the payload contradicts it.
 TEST_P(Damaged, MasksThatNameOthers) {
-  Bytes stream = slow::Compress(Input(4), 4, false);
+  const Bytes input = Input(4);
+  Bytes stream = slow::Compress(input, 4, false);
   const auto open = [&stream] { return *ZeroValueStream::Open(stream); };
   Bytes output(8192);
   Bytes end(2001);
@@ -279,7 +298,7 @@ TEST_P(Damaged, MasksThatNameOthers) {
   // One word of the last block moved behind its end.
   const std::size_t mask =
       stream.size() -
-      slow::CompressBlock(Bytes(Input(4).begin() + 16384, Input(4).end()), 4, false).payload.size();
+      slow::CompressBlock(Bytes(input.begin() + 16384, input.end()), 4, false).payload.size();
   const auto set = std::find_if(stream.begin() + static_cast<long>(mask), stream.end(),
                                 [](std::byte byte) { return byte != std::byte{0}; });
   *set &=

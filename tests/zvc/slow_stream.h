@@ -100,27 +100,38 @@ inline std::uint64_t Power(std::uint64_t base, int exponent) {
   return power;
 }
 
-inline std::uint64_t HashOf(const Block& block, std::uint64_t number) {
-  constexpr std::uint64_t kBase = 0x9e3779b97f4a7c15;
-  const std::size_t rows = block.payload.size() / 64;
-  std::uint64_t hash = block.entry * Power(kBase, 17) + (number + 1) * Power(kBase, 18);
-  for (int lane = 0; lane < 8; ++lane) {
-    const std::uint64_t plain_factor = Power(kBase, lane + 1);
-    const std::uint64_t weighted_factor = Power(kBase, lane + 9);
-    for (std::size_t i = 0; i < rows; ++i) {
-      const std::uint64_t part = NumberAt(block.payload, i * 64 + lane * 8, 8);
-      hash += part * plain_factor + (rows - i) * part * weighted_factor;
-    }
-  }
+inline constexpr std::uint64_t kBase = 0x9e3779b97f4a7c15;
+
+inline std::uint64_t Mixed(std::uint64_t hash) {
   hash = (hash ^ hash >> 30) * 0xbf58476d1ce4e5b9;
   hash = (hash ^ hash >> 27) * 0x94d049bb133111eb;
   return hash ^ hash >> 31;
 }
 
+inline std::uint64_t HashOf(const Block& block, std::uint64_t number) {
+  const std::size_t rows = block.payload.size() / 64;
+  std::uint64_t hash = block.entry * Power(kBase, 17) + (number + 1) * Power(kBase, 18);
+  for (int lane = 0; lane < 8; ++lane) {
+    const std::uint64_t plain_factor = Power(kBase, lane + 1);
+    const std::uint64_t weighted_factor = 2 * Power(kBase, lane + 9);
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::uint64_t part = NumberAt(block.payload, i * 64 + lane * 8, 8);
+      hash += part * plain_factor + (rows - i) * part * weighted_factor;
+    }
+  }
+  return Mixed(hash);
+}
+
+inline std::uint64_t HashOfHeader(std::uint64_t input_bytes, std::uint64_t word_bytes,
+                                  bool is_plain) {
+  return Mixed(input_bytes * Power(kBase, 19) +
+               (word_bytes + (is_plain ? 256 : 0)) * Power(kBase, 20));
+}
+
 inline Bytes Compress(const Bytes& input, std::size_t word_bytes, bool is_plain) {
   Bytes index;
   Bytes payloads;
-  std::uint64_t checksum = 0;
+  std::uint64_t checksum = HashOfHeader(input.size(), word_bytes, is_plain);
   for (std::size_t begin = 0; begin < input.size(); begin += 8192) {
     const std::size_t end = std::min(input.size(), begin + 8192);
     const Block block =
