@@ -102,6 +102,10 @@ struct ZeroValueOptions {
   int threads = 1;
   // The best that the processor has when not given. Others are for tests and measurements.
   std::optional<ZeroValueInstructionSet> instruction_set = std::nullopt;
+  // What is written goes past the caches (by non-temporal stores) where its address is a multiple
+  // of 64. With several threads that can be faster for buffers larger than the caches; with one
+  // it is slower.
+  bool streaming_stores = false;
 };
 
 // Compresses and decompresses with the threads that it keeps. Thread-safe: callers on several

@@ -73,6 +73,54 @@ TIDEPOOL_AVX2 inline __m256i Load(const std::byte* from) {
 TIDEPOOL_AVX2 inline void Store(std::byte* to, __m256i values) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), values);
 }
+// A row from two registers.
+struct CachedStore {
+  TIDEPOOL_AVX2 static void Half(std::byte* to, __m256i values) { Store(to, values); }
+};
+struct StreamingStore {
+  TIDEPOOL_AVX2 static void Half(std::byte* to, __m256i values) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), values);
+  }
+};
+
+struct Row {
+  __m256i low;
+  __m256i high;
+
+  TIDEPOOL_AVX2 static Row At(const std::byte* from) {
+    return {Load(from), Load(from + kRegisterBytes)};
+  }
+  template <typename Output>
+  TIDEPOOL_AVX2 void StoreTo(std::byte* to) const {
+    Output::Half(to, low);
+    Output::Half(to + kRegisterBytes, high);
+  }
+};
+
+// RowSums in registers.
+struct Sums {
+  Row plain;
+  Row weighted;
+
+  TIDEPOOL_AVX2 explicit Sums(const RowSums& sums)
+      : plain(Row::At(reinterpret_cast<const std::byte*>(sums.plain.data()))),
+        weighted(Row::At(reinterpret_cast<const std::byte*>(sums.weighted.data()))) {}
+  TIDEPOOL_AVX2 void Add(const Row& row) {
+    plain.low = _mm256_add_epi64(plain.low, row.low);
+    plain.high = _mm256_add_epi64(plain.high, row.high);
+    weighted.low = _mm256_add_epi64(weighted.low, plain.low);
+    weighted.high = _mm256_add_epi64(weighted.high, plain.high);
+  }
+  TIDEPOOL_AVX2 void StoreTo(RowSums& sums) const {
+    plain.StoreTo<CachedStore>(reinterpret_cast<std::byte*>(sums.plain.data()));
+    weighted.StoreTo<CachedStore>(reinterpret_cast<std::byte*>(sums.weighted.data()));
+  }
+};
+
+TIDEPOOL_AVX2 inline void Prefetch(const std::byte* from) {
+  _mm_prefetch(reinterpret_cast<const char*>(from), _MM_HINT_NTA);
+}
+
 TIDEPOOL_AVX2 inline __m128i Load128(const std::byte* from) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
 }
@@ -82,6 +130,7 @@ TIDEPOOL_AVX2 inline void Store128(std::byte* to, __m128i values) {
 
 // The operations on a register of words of 32 bits.
 struct Words32 {
+  using Word = std::uint32_t;
   static constexpr std::uint32_t kBits = 32;
   TIDEPOOL_AVX2 static __m256i Broadcast(std::uint32_t word) {
     return _mm256_set1_epi32(static_cast<int>(word));
@@ -102,9 +151,12 @@ struct Words32 {
   }
   TIDEPOOL_AVX2 static __m256i Least(__m256i a, __m256i b) { return _mm256_min_epu32(a, b); }
   TIDEPOOL_AVX2 static __m256i Most(__m256i a, __m256i b) { return _mm256_max_epu32(a, b); }
+  TIDEPOOL_AVX2 static __m256i SignedLeast(__m256i a, __m256i b) { return _mm256_min_epi32(a, b); }
+  TIDEPOOL_AVX2 static __m256i SignedMost(__m256i a, __m256i b) { return _mm256_max_epi32(a, b); }
 };
 
 struct Words16 {
+  using Word = std::uint16_t;
   static constexpr std::uint32_t kBits = 16;
   TIDEPOOL_AVX2 static __m256i Broadcast(std::uint32_t word) {
     return _mm256_set1_epi16(static_cast<short>(word));
@@ -125,35 +177,45 @@ struct Words16 {
   }
   TIDEPOOL_AVX2 static __m256i Least(__m256i a, __m256i b) { return _mm256_min_epu16(a, b); }
   TIDEPOOL_AVX2 static __m256i Most(__m256i a, __m256i b) { return _mm256_max_epu16(a, b); }
+  TIDEPOOL_AVX2 static __m256i SignedLeast(__m256i a, __m256i b) { return _mm256_min_epi16(a, b); }
+  TIDEPOOL_AVX2 static __m256i SignedMost(__m256i a, __m256i b) { return _mm256_max_epi16(a, b); }
 };
 
-// Least and most of the words of a block that are not zero: all words are made one less, so that
-// zeros are larger than all others.
+template <typename Word>
+using Lanes = std::array<Word, kRegisterBytes / sizeof(Word)>;
+
+template <typename Word>
+TIDEPOOL_AVX2 inline Lanes<Word> LanesOf(__m256i values) {
+  Lanes<Word> lanes;
+  std::memcpy(&lanes, &values, sizeof(lanes));
+  return lanes;
+}
+
 template <typename Words>
 struct Range {
   __m256i least;
   __m256i most;
+  __m256i signed_least;
+  __m256i signed_most;
 
-  TIDEPOOL_AVX2 static Range Empty() { return {_mm256_set1_epi32(-1), _mm256_setzero_si256()}; }
-  TIDEPOOL_AVX2 void Add(__m256i values) {
-    least = Words::Least(least, Words::Minus(values, Words::Broadcast(1)));
+  TIDEPOOL_AVX2 static Range Empty() {
+    const __m256i zero = _mm256_setzero_si256();
+    return {_mm256_set1_epi32(-1), zero, zero, zero};
+  }
+  // `is_zero` has all bits of the words that are zero: so that no word is larger.
+  TIDEPOOL_AVX2 void Add(__m256i is_zero, __m256i values) {
+    least = Words::Least(least, _mm256_or_si256(values, is_zero));
     most = Words::Most(most, values);
+    signed_least = Words::SignedLeast(signed_least, values);
+    signed_most = Words::SignedMost(signed_most, values);
   }
 };
 
 template <typename Word, typename Words>
-TIDEPOOL_AVX2 inline void Fold(const Range<Words>& range, std::uint32_t& least,
-                               std::uint32_t& most) {
-  std::array<Word, kRegisterBytes / sizeof(Word)> least_words;
-  std::array<Word, kRegisterBytes / sizeof(Word)> most_words;
-  std::memcpy(&least_words, &range.least, sizeof(least_words));
-  std::memcpy(&most_words, &range.most, sizeof(most_words));
-  Word smallest = least_words[0];
-  Word largest = most_words[0];
-  for (const Word word : least_words) smallest = word < smallest ? word : smallest;
-  for (const Word word : most_words) largest = word > largest ? word : largest;
-  least = static_cast<Word>(smallest + 1);
-  most = largest;
+TIDEPOOL_AVX2 inline Scan ScanOf(std::size_t bytes, const Range<Words>& range) {
+  return FoldScan(static_cast<std::uint32_t>(bytes / sizeof(Word)), LanesOf<Word>(range.least),
+                  LanesOf<Word>(range.most), LanesOf<Word>(range.signed_least),
+                  LanesOf<Word>(range.signed_most));
 }
 
 TIDEPOOL_AVX2 inline __m256i Places32(const Shuffle& shuffle) {
@@ -161,12 +223,13 @@ TIDEPOOL_AVX2 inline __m256i Places32(const Shuffle& shuffle) {
       _mm_loadl_epi64(reinterpret_cast<const __m128i*>(shuffle.places.data())));
 }
 
-TIDEPOOL_AVX2 Scan Scan32(const std::byte* block, std::byte* mask, std::byte* words) {
+TIDEPOOL_AVX2 Scan Scan32(const std::byte* block, const std::byte* next, std::byte* mask,
+                          std::byte* words) {
   auto range = Range<Words32>::Empty();
-  auto rotated = Range<Words32>::Empty();
   const __m256i zero = _mm256_setzero_si256();
   std::byte* end = words;
   for (std::size_t i = 0; i < kBlockBytes / kRegisterBytes; ++i) {
+    Prefetch(next + i * kRegisterBytes);
     const __m256i values = Load(block + i * kRegisterBytes);
     const __m256i is_zero = _mm256_cmpeq_epi32(values, zero);
     const auto is_set =
@@ -174,14 +237,9 @@ TIDEPOOL_AVX2 Scan Scan32(const std::byte* block, std::byte* mask, std::byte* wo
     Store(end, _mm256_permutevar8x32_epi32(values, Places32(kCompress32[is_set])));
     end += std::popcount(static_cast<std::uint32_t>(is_set)) * sizeof(std::uint32_t);
     mask[i] = std::byte{is_set};
-    range.Add(values);
-    rotated.Add(Words32::RotatedLeft(values));
+    range.Add(is_zero, values);
   }
-  Scan scan;
-  scan.count = static_cast<std::uint32_t>((end - words) / sizeof(std::uint32_t));
-  Fold<std::uint32_t>(range, scan.least, scan.most);
-  Fold<std::uint32_t>(rotated, scan.rotated_least, scan.rotated_most);
-  return scan;
+  return ScanOf<std::uint32_t>(static_cast<std::size_t>(end - words), range);
 }
 
 TIDEPOOL_AVX2 inline std::byte* Compress8(__m128i values, std::uint8_t is_set, std::byte* end) {
@@ -191,12 +249,13 @@ TIDEPOOL_AVX2 inline std::byte* Compress8(__m128i values, std::uint8_t is_set, s
   return end + std::popcount(static_cast<std::uint32_t>(is_set)) * sizeof(std::uint16_t);
 }
 
-TIDEPOOL_AVX2 Scan Scan16(const std::byte* block, std::byte* mask, std::byte* words) {
+TIDEPOOL_AVX2 Scan Scan16(const std::byte* block, const std::byte* next, std::byte* mask,
+                          std::byte* words) {
   auto range = Range<Words16>::Empty();
-  auto rotated = Range<Words16>::Empty();
   const __m256i zero = _mm256_setzero_si256();
   std::byte* end = words;
   for (std::size_t i = 0; i < kBlockBytes / kRegisterBytes; ++i) {
+    Prefetch(next + i * kRegisterBytes);
     const __m256i values = Load(block + i * kRegisterBytes);
     const __m128i low = _mm256_castsi256_si128(values);
     const __m128i high = _mm256_extracti128_si256(values, 1);
@@ -206,14 +265,9 @@ TIDEPOOL_AVX2 Scan Scan16(const std::byte* block, std::byte* mask, std::byte* wo
     end = Compress8(low, static_cast<std::uint8_t>(is_set), end);
     end = Compress8(high, static_cast<std::uint8_t>(is_set >> 8), end);
     std::memcpy(mask + i * sizeof(is_set), &is_set, sizeof(is_set));
-    range.Add(values);
-    rotated.Add(Words16::RotatedLeft(values));
+    range.Add(is_zero, values);
   }
-  Scan scan;
-  scan.count = static_cast<std::uint32_t>((end - words) / sizeof(std::uint16_t));
-  Fold<std::uint16_t>(range, scan.least, scan.most);
-  Fold<std::uint16_t>(rotated, scan.rotated_least, scan.rotated_most);
-  return scan;
+  return ScanOf<std::uint16_t>(static_cast<std::size_t>(end - words), range);
 }
 
 template <typename Words, bool kIsRotated>
@@ -223,38 +277,62 @@ TIDEPOOL_AVX2 inline __m256i Values(const std::byte* words, __m256i base) {
   return Words::Minus(values, base);
 }
 
-template <typename Words, bool kIsRotated>
-TIDEPOOL_AVX2 void PackRows(const std::byte* words, const Packing& packing, std::byte* rows) {
-  const __m256i base = Words::Broadcast(packing.base);
-  const std::byte* const end = words + packing.count * (Words::kBits / 8);
-  __m256i low = _mm256_setzero_si256();
-  __m256i high = _mm256_setzero_si256();
-  std::uint32_t filled = 0;
-  for (; words < end; words += kRowBytes) {
-    const __m256i low_values = Values<Words, kIsRotated>(words, base);
-    const __m256i high_values = Values<Words, kIsRotated>(words + kRegisterBytes, base);
-    const __m128i left = _mm_cvtsi32_si128(static_cast<int>(filled));
-    low = _mm256_or_si256(low, Words::Left(low_values, left));
-    high = _mm256_or_si256(high, Words::Left(high_values, left));
-    filled += packing.bits;
-    if (filled < Words::kBits) continue;
-    Store(rows, low);
-    Store(rows + kRegisterBytes, high);
-    rows += kRowBytes;
-    filled -= Words::kBits;
-    const __m128i right = _mm_cvtsi32_si128(static_cast<int>(packing.bits - filled));
-    low = Words::Right(low_values, right);
-    high = Words::Right(high_values, right);
-  }
-  if (filled == 0) return;
-  Store(rows, low);
-  Store(rows + kRegisterBytes, high);
+TIDEPOOL_AVX2 inline __m128i Count(std::uint32_t bits) {
+  return _mm_cvtsi32_si128(static_cast<int>(bits));
 }
 
-template <typename Words>
-TIDEPOOL_AVX2 void Pack(const std::byte* words, const Packing& packing, std::byte* rows) {
-  return packing.rotated ? PackRows<Words, true>(words, packing, rows)
-                         : PackRows<Words, false>(words, packing, rows);
+template <typename Words, typename Output, bool kIsRotated>
+TIDEPOOL_AVX2 void PackRows(const std::byte* words, const Packing& packing, std::byte* rows,
+                            RowSums& row_sums) {
+  const __m256i base = Words::Broadcast(packing.base);
+  const std::byte* const end = words + packing.count * sizeof(typename Words::Word);
+  const std::uint32_t bits = packing.bits;
+  Sums sums(row_sums);
+  Row row = {_mm256_setzero_si256(), _mm256_setzero_si256()};
+  std::uint32_t filled = 0;
+  for (; words < end; words += kRowBytes) {
+    const __m256i low = Values<Words, kIsRotated>(words, base);
+    const __m256i high = Values<Words, kIsRotated>(words + kRegisterBytes, base);
+    row.low = _mm256_or_si256(row.low, Words::Left(low, Count(filled)));
+    row.high = _mm256_or_si256(row.high, Words::Left(high, Count(filled)));
+    filled += bits;
+    if (filled < Words::kBits) continue;
+    row.template StoreTo<Output>(rows);
+    sums.Add(row);
+    rows += kRowBytes;
+    filled -= Words::kBits;
+    row = {Words::Right(low, Count(bits - filled)), Words::Right(high, Count(bits - filled))};
+  }
+  if (filled > 0) {
+    row.template StoreTo<Output>(rows);
+    sums.Add(row);
+  }
+  sums.StoreTo(row_sums);
+}
+
+template <typename Words, typename Output>
+TIDEPOOL_AVX2 void Pack(const std::byte* words, const Packing& packing, std::byte* rows,
+                        RowSums& sums) {
+  return packing.rotated ? PackRows<Words, Output, true>(words, packing, rows, sums)
+                         : PackRows<Words, Output, false>(words, packing, rows, sums);
+}
+
+template <typename Output>
+TIDEPOOL_AVX2 void Copy(const std::byte* from, std::size_t bytes, std::byte* rows,
+                        RowSums& row_sums) {
+  Sums sums(row_sums);
+  for (std::size_t at = 0; at < bytes; at += kRowBytes) {
+    const Row row = Row::At(from + at);
+    row.template StoreTo<Output>(rows + at);
+    sums.Add(row);
+  }
+  sums.StoreTo(row_sums);
+}
+
+TIDEPOOL_AVX2 void Sum(const std::byte* rows, std::size_t bytes, RowSums& row_sums) {
+  Sums sums(row_sums);
+  for (std::size_t at = 0; at < bytes; at += kRowBytes) sums.Add(Row::At(rows + at));
+  sums.StoreTo(row_sums);
 }
 
 template <typename Words, bool kIsRotated>
@@ -266,38 +344,42 @@ TIDEPOOL_AVX2 inline void StoreWords(std::byte* words, __m256i values, __m256i v
 }
 
 template <typename Words, bool kIsRotated>
-TIDEPOOL_AVX2 void UnpackRows(const std::byte* rows, const Packing& packing, std::byte* words) {
+TIDEPOOL_AVX2 void UnpackRows(const std::byte* rows, const Packing& packing, std::byte* words,
+                              RowSums& row_sums) {
   const __m256i base = Words::Broadcast(packing.base);
   const __m256i value_mask = Words::Broadcast((std::uint32_t{1} << packing.bits) - 1);
-  const std::byte* const end = words + packing.count * (Words::kBits / 8);
-  __m256i low = Load(rows);
-  __m256i high = Load(rows + kRegisterBytes);
+  const std::byte* const end = words + packing.count * sizeof(typename Words::Word);
+  const std::uint32_t bits = packing.bits;
+  Sums sums(row_sums);
+  Row row = Row::At(rows);
+  sums.Add(row);
   std::uint32_t read = 0;  // bits of each word of the row; at most all
   for (; words < end; words += kRowBytes) {
-    const __m128i right = _mm_cvtsi32_si128(static_cast<int>(read));
-    __m256i low_values = Words::Right(low, right);
-    __m256i high_values = Words::Right(high, right);
-    read += packing.bits;
+    __m256i low = Words::Right(row.low, Count(read));
+    __m256i high = Words::Right(row.high, Count(read));
+    read += bits;
     if (read > Words::kBits) {
       rows += kRowBytes;
-      low = Load(rows);
-      high = Load(rows + kRegisterBytes);
+      row = Row::At(rows);
+      sums.Add(row);
       read -= Words::kBits;
-      const __m128i left = _mm_cvtsi32_si128(static_cast<int>(packing.bits - read));
-      low_values = _mm256_or_si256(low_values, Words::Left(low, left));
-      high_values = _mm256_or_si256(high_values, Words::Left(high, left));
+      low = _mm256_or_si256(low, Words::Left(row.low, Count(bits - read)));
+      high = _mm256_or_si256(high, Words::Left(row.high, Count(bits - read)));
     }
-    StoreWords<Words, kIsRotated>(words, low_values, value_mask, base);
-    StoreWords<Words, kIsRotated>(words + kRegisterBytes, high_values, value_mask, base);
+    StoreWords<Words, kIsRotated>(words, low, value_mask, base);
+    StoreWords<Words, kIsRotated>(words + kRegisterBytes, high, value_mask, base);
   }
+  sums.StoreTo(row_sums);
 }
 
 template <typename Words>
-TIDEPOOL_AVX2 void Unpack(const std::byte* rows, const Packing& packing, std::byte* words) {
-  return packing.rotated ? UnpackRows<Words, true>(rows, packing, words)
-                         : UnpackRows<Words, false>(rows, packing, words);
+TIDEPOOL_AVX2 void Unpack(const std::byte* rows, const Packing& packing, std::byte* words,
+                          RowSums& sums) {
+  return packing.rotated ? UnpackRows<Words, true>(rows, packing, words, sums)
+                         : UnpackRows<Words, false>(rows, packing, words, sums);
 }
 
+template <typename Output>
 TIDEPOOL_AVX2 std::uint32_t Expand32(const std::byte* mask, const std::byte* words,
                                      std::byte* block) {
   const __m256i bit_of_lane = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
@@ -307,50 +389,47 @@ TIDEPOOL_AVX2 std::uint32_t Expand32(const std::byte* mask, const std::byte* wor
     const __m256i values = _mm256_permutevar8x32_epi32(Load(next), Places32(kExpand32[is_set]));
     const __m256i bits = _mm256_and_si256(_mm256_set1_epi32(is_set), bit_of_lane);
     const __m256i keep = _mm256_cmpeq_epi32(bits, bit_of_lane);
-    Store(block + i * kRegisterBytes, _mm256_and_si256(values, keep));
+    Output::Half(block + i * kRegisterBytes, _mm256_and_si256(values, keep));
     next += std::popcount(static_cast<std::uint32_t>(is_set)) * sizeof(std::uint32_t);
   }
   return static_cast<std::uint32_t>((next - words) / sizeof(std::uint32_t));
 }
 
+// Eight words of 16 bits, of which `next` has those that `mask` names.
+TIDEPOOL_AVX2 inline __m128i Expanded8(std::byte mask, const std::byte*& next) {
+  const auto is_set = static_cast<std::uint8_t>(mask);
+  const __m128i places =
+      _mm_load_si128(reinterpret_cast<const __m128i*>(kExpand16[is_set].places.data()));
+  const __m128i values = _mm_shuffle_epi8(Load128(next), places);
+  next += std::popcount(is_set) * sizeof(std::uint16_t);
+  return values;
+}
+
+template <typename Output>
 TIDEPOOL_AVX2 std::uint32_t Expand16(const std::byte* mask, const std::byte* words,
                                      std::byte* block) {
   const std::byte* next = words;
-  for (std::size_t i = 0; i < kBlockBytes / sizeof(__m128i); ++i) {
-    const auto is_set = static_cast<std::uint8_t>(mask[i]);
-    const __m128i places =
-        _mm_load_si128(reinterpret_cast<const __m128i*>(kExpand16[is_set].places.data()));
-    Store128(block + i * sizeof(__m128i), _mm_shuffle_epi8(Load128(next), places));
-    next += std::popcount(static_cast<std::uint32_t>(is_set)) * sizeof(std::uint16_t);
+  for (std::size_t i = 0; i < kBlockBytes / kRegisterBytes; ++i) {
+    const __m128i low = Expanded8(mask[2 * i], next);
+    const __m128i high = Expanded8(mask[2 * i + 1], next);
+    Output::Half(block + i * kRegisterBytes, _mm256_set_m128i(high, low));
   }
   return static_cast<std::uint32_t>((next - words) / sizeof(std::uint16_t));
 }
 
-TIDEPOOL_AVX2 RowSums Sum(const std::byte* rows, std::size_t bytes) {
-  __m256i low = _mm256_setzero_si256();
-  __m256i high = _mm256_setzero_si256();
-  __m256i low_weighted = _mm256_setzero_si256();
-  __m256i high_weighted = _mm256_setzero_si256();
-  for (const std::byte* const end = rows + bytes; rows != end; rows += kRowBytes) {
-    low = _mm256_add_epi64(low, Load(rows));
-    high = _mm256_add_epi64(high, Load(rows + kRegisterBytes));
-    low_weighted = _mm256_add_epi64(low_weighted, low);
-    high_weighted = _mm256_add_epi64(high_weighted, high);
-  }
-  RowSums sums;
-  std::memcpy(sums.plain.data(), &low, sizeof(low));
-  std::memcpy(sums.plain.data() + kSumLanes / 2, &high, sizeof(high));
-  std::memcpy(sums.weighted.data(), &low_weighted, sizeof(low));
-  std::memcpy(sums.weighted.data() + kSumLanes / 2, &high_weighted, sizeof(high));
-  return sums;
-}
+template <typename Output>
+inline constexpr Writers kWriters32 = {Pack<Words32, Output>, Copy<Output>, Expand32<Output>};
+template <typename Output>
+inline constexpr Writers kWriters16 = {Pack<Words16, Output>, Copy<Output>, Expand16<Output>};
 
 }  // namespace avx2
 
-const Kernel kAvx2For32 = {avx2::Scan32, avx2::Pack<avx2::Words32>, avx2::Unpack<avx2::Words32>,
-                           avx2::Expand32, avx2::Sum};
-const Kernel kAvx2For16 = {avx2::Scan16, avx2::Pack<avx2::Words16>, avx2::Unpack<avx2::Words16>,
-                           avx2::Expand16, avx2::Sum};
+const Kernel kAvx2For32 = {avx2::Scan32, avx2::Sum, avx2::Unpack<avx2::Words32>,
+                           avx2::kWriters32<avx2::CachedStore>,
+                           avx2::kWriters32<avx2::StreamingStore>};
+const Kernel kAvx2For16 = {avx2::Scan16, avx2::Sum, avx2::Unpack<avx2::Words16>,
+                           avx2::kWriters16<avx2::CachedStore>,
+                           avx2::kWriters16<avx2::StreamingStore>};
 
 }  // namespace tidepool::internal::zvc
 #endif

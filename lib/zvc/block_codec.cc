@@ -1,6 +1,7 @@
 #include "lib/zvc/block_codec.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
 
@@ -13,97 +14,129 @@ std::uint32_t RotatedRight(std::uint32_t word, std::size_t word_bytes) {
   return word_bytes == 2 ? std::rotr(static_cast<std::uint16_t>(word), 1) : std::rotr(word, 1);
 }
 
+template <typename Word>
+void FillRow(std::byte* row, std::uint32_t word) {
+  std::array<Word, kRowBytes / sizeof(Word)> words;
+  words.fill(static_cast<Word>(word));
+  std::memcpy(row, &words, sizeof(words));
+}
+
 // Fills the row behind `count` words with words of which packing leaves nothing.
-void PadWords(std::byte* words, std::size_t word_bytes, const IndexEntry& entry) {
+void PadWords(std::byte* words, std::size_t word_bytes, const IndexEntry& entry,
+              std::size_t count) {
   const bool is_rotated = (entry.flags & kRotated) != 0;
   const std::uint32_t padding = is_rotated ? RotatedRight(entry.base, word_bytes) : entry.base;
-  std::byte* const end = words + entry.count * word_bytes;
-  for (std::size_t at = 0; at < kRowBytes; at += word_bytes) {
-    std::memcpy(end + at, &padding, word_bytes);
-  }
+  std::byte* const end = words + count * word_bytes;
+  return word_bytes == 2 ? FillRow<std::uint16_t>(end, padding)
+                         : FillRow<std::uint32_t>(end, padding);
 }
 
 Packing PackingOf(const IndexEntry& entry) {
   return {entry.count, entry.bits, entry.base, (entry.flags & kRotated) != 0};
 }
 
-absl::Status DecompressWholeBlock(const Kernel& kernel, std::size_t word_bytes,
-                                  const IndexEntry& entry, const std::byte* payload,
-                                  std::byte* output) {
+absl::Status DecompressWholeBlock(const BlockFormat& format, const IndexEntry& entry,
+                                  const std::byte* payload, std::byte* output, RowSums& sums) {
   alignas(kRowBytes) std::array<std::byte, kWordsRoom> words;
+  const std::size_t word_bytes = format.word_bytes;
   const std::byte* const rows = payload + MaskBytes(word_bytes);
+  format.kernel.sum(payload, MaskBytes(word_bytes), sums);
   if (entry.bits == word_bytes * 8) {
-    std::memcpy(words.data(), rows, PackedBytes(word_bytes, entry.count, entry.bits));
+    format.kernel.writers.copy(rows, PackedBytes(word_bytes, entry.count, entry.bits), words.data(),
+                               sums);
   } else if (entry.bits == 0) {
     for (std::size_t count = 0; count < entry.count; count += kRowBytes / word_bytes) {
-      IndexEntry written = entry;
-      written.count = static_cast<std::uint16_t>(count);
-      PadWords(words.data(), word_bytes, written);
+      PadWords(words.data(), word_bytes, entry, count);
     }
   } else {
-    kernel.unpack(rows, PackingOf(entry), words.data());
+    format.kernel.unpack(rows, PackingOf(entry), words.data(), sums);
   }
-  const std::uint32_t count = kernel.expand(payload, words.data(), output);
+  const std::uint32_t count = format.writers.expand(payload, words.data(), output);
   if (count == entry.count) return absl::OkStatus();
   return absl::DataLossError(
       absl::StrCat("its mask names ", count, " words, expected ", entry.count, " as in the index"));
 }
 
+struct WordRange {
+  std::uint32_t base = 0;
+  std::uint8_t bits = 0;
+  bool is_rotated = false;
+};
+
+std::uint32_t RotatedLeft(std::uint32_t word, int word_bits) {
+  return word_bits == 16 ? std::rotl(static_cast<std::uint16_t>(word), 1) : std::rotl(word, 1);
+}
+
+// Rotating keeps the order of words of one sign and doubles their distances: it pays at most where
+// both signs are, and then the least and most are among the ends of both.
+WordRange BestRange(const Scan& scan, int word_bits) {
+  const auto bits = static_cast<std::uint8_t>(std::bit_width(scan.most - scan.least));
+  const std::uint32_t sign = std::uint32_t{1} << (word_bits - 1);
+  if (scan.least >= sign || scan.most < sign) return {scan.least, bits};
+  const auto [least, most] =
+      std::minmax({RotatedLeft(scan.least, word_bits), RotatedLeft(scan.signed_most, word_bits),
+                   RotatedLeft(scan.signed_least, word_bits), RotatedLeft(scan.most, word_bits)});
+  const auto rotated_bits = static_cast<std::uint8_t>(std::bit_width(most - least));
+  return rotated_bits < bits ? WordRange{least, rotated_bits, true} : WordRange{scan.least, bits};
+}
+
 }  // namespace
 
 IndexEntry BlockCompressor::Choose(const zvc::Scan& scan) const {
-  const auto word_bits = static_cast<std::uint8_t>(word_bytes_ * 8);
+  const auto word_bits = static_cast<std::uint8_t>(format_.word_bytes * 8);
   IndexEntry entry;
   entry.count = static_cast<std::uint16_t>(scan.count);
   if (scan.count == 0) return entry;
-  const int bits = std::bit_width(scan.most - scan.least);
-  const int rotated_bits = std::bit_width(scan.rotated_most - scan.rotated_least);
-  const bool is_rotated = rotated_bits < bits;
-  entry.bits = static_cast<std::uint8_t>(std::min(bits, rotated_bits));
-  if (is_plain_ || entry.bits == word_bits) {
-    entry.bits = word_bits;
-  } else {
-    entry.flags = is_rotated ? kRotated : 0;
-    entry.base = is_rotated ? scan.rotated_least : scan.least;
+  const WordRange range = is_plain_ ? WordRange{.bits = word_bits} : BestRange(scan, word_bits);
+  entry.bits = range.bits;
+  if (range.bits < word_bits) {
+    entry.flags = range.is_rotated ? kRotated : 0;
+    entry.base = range.base;
   }
   const std::size_t raw_bytes = InWholeRows(input_.size());
-  if (PayloadBytes(entry, word_bytes_, input_.size()) < raw_bytes) return entry;
+  if (PayloadBytes(entry, format_.word_bytes, input_.size()) < raw_bytes) return entry;
   return {entry.count, word_bits, kRaw, 0};
 }
 
-const IndexEntry& BlockCompressor::Scan(absl::Span<const std::byte> input) {
+const IndexEntry& BlockCompressor::Scan(absl::Span<const std::byte> input, const std::byte* next) {
   input_ = input;
   if (input.size() == kBlockBytes) {
-    entry_ = Choose(kernel_.scan(input.data(), mask_.data(), words_.data()));
+    entry_ = Choose(format_.kernel.scan(input.data(), next, mask_.data(), words_.data()));
   } else {
     alignas(kRowBytes) std::array<std::byte, kBlockBytes> block = {};
     std::copy(input.begin(), input.end(), block.begin());
-    entry_ = Choose(kernel_.scan(block.data(), mask_.data(), words_.data()));
+    entry_ = Choose(format_.kernel.scan(block.data(), next, mask_.data(), words_.data()));
   }
-  payload_bytes_ = PayloadBytes(entry_, word_bytes_, input.size());
+  payload_bytes_ = PayloadBytes(entry_, format_.word_bytes, input.size());
   return entry_;
 }
 
-void BlockCompressor::WriteRaw(std::byte* payload) const {
-  std::memcpy(payload, input_.data(), input_.size());
-  std::memset(payload + input_.size(), 0, payload_bytes_ - input_.size());
+void BlockCompressor::WriteRaw(std::byte* payload, RowSums& sums) const {
+  const std::size_t whole_bytes = input_.size() / kRowBytes * kRowBytes;
+  format_.writers.copy(input_.data(), whole_bytes, payload, sums);
+  if (whole_bytes == input_.size()) return;
+  alignas(kRowBytes) std::array<std::byte, kRowBytes> row = {};
+  std::copy(input_.begin() + static_cast<std::ptrdiff_t>(whole_bytes), input_.end(), row.begin());
+  format_.writers.copy(row.data(), kRowBytes, payload + whole_bytes, sums);
 }
 
 RowSums BlockCompressor::Write(std::byte* payload) {
-  if (payload_bytes_ == 0) return {};
+  RowSums sums;
+  if (payload_bytes_ == 0) return sums;
   if ((entry_.flags & kRaw) != 0) {
-    WriteRaw(payload);
-  } else {
-    const std::size_t mask_bytes = MaskBytes(word_bytes_);
-    std::memcpy(payload, mask_.data(), mask_bytes);
-    PadWords(words_.data(), word_bytes_, entry_);
-    if (entry_.bits == word_bytes_ * 8) {
-      std::memcpy(payload + mask_bytes, words_.data(), payload_bytes_ - mask_bytes);
-    } else if (entry_.bits != 0) {
-      kernel_.pack(words_.data(), PackingOf(entry_), payload + mask_bytes);
-    }
+    WriteRaw(payload, sums);
+    return sums;
   }
-  return kernel_.sum(payload, payload_bytes_);
+  const Writers& writers = format_.writers;
+  const std::size_t mask_bytes = MaskBytes(format_.word_bytes);
+  writers.copy(mask_.data(), mask_bytes, payload, sums);
+  PadWords(words_.data(), format_.word_bytes, entry_, entry_.count);
+  if (entry_.bits == format_.word_bytes * 8) {
+    writers.copy(words_.data(), payload_bytes_ - mask_bytes, payload + mask_bytes, sums);
+  } else if (entry_.bits != 0) {
+    writers.pack(words_.data(), PackingOf(entry_), payload + mask_bytes, sums);
+  }
+  return sums;
 }
 
 absl::Status CheckEntry(const IndexEntry& entry, std::size_t word_bytes, ZeroValueMode mode,
@@ -141,23 +174,26 @@ absl::Status CheckEntry(const IndexEntry& entry, std::size_t word_bytes, ZeroVal
   return absl::OkStatus();
 }
 
-absl::Status DecompressPayload(const Kernel& kernel, std::size_t word_bytes,
-                               const IndexEntry& entry, const std::byte* payload,
-                               absl::Span<std::byte> output) {
+absl::Status DecompressPayload(const BlockFormat& format, const IndexEntry& entry,
+                               const std::byte* payload, absl::Span<std::byte> output,
+                               RowSums& sums) {
   if (entry.count == 0) {
     std::memset(output.data(), 0, output.size());
     return absl::OkStatus();
   }
   if ((entry.flags & kRaw) != 0) {
-    std::memcpy(output.data(), payload, output.size());
+    const std::size_t whole_bytes = output.size() / kRowBytes * kRowBytes;
+    format.writers.copy(payload, whole_bytes, output.data(), sums);
+    if (whole_bytes == output.size()) return absl::OkStatus();
+    format.kernel.sum(payload + whole_bytes, kRowBytes, sums);
+    std::memcpy(output.data() + whole_bytes, payload + whole_bytes, output.size() - whole_bytes);
     return absl::OkStatus();
   }
   if (output.size() == kBlockBytes) {
-    return DecompressWholeBlock(kernel, word_bytes, entry, payload, output.data());
+    return DecompressWholeBlock(format, entry, payload, output.data(), sums);
   }
   alignas(kRowBytes) std::array<std::byte, kBlockBytes> block;
-  const absl::Status status =
-      DecompressWholeBlock(kernel, word_bytes, entry, payload, block.data());
+  const absl::Status status = DecompressWholeBlock(format, entry, payload, block.data(), sums);
   if (!status.ok()) return status;
   if (std::any_of(block.begin() + static_cast<std::ptrdiff_t>(output.size()), block.end(),
                   [](std::byte b) { return b != std::byte{}; })) {

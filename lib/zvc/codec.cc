@@ -1,6 +1,6 @@
-// Whole buffers. The work is cut into groups of blocks that threads take in order. Where a group's
-// payloads begin is known when the one before it is compressed; with several threads a group is
-// compressed beside, in a part of the cache, and then moved to its place.
+// Whole buffers. With several threads the work is cut into tasks of some blocks that they take in
+// order. Where a task's payloads begin is known when the blocks of the one before it are scanned:
+// then all write to their places at once.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -32,46 +32,47 @@ class ZeroValueCodec::Workers {
 
 namespace {
 
-constexpr std::size_t kGroupBytes = zvc::kGroupBlocks * zvc::kBlockBytes;
+// What a thread compresses at once: as many blocks as fit its part of the cache with all of their
+// words.
+constexpr std::size_t kTaskBlocks = 8;
 
-std::size_t GroupsOf(std::size_t blocks) {
-  return (blocks + zvc::kGroupBlocks - 1) / zvc::kGroupBlocks;
+// Non-temporal stores need whole rows in their places.
+bool IsStreaming(const ZeroValueOptions& options, absl::Span<std::byte> output) {
+  return options.streaming_stores &&
+         reinterpret_cast<std::uintptr_t>(output.data()) % zvc::kRowBytes == 0;
 }
-
-// What became of a group of blocks.
-struct GroupResult {
-  std::size_t payload_bytes = 0;
-  std::uint64_t hash = 0;
-};
 
 class Compression {
  public:
   Compression(const ZeroValueOptions& options, ZeroValueInstructionSet set,
               absl::Span<const std::byte> input, absl::Span<std::byte> output)
       : options_(options),
-        set_(set),
+        format_(zvc::FormatOf(set, options.word, IsStreaming(options, output))),
         input_(input),
         output_(output),
         blocks_(zvc::BlocksOf(input.size())),
         payloads_begin_(zvc::PayloadsBegin(blocks_)),
         has_room_for_index_(output.size() >= payloads_begin_) {}
 
-  // On one thread: every payload is written where it belongs.
   void RunAlone() {
-    zvc::BlockCompressor compressor(set_, options_.word, options_.mode);
+    zvc::BlockCompressor compressor(format_, IsPlain());
     std::size_t begin = payloads_begin_;
-    for (std::size_t group = 0; group < GroupsOf(blocks_); ++group) {
-      const absl::Span<std::byte> room =
-          begin < output_.size() ? output_.subspan(begin) : absl::Span<std::byte>();
-      const GroupResult result = CompressGroup(compressor, group, room);
-      begin += result.payload_bytes;
-      hash_ += result.hash;
+    std::size_t expected = 0;  // of a block: what the one before it took
+    for (std::size_t block = 0; block < blocks_; ++block) {
+      if (begin + expected <= output_.size() && !options_.streaming_stores) {
+        zvc::FetchForWriting(output_.data() + begin, expected);
+      }
+      Scan(compressor, block, blocks_);
+      expected = compressor.payload_bytes();
+      hash_ += Write(compressor, block, begin);
+      begin += compressor.payload_bytes();
     }
+    zvc::FinishStreaming();
     end_ = begin;
   }
 
   void RunWith(zvc::WorkerPool& pool) {
-    begins_ = std::vector<std::atomic<std::size_t>>(GroupsOf(blocks_) + 1);
+    begins_ = std::vector<std::atomic<std::size_t>>((blocks_ + kTaskBlocks - 1) / kTaskBlocks + 1);
     begins_[0] = payloads_begin_;
     pool.RunWithAll([this] { Work(); });
     end_ = begins_.back();
@@ -96,54 +97,75 @@ class Compression {
   }
 
  private:
+  bool IsPlain() const { return options_.mode == ZeroValueMode::kPlain; }
+
   void Work() {
-    zvc::BlockCompressor compressor(set_, options_.word, options_.mode);
-    const std::unique_ptr<std::byte[]> room(new std::byte[kGroupBytes]);
+    std::vector<zvc::BlockCompressor> compressors(kTaskBlocks, {format_, IsPlain()});
     std::uint64_t hash = 0;
     for (;;) {
-      const std::size_t group = next_.fetch_add(1, std::memory_order_relaxed);
-      if (group >= begins_.size() - 1) break;
-      const GroupResult result = CompressGroup(compressor, group, {room.get(), kGroupBytes});
-      hash += result.hash;
-      // Who compresses the group before this one has begun with it, and waits only for earlier
-      // ones.
-      begins_[group].wait(0, std::memory_order_acquire);
-      const std::size_t begin = begins_[group].load(std::memory_order_acquire);
-      begins_[group + 1].store(begin + result.payload_bytes, std::memory_order_release);
-      begins_[group + 1].notify_one();
-      if (begin + result.payload_bytes <= output_.size()) {
-        std::memcpy(output_.data() + begin, room.get(), result.payload_bytes);
-      }
+      const std::size_t task = next_.fetch_add(1, std::memory_order_relaxed);
+      if (task >= begins_.size() - 1) break;
+      hash += CompressTask(compressors, task);
     }
+    zvc::FinishStreaming();
     hash_.fetch_add(hash, std::memory_order_relaxed);
   }
 
-  // Writes the index entries of the group, if there is room for an index, and its payloads to
-  // `room` as far as they fit.
-  GroupResult CompressGroup(zvc::BlockCompressor& compressor, std::size_t group,
-                            absl::Span<std::byte> room) {
-    GroupResult result;
-    const std::size_t first = group * zvc::kGroupBlocks;
-    const std::size_t end = std::min(first + zvc::kGroupBlocks, blocks_);
+  // First how long all payloads of the task are, so that who has the next one need not wait until
+  // they are written.
+  std::uint64_t CompressTask(std::vector<zvc::BlockCompressor>& compressors, std::size_t task) {
+    const std::size_t first = task * kTaskBlocks;
+    const std::size_t end = std::min(first + kTaskBlocks, blocks_);
+    std::size_t bytes = 0;
     for (std::size_t block = first; block < end; ++block) {
-      const zvc::IndexEntry entry =
-          compressor.Scan(input_.subspan(block * zvc::kBlockBytes, zvc::kBlockBytes));
-      if (has_room_for_index_) {
-        std::memcpy(output_.data() + sizeof(zvc::Header) + block * sizeof(entry), &entry,
-                    sizeof(entry));
-      }
-      const std::size_t bytes = compressor.payload_bytes();
-      if (result.payload_bytes + bytes <= room.size()) {
-        result.hash +=
-            zvc::BlockHash(block, entry, compressor.Write(room.data() + result.payload_bytes));
-      }
-      result.payload_bytes += bytes;
+      Scan(compressors[block - first], block, end);
+      bytes += compressors[block - first].payload_bytes();
     }
-    return result;
+    std::size_t begin = WaitForBegin(task);
+    begins_[task + 1].store(begin + bytes, std::memory_order_release);
+    begins_[task + 1].notify_one();
+    std::uint64_t hash = 0;
+    for (std::size_t block = first; block < end; ++block) {
+      zvc::BlockCompressor& compressor = compressors[block - first];
+      hash += Write(compressor, block, begin);
+      begin += compressor.payload_bytes();
+    }
+    return hash;
+  }
+
+  // Who has the task before this one has begun with it, and waits only for earlier ones. That takes
+  // less than going to sleep does, as long as the thread runs.
+  std::size_t WaitForBegin(std::size_t task) {
+    constexpr int kSpins = 1000;
+    for (int spin = 0; spin < kSpins; ++spin) {
+      const std::size_t begin = begins_[task].load(std::memory_order_acquire);
+      if (begin != 0) return begin;
+      zvc::Pause();
+    }
+    begins_[task].wait(0, std::memory_order_acquire);
+    return begins_[task].load(std::memory_order_acquire);
+  }
+
+  // Scans one block before those up to `end`, and writes its index entry if there is room for an
+  // index.
+  void Scan(zvc::BlockCompressor& compressor, std::size_t block, std::size_t end) {
+    const std::size_t next = block + 1 < end ? block + 1 : block;
+    const zvc::IndexEntry entry =
+        compressor.Scan(input_.subspan(block * zvc::kBlockBytes, zvc::kBlockBytes),
+                        input_.data() + next * zvc::kBlockBytes);
+    if (!has_room_for_index_) return;
+    std::memcpy(output_.data() + sizeof(zvc::Header) + block * sizeof(entry), &entry,
+                sizeof(entry));
+  }
+
+  // Writes the payload, if there is room for it, and says what it adds to the checksum.
+  std::uint64_t Write(zvc::BlockCompressor& compressor, std::size_t block, std::size_t begin) {
+    if (begin + compressor.payload_bytes() > output_.size()) return 0;
+    return zvc::BlockHash(block, compressor.entry(), compressor.Write(output_.data() + begin));
   }
 
   const ZeroValueOptions& options_;
-  const ZeroValueInstructionSet set_;
+  const zvc::BlockFormat format_;
   const absl::Span<const std::byte> input_;
   const absl::Span<std::byte> output_;
   const std::size_t blocks_;
@@ -152,16 +174,16 @@ class Compression {
   std::atomic<std::uint64_t> hash_ = 0;
   std::size_t end_ = 0;
   std::atomic<std::size_t> next_ = 0;
-  // In the output, of each group and of what would follow the last; 0 as long as it is not known.
+  // In the output, of each task and of what would follow the last; 0 as long as it is not known.
   std::vector<std::atomic<std::size_t>> begins_;
 };
 
 class Decompression {
  public:
-  Decompression(const zvc::Kernel& kernel, absl::Span<const std::byte> bytes,
+  Decompression(const zvc::BlockFormat& format, absl::Span<const std::byte> bytes,
                 const ZeroValueStream& stream, const std::vector<std::size_t>& group_begins,
                 absl::Span<std::byte> output)
-      : kernel_(kernel),
+      : format_(format),
         bytes_(bytes),
         stream_(stream),
         group_begins_(group_begins),
@@ -175,6 +197,7 @@ class Decompression {
       if (group >= group_begins_.size()) break;
       hash += DecompressGroup(group);
     }
+    zvc::FinishStreaming();
     hash_.fetch_add(hash, std::memory_order_relaxed);
   }
 
@@ -187,7 +210,6 @@ class Decompression {
 
  private:
   std::uint64_t DecompressGroup(std::size_t group) {
-    const std::size_t word_bytes = static_cast<std::size_t>(stream_.word());
     const std::byte* payload = bytes_.data() + group_begins_[group];
     const std::size_t first = group * zvc::kGroupBlocks;
     const std::size_t end = std::min(first + zvc::kGroupBlocks, stream_.blocks());
@@ -195,13 +217,12 @@ class Decompression {
     for (std::size_t block = first; block < end; ++block) {
       const zvc::IndexEntry entry = zvc::EntryAt(bytes_, block);
       const std::size_t block_bytes = stream_.BlockBytes(block);
-      const std::size_t payload_bytes = zvc::PayloadBytes(entry, word_bytes, block_bytes);
-      hash += zvc::BlockHash(block, entry, kernel_.sum(payload, payload_bytes));
-      const absl::Status status =
-          zvc::DecompressPayload(kernel_, word_bytes, entry, payload,
-                                 output_.subspan(block * zvc::kBlockBytes, block_bytes));
+      zvc::RowSums sums;
+      const absl::Status status = zvc::DecompressPayload(
+          format_, entry, payload, output_.subspan(block * zvc::kBlockBytes, block_bytes), sums);
       if (!status.ok()) Remember(block, status);
-      payload += payload_bytes;
+      hash += zvc::BlockHash(block, entry, sums);
+      payload += zvc::PayloadBytes(entry, format_.word_bytes, block_bytes);
     }
     return hash;
   }
@@ -215,7 +236,7 @@ class Decompression {
         absl::StrCat("zero-value stream: block ", block, ": ", status.message()));
   }
 
-  const zvc::Kernel& kernel_;
+  const zvc::BlockFormat format_;
   const absl::Span<const std::byte> bytes_;
   const ZeroValueStream& stream_;
   const std::vector<std::size_t>& group_begins_;
@@ -298,8 +319,8 @@ absl::StatusOr<std::size_t> ZeroValueCodec::Decompress(const ZeroValueStream& st
   if (zvc::Overlap(stream.bytes_, output)) {
     return absl::InvalidArgumentError("the output overlaps the stream, expected them apart");
   }
-  Decompression decompression(zvc::KernelFor(set_, stream.word()), stream.bytes_, stream,
-                              stream.group_begins_, output);
+  Decompression decompression(zvc::FormatOf(set_, stream.word(), IsStreaming(options_, output)),
+                              stream.bytes_, stream, stream.group_begins_, output);
   workers_->pool().RunWithAll([&decompression] { decompression.Work(); });
   if (absl::Status status = decompression.Finish(stream.contents_hash_); !status.ok())
     return status;

@@ -30,6 +30,18 @@ ZeroValueInstructionSet BestInstructionSet() {
   return best;
 }
 
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+void FinishStreaming() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
+
 const Kernel& KernelFor(ZeroValueInstructionSet set, ZeroValueWord word) {
   const bool is_16_bits = word == ZeroValueWord::k16Bits;
 #if defined(__x86_64__)

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "lib/zvc/kernels.h"
 
@@ -24,44 +25,105 @@ Word Load(const std::byte* from, std::size_t index) {
 }
 
 template <typename Word>
-Scan ScanBlock(const std::byte* block, std::byte* mask, std::byte* words) {
-  constexpr Word kMost = std::numeric_limits<Word>::max();
-  Scan scan;
-  Word least = kMost;
-  Word most = 0;
-  Word rotated_least = kMost;
-  Word rotated_most = 0;
-  for (std::size_t begin = 0; begin < WordsOfBlock(sizeof(Word)); begin += 64) {
-    std::uint64_t bits = 0;
-    for (std::size_t i = 0; i < 64; ++i) {
-      const Word word = Load<Word>(block, begin + i);
-      const Word rotated = std::rotl(word, 1);
-      // One less, so that zeros are larger than all others. A zero is written, and overwritten by
-      // what comes next.
-      least = std::min(least, static_cast<Word>(word - 1));
-      rotated_least = std::min(rotated_least, static_cast<Word>(rotated - 1));
-      most = std::max(most, word);
-      rotated_most = std::max(rotated_most, rotated);
-      std::memcpy(words + scan.count * sizeof(Word), &word, sizeof(Word));
-      scan.count += word != 0;
-      bits |= static_cast<std::uint64_t>(word != 0) << i;
+Row<Word> RowAt(const std::byte* from) {
+  Row<Word> row;
+  std::memcpy(&row, from, sizeof(row));
+  return row;
+}
+
+// Several of each lane at once, so that the next need not wait for the one before it.
+template <typename Word>
+struct Ends {
+  Row<Word> least;
+  Row<Word> most;
+
+  Ends(const std::byte* words, std::size_t bytes) : least(RowAt<Word>(words)), most(least) {
+    for (std::size_t at = sizeof(least); at < bytes; at += sizeof(least)) {
+      const Row<Word> row = RowAt<Word>(words + at);
+      for (std::size_t lane = 0; lane < kLanes<Word>; ++lane) {
+        least[lane] = std::min(least[lane], row[lane]);
+        most[lane] = std::max(most[lane], row[lane]);
+      }
     }
-    std::memcpy(mask + begin / 8, &bits, sizeof(bits));
   }
-  scan.least = static_cast<Word>(least + 1);
-  scan.most = most;
-  scan.rotated_least = static_cast<Word>(rotated_least + 1);
-  scan.rotated_most = rotated_most;
+};
+
+// What the `count` words are like. Signed comparisons are what processors without AVX do at once;
+// others are needed only where both signs are.
+template <typename Word>
+Scan RangeOf(std::byte* words, std::size_t count) {
+  for (std::size_t i = count; i < count + kLanes<Word>; ++i) {
+    std::memcpy(words + i * sizeof(Word), words, sizeof(Word));
+  }
+  using SignedWord = std::make_signed_t<Word>;
+  const Ends<SignedWord> ends(words, count * sizeof(Word));
+  const auto least = *std::min_element(ends.least.begin(), ends.least.end());
+  const auto most = *std::max_element(ends.most.begin(), ends.most.end());
+  Scan scan;
+  scan.count = static_cast<std::uint32_t>(count);
+  scan.least = scan.signed_least = static_cast<Word>(least);
+  scan.most = scan.signed_most = static_cast<Word>(most);
+  if ((least < 0) == (most < 0)) return scan;
+  const Ends<Word> unsigned_ends(words, count * sizeof(Word));
+  scan.least = *std::min_element(unsigned_ends.least.begin(), unsigned_ends.least.end());
+  scan.most = *std::max_element(unsigned_ends.most.begin(), unsigned_ends.most.end());
   return scan;
 }
 
+// Eight bytes that are 0 or 1 become eight bits, the first of them the lowest.
+inline std::uint8_t BitsOfBytes(std::uint64_t bytes) {
+  return static_cast<std::uint8_t>(bytes * 0x0102040810204080 >> 56);
+}
+
 template <typename Word>
-void Pack(const std::byte* words, const Packing& packing, std::byte* rows) {
+Scan ScanBlock(const std::byte* block, const std::byte* /*next*/, std::byte* mask,
+               std::byte* words) {
+  constexpr std::size_t kStep = 64;
+  std::byte* end = words;
+  for (std::size_t begin = 0; begin < WordsOfBlock(sizeof(Word)); begin += kStep) {
+    std::array<Word, kStep> values;
+    std::memcpy(&values, block + begin * sizeof(Word), sizeof(values));
+    std::array<std::uint8_t, kStep> is_set;
+    for (std::size_t i = 0; i < kStep; ++i) is_set[i] = values[i] != 0;
+    for (std::size_t i = 0; i < kStep; i += 8) {
+      std::uint64_t bytes;
+      std::memcpy(&bytes, &is_set[i], sizeof(bytes));
+      mask[(begin + i) / 8] = std::byte{BitsOfBytes(bytes)};
+    }
+    // A zero is written, and overwritten by what comes next.
+    for (std::size_t i = 0; i < kStep; ++i) {
+      std::memcpy(end, &values[i], sizeof(Word));
+      end += is_set[i] * sizeof(Word);
+    }
+  }
+  return RangeOf<Word>(words, static_cast<std::size_t>(end - words) / sizeof(Word));
+}
+
+void AddRow(const std::byte* row, RowSums& sums) {
+  for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
+    sums.plain[lane] += Load<std::uint64_t>(row, lane);
+    sums.weighted[lane] += sums.plain[lane];
+  }
+}
+
+void Sum(const std::byte* rows, std::size_t bytes, RowSums& sums) {
+  RowSums local = sums;  // nobody else's, so that it stays in registers
+  for (std::size_t at = 0; at < bytes; at += kRowBytes) AddRow(rows + at, local);
+  sums = local;
+}
+
+void Copy(const std::byte* from, std::size_t bytes, std::byte* rows, RowSums& sums) {
+  std::memcpy(rows, from, bytes);
+  Sum(from, bytes, sums);
+}
+
+template <typename Word>
+void Pack(const std::byte* words, const Packing& packing, std::byte* rows, RowSums& sums) {
+  std::byte* const first = rows;
   Row<Word> row = {};
   std::uint32_t filled = 0;
   for (std::size_t begin = 0; begin < packing.count; begin += kLanes<Word>) {
-    Row<Word> values;
-    std::memcpy(&values, words + begin * sizeof(Word), sizeof(values));
+    Row<Word> values = RowAt<Word>(words + begin * sizeof(Word));
     if (packing.rotated) {
       for (Word& value : values) value = std::rotl(value, 1);
     }
@@ -80,36 +142,41 @@ void Pack(const std::byte* words, const Packing& packing, std::byte* rows) {
     }
   }
   if (filled > 0) std::memcpy(rows, &row, sizeof(row));
+  Sum(first, PackedBytes(sizeof(Word), packing.count, packing.bits), sums);
+}
+
+// The words that begin at bit `begin_bit` of the lanes of a row, as they were packed. Some of their
+// bits are in the next row if `kEndsInNext`.
+template <typename Word, bool kEndsInNext>
+Row<Word> UnpackedRow(const std::byte* rows, std::uint32_t begin_bit, Word value_mask, Word base) {
+  Row<Word> values = RowAt<Word>(rows);
+  Row<Word> next = {};
+  if constexpr (kEndsInNext) next = RowAt<Word>(rows + kRowBytes);
+  for (std::size_t lane = 0; lane < kLanes<Word>; ++lane) {
+    Word value = static_cast<Word>(values[lane] >> begin_bit);
+    if constexpr (kEndsInNext) value |= static_cast<Word>(next[lane] << (kBits<Word> - begin_bit));
+    values[lane] = static_cast<Word>((value & value_mask) + base);
+  }
+  return values;
 }
 
 template <typename Word>
-void Unpack(const std::byte* rows, const Packing& packing, std::byte* words) {
+void Unpack(const std::byte* rows, const Packing& packing, std::byte* words, RowSums& sums) {
+  Sum(rows, PackedBytes(sizeof(Word), packing.count, packing.bits), sums);
   const Word value_mask = static_cast<Word>((std::uint64_t{1} << packing.bits) - 1);
-  Row<Word> row = {};
-  std::uint32_t left = 0;  // bits of `row` that were not read
+  const Word base = static_cast<Word>(packing.base);
+  std::uint32_t begin_bit = 0;
   for (std::size_t begin = 0; begin < packing.count; begin += kLanes<Word>) {
-    Row<Word> values = row;
-    const std::uint32_t had = left;
-    if (left < packing.bits) {
-      std::memcpy(&row, rows, sizeof(row));
-      rows += kRowBytes;
-      for (std::size_t lane = 0; lane < kLanes<Word>; ++lane) {
-        values[lane] = static_cast<Word>(values[lane] | (row[lane] << had));
-      }
-      const std::uint32_t taken = packing.bits - had;
-      for (Word& word : row) word = static_cast<Word>(word >> taken);
-      left = kBits<Word> - taken;
-    } else {
-      for (Word& word : row) word = static_cast<Word>(word >> packing.bits);
-      left -= packing.bits;
-    }
-    for (Word& value : values) {
-      value = static_cast<Word>((value & value_mask) + packing.base);
-    }
+    const std::uint32_t end_bit = begin_bit + packing.bits;
+    Row<Word> values = end_bit > kBits<Word>
+                           ? UnpackedRow<Word, true>(rows, begin_bit, value_mask, base)
+                           : UnpackedRow<Word, false>(rows, begin_bit, value_mask, base);
     if (packing.rotated) {
       for (Word& value : values) value = std::rotr(value, 1);
     }
     std::memcpy(words + begin * sizeof(Word), &values, sizeof(values));
+    rows += end_bit / kBits<Word> * kRowBytes;
+    begin_bit = end_bit % kBits<Word>;
   }
 }
 
@@ -128,19 +195,11 @@ std::uint32_t Expand(const std::byte* mask, const std::byte* words, std::byte* b
   return count;
 }
 
-RowSums Sum(const std::byte* rows, std::size_t bytes) {
-  RowSums sums;
-  for (const std::byte* const end = rows + bytes; rows != end; rows += kRowBytes) {
-    for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
-      sums.plain[lane] += Load<std::uint64_t>(rows, lane);
-      sums.weighted[lane] += sums.plain[lane];
-    }
-  }
-  return sums;
-}
-
 template <typename Word>
-inline constexpr Kernel kKernel = {ScanBlock<Word>, Pack<Word>, Unpack<Word>, Expand<Word>, Sum};
+inline constexpr Writers kWriters = {Pack<Word>, Copy, Expand<Word>};
+template <typename Word>
+inline constexpr Kernel kKernel = {ScanBlock<Word>, Sum, Unpack<Word>, kWriters<Word>,
+                                   kWriters<Word>};
 
 }  // namespace scalar
 

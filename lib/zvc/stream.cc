@@ -148,9 +148,10 @@ absl::Status ZeroValueStream::DecompressBlock(std::size_t block, absl::Span<std:
     return absl::InvalidArgumentError("the output overlaps the stream, expected them apart");
   }
   if (!zvc::HasInstructionSet(set)) return zvc::LacksInstructionSet(set);
-  const absl::Status status = zvc::DecompressPayload(
-      zvc::KernelFor(set, word_), static_cast<std::size_t>(word_), zvc::EntryAt(bytes_, block),
-      bytes_.data() + PayloadBegin(block), output);
+  zvc::RowSums unused;
+  const absl::Status status =
+      zvc::DecompressPayload(zvc::FormatOf(set, word_, false), zvc::EntryAt(bytes_, block),
+                             bytes_.data() + PayloadBegin(block), output, unused);
   return status.ok() ? status : InBlock(block, status);
 }
 

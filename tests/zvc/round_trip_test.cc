@@ -63,7 +63,10 @@ class RoundTrip : public testing::TestWithParam<ZeroValueInstructionSet> {
   void ForEachFormat(int threads, Function function) {
     for (const auto word : {ZeroValueWord::k16Bits, ZeroValueWord::k32Bits}) {
       for (const auto mode : {ZeroValueMode::kPacked, ZeroValueMode::kPlain}) {
-        function(*Codec({word, mode, threads, GetParam()}), static_cast<std::size_t>(word));
+        for (const bool is_streaming : {false, true}) {
+          function(*Codec({word, mode, threads, GetParam(), is_streaming}),
+                   static_cast<std::size_t>(word));
+        }
       }
     }
   }
