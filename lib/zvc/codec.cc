@@ -1,6 +1,6 @@
 // Whole buffers. With several threads the work is cut into tasks of some blocks that they take in
-// order. Where a task's payloads begin is known when the blocks of the one before it are scanned:
-// then all write to their places at once.
+// order. Where a task's payloads begin is known when the blocks of those before it are scanned:
+// then each is written to its place. No thread ever sleeps for another.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -72,10 +72,12 @@ class Compression {
   }
 
   void RunWith(zvc::WorkerPool& pool) {
-    begins_ = std::vector<std::atomic<std::size_t>>((blocks_ + kTaskBlocks - 1) / kTaskBlocks + 1);
+    const std::size_t tasks = (blocks_ + kTaskBlocks - 1) / kTaskBlocks;
+    sizes_ = std::vector<std::atomic<std::size_t>>(tasks);
+    begins_ = std::vector<std::atomic<std::size_t>>(tasks + 1);
     begins_[0] = payloads_begin_;
     pool.RunWithAll([this] { Work(); });
-    end_ = begins_.back();
+    end_ = BeginOf(tasks);
   }
 
   absl::StatusOr<std::size_t> Finish() {
@@ -104,26 +106,29 @@ class Compression {
     std::uint64_t hash = 0;
     for (;;) {
       const std::size_t task = next_.fetch_add(1, std::memory_order_relaxed);
-      if (task >= begins_.size() - 1) break;
+      if (task >= sizes_.size()) break;
       hash += CompressTask(compressors, task);
     }
     zvc::FinishStreaming();
     hash_.fetch_add(hash, std::memory_order_relaxed);
   }
 
+  std::size_t EndOfTask(std::size_t task) const {
+    return std::min((task + 1) * kTaskBlocks, blocks_);
+  }
+
   // First how long all payloads of the task are, so that who has the next one need not wait until
   // they are written.
   std::uint64_t CompressTask(std::vector<zvc::BlockCompressor>& compressors, std::size_t task) {
     const std::size_t first = task * kTaskBlocks;
-    const std::size_t end = std::min(first + kTaskBlocks, blocks_);
+    const std::size_t end = EndOfTask(task);
     std::size_t bytes = 0;
     for (std::size_t block = first; block < end; ++block) {
       Scan(compressors[block - first], block, end);
       bytes += compressors[block - first].payload_bytes();
     }
-    std::size_t begin = WaitForBegin(task);
-    begins_[task + 1].store(begin + bytes, std::memory_order_release);
-    begins_[task + 1].notify_one();
+    sizes_[task].store(bytes + 1, std::memory_order_relaxed);
+    std::size_t begin = BeginOf(task);
     std::uint64_t hash = 0;
     for (std::size_t block = first; block < end; ++block) {
       zvc::BlockCompressor& compressor = compressors[block - first];
@@ -133,26 +138,46 @@ class Compression {
     return hash;
   }
 
-  // Who has the task before this one has begun with it, and waits only for earlier ones. That takes
-  // less than going to sleep does, as long as the thread runs.
-  std::size_t WaitForBegin(std::size_t task) {
-    constexpr int kSpins = 1000;
+  // Where the payloads of a task that was begun begin: behind those of all before it.
+  std::size_t BeginOf(std::size_t task) {
+    std::size_t known = task;
+    while (begins_[known].load(std::memory_order_relaxed) == 0) --known;
+    std::size_t begin = begins_[known].load(std::memory_order_relaxed);
+    for (; known < task; ++known) {
+      begin += SizeOf(known);
+      begins_[known + 1].store(begin, std::memory_order_relaxed);
+    }
+    return begin;
+  }
+
+  // Of the payloads of a task that was begun. Who has it is about to say so; if not, that thread
+  // does not run, and it is faster to find out than to wait until it does. Both find the same.
+  std::size_t SizeOf(std::size_t task) {
+    constexpr int kSpins = 500;
     for (int spin = 0; spin < kSpins; ++spin) {
-      const std::size_t begin = begins_[task].load(std::memory_order_acquire);
-      if (begin != 0) return begin;
+      const std::size_t size = sizes_[task].load(std::memory_order_relaxed);
+      if (size != 0) return size - 1;
       zvc::Pause();
     }
-    begins_[task].wait(0, std::memory_order_acquire);
-    return begins_[task].load(std::memory_order_acquire);
+    zvc::BlockCompressor compressor(format_, IsPlain());
+    std::size_t bytes = 0;
+    for (std::size_t block = task * kTaskBlocks; block < EndOfTask(task); ++block) {
+      compressor.Scan(BlockAt(block), input_.data());
+      bytes += compressor.payload_bytes();
+    }
+    sizes_[task].store(bytes + 1, std::memory_order_relaxed);
+    return bytes;
+  }
+
+  absl::Span<const std::byte> BlockAt(std::size_t block) const {
+    return input_.subspan(block * zvc::kBlockBytes, zvc::kBlockBytes);
   }
 
   // Scans one block before those up to `end`, and writes its index entry if there is room for an
   // index.
   void Scan(zvc::BlockCompressor& compressor, std::size_t block, std::size_t end) {
     const std::size_t next = block + 1 < end ? block + 1 : block;
-    const zvc::IndexEntry entry =
-        compressor.Scan(input_.subspan(block * zvc::kBlockBytes, zvc::kBlockBytes),
-                        input_.data() + next * zvc::kBlockBytes);
+    const zvc::IndexEntry entry = compressor.Scan(BlockAt(block), BlockAt(next).data());
     if (!has_room_for_index_) return;
     std::memcpy(output_.data() + sizeof(zvc::Header) + block * sizeof(entry), &entry,
                 sizeof(entry));
@@ -174,7 +199,10 @@ class Compression {
   std::atomic<std::uint64_t> hash_ = 0;
   std::size_t end_ = 0;
   std::atomic<std::size_t> next_ = 0;
-  // In the output, of each task and of what would follow the last; 0 as long as it is not known.
+  // One more than the bytes of each task's payloads; 0 as long as they are not known.
+  std::vector<std::atomic<std::size_t>> sizes_;
+  // Where they begin in the output, and where what would follow the last; 0 as long as it is not
+  // known.
   std::vector<std::atomic<std::size_t>> begins_;
 };
 
