@@ -35,22 +35,31 @@ Packing PackingOf(const IndexEntry& entry) {
   return {entry.count, entry.bits, entry.base, (entry.flags & kRotated) != 0};
 }
 
-absl::Status DecompressWholeBlock(const BlockFormat& format, const IndexEntry& entry,
-                                  const std::byte* payload, std::byte* output, RowSums& sums) {
-  alignas(kRowBytes) std::array<std::byte, kWordsRoom> words;
+// Writes whole rows of words: at most a row more than the entry's.
+void UnpackWords(const BlockFormat& format, const IndexEntry& entry, const std::byte* rows,
+                 std::byte* words, RowSums& sums) {
   const std::size_t word_bytes = format.word_bytes;
-  const std::byte* const rows = payload + MaskBytes(word_bytes);
-  format.kernel.sum(payload, MaskBytes(word_bytes), sums);
   if (entry.bits == word_bytes * 8) {
-    format.kernel.writers.copy(rows, PackedBytes(word_bytes, entry.count, entry.bits), words.data(),
-                               sums);
+    format.kernel.writers.copy(rows, PackedBytes(word_bytes, entry.count, entry.bits), words, sums);
   } else if (entry.bits == 0) {
     for (std::size_t count = 0; count < entry.count; count += kRowBytes / word_bytes) {
-      PadWords(words.data(), word_bytes, entry, count);
+      PadWords(words, word_bytes, entry, count);
     }
   } else {
-    format.kernel.unpack(rows, PackingOf(entry), words.data(), sums);
+    format.kernel.unpack(rows, PackingOf(entry), words, sums);
   }
+}
+
+absl::Status DecompressWholeBlock(const BlockFormat& format, const IndexEntry& entry,
+                                  const std::byte* payload, std::byte* output, RowSums& sums) {
+  const std::size_t mask_bytes = MaskBytes(entry, format.word_bytes);
+  if (mask_bytes == 0) {
+    UnpackWords(format, entry, payload, output, sums);
+    return absl::OkStatus();
+  }
+  alignas(kRowBytes) std::array<std::byte, kWordsRoom> words;
+  format.kernel.sum(payload, mask_bytes, sums);
+  UnpackWords(format, entry, payload + mask_bytes, words.data(), sums);
   const std::uint32_t count = format.writers.expand(payload, words.data(), output);
   if (count == entry.count) return absl::OkStatus();
   return absl::DataLossError(
@@ -128,7 +137,7 @@ RowSums BlockCompressor::Write(std::byte* payload) {
     return sums;
   }
   const Writers& writers = format_.writers;
-  const std::size_t mask_bytes = MaskBytes(format_.word_bytes);
+  const std::size_t mask_bytes = MaskBytes(entry_, format_.word_bytes);
   writers.copy(mask_.data(), mask_bytes, payload, sums);
   PadWords(words_.data(), format_.word_bytes, entry_, entry_.count);
   if (entry_.bits == format_.word_bytes * 8) {

@@ -32,9 +32,8 @@ class ZeroValueCodec::Workers {
 
 namespace {
 
-// What a thread compresses at once: as many blocks as fit its part of the cache with all of their
-// words.
-constexpr std::size_t kTaskBlocks = 8;
+// What a thread compresses at once: so few blocks that their words stay in the first-level cache.
+constexpr std::size_t kTaskBlocks = 2;
 
 // Non-temporal stores need whole rows in their places.
 bool IsStreaming(const ZeroValueOptions& options, absl::Span<std::byte> output) {
@@ -59,10 +58,8 @@ class Compression {
     std::size_t begin = payloads_begin_;
     std::size_t expected = 0;  // of a block: what the one before it took
     for (std::size_t block = 0; block < blocks_; ++block) {
-      if (begin + expected <= output_.size() && !options_.streaming_stores) {
-        zvc::FetchForWriting(output_.data() + begin, expected);
-      }
-      Scan(compressor, block, blocks_);
+      FetchOutput(begin, expected);
+      Scan(compressor, block, block + 1);
       expected = compressor.payload_bytes();
       hash_ += Write(compressor, block, begin);
       begin += compressor.payload_bytes();
@@ -104,10 +101,11 @@ class Compression {
   void Work() {
     std::vector<zvc::BlockCompressor> compressors(kTaskBlocks, {format_, IsPlain()});
     std::uint64_t hash = 0;
-    for (;;) {
-      const std::size_t task = next_.fetch_add(1, std::memory_order_relaxed);
-      if (task >= sizes_.size()) break;
-      hash += CompressTask(compressors, task);
+    std::size_t task = next_.fetch_add(1, std::memory_order_relaxed);
+    while (task < sizes_.size()) {
+      const std::size_t next_task = next_.fetch_add(1, std::memory_order_relaxed);
+      hash += CompressTask(compressors, task, next_task);
+      task = next_task;
     }
     zvc::FinishStreaming();
     hash_.fetch_add(hash, std::memory_order_relaxed);
@@ -119,12 +117,14 @@ class Compression {
 
   // First how long all payloads of the task are, so that who has the next one need not wait until
   // they are written.
-  std::uint64_t CompressTask(std::vector<zvc::BlockCompressor>& compressors, std::size_t task) {
+  std::uint64_t CompressTask(std::vector<zvc::BlockCompressor>& compressors, std::size_t task,
+                             std::size_t next_task) {
     const std::size_t first = task * kTaskBlocks;
     const std::size_t end = EndOfTask(task);
     std::size_t bytes = 0;
     for (std::size_t block = first; block < end; ++block) {
-      Scan(compressors[block - first], block, end);
+      Scan(compressors[block - first], block,
+           block + 1 < end ? block + 1 : next_task * kTaskBlocks);
       bytes += compressors[block - first].payload_bytes();
     }
     sizes_[task].store(bytes + 1, std::memory_order_relaxed);
@@ -132,6 +132,9 @@ class Compression {
     std::uint64_t hash = 0;
     for (std::size_t block = first; block < end; ++block) {
       zvc::BlockCompressor& compressor = compressors[block - first];
+      if (block + 1 < end)
+        FetchOutput(begin + compressor.payload_bytes(),
+                    compressors[block + 1 - first].payload_bytes());
       hash += Write(compressor, block, begin);
       begin += compressor.payload_bytes();
     }
@@ -173,11 +176,16 @@ class Compression {
     return input_.subspan(block * zvc::kBlockBytes, zvc::kBlockBytes);
   }
 
-  // Scans one block before those up to `end`, and writes its index entry if there is room for an
-  // index.
-  void Scan(zvc::BlockCompressor& compressor, std::size_t block, std::size_t end) {
-    const std::size_t next = block + 1 < end ? block + 1 : block;
-    const zvc::IndexEntry entry = compressor.Scan(BlockAt(block), BlockAt(next).data());
+  void FetchOutput(std::size_t begin, std::size_t bytes) const {
+    if (options_.streaming_stores || begin + bytes > output_.size()) return;
+    zvc::FetchForWriting(output_.data() + begin, bytes);
+  }
+
+  // Scans one block, before `next` if there is such a block, and writes its index entry if there is
+  // room for an index.
+  void Scan(zvc::BlockCompressor& compressor, std::size_t block, std::size_t next) {
+    const zvc::IndexEntry entry =
+        compressor.Scan(BlockAt(block), BlockAt(next < blocks_ ? next : block).data());
     if (!has_room_for_index_) return;
     std::memcpy(output_.data() + sizeof(zvc::Header) + block * sizeof(entry), &entry,
                 sizeof(entry));

@@ -82,16 +82,21 @@ constexpr std::size_t PackedBytes(std::size_t word_bytes, std::size_t count, std
   return (words_a_lane * bits + word_bytes * 8 - 1) / (word_bytes * 8) * kRowBytes;
 }
 
+// A block without zeros has no mask.
+constexpr std::size_t MaskBytes(const IndexEntry& entry, std::size_t word_bytes) {
+  return entry.count == WordsOfBlock(word_bytes) ? 0 : MaskBytes(word_bytes);
+}
+
 // Of a block that holds `block_bytes` bytes of the input.
 constexpr std::size_t PayloadBytes(const IndexEntry& entry, std::size_t word_bytes,
                                    std::size_t block_bytes) {
   if (entry.count == 0) return 0;
   if ((entry.flags & kRaw) != 0) return InWholeRows(block_bytes);
-  return MaskBytes(word_bytes) + PackedBytes(word_bytes, entry.count, entry.bits);
+  return MaskBytes(entry, word_bytes) + PackedBytes(word_bytes, entry.count, entry.bits);
 }
-static_assert(PayloadBytes({2048, 27, 0, 0}, 4, kBlockBytes) == 256 + 2048 * 27 / 8);
+static_assert(PayloadBytes({2048, 27, 0, 0}, 4, kBlockBytes) == 2048 * 27 / 8);
 static_assert(PayloadBytes({1, 1, 0, 0}, 4, kBlockBytes) == 256 + 64);
-static_assert(PayloadBytes({4096, 9, kRotated, 0}, 2, kBlockBytes) == 512 + 4096 * 9 / 8);
+static_assert(PayloadBytes({4064, 9, kRotated, 0}, 2, kBlockBytes) == 512 + 4096 * 9 / 8);
 
 // The checksum is the sum of a hash of what the header says about the contents and, for each block,
 // one of its place, entry and payload.

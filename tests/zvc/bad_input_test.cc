@@ -277,7 +277,7 @@ TEST_P(Damaged, EntriesThatCannotBe) {
   ExpectError(with(0, 10, 16, 0, 1), kDataLoss, "contradict");
   ExpectError(with(0, 10, 16, 1, 0), kDataLoss, "contradict");
   ExpectError(with(0, 10, 5, 2, 0), kDataLoss, "contradict");
-  ExpectError(with(0, 4096, 15, 0, 0), kDataLoss, "raw");
+  ExpectError(with(0, 4095, 15, 0, 0), kDataLoss, "raw");
   ExpectError(with(1, 1, 1, 0, 0), kDataLoss, "as the index says");
 }
 

@@ -80,6 +80,9 @@ TEST_P(RoundTrip, OfAnyDensityAndValues) {
         SCOPED_TRACE(testing::Message() << "density " << density);
         ExpectRoundTrip(codec, RandomInput(8192 + 8192, word_bytes, density, values, random),
                         false);
+        // A last block of all words, of which the last is short.
+        ExpectRoundTrip(codec, RandomInput(8192 + 8191, word_bytes, density, values, random),
+                        false);
       }
     }
   });
@@ -259,7 +262,7 @@ TEST(Sizes, OfReluDataAreWhatPackingPromises) {
   };
   EXPECT_LE(ratio(0.25), 0.26);
   EXPECT_LE(ratio(0.5), 0.47);
-  EXPECT_LE(ratio(1), 0.88);
+  EXPECT_LE(ratio(1), 0.86);
 }
 
 }  // namespace

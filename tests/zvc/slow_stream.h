@@ -88,7 +88,7 @@ inline Block CompressBlock(Bytes raw, std::size_t word_bytes, bool is_plain) {
       SetBit(rows, p / word_bits * 512 + j % lanes * word_bits + p % word_bits);
     }
   }
-  Bytes payload = mask;
+  Bytes payload = words.size() == 8192 / word_bytes ? Bytes() : mask;
   payload.insert(payload.end(), rows.begin(), rows.end());
   if (payload.size() >= raw.size()) return {EntryOf(words.size(), word_bits, 2, 0), raw};
   return {EntryOf(words.size(), bits, flags, base), payload};
