@@ -54,7 +54,7 @@ constexpr std::array<ByteShuffle, 256> OfBytes(const std::array<Shuffle, 256>& s
     for (std::size_t i = 0; i < 16; ++i) {
       const std::uint8_t word = shuffles[mask].places[i / 2];
       bytes[mask].places[i] =
-          word == kNothing ? kNothing : static_cast<std::uint8_t>(2 * word + i % 2);
+          word == kNothing ? kNothing : static_cast<std::uint8_t>(std::size_t{2} * word + i % 2);
     }
   }
   return bytes;

@@ -202,7 +202,7 @@ absl::Status DecompressPayload(const BlockFormat& format, const IndexEntry& entr
     return DecompressWholeBlock(format, entry, payload, output.data(), sums);
   }
   alignas(kRowBytes) std::array<std::byte, kBlockBytes> block;
-  const absl::Status status = DecompressWholeBlock(format, entry, payload, block.data(), sums);
+  absl::Status status = DecompressWholeBlock(format, entry, payload, block.data(), sums);
   if (!status.ok()) return status;
   if (std::any_of(block.begin() + static_cast<std::ptrdiff_t>(output.size()), block.end(),
                   [](std::byte b) { return b != std::byte{}; })) {

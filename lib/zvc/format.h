@@ -77,9 +77,9 @@ constexpr std::size_t PayloadsBegin(std::size_t blocks) {
 
 // `count` words of `bits` bits, one below the other in the lanes of a row.
 constexpr std::size_t PackedBytes(std::size_t word_bytes, std::size_t count, std::size_t bits) {
-  const std::size_t lanes = kRowBytes / word_bytes;
-  const std::size_t words_a_lane = (count + lanes - 1) / lanes;
-  return (words_a_lane * bits + word_bytes * 8 - 1) / (word_bytes * 8) * kRowBytes;
+  const std::size_t word_bits = word_bytes == 2 ? 16 : 32;
+  const std::size_t words_a_lane = InWholeRows(count * word_bytes) / kRowBytes;
+  return (words_a_lane * bits + word_bits - 1) / word_bits * kRowBytes;
 }
 
 // A block without zeros has no mask.
