@@ -98,6 +98,7 @@ class Compression {
  private:
   bool IsPlain() const { return options_.mode == ZeroValueMode::kPlain; }
 
+  // Takes each task while it is at the one before, whose last block fetches the first of it.
   void Work() {
     std::vector<zvc::BlockCompressor> compressors(kTaskBlocks, {format_, IsPlain()});
     std::uint64_t hash = 0;
@@ -132,9 +133,10 @@ class Compression {
     std::uint64_t hash = 0;
     for (std::size_t block = first; block < end; ++block) {
       zvc::BlockCompressor& compressor = compressors[block - first];
-      if (block + 1 < end)
+      if (block + 1 < end) {
         FetchOutput(begin + compressor.payload_bytes(),
                     compressors[block + 1 - first].payload_bytes());
+      }
       hash += Write(compressor, block, begin);
       begin += compressor.payload_bytes();
     }
@@ -207,6 +209,7 @@ class Compression {
   std::atomic<std::uint64_t> hash_ = 0;
   std::size_t end_ = 0;
   std::atomic<std::size_t> next_ = 0;
+  // Both are numbers that nothing else hangs on, so that their order in memory does not matter.
   // One more than the bytes of each task's payloads; 0 as long as they are not known.
   std::vector<std::atomic<std::size_t>> sizes_;
   // Where they begin in the output, and where what would follow the last; 0 as long as it is not

@@ -133,7 +133,7 @@ class Damaged : public testing::TestWithParam<ZeroValueInstructionSet> {
   static Bytes Input(std::size_t word_bytes) {
     std::mt19937_64 random(3);
     Bytes input = RandomInput(8192, word_bytes, 0.01, Values::kSigned, random);
-    input.resize(2 * 8192);
+    input.resize(std::size_t{2} * 8192);
     const Bytes end = RandomInput(2001, word_bytes, 0.01, Values::kRelu, random);
     input.insert(input.end(), end.begin(), end.end());
     return input;
@@ -186,7 +186,7 @@ TEST_P(Damaged, EveryBitFlipped) {
       for (std::size_t bit = 0; bit < 8 * stream.size(); ++bit) {
         stream[bit / 8] ^= std::byte{1} << bit % 8;
         ExpectErrorOrInput(stream, input);
-        if (bit < 60 * 8) {
+        if (bit / 8 < 60) {
           Bytes sealed = stream;
           Seal(sealed);
           ExpectErrorOrInput(sealed, input);

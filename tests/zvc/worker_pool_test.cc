@@ -65,6 +65,7 @@ TEST(Codec, ServesManyCallersAtOnce) {
   const auto codec = ZeroValueCodec::Create({.threads = 3});
   ASSERT_TRUE(codec.ok());
   std::vector<std::thread> callers;
+  callers.reserve(4);
   for (int caller = 0; caller < 4; ++caller) {
     callers.emplace_back([&codec, caller] {
       std::mt19937_64 random(caller);
