@@ -213,6 +213,19 @@ TEST(Golden, RawByte) {
                              {128, "07"}}));
 }
 
+// No mask: 2,047 times 7, and 8 as the first.
+TEST(Golden, BlockWithoutZeros) {
+  Bytes input(8192);
+  for (std::size_t at = 0; at < input.size(); at += 4) input[at] = std::byte{7};
+  input[0] = std::byte{8};
+  EXPECT_EQ(CompressedBy(input, ZeroValueWord::k32Bits, ZeroValueMode::kPacked),
+            FromPieces(384, {{0, "8974707a760d0a1a010004000020000000200000"},
+                             {24, "0001"},
+                             {32, "e1e9b368767afa33"},
+                             {60, "c23b27020008010007000000"},
+                             {128, "01"}}));
+}
+
 // Two blocks; the first is rotated, the second has an odd number of bytes and words of no bits.
 TEST(Golden, RotatedWordsOf16Bits) {
   Bytes input(8793);
