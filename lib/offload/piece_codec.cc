@@ -9,6 +9,9 @@
 namespace tidepool::internal::offload {
 namespace {
 
+// Slots are a part of the cache and are used again at once.
+constexpr bool kIsStreaming = false;
+
 const std::byte* BytesOf(const std::vector<zvc::IndexEntry>& entries) {
   return reinterpret_cast<const std::byte*>(entries.data());
 }
@@ -31,9 +34,12 @@ absl::Status PieceCodec::Compress(const PieceCoding& coding, absl::Span<const st
   if (!to.ok()) return to.status();
   strand.Commit(*to, index_bytes);
 
-  zvc::BlockCompressor compressor(coding.set, coding.word, coding.mode);
+  zvc::BlockCompressor compressor(zvc::FormatOf(coding.set, coding.word, kIsStreaming),
+                                  coding.mode == ZeroValueMode::kPlain);
   for (std::size_t block = 0; block < blocks; ++block) {
-    entries_.push_back(compressor.Scan(piece.subspan(block * zvc::kBlockBytes, zvc::kBlockBytes)));
+    const std::byte* const begin = piece.data() + block * zvc::kBlockBytes;
+    entries_.push_back(
+        compressor.Scan({begin, BlockBytes(piece, block)}, begin + zvc::kBlockBytes));
     place.nonzero_words += entries_.back().count;
     const auto bytes = static_cast<std::int64_t>(compressor.payload_bytes());
     to = strand.Reserve(bytes, block_scratch_.data());
@@ -53,25 +59,26 @@ absl::Status PieceCodec::Decompress(const PieceCoding& coding, const Strand& str
   index_scratch_.resize(static_cast<std::size_t>(index_bytes));
   const std::byte* const index = strand.Read(place.offset, index_bytes, index_scratch_.data());
 
-  const zvc::Kernel& kernel = zvc::KernelFor(coding.set, coding.word);
-  const auto word_bytes = static_cast<std::size_t>(coding.word);
+  const zvc::BlockFormat format = zvc::FormatOf(coding.set, coding.word, kIsStreaming);
+  zvc::RowSums sums;  // nobody asks for them
   std::int64_t offset = place.offset + index_bytes;
   for (std::size_t block = 0; block < blocks; ++block) {
     zvc::IndexEntry entry;
     std::memcpy(&entry, index + block * sizeof(entry), sizeof(entry));
     const std::size_t block_bytes = BlockBytes(piece, block);
-    absl::Status status = zvc::CheckEntry(entry, word_bytes, coding.mode, block_bytes);
+    absl::Status status = zvc::CheckEntry(entry, format.word_bytes, coding.mode, block_bytes);
     const auto bytes =
-        status.ok() ? static_cast<std::int64_t>(zvc::PayloadBytes(entry, word_bytes, block_bytes))
-                    : 0;
+        status.ok()
+            ? static_cast<std::int64_t>(zvc::PayloadBytes(entry, format.word_bytes, block_bytes))
+            : 0;
     if (status.ok() && bytes > strand.size() - offset) {
       status = absl::DataLossError(absl::StrCat(
           "its payload has ", bytes, " bytes, expected at most ", strand.size() - offset));
     }
     if (status.ok()) {
-      status = zvc::DecompressPayload(kernel, word_bytes, entry,
-                                      strand.Read(offset, bytes, block_scratch_.data()),
-                                      piece.subspan(block * zvc::kBlockBytes, block_bytes));
+      status =
+          zvc::DecompressPayload(format, entry, strand.Read(offset, bytes, block_scratch_.data()),
+                                 piece.subspan(block * zvc::kBlockBytes, block_bytes), sums);
     }
     if (!status.ok()) {
       return absl::DataLossError(
