@@ -1,0 +1,147 @@
+// One line out of each of n equal parts: the places come in order, so they are known well before
+// they are read, and what lies near each other is not looked at twice. Such a sample is never worse
+// than one without parts by more than rounding, so the variance between all lines bounds its error.
+#include "tidepool/density_probe.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool {
+namespace {
+
+constexpr std::size_t kLineBytes = 64;
+// Smaller buffers are counted whole.
+constexpr std::size_t kLeastLinesPerPart = 4;
+// Lines that are fetched before they are counted.
+constexpr std::size_t kLinesAhead = 32;
+
+template <typename Word>
+std::size_t CountNonzero(const std::byte* line) {
+  std::array<Word, kLineBytes / sizeof(Word)> words;
+  std::memcpy(words.data(), line, kLineBytes);
+  std::size_t count = 0;
+  for (const Word word : words) count += word != 0 ? 1 : 0;
+  return count;
+}
+
+std::size_t CountLine(const std::byte* line, ZeroValueWord word) {
+  return word == ZeroValueWord::k16Bits ? CountNonzero<std::uint16_t>(line)
+                                        : CountNonzero<std::uint32_t>(line);
+}
+
+// Of less than a line.
+std::size_t CountRest(absl::Span<const std::byte> rest, ZeroValueWord word) {
+  std::array<std::byte, kLineBytes> line = {};
+  std::copy(rest.begin(), rest.end(), line.begin());
+  return CountLine(line.data(), word);
+}
+
+// Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
+class SplitMix {
+ public:
+  explicit SplitMix(std::uint64_t seed) : state_(seed) {}
+  // In [0, 1).
+  double Fraction() {
+    std::uint64_t z = state_ += 0x9e3779b97f4a7c15U;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    return static_cast<double>((z ^ (z >> 31)) >> 11) * 0x1p-53;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+// The words that are not zero in lines of a sample.
+struct Sample {
+  std::size_t lines = 0;
+  std::size_t sum = 0;
+  std::size_t sum_of_squares = 0;
+  void Add(std::size_t count) {
+    ++lines;
+    sum += count;
+    sum_of_squares += count * count;
+  }
+};
+
+Sample TakeSample(const std::byte* begin, std::size_t lines, std::size_t parts,
+                  const DensityProbeOptions& options) {
+  SplitMix random(options.seed);
+  const double part = static_cast<double>(lines) / static_cast<double>(parts);
+  std::array<const std::byte*, kLinesAhead> ahead;
+  Sample sample;
+  for (std::size_t i = 0; i < parts + kLinesAhead; ++i) {
+    const std::byte*& place = ahead[i % kLinesAhead];
+    if (i >= kLinesAhead) sample.Add(CountLine(place, options.word));
+    if (i >= parts) continue;
+    const auto line = static_cast<std::size_t>((static_cast<double>(i) + random.Fraction()) * part);
+    place = begin + std::min(line, lines - 1) * kLineBytes;
+    __builtin_prefetch(place);
+    __builtin_prefetch(place + kLineBytes - 1);
+  }
+  return sample;
+}
+
+// Of the density of the lines of a buffer, from a sample of them.
+double ErrorOf(const Sample& sample, double words_per_line) {
+  const auto n = static_cast<double>(sample.lines);
+  const double mean = static_cast<double>(sample.sum) / n;
+  const double squares = static_cast<double>(sample.sum_of_squares) / n;
+  const double variance = std::max(0.0, squares - mean * mean) * n / (n - 1);
+  return 2 * std::sqrt(variance / n) / words_per_line + 3 / n;
+}
+
+absl::Status CheckProbe(const DensityProbeOptions& options) {
+  if (options.word != ZeroValueWord::k16Bits && options.word != ZeroValueWord::k32Bits) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("words of ", static_cast<int>(options.word), " bytes, expected 2 or 4"));
+  }
+  if (options.lines < kLeastProbeLines || options.lines > kMostProbeLines) {
+    return absl::InvalidArgumentError(absl::StrCat(options.lines, " lines, expected ",
+                                                   kLeastProbeLines, " to ", kMostProbeLines));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<DensityEstimate> ProbeDensity(absl::Span<const std::byte> buffer,
+                                             const DensityProbeOptions& options) {
+  if (absl::Status status = CheckProbe(options); !status.ok()) return status;
+  const std::size_t word_bytes = static_cast<std::size_t>(options.word);
+  const std::size_t words_per_line = kLineBytes / word_bytes;
+  const std::size_t lines = buffer.size() / kLineBytes;
+  const absl::Span<const std::byte> rest = buffer.subspan(lines * kLineBytes);
+  const std::size_t rest_words = (rest.size() + word_bytes - 1) / word_bytes;
+  const auto words = static_cast<double>(lines * words_per_line + rest_words);
+  DensityEstimate estimate;
+  if (buffer.empty()) {
+    estimate.is_exact = true;
+    return estimate;
+  }
+  const auto parts = static_cast<std::size_t>(options.lines);
+  estimate.is_exact = lines <= parts * kLeastLinesPerPart;
+  Sample sample;
+  double nonzero_words = 0;
+  if (estimate.is_exact) {
+    for (std::size_t line = 0; line < lines; ++line) {
+      sample.Add(CountLine(buffer.data() + line * kLineBytes, options.word));
+    }
+    nonzero_words = static_cast<double>(sample.sum);
+  } else {
+    sample = TakeSample(buffer.data(), lines, parts, options);
+    nonzero_words =
+        static_cast<double>(sample.sum) / static_cast<double>(parts) * static_cast<double>(lines);
+    estimate.error = ErrorOf(sample, static_cast<double>(words_per_line));
+  }
+  nonzero_words += static_cast<double>(CountRest(rest, options.word));
+  estimate.density = nonzero_words / words;
+  estimate.counted_words = static_cast<std::int64_t>(sample.lines * words_per_line + rest_words);
+  return estimate;
+}
+
+}  // namespace tidepool
