@@ -88,10 +88,11 @@ TIDEPOOL_EXPORT absl::StatusOr<CompressionProfile> CompressionProfileFromEnviron
 
 // Of the profile's model. `density` is the share of words that are not zero, 0 to 1.
 
-// r above: a bit for each word and the words that are not zero, at most 1.
+// r above: a bit for each word and the words that are not zero, at most 1; 0 where all are zero.
 TIDEPOOL_EXPORT double PlainRatio(ZeroValueWord word, double density);
-// Of plain or packed mode, whichever the profile's packed_share describes, with the index: at most
-// ZeroValueBound(bytes).
+// Of plain or packed mode, whichever the profile's packed_share describes, with the index and all
+// rounding: the most that a stream is where every block has that density and that share, and never
+// more than ZeroValueBound(bytes).
 TIDEPOOL_EXPORT std::int64_t CompressedBytes(const CompressionProfile& profile, std::int64_t bytes,
                                              ZeroValueWord word, double density);
 TIDEPOOL_EXPORT double Speedup(const CompressionProfile& profile, int threads);

@@ -13,6 +13,9 @@ namespace {
 
 constexpr double kSecondsPerNs = 1e-9;
 
+// A bit for each word.
+double MaskShare(ZeroValueWord word) { return 1.0 / (8 * static_cast<int>(word)); }
+
 double NsPerByte(const CompressionCost& cost, double ratio) { return cost.a + cost.b * ratio; }
 
 absl::Status CheckText(std::string_view name, const std::string& text, std::size_t most) {
@@ -45,19 +48,21 @@ absl::Status CheckCompressionProfile(const CompressionProfile& profile) {
 }
 
 double PlainRatio(ZeroValueWord word, double density) {
-  return std::min(1.0, density + 1.0 / (8 * static_cast<int>(word)));
+  return density == 0 ? 0 : std::min(1.0, density + MaskShare(word));
 }
 
 std::int64_t CompressedBytes(const CompressionProfile& profile, std::int64_t bytes,
                              ZeroValueWord word, double density) {
   if (bytes == 0) return static_cast<std::int64_t>(ZeroValueBound(0));
-  const double share = std::min(
-      1.0, density * profile.CostsOf(word).packed_share + 1.0 / (8 * static_cast<int>(word)));
-  // An entry of the index is 8 bytes.
+  const double share =
+      density == 0 ? 0
+                   : std::min(1.0, density * profile.CostsOf(word).packed_share + MaskShare(word));
+  // Of a block: its entry in the index, and what its payload is rounded up by.
+  constexpr std::int64_t kMostBesides = 8 + 64;
   constexpr auto kBlock = static_cast<std::int64_t>(kZeroValueBlockBytes);
-  const std::int64_t index = (bytes + kBlock - 1) / kBlock * 8;
+  const std::int64_t besides = (bytes + kBlock - 1) / kBlock * kMostBesides;
   const auto payload = static_cast<std::int64_t>(std::ceil(static_cast<double>(bytes) * share));
-  return std::min(payload + index + 64,
+  return std::min(payload + besides + 64,
                   static_cast<std::int64_t>(ZeroValueBound(static_cast<std::size_t>(bytes))));
 }
 

@@ -251,9 +251,9 @@ TEST(CompressionModel, TheDefaultIsAProfile) {
 
 TEST(CompressionModel, SizesAreThoseOfTheFormat) {
   CompressionProfile profile;
-  // Mask, words and index of 8 KiB of float32, half of them zero, in plain mode.
-  EXPECT_EQ(CompressedBytes(profile, 8192, ZeroValueWord::k32Bits, 0.5), 64 + 8 + 256 + 4096);
-  EXPECT_EQ(CompressedBytes(profile, 8192, ZeroValueWord::k16Bits, 0.5), 64 + 8 + 512 + 4096);
+  // Header, entry and rounding, mask, and words of 8 KiB, half of them zero, in plain mode.
+  EXPECT_EQ(CompressedBytes(profile, 8192, ZeroValueWord::k32Bits, 0.5), 64 + 72 + 256 + 4096);
+  EXPECT_EQ(CompressedBytes(profile, 8192, ZeroValueWord::k16Bits, 0.5), 64 + 72 + 512 + 4096);
   std::mt19937_64 random(3);
   for (int i = 0; i < 1000; ++i) {
     profile = RandomProfile(random);
