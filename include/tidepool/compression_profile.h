@@ -44,7 +44,7 @@ struct CompressionCosts {
 // The members as they are by default are what is assumed where nothing was measured: half as fast
 // as the slowest machine with AVX2 that was, and sizes as the plain mode leaves them.
 struct CompressionProfile {
-  // As people read it: processor, count, date. At most 1,000 bytes.
+  // As people read it: which processor. At most 1,000 bytes.
   std::string machine = "not measured";
   // As ZeroValueInstructionSetName has it, or something else.
   std::string instruction_set = "unknown";
