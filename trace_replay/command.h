@@ -34,6 +34,7 @@ Command AddReplay(CLI::App& app);
 Command AddConvert(CLI::App& app);
 Command AddReport(CLI::App& app);
 Command AddPlan(CLI::App& app);
+Command AddTune(CLI::App& app);
 
 // Options that take sizes ("512", "4GiB") in the words of ParseSize.
 CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t& bytes,

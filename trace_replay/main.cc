@@ -24,7 +24,8 @@ int Main(int argc, char** argv) {
   CLI::App app("Sizes GPU memory pools from recorded traces.", "tidepool");
   app.require_subcommand(1);
   const std::vector<Command> commands = {AddInfo(app),    AddSize(app),   AddReplay(app),
-                                         AddConvert(app), AddReport(app), AddPlan(app)};
+                                         AddConvert(app), AddReport(app), AddPlan(app),
+                                         AddTune(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -1,0 +1,276 @@
+// Rounds in which every setting takes its turn, so that a disturbance hits all alike.
+#include "trace_replay/compression_measurement.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "trace_replay/median.h"
+
+namespace tidepool::tool {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A slot of each thread is filled while others are worked on.
+constexpr std::size_t kSlots = 4;
+constexpr std::size_t kPatternBytes = std::size_t{1} << 20;
+
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+std::int64_t NsSince(Clock::time_point begin) {
+  return std::chrono::nanoseconds(Clock::now() - begin).count();
+}
+
+struct Pattern {
+  std::vector<std::byte> bytes;
+  double density = 0;
+};
+
+// Normal numbers as a ReLU leaves them; where all are wanted, without their signs.
+Pattern PatternOf(ZeroValueWord word, double density) {
+  std::mt19937_64 random(1);
+  std::normal_distribution<float> normal;
+  Pattern pattern;
+  pattern.bytes.resize(kPatternBytes);
+  const auto word_bytes = static_cast<std::size_t>(word);
+  std::size_t nonzero = 0;
+  for (std::size_t at = 0; at < kPatternBytes; at += word_bytes) {
+    auto bits = std::bit_cast<std::uint32_t>(std::abs(normal(random)));
+    if (word_bytes == 2) bits >>= 16;  // bfloat16
+    if (static_cast<double>(random() >> 11) * 0x1p-53 >= density) bits = 0;
+    nonzero += bits != 0 ? 1 : 0;
+    std::memcpy(pattern.bytes.data() + at, &bits, word_bytes);
+  }
+  pattern.density = static_cast<double>(nonzero) / static_cast<double>(kPatternBytes / word_bytes);
+  return pattern;
+}
+
+class Measurer {
+ public:
+  explicit Measurer(const MeasurementOptions& options)
+      : options_(options), bytes_(static_cast<std::size_t>(options.bytes)) {}
+
+  absl::Status Prepare(const std::vector<CompressionSetting>& settings);
+  // Appends what a round says of a setting.
+  absl::Status Measure(const CompressionSetting& setting, bool check);
+
+  struct Samples {
+    double density = 0;
+    double compressed_share = 0;
+    std::vector<double> compress;
+    std::vector<double> decompress;
+    std::vector<double> copy;
+  };
+  Samples& samples(std::size_t setting) { return samples_[setting]; }
+  void Begin(std::size_t setting) { current_ = &samples_[setting]; }
+
+ private:
+  // What a thread has of its own.
+  struct Thread {
+    std::unique_ptr<ZeroValueCodec> codec;
+    std::vector<std::byte> slots;
+    std::int64_t busy_ns = 0;
+    absl::Status status;
+  };
+  using Task = std::function<void(Thread&, std::size_t piece, std::byte* slot)>;
+
+  void Fill(double density);
+  // Calls `task` for each piece on one of the threads; says for how long they were busy, in
+  // nanoseconds for a byte.
+  absl::StatusOr<double> Run(const CompressionSetting& setting, const Task& task);
+  std::size_t Pieces() const { return (bytes_ + chunk_ - 1) / chunk_; }
+  absl::Span<std::byte> Piece(std::size_t piece) const {
+    return {input_.get() + piece * chunk_, std::min(chunk_, bytes_ - piece * chunk_)};
+  }
+  std::byte* Stream(std::size_t piece) const {
+    return streams_.get() + piece * ZeroValueBound(chunk_);
+  }
+
+  const MeasurementOptions& options_;
+  const std::size_t bytes_;
+  std::vector<Samples> samples_;
+  Samples* current_ = nullptr;
+  std::vector<Pattern> patterns_;
+  std::vector<double> densities_;
+  double filled_with_ = -1;
+  double density_ = 0;
+  std::size_t chunk_ = 0;
+  std::unique_ptr<std::byte[]> input_;
+  std::unique_ptr<std::byte[]> streams_;
+  std::vector<std::size_t> stream_bytes_;
+  std::vector<Thread> threads_;
+};
+
+absl::Status Measurer::Prepare(const std::vector<CompressionSetting>& settings) {
+  int most_threads = 1;
+  std::size_t most_chunk = kZeroValueBlockBytes;
+  std::size_t stream_room = 0;
+  for (const CompressionSetting& setting : settings) {
+    most_threads = std::max(most_threads, setting.threads);
+    const auto chunk = static_cast<std::size_t>(setting.chunk_bytes);
+    most_chunk = std::max(most_chunk, chunk);
+    const std::size_t pieces = (bytes_ + chunk - 1) / chunk;
+    stream_room = std::max(stream_room, pieces * ZeroValueBound(chunk));
+  }
+  samples_.resize(settings.size());
+  try {
+    // Touched: the first write to memory is another story.
+    input_ = std::make_unique<std::byte[]>(bytes_);
+    streams_ = std::make_unique<std::byte[]>(stream_room);
+    threads_.resize(static_cast<std::size_t>(most_threads));
+    for (Thread& thread : threads_) thread.slots.resize(kSlots * most_chunk);
+  } catch (const std::bad_alloc&) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no memory for buffers of ", bytes_, " bytes, expected fewer"));
+  }
+  for (Thread& thread : threads_) {
+    auto codec = ZeroValueCodec::Create({.word = options_.word});
+    if (!codec.ok()) return codec.status();
+    thread.codec = *std::move(codec);
+  }
+  return absl::OkStatus();
+}
+
+void Measurer::Fill(double density) {
+  if (filled_with_ == density) return;
+  filled_with_ = density;
+  auto found = std::find(densities_.begin(), densities_.end(), density);
+  if (found == densities_.end()) {
+    densities_.push_back(density);
+    patterns_.push_back(PatternOf(options_.word, density));
+    found = densities_.end() - 1;
+  }
+  const Pattern& pattern = patterns_[static_cast<std::size_t>(found - densities_.begin())];
+  density_ = pattern.density;
+  for (std::size_t at = 0; at < bytes_; at += kPatternBytes) {
+    std::memcpy(input_.get() + at, pattern.bytes.data(), std::min(kPatternBytes, bytes_ - at));
+  }
+}
+
+absl::StatusOr<double> Measurer::Run(const CompressionSetting& setting, const Task& task) {
+  std::atomic<std::size_t> next = 0;
+  const std::size_t pieces = Pieces();
+  const auto work = [&](Thread& thread) {
+    thread.busy_ns = 0;
+    std::size_t turn = 0;
+    for (std::size_t piece = next++; piece < pieces; piece = next++) {
+      task(thread, piece, thread.slots.data() + turn++ % kSlots * chunk_);
+    }
+  };
+  std::vector<std::thread> others;
+  absl::Status status;
+  for (int i = 1; i < setting.threads && status.ok(); ++i) {
+    try {
+      others.emplace_back([&, i] { work(threads_[static_cast<std::size_t>(i)]); });
+    } catch (const std::system_error& error) {
+      status = absl::ResourceExhaustedError(absl::StrCat("thread ", i + 1, " of ", setting.threads,
+                                                         " cannot be started (", error.what(),
+                                                         "), expected fewer threads"));
+    }
+  }
+  work(threads_[0]);
+  for (std::thread& other : others) other.join();
+  std::int64_t busy_ns = 0;
+  for (int i = 0; i < setting.threads; ++i) {
+    const Thread& thread = threads_[static_cast<std::size_t>(i)];
+    busy_ns += thread.busy_ns;
+    if (status.ok()) status = thread.status;
+  }
+  if (!status.ok()) return status;
+  return static_cast<double>(busy_ns) / static_cast<double>(bytes_);
+}
+
+absl::Status Measurer::Measure(const CompressionSetting& setting, bool check) {
+  Fill(setting.density);
+  chunk_ = static_cast<std::size_t>(setting.chunk_bytes);
+  stream_bytes_.assign(Pieces(), 0);
+  const auto copy = Run(setting, [&](Thread& thread, std::size_t piece, std::byte*) {
+    const auto begin = Clock::now();
+    std::memcpy(Stream(piece), Piece(piece).data(), Piece(piece).size());
+    thread.busy_ns += NsSince(begin);
+  });
+  if (!copy.ok()) return copy.status();
+  const auto compress = Run(setting, [&](Thread& thread, std::size_t piece, std::byte* slot) {
+    const std::size_t bytes = Piece(piece).size();
+    std::memcpy(slot, Piece(piece).data(), bytes);
+    const auto begin = Clock::now();
+    const auto compressed =
+        thread.codec->Compress({slot, bytes}, {Stream(piece), ZeroValueBound(chunk_)});
+    thread.busy_ns += NsSince(begin);
+    if (compressed.ok()) {
+      stream_bytes_[piece] = *compressed;
+    } else {
+      thread.status = compressed.status();
+    }
+  });
+  if (!compress.ok()) return compress.status();
+  const auto decompress = Run(setting, [&](Thread& thread, std::size_t piece, std::byte* slot) {
+    const std::size_t bytes = Piece(piece).size();
+    const auto begin = Clock::now();
+    const auto done =
+        thread.codec->Decompress({Stream(piece), stream_bytes_[piece]}, {slot, bytes});
+    thread.busy_ns += NsSince(begin);
+    if (!done.ok()) {
+      thread.status = done.status();
+    } else if (check && std::memcmp(slot, Piece(piece).data(), bytes) != 0) {
+      thread.status = absl::InternalError(
+          "what was decompressed is not what was compressed, expected the same: is the memory of "
+          "this machine sound?");
+    }
+  });
+  if (!decompress.ok()) return decompress.status();
+  std::size_t sum = 0;
+  for (const std::size_t bytes : stream_bytes_) sum += bytes;
+  current_->density = density_;
+  current_->compressed_share = static_cast<double>(sum) / static_cast<double>(bytes_);
+  current_->copy.push_back(*copy);
+  current_->compress.push_back(*compress);
+  current_->decompress.push_back(*decompress);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<CompressionMeasurement> MeasureCompression(
+    const std::vector<CompressionSetting>& settings, const MeasurementOptions& options) {
+  const auto begin = Clock::now();
+  Measurer measurer(options);
+  if (absl::Status status = measurer.Prepare(settings); !status.ok()) return status;
+  CompressionMeasurement measurement;
+  double longest_round = 0;
+  while (measurement.rounds == 0 ||
+         (measurement.rounds < options.most_rounds &&
+          SecondsSince(begin) + longest_round < options.time_limit_seconds)) {
+    const auto round_begin = Clock::now();
+    for (std::size_t i = 0; i < settings.size(); ++i) {
+      if (options.progress) options.progress(measurement.rounds + 1, settings[i]);
+      measurer.Begin(i);
+      absl::Status status = measurer.Measure(settings[i], measurement.rounds == 0);
+      if (!status.ok()) return status;
+    }
+    ++measurement.rounds;
+    longest_round = std::max(longest_round, SecondsSince(round_begin));
+  }
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const Measurer::Samples& samples = measurer.samples(i);
+    measurement.times.push_back({settings[i], samples.density, samples.compressed_share,
+                                 Median(samples.compress), Median(samples.decompress),
+                                 Median(samples.copy)});
+  }
+  return measurement;
+}
+
+}  // namespace tidepool::tool
