@@ -52,8 +52,10 @@ CompressionCost CostFrom(const std::vector<CompressionTimes>& by_density, ZeroVa
                          double CompressionTimes::*ns, double slot_ns_per_byte) {
   std::vector<CostSample> samples;
   for (const CompressionTimes& times : by_density) {
-    samples.push_back({PlainRatio(word, times.density), times.*ns});
+    // Blocks without words are quicker than the line says: they have no mask.
+    if (times.density > 0) samples.push_back({PlainRatio(word, times.density), times.*ns});
   }
+  if (samples.empty()) return {by_density.front().*ns, 0};
   CompressionCost cost = FitCost(samples);
   cost.a = std::max(0.0, cost.a - slot_ns_per_byte);
   return cost;
@@ -204,10 +206,12 @@ CompressionProfile ProfileFrom(const std::vector<WordMeasurement>& measured,
   for (const WordMeasurement& word : measured) {
     const std::vector<CompressionTimes> rows = ByDensity(word, standard);
     const double slot_ns_per_byte = profile.slot_ns / static_cast<double>(standard);
-    (word.word == ZeroValueWord::k16Bits ? profile.words16 : profile.words32) = {
-        CostFrom(rows, word.word, &CompressionTimes::compress_ns, slot_ns_per_byte),
-        CostFrom(rows, word.word, &CompressionTimes::decompress_ns, slot_ns_per_byte),
-        PackedShare(rows, word.word)};
+    CompressionCosts costs;
+    costs.compress = CostFrom(rows, word.word, &CompressionTimes::compress_ns, slot_ns_per_byte);
+    costs.decompress =
+        CostFrom(rows, word.word, &CompressionTimes::decompress_ns, slot_ns_per_byte);
+    costs.packed_share = PackedShare(rows, word.word);
+    (word.word == ZeroValueWord::k16Bits ? profile.words16 : profile.words32) = costs;
   }
   if (link_bytes_per_second.has_value()) {
     const std::optional<int> needed =

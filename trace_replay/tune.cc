@@ -29,7 +29,7 @@ constexpr double kTimeLimitSeconds = 9;
 constexpr double kProgressAfterSeconds = 1;
 
 struct TuneOptions {
-  std::int64_t bytes = std::int64_t{64} << 20;
+  std::int64_t bytes = std::int64_t{256} << 20;
   std::vector<double> densities = {0, 0.25, 0.5, 0.75, 1};
   int most_threads = 1;
   double link_bytes_per_second = 0;  // 0: not given
@@ -346,7 +346,7 @@ absl::StatusOr<double> ParseSpeed(const std::string& text) {
 void AddTuneOptions(CLI::App& app, TuneOptions& options) {
   options.most_threads = std::min(Processors(), kMaxZeroValueThreads);
   AddSizeOption(app, "--bytes", options.bytes,
-                "Of the buffers that are compressed, 64 KiB to 4 GiB (default: 64 MiB); small ones "
+                "Of the buffers that are compressed, 64 KiB to 4 GiB (default: 256 MiB); small ones "
                 "stay in the cache")
       ->check([](const std::string& text) -> std::string {
         const absl::StatusOr<std::int64_t> bytes = ParseSize(text);
