@@ -137,7 +137,8 @@ absl::Status Measurer::Prepare(const std::vector<CompressionSetting>& settings) 
         absl::StrCat("no memory for buffers of ", bytes_, " bytes, expected fewer"));
   }
   for (Thread& thread : threads_) {
-    auto codec = ZeroValueCodec::Create({.word = options_.word});
+    auto codec = ZeroValueCodec::Create(
+        {.word = options_.word, .instruction_set = options_.instruction_set});
     if (!codec.ok()) return codec.status();
     thread.codec = *std::move(codec);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct CompressionTimes {
 
 struct MeasurementOptions {
   ZeroValueWord word = ZeroValueWord::k32Bits;
+  std::optional<ZeroValueInstructionSet> instruction_set = std::nullopt;  // the best, if not given
   std::int64_t bytes = std::int64_t{64} << 20;
   // It takes the median of as many rounds as fit, at least one and at most most_rounds.
   double time_limit_seconds = 5;

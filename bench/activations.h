@@ -1,0 +1,40 @@
+// Activations as benchmarks make them: normal numbers behind a ReLU, so many of them not zero,
+// strewn evenly or in runs.
+#ifndef TIDEPOOL_BENCH_ACTIVATIONS_H_
+#define TIDEPOOL_BENCH_ACTIVATIONS_H_
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+namespace tidepool::bench {
+
+enum class Zeros : std::uint8_t {
+  kUniform,
+  kClustered,  // runs of words, of 64 on average
+};
+
+inline std::vector<std::byte> Activations(std::size_t bytes, double density, Zeros zeros,
+                                          std::uint64_t seed) {
+  constexpr double kRun = 64;
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  const auto fraction = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+  std::vector<std::byte> buffer(bytes);
+  bool is_set = fraction() < density;
+  for (std::size_t at = 0; at + sizeof(float) <= bytes; at += sizeof(float)) {
+    // Runs end where a die says so, and the next is drawn anew.
+    if (zeros == Zeros::kUniform || fraction() * kRun < 1) is_set = fraction() < density;
+    const float number = is_set ? std::abs(normal(random)) : 0.0F;
+    std::memcpy(buffer.data() + at, &number, sizeof(number));
+  }
+  return buffer;
+}
+
+}  // namespace tidepool::bench
+
+#endif  // TIDEPOOL_BENCH_ACTIVATIONS_H_

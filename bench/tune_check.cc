@@ -1,0 +1,124 @@
+// Claim: what the tuner's profile predicts of a transfer is within 20 % of what it takes. Measures
+// this machine as `tidepool tune compression` does, then sends buffers of three densities through
+// a CompressionPipeline on the host device, whose copies have a link's speed: with the best
+// instructions, which wait for the link, and with scalar ones, for which the link waits. The host
+// device copies by hand, so one processor is left to it. Exit status 1 when a prediction is off by
+// more.
+//
+//   tune_check [MIB [GB_PER_S [ROUNDS]]]     128 MiB, 4 GB/s and 7 rounds when not given
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/activations.h"
+#include "bench/offload_rig.h"
+#include "tidepool/compression_profile.h"
+#include "trace_replay/compression_tuning.h"
+#include "trace_replay/median.h"
+
+namespace tidepool::bench {
+namespace {
+
+constexpr double kMostWrong = 0.2;
+
+CompressionProfile Tuned(ZeroValueInstructionSet set, double link) {
+  const std::vector<double> densities = {0, 0.25, 0.5, 0.75, 1};
+  constexpr std::int64_t kBytes = std::int64_t{256} << 20;
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  tool::MeasurementOptions options;
+  options.bytes = kBytes;
+  options.instruction_set = set;
+  options.time_limit_seconds = 9;
+  const auto measured =
+      Take(tool::MeasureCompression(tool::SettingsFor(densities, threads, kBytes), options));
+  CompressionProfile otherwise;
+  otherwise.processors = threads;
+  return tool::ProfileFrom({{ZeroValueWord::k32Bits, measured}}, densities, kBytes, link,
+                           otherwise);
+}
+
+// Prints a row; says whether the prediction is good.
+bool Compare(const char* direction, double density, double predicted, double measured) {
+  const bool is_good = std::abs(predicted / measured - 1) <= kMostWrong;
+  std::printf("%-9s  %7.2f  %9.2f ms  %9.2f ms  %+6.1f %%%s\n", direction, density, predicted * 1e3,
+              measured * 1e3, (predicted / measured - 1) * 100,
+              is_good ? "" : "  off by more than 20 %");
+  std::fflush(stdout);
+  return is_good;
+}
+
+bool CheckDensity(OffloadRig& rig, const CompressionProfile& profile, std::int64_t bytes,
+                  double link, double density, int rounds) {
+  constexpr ZeroValueWord kWord = ZeroValueWord::k32Bits;
+  const auto buffer = Activations(static_cast<std::size_t>(bytes), density, Zeros::kUniform, 1);
+  std::memcpy(rig.memory(), buffer.data(), buffer.size());
+  std::vector<double> offload;
+  std::vector<double> prefetch;
+  for (int round = 0; round < rounds; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    auto stored = rig.Offload(rig.memory(), bytes, kWord);
+    offload.push_back(SecondsSince(begin));
+    const auto middle = std::chrono::steady_clock::now();
+    rig.Prefetch(std::move(stored), rig.memory());
+    prefetch.push_back(SecondsSince(middle));
+  }
+  if (std::memcmp(rig.memory(), buffer.data(), buffer.size()) != 0) {
+    Check(absl::InternalError("other bytes came back, expected those that left"));
+  }
+  const auto predicted = [&](TransferDirection direction) {
+    return TransferSeconds(profile, bytes, kWord, density, direction, link, profile.threads);
+  };
+  const bool is_good_out =
+      Compare("offload", density, predicted(TransferDirection::kOffload), tool::Median(offload));
+  const bool is_good_in =
+      Compare("prefetch", density, predicted(TransferDirection::kPrefetch), tool::Median(prefetch));
+  return is_good_out && is_good_in;
+}
+
+bool CheckSet(ZeroValueInstructionSet set, std::int64_t bytes, double link, int rounds) {
+  const CompressionProfile profile = Tuned(set, link);
+  std::printf(
+      "\n%s, %d threads, slots of %lld KiB: compress %.3f + %.3f r, decompress %.3f + %.3f r\n",
+      std::string(ZeroValueInstructionSetName(set)).c_str(), profile.threads,
+      static_cast<long long>(profile.chunk_bytes >> 10), profile.words32.compress.a,
+      profile.words32.compress.b, profile.words32.decompress.a, profile.words32.decompress.b);
+  std::printf("%-9s  %7s  %12s  %12s\n", "", "density", "predicted", "measured");
+  RigOptions options;
+  options.device_bytes = bytes;
+  options.host_bytes = bytes + (std::int64_t{8} << 20);
+  options.link_bytes_per_second = link;
+  options.pipeline.ring.slot_bytes = profile.chunk_bytes;
+  options.pipeline.threads = profile.threads;
+  options.pipeline.instruction_set = set;
+  OffloadRig rig(options);
+  bool is_good = true;
+  for (const double density : {0.25, 0.5, 0.9}) {
+    is_good &= CheckDensity(rig, profile, bytes, link, density, rounds);
+  }
+  return is_good;
+}
+
+int Main(int argc, char** argv) {
+  const auto argument = [&](int i, double otherwise) {
+    return argc > i ? std::atof(argv[i]) : otherwise;
+  };
+  const auto bytes = static_cast<std::int64_t>(std::clamp(argument(1, 128), 1.0, 4096.0)) << 20;
+  const double link = std::max(argument(2, 4), 0.01) * 1e9;
+  const int rounds = static_cast<int>(std::max(argument(3, 7), 1.0));
+  std::printf("%lld MiB over %.1f GB/s, medians of %d rounds\n",
+              static_cast<long long>(bytes >> 20), link / 1e9, rounds);
+  const bool best = CheckSet(ZeroValueInstructionSets().back(), bytes, link, rounds);
+  const bool scalar = CheckSet(ZeroValueInstructionSet::kScalar, bytes, link, rounds);
+  return best && scalar ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tidepool::bench
+
+int main(int argc, char** argv) { return tidepool::bench::Main(argc, argv); }
