@@ -53,21 +53,28 @@ CompressionCost SquaresLine(const std::vector<CostSample>& samples,
 
 CompressionCost FitCost(const std::vector<CostSample>& samples) {
   constexpr int kSteps = 50;
-  // Huber: behind so many deviations a sample counts less.
-  constexpr double kDeviations = 1.345;
+  // Tukey: behind so many deviations a sample does not count at all.
+  constexpr double kDeviations = 4.685;
   if (samples.empty()) return {};
+  double largest = 0;
+  for (const CostSample& sample : samples) largest = std::max(largest, sample.y);
   CompressionCost line = MedianLine(samples);
   std::vector<double> weights(samples.size());
   for (int step = 0; step < kSteps; ++step) {
+    // In proportion to the line, not to the sample, which may be far too small.
+    const auto scale = [&](const CostSample& sample) {
+      return std::max(At(line, sample.x), largest * 1e-3);
+    };
     std::vector<double> wrong;
     for (const CostSample& sample : samples) {
-      wrong.push_back(std::abs(sample.y - At(line, sample.x)) / sample.y);
+      wrong.push_back(std::abs(sample.y - At(line, sample.x)) / scale(sample));
     }
     // Of normal errors, the deviation is 1.4826 times the median. Of samples that fit, any.
     const double limit = std::max(kDeviations * 1.4826 * Median(wrong), 1e-9);
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double huber = wrong[i] <= limit ? 1 : limit / wrong[i];
-      weights[i] = huber / (samples[i].y * samples[i].y);
+      const double share = std::min(1.0, wrong[i] / limit);
+      const double tukey = (1 - share * share) * (1 - share * share);
+      weights[i] = tukey / (scale(samples[i]) * scale(samples[i]));
     }
     line = SquaresLine(samples, weights);
   }

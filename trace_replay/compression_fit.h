@@ -14,9 +14,9 @@ struct CostSample {
 };
 
 // a and b, neither less than 0, so that a + b x is near y: least squares of what is wrong in
-// proportion to y, in which samples far off count less and less (Huber's weights), from the medians
-// of Theil and Sen on. A quarter of the samples may be anything. Without two samples of different x
-// b is 0; without samples a is, too. O(samples^2).
+// proportion to the line, in which samples far off count less and then not at all (Tukey's
+// bisquare), from the medians of Theil and Sen on. A quarter of the samples may be anything.
+// Without two samples of different x b is 0; without samples a is, too. O(samples^2).
 CompressionCost FitCost(const std::vector<CostSample>& samples);
 
 }  // namespace tidepool::tool

@@ -36,7 +36,6 @@ struct TuneOptions {
   int word_bits = 0;                 // 0: both
   std::string save;
   bool json = false;
-  std::vector<std::string> unknown;
 };
 
 struct Tuning {
@@ -208,6 +207,9 @@ void PrintTuningJson(const TuneOptions& options, const Tuning& tuning) {
 
 // As tables. -------------------------------------------------------------------------------------
 
+std::string ThreadsText(int threads) {
+  return absl::StrCat(threads, threads == 1 ? " thread" : " threads");
+}
 std::string SpeedText(double gigabytes) { return absl::StrFormat("%.2f", gigabytes); }
 std::string ShareText(double share) { return absl::StrFormat("%.0f %%", share * 100); }
 std::string DensityText(const std::optional<double>& density) {
@@ -276,9 +278,9 @@ void PrintLinks(const Tuning& tuning) {
                     DensityText(link.pays_up_to)});
   }
   std::cout << absl::StreamFormat(
-                   "when compressing pays, with %d threads (threads to keep up, and the share of "
+                   "when compressing pays, with %s (threads to keep up, and the share of "
                    "%d processors, at density %.2f)\n",
-                   tuning.profile.threads, tuning.profile.processors, middle)
+                   ThreadsText(tuning.profile.threads), tuning.profile.processors, middle)
             << TableText(rows);
 }
 
@@ -296,10 +298,10 @@ void PrintTuning(const TuneOptions& options, const Tuning& tuning) {
                                   CoreSecondsPerGb(profile, tuning.words.front().word, middle));
   const int knee = KneeOf(profile.speedups);
   std::cout << absl::StreamFormat(
-      "knee: %d threads, %.2f times as fast as one; one more brings less than %s of the first, or "
+      "knee: %s, %.2f times as fast as one; one more brings less than %s of the first, or "
       "was not measured\n",
-      knee, Speedup(profile, knee), ShareText(kLeastGainOfThread));
-  std::cout << "recommended: " << profile.threads << " threads, slots of "
+      ThreadsText(knee), Speedup(profile, knee), ShareText(kLeastGainOfThread));
+  std::cout << "recommended: " << ThreadsText(profile.threads) << ", slots of "
             << SizeText(profile.chunk_bytes) << "\n\n";
   PrintLinks(tuning);
   if (!options.save.empty() && options.word_bits != 0) {
@@ -345,9 +347,10 @@ absl::StatusOr<double> ParseSpeed(const std::string& text) {
 
 void AddTuneOptions(CLI::App& app, TuneOptions& options) {
   options.most_threads = std::min(Processors(), kMaxZeroValueThreads);
-  AddSizeOption(app, "--bytes", options.bytes,
-                "Of the buffers that are compressed, 64 KiB to 4 GiB (default: 256 MiB); small ones "
-                "stay in the cache")
+  AddSizeOption(
+      app, "--bytes", options.bytes,
+      "Of the buffers that are compressed, 64 KiB to 4 GiB (default: 256 MiB); small ones "
+      "stay in the cache")
       ->check([](const std::string& text) -> std::string {
         const absl::StatusOr<std::int64_t> bytes = ParseSize(text);
         if (!bytes.ok()) return std::string(bytes.status().message());
@@ -404,11 +407,16 @@ Command AddTune(CLI::App& app) {
       tune->add_subcommand("compression", "Threads and slots for compressed offloading");
   AddTuneOptions(*compression, *options);
   return {tune, [options, tune, compression]() -> absl::StatusOr<Answer> {
-            if (compression->parsed()) return RunTuneCompression(*options);
-            const std::vector<std::string> rest = tune->remaining();
+            const std::vector<std::string> rest = tune->remaining(true);
+            if (!compression->parsed()) {
+              return absl::InvalidArgumentError(
+                  absl::StrCat("tune: ", rest.empty() ? "nothing to tune" : "'" + rest[0] + "'",
+                               ", expected one of: compression"));
+            }
+            if (rest.empty()) return RunTuneCompression(*options);
             return absl::InvalidArgumentError(
-                absl::StrCat("tune: ", rest.empty() ? "nothing to tune" : "'" + rest[0] + "'",
-                             ", expected one of: compression"));
+                absl::StrCat("tune compression: '", rest[0],
+                             "', expected arguments as in 'tidepool tune compression --help'"));
           }};
 }
 
