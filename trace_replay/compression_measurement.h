@@ -17,7 +17,7 @@ namespace tidepool::tool {
 struct CompressionSetting {
   double density = 0.5;
   int threads = 1;
-  std::int64_t chunk_bytes = std::int64_t{256} << 10;
+  std::int64_t chunk_bytes = std::int64_t{1} << 20;
 
   friend bool operator==(const CompressionSetting&, const CompressionSetting&) = default;
 };

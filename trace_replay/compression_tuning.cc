@@ -9,7 +9,7 @@
 namespace tidepool::tool {
 namespace {
 
-constexpr std::int64_t kStandardChunk = std::int64_t{256} << 10;
+constexpr std::int64_t kStandardChunk = std::int64_t{1} << 20;
 constexpr std::int64_t kChunks[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
 // As few pieces as quick as the quickest, but for so much.
 constexpr double kAsGood = 1.03;

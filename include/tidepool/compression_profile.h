@@ -51,7 +51,7 @@ struct CompressionProfile {
   int processors = 2;
   // Recommended: threads that compress and decompress, and the bytes of a slot of the staging ring.
   int threads = 2;
-  std::int64_t chunk_bytes = std::int64_t{256} << 10;
+  std::int64_t chunk_bytes = std::int64_t{1} << 20;
   // What a slot costs a thread beside the time for its bytes.
   double slot_ns = 5'000;
   double memcpy_bytes_per_second = 4e9;  // of one core

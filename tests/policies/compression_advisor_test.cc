@@ -213,8 +213,8 @@ TEST(CompressionAdvisor, SaysWhatItExpects) {
   EXPECT_TRUE(advice.compress);
   const double bytes = 100 << 20;
   EXPECT_NEAR(advice.raw_seconds, bytes / 10e9, 1e-9);
-  EXPECT_NEAR(advice.offload_seconds, (bytes + (256 << 10)) * 0.2e-9, 1e-9);
-  EXPECT_NEAR(advice.prefetch_seconds, (bytes + (256 << 10)) * 0.3e-9, 1e-9);
+  EXPECT_NEAR(advice.offload_seconds, (bytes + (1 << 20)) * 0.2e-9, 1e-9);
+  EXPECT_NEAR(advice.prefetch_seconds, (bytes + (1 << 20)) * 0.3e-9, 1e-9);
   EXPECT_NEAR(advice.core_seconds, bytes * 0.5e-9, 1e-9);
   EXPECT_EQ(advice.delay_seconds, 0);
   EXPECT_EQ(advice.most_held_bytes % (64 << 10), 0);

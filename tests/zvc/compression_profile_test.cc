@@ -94,7 +94,7 @@ TEST_F(CompressionProfileFile, WhatIsWrittenIsRead) {
 TEST_F(CompressionProfileFile, ShowsItselfAsJsonThatOthersRead) {
   const auto json = nlohmann::json::parse(CompressionProfileJson(CompressionProfile()));
   EXPECT_EQ(json["tidepool_compression_profile"], 1);
-  EXPECT_EQ(json["chunk_bytes"], 256 << 10);
+  EXPECT_EQ(json["chunk_bytes"], 1 << 20);
   EXPECT_EQ(json["words"]["32"]["compress"]["a"], 0.4);
   // And takes what others write.
   Write(json.dump());
@@ -173,8 +173,8 @@ TEST_F(CompressionProfileFile, SaysWhereItIsWrong) {
   EXPECT_THAT(with("\"threads\": 2", "\"threads\": 2.5"), HasSubstr(":6: 'threads' is 2.5"));
   EXPECT_THAT(with("\"threads\": 2", "\"threads\": NaN"), HasSubstr(":6: broken JSON"));
   EXPECT_THAT(with("\"threads\": 2", "\"threads\": 1e999"), HasSubstr(":6: broken JSON (Number too big"));
-  EXPECT_THAT(with("\"chunk_bytes\": 262144", "\"chunk_bytes\": 262145"),
-              HasSubstr(":7: 'chunk_bytes' is 262145, expected a multiple of 8192 from"));
+  EXPECT_THAT(with("\"chunk_bytes\": 1048576", "\"chunk_bytes\": 1048577"),
+              HasSubstr(":7: 'chunk_bytes' is 1048577, expected a multiple of 8192 from"));
   EXPECT_THAT(with("\"threads\": 2,", "\"threads\": 2, \"threads\": 3,"),
               HasSubstr(":6: 'threads' is there twice"));
   EXPECT_THAT(with("\"threads\": 2,", "\"threads\": 2, \"cores\": 3,"),
