@@ -42,7 +42,7 @@ struct DensityEstimate {
 
 // Looks at one line out of each of options.lines equal parts of the buffer, at a place that is
 // drawn, from front to back. Buffers of up to four times so many lines are counted whole, and the
-// last words that do not fill a line always are. Thread-safe. O(options.lines).
+// words at both ends that fill no line always are. Thread-safe. O(options.lines).
 // InvalidArgument for options out of range.
 TIDEPOOL_EXPORT absl::StatusOr<DensityEstimate> ProbeDensity(absl::Span<const std::byte> buffer,
                                                              const DensityProbeOptions& options);

@@ -40,6 +40,12 @@ std::size_t CountRest(absl::Span<const std::byte> rest, ZeroValueWord word) {
   return CountLine(line.data(), word);
 }
 
+// Up to where a line of the cache begins; 0 where that cuts a word.
+std::size_t BytesToLine(const std::byte* begin, std::size_t word_bytes) {
+  const std::size_t bytes = -reinterpret_cast<std::uintptr_t>(begin) % kLineBytes;
+  return bytes % word_bytes == 0 ? bytes : 0;
+}
+
 // Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 class SplitMix {
  public:
@@ -71,6 +77,8 @@ struct Sample {
 Sample TakeSample(const std::byte* begin, std::size_t lines, std::size_t parts,
                   const DensityProbeOptions& options) {
   SplitMix random(options.seed);
+  // What is not lies in two lines of the cache each time.
+  const bool is_aligned = reinterpret_cast<std::uintptr_t>(begin) % kLineBytes == 0;
   const double part = static_cast<double>(lines) / static_cast<double>(parts);
   std::array<const std::byte*, kLinesAhead> ahead;
   Sample sample;
@@ -81,7 +89,7 @@ Sample TakeSample(const std::byte* begin, std::size_t lines, std::size_t parts,
     const auto line = static_cast<std::size_t>((static_cast<double>(i) + random.Fraction()) * part);
     place = begin + std::min(line, lines - 1) * kLineBytes;
     __builtin_prefetch(place);
-    __builtin_prefetch(place + kLineBytes - 1);
+    if (!is_aligned) __builtin_prefetch(place + kLineBytes - 1);
   }
   return sample;
 }
@@ -114,9 +122,14 @@ absl::StatusOr<DensityEstimate> ProbeDensity(absl::Span<const std::byte> buffer,
   if (absl::Status status = CheckProbe(options); !status.ok()) return status;
   const std::size_t word_bytes = static_cast<std::size_t>(options.word);
   const std::size_t words_per_line = kLineBytes / word_bytes;
-  const std::size_t lines = buffer.size() / kLineBytes;
-  const absl::Span<const std::byte> rest = buffer.subspan(lines * kLineBytes);
-  const std::size_t rest_words = (rest.size() + word_bytes - 1) / word_bytes;
+  // The words before the first whole line of the cache, and those behind the last.
+  const std::size_t head_bytes = std::min(BytesToLine(buffer.data(), word_bytes), buffer.size());
+  const absl::Span<const std::byte> head = buffer.first(head_bytes);
+  const std::size_t lines = (buffer.size() - head_bytes) / kLineBytes;
+  const absl::Span<const std::byte> body = buffer.subspan(head_bytes, lines * kLineBytes);
+  const absl::Span<const std::byte> rest = buffer.subspan(head_bytes + lines * kLineBytes);
+  const std::size_t rest_words =
+      (head.size() + word_bytes - 1) / word_bytes + (rest.size() + word_bytes - 1) / word_bytes;
   const auto words = static_cast<double>(lines * words_per_line + rest_words);
   DensityEstimate estimate;
   if (buffer.empty()) {
@@ -129,16 +142,17 @@ absl::StatusOr<DensityEstimate> ProbeDensity(absl::Span<const std::byte> buffer,
   double nonzero_words = 0;
   if (estimate.is_exact) {
     for (std::size_t line = 0; line < lines; ++line) {
-      sample.Add(CountLine(buffer.data() + line * kLineBytes, options.word));
+      sample.Add(CountLine(body.data() + line * kLineBytes, options.word));
     }
     nonzero_words = static_cast<double>(sample.sum);
   } else {
-    sample = TakeSample(buffer.data(), lines, parts, options);
+    sample = TakeSample(body.data(), lines, parts, options);
     nonzero_words =
         static_cast<double>(sample.sum) / static_cast<double>(parts) * static_cast<double>(lines);
     estimate.error = ErrorOf(sample, static_cast<double>(words_per_line));
   }
-  nonzero_words += static_cast<double>(CountRest(rest, options.word));
+  nonzero_words +=
+      static_cast<double>(CountRest(head, options.word) + CountRest(rest, options.word));
   estimate.density = nonzero_words / words;
   estimate.counted_words = static_cast<std::int64_t>(sample.lines * words_per_line + rest_words);
   return estimate;

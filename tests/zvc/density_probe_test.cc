@@ -93,7 +93,9 @@ TEST(DensityProbe, AsManyLinesAsAskedFor) {
   const Bytes buffer(1 << 20);
   for (const int lines : {64, 100, 1024, 4095}) {
     const DensityEstimate estimate = Probe(buffer, {.lines = lines});
-    EXPECT_EQ(estimate.counted_words, lines * 16);
+    // And those of the ends, less than a line each.
+    EXPECT_GE(estimate.counted_words, lines * 16);
+    EXPECT_LE(estimate.counted_words, lines * 16 + 31);
     EXPECT_FALSE(estimate.is_exact);
   }
   EXPECT_TRUE(Probe(buffer, {.lines = 4096}).is_exact);
