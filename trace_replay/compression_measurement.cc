@@ -1,6 +1,8 @@
 // Rounds in which every setting takes its turn, so that a disturbance hits all alike.
 #include "trace_replay/compression_measurement.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -32,6 +34,13 @@ double SecondsSince(Clock::time_point begin) {
 
 std::int64_t NsSince(Clock::time_point begin) {
   return std::chrono::nanoseconds(Clock::now() - begin).count();
+}
+
+// That the calling thread had a processor.
+std::int64_t ProcessorNs() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * std::int64_t{1'000'000'000} + time.tv_nsec;
 }
 
 struct Pattern {
@@ -75,6 +84,15 @@ class Measurer {
     std::vector<double> copy;
   };
   Samples& samples(std::size_t setting) { return samples_[setting]; }
+  double processor_share() const {
+    std::int64_t work_ns = 0;
+    std::int64_t processor_ns = 0;
+    for (const Thread& thread : threads_) {
+      work_ns += thread.work_ns;
+      processor_ns += thread.processor_ns;
+    }
+    return work_ns == 0 ? 1 : static_cast<double>(processor_ns) / static_cast<double>(work_ns);
+  }
   void Begin(std::size_t setting) { current_ = &samples_[setting]; }
 
  private:
@@ -83,6 +101,8 @@ class Measurer {
     std::unique_ptr<ZeroValueCodec> codec;
     std::vector<std::byte> slots;
     std::int64_t busy_ns = 0;
+    std::int64_t work_ns = 0;  // of all runs, as the next
+    std::int64_t processor_ns = 0;
     absl::Status status;
   };
   using Task = std::function<void(Thread&, std::size_t piece, std::byte* slot)>;
@@ -101,6 +121,7 @@ class Measurer {
 
   const MeasurementOptions& options_;
   const std::size_t bytes_;
+  const int processors_ = static_cast<int>(std::thread::hardware_concurrency());
   std::vector<Samples> samples_;
   Samples* current_ = nullptr;
   std::vector<Pattern> patterns_;
@@ -166,10 +187,15 @@ absl::StatusOr<double> Measurer::Run(const CompressionSetting& setting, const Ta
   const std::size_t pieces = Pieces();
   const auto work = [&](Thread& thread) {
     thread.busy_ns = 0;
+    const auto begin = Clock::now();
+    const std::int64_t processor_begin = ProcessorNs();
     std::size_t turn = 0;
     for (std::size_t piece = next++; piece < pieces; piece = next++) {
       task(thread, piece, thread.slots.data() + turn++ % kSlots * chunk_);
     }
+    if (setting.threads > processors_) return;
+    thread.work_ns += NsSince(begin);
+    thread.processor_ns += ProcessorNs() - processor_begin;
   };
   std::vector<std::thread> others;
   absl::Status status;
@@ -265,6 +291,7 @@ absl::StatusOr<CompressionMeasurement> MeasureCompression(
     ++measurement.rounds;
     longest_round = std::max(longest_round, SecondsSince(round_begin));
   }
+  measurement.processor_share = std::min(1.0, measurer.processor_share());
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const Measurer::Samples& samples = measurer.samples(i);
     measurement.times.push_back({settings[i], samples.density, samples.compressed_share,

@@ -47,6 +47,9 @@ struct MeasurementOptions {
 struct CompressionMeasurement {
   std::vector<CompressionTimes> times;  // one a setting
   int rounds = 0;
+  // Of the time that threads were at work, the share in which they had a processor: 1 on a machine
+  // that does nothing else. Of settings that do not ask for more threads than there are processors.
+  double processor_share = 1;
 };
 
 // As the pipeline does it (compression_pipeline.h): each thread takes one piece after the other.

@@ -186,8 +186,10 @@ void PrintTuningJson(const TuneOptions& options, const Tuning& tuning) {
   for (const WordMeasurement& word : tuning.words) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     for (const CompressionTimes& times : word.measurement.times) rows.push_back(TimesJson(times));
-    json["words"].push_back(
-        {{"word", BitsOf(word.word)}, {"rounds", word.measurement.rounds}, {"measured", rows}});
+    json["words"].push_back({{"word", BitsOf(word.word)},
+                             {"rounds", word.measurement.rounds},
+                             {"processor_share", word.measurement.processor_share},
+                             {"measured", rows}});
   }
   json["knee_threads"] = KneeOf(profile.speedups);
   json["threads"] = profile.threads;
@@ -203,6 +205,17 @@ void PrintTuningJson(const TuneOptions& options, const Tuning& tuning) {
   }
   json["profile"] = nlohmann::ordered_json::parse(CompressionProfileJson(profile));
   PrintJson(json);
+}
+
+// Below it, what others do on the machine is measured too.
+constexpr double kQuiet = 0.9;
+
+double ProcessorShare(const Tuning& tuning) {
+  double share = 1;
+  for (const WordMeasurement& word : tuning.words) {
+    share = std::min(share, word.measurement.processor_share);
+  }
+  return share;
 }
 
 // As tables. -------------------------------------------------------------------------------------
@@ -291,6 +304,11 @@ void PrintTuning(const TuneOptions& options, const Tuning& tuning) {
             << profile.instruction_set << "\n"
             << absl::StreamFormat("buffers of %s, medians, %.1f s\n\n", SizeText(options.bytes),
                                   tuning.seconds);
+  if (ProcessorShare(tuning) < kQuiet) {
+    std::cout << "the machine is busy: threads had a processor "
+              << ShareText(ProcessorShare(tuning))
+              << " of the time; measure again when it is not\n\n";
+  }
   for (const WordMeasurement& word : tuning.words) PrintWord(options, tuning, word);
   std::cout << "cost\n";
   for (const WordMeasurement& word : tuning.words) PrintCosts(tuning, word);

@@ -46,6 +46,8 @@ TEST_F(TuneCommand, PrintsOneJsonObject) {
   EXPECT_EQ(answer["words"][1]["word"], 16);
   for (const json& word : answer["words"]) {
     EXPECT_GE(word["rounds"], 1);
+    EXPECT_GT(word["processor_share"], 0);
+    EXPECT_LE(word["processor_share"], 1);
     // Five densities, two more numbers of threads, and slots of 64 and 128 KiB.
     EXPECT_EQ(word["measured"].size(), 9);
     for (const json& row : word["measured"]) {
