@@ -1,5 +1,5 @@
-// Claim: a probe of 1,024 lines takes well under 1 % of the time that compressing takes on one core,
-// for buffers of 64 MiB and more in huge pages, of which nothing is in the cache.
+// Claim: a probe of 1,024 lines takes well under 1 % of the time that compressing takes on one
+// core, for buffers of 64 MiB and more in huge pages, of which nothing is in the cache.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 

@@ -2,6 +2,7 @@
 #ifndef TIDEPOOL_BENCH_OFFLOAD_RIG_H_
 #define TIDEPOOL_BENCH_OFFLOAD_RIG_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tidepool/compression_pipeline.h"
@@ -97,8 +99,25 @@ class OffloadRig {
     }));
     Check(promise.get_future().get());
   }
+  // To the host and back as it is, in copies of 1 MiB.
+  double RawSeconds(std::int64_t bytes) {
+    constexpr std::int64_t kCopy = std::int64_t{1} << 20;
+    if (raw_.size() < static_cast<std::size_t>(bytes)) raw_.resize(static_cast<std::size_t>(bytes));
+    const auto begin = std::chrono::steady_clock::now();
+    for (const CopyDirection direction : {CopyDirection::kFromDevice, CopyDirection::kToDevice}) {
+      for (std::int64_t at = 0; at < bytes; at += kCopy) {
+        std::byte* const host = raw_.data() + at;
+        const bool is_out = direction == CopyDirection::kFromDevice;
+        Check(device_->Copy(is_out ? host : memory_ + at, is_out ? memory_ + at : host,
+                            std::min(kCopy, bytes - at), direction, stream_));
+      }
+      Check(device_->SynchronizeStream(stream_));
+    }
+    return SecondsSince(begin);
+  }
 
  private:
+  std::vector<std::byte> raw_;
   std::unique_ptr<HostDevice> device_;
   std::unique_ptr<PinnedPool> staging_;
   std::unique_ptr<PagePool> pages_;
