@@ -294,9 +294,12 @@ absl::StatusOr<CompressionMeasurement> MeasureCompression(
   measurement.processor_share = std::min(1.0, measurer.processor_share());
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const Measurer::Samples& samples = measurer.samples(i);
+    const auto typical = [&options](const std::vector<double>& values) {
+      return options.takes_best ? *std::min_element(values.begin(), values.end()) : Median(values);
+    };
     measurement.times.push_back({settings[i], samples.density, samples.compressed_share,
-                                 Median(samples.compress), Median(samples.decompress),
-                                 Median(samples.copy)});
+                                 typical(samples.compress), typical(samples.decompress),
+                                 typical(samples.copy)});
   }
   return measurement;
 }

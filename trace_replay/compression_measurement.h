@@ -40,6 +40,8 @@ struct MeasurementOptions {
   // It takes the median of as many rounds as fit, at least one and at most most_rounds.
   double time_limit_seconds = 5;
   int most_rounds = 9;
+  // The best of the rounds instead: what a machine would do that does nothing else.
+  bool takes_best = false;
   // Called before each setting of a round.
   std::function<void(int round, const CompressionSetting&)> progress;
 };
