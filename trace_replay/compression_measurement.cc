@@ -63,7 +63,7 @@ Pattern PatternOf(ZeroValueWord word, double density) {
     nonzero += bits != 0 ? 1 : 0;
     std::memcpy(pattern.bytes.data() + at, &bits, word_bytes);
   }
-  pattern.density = static_cast<double>(nonzero) / static_cast<double>(kPatternBytes / word_bytes);
+  pattern.density = static_cast<double>(nonzero * word_bytes) / static_cast<double>(kPatternBytes);
   return pattern;
 }
 
