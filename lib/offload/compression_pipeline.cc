@@ -588,6 +588,14 @@ bool IsNull(const CompressedMemory& memory) {
 }  // namespace
 }  // namespace internal::offload
 
+CompressionPipelineOptions RecommendedPipelineOptions(const CompressionProfile& profile) {
+  constexpr auto kBlock = static_cast<std::int64_t>(kZeroValueBlockBytes);
+  CompressionPipelineOptions options;
+  options.threads = profile.threads;
+  options.ring.slot_bytes = (profile.chunk_bytes + kBlock - 1) / kBlock * kBlock;
+  return options;
+}
+
 absl::StatusOr<std::unique_ptr<CompressionPipeline>> CompressionPipeline::Create(
     Device* device, PinnedPool* staging, CompressedMemory memory,
     const CompressionPipelineOptions& options) {

@@ -245,7 +245,7 @@ TEST(CompressionPipelineMemoryTest, LeavesTheDeviceAsItIsWhenItRunsOut) {
     void* const empty = fixture.NewMemory(zeros);
     const auto stored = fixture.Offload(empty, bytes);
     ASSERT_TRUE(stored.ok()) << stored.status();
-    EXPECT_LE((*stored)->held_bytes(), memory == Memory::kPages ? 128 * kKiB : 512 * kKiB);
+    EXPECT_LE((*stored)->held_bytes(), 128 * kKiB);
     ASSERT_TRUE(fixture.Prefetch(*stored, buffer).ok());
     EXPECT_EQ(fixture.Read(buffer, bytes), zeros);
   }
@@ -294,6 +294,19 @@ TEST(CompressionPipelineOptionsTest, OutOfRangeAreRefused) {
   EXPECT_FALSE(CompressionPipeline::Create(&fixture.device(), nullptr, &fixture.pages(), {}).ok());
   EXPECT_FALSE(
       CompressionPipeline::Create(&fixture.device(), &fixture.staging(), no_pages, {}).ok());
+}
+
+TEST(CompressionPipelineOptionsTest, AreWhatAProfileRecommends) {
+  PipelineFixture fixture;
+  CompressionProfile profile;
+  profile.threads = 3;
+  profile.chunk_bytes = 100'000;
+  const CompressionPipelineOptions options = RecommendedPipelineOptions(profile);
+  EXPECT_EQ(options.threads, 3);
+  EXPECT_EQ(options.ring.slot_bytes, 13 * 8192);
+  EXPECT_TRUE(
+      CompressionPipeline::Create(&fixture.device(), &fixture.staging(), &fixture.pages(), options)
+          .ok());
 }
 
 TEST(CompressionPipelineArgumentsTest, OutOfRangeAreRefused) {
