@@ -17,6 +17,7 @@ MAY_INCLUDE = {
     "lib/zvc": {"tidepool", "lib/trace"},
     "lib/pinned": {"tidepool", "lib/blocks", "lib/pool"},
     "lib/offload": {"tidepool", "lib/zvc"},
+    "lib/graph": {"tidepool", "lib/trace"},
     "lib/sizing": {"tidepool", "lib/blocks", "lib/trace"},
     "policies/offload": {"tidepool"},
     "policies/placement": {"tidepool"},

@@ -1,0 +1,78 @@
+// Sums over graphs, and the names of their enumerations.
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "tidepool/graph.h"
+
+namespace tidepool {
+namespace {
+
+constexpr std::array<std::string_view, 5> kDataKindNames = {"input", "weight", "activation",
+                                                            "gradient", "weight-gradient"};
+constexpr std::array<std::string_view, 3> kTaskPhaseNames = {"forward", "backward", "update"};
+
+std::int64_t BytesOfTask(const TaskGraph& graph, const GraphTask& task) {
+  std::int64_t bytes = task.algorithms.front().workspace_bytes;
+  for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
+    for (const std::size_t data : *uses) bytes += graph.data[data].bytes;
+  }
+  return bytes;
+}
+
+double LeastSeconds(const GraphTask& task) {
+  double least = task.algorithms.front().seconds;
+  for (const TaskAlgorithm& algorithm : task.algorithms) least = std::min(least, algorithm.seconds);
+  return least;
+}
+
+std::vector<bool> AreKept(const TaskGraph& graph) {
+  std::vector<bool> are_kept(graph.data.size());
+  for (const GraphTask& task : graph.tasks) {
+    if (task.phase != TaskPhase::kBackward) continue;
+    for (const std::size_t data : task.reads) are_kept[data] = true;
+    for (const std::size_t data : task.updates) are_kept[data] = true;
+  }
+  return are_kept;
+}
+
+void AddData(const TaskGraph& graph, GraphTotals& totals) {
+  const std::vector<bool> are_kept = AreKept(graph);
+  for (std::size_t i = 0; i < graph.data.size(); ++i) {
+    const GraphData& data = graph.data[i];
+    if (data.kind == DataKind::kInput) totals.inputs += data.bytes;
+    if (data.kind == DataKind::kWeight) totals.weights += data.bytes;
+    if (data.kind != DataKind::kActivation) continue;
+    totals.activations += data.bytes;
+    if (are_kept[i]) totals.kept_activations += data.bytes;
+  }
+}
+
+}  // namespace
+
+GraphTotals TotalsOf(const TaskGraph& graph) {
+  GraphTotals totals;
+  AddData(graph, totals);
+  for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
+    const GraphTask& task = graph.tasks[i];
+    totals.least_seconds += LeastSeconds(task);
+    totals.least_workspace_seconds += task.algorithms.front().seconds;
+    const std::int64_t bytes = BytesOfTask(graph, task);
+    if (bytes <= totals.largest_task) continue;
+    totals.largest_task = bytes;
+    totals.largest_task_index = i;
+  }
+  return totals;
+}
+
+std::string_view DataKindName(DataKind kind) {
+  const auto at = static_cast<std::size_t>(kind);
+  return at < kDataKindNames.size() ? kDataKindNames[at] : "unknown";
+}
+
+std::string_view TaskPhaseName(TaskPhase phase) {
+  const auto at = static_cast<std::size_t>(phase);
+  return at < kTaskPhaseNames.size() ? kTaskPhaseNames[at] : "unknown";
+}
+
+}  // namespace tidepool

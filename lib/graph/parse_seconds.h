@@ -1,0 +1,20 @@
+// Times as files spell them.
+#ifndef TIDEPOOL_LIB_GRAPH_PARSE_SECONDS_H_
+#define TIDEPOOL_LIB_GRAPH_PARSE_SECONDS_H_
+
+#include <string_view>
+
+#include "absl/strings/numbers.h"
+#include "tidepool/graph.h"
+
+namespace tidepool::task_graph {
+
+// A decimal number from 0 to kMostTaskSeconds, or false.
+inline bool ParseSeconds(std::string_view text, double* seconds) {
+  return absl::SimpleAtod({text.data(), text.size()}, seconds) && *seconds >= 0 &&
+         *seconds <= kMostTaskSeconds;
+}
+
+}  // namespace tidepool::task_graph
+
+#endif  // TIDEPOOL_LIB_GRAPH_PARSE_SECONDS_H_

@@ -1,0 +1,113 @@
+// From what a file says to a graph that can run: names become indexes, tasks are brought into
+// order, and faults get the line of what they are about.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/graph/check_graph.h"
+#include "lib/graph/graph_json_reader.h"
+#include "lib/graph/task_order.h"
+#include "lib/trace/byte_source.h"
+#include "lib/trace/quote.h"
+#include "tidepool/graph.h"
+
+namespace tidepool {
+namespace {
+
+using internal::ByteSource;
+using task_graph::GraphFault;
+using task_graph::GraphFile;
+
+class GraphFileReader {
+ public:
+  GraphFileReader(GraphFile file, std::string name)
+      : file_(std::move(file)), name_(std::move(name)) {}
+
+  absl::StatusOr<TaskGraph> Read();
+
+ private:
+  absl::Status ErrorAt(std::int64_t line, const std::string& what) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat(internal::Escaped(name_), ":", line, ": ", what));
+  }
+  absl::Status ErrorOf(const GraphFault& fault) const;
+  absl::Status ResolveNames();
+
+  GraphFile file_;
+  std::string name_;
+};
+
+absl::Status GraphFileReader::ErrorOf(const GraphFault& fault) const {
+  switch (fault.about) {
+    case GraphFault::About::kData:
+      return ErrorAt(file_.data_lines[fault.index], fault.what);
+    case GraphFault::About::kTask:
+      return ErrorAt(file_.task_lines[fault.index], fault.what);
+    case GraphFault::About::kGraph:
+      break;
+  }
+  return ErrorAt(0, fault.what);
+}
+
+absl::Status GraphFileReader::ResolveNames() {
+  const std::size_t none = file_.graph.data.size();
+  const std::size_t used_names = file_.names.size();
+  std::vector<std::size_t> data_called(used_names, none);
+  for (std::size_t i = 0; i < none; ++i) {
+    const std::uint32_t name = file_.names.Number(file_.graph.data[i].name);
+    if (name < used_names) data_called[name] = i;  // the others nobody uses
+  }
+  for (std::size_t i = 0; i < file_.graph.tasks.size(); ++i) {
+    GraphTask& task = file_.graph.tasks[i];
+    for (auto* uses : {&task.reads, &task.writes, &task.updates}) {
+      for (std::size_t& use : *uses) {
+        const std::size_t data = data_called[use];
+        if (data == none) {
+          return ErrorAt(
+              file_.task_lines[i],
+              absl::StrCat("task ", internal::Quoted(task.name), ": there is no data ",
+                           internal::Quoted(file_.names[static_cast<std::uint32_t>(use)]),
+                           ", expected a name from data"));
+        }
+        use = data;
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TaskGraph> GraphFileReader::Read() {
+  if (absl::Status status = ResolveNames(); !status.ok()) return status;
+  if (const auto fault = task_graph::FindFault(file_.graph); fault.has_value()) {
+    return ErrorOf(*fault);
+  }
+  const absl::StatusOr<std::vector<std::size_t>> order = task_graph::TaskOrder(file_.graph);
+  if (!order.ok()) return ErrorAt(0, std::string(order.status().message()));
+  file_.graph.tasks = task_graph::InOrder(std::move(file_.graph.tasks), *order);
+  return std::move(file_.graph);
+}
+
+absl::StatusOr<TaskGraph> ReadGraphFrom(std::unique_ptr<ByteSource> source,
+                                        const std::string& name) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> plain = internal::Uncompressed(std::move(source));
+  if (!plain.ok()) return internal::AboutFile(name, plain.status());
+  absl::StatusOr<GraphFile> file = task_graph::ReadGraphFile(**plain, name);
+  if (!file.ok()) return file.status();
+  return GraphFileReader(*std::move(file), name).Read();
+}
+
+}  // namespace
+
+absl::StatusOr<TaskGraph> ReadGraph(const std::filesystem::path& path) {
+  absl::StatusOr<std::unique_ptr<ByteSource>> file = internal::OpenFile(path.string());
+  if (!file.ok()) return internal::AboutFile(path.string(), file.status());
+  return ReadGraphFrom(*std::move(file), path.string());
+}
+
+absl::StatusOr<TaskGraph> ParseGraph(std::string_view json, std::string_view name) {
+  return ReadGraphFrom(internal::FromMemory(json), std::string(name));
+}
+
+}  // namespace tidepool

@@ -1,0 +1,27 @@
+// The order in which the tasks of a graph can run.
+#ifndef TIDEPOOL_LIB_GRAPH_TASK_ORDER_H_
+#define TIDEPOOL_LIB_GRAPH_TASK_ORDER_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tidepool/graph.h"
+
+namespace tidepool::task_graph {
+
+// Indexes of tasks, in the order that SortTasks documents. Every index of the graph is one.
+absl::StatusOr<std::vector<std::size_t>> TaskOrder(const TaskGraph& graph);
+
+// `parts[order[0]], parts[order[1]], ...`
+template <typename Part>
+std::vector<Part> InOrder(std::vector<Part> parts, const std::vector<std::size_t>& order) {
+  std::vector<Part> ordered;
+  ordered.reserve(parts.size());
+  for (const std::size_t at : order) ordered.push_back(std::move(parts[at]));
+  return ordered;
+}
+
+}  // namespace tidepool::task_graph
+
+#endif  // TIDEPOOL_LIB_GRAPH_TASK_ORDER_H_

@@ -1,0 +1,91 @@
+// A line for each datum and each task, so that errors name lines that mean something.
+#include <array>
+#include <charconv>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/json_text.h"
+#include "lib/trace/quote.h"
+#include "tidepool/graph.h"
+#include "tidepool/output_file.h"
+
+namespace tidepool {
+namespace {
+
+using internal::JsonText;
+
+// The shortest spelling that is read as the same number.
+std::string SecondsText(double seconds) {
+  std::array<char, 32> text;
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), seconds);
+  return {text.data(), end};
+}
+
+void AppendUses(const TaskGraph& graph, const char* key, const std::vector<std::size_t>& uses,
+                std::string& json) {
+  if (uses.empty()) return;
+  absl::StrAppend(&json, ", \"", key, "\": [");
+  const char* comma = "";
+  for (const std::size_t data : uses) {
+    absl::StrAppend(&json, comma, JsonText(graph.data[data].name));
+    comma = ", ";
+  }
+  json += ']';
+}
+
+void AppendAlgorithms(const GraphTask& task, std::string& json) {
+  json += ", \"algorithms\": [";
+  const char* comma = "";
+  for (const TaskAlgorithm& algorithm : task.algorithms) {
+    absl::StrAppend(&json, comma, "{\"name\": ", JsonText(algorithm.name),
+                    ", \"seconds\": ", SecondsText(algorithm.seconds),
+                    ", \"workspace\": ", algorithm.workspace_bytes, "}");
+    comma = ", ";
+  }
+  json += ']';
+}
+
+void AppendTask(const TaskGraph& graph, const GraphTask& task, std::string& json) {
+  absl::StrAppend(&json, "{\"name\": ", JsonText(task.name), ", \"layer\": ", JsonText(task.layer));
+  absl::StrAppend(&json, ", \"operation\": ", JsonText(task.operation), ", \"phase\": \"",
+                  std::string(TaskPhaseName(task.phase)), "\"");
+  AppendUses(graph, "reads", task.reads, json);
+  AppendUses(graph, "writes", task.writes, json);
+  AppendUses(graph, "updates", task.updates, json);
+  AppendAlgorithms(task, json);
+  json += '}';
+}
+
+}  // namespace
+
+std::string GraphJson(const TaskGraph& graph) {
+  std::string json = absl::StrCat("{\"tidepool_graph\": 1,\n \"name\": ", JsonText(graph.name),
+                                  ",\n \"batch\": ", graph.batch, ",\n \"data\": [");
+  const char* comma = "\n  ";
+  for (const GraphData& data : graph.data) {
+    absl::StrAppend(&json, comma, "{\"name\": ", JsonText(data.name), ", \"bytes\": ", data.bytes,
+                    ", \"kind\": \"", std::string(DataKindName(data.kind)), "\"}");
+    comma = ",\n  ";
+  }
+  json += "],\n \"tasks\": [";
+  comma = "\n  ";
+  for (const GraphTask& task : graph.tasks) {
+    json += comma;
+    AppendTask(graph, task, json);
+    comma = ",\n  ";
+  }
+  json += "]}\n";
+  return json;
+}
+
+absl::Status WriteGraph(const TaskGraph& graph, const std::filesystem::path& path) {
+  if (absl::Status status = ValidateGraph(graph); !status.ok()) {
+    return internal::AboutFile(path.string(), status);
+  }
+  return WriteFile(path.string(), [&](std::ostream& out) {
+    out << GraphJson(graph);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace tidepool
