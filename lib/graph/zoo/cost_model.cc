@@ -1,0 +1,166 @@
+#include "lib/graph/zoo/cost_model.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tidepool::zoo {
+namespace {
+
+constexpr std::int64_t kLargest = std::int64_t{1} << 62;
+
+constexpr double kImplicitGemmEfficiency = 0.4;
+constexpr double kPrecomputedGemmEfficiency = 0.5;
+constexpr double kTransformedEfficiency = 0.25;
+
+constexpr std::int64_t kTile = 32;
+constexpr std::int64_t kSpectrumBytes = kTile * (kTile / 2 + 1) * 2 * kWordBytes;
+constexpr double kFftOperations = 2.5 * kTile * kTile * 10;  // 2.5 n log2(n), real to complex
+
+// How often a convolution is computed: each gradient is one more.
+struct Convolutions {
+  double count;
+  double bytes;  // of X, Y and W, or of their gradients, of all of them together
+};
+
+double Multiplications(const ConvolutionShape& shape) {
+  return static_cast<double>(shape.batch) * static_cast<double>(shape.outputs * shape.inputs) /
+         static_cast<double>(shape.groups) * static_cast<double>(shape.height * shape.width) *
+         static_cast<double>(shape.kernel_height * shape.kernel_width);
+}
+
+bool HasWinograd(const ConvolutionShape& shape) {
+  return shape.kernel_height == 3 && shape.kernel_width == 3 && shape.stride == 1 &&
+         shape.groups == 1;
+}
+
+bool HasFft(const ConvolutionShape& shape) {
+  return shape.kernel_height == shape.kernel_width && shape.kernel_height >= 5 &&
+         shape.kernel_height <= kTile / 2 && shape.stride == 1 && shape.groups == 1;
+}
+
+std::int64_t WinogradBytes(const ConvolutionShape& shape) {
+  const double bytes =
+      2.25 * (static_cast<double>(shape.input_bytes) + static_cast<double>(shape.output_bytes)) +
+      4.0 * static_cast<double>(shape.weight_bytes);
+  return static_cast<std::int64_t>(std::min(bytes, static_cast<double>(kLargest)));
+}
+
+std::int64_t TilesOf(const ConvolutionShape& shape) {
+  const std::int64_t step = kTile - shape.kernel_height + 1;
+  return ((shape.height + step - 1) / step) * ((shape.width + step - 1) / step);
+}
+
+double Spectra(const ConvolutionShape& shape) {
+  return static_cast<double>(shape.batch) * static_cast<double>(TilesOf(shape)) *
+             static_cast<double>(std::max(shape.inputs, shape.outputs)) +
+         static_cast<double>(shape.inputs * shape.outputs);
+}
+
+std::int64_t FftBytes(const ConvolutionShape& shape) {
+  const double bytes = 2.0 * static_cast<double>(kSpectrumBytes) * Spectra(shape);
+  return static_cast<std::int64_t>(std::min(bytes, static_cast<double>(kLargest)));
+}
+
+double FftOperationsOf(const ConvolutionShape& shape) {
+  // A complex multiplication and addition is eight operations.
+  const double products = 8.0 * kTile * (kTile / 2 + 1) * static_cast<double>(shape.batch) *
+                          static_cast<double>(TilesOf(shape)) *
+                          static_cast<double>(shape.inputs * shape.outputs);
+  return products + 2 * Spectra(shape) * kFftOperations;
+}
+
+std::vector<TaskAlgorithm> Algorithms(const GpuRates& gpu, const ConvolutionShape& shape,
+                                      const Convolutions& convolutions) {
+  const auto with_workspace = [&](double operations, std::int64_t workspace) {
+    return Seconds(gpu,
+                   {operations * convolutions.count,
+                    convolutions.bytes + 2 * convolutions.count * static_cast<double>(workspace),
+                    kTransformedEfficiency});
+  };
+  const double direct = 2 * Multiplications(shape);
+  std::vector<TaskAlgorithm> algorithms = {
+      {"implicit-gemm",
+       Seconds(gpu, {direct * convolutions.count, convolutions.bytes, kImplicitGemmEfficiency}),
+       0}};
+  if (HasWinograd(shape)) {
+    const std::int64_t workspace = WinogradBytes(shape);
+    algorithms.push_back({"winograd", with_workspace(direct / 4, workspace), workspace});
+  }
+  if (HasFft(shape)) {
+    const std::int64_t workspace = FftBytes(shape);
+    algorithms.push_back({"fft", with_workspace(FftOperationsOf(shape), workspace), workspace});
+  }
+  return algorithms;
+}
+
+double TouchedBytes(const ConvolutionShape& shape) {
+  return static_cast<double>(shape.input_bytes) + static_cast<double>(shape.output_bytes) +
+         static_cast<double>(shape.weight_bytes);
+}
+
+}  // namespace
+
+std::int64_t BytesOf(std::initializer_list<std::int64_t> factors) {
+  __extension__ using Wide = __int128;
+  Wide product = kWordBytes;
+  for (const std::int64_t factor : factors) product = std::min<Wide>(product * factor, kLargest);
+  return static_cast<std::int64_t>(product);
+}
+
+double Seconds(const GpuRates& gpu, const Work& work) {
+  return std::max(work.operations / (gpu.flops_per_second * work.efficiency),
+                  work.bytes / gpu.bytes_per_second) +
+         gpu.launch_seconds;
+}
+
+std::vector<TaskAlgorithm> OnlyAlgorithm(const GpuRates& gpu, const Work& work) {
+  return {{"default", Seconds(gpu, work), 0}};
+}
+
+std::vector<TaskAlgorithm> ForwardAlgorithms(const GpuRates& gpu, const ConvolutionShape& shape) {
+  const double bytes = TouchedBytes(shape);
+  std::vector<TaskAlgorithm> algorithms = Algorithms(gpu, shape, {1, bytes});
+  const std::int64_t indexes =
+      BytesOf({shape.inputs / shape.groups, shape.kernel_height, shape.kernel_width});
+  algorithms.push_back(
+      {"precomputed-gemm",
+       Seconds(gpu, {2 * Multiplications(shape), bytes, kPrecomputedGemmEfficiency}), indexes});
+  std::stable_sort(algorithms.begin(), algorithms.end(),
+                   [](const TaskAlgorithm& a, const TaskAlgorithm& b) {
+                     return a.workspace_bytes < b.workspace_bytes;
+                   });
+  return algorithms;
+}
+
+std::vector<TaskAlgorithm> BackwardAlgorithms(const GpuRates& gpu, const ConvolutionShape& shape,
+                                              bool makes_input_gradient) {
+  const double gradients = makes_input_gradient ? 2 : 1;
+  return Algorithms(gpu, shape, {gradients, gradients * TouchedBytes(shape)});
+}
+
+// Single precision and memory bandwidth of NVIDIA's data sheets; from Ampere on, the matrix units'
+// dense TF32, which is what frameworks use for single precision there. Consumer cards: cores x 2 x
+// boost clock, from their specification pages. A launch takes about 5 us (measured by many; the
+// guides name no number).
+absl::Span<const GpuRates> Gpus() {
+  static constexpr auto kGpus = std::to_array<GpuRates>({
+      {"gtx-970", 3.92e12, 224e9, 5e-6},       // GeForce GTX 970: 1664 cores, 1178 MHz
+      {"gtx-1080-ti", 11.34e12, 484e9, 5e-6},  // GeForce GTX 1080 Ti: 3584 cores, 1582 MHz
+      {"titan-x", 6.61e12, 336.5e9, 5e-6},     // GTX TITAN X (Maxwell): 3072 cores, 1075 MHz
+      {"k40", 4.29e12, 288e9, 5e-6},           // Tesla K40 data sheet, base clock
+      {"p100", 10.6e12, 732e9, 5e-6},          // Tesla P100 SXM2 data sheet
+      {"v100", 15.7e12, 900e9, 5e-6},          // Tesla V100 SXM2 data sheet
+      {"a100", 156e12, 2039e9, 5e-6},          // A100 80GB SXM data sheet, TF32
+      {"h100", 494.7e12, 3350e9, 5e-6},        // H100 SXM data sheet, TF32 without sparsity
+      {"h200", 494.7e12, 4800e9, 5e-6},        // H200 SXM data sheet, TF32 without sparsity
+  });
+  return kGpus;
+}
+
+}  // namespace tidepool::zoo
+
+namespace tidepool {
+
+absl::Span<const GpuRates> KnownGpus() { return zoo::Gpus(); }
+
+}  // namespace tidepool

@@ -1,0 +1,362 @@
+// What each kind of layer reads, writes, keeps for its gradients, and costs.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/graph/zoo/network_builder.h"
+
+namespace tidepool::zoo {
+namespace {
+
+// Statistics that a normalisation keeps: a mean and a deviation.
+constexpr std::int64_t kStatistics = 2;
+
+}  // namespace
+
+std::int64_t NetworkBuilder::Windows(const std::string& name, std::int64_t side,
+                                     std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                                     bool round_up) {
+  const std::int64_t room = side + 2 * padding - kernel;
+  if (room < 0) {
+    Refuse(absl::StrCat("layer '", name, "' gets ", side, " pixels a side, and ", padding,
+                        " of padding at both ends, expected at least its window of ", kernel,
+                        ": a larger image"));
+    return 1;
+  }
+  const std::int64_t windows = (room + (round_up ? stride - 1 : 0)) / stride + 1;
+  // A window that begins in the padding behind the image is left out.
+  return round_up && (windows - 1) * stride >= side + padding ? windows - 1 : windows;
+}
+
+Tensor NetworkBuilder::Conv(const std::string& name, const Tensor& input,
+                            const Convolution& convolution) {
+  const Shape& in = input.shape;
+  const Convolution& c = convolution;
+  const Shape out = {c.outputs,
+                     Windows(name, in.height, c.kernel_height, c.stride, c.padding_height, false),
+                     Windows(name, in.width, c.kernel_width, c.stride, c.padding_width, false)};
+  Layer layer{.name = name, .operation = "conv", .inputs = {input.data}};
+  const std::int64_t weights =
+      c.outputs * (in.channels / c.groups) * c.kernel_height * c.kernel_width;
+  const std::size_t weight = Learn("weight", weights, layer);
+  if (c.bias) Learn("bias", c.outputs, layer);
+  const Tensor output = Output(name, out);
+  layer.outputs = {output.data};
+  layer.kept = {input.data};
+  if (HasGradient(input.data)) layer.kept.push_back(weight);
+  const ConvolutionShape shape = {.batch = options_.batch,
+                                  .inputs = in.channels,
+                                  .outputs = c.outputs,
+                                  .height = out.height,
+                                  .width = out.width,
+                                  .kernel_height = c.kernel_height,
+                                  .kernel_width = c.kernel_width,
+                                  .stride = c.stride,
+                                  .groups = c.groups,
+                                  .input_bytes = Bytes(in),
+                                  .output_bytes = Bytes(out),
+                                  .weight_bytes = BytesOf({weights})};
+  layer.forward = ForwardAlgorithms(gpu_, shape);
+  layer.backward = BackwardAlgorithms(gpu_, shape, HasGradient(input.data));
+  return AddLayer(std::move(layer), output);
+}
+
+// It is the gradient of a convolution that leads from `height` x `width` to the input.
+Tensor NetworkBuilder::TransposedConv(const std::string& name, const Tensor& input,
+                                      std::int64_t kernel, std::int64_t stride, std::int64_t height,
+                                      std::int64_t width) {
+  const Shape& in = input.shape;
+  const Shape out = {in.channels, height, width};
+  Layer layer{.name = name, .operation = "transposed-conv", .inputs = {input.data}};
+  const std::int64_t weights = in.channels * in.channels * kernel * kernel;
+  const std::size_t weight = Learn("weight", weights, layer);
+  const Tensor output = Output(name, out);
+  layer.outputs = {output.data};
+  layer.kept = {input.data, weight};
+  const ConvolutionShape shape = {.batch = options_.batch,
+                                  .inputs = in.channels,
+                                  .outputs = in.channels,
+                                  .height = in.height,
+                                  .width = in.width,
+                                  .kernel_height = kernel,
+                                  .kernel_width = kernel,
+                                  .stride = stride,
+                                  .input_bytes = Bytes(out),
+                                  .output_bytes = Bytes(in),
+                                  .weight_bytes = BytesOf({weights})};
+  // The forward pass is one gradient, and the backward pass two convolutions.
+  layer.forward = BackwardAlgorithms(gpu_, shape, /*makes_input_gradient=*/false);
+  layer.backward = BackwardAlgorithms(gpu_, shape, /*makes_input_gradient=*/true);
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::LinearWith(const std::string& name, const Tensor& input,
+                                  const SharedWeight& weight, std::int64_t outputs) {
+  Layer layer{.name = name, .operation = "linear", .inputs = {input.data}};
+  layer.weights = {weight.number};
+  layer.read_weights = {weights_[weight.number].data};
+  return AddLinear(std::move(layer), input, outputs);
+}
+
+Tensor NetworkBuilder::Linear(const std::string& name, const Tensor& input, std::int64_t outputs,
+                              bool bias) {
+  Layer layer{.name = name, .operation = "linear", .inputs = {input.data}};
+  Learn("weight", input.shape.channels * outputs, layer);
+  if (bias) Learn("bias", outputs, layer);
+  return AddLinear(std::move(layer), input, outputs);
+}
+
+Tensor NetworkBuilder::AddLinear(Layer layer, const Tensor& input, std::int64_t outputs) {
+  const Shape& in = input.shape;
+  const Tensor output = Output(layer.name, {outputs, in.height, in.width});
+  const std::size_t weight = layer.read_weights.front();
+  layer.outputs = {output.data};
+  layer.kept = {input.data};
+  const bool makes_input_gradient = HasGradient(input.data);
+  if (makes_input_gradient) layer.kept.push_back(weight);
+  const Work once = {
+      2.0 * static_cast<double>(options_.batch) * static_cast<double>(in.elements()) *
+          static_cast<double>(outputs),
+      BytesRead(in) + BytesRead(output.shape) + static_cast<double>(graph_.data[weight].bytes)};
+  const double gradients = makes_input_gradient ? 2 : 1;
+  Costs(layer, once, {gradients * once.operations, gradients * once.bytes});
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::Relu(const std::string& name, const Tensor& input) {
+  Layer layer{.name = name, .operation = "relu", .updated = input.data};
+  layer.in_place = InPlace::kTransforms;
+  layer.kept = {input.data};
+  const double bytes = BytesRead(input.shape);
+  Costs(layer, {.bytes = 2 * bytes}, {.bytes = 3 * bytes});
+  return AddLayer(std::move(layer), input);
+}
+
+Tensor NetworkBuilder::Gelu(const std::string& name, const Tensor& input) {
+  const Tensor output = Output(name, input.shape);
+  Layer layer{.name = name, .operation = "gelu", .inputs = {input.data}, .outputs = {output.data}};
+  layer.kept = {input.data};
+  const double bytes = BytesRead(input.shape);
+  Costs(layer, {.bytes = 2 * bytes}, {.bytes = 3 * bytes});
+  return AddLayer(std::move(layer), output);
+}
+
+// cuDNN finds the maximum again in X by Y; an average needs neither.
+Tensor NetworkBuilder::Pool(const std::string& name, const Tensor& input, const Pooling& pooling,
+                            bool is_max) {
+  const Shape& in = input.shape;
+  const auto windows = [&](std::int64_t side) {
+    return Windows(name, side, pooling.kernel, pooling.stride, pooling.padding, pooling.round_up);
+  };
+  const Tensor output = Output(name, {in.channels, windows(in.height), windows(in.width)});
+  Layer layer{.name = name,
+              .operation = is_max ? "max-pool" : "average-pool",
+              .inputs = {input.data},
+              .outputs = {output.data}};
+  if (is_max) layer.kept = {input.data, output.data};
+  const double bytes = BytesRead(in) + BytesRead(output.shape);
+  Costs(layer, {.bytes = bytes}, {.bytes = is_max ? 2 * bytes : bytes});
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::MaxPool(const std::string& name, const Tensor& input,
+                               const Pooling& pooling) {
+  return Pool(name, input, pooling, true);
+}
+
+Tensor NetworkBuilder::AveragePool(const std::string& name, const Tensor& input,
+                                   const Pooling& pooling) {
+  return Pool(name, input, pooling, false);
+}
+
+Tensor NetworkBuilder::GlobalAveragePool(const std::string& name, const Tensor& input) {
+  const Tensor output = Output(name, {input.shape.channels, 1, 1});
+  Layer layer{
+      .name = name, .operation = "average-pool", .inputs = {input.data}, .outputs = {output.data}};
+  const double bytes = BytesRead(input.shape) + BytesRead(output.shape);
+  Costs(layer, {.bytes = bytes}, {.bytes = bytes});
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::BatchNorm(const std::string& name, const Tensor& input) {
+  const std::int64_t channels = input.shape.channels;
+  Layer layer{.name = name, .operation = "batch-norm"};
+  const std::size_t scale = Learn("weight", channels, layer);
+  const std::size_t shift = Learn("bias", channels, layer);
+  layer.statistics = {
+      AddData(absl::StrCat(name, ".running"), BytesOf({kStatistics, channels}), DataKind::kWeight)};
+  layer.saved = {AddData(absl::StrCat(name, ".statistics"), BytesOf({kStatistics, channels}),
+                         DataKind::kActivation)};
+  layer.kept = {input.data, scale};
+  const double bytes = BytesRead(input.shape);
+  // Once for the statistics, once for the rest.
+  Costs(layer, {.bytes = 3 * bytes}, {.bytes = 5 * bytes});
+  if (options_.fused_batch_normalization) {
+    layer.updated = input.data;
+    layer.in_place = InPlace::kTransforms;
+    layer.kept.push_back(shift);
+    return AddLayer(std::move(layer), input);
+  }
+  layer.inputs = {input.data};
+  const Tensor output = Output(name, input.shape);
+  layer.outputs = {output.data};
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::LayerNorm(const std::string& name, const Tensor& input) {
+  const Shape& shape = input.shape;
+  const Tensor output = Output(name, shape);
+  Layer layer{
+      .name = name, .operation = "layer-norm", .inputs = {input.data}, .outputs = {output.data}};
+  const std::size_t scale = Learn("weight", shape.channels, layer);
+  Learn("bias", shape.channels, layer);
+  layer.saved = {AddData(absl::StrCat(name, ".statistics"),
+                         BytesOf({options_.batch, kStatistics, shape.height, shape.width}),
+                         DataKind::kActivation)};
+  layer.kept = {input.data, scale};
+  const double bytes = BytesRead(shape);
+  Costs(layer, {.bytes = 2 * bytes}, {.bytes = 3 * bytes});
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::AddTo(const std::string& name, const Tensor& sum, const Tensor& other) {
+  if (options_.fused_batch_normalization) return Add(name, sum, other);
+  Layer layer{.name = name, .operation = "add", .inputs = {other.data}, .updated = sum.data};
+  layer.in_place = InPlace::kAdds;
+  const double bytes = BytesRead(sum.shape);
+  Costs(layer, {.bytes = 3 * bytes}, {.bytes = 2 * bytes});
+  return AddLayer(std::move(layer), sum);
+}
+
+Tensor NetworkBuilder::Add(const std::string& name, const Tensor& a, const Tensor& b) {
+  const Tensor output = Output(name, a.shape);
+  Layer layer{.name = name,
+              .operation = "add",
+              .inputs = {a.data, b.data},
+              .outputs = {output.data},
+              .first_input_may_share_gradient = true};
+  const double bytes = BytesRead(a.shape);
+  Costs(layer, {.bytes = 3 * bytes}, {.bytes = 2 * bytes});
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::Concat(const std::string& name, const std::vector<Tensor>& inputs) {
+  Shape shape = inputs.front().shape;
+  shape.channels = 0;
+  Layer layer{.name = name, .operation = "concat"};
+  for (const Tensor& input : inputs) {
+    shape.channels += input.shape.channels;
+    layer.inputs.push_back(input.data);
+  }
+  const Tensor output = Output(name, shape);
+  layer.outputs = {output.data};
+  const double bytes = BytesRead(shape);
+  Costs(layer, {.bytes = 2 * bytes}, {.bytes = 2 * bytes});
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::Dropout(const std::string& name, const Tensor& input) {
+  Layer layer{.name = name, .operation = "dropout", .updated = input.data};
+  layer.in_place = InPlace::kTransforms;
+  const std::int64_t bytes = Bytes(input.shape);
+  layer.saved = {AddData(absl::StrCat(name, ".mask"), bytes / kWordBytes, DataKind::kActivation)};
+  const Work work = {.bytes = 2.25 * static_cast<double>(bytes)};
+  Costs(layer, work, work);
+  return AddLayer(std::move(layer), input);
+}
+
+Tensor NetworkBuilder::Softmax(const std::string& name, const Tensor& input) {
+  const Tensor output = Output(name, input.shape);
+  Layer layer{
+      .name = name, .operation = "softmax", .inputs = {input.data}, .outputs = {output.data}};
+  layer.kept = {output.data};
+  const double bytes = BytesRead(input.shape);
+  Costs(layer, {.bytes = 2 * bytes}, {.bytes = 3 * bytes});
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::Attention(const std::string& name, const Tensor& queries_keys_values,
+                                 std::int64_t heads) {
+  const Tensor& in = queries_keys_values;
+  const std::int64_t tokens = in.shape.height;
+  const std::int64_t features = in.shape.channels / 3;
+  const Shape square = {heads, tokens, tokens};
+  const double operations = 2.0 * static_cast<double>(options_.batch) *
+                            static_cast<double>(tokens) * static_cast<double>(tokens) *
+                            static_cast<double>(features);
+
+  const std::string scores_name = absl::StrCat(name, ".scores");
+  const Tensor scores = Output(scores_name, square);
+  Layer product{.name = scores_name,
+                .operation = "matrix-product",
+                .inputs = {in.data},
+                .outputs = {scores.data}};
+  product.kept = {in.data};
+  const Work once = {operations, BytesRead(in.shape) * 2 / 3 + BytesRead(square)};
+  Costs(product, once, {2 * once.operations, 2 * once.bytes});
+  AddLayer(std::move(product), scores);
+
+  Layer softmax{.name = absl::StrCat(name, ".softmax"),
+                .operation = "softmax",
+                .updated = scores.data,
+                .in_place = InPlace::kTransforms};
+  softmax.kept = {scores.data};
+  Costs(softmax, {.bytes = 2 * BytesRead(square)}, {.bytes = 3 * BytesRead(square)});
+  AddLayer(std::move(softmax), scores);
+
+  const std::string context_name = absl::StrCat(name, ".context");
+  const Tensor context = Output(context_name, {features, tokens, 1});
+  Layer second{.name = context_name,
+               .operation = "matrix-product",
+               .inputs = {scores.data, in.data},
+               .outputs = {context.data}};
+  second.kept = {scores.data, in.data};
+  Costs(second, once, {2 * once.operations, 2 * once.bytes});
+  return AddLayer(std::move(second), context);
+}
+
+Tensor NetworkBuilder::Embedding(const std::string& name, const Tensor& tokens,
+                                 std::int64_t vocabulary, std::int64_t positions,
+                                 std::int64_t features, SharedWeight* table) {
+  const Shape shape = {features, tokens.shape.height, 1};
+  const Tensor output = Output(name, shape);
+  Layer layer{
+      .name = name, .operation = "embedding", .inputs = {tokens.data}, .outputs = {output.data}};
+  Learn("weight", vocabulary * features, layer);
+  table->number = layer.weights.front();
+  Learn("positions", positions * features, layer);
+  layer.kept = {tokens.data};
+  const double bytes = BytesRead(shape);
+  Costs(layer, {.bytes = 3 * bytes},
+        {.bytes = 3 * bytes + static_cast<double>(BytesOf({vocabulary, features}))});
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::PatchEmbedding(const std::string& name, const Tensor& patches) {
+  const std::int64_t features = patches.shape.channels;
+  const std::int64_t tokens = patches.shape.height * patches.shape.width + 1;
+  const Tensor output = Output(name, {features, tokens, 1});
+  Layer layer{
+      .name = name, .operation = "embedding", .inputs = {patches.data}, .outputs = {output.data}};
+  Learn("class", features, layer);
+  Learn("positions", tokens * features, layer);
+  const double bytes = BytesRead(output.shape);
+  Costs(layer, {.bytes = 2 * bytes}, {.bytes = 2 * bytes});
+  return AddLayer(std::move(layer), output);
+}
+
+Tensor NetworkBuilder::FirstToken(const std::string& name, const Tensor& sequence) {
+  const Tensor output = Output(name, {sequence.shape.channels, 1, 1});
+  Layer layer{
+      .name = name, .operation = "slice", .inputs = {sequence.data}, .outputs = {output.data}};
+  Costs(layer, {.bytes = 2 * BytesRead(output.shape)}, {.bytes = BytesRead(sequence.shape)});
+  return AddLayer(std::move(layer), output);
+}
+
+void NetworkBuilder::Loss(const std::string& name, const Tensor& output) {
+  Layer layer{.name = name, .operation = "loss", .inputs = {output.data}};
+  layer.kept = {output.data};
+  layer.backward = OnlyAlgorithm(gpu_, {.bytes = 2 * BytesRead(output.shape)});
+  AddLayer(std::move(layer), output);
+}
+
+}  // namespace tidepool::zoo

@@ -1,0 +1,164 @@
+// The table of networks, and the way from a name to a graph.
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/graph/zoo/networks.h"
+#include "lib/trace/quote.h"
+#include "tidepool/model_zoo.h"
+
+namespace tidepool::zoo {
+namespace {
+
+constexpr std::int64_t kMostBatch = std::int64_t{1} << 20;
+constexpr std::int64_t kMostImage = std::int64_t{1} << 16;
+
+struct KnownNetwork {
+  std::string_view name;
+  std::string_view alias;  // another name; "" when there is none
+  std::int64_t image;      // what it is known for
+  void (*add)(NetworkBuilder& net, std::int64_t image);
+};
+
+// Five groups, to each of which vDNN++ adds as many convolutions.
+template <int kMore>
+void AddLongVgg(NetworkBuilder& net, std::int64_t image) {
+  AddVgg(net, image, {2 + kMore, 2 + kMore, 3 + kMore, 3 + kMore, 3 + kMore});
+}
+
+template <int kOne, int kTwo, int kThree, int kFour, bool kHasBottlenecks>
+void AddResNetOf(NetworkBuilder& net, std::int64_t image) {
+  AddResNet(net, image, {{kOne, kTwo, kThree, kFour}, kHasBottlenecks});
+}
+
+template <int kThird, int kFourth, int kGrowth, int kFirstChannels>
+void AddDenseNetOf(NetworkBuilder& net, std::int64_t image) {
+  AddDenseNet(net, image, {{6, 12, kThird, kFourth}, kGrowth, kFirstChannels});
+}
+
+template <int kFeatures, int kHeads, int kBlocks>
+void AddGptOf(NetworkBuilder& net, std::int64_t tokens) {
+  AddGpt2(net, tokens, {kFeatures, kHeads, kBlocks});
+}
+
+template <int kFeatures, int kHeads, int kBlocks>
+void AddVitOf(NetworkBuilder& net, std::int64_t image) {
+  AddVisionTransformer(net, image, {kFeatures, kHeads, kBlocks});
+}
+
+constexpr auto kNetworks = std::to_array<KnownNetwork>({
+    {"alexnet", "", 227, AddAlexNet},
+    {"vgg-16", "", 224, AddLongVgg<0>},
+    {"vgg-19", "", 224,
+     [](NetworkBuilder& net, std::int64_t image) {
+       AddVgg(net, image, {2, 2, 4, 4, 4});
+     }},
+    {"vgg-101", "", 224,
+     [](NetworkBuilder& net, std::int64_t image) {
+       AddVgg(net, image, {2, 2, 4 + 82, 4, 4});
+     }},
+    {"vgg-116", "", 224, AddLongVgg<20>},
+    {"vgg-191", "", 224, AddLongVgg<35>},
+    {"resnet-18", "", 224, AddResNetOf<2, 2, 2, 2, false>},
+    {"resnet-34", "", 224, AddResNetOf<3, 4, 6, 3, false>},
+    {"resnet-50", "", 224, AddResNetOf<3, 4, 6, 3, true>},
+    {"resnet-101", "", 224, AddResNetOf<3, 4, 23, 3, true>},
+    {"resnet-152", "", 224, AddResNetOf<3, 8, 36, 3, true>},
+    {"densenet-121", "", 224, AddDenseNetOf<24, 16, 32, 64>},
+    {"densenet-161", "", 224, AddDenseNetOf<36, 24, 48, 96>},
+    {"densenet-169", "", 224, AddDenseNetOf<32, 32, 32, 64>},
+    {"densenet-201", "", 224, AddDenseNetOf<48, 32, 32, 64>},
+    {"googlenet", "", 224, AddGoogLeNet},
+    {"inception-v3", "", 299, AddInceptionV3},
+    {"fcn-8s", "fcn", 500, AddFcn8s},
+    {"gpt2-small", "gpt2", 1024, AddGptOf<768, 12, 12>},
+    {"gpt2-medium", "", 1024, AddGptOf<1024, 16, 24>},
+    {"gpt2-large", "", 1024, AddGptOf<1280, 20, 36>},
+    {"gpt2-xl", "", 1024, AddGptOf<1600, 25, 48>},
+    {"vit-b-16", "vit", 224, AddVitOf<768, 12, 12>},
+    {"vit-l-16", "", 224, AddVitOf<1024, 16, 24>},
+});
+
+// "ResNet50" and "resnet_50" are "resnet-50".
+std::string Plain(std::string_view name) {
+  std::string plain;
+  for (const char c : name) {
+    if (c == '-' || c == '_' || c == '/') continue;
+    plain += absl::ascii_tolower(static_cast<unsigned char>(c));
+  }
+  return plain;
+}
+
+absl::StatusOr<KnownNetwork> FindNetwork(std::string_view name) {
+  const std::string plain = Plain(name);
+  for (const KnownNetwork& network : kNetworks) {
+    const bool is_alias = !network.alias.empty() && plain == Plain(network.alias);
+    if (plain == Plain(network.name) || is_alias) return network;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("unknown model ", internal::Quoted(name),
+                                                 ", expected one of ",
+                                                 absl::StrJoin(KnownModels(), ", ")));
+}
+
+absl::StatusOr<GpuRates> FindGpu(std::string_view name) {
+  const std::string plain = Plain(name);
+  std::string known;
+  for (const GpuRates& gpu : KnownGpus()) {
+    if (plain == Plain(gpu.name)) return gpu;
+    absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(gpu.name));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("unknown GPU ", internal::Quoted(name), ", expected one of ", known));
+}
+
+absl::Status CheckRange(const char* what, std::int64_t value, std::int64_t most) {
+  if (value >= 1 && value <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(what, " ", value, ", expected 1 to ", most));
+}
+
+absl::StatusOr<Network> BuildNetwork(std::string_view name, const ModelOptions& options) {
+  const absl::StatusOr<KnownNetwork> network = FindNetwork(name);
+  if (!network.ok()) return network.status();
+  const absl::StatusOr<GpuRates> gpu = FindGpu(options.gpu);
+  if (!gpu.ok()) return gpu.status();
+  const std::int64_t image = options.image == 0 ? network->image : options.image;
+  absl::Status status = CheckRange("batch", options.batch, kMostBatch);
+  if (status.ok()) status = CheckRange("image", image, kMostImage);
+  if (!status.ok()) return status;
+  NetworkBuilder builder(std::string(network->name), options, *gpu);
+  network->add(builder, image);
+  absl::StatusOr<Network> made = std::move(builder).Finish();
+  if (made.ok()) return made;
+  return absl::Status(made.status().code(),
+                      absl::StrCat(std::string(network->name), ": ", made.status().message()));
+}
+
+}  // namespace
+}  // namespace tidepool::zoo
+
+namespace tidepool {
+
+std::vector<std::string> KnownModels() {
+  std::vector<std::string> names;
+  names.reserve(zoo::kNetworks.size());
+  for (const zoo::KnownNetwork& network : zoo::kNetworks) names.emplace_back(network.name);
+  return names;
+}
+
+absl::StatusOr<TaskGraph> MakeModel(std::string_view name, const ModelOptions& options) {
+  absl::StatusOr<zoo::Network> network = zoo::BuildNetwork(name, options);
+  if (!network.ok()) return network.status();
+  return std::move(network->graph);
+}
+
+absl::StatusOr<std::int64_t> ModelParameters(std::string_view name) {
+  const absl::StatusOr<zoo::Network> network = zoo::BuildNetwork(name, {.batch = 1});
+  if (!network.ok()) return network.status();
+  return network->parameters;
+}
+
+}  // namespace tidepool

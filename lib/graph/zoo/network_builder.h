@@ -1,0 +1,201 @@
+// Builds the task graph of a training iteration from the layers of a network.
+//
+// Layers are added in the order of the forward pass; Finish() adds the backward pass. Each layer
+// becomes a forward task, a backward task that reads exactly what its gradients need, and, where it
+// learns, an update right behind that. The gradient of a tensor is written by the backward task of
+// its last reader and updated (accumulated) by those of the others.
+//
+// Data is named after its layer: `conv1.output`, `conv1.weight`, `conv1.output.gradient`; tasks are
+// `conv1.forward`, `conv1.backward`, `conv1.update`.
+#ifndef TIDEPOOL_LIB_GRAPH_ZOO_NETWORK_BUILDER_H_
+#define TIDEPOOL_LIB_GRAPH_ZOO_NETWORK_BUILDER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "lib/graph/zoo/cost_model.h"
+#include "tidepool/graph.h"
+#include "tidepool/model_zoo.h"
+
+namespace tidepool::zoo {
+
+// Of one sample. A sequence has its features as channels and its tokens as height.
+struct Shape {
+  std::int64_t channels = 1;
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+
+  std::int64_t elements() const { return channels * height * width; }
+};
+
+// A shape that data is seen in: reshaping makes no new data.
+struct Tensor {
+  std::size_t data = 0;
+  Shape shape;
+};
+
+inline Tensor Flattened(const Tensor& tensor) {
+  return {tensor.data, {.channels = tensor.shape.elements()}};
+}
+
+struct Convolution {
+  std::int64_t outputs = 0;  // channels
+  std::int64_t kernel_height = 1;
+  std::int64_t kernel_width = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding_height = 0;
+  std::int64_t padding_width = 0;
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+
+// A square kernel with the padding that keeps the size at stride 1.
+inline Convolution Square(std::int64_t outputs, std::int64_t kernel, std::int64_t stride = 1) {
+  return {.outputs = outputs,
+          .kernel_height = kernel,
+          .kernel_width = kernel,
+          .stride = stride,
+          .padding_height = kernel / 2,
+          .padding_width = kernel / 2};
+}
+
+struct Pooling {
+  std::int64_t kernel = 2;
+  std::int64_t stride = 2;
+  std::int64_t padding = 0;
+  bool round_up = false;  // windows may reach over the edge
+};
+
+// A learned tensor that several layers share.
+struct SharedWeight {
+  std::size_t number = 0;  // the builder's
+};
+
+struct Network {
+  TaskGraph graph;
+  std::int64_t parameters = 0;  // learned words
+};
+
+class NetworkBuilder {
+ public:
+  NetworkBuilder(std::string name, const ModelOptions& options, const GpuRates& gpu);
+
+  // `elements` of one sample; has no gradient.
+  Tensor Input(const Shape& shape);
+
+  Tensor Conv(const std::string& name, const Tensor& input, const Convolution& convolution);
+  // Stride times the size, and up to stride - 1 more, to `height` x `width`. No bias.
+  Tensor TransposedConv(const std::string& name, const Tensor& input, std::int64_t kernel,
+                        std::int64_t stride, std::int64_t height, std::int64_t width);
+  // At each position; Flattened() makes one position of an image.
+  Tensor Linear(const std::string& name, const Tensor& input, std::int64_t outputs,
+                bool bias = true);
+  // With a weight that is there already, [outputs x channels], without bias.
+  Tensor LinearWith(const std::string& name, const Tensor& input, const SharedWeight& weight,
+                    std::int64_t outputs);
+  Tensor Relu(const std::string& name, const Tensor& input);  // in place
+  Tensor Gelu(const std::string& name, const Tensor& input);
+  Tensor MaxPool(const std::string& name, const Tensor& input, const Pooling& pooling);
+  Tensor AveragePool(const std::string& name, const Tensor& input, const Pooling& pooling);
+  Tensor GlobalAveragePool(const std::string& name, const Tensor& input);
+  // Learns scale and shift, and keeps running statistics, which are weights that are not learned.
+  // Fused, it happens in place: then nothing else may read `input`.
+  Tensor BatchNorm(const std::string& name, const Tensor& input);
+  Tensor LayerNorm(const std::string& name, const Tensor& input);
+  // In place, into `sum`, which is what a batch normalisation left; where that is fused and needs
+  // what it left, into a new tensor.
+  Tensor AddTo(const std::string& name, const Tensor& sum, const Tensor& other);
+  Tensor Add(const std::string& name, const Tensor& a, const Tensor& b);
+  Tensor Concat(const std::string& name, const std::vector<Tensor>& inputs);
+  Tensor Dropout(const std::string& name,
+                 const Tensor& input);  // in place, keeps a byte an element
+  Tensor Softmax(const std::string& name, const Tensor& input);
+  // Of `heads` heads, on queries, keys and values next to each other: three layers, `name`.scores,
+  // `name`.softmax (in place) and `name`.context.
+  Tensor Attention(const std::string& name, const Tensor& queries_keys_values, std::int64_t heads);
+  // Of tokens (one word each) and their positions; both tables are learned.
+  Tensor Embedding(const std::string& name, const Tensor& tokens, std::int64_t vocabulary,
+                   std::int64_t positions, std::int64_t features, SharedWeight* table);
+  // An image's positions as a sequence behind a learned first token, with learned positions added.
+  Tensor PatchEmbedding(const std::string& name, const Tensor& patches);
+  Tensor FirstToken(const std::string& name, const Tensor& sequence);
+  // The gradient of the loss, in the shape of `output`: where the backward pass begins.
+  void Loss(const std::string& name, const Tensor& output);
+
+  // For networks: an image that they cannot take.
+  void Refuse(const std::string& what);
+
+  absl::StatusOr<Network> Finish() &&;
+
+ private:
+  struct Weight {
+    std::size_t data = 0;
+    std::size_t first_layer = 0;
+    std::optional<std::size_t> gradient;
+  };
+
+  enum class InPlace : std::uint8_t {
+    kNothing,
+    kTransforms,  // and its gradient is transformed in place
+    kAdds,        // and its gradient stays as it is
+  };
+
+  struct Layer {
+    std::string name;
+    std::string operation;
+    std::vector<std::size_t> inputs = {};
+    std::vector<std::size_t> outputs = {};    // new ones; the last layer's loss has none
+    std::optional<std::size_t> updated = {};  // in place
+    InPlace in_place = InPlace::kNothing;
+    std::vector<std::size_t> weights = {};       // indexes of weights_, each of which it learns
+    std::vector<std::size_t> read_weights = {};  // data, of the forward task
+    std::vector<std::size_t> statistics = {};    // data that the forward task updates
+    std::vector<std::size_t> saved = {};         // data for the backward task
+    std::vector<std::size_t> kept = {};          // what the backward task reads besides gradients
+    bool first_input_may_share_gradient = false;
+    std::vector<TaskAlgorithm> forward = {};
+    std::vector<TaskAlgorithm> backward = {};
+  };
+
+  std::size_t AddData(const std::string& name, std::int64_t bytes, DataKind kind);
+  Tensor Output(const std::string& name, const Shape& shape);
+  std::int64_t Bytes(const Shape& shape) const;
+  double BytesRead(const Shape& shape) const { return static_cast<double>(Bytes(shape)); }
+  // A new learned weight of the layer that is added next.
+  std::size_t Learn(const std::string& name, std::int64_t elements, Layer& layer);
+  void Costs(Layer& layer, const Work& forward, const Work& backward) const;
+  Tensor AddLayer(Layer layer, const Tensor& output);
+  bool HasGradient(std::size_t data) const;
+  // One side of an image behind windows over it; records an error when it is too small.
+  std::int64_t Windows(const std::string& name, std::int64_t side, std::int64_t kernel,
+                       std::int64_t stride, std::int64_t padding, bool round_up);
+  Tensor Pool(const std::string& name, const Tensor& input, const Pooling& pooling, bool is_max);
+  // With its weights learned already.
+  Tensor AddLinear(Layer layer, const Tensor& input, std::int64_t outputs);
+
+  void AddForward(const Layer& layer);
+  void AddBackward(std::size_t index);
+  void AddInputGradients(const Layer& layer, GraphTask& task);
+  void AddWeightGradients(const Layer& layer, GraphTask& task);
+  void AddUpdate(std::size_t index);
+  bool SharesGradient(const Layer& layer) const;
+  std::size_t NewGradient(std::size_t data);
+
+  ModelOptions options_;
+  GpuRates gpu_;
+  TaskGraph graph_;
+  std::vector<Layer> layers_;
+  std::vector<Weight> weights_;
+  std::vector<int> readers_;  // of each datum, in the forward pass
+  std::vector<std::optional<std::size_t>> gradients_;
+  std::int64_t parameters_ = 0;
+  absl::Status status_;
+};
+
+}  // namespace tidepool::zoo
+
+#endif  // TIDEPOOL_LIB_GRAPH_ZOO_NETWORK_BUILDER_H_

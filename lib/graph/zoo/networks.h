@@ -1,0 +1,74 @@
+// The networks. Each adds its layers, from the image (or the tokens) to the loss.
+#ifndef TIDEPOOL_LIB_GRAPH_ZOO_NETWORKS_H_
+#define TIDEPOOL_LIB_GRAPH_ZOO_NETWORKS_H_
+
+#include <array>
+#include <cstdint>
+
+#include "lib/graph/zoo/network_builder.h"
+
+namespace tidepool::zoo {
+
+inline constexpr std::int64_t kClasses = 1000;  // of ImageNet
+
+// Krizhevsky et al. 2012, in vDNN++'s variant: one tower with channels 96-256-384-384-256, no local
+// response normalisation, no dropout.
+void AddAlexNet(NetworkBuilder& net, std::int64_t image);
+
+// Simonyan and Zisserman, arXiv:1409.1556: convolutions in each of the five groups. No dropout; the
+// first fully connected layer takes whatever image is left.
+using VggGroups = std::array<int, 5>;
+void AddVgg(NetworkBuilder& net, std::int64_t image, const VggGroups& convolutions);
+// The convolutions of VGG-16 with their pools, without the last when asked for: what FCN stands on.
+struct VggFeatures {
+  std::array<Tensor, 5> pools;
+};
+VggFeatures AddVggFeatures(NetworkBuilder& net, std::int64_t image, const VggGroups& convolutions);
+
+// He et al., arXiv:1512.03385, as torchvision has them (a stage's stride is in its 3x3
+// convolution).
+struct ResNetShape {
+  std::array<int, 4> blocks;
+  bool has_bottlenecks;
+};
+void AddResNet(NetworkBuilder& net, std::int64_t image, const ResNetShape& shape);
+
+// Huang et al., arXiv:1608.06993, as torchvision has them: every layer concatenates anew.
+struct DenseNetShape {
+  std::array<int, 4> layers;
+  std::int64_t growth;
+  std::int64_t first_channels;
+};
+void AddDenseNet(NetworkBuilder& net, std::int64_t image, const DenseNetShape& shape);
+
+// Szegedy et al., arXiv:1409.4842, as torchvision has it: with batch normalisation, 3x3
+// convolutions where the paper has 5x5, without the two auxiliary classifiers.
+void AddGoogLeNet(NetworkBuilder& net, std::int64_t image);
+// Szegedy et al., arXiv:1512.00567, as torchvision has it, without the auxiliary classifier.
+void AddInceptionV3(NetworkBuilder& net, std::int64_t image);
+
+// Long et al., arXiv:1411.4038: FCN-8s on VGG-16, 21 classes. Padding keeps sizes, instead of 100
+// pixels around the image that are cropped at the end; the number of weights is the same.
+void AddFcn8s(NetworkBuilder& net, std::int64_t image);
+
+struct TransformerShape {
+  std::int64_t features;
+  std::int64_t heads;
+  int blocks;
+};
+// Radford et al. 2019 (GPT-2): normalisation first, learned positions, the output layer's weights
+// are those of the embedding. No dropout. More than 1,024 tokens get as many positions.
+void AddGpt2(NetworkBuilder& net, std::int64_t tokens, const TransformerShape& shape);
+// Dosovitskiy et al., arXiv:2010.11929, patches of 16x16. No dropout.
+void AddVisionTransformer(NetworkBuilder& net, std::int64_t image, const TransformerShape& shape);
+
+// The end of a classifier: softmax and loss.
+inline void AddClassifierEnd(NetworkBuilder& net, const Tensor& output) {
+  net.Loss("loss", net.Softmax("softmax", output));
+}
+
+inline constexpr std::int64_t kColours = 3;
+
+}  // namespace tidepool::zoo
+
+#endif  // TIDEPOOL_LIB_GRAPH_ZOO_NETWORKS_H_

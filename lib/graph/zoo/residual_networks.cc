@@ -1,0 +1,125 @@
+// Networks whose blocks add to, or stand beside, what they were given: ResNet and DenseNet.
+#include "absl/strings/str_cat.h"
+#include "lib/graph/zoo/networks.h"
+
+namespace tidepool::zoo {
+namespace {
+
+// Convolutions before a normalisation have no bias.
+Convolution Unbiased(Convolution convolution) {
+  convolution.bias = false;
+  return convolution;
+}
+
+Tensor NormalisedConv(NetworkBuilder& net, const std::string& block, int number,
+                      const Tensor& input, const Convolution& convolution) {
+  const Tensor output =
+      net.Conv(absl::StrCat(block, ".conv", number), input, Unbiased(convolution));
+  return net.BatchNorm(absl::StrCat(block, ".bn", number), output);
+}
+
+Tensor RectifiedConv(NetworkBuilder& net, const std::string& block, int number, const Tensor& input,
+                     const Convolution& convolution) {
+  return net.Relu(absl::StrCat(block, ".relu", number),
+                  NormalisedConv(net, block, number, input, convolution));
+}
+
+struct ResNetBlock {
+  std::string name;
+  std::int64_t channels;
+  std::int64_t outputs;
+  std::int64_t stride;
+  bool is_bottleneck;
+};
+
+Tensor AddResNetBlock(NetworkBuilder& net, const Tensor& input, const ResNetBlock& block) {
+  Tensor x = input;
+  int last = 2;
+  if (block.is_bottleneck) {
+    x = RectifiedConv(net, block.name, 1, x, Square(block.channels, 1));
+    x = RectifiedConv(net, block.name, 2, x, Square(block.channels, 3, block.stride));
+    x = NormalisedConv(net, block.name, last = 3, x, Square(block.outputs, 1));
+  } else {
+    x = RectifiedConv(net, block.name, 1, x, Square(block.channels, 3, block.stride));
+    x = NormalisedConv(net, block.name, last, x, Square(block.channels, 3));
+  }
+  Tensor identity = input;
+  if (block.stride != 1 || input.shape.channels != block.outputs) {
+    identity = net.Conv(absl::StrCat(block.name, ".downsample"), input,
+                        Unbiased(Square(block.outputs, 1, block.stride)));
+    identity = net.BatchNorm(absl::StrCat(block.name, ".downsample.bn"), identity);
+  }
+  x = net.AddTo(absl::StrCat(block.name, ".add"), x, identity);
+  return net.Relu(absl::StrCat(block.name, ".relu", last), x);
+}
+
+// 7x7 of stride 2 and a pool of stride 2: how both families begin.
+Tensor AddStem(NetworkBuilder& net, std::int64_t image, std::int64_t channels) {
+  Tensor x = net.Input({kColours, image, image});
+  x = net.Conv("conv1", x, Unbiased(Square(channels, 7, 2)));
+  x = net.Relu("relu1", net.BatchNorm("bn1", x));
+  return net.MaxPool("pool1", x, {.kernel = 3, .stride = 2, .padding = 1});
+}
+
+void AddAveragedEnd(NetworkBuilder& net, const Tensor& features) {
+  const Tensor x = net.GlobalAveragePool("avgpool", features);
+  AddClassifierEnd(net, net.Linear("fc", x, kClasses));
+}
+
+// What a DenseNet calls a layer: from all that came before it, `growth` more channels.
+Tensor AddDenseLayer(NetworkBuilder& net, const std::string& name,
+                     const std::vector<Tensor>& features, std::int64_t growth) {
+  Tensor x = net.Concat(absl::StrCat(name, ".concat"), features);
+  x = net.Relu(absl::StrCat(name, ".relu1"), net.BatchNorm(absl::StrCat(name, ".bn1"), x));
+  x = net.Conv(absl::StrCat(name, ".conv1"), x, Unbiased(Square(4 * growth, 1)));
+  x = net.Relu(absl::StrCat(name, ".relu2"), net.BatchNorm(absl::StrCat(name, ".bn2"), x));
+  return net.Conv(absl::StrCat(name, ".conv2"), x, Unbiased(Square(growth, 3)));
+}
+
+Tensor AddDenseBlock(NetworkBuilder& net, const std::string& name, const Tensor& input, int layers,
+                     std::int64_t growth) {
+  std::vector<Tensor> features = {input};
+  for (int i = 1; i <= layers; ++i) {
+    features.push_back(AddDenseLayer(net, absl::StrCat(name, ".", i), features, growth));
+  }
+  return net.Concat(absl::StrCat(name, ".concat"), features);
+}
+
+Tensor AddTransition(NetworkBuilder& net, const std::string& name, const Tensor& input) {
+  Tensor x = net.BatchNorm(absl::StrCat(name, ".bn"), input);
+  x = net.Relu(absl::StrCat(name, ".relu"), x);
+  x = net.Conv(absl::StrCat(name, ".conv"), x, Unbiased(Square(input.shape.channels / 2, 1)));
+  return net.AveragePool(absl::StrCat(name, ".pool"), x, {});
+}
+
+}  // namespace
+
+void AddResNet(NetworkBuilder& net, std::int64_t image, const ResNetShape& shape) {
+  Tensor x = AddStem(net, image, 64);
+  for (std::size_t stage = 0; stage < shape.blocks.size(); ++stage) {
+    const std::int64_t channels = std::int64_t{64} << stage;
+    for (int i = 0; i < shape.blocks[stage]; ++i) {
+      x = AddResNetBlock(net, x,
+                         {.name = absl::StrCat("layer", stage + 1, ".", i),
+                          .channels = channels,
+                          .outputs = shape.has_bottlenecks ? 4 * channels : channels,
+                          .stride = i == 0 && stage > 0 ? 2 : 1,
+                          .is_bottleneck = shape.has_bottlenecks});
+    }
+  }
+  AddAveragedEnd(net, x);
+}
+
+void AddDenseNet(NetworkBuilder& net, std::int64_t image, const DenseNetShape& shape) {
+  Tensor x = AddStem(net, image, shape.first_channels);
+  for (std::size_t block = 0; block < shape.layers.size(); ++block) {
+    const std::string name = absl::StrCat("block", block + 1);
+    x = AddDenseBlock(net, name, x, shape.layers[block], shape.growth);
+    if (block + 1 < shape.layers.size()) {
+      x = AddTransition(net, absl::StrCat("transition", block + 1), x);
+    }
+  }
+  AddAveragedEnd(net, net.Relu("relu5", net.BatchNorm("bn5", x)));
+}
+
+}  // namespace tidepool::zoo
