@@ -155,10 +155,17 @@ absl::StatusOr<TaskGraph> MakeModel(std::string_view name, const ModelOptions& o
   return std::move(network->graph);
 }
 
-absl::StatusOr<std::int64_t> ModelParameters(std::string_view name) {
-  const absl::StatusOr<zoo::Network> network = zoo::BuildNetwork(name, {.batch = 1});
+absl::StatusOr<std::int64_t> ModelParameters(std::string_view name, std::int64_t image) {
+  const absl::StatusOr<zoo::Network> network =
+      zoo::BuildNetwork(name, {.batch = 1, .image = image});
   if (!network.ok()) return network.status();
   return network->parameters;
+}
+
+absl::StatusOr<std::int64_t> ModelImage(std::string_view name) {
+  const absl::StatusOr<zoo::KnownNetwork> network = zoo::FindNetwork(name);
+  if (!network.ok()) return network.status();
+  return network->image;
 }
 
 }  // namespace tidepool
