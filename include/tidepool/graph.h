@@ -52,17 +52,17 @@ struct TaskAlgorithm {
 enum class TaskPhase : std::uint8_t { kForward, kBackward, kUpdate };
 
 struct GraphTask {
-  std::string name;       // unique among tasks
-  std::string layer;      // the task of which layer it is: forward, backward and update share it
-  std::string operation;  // of the layer: "conv", "pool", "relu", "linear", ...
+  std::string name;        // unique among tasks
+  std::string layer = {};  // the task of which layer it is: forward, backward and update share it
+  std::string operation = {};  // of the layer: "conv", "pool", "relu", "linear", ...
   TaskPhase phase = TaskPhase::kForward;
   // Indexes of data. A task reads what is there, writes what is not there yet, and updates in place
   // what is. None is in two of the three.
-  std::vector<std::size_t> reads;
-  std::vector<std::size_t> writes;
-  std::vector<std::size_t> updates;
+  std::vector<std::size_t> reads = {};
+  std::vector<std::size_t> writes = {};
+  std::vector<std::size_t> updates = {};
   // At least one, in ascending order of workspaces; names are unique.
-  std::vector<TaskAlgorithm> algorithms;
+  std::vector<TaskAlgorithm> algorithms = {};
 
   friend bool operator==(const GraphTask&, const GraphTask&) = default;
 };

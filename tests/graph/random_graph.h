@@ -1,0 +1,138 @@
+// Random task graphs: valid ones, and what chance makes of them.
+#ifndef TIDEPOOL_TESTS_GRAPH_RANDOM_GRAPH_H_
+#define TIDEPOOL_TESTS_GRAPH_RANDOM_GRAPH_H_
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tidepool/graph.h"
+
+namespace tidepool::testing {
+
+class RandomGraphs {
+ public:
+  explicit RandomGraphs(std::uint64_t seed) : random_(seed) {}
+
+  std::size_t Below(std::size_t bound) {
+    return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random_);
+  }
+  bool Chance(double probability) { return std::bernoulli_distribution(probability)(random_); }
+
+  TaskGraph Valid(std::size_t tasks) {
+    TaskGraph graph;
+    graph.name = "random";
+    graph.batch = static_cast<std::int64_t>(Below(100));
+    AddData(graph, DataKind::kInput);
+    if (Chance(0.5)) AddData(graph, DataKind::kWeight);
+    for (std::size_t i = 0; i < tasks; ++i) AddTask(graph, i == 0);
+    ReadWhatNobodyRead(graph);
+    return graph;
+  }
+
+  void Shuffle(TaskGraph& graph) { std::shuffle(graph.tasks.begin(), graph.tasks.end(), random_); }
+
+  // Changes something; the graph may be valid still.
+  void Change(TaskGraph& graph) {
+    GraphTask& task = graph.tasks[Below(graph.tasks.size())];
+    GraphTask& other = graph.tasks[Below(graph.tasks.size())];
+    GraphData& data = graph.data[Below(graph.data.size())];
+    std::vector<std::size_t>& uses = UsesOf(task);
+    switch (Below(13)) {
+      case 0:
+        return uses.push_back(Below(graph.data.size()));
+      case 1:
+        if (!uses.empty()) uses.pop_back();
+        return;
+      case 2:
+        if (!uses.empty()) uses[0] = Below(graph.data.size() + 1);
+        return;
+      case 3:
+        return std::swap(task, other);
+      case 4:
+        data.kind = static_cast<DataKind>(Below(5));
+        return;
+      case 5:
+        data.bytes = Chance(0.5) ? 0 : std::int64_t{1} << (45 + Below(18));
+        return;
+      case 6:
+        task.name = other.name;
+        return;
+      case 7:
+        data.name = graph.data[Below(graph.data.size())].name;
+        return;
+      case 8:
+        task.algorithms.push_back({"more", 1, static_cast<std::int64_t>(Below(3)) * 700});
+        return;
+      case 9:
+        task.algorithms[0].seconds = Chance(0.5) ? -1e-9 : 1e300;
+        return;
+      case 10:
+        task.phase = static_cast<TaskPhase>(Below(3));
+        return;
+      case 11:
+        return AddData(graph, static_cast<DataKind>(Below(5)));
+      default:
+        task.algorithms.clear();
+        return;
+    }
+  }
+
+ private:
+  void AddData(TaskGraph& graph, DataKind kind) {
+    graph.data.push_back({"d" + std::to_string(graph.data.size()),
+                          static_cast<std::int64_t>(1 + Below(1 << 20)), kind});
+  }
+
+  std::vector<std::size_t>& UsesOf(GraphTask& task) {
+    const std::size_t which = Below(3);
+    return which == 0 ? task.reads : which == 1 ? task.writes : task.updates;
+  }
+
+  void AddTask(TaskGraph& graph, bool is_first) {
+    GraphTask task;
+    task.name = "t" + std::to_string(graph.tasks.size());
+    task.layer = "layer";
+    task.phase = static_cast<TaskPhase>(Below(3));
+    const std::size_t there = graph.data.size();
+    for (std::size_t data = there > 12 ? there - 12 : 0; data < there; ++data) {
+      if ((is_first && data == 0) || Chance(0.15)) {
+        task.reads.push_back(data);
+      } else if (Chance(0.1)) {
+        task.updates.push_back(data);
+      }
+    }
+    const std::size_t writes = Below(3) + (task.updates.empty() ? 1 : 0);
+    for (std::size_t i = 0; i < writes; ++i) {
+      task.writes.push_back(graph.data.size());
+      AddData(graph, static_cast<DataKind>(2 + Below(3)));
+    }
+    task.algorithms = {{"a", 1e-3 * static_cast<double>(Below(1000)), 0}};
+    if (Chance(0.3)) task.algorithms.push_back({"b", 0.25, 512});
+    graph.tasks.push_back(std::move(task));
+  }
+
+  void ReadWhatNobodyRead(TaskGraph& graph) {
+    std::vector<bool> are_used(graph.data.size());
+    for (const GraphTask& task : graph.tasks) {
+      for (const std::size_t data : task.reads) are_used[data] = true;
+      for (const std::size_t data : task.updates) are_used[data] = true;
+    }
+    GraphTask last;
+    last.name = "last";
+    for (std::size_t data = 0; data < are_used.size(); ++data) {
+      if (!are_used[data]) last.reads.push_back(data);
+    }
+    last.writes.push_back(graph.data.size());
+    AddData(graph, DataKind::kActivation);
+    last.algorithms = {{"a", 1, 0}};
+    graph.tasks.push_back(std::move(last));
+  }
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_GRAPH_RANDOM_GRAPH_H_

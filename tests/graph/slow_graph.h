@@ -1,0 +1,127 @@
+// What graph.h promises, said again in the slowest and plainest way.
+#ifndef TIDEPOOL_TESTS_GRAPH_SLOW_GRAPH_H_
+#define TIDEPOOL_TESTS_GRAPH_SLOW_GRAPH_H_
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tidepool/graph.h"
+
+namespace tidepool::testing {
+
+inline bool Holds(const std::vector<std::size_t>& uses, std::size_t data) {
+  return std::find(uses.begin(), uses.end(), data) != uses.end();
+}
+
+inline bool UsesThere(const GraphTask& task, std::size_t data) {
+  return Holds(task.reads, data) || Holds(task.updates, data);
+}
+
+inline bool SlowAlgorithmsAreValid(const GraphTask& task) {
+  std::set<std::string> names;
+  std::int64_t before = 0;
+  for (const TaskAlgorithm& algorithm : task.algorithms) {
+    if (algorithm.name.empty() || !names.insert(algorithm.name).second) return false;
+    if (algorithm.workspace_bytes < before || algorithm.workspace_bytes > kMostDataBytes) {
+      return false;
+    }
+    if (!(algorithm.seconds >= 0) || algorithm.seconds > kMostTaskSeconds) return false;
+    before = algorithm.workspace_bytes;
+  }
+  return !task.algorithms.empty();
+}
+
+inline bool SlowTaskIsValid(const TaskGraph& graph, const GraphTask& task) {
+  std::multiset<std::size_t> uses(task.reads.begin(), task.reads.end());
+  uses.insert(task.writes.begin(), task.writes.end());
+  uses.insert(task.updates.begin(), task.updates.end());
+  for (const std::size_t data : uses) {
+    if (data >= graph.data.size() || uses.count(data) > 1) return false;
+  }
+  return task.writes.size() + task.updates.size() > 0 && SlowAlgorithmsAreValid(task);
+}
+
+// Whether another task than its writer needs what `task` writes.
+inline bool SlowHasUsedResult(const TaskGraph& graph, const GraphTask& task) {
+  for (const std::size_t data : task.writes) {
+    for (const GraphTask& other : graph.tasks) {
+      if (UsesThere(other, data)) return true;
+    }
+  }
+  return false;
+}
+
+inline bool SlowDataIsValid(const TaskGraph& graph, std::size_t data) {
+  const DataKind kind = graph.data[data].kind;
+  const bool is_there_before = kind == DataKind::kInput || kind == DataKind::kWeight;
+  std::vector<std::size_t> writers;
+  std::vector<std::size_t> users;
+  for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
+    if (Holds(graph.tasks[i].writes, data)) writers.push_back(i);
+    if (UsesThere(graph.tasks[i], data)) users.push_back(i);
+  }
+  if (writers.size() != (is_there_before ? 0 : 1)) return false;
+  if (!is_there_before && !users.empty() && users.front() <= writers.front()) return false;
+  if (!users.empty() || kind == DataKind::kWeight) return true;
+  return !is_there_before && !SlowHasUsedResult(graph, graph.tasks[writers.front()]);
+}
+
+inline bool SlowIsValid(const TaskGraph& graph) {
+  std::set<std::string> task_names;
+  std::set<std::string> data_names;
+  __extension__ __int128 sum = 0;
+  for (const GraphTask& task : graph.tasks) {
+    if (task.name.empty() || !task_names.insert(task.name).second) return false;
+    if (!SlowTaskIsValid(graph, task)) return false;
+  }
+  for (const GraphData& data : graph.data) {
+    if (data.name.empty() || !data_names.insert(data.name).second) return false;
+    if (data.bytes < 1 || data.bytes > kMostDataBytes) return false;
+    sum += data.bytes;
+  }
+  if (sum > kMostGraphBytes || graph.tasks.empty() || graph.batch < 0) return false;
+  for (std::size_t data = 0; data < graph.data.size(); ++data) {
+    if (!SlowDataIsValid(graph, data)) return false;
+  }
+  return true;
+}
+
+// Whether `task` must wait for `other`, which has not run yet.
+inline bool SlowMustWait(const TaskGraph& graph, std::size_t task, std::size_t other) {
+  const GraphTask& its = graph.tasks[task];
+  const GraphTask& first = graph.tasks[other];
+  for (std::size_t data = 0; data < graph.data.size(); ++data) {
+    if (UsesThere(its, data) && Holds(first.writes, data)) return true;
+    if (other >= task || !UsesThere(its, data) || !UsesThere(first, data)) continue;
+    if (Holds(its.updates, data) || Holds(first.updates, data)) return true;
+  }
+  return false;
+}
+
+// The names of the tasks in the order that SortTasks documents; nothing when there is a cycle.
+inline std::optional<std::vector<std::string>> SlowOrder(const TaskGraph& graph) {
+  std::vector<bool> has_run(graph.tasks.size());
+  std::vector<std::string> order;
+  const auto can_run = [&](std::size_t task) {
+    if (has_run[task]) return false;
+    for (std::size_t other = 0; other < graph.tasks.size(); ++other) {
+      if (!has_run[other] && SlowMustWait(graph, task, other)) return false;
+    }
+    return true;
+  };
+  while (order.size() < graph.tasks.size()) {
+    std::size_t next = 0;
+    while (next < graph.tasks.size() && !can_run(next)) ++next;
+    if (next == graph.tasks.size()) return std::nullopt;
+    has_run[next] = true;
+    order.push_back(graph.tasks[next].name);
+  }
+  return order;
+}
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_GRAPH_SLOW_GRAPH_H_

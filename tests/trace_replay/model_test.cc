@@ -1,0 +1,125 @@
+// tidepool model: what it prints and writes, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/trace_replay/command_line.h"
+#include "tidepool/graph.h"
+#include "tidepool/model_zoo.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class ModelCommand : public CommandLine {};
+
+TEST_F(ModelCommand, PrintsOneObject) {
+  const Outcome outcome = Run({"model", "VGG16", "--batch", "64", "--gpu", "v100", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json answer = json::parse(outcome.out);
+  const TaskGraph graph = *MakeModel("vgg-16", {.batch = 64, .gpu = "v100"});
+  const GraphTotals totals = TotalsOf(graph);
+  EXPECT_EQ(answer["model"], "vgg-16");
+  EXPECT_EQ(answer["batch"], 64);
+  EXPECT_EQ(answer["image"], 224);
+  EXPECT_EQ(answer["gpu"], "v100");
+  EXPECT_EQ(answer["tasks"], graph.tasks.size());
+  EXPECT_EQ(answer["data"], graph.data.size());
+  EXPECT_EQ(answer["parameters"], 138'357'544);
+  EXPECT_EQ(answer["weight_bytes"], 4 * 138'357'544);
+  EXPECT_EQ(answer["input_bytes"], 64 * 3 * 224 * 224 * 4);
+  EXPECT_EQ(answer["activation_bytes"], totals.activations);
+  EXPECT_EQ(answer["kept_activation_bytes"], totals.kept_activations);
+  EXPECT_EQ(answer["largest_task"]["bytes"], totals.largest_task);
+  EXPECT_EQ(answer["largest_task"]["task"], graph.tasks[totals.largest_task_index].name);
+  EXPECT_EQ(answer["seconds"], totals.least_seconds);
+  EXPECT_EQ(answer["least_workspace_seconds"], totals.least_workspace_seconds);
+  EXPECT_EQ(answer["output"], nullptr);
+}
+
+TEST_F(ModelCommand, PrintsATable) {
+  const Outcome outcome = Run({"model", "resnet-50", "--batch", "32", "--fused-batch-norm"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              HasSubstr("resnet-50\n  batch 32, image or tokens 224, times of a h200"));
+  EXPECT_THAT(outcome.out, HasSubstr("25,557,032"));
+  EXPECT_THAT(outcome.out, HasSubstr("kept for the backward pass"));
+}
+
+TEST_F(ModelCommand, WritesTheGraph) {
+  const std::string output = folder_ / "graph.json";
+  const Outcome outcome =
+      Run({"model", "alexnet", "--batch", "8", "--image", "300", "-o", output, "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out)["output"], output);
+  const absl::StatusOr<TaskGraph> graph = ReadGraph(output);
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_TRUE(*graph == *MakeModel("alexnet", {.batch = 8, .image = 300}));
+  EXPECT_EQ(json::parse(outcome.out)["parameters"], *ModelParameters("alexnet", 300));
+}
+
+TEST_F(ModelCommand, WritesTheGraphToStandardOutputAlone) {
+  const Outcome outcome = Run({"model", "alexnet", "--batch", "8", "-o", "/dev/stdout"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const absl::StatusOr<TaskGraph> graph = ParseGraph(outcome.out, "out");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_THAT(ErrorOf({"model", "alexnet", "--batch", "8", "-o", "/dev/stdout", "--json"}),
+              HasSubstr("--json"));
+}
+
+TEST_F(ModelCommand, TakesMeasuredTimes) {
+  const std::string times = File("times.csv",
+                                 "task,algorithm,seconds\nconv2.forward,implicit-gemm,0.25\n"
+                                 "conv2.forward,fft,0.125\nconv2.forward,precomputed-gemm,0.25\n");
+  const std::string output = folder_ / "graph.json";
+  const Outcome outcome = Run({"model", "alexnet", "--batch", "8", "--times", times, "-o", output});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("and measured ones"));
+  EXPECT_GT(TotalsOf(*ReadGraph(output)).least_seconds, 0.125);
+}
+
+TEST_F(ModelCommand, ListsWhatIsKnown) {
+  const Outcome table = Run({"model"});
+  ASSERT_EQ(table.status, 0) << table.err;
+  const Outcome object = Run({"model", "--json"});
+  ASSERT_EQ(object.status, 0) << object.err;
+  const json models = json::parse(object.out)["models"];
+  ASSERT_EQ(models.size(), KnownModels().size());
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    EXPECT_EQ(models[i]["model"], KnownModels()[i]);
+    EXPECT_THAT(table.out, HasSubstr(KnownModels()[i]));
+  }
+  EXPECT_EQ(models[0]["image"], 227);
+  EXPECT_EQ(models[1]["parameters"], 138'357'544);
+}
+
+TEST_F(ModelCommand, RefusesWhatItCannotDo) {
+  EXPECT_THAT(ErrorOf({"model", "vgg-17", "--batch", "1"}),
+              HasSubstr("unknown model 'vgg-17', expected one of alexnet, "));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16"}), HasSubstr("batch 0, expected 1 to 1048576"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "0"}), HasSubstr("batch 0"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "-3"}), HasSubstr("batch -3"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "many"}), HasSubstr("batch"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "99999999999999999999"}), HasSubstr("batch"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "--image", "0"}), HasSubstr("image 0"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "--image", "31"}),
+              HasSubstr("layer 'pool5' gets 1 pixels a side"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "--gpu", "voodoo"}),
+              HasSubstr("unknown GPU 'voodoo'"));
+  const std::string times = File("times.csv", "task,algorithm,seconds\nno,default,1\n");
+  const std::string output = folder_ / "graph.json";
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "--times", times, "-o", output}),
+              HasSubstr("times.csv:2: there is no task 'no'"));
+  EXPECT_FALSE(std::filesystem::exists(output));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "--times", folder_ / "none.csv"}),
+              HasSubstr("none.csv:0: "));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "-o", folder_ / "no" / "graph.json"}),
+              HasSubstr("graph.json:0: cannot be created"));
+}
+
+}  // namespace
+}  // namespace tidepool
