@@ -13,7 +13,8 @@ constexpr double kPrecomputedGemmEfficiency = 0.5;
 constexpr double kTransformedEfficiency = 0.25;
 
 constexpr std::int64_t kTile = 32;
-constexpr std::int64_t kSpectrumBytes = kTile * (kTile / 2 + 1) * 2 * kWordBytes;
+constexpr std::int64_t kSpectrumNumbers = kTile * (kTile / 2 + 1);  // complex ones
+constexpr std::int64_t kSpectrumBytes = kSpectrumNumbers * 2 * kWordBytes;
 constexpr double kFftOperations = 2.5 * kTile * kTile * 10;  // 2.5 n log2(n), real to complex
 
 // How often a convolution is computed: each gradient is one more.
@@ -63,8 +64,8 @@ std::int64_t FftBytes(const ConvolutionShape& shape) {
 
 double FftOperationsOf(const ConvolutionShape& shape) {
   // A complex multiplication and addition is eight operations.
-  const double products = 8.0 * kTile * (kTile / 2 + 1) * static_cast<double>(shape.batch) *
-                          static_cast<double>(TilesOf(shape)) *
+  const double products = 8.0 * static_cast<double>(kSpectrumNumbers) *
+                          static_cast<double>(shape.batch) * static_cast<double>(TilesOf(shape)) *
                           static_cast<double>(shape.inputs * shape.outputs);
   return products + 2 * Spectra(shape) * kFftOperations;
 }
