@@ -68,7 +68,7 @@ void PrintModelTable(const ModelCommandOptions& options, const TaskGraph& graph,
                      std::int64_t parameters) {
   const GraphTotals totals = TotalsOf(graph);
   std::cout << graph.name << "\n  batch " << CountText(graph.batch) << ", image or tokens "
-            << CountText(options.model.image) << ", times of a " << options.model.gpu
+            << CountText(options.model.image) << ", times of " << options.model.gpu
             << (options.times.empty() ? "" : " and measured ones") << "\n\n"
             << TableText(
                    {{"tasks", CountText(static_cast<std::int64_t>(graph.tasks.size()))},

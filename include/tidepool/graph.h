@@ -18,10 +18,9 @@
 
 namespace tidepool {
 
-// The limits of what a graph may say.
-inline constexpr std::int64_t kMostDataBytes = std::int64_t{1}
-                                               << 50;  // of one datum, one workspace
-inline constexpr std::int64_t kMostGraphBytes = std::int64_t{1} << 60;  // of all data together
+// The limits of what a graph may say: of one datum or workspace, of all data, and of one task.
+inline constexpr std::int64_t kMostDataBytes = std::int64_t{1} << 50;
+inline constexpr std::int64_t kMostGraphBytes = std::int64_t{1} << 60;
 inline constexpr double kMostTaskSeconds = 1e9;
 
 enum class DataKind : std::uint8_t {
@@ -54,7 +53,7 @@ enum class TaskPhase : std::uint8_t { kForward, kBackward, kUpdate };
 struct GraphTask {
   std::string name;        // unique among tasks
   std::string layer = {};  // the task of which layer it is: forward, backward and update share it
-  std::string operation = {};  // of the layer: "conv", "pool", "relu", "linear", ...
+  std::string operation = {};  // of the layer: "conv", "max-pool", "relu", "linear", ...
   TaskPhase phase = TaskPhase::kForward;
   // Indexes of data. A task reads what is there, writes what is not there yet, and updates in place
   // what is. None is in two of the three.
@@ -98,8 +97,8 @@ TIDEPOOL_EXPORT absl::Status SortTasks(TaskGraph& graph);
 
 // JSON, docs/task_graph.md; gzip is read, and written where the path ends in ".gz". Reading sorts
 // the tasks and validates; errors are `FILE:LINE: what is wrong, what was expected`,
-// InvalidArgument. Besides what it returns, reading takes memory for the longest name and O(1) per
-// task and datum.
+// InvalidArgument. Memory is that of the graph and of its names, and time linear, but for the
+// order.
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> ReadGraph(const std::filesystem::path& path);
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> ParseGraph(std::string_view json, std::string_view name);
 // Validates, and leaves no half a file behind.

@@ -63,6 +63,7 @@ constexpr auto kNetworks = std::to_array<KnownNetwork>({
      }},
     {"vgg-116", "", 224, AddLongVgg<20>},
     {"vgg-191", "", 224, AddLongVgg<35>},
+    {"vdnnpp-table-3", "", 224, AddFastBetweenSlow},
     {"resnet-18", "", 224, AddResNetOf<2, 2, 2, 2, false>},
     {"resnet-34", "", 224, AddResNetOf<3, 4, 6, 3, false>},
     {"resnet-50", "", 224, AddResNetOf<3, 4, 6, 3, true>},

@@ -19,11 +19,14 @@ void AddAlexNet(NetworkBuilder& net, std::int64_t image);
 // first fully connected layer takes whatever image is left.
 using VggGroups = std::array<int, 5>;
 void AddVgg(NetworkBuilder& net, std::int64_t image, const VggGroups& convolutions);
-// The convolutions of VGG-16 with their pools, without the last when asked for: what FCN stands on.
+// The convolutions of VGG-16 with their pools: what FCN stands on.
 struct VggFeatures {
   std::array<Tensor, 5> pools;
 };
 VggFeatures AddVggFeatures(NetworkBuilder& net, std::int64_t image, const VggGroups& convolutions);
+
+// vDNN++'s Table III: quick 1x1 between slow 5x5 convolutions, and a pool over all of the image.
+void AddFastBetweenSlow(NetworkBuilder& net, std::int64_t image);
 
 // He et al., arXiv:1512.03385, as torchvision has them (a stage's stride is in its 3x3
 // convolution).

@@ -56,6 +56,21 @@ void AddVgg(NetworkBuilder& net, std::int64_t image, const VggGroups& convolutio
   AddFullyConnectedEnd(net, AddVggFeatures(net, image, convolutions).pools.back());
 }
 
+void AddFastBetweenSlow(NetworkBuilder& net, std::int64_t image) {
+  const auto conv = [&](const std::string& number, const Tensor& input, const Convolution& shape) {
+    return net.Relu(absl::StrCat("relu", number),
+                    net.Conv(absl::StrCat("conv", number), input, shape));
+  };
+  Tensor x = conv("1", net.Input({kColours, image, image}), Square(64, 3));
+  for (int i = 1; i <= 5; ++i) {
+    x = conv(absl::StrCat("2_", i, "_fast"), x, Square(64, 1));
+    x = conv(absl::StrCat("2_", i, "_slow"), x, Square(64, 5));
+  }
+  x = net.MaxPool("pool1", x, {.kernel = image, .stride = image});
+  x = conv("3", x, Square(3, 1));
+  AddClassifierEnd(net, net.Linear("fc1", x, 2));
+}
+
 void AddFcn8s(NetworkBuilder& net, std::int64_t image) {
   constexpr std::int64_t kSegments = 21;  // the classes of PASCAL VOC and the background
   const VggFeatures features = AddVggFeatures(net, image, {2, 2, 3, 3, 3});
