@@ -405,6 +405,16 @@ TEST(ModelZoo, TimesAreNearVdnnppsTableOne) {
   EXPECT_NEAR(pool, 0.003, 0.0005);
 }
 
+// vDNN++'s Table IV: an iteration of 3.02 and 5.10 seconds, in the mode whose transfers are covered
+// by the computations best. This is no fit: the efficiencies are from elsewhere.
+TEST(ModelZoo, TimesAreNearVdnnppsTableFour) {
+  const auto seconds = [](const char* model) {
+    return TotalsOf(Made(model, {.batch = 32, .gpu = "gtx-1080-ti"})).least_seconds;
+  };
+  EXPECT_NEAR(seconds("vgg-116"), 3.02, 0.15);
+  EXPECT_NEAR(seconds("vgg-191"), 5.10, 0.25);
+}
+
 TEST(ModelZoo, GpusHaveRates) {
   std::set<std::string_view> names;
   for (const GpuRates& gpu : KnownGpus()) {
