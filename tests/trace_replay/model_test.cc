@@ -44,8 +44,7 @@ TEST_F(ModelCommand, PrintsOneObject) {
 TEST_F(ModelCommand, PrintsATable) {
   const Outcome outcome = Run({"model", "resnet-50", "--batch", "32", "--fused-batch-norm"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_THAT(outcome.out,
-              HasSubstr("resnet-50\n  batch 32, image or tokens 224, times of h200"));
+  EXPECT_THAT(outcome.out, HasSubstr("resnet-50\n  batch 32, image or tokens 224, times of h200"));
   EXPECT_THAT(outcome.out, HasSubstr("25,557,032"));
   EXPECT_THAT(outcome.out, HasSubstr("kept for the backward pass"));
 }
