@@ -21,7 +21,7 @@ using About = GraphFault::About;
 using NameSet = absl::flat_hash_set<absl::string_view>;
 using Fault = std::optional<GraphFault>;
 
-constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
 
 // What is wrong with a name as such; "" when nothing is.
 std::string NameFault(const std::string& name, NameSet& others) {
@@ -133,7 +133,7 @@ using UseLists = std::array<const std::vector<std::size_t>*, 3>;
 UseLists UsesOf(const GraphTask& task) { return {&task.reads, &task.writes, &task.updates}; }
 
 Fault FindRepeatedUse(const TaskGraph& graph) {
-  std::vector<std::size_t> last_user(graph.data.size(), kNone);
+  std::vector<std::size_t> last_user(graph.data.size(), kNoTask);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     for (const auto* uses : UsesOf(graph.tasks[i])) {
       for (const std::size_t data : *uses) {
@@ -155,9 +155,9 @@ bool IsThereBefore(const GraphData& data) {
   return data.kind == DataKind::kInput || data.kind == DataKind::kWeight;
 }
 
-// Who writes what; kNone for what nobody does.
+// Who writes what; kNoTask for what nobody does.
 std::vector<std::size_t> WritersOf(const TaskGraph& graph) {
-  std::vector<std::size_t> writers(graph.data.size(), kNone);
+  std::vector<std::size_t> writers(graph.data.size(), kNoTask);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     for (const std::size_t data : graph.tasks[i].writes) writers[data] = i;
   }
@@ -165,7 +165,7 @@ std::vector<std::size_t> WritersOf(const TaskGraph& graph) {
 }
 
 Fault FindWriterFault(const TaskGraph& graph) {
-  std::vector<std::size_t> writers(graph.data.size(), kNone);
+  std::vector<std::size_t> writers(graph.data.size(), kNoTask);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     for (const std::size_t at : graph.tasks[i].writes) {
       const GraphData& data = graph.data[at];
@@ -174,7 +174,7 @@ Fault FindWriterFault(const TaskGraph& graph) {
         what = absl::StrCat("it writes ", Quoted(data.name), ", which is of the kind ",
                             std::string(DataKindName(data.kind)),
                             " and there before, expected it to be updated");
-      } else if (writers[at] != kNone) {
+      } else if (writers[at] != kNoTask) {
         what = absl::StrCat("it writes ", Quoted(data.name), ", as does task ",
                             Quoted(graph.tasks[writers[at]].name), ", expected one task to do so");
       }
@@ -183,7 +183,7 @@ Fault FindWriterFault(const TaskGraph& graph) {
     }
   }
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
-    if (writers[i] != kNone || IsThereBefore(graph.data[i])) continue;
+    if (writers[i] != kNoTask || IsThereBefore(graph.data[i])) continue;
     return GraphFault{About::kData, i,
                       absl::StrCat("data ", Quoted(graph.data[i].name),
                                    " is written by no task, expected exactly one")};
@@ -205,12 +205,12 @@ Fault FindUnused(const TaskGraph& graph) {
   const std::vector<std::size_t> writers = WritersOf(graph);
   std::vector<bool> has_used_result(graph.tasks.size());
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
-    if (are_used[i] && writers[i] != kNone) has_used_result[writers[i]] = true;
+    if (are_used[i] && writers[i] != kNoTask) has_used_result[writers[i]] = true;
   }
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
     const GraphData& data = graph.data[i];
     if (are_used[i] || data.kind == DataKind::kWeight) continue;
-    if (writers[i] != kNone && !has_used_result[writers[i]]) continue;  // a result
+    if (writers[i] != kNoTask && !has_used_result[writers[i]]) continue;  // a result
     return GraphFault{About::kData, i,
                       absl::StrCat("data ", Quoted(data.name),
                                    " is read and updated by no task, expected one that does so")};
@@ -256,7 +256,7 @@ std::optional<GraphFault> FindOrderFault(const TaskGraph& graph) {
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     for (const auto* uses : {&graph.tasks[i].reads, &graph.tasks[i].updates}) {
       for (const std::size_t data : *uses) {
-        if (writers[data] == kNone || writers[data] < i) continue;
+        if (writers[data] == kNoTask || writers[data] < i) continue;
         return GraphFault{
             About::kTask, i,
             AboutTask(graph.tasks[i],
