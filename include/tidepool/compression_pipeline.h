@@ -110,11 +110,11 @@ class TIDEPOOL_EXPORT CompressionPipeline {
   // Begins to copy and to compress `bytes` bytes of the device from `from` on, once all is over
   // that is queued on `after` so far (no stream: at once), and calls `done`, on a thread of the
   // pipeline, when they are on the host. Until then they stay as they are. `done` may use the
-  // pipeline but does not wait for it.
+  // pipeline but does not wait for it, does not destroy it and throws nothing.
   //
   // A transfer that fails leaves nothing behind, and the bytes on the device are as they were:
   // ResourceExhausted when `memory` has no room, else the error of the device. InvalidArgument, and
-  // `done` is not called, for null, less than no bytes, or words of no known size.
+  // `done` is not called, for null, no `done`, less than no bytes, or words of no known size.
   virtual absl::Status Offload(const void* from, std::int64_t bytes, ZeroValueWord word,
                                Stream after, OffloadDone done) = 0;
 

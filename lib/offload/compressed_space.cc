@@ -17,8 +17,11 @@ ChunkSource::ChunkSource(CompressedMemory memory, std::int64_t chunk_bytes,
                          std::shared_ptr<HeldBytes> held)
     : memory_(memory), extent_bytes_(chunk_bytes), extents_a_chunk_(1), held_(std::move(held)) {
   if (PagePool* const* const pages = std::get_if<PagePool*>(&memory_)) {
-    extent_bytes_ = (*pages)->Stats().page_bytes;
+    const PagePoolStats stats = (*pages)->Stats();
+    extent_bytes_ = stats.page_bytes;
     extents_a_chunk_ = (chunk_bytes + extent_bytes_ - 1) / extent_bytes_;
+    // What the pool never has is not worth asking for, nor a list of so many pages.
+    if (extents_a_chunk_ > stats.max_pages) extents_a_chunk_ = 1;
   }
 }
 

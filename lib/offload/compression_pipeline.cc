@@ -44,7 +44,7 @@ struct Piece {
   std::int64_t number = 0;
   StagingSlot slot;
   bool is_filled = false;     // its copy may be queued
-  bool is_under_way = false;  // a copy was
+  bool is_under_way = false;  // a copy was, and is to be waited for
 };
 using OutPiece = Piece<OutTransfer>;
 using InPiece = Piece<InTransfer>;
@@ -58,6 +58,10 @@ struct Direction {
   std::deque<Piece<TransferType>> copying;
   bool is_waited_for = false;
 };
+
+absl::Status NobodyToTell() {
+  return absl::InvalidArgumentError("no function, expected one to call at the end");
+}
 
 class Stopwatch {
  public:
@@ -227,6 +231,7 @@ absl::Status CompressionPipelineImpl::Enqueue(Direction<TransferType>& direction
 absl::Status CompressionPipelineImpl::Offload(const void* from, std::int64_t bytes,
                                               ZeroValueWord word, Stream after, OffloadDone done) {
   if (from == nullptr) return absl::InvalidArgumentError("null, expected memory of the device");
+  if (done == nullptr) return NobodyToTell();
   if (bytes < 0 || bytes > kMostBytes) {
     return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes, expected 0 to ", kMostBytes));
   }
@@ -248,6 +253,7 @@ absl::Status CompressionPipelineImpl::Offload(const void* from, std::int64_t byt
 absl::Status CompressionPipelineImpl::Prefetch(std::shared_ptr<const StoredBuffer> stored, void* to,
                                                Stream after, PrefetchDone done) {
   if (to == nullptr) return absl::InvalidArgumentError("null, expected memory of the device");
+  if (done == nullptr) return NobodyToTell();
   auto transfer = std::make_shared<InTransfer>();
   transfer->stored = std::dynamic_pointer_cast<const Stored>(std::move(stored));
   if (transfer->stored == nullptr) {
@@ -336,9 +342,8 @@ absl::Status CompressionPipelineImpl::QueueCopy(Direction<TransferType>& directi
     CloseGate(transfer);
     if (!status.ok()) return status;
   }
-  absl::Status status = direction.lane->Copy(piece.slot, transfer.device_memory + begin, bytes);
-  piece.is_under_way = status.ok();
-  return status;
+  return direction.lane->Copy(piece.slot, transfer.device_memory + begin, bytes,
+                              piece.is_under_way);
 }
 
 template <typename TransferType>
@@ -437,7 +442,7 @@ void CompressionPipelineImpl::Compress(Lock& lock, PieceCodec& codec) {
     ++working_;
     const std::int32_t number = stored.TakeStrand();
     Strand& strand = stored.strand(number);
-    PiecePlace& place = stored.place(piece.number);
+    PiecePlace& place = stored.NewPlace(piece.number);
     WakeOther();
     lock.unlock();
     const Stopwatch stopwatch;
@@ -535,16 +540,19 @@ void CompressionPipelineImpl::End(const std::shared_ptr<InTransfer>& transfer) {
 }
 
 void CompressionPipelineImpl::RunEnded(Lock& lock) {
-  if (ended_.empty()) return;
-  std::vector<std::function<void()>> ended = std::exchange(ended_, {});
-  WakeOther();
-  lock.unlock();
-  for (const std::function<void()>& tell : ended) tell();
-  const auto count = static_cast<std::int64_t>(ended.size());
-  ended.clear();
-  lock.lock();
-  unfinished_ -= count;
-  if (unfinished_ == 0) all_over_.notify_all();
+  // Again, as what is told may end others: when it does nobody may be idle, and who goes to sleep
+  // must have seen it.
+  while (!ended_.empty()) {
+    std::vector<std::function<void()>> ended = std::exchange(ended_, {});
+    WakeOther();
+    lock.unlock();
+    for (const std::function<void()>& tell : ended) tell();
+    const auto count = static_cast<std::int64_t>(ended.size());
+    ended.clear();
+    lock.lock();
+    unfinished_ -= count;
+    if (unfinished_ == 0) all_over_.notify_all();
+  }
 }
 
 CompressionPipelineStats CompressionPipelineImpl::Stats() const {

@@ -19,6 +19,7 @@ absl::StatusOr<std::unique_ptr<CopyLane>> CopyLane::Create(Device& device, Pinne
     if (!event.ok()) return event.status();
     lane->events_.push_back(*event);
   }
+  lane->is_marked_.resize(lane->events_.size());
   return lane;
 }
 
@@ -40,26 +41,29 @@ StagingSlot CopyLane::TakeSlot() { return *std::exchange(next_, std::nullopt); }
 
 void CopyLane::ReleaseSlot(const StagingSlot& slot) { ring_->Release(slot.index).IgnoreError(); }
 
-absl::Status CopyLane::Copy(const StagingSlot& slot, std::byte* device_memory, std::int64_t bytes) {
+absl::Status CopyLane::Copy(const StagingSlot& slot, std::byte* device_memory, std::int64_t bytes,
+                            bool& is_under_way) {
   const bool is_to_device = direction_ == CopyDirection::kToDevice;
   std::byte* const to = is_to_device ? device_memory : slot.data;
   const std::byte* const from = is_to_device ? slot.data : device_memory;
-  if (absl::Status status = device_.Copy(to, from, bytes, direction_, stream_); !status.ok()) {
-    return status;
-  }
-  const absl::Status status = device_.RecordEvent(EventOf(slot), stream_);
-  if (!status.ok()) Drain();
+  absl::Status status = device_.Copy(to, from, bytes, direction_, stream_);
+  is_under_way = status.ok();
+  if (!status.ok()) return status;
+  // Without its mark it is waited for in another way, by who waits: that may take long.
+  status = device_.RecordEvent(EventOf(slot), stream_);
+  is_marked_[static_cast<std::size_t>(slot.index)] = status.ok() ? 1 : 0;
   return status;
 }
 
 bool CopyLane::IsOver(const StagingSlot& slot) const {
   // What the device has to say of an error it says who waits.
-  return device_.QueryEvent(EventOf(slot)).value_or(false);
+  return IsMarked(slot) && device_.QueryEvent(EventOf(slot)).value_or(false);
 }
 
 absl::Status CopyLane::Wait(const StagingSlot& slot) {
-  const absl::Status status = device_.SynchronizeEvent(EventOf(slot));
-  if (!status.ok()) Drain();
+  absl::Status status;
+  if (IsMarked(slot)) status = device_.SynchronizeEvent(EventOf(slot));
+  if (!IsMarked(slot) || !status.ok()) Drain();
   return status;
 }
 

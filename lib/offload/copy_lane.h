@@ -34,9 +34,10 @@ class CopyLane {
 
   // Lets copies that are queued from here on wait for what `gate` stands for.
   absl::Status WaitFor(Event gate) { return device_.WaitEvent(stream_, gate); }
-  // Queues a copy of `bytes` bytes between the slot and the device. After an error nothing uses the
-  // slot.
-  absl::Status Copy(const StagingSlot& slot, std::byte* device_memory, std::int64_t bytes);
+  // Queues a copy of `bytes` bytes between the slot and the device. `is_under_way`: whether one was
+  // queued, be it with an error, and is to be waited for.
+  absl::Status Copy(const StagingSlot& slot, std::byte* device_memory, std::int64_t bytes,
+                    bool& is_under_way);
   // Whether the copy that was queued last for the slot is known to be over.
   bool IsOver(const StagingSlot& slot) const;
   // Waits for the copy that was queued last for the slot. After an error nothing uses the slot,
@@ -51,6 +52,9 @@ class CopyLane {
   Event EventOf(const StagingSlot& slot) const {
     return events_[static_cast<std::size_t>(slot.index)];
   }
+  bool IsMarked(const StagingSlot& slot) const {
+    return is_marked_[static_cast<std::size_t>(slot.index)] != 0;
+  }
   // After an error: waits until nothing is under way any more.
   void Drain();
 
@@ -59,6 +63,9 @@ class CopyLane {
   Stream stream_;
   std::unique_ptr<StagingRing> ring_;
   std::vector<Event> events_;  // one a slot
+  // Whether it stands for the copy that was queued last for the slot. No vector of bits: threads
+  // look at one slot while others copy to another.
+  std::vector<char> is_marked_;
   std::optional<StagingSlot> next_;
   std::atomic<bool> is_broken_ = false;
 };

@@ -26,8 +26,8 @@ class Stored final : public StoredBuffer {
       : source_(std::move(source)),
         bytes_(bytes),
         piece_bytes_(piece_bytes),
-        coding_(coding),
-        places_(static_cast<std::size_t>((bytes + piece_bytes - 1) / piece_bytes)) {}
+        pieces_((bytes + piece_bytes - 1) / piece_bytes),
+        coding_(coding) {}
 
   std::int64_t input_bytes() const override { return bytes_; }
   std::int64_t compressed_bytes() const override;
@@ -36,7 +36,7 @@ class Stored final : public StoredBuffer {
   ZeroValueWord word() const override { return coding_.word; }
 
   const PieceCoding& coding() const { return coding_; }
-  std::int64_t pieces() const { return static_cast<std::int64_t>(places_.size()); }
+  std::int64_t pieces() const { return pieces_; }
   std::int64_t largest_piece_bytes() const { return std::min(bytes_, piece_bytes_); }
   std::int64_t PieceBegin(std::int64_t piece) const { return piece * piece_bytes_; }
   std::int64_t PieceBytes(std::int64_t piece) const {
@@ -50,7 +50,12 @@ class Stored final : public StoredBuffer {
   const Strand& strand(std::int32_t number) const {
     return strands_[static_cast<std::size_t>(number)];
   }
-  PiecePlace& place(std::int64_t piece) { return places_[static_cast<std::size_t>(piece)]; }
+  // Of a piece that has come. Places of others stay where they are.
+  PiecePlace& NewPlace(std::int64_t piece) {
+    const auto index = static_cast<std::size_t>(piece);
+    if (index >= places_.size()) places_.resize(index + 1);
+    return places_[index];
+  }
   const PiecePlace& place(std::int64_t piece) const {
     return places_[static_cast<std::size_t>(piece)];
   }
@@ -61,8 +66,10 @@ class Stored final : public StoredBuffer {
   const ChunkSource source_;
   const std::int64_t bytes_;
   const std::int64_t piece_bytes_;
+  const std::int64_t pieces_;
   const PieceCoding coding_;
-  std::vector<PiecePlace> places_;
+  // They come with the pieces: of a size that somebody just says there may be no memory for all.
+  std::deque<PiecePlace> places_;
   std::deque<Strand> strands_;  // where they are they stay
   std::vector<std::int32_t> idle_strands_;
 };

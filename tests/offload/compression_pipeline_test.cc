@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <future>
 #include <latch>
 #include <string>
 
@@ -227,6 +229,41 @@ TEST_P(CompressionPipelineTest, StoredBuffersOutliveIt) {
   EXPECT_EQ(fixture_.HeldBytes(), 0);
 }
 
+// With all other threads at waiting for copies, who tells is the only one to hear of what ends
+// meanwhile.
+TEST(CompressionPipelineThreadsTest, TellsWhatEndsWhileItTells) {
+  PipelineFixture fixture(
+      {.pipeline = {.ring = {.slots = 3, .slot_bytes = 32 * kKiB}, .threads = 1}});
+  const std::int64_t bytes = 90 * kKiB;  // all of it under way
+  void* const memory = fixture.NewMemory(ActivationBytes(bytes, 0.5, 7));
+  const Stored stored = fixture.Offload(memory, bytes).value();
+  fixture.device().HoldCopies();
+  auto offload = fixture.BeginOffload(memory, bytes);
+  auto prefetch = fixture.BeginPrefetch(stored, memory);
+  std::promise<absl::Status> over;
+  int left = 100;
+  std::function<void(const absl::StatusOr<Stored>&)> again = [&](const auto& empty) {
+    if (!empty.ok() || left-- == 0) return over.set_value(empty.status());
+    const absl::Status begun =
+        fixture.pipeline().Offload(memory, 0, ZeroValueWord::k32Bits, {}, again);
+    if (!begun.ok()) over.set_value(begun);
+  };
+  again(Stored());
+  EXPECT_TRUE(over.get_future().get().ok());
+  fixture.device().ReleaseCopies();
+  EXPECT_TRUE(offload.get().ok());
+  EXPECT_TRUE(prefetch.get().ok());
+}
+
+TEST(CompressionPipelineMemoryTest, ABufferThatIsNotThereTakesNoMemory) {
+  PipelineFixture fixture;
+  void* const memory = fixture.NewMemory(kMiB);
+  const auto refused = fixture.Offload(memory, std::int64_t{1} << 50);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kInvalidArgument) << refused.status();
+  EXPECT_EQ(fixture.HeldBytes(), 0);
+  EXPECT_TRUE(fixture.Offload(memory, kMiB).ok());
+}
+
 TEST(CompressionPipelineMemoryTest, LeavesTheDeviceAsItIsWhenItRunsOut) {
   for (const Memory memory : {Memory::kPages, Memory::kPinned}) {
     PipelineFixture fixture({.pages = {.page_bytes = 16 * kKiB, .max_bytes = 512 * kKiB},
@@ -322,6 +359,9 @@ TEST(CompressionPipelineArgumentsTest, OutOfRangeAreRefused) {
   expect_refused(fixture.BeginOffload(memory, 1, {}, static_cast<ZeroValueWord>(3)).get().status());
   expect_refused(fixture.BeginPrefetch(nullptr, memory).get());
   expect_refused(fixture.BeginPrefetch(fixture.Offload(memory, 100).value(), nullptr).get());
+  expect_refused(fixture.pipeline().Offload(memory, 1, ZeroValueWord::k32Bits, {}, nullptr));
+  expect_refused(
+      fixture.pipeline().Prefetch(fixture.Offload(memory, 100).value(), memory, {}, nullptr));
   const Stream unknown = {std::uint64_t{1} << 60};
   EXPECT_EQ(fixture.BeginOffload(memory, 1, unknown).get().status().code(),
             absl::StatusCode::kNotFound);

@@ -2,6 +2,8 @@
 // lost, and the next ones are as good as ever.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/offload/pipeline_fixture.h"
 
 namespace tidepool {
@@ -68,6 +70,36 @@ TEST_P(PipelineFaultsTest, NothingIsLost) {
     EXPECT_EQ(fixture.Read(other, bytes), contents);
   }
   EXPECT_EQ(fixture.HeldBytes(), 0);
+}
+
+// Copies that are held end only after the calls that begin them: whoever fails to mark one must not
+// wait for it while he keeps all others out.
+TEST(PipelineFaultsTest, NobodyIsKeptOutByACopyWithoutAMark) {
+  PipelineFixture fixture;
+  const std::int64_t bytes = 150 * kKiB;
+  const Bytes contents = ActivationBytes(bytes, 0.5, 1);
+  void* const memory = fixture.NewMemory(contents);
+  void* const other = fixture.NewMemory(bytes);
+  const Stored stored = fixture.Offload(memory, bytes).value();
+  for (const std::int64_t n : {1, 2, 3}) {
+    fixture.device().HoldCopies();
+    fixture.device().FailCall(Call::kRecordEvent, n);
+    auto offload = fixture.BeginOffload(memory, bytes);
+    fixture.device().FailCall(Call::kRecordEvent, 0);
+    EXPECT_EQ(fixture.pipeline().Stats().prefetches, 0);
+    fixture.device().ReleaseCopies();
+    EXPECT_EQ(offload.get().status().code(), absl::StatusCode::kUnavailable);
+  }
+  fixture.device().HoldCopies();
+  fixture.device().FailCall(Call::kRecordEvent, 1);
+  const std::int64_t marks = fixture.device().CountCalls(Call::kRecordEvent);
+  auto prefetch = fixture.BeginPrefetch(stored, other);
+  while (fixture.device().CountCalls(Call::kRecordEvent) == marks) std::this_thread::yield();
+  EXPECT_EQ(fixture.pipeline().Stats().prefetches, 0);
+  fixture.device().ReleaseCopies();
+  EXPECT_EQ(prefetch.get().code(), absl::StatusCode::kUnavailable);
+  ASSERT_TRUE(fixture.Prefetch(stored, other).ok());
+  EXPECT_EQ(fixture.Read(other, bytes), contents);
 }
 
 TEST(PipelineFaultsTest, CreatingReportsTheDevice) {
