@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/number_argument.h"
 #include "tidepool/compression_pipeline.h"
 #include "tidepool/host_device.h"
 
@@ -185,16 +186,14 @@ class Bench {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto argument = [argc, argv](int i, double otherwise) {
-    return argc > i ? std::atof(argv[i]) : otherwise;
-  };
+  const tidepool::bench::NumberArguments arguments = {argc, argv};
   const Settings settings = {
-      .bytes = static_cast<std::int64_t>(std::max(argument(1, 256), 1.0)) << 20,
-      .rounds = static_cast<int>(std::max(argument(2, 9), 1.0)),
-      .threads = static_cast<int>(argument(3, 2)),
-      .link = argument(4, 0) * 1e9,
-      .ring = {.slots = static_cast<std::int64_t>(argument(5, 4)),
-               .slot_bytes = static_cast<std::int64_t>(argument(6, 256)) << 10}};
+      .bytes = static_cast<std::int64_t>(arguments.At(1, 256, 1, 65536)) << 20,
+      .rounds = static_cast<int>(arguments.At(2, 9, 1, 1e6)),
+      .threads = static_cast<int>(arguments.At(3, 2, 0, 1e6)),
+      .link = arguments.At(4, 0, 0, 1e6) * 1e9,
+      .ring = {.slots = static_cast<std::int64_t>(arguments.At(5, 4, 0, 1e6)),
+               .slot_bytes = static_cast<std::int64_t>(arguments.At(6, 256, 0, 1e9)) << 10}};
   std::printf("GB/s of %lld MiB, %d threads, ring of %lld x %lld KiB\n",
               static_cast<long long>(settings.bytes >> 20), settings.threads,
               static_cast<long long>(settings.ring.slots),

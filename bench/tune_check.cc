@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "bench/activations.h"
+#include "bench/number_argument.h"
 #include "bench/offload_rig.h"
 #include "tidepool/compression_profile.h"
 #include "trace_replay/compression_tuning.h"
@@ -110,12 +111,10 @@ bool CheckSet(ZeroValueInstructionSet set, std::int64_t bytes, double link, int 
 }
 
 int Main(int argc, char** argv) {
-  const auto argument = [&](int i, double otherwise) {
-    return argc > i ? std::atof(argv[i]) : otherwise;
-  };
-  const auto bytes = static_cast<std::int64_t>(std::clamp(argument(1, 128), 1.0, 4096.0)) << 20;
-  const double link = std::max(argument(2, 4), 0.01) * 1e9;
-  const int rounds = static_cast<int>(std::max(argument(3, 15), 1.0));
+  const NumberArguments arguments = {argc, argv};
+  const auto bytes = static_cast<std::int64_t>(arguments.At(1, 128, 1, 4096)) << 20;
+  const double link = arguments.At(2, 4, 0.01, 1e6) * 1e9;
+  const int rounds = static_cast<int>(arguments.At(3, 15, 1, 1e6));
   std::printf("%lld MiB over %.1f GB/s, best of %d rounds\n", static_cast<long long>(bytes >> 20),
               link / 1e9, rounds);
   const bool best = CheckSet(ZeroValueInstructionSets().back(), bytes, link, rounds);

@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "bench/activations.h"
+#include "bench/number_argument.h"
 #include "bench/offload_rig.h"
 #include "tidepool/compression_advisor.h"
 #include "tidepool/compression_profile.h"
@@ -366,20 +367,19 @@ void PrintFractions() {
 
 int Main(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "shapes";
-  const auto number = [&](int i, double otherwise) {
-    return argc > i ? std::atof(argv[i]) : otherwise;
-  };
+  const NumberArguments arguments = {argc, argv};
   if (command == "shapes") {
     PrintShapes();
   } else if (command == "run" && argc > 3) {
     const Zeros zeros =
         std::string_view(argv[3]) == "clustered" ? Zeros::kClustered : Zeros::kUniform;
-    PrintRun(NetworkCalled(argv[2]), zeros,
-             RigOf(std::max(1, static_cast<int>(number(4, 2))), std::max(number(5, 6), 0.01) * 1e9,
-                   std::max<std::int64_t>(8, std::atoi(argc > 6 ? argv[6] : "1024")) << 10));
+    PrintRun(
+        NetworkCalled(argv[2]), zeros,
+        RigOf(static_cast<int>(arguments.At(4, 2, 1, 1e6)), arguments.At(5, 6, 0.01, 1e6) * 1e9,
+              static_cast<std::int64_t>(arguments.At(6, 1024, 8, 1e9)) << 10));
   } else if (command == "curve" && argc > 2) {
-    PrintCurve(NetworkCalled(argv[2]), std::max(1, static_cast<int>(number(3, 2))),
-               std::max(number(4, 6), 0.01) * 1e9);
+    PrintCurve(NetworkCalled(argv[2]), static_cast<int>(arguments.At(3, 2, 1, 1e6)),
+               arguments.At(4, 6, 0.01, 1e6) * 1e9);
   } else if (command == "fractions") {
     PrintFractions();
   } else {

@@ -31,14 +31,15 @@ double RoundTrip(const CompressionTimes& times) { return times.compress_ns + tim
 double MaskShareOf(ZeroValueWord word) { return 1.0 / (8 * static_cast<int>(word)); }
 
 // How much faster k threads are, for each k up to the last that was measured; in between straight.
-std::vector<double> Speedups(const std::vector<CompressionTimes>& by_threads) {
+// At most `most`: threads that take turns are as quick, each by itself, as one alone.
+std::vector<double> Speedups(const std::vector<CompressionTimes>& by_threads, double most) {
   std::vector<double> speedups = {1};
   double last = 1;
   for (std::size_t i = 1; i < by_threads.size(); ++i) {
     const int threads = by_threads[i].setting.threads;
     const int before = static_cast<int>(speedups.size());
     const double measured = threads * RoundTrip(by_threads[0]) / RoundTrip(by_threads[i]);
-    const double speedup = std::clamp(measured, last, static_cast<double>(threads));
+    const double speedup = std::clamp(measured, last, std::min<double>(threads, most));
     for (int k = before + 1; k <= threads; ++k) {
       const double between = last + (speedup - last) * (k - before) / (threads - before);
       speedups.push_back(std::clamp(between, speedups.back(), static_cast<double>(k)));
@@ -201,7 +202,10 @@ CompressionProfile ProfileFrom(const std::vector<WordMeasurement>& measured,
   profile.chunk_bytes = BestChunk(by_chunk);
   profile.slot_ns = SlotNs(by_chunk);
   profile.memcpy_bytes_per_second = std::clamp(1e9 / by_threads.front().copy_ns, 1e6, 1e13);
-  profile.speedups = Speedups(by_threads);
+  // Where there are fewer pieces than threads, some have nothing to do.
+  const std::int64_t at_once =
+      std::min<std::int64_t>(profile.processors, (bytes + standard - 1) / standard);
+  profile.speedups = Speedups(by_threads, static_cast<double>(at_once));
   profile.threads = KneeOf(profile.speedups);
   for (const WordMeasurement& word : measured) {
     const std::vector<CompressionTimes> rows = ByDensity(word, standard);

@@ -409,9 +409,12 @@ void AddTuneOptions(CLI::App& app, TuneOptions& options) {
   app.add_option("--word", options.word_bits, "Bits of a word: 16 or 32 (default: both)")
       ->check(CLI::IsMember({16, 32}));
   app.add_option(
-      "--save", options.save,
-      "A file for the profile, which the library reads where TIDEPOOL_COMPRESSION_PROFILE "
-      "names it");
+         "--save", options.save,
+         "A file for the profile, which the library reads where TIDEPOOL_COMPRESSION_PROFILE "
+         "names it")
+      ->check([](const std::string& text) -> std::string {
+        return text.empty() ? "'', expected the name of a file" : "";
+      });
   app.add_flag("--json", options.json, "One JSON object");
 }
 

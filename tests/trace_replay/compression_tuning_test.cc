@@ -40,11 +40,34 @@ WordMeasurement MeasurementOf(const Machine& machine, ZeroValueWord word, int mo
   return measured;
 }
 
+CompressionProfile Processors(int processors) {
+  CompressionProfile profile;
+  profile.processors = processors;
+  return profile;
+}
+
 CompressionProfile ProfileOfMachine(const Machine& machine, int most_threads,
                                     std::optional<double> link = std::nullopt) {
   return ProfileFrom({MeasurementOf(machine, ZeroValueWord::k32Bits, most_threads),
                       MeasurementOf(machine, ZeroValueWord::k16Bits, most_threads)},
-                     kDensities, kBytes, link, CompressionProfile());
+                     kDensities, kBytes, link, Processors(machine.cores));
+}
+
+TEST(CompressionTuning, ThreadsThatTakeTurnsAreNoFaster) {
+  // As measured thread by thread, each seems to have a processor.
+  const Machine machine = {.cores = 64};
+  const WordMeasurement measured = MeasurementOf(machine, ZeroValueWord::k32Bits, 64);
+  const auto profile_of = [&](int processors, std::int64_t bytes) {
+    return ProfileFrom({measured}, kDensities, bytes, std::nullopt, Processors(processors));
+  };
+  const CompressionProfile few_processors = profile_of(2, kBytes);
+  EXPECT_EQ(few_processors.speedups.size(), 64);
+  EXPECT_DOUBLE_EQ(few_processors.speedups.back(), 2);
+  EXPECT_EQ(few_processors.threads, 2);
+  // The measurement had pieces of 1 MiB.
+  const CompressionProfile few_pieces = profile_of(64, 3 << 20);
+  EXPECT_DOUBLE_EQ(few_pieces.speedups.back(), 3);
+  EXPECT_EQ(few_pieces.threads, 3);
 }
 
 TEST(CompressionTuning, FindsTheMachine) {
