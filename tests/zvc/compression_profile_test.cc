@@ -172,7 +172,8 @@ TEST_F(CompressionProfileFile, SaysWhereItIsWrong) {
               HasSubstr(":6: 'threads' is 0, expected a whole number from 1 to 256"));
   EXPECT_THAT(with("\"threads\": 2", "\"threads\": 2.5"), HasSubstr(":6: 'threads' is 2.5"));
   EXPECT_THAT(with("\"threads\": 2", "\"threads\": NaN"), HasSubstr(":6: broken JSON"));
-  EXPECT_THAT(with("\"threads\": 2", "\"threads\": 1e999"), HasSubstr(":6: broken JSON (Number too big"));
+  EXPECT_THAT(with("\"threads\": 2", "\"threads\": 1e999"),
+              HasSubstr(":6: broken JSON (Number too big"));
   EXPECT_THAT(with("\"chunk_bytes\": 1048576", "\"chunk_bytes\": 1048577"),
               HasSubstr(":7: 'chunk_bytes' is 1048577, expected a multiple of 8192 from"));
   EXPECT_THAT(with("\"threads\": 2,", "\"threads\": 2, \"threads\": 3,"),
