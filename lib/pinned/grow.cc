@@ -19,6 +19,12 @@ absl::Status PinnedPoolImpl::Reserve(std::int64_t bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "asked to hold ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
   }
+  const absl::Status status = PinUntil(bytes);
+  ServeWaiting();  // after an error too there may be more than before
+  return status;
+}
+
+absl::Status PinnedPoolImpl::PinUntil(std::int64_t bytes) {
   const std::int64_t page = PageBytes(options_.pages);
   while (regions_.held_bytes() < bytes) {
     if (!arena_.blocks().HasNames(2)) {
@@ -30,7 +36,6 @@ absl::Status PinnedPoolImpl::Reserve(std::int64_t bytes) {
     const absl::StatusOr<BlockId> block = AddRegion(wanted, wanted);
     if (!block.ok()) return block.status();
   }
-  ServeWaiting();
   return absl::OkStatus();
 }
 

@@ -48,6 +48,8 @@ class PinnedPoolImpl final : public PinnedPool {
   // Functions below hold the lock. Where one returns a null address, or kNoBlock, there is no room.
 
   absl::StatusOr<void*> TryAllocate(std::int64_t bytes);
+  // Until the pool holds so much.
+  absl::Status PinUntil(std::int64_t bytes);
   absl::StatusOr<Placement> Grow(std::int64_t bytes);
   absl::StatusOr<BlockId> AddRegion(std::int64_t bytes, std::int64_t wanted);
   absl::StatusOr<bool> MakeBudget(std::int64_t bytes);

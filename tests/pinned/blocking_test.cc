@@ -139,6 +139,19 @@ TEST_F(PinnedBlockingTest, IsServedByAReserve) {
   Free(a);
 }
 
+TEST_F(PinnedBlockingTest, IsServedByAReserveThatFailsHalfWay) {
+  pool_ = *PinnedPool::Create(
+      &device_, {.max_bytes = kMiB, .initial_bytes = 4 * kKiB, .most_region_bytes = 4 * kKiB});
+  void* const live = Take(4 * kKiB);
+  const auto waiting = Join(4 * kKiB);
+  device_.host().FailCall(HostDevice::Call::kRegisterHostMemory, 2);
+  EXPECT_TRUE(absl::IsUnavailable(pool_->Reserve(12 * kKiB)));
+  EXPECT_EQ(pool_->Stats().reserved_bytes, 8 * kKiB);
+  EXPECT_EQ(Live(), 2);
+  Free(live);
+  Free(*waiting->Result());
+}
+
 TEST_F(PinnedBlockingTest, IsServedByAFreeAfterWhichThePoolCanGrow) {
   pool_ = *PinnedPool::Create(
       &device_, {.max_bytes = kMiB, .initial_bytes = 0, .may_grow = true, .growth_bytes = 0});
