@@ -338,7 +338,7 @@ absl::Status CompressionPipelineImpl::QueueCopy(Direction<TransferType>& directi
   if (!transfer.status.ok()) return transfer.status;
   if (absl::Status status = CheckWorks(); !status.ok()) return status;
   if (transfer.gate.has_value()) {
-    const absl::Status status = direction.lane->WaitFor(*transfer.gate);
+    absl::Status status = direction.lane->WaitFor(*transfer.gate);
     CloseGate(transfer);
     if (!status.ok()) return status;
   }

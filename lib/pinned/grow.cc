@@ -19,7 +19,7 @@ absl::Status PinnedPoolImpl::Reserve(std::int64_t bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "asked to hold ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
   }
-  const absl::Status status = PinUntil(bytes);
+  absl::Status status = PinUntil(bytes);
   ServeWaiting();  // after an error too there may be more than before
   return status;
 }

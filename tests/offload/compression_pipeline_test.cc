@@ -239,7 +239,7 @@ TEST(CompressionPipelineThreadsTest, TellsWhatEndsWhileItTells) {
   const Stored stored = fixture.Offload(memory, bytes).value();
   fixture.device().HoldCopies();
   auto offload = fixture.BeginOffload(memory, bytes);
-  auto prefetch = fixture.BeginPrefetch(stored, memory);
+  auto prefetch = fixture.BeginPrefetch(stored, fixture.NewMemory(bytes));
   std::promise<absl::Status> over;
   int left = 100;
   std::function<void(const absl::StatusOr<Stored>&)> again = [&](const auto& empty) {

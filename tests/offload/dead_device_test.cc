@@ -12,7 +12,8 @@
 namespace tidepool {
 namespace {
 
-// Nothing that is asked of it succeeds after so many calls. Copies that were queued still run.
+// Nothing that is asked of it succeeds after so many calls. Copies are over at once: nobody could
+// wait for them later.
 class MortalDevice final : public testing::ForwardingDevice {
  public:
   explicit MortalDevice(HostDevice& host) : ForwardingDevice(host) {}
@@ -42,7 +43,9 @@ class MortalDevice final : public testing::ForwardingDevice {
   }
   absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
                     Stream stream) override {
-    return Dies() ? Dead() : ForwardingDevice::Copy(to, from, bytes, direction, stream);
+    if (Dies()) return Dead();
+    absl::Status status = ForwardingDevice::Copy(to, from, bytes, direction, stream);
+    return status.ok() ? ForwardingDevice::SynchronizeStream(stream) : status;
   }
 
  private:
