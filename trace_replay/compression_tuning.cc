@@ -80,6 +80,7 @@ double PackedShare(const std::vector<CompressionTimes>& by_density, ZeroValueWor
 // none.
 double SlotNs(const std::vector<CompressionTimes>& by_chunk) {
   std::vector<CostSample> samples;
+  samples.reserve(by_chunk.size());
   for (const CompressionTimes& times : by_chunk) {
     samples.push_back({1 / static_cast<double>(times.setting.chunk_bytes), RoundTrip(times) / 2});
   }
