@@ -107,6 +107,10 @@ class Bench {
             Checked(pinned_->Allocate(static_cast<std::size_t>(settings.bytes))))),
         compressed_(ZeroValueBound(static_cast<std::size_t>(settings.bytes)), std::byte{1}) {}
 
+  ~Bench() { pinned_->Free(raw_).IgnoreError(); }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
   void Run(double density) {
     const std::vector<float> words =
         Activations(static_cast<std::size_t>(settings_.bytes), density);

@@ -12,6 +12,10 @@
 // because nobody knows beforehand how much that is (Shriram et al., "Dynamic memory management for
 // GPU-based training of deep neural networks", IPDPS 2019, section IV-C).
 //
+// When the device fails, and fails again when it is asked whether its copies are over, no transfer
+// begins any more (Unavailable), and what was under way may still use the memory that it was given:
+// as long as there is that device, nobody else should.
+//
 // All functions are thread-safe. Transfers of one direction begin in the order in which they were
 // asked for; both directions run at once.
 #ifndef TIDEPOOL_COMPRESSION_PIPELINE_H_
@@ -26,7 +30,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tidepool/compression_profile.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
 #include "tidepool/page_pool.h"
@@ -40,11 +43,13 @@ namespace tidepool {
 using CompressedMemory = std::variant<PagePool*, PinnedPool*>;
 
 struct CompressionPipelineOptions {
-  // Of the ring of each direction. A slot is a multiple of kZeroValueBlockBytes. Smaller ones cost
-  // time: threads sleep and wake for each.
-  StagingRingOptions ring = {.slots = 4, .slot_bytes = std::int64_t{1} << 20};
-  // That compress and decompress: 1 to kMaxZeroValueThreads. Two more only ever wait for copies.
-  int threads = 2;
+  // Of the ring of each direction. A slot is a multiple of kZeroValueBlockBytes; smaller ones cost
+  // time, as threads sleep and wake for each. 0: what the machine's profile recommends
+  // (compression_profile.h), 1 MiB where there is none.
+  StagingRingOptions ring = {.slots = 4, .slot_bytes = 0};
+  // That compress and decompress: 1 to kMaxZeroValueThreads. Two more only ever wait for copies. 0:
+  // what the profile recommends, 2 where there is none.
+  int threads = 0;
   // Larger fractions make smaller chunks, at least 64 KiB: 1 to 65,536. In pinned memory chunks are
   // kept whole: with 4, buffers held 1.36 times what was compressed, with 16 1.05 times. Pages that
   // are not used are given back.
@@ -52,10 +57,6 @@ struct CompressionPipelineOptions {
   ZeroValueMode mode = ZeroValueMode::kPacked;
   std::optional<ZeroValueInstructionSet> instruction_set = std::nullopt;  // the best, if not given
 };
-
-// With the threads and the slots that the profile of a machine recommends.
-TIDEPOOL_EXPORT CompressionPipelineOptions
-RecommendedPipelineOptions(const CompressionProfile& profile);
 
 // A buffer that was compressed. Its memory goes back to where it came from with it. Immutable.
 class TIDEPOOL_EXPORT StoredBuffer {
@@ -98,8 +99,9 @@ class TIDEPOOL_EXPORT CompressionPipeline {
   using PrefetchDone = std::function<void(absl::Status)>;
 
   // `device`, `staging`, from which the rings come, and `memory` outlive the pipeline and the
-  // stored buffers. InvalidArgument for options out of range; ResourceExhausted when threads cannot
-  // be started; otherwise the error of the device or of `staging`.
+  // stored buffers. InvalidArgument for options out of range; the error of the profile, if one is
+  // asked for and cannot be read; ResourceExhausted when threads cannot be started; otherwise the
+  // error of the device or of `staging`.
   static absl::StatusOr<std::unique_ptr<CompressionPipeline>> Create(
       Device* device, PinnedPool* staging, CompressedMemory memory,
       const CompressionPipelineOptions& options);

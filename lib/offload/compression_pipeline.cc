@@ -26,6 +26,7 @@
 #include "lib/offload/piece_codec.h"
 #include "lib/offload/transfers.h"
 #include "lib/zvc/kernels.h"
+#include "tidepool/compression_profile.h"
 
 namespace tidepool {
 namespace internal::offload {
@@ -589,20 +590,24 @@ absl::Status CheckOptions(const CompressionPipelineOptions& options) {
   return absl::OkStatus();
 }
 
+// With what the machine's profile recommends, where that is asked for.
+absl::StatusOr<CompressionPipelineOptions> Resolved(CompressionPipelineOptions options) {
+  if (options.threads != 0 && options.ring.slot_bytes != 0) return options;
+  const absl::StatusOr<CompressionProfile> profile = CompressionProfileFromEnvironment();
+  if (!profile.ok()) return profile.status();
+  if (options.threads == 0) options.threads = profile->threads;
+  if (options.ring.slot_bytes == 0) {
+    options.ring.slot_bytes = profile->chunk_bytes;
+  }
+  return options;
+}
+
 bool IsNull(const CompressedMemory& memory) {
   return std::visit([](const auto* pool) { return pool == nullptr; }, memory);
 }
 
 }  // namespace
 }  // namespace internal::offload
-
-CompressionPipelineOptions RecommendedPipelineOptions(const CompressionProfile& profile) {
-  constexpr auto kBlock = static_cast<std::int64_t>(kZeroValueBlockBytes);
-  CompressionPipelineOptions options;
-  options.threads = profile.threads;
-  options.ring.slot_bytes = (profile.chunk_bytes + kBlock - 1) / kBlock * kBlock;
-  return options;
-}
 
 absl::StatusOr<std::unique_ptr<CompressionPipeline>> CompressionPipeline::Create(
     Device* device, PinnedPool* staging, CompressedMemory memory,
@@ -612,8 +617,10 @@ absl::StatusOr<std::unique_ptr<CompressionPipeline>> CompressionPipeline::Create
     return absl::InvalidArgumentError(
         "null, expected a device, a pool for staging, and one for what is compressed");
   }
-  if (absl::Status status = offload::CheckOptions(options); !status.ok()) return status;
-  auto pipeline = std::make_unique<offload::CompressionPipelineImpl>(*device, memory, options);
+  const absl::StatusOr<CompressionPipelineOptions> resolved = offload::Resolved(options);
+  if (!resolved.ok()) return resolved.status();
+  if (absl::Status status = offload::CheckOptions(*resolved); !status.ok()) return status;
+  auto pipeline = std::make_unique<offload::CompressionPipelineImpl>(*device, memory, *resolved);
   if (absl::Status status = pipeline->Start(*staging); !status.ok()) return status;
   return pipeline;
 }

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
 #include <future>
 #include <latch>
 #include <string>
 
 #include "tests/offload/pipeline_fixture.h"
+#include "tidepool/compression_profile.h"
 
 namespace tidepool {
 namespace {
@@ -315,11 +317,10 @@ TEST(CompressionPipelineOptionsTest, OutOfRangeAreRefused) {
     return std::string(pipeline.status().message());
   };
   const StagingRingOptions ring = {.slots = 2, .slot_bytes = 8192};
-  EXPECT_THAT(create({.ring = {.slots = 2, .slot_bytes = 0}}), HasSubstr("slot_bytes 0"));
   EXPECT_THAT(create({.ring = {.slots = 2, .slot_bytes = 8191}}), HasSubstr("slot_bytes 8191"));
   EXPECT_THAT(create({.ring = {.slots = 2, .slot_bytes = -8192}}), HasSubstr("slot_bytes -8192"));
   EXPECT_THAT(create({.ring = {.slots = 0, .slot_bytes = 8192}}), HasSubstr("slots 0"));
-  EXPECT_THAT(create({.ring = ring, .threads = 0}), HasSubstr("threads 0"));
+  EXPECT_THAT(create({.ring = ring, .threads = -1}), HasSubstr("threads -1"));
   EXPECT_THAT(create({.ring = ring, .threads = 10000}), HasSubstr("threads 10000"));
   EXPECT_THAT(create({.ring = ring, .chunk_fraction = 0}), HasSubstr("chunk_fraction 0"));
   EXPECT_THAT(create({.ring = ring, .chunk_fraction = 65537}), HasSubstr("chunk_fraction 65537"));
@@ -333,17 +334,31 @@ TEST(CompressionPipelineOptionsTest, OutOfRangeAreRefused) {
       CompressionPipeline::Create(&fixture.device(), &fixture.staging(), no_pages, {}).ok());
 }
 
-TEST(CompressionPipelineOptionsTest, AreWhatAProfileRecommends) {
+TEST(CompressionPipelineOptionsTest, AreWhatTheProfileRecommends) {
   PipelineFixture fixture;
+  const auto ring_bytes = [&](const CompressionPipelineOptions& options) {
+    return CompressionPipeline::Create(&fixture.device(), &fixture.staging(), &fixture.pages(),
+                                       options)
+        .value()
+        ->Stats()
+        .ring_bytes;
+  };
+  ASSERT_EQ(std::getenv(kCompressionProfileVariable), nullptr);
+  EXPECT_EQ(ring_bytes({}), 2 * 4 * kMiB);
+  EXPECT_EQ(ring_bytes({.ring = {.slots = 2, .slot_bytes = 8192}}), 2 * 2 * 8192);
+
   CompressionProfile profile;
-  profile.threads = 3;
-  profile.chunk_bytes = 100'000;
-  const CompressionPipelineOptions options = RecommendedPipelineOptions(profile);
-  EXPECT_EQ(options.threads, 3);
-  EXPECT_EQ(options.ring.slot_bytes, 13 * 8192);
-  EXPECT_TRUE(
-      CompressionPipeline::Create(&fixture.device(), &fixture.staging(), &fixture.pages(), options)
-          .ok());
+  profile.chunk_bytes = 13 * 8192;
+  const std::string path = testing::TempDir() + "/pipeline_profile.json";
+  ASSERT_TRUE(WriteCompressionProfile(profile, path).ok());
+  setenv(kCompressionProfileVariable, path.c_str(), 1);
+  EXPECT_EQ(ring_bytes({.threads = 1}), 2 * 4 * 13 * 8192);
+  setenv(kCompressionProfileVariable, "/nowhere/profile.json", 1);
+  const auto refused =
+      CompressionPipeline::Create(&fixture.device(), &fixture.staging(), &fixture.pages(), {});
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("/nowhere/profile.json"));
+  EXPECT_EQ(ring_bytes({.ring = {.slots = 2, .slot_bytes = 8192}, .threads = 1}), 2 * 2 * 8192);
+  unsetenv(kCompressionProfileVariable);
 }
 
 TEST(CompressionPipelineArgumentsTest, OutOfRangeAreRefused) {
