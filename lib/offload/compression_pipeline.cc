@@ -596,9 +596,7 @@ absl::StatusOr<CompressionPipelineOptions> Resolved(CompressionPipelineOptions o
   const absl::StatusOr<CompressionProfile> profile = CompressionProfileFromEnvironment();
   if (!profile.ok()) return profile.status();
   if (options.threads == 0) options.threads = profile->threads;
-  if (options.ring.slot_bytes == 0) {
-    options.ring.slot_bytes = profile->chunk_bytes;
-  }
+  if (options.ring.slot_bytes == 0) options.ring.slot_bytes = profile->chunk_bytes;
   return options;
 }
 
