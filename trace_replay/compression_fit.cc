@@ -21,6 +21,7 @@ CompressionCost MedianLine(const std::vector<CostSample>& samples) {
   CompressionCost line;
   line.b = slopes.empty() ? 0 : Median(slopes);
   std::vector<double> rests;
+  rests.reserve(samples.size());
   for (const CostSample& sample : samples) rests.push_back(sample.y - line.b * sample.x);
   line.a = Median(rests);
   return line;
@@ -66,6 +67,7 @@ CompressionCost FitCost(const std::vector<CostSample>& samples) {
       return std::max(At(line, sample.x), largest * 1e-3);
     };
     std::vector<double> wrong;
+    wrong.reserve(samples.size());
     for (const CostSample& sample : samples) {
       wrong.push_back(std::abs(sample.y - At(line, sample.x)) / scale(sample));
     }

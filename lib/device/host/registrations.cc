@@ -13,11 +13,13 @@ namespace {
 // Whether the host has something at all of the addresses.
 bool IsMapped(const void* address, std::int64_t bytes) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address) & -page;
-  const std::uintptr_t end =
-      reinterpret_cast<std::uintptr_t>(address) + static_cast<std::uintptr_t>(bytes);
+  const auto number = reinterpret_cast<std::uintptr_t>(address);
+  const std::uintptr_t in_page = number % page;
+  const std::uintptr_t length = in_page + static_cast<std::uintptr_t>(bytes);
+  if (number - in_page > UINTPTR_MAX - length) return false;
   // It writes nothing back, and says whether it could.
-  return end > begin && msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;
+  char* const begin = static_cast<char*>(const_cast<void*>(address)) - in_page;
+  return msync(begin, length, MS_ASYNC) == 0;
 }
 
 }  // namespace
