@@ -80,6 +80,7 @@ class OffloadRig {
 
   // Of the device; the host may write it, because the device is the host.
   std::byte* memory() { return memory_; }
+  Device& device() { return *device_; }
   CompressionPipeline& pipeline() { return *pipeline_; }
   PinnedPool& staging() { return *staging_; }
   PinnedPool& pinned() { return *pinned_; }
@@ -98,6 +99,10 @@ class OffloadRig {
       promise.set_value(std::move(status));
     }));
     Check(promise.get_future().get());
+  }
+  void Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction) {
+    Check(device_->Copy(to, from, bytes, direction, stream_));
+    Check(device_->SynchronizeStream(stream_));
   }
   // To the host and back as it is, in copies of 1 MiB.
   double RawSeconds(std::int64_t bytes) {

@@ -44,17 +44,8 @@ absl::StatusOr<void*> PinnedPoolImpl::AllocateBlocking(std::size_t bytes, absl::
 absl::Status PinnedPoolImpl::WaitInLine(pool::Waiter& waiter, absl::Time deadline,
                                         std::unique_lock<pool::BackoffMutex>& lock) {
   ++stats_.blocked;
-  line_.Join(waiter);
-  const auto has_result = [&] { return waiter.result.has_value(); };
-  if (deadline == absl::InfiniteFuture()) {
-    waiter.served.wait(lock, has_result);
-    return absl::OkStatus();
-  }
-  if (waiter.served.wait_until(lock, absl::ToChronoTime(deadline), has_result)) {
-    return absl::OkStatus();
-  }
-  line_.Leave(waiter);
-  ServeWaiting();  // who was behind may go now
+  if (line_.Wait(waiter, deadline, lock)) return absl::OkStatus();
+  ServeWaiting();
   ++stats_.failures;
   return absl::DeadlineExceededError(absl::StrCat(
       "no room for ", waiter.bytes, " bytes of pinned memory until the deadline, ",

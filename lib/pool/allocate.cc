@@ -52,17 +52,8 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
 absl::Status PoolImpl::WaitInLine(Waiter& waiter, absl::Time deadline,
                                   std::unique_lock<BackoffMutex>& lock) {
   ++stats_.blocked;
-  line_.Join(waiter);
-  const auto has_result = [&] { return waiter.result.has_value(); };
-  if (deadline == absl::InfiniteFuture()) {
-    waiter.served.wait(lock, has_result);
-    return absl::OkStatus();
-  }
-  if (waiter.served.wait_until(lock, absl::ToChronoTime(deadline), has_result)) {
-    return absl::OkStatus();
-  }
-  line_.Leave(waiter);
-  ServeWaiting();  // who was behind may go now
+  if (line_.Wait(waiter, deadline, lock)) return absl::OkStatus();
+  ServeWaiting();
   Refuse(waiter.bytes, waiter.hint, waiter.stream).IgnoreError();
   return absl::DeadlineExceededError(
       absl::StrCat("no room for ", waiter.bytes, " bytes until the deadline, ",

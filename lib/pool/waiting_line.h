@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tidepool/device.h"
 #include "tidepool/placement.h"
 #include "tidepool/pool.h"
@@ -31,8 +32,20 @@ struct Waiter {
 class WaitingLine {
  public:
   bool empty() const { return waiters_.empty(); }
-  void Join(Waiter& waiter) { waiters_.push_back(&waiter); }
-  void Leave(Waiter& waiter) { waiters_.remove(&waiter); }
+  // Waits in line until there is a result; false, and out of it, when there is none by the
+  // deadline: who was behind may go then. `lock` is of the mutex that guards the line.
+  template <typename Lock>
+  bool Wait(Waiter& waiter, absl::Time deadline, Lock& lock) {
+    waiters_.push_back(&waiter);
+    const auto has_result = [&] { return waiter.result.has_value(); };
+    if (deadline == absl::InfiniteFuture()) {
+      waiter.served.wait(lock, has_result);
+      return true;
+    }
+    if (waiter.served.wait_until(lock, absl::ToChronoTime(deadline), has_result)) return true;
+    waiters_.remove(&waiter);
+    return false;
+  }
 
   // Whether nobody else may be served before the first. Earlier waiters were overtaken at least as
   // often as later ones.
