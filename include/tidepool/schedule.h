@@ -66,22 +66,24 @@ struct Schedule {
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-// Of names, sizes, uses and algorithms; times and phases count nothing: the same in every process.
-// O(graph).
+// Of data (names, sizes, kinds) and tasks (names, uses, names and workspaces of algorithms), in
+// their order; times, phases and layers count nothing: the same in every process. O(graph).
 TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 
 // OK when the schedule is one of `graph` (FailedPrecondition otherwise) and can run: each task
 // once, after the tasks that it depends on; what a task uses is on the device or being fetched, and
 // what it writes was allocated; no data is allocated twice, or lost: freed while a later task needs
 // it. InvalidArgument with the number of the step, the names, and what was expected. Weights and
-// input are there as soon as they are allocated; weights stay. Whether there is memory enough is
-// not asked here. Thread-safe. O(steps + uses).
+// input are there as soon as they are allocated. In the end all weights are on the device, or being
+// fetched, and all other data is freed. Whether there is memory enough is not asked here.
+// Thread-safe. O(steps + uses).
 TIDEPOOL_EXPORT absl::Status ValidateSchedule(const TaskGraph& graph, const Schedule& schedule);
 
-// What a valid schedule asks of a pool when all that goes out has left by the step `kAwait` or
-// `kSynchronize` that waits for it, the last one at the latest, as a trace: to size or to plan a
-// pool. Workspaces are "TASK.workspace"; data that comes back has its own name again. Times are
-// numbers of steps.
+// What a schedule asks of a pool when all data that is sent out leaves, and gives its memory back
+// at the step `kAwait` or `kSynchronize` that waits for it, or `kFree`, and no sooner, as a trace:
+// to size or to plan a pool. Workspaces are "TASK.workspace"; data that comes back has its own name
+// again. Times are numbers of steps. Errors: those of ValidateSchedule; InvalidArgument where data
+// has the name of a workspace. Thread-safe. O(steps + uses).
 TIDEPOOL_EXPORT absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph,
                                                     const Schedule& schedule);
 

@@ -33,7 +33,7 @@ struct TimelineOptions {
   std::string placement = "best-fit";
   // For the placement `planned`; offsets by the order of allocations.
   std::shared_ptr<const PlacementPlan> plan = nullptr;
-  // Of the link: more than 0, and may be infinite; and before each copy.
+  // Of the link: at least 1, and may be infinite; and before each copy, up to kMostTaskSeconds.
   double out_bytes_per_second = 12e9;
   double in_bytes_per_second = 12e9;
   double transfer_latency_seconds = 0;
@@ -63,7 +63,7 @@ struct TimelineEvent {
 struct TimelineStall {
   enum class Reason : std::uint8_t {
     kData,         // that the task uses is still being fetched
-    kMemory,       // there was no room until data had left
+    kMemory,       // there was no room until data had left, or a copy of freed data was over
     kSynchronize,  // the schedule has the host wait
   };
 
@@ -89,8 +89,10 @@ struct Timeline {
   std::vector<TimelineStall> stalls;  // in the order of tasks
   std::int64_t bytes_out = 0;
   std::int64_t bytes_in = 0;
-  std::int64_t stayed = 0;  // offloads for which the host had no room
-  // What is live on the device, and what is kept on the host; times ascend and differ.
+  std::int64_t stayed = 0;  // offloads for which the host had no room when they were to begin
+  // What is live on the device, in aligned sizes, and what is kept on the host, from the start of
+  // the copy out to the end of the copy in; times ascend and differ, as do bytes from one point to
+  // the next.
   std::vector<MemoryPoint> device_memory;
   std::vector<MemoryPoint> host_memory;
   std::int64_t peak_device_bytes = 0;
@@ -98,9 +100,9 @@ struct Timeline {
   // Of the pool: the highest end of any block. More than `peak_device_bytes` by fragmentation, and
   // by data that was out but whose memory was not needed.
   std::int64_t pool_bytes = 0;
-  // The schedule with a kAwait wherever memory was given back: what it asks of a pool, in which
-  // order, does not depend on times any more, and with the same pool it is served at the same
-  // offsets.
+  // The schedule with a kAwait wherever memory was given back, and without the kOffload of what
+  // stayed: what it asks of a pool, in which order, does not depend on times any more, and with the
+  // same pool it is served at the same offsets.
   Schedule resolved;
 };
 

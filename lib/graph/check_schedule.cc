@@ -1,0 +1,310 @@
+// Walks a schedule in the order of its steps and keeps where all data is: whether a schedule is
+// valid does not depend on times.
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/quote.h"
+#include "tidepool/schedule.h"
+
+namespace tidepool {
+namespace {
+
+using internal::Quoted;
+
+constexpr std::size_t kNotYet = std::numeric_limits<std::size_t>::max();
+constexpr auto kLastStepKind = StepKind::kSynchronize;
+
+// What is there before the iteration.
+bool IsGiven(const GraphData& data) {
+  return data.kind == DataKind::kInput || data.kind == DataKind::kWeight;
+}
+
+bool IsDensity(double density) { return density == -1 || (density >= 0 && density <= 1); }
+
+class ScheduleCheck {
+ public:
+  ScheduleCheck(const TaskGraph& graph, const Schedule& schedule)
+      : graph_(graph),
+        steps_(schedule.steps),
+        data_(graph.data.size()),
+        ran_at_(graph.tasks.size(), kNotYet) {
+    for (const GraphTask& task : graph.tasks) CountUses(task);
+    for (std::size_t i = 0; i < data_.size(); ++i) data_[i].is_written = IsGiven(graph.data[i]);
+  }
+
+  absl::Status Check() {
+    for (at_ = 0; at_ < steps_.size(); ++at_) {
+      const ScheduleStep& step = steps_[at_];
+      absl::Status status = CheckNumbers(step);
+      if (status.ok()) status = CheckStep(step);
+      if (!status.ok()) return status;
+    }
+    return CheckEnd();
+  }
+
+ private:
+  enum class Place : std::uint8_t { kNowhere, kDevice, kSentOut, kFreed };
+
+  struct Datum {
+    Place place = Place::kNowhere;
+    bool is_written = false;
+    std::size_t since = 0;   // the step that brought it to its place
+    std::size_t uses = 0;    // tasks that read or update it
+    std::size_t done = 0;    // those that ran
+    std::size_t update = 0;  // uses up to and with the last update, while uses are counted
+  };
+
+  // A reader comes after the updates before it, an update after all uses before it. When each that
+  // ran kept to that, those that have run are enough exactly when they are as many as these.
+  void CountUses(const GraphTask& task) {
+    first_need_.push_back(needs_.size());
+    for (const std::size_t data : task.reads) {
+      needs_.push_back(data_[data].update);
+      ++data_[data].uses;
+    }
+    for (const std::size_t data : task.updates) {
+      needs_.push_back(data_[data].uses);
+      data_[data].update = ++data_[data].uses;
+    }
+  }
+
+  template <typename... Parts>
+  absl::Status Wrong(const Parts&... parts) const {
+    return absl::InvalidArgumentError(absl::StrCat("step ", at_, ", ", About(), ": ", parts...));
+  }
+
+  std::string About() const {
+    const ScheduleStep& step = steps_[at_];
+    if (step.kind > kLastStepKind) return "unknown";
+    const std::string kind(StepKindName(step.kind));
+    if (step.kind == StepKind::kSynchronize) return kind;
+    const std::size_t count =
+        step.kind == StepKind::kRun ? graph_.tasks.size() : graph_.data.size();
+    if (step.index >= count) return absl::StrCat(kind, " ", step.index);
+    return absl::StrCat(kind, " ",
+                        step.kind == StepKind::kRun ? TaskName(step.index) : DataName(step.index));
+  }
+
+  std::string TaskName(std::size_t task) const { return Quoted(graph_.tasks[task].name); }
+  std::string DataName(std::size_t data) const { return Quoted(graph_.data[data].name); }
+
+  absl::Status CheckNumbers(const ScheduleStep& step) const {
+    if (step.kind > kLastStepKind) {
+      return Wrong("of kind ", static_cast<int>(step.kind), ", expected one of seven");
+    }
+    if (step.kind == StepKind::kRun) return CheckTaskNumbers(step);
+    if (step.kind != StepKind::kSynchronize && step.index >= graph_.data.size()) {
+      return Wrong("no such data, expected a number below ", graph_.data.size());
+    }
+    if (step.hint != Hint::kResident && step.hint != Hint::kOffloadable) {
+      return Wrong("hint ", static_cast<int>(step.hint), ", expected resident or offloadable");
+    }
+    if (step.kind == StepKind::kOffload && !IsDensity(step.density)) {
+      return Wrong("density ", step.density, ", expected 0 to 1, or -1");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckTaskNumbers(const ScheduleStep& step) const {
+    if (step.index >= graph_.tasks.size()) {
+      return Wrong("no such task, expected a number below ", graph_.tasks.size());
+    }
+    const std::size_t count = graph_.tasks[step.index].algorithms.size();
+    if (step.algorithm < count) return absl::OkStatus();
+    return Wrong("algorithm ", step.algorithm, ", expected a number below ", count);
+  }
+
+  absl::Status CheckStep(const ScheduleStep& step) {
+    switch (step.kind) {
+      case StepKind::kAllocate:
+        return Allocate(step.index);
+      case StepKind::kFree:
+        return Free(step.index);
+      case StepKind::kRun:
+        return Run(step.index);
+      case StepKind::kOffload:
+        return Offload(step.index);
+      case StepKind::kPrefetch:
+        return Prefetch(step.index);
+      case StepKind::kAwait:
+        return CheckIsSomewhere(step.index);
+      case StepKind::kSynchronize:
+        break;
+    }
+    return absl::OkStatus();
+  }
+
+  // " was ... at step N".
+  std::string Past(const Datum& datum) const {
+    switch (datum.place) {
+      case Place::kNowhere:
+        return " was not allocated";
+      case Place::kDevice:
+        return absl::StrCat(" is on the device since step ", datum.since);
+      case Place::kSentOut:
+        return absl::StrCat(" was sent out at step ", datum.since);
+      case Place::kFreed:
+        break;
+    }
+    return absl::StrCat(" was freed at step ", datum.since);
+  }
+
+  void Move(std::size_t data, Place place) {
+    data_[data].place = place;
+    data_[data].since = at_;
+  }
+
+  absl::Status CheckIsSomewhere(std::size_t data) const {
+    const Datum& datum = data_[data];
+    if (datum.place == Place::kDevice || datum.place == Place::kSentOut) return absl::OkStatus();
+    return Wrong("the data", Past(datum), ", expected data that is allocated");
+  }
+
+  absl::Status Allocate(std::size_t data) {
+    const Datum& datum = data_[data];
+    if (datum.place != Place::kNowhere) {
+      return Wrong("the data", Past(datum), ", expected one allocation of all data");
+    }
+    Move(data, Place::kDevice);
+    return absl::OkStatus();
+  }
+
+  absl::Status Free(std::size_t data) {
+    if (absl::Status status = CheckIsSomewhere(data); !status.ok()) return status;
+    if (graph_.data[data].kind == DataKind::kWeight) {
+      return Wrong("a weight, expected weights to stay");
+    }
+    const Datum& datum = data_[data];
+    if (!datum.is_written || datum.done < datum.uses) {
+      return Wrong("task ", TaskName(NextUser(data)), " needs the data later, expected it to stay");
+    }
+    Move(data, Place::kFreed);
+    return absl::OkStatus();
+  }
+
+  absl::Status Offload(std::size_t data) {
+    const Datum& datum = data_[data];
+    if (datum.place != Place::kDevice) {
+      return Wrong("the data", Past(datum), ", expected data on the device");
+    }
+    if (!datum.is_written) {
+      return Wrong("task ", TaskName(NextUser(data)),
+                   " writes the data later, expected data that is written");
+    }
+    Move(data, Place::kSentOut);
+    return absl::OkStatus();
+  }
+
+  absl::Status Prefetch(std::size_t data) {
+    if (absl::Status status = CheckIsSomewhere(data); !status.ok()) return status;
+    if (data_[data].place == Place::kSentOut) Move(data, Place::kDevice);
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(std::size_t index) {
+    const GraphTask& task = graph_.tasks[index];
+    if (ran_at_[index] != kNotYet) {
+      return Wrong("the task ran at step ", ran_at_[index], ", expected each task once");
+    }
+    std::size_t need = first_need_[index];
+    for (const auto* uses : {&task.reads, &task.updates}) {
+      for (const std::size_t data : *uses) {
+        if (absl::Status status = CheckUse(data, needs_[need++]); !status.ok()) {
+          return status;
+        }
+      }
+    }
+    for (const std::size_t data : task.writes) {
+      if (absl::Status status = CheckIsOnDevice(data, "writes"); !status.ok()) return status;
+    }
+    for (const std::size_t data : task.reads) ++data_[data].done;
+    for (const std::size_t data : task.updates) ++data_[data].done;
+    for (const std::size_t data : task.writes) data_[data].is_written = true;
+    ran_at_[index] = at_;
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckIsOnDevice(std::size_t data, const char* verb) const {
+    const Datum& datum = data_[data];
+    if (datum.place == Place::kDevice) return absl::OkStatus();
+    return Wrong("data ", DataName(data), ", which the task ", verb, ",", Past(datum),
+                 ", expected it on the device or being fetched");
+  }
+
+  absl::Status CheckUse(std::size_t data, std::size_t need) const {
+    if (absl::Status status = CheckIsOnDevice(data, "uses"); !status.ok()) return status;
+    const Datum& datum = data_[data];
+    if (!datum.is_written || datum.done < need) {
+      return Wrong("data ", DataName(data), " is not ready, expected task ",
+                   TaskName(NextUser(data)), " before");
+    }
+    return absl::OkStatus();
+  }
+
+  // The first task that has not run and that uses `data`; there is one. What a task has to come
+  // after is among those before the first one.
+  std::size_t NextUser(std::size_t data) const {
+    std::size_t task = 0;
+    while (ran_at_[task] != kNotYet || !Uses(graph_.tasks[task], data)) ++task;
+    return task;
+  }
+
+  static bool Uses(const GraphTask& task, std::size_t data) {
+    for (const auto* uses : {&task.writes, &task.updates, &task.reads}) {
+      if (std::find(uses->begin(), uses->end(), data) != uses->end()) return true;
+    }
+    return false;
+  }
+
+  absl::Status CheckEnd() const {
+    for (std::size_t i = 0; i < ran_at_.size(); ++i) {
+      if (ran_at_[i] == kNotYet) return WrongAtEnd("task ", TaskName(i), " did not run");
+    }
+    for (std::size_t i = 0; i < data_.size(); ++i) {
+      const Place place = data_[i].place;
+      if (graph_.data[i].kind == DataKind::kWeight) {
+        if (place == Place::kDevice) continue;
+        return WrongAtEnd("weight ", DataName(i), Past(data_[i]));
+      }
+      if (place != Place::kFreed) {
+        return WrongAtEnd("data ", DataName(i),
+                          place == Place::kNowhere ? Past(data_[i]) : " is not freed");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  template <typename... Parts>
+  absl::Status WrongAtEnd(const Parts&... parts) const {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "after the last step, ", steps_.size() - (steps_.empty() ? 0 : 1), ": ", parts...,
+        ", expected all tasks to have run, weights on the device and other data freed"));
+  }
+
+  const TaskGraph& graph_;
+  const std::vector<ScheduleStep>& steps_;
+  std::vector<Datum> data_;
+  std::vector<std::size_t> ran_at_;  // steps, by task
+  // By task, in the order of its reads and updates: how many uses of the data come before.
+  std::vector<std::size_t> first_need_;
+  std::vector<std::size_t> needs_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+absl::Status ValidateSchedule(const TaskGraph& graph, const Schedule& schedule) {
+  if (const std::uint64_t own = GraphFingerprint(graph); schedule.fingerprint != own) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the schedule is one of a graph with the fingerprint ", absl::Hex(schedule.fingerprint),
+        ", expected one of ", Quoted(graph.name), ", ", absl::Hex(own)));
+  }
+  return ScheduleCheck(graph, schedule).Check();
+}
+
+}  // namespace tidepool

@@ -1,0 +1,32 @@
+#include "lib/graph/device_memory.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/quote.h"
+
+namespace tidepool::task_graph {
+
+std::string DeviceMemory::Account() const {
+  constexpr std::size_t kMostNamed = 5;
+  std::vector<std::size_t> holders;
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    if (blocks_[i] != kNoBlock) holders.push_back(i);
+  }
+  std::stable_sort(holders.begin(), holders.end(), [this](std::size_t a, std::size_t b) {
+    return graph_.data[a].bytes > graph_.data[b].bytes;
+  });
+  std::string text = absl::StrCat("the largest free block has ", arena_.blocks().LargestBytes(),
+                                  " of ", arena_.blocks().capacity(), " bytes; ", holders.size(),
+                                  " data hold ", arena_.blocks().live_bytes());
+  const char* before = ": ";
+  for (std::size_t i = 0; i < std::min(holders.size(), kMostNamed); ++i) {
+    const GraphData& data = graph_.data[holders[i]];
+    absl::StrAppend(&text, before, internal::Quoted(data.name), " ", Rounded(data.bytes));
+    before = ", ";
+  }
+  if (holders.size() > kMostNamed) text += ", ...";
+  return text;
+}
+
+}  // namespace tidepool::task_graph

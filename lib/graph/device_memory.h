@@ -1,0 +1,53 @@
+// The device's memory of a simulation: which block is whose. Not thread-safe.
+#ifndef TIDEPOOL_LIB_GRAPH_DEVICE_MEMORY_H_
+#define TIDEPOOL_LIB_GRAPH_DEVICE_MEMORY_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/blocks/arena.h"
+#include "tidepool/graph.h"
+
+namespace tidepool::task_graph {
+
+class DeviceMemory {
+ public:
+  // `graph` outlives the memory. The size and the alignment are those of an arena.
+  DeviceMemory(const TaskGraph& graph, std::int64_t bytes, std::int64_t alignment,
+               std::unique_ptr<PlacementPolicy> policy)
+      : graph_(graph),
+        policy_(std::move(policy)),
+        arena_(bytes, alignment, *policy_),
+        blocks_(graph.data.size(), kNoBlock) {}
+
+  std::int64_t Rounded(std::int64_t bytes) const { return arena_.Rounded(bytes); }
+
+  // kNoBlock when there is no room.
+  BlockId Take(std::int64_t bytes, Hint hint) {
+    if (Rounded(bytes) > arena_.blocks().capacity() || !arena_.blocks().HasNames()) return kNoBlock;
+    return arena_.AllocateBlock(bytes, hint);
+  }
+  void Give(BlockId block) { arena_.FreeBlock(block); }
+
+  void SetBlock(std::size_t data, BlockId block) { blocks_[data] = block; }
+  void GiveData(std::size_t data) { Give(std::exchange(blocks_[data], kNoBlock)); }
+
+  std::int64_t high_water() const { return arena_.high_water(); }
+
+  // "the largest free block has ... bytes of ...; 3 data hold ...: 'a' 4096, ...": at most the
+  // five largest.
+  std::string Account() const;
+
+ private:
+  const TaskGraph& graph_;
+  std::unique_ptr<PlacementPolicy> policy_;
+  blocks::Arena arena_;
+  std::vector<BlockId> blocks_;  // by data; kNoBlock: none
+};
+
+}  // namespace tidepool::task_graph
+
+#endif  // TIDEPOOL_LIB_GRAPH_DEVICE_MEMORY_H_

@@ -1,0 +1,53 @@
+// Data in the order in which it was sent out, of which any may leave the line: a list through
+// arrays, by number. All calls are O(1). Not thread-safe.
+#ifndef TIDEPOOL_LIB_GRAPH_LINE_OF_DATA_H_
+#define TIDEPOOL_LIB_GRAPH_LINE_OF_DATA_H_
+
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+namespace tidepool::task_graph {
+
+class LineOfData {
+ public:
+  // Of data below `count`.
+  explicit LineOfData(std::size_t count) : links_(count + 1), ends_(count) {
+    for (Link& link : links_) link.next = kNowhere;
+    links_[ends_] = {ends_, ends_};
+  }
+
+  bool empty() const { return links_[ends_].next == ends_; }
+  std::size_t first() const { return links_[ends_].next; }
+  bool Holds(std::size_t data) const { return links_[data].next != kNowhere; }
+
+  // Data that is not in the line.
+  void Join(std::size_t data) {
+    const std::size_t last = links_[ends_].previous;
+    links_[data] = {last, ends_};
+    links_[last].next = data;
+    links_[ends_].previous = data;
+  }
+  // Data that is.
+  void Leave(std::size_t data) {
+    const Link link = links_[data];
+    links_[link.previous].next = link.next;
+    links_[link.next].previous = link.previous;
+    links_[data].next = kNowhere;
+  }
+
+ private:
+  static constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
+
+  struct Link {
+    std::size_t previous = 0;
+    std::size_t next = 0;
+  };
+
+  std::vector<Link> links_;
+  std::size_t ends_;  // stands before the first and behind the last
+};
+
+}  // namespace tidepool::task_graph
+
+#endif  // TIDEPOOL_LIB_GRAPH_LINE_OF_DATA_H_

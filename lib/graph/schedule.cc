@@ -1,0 +1,79 @@
+// Names of steps, and by what a schedule knows its graph.
+#include "tidepool/schedule.h"
+
+#include <array>
+#include <string_view>
+
+namespace tidepool {
+namespace {
+
+constexpr std::array<std::string_view, 7> kStepKindNames = {
+    "allocate", "free", "run", "offload", "await", "prefetch", "synchronize"};
+
+// FNV-1a (Fowler, Noll, Vo; RFC 9923) over words of 8 bytes instead of bytes; since products carry
+// bits upwards only, the high half is mixed into the low one.
+class Fingerprint {
+ public:
+  void Add(std::uint64_t word) {
+    hash_ = (hash_ ^ word) * 0x100000001B3;
+    hash_ ^= hash_ >> 32;
+  }
+
+  // The size first, so that no two lists of texts are alike.
+  void Add(std::string_view text) {
+    Add(text.size());
+    for (std::size_t i = 0; i < text.size(); i += 8) Add(Word(text.substr(i, 8)));
+  }
+
+  void Add(const std::vector<std::size_t>& uses) {
+    Add(uses.size());
+    for (const std::size_t data : uses) Add(data);
+  }
+
+  void Add(const GraphTask& task) {
+    Add(std::string_view(task.name));
+    for (const auto* uses : {&task.reads, &task.writes, &task.updates}) Add(*uses);
+    Add(task.algorithms.size());
+    for (const TaskAlgorithm& algorithm : task.algorithms) {
+      Add(std::string_view(algorithm.name));
+      Add(static_cast<std::uint64_t>(algorithm.workspace_bytes));
+    }
+  }
+
+  void Add(const GraphData& data) {
+    Add(std::string_view(data.name));
+    Add(static_cast<std::uint64_t>(data.bytes));
+    Add(static_cast<std::uint64_t>(data.kind));
+  }
+
+  std::uint64_t value() const { return hash_; }
+
+ private:
+  // Up to 8 bytes, the first one lowest on every machine.
+  static std::uint64_t Word(std::string_view bytes) {
+    std::uint64_t word = 0;
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      word |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << 8 * i;
+    }
+    return word;
+  }
+
+  std::uint64_t hash_ = 0xCBF29CE484222325;
+};
+
+}  // namespace
+
+std::string_view StepKindName(StepKind kind) {
+  return kStepKindNames[static_cast<std::size_t>(kind)];
+}
+
+std::uint64_t GraphFingerprint(const TaskGraph& graph) {
+  Fingerprint fingerprint;
+  fingerprint.Add(graph.data.size());
+  for (const GraphData& data : graph.data) fingerprint.Add(data);
+  fingerprint.Add(graph.tasks.size());
+  for (const GraphTask& task : graph.tasks) fingerprint.Add(task);
+  return fingerprint.value();
+}
+
+}  // namespace tidepool

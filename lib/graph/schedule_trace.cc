@@ -1,0 +1,101 @@
+// What a schedule asks of a pool, as a trace.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/graph/line_of_data.h"
+#include "tidepool/schedule.h"
+
+namespace tidepool {
+namespace {
+
+class ScheduleTracer {
+ public:
+  explicit ScheduleTracer(const TaskGraph& graph)
+      : graph_(graph), is_out_(graph.data.size()), leaving_(graph.data.size()) {}
+
+  absl::Status Add(const ScheduleStep& step) {
+    absl::Status status;
+    switch (step.kind) {
+      case StepKind::kAllocate:
+        status = Allocate(graph_.data[step.index], step.hint);
+        break;
+      case StepKind::kFree:
+        Free(step.index);
+        break;
+      case StepKind::kRun:
+        status = Run(graph_.tasks[step.index], step.algorithm);
+        break;
+      case StepKind::kOffload:
+        leaving_.Join(step.index);
+        break;
+      case StepKind::kAwait:
+        if (leaving_.Holds(step.index)) Await(step.index);
+        break;
+      case StepKind::kPrefetch:
+        status = Prefetch(step);
+        break;
+      case StepKind::kSynchronize:
+        while (!leaving_.empty()) Await(leaving_.first());
+        break;
+    }
+    ++at_;
+    return status;
+  }
+
+  Trace Build() { return builder_.Build(); }
+
+ private:
+  absl::Status Allocate(const GraphData& data, Hint hint) {
+    return builder_.Allocate(data.name, data.bytes, hint, "", at_);
+  }
+  void End(std::string_view id) { builder_.Free(id, "", at_); }
+
+  void Free(std::size_t data) {
+    if (leaving_.Holds(data)) leaving_.Leave(data);
+    if (!is_out_[data]) End(graph_.data[data].name);
+  }
+
+  void Await(std::size_t data) {
+    leaving_.Leave(data);
+    is_out_[data] = true;
+    End(graph_.data[data].name);
+  }
+
+  absl::Status Prefetch(const ScheduleStep& step) {
+    if (leaving_.Holds(step.index)) leaving_.Leave(step.index);
+    if (!is_out_[step.index]) return absl::OkStatus();
+    is_out_[step.index] = false;
+    return Allocate(graph_.data[step.index], step.hint);
+  }
+
+  absl::Status Run(const GraphTask& task, std::size_t algorithm) {
+    const std::int64_t bytes = task.algorithms[algorithm].workspace_bytes;
+    if (bytes == 0) return absl::OkStatus();
+    const std::string id = absl::StrCat(task.name, ".workspace");
+    absl::Status status = builder_.Allocate(id, bytes, Hint::kResident, "", at_);
+    if (status.ok()) End(id);
+    return status;
+  }
+
+  const TaskGraph& graph_;
+  TraceBuilder builder_{TraceFormat::kOperationCsv};
+  std::vector<bool> is_out_;
+  task_graph::LineOfData leaving_;
+  std::int64_t at_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph, const Schedule& schedule) {
+  if (absl::Status status = ValidateSchedule(graph, schedule); !status.ok()) return status;
+  ScheduleTracer tracer(graph);
+  for (const ScheduleStep& step : schedule.steps) {
+    if (absl::Status status = tracer.Add(step); !status.ok()) return status;
+  }
+  return tracer.Build();
+}
+
+}  // namespace tidepool
