@@ -19,11 +19,12 @@ namespace tidepool {
 
 // The layers whose input is sent out.
 enum class OffloadSet : std::uint8_t {
-  kAll,           // what the backward pass needs again, up to the first linear layer's input
-  kConvolutions,  // convolutions
-  kAlternateConvolutions,  // every other convolution, from the first on
-  // The quickest that fits the memory, of the sets above with either choice of algorithms and of
-  // nothing sent out, as the simulator predicts.
+  // All whose input the backward pass needs again, but for the linear layers that end a network.
+  kAll,
+  kConvolutions,
+  kAlternateConvolutions,  // every other one, from the first on
+  // The quickest of the sets above, and of nothing sent out, as the simulator predicts; with the
+  // fastest algorithms, or, where these do not fit, the fastest with workspaces up to a limit.
   kDynamic,
 };
 enum class AlgorithmChoice : std::uint8_t {

@@ -30,6 +30,17 @@ class DeviceMemory {
     if (Rounded(bytes) > arena_.blocks().capacity() || !arena_.blocks().HasNames()) return kNoBlock;
     return arena_.AllocateBlock(bytes, hint);
   }
+  // The same at an offset.
+  BlockId TakeAt(std::int64_t offset, std::int64_t bytes) {
+    const BlockId free = arena_.blocks().Covering(offset, Rounded(bytes));
+    if (free == kNoBlock || !arena_.blocks().HasNames()) return kNoBlock;
+    return arena_.Take(Placement::At(free, offset), Rounded(bytes));
+  }
+  // Whether the block of data that has one reaches into `bytes` from `offset` on.
+  bool IsWithin(std::size_t data, std::int64_t offset, std::int64_t bytes) const {
+    const std::int64_t begin = arena_.blocks().offset(blocks_[data]);
+    return begin < offset + Rounded(bytes) && offset < begin + arena_.blocks().bytes(blocks_[data]);
+  }
   void Give(BlockId block) { arena_.FreeBlock(block); }
 
   void SetBlock(std::size_t data, BlockId block) { blocks_[data] = block; }

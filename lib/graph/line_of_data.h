@@ -1,5 +1,5 @@
 // Data in the order in which it was sent out, of which any may leave the line: a list through
-// arrays, by number. All calls are O(1). Not thread-safe.
+// arrays, by number. Calls are O(1) unless they say so. Not thread-safe.
 #ifndef TIDEPOOL_LIB_GRAPH_LINE_OF_DATA_H_
 #define TIDEPOOL_LIB_GRAPH_LINE_OF_DATA_H_
 
@@ -20,6 +20,14 @@ class LineOfData {
   bool empty() const { return links_[ends_].next == ends_; }
   std::size_t first() const { return links_[ends_].next; }
   bool Holds(std::size_t data) const { return links_[data].next != kNowhere; }
+  // The first for which `is_it` holds, or end(). O(line).
+  template <typename IsIt>
+  std::size_t FirstThat(IsIt is_it) const {
+    std::size_t data = first();
+    while (data != end() && !is_it(data)) data = links_[data].next;
+    return data;
+  }
+  std::size_t end() const { return ends_; }
 
   // Data that is not in the line.
   void Join(std::size_t data) {

@@ -1,7 +1,9 @@
 // What a schedule asks of a pool, as a trace.
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -13,8 +15,11 @@ namespace {
 
 class ScheduleTracer {
  public:
-  explicit ScheduleTracer(const TaskGraph& graph)
-      : graph_(graph), is_out_(graph.data.size()), leaving_(graph.data.size()) {}
+  ScheduleTracer(const TaskGraph& graph, std::vector<bool> leaves_at_once)
+      : graph_(graph),
+        leaves_at_once_(std::move(leaves_at_once)),
+        is_out_(graph.data.size()),
+        leaving_(graph.data.size()) {}
 
   absl::Status Add(const ScheduleStep& step) {
     absl::Status status;
@@ -30,6 +35,7 @@ class ScheduleTracer {
         break;
       case StepKind::kOffload:
         leaving_.Join(step.index);
+        if (leaves_at_once_[static_cast<std::size_t>(at_)]) Await(step.index);
         break;
       case StepKind::kAwait:
         if (leaving_.Holds(step.index)) Await(step.index);
@@ -81,17 +87,39 @@ class ScheduleTracer {
   }
 
   const TaskGraph& graph_;
+  const std::vector<bool> leaves_at_once_;  // by step
   TraceBuilder builder_{TraceFormat::kOperationCsv};
   std::vector<bool> is_out_;
   task_graph::LineOfData leaving_;
   std::int64_t at_ = 0;
 };
 
+// Of the steps that send data out, those after which it is waited for before it is fetched.
+std::vector<bool> StepsThatAreAwaited(const TaskGraph& graph, const Schedule& schedule) {
+  const std::size_t never = schedule.steps.size();
+  std::vector<bool> are_awaited(schedule.steps.size());
+  std::vector<std::size_t> next_await(graph.data.size(), never);
+  std::vector<std::size_t> next_fetch(graph.data.size(), never);
+  std::size_t next_synchronize = never;
+  for (std::size_t i = schedule.steps.size(); i-- > 0;) {
+    const ScheduleStep& step = schedule.steps[i];
+    if (step.kind == StepKind::kAwait || step.kind == StepKind::kFree) next_await[step.index] = i;
+    if (step.kind == StepKind::kPrefetch) next_fetch[step.index] = i;
+    if (step.kind == StepKind::kSynchronize) next_synchronize = i;
+    if (step.kind != StepKind::kOffload) continue;
+    are_awaited[i] = std::min(next_await[step.index], next_synchronize) < next_fetch[step.index];
+  }
+  return are_awaited;
+}
+
 }  // namespace
 
-absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph, const Schedule& schedule) {
+absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph, const Schedule& schedule,
+                                    Leaving leaving) {
   if (absl::Status status = ValidateSchedule(graph, schedule); !status.ok()) return status;
-  ScheduleTracer tracer(graph);
+  ScheduleTracer tracer(graph, leaving == Leaving::kAtOnce
+                                   ? StepsThatAreAwaited(graph, schedule)
+                                   : std::vector<bool>(schedule.steps.size()));
   for (const ScheduleStep& step : schedule.steps) {
     if (absl::Status status = tracer.Add(step); !status.ok()) return status;
   }

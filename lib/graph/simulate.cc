@@ -131,6 +131,7 @@ class Simulation {
   }
 
   absl::StatusOr<BlockId> TakeRoom(std::int64_t bytes, Hint hint) {
+    if (options_.plan != nullptr) return TakePlannedRoom(bytes);
     if (options_.releases_early) GiveBackWhatLeft();
     BlockId block = memory_.Take(bytes, hint);
     while (block == kNoBlock && !leaving_.empty()) {
@@ -139,6 +140,23 @@ class Simulation {
     }
     if (block == kNoBlock) return NoRoom(bytes);
     return block;
+  }
+
+  absl::StatusOr<BlockId> TakePlannedRoom(std::int64_t bytes) {
+    const std::vector<PlannedRequest>& requests = options_.plan->requests();
+    const std::size_t request = planned_++;
+    if (request >= requests.size() || requests[request].bytes != memory_.Rounded(bytes)) {
+      return NotPlanned(request, bytes);
+    }
+    const std::int64_t offset = requests[request].offset;
+    while (true) {
+      const BlockId block = memory_.TakeAt(offset, bytes);
+      if (block != kNoBlock) return block;
+      const std::size_t in_the_way = leaving_.FirstThat(
+          [&](std::size_t data) { return memory_.IsWithin(data, offset, bytes); });
+      if (in_the_way == leaving_.end()) return NoRoom(bytes);
+      AwaitUnasked(in_the_way);
+    }
   }
 
   void GiveBackWhatLeft() {
@@ -167,6 +185,7 @@ class Simulation {
   }
 
   absl::Status NoRoom(std::int64_t bytes) const;
+  absl::Status NotPlanned(std::size_t request, std::int64_t bytes) const;
 
   void Free(std::size_t data) {
     Datum& datum = data_[data];
@@ -309,7 +328,8 @@ class Simulation {
   MemoryCurve device_;
   LineOfData leaving_;
   std::vector<Datum> data_;
-  std::size_t at_ = 0;  // the step
+  std::size_t at_ = 0;       // the step
+  std::size_t planned_ = 0;  // requests of the plan so far
   // How far everything is.
   Ready host_;
   Ready compute_;  // with what the stream was made to wait for
@@ -333,6 +353,16 @@ absl::Status Simulation::NoRoom(std::int64_t bytes) const {
   return absl::ResourceExhaustedError(absl::StrCat(
       "step ", at_, ", ", task, ": no room for ", what, " of ", bytes,
       " bytes, expected a free block of ", memory_.Rounded(bytes), "; ", memory_.Account()));
+}
+
+absl::Status Simulation::NotPlanned(std::size_t request, std::int64_t bytes) const {
+  const std::vector<PlannedRequest>& requests = options_.plan->requests();
+  const std::string expected = request >= requests.size()
+                                   ? absl::StrCat("no more than ", requests.size(), " requests")
+                                   : absl::StrCat(requests[request].bytes);
+  return absl::InvalidArgumentError(absl::StrCat("step ", at_, ", request ", request, " is for ",
+                                                 memory_.Rounded(bytes), " bytes, expected ",
+                                                 expected, " as planned"));
 }
 
 void Simulation::Finish() {
@@ -365,9 +395,17 @@ absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedu
   absl::Status status = ValidateSchedule(graph, schedule);
   if (status.ok()) status = task_graph::CheckTimelineOptions(options);
   if (!status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = task_graph::MakePolicy(options);
+  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(options.placement);
   if (!policy.ok()) return policy.status();
-  return Simulation(graph, schedule, options, std::move(*policy)).Simulate();
+  if (options.placement != "planned" || options.plan != nullptr) {
+    return Simulation(graph, schedule, options, std::move(*policy)).Simulate();
+  }
+  TimelineOptions planned = options;
+  absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
+      PlanSchedule(graph, schedule, options.alignment);
+  if (!plan.ok()) return plan.status();
+  planned.plan = *std::move(plan);
+  return Simulation(graph, schedule, planned, std::move(*policy)).Simulate();
 }
 
 }  // namespace tidepool

@@ -37,6 +37,10 @@ absl::Status CheckTimelineOptions(const TimelineOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory of ", options.memory_bytes, " bytes, expected 0 to ", most));
   }
+  if (options.plan != nullptr && options.placement != "planned") {
+    return absl::InvalidArgumentError(absl::StrCat("a plan for the placement ", options.placement,
+                                                   ", expected the placement planned"));
+  }
   if (options.host_bytes < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory of the host of ", options.host_bytes, " bytes, expected 0 or more"));
@@ -57,13 +61,6 @@ absl::Status CheckTimelineOptions(const TimelineOptions& options) {
         absl::StrCat(options.compression_threads, " threads that compress, expected 0 or more"));
   }
   return CheckCompressionProfile(options.compression);
-}
-
-absl::StatusOr<std::unique_ptr<PlacementPolicy>> MakePolicy(const TimelineOptions& options) {
-  if (options.plan != nullptr && options.placement == "planned") {
-    return PlannedPlacement::Create({options.plan});
-  }
-  return MakePlacementPolicy(options.placement);
 }
 
 }  // namespace tidepool::task_graph

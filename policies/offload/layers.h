@@ -1,0 +1,45 @@
+// The layers of a task graph, as the papers on offloading count them: what is computed in place
+// belongs to the layer whose output it changes, and a backward layer ends with the update of its
+// weights.
+#ifndef TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_
+#define TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "tidepool/graph.h"
+
+namespace tidepool::offload_policies {
+
+inline constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+struct Layer {
+  // Tasks of the graph, consecutive.
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::size_t head = 0;  // the task that writes; the first if none does
+  // Of a backward layer: the forward layer of the same name, or kNone.
+  std::size_t forward = kNone;
+};
+
+// Where data is used, by layers: indexes into one of the two lists, or kNone.
+struct Lifetime {
+  std::size_t written = kNone;         // the forward layer that writes it
+  std::size_t last_forward = kNone;    // that uses it last
+  std::size_t first_backward = kNone;  // that uses it first
+  std::size_t last_backward = kNone;   // that uses or writes it last
+};
+
+struct Layers {
+  // Tasks of the forward pass, and all from the first one on that is not.
+  std::vector<Layer> forward;
+  std::vector<Layer> backward;
+  std::vector<Lifetime> lifetimes;  // of the graph's data
+};
+
+// Of a valid graph. O(tasks + uses).
+Layers LayersOf(const TaskGraph& graph);
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_

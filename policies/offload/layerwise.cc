@@ -1,0 +1,182 @@
+// Builds a schedule layer by layer: after a layer of the forward pass its input leaves, and during
+// a layer of the backward pass that of an earlier one comes back.
+//
+// vDNN (Rhu et al., MICRO 2016, section III) and vDNN++ (Shriram et al., IPDPS 2019, sections II-B
+// and IV-A) have in common what leaves and what is fetched when: during a layer, the input of the
+// nearest one before it that is out, looking no further back than the next convolution.
+#include "policies/offload/layerwise.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace tidepool::offload_policies {
+namespace {
+
+std::size_t QuickestAlgorithm(const GraphTask& task, std::int64_t most_workspace) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < task.algorithms.size(); ++i) {
+    if (task.algorithms[i].workspace_bytes > most_workspace) break;
+    if (task.algorithms[i].seconds < task.algorithms[best].seconds) best = i;
+  }
+  return best;
+}
+
+class LayerwiseBuilder {
+ public:
+  LayerwiseBuilder(const TaskGraph& graph, const Layers& layers, const LayerwiseMode& mode)
+      : graph_(graph),
+        layers_(layers),
+        mode_(mode),
+        leaving_(LeavingAfter(graph, layers, mode)),
+        leaves_(graph.data.size()),
+        is_out_(graph.data.size()),
+        needed_by_(layers.forward.size()),
+        last_used_forward_(layers.forward.size()),
+        last_used_backward_(layers.backward.size()) {
+    for (const std::vector<std::size_t>& data : leaving_) {
+      for (const std::size_t one : data) leaves_[one] = true;
+    }
+    for (std::size_t data = 0; data < graph.data.size(); ++data) FileByUse(data);
+  }
+
+  Schedule Build() {
+    for (const DataKind kind : {DataKind::kWeight, DataKind::kInput}) {
+      for (std::size_t data = 0; data < graph_.data.size(); ++data) {
+        if (graph_.data[data].kind == kind) Allocate(data);
+      }
+    }
+    for (std::size_t i = 0; i < layers_.forward.size(); ++i) AddForward(i);
+    if (!mode_.synchronizes) {
+      for (const std::vector<std::size_t>& data : leaving_) {
+        for (const std::size_t one : data) Add({.kind = StepKind::kAwait, .index = one});
+      }
+    }
+    for (std::size_t i = 0; i < layers_.backward.size(); ++i) AddBackward(i);
+    return std::move(schedule_);
+  }
+
+ private:
+  // Where data is freed, and which forward layer's counterpart needs what has left.
+  void FileByUse(std::size_t data) {
+    if (graph_.data[data].kind == DataKind::kWeight) return;
+    const Lifetime& lifetime = layers_.lifetimes[data];
+    if (lifetime.last_backward == kNone) {
+      if (lifetime.last_forward != kNone) last_used_forward_[lifetime.last_forward].push_back(data);
+      return;
+    }
+    last_used_backward_[lifetime.last_backward].push_back(data);
+    if (!leaves_[data]) return;
+    const std::size_t forward = layers_.backward[lifetime.first_backward].forward;
+    if (forward != kNone) needed_by_[forward].push_back(data);
+  }
+
+  void AddForward(std::size_t index) {
+    const Layer& layer = layers_.forward[index];
+    AllocateOutputs(layer, {DataKind::kActivation, DataKind::kGradient, DataKind::kWeightGradient});
+    Run(layer);
+    for (const std::size_t data : leaving_[index]) Send(data);
+    if (mode_.synchronizes && !leaving_[index].empty()) Add({.kind = StepKind::kSynchronize});
+    Free(last_used_forward_[index]);
+  }
+
+  void AddBackward(std::size_t index) {
+    const Layer& layer = layers_.backward[index];
+    const std::size_t fetched_before = fetched_;
+    for (std::size_t task = layer.begin; task < layer.end; ++task) {
+      for (const std::size_t data : graph_.tasks[task].reads) Fetch(data);
+      for (const std::size_t data : graph_.tasks[task].updates) Fetch(data);
+    }
+    if (mode_.order == AllocationOrder::kPrefetchFirst) {
+      FetchAhead(layer);
+      AllocateOutputs(layer,
+                      {DataKind::kActivation, DataKind::kWeightGradient, DataKind::kGradient});
+    } else {
+      AllocateOutputs(layer,
+                      {DataKind::kActivation, DataKind::kGradient, DataKind::kWeightGradient});
+      FetchAhead(layer);
+    }
+    Run(layer);
+    if (mode_.synchronizes && fetched_ != fetched_before) Add({.kind = StepKind::kSynchronize});
+    Free(last_used_backward_[index]);
+  }
+
+  void FetchAhead(const Layer& layer) {
+    if (layer.forward == kNone) return;
+    for (std::size_t i = layer.forward; i-- > 0;) {
+      const std::size_t fetched_before = fetched_;
+      for (const std::size_t data : needed_by_[i]) Fetch(data);
+      if (fetched_ != fetched_before) return;
+      if (graph_.tasks[layers_.forward[i].head].operation == "conv") return;
+    }
+  }
+
+  void Fetch(std::size_t data) {
+    if (!is_out_[data]) return;
+    is_out_[data] = false;
+    ++fetched_;
+    Add({.kind = StepKind::kPrefetch, .index = data});
+  }
+
+  void Send(std::size_t data) {
+    is_out_[data] = true;
+    Add({.kind = StepKind::kOffload, .index = data});
+  }
+
+  void Allocate(std::size_t data) {
+    Add({.kind = StepKind::kAllocate,
+         .index = data,
+         .hint = leaves_[data] ? Hint::kOffloadable : Hint::kResident});
+  }
+
+  void AllocateOutputs(const Layer& layer, const std::array<DataKind, 3>& kinds) {
+    for (const DataKind kind : kinds) {
+      for (std::size_t task = layer.begin; task < layer.end; ++task) {
+        for (const std::size_t data : graph_.tasks[task].writes) {
+          if (graph_.data[data].kind == kind) Allocate(data);
+        }
+      }
+    }
+  }
+
+  void Run(const Layer& layer) {
+    for (std::size_t task = layer.begin; task < layer.end; ++task) {
+      Add({.kind = StepKind::kRun,
+           .index = task,
+           .algorithm = QuickestAlgorithm(graph_.tasks[task], mode_.most_workspace)});
+    }
+  }
+
+  void Free(const std::vector<std::size_t>& all) {
+    for (const DataKind kind : {DataKind::kActivation, DataKind::kGradient,
+                                DataKind::kWeightGradient, DataKind::kInput}) {
+      for (const std::size_t data : all) {
+        if (graph_.data[data].kind == kind) Add({.kind = StepKind::kFree, .index = data});
+      }
+    }
+  }
+
+  void Add(const ScheduleStep& step) { schedule_.steps.push_back(step); }
+
+  const TaskGraph& graph_;
+  const Layers& layers_;
+  const LayerwiseMode& mode_;
+  const std::vector<std::vector<std::size_t>> leaving_;  // by forward layer
+  std::vector<bool> leaves_;                             // by data, as the next
+  std::vector<bool> is_out_;
+  std::vector<std::vector<std::size_t>> needed_by_;  // by forward layer, as the next
+  std::vector<std::vector<std::size_t>> last_used_forward_;
+  std::vector<std::vector<std::size_t>> last_used_backward_;
+  std::size_t fetched_ = 0;
+  Schedule schedule_;
+};
+
+}  // namespace
+
+Schedule MakeLayerwise(const TaskGraph& graph, const Layers& layers, const LayerwiseMode& mode) {
+  Schedule schedule = LayerwiseBuilder(graph, layers, mode).Build();
+  schedule.fingerprint = GraphFingerprint(graph);
+  return schedule;
+}
+
+}  // namespace tidepool::offload_policies

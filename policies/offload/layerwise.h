@@ -1,0 +1,40 @@
+// Layerwise schedules: vDNN's, and vDNN++'s.
+#ifndef TIDEPOOL_POLICIES_OFFLOAD_LAYERWISE_H_
+#define TIDEPOOL_POLICIES_OFFLOAD_LAYERWISE_H_
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "policies/offload/layers.h"
+#include "tidepool/graph.h"
+#include "tidepool/offload_policy.h"
+#include "tidepool/schedule.h"
+
+namespace tidepool::offload_policies {
+
+// The quickest algorithm of each task is taken among those with so small a workspace, or the one
+// with the smallest.
+inline constexpr std::int64_t kLeastWorkspace = 0;
+inline constexpr std::int64_t kAnyWorkspace = std::numeric_limits<std::int64_t>::max();
+
+struct LayerwiseMode {
+  bool offloads = true;                        // or everything stays
+  OffloadSet set = OffloadSet::kConvolutions;  // not kDynamic
+  std::int64_t most_workspace = kAnyWorkspace;
+  AllocationOrder order = AllocationOrder::kPrefetchFirst;
+  // Whether each layer waits for the copies that it overlaps with (vDNN), or, once, the backward
+  // pass for what still leaves (vDNN++).
+  bool synchronizes = false;
+};
+
+// The data that leaves after each forward layer. O(uses).
+std::vector<std::vector<std::size_t>> LeavingAfter(const TaskGraph& graph, const Layers& layers,
+                                                   const LayerwiseMode& mode);
+
+// A valid schedule of a valid graph; nothing is compressed. O(steps + uses).
+Schedule MakeLayerwise(const TaskGraph& graph, const Layers& layers, const LayerwiseMode& mode);
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_OFFLOAD_LAYERWISE_H_

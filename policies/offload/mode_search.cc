@@ -1,0 +1,103 @@
+// Simulates mode after mode and keeps the quickest.
+#include "policies/offload/mode_search.h"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace tidepool::offload_policies {
+namespace {
+
+std::vector<std::int64_t> WorkspacesOf(const TaskGraph& graph) {
+  std::vector<std::int64_t> workspaces = {kLeastWorkspace};
+  for (const GraphTask& task : graph.tasks) {
+    for (const TaskAlgorithm& algorithm : task.algorithms) {
+      workspaces.push_back(algorithm.workspace_bytes);
+    }
+  }
+  std::sort(workspaces.begin(), workspaces.end());
+  workspaces.erase(std::unique(workspaces.begin(), workspaces.end()), workspaces.end());
+  return workspaces;
+}
+
+std::vector<LayerwiseMode> ModesOf(const LayerwiseMode& mode) {
+  LayerwiseMode stays = mode;
+  stays.offloads = false;
+  std::vector<LayerwiseMode> modes = {stays};
+  if (!mode.offloads) return modes;
+  for (const OffloadSet set :
+       {OffloadSet::kAlternateConvolutions, OffloadSet::kConvolutions, OffloadSet::kAll}) {
+    modes.push_back(mode);
+    modes.back().set = set;
+  }
+  return modes;
+}
+
+class ModeSearch {
+ public:
+  ModeSearch(const TaskGraph& graph, const Layers& layers, const TimelineOptions& machine)
+      : graph_(graph), layers_(layers), machine_(machine), workspaces_(WorkspacesOf(graph)) {}
+
+  absl::Status Try(const LayerwiseMode& mode) {
+    // Up to here limits are known to fit, and from there on not to.
+    std::size_t fits = 0;
+    std::size_t fails = workspaces_.size();
+    absl::Status status = TryLimit(mode, workspaces_.size() - 1);
+    if (!absl::IsResourceExhausted(status)) return status;
+    status = TryLimit(mode, 0);
+    if (!status.ok()) {
+      if (!absl::IsResourceExhausted(status)) return status;
+      last_error_ = status;
+      return absl::OkStatus();
+    }
+    --fails;
+    while (fails - fits > 1) {
+      const std::size_t middle = fits + (fails - fits) / 2;
+      status = TryLimit(mode, middle);
+      if (!status.ok() && !absl::IsResourceExhausted(status)) return status;
+      (status.ok() ? fits : fails) = middle;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<LayerwiseMode> Best() const {
+    if (!best_.has_value()) return last_error_;
+    return *best_;
+  }
+
+ private:
+  absl::Status TryLimit(LayerwiseMode mode, std::size_t limit) {
+    mode.most_workspace = workspaces_[limit];
+    const absl::StatusOr<Timeline> timeline =
+        Simulate(graph_, MakeLayerwise(graph_, layers_, mode), machine_);
+    if (!timeline.ok()) return timeline.status();
+    if (!best_.has_value() || timeline->seconds < best_seconds_) {
+      best_ = mode;
+      best_seconds_ = timeline->seconds;
+    }
+    return absl::OkStatus();
+  }
+
+  const TaskGraph& graph_;
+  const Layers& layers_;
+  const TimelineOptions& machine_;
+  const std::vector<std::int64_t> workspaces_;  // ascending
+  std::optional<LayerwiseMode> best_;
+  double best_seconds_ = 0;
+  absl::Status last_error_;
+};
+
+}  // namespace
+
+absl::StatusOr<LayerwiseMode> FindMode(const TaskGraph& graph, const Layers& layers,
+                                       const LayerwiseMode& mode, const TimelineOptions& machine) {
+  ModeSearch search(graph, layers, machine);
+  for (const LayerwiseMode& candidate : ModesOf(mode)) {
+    if (absl::Status status = search.Try(candidate); !status.ok()) return status;
+  }
+  return search.Best();
+}
+
+}  // namespace tidepool::offload_policies

@@ -1,0 +1,223 @@
+// Offload policies: names, what leaves and comes back, and that every schedule is one.
+#include "tidepool/offload_policy.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/graph/random_graph.h"
+#include "tests/support/rounds.h"
+#include "tidepool/model_zoo.h"
+#include "tidepool/timeline.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kPlenty = std::int64_t{1} << 44;
+
+OffloadPolicyOptions Plenty() {
+  OffloadPolicyOptions options;
+  options.machine.memory_bytes = kPlenty;
+  return options;
+}
+
+TaskGraph Network(const std::string& name, std::int64_t batch = 2) {
+  return MakeModel(name, {.batch = batch}).value();
+}
+
+// Names of data, in the order of their steps.
+std::vector<std::string> DataOf(const TaskGraph& graph, const Schedule& schedule, StepKind kind) {
+  std::vector<std::string> names;
+  for (const ScheduleStep& step : schedule.steps) {
+    if (step.kind == kind) names.push_back(graph.data[step.index].name);
+  }
+  return names;
+}
+
+TEST(OffloadPolicy, NamesAreFound) {
+  EXPECT_THAT(OffloadPolicyNames(), ElementsAre("none", "vdnn", "vdnn++"));
+  EXPECT_EQ(*OffloadSetFromName("all"), OffloadSet::kAll);
+  EXPECT_EQ(*OffloadSetFromName("conv"), OffloadSet::kConvolutions);
+  EXPECT_EQ(*OffloadSetFromName("aconv"), OffloadSet::kAlternateConvolutions);
+  EXPECT_EQ(*OffloadSetFromName("dynamic"), OffloadSet::kDynamic);
+  EXPECT_EQ(*AlgorithmChoiceFromName("m"), AlgorithmChoice::kLeastMemory);
+  EXPECT_EQ(*AlgorithmChoiceFromName("p"), AlgorithmChoice::kFastest);
+  EXPECT_EQ(*AllocationOrderFromName("prefetch-first"), AllocationOrder::kPrefetchFirst);
+  EXPECT_EQ(*AllocationOrderFromName("derivative-first"), AllocationOrder::kDerivativeFirst);
+}
+
+TEST(OffloadPolicy, UnknownNamesAreAnsweredWithTheKnownOnes) {
+  EXPECT_THAT(OffloadSetFromName("some").status().message(),
+              AllOf(HasSubstr("'some'"), HasSubstr("expected one of all, conv, aconv, dynamic")));
+  EXPECT_THAT(AlgorithmChoiceFromName("").status().message(), HasSubstr("expected one of m, p"));
+  EXPECT_THAT(AllocationOrderFromName("x").status().message(),
+              HasSubstr("expected one of prefetch-first, derivative-first"));
+  const absl::StatusOr<Schedule> schedule = MakeSchedule("best", Network("alexnet"), Plenty());
+  EXPECT_EQ(schedule.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(schedule.status().message(), HasSubstr("expected one of none, vdnn, vdnn++"));
+}
+
+TEST(OffloadPolicy, SetsAreThoseOfThePaper) {
+  const TaskGraph graph = Network("alexnet");
+  OffloadPolicyOptions options = Plenty();
+  const auto leaving = [&](OffloadSet set) {
+    options.set = set;
+    return DataOf(graph, MakeSchedule("vdnn++", graph, options).value(), StepKind::kOffload);
+  };
+  EXPECT_THAT(leaving(OffloadSet::kConvolutions),
+              ElementsAre("input", "pool1.output", "pool2.output", "conv3.output", "conv4.output"));
+  EXPECT_THAT(leaving(OffloadSet::kAlternateConvolutions),
+              ElementsAre("input", "pool2.output", "conv4.output"));
+  EXPECT_THAT(leaving(OffloadSet::kAll),
+              ElementsAre("input", "conv1.output", "pool1.output", "conv2.output", "pool2.output",
+                          "conv3.output", "conv4.output", "conv5.output", "pool5.output"));
+}
+
+TEST(OffloadPolicy, WhatLeftComesBackInTheOrderInWhichItIsNeeded) {
+  const TaskGraph graph = Network("alexnet");
+  const Schedule schedule = MakeSchedule("vdnn++", graph, Plenty()).value();
+  EXPECT_THAT(DataOf(graph, schedule, StepKind::kPrefetch),
+              ElementsAre("conv4.output", "conv3.output", "pool2.output", "pool1.output", "input"));
+}
+
+TEST(OffloadPolicy, AlgorithmsAreTheFastestOrThoseOfLeastMemory) {
+  const TaskGraph graph = Network("vgg16");
+  for (const auto choice : {AlgorithmChoice::kLeastMemory, AlgorithmChoice::kFastest}) {
+    OffloadPolicyOptions options = Plenty();
+    options.algorithms = choice;
+    const Schedule schedule = MakeSchedule("none", graph, options).value();
+    for (const ScheduleStep& step : schedule.steps) {
+      if (step.kind != StepKind::kRun) continue;
+      const std::vector<TaskAlgorithm>& algorithms = graph.tasks[step.index].algorithms;
+      const TaskAlgorithm& chosen = algorithms[step.algorithm];
+      for (const TaskAlgorithm& other : algorithms) {
+        if (choice == AlgorithmChoice::kLeastMemory) {
+          EXPECT_LE(chosen.workspace_bytes, other.workspace_bytes);
+        } else {
+          EXPECT_LE(chosen.seconds, other.seconds);
+        }
+      }
+    }
+  }
+}
+
+std::vector<OffloadPolicyOptions> AllModes() {
+  std::vector<OffloadPolicyOptions> modes;
+  for (const auto set : {OffloadSet::kAll, OffloadSet::kConvolutions,
+                         OffloadSet::kAlternateConvolutions, OffloadSet::kDynamic}) {
+    for (const auto algorithms : {AlgorithmChoice::kLeastMemory, AlgorithmChoice::kFastest}) {
+      for (const auto order :
+           {AllocationOrder::kPrefetchFirst, AllocationOrder::kDerivativeFirst}) {
+        modes.push_back(Plenty());
+        modes.back().set = set;
+        modes.back().algorithms = algorithms;
+        modes.back().order = order;
+      }
+    }
+  }
+  return modes;
+}
+
+void ExpectSchedules(const TaskGraph& graph) {
+  for (const std::string& policy : OffloadPolicyNames()) {
+    for (const OffloadPolicyOptions& mode : AllModes()) {
+      const absl::StatusOr<Schedule> schedule = MakeSchedule(policy, graph, mode);
+      ASSERT_TRUE(schedule.ok()) << graph.name << " " << schedule.status();
+      ASSERT_EQ(ValidateSchedule(graph, *schedule), absl::OkStatus())
+          << graph.name << " " << schedule->policy;
+      const std::vector<std::string> out = DataOf(graph, *schedule, StepKind::kOffload);
+      EXPECT_THAT(DataOf(graph, *schedule, StepKind::kPrefetch),
+                  ::testing::UnorderedElementsAreArray(out));
+      EXPECT_TRUE(policy != "none" || out.empty());
+    }
+  }
+}
+
+TEST(OffloadPolicy, MakesSchedulesOfEveryKnownNetwork) {
+  for (const std::string& model : KnownModels()) ExpectSchedules(Network(model));
+}
+
+TEST(OffloadPolicy, MakesSchedulesOfAnyGraph) {
+  const int rounds = testing::Rounds(300);
+  for (int seed = 0; seed < rounds; ++seed) {
+    SCOPED_TRACE(seed);
+    testing::RandomGraphs graphs(static_cast<std::uint64_t>(seed));
+    ExpectSchedules(graphs.Valid(1 + graphs.Below(20)));
+  }
+}
+
+TEST(OffloadPolicy, DynamicModeIsAtLeastAsQuickAsEveryOtherThatFits) {
+  const TaskGraph graph = Network("vgg16", 16);
+  OffloadPolicyOptions dynamic = Plenty();
+  dynamic.set = OffloadSet::kDynamic;
+  for (const std::int64_t mib : {1100, 1400, 1700, 2000, 3000, 6000}) {
+    dynamic.machine.memory_bytes = mib << 20;
+    const absl::StatusOr<Schedule> best = MakeSchedule("vdnn++", graph, dynamic);
+    double least = std::numeric_limits<double>::infinity();
+    for (OffloadPolicyOptions mode : AllModes()) {
+      if (mode.set == OffloadSet::kDynamic || mode.order != dynamic.order) continue;
+      mode.machine = dynamic.machine;
+      const absl::StatusOr<Schedule> schedule = MakeSchedule("vdnn++", graph, mode);
+      if (!schedule.ok()) continue;
+      const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, mode.machine);
+      if (timeline.ok()) least = std::min(least, timeline->seconds);
+    }
+    if (!best.ok()) {
+      EXPECT_EQ(best.status().code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_EQ(least, std::numeric_limits<double>::infinity()) << mib;
+      continue;
+    }
+    EXPECT_LE(Simulate(graph, *best, dynamic.machine)->seconds, least) << mib;
+  }
+}
+
+TEST(OffloadPolicy, AMemoryBelowATaskIsRefusedWithTheTask) {
+  const TaskGraph graph = Network("alexnet", 128);
+  OffloadPolicyOptions options = Plenty();
+  options.machine.memory_bytes = std::int64_t{300} << 20;
+  for (const std::string& policy : OffloadPolicyNames()) {
+    const absl::Status status = MakeSchedule(policy, graph, options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("task 'conv1.forward' needs"), HasSubstr("bytes"),
+                                        HasSubstr("expected"), HasSubstr("314572800")));
+  }
+}
+
+TEST(OffloadPolicy, DensitiesAreChecked) {
+  const TaskGraph graph = Network("alexnet");
+  OffloadPolicyOptions options = Plenty();
+  options.densities = {0.5};
+  EXPECT_THAT(MakeSchedule("vdnn++", graph, options).status().message(),
+              HasSubstr("1 densities, expected"));
+  options.densities.assign(graph.data.size(), 0.5);
+  options.densities[3] = 1.5;
+  EXPECT_THAT(MakeSchedule("vdnn++", graph, options).status().message(),
+              AllOf(HasSubstr(graph.data[3].name), HasSubstr("expected 0 to 1")));
+}
+
+TEST(OffloadPolicy, CompressesWhatSavesMemoryAndDelaysNothing) {
+  const TaskGraph graph = Network("vgg16", 64);
+  OffloadPolicyOptions options = Plenty();
+  options.set = OffloadSet::kAll;
+  options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 1e9;
+  const Schedule raw = MakeSchedule("vdnn++", graph, options).value();
+  options.densities.assign(graph.data.size(), 0.3);
+  const Schedule compressed = MakeSchedule("vdnn++", graph, options).value();
+  options.densities.assign(graph.data.size(), 1);
+  EXPECT_EQ(MakeSchedule("vdnn++", graph, options).value(), raw) << "dense data is left as it is";
+  const Timeline before = Simulate(graph, raw, options.machine).value();
+  const Timeline after = Simulate(graph, compressed, options.machine).value();
+  EXPECT_LT(after.peak_host_bytes, before.peak_host_bytes / 2);
+  EXPECT_LT(after.seconds, before.seconds * 1.02);
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,178 @@
+// The figures of vDNN++ (Shriram et al., IPDPS 2019) that follow from its text.
+#include "tests/support/vdnnpp_papers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/rounds.h"
+#include "tidepool/plan.h"
+#include "tidepool/sizing.h"
+#include "tidepool/timeline.h"
+
+namespace tidepool {
+namespace {
+
+constexpr double kMiB = 1024.0 * 1024;
+
+struct Entry {
+  const char* model;
+  std::int64_t batch;
+  const char* mode;
+  double mib;
+};
+
+std::string NameOf(const Entry& entry) {
+  return std::string(entry.model) + "(" + std::to_string(entry.batch) + ") " + entry.mode;
+}
+
+Trace TraceOf(const Entry& entry) {
+  return testing::PaperTrace(testing::PaperGraph(entry.model, entry.batch),
+                             testing::PaperMode(entry.mode));
+}
+
+double AggregateOf(const Trace& trace) {
+  return static_cast<double>(MeasureLoad(trace, 512)->peak_live_bytes);
+}
+
+// Tables II and V.
+constexpr Entry kAggregates[] = {
+    {"alexnet", 128, "conv(p)", 1188},  {"alexnet", 128, "conv(m)", 710},
+    {"alexnet", 128, "all(p)", 1113},   {"alexnet", 128, "all(m)", 667},
+    {"alexnet", 256, "conv(p)", 1934},  {"alexnet", 256, "conv(m)", 1184},
+    {"alexnet", 256, "all(p)", 1783},   {"alexnet", 256, "all(m)", 1100},
+    {"alexnet", 256, "aconv(p)", 1934}, {"alexnet", 256, "aconv(m)", 1184},
+    {"vgg16", 16, "conv(p)", 1610},     {"vgg16", 16, "conv(m)", 1323},
+    {"vgg16", 16, "all(p)", 1414},      {"vgg16", 16, "all(m)", 1323},
+    {"vgg16", 64, "conv(p)", 7243},     {"vgg16", 64, "conv(m)", 3715},
+    {"vgg16", 64, "all(p)", 7243},      {"vgg16", 64, "all(m)", 3715},
+    {"vgg16", 64, "aconv(p)", 7243},    {"vgg16", 64, "aconv(m)", 4010},
+};
+
+TEST(VdnnppPapers, AggregatesAreWithinOnePercent) {
+  for (const Entry& entry : kAggregates) {
+    EXPECT_NEAR(AggregateOf(TraceOf(entry)) / kMiB, entry.mib, 0.01 * entry.mib) << NameOf(entry);
+  }
+}
+
+// Section III-C: all that is out at once, at the end of the forward pass.
+TEST(VdnnppPapers, PinnedMemoryIsWithinAThousandth) {
+  for (const Entry& entry :
+       {Entry{"alexnet", 128, "all(m)", 453}, Entry{"vgg16", 128, "all(m)", 7436}}) {
+    const TaskGraph graph = testing::PaperGraph(entry.model, entry.batch);
+    const OffloadPolicyOptions options = testing::PaperMode(entry.mode);
+    const absl::StatusOr<Schedule> schedule = MakeSchedule("vdnn++", graph, options);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
+    ASSERT_TRUE(timeline.ok()) << timeline.status();
+    EXPECT_NEAR(static_cast<double>(timeline->peak_host_bytes) / kMiB, entry.mib, 0.001 * entry.mib)
+        << NameOf(entry);
+  }
+}
+
+// Table II, less what a context takes of the GPU.
+TEST(VdnnppPapers, ActualPoolsAreWithinOnePercent) {
+  constexpr double kContextMiB = 179.5;
+  for (const Entry& entry : {
+           Entry{"alexnet", 128, "conv(p)", 1844},
+           Entry{"alexnet", 128, "conv(m)", 1121},
+           Entry{"alexnet", 128, "all(p)", 1769},
+           Entry{"alexnet", 128, "all(m)", 987},
+           Entry{"vgg16", 16, "conv(p)", 2231},
+           Entry{"vgg16", 16, "conv(m)", 1893},
+           Entry{"vgg16", 16, "all(p)", 2035},
+           Entry{"vgg16", 16, "all(m)", 1697},
+       }) {
+    const Trace trace = TraceOf(entry);
+    const std::int64_t pools =
+        testing::GrownBySeparatePools(trace, MeasureLoad(trace, 512)->peak_live_bytes);
+    EXPECT_NEAR(static_cast<double>(pools) / kMiB + kContextMiB, entry.mib, 0.01 * entry.mib)
+        << NameOf(entry);
+  }
+}
+
+// Table V, best-fit.
+TEST(VdnnppPapers, SmallestPoolsOfVgg16AreWithinTwoPercent) {
+  struct Pools {
+    const char* mode;
+    double prefetch_first;
+    double derivative_first;
+  };
+  const TaskGraph graph = testing::PaperGraph("vgg16", 64);
+  const std::unique_ptr<PlacementPolicy> policy = MakePlacementPolicy("best-fit").value();
+  for (const Pools& pools :
+       {Pools{"conv(m)", 4302, 4107}, Pools{"all(m)", 3812, 4795}, Pools{"aconv(m)", 4155, 4073}}) {
+    for (const auto order : {AllocationOrder::kPrefetchFirst, AllocationOrder::kDerivativeFirst}) {
+      OffloadPolicyOptions options = testing::PaperMode(pools.mode);
+      options.order = order;
+      const absl::StatusOr<MinimumPoolResult> pool =
+          MinimumPool(testing::PaperTrace(graph, options), *policy, {});
+      ASSERT_TRUE(pool.ok()) << pool.status();
+      const double paper =
+          order == AllocationOrder::kPrefetchFirst ? pools.prefetch_first : pools.derivative_first;
+      EXPECT_NEAR(static_cast<double>(pool->pool_bytes) / kMiB, paper, 0.02 * paper) << pools.mode;
+    }
+  }
+}
+
+// Where best-fit needs up to half as much again.
+TEST(VdnnppPapers, PlannedPoolsAreWithinOnePercentOfTheAggregate) {
+  for (const Entry& entry : kAggregates) {
+    const Trace trace = TraceOf(entry);
+    const absl::StatusOr<Plan> plan =
+        MakePlan(ToPlanProblem(trace, 512).value(), {.time_limit_seconds = 5});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    EXPECT_LE(static_cast<double>(plan->height), 1.01 * AggregateOf(trace)) << NameOf(entry);
+  }
+}
+
+// Section V-A: it is at least as good. With as much memory as vDNN needs at least under best-fit,
+// where vDNN++ itself may find no room for want of the order in which vDNN gives memory back.
+TEST(VdnnppPapers, VdnnppIsNeverSlowerThanVdnnWhenItsMemoryIsPlanned) {
+  const std::vector<std::string> models = KnownModels();
+  const std::unique_ptr<PlacementPolicy> policy = MakePlacementPolicy("best-fit").value();
+  const auto count = static_cast<std::size_t>(testing::Rounds(static_cast<int>(models.size())));
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string& model = models[i * models.size() / count];
+    const TaskGraph graph = MakeModel(model, {.batch = 16, .gpu = "gtx-1080-ti"}).value();
+    for (const char* mode : {"conv(p)", "conv(m)", "all(p)", "all(m)", "aconv(p)", "aconv(m)"}) {
+      OffloadPolicyOptions options = testing::PaperMode(mode);
+      const Schedule vdnn = MakeSchedule("vdnn", graph, options).value();
+      const Schedule vdnnpp = MakeSchedule("vdnn++", graph, options).value();
+      options.machine.memory_bytes =
+          MinimumPool(ScheduleTrace(graph, vdnn).value(), *policy, {.most_steps = 0})->pool_bytes;
+      for (const double link : {4e9, 16e9, 64e9}) {
+        options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = link;
+        options.machine.placement = "best-fit";
+        const absl::StatusOr<Timeline> theirs = Simulate(graph, vdnn, options.machine);
+        options.machine.placement = "planned";
+        const absl::StatusOr<Timeline> ours = Simulate(graph, vdnnpp, options.machine);
+        ASSERT_TRUE(theirs.ok()) << model << " " << mode << " " << theirs.status();
+        ASSERT_TRUE(ours.ok()) << model << " " << mode << " " << ours.status();
+        EXPECT_LE(ours->seconds, theirs->seconds * (1 + 1e-9)) << model << " " << mode;
+      }
+    }
+  }
+}
+
+// Table III's network of convolutions of 1 x 1 between some of 5 x 5, at a batch that fits.
+TEST(VdnnppPapers, ShortLayersBetweenLongOnesCostVdnnMore) {
+  const TaskGraph graph = MakeModel("vdnnpp-table-3", {.batch = 64, .gpu = "gtx-1080-ti"}).value();
+  OffloadPolicyOptions options = testing::PaperMode("conv(m)");
+  std::vector<double> seconds;
+  for (const char* policy : {"none", "vdnn++", "vdnn"}) {
+    const absl::StatusOr<Schedule> schedule = MakeSchedule(policy, graph, options);
+    ASSERT_TRUE(schedule.ok()) << schedule.status();
+    const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
+    ASSERT_TRUE(timeline.ok()) << timeline.status();
+    seconds.push_back(timeline->seconds);
+  }
+  EXPECT_LT(seconds[0], seconds[1]);
+  EXPECT_LT(seconds[1], seconds[2]);
+}
+
+}  // namespace
+}  // namespace tidepool
