@@ -81,7 +81,7 @@ class ScheduleCheck {
   std::string About() const {
     const ScheduleStep& step = steps_[at_];
     if (step.kind > kLastStepKind) return "unknown";
-    const std::string kind(StepKindName(step.kind));
+    std::string kind(StepKindName(step.kind));
     if (step.kind == StepKind::kSynchronize) return kind;
     const std::size_t count =
         step.kind == StepKind::kRun ? graph_.tasks.size() : graph_.data.size();

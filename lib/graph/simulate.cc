@@ -280,7 +280,7 @@ class Simulation {
 
   // Of the stream of copies, both of which may be one.
   void SetTail(Ready& stream, double end, std::size_t data) {
-    stream = {end, Reason::kSynchronize, data};
+    stream.Await({end, Reason::kSynchronize, data});
     if (options_.one_transfer_at_a_time) out_ = in_ = stream;
   }
 

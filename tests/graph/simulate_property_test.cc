@@ -1,0 +1,168 @@
+// Random schedules on random machines, against the slow model.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "tests/graph/random_schedule.h"
+#include "tests/graph/slow_timeline.h"
+#include "tests/support/rounds.h"
+#include "tidepool/sizing.h"
+
+namespace tidepool {
+
+bool operator==(const TimelineEvent& a, const TimelineEvent& b) {
+  return a.kind == b.kind && a.index == b.index && a.step == b.step && a.start == b.start &&
+         a.end == b.end;
+}
+bool operator==(const TimelineStall& a, const TimelineStall& b) {
+  return a.task == b.task && a.start == b.start && a.seconds == b.seconds && a.reason == b.reason &&
+         a.data == b.data;
+}
+bool operator==(const MemoryPoint& a, const MemoryPoint& b) {
+  return a.seconds == b.seconds && a.bytes == b.bytes;
+}
+
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RandomGraphs;
+using testing::RandomSchedules;
+using testing::Rounds;
+using testing::SlowTimeline;
+using ::testing::StartsWith;
+
+std::int64_t BytesOf(const TaskGraph& graph) {
+  std::int64_t bytes = 0;
+  for (const GraphData& data : graph.data) bytes += data.bytes;
+  return bytes;
+}
+
+double AnyLink(RandomGraphs& random) {
+  constexpr double kLinks[] = {1e6, 1e7, 1e8, std::numeric_limits<double>::infinity()};
+  return kLinks[random.Below(4)];
+}
+
+TimelineOptions AnyMachine(const TaskGraph& graph, RandomGraphs& random) {
+  TimelineOptions options;
+  const auto share = [&](std::size_t percent) {
+    return BytesOf(graph) / 100 * static_cast<std::int64_t>(random.Below(percent));
+  };
+  options.memory_bytes = share(110);
+  options.alignment = random.Chance(0.5) ? 512 : random.Chance(0.5) ? 1 : 65536;
+  constexpr const char* kPolicies[] = {"best-fit", "first-fit", "exact-fit-first",
+                                       "high-end-offload"};
+  options.placement = kPolicies[random.Below(4)];
+  options.out_bytes_per_second = AnyLink(random);
+  options.in_bytes_per_second = AnyLink(random);
+  if (random.Chance(0.5)) options.transfer_latency_seconds = 1e-2;
+  options.one_transfer_at_a_time = random.Chance(0.3);
+  if (random.Chance(0.5)) options.host_bytes = share(60);
+  options.compression_threads = static_cast<int>(random.Below(4));
+  options.releases_early = random.Chance(0.6);
+  return options;
+}
+
+// Whatever the model says, some things are so.
+void CheckSense(const Timeline& timeline, const TimelineOptions& options) {
+  ASSERT_LE(timeline.peak_device_bytes, timeline.pool_bytes);
+  ASSERT_LE(timeline.pool_bytes, options.memory_bytes);
+  ASSERT_LE(timeline.peak_host_bytes, options.host_bytes);
+  double stalled = 0;
+  double task_end = 0;
+  for (const TimelineStall& stall : timeline.stalls) stalled += stall.seconds;
+  for (const TimelineEvent& event : timeline.events) {
+    if (event.kind == TimelineEvent::Kind::kTask) task_end = std::max(task_end, event.end);
+  }
+  ASSERT_NEAR(timeline.compute_seconds + stalled, task_end, 1e-9 * (1 + task_end));
+}
+
+void CheckResolved(const TaskGraph& graph, const Timeline& timeline, TimelineOptions options,
+                   const std::vector<std::int64_t>& placed) {
+  options.releases_early = false;
+  const absl::StatusOr<Timeline> again = Simulate(graph, timeline.resolved, options);
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_EQ(again->events.size(), timeline.events.size());
+  for (std::size_t i = 0; i < again->events.size(); ++i) {
+    TimelineEvent event = again->events[i];
+    event.step = timeline.events[i].step;
+    ASSERT_EQ(event, timeline.events[i]);
+  }
+  ASSERT_EQ(again->seconds, timeline.seconds);
+  ASSERT_EQ(again->stalls, timeline.stalls);
+  ASSERT_EQ(again->device_memory, timeline.device_memory);
+  ASSERT_EQ(again->host_memory, timeline.host_memory);
+  ASSERT_EQ(again->pool_bytes, timeline.pool_bytes);
+  ASSERT_EQ(again->stayed, 0);
+  ASSERT_EQ(again->resolved, timeline.resolved);
+
+  const absl::StatusOr<Trace> trace = ScheduleTrace(graph, timeline.resolved);
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  const absl::StatusOr<ReplayResult> replay = Replay(
+      *trace, **MakePlacementPolicy(options.placement),
+      {.pool_bytes = options.memory_bytes, .alignment = options.alignment, .keep_offsets = true});
+  ASSERT_TRUE(replay.ok()) << replay.status();
+  ASSERT_EQ(replay->refused, 0);
+  ASSERT_EQ(replay->high_water_bytes, timeline.pool_bytes);
+  ASSERT_EQ(replay->offsets, placed);
+}
+
+struct Seen {
+  int served = 0;
+  int refused = 0;
+  int stayed = 0;
+  int added_awaits = 0;
+  int stalls[3] = {};
+};
+
+void CheckOne(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options,
+              Seen& seen) {
+  const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, options);
+  SlowTimeline slow(graph, schedule, options);
+  if (const std::optional<std::size_t> refused = slow.Run()) {
+    ++seen.refused;
+    ASSERT_EQ(timeline.status().code(), absl::StatusCode::kResourceExhausted) << timeline.status();
+    ASSERT_THAT(std::string(timeline.status().message()),
+                StartsWith(absl::StrCat("step ", *refused, ",")));
+    ASSERT_THAT(std::string(timeline.status().message()), HasSubstr("expected"));
+    return;
+  }
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  ++seen.served;
+  ASSERT_EQ(timeline->events, slow.Events());
+  ASSERT_EQ(timeline->stalls, slow.stalls());
+  ASSERT_EQ(timeline->seconds, slow.seconds());
+  ASSERT_EQ(timeline->bytes_out, slow.bytes_out());
+  ASSERT_EQ(timeline->bytes_in, slow.bytes_in());
+  ASSERT_EQ(timeline->stayed, slow.stayed());
+  ASSERT_EQ(timeline->pool_bytes, slow.pool_bytes());
+  ASSERT_EQ(timeline->device_memory, slow.DeviceMemory());
+  ASSERT_EQ(timeline->host_memory, slow.HostMemory());
+  ASSERT_EQ(timeline->resolved.steps, slow.resolved());
+  CheckSense(*timeline, options);
+  CheckResolved(graph, *timeline, options, slow.placed());
+  seen.stayed += timeline->stayed > 0 ? 1 : 0;
+  seen.added_awaits += timeline->resolved.steps.size() > schedule.steps.size() ? 1 : 0;
+  for (const TimelineStall& stall : timeline->stalls) ++seen.stalls[static_cast<int>(stall.reason)];
+}
+
+TEST(SimulateProperty, TimelineIsThatOfTheSlowModel) {
+  RandomGraphs random(21);
+  Seen seen;
+  const int rounds = Rounds(6000);
+  for (int i = 0; i < rounds && !HasFatalFailure(); ++i) {
+    SCOPED_TRACE(i);
+    const TaskGraph graph = random.Valid(1 + random.Below(16));
+    const Schedule schedule = RandomSchedules(graph, random).Valid();
+    CheckOne(graph, schedule, AnyMachine(graph, random), seen);
+  }
+  EXPECT_GT(seen.served, rounds / 4);
+  EXPECT_GT(seen.refused, rounds / 10);
+  EXPECT_GT(seen.stayed, rounds / 20);
+  EXPECT_GT(seen.added_awaits, rounds / 20);
+  for (const int count : seen.stalls) EXPECT_GT(count, rounds / 20);
+}
+
+}  // namespace
+}  // namespace tidepool
