@@ -11,6 +11,7 @@
 #include "lib/trace/address_text.h"
 #include "lib/trace/format.h"
 #include "lib/trace/json_text.h"
+#include "lib/trace/microseconds.h"
 #include "lib/trace/utf8.h"
 
 namespace tidepool::internal {
@@ -53,14 +54,6 @@ class Clock {
   bool counts_;
   std::int64_t now_ = -std::numeric_limits<std::int64_t>::max();
 };
-
-std::string Microseconds(std::int64_t nanoseconds) {
-  const std::uint64_t size = nanoseconds < 0 ? 0 - static_cast<std::uint64_t>(nanoseconds)
-                                             : static_cast<std::uint64_t>(nanoseconds);
-  std::string text = absl::StrCat(nanoseconds < 0 ? "-" : "", size / 1000);
-  if (size % 1000 != 0) absl::StrAppend(&text, ".", absl::Dec(size % 1000, absl::kZeroPad3));
-  return text;
-}
 
 std::vector<std::string> JsonTexts(const StringTable& table) {
   std::vector<std::string> texts;

@@ -1,0 +1,148 @@
+// A timeline for Perfetto and chrome://tracing: an event a line.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/trace/json_text.h"
+#include "lib/trace/microseconds.h"
+#include "lib/trace/quote.h"
+#include "tidepool/output_file.h"
+#include "tidepool/timeline.h"
+
+namespace tidepool {
+namespace {
+
+using internal::JsonText;
+using internal::Microseconds;
+
+// By TimelineEvent::Kind.
+constexpr std::array<const char*, 3> kTracks = {"compute", "out", "in"};
+constexpr std::array<const char*, 3> kCategories = {"task", "offload", "prefetch"};
+constexpr int kComputeTrack = 1;
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Viewers count nanoseconds in 64 bits. Both ends of a span are rounded, not its length, so that
+// spans that follow each other do not overlap.
+std::int64_t Nanoseconds(double seconds) {
+  constexpr double kMost = 9e18;
+  return static_cast<std::int64_t>(std::nearbyint(std::min(seconds * 1e9, kMost)));
+}
+
+class TimelineWriter {
+ public:
+  TimelineWriter(const TaskGraph& graph, const Timeline& timeline)
+      : graph_(graph), timeline_(timeline), task_starts_(graph.tasks.size(), kNever) {
+    for (const TimelineEvent& event : timeline.events) {
+      if (event.kind == TimelineEvent::Kind::kTask) task_starts_[event.index] = event.start;
+    }
+  }
+
+  std::string Write() {
+    json_ = "{\"displayTimeUnit\":\"ms\",\n\"traceEvents\":[\n";
+    WriteTracks();
+    for (const TimelineEvent& event : timeline_.events) WriteEvent(event);
+    for (const TimelineStall& stall : timeline_.stalls) WriteStall(stall);
+    WriteCounter("device memory", timeline_.device_memory);
+    WriteCounter("host memory", timeline_.host_memory);
+    json_ += "\n]}\n";
+    return std::move(json_);
+  }
+
+ private:
+  void WriteTracks() {
+    absl::StrAppend(&json_, R"({"ph":"M","name":"process_name","pid":1,"args":{"name":)",
+                    JsonText(graph_.name.empty() ? "iteration" : graph_.name), "}}");
+    for (std::size_t i = 0; i < kTracks.size(); ++i) {
+      Begin("M");
+      absl::StrAppend(&json_, R"(,"name":"thread_name","tid":)", i + 1, R"(,"args":{"name":")",
+                      kTracks[i], "\"}}");
+      Begin("M");
+      absl::StrAppend(&json_, R"(,"name":"thread_sort_index","tid":)", i + 1,
+                      R"(,"args":{"sort_index":)", i, "}}");
+    }
+  }
+
+  void Begin(const char* phase) { absl::StrAppend(&json_, ",\n{\"ph\":\"", phase, "\",\"pid\":1"); }
+
+  // Up to where the arguments begin.
+  void BeginSpan(std::size_t track, const char* category, std::string_view name, double start,
+                 double end) {
+    const std::int64_t from = Nanoseconds(start);
+    Begin("X");
+    absl::StrAppend(&json_, ",\"tid\":", track, ",\"ts\":", Microseconds(from),
+                    ",\"dur\":", Microseconds(Nanoseconds(end) - from), ",\"cat\":\"", category,
+                    "\",\"name\":", JsonText(name), ",\"args\":{");
+  }
+
+  void WriteEvent(const TimelineEvent& event) {
+    const auto kind = static_cast<std::size_t>(event.kind);
+    const bool is_task = event.kind == TimelineEvent::Kind::kTask;
+    BeginSpan(kind + 1, kCategories[kind],
+              is_task ? graph_.tasks[event.index].name : graph_.data[event.index].name, event.start,
+              event.end);
+    if (is_task) {
+      AppendTask(graph_.tasks[event.index]);
+    } else {
+      AppendData(graph_.data[event.index]);
+    }
+    absl::StrAppend(&json_, ",\"step\":", event.step, "}}");
+  }
+
+  void AppendTask(const GraphTask& task) {
+    absl::StrAppend(&json_, "\"layer\":", JsonText(task.layer),
+                    ",\"operation\":", JsonText(task.operation), ",\"phase\":\"",
+                    std::string(TaskPhaseName(task.phase)), "\"");
+  }
+
+  void AppendData(const GraphData& data) {
+    absl::StrAppend(&json_, "\"bytes\":", data.bytes, ",\"kind\":\"",
+                    std::string(DataKindName(data.kind)), "\"");
+  }
+
+  void WriteStall(const TimelineStall& stall) {
+    // The sum may be a rounding error behind the task that waited.
+    const double end = std::min(stall.start + stall.seconds, task_starts_[stall.task]);
+    BeginSpan(kComputeTrack, "stall", "stall", stall.start, end);
+    absl::StrAppend(&json_, "\"reason\":\"", std::string(StallReasonName(stall.reason)),
+                    "\",\"data\":", JsonText(graph_.data[stall.data].name),
+                    ",\"task\":", JsonText(graph_.tasks[stall.task].name), "}}");
+  }
+
+  void WriteCounter(const char* name, const std::vector<MemoryPoint>& points) {
+    for (const MemoryPoint& point : points) {
+      Begin("C");
+      absl::StrAppend(&json_, ",\"name\":\"", name,
+                      "\",\"ts\":", Microseconds(Nanoseconds(point.seconds)),
+                      ",\"args\":{\"bytes\":", point.bytes, "}}");
+    }
+  }
+
+  const TaskGraph& graph_;
+  const Timeline& timeline_;
+  std::vector<double> task_starts_;
+  std::string json_;
+};
+
+}  // namespace
+
+std::string TimelineJson(const TaskGraph& graph, const Timeline& timeline) {
+  return TimelineWriter(graph, timeline).Write();
+}
+
+absl::Status WriteTimeline(const TaskGraph& graph, const Timeline& timeline,
+                           const std::filesystem::path& path) {
+  return WriteFile(path.string(), [&](std::ostream& out) {
+    out << TimelineJson(graph, timeline);
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace tidepool

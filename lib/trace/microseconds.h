@@ -1,0 +1,23 @@
+// Times as Chrome traces spell them.
+#ifndef TIDEPOOL_LIB_TRACE_MICROSECONDS_H_
+#define TIDEPOOL_LIB_TRACE_MICROSECONDS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::internal {
+
+// Microseconds, to the nanosecond.
+inline std::string Microseconds(std::int64_t nanoseconds) {
+  const std::uint64_t size = nanoseconds < 0 ? 0 - static_cast<std::uint64_t>(nanoseconds)
+                                             : static_cast<std::uint64_t>(nanoseconds);
+  std::string text = absl::StrCat(nanoseconds < 0 ? "-" : "", size / 1000);
+  if (size % 1000 != 0) absl::StrAppend(&text, ".", absl::Dec(size % 1000, absl::kZeroPad3));
+  return text;
+}
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_MICROSECONDS_H_
