@@ -101,6 +101,8 @@ struct Timeline {
   // Of the pool: the highest end of any block. More than `peak_device_bytes` by fragmentation, and
   // by data that was out but whose memory was not needed.
   std::int64_t pool_bytes = 0;
+  // That was followed, of the placement `planned`.
+  std::shared_ptr<const PlacementPlan> plan = nullptr;
   // The schedule with a kAwait wherever memory was given back, and without the kOffload of what
   // stayed: what it asks of a pool, in which order, does not depend on times any more, and with the
   // same pool it is served at the same offsets.

@@ -382,6 +382,7 @@ void Simulation::Finish() {
   timeline_.peak_device_bytes = MemoryCurve::PeakOf(timeline_.device_memory);
   timeline_.peak_host_bytes = MemoryCurve::PeakOf(timeline_.host_memory);
   timeline_.pool_bytes = memory_.high_water();
+  timeline_.plan = options_.plan;
 }
 
 }  // namespace

@@ -327,7 +327,22 @@ TEST(Simulate, FollowsAPlan) {
   EXPECT_EQ(Simulated(graph, steps, options).pool_bytes, 8000);
   // Of another placement it is none.
   options.placement = "best-fit";
-  EXPECT_EQ(Simulated(graph, steps, options).pool_bytes, 4000);
+  EXPECT_EQ(Simulate(graph, Of(graph, steps), options).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(Simulate, APlanOfOtherRequestsIsNone) {
+  const TaskGraph graph = Chain();
+  TimelineOptions options = Machine(9000);
+  options.placement = "planned";
+  const auto message = [&](std::vector<PlannedRequest> requests) {
+    options.plan = std::make_shared<const PlacementPlan>(std::move(requests));
+    return std::string(Simulate(graph, Of(graph, OutAndBack()), options).status().message());
+  };
+  EXPECT_EQ(message({{.bytes = 1000, .offset = 0}, {.bytes = 3000, .offset = 1000}}),
+            "step 1, request 1 is for 2000 bytes, expected 3000 as planned");
+  EXPECT_THAT(message({{.bytes = 1000, .offset = 0}}),
+              HasSubstr("expected no more than 1 requests as planned"));
 }
 
 TEST(Simulate, IsTheSameEachTime) {

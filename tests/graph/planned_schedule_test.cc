@@ -1,0 +1,120 @@
+// Schedules whose memory is planned: offsets without overlap in as little memory as was planned,
+// and waits for what lies in the way alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/graph/random_schedule.h"
+#include "tests/graph/small_schedule.h"
+#include "tests/support/rounds.h"
+#include "tidepool/plan.h"
+#include "tidepool/sizing.h"
+#include "tidepool/timeline.h"
+
+namespace tidepool {
+namespace {
+
+using testing::RandomGraphs;
+using testing::RandomSchedules;
+
+// x leaves while b and c are made beside it, then d, for which there is room only where x or b was.
+TaskGraph Row() {
+  TaskGraph graph;
+  graph.name = "row";
+  graph.data = {{"x", 1000, DataKind::kInput}, {"b", 1000}, {"c", 1000}, {"d", 1000}, {"e", 1000}};
+  const std::vector<TaskAlgorithm> algorithms = {{"plain", 1, 0}};
+  graph.tasks = {{.name = "make b", .reads = {0}, .writes = {1}, .algorithms = algorithms},
+                 {.name = "make c", .reads = {1}, .writes = {2}, .algorithms = algorithms},
+                 {.name = "make d", .reads = {2}, .writes = {3}, .algorithms = algorithms},
+                 {.name = "make e", .reads = {0, 3}, .writes = {4}, .algorithms = algorithms}};
+  return graph;
+}
+
+std::vector<ScheduleStep> RowSteps() {
+  using namespace testing;
+  return {Allocate(0), Allocate(1), RunTask(0), Offload(0), Allocate(2), RunTask(1),
+          Free(1),     Allocate(3), RunTask(2), Await(0),   Prefetch(0), Free(2),
+          Allocate(4), RunTask(3),  Free(0),    Free(3),    Free(4)};
+}
+
+TimelineOptions SlowLink(std::int64_t memory) {
+  TimelineOptions options;
+  options.memory_bytes = memory;
+  options.alignment = 1;
+  options.placement = "planned";
+  options.out_bytes_per_second = options.in_bytes_per_second = 100;  // ten seconds a piece
+  return options;
+}
+
+TEST(PlannedSchedule, WaitsForWhatLiesInTheWay) {
+  const TaskGraph graph = Row();
+  TimelineOptions options = SlowLink(4000);
+  const auto plan = [&](std::int64_t d) {
+    options.plan = std::make_shared<const PlacementPlan>(
+        std::vector<PlannedRequest>{{.bytes = 1000, .offset = 0},
+                                    {.bytes = 1000, .offset = 1000},
+                                    {.bytes = 1000, .offset = 2000},
+                                    {.bytes = 1000, .offset = d},
+                                    {.bytes = 1000, .offset = 1000 - d},
+                                    {.bytes = 1000, .offset = 3000}});
+    return Simulate(graph, testing::Of(graph, RowSteps()), options).value();
+  };
+  const Timeline on_x = plan(0);
+  ASSERT_FALSE(on_x.stalls.empty());
+  EXPECT_EQ(on_x.stalls[0].task, 2);
+  EXPECT_EQ(on_x.stalls[0].start, 2);
+  EXPECT_EQ(on_x.stalls[0].seconds, 8);
+  EXPECT_EQ(on_x.stalls[0].reason, TimelineStall::Reason::kMemory);
+  const Timeline on_b = plan(1000);
+  EXPECT_THAT(on_b.stalls, ::testing::SizeIs(1)) << "for the fetch of x alone";
+  EXPECT_EQ(on_b.stalls[0].task, 3);
+}
+
+TEST(PlannedSchedule, IsMadeWhenThereIsNone) {
+  const TaskGraph graph = Row();
+  const absl::StatusOr<Timeline> timeline =
+      Simulate(graph, testing::Of(graph, RowSteps()), SlowLink(3000));
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  EXPECT_EQ(timeline->pool_bytes, 3000);
+  ASSERT_NE(timeline->plan, nullptr);
+  EXPECT_EQ(timeline->plan->height_bytes(), 3000);
+  EXPECT_EQ(Simulate(graph, testing::Of(graph, RowSteps()), SlowLink(2000)).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+// With no more memory than planned every schedule runs, and its requests, as they came, lie where
+// they were planned without overlap.
+TEST(PlannedScheduleProperty, RunsInItsHeight) {
+  int waits = 0;
+  const int rounds = testing::Rounds(2000);
+  for (int seed = 0; seed < rounds; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGraphs random(static_cast<std::uint64_t>(seed));
+    const TaskGraph graph = random.Valid(1 + random.Below(30));
+    const Schedule schedule = RandomSchedules(graph, random).Valid();
+    TimelineOptions options;
+    options.alignment = random.Chance(0.5) ? 512 : 1;
+    const auto plan = PlanSchedule(graph, schedule, options.alignment);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    options.memory_bytes = (*plan)->height_bytes();
+    options.placement = "planned";
+    options.plan = *plan;
+    options.out_bytes_per_second = options.in_bytes_per_second = 1e6;
+    const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, options);
+    ASSERT_TRUE(timeline.ok()) << timeline.status();
+    EXPECT_EQ(timeline->pool_bytes, options.memory_bytes);
+    EXPECT_LE(timeline->peak_device_bytes, options.memory_bytes);
+    const Trace trace = ScheduleTrace(graph, timeline->resolved).value();
+    std::vector<std::int64_t> offsets;
+    for (const PlannedRequest& request : (*plan)->requests()) offsets.push_back(request.offset);
+    EXPECT_EQ(ValidatePlan(ToPlanProblem(trace, options.alignment).value(), offsets,
+                           options.memory_bytes),
+              absl::OkStatus());
+    waits += timeline->resolved.steps.size() > schedule.steps.size() ? 1 : 0;
+  }
+  EXPECT_GT(waits, rounds / 20);
+}
+
+}  // namespace
+}  // namespace tidepool
