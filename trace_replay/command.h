@@ -36,6 +36,7 @@ Command AddReport(CLI::App& app);
 Command AddPlan(CLI::App& app);
 Command AddTune(CLI::App& app);
 Command AddModel(CLI::App& app);
+Command AddSimulate(CLI::App& app);
 
 // Options that take sizes ("512", "4GiB") in the words of ParseSize.
 CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t& bytes,

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <system_error>
@@ -13,22 +11,11 @@
 #include "absl/strings/str_cat.h"
 #include "tidepool/host_device.h"
 #include "tidepool/recorder.h"
+#include "trace_replay/available_memory.h"
 #include "trace_replay/cuda.h"
 
 namespace tidepool::tool {
 namespace {
-
-// What the host can still give to programs; nothing when it does not say.
-std::optional<std::int64_t> AvailableMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  std::int64_t kibibytes = 0;
-  while (file >> name >> kibibytes) {
-    if (name == "MemAvailable:") return kibibytes << 10;
-    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return std::nullopt;
-}
 
 absl::Status CheckMemory(std::int64_t pool_bytes) {
   const std::optional<std::int64_t> available = AvailableMemory();

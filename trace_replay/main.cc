@@ -25,7 +25,7 @@ int Main(int argc, char** argv) {
   app.require_subcommand(1);
   const std::vector<Command> commands = {AddInfo(app),    AddSize(app),   AddReplay(app),
                                          AddConvert(app), AddReport(app), AddPlan(app),
-                                         AddTune(app),    AddModel(app)};
+                                         AddTune(app),    AddModel(app),  AddSimulate(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -69,7 +69,8 @@ class ModeSearch {
 
  private:
   absl::Status TryLimit(LayerwiseMode mode, std::size_t limit) {
-    mode.most_workspace = workspaces_[limit];
+    const bool is_none = limit + 1 == workspaces_.size();
+    mode.most_workspace = is_none ? kAnyWorkspace : workspaces_[limit];
     const absl::StatusOr<Timeline> timeline =
         Simulate(graph_, MakeLayerwise(graph_, layers_, mode), machine_);
     if (!timeline.ok()) return timeline.status();

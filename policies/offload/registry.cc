@@ -112,10 +112,17 @@ absl::StatusOr<LayerwiseMode> ModeOf(const NamedLayerwise& policy, const TaskGra
   return mode;
 }
 
+// As the papers write modes: "vdnn++ conv(p)".
 std::string DescriptionOf(const NamedLayerwise& policy, const LayerwiseMode& mode) {
-  if (!mode.offloads) return policy.name;
-  return absl::StrCat(policy.name, " ",
-                      std::string(kOffloadSets[static_cast<std::size_t>(mode.set)]));
+  std::string text = policy.name;
+  if (policy.offloads) {
+    const std::string_view set =
+        mode.offloads ? kOffloadSets[static_cast<std::size_t>(mode.set)] : "none";
+    absl::StrAppend(&text, " ", std::string(set));
+  }
+  if (mode.most_workspace == offload_policies::kLeastWorkspace) return text + "(m)";
+  if (mode.most_workspace == offload_policies::kAnyWorkspace) return text + "(p)";
+  return absl::StrCat(text, "(workspaces up to ", mode.most_workspace, " bytes)");
 }
 
 }  // namespace

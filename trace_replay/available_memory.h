@@ -1,0 +1,15 @@
+// How much memory the host has left.
+#ifndef TIDEPOOL_TRACE_REPLAY_AVAILABLE_MEMORY_H_
+#define TIDEPOOL_TRACE_REPLAY_AVAILABLE_MEMORY_H_
+
+#include <cstdint>
+#include <optional>
+
+namespace tidepool::tool {
+
+// What the host can still give to programs; nothing when it does not say.
+std::optional<std::int64_t> AvailableMemory();
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_AVAILABLE_MEMORY_H_

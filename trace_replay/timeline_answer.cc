@@ -1,0 +1,171 @@
+// Prints what an iteration takes.
+#include <algorithm>
+#include <array>
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tidepool/timeline.h"
+#include "trace_replay/offload_command.h"
+#include "trace_replay/text.h"
+
+namespace tidepool::tool {
+namespace {
+
+using Reason = TimelineStall::Reason;
+constexpr std::array<Reason, 3> kReasons = {Reason::kData, Reason::kMemory, Reason::kSynchronize};
+
+double SecondsOf(const Timeline& timeline, Reason reason) {
+  double seconds = 0;
+  for (const TimelineStall& stall : timeline.stalls) {
+    if (stall.reason == reason) seconds += stall.seconds;
+  }
+  return seconds;
+}
+
+std::int64_t CountOf(const Schedule& schedule, bool compressed_alone) {
+  std::int64_t count = 0;
+  for (const ScheduleStep& step : schedule.steps) {
+    if (step.kind == StepKind::kOffload && (!compressed_alone || step.density >= 0)) ++count;
+  }
+  return count;
+}
+
+double FragmentationOf(const Timeline& timeline) {
+  if (timeline.pool_bytes == 0) return 0;
+  return 1 -
+         static_cast<double>(timeline.peak_device_bytes) / static_cast<double>(timeline.pool_bytes);
+}
+
+std::string TimeText(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1e3); }
+
+nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options, const TaskGraph& graph) {
+  return {{"graph", graph.name},
+          {"batch", graph.batch},
+          {"tasks", graph.tasks.size()},
+          {"policy", options.policy},
+          {"offload", options.set},
+          {"algorithms", options.algorithms},
+          {"memory_bytes", options.offload.machine.memory_bytes}};
+}
+
+nlohmann::ordered_json StallsJson(const TaskGraph& graph, const Timeline& timeline) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const TimelineStall& stall : timeline.stalls) {
+    json.push_back({{"task", graph.tasks[stall.task].name},
+                    {"start", stall.start},
+                    {"seconds", stall.seconds},
+                    {"reason", StallReasonName(stall.reason)},
+                    {"data", graph.data[stall.data].name}});
+  }
+  return json;
+}
+
+void PrintTimelineJson(const OffloadCommandOptions& options, const TaskGraph& graph,
+                       const Schedule& schedule, const Timeline& timeline,
+                       const nlohmann::ordered_json& more) {
+  const double ideal = TotalsOf(graph).least_seconds;
+  nlohmann::ordered_json json = BeginJson(options, graph);
+  json["fits"] = true;
+  json["schedule"] = schedule.policy;
+  json["seconds"] = timeline.seconds;
+  json["ideal_seconds"] = ideal;
+  json["overhead"] = ideal > 0 ? timeline.seconds / ideal : 1;
+  json["compute_seconds"] = timeline.compute_seconds;
+  for (const Reason reason : kReasons) {
+    json["stall_seconds"][std::string(StallReasonName(reason))] = SecondsOf(timeline, reason);
+  }
+  json["stalls"] = StallsJson(graph, timeline);
+  json["offloads"] = CountOf(schedule, false);
+  json["compressed"] = CountOf(schedule, true);
+  json["stayed"] = timeline.stayed;
+  json["bytes_out"] = timeline.bytes_out;
+  json["bytes_in"] = timeline.bytes_in;
+  json["peak_device_bytes"] = timeline.peak_device_bytes;
+  json["peak_host_bytes"] = timeline.peak_host_bytes;
+  json["pool_bytes"] = timeline.pool_bytes;
+  json["fragmentation"] = FragmentationOf(timeline);
+  json.update(more);
+  PrintJson(json);
+}
+
+void PrintTimelineTable(const OffloadCommandOptions& options, const TaskGraph& graph,
+                        const Schedule& schedule, const Timeline& timeline) {
+  const double ideal = TotalsOf(graph).least_seconds;
+  const double stalled = SecondsOf(timeline, Reason::kData) + SecondsOf(timeline, Reason::kMemory) +
+                         SecondsOf(timeline, Reason::kSynchronize);
+  std::cout << graph.name << "\n  batch " << CountText(graph.batch) << ", "
+            << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
+            << schedule.policy << ", memory " << SizeText(options.offload.machine.memory_bytes)
+            << "\n\n"
+            << TableText({{"iteration", TimeText(timeline.seconds)},
+                          {"  all in memory, the quickest algorithms", TimeText(ideal)},
+                          {"  times that", ideal > 0 ? RatioText(timeline.seconds / ideal) : "-"},
+                          {"computing", TimeText(timeline.compute_seconds)},
+                          {"waiting", TimeText(stalled)},
+                          {"  for data", TimeText(SecondsOf(timeline, Reason::kData))},
+                          {"  for memory", TimeText(SecondsOf(timeline, Reason::kMemory))},
+                          {"  at the ends of layers",
+                           TimeText(SecondsOf(timeline, Reason::kSynchronize))},
+                          {absl::StrCat("sent out, ", CountOf(schedule, false), " buffers"),
+                           SizeText(timeline.bytes_out)},
+                          {"  compressed", CountText(CountOf(schedule, true))},
+                          {"  stayed, for want of host memory", CountText(timeline.stayed)},
+                          {"fetched", SizeText(timeline.bytes_in)},
+                          {"peak on the device", SizeText(timeline.peak_device_bytes)},
+                          {"peak on the host", SizeText(timeline.peak_host_bytes)},
+                          {"pool", SizeText(timeline.pool_bytes)},
+                          {"  fragmentation",
+                           absl::StrFormat("%.1f %%", FragmentationOf(timeline) * 100)}});
+}
+
+void PrintLongestStalls(const TaskGraph& graph, const Timeline& timeline) {
+  constexpr std::size_t kMost = 5;
+  std::vector<TimelineStall> stalls = timeline.stalls;
+  std::stable_sort(
+      stalls.begin(), stalls.end(),
+      [](const TimelineStall& a, const TimelineStall& b) { return a.seconds > b.seconds; });
+  if (stalls.empty()) return;
+  if (stalls.size() > kMost) stalls.resize(kMost);
+  std::vector<std::vector<std::string>> rows = {{"longest waits", "time", "for", ""}};
+  for (const TimelineStall& stall : stalls) {
+    rows.push_back({graph.tasks[stall.task].name, TimeText(stall.seconds),
+                    std::string(StallReasonName(stall.reason)), graph.data[stall.data].name});
+  }
+  std::cout << '\n' << TableText(rows);
+}
+
+}  // namespace
+
+Answer PrintDoesNotFit(const OffloadCommandOptions& options, const TaskGraph& graph,
+                       const absl::Status& why) {
+  if (options.json) {
+    nlohmann::ordered_json json = BeginJson(options, graph);
+    json["fits"] = false;
+    json["why"] = std::string(why.message());
+    PrintJson(json);
+  } else {
+    std::cout << graph.name << "\n  does not fit: " << why.message() << '\n';
+  }
+  return Answer::kNo;
+}
+
+absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options, const TaskGraph& graph,
+                                     const Schedule& schedule, const Timeline& timeline,
+                                     const nlohmann::ordered_json& more) {
+  if (!options.timeline.empty()) {
+    if (absl::Status status = WriteTimeline(graph, timeline, options.timeline); !status.ok()) {
+      return status;
+    }
+    if (options.timeline == "/dev/stdout") return Answer::kYes;
+  }
+  if (options.json) {
+    PrintTimelineJson(options, graph, schedule, timeline, more);
+  } else {
+    PrintTimelineTable(options, graph, schedule, timeline);
+    PrintLongestStalls(graph, timeline);
+  }
+  return Answer::kYes;
+}
+
+}  // namespace tidepool::tool
