@@ -20,9 +20,8 @@ class RandomSchedules {
         are_written_(graph.data.size()),
         have_run_(graph.tasks.size()) {}
 
+  // Once.
   Schedule Valid() {
-    Schedule schedule{"random", GraphFingerprint(graph_), {}};
-    steps_ = &schedule.steps;
     const double restlessness = static_cast<double>(random_.Below(4)) * 0.3;
     for (std::size_t data = 0; data < places_.size(); ++data) {
       are_written_[data] = IsThereBefore(data);
@@ -36,7 +35,7 @@ class RandomSchedules {
     }
     MoveSomething(restlessness);
     TidyUp();
-    return schedule;
+    return {"random", GraphFingerprint(graph_), steps_};
   }
 
   // Breaks something, as a rule.
@@ -77,7 +76,7 @@ class RandomSchedules {
   }
 
   void Add(StepKind kind, std::size_t index) {
-    steps_->push_back({.kind = kind, .index = index, .hint = AnyHint()});
+    steps_.push_back({.kind = kind, .index = index, .hint = AnyHint()});
   }
   void Allocate(std::size_t data) {
     Add(StepKind::kAllocate, data);
@@ -93,7 +92,7 @@ class RandomSchedules {
   }
   void Offload(std::size_t data) {
     Add(StepKind::kOffload, data);
-    if (Chance(0.3)) steps_->back().density = 0.01 * static_cast<double>(random_.Below(101));
+    if (Chance(0.3)) steps_.back().density = 0.01 * static_cast<double>(random_.Below(101));
     places_[data] = Place::kSentOut;
   }
 
@@ -146,7 +145,7 @@ class RandomSchedules {
       }
     }
     Add(StepKind::kRun, index);
-    steps_->back().algorithm = random_.Below(task.algorithms.size());
+    steps_.back().algorithm = random_.Below(task.algorithms.size());
     have_run_[index] = true;
     for (const std::size_t data : task.writes) are_written_[data] = true;
   }
@@ -163,7 +162,7 @@ class RandomSchedules {
 
   const TaskGraph& graph_;
   RandomGraphs& random_;
-  std::vector<ScheduleStep>* steps_ = nullptr;
+  std::vector<ScheduleStep> steps_;
   std::vector<Place> places_;
   std::vector<bool> are_written_;
   std::vector<bool> have_run_;

@@ -20,6 +20,7 @@ using ::testing::HasSubstr;
 
 TEST(Schedule, StepKindsHaveNames) {
   std::vector<std::string> names;
+  names.reserve(7);
   for (int kind = 0; kind < 7; ++kind) {
     names.emplace_back(StepKindName(static_cast<StepKind>(kind)));
   }
@@ -194,7 +195,7 @@ TEST(ValidateSchedule, RefusesOrdersThatUpdatesForbid) {
                  {.name = "also", .reads = {0}, .writes = {2}, .algorithms = algorithms},
                  {.name = "change", .reads = {1, 2}, .updates = {0}, .algorithms = algorithms},
                  {.name = "after", .reads = {0}, .writes = {3}, .algorithms = algorithms}};
-  const auto validate = [&](std::vector<std::size_t> order) {
+  const auto validate = [&](const std::vector<std::size_t>& order) {
     std::vector<ScheduleStep> steps = {Allocate(0), Allocate(1), Allocate(2), Allocate(3)};
     for (const std::size_t task : order) steps.push_back(RunTask(task));
     for (const std::size_t data : {1, 2, 3}) steps.push_back(Free(data));

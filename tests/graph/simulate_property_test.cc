@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "tests/graph/random_schedule.h"
@@ -78,6 +82,38 @@ void CheckSense(const Timeline& timeline, const TimelineOptions& options) {
   ASSERT_NEAR(timeline.compute_seconds + stalled, task_end, 1e-9 * (1 + task_end));
 }
 
+bool Holds(const SlowTimeline::Span& span, std::size_t data, double start, double end) {
+  return span.data == data && span.start <= start && end <= span.end;
+}
+
+// No two things are in one place at a time, and all that a task or a copy touches is in its place
+// from start to end: what the order of steps gives away is given away in the order of time too.
+void CheckPlaces(const TaskGraph& graph, const SlowTimeline& slow) {
+  const auto& spans = slow.device();
+  for (std::size_t i = 0; i < spans.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      const bool meet_in_time = spans[i].start < spans[j].end && spans[j].start < spans[i].end;
+      const bool meet_in_space = spans[i].offset < spans[j].offset + spans[j].bytes &&
+                                 spans[j].offset < spans[i].offset + spans[i].bytes;
+      ASSERT_FALSE(meet_in_time && meet_in_space) << spans[i].data << " " << spans[j].data;
+    }
+  }
+  for (const TimelineEvent& event : slow.Events()) {
+    std::vector<std::size_t> touched = {event.index};
+    if (event.kind == TimelineEvent::Kind::kTask) {
+      const GraphTask& task = graph.tasks[event.index];
+      touched = task.reads;
+      touched.insert(touched.end(), task.writes.begin(), task.writes.end());
+      touched.insert(touched.end(), task.updates.begin(), task.updates.end());
+    }
+    for (const std::size_t data : touched) {
+      ASSERT_TRUE(std::any_of(spans.begin(), spans.end(), [&](const SlowTimeline::Span& span) {
+        return Holds(span, data, event.start, event.end);
+      })) << data;
+    }
+  }
+}
+
 void CheckResolved(const TaskGraph& graph, const Timeline& timeline, TimelineOptions options,
                    const std::vector<std::int64_t>& placed) {
   options.releases_early = false;
@@ -141,6 +177,7 @@ void CheckOne(const TaskGraph& graph, const Schedule& schedule, const TimelineOp
   ASSERT_EQ(timeline->host_memory, slow.HostMemory());
   ASSERT_EQ(timeline->resolved.steps, slow.resolved());
   CheckSense(*timeline, options);
+  CheckPlaces(graph, slow);
   CheckResolved(graph, *timeline, options, slow.placed());
   seen.stayed += timeline->stayed > 0 ? 1 : 0;
   seen.added_awaits += timeline->resolved.steps.size() > schedule.steps.size() ? 1 : 0;
@@ -150,7 +187,7 @@ void CheckOne(const TaskGraph& graph, const Schedule& schedule, const TimelineOp
 TEST(SimulateProperty, TimelineIsThatOfTheSlowModel) {
   RandomGraphs random(21);
   Seen seen;
-  const int rounds = Rounds(6000);
+  const int rounds = Rounds(15'000);
   for (int i = 0; i < rounds && !HasFatalFailure(); ++i) {
     SCOPED_TRACE(i);
     const TaskGraph graph = random.Valid(1 + random.Below(16));

@@ -15,7 +15,6 @@ namespace tidepool {
 namespace {
 
 using namespace testing;  // NOLINT: the words for steps
-using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
@@ -47,6 +46,7 @@ std::vector<std::string> StallsOf(const Timeline& timeline) {
 }
 std::vector<std::string> CurveOf(const std::vector<MemoryPoint>& points) {
   std::vector<std::string> texts;
+  texts.reserve(points.size());
   for (const MemoryPoint& point : points) {
     texts.push_back(absl::StrCat(point.seconds, ": ", point.bytes));
   }

@@ -26,6 +26,7 @@ class SlowTimeline {
     double start = 0;
     double end = kForever;
     double density = -1;
+    std::int64_t offset = -1;
   };
   // Of the host or of the compute stream.
   struct Wait {
@@ -65,6 +66,8 @@ class SlowTimeline {
   std::int64_t pool_bytes() const { return pool_bytes_; }
   // Of everything that was placed, in order.
   const std::vector<std::int64_t>& placed() const { return placed_; }
+  // What was where and when on the device; workspaces have a number that no data has.
+  const std::vector<Span>& device() const { return device_; }
   std::vector<MemoryPoint> DeviceMemory() const { return CurveOf(device_); }
   std::vector<MemoryPoint> HostMemory() const { return CurveOf(host_); }
 
@@ -226,7 +229,8 @@ class SlowTimeline {
     if (!offset) return false;
     offsets_[data] = *offset;
     places_[data] = "device";
-    device_.push_back({.data = data, .bytes = Aligned(bytes), .start = Position()});
+    device_.push_back(
+        {.data = data, .bytes = Aligned(bytes), .start = Position(), .offset = *offset});
     return true;
   }
 
@@ -268,7 +272,11 @@ class SlowTimeline {
     const double end = start + algorithm.seconds;
     if (workspace) {
       arena_.Free(*workspace);
-      device_.push_back({graph_.data.size(), Aligned(algorithm.workspace_bytes), start, end});
+      device_.push_back({.data = graph_.data.size(),
+                         .bytes = Aligned(algorithm.workspace_bytes),
+                         .start = start,
+                         .end = end,
+                         .offset = *workspace});
     }
     events_.push_back({EventKind::kTask, step.index, at_, start, end});
     device_waits_.clear();
