@@ -13,7 +13,7 @@ namespace {
 // The pools that serve the iteration's requests in their order.
 struct SmallestPools {
   std::int64_t peak_live_bytes = 0;
-  std::int64_t restart_bytes = 0;  // under the placement that was simulated
+  std::int64_t best_fit_bytes = 0;  // by restarts
   std::int64_t planned_bytes = 0;
 };
 
@@ -23,11 +23,9 @@ absl::StatusOr<SmallestPools> SizePools(const ScheduledGraph& scheduled, const T
   if (!trace.ok()) return trace.status();
   const absl::StatusOr<TraceLoad> load = MeasureLoad(*trace, machine.alignment);
   if (!load.ok()) return load.status();
-  const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy =
-      MakePlacementPolicy(machine.placement);
-  if (!policy.ok()) return policy.status();
+  const std::unique_ptr<PlacementPolicy> policy = MakePlacementPolicy("best-fit").value();
   const absl::StatusOr<MinimumPoolResult> pool = MinimumPool(
-      *trace, **policy,
+      *trace, *policy,
       {.alignment = machine.alignment, .most_steps = 0, .most_restart_steps = 3'000'000});
   if (!pool.ok()) return pool.status();
   const absl::StatusOr<PlanProblem> problem = ToPlanProblem(*trace, machine.alignment);
@@ -54,14 +52,13 @@ absl::StatusOr<Answer> RunSimulate(const OffloadCommandOptions& options) {
       PrintTimeline(options, scheduled->graph, *scheduled->schedule, *timeline,
                     {{"smallest_pools",
                       {{"peak_live_bytes", pools->peak_live_bytes},
-                       {"restart_bytes", pools->restart_bytes},
+                       {"best_fit_bytes", pools->best_fit_bytes},
                        {"planned_bytes", pools->planned_bytes}}}});
   if (!answer.ok() || options.json || options.timeline == "/dev/stdout") return answer;
   std::cout << '\n'
             << TableText({{"smallest pools for these requests", ""},
                           {"  live at the peak", SizeText(pools->peak_live_bytes)},
-                          {"  " + scheduled->offload.machine.placement + ", by restart",
-                           SizeText(pools->restart_bytes)},
+                          {"  best-fit", SizeText(pools->best_fit_bytes)},
                           {"  planned", SizeText(pools->planned_bytes)}});
   return answer;
 }

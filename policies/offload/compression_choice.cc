@@ -1,83 +1,91 @@
-// Asks the advisor about each offload, with the slack that a simulation leaves it.
+// Tries all, and halves what takes too long.
 #include "policies/offload/compression_choice.h"
 
 #include <algorithm>
-#include <limits>
+#include <cstddef>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tidepool/compression_advisor.h"
 
 namespace tidepool::offload_policies {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+// Of the iteration: what is fast enough for the link still adds the time for its last slot.
+constexpr double kMostDelay = 0.01;
 
-struct Slack {
-  double start = 0;               // of the copy
-  double memory_needed = kNever;  // by somebody else
-  double data_needed = kNever;    // by a task
-};
+class CompressionChoice {
+ public:
+  CompressionChoice(const TaskGraph& graph, const std::vector<double>& densities,
+                    const TimelineOptions& machine, Schedule& schedule)
+      : graph_(graph), densities_(densities), machine_(machine), schedule_(schedule) {}
 
-std::vector<double> StartsOfTasks(const TaskGraph& graph, const Timeline& timeline) {
-  std::vector<double> starts(graph.tasks.size());
-  for (const TimelineEvent& event : timeline.events) {
-    if (event.kind == TimelineEvent::Kind::kTask) starts[event.index] = event.start;
+  absl::Status Choose() {
+    absl::StatusOr<double> seconds = Seconds();
+    if (!seconds.ok()) return seconds.status();
+    allowed_seconds_ = *seconds * (1 + kMostDelay);
+    const absl::StatusOr<std::vector<std::size_t>> steps = StepsThatSave();
+    if (!steps.ok()) return steps.status();
+    return Try(*steps);
   }
-  return starts;
-}
 
-// Backwards over the steps, so that what comes next is known.
-std::vector<Slack> SlacksOf(const TaskGraph& graph, const Timeline& timeline) {
-  const std::vector<double> starts = StartsOfTasks(graph, timeline);
-  std::vector<Slack> slacks(graph.data.size());
-  double next_task = kNever;
-  std::vector<double> next_use(graph.data.size(), kNever);
-  for (auto step = timeline.resolved.steps.rbegin(); step != timeline.resolved.steps.rend();
-       ++step) {
-    if (step->kind == StepKind::kRun) {
-      next_task = starts[step->index];
-      for (const std::size_t data : graph.tasks[step->index].reads) next_use[data] = next_task;
-      for (const std::size_t data : graph.tasks[step->index].updates) next_use[data] = next_task;
-    } else if (step->kind == StepKind::kAwait) {
-      slacks[step->index].memory_needed = next_task;
-    } else if (step->kind == StepKind::kPrefetch) {
-      slacks[step->index].data_needed = next_use[step->index];
+ private:
+  absl::StatusOr<double> Seconds() const {
+    const absl::StatusOr<Timeline> timeline = Simulate(graph_, schedule_, machine_);
+    if (!timeline.ok()) return timeline.status();
+    return timeline->seconds;
+  }
+
+  // The offloads that are worth it if there is time enough.
+  absl::StatusOr<std::vector<std::size_t>> StepsThatSave() const {
+    CompressionAdvisorOptions options;
+    options.link_bytes_per_second =
+        std::min(machine_.out_bytes_per_second, machine_.in_bytes_per_second);
+    options.threads = machine_.compression_threads;
+    const absl::StatusOr<CompressionAdvisor> advisor =
+        CompressionAdvisor::Create(machine_.compression, options);
+    if (!advisor.ok()) return advisor.status();
+    std::vector<std::size_t> steps;
+    for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+      const ScheduleStep& step = schedule_.steps[i];
+      if (step.kind != StepKind::kOffload) continue;
+      const absl::StatusOr<CompressionAdvice> advice = advisor->Advise(
+          {.bytes = graph_.data[step.index].bytes, .density = densities_[step.index]});
+      if (!advice.ok()) return advice.status();
+      if (advice->compress) steps.push_back(i);
     }
+    return steps;
   }
-  for (const TimelineEvent& event : timeline.events) {
-    if (event.kind == TimelineEvent::Kind::kOffload) slacks[event.index].start = event.start;
+
+  // Compresses as many of `steps`, beside those that are, as time allows.
+  absl::Status Try(absl::Span<const std::size_t> steps) {
+    if (steps.empty()) return absl::OkStatus();
+    for (const std::size_t i : steps) {
+      schedule_.steps[i].density = densities_[schedule_.steps[i].index];
+    }
+    const absl::StatusOr<double> seconds = Seconds();
+    const bool does_not_fit = absl::IsResourceExhausted(seconds.status());
+    if (!seconds.ok() && !does_not_fit) return seconds.status();
+    if (seconds.ok() && *seconds <= allowed_seconds_) return absl::OkStatus();
+    for (const std::size_t i : steps) schedule_.steps[i].density = -1;
+    if (steps.size() == 1) return absl::OkStatus();
+    const std::size_t half = steps.size() / 2;
+    if (absl::Status status = Try(steps.first(half)); !status.ok()) return status;
+    return Try(steps.subspan(half));
   }
-  return slacks;
-}
+
+  const TaskGraph& graph_;
+  const std::vector<double>& densities_;
+  const TimelineOptions& machine_;
+  Schedule& schedule_;
+  double allowed_seconds_ = 0;
+};
 
 }  // namespace
 
 absl::Status ChooseCompression(const TaskGraph& graph, const std::vector<double>& densities,
                                const TimelineOptions& machine, Schedule& schedule) {
-  TimelineOptions late = machine;
-  late.releases_early = false;  // so that what is awaited is needed
-  const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, late);
-  if (!timeline.ok()) return timeline.status();
-  CompressionAdvisorOptions options;
-  options.link_bytes_per_second =
-      std::min(machine.out_bytes_per_second, machine.in_bytes_per_second);
-  options.threads = machine.compression_threads;
-  const absl::StatusOr<CompressionAdvisor> advisor =
-      CompressionAdvisor::Create(machine.compression, options);
-  if (!advisor.ok()) return advisor.status();
-  const std::vector<Slack> slacks = SlacksOf(graph, *timeline);
-  for (ScheduleStep& step : schedule.steps) {
-    if (step.kind != StepKind::kOffload) continue;
-    const Slack& slack = slacks[step.index];
-    const absl::StatusOr<CompressionAdvice> advice =
-        advisor->Advise({.bytes = graph.data[step.index].bytes,
-                         .density = densities[step.index],
-                         .seconds_to_leave = slack.memory_needed - slack.start,
-                         .seconds_until_needed = slack.data_needed - slack.start});
-    if (!advice.ok()) return advice.status();
-    if (advice->compress) step.density = densities[step.index];
-  }
-  return absl::OkStatus();
+  return CompressionChoice(graph, densities, machine, schedule).Choose();
 }
 
 }  // namespace tidepool::offload_policies

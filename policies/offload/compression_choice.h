@@ -11,10 +11,11 @@
 
 namespace tidepool::offload_policies {
 
-// Sets the density of those offloads of `schedule` that the CompressionAdvisor advises to compress:
-// what saves memory of the host and makes nothing wait, by the times that the simulator predicts
-// without compression (Shriram et al., IPDPS 2019, section V-C, choose by density alone).
-// `densities` are of the graph's data. Errors are Simulate's. O(steps + uses) and a simulation.
+// Sets the density of those offloads of `schedule` that are to be compressed: what the
+// CompressionAdvisor says saves enough, as far as the iteration takes at most 1 % longer, as the
+// simulator predicts (Shriram et al., IPDPS 2019, section V-C, choose by density alone).
+// `densities` are of the graph's data. Errors are Simulate's. A simulation, and two more for each
+// offload at most.
 absl::Status ChooseCompression(const TaskGraph& graph, const std::vector<double>& densities,
                                const TimelineOptions& machine, Schedule& schedule);
 
