@@ -1,0 +1,204 @@
+// tidepool simulate: what it prints and writes, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/shared_files.h"
+#include "tests/trace_replay/command_line.h"
+#include "tidepool/graph.h"
+#include "tidepool/model_zoo.h"
+#include "tidepool/offload_policy.h"
+#include "tidepool/timeline.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class SimulateCommand : public CommandLine {
+ protected:
+  SimulateCommand() : graph_(*MakeModel("alexnet", {.batch = 128, .gpu = "gtx-1080-ti"})) {
+    path_ = folder_ / "graph.json";
+    EXPECT_EQ(WriteGraph(graph_, path_), absl::OkStatus());
+  }
+
+  json Answer(std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"simulate", path_, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+  std::string Refusal(std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"simulate", path_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return ErrorOf(arguments);
+  }
+
+  TaskGraph graph_;
+  std::string path_;
+};
+
+TEST_F(SimulateCommand, PrintsOneObjectThatIsTheTimelines) {
+  const json answer = Answer({"--policy", "vdnn", "--offload", "all", "--algorithms", "m",
+                              "--order", "derivative-first", "--memory", "2GiB", "--link", "4e9"});
+  OffloadPolicyOptions options;
+  options.machine.memory_bytes = std::int64_t{2} << 30;
+  options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 4e9;
+  options.set = OffloadSet::kAll;
+  options.algorithms = AlgorithmChoice::kLeastMemory;
+  options.order = AllocationOrder::kDerivativeFirst;
+  const Schedule schedule = MakeSchedule("vdnn", graph_, options).value();
+  const Timeline timeline = Simulate(graph_, schedule, options.machine).value();
+  EXPECT_EQ(answer["graph"], "alexnet");
+  EXPECT_EQ(answer["batch"], 128);
+  EXPECT_EQ(answer["tasks"], graph_.tasks.size());
+  EXPECT_EQ(answer["policy"], "vdnn");
+  EXPECT_EQ(answer["offload"], "all");
+  EXPECT_EQ(answer["algorithms"], "m");
+  EXPECT_EQ(answer["schedule"], "vdnn all(m)");
+  EXPECT_EQ(answer["memory_bytes"], options.machine.memory_bytes);
+  EXPECT_EQ(answer["fits"], true);
+  EXPECT_EQ(answer["seconds"], timeline.seconds);
+  EXPECT_EQ(answer["ideal_seconds"], TotalsOf(graph_).least_seconds);
+  EXPECT_DOUBLE_EQ(answer["overhead"], timeline.seconds / TotalsOf(graph_).least_seconds);
+  EXPECT_EQ(answer["compute_seconds"], timeline.compute_seconds);
+  EXPECT_EQ(answer["bytes_out"], timeline.bytes_out);
+  EXPECT_EQ(answer["bytes_in"], timeline.bytes_in);
+  EXPECT_EQ(answer["offloads"], 9);
+  EXPECT_EQ(answer["compressed"], 0);
+  EXPECT_EQ(answer["stayed"], 0);
+  EXPECT_EQ(answer["peak_device_bytes"], timeline.peak_device_bytes);
+  EXPECT_EQ(answer["peak_host_bytes"], timeline.peak_host_bytes);
+  EXPECT_EQ(answer["pool_bytes"], timeline.pool_bytes);
+  ASSERT_EQ(answer["stalls"].size(), timeline.stalls.size());
+  double stalled = 0;
+  for (std::size_t i = 0; i < timeline.stalls.size(); ++i) {
+    EXPECT_EQ(answer["stalls"][i]["task"], graph_.tasks[timeline.stalls[i].task].name);
+    EXPECT_EQ(answer["stalls"][i]["seconds"], timeline.stalls[i].seconds);
+    EXPECT_EQ(answer["stalls"][i]["reason"], "synchronize");
+    stalled += timeline.stalls[i].seconds;
+  }
+  EXPECT_DOUBLE_EQ(answer["stall_seconds"]["synchronize"], stalled);
+  EXPECT_EQ(answer["stall_seconds"]["data"], 0);
+  const json& pools = answer["smallest_pools"];
+  EXPECT_LE(pools["peak_live_bytes"], pools["planned_bytes"]);
+  EXPECT_LE(pools["planned_bytes"], pools["best_fit_bytes"]);
+  EXPECT_LE(pools["best_fit_bytes"], answer["memory_bytes"]);
+}
+
+TEST_F(SimulateCommand, PrintsATable) {
+  const Outcome outcome = Run({"simulate", path_, "--offload", "all", "--memory", "2GiB"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out,
+              AllOf(HasSubstr("alexnet\n  batch 128, 47 tasks, vdnn++ all(p), memory 2.0 GiB"),
+                    HasSubstr("iteration"), HasSubstr("all in memory"), HasSubstr("for data"),
+                    HasSubstr("peak on the host"), HasSubstr("fragmentation"),
+                    HasSubstr("longest waits"), HasSubstr("planned")));
+}
+
+TEST_F(SimulateCommand, WhatDoesNotFitIsANo) {
+  for (const char* memory : {"0", "100MiB", "500MiB"}) {
+    const Outcome outcome = Run({"simulate", path_, "--memory", memory, "--json"});
+    EXPECT_EQ(outcome.status, 2) << memory << outcome.err;
+    const json answer = json::parse(outcome.out);
+    EXPECT_EQ(answer["fits"], false);
+    EXPECT_THAT(std::string(answer["why"]),
+                AllOf(HasSubstr("task '"), HasSubstr("bytes"), HasSubstr("expected")));
+  }
+  const Outcome outcome = Run({"simulate", path_, "--memory", "100MiB"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("does not fit: task 'conv1.forward' needs"));
+}
+
+TEST_F(SimulateCommand, WritesATimeline) {
+  const std::filesystem::path timeline = folder_ / "timeline.json";
+  Answer({"--memory", "2GiB", "--timeline", timeline});
+  const json trace = json::parse(testing::Contents(timeline));
+  EXPECT_GT(trace["traceEvents"].size(), graph_.tasks.size());
+  const Outcome outcome = Run({"simulate", path_, "--memory", "2GiB", "--timeline", "/dev/stdout"});
+  EXPECT_EQ(json::parse(outcome.out), trace);
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--timeline", "/dev/stdout", "--json"}),
+              HasSubstr("--json"));
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--timeline", folder_ / "none" / "t.json"}),
+              HasSubstr("expected"));
+}
+
+TEST_F(SimulateCommand, LinksMayDiffer) {
+  const json slow_in =
+      Answer({"--offload", "all", "--memory", "2GiB", "--link", "12e9", "--link-in", "2e9"});
+  const json alike = Answer({"--offload", "all", "--memory", "2GiB", "--link", "12e9"});
+  const json unbounded = Answer({"--offload", "all", "--memory", "2GiB", "--link", "inf"});
+  const json one_way = Answer({"--offload", "all", "--memory", "2GiB", "--one-way"});
+  const json late = Answer({"--offload", "all", "--memory", "2GiB", "--latency", "0.01"});
+  EXPECT_GT(slow_in["seconds"], alike["seconds"]);
+  EXPECT_GT(late["seconds"], alike["seconds"]);
+  EXPECT_GE(one_way["seconds"], alike["seconds"]);
+  EXPECT_EQ(unbounded["seconds"], unbounded["compute_seconds"]);
+}
+
+TEST_F(SimulateCommand, ANarrowHostKeepsDataOnTheDevice) {
+  const json answer = Answer({"--offload", "all", "--memory", "4GiB", "--host-memory", "100MiB"});
+  EXPECT_GT(answer["stayed"], 0);
+  EXPECT_LE(answer["peak_host_bytes"], 100 << 20);
+}
+
+TEST_F(SimulateCommand, PlannedMemoryIsThatOfThePeak) {
+  const json answer = Answer(
+      {"--offload", "conv", "--algorithms", "m", "--memory", "720MiB", "--placement", "planned"});
+  EXPECT_EQ(answer["pool_bytes"], answer["smallest_pools"]["peak_live_bytes"]);
+  EXPECT_EQ(answer["fragmentation"], 0);
+  EXPECT_EQ(Run({"simulate", path_, "--offload", "conv", "--algorithms", "m", "--memory", "720MiB"})
+                .status,
+            2)
+      << "best-fit needs more";
+}
+
+TEST_F(SimulateCommand, CompressesByDensity) {
+  const json raw = Answer({"--offload", "all", "--memory", "2GiB", "--link", "1e9"});
+  const json answer =
+      Answer({"--offload", "all", "--memory", "2GiB", "--link", "1e9", "--density", "0.3"});
+  EXPECT_GT(answer["compressed"], 0);
+  EXPECT_LT(answer["peak_host_bytes"], raw["peak_host_bytes"]);
+  EXPECT_LE(answer["seconds"], 1.01 * double{raw["seconds"]});
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--density", "1.2"}), HasSubstr("expected 0 to 1"));
+}
+
+TEST_F(SimulateCommand, UnknownNamesAreAnsweredWithTheKnownOnes) {
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--policy", "best"}),
+              HasSubstr("expected one of none, vdnn, vdnn++"));
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--offload", "some"}),
+              HasSubstr("expected one of all, conv, aconv, dynamic"));
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--algorithms", "x"}), HasSubstr("one of m, p"));
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--order", "x"}), HasSubstr("prefetch-first"));
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--placement", "x"}), HasSubstr("best-fit"));
+}
+
+TEST_F(SimulateCommand, MachinesThatCannotBeAreRefused) {
+  for (const char* link : {"0", "-1", "nan", "x"}) {
+    EXPECT_THAT(Refusal({"--memory", "2GiB", "--link", link}), HasSubstr("expected")) << link;
+  }
+  EXPECT_THAT(Refusal({"--memory", "-1"}), HasSubstr("expected"));
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--latency", "-1"}), HasSubstr("expected"));
+  EXPECT_THAT(Refusal({"--memory", "4611686018427387904"}), HasSubstr("expected"));
+  EXPECT_THAT(Refusal({}), HasSubstr("--memory"));
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--compression-profile", path_}), HasSubstr("expected"));
+}
+
+TEST_F(SimulateCommand, GraphsThatAreNoneAreRefused) {
+  const std::string text = testing::Contents(path_);
+  for (std::size_t bytes = 0; bytes < text.size(); bytes += 1 + text.size() / 50) {
+    std::ofstream(path_, std::ios::trunc) << text.substr(0, bytes);
+    EXPECT_THAT(Refusal({"--memory", "2GiB"}), HasSubstr(path_ + ":")) << bytes;
+  }
+  EXPECT_THAT(ErrorOf({"simulate", folder_ / "none.json", "--memory", "2GiB"}),
+              HasSubstr("none.json:0:"));
+}
+
+}  // namespace
+}  // namespace tidepool
