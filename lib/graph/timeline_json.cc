@@ -27,11 +27,11 @@ using internal::Microseconds;
 constexpr std::array<const char*, 3> kTracks = {"compute", "out", "in"};
 constexpr std::array<const char*, 3> kCategories = {"task", "offload", "prefetch"};
 constexpr int kComputeTrack = 1;
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kNeverStarts = std::numeric_limits<double>::infinity();
 
 // Viewers count nanoseconds in 64 bits. Both ends of a span are rounded, not its length, so that
 // spans that follow each other do not overlap.
-std::int64_t Nanoseconds(double seconds) {
+std::int64_t ShownNanoseconds(double seconds) {
   constexpr double kMost = 9e18;
   return static_cast<std::int64_t>(std::nearbyint(std::min(seconds * 1e9, kMost)));
 }
@@ -39,7 +39,7 @@ std::int64_t Nanoseconds(double seconds) {
 class TimelineWriter {
  public:
   TimelineWriter(const TaskGraph& graph, const Timeline& timeline)
-      : graph_(graph), timeline_(timeline), task_starts_(graph.tasks.size(), kNever) {
+      : graph_(graph), timeline_(timeline), task_starts_(graph.tasks.size(), kNeverStarts) {
     for (const TimelineEvent& event : timeline.events) {
       if (event.kind == TimelineEvent::Kind::kTask) task_starts_[event.index] = event.start;
     }
@@ -75,11 +75,11 @@ class TimelineWriter {
   // Up to where the arguments begin.
   void BeginSpan(std::size_t track, const char* category, std::string_view name, double start,
                  double end) {
-    const std::int64_t from = Nanoseconds(start);
+    const std::int64_t from = ShownNanoseconds(start);
     Begin("X");
     absl::StrAppend(&json_, ",\"tid\":", track, ",\"ts\":", Microseconds(from),
-                    ",\"dur\":", Microseconds(Nanoseconds(end) - from), ",\"cat\":\"", category,
-                    "\",\"name\":", JsonText(name), ",\"args\":{");
+                    ",\"dur\":", Microseconds(ShownNanoseconds(end) - from), ",\"cat\":\"",
+                    category, "\",\"name\":", JsonText(name), ",\"args\":{");
   }
 
   void WriteEvent(const TimelineEvent& event) {
@@ -120,7 +120,7 @@ class TimelineWriter {
     for (const MemoryPoint& point : points) {
       Begin("C");
       absl::StrAppend(&json_, ",\"name\":\"", name,
-                      "\",\"ts\":", Microseconds(Nanoseconds(point.seconds)),
+                      "\",\"ts\":", Microseconds(ShownNanoseconds(point.seconds)),
                       ",\"args\":{\"bytes\":", point.bytes, "}}");
     }
   }

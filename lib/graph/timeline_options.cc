@@ -19,7 +19,7 @@ bool IsBoundary(std::int64_t alignment) {
 }
 
 // Also of what is no number. Slower links would make times that cannot be added up.
-absl::Status CheckLink(const char* direction, double bytes_per_second) {
+absl::Status CheckLinkRate(const char* direction, double bytes_per_second) {
   if (bytes_per_second >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a link ", direction, " of ", bytes_per_second,
                                                  " bytes per second, expected at least 1"));
@@ -45,10 +45,10 @@ absl::Status CheckTimelineOptions(const TimelineOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory of the host of ", options.host_bytes, " bytes, expected 0 or more"));
   }
-  if (absl::Status status = CheckLink("out", options.out_bytes_per_second); !status.ok()) {
+  if (absl::Status status = CheckLinkRate("out", options.out_bytes_per_second); !status.ok()) {
     return status;
   }
-  if (absl::Status status = CheckLink("in", options.in_bytes_per_second); !status.ok()) {
+  if (absl::Status status = CheckLinkRate("in", options.in_bytes_per_second); !status.ok()) {
     return status;
   }
   const double latency = options.transfer_latency_seconds;

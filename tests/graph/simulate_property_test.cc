@@ -12,6 +12,7 @@
 #include "tests/graph/random_schedule.h"
 #include "tests/graph/slow_timeline.h"
 #include "tests/support/rounds.h"
+#include "tidepool/plan.h"
 #include "tidepool/sizing.h"
 
 namespace tidepool {
@@ -199,6 +200,36 @@ TEST(SimulateProperty, TimelineIsThatOfTheSlowModel) {
   EXPECT_GT(seen.stayed, rounds / 20);
   EXPECT_GT(seen.added_awaits, rounds / 20);
   for (const int count : seen.stalls) EXPECT_GT(count, rounds / 20);
+}
+
+// A pool as large as a plan for what a resolved schedule asks of it serves it, at the plan's
+// places.
+TEST(SimulateProperty, APlanForTheResolvedScheduleIsFollowed) {
+  RandomGraphs random(22);
+  int moved = 0;
+  for (int i = 0; i < Rounds(1000); ++i) {
+    const TaskGraph graph = random.Valid(1 + random.Below(12));
+    const Schedule schedule = RandomSchedules(graph, random).Valid();
+    TimelineOptions options = AnyMachine(graph, random);
+    const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, options);
+    if (!timeline.ok()) continue;
+    const absl::StatusOr<Trace> trace = ScheduleTrace(graph, timeline->resolved);
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    const PlanProblem problem = *ToPlanProblem(*trace, options.alignment);
+    const absl::StatusOr<Plan> plan = MakePlan(problem, {.time_limit_seconds = 0.01});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    options.placement = "planned";
+    options.plan = ToPlacementPlan(problem, plan->offsets, plan->offsets.size());
+    options.memory_bytes = plan->height;
+    options.releases_early = false;
+    const absl::StatusOr<Timeline> planned = Simulate(graph, timeline->resolved, options);
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    ASSERT_EQ(planned->pool_bytes, plan->height);
+    ASSERT_EQ(planned->seconds, timeline->seconds);
+    ASSERT_EQ(planned->resolved, timeline->resolved);
+    moved += planned->pool_bytes < timeline->pool_bytes ? 1 : 0;
+  }
+  EXPECT_GT(moved, 0);
 }
 
 }  // namespace
