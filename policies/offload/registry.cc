@@ -49,7 +49,7 @@ absl::StatusOr<Enumeration> FromName(std::string_view what, std::string_view nam
                     [](std::string* text, std::string_view one) { text->append(one); })));
 }
 
-std::int64_t RoundedUp(std::int64_t bytes, std::int64_t alignment) {
+std::int64_t AlignedUp(std::int64_t bytes, std::int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
@@ -57,15 +57,15 @@ std::int64_t RoundedUp(std::int64_t bytes, std::int64_t alignment) {
 absl::Status CheckTasksFit(const TaskGraph& graph, const TimelineOptions& machine) {
   std::int64_t weights = 0;
   for (const GraphData& data : graph.data) {
-    if (data.kind == DataKind::kWeight) weights += RoundedUp(data.bytes, machine.alignment);
+    if (data.kind == DataKind::kWeight) weights += AlignedUp(data.bytes, machine.alignment);
   }
   for (const GraphTask& task : graph.tasks) {
     std::int64_t bytes =
-        weights + RoundedUp(task.algorithms.front().workspace_bytes, machine.alignment);
+        weights + AlignedUp(task.algorithms.front().workspace_bytes, machine.alignment);
     for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
       for (const std::size_t data : *uses) {
         if (graph.data[data].kind == DataKind::kWeight) continue;
-        bytes += RoundedUp(graph.data[data].bytes, machine.alignment);
+        bytes += AlignedUp(graph.data[data].bytes, machine.alignment);
       }
     }
     if (bytes <= machine.memory_bytes) continue;
