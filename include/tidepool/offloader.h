@@ -11,13 +11,15 @@
 // training of deep neural networks", IPDPS 2019, section IV-A, which starts a thread for each
 // buffer; here one queue sees to all).
 //
-// When a copy fails, the buffer stays where it was, whole. All functions are thread-safe; for one
-// buffer, those that change its state follow each other. A call that fails has done nothing.
+// When a copy fails, the buffer stays where it was, whole. When the device fails, and fails again
+// when it is asked whether its copies are over, they count as over. All functions are thread-safe,
+// and no lock is held while one waits for the device. A call that fails has done nothing.
 #ifndef TIDEPOOL_OFFLOADER_H_
 #define TIDEPOOL_OFFLOADER_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -52,15 +54,25 @@ struct OffloaderOptions {
   enum class Release : std::uint8_t {
     kWhenOut,  // as soon as the copy is over
     // When Await, Synchronize or an allocation that finds no room asks for it, in the order in
-    // which buffers were sent: so addresses do not depend on how long copies take.
+    // which buffers were sent: so addresses do not depend on how long copies take. Then there is no
+    // thread, and an allocation waits for the first copy whatever is freed meanwhile.
     kWhenAwaited,
   };
   Release release = Release::kWhenOut;
-  // Copies of one direction wait for those of the other, as the papers have it.
+  // Copies of one direction wait for those of the other, as the papers have it; but for compressed
+  // ones, for which the pipeline has streams of its own.
   bool one_transfer_at_a_time = false;
   // For buffers that are to be compressed; without one all are sent as they are. Outlives the
   // offloader.
   CompressionPipeline* pipeline = nullptr;
+};
+
+// Who wants to know when a copy begins and ends: host functions, on its stream before and behind
+// it; of a compressed copy `ends` is called by the pipeline. Each is called at most once, and not
+// when the device takes no host function.
+struct CopyWatch {
+  std::function<void()> begins;
+  std::function<void()> ends;
 };
 
 struct OffloaderStats {
@@ -89,27 +101,34 @@ class TIDEPOOL_EXPORT Offloader {
   // Waits for copies and frees all buffers.
   virtual ~Offloader() = default;
 
-  // A buffer of at least one byte, on the device, for work queued on `stream` from here on. `name`
-  // is for messages. When the pool has no room it waits on the host, as long as a copy out under
-  // way can make some, in turn with other requests, and tries again each time that one has ended or
-  // a buffer was freed. ResourceExhausted at once when none can, with the buffers that hold most of
-  // the memory; DeadlineExceeded; otherwise the pool's error.
+  // A buffer of at least one byte, on the device, for work queued on `stream` from here on; work on
+  // other streams is queued behind such work. The stream should live until the buffer has left.
+  // `name` is for messages. When the pool has no room it waits on the host, as long as a copy out
+  // under way can make some, in turn with other requests, and tries again each time that one has
+  // ended or a buffer was freed. ResourceExhausted at once when none can, with the buffers that
+  // hold most of the memory; DeadlineExceeded; otherwise the pool's error.
   virtual absl::StatusOr<BufferId> Allocate(std::size_t bytes, Stream stream,
                                             Hint hint = Hint::kResident, std::string_view name = "",
                                             absl::Time deadline = absl::InfiniteFuture()) = 0;
 
   // Where the buffer is, for work queued on `stream` from here on, until the next call of Offload
   // or Free for it: makes the stream wait, on the device, for the copy that brings it back, and
-  // keeps its memory until that work is over. FailedPrecondition when it is out or going out.
+  // keeps its memory until that work is over. FailedPrecondition when it is out or going out; when
+  // it is out because the copy back failed, the error of that copy, once.
+  //
+  // For a compressed copy that is not over, a host function on `stream` waits: the host functions
+  // of all streams of a CUDA device may wait behind it.
   virtual absl::StatusOr<void*> Use(BufferId buffer, Stream stream) = 0;
 
   // Begins to copy the buffer to the host, once `after` has happened (no event: now): an event
   // recorded behind the work that wrote it. Work that reads it may still be queued on streams that
-  // used it; from here on no work may be. With `word` it is compressed on the way, if there is a
-  // pipeline. FailedPrecondition when it is not on the device or is coming back; ResourceExhausted
-  // when the host has no room, and the buffer stays as it is.
+  // used it; from here on no work may be. One that is coming back is copied out once it is there.
+  // With `word` it is compressed on the way, if there is a pipeline. FailedPrecondition when it is
+  // out or going out; ResourceExhausted when the host has no room, and the buffer stays as it is:
+  // of a compressed copy, Await says so.
   virtual absl::Status Offload(BufferId buffer, Event after,
-                               std::optional<ZeroValueWord> word = std::nullopt) = 0;
+                               std::optional<ZeroValueWord> word = std::nullopt,
+                               CopyWatch watch = {}) = 0;
 
   // Waits on the host until a buffer that is going out is out, and gives its memory back to the
   // pool. The error of the copy, once, when it failed: the buffer is on the device then. OK when it
@@ -119,16 +138,18 @@ class TIDEPOOL_EXPORT Offloader {
   // Takes memory on the device, waiting for it as Allocate does, and begins to copy the buffer back
   // once all is over that is queued on `stream` so far, for which the memory is. A buffer that is
   // going out and still has its memory stays there; of one that is on the device or coming back
-  // nothing is to be done. Errors are Allocate's.
+  // nothing is to be done. Errors are Allocate's. What the copy needed on the host is free, at the
+  // latest, when the next function is called after its end.
   virtual absl::Status Prefetch(BufferId buffer, Stream stream, Hint hint = Hint::kResident,
-                                absl::Time deadline = absl::InfiniteFuture()) = 0;
+                                absl::Time deadline = absl::InfiniteFuture(),
+                                CopyWatch watch = {}) = 0;
 
   // The buffer is gone: its memory goes back behind the work queued on streams that used it, and
-  // behind copies under way.
+  // behind copies under way. So are errors of its copies.
   virtual absl::Status Free(BufferId buffer) = 0;
 
-  // Waits on the host until all copies are over, and gives back the memory of buffers that are out.
-  // The first error of a copy that nobody was told of.
+  // Waits on the host until all copies so far are over, and gives back the memory of buffers that
+  // are out. The first error of a copy that nobody was told of, once.
   virtual absl::Status Synchronize() = 0;
 
   // NotFound for a buffer that there is not, as for all functions above.

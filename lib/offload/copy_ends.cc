@@ -1,0 +1,160 @@
+// The ends of copies: who waits for them, and what they change.
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "lib/offload/buffer_states.h"
+#include "lib/offload/offloader_impl.h"
+
+namespace tidepool::internal::offload {
+namespace {
+
+// How often a copy is looked at by who cannot wait for it for ever.
+constexpr std::chrono::microseconds kLook(100);
+
+}  // namespace
+
+void OffloaderImpl::Changed() const {
+  ++changes_;
+  changed_.notify_all();
+}
+
+// After an error the copy is over all the same, or nobody will ever know.
+absl::Status OffloaderImpl::WaitOnHost(const BufferCopy& copy, bool is_marked) const {
+  absl::Status status;
+  if (is_marked) {
+    status = device_.SynchronizeEvent(copy.event.get());
+    if (status.ok()) return status;
+  }
+  constexpr int kTimes = 2;
+  absl::Status drained;
+  for (int i = 0; i < kTimes; ++i) {
+    drained = device_.SynchronizeStream(copy.is_out ? out_ : in_);
+    if (drained.ok()) return status;
+  }
+  return status.ok() ? drained : status;
+}
+
+// The copy is settled then.
+void OffloaderImpl::Finish(Lock& lock, CopyPointer copy) const {
+  if (copy->behind != nullptr) Finish(lock, copy->behind);
+  if (copy->is_settled) return;
+  if (copy->is_compressed) {
+    changed_.wait(lock, [&] { return copy->is_over; });
+    return Settle(copy, copy->result);
+  }
+  const bool is_marked = Mark(*copy).ok();
+  lock.unlock();
+  const absl::Status result = WaitOnHost(*copy, is_marked);
+  lock.lock();
+  Settle(copy, result);
+}
+
+// As far as that can be told without waiting.
+bool OffloaderImpl::IsOver(BufferCopy& copy) const {
+  if (copy.is_compressed) return copy.is_over;
+  return Mark(copy).ok() && device_.QueryEvent(copy.event.get()).value_or(false);
+}
+
+// False when it is not over by the deadline.
+bool OffloaderImpl::FinishBy(Lock& lock, const CopyPointer& copy, absl::Time deadline) const {
+  while (deadline != absl::InfiniteFuture() && !copy->is_settled && !IsOver(*copy)) {
+    if (absl::Now() >= deadline) return false;
+    changed_.wait_for(lock, kLook);
+  }
+  Finish(lock, copy);
+  return true;
+}
+
+// Only the first time. What a copy out comes behind is settled before it.
+void OffloaderImpl::Settle(CopyPointer copy, const absl::Status& result) const {
+  if (copy->is_settled) return;
+  copy->is_settled = true;
+  copy->result = result;
+  CountEnd(*copy);
+  if (const std::shared_ptr<DeviceMemory> device = copy->device.lock();
+      device != nullptr && !copy->is_compressed) {
+    copy->is_out ? device->EndOut() : device->EndIn();
+  }
+  copy->behind = nullptr;
+  copy->held = nullptr;
+  if (const auto found = buffers_.find(copy->buffer.id); found != buffers_.end()) {
+    copy->is_out ? SettleOut(*found->second, copy) : SettleIn(*found->second, copy);
+  }
+  copy->host = nullptr;
+  Changed();
+  Copies& copies = copy->is_out ? outs_ : ins_;
+  copies.erase(std::find(copies.begin(), copies.end(), copy));
+}
+
+void OffloaderImpl::CountEnd(const BufferCopy& copy) const {
+  if (!copy.result.ok()) {
+    const bool is_refused = copy.is_out && absl::IsResourceExhausted(copy.result);
+    ++(is_refused ? stats_.refused : stats_.failures);
+    return;
+  }
+  ++(copy.is_out ? stats_.offloads : stats_.prefetches);
+  (copy.is_out ? stats_.bytes_out : stats_.bytes_in) += copy.bytes;
+}
+
+void OffloaderImpl::SettleOut(Buffer& buffer, const CopyPointer& copy) {
+  if (buffer.copy != copy) return;  // it stayed
+  buffer.copy = nullptr;
+  if (copy->result.ok()) {
+    buffer.host = copy->host;
+    buffer.device = nullptr;
+    return Move(buffer, BufferState::kOut);
+  }
+  buffer.failed = copy;
+  buffer.device->SetLeaving(false);
+  Move(buffer, BufferState::kOnDevice);
+}
+
+void OffloaderImpl::SettleIn(Buffer& buffer, const CopyPointer& copy) {
+  // It may be on its way out already, behind this copy.
+  const bool is_coming = buffer.copy == copy;
+  const bool is_behind = buffer.copy != nullptr && buffer.copy->behind == copy;
+  if (copy->result.ok() && is_coming) {
+    buffer.copy = nullptr;
+    buffer.host = nullptr;
+    return Move(buffer, BufferState::kOnDevice);
+  }
+  if (copy->result.ok() || (!is_coming && !is_behind)) return;
+  buffer.copy = nullptr;
+  buffer.failed = copy;
+  buffer.host = copy->host;
+  buffer.device = nullptr;
+  Move(buffer, BufferState::kOut);
+}
+
+// What came back is of no use on the host any more.
+void OffloaderImpl::SettleArrivals() const {
+  for (auto it = ins_.begin(); it != ins_.end();) {
+    const CopyPointer copy = *it++;
+    if (!IsOver(*copy)) {
+      if (copy->is_compressed) continue;
+      return;  // nor are those behind it
+    }
+    const bool is_asked_for = options_.release == OffloaderOptions::Release::kWhenAwaited &&
+                              copy->held != nullptr && copy->held->is_leaving();
+    if (!is_asked_for) Settle(copy, copy->result);
+  }
+}
+
+void OffloaderImpl::GiveBackWhenOut() {
+  Lock lock(mutex_);
+  for (;;) {
+    const auto next = std::find_if(outs_.begin(), outs_.end(), [](const CopyPointer& copy) {
+      return !copy->is_compressed || copy->is_over;
+    });
+    if (next != outs_.end()) {
+      Finish(lock, *next);
+    } else if (is_ending_) {
+      return;
+    } else {
+      changed_.wait(lock);
+    }
+  }
+}
+
+}  // namespace tidepool::internal::offload

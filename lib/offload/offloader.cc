@@ -1,0 +1,261 @@
+// What is asked of a buffer: whether its state allows it, and what becomes of it.
+#include "tidepool/offloader.h"
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/offload/buffer_states.h"
+#include "lib/offload/offloader_impl.h"
+
+namespace tidepool {
+namespace internal::offload {
+
+absl::Status OffloaderImpl::Start() {
+  const auto create = [&](Stream& stream) {
+    const absl::StatusOr<Stream> created = device_.CreateStream();
+    if (created.ok()) stream = *created;
+    return created.status();
+  };
+  if (absl::Status status = create(out_); !status.ok()) return status;
+  in_ = out_;
+  if (!options_.one_transfer_at_a_time) {
+    in_ = {};
+    if (absl::Status status = create(in_); !status.ok()) return status;
+  }
+  if (options_.pipeline != nullptr) {
+    if (absl::Status status = create(gate_); !status.ok()) return status;
+  }
+  return options_.release == OffloaderOptions::Release::kWhenOut ? StartThread() : absl::OkStatus();
+}
+
+absl::Status OffloaderImpl::StartThread() {
+  try {
+    thread_ = std::thread([this] { GiveBackWhenOut(); });
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no thread can be started (", error.what(), "), expected one for copies"));
+  }
+  return absl::OkStatus();
+}
+
+OffloaderImpl::~OffloaderImpl() {
+  // Its errors are nobody's any more.
+  Synchronize().IgnoreError();
+  {
+    const Lock lock(mutex_);
+    is_ending_ = true;
+    Changed();
+  }
+  if (thread_.joinable()) thread_.join();
+  buffers_.clear();
+  // What the device does not take back is its own loss.
+  if (gate_ != Stream()) device_.DestroyStream(gate_).IgnoreError();
+  if (in_ != Stream() && in_ != out_) device_.DestroyStream(in_).IgnoreError();
+  if (out_ != Stream()) device_.DestroyStream(out_).IgnoreError();
+}
+
+absl::StatusOr<Buffer*> OffloaderImpl::Find(BufferId id) const {
+  const auto found = buffers_.find(id.id);
+  if (found != buffers_.end()) return found->second.get();
+  return absl::NotFoundError(
+      absl::StrCat("buffer ", id.id, " is unknown, expected one that was not freed"));
+}
+
+absl::StatusOr<BufferId> OffloaderImpl::Allocate(std::size_t bytes, Stream stream, Hint hint,
+                                                 std::string_view name, absl::Time deadline) {
+  if (bytes == 0) {
+    return absl::InvalidArgumentError("a buffer of no bytes, expected at least one");
+  }
+  Lock lock(mutex_);
+  auto memory = TakeMemory(lock, bytes, stream, hint, name, deadline);
+  if (!memory.ok()) return memory.status();
+  auto buffer = std::make_unique<Buffer>();
+  const BufferId id = {++last_id_};
+  buffer->id = id;
+  buffer->name = std::string(name);
+  buffer->bytes = static_cast<std::int64_t>(bytes);
+  buffer->device = *std::move(memory);
+  buffers_.emplace(id.id, std::move(buffer));
+  return id;
+}
+
+absl::StatusOr<void*> OffloaderImpl::Use(BufferId id, Stream stream) {
+  const Lock lock(mutex_);
+  const absl::StatusOr<Buffer*> found = Find(id);
+  if (!found.ok()) return found.status();
+  Buffer& buffer = **found;
+  if (buffer.state == BufferState::kOut && buffer.failed != nullptr) {
+    return std::exchange(buffer.failed, nullptr)->result;
+  }
+  if (buffer.state == BufferState::kOut || buffer.state == BufferState::kGoingOut) {
+    return WrongState(buffer, "on the device or coming back");
+  }
+  if (buffer.state == BufferState::kComingBack) {
+    if (absl::Status status = WaitForArrival(*buffer.copy, stream); !status.ok()) return status;
+  }
+  if (absl::Status status = buffer.device->AddUser(stream); !status.ok()) return status;
+  return buffer.device->address();
+}
+
+absl::Status OffloaderImpl::Offload(BufferId id, Event after, std::optional<ZeroValueWord> word,
+                                    CopyWatch watch) {
+  const Lock lock(mutex_);
+  SettleArrivals();
+  const absl::StatusOr<Buffer*> found = Find(id);
+  if (!found.ok()) return found.status();
+  Buffer& buffer = **found;
+  if (buffer.state == BufferState::kOut || buffer.state == BufferState::kGoingOut) {
+    return WrongState(buffer, "on the device or coming back");
+  }
+  const CopyPointer copy = NewCopy(buffer, true);
+  if (buffer.state == BufferState::kComingBack) copy->behind = buffer.copy;
+  const absl::Status status = word.has_value() && options_.pipeline != nullptr
+                                  ? CompressOut(buffer, after, *word, watch, copy)
+                                  : CopyRawOut(buffer, after, watch, *copy);
+  if (!status.ok()) {
+    ++(absl::IsResourceExhausted(status) ? stats_.refused : stats_.failures);
+    return absl::Status(status.code(),
+                        absl::StrCat(DescribeBuffer(buffer), " cannot leave: ", status.message()));
+  }
+  buffer.host = nullptr;  // the copy in still has it
+  buffer.copy = copy;
+  buffer.device->SetLeaving(true);
+  Move(buffer, BufferState::kGoingOut);
+  outs_.push_back(copy);
+  Changed();
+  return absl::OkStatus();
+}
+
+absl::Status OffloaderImpl::Await(BufferId id) {
+  Lock lock(mutex_);
+  const absl::StatusOr<Buffer*> found = Find(id);
+  if (!found.ok()) return found.status();
+  Buffer& buffer = **found;
+  if (buffer.state == BufferState::kOut) return absl::OkStatus();
+  if (buffer.state == BufferState::kGoingOut) {
+    // Others may do what they like with the buffer meanwhile: the copy is what is asked about.
+    const CopyPointer copy = buffer.copy;
+    Finish(lock, copy);
+    const auto again = buffers_.find(id.id);
+    if (again != buffers_.end() && again->second->failed == copy) again->second->failed = nullptr;
+    return copy->result;
+  }
+  if (buffer.failed != nullptr && buffer.failed->is_out) {
+    return std::exchange(buffer.failed, nullptr)->result;
+  }
+  return WrongState(buffer, "going out");
+}
+
+absl::Status OffloaderImpl::Prefetch(BufferId id, Stream stream, Hint hint, absl::Time deadline,
+                                     CopyWatch watch) {
+  Lock lock(mutex_);
+  SettleArrivals();
+  absl::StatusOr<Buffer*> found = Find(id);
+  if (!found.ok()) return found.status();
+  std::shared_ptr<DeviceMemory> memory;
+  if ((*found)->state == BufferState::kOut) {
+    const std::string name = (*found)->name;
+    auto taken =
+        TakeMemory(lock, static_cast<std::size_t>((*found)->bytes), stream, hint, name, deadline);
+    if (!taken.ok()) return taken.status();
+    memory = *std::move(taken);
+    // Others may have been here meanwhile.
+    found = Find(id);
+    if (!found.ok()) return found.status();
+  }
+  Buffer& buffer = **found;
+  if (buffer.state == BufferState::kGoingOut) Stay(buffer);
+  if (buffer.state != BufferState::kOut) return absl::OkStatus();
+
+  const CopyPointer copy = NewCopy(buffer, false);
+  copy->device = memory;
+  copy->host = buffer.host;
+  const absl::Status status = buffer.host->address() == nullptr
+                                  ? DecompressIn(buffer, *memory, stream, watch, copy)
+                                  : CopyRawIn(buffer, *memory, stream, watch, *copy);
+  if (!status.ok()) {
+    ++stats_.failures;
+    return absl::Status(status.code(), absl::StrCat(DescribeBuffer(buffer),
+                                                    " cannot come back: ", status.message()));
+  }
+  if (copy->is_compressed) copy->held = memory;
+  buffer.device = std::move(memory);
+  buffer.copy = copy;
+  buffer.failed = nullptr;
+  Move(buffer, BufferState::kComingBack);
+  ins_.push_back(copy);
+  return absl::OkStatus();
+}
+
+absl::Status OffloaderImpl::Free(BufferId id) {
+  const Lock lock(mutex_);
+  const absl::StatusOr<Buffer*> found = Find(id);
+  if (!found.ok()) return found.status();
+  // What a compressed copy holds comes back with its end.
+  if ((*found)->device != nullptr && (*found)->device.use_count() > 1) {
+    (*found)->device->SetLeaving(true);
+  }
+  buffers_.erase(id.id);
+  Changed();
+  return absl::OkStatus();
+}
+
+absl::Status OffloaderImpl::Synchronize() {
+  Lock lock(mutex_);
+  std::vector<CopyPointer> copies(outs_.begin(), outs_.end());
+  copies.insert(copies.end(), ins_.begin(), ins_.end());
+  std::sort(copies.begin(), copies.end(), [](const CopyPointer& one, const CopyPointer& other) {
+    return one->sequence < other->sequence;
+  });
+  for (const CopyPointer& copy : copies) Finish(lock, copy);
+
+  Buffer* first = nullptr;
+  for (const auto& [name, buffer] : buffers_) {
+    if (buffer->failed == nullptr) continue;
+    if (first == nullptr || buffer->failed->sequence < first->failed->sequence) {
+      first = buffer.get();
+    }
+  }
+  return first == nullptr ? absl::OkStatus() : std::exchange(first->failed, nullptr)->result;
+}
+
+absl::StatusOr<BufferState> OffloaderImpl::State(BufferId id) const {
+  const Lock lock(mutex_);
+  SettleArrivals();
+  const absl::StatusOr<Buffer*> buffer = Find(id);
+  if (!buffer.ok()) return buffer.status();
+  return (*buffer)->state;
+}
+
+OffloaderStats OffloaderImpl::Stats() const {
+  const Lock lock(mutex_);
+  SettleArrivals();
+  OffloaderStats stats = stats_;
+  stats.buffers = static_cast<std::int64_t>(buffers_.size());
+  stats.device_bytes = holdings_.device_bytes;
+  stats.host_bytes = holdings_.host_bytes;
+  stats.peak_host_bytes = holdings_.peak_host_bytes;
+  return stats;
+}
+
+}  // namespace internal::offload
+
+absl::StatusOr<std::unique_ptr<Offloader>> Offloader::Create(Device* device, Pool* pool,
+                                                             PinnedPool* host,
+                                                             const OffloaderOptions& options) {
+  if (device == nullptr || pool == nullptr || host == nullptr) {
+    return absl::InvalidArgumentError(
+        "null, expected a device, a pool of its memory, and one of pinned memory");
+  }
+  auto offloader =
+      std::make_unique<internal::offload::OffloaderImpl>(*device, *pool, *host, options);
+  if (absl::Status status = offloader->Start(); !status.ok()) return status;
+  return offloader;
+}
+
+}  // namespace tidepool

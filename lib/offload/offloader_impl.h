@@ -1,0 +1,140 @@
+// The offloader puts its parts together: buffers and their states, copies and their ends, and those
+// who wait for memory.
+//
+// A copy is queued under the mutex and *finished* without: who wants its end waits for it, and then
+// *settles* what it changes, under the mutex again. Any number of threads may finish the same copy;
+// the first settles it. So the thread that gives memory back as soon as it can, and those who give
+// it back when they need it, do the same.
+#ifndef TIDEPOOL_LIB_OFFLOAD_OFFLOADER_IMPL_H_
+#define TIDEPOOL_LIB_OFFLOAD_OFFLOADER_IMPL_H_
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "lib/offload/buffer_memory.h"
+#include "lib/offload/buffers.h"
+#include "lib/offload/event_pool.h"
+#include "tidepool/offloader.h"
+
+namespace tidepool::internal::offload {
+
+class OffloaderImpl final : public Offloader {
+ public:
+  OffloaderImpl(Device& device, Pool& pool, PinnedPool& host, const OffloaderOptions& options)
+      : device_(device), pool_(pool), host_(host), options_(options), events_(device) {}
+  ~OffloaderImpl() override;
+
+  absl::Status Start();
+
+  absl::StatusOr<BufferId> Allocate(std::size_t bytes, Stream stream, Hint hint,
+                                    std::string_view name, absl::Time deadline) override;
+  absl::StatusOr<void*> Use(BufferId id, Stream stream) override;
+  absl::Status Offload(BufferId id, Event after, std::optional<ZeroValueWord> word,
+                       CopyWatch watch) override;
+  absl::Status Await(BufferId id) override;
+  absl::Status Prefetch(BufferId id, Stream stream, Hint hint, absl::Time deadline,
+                        CopyWatch watch) override;
+  absl::Status Free(BufferId id) override;
+  absl::Status Synchronize() override;
+  absl::StatusOr<BufferState> State(BufferId id) const override;
+  OffloaderStats Stats() const override;
+  Stream out_stream() const override { return out_; }
+  Stream in_stream() const override { return in_; }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  using CopyPointer = std::shared_ptr<BufferCopy>;
+  using Copies = std::list<CopyPointer>;
+
+  absl::Status StartThread();
+  absl::StatusOr<Buffer*> Find(BufferId id) const;
+
+  // Copies: copies.cc.
+  CopyPointer NewCopy(const Buffer& buffer, bool is_out);
+  absl::Status CopyRawOut(const Buffer& buffer, Event after, const CopyWatch& watch,
+                          BufferCopy& copy);
+  absl::Status CompressOut(const Buffer& buffer, Event after, ZeroValueWord word,
+                           const CopyWatch& watch, const CopyPointer& copy);
+  absl::Status CopyRawIn(const Buffer& buffer, DeviceMemory& to, Stream stream,
+                         const CopyWatch& watch, BufferCopy& copy);
+  absl::Status DecompressIn(const Buffer& buffer, DeviceMemory& to, Stream stream,
+                            const CopyWatch& watch, const CopyPointer& copy);
+  void OnCompressed(const CopyPointer& copy,
+                    absl::StatusOr<std::shared_ptr<const StoredBuffer>> stored);
+  void OnDecompressed(const CopyPointer& copy, const absl::Status& result);
+  void Tell(Stream stream, const std::function<void()>& function);
+  absl::Status WaitBehind(Stream stream, Event after, const CopyPointer& arrival);
+  absl::Status WaitForArrival(BufferCopy& copy, Stream stream);
+  absl::Status Mark(BufferCopy& copy) const;
+  void Stay(Buffer& buffer);
+
+  // Ends: copy_ends.cc.
+  // By value: others may drop what they know of the copy meanwhile.
+  void Finish(Lock& lock, CopyPointer copy) const;
+  bool FinishBy(Lock& lock, const CopyPointer& copy, absl::Time deadline) const;
+  bool IsOver(BufferCopy& copy) const;
+  void Settle(CopyPointer copy, const absl::Status& result) const;
+  static void SettleOut(Buffer& buffer, const CopyPointer& copy);
+  static void SettleIn(Buffer& buffer, const CopyPointer& copy);
+  void CountEnd(const BufferCopy& copy) const;
+  void SettleArrivals() const;
+  absl::Status WaitOnHost(const BufferCopy& copy, bool is_marked) const;
+  void GiveBackWhenOut();
+
+  // Room: room.cc.
+  absl::StatusOr<std::shared_ptr<DeviceMemory>> TakeMemory(Lock& lock, std::size_t bytes,
+                                                           Stream stream, Hint hint,
+                                                           std::string_view name,
+                                                           absl::Time deadline);
+  absl::StatusOr<void*> TakeInTurn(Lock& lock, std::size_t bytes, Stream stream, Hint hint,
+                                   std::string_view name, absl::Time deadline, bool& has_waited);
+  bool WaitForTurn(Lock& lock, std::uint64_t ticket, absl::Time deadline);
+  bool WaitForChange(Lock& lock, std::uint64_t seen, absl::Time deadline);
+  CopyPointer FirstLeaving() const;
+  absl::Status NoRoom(std::size_t bytes, std::string_view name, const absl::Status& refusal) const;
+  absl::Status TooLate(std::size_t bytes, std::string_view name) const;
+  void Changed() const;
+
+  Device& device_;
+  Pool& pool_;
+  PinnedPool& host_;
+  const OffloaderOptions options_;
+  EventPool events_;
+  Stream out_;
+  Stream in_;
+  Stream gate_;  // on which the pipeline is made to wait
+  std::thread thread_;
+
+  // What a look at a copy finds to be over is settled, whoever looks: so all that follows changes
+  // in const functions too.
+  mutable std::mutex mutex_;  // of all that follows
+  mutable std::condition_variable changed_;
+  mutable std::uint64_t changes_ = 0;  // that somebody who waits may be waiting for
+  mutable Holdings holdings_;
+  mutable OffloaderStats stats_;
+  // Not settled, in the order in which they were asked for.
+  mutable Copies outs_;
+  mutable Copies ins_;
+  absl::flat_hash_map<std::uint64_t, std::unique_ptr<Buffer>> buffers_;
+  std::uint64_t last_id_ = 0;
+  std::int64_t last_sequence_ = 0;
+  std::list<std::uint64_t> line_;  // tickets of those who want memory
+  std::uint64_t last_ticket_ = 0;
+  bool is_ending_ = false;
+};
+
+}  // namespace tidepool::internal::offload
+
+#endif  // TIDEPOOL_LIB_OFFLOAD_OFFLOADER_IMPL_H_

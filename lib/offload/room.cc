@@ -1,0 +1,135 @@
+// Memory of the device for buffers, in turn: who finds no room waits for what is going out.
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "lib/offload/buffer_states.h"
+#include "lib/offload/offloader_impl.h"
+
+namespace tidepool::internal::offload {
+namespace {
+
+constexpr std::size_t kMostNamed = 5;
+
+std::string Wanted(std::size_t bytes, std::string_view name) {
+  return absl::StrCat("no room for ", bytes, " bytes",
+                      name.empty() ? "" : absl::StrCat(" of '", std::string(name), "'"));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<DeviceMemory>> OffloaderImpl::TakeMemory(Lock& lock,
+                                                                        std::size_t bytes,
+                                                                        Stream stream, Hint hint,
+                                                                        std::string_view name,
+                                                                        absl::Time deadline) {
+  const std::uint64_t ticket = ++last_ticket_;
+  const auto place = line_.insert(line_.end(), ticket);
+  bool has_waited = line_.front() != ticket;
+  const bool is_turn = WaitForTurn(lock, ticket, deadline);
+  const absl::StatusOr<void*> address =
+      is_turn ? TakeInTurn(lock, bytes, stream, hint, name, deadline, has_waited)
+              : TooLate(bytes, name);
+  if (has_waited) ++stats_.blocked;
+  line_.erase(place);
+  if (!line_.empty()) Changed();
+  if (!address.ok()) return address.status();
+  return std::make_shared<DeviceMemory>(DeviceSource{device_, pool_, holdings_, out_, in_},
+                                        *address, static_cast<std::int64_t>(bytes), stream);
+}
+
+bool OffloaderImpl::WaitForTurn(Lock& lock, std::uint64_t ticket, absl::Time deadline) {
+  while (line_.front() != ticket) {
+    if (!WaitForChange(lock, changes_, deadline)) return line_.front() == ticket;
+  }
+  return true;
+}
+
+// False when there is none by the deadline.
+bool OffloaderImpl::WaitForChange(Lock& lock, std::uint64_t seen, absl::Time deadline) {
+  const auto has_changed = [&] { return changes_ != seen; };
+  if (deadline == absl::InfiniteFuture()) {
+    changed_.wait(lock, has_changed);
+    return true;
+  }
+  return changed_.wait_until(lock, absl::ToChronoTime(deadline), has_changed);
+}
+
+// Of those who are first in line there is one, so the pool is asked without the mutex.
+absl::StatusOr<void*> OffloaderImpl::TakeInTurn(Lock& lock, std::size_t bytes, Stream stream,
+                                                Hint hint, std::string_view name,
+                                                absl::Time deadline, bool& has_waited) {
+  for (;;) {
+    const std::uint64_t seen = changes_;
+    lock.unlock();
+    absl::StatusOr<void*> address = pool_.Allocate(bytes, stream, hint);
+    lock.lock();
+    if (address.ok() || !absl::IsResourceExhausted(address.status())) return address;
+    SettleArrivals();
+    if (changes_ != seen) continue;
+    const CopyPointer leaving = FirstLeaving();
+    const PoolStats pool = pool_.Stats();
+    const std::int64_t most = pool.max_bytes - pool.live_bytes + holdings_.leaving_bytes;
+    if (leaving == nullptr || bytes > static_cast<std::size_t>(std::max<std::int64_t>(most, 0))) {
+      return NoRoom(bytes, name, address.status());
+    }
+    has_waited = true;
+    const bool is_in_time = options_.release == OffloaderOptions::Release::kWhenOut
+                                ? WaitForChange(lock, seen, deadline)
+                                : FinishBy(lock, leaving, deadline);
+    if (!is_in_time) return TooLate(bytes, name);
+  }
+}
+
+// The first that was sent of those that give memory back.
+OffloaderImpl::CopyPointer OffloaderImpl::FirstLeaving() const {
+  CopyPointer first;
+  for (const CopyPointer& copy : outs_) {
+    const std::shared_ptr<DeviceMemory> device = copy->device.lock();
+    if (device == nullptr || !device->is_leaving()) continue;
+    first = copy;
+    break;
+  }
+  for (const CopyPointer& copy : ins_) {
+    if (copy->held == nullptr || !copy->held->is_leaving()) continue;
+    if (first == nullptr || copy->sequence < first->sequence) first = copy;
+    break;
+  }
+  return first;
+}
+
+absl::Status OffloaderImpl::NoRoom(std::size_t bytes, std::string_view name,
+                                   const absl::Status& refusal) const {
+  std::vector<const Buffer*> holders;
+  for (const auto& [id, buffer] : buffers_) {
+    if (buffer->device != nullptr) holders.push_back(buffer.get());
+  }
+  const std::size_t named = std::min(holders.size(), kMostNamed);
+  std::partial_sort(holders.begin(), holders.begin() + static_cast<std::ptrdiff_t>(named),
+                    holders.end(), [](const Buffer* one, const Buffer* other) {
+                      if (one->bytes != other->bytes) return one->bytes > other->bytes;
+                      return one->id.id < other->id.id;
+                    });
+  std::string text =
+      absl::StrCat(Wanted(bytes, name), ", and ", holdings_.leaving_bytes,
+                   " bytes are going out, expected enough; ", std::string(refusal.message()));
+  for (std::size_t i = 0; i < named; ++i) {
+    absl::StrAppend(&text, i == 0 ? "; the largest of " : ", ",
+                    i == 0 ? absl::StrCat(holders.size(), " buffers there: ") : "",
+                    DescribeBuffer(*holders[i]), " (", holders[i]->bytes, " bytes, ",
+                    std::string(BufferStateName(holders[i]->state)), ")");
+  }
+  return absl::ResourceExhaustedError(text);
+}
+
+absl::Status OffloaderImpl::TooLate(std::size_t bytes, std::string_view name) const {
+  return absl::DeadlineExceededError(absl::StrCat(Wanted(bytes, name), " until the deadline, ",
+                                                  holdings_.leaving_bytes,
+                                                  " bytes are going out, expected them to be "
+                                                  "out"));
+}
+
+}  // namespace tidepool::internal::offload

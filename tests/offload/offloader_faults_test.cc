@@ -1,0 +1,268 @@
+// A device that fails at any of its calls: buffers stay where they were, whole, nothing is lost,
+// and what was tried is done when it is tried again.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <tuple>
+
+#include "tests/offload/offloader_fixture.h"
+#include "tests/support/forwarding_device.h"
+
+namespace tidepool {
+namespace {
+
+using Call = HostDevice::Call;
+
+constexpr std::int64_t kBytes = 70'000;
+
+class OffloaderFaultsTest
+    : public ::testing::TestWithParam<std::tuple<Call, OffloaderOptions::Release, bool>> {
+ protected:
+  // Two buffers go out and come back until they are where they should be, each call of the
+  // offloader with the fault.
+  class Scenario {
+   public:
+    Scenario(OffloaderFixture& fixture, Call call, std::int64_t n)
+        : fixture_(fixture), call_(call), left_(n) {}
+
+    void Run() {
+      const BufferId first = New(1);
+      const BufferId second = New(2);
+      for (int round = 0; round < 2; ++round) {
+        GoOut(first, 1);
+        GoOut(second, 2);
+        Arrive(first);
+        ComeBack(second, 2);
+        ComeBack(first, 1);
+        LeaveAgain(first);
+        ComeBack(first, 1);
+      }
+      for (const BufferId buffer : {first, second}) {
+        EXPECT_TRUE(With([&] { return fixture_.offloader().Free(buffer); }).ok());
+      }
+      Synchronize();
+    }
+    bool has_failed() const { return left_ <= 0; }
+
+   private:
+    static constexpr int kTries = 8;
+
+    // With the fault while the offloader is called; what the test does is done.
+    absl::Status With(const std::function<absl::Status()>& act) {
+      const std::int64_t calls = fixture_.device().CountCalls(call_);
+      if (left_ > 0) fixture_.device().FailCall(call_, left_);
+      absl::Status status = act();
+      fixture_.device().FailCall(call_, 0);
+      left_ -= fixture_.device().CountCalls(call_) - calls;
+      if (!status.ok() && !absl::IsFailedPrecondition(status)) {
+        EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+        EXPECT_TRUE(has_failed()) << status;
+      }
+      return status;
+    }
+    BufferId New(std::uint64_t seed) {
+      BufferId buffer;
+      for (int i = 0; i < kTries && buffer == BufferId(); ++i) {
+        With([&] {
+          const auto taken = fixture_.offloader().Allocate(kBytes, fixture_.stream());
+          if (taken.ok()) buffer = *taken;
+          return taken.status();
+        }).IgnoreError();
+      }
+      fixture_.Write(buffer, kBytes, seed);
+      EXPECT_TRUE(fixture_.Holds(buffer, kBytes, seed));  // by now
+      return buffer;
+    }
+    void GoOut(BufferId buffer, std::uint64_t seed) {
+      for (int i = 0; i < kTries && fixture_.State(buffer) != BufferState::kGoingOut; ++i) {
+        With([&] { return Send(buffer); }).IgnoreError();
+        if (fixture_.State(buffer) == BufferState::kOnDevice) {
+          EXPECT_TRUE(fixture_.Holds(buffer, kBytes, seed));
+        }
+        if (fixture_.State(buffer) == BufferState::kOut) return;
+      }
+    }
+    absl::Status Send(BufferId buffer) {
+      return fixture_.offloader().Offload(buffer, {}, fixture_.word());
+    }
+    void Arrive(BufferId buffer) {
+      for (int i = 0; i < kTries && fixture_.State(buffer) != BufferState::kOut; ++i) {
+        if (!With([&] { return fixture_.offloader().Await(buffer); }).ok()) {
+          With([&] { return Send(buffer); }).IgnoreError();
+        }
+      }
+      EXPECT_EQ(fixture_.State(buffer), BufferState::kOut);
+    }
+    void ComeBack(BufferId buffer, std::uint64_t seed) {
+      for (int i = 0; i < kTries && fixture_.State(buffer) != BufferState::kOnDevice; ++i) {
+        if (!With([&] { return fixture_.offloader().Prefetch(buffer, fixture_.stream()); }).ok()) {
+          continue;
+        }
+        With([&] {
+          return fixture_.offloader().Use(buffer, fixture_.stream()).status();
+        }).IgnoreError();
+        With([&] { return fixture_.offloader().Synchronize(); }).IgnoreError();
+      }
+      EXPECT_EQ(fixture_.State(buffer), BufferState::kOnDevice);
+      EXPECT_TRUE(fixture_.Holds(buffer, kBytes, seed));
+    }
+    // Out, back, and out before it is back.
+    void LeaveAgain(BufferId buffer) {
+      Arrive(buffer);
+      With([&] { return fixture_.offloader().Prefetch(buffer, fixture_.stream()); }).IgnoreError();
+      With([&] { return Send(buffer); }).IgnoreError();
+      Arrive(buffer);
+    }
+    void Synchronize() {
+      for (int i = 0; i < kTries; ++i) {
+        if (With([&] { return fixture_.offloader().Synchronize(); }).ok()) return;
+      }
+      ADD_FAILURE() << "errors without end";
+    }
+
+    OffloaderFixture& fixture_;
+    const Call call_;
+    std::int64_t left_;
+  };
+};
+INSTANTIATE_TEST_SUITE_P(
+    EachCall, OffloaderFaultsTest,
+    ::testing::Combine(::testing::Values(Call::kCopy, Call::kRecordEvent, Call::kWaitEvent,
+                                         Call::kQueryEvent, Call::kSynchronizeEvent,
+                                         Call::kSynchronizeStream, Call::kCreateEvent,
+                                         Call::kDestroyEvent, Call::kCallHost,
+                                         Call::kCreatePhysical, Call::kMap, Call::kAny),
+                       ::testing::Values(kWhenOut, kWhenAwaited), ::testing::Bool()));
+
+TEST_P(OffloaderFaultsTest, NothingIsLost) {
+  const auto& [call, release, compresses] = GetParam();
+  bool has_failed = true;
+  for (std::int64_t n = 1; has_failed; ++n) {
+    ASSERT_LT(n, 2000);
+    OffloaderFixtureOptions options;
+    options.release = release;
+    options.compresses = compresses;
+    OffloaderFixture fixture(options);
+    Scenario scenario(fixture, call, n);
+    scenario.Run();
+    has_failed = scenario.has_failed();
+    const OffloaderStats stats = fixture.offloader().Stats();
+    EXPECT_EQ(stats.buffers, 0);
+    EXPECT_EQ(stats.device_bytes, 0);
+    EXPECT_EQ(stats.host_bytes, 0);
+  }
+}
+
+// An error that nobody was told of is told once.
+TEST(OffloaderErrorsTest, AreToldOnce) {
+  for (const bool awaits : {false, true}) {
+    OffloaderFixtureOptions options;
+    options.release = kWhenAwaited;
+    OffloaderFixture fixture(options);
+    const BufferId buffer = fixture.New(kBytes, 1);
+    ASSERT_TRUE(fixture.Send(buffer).ok());
+    fixture.device().FailCall(Call::kSynchronizeEvent, 1);
+    const auto ask = [&] {
+      return awaits ? fixture.offloader().Await(buffer) : fixture.offloader().Synchronize();
+    };
+    EXPECT_EQ(ask().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(fixture.State(buffer), BufferState::kOnDevice);
+    EXPECT_EQ(ask().code(), awaits ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk);
+    EXPECT_EQ(fixture.offloader().Stats().failures, 1);
+
+    // Of one that comes back, by who wants to use it.
+    ASSERT_TRUE(fixture.Send(buffer).ok());
+    ASSERT_TRUE(fixture.offloader().Await(buffer).ok());
+    fixture.device().HoldCopies();
+    ASSERT_TRUE(fixture.offloader().Prefetch(buffer, fixture.stream()).ok());
+    fixture.device().ReleaseCopies();
+    fixture.device().FailCall(Call::kSynchronizeEvent, 1);
+    const absl::Status told = fixture.offloader().Synchronize();
+    EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(fixture.State(buffer), BufferState::kOut);
+    EXPECT_EQ(fixture.offloader().Use(buffer, fixture.stream()).status().code(),
+              absl::StatusCode::kFailedPrecondition);
+    ASSERT_TRUE(fixture.offloader().Prefetch(buffer, fixture.stream()).ok());
+    EXPECT_TRUE(fixture.Holds(buffer, kBytes, 1));
+  }
+}
+
+TEST(OffloaderErrorsTest, AreTheBuffersOwn) {
+  OffloaderFixtureOptions options;
+  options.release = kWhenAwaited;
+  OffloaderFixture fixture(options);
+  const BufferId first = fixture.New(kBytes, 1);
+  const BufferId second = fixture.New(kBytes, 2);
+  ASSERT_TRUE(fixture.Send(first).ok());
+  fixture.device().FailCall(Call::kSynchronizeEvent, 1);
+  // Who needs the memory is not who is told.
+  EXPECT_EQ(fixture.offloader().Allocate(1 << 20, fixture.stream()).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  const absl::StatusOr<BufferId> third =
+      fixture.offloader().Allocate((1 << 20) - 2 * kBytes + 2000, fixture.stream());
+  EXPECT_EQ(third.status().code(), absl::StatusCode::kResourceExhausted) << third.status();
+  ASSERT_TRUE(fixture.Send(second).ok());
+  EXPECT_TRUE(fixture.offloader().Await(second).ok());
+  EXPECT_EQ(fixture.offloader().Await(first).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(fixture.Holds(first, kBytes, 1));
+  EXPECT_TRUE(fixture.offloader().Synchronize().ok());
+}
+
+// Fails for ever whoever waits for it. Copies are over at once: nobody could wait for them later.
+class DeafDevice final : public testing::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  void Fail() { is_deaf_ = true; }
+  absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
+                    Stream stream) override {
+    absl::Status status = ForwardingDevice::Copy(to, from, bytes, direction, stream);
+    return status.ok() ? ForwardingDevice::SynchronizeStream(stream) : status;
+  }
+  absl::Status SynchronizeEvent(Event event) override {
+    return is_deaf_ ? Deaf() : ForwardingDevice::SynchronizeEvent(event);
+  }
+  absl::Status SynchronizeStream(Stream stream) override {
+    return is_deaf_ ? Deaf() : ForwardingDevice::SynchronizeStream(stream);
+  }
+  absl::StatusOr<bool> QueryEvent(Event event) override {
+    if (is_deaf_) return Deaf();
+    return ForwardingDevice::QueryEvent(event);
+  }
+  absl::Status RecordEvent(Event event, Stream stream) override {
+    return is_deaf_ ? Deaf() : ForwardingDevice::RecordEvent(event, stream);
+  }
+
+ private:
+  static absl::Status Deaf() { return absl::InternalError("lost, expected a device that answers"); }
+  std::atomic<bool> is_deaf_ = false;
+};
+
+TEST(OffloaderErrorsTest, ADeadDeviceIsGivenUp) {
+  for (const auto release : {kWhenOut, kWhenAwaited}) {
+    const auto host = HostDevice::Create({.memory_bytes = 1 << 20}).value();
+    DeafDevice device(*host);
+    PoolOptions pool_options;
+    pool_options.max_bytes = 1 << 20;
+    const auto pool = Pool::Create(host.get(), pool_options).value();
+    const auto pinned = PinnedPool::Create(host.get(), {.max_bytes = 1 << 20}).value();
+    auto offloader =
+        Offloader::Create(&device, pool.get(), pinned.get(), {.release = release}).value();
+    const Stream stream = device.CreateStream().value();
+    const BufferId out = offloader->Allocate(kBytes, stream).value();
+    const BufferId in = offloader->Allocate(kBytes, stream).value();
+    ASSERT_TRUE(offloader->Offload(in, {}).ok());
+    ASSERT_TRUE(offloader->Await(in).ok());
+    ASSERT_TRUE(offloader->Offload(out, {}).ok());
+    ASSERT_TRUE(offloader->Prefetch(in, stream).ok());
+    device.Fail();
+    const absl::Status status = offloader->Synchronize();
+    EXPECT_TRUE(status.ok() || absl::IsInternal(status)) << status;
+    offloader.reset();
+    EXPECT_EQ(pool->Stats().live_bytes, 0);
+    EXPECT_EQ(pinned->Stats().live_bytes, 0);
+  }
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,281 @@
+// Thousands of buffers that are sent, fetched, used, written and freed at random, by one thread and
+// by several, in a pool that holds a part of them, at any speed of copies, with and without faults:
+// what was written last is what is there.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <random>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "tests/offload/offloader_fixture.h"
+#include "tests/support/rounds.h"
+
+namespace tidepool {
+namespace {
+
+using Call = HostDevice::Call;
+
+constexpr std::array kFaults = {Call::kCopy,
+                                Call::kRecordEvent,
+                                Call::kWaitEvent,
+                                Call::kQueryEvent,
+                                Call::kSynchronizeEvent,
+                                Call::kCreateEvent,
+                                Call::kSynchronizeStream,
+                                Call::kCallHost};
+
+// Until the device does not fail.
+template <typename Function>
+auto Again(Function function) {
+  for (int i = 0; i < 20; ++i) {
+    auto result = function();
+    if (result.ok()) return result;
+  }
+  return function();
+}
+
+// Has buffers and a stream of its own.
+class Owner {
+ public:
+  Owner(OffloaderFixture& fixture, std::uint64_t seed, bool has_faults)
+      : fixture_(fixture),
+        offloader_(fixture.offloader()),
+        random_(seed),
+        has_faults_(has_faults),
+        stream_(fixture.device().CreateStream().value()),
+        event_(Again([&] { return fixture.device().CreateEvent(); }).value()) {}
+
+  void Run(int steps) {
+    for (int step = 0; step < steps; ++step) {
+      if (has_faults_ && random_() % 8 == 0) {
+        fixture_.device().FailCall(kFaults[random_() % kFaults.size()],
+                                   static_cast<std::int64_t>(1 + random_() % 4));
+      }
+      Step();
+    }
+  }
+  // Checks what is there once more, and makes room for the rest.
+  void CheckWhatIsThere() {
+    // One error a call.
+    while (!offloader_.Synchronize().ok()) {
+    }
+    for (std::size_t i = owned_.size(); i-- > 0;) {
+      if (IsThere(owned_[i])) CheckAndFree(i);
+    }
+  }
+  void End() {
+    while (!owned_.empty()) {
+      Fetch(owned_.back());
+      ASSERT_TRUE(offloader_.Synchronize().ok());
+      ASSERT_TRUE(IsThere(owned_.back()));
+      CheckAndFree(owned_.size() - 1);
+    }
+    ASSERT_TRUE(Again([&] { return fixture_.device().SynchronizeStream(stream_); }).ok());
+    EXPECT_EQ(wrong_, 0);
+    EXPECT_GT(checks_, 0);
+  }
+
+ private:
+  struct Owned {
+    BufferId buffer;
+    std::int64_t bytes = 0;
+    std::uint64_t seed = 0;
+  };
+  static constexpr std::size_t kMostBuffers = 100;
+
+  bool IsThere(const Owned& owned) const {
+    return offloader_.State(owned.buffer).value() == BufferState::kOnDevice;
+  }
+
+  void Step() {
+    if (owned_.size() < kMostBuffers && random_() % 3 == 0) return Add();
+    if (owned_.empty()) return;
+    const std::size_t at = random_() % owned_.size();
+    Owned& owned = owned_[at];
+    switch (random_() % 8) {
+      case 0:
+      case 1:
+      case 2:
+        return Send(owned);
+      case 3:
+      case 4:
+        return Fetch(owned);
+      case 5:
+        // A copy back that fails later is one whose contents never came.
+        if (IsThere(owned) || !has_faults_) Check(owned);
+        return;
+      case 6:
+        if (IsThere(owned)) return Write(owned);
+        offloader_.Await(owned.buffer).IgnoreError();
+        return;
+      default:
+        return CheckAndFree(at);
+    }
+  }
+  void Add() {
+    Owned owned;
+    owned.bytes = static_cast<std::int64_t>(1 + random_() % (random_() % 4 == 0 ? 16384 : 2048));
+    const auto buffer = offloader_.Allocate(static_cast<std::size_t>(owned.bytes), stream_);
+    if (!buffer.ok()) return MakeRoom();
+    owned.buffer = *buffer;
+    owned_.push_back(owned);
+    Write(owned_.back());
+  }
+  // As a policy would.
+  void MakeRoom() {
+    for (Owned& owned : owned_) {
+      if (random_() % 2 == 0) Send(owned);
+    }
+  }
+  void Send(Owned& owned) {
+    if (!Again([&] { return fixture_.device().RecordEvent(event_, stream_); }).ok()) return;
+    const bool compresses = random_() % 2 == 0;
+    offloader_.Offload(owned.buffer, event_, compresses ? fixture_.word() : std::nullopt)
+        .IgnoreError();
+  }
+  void Fetch(Owned& owned) {
+    const absl::Status status = offloader_.Prefetch(owned.buffer, stream_);
+    if (absl::IsResourceExhausted(status)) MakeRoom();
+  }
+  void Write(Owned& owned) {
+    const auto address = Again([&] { return offloader_.Use(owned.buffer, stream_); });
+    ASSERT_TRUE(address.ok()) << address.status();
+    owned.seed = random_();
+    ASSERT_TRUE(Again([&] {
+                  return fixture_.device().CallHost(stream_, [owned, to = *address] {
+                    WritePattern(to, owned.bytes, owned.seed);
+                  });
+                }).ok());
+  }
+  void CheckAndFree(std::size_t at) {
+    // A copy back that fails later is one whose contents never came.
+    if (IsThere(owned_[at]) || !has_faults_) Check(owned_[at]);
+    EXPECT_TRUE(offloader_.Free(owned_[at].buffer).ok());
+    owned_[at] = owned_.back();
+    owned_.pop_back();
+  }
+  void Check(const Owned& owned) {
+    const auto address = offloader_.Use(owned.buffer, stream_);
+    if (!address.ok()) return;
+    ++checks_;
+    ASSERT_TRUE(Again([&] {
+                  return fixture_.device().CallHost(stream_, [this, owned, from = *address] {
+                    if (!HasPattern(from, owned.bytes, owned.seed)) ++wrong_;
+                  });
+                }).ok());
+  }
+
+  OffloaderFixture& fixture_;
+  Offloader& offloader_;
+  std::mt19937_64 random_;
+  const bool has_faults_;
+  const Stream stream_;
+  const Event event_;
+  std::vector<Owned> owned_;
+  std::int64_t checks_ = 0;
+  std::atomic<std::int64_t> wrong_ = 0;
+};
+
+class OffloaderPropertyTest
+    : public ::testing::TestWithParam<std::tuple<OffloaderOptions::Release, bool, int, bool>> {};
+INSTANTIATE_TEST_SUITE_P(Ways, OffloaderPropertyTest,
+                         ::testing::Combine(::testing::Values(kWhenOut, kWhenAwaited),
+                                            ::testing::Bool(), ::testing::Values(1, 3),
+                                            ::testing::Bool()));
+
+TEST_P(OffloaderPropertyTest, WhatWasWrittenLastIsThere) {
+  const auto& [release, compresses, threads, has_faults] = GetParam();
+  for (int round = 0; round < testing::Rounds(5); ++round) {
+    SCOPED_TRACE(round);
+    const auto seed = static_cast<std::uint64_t>(round) * 100;
+    std::mt19937_64 random(seed);
+    OffloaderFixtureOptions options;
+    options.release = release;
+    options.compresses = compresses;
+    options.pool_bytes = 128 << 10;
+    options.host_bytes = round % 2 == 0 ? 4 << 20 : 256 << 10;
+    options.page_bytes = round % 3 == 0 ? 4 << 20 : 256 << 10;
+    options.one_transfer_at_a_time = round == 3;
+    if (round > 0) {
+      options.device.copy_bytes_per_second = 1e8 * static_cast<double>(1 + random() % 50);
+      options.device.copy_latency_ns = static_cast<std::int64_t>(random() % 20'000);
+    }
+    OffloaderFixture fixture(options);
+    std::vector<std::unique_ptr<Owner>> owners;
+    for (int i = 0; i < threads; ++i) {
+      owners.push_back(
+          std::make_unique<Owner>(fixture, seed + static_cast<std::uint64_t>(i) + 1, has_faults));
+    }
+    std::vector<std::thread> running;
+    for (const auto& owner : owners) running.emplace_back([&] { owner->Run(1000 / threads); });
+    for (std::thread& thread : running) thread.join();
+    for (int call = 0; call <= static_cast<int>(Call::kUnmap); ++call) {
+      fixture.device().FailCall(static_cast<Call>(call), 0);
+    }
+    for (const auto& owner : owners) owner->CheckWhatIsThere();
+    for (const auto& owner : owners) owner->End();
+    EXPECT_EQ(fixture.offloader().Stats().host_bytes, 0);
+    EXPECT_EQ(fixture.offloader().Stats().device_bytes, 0);
+    EXPECT_LE(fixture.host().Stats().peak_live_bytes, options.host_bytes);
+    if (!has_faults) {
+      EXPECT_EQ(fixture.offloader().Stats().failures, 0);
+    }
+  }
+}
+
+// Buffers that several threads share: nothing breaks, whatever they do to each other.
+TEST(OffloaderSharedTest, ThreadsShareBuffers) {
+  for (const auto release : {kWhenOut, kWhenAwaited}) {
+    OffloaderFixtureOptions options;
+    options.release = release;
+    options.compresses = true;
+    options.pool_bytes = 128 << 10;
+    OffloaderFixture fixture(options);
+    constexpr std::size_t kBuffers = 8;
+    std::array<std::atomic<std::uint64_t>, kBuffers> names = {};
+    const auto work = [&](std::uint64_t seed) {
+      std::mt19937_64 random(seed);
+      const Stream stream = fixture.device().CreateStream().value();
+      Offloader& offloader = fixture.offloader();
+      for (int step = 0; step < testing::Rounds(2000); ++step) {
+        auto& name = names[random() % kBuffers];
+        const BufferId buffer = {name.load()};
+        switch (random() % 7) {
+          case 0: {
+            const auto made = offloader.Allocate(1 + random() % 30'000, stream);
+            if (!made.ok()) break;
+            offloader.Free({name.exchange(made->id)}).IgnoreError();
+            break;
+          }
+          case 1:
+          case 2:
+            offloader.Offload(buffer, {}, random() % 2 == 0 ? fixture.word() : std::nullopt)
+                .IgnoreError();
+            break;
+          case 3:
+            offloader.Prefetch(buffer, stream).IgnoreError();
+            break;
+          case 4:
+            offloader.Use(buffer, stream).status().IgnoreError();
+            break;
+          case 5:
+            offloader.Await(buffer).IgnoreError();
+            break;
+          default:
+            if (random() % 4 == 0) offloader.Synchronize().IgnoreError();
+            offloader.Stats();
+        }
+      }
+    };
+    std::vector<std::thread> threads;
+    for (std::uint64_t i = 0; i < 4; ++i) threads.emplace_back(work, i);
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+}  // namespace
+}  // namespace tidepool
