@@ -1,8 +1,10 @@
 // Executor: carries out a schedule on a device, iteration by iteration.
 //
 // What timeline.h simulates, with real streams: tasks are queued on a compute stream by the
-// caller's function, buffers are an Offloader's. The host runs ahead of the device; it waits where
-// the schedule says so, and where memory must have left before it can be given to others.
+// caller's function, buffers are an Offloader's, workspaces among them. The host runs ahead of the
+// device; it waits where the schedule says so, and where memory must have left before it can be
+// given to others. With an offloader that releases when awaited, memory is given back where the
+// simulator does that does not release early, so it is asked for and placed in the same order.
 #ifndef TIDEPOOL_EXECUTOR_H_
 #define TIDEPOOL_EXECUTOR_H_
 
@@ -41,12 +43,16 @@ using FillData = std::function<absl::Status(std::size_t data, void* address, Str
 struct ExecutorOptions {
   // Whether Run says when everything started and ended, by host functions on the streams.
   bool measures = false;
+  // Seconds since any time; for measures, on any thread. None: the machine's.
+  std::function<double()> clock = nullptr;
 };
 
 class TIDEPOOL_EXPORT Executor {
  public:
   // `graph` is valid and is copied, as is `schedule`; `device` and `offloader` outlive the
-  // executor. Errors of ValidateSchedule, InvalidArgument without a `launch`, and the device's.
+  // executor. Without `fill`, what is there before holds anything. Data that is to be compressed is
+  // in words of 32 bits. Errors of ValidateSchedule; InvalidArgument without a device, an offloader
+  // or a `launch`; and the device's.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(Device* device, Offloader* offloader,
                                                           const TaskGraph& graph,
                                                           const Schedule& schedule,
@@ -55,10 +61,11 @@ class TIDEPOOL_EXPORT Executor {
   // Waits for what was queued and frees all data.
   virtual ~Executor() = default;
 
-  // One iteration, until everything is over. When a step fails, so does the iteration: all that was
-  // queued is waited for, every buffer is freed, and the error, with the step and its names, is
-  // returned once. The next call begins again, with weights filled anew. With `measures` everything
-  // of the timeline is there but the resolved schedule; without, the times of the iteration alone.
+  // One iteration, until everything is over. Weights stay for the next. When a step fails, so does
+  // the iteration: all that was queued is waited for, every buffer is freed, and the error, with
+  // the step and its names, is returned once. The next call begins again, with weights filled anew.
+  // Without `measures` the timeline has the seconds of the iteration, the bytes that were moved and
+  // what stayed; with it, events, the seconds of tasks, and peaks of what the host saw too.
   virtual absl::StatusOr<Timeline> Run() = 0;
 
  protected:

@@ -50,6 +50,7 @@ struct Buffer {
   std::shared_ptr<DeviceMemory> device;  // but when it is out
   std::shared_ptr<HostMemory> host;      // when it is out or coming back
   std::shared_ptr<BufferCopy> copy;      // when it is going out or coming back
+  std::shared_ptr<BufferCopy> given_up;  // the last copy out that it did not go by
   std::shared_ptr<BufferCopy> failed;    // of which nobody was told
 };
 

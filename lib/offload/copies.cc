@@ -60,6 +60,16 @@ absl::Status OffloaderImpl::WaitForArrival(BufferCopy& copy, Stream stream) {
   return absl::OkStatus();
 }
 
+// Before memory is given back: so who gets it next, on the same stream, asks for no other, and
+// where it lies does not depend on copies. Where that fails the pool is told of the copy's stream.
+void OffloaderImpl::PutHomeBehind(BufferCopy& copy) {
+  const std::shared_ptr<DeviceMemory> device = copy.device.lock();
+  if (copy.is_settled || copy.is_compressed || device == nullptr || !Mark(copy).ok()) return;
+  if (!device_.WaitEvent(device->home(), copy.event.get()).ok()) return;
+  copy.is_out ? device->EndOut() : device->EndIn();
+  copy.device.reset();
+}
+
 absl::Status OffloaderImpl::CopyRawOut(const Buffer& buffer, Event after, const CopyWatch& watch,
                                        BufferCopy& copy) {
   const absl::StatusOr<void*> to = host_.Allocate(static_cast<std::size_t>(buffer.bytes));
@@ -151,6 +161,7 @@ void OffloaderImpl::OnDecompressed(const CopyPointer& copy, const absl::Status& 
 // It is going out, and is not to.
 void OffloaderImpl::Stay(Buffer& buffer) {
   const CopyPointer copy = std::exchange(buffer.copy, nullptr);
+  buffer.given_up = copy;
   ++stats_.stayed;
   buffer.device->SetLeaving(false);
   const CopyPointer& arrival = copy->behind;

@@ -129,11 +129,13 @@ void OffloaderImpl::SettleIn(Buffer& buffer, const CopyPointer& copy) {
 
 // What came back is of no use on the host any more.
 void OffloaderImpl::SettleArrivals() const {
+  bool is_raw_under_way = false;  // and so are those behind it
   for (auto it = ins_.begin(); it != ins_.end();) {
     const CopyPointer copy = *it++;
+    if (!copy->is_compressed && is_raw_under_way) continue;
     if (!IsOver(*copy)) {
-      if (copy->is_compressed) continue;
-      return;  // nor are those behind it
+      is_raw_under_way |= !copy->is_compressed;
+      continue;
     }
     const bool is_asked_for = options_.release == OffloaderOptions::Release::kWhenAwaited &&
                               copy->held != nullptr && copy->held->is_leaving();

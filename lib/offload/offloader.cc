@@ -196,6 +196,9 @@ absl::Status OffloaderImpl::Free(BufferId id) {
   const Lock lock(mutex_);
   const absl::StatusOr<Buffer*> found = Find(id);
   if (!found.ok()) return found.status();
+  for (const CopyPointer& copy : {(*found)->copy, (*found)->given_up}) {
+    if (copy != nullptr) PutHomeBehind(*copy);
+  }
   // What a compressed copy holds comes back with its end.
   if ((*found)->device != nullptr && (*found)->device.use_count() > 1) {
     (*found)->device->SetLeaving(true);

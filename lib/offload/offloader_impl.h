@@ -77,6 +77,7 @@ class OffloaderImpl final : public Offloader {
   void Tell(Stream stream, const std::function<void()>& function);
   absl::Status WaitBehind(Stream stream, Event after, const CopyPointer& arrival);
   absl::Status WaitForArrival(BufferCopy& copy, Stream stream);
+  void PutHomeBehind(BufferCopy& copy);
   absl::Status Mark(BufferCopy& copy) const;
   void Stay(Buffer& buffer);
 

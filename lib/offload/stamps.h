@@ -1,0 +1,42 @@
+// When the steps of an iteration began and ended, as host functions on streams find it.
+#ifndef TIDEPOOL_LIB_OFFLOAD_STAMPS_H_
+#define TIDEPOOL_LIB_OFFLOAD_STAMPS_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "tidepool/offloader.h"
+
+namespace tidepool::internal::offload {
+
+// Functions write different stamps, and are over when they are read. Functions share it: should one
+// come late, it is there still.
+class Stamps : public std::enable_shared_from_this<Stamps> {
+ public:
+  struct Stamp {
+    std::optional<double> start;
+    std::optional<double> end;
+  };
+
+  Stamps(std::size_t steps, std::function<double()> clock)
+      : clock_(std::move(clock)), stamps_(steps) {}
+
+  double now() const { return clock_(); }
+  CopyWatch Watch(std::size_t step) {
+    return {[self = shared_from_this(), step] { self->stamps_[step].start = self->clock_(); },
+            [self = shared_from_this(), step] { self->stamps_[step].end = self->clock_(); }};
+  }
+  const Stamp& of(std::size_t step) const { return stamps_[step]; }
+
+ private:
+  const std::function<double()> clock_;
+  std::vector<Stamp> stamps_;
+};
+
+}  // namespace tidepool::internal::offload
+
+#endif  // TIDEPOOL_LIB_OFFLOAD_STAMPS_H_

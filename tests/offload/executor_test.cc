@@ -1,0 +1,340 @@
+// The executor with real data on the host device: whatever moves, tasks find what a plain run in
+// memory finds.
+#include "tidepool/executor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/graph/random_schedule.h"
+#include "tests/offload/offload_everything.h"
+#include "tests/offload/offloader_fixture.h"
+#include "tests/support/rounds.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using testing::RandomGraphs;
+using testing::RandomSchedules;
+
+std::uint64_t Mix(std::uint64_t hash, std::uint64_t value) {
+  hash = (hash ^ value) * 0x9e3779b97f4a7c15U;
+  return hash ^ (hash >> 29U);
+}
+std::uint64_t HashOf(std::uint64_t hash, const void* data, std::int64_t bytes) {
+  const auto* const memory = static_cast<const std::uint8_t*>(data);
+  for (std::int64_t i = 0; i < bytes; ++i) hash = Mix(hash, memory[i]);
+  return hash;
+}
+
+// What a task does: the hash of all that it reads and updates decides what it writes and how it
+// changes what it updates.
+std::uint64_t DoTask(const TaskGraph& graph, const TaskLaunch& launch) {
+  const GraphTask& task = graph.tasks[launch.task];
+  std::uint64_t hash = launch.task;
+  for (std::size_t i = 0; i < task.reads.size(); ++i) {
+    hash = HashOf(hash, launch.reads[i], graph.data[task.reads[i]].bytes);
+  }
+  for (std::size_t i = 0; i < task.updates.size(); ++i) {
+    hash = HashOf(hash, launch.updates[i], graph.data[task.updates[i]].bytes);
+  }
+  for (std::size_t i = 0; i < task.writes.size(); ++i) {
+    WritePattern(launch.writes[i], graph.data[task.writes[i]].bytes, Mix(hash, i));
+  }
+  for (std::size_t i = 0; i < task.updates.size(); ++i) {
+    auto* const memory = static_cast<std::uint8_t*>(launch.updates[i]);
+    for (std::int64_t at = 0; at < graph.data[task.updates[i]].bytes; ++at) {
+      memory[at] ^= PatternByte(Mix(hash, 100 + i), at);
+    }
+  }
+  const std::int64_t bytes = task.algorithms[launch.algorithm].workspace_bytes;
+  if (bytes > 0) std::memset(launch.workspace, 0xee, static_cast<std::size_t>(bytes));
+  return hash;
+}
+
+// The hashes of tasks, in memory and in the order of the schedule, for some iterations.
+std::vector<std::uint64_t> PlainRun(const TaskGraph& graph, const Schedule& schedule,
+                                    int iterations) {
+  std::vector<std::vector<std::uint8_t>> data;
+  for (const GraphData& datum : graph.data) {
+    data.emplace_back(static_cast<std::size_t>(datum.bytes));
+  }
+  const auto fill = [&](std::size_t i) {
+    WritePattern(data[i].data(), graph.data[i].bytes, 1000 + i);
+  };
+  for (std::size_t i = 0; i < data.size(); ++i) fill(i);
+  std::vector<std::uint64_t> hashes;
+  std::vector<std::uint8_t> workspace(1 << 20);
+  for (int iteration = 0; iteration < iterations; ++iteration) {
+    for (std::size_t i = 0; i < data.size(); ++i) {
+      if (graph.data[i].kind == DataKind::kInput) fill(i);
+    }
+    std::vector<std::uint64_t> of_tasks(graph.tasks.size());
+    for (const ScheduleStep& step : schedule.steps) {
+      if (step.kind != StepKind::kRun) continue;
+      TaskLaunch launch = {.task = step.index, .algorithm = step.algorithm};
+      const GraphTask& task = graph.tasks[step.index];
+      for (const std::size_t i : task.reads) launch.reads.push_back(data[i].data());
+      for (const std::size_t i : task.writes) launch.writes.push_back(data[i].data());
+      for (const std::size_t i : task.updates) launch.updates.push_back(data[i].data());
+      launch.workspace = workspace.data();
+      of_tasks[step.index] = DoTask(graph, launch);
+    }
+    hashes.insert(hashes.end(), of_tasks.begin(), of_tasks.end());
+  }
+  return hashes;
+}
+
+class Rig {
+ public:
+  Rig(const TaskGraph& graph, const Schedule& schedule, const OffloaderFixtureOptions& options,
+      bool measures = false)
+      : graph_(graph), fixture_(options), hashes_(graph.tasks.size()) {
+    executor_ = Create(schedule, measures).value();
+  }
+
+  absl::StatusOr<std::unique_ptr<Executor>> Create(const Schedule& schedule, bool measures) {
+    return Executor::Create(
+        &fixture_.device(), &fixture_.offloader(), graph_, schedule,
+        [this](const TaskLaunch& launch) { return Launch(launch); },
+        [this](std::size_t data, void* address, Stream stream) {
+          return fixture_.device().CallHost(stream, [=, bytes = graph_.data[data].bytes] {
+            WritePattern(address, bytes, 1000 + data);
+          });
+        },
+        {.measures = measures});
+  }
+  absl::StatusOr<Timeline> Run() { return executor_->Run(); }
+  // The hashes of so many iterations.
+  absl::StatusOr<std::vector<std::uint64_t>> Run(int iterations) {
+    std::vector<std::uint64_t> hashes;
+    for (int i = 0; i < iterations; ++i) {
+      const auto timeline = executor_->Run();
+      if (!timeline.ok()) return timeline.status();
+      hashes.insert(hashes.end(), hashes_.begin(), hashes_.end());
+    }
+    return hashes;
+  }
+  // The launch of the n-th task from now on fails; 0: none.
+  void FailLaunch(std::size_t n) { failing_ = n; }
+  void Destroy() { executor_.reset(); }
+  OffloaderFixture& fixture() { return fixture_; }
+
+ private:
+  absl::Status Launch(const TaskLaunch& launch) {
+    if (failing_ > 0 && --failing_ == 0) {
+      return absl::InternalError("no launch, expected a kernel");
+    }
+    return fixture_.device().CallHost(
+        launch.stream, [this, launch] { hashes_[launch.task] = DoTask(graph_, launch); });
+  }
+
+  const TaskGraph& graph_;
+  OffloaderFixture fixture_;
+  std::vector<std::uint64_t> hashes_;
+  std::size_t failing_ = 0;
+  std::unique_ptr<Executor> executor_;
+};
+
+TaskGraph SmallRandomGraph(RandomGraphs& random, std::size_t tasks) {
+  TaskGraph graph = random.Valid(tasks);
+  for (GraphData& data : graph.data) data.bytes = 1 + data.bytes % 9000;
+  for (GraphTask& task : graph.tasks) {
+    for (TaskAlgorithm& algorithm : task.algorithms) {
+      algorithm.workspace_bytes = std::min<std::int64_t>(algorithm.workspace_bytes, 5000);
+    }
+  }
+  return graph;
+}
+Schedule RandomSchedule(const TaskGraph& graph, RandomGraphs& random) {
+  Schedule schedule = RandomSchedules(graph, random).Valid();
+  schedule.fingerprint = GraphFingerprint(graph);
+  return schedule;
+}
+
+TEST(ExecutorTest, TasksFindWhatTheyShould) {
+  int served = 0;
+  const int rounds = testing::Rounds(120);
+  for (int seed = 0; seed < rounds; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGraphs random(static_cast<std::uint64_t>(seed));
+    const TaskGraph graph = SmallRandomGraph(random, 2 + random.Below(20));
+    const Schedule schedule =
+        random.Chance(0.7)
+            ? RandomSchedule(graph, random)
+            : testing::OffloadEverything(graph, {.awaits = random.Chance(0.5),
+                                                 .density = random.Chance(0.5) ? 0.5 : -1.0,
+                                                 .moves_weights = random.Chance(0.5)})
+                  .Make();
+    OffloaderFixtureOptions options;
+    options.release = random.Chance(0.5) ? kWhenOut : kWhenAwaited;
+    options.compresses = random.Chance(0.5);
+    options.pool_bytes = std::int64_t{1} << (15 + random.Below(4));
+    if (random.Chance(0.3)) options.host_bytes = 64 << 10;
+    if (random.Chance(0.3)) options.page_bytes = 64 << 10;
+    options.one_transfer_at_a_time = random.Chance(0.2);
+    if (random.Chance(0.5)) {
+      options.device.copy_bytes_per_second = 1e8;
+      options.device.copy_latency_ns = 20'000;
+    }
+    Rig rig(graph, schedule, options, random.Chance(0.3));
+    const auto hashes = rig.Run(2);
+    if (absl::IsResourceExhausted(hashes.status())) continue;
+    ++served;
+    ASSERT_TRUE(hashes.ok()) << hashes.status();
+    EXPECT_EQ(*hashes, PlainRun(graph, schedule, 2));
+  }
+  EXPECT_GT(served, rounds / 4);
+}
+
+TEST(ExecutorTest, ATaskThatFailsEndsTheIterationAndNoMore) {
+  for (const auto release : {kWhenOut, kWhenAwaited}) {
+    RandomGraphs random(5);
+    const TaskGraph graph = SmallRandomGraph(random, 12);
+    const Schedule schedule = testing::OffloadEverything(graph, {.moves_weights = true}).Make();
+    OffloaderFixtureOptions options;
+    options.release = release;
+    options.device.copy_latency_ns = 20'000;
+    Rig rig(graph, schedule, options);
+    const std::vector<std::uint64_t> expected = PlainRun(graph, schedule, 2);
+    for (std::size_t n = 1; n <= 2 * graph.tasks.size(); ++n) {
+      rig.FailLaunch(n);
+      const absl::Status status = rig.Run(2).status();
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+      const std::string& name = graph.tasks[(n - 1) % graph.tasks.size()].name;
+      EXPECT_THAT(std::string(status.message()),
+                  AllOf(HasSubstr("step "), HasSubstr(absl::StrCat(", run task '", name, "' by '")),
+                        HasSubstr("no launch, expected a kernel")));
+      EXPECT_EQ(rig.fixture().offloader().Stats().buffers, 0);
+      EXPECT_EQ(rig.fixture().pool().Stats().live_bytes, 0);
+      const auto hashes = rig.Run(2);
+      ASSERT_TRUE(hashes.ok()) << hashes.status();
+      EXPECT_EQ(*hashes, expected);
+    }
+    rig.Destroy();
+    EXPECT_EQ(rig.fixture().offloader().Stats().buffers, 0);
+  }
+}
+
+TEST(ExecutorTest, ADeviceThatFailsEndsTheIterationAndNoMore) {
+  for (const bool compresses : {false, true}) {
+    for (const auto release : {kWhenOut, kWhenAwaited}) {
+      RandomGraphs random(7);
+      const TaskGraph graph = SmallRandomGraph(random, 4);
+      const Schedule schedule =
+          testing::OffloadEverything(graph,
+                                     {.density = compresses ? 0.5 : -1.0, .moves_weights = true})
+              .Make();
+      OffloaderFixtureOptions options;
+      options.release = release;
+      options.compresses = compresses;
+      const std::vector<std::uint64_t> expected = PlainRun(graph, schedule, 1);
+      bool has_failed = true;
+      for (std::int64_t n = 1; has_failed; ++n) {
+        ASSERT_LT(n, 3000);
+        Rig fresh(graph, schedule, options, true);
+        const std::int64_t calls = fresh.fixture().device().CountCalls(HostDevice::Call::kAny);
+        fresh.fixture().device().FailCall(HostDevice::Call::kAny, n);
+        const auto hashes = fresh.Run(1);
+        has_failed = fresh.fixture().device().CountCalls(HostDevice::Call::kAny) - calls >= n;
+        fresh.fixture().device().FailCall(HostDevice::Call::kAny, 0);
+        if (hashes.ok()) {
+          EXPECT_EQ(*hashes, expected);
+          continue;
+        }
+        EXPECT_TRUE(absl::IsUnavailable(hashes.status())) << hashes.status();
+        EXPECT_EQ(fresh.fixture().offloader().Stats().buffers, 0);
+        EXPECT_EQ(fresh.fixture().pool().Stats().live_bytes, 0);
+        const auto again = fresh.Run(1);
+        ASSERT_TRUE(again.ok()) << again.status();
+        EXPECT_EQ(*again, expected);
+      }
+    }
+  }
+}
+
+TEST(ExecutorTest, MeasuresWhatHappens) {
+  RandomGraphs random(3);
+  const TaskGraph graph = SmallRandomGraph(random, 10);
+  for (const bool compresses : {false, true}) {
+    const Schedule schedule =
+        testing::OffloadEverything(graph, {.awaits = true, .density = 0.5}).Make();
+    OffloaderFixtureOptions options;
+    options.compresses = compresses;
+    Rig rig(graph, schedule, options, true);
+    const Timeline timeline = rig.Run().value();
+    std::int64_t out = 0;
+    std::size_t events = 0;
+    for (const ScheduleStep& step : schedule.steps) {
+      if (step.kind == StepKind::kOffload) out += graph.data[step.index].bytes;
+      events += step.kind == StepKind::kOffload || step.kind == StepKind::kPrefetch ||
+                        step.kind == StepKind::kRun
+                    ? 1U
+                    : 0U;
+    }
+    EXPECT_EQ(timeline.bytes_out, out);
+    EXPECT_EQ(timeline.bytes_in, out);
+    EXPECT_EQ(timeline.events.size(), events);
+    EXPECT_GT(timeline.peak_device_bytes, 0);
+    EXPECT_GT(timeline.peak_host_bytes, 0);
+    double tasks = 0;
+    for (std::size_t i = 0; i < timeline.events.size(); ++i) {
+      const TimelineEvent& event = timeline.events[i];
+      EXPECT_LE(0, event.start);
+      EXPECT_LE(event.start, event.end);
+      EXPECT_LE(event.end, timeline.seconds);
+      if (i > 0) {
+        EXPECT_LE(timeline.events[i - 1].start, event.start);
+      }
+      if (event.kind == TimelineEvent::Kind::kTask) tasks += event.end - event.start;
+    }
+    EXPECT_NEAR(timeline.compute_seconds, tasks, 1e-9);
+  }
+}
+
+TEST(ExecutorTest, RefusesWhatItCannotRun) {
+  RandomGraphs random(3);
+  const TaskGraph graph = SmallRandomGraph(random, 3);
+  Schedule schedule = testing::OffloadEverything(graph, {}).Make();
+  Rig rig(graph, schedule, {});
+  const auto code = [&](const absl::StatusOr<std::unique_ptr<Executor>>& executor) {
+    return executor.status().code();
+  };
+  EXPECT_EQ(code(Executor::Create(&rig.fixture().device(), &rig.fixture().offloader(), graph,
+                                  schedule, nullptr, nullptr, {})),
+            absl::StatusCode::kInvalidArgument);
+  schedule.fingerprint ^= 1;
+  EXPECT_EQ(code(rig.Create(schedule, false)), absl::StatusCode::kFailedPrecondition);
+  schedule.fingerprint ^= 1;
+  schedule.steps.pop_back();
+  EXPECT_EQ(code(rig.Create(schedule, false)), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ExecutorTest, TasksThatSleepTakeTheirTime) {
+  RandomGraphs random(3);
+  TaskGraph graph = SmallRandomGraph(random, 3);
+  for (GraphTask& task : graph.tasks) {
+    for (TaskAlgorithm& algorithm : task.algorithms) algorithm.seconds = 0.01;
+  }
+  const Schedule schedule = testing::OffloadEverything(graph, {}).Make();
+  OffloaderFixture fixture;
+  const auto executor =
+      Executor::Create(&fixture.device(), &fixture.offloader(), graph, schedule,
+                       SleepingTasks(&fixture.device(), graph, 0.1), nullptr, {.measures = true})
+          .value();
+  const Timeline timeline = executor->Run().value();
+  EXPECT_GE(timeline.compute_seconds, 3 * 0.001);
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,200 @@
+// The executor beside the simulator: on a device whose clock is as exact, everything starts and
+// ends when the simulator says.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/graph/random_schedule.h"
+#include "tests/offload/offload_everything.h"
+#include "tests/support/rounds.h"
+#include "tests/support/virtual_clock_device.h"
+#include "tidepool/executor.h"
+#include "tidepool/model_zoo.h"
+
+namespace tidepool {
+namespace {
+
+using testing::RandomGraphs;
+using testing::RandomSchedules;
+using testing::VirtualClockDevice;
+
+constexpr std::int64_t kAlignment = 512;
+
+std::int64_t RoundedBytes(const TaskGraph& graph) {
+  std::int64_t bytes = 0;
+  for (const GraphData& data : graph.data) {
+    bytes += (data.bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  return bytes;
+}
+
+// Sizes that the host has memory for.
+void Shrink(TaskGraph& graph, std::int64_t divisor, std::int64_t most) {
+  const auto shrunk = [&](std::int64_t bytes) { return std::min(bytes / divisor, most); };
+  for (GraphData& data : graph.data) data.bytes = shrunk(data.bytes) + 1;
+  for (GraphTask& task : graph.tasks) {
+    for (TaskAlgorithm& algorithm : task.algorithms) {
+      algorithm.workspace_bytes = shrunk(algorithm.workspace_bytes);
+    }
+  }
+}
+
+// One that runs on the machine that the options describe.
+class Machine {
+ public:
+  Machine(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options)
+      : graph_(graph),
+        device_({.out_bytes_per_second = options.out_bytes_per_second,
+                 .in_bytes_per_second = options.in_bytes_per_second,
+                 .latency_seconds = options.transfer_latency_seconds}) {
+    PoolOptions pool;
+    pool.initial_bytes = pool.max_bytes = options.memory_bytes;
+    pool.placement = options.placement;
+    pool_ = Pool::Create(&device_, pool).value();
+    host_ =
+        PinnedPool::Create(&device_, {.max_bytes = 2 * RoundedBytes(graph) + (1 << 20)}).value();
+    offloader_ = Offloader::Create(&device_, pool_.get(), host_.get(),
+                                   {.release = OffloaderOptions::Release::kWhenAwaited,
+                                    .one_transfer_at_a_time = options.one_transfer_at_a_time})
+                     .value();
+    executor_ =
+        Executor::Create(&device_, offloader_.get(), graph, schedule,
+                         [this](const TaskLaunch& launch) {
+                           const GraphTask& task = graph_.tasks[launch.task];
+                           device_.Work(launch.stream, task.algorithms[launch.algorithm].seconds);
+                           return absl::OkStatus();
+                         },
+                         nullptr, {.measures = true, .clock = [this] { return device_.now(); }})
+            .value();
+  }
+
+  absl::StatusOr<Timeline> Run() { return executor_->Run(); }
+  std::int64_t high_water_bytes() const { return pool_->Stats().high_water_bytes; }
+
+ private:
+  const TaskGraph& graph_;
+  VirtualClockDevice device_;
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<PinnedPool> host_;
+  std::unique_ptr<Offloader> offloader_;
+  std::unique_ptr<Executor> executor_;
+};
+
+// To a nanosecond, or what is left of one after seconds were added up.
+void ExpectNear(double actual, double expected, const char* what, std::size_t step) {
+  EXPECT_NEAR(actual, expected, 1e-9 * std::max(1.0, expected)) << what << " of step " << step;
+}
+
+void ExpectSame(Timeline actual, Timeline expected) {
+  const auto by_step = [](const TimelineEvent& one, const TimelineEvent& other) {
+    return one.step < other.step;
+  };
+  std::sort(actual.events.begin(), actual.events.end(), by_step);
+  std::sort(expected.events.begin(), expected.events.end(), by_step);
+  ASSERT_EQ(actual.events.size(), expected.events.size());
+  for (std::size_t i = 0; i < actual.events.size(); ++i) {
+    const TimelineEvent& event = actual.events[i];
+    ASSERT_EQ(event.step, expected.events[i].step);
+    ASSERT_EQ(event.kind, expected.events[i].kind);
+    ASSERT_EQ(event.index, expected.events[i].index);
+    ExpectNear(event.start, expected.events[i].start, "start", event.step);
+    ExpectNear(event.end, expected.events[i].end, "end", event.step);
+    if (::testing::Test::HasFailure()) return;
+  }
+  ExpectNear(actual.seconds, expected.seconds, "all", 0);
+  ExpectNear(actual.compute_seconds, expected.compute_seconds, "tasks", 0);
+  EXPECT_EQ(actual.bytes_out, expected.bytes_out);
+  EXPECT_EQ(actual.bytes_in, expected.bytes_in);
+  EXPECT_EQ(actual.stayed, expected.stayed);
+}
+
+// False when there is no room: for neither.
+bool Compare(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options) {
+  const absl::StatusOr<Timeline> simulated = Simulate(graph, schedule, options);
+  Machine machine(graph, schedule, options);
+  const absl::StatusOr<Timeline> measured = machine.Run();
+  EXPECT_EQ(measured.status().code(), simulated.status().code())
+      << measured.status() << " " << simulated.status();
+  if (!simulated.ok() || !measured.ok()) return false;
+  ExpectSame(*measured, *simulated);
+  EXPECT_EQ(machine.high_water_bytes(), simulated->pool_bytes);
+  return true;
+}
+
+TEST(ExecutorTimelineTest, IsTheSimulatorsForRandomSchedules) {
+  int served = 0;
+  const int rounds = testing::Rounds(400);
+  for (int seed = 0; seed < rounds; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGraphs random(static_cast<std::uint64_t>(seed));
+    TaskGraph graph = random.Valid(1 + random.Below(30));
+    Shrink(graph, 1, 20'000);
+    Schedule schedule = RandomSchedules(graph, random).Valid();
+    schedule.fingerprint = GraphFingerprint(graph);
+    for (ScheduleStep& step : schedule.steps) step.density = -1;
+    TimelineOptions options;
+    options.memory_bytes = RoundedBytes(graph) * static_cast<std::int64_t>(20 + random.Below(130)) /
+                           100 / kAlignment * kAlignment;
+    options.memory_bytes = std::max(options.memory_bytes, kAlignment);
+    options.placement = random.Chance(0.5) ? "best-fit" : "high-end-offload";
+    options.releases_early = false;
+    constexpr double kLinks[] = {1e3, 1e5, 1e7, std::numeric_limits<double>::infinity()};
+    options.out_bytes_per_second = kLinks[random.Below(4)];
+    options.in_bytes_per_second = kLinks[random.Below(4)];
+    options.transfer_latency_seconds = random.Chance(0.5) ? 0 : 0.01;
+    options.one_transfer_at_a_time = random.Chance(0.3);
+    served += Compare(graph, schedule, options) ? 1 : 0;
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(served, rounds / 4);
+}
+
+TEST(ExecutorTimelineTest, IsTheSimulatorsForNetworks) {
+  for (const char* const name : {"alexnet", "vgg-16", "resnet-50", "densenet-121", "gpt"}) {
+    for (const bool awaits : {false, true}) {
+      SCOPED_TRACE(name);
+      ModelOptions model;
+      model.batch = 8;
+      const absl::StatusOr<TaskGraph> made = MakeModel(name, model);
+      if (absl::IsInvalidArgument(made.status())) continue;  // another name by now
+      TaskGraph graph = *made;
+      constexpr std::int64_t kDivisor = 1 << 14;
+      Shrink(graph, kDivisor, std::int64_t{1} << 40);
+      const Schedule schedule = testing::OffloadEverything(graph, {.awaits = awaits}).Make();
+      TimelineOptions options;
+      options.releases_early = false;
+      bool is_served = false;
+      for (const int percent : {40, 70, 120}) {
+        options.memory_bytes = RoundedBytes(graph) * percent / 100 / kAlignment * kAlignment;
+        for (const double link : {4e9, 64e9}) {
+          options.out_bytes_per_second = options.in_bytes_per_second = link / kDivisor;
+          is_served |= Compare(graph, schedule, options);
+        }
+      }
+      EXPECT_TRUE(is_served);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// Weights stay where they are; all else is as it was.
+TEST(ExecutorTimelineTest, IterationsAreAlike) {
+  ModelOptions model;
+  model.batch = 8;
+  TaskGraph graph = MakeModel("alexnet", model).value();
+  Shrink(graph, 1 << 14, std::int64_t{1} << 40);
+  const Schedule schedule = testing::OffloadEverything(graph, {}).Make();
+  TimelineOptions options;
+  options.releases_early = false;
+  options.memory_bytes = 2 * RoundedBytes(graph);
+  options.out_bytes_per_second = options.in_bytes_per_second = 1e6;
+  Machine machine(graph, schedule, options);
+  const Timeline simulated = Simulate(graph, schedule, options).value();
+  for (int i = 0; i < 3; ++i) ExpectSame(machine.Run().value(), simulated);
+}
+
+}  // namespace
+}  // namespace tidepool

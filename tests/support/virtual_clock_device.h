@@ -1,0 +1,185 @@
+// A device on which everything takes exactly the time that it should: what is queued gets its start
+// and its end at once, from the clocks of its stream, of what it waits for and of the host, and is
+// done at once. The host takes no time but where it waits. For one thread.
+#ifndef TIDEPOOL_TESTS_SUPPORT_VIRTUAL_CLOCK_DEVICE_H_
+#define TIDEPOOL_TESTS_SUPPORT_VIRTUAL_CLOCK_DEVICE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <map>
+#include <memory>
+#include <new>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "tidepool/device.h"
+
+namespace tidepool::testing {
+
+struct VirtualClockOptions {
+  std::int64_t memory_bytes = std::int64_t{1} << 30;
+  double out_bytes_per_second = std::numeric_limits<double>::infinity();
+  double in_bytes_per_second = std::numeric_limits<double>::infinity();
+  double latency_seconds = 0;  // before each copy
+};
+
+class VirtualClockDevice final : public Device {
+ public:
+  explicit VirtualClockDevice(const VirtualClockOptions& options) : options_(options) {}
+
+  // The host's clock; in a host function, that of its stream.
+  double now() const { return function_time_.value_or(host_); }
+  // Queues work of so many seconds.
+  void Work(Stream stream, double seconds) { streams_.at(stream.id) = Begin(stream) + seconds; }
+
+  std::string name() const override { return "virtual clock"; }
+  std::int64_t memory_bytes() const override { return options_.memory_bytes; }
+  std::int64_t used_bytes() const override { return used_bytes_; }
+
+  absl::StatusOr<Stream> CreateStream() override {
+    const Stream stream = {TakeDeviceNames(1)};
+    streams_[stream.id] = 0;
+    return stream;
+  }
+  absl::Status DestroyStream(Stream stream) override {
+    absl::Status status = Known(streams_, stream.id);
+    if (!status.ok()) return status;
+    destroyed_[stream.id] = streams_.at(stream.id);
+    streams_.erase(stream.id);
+    AdvanceStreamEpoch();
+    return status;
+  }
+  bool HasStream(Stream stream) const override { return streams_.contains(stream.id); }
+  absl::Status SynchronizeStream(Stream stream) override {
+    absl::Status status = Known(streams_, stream.id);
+    if (status.ok()) host_ = std::max(host_, streams_.at(stream.id));
+    return status;
+  }
+
+  absl::StatusOr<Event> CreateEvent() override {
+    const Event event = {TakeDeviceNames(1)};
+    events_[event.id] = 0;
+    return event;
+  }
+  absl::Status DestroyEvent(Event event) override {
+    absl::Status status = Known(events_, event.id);
+    events_.erase(event.id);
+    return status;
+  }
+  absl::Status RecordEvent(Event event, Stream stream) override {
+    absl::Status status = Known(events_, event.id);
+    if (!status.ok()) return status;
+    const auto gone = destroyed_.find(stream.id);
+    if (gone == destroyed_.end()) status = Known(streams_, stream.id);
+    if (!status.ok()) return status;
+    events_.at(event.id) = gone == destroyed_.end() ? streams_.at(stream.id) : gone->second;
+    return status;
+  }
+  absl::Status WaitEvent(Stream stream, Event event) override {
+    absl::Status status = Known(streams_, stream.id);
+    if (status.ok()) status = Known(events_, event.id);
+    if (!status.ok()) return status;
+    double& tail = streams_.at(stream.id);
+    tail = std::max(tail, events_.at(event.id));
+    return status;
+  }
+  absl::StatusOr<bool> QueryEvent(Event event) override {
+    if (absl::Status status = Known(events_, event.id); !status.ok()) return status;
+    return events_.at(event.id) <= host_;
+  }
+  absl::Status SynchronizeEvent(Event event) override {
+    absl::Status status = Known(events_, event.id);
+    if (status.ok()) host_ = std::max(host_, events_.at(event.id));
+    return status;
+  }
+
+  absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
+                    Stream stream) override {
+    absl::Status status = Known(streams_, stream.id);
+    if (!status.ok()) return status;
+    const double rate = direction == CopyDirection::kFromDevice ? options_.out_bytes_per_second
+                                                                : options_.in_bytes_per_second;
+    Work(stream, options_.latency_seconds + static_cast<double>(bytes) / rate);
+    std::memmove(to, from, static_cast<std::size_t>(bytes));
+    return status;
+  }
+  absl::Status Fill(void* to, std::uint8_t value, std::int64_t bytes, Stream stream) override {
+    absl::Status status = Known(streams_, stream.id);
+    if (status.ok()) std::memset(to, value, static_cast<std::size_t>(bytes));
+    return status;
+  }
+  absl::Status CallHost(Stream stream, std::function<void()> function) override {
+    absl::Status status = Known(streams_, stream.id);
+    if (!status.ok()) return status;
+    function_time_ = streams_.at(stream.id) = Begin(stream);
+    function();
+    function_time_ = std::nullopt;
+    return status;
+  }
+
+  absl::StatusOr<void*> AllocateMemory(std::int64_t bytes) override {
+    if (bytes > options_.memory_bytes - used_bytes_) {
+      return absl::ResourceExhaustedError("no memory, expected less to be asked for");
+    }
+    used_bytes_ += bytes;
+    return Allocate(bytes);
+  }
+  absl::Status FreeMemory(void* address) override {
+    used_bytes_ -= memory_.at(address).second;
+    return FreePinned(address);
+  }
+  absl::StatusOr<void*> AllocatePinned(std::int64_t bytes) override { return Allocate(bytes); }
+  absl::Status FreePinned(void* address) override {
+    return memory_.erase(address) == 1 ? absl::OkStatus() : absl::NotFoundError("no such memory");
+  }
+  absl::Status RegisterHostMemory(void* /*address*/, std::int64_t /*bytes*/) override {
+    return absl::OkStatus();
+  }
+  absl::Status UnregisterHostMemory(void* /*address*/) override { return absl::OkStatus(); }
+
+  std::int64_t granularity() const override { return 0; }
+  absl::StatusOr<void*> ReserveAddresses(std::int64_t /*bytes*/) override { return None(); }
+  absl::Status ReleaseAddresses(void* /*address*/, std::int64_t /*bytes*/) override {
+    return None();
+  }
+  absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t /*bytes*/) override { return None(); }
+  absl::Status ReleasePhysical(PhysicalMemory /*memory*/) override { return None(); }
+  absl::Status Map(void* /*address*/, PhysicalMemory /*memory*/) override { return None(); }
+  absl::Status Unmap(void* /*address*/) override { return None(); }
+
+ private:
+  struct Release {
+    void operator()(std::byte* memory) const { ::operator delete(memory, kAlignment); }
+  };
+  static constexpr std::align_val_t kAlignment{512};
+
+  static absl::Status None() { return absl::UnimplementedError("no virtual memory"); }
+  static absl::Status Known(const std::map<std::uint64_t, double>& names, std::uint64_t name) {
+    return names.contains(name) ? absl::OkStatus() : absl::NotFoundError("no such name");
+  }
+  double Begin(Stream stream) const { return std::max(streams_.at(stream.id), host_); }
+  void* Allocate(std::int64_t bytes) {
+    auto* const memory =
+        static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), kAlignment));
+    memory_[memory] = {std::unique_ptr<std::byte, Release>(memory), bytes};
+    return memory;
+  }
+
+  const VirtualClockOptions options_;
+  double host_ = 0;
+  std::optional<double> function_time_;
+  std::map<std::uint64_t, double> streams_;  // when all is over that was queued so far
+  std::map<std::uint64_t, double> destroyed_;
+  std::map<std::uint64_t, double> events_;
+  std::map<void*, std::pair<std::unique_ptr<std::byte, Release>, std::int64_t>> memory_;
+  std::int64_t used_bytes_ = 0;
+};
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_SUPPORT_VIRTUAL_CLOCK_DEVICE_H_
