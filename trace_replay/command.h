@@ -37,6 +37,7 @@ Command AddPlan(CLI::App& app);
 Command AddTune(CLI::App& app);
 Command AddModel(CLI::App& app);
 Command AddSimulate(CLI::App& app);
+Command AddRun(CLI::App& app);
 
 // Options that take sizes ("512", "4GiB") in the words of ParseSize.
 CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t& bytes,

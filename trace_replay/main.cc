@@ -23,9 +23,9 @@ int Fail(std::string message) {
 int Main(int argc, char** argv) {
   CLI::App app("Sizes GPU memory pools from recorded traces.", "tidepool");
   app.require_subcommand(1);
-  const std::vector<Command> commands = {AddInfo(app),    AddSize(app),   AddReplay(app),
-                                         AddConvert(app), AddReport(app), AddPlan(app),
-                                         AddTune(app),    AddModel(app),  AddSimulate(app)};
+  const std::vector<Command> commands = {
+      AddInfo(app), AddSize(app), AddReplay(app), AddConvert(app),  AddReport(app),
+      AddPlan(app), AddTune(app), AddModel(app),  AddSimulate(app), AddRun(app)};
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

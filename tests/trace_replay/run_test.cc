@@ -1,0 +1,102 @@
+// tidepool run: iterations on the host's device, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/shared_files.h"
+#include "tests/trace_replay/command_line.h"
+#include "tidepool/graph.h"
+#include "tidepool/model_zoo.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class RunCommand : public CommandLine {
+ protected:
+  RunCommand() : graph_(*MakeModel("googlenet", {.batch = 4})) {
+    path_ = folder_ / "graph.json";
+    EXPECT_EQ(WriteGraph(graph_, path_), absl::OkStatus());
+  }
+
+  json Answer(std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"run", path_, "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+  std::string Refusal(std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"run", path_, "--memory", "1GiB"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return ErrorOf(arguments);
+  }
+
+  TaskGraph graph_;
+  std::string path_;
+};
+
+TEST_F(RunCommand, MovesWhatTheSimulatorSays) {
+  for (const char* policy : {"none", "vdnn", "vdnn++"}) {
+    for (const char* placement : {"best-fit", "planned"}) {
+      const std::vector<std::string> options = {"--policy", policy, "--offload",   "all",
+                                                "--memory", "1GiB", "--placement", placement,
+                                                "--link",   "inf"};
+      std::vector<std::string> simulate = {"simulate", path_, "--json"};
+      simulate.insert(simulate.end(), options.begin(), options.end());
+      const Outcome outcome = Run(simulate);
+      ASSERT_EQ(outcome.status, 0) << policy << placement << outcome.err;
+      const json predicted = json::parse(outcome.out);
+      const json answer = Answer(options);
+      EXPECT_EQ(answer["device"], "host");
+      EXPECT_EQ(answer["predicted_seconds"], predicted["seconds"]);
+      EXPECT_EQ(answer["iteration_seconds"].size(), 3);
+      EXPECT_EQ(answer["bytes_out"], predicted["bytes_out"]);
+      EXPECT_EQ(answer["bytes_in"], predicted["bytes_in"]);
+      EXPECT_EQ(answer["pool_bytes"], predicted["pool_bytes"]);
+      EXPECT_EQ(answer["stayed"], 0);
+      EXPECT_GE(answer["seconds"], answer["compute_seconds"]);
+    }
+  }
+}
+
+TEST_F(RunCommand, PrintsATableAndWritesATimeline) {
+  const std::filesystem::path timeline = folder_ / "timeline.json";
+  const Outcome outcome = Run({"run", path_, "--memory", "1GiB", "--iterations", "1", "--scale",
+                               "0.1", "--timeline", timeline});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("on host"));
+  EXPECT_THAT(outcome.out, HasSubstr("last of 1 iterations"));
+  EXPECT_THAT(outcome.out, HasSubstr("predicted"));
+  EXPECT_GT(json::parse(testing::Contents(timeline))["traceEvents"].size(), graph_.tasks.size());
+}
+
+TEST_F(RunCommand, Compresses) {
+  const json answer = Answer({"--offload", "all", "--memory", "1GiB", "--link", "1e9", "--density",
+                              "0.3", "--iterations", "1"});
+  EXPECT_GT(answer["compressed"], 0);
+  EXPECT_EQ(answer["bytes_out"], answer["bytes_in"]);
+}
+
+TEST_F(RunCommand, WhatDoesNotFitIsANo) {
+  const Outcome outcome = Run({"run", path_, "--memory", "20MiB"});
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("does not fit: task '"));
+}
+
+TEST_F(RunCommand, RefusesWhatCannotBe) {
+  EXPECT_THAT(Refusal({"--device", "tpu"}), HasSubstr("expected host or cuda"));
+  EXPECT_THAT(Refusal({"--iterations", "0"}), HasSubstr("expected at least 1"));
+  EXPECT_THAT(Refusal({"--scale", "-1"}), HasSubstr("--scale"));
+  EXPECT_THAT(Refusal({"--scale", "nan"}), HasSubstr("--scale"));
+  EXPECT_THAT(Refusal({"--link-in", "1e9"}), HasSubstr("--link-in"));
+  EXPECT_THAT(Refusal({"--policy", "best"}), HasSubstr("none, vdnn, vdnn++"));
+  EXPECT_THAT(Refusal({"--link", "0"}), HasSubstr("expected"));
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,138 @@
+#include "trace_replay/live_iteration.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tidepool/host_device.h"
+#include "trace_replay/available_memory.h"
+#include "trace_replay/cuda.h"
+
+namespace tidepool::tool {
+namespace {
+
+constexpr std::int64_t kPage = 4096;
+constexpr std::int64_t kSlotBytes = std::int64_t{1} << 20;
+
+std::int64_t InPages(std::int64_t bytes) { return (bytes + kPage - 1) & -kPage; }
+
+template <typename T>
+absl::Status Keep(absl::StatusOr<std::unique_ptr<T>> made, std::unique_ptr<T>& kept) {
+  if (made.ok()) kept = *std::move(made);
+  return made.status();
+}
+
+absl::Status CheckMemory(std::int64_t device_bytes, std::int64_t host_bytes) {
+  const std::optional<std::int64_t> available = AvailableMemory();
+  if (!available.has_value() || device_bytes + host_bytes <= *available) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--memory: a pool of ", device_bytes, " bytes and ", host_bytes, " for what leaves, of ",
+      *available, " bytes of memory available, expected fewer"));
+}
+
+absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(const TimelineOptions& machine) {
+  HostDeviceOptions options;
+  options.memory_bytes = (machine.memory_bytes + options.granularity - 1) & -options.granularity;
+  const double link = machine.out_bytes_per_second;
+  options.copy_bytes_per_second = std::isinf(link) ? 0 : link;
+  options.copy_latency_ns = static_cast<std::int64_t>(machine.transfer_latency_seconds * 1e9);
+  return HostDevice::Create(options);
+}
+
+// Takes the place of kernels: each task writes its outputs.
+LaunchTask FillingTasks(Device* device, const TaskGraph& graph) {
+  return [device, &graph](const TaskLaunch& launch) {
+    const GraphTask& task = graph.tasks[launch.task];
+    for (std::size_t i = 0; i < launch.writes.size(); ++i) {
+      if (absl::Status status =
+              device->Fill(launch.writes[i], 0, graph.data[task.writes[i]].bytes, launch.stream);
+          !status.ok()) {
+        return status;
+      }
+    }
+    return absl::OkStatus();
+  };
+}
+
+bool Compresses(const Schedule& schedule) {
+  return std::any_of(schedule.steps.begin(), schedule.steps.end(),
+                     [](const ScheduleStep& step) { return step.density >= 0; });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<LiveIteration>> LiveIteration::Create(
+    const LiveIterationOptions& options, const TaskGraph& graph, const Timeline& simulated) {
+  std::unique_ptr<LiveIteration> iteration(new LiveIteration);
+  if (absl::Status status = iteration->Start(options, graph, simulated); !status.ok()) {
+    return status;
+  }
+  return iteration;
+}
+
+absl::Status LiveIteration::Start(const LiveIterationOptions& options, const TaskGraph& graph,
+                                  const Timeline& simulated) {
+  const bool is_host = options.device == "host";
+  if (is_host) {
+    absl::Status status = CheckMemory(simulated.pool_bytes, simulated.peak_host_bytes);
+    if (!status.ok()) return status;
+  }
+  absl::Status status = Keep(is_host ? MakeHostDevice(options.machine) : MakeCudaDevice(), device_);
+  if (status.ok()) status = MakePools(options, simulated);
+  if (status.ok() && Compresses(simulated.resolved)) status = MakePipeline(options, simulated);
+  if (!status.ok()) return status;
+  OffloaderOptions offloading;
+  offloading.release = OffloaderOptions::Release::kWhenAwaited;
+  offloading.one_transfer_at_a_time = options.machine.one_transfer_at_a_time;
+  offloading.pipeline = pipeline_.get();
+  status = Keep(Offloader::Create(device_.get(), pool_.get(), host_.get(), offloading), offloader_);
+  if (!status.ok()) return status;
+  const LaunchTask launch =
+      is_host ? SleepingTasks(device_.get(), graph, 1) : FillingTasks(device_.get(), graph);
+  const FillData fill = [this, &graph](std::size_t data, void* address, Stream stream) {
+    return device_->Fill(address, 0, graph.data[data].bytes, stream);
+  };
+  return Keep(Executor::Create(device_.get(), offloader_.get(), graph, simulated.resolved, launch,
+                               fill, {.measures = true}),
+              executor_);
+}
+
+absl::Status LiveIteration::MakePools(const LiveIterationOptions& options,
+                                      const Timeline& simulated) {
+  PoolOptions pool;
+  pool.max_bytes = options.machine.memory_bytes & -options.machine.alignment;
+  pool.initial_bytes = pool.max_bytes;
+  pool.alignment = options.machine.alignment;
+  pool.placement = options.machine.placement;
+  pool.most_plans = 0;
+  pool.plan = simulated.plan;
+  absl::Status status = Keep(Pool::Create(device_.get(), pool), pool_);
+  if (!status.ok()) return status;
+  PinnedPoolOptions host;
+  // What is compressed is elsewhere; some room is left for what compression was wrong about.
+  host.max_bytes = InPages(std::max(simulated.peak_host_bytes, kPage)) +
+                   InPages(static_cast<std::int64_t>(simulated.resolved.steps.size()) * 512);
+  return Keep(PinnedPool::Create(device_.get(), host), host_);
+}
+
+absl::Status LiveIteration::MakePipeline(const LiveIterationOptions& options,
+                                         const Timeline& simulated) {
+  CompressionPipelineOptions pipeline;
+  pipeline.ring.slot_bytes = kSlotBytes;
+  pipeline.threads = options.machine.compression_threads;
+  PinnedPoolOptions staging;
+  staging.max_bytes = 2 * pipeline.ring.slots * pipeline.ring.slot_bytes + (kPage << 4);
+  absl::Status status = Keep(PinnedPool::Create(device_.get(), staging), staging_);
+  if (!status.ok()) return status;
+  PagePoolOptions pages;
+  pages.max_bytes =
+      InPages(simulated.bytes_out) + simulated.bytes_out / 8 + (std::int64_t{1} << 20);
+  status = Keep(PagePool::Create(pages), pages_);
+  if (!status.ok()) return status;
+  return Keep(CompressionPipeline::Create(device_.get(), staging_.get(), pages_.get(), pipeline),
+              pipeline_);
+}
+
+}  // namespace tidepool::tool

@@ -1,0 +1,58 @@
+// A device with everything that an executor needs, for a schedule that was simulated.
+#ifndef TIDEPOOL_TRACE_REPLAY_LIVE_ITERATION_H_
+#define TIDEPOOL_TRACE_REPLAY_LIVE_ITERATION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "tidepool/compression_pipeline.h"
+#include "tidepool/device.h"
+#include "tidepool/executor.h"
+#include "tidepool/graph.h"
+#include "tidepool/offloader.h"
+#include "tidepool/page_pool.h"
+#include "tidepool/pinned_pool.h"
+#include "tidepool/pool.h"
+#include "tidepool/timeline.h"
+
+namespace tidepool::tool {
+
+struct LiveIterationOptions {
+  std::string device = "host";  // or "cuda"
+  TimelineOptions machine = {};
+};
+
+class LiveIteration {
+ public:
+  // Carries out `simulated.resolved`, whose places are those of the simulation. `graph` outlives
+  // it. InvalidArgument where the machine has not memory enough; otherwise the device's errors.
+  static absl::StatusOr<std::unique_ptr<LiveIteration>> Create(const LiveIterationOptions& options,
+                                                               const TaskGraph& graph,
+                                                               const Timeline& simulated);
+
+  absl::StatusOr<Timeline> Run() { return executor_->Run(); }
+  std::string device_name() const { return device_->name(); }
+
+ private:
+  LiveIteration() = default;
+
+  absl::Status Start(const LiveIterationOptions& options, const TaskGraph& graph,
+                     const Timeline& simulated);
+  absl::Status MakePools(const LiveIterationOptions& options, const Timeline& simulated);
+  absl::Status MakePipeline(const LiveIterationOptions& options, const Timeline& simulated);
+
+  // Later ones use earlier ones.
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<PinnedPool> host_;
+  std::unique_ptr<PinnedPool> staging_;
+  std::unique_ptr<PagePool> pages_;
+  std::unique_ptr<CompressionPipeline> pipeline_;
+  std::unique_ptr<Offloader> offloader_;
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_LIVE_ITERATION_H_
