@@ -15,7 +15,7 @@ DeviceMemory::~DeviceMemory() {
   SetLeaving(false);
   source_.holdings.device_bytes -= bytes_;
   // These streams are ours and live.
-  if (copies_out_ > 0) source_.pool.RecordUse(address_, source_.out).IgnoreError();
+  if (last_out_ != 0) source_.pool.RecordUse(address_, source_.out).IgnoreError();
   if (is_coming_) source_.pool.RecordUse(address_, source_.in).IgnoreError();
   // The address is one of the pool's, so only a stream that is gone is refused.
   if (!FreeAtHome().ok()) FreeWithoutHome().IgnoreError();

@@ -50,9 +50,12 @@ class DeviceMemory {
   bool is_leaving() const { return is_leaving_; }
   void SetLeaving(bool is_leaving);
 
-  // Raw copies that may be under way, and that the home stream does not come after.
-  void BeginOut() { ++copies_out_; }
-  void EndOut() { --copies_out_; }
+  // Raw copies that may be under way, and that the home stream does not come after. Of those out
+  // the last stands for all: they are on one stream.
+  void BeginOut(std::int64_t sequence) { last_out_ = sequence; }
+  void EndOut(std::int64_t sequence) {
+    if (last_out_ == sequence) last_out_ = 0;
+  }
   void BeginIn() { is_coming_ = true; }
   void EndIn() { is_coming_ = false; }
 
@@ -66,7 +69,7 @@ class DeviceMemory {
   const Stream home_;
   std::vector<Stream> users_;  // beside it
   bool is_leaving_ = false;
-  int copies_out_ = 0;
+  std::int64_t last_out_ = 0;  // none
   bool is_coming_ = false;
 };
 

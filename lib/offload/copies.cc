@@ -66,7 +66,7 @@ void OffloaderImpl::PutHomeBehind(BufferCopy& copy) {
   const std::shared_ptr<DeviceMemory> device = copy.device.lock();
   if (copy.is_settled || copy.is_compressed || device == nullptr || !Mark(copy).ok()) return;
   if (!device_.WaitEvent(device->home(), copy.event.get()).ok()) return;
-  copy.is_out ? device->EndOut() : device->EndIn();
+  copy.is_out ? device->EndOut(copy.sequence) : device->EndIn();
   copy.device.reset();
 }
 
@@ -84,7 +84,7 @@ absl::Status OffloaderImpl::CopyRawOut(const Buffer& buffer, Event after, const 
       device_.Copy(*to, buffer.device->address(), buffer.bytes, CopyDirection::kFromDevice, out_);
   if (!status.ok()) return status;
   Tell(out_, watch.ends);
-  buffer.device->BeginOut();
+  buffer.device->BeginOut(copy.sequence);
   Mark(copy).IgnoreError();  // it is tried again
   return absl::OkStatus();
 }

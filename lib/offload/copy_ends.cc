@@ -74,7 +74,7 @@ void OffloaderImpl::Settle(CopyPointer copy, const absl::Status& result) const {
   CountEnd(*copy);
   if (const std::shared_ptr<DeviceMemory> device = copy->device.lock();
       device != nullptr && !copy->is_compressed) {
-    copy->is_out ? device->EndOut() : device->EndIn();
+    copy->is_out ? device->EndOut(copy->sequence) : device->EndIn();
   }
   copy->behind = nullptr;
   copy->held = nullptr;

@@ -82,7 +82,7 @@ std::vector<std::uint64_t> PlainRun(const TaskGraph& graph, const Schedule& sche
     std::vector<std::uint64_t> of_tasks(graph.tasks.size());
     for (const ScheduleStep& step : schedule.steps) {
       if (step.kind != StepKind::kRun) continue;
-      TaskLaunch launch = {.task = step.index, .algorithm = step.algorithm};
+      TaskLaunch launch = {.task = step.index, .algorithm = step.algorithm, .stream = {}};
       const GraphTask& task = graph.tasks[step.index];
       for (const std::size_t i : task.reads) launch.reads.push_back(data[i].data());
       for (const std::size_t i : task.writes) launch.writes.push_back(data[i].data());
