@@ -1,0 +1,134 @@
+// What the executor takes of the host for a task: ResNet-152 with all that moves moved, on the host
+// device, with tasks that do nothing and data so small that copies take no time. And copies both
+// ways at once beside copies one after the other, on a link as slow as is said. The best of rounds.
+//
+//   executor_bench [ROUNDS [LINK_GB_PER_S]]
+//       20 rounds, 2 GB/s when not given
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "bench/number_argument.h"
+#include "bench/offload_rig.h"
+#include "tests/offload/offload_everything.h"
+#include "tidepool/executor.h"
+#include "tidepool/host_device.h"
+#include "tidepool/model_zoo.h"
+
+namespace tidepool::bench {
+namespace {
+
+using Release = OffloaderOptions::Release;
+
+double ThreadSeconds() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
+}
+
+TaskGraph SmallResNet() {
+  TaskGraph graph = Take(MakeModel("resnet-152", {.batch = 32}));
+  constexpr std::int64_t kDivisor = 1 << 20;
+  for (GraphData& data : graph.data) data.bytes = data.bytes / kDivisor + 1;
+  for (GraphTask& task : graph.tasks) {
+    for (TaskAlgorithm& algorithm : task.algorithms) algorithm.workspace_bytes /= kDivisor;
+  }
+  return graph;
+}
+
+struct Machine {
+  Machine(const HostDeviceOptions& device_options, std::int64_t bytes,
+          const OffloaderOptions& options) {
+    device = Take(HostDevice::Create(device_options));
+    PoolOptions pool_options;
+    pool_options.initial_bytes = pool_options.max_bytes = bytes;
+    pool = Take(Pool::Create(device.get(), pool_options));
+    host = Take(PinnedPool::Create(device.get(), {.max_bytes = bytes}));
+    offloader = Take(Offloader::Create(device.get(), pool.get(), host.get(), options));
+    stream = Take(device->CreateStream());
+  }
+
+  std::unique_ptr<HostDevice> device;
+  std::unique_ptr<Pool> pool;
+  std::unique_ptr<PinnedPool> host;
+  std::unique_ptr<Offloader> offloader;
+  Stream stream;
+};
+
+void MeasureTasks(const TaskGraph& graph, const Schedule& schedule, Release release, int rounds) {
+  Machine machine({}, std::int64_t{64} << 20, {.release = release});
+  const auto executor = Take(
+      Executor::Create(machine.device.get(), machine.offloader.get(), graph, schedule,
+                       [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); }, nullptr, {}));
+  double wall = std::numeric_limits<double>::infinity();
+  double thread = wall;
+  for (int i = 0; i < rounds; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const double thread_begin = ThreadSeconds();
+    Take(executor->Run());
+    thread = std::min(thread, ThreadSeconds() - thread_begin);
+    wall = std::min(wall, SecondsSince(begin));
+  }
+  const auto tasks = static_cast<double>(graph.tasks.size());
+  std::printf(
+      "%-13s  %zu tasks, %zu steps: %5.2f us a task of the host's thread, %5.2f us of time\n",
+      release == Release::kWhenOut ? "when out" : "when awaited", graph.tasks.size(),
+      schedule.steps.size(), thread / tasks * 1e6, wall / tasks * 1e6);
+}
+
+// Half of the buffers come back while the others leave, again and again.
+double BothWaysSeconds(double link, bool one_at_a_time, int rounds) {
+  constexpr std::int64_t kBytes = std::int64_t{4} << 20;
+  constexpr std::size_t kEachWay = 8;
+  Machine machine({.copy_bytes_per_second = link}, 3 * kEachWay * kBytes,
+                  {.one_transfer_at_a_time = one_at_a_time});
+  std::vector<BufferId> in;
+  std::vector<BufferId> out;
+  for (std::size_t i = 0; i < kEachWay; ++i) {
+    in.push_back(Take(machine.offloader->Allocate(kBytes, machine.stream)));
+    out.push_back(Take(machine.offloader->Allocate(kBytes, machine.stream)));
+    Check(machine.offloader->Offload(in.back(), {}));
+  }
+  Check(machine.offloader->Synchronize());
+  double seconds = std::numeric_limits<double>::infinity();
+  for (int round = 0; round < rounds; ++round) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (std::size_t i = 0; i < kEachWay; ++i) {
+      Check(machine.offloader->Offload(out[i], {}));
+      Check(machine.offloader->Prefetch(in[i], machine.stream));
+    }
+    Check(machine.offloader->Synchronize());
+    seconds = std::min(seconds, SecondsSince(begin));
+    std::swap(in, out);
+  }
+  std::printf("%-13s  %5.1f ms, %5.2f GB/s each way\n", one_at_a_time ? "one at a time" : "at once",
+              seconds * 1e3, static_cast<double>(kBytes * kEachWay) / seconds * 1e-9);
+  return seconds;
+}
+
+void Run(int rounds, double link) {
+  const TaskGraph graph = SmallResNet();
+  const Schedule schedule = testing::OffloadEverything(graph, {}).Make();
+  for (const Release release : {Release::kWhenAwaited, Release::kWhenOut}) {
+    MeasureTasks(graph, schedule, release, rounds);
+  }
+  const double one = BothWaysSeconds(link, true, rounds);
+  const double both = BothWaysSeconds(link, false, rounds);
+  std::printf("both ways at once are %.2f times as fast\n", one / both);
+}
+
+}  // namespace
+}  // namespace tidepool::bench
+
+int main(int argc, char** argv) {
+  const tidepool::bench::NumberArguments arguments{argc, argv};
+  const auto rounds = static_cast<int>(arguments.At(1, 20, 1, 100'000));
+  tidepool::bench::Run(rounds, arguments.At(2, 2, 0.001, 1000) * 1e9);
+  return 0;
+}
