@@ -1,0 +1,100 @@
+// The offloader on a CUDA device: more buffers than fit, raw and compressed, with copies that take
+// their time, behind work of the caller's stream.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "tests/cuda/stand_in.h"
+#include "tests/offload/offloader_fixture.h"
+#include "tidepool/cuda_device.h"
+#include "tidepool/offloader.h"
+
+namespace tidepool {
+namespace {
+
+constexpr std::int64_t kKiB = 1024;
+constexpr std::int64_t kMiB = 1024 * kKiB;
+
+class CudaOffloaderTest : public ::testing::TestWithParam<OffloaderOptions::Release> {
+ protected:
+  CudaOffloaderTest() {
+    ConfigureStandIn({.copy_latency_ns = 50'000});
+    device_ = *CudaDevice::Create({.ordinal = 1});
+    PoolOptions pool;
+    pool.max_bytes = 2 * kMiB;
+    pool_ = Pool::Create(device_.get(), pool).value();
+    host_ = PinnedPool::Create(device_.get(), {.max_bytes = 8 * kMiB}).value();
+    pages_ = PagePool::Create({.max_bytes = 16 * kMiB}).value();
+    pipeline_ = CompressionPipeline::Create(device_.get(), host_.get(), pages_.get(),
+                                            {.ring = {.slots = 3, .slot_bytes = 64 * kKiB}})
+                    .value();
+    offloader_ = Offloader::Create(device_.get(), pool_.get(), host_.get(),
+                                   {.release = GetParam(), .pipeline = pipeline_.get()})
+                     .value();
+    stream_ = device_->CreateStream().value();
+    event_ = device_->CreateEvent().value();
+  }
+  ~CudaOffloaderTest() override {
+    offloader_.reset();
+    EXPECT_EQ(pool_->Stats().live_bytes, 0);
+    pipeline_.reset();
+    EXPECT_EQ(host_->Stats().live_bytes, 0);
+    EXPECT_EQ(pages_->Stats().used_pages, 0);
+    host_.reset();
+    pool_.reset();
+    device_.reset();
+    ConfigureStandIn({});
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Pool> pool_;
+  std::unique_ptr<PinnedPool> host_;
+  std::unique_ptr<PagePool> pages_;
+  std::unique_ptr<CompressionPipeline> pipeline_;
+  std::unique_ptr<Offloader> offloader_;
+  Stream stream_;
+  Event event_;
+};
+INSTANTIATE_TEST_SUITE_P(Ways, CudaOffloaderTest, ::testing::Values(kWhenOut, kWhenAwaited));
+
+TEST_P(CudaOffloaderTest, BringsBackMoreThanFits) {
+  constexpr int kBuffers = 8;
+  constexpr std::int64_t kBytes = 500'001;
+  const auto send = [&](BufferId buffer, std::uint64_t seed) {
+    ASSERT_TRUE(device_->RecordEvent(event_, stream_).ok());
+    const auto word = seed % 2 == 0 ? std::optional(ZeroValueWord::k32Bits) : std::nullopt;
+    ASSERT_TRUE(offloader_->Offload(buffer, event_, word).ok());
+  };
+  std::vector<BufferId> buffers;
+  for (std::uint64_t seed = 0; seed < kBuffers; ++seed) {
+    buffers.push_back(offloader_->Allocate(kBytes, stream_).value());
+    void* const address = offloader_->Use(buffers.back(), stream_).value();
+    ASSERT_TRUE(device_->CallHost(stream_, [=] { WritePattern(address, kBytes, seed); }).ok());
+    send(buffers.back(), seed);
+  }
+  int held = 0;
+  for (int round = 0; round < 2; ++round) {
+    for (std::uint64_t seed = 0; seed < kBuffers; ++seed) {
+      const BufferId buffer = buffers[seed];
+      ASSERT_TRUE(offloader_->Prefetch(buffer, stream_).ok());
+      const void* const address = offloader_->Use(buffer, stream_).value();
+      ASSERT_TRUE(device_
+                      ->CallHost(stream_,
+                                 [=, &held] {
+                                   if (HasPattern(address, kBytes, seed)) ++held;
+                                 })
+                      .ok());
+      send(buffer, seed);
+    }
+  }
+  ASSERT_TRUE(offloader_->Synchronize().ok());
+  ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
+  EXPECT_EQ(held, 2 * kBuffers);
+  EXPECT_EQ(offloader_->Stats().failures, 0);
+}
+
+}  // namespace
+}  // namespace tidepool
