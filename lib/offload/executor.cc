@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/offload/measured_stalls.h"
 #include "lib/offload/stamps.h"
 
 namespace tidepool {
@@ -383,6 +384,7 @@ void ExecutorImpl::ReadStamps() {
             [](const TimelineEvent& one, const TimelineEvent& other) {
               return one.start < other.start || (one.start == other.start && one.step < other.step);
             });
+  timeline_.stalls = MeasuredStalls(graph_, schedule_, timeline_.events);
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "tests/support/virtual_clock_device.h"
 #include "tidepool/executor.h"
 #include "tidepool/model_zoo.h"
+#include "tidepool/offload_policy.h"
 
 namespace tidepool {
 namespace {
@@ -53,6 +54,7 @@ class Machine {
     PoolOptions pool;
     pool.initial_bytes = pool.max_bytes = options.memory_bytes;
     pool.placement = options.placement;
+    pool.plan = options.plan;
     pool_ = Pool::Create(&device_, pool).value();
     host_ =
         PinnedPool::Create(&device_, {.max_bytes = 2 * RoundedBytes(graph) + (1 << 20)}).value();
@@ -176,6 +178,59 @@ TEST(ExecutorTimelineTest, IsTheSimulatorsForNetworks) {
       if (HasFailure()) return;
     }
   }
+}
+
+void ExpectSameStalls(const std::vector<TimelineStall>& actual,
+                      const std::vector<TimelineStall>& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_EQ(actual[i].task, expected[i].task);
+    ExpectNear(actual[i].start, expected[i].start, "start of stall", i);
+    ExpectNear(actual[i].seconds, expected[i].seconds, "stall", i);
+    EXPECT_EQ(actual[i].reason, expected[i].reason);
+    EXPECT_EQ(actual[i].data, expected[i].data);
+  }
+}
+
+// What a simulation resolved runs as it was simulated, in planned memory too.
+TEST(ExecutorTimelineTest, IsTheSimulatorsForPolicies) {
+  int stalls = 0;
+  for (const char* name : {"alexnet", "vgg16", "resnet-18"}) {
+    constexpr std::int64_t kDivisor = 1 << 14;
+    TaskGraph graph = MakeModel(name, {.batch = 64}).value();
+    Shrink(graph, kDivisor, std::int64_t{1} << 40);
+    for (const char* policy : {"none", "vdnn", "vdnn++"}) {
+      for (const char* placement : {"best-fit", "planned"}) {
+        for (const double link : {4e9, 64e9}) {
+          SCOPED_TRACE(::testing::Message()
+                       << name << " " << policy << " " << placement << " " << link);
+          OffloadPolicyOptions options;
+          options.set = OffloadSet::kAll;
+          options.machine.memory_bytes = 4 * RoundedBytes(graph);
+          options.machine.placement = placement;
+          options.machine.out_bytes_per_second = link / kDivisor;
+          options.machine.in_bytes_per_second = link / kDivisor;
+          const Schedule schedule = MakeSchedule(policy, graph, options).value();
+          const Timeline loose = Simulate(graph, schedule, options.machine).value();
+          options.machine.memory_bytes = loose.pool_bytes;
+          const Timeline simulated = Simulate(graph, schedule, options.machine).value();
+          options.machine.releases_early = false;
+          options.machine.plan = simulated.plan;
+          const Timeline again = Simulate(graph, simulated.resolved, options.machine).value();
+          ExpectNear(again.seconds, simulated.seconds, "all", 0);
+          Machine machine(graph, simulated.resolved, options.machine);
+          const absl::StatusOr<Timeline> measured = machine.Run();
+          ASSERT_TRUE(measured.ok()) << measured.status();
+          ExpectSame(*measured, again);
+          ExpectSameStalls(measured->stalls, again.stalls);
+          stalls += static_cast<int>(again.stalls.size());
+          EXPECT_EQ(machine.high_water_bytes(), simulated.pool_bytes);
+          if (HasFailure()) return;
+        }
+      }
+    }
+  }
+  EXPECT_GT(stalls, 30);
 }
 
 // Weights stay where they are; all else is as it was.
