@@ -173,10 +173,12 @@ class Planned final : public PlannedPlacement {
     return FindAhead(bytes);
   }
 
-  // Two sizes in a row say where the iteration is, and one is a guess.
+  // Two sizes in a row say where the iteration is, and one is a guess. What stays, as weights do,
+  // was asked for in an iteration before: the first requests of a plan may all be missing.
   Match FindAhead(std::int64_t bytes) const {
     const std::size_t end =
-        std::min(next_ + kLookAhead + kLookAheadPerLost * lost_, requests().size());
+        next_ == 0 ? requests().size()
+                   : std::min(next_ + kLookAhead + kLookAheadPerLost * lost_, requests().size());
     std::size_t guess = kNone;
     for (std::size_t at = next_ + 1; at < end; ++at) {
       if (!Is(at, bytes)) continue;

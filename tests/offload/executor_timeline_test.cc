@@ -195,7 +195,7 @@ void ExpectSameStalls(const std::vector<TimelineStall>& actual,
 // What a simulation resolved runs as it was simulated, in planned memory too.
 TEST(ExecutorTimelineTest, IsTheSimulatorsForPolicies) {
   int stalls = 0;
-  for (const char* name : {"alexnet", "vgg16", "resnet-18"}) {
+  for (const char* name : {"alexnet", "vgg16", "resnet-50"}) {
     constexpr std::int64_t kDivisor = 1 << 14;
     TaskGraph graph = MakeModel(name, {.batch = 64}).value();
     Shrink(graph, kDivisor, std::int64_t{1} << 40);
@@ -219,10 +219,12 @@ TEST(ExecutorTimelineTest, IsTheSimulatorsForPolicies) {
           const Timeline again = Simulate(graph, simulated.resolved, options.machine).value();
           ExpectNear(again.seconds, simulated.seconds, "all", 0);
           Machine machine(graph, simulated.resolved, options.machine);
-          const absl::StatusOr<Timeline> measured = machine.Run();
-          ASSERT_TRUE(measured.ok()) << measured.status();
-          ExpectSame(*measured, again);
-          ExpectSameStalls(measured->stalls, again.stalls);
+          for (int iteration = 0; iteration < 2; ++iteration) {
+            const absl::StatusOr<Timeline> measured = machine.Run();
+            ASSERT_TRUE(measured.ok()) << measured.status();
+            ExpectSame(*measured, again);
+            ExpectSameStalls(measured->stalls, again.stalls);
+          }
           stalls += static_cast<int>(again.stalls.size());
           EXPECT_EQ(machine.high_water_bytes(), simulated.pool_bytes);
           if (HasFailure()) return;

@@ -348,5 +348,29 @@ TEST(PlannedTest, PlansWithoutRequestsAreNone) {
   EXPECT_EQ(arena.Allocate(4, Hint::kResident), 0);
 }
 
+// What was asked for first stays, and iterations after the first begin behind it.
+TEST(PlannedTest, IterationsMayBeginBehindWhatStays) {
+  constexpr std::size_t kWeights = 500;
+  constexpr std::size_t kOthers = 20;
+  std::vector<PlannedRequest> requests;
+  for (std::size_t i = 0; i < kWeights + kOthers; ++i) {
+    const auto bytes = static_cast<std::int64_t>(i % 7 + (i < kWeights ? 1 : 100));
+    requests.push_back({bytes, i == 0 ? 0 : requests.back().offset + requests.back().bytes});
+  }
+  const std::int64_t height = requests.back().offset + requests.back().bytes;
+  const auto policy = PlannedPlacement::Create({PlanOf(requests)});
+  blocks::Arena arena(height, 1, *policy);
+  for (std::size_t i = 0; i < kWeights; ++i) {
+    ASSERT_EQ(arena.Allocate(requests[i].bytes, Hint::kResident), requests[i].offset);
+  }
+  for (int iteration = 0; iteration < 4; ++iteration) {
+    for (std::size_t i = kWeights; i < requests.size(); ++i) {
+      ASSERT_EQ(arena.Allocate(requests[i].bytes, Hint::kResident), requests[i].offset)
+          << iteration << " " << i;
+    }
+    for (std::size_t i = kWeights; i < requests.size(); ++i) arena.Free(requests[i].offset);
+  }
+}
+
 }  // namespace
 }  // namespace tidepool
