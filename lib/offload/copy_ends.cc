@@ -67,7 +67,7 @@ bool OffloaderImpl::FinishBy(Lock& lock, const CopyPointer& copy, absl::Time dea
 }
 
 // Only the first time. What a copy out comes behind is settled before it.
-void OffloaderImpl::Settle(CopyPointer copy, const absl::Status& result) const {
+void OffloaderImpl::Settle(const CopyPointer& copy, const absl::Status& result) const {
   if (copy->is_settled) return;
   copy->is_settled = true;
   copy->result = result;

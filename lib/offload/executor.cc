@@ -303,7 +303,7 @@ absl::Status ExecutorImpl::AddAddresses(const std::vector<std::size_t>& uses,
 absl::Status ExecutorImpl::Offload(std::size_t at) {
   const ScheduleStep& step = schedule_.steps[at];
   Datum& datum = data_[step.index];
-  const absl::Status status = offloader_.Offload(
+  absl::Status status = offloader_.Offload(
       datum.buffer, events_[step_events_.awaited[at]],
       step.density < 0 ? std::nullopt : std::optional(ZeroValueWord::k32Bits), WatchOf(at));
   if (absl::IsResourceExhausted(status)) {
@@ -320,7 +320,7 @@ absl::Status ExecutorImpl::Await(std::size_t data) {
   Datum& datum = data_[data];
   if (!datum.is_leaving) return absl::OkStatus();
   datum.is_leaving = false;
-  const absl::Status status = offloader_.Await(datum.buffer);
+  absl::Status status = offloader_.Await(datum.buffer);
   // What was compressed on its way had no room in the end.
   if (!absl::IsResourceExhausted(status)) return status;
   ++timeline_.stayed;

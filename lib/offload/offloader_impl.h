@@ -86,7 +86,7 @@ class OffloaderImpl final : public Offloader {
   void Finish(Lock& lock, CopyPointer copy) const;
   bool FinishBy(Lock& lock, const CopyPointer& copy, absl::Time deadline) const;
   bool IsOver(BufferCopy& copy) const;
-  void Settle(CopyPointer copy, const absl::Status& result) const;
+  void Settle(const CopyPointer& copy, const absl::Status& result) const;
   static void SettleOut(Buffer& buffer, const CopyPointer& copy);
   static void SettleIn(Buffer& buffer, const CopyPointer& copy);
   void CountEnd(const BufferCopy& copy) const;
