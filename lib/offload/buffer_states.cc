@@ -53,6 +53,13 @@ absl::Status WrongState(const Buffer& buffer, std::string_view expected) {
                    ", expected one that is ", std::string(expected)));
 }
 
+absl::Status EndOf(const BufferCopy& copy) {
+  if (copy.result.ok()) return absl::OkStatus();
+  return absl::Status(copy.result.code(),
+                      absl::StrCat(copy.name, copy.is_out ? " did not leave" : " did not come back",
+                                   ", expected a copy without an error: ", copy.result.message()));
+}
+
 void Move(Buffer& buffer, BufferState to) {
   assert(MayFollow(buffer.state, to));
   buffer.state = to;

@@ -15,6 +15,8 @@ namespace tidepool::internal::offload {
 std::string DescribeBuffer(const Buffer& buffer);
 // "buffer 'x' is out, expected one that is `expected`".
 absl::Status WrongState(const Buffer& buffer, std::string_view expected);
+// How a copy that is over ended, for who asks.
+absl::Status EndOf(const BufferCopy& copy);
 // The only place where a state changes.
 void Move(Buffer& buffer, BufferState to);
 

@@ -20,6 +20,7 @@ namespace tidepool::internal::offload {
 struct BufferCopy {
   std::int64_t sequence = 0;  // in the order in which they were asked for
   BufferId buffer;
+  std::string name;  // of the buffer, as messages have it
   std::int64_t bytes = 0;
   bool is_out = false;
   std::weak_ptr<DeviceMemory> device;

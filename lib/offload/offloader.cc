@@ -90,7 +90,7 @@ absl::StatusOr<void*> OffloaderImpl::Use(BufferId id, Stream stream) {
   if (!found.ok()) return found.status();
   Buffer& buffer = **found;
   if (buffer.state == BufferState::kOut && buffer.failed != nullptr) {
-    return std::exchange(buffer.failed, nullptr)->result;
+    return EndOf(*std::exchange(buffer.failed, nullptr));
   }
   if (buffer.state == BufferState::kOut || buffer.state == BufferState::kGoingOut) {
     return WrongState(buffer, "on the device or coming back");
@@ -143,10 +143,10 @@ absl::Status OffloaderImpl::Await(BufferId id) {
     Finish(lock, copy);
     const auto again = buffers_.find(id.id);
     if (again != buffers_.end() && again->second->failed == copy) again->second->failed = nullptr;
-    return copy->result;
+    return EndOf(*copy);
   }
   if (buffer.failed != nullptr && buffer.failed->is_out) {
-    return std::exchange(buffer.failed, nullptr)->result;
+    return EndOf(*std::exchange(buffer.failed, nullptr));
   }
   return WrongState(buffer, "going out");
 }
@@ -224,7 +224,7 @@ absl::Status OffloaderImpl::Synchronize() {
       first = buffer.get();
     }
   }
-  return first == nullptr ? absl::OkStatus() : std::exchange(first->failed, nullptr)->result;
+  return first == nullptr ? absl::OkStatus() : EndOf(*std::exchange(first->failed, nullptr));
 }
 
 absl::StatusOr<BufferState> OffloaderImpl::State(BufferId id) const {

@@ -1,9 +1,11 @@
 // A device that fails at any of its calls: buffers stay where they were, whole, nothing is lost,
 // and what was tried is done when it is tried again.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <functional>
+#include <string>
 #include <tuple>
 
 #include "tests/offload/offloader_fixture.h"
@@ -166,7 +168,10 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
     const auto ask = [&] {
       return awaits ? fixture.offloader().Await(buffer) : fixture.offloader().Synchronize();
     };
-    EXPECT_EQ(ask().code(), absl::StatusCode::kUnavailable);
+    const absl::Status told = ask();
+    EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(told.message()),
+                ::testing::HasSubstr("did not leave, expected a copy"));
     EXPECT_EQ(fixture.State(buffer), BufferState::kOnDevice);
     EXPECT_EQ(ask().code(), awaits ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk);
     EXPECT_EQ(fixture.offloader().Stats().failures, 1);
@@ -178,8 +183,8 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
     ASSERT_TRUE(fixture.offloader().Prefetch(buffer, fixture.stream()).ok());
     fixture.device().ReleaseCopies();
     fixture.device().FailCall(Call::kSynchronizeEvent, 1);
-    const absl::Status told = fixture.offloader().Synchronize();
-    EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
+    EXPECT_THAT(std::string(fixture.offloader().Synchronize().message()),
+                ::testing::HasSubstr("did not come back, expected a copy"));
     EXPECT_EQ(fixture.State(buffer), BufferState::kOut);
     EXPECT_EQ(fixture.offloader().Use(buffer, fixture.stream()).status().code(),
               absl::StatusCode::kFailedPrecondition);
