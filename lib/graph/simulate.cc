@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/blocks/geometry.h"
 #include "lib/graph/device_memory.h"
 #include "lib/graph/host_room.h"
 #include "lib/graph/line_of_data.h"
@@ -43,11 +44,13 @@ struct Ready {
 
 class Simulation {
  public:
+  // The offloads at the steps in `stays` do not begin, as if the host had no room.
   Simulation(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options,
-             std::unique_ptr<PlacementPolicy> policy)
+             std::unique_ptr<PlacementPolicy> policy, std::vector<bool> stays)
       : graph_(graph),
         schedule_(schedule),
         options_(options),
+        stays_(std::move(stays)),
         threads_(options.compression_threads == 0 ? options.compression.threads
                                                   : options.compression_threads),
         memory_(graph, options.memory_bytes, options.alignment, std::move(policy)),
@@ -67,6 +70,9 @@ class Simulation {
     Finish();
     return std::move(timeline_);
   }
+
+  // By step: those of before, and the offloads that found no room so far.
+  const std::vector<bool>& stays() const { return stays_; }
 
  private:
   using Reason = TimelineStall::Reason;
@@ -254,7 +260,8 @@ class Simulation {
         step.density < 0
             ? bytes
             : CompressedBytes(options_.compression, bytes, ZeroValueWord::k32Bits, step.density);
-    if (!host_room_.Take(start, taken)) {
+    if (stays_[at_] || !host_room_.Take(start, taken)) {
+      stays_[at_] = true;
       ++timeline_.stayed;
       return false;
     }
@@ -322,6 +329,7 @@ class Simulation {
   const TaskGraph& graph_;
   const Schedule& schedule_;
   const TimelineOptions& options_;
+  std::vector<bool> stays_;
   int threads_;
   DeviceMemory memory_;
   HostRoom host_room_;
@@ -385,6 +393,45 @@ void Simulation::Finish() {
   timeline_.plan = options_.plan;
 }
 
+Schedule WithoutSteps(const Schedule& schedule, const std::vector<bool>& are_left_out) {
+  Schedule rest = {schedule.policy, schedule.fingerprint, {}};
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    if (!are_left_out[i]) rest.steps.push_back(schedule.steps[i]);
+  }
+  return rest;
+}
+
+// What stays when memory is no obstacle: hardly another than with a plan, and found at once.
+std::vector<bool> StaysWithPlenty(const TaskGraph& graph, const Schedule& schedule,
+                                  TimelineOptions options, std::vector<bool> stays) {
+  options.placement = "best-fit";
+  options.plan = nullptr;
+  options.memory_bytes = blocks::MaxArenaBytes(options.alignment);
+  Simulation simulation(graph, schedule, options, MakePlacementPolicy(options.placement).value(),
+                        std::move(stays));
+  simulation.Simulate().IgnoreError();
+  return simulation.stays();
+}
+
+// A plan has memory for what is on the device. What stays, because the host has no room, is known
+// only when the schedule has run, so it is planned again until nothing more stays.
+absl::StatusOr<Timeline> SimulatePlanned(const TaskGraph& graph, const Schedule& schedule,
+                                         TimelineOptions options) {
+  std::vector<bool> stays(schedule.steps.size());
+  for (bool is_first = true; true; is_first = false) {
+    absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
+        PlanSchedule(graph, WithoutSteps(schedule, stays), options.alignment);
+    if (!plan.ok()) return plan.status();
+    options.plan = *std::move(plan);
+    Simulation simulation(graph, schedule, options, MakePlacementPolicy(options.placement).value(),
+                          stays);
+    absl::StatusOr<Timeline> timeline = simulation.Simulate();
+    if (simulation.stays() == stays) return timeline;
+    stays = simulation.stays();
+    if (is_first) stays = StaysWithPlenty(graph, schedule, options, std::move(stays));
+  }
+}
+
 }  // namespace
 
 std::string_view StallReasonName(TimelineStall::Reason reason) {
@@ -398,15 +445,12 @@ absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedu
   if (!status.ok()) return status;
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(options.placement);
   if (!policy.ok()) return policy.status();
-  if (options.placement != "planned" || options.plan != nullptr) {
-    return Simulation(graph, schedule, options, std::move(*policy)).Simulate();
+  if (options.placement == "planned" && options.plan == nullptr) {
+    return SimulatePlanned(graph, schedule, options);
   }
-  TimelineOptions planned = options;
-  absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
-      PlanSchedule(graph, schedule, options.alignment);
-  if (!plan.ok()) return plan.status();
-  planned.plan = *std::move(plan);
-  return Simulation(graph, schedule, planned, std::move(*policy)).Simulate();
+  return Simulation(graph, schedule, options, std::move(*policy),
+                    std::vector<bool>(schedule.steps.size()))
+      .Simulate();
 }
 
 }  // namespace tidepool

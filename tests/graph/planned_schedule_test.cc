@@ -83,6 +83,53 @@ TEST(PlannedSchedule, IsMadeWhenThereIsNone) {
             absl::StatusCode::kResourceExhausted);
 }
 
+TEST(PlannedSchedule, IsMadeForWhatStays) {
+  const TaskGraph graph = Row();
+  TimelineOptions options = SlowLink(4000);
+  options.host_bytes = 0;
+  const absl::StatusOr<Timeline> timeline =
+      Simulate(graph, testing::Of(graph, RowSteps()), options);
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  EXPECT_EQ(timeline->stayed, 1);
+  EXPECT_EQ(timeline->bytes_out, 0);
+  EXPECT_EQ(timeline->plan->height_bytes(), timeline->peak_device_bytes);
+  options.plan = PlanSchedule(graph, testing::Of(graph, RowSteps()), options.alignment).value();
+  EXPECT_FALSE(Simulate(graph, testing::Of(graph, RowSteps()), options).ok())
+      << "a plan of the caller's is taken as it is";
+}
+
+// With any memory of the host, plans are those of what is asked of the pool in the end.
+TEST(PlannedScheduleProperty, IsMadeForWhatStays) {
+  int stayed = 0;
+  const int rounds = testing::Rounds(500);
+  for (int seed = 0; seed < rounds; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGraphs random(static_cast<std::uint64_t>(seed));
+    const TaskGraph graph = random.Valid(1 + random.Below(30));
+    const Schedule schedule = RandomSchedules(graph, random).Valid();
+    TimelineOptions options;
+    options.memory_bytes = std::int64_t{1} << 50;
+    options.placement = "planned";
+    options.out_bytes_per_second = options.in_bytes_per_second = 1e6;
+    const absl::StatusOr<Timeline> plenty = Simulate(graph, schedule, options);
+    if (!plenty.ok()) continue;  // the graph is larger than that
+    options.host_bytes = plenty->peak_host_bytes / (1 + static_cast<std::int64_t>(random.Below(4)));
+    const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, options);
+    ASSERT_TRUE(timeline.ok()) << timeline.status();
+    EXPECT_LE(timeline->peak_host_bytes, options.host_bytes);
+    const Trace trace = ScheduleTrace(graph, timeline->resolved).value();
+    std::vector<std::int64_t> offsets;
+    for (const PlannedRequest& request : timeline->plan->requests()) {
+      offsets.push_back(request.offset);
+    }
+    EXPECT_EQ(ValidatePlan(ToPlanProblem(trace, options.alignment).value(), offsets,
+                           timeline->plan->height_bytes()),
+              absl::OkStatus());
+    stayed += timeline->stayed > 0 ? 1 : 0;
+  }
+  EXPECT_GT(stayed, rounds / 20);
+}
+
 // With no more memory than planned every schedule runs, and its requests, as they came, lie where
 // they were planned without overlap.
 TEST(PlannedScheduleProperty, RunsInItsHeight) {
