@@ -13,6 +13,9 @@ namespace {
 
 // Of the iteration: what is fast enough for the link still adds the time for its last slot.
 constexpr double kMostDelay = 0.01;
+// Each costs simulations of the whole iteration, so to halve down to single offloads would take
+// hours for 100,000 tasks.
+constexpr std::size_t kMostGroups = 128;
 
 class CompressionChoice {
  public:
@@ -21,11 +24,15 @@ class CompressionChoice {
       : graph_(graph), densities_(densities), machine_(machine), schedule_(schedule) {}
 
   absl::Status Choose() {
-    absl::StatusOr<double> seconds = Seconds();
-    if (!seconds.ok()) return seconds.status();
-    allowed_seconds_ = *seconds * (1 + kMostDelay);
+    const absl::StatusOr<double> seconds = Seconds();
+    const bool does_not_fit = absl::IsResourceExhausted(seconds.status());
+    if (!seconds.ok() && !does_not_fit) return seconds.status();
     const absl::StatusOr<std::vector<std::size_t>> steps = StepsThatSave();
     if (!steps.ok()) return steps.status();
+    // Then the host may have room enough for what is compressed, and any time is less than never.
+    if (does_not_fit) return TryAll(*steps, seconds.status());
+    allowed_seconds_ = *seconds * (1 + kMostDelay);
+    least_group_ = std::max<std::size_t>(steps->size() / kMostGroups, 1);
     return Try(*steps);
   }
 
@@ -57,18 +64,29 @@ class CompressionChoice {
     return steps;
   }
 
-  // Compresses as many of `steps`, beside those that are, as time allows.
-  absl::Status Try(absl::Span<const std::size_t> steps) {
-    if (steps.empty()) return absl::OkStatus();
+  void Compress(absl::Span<const std::size_t> steps) {
     for (const std::size_t i : steps) {
       schedule_.steps[i].density = densities_[schedule_.steps[i].index];
     }
+  }
+
+  // `otherwise` when there is no room for the iteration with that either.
+  absl::Status TryAll(absl::Span<const std::size_t> steps, const absl::Status& otherwise) {
+    Compress(steps);
+    const absl::Status status = Seconds().status();
+    return absl::IsResourceExhausted(status) ? otherwise : status;
+  }
+
+  // Compresses as many of `steps`, beside those that are, as time allows.
+  absl::Status Try(absl::Span<const std::size_t> steps) {
+    if (steps.empty()) return absl::OkStatus();
+    Compress(steps);
     const absl::StatusOr<double> seconds = Seconds();
     const bool does_not_fit = absl::IsResourceExhausted(seconds.status());
     if (!seconds.ok() && !does_not_fit) return seconds.status();
     if (seconds.ok() && *seconds <= allowed_seconds_) return absl::OkStatus();
     for (const std::size_t i : steps) schedule_.steps[i].density = -1;
-    if (steps.size() == 1) return absl::OkStatus();
+    if (steps.size() <= least_group_) return absl::OkStatus();
     const std::size_t half = steps.size() / 2;
     if (absl::Status status = Try(steps.first(half)); !status.ok()) return status;
     return Try(steps.subspan(half));
@@ -79,6 +97,7 @@ class CompressionChoice {
   const TimelineOptions& machine_;
   Schedule& schedule_;
   double allowed_seconds_ = 0;
+  std::size_t least_group_ = 1;  // of steps that is not halved any more
 };
 
 }  // namespace
