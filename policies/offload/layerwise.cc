@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 
 namespace tidepool::offload_policies {
@@ -32,12 +33,14 @@ class LayerwiseBuilder {
         leaves_(graph.data.size()),
         is_out_(graph.data.size()),
         needed_by_(layers.forward.size()),
+        goes_on_below_(layers.forward.size()),
         last_used_forward_(layers.forward.size()),
         last_used_backward_(layers.backward.size()) {
     for (const std::vector<std::size_t>& data : leaving_) {
       for (const std::size_t one : data) leaves_[one] = true;
     }
     for (std::size_t data = 0; data < graph.data.size(); ++data) FileByUse(data);
+    std::iota(goes_on_below_.begin(), goes_on_below_.end(), std::size_t{0});
   }
 
   Schedule Build() {
@@ -103,12 +106,25 @@ class LayerwiseBuilder {
 
   void FetchAhead(const Layer& layer) {
     if (layer.forward == kNone) return;
-    for (std::size_t i = layer.forward; i-- > 0;) {
-      const std::size_t fetched_before = fetched_;
-      for (const std::size_t data : needed_by_[i]) Fetch(data);
-      if (fetched_ != fetched_before) return;
-      if (graph_.tasks[layers_.forward[i].head].operation == "conv") return;
-    }
+    const std::size_t end = EndOfSearch(layer.forward);
+    if (end == 0) return;
+    for (const std::size_t data : needed_by_[end - 1]) Fetch(data);
+  }
+
+  // One past the nearest layer below `begin` that ends the search; 0 when none does. A layer that
+  // does not will never do so again, so it is passed over from then on: searches take nearly
+  // constant time, instead of that for all layers where none is a convolution.
+  std::size_t EndOfSearch(std::size_t begin) {
+    std::size_t end = begin;
+    while (end > 0 && !EndsSearch(end - 1)) end = goes_on_below_[end - 1];
+    while (begin > end) begin = std::exchange(goes_on_below_[begin - 1], end);
+    return end;
+  }
+
+  bool EndsSearch(std::size_t forward) {
+    std::vector<std::size_t>& needed = needed_by_[forward];
+    while (!needed.empty() && !is_out_[needed.back()]) needed.pop_back();
+    return !needed.empty() || graph_.tasks[layers_.forward[forward].head].operation == "conv";
   }
 
   void Fetch(std::size_t data) {
@@ -164,7 +180,8 @@ class LayerwiseBuilder {
   const std::vector<std::vector<std::size_t>> leaving_;  // by forward layer
   std::vector<bool> leaves_;                             // by data, as the next
   std::vector<bool> is_out_;
-  std::vector<std::vector<std::size_t>> needed_by_;  // by forward layer, as the next
+  std::vector<std::vector<std::size_t>> needed_by_;  // by forward layer, as the next three
+  std::vector<std::size_t> goes_on_below_;           // where the search for what to fetch does
   std::vector<std::vector<std::size_t>> last_used_forward_;
   std::vector<std::vector<std::size_t>> last_used_backward_;
   std::size_t fetched_ = 0;
