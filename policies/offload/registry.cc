@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "policies/offload/compression_choice.h"
@@ -35,7 +36,7 @@ constexpr std::array<std::string_view, 2> kAllocationOrders = {"prefetch-first",
                                                                "derivative-first"};
 
 std::string InQuotes(std::string_view name) {
-  return absl::StrCat("'", absl::string_view(name.data(), name.size()), "'");
+  return absl::StrCat("'", absl::CHexEscape({name.data(), name.size()}), "'");
 }
 
 template <typename Enumeration, std::size_t kCount>
@@ -70,8 +71,8 @@ absl::Status CheckTasksFit(const TaskGraph& graph, const TimelineOptions& machin
     }
     if (bytes <= machine.memory_bytes) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
-        "task '", task.name, "' needs ", bytes, " bytes with the weights of the graph (", weights,
-        "), expected a memory of that at least, not of ", machine.memory_bytes));
+        "task ", InQuotes(task.name), " needs ", bytes, " bytes with the weights of the graph (",
+        weights, "), expected a memory of that at least, not of ", machine.memory_bytes));
   }
   return absl::OkStatus();
 }
@@ -84,16 +85,21 @@ absl::Status CheckDensities(const TaskGraph& graph, const std::vector<double>& d
   }
   for (std::size_t i = 0; i < densities.size(); ++i) {
     if (densities[i] >= 0 && densities[i] <= 1) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("density ", densities[i], " of '", graph.data[i].name, "', expected 0 to 1"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "density ", densities[i], " of ", InQuotes(graph.data[i].name), ", expected 0 to 1"));
   }
   return absl::OkStatus();
 }
 
+// Larger ones, times the data of a graph, would be more than can be counted.
+constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
+
 absl::Status CheckMachine(std::int64_t alignment) {
-  if (alignment > 0 && (alignment & (alignment - 1)) == 0) return absl::OkStatus();
+  if (alignment > 0 && alignment <= kLargestAlignment && (alignment & (alignment - 1)) == 0) {
+    return absl::OkStatus();
+  }
   return absl::InvalidArgumentError(
-      absl::StrCat("alignment ", alignment, ", expected a power of two"));
+      absl::StrCat("alignment ", alignment, ", expected a power of two up to ", kLargestAlignment));
 }
 
 absl::StatusOr<LayerwiseMode> ModeOf(const NamedLayerwise& policy, const TaskGraph& graph,

@@ -203,6 +203,49 @@ TEST(OffloadPolicy, DensitiesAreChecked) {
               AllOf(HasSubstr(graph.data[3].name), HasSubstr("expected 0 to 1")));
 }
 
+TEST(OffloadPolicy, AlignmentsAreChecked) {
+  const TaskGraph graph = Network("alexnet");
+  OffloadPolicyOptions options = Plenty();
+  for (const std::int64_t alignment :
+       {std::int64_t{0}, std::int64_t{-1}, std::int64_t{-512}, std::int64_t{3},
+        std::int64_t{1} << 31, std::int64_t{1} << 62}) {
+    options.machine.alignment = alignment;
+    const absl::Status status = MakeSchedule("vdnn++", graph, options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << alignment;
+    EXPECT_THAT(status.message(), HasSubstr("expected a power of two up to 1073741824"));
+  }
+}
+
+TEST(OffloadPolicy, ErrorsShowNamesOnOneLine) {
+  TaskGraph graph = Network("alexnet");
+  for (GraphTask& task : graph.tasks) task.name = "\n\x1b" + task.name;
+  EXPECT_THAT(MakeSchedule("vdnn++", graph, {}).status().message(), HasSubstr("task '\\n\\x1b"));
+  EXPECT_THAT(MakeSchedule("\n", graph, {}).status().message(), HasSubstr("'\\n'"));
+}
+
+// The host has room enough for what is compressed alone, and without it the device has too little.
+TEST(OffloadPolicy, CompressesWhereNothingElseFits) {
+  const TaskGraph graph = Network("vgg-16", 64);
+  OffloadPolicyOptions options = Plenty();
+  options.set = OffloadSet::kAll;
+  options.algorithms = AlgorithmChoice::kLeastMemory;
+  options.machine.placement = "planned";
+  const Timeline plenty =
+      Simulate(graph, MakeSchedule("vdnn++", graph, options).value(), options.machine).value();
+  options.machine.memory_bytes = plenty.pool_bytes;
+  options.machine.host_bytes = plenty.peak_host_bytes / 5;
+  const Schedule raw = MakeSchedule("vdnn++", graph, options).value();
+  ASSERT_EQ(Simulate(graph, raw, options.machine).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  options.densities.assign(graph.data.size(), 0.1);
+  const absl::StatusOr<Schedule> compressed = MakeSchedule("vdnn++", graph, options);
+  ASSERT_TRUE(compressed.ok()) << compressed.status();
+  EXPECT_TRUE(Simulate(graph, *compressed, options.machine).ok());
+  options.machine.host_bytes = 0;
+  EXPECT_EQ(MakeSchedule("vdnn++", graph, options).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
 TEST(OffloadPolicy, CompressesWhatSavesMemoryAndDelaysNothing) {
   const TaskGraph graph = Network("vgg16", 64);
   OffloadPolicyOptions options = Plenty();
