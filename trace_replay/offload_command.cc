@@ -1,8 +1,11 @@
 #include "trace_replay/offload_command.h"
 
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/compression_profile.h"
 
@@ -42,6 +45,20 @@ absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions
       options.in_bytes_per_second.value_or(offload.machine.out_bytes_per_second);
   if (options.density.has_value()) offload.densities = DensitiesOf(graph, *options.density);
   return offload;
+}
+
+absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {
+  if (options.json && options.timeline == "/dev/stdout") {
+    return absl::InvalidArgumentError(
+        "--json: the timeline goes to standard output, expected another file for it");
+  }
+  std::error_code error;
+  if (options.timeline.empty() ||
+      !std::filesystem::equivalent(options.graph, options.timeline, error)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--timeline: ", absl::CHexEscape(options.timeline),
+                                                 " is the graph itself, expected another file"));
 }
 
 }  // namespace
@@ -86,10 +103,7 @@ void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options) {
 }
 
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options) {
-  if (options.json && options.timeline == "/dev/stdout") {
-    return absl::InvalidArgumentError(
-        "--json: the timeline goes to standard output, expected another file for it");
-  }
+  if (absl::Status status = CheckTimelineFile(options); !status.ok()) return status;
   absl::StatusOr<TaskGraph> graph = ReadGraph(options.graph);
   if (!graph.ok()) return graph.status();
   absl::StatusOr<OffloadPolicyOptions> offload = PolicyOptionsOf(options, *graph);

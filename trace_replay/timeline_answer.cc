@@ -3,6 +3,7 @@
 #include <array>
 #include <iostream>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tidepool/timeline.h"
@@ -94,7 +95,7 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const TaskGraph& g
   const double ideal = TotalsOf(graph).least_seconds;
   const double stalled = SecondsOf(timeline, Reason::kData) + SecondsOf(timeline, Reason::kMemory) +
                          SecondsOf(timeline, Reason::kSynchronize);
-  std::cout << graph.name << "\n  batch " << CountText(graph.batch) << ", "
+  std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(graph.batch) << ", "
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << schedule.policy << ", memory " << SizeText(options.offload.machine.memory_bytes)
             << "\n\n"
@@ -129,8 +130,9 @@ void PrintLongestStalls(const TaskGraph& graph, const Timeline& timeline) {
   if (stalls.size() > kMost) stalls.resize(kMost);
   std::vector<std::vector<std::string>> rows = {{"longest waits", "time", "for", ""}};
   for (const TimelineStall& stall : stalls) {
-    rows.push_back({graph.tasks[stall.task].name, TimeText(stall.seconds),
-                    std::string(StallReasonName(stall.reason)), graph.data[stall.data].name});
+    rows.push_back({absl::CHexEscape(graph.tasks[stall.task].name), TimeText(stall.seconds),
+                    std::string(StallReasonName(stall.reason)),
+                    absl::CHexEscape(graph.data[stall.data].name)});
   }
   std::cout << '\n' << TableText(rows);
 }
@@ -145,7 +147,7 @@ Answer PrintDoesNotFit(const OffloadCommandOptions& options, const TaskGraph& gr
     json["why"] = std::string(why.message());
     PrintJson(json);
   } else {
-    std::cout << graph.name << "\n  does not fit: " << why.message() << '\n';
+    std::cout << absl::CHexEscape(graph.name) << "\n  does not fit: " << why.message() << '\n';
   }
   return Answer::kNo;
 }

@@ -190,6 +190,28 @@ TEST_F(SimulateCommand, MachinesThatCannotBeAreRefused) {
   EXPECT_THAT(Refusal({"--memory", "2GiB", "--compression-profile", path_}), HasSubstr("expected"));
 }
 
+TEST_F(SimulateCommand, NamesAreShownOnOneLineEach) {
+  graph_.name = "a\n\x1b[31m";
+  for (GraphTask& task : graph_.tasks) task.name = "\x1b\n" + task.name;
+  for (GraphData& data : graph_.data) data.name = "\x1b\n" + data.name;
+  ASSERT_EQ(WriteGraph(graph_, path_), absl::OkStatus());
+  const Outcome outcome = Run({"simulate", path_, "--offload", "all", "--memory", "2GiB"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, AllOf(HasSubstr("a\\n\\x1b[31m\n"), HasSubstr("longest waits"),
+                                 ::testing::Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(Run({"simulate", path_, "--memory", "1KiB"}).out, ::testing::Not(HasSubstr("\x1b")));
+}
+
+TEST_F(SimulateCommand, TheGraphIsNotOverwritten) {
+  const std::string before = testing::Contents(path_);
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--timeline", path_}),
+              AllOf(HasSubstr(path_), HasSubstr("expected another file")));
+  std::filesystem::create_hard_link(path_, folder_ / "link.json");
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--timeline", folder_ / "link.json"}),
+              HasSubstr("expected another file"));
+  EXPECT_EQ(testing::Contents(path_), before);
+}
+
 TEST_F(SimulateCommand, GraphsThatAreNoneAreRefused) {
   const std::string text = testing::Contents(path_);
   for (std::size_t bytes = 0; bytes < text.size(); bytes += 1 + text.size() / 50) {
