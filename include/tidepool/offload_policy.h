@@ -48,7 +48,8 @@ struct OffloadPolicyOptions {
   AllocationOrder order = AllocationOrder::kPrefetchFirst;
   // Of the graph's data, the share of words that are not zero; empty: nothing is compressed. What
   // is sent out is compressed where that saves memory of the host (CompressionAdvisor) and, as the
-  // simulator predicts with the machine's profile and link, takes at most 1 % more time.
+  // simulator predicts with the machine's profile and link, takes at most 1 % more time; or
+  // wherever it saves memory, when the iteration does not fit without.
   std::vector<double> densities = {};
 };
 
@@ -60,8 +61,10 @@ TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 
 // A valid schedule of `graph`, which is valid. NotFound, with the known names, for a policy that
 // there is not; ResourceExhausted when a task alone needs more than the memory, with the task and
-// the bytes; InvalidArgument for densities that are not the graph's. Thread-safe. O(steps + uses),
-// and that of a simulation for each mode that is tried and for compression.
+// the bytes, or when what is simulated does not fit; InvalidArgument for an alignment that is none
+// and for densities that are not the graph's; where modes or compression are tried, Simulate's too.
+// Thread-safe. O(steps + uses), and that of a simulation for each mode that is tried and for
+// compression.
 TIDEPOOL_EXPORT absl::StatusOr<Schedule> MakeSchedule(std::string_view policy,
                                                       const TaskGraph& graph,
                                                       const OffloadPolicyOptions& options);
