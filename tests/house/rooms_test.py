@@ -16,7 +16,7 @@ MAY_INCLUDE = {
     "lib/pool": {"tidepool", "lib/blocks", "lib/device", "lib/trace"},
     "lib/zvc": {"tidepool", "lib/trace"},
     "lib/pinned": {"tidepool", "lib/blocks", "lib/pool"},
-    "lib/offload": {"tidepool", "lib/graph", "lib/zvc"},
+    "lib/offload": {"tidepool", "lib/zvc"},
     "lib/graph": {"tidepool", "lib/blocks", "lib/trace"},
     "lib/sizing": {"tidepool", "lib/blocks", "lib/trace"},
     "policies/offload": {"tidepool"},
