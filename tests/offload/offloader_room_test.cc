@@ -17,7 +17,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 constexpr std::int64_t kKiB = 1024;
 
@@ -56,6 +55,11 @@ class OffloaderRoomTest
 INSTANTIATE_TEST_SUITE_P(Ways, OffloaderRoomTest,
                          ::testing::Combine(::testing::Values(kWhenOut, kWhenAwaited),
                                             ::testing::Bool()));
+
+// Who waits is woken; else he waits for a copy himself.
+class OffloaderRoomWhenOutTest : public OffloaderRoomTest {};
+INSTANTIATE_TEST_SUITE_P(Ways, OffloaderRoomWhenOutTest,
+                         ::testing::Combine(::testing::Values(kWhenOut), ::testing::Bool()));
 
 TEST_P(OffloaderRoomTest, WaitsForCopies) {
   const BufferId first = fixture_.New(128 * kKiB, 1);
@@ -128,8 +132,7 @@ TEST_P(OffloaderRoomTest, FailsAtOnceWhenWhatIsGoingOutIsNotEnough) {
 }
 
 // Nobody waits for ever for what will not come.
-TEST_P(OffloaderRoomTest, FailsWhenWhatWasGoingOutStays) {
-  if (std::get<0>(GetParam()) == kWhenAwaited) return;  // waits for the copy
+TEST_P(OffloaderRoomWhenOutTest, FailsWhenWhatWasGoingOutStays) {
   const BufferId buffer = fixture_.New(256 * kKiB, 1);
   fixture_.device().HoldCopies();
   ASSERT_TRUE(fixture_.Send(buffer).ok());
@@ -140,8 +143,7 @@ TEST_P(OffloaderRoomTest, FailsWhenWhatWasGoingOutStays) {
   fixture_.device().ReleaseCopies();
 }
 
-TEST_P(OffloaderRoomTest, AFreeIsAsGoodAsACopy) {
-  if (std::get<0>(GetParam()) == kWhenAwaited) return;  // waits for the copy
+TEST_P(OffloaderRoomWhenOutTest, AFreeIsAsGoodAsACopy) {
   const BufferId leaves = fixture_.New(128 * kKiB, 1);
   const BufferId stays = fixture_.New(128 * kKiB, 2);
   fixture_.device().HoldCopies();
@@ -171,6 +173,9 @@ TEST_P(OffloaderRoomTest, WhoCameFirstIsServedFirst) {
 }
 
 TEST_P(OffloaderRoomTest, WaitsUntilTheDeadline) {
+  const BufferId out = fixture_.New(kKiB, 2);
+  ASSERT_TRUE(fixture_.Send(out).ok());
+  ASSERT_TRUE(offloader_.Await(out).ok());
   const BufferId buffer = fixture_.New(256 * kKiB, 1);
   fixture_.device().HoldCopies();
   ASSERT_TRUE(fixture_.Send(buffer).ok());
@@ -181,6 +186,10 @@ TEST_P(OffloaderRoomTest, WaitsUntilTheDeadline) {
     EXPECT_THAT(std::string(status.message()),
                 AllOf(HasSubstr("'late' until the deadline"), HasSubstr("expected")));
   }
+  EXPECT_EQ(
+      offloader_.Prefetch(out, fixture_.stream(), Hint::kResident, absl::InfinitePast()).code(),
+      absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(fixture_.State(out), BufferState::kOut);
   fixture_.device().ReleaseCopies();
   EXPECT_TRUE(offloader_
                   .Allocate(kKiB, fixture_.stream(), Hint::kResident, "late",
