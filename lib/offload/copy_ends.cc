@@ -80,6 +80,8 @@ void OffloaderImpl::Settle(const CopyPointer& copy, const absl::Status& result) 
   copy->held = nullptr;
   if (const auto found = buffers_.find(copy->buffer.id); found != buffers_.end()) {
     copy->is_out ? SettleOut(*found->second, copy) : SettleIn(*found->second, copy);
+  } else if (!copy->is_out && !copy->result.ok()) {
+    NoteLost(copy);
   }
   copy->host = nullptr;
   Changed();
@@ -110,7 +112,18 @@ void OffloaderImpl::SettleOut(Buffer& buffer, const CopyPointer& copy) {
   Move(buffer, BufferState::kOnDevice);
 }
 
-void OffloaderImpl::SettleIn(Buffer& buffer, const CopyPointer& copy) {
+void OffloaderImpl::NoteLost(const CopyPointer& copy) const {
+  if (copy->awaited_on.empty()) return;
+  if (lost_ == nullptr || copy->sequence < lost_->sequence) lost_ = copy;
+}
+
+// Of an error that nobody was told of.
+void OffloaderImpl::Forget(Buffer& buffer) const {
+  const CopyPointer failed = std::exchange(buffer.failed, nullptr);
+  if (failed != nullptr && !failed->is_out) NoteLost(failed);
+}
+
+void OffloaderImpl::SettleIn(Buffer& buffer, const CopyPointer& copy) const {
   // It may be on its way out already, behind this copy.
   const bool is_coming = buffer.copy == copy;
   const bool is_behind = buffer.copy != nullptr && buffer.copy->behind == copy;
@@ -120,6 +133,7 @@ void OffloaderImpl::SettleIn(Buffer& buffer, const CopyPointer& copy) {
     return Move(buffer, BufferState::kOnDevice);
   }
   if (copy->result.ok() || (!is_coming && !is_behind)) return;
+  Forget(buffer);
   buffer.copy = nullptr;
   buffer.failed = copy;
   buffer.host = copy->host;

@@ -186,7 +186,7 @@ absl::Status OffloaderImpl::Prefetch(BufferId id, Stream stream, Hint hint, absl
   if (copy->is_compressed) copy->held = memory;
   buffer.device = std::move(memory);
   buffer.copy = copy;
-  buffer.failed = nullptr;
+  Forget(buffer);
   Move(buffer, BufferState::kComingBack);
   ins_.push_back(copy);
   return absl::OkStatus();
@@ -203,6 +203,7 @@ absl::Status OffloaderImpl::Free(BufferId id) {
   if ((*found)->device != nullptr && (*found)->device.use_count() > 1) {
     (*found)->device->SetLeaving(true);
   }
+  Forget(**found);
   buffers_.erase(id.id);
   Changed();
   return absl::OkStatus();
@@ -217,14 +218,13 @@ absl::Status OffloaderImpl::Synchronize() {
   });
   for (const CopyPointer& copy : copies) Finish(lock, copy);
 
-  Buffer* first = nullptr;
+  CopyPointer* first = &lost_;
   for (const auto& [name, buffer] : buffers_) {
-    if (buffer->failed == nullptr) continue;
-    if (first == nullptr || buffer->failed->sequence < first->failed->sequence) {
-      first = buffer.get();
-    }
+    CopyPointer& failed = buffer->failed;
+    if (failed == nullptr) continue;
+    if (*first == nullptr || failed->sequence < (*first)->sequence) first = &failed;
   }
-  return first == nullptr ? absl::OkStatus() : EndOf(*std::exchange(first->failed, nullptr));
+  return *first == nullptr ? absl::OkStatus() : EndOf(*std::exchange(*first, nullptr));
 }
 
 absl::StatusOr<BufferState> OffloaderImpl::State(BufferId id) const {

@@ -87,8 +87,10 @@ class OffloaderImpl final : public Offloader {
   bool FinishBy(Lock& lock, const CopyPointer& copy, absl::Time deadline) const;
   bool IsOver(BufferCopy& copy) const;
   void Settle(const CopyPointer& copy, const absl::Status& result) const;
+  void Forget(Buffer& buffer) const;
+  void NoteLost(const CopyPointer& copy) const;
   static void SettleOut(Buffer& buffer, const CopyPointer& copy);
-  static void SettleIn(Buffer& buffer, const CopyPointer& copy);
+  void SettleIn(Buffer& buffer, const CopyPointer& copy) const;
   void CountEnd(const BufferCopy& copy) const;
   void SettleArrivals() const;
   absl::Status WaitOnHost(const BufferCopy& copy, bool is_marked) const;
@@ -129,6 +131,9 @@ class OffloaderImpl final : public Offloader {
   mutable Copies outs_;
   mutable Copies ins_;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Buffer>> buffers_;
+  // The first copy in that failed, of a buffer that does not say so any more, and behind which
+  // there was work: that found anything.
+  mutable CopyPointer lost_;
   std::uint64_t last_id_ = 0;
   std::int64_t last_sequence_ = 0;
   std::list<std::uint64_t> line_;  // tickets of those who want memory

@@ -5,7 +5,9 @@
 
 #include <atomic>
 #include <functional>
+#include <future>
 #include <string>
+#include <thread>
 #include <tuple>
 
 #include "tests/offload/offloader_fixture.h"
@@ -190,6 +192,40 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
               absl::StatusCode::kFailedPrecondition);
     ASSERT_TRUE(fixture.offloader().Prefetch(buffer, fixture.stream()).ok());
     EXPECT_TRUE(fixture.Holds(buffer, kBytes, 1));
+  }
+}
+
+// Work that was queued behind a copy that failed found anything: somebody must be told, even when
+// the buffer is freed, or fetched again, before the copy is over.
+TEST(OffloaderErrorsTest, OutliveTheBufferWhereWorkWasMisled) {
+  for (const bool is_freed : {true, false}) {
+    for (const auto release : {kWhenOut, kWhenAwaited}) {
+      OffloaderFixtureOptions options;
+      options.release = release;
+      options.compresses = true;
+      OffloaderFixture fixture(options);
+      const BufferId buffer = fixture.New(kBytes, 1);
+      ASSERT_TRUE(fixture.Send(buffer).ok());
+      ASSERT_TRUE(fixture.offloader().Await(buffer).ok());
+      // The copy of the first piece waits, that of the second is refused.
+      std::promise<void> work = fixture.Block(fixture.stream());
+      fixture.device().FailCall(Call::kCopy, 2);
+      ASSERT_TRUE(fixture.offloader().Prefetch(buffer, fixture.stream()).ok());
+      ASSERT_TRUE(fixture.offloader().Use(buffer, fixture.stream()).ok());
+      if (is_freed) {
+        ASSERT_TRUE(fixture.offloader().Free(buffer).ok());
+      }
+      work.set_value();
+      ASSERT_TRUE(fixture.device().SynchronizeStream(fixture.stream()).ok());
+      while (fixture.offloader().Stats().failures == 0) std::this_thread::yield();
+      if (!is_freed) {
+        ASSERT_TRUE(fixture.offloader().Prefetch(buffer, fixture.stream()).ok());
+        EXPECT_TRUE(fixture.Holds(buffer, kBytes, 1));
+      }
+      const absl::Status told = fixture.offloader().Synchronize();
+      EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
+      EXPECT_TRUE(fixture.offloader().Synchronize().ok());
+    }
   }
 }
 
