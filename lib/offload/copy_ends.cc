@@ -19,20 +19,22 @@ void OffloaderImpl::Changed() const {
   changed_.notify_all();
 }
 
-// After an error the copy is over all the same, or nobody will ever know.
+// After an error the copy is over all the same, or nobody will ever know. Only in the end all that
+// is queued behind it is waited for too, which may wait for what comes of this copy.
 absl::Status OffloaderImpl::WaitOnHost(const BufferCopy& copy, bool is_marked) const {
-  absl::Status status;
-  if (is_marked) {
-    status = device_.SynchronizeEvent(copy.event.get());
-    if (status.ok()) return status;
-  }
   constexpr int kTimes = 2;
-  absl::Status drained;
-  for (int i = 0; i < kTimes; ++i) {
-    drained = device_.SynchronizeStream(copy.is_out ? out_ : in_);
-    if (drained.ok()) return status;
+  absl::Status first;
+  const auto is_over = [&](const absl::Status& status) {
+    first.Update(status);
+    return status.ok();
+  };
+  for (int i = 0; i < kTimes && is_marked; ++i) {
+    if (is_over(device_.SynchronizeEvent(copy.event.get()))) return first;
   }
-  return status.ok() ? drained : status;
+  for (int i = 0; i < kTimes; ++i) {
+    if (is_over(device_.SynchronizeStream(copy.is_out ? out_ : in_))) return first;
+  }
+  return first;
 }
 
 // The copy is settled then.

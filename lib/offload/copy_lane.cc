@@ -49,9 +49,11 @@ absl::Status CopyLane::Copy(const StagingSlot& slot, std::byte* device_memory, s
   absl::Status status = device_.Copy(to, from, bytes, direction_, stream_);
   is_under_way = status.ok();
   if (!status.ok()) return status;
-  // Without its mark it is waited for in another way, by who waits: that may take long.
   status = device_.RecordEvent(EventOf(slot), stream_);
-  is_marked_[static_cast<std::size_t>(slot.index)] = status.ok() ? 1 : 0;
+  // Without its mark it is waited for in another way, by who waits: for all that is queued behind
+  // it too, which may wait for what comes of this copy. So it is tried once more.
+  const bool is_marked = status.ok() || device_.RecordEvent(EventOf(slot), stream_).ok();
+  is_marked_[static_cast<std::size_t>(slot.index)] = is_marked ? 1 : 0;
   return status;
 }
 
@@ -61,9 +63,12 @@ bool CopyLane::IsOver(const StagingSlot& slot) const {
 }
 
 absl::Status CopyLane::Wait(const StagingSlot& slot) {
-  absl::Status status;
-  if (IsMarked(slot)) status = device_.SynchronizeEvent(EventOf(slot));
-  if (!IsMarked(slot) || !status.ok()) Drain();
+  if (!IsMarked(slot)) {
+    Drain();
+    return absl::OkStatus();
+  }
+  absl::Status status = device_.SynchronizeEvent(EventOf(slot));
+  if (!status.ok() && !device_.SynchronizeEvent(EventOf(slot)).ok()) Drain();
   return status;
 }
 
