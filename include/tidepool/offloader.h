@@ -145,8 +145,8 @@ class TIDEPOOL_EXPORT Offloader {
                                 CopyWatch watch = {}) = 0;
 
   // The buffer is gone: its memory goes back behind the work queued on streams that used it, and
-  // behind copies under way. So are errors of its copies, but for that of a copy back behind which
-  // there was work: Synchronize tells of it.
+  // behind copies under way, for which the stream waits that it was given for. So are errors of its
+  // copies, but for that of a copy back behind which there was work: Synchronize tells of it.
   virtual absl::Status Free(BufferId buffer) = 0;
 
   // Waits on the host until all copies so far are over, and gives back the memory of buffers that
