@@ -144,9 +144,9 @@ class TIDEPOOL_EXPORT Offloader {
                                 absl::Time deadline = absl::InfiniteFuture(),
                                 CopyWatch watch = {}) = 0;
 
-  // The buffer is gone: its memory goes back behind the work queued on streams that used it, and
-  // behind copies under way, for which the stream waits that it was given for. So are errors of its
-  // copies, but for that of a copy back behind which there was work: Synchronize tells of it.
+  // The buffer is gone. Its memory goes back behind the work queued on streams that used it, and
+  // behind copies under way: the stream that it was given for waits for them. Errors of its copies
+  // are gone too, but for that of a copy back behind which work was queued: Synchronize tells.
   virtual absl::Status Free(BufferId buffer) = 0;
 
   // Waits on the host until all copies so far are over, and gives back the memory of buffers that
