@@ -358,9 +358,14 @@ absl::Status Simulation::NoRoom(std::int64_t bytes) const {
       next == schedule_.steps.size()
           ? "after the last task"
           : absl::StrCat("task ", Quoted(graph_.tasks[schedule_.steps[next].index].name));
+  const std::string where =
+      options_.plan == nullptr
+          ? ""
+          : absl::StrCat(" at offset ", options_.plan->requests()[planned_ - 1].offset,
+                         ", as planned");
   return absl::ResourceExhaustedError(absl::StrCat(
       "step ", at_, ", ", task, ": no room for ", what, " of ", bytes,
-      " bytes, expected a free block of ", memory_.Rounded(bytes), "; ", memory_.Account()));
+      " bytes, expected a free block of ", memory_.Rounded(bytes), where, "; ", memory_.Account()));
 }
 
 absl::Status Simulation::NotPlanned(std::size_t request, std::int64_t bytes) const {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 
 #include "tests/graph/random_schedule.h"
 #include "tests/graph/small_schedule.h"
@@ -79,8 +80,12 @@ TEST(PlannedSchedule, IsMadeWhenThereIsNone) {
   EXPECT_EQ(timeline->pool_bytes, 3000);
   ASSERT_NE(timeline->plan, nullptr);
   EXPECT_EQ(timeline->plan->height_bytes(), 3000);
-  EXPECT_EQ(Simulate(graph, testing::Of(graph, RowSteps()), SlowLink(2000)).status().code(),
-            absl::StatusCode::kResourceExhausted);
+  const absl::Status status =
+      Simulate(graph, testing::Of(graph, RowSteps()), SlowLink(2000)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(
+      std::string(status.message()),
+      ::testing::ContainsRegex("expected a free block of 1000 at offset [12]000, as planned"));
 }
 
 TEST(PlannedSchedule, IsMadeForWhatStays) {
