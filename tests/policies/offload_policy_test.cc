@@ -179,6 +179,27 @@ TEST(OffloadPolicy, DynamicModeIsAtLeastAsQuickAsEveryOtherThatFits) {
   }
 }
 
+TEST(OffloadPolicy, DynamicModeTakesTheLargestWorkspacesThatFit) {
+  TaskGraph graph;
+  graph.data = {{"x", 1000, DataKind::kInput}, {"y", 1000}};
+  GraphTask task = {.name = "f", .reads = {0}, .writes = {1}};
+  constexpr int kCount = 8;
+  for (int i = 0; i < kCount; ++i) {
+    task.algorithms.push_back({std::to_string(i), 1.0 / (i + 1), 100 * i});
+  }
+  graph.tasks = {task};
+  OffloadPolicyOptions options;
+  options.set = OffloadSet::kDynamic;
+  options.machine.alignment = 1;
+  for (std::size_t i = 0; i < kCount; ++i) {
+    options.machine.memory_bytes = 2050 + 100 * static_cast<std::int64_t>(i);
+    const Schedule schedule = MakeSchedule("vdnn++", graph, options).value();
+    const auto run = std::find_if(schedule.steps.begin(), schedule.steps.end(),
+                                  [](const auto& step) { return step.kind == StepKind::kRun; });
+    EXPECT_EQ(run->algorithm, i);
+  }
+}
+
 TEST(OffloadPolicy, AMemoryBelowATaskIsRefusedWithTheTask) {
   const TaskGraph graph = Network("alexnet", 128);
   OffloadPolicyOptions options = Plenty();
@@ -244,6 +265,23 @@ TEST(OffloadPolicy, CompressesWhereNothingElseFits) {
   options.machine.host_bytes = 0;
   EXPECT_EQ(MakeSchedule("vdnn++", graph, options).status().code(),
             absl::StatusCode::kResourceExhausted);
+}
+
+// On a quick link compression takes longer than the copy.
+TEST(OffloadPolicy, CompressesNoMoreThanThereIsTimeFor) {
+  const TaskGraph graph = Network("vgg-16", 64);
+  OffloadPolicyOptions options = Plenty();
+  options.set = OffloadSet::kAll;
+  options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 5e10;
+  Schedule all = MakeSchedule("vdnn++", graph, options).value();
+  const double raw_seconds = Simulate(graph, all, options.machine).value().seconds;
+  for (ScheduleStep& step : all.steps) {
+    if (step.kind == StepKind::kOffload) step.density = 0.3;
+  }
+  ASSERT_GT(Simulate(graph, all, options.machine).value().seconds, raw_seconds * 1.01);
+  options.densities.assign(graph.data.size(), 0.3);
+  const Schedule chosen = MakeSchedule("vdnn++", graph, options).value();
+  EXPECT_LE(Simulate(graph, chosen, options.machine).value().seconds, raw_seconds * 1.01);
 }
 
 TEST(OffloadPolicy, CompressesWhatSavesMemoryAndDelaysNothing) {
