@@ -147,6 +147,7 @@ absl::StatusOr<AllocationOrder> AllocationOrderFromName(std::string_view name) {
 
 std::vector<std::string> OffloadPolicyNames() {
   std::vector<std::string> names;
+  names.reserve(kLayerwisePolicies.size());
   for (const NamedLayerwise& policy : kLayerwisePolicies) names.emplace_back(policy.name);
   return names;
 }
