@@ -65,8 +65,8 @@ class TIDEPOOL_EXPORT Executor {
   // the iteration: all that was queued is waited for, every buffer is freed, and the error, with
   // the step and its names, is returned once. The next call begins again, with weights filled anew.
   // Without `measures` the timeline has the seconds of the iteration, the bytes that were moved and
-  // what stayed; with it also events, the seconds of tasks, stalls, and peaks, as the host saw them, that
-  // of host memory since the offloader was made.
+  // what stayed; with it also events, the seconds of tasks, stalls, and peaks, as the host saw
+  // them, that of host memory since the offloader was made.
   virtual absl::StatusOr<Timeline> Run() = 0;
 
  protected:

@@ -19,7 +19,9 @@ namespace tidepool {
 
 // The layers whose input is sent out.
 enum class OffloadSet : std::uint8_t {
-  // All whose input the backward pass needs again, but for the linear layers that end a network.
+  // All whose input the backward pass needs again, but for linear layers, and softmax, behind
+  // linear
+  // ones: what ends networks, and is small.
   kAll,
   kConvolutions,
   kAlternateConvolutions,  // every other one, from the first on

@@ -93,12 +93,15 @@ TIDEPOOL_EXPORT absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph,
                                                     const Schedule& schedule,
                                                     Leaving leaving = Leaving::kWhenAwaited);
 
-// Offsets for all allocations of a schedule, in their order, with little more than is live at the
-// peak when data leaves at once: what runs the schedule there has to wait for data that lies in the
-// way, and for nothing else. `alignment` is a power of two up to 1 GiB. Errors: those of
-// ScheduleTrace and MakePlan. O(steps log steps) as a rule, and at most 0.2 seconds more.
+// Offsets for all allocations of a schedule, in their order, as if data left at once: what runs the
+// schedule there has to wait for data that lies in the way, and for nothing else. Little more than
+// is live at the peak, by a plan that is made at once and always the same; where that needs more
+// than `memory_bytes`, one that does not is looked for, for a second. `alignment` is a power of two
+// up to 1 GiB. Errors: those of ScheduleTrace and MakePlan. O(steps log steps) as a rule, and that
+// second.
 TIDEPOOL_EXPORT absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanSchedule(
-    const TaskGraph& graph, const Schedule& schedule, std::int64_t alignment = 512);
+    const TaskGraph& graph, const Schedule& schedule, std::int64_t alignment,
+    std::int64_t memory_bytes);
 
 }  // namespace tidepool
 

@@ -425,7 +425,7 @@ absl::StatusOr<Timeline> SimulatePlanned(const TaskGraph& graph, const Schedule&
   std::vector<bool> stays(schedule.steps.size());
   for (bool is_first = true; true; is_first = false) {
     absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
-        PlanSchedule(graph, WithoutSteps(schedule, stays), options.alignment);
+        PlanSchedule(graph, WithoutSteps(schedule, stays), options.alignment, options.memory_bytes);
     if (!plan.ok()) return plan.status();
     options.plan = *std::move(plan);
     Simulation simulation(graph, schedule, options, MakePlacementPolicy(options.placement).value(),

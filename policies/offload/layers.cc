@@ -1,6 +1,7 @@
 // Groups tasks into layers, and finds where data begins and ends to be needed.
 #include "policies/offload/layers.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
@@ -45,12 +46,27 @@ std::vector<Layer> BackwardLayers(const TaskGraph& graph, std::size_t begin) {
   return layers;
 }
 
+// Where layers have no names: of the forward layers that use what the task reads, the first. It is
+// the one whose input that is; the next one's is its output.
+std::size_t FirstReader(const TaskGraph& graph, const Layers& layers, std::size_t task) {
+  std::size_t first = kNone;
+  for (const std::size_t data : graph.tasks[task].reads) {
+    if (graph.data[data].kind == DataKind::kWeight) continue;
+    first = std::min(first, layers.lifetimes[data].last_forward);
+  }
+  return first;
+}
+
 void FindForwardLayers(const TaskGraph& graph, Layers& layers) {
   absl::flat_hash_map<std::string_view, std::size_t> by_name;
   for (std::size_t i = 0; i < layers.forward.size(); ++i) {
     by_name.emplace(graph.tasks[layers.forward[i].head].layer, i);
   }
   for (Layer& layer : layers.backward) {
+    if (graph.tasks[layer.head].layer.empty()) {
+      layer.forward = FirstReader(graph, layers, layer.head);
+      continue;
+    }
     const auto found = by_name.find(graph.tasks[layer.head].layer);
     if (found != by_name.end()) layer.forward = found->second;
   }
@@ -90,8 +106,8 @@ Layers LayersOf(const TaskGraph& graph) {
     ++backward;
   }
   Layers layers = {ForwardLayers(graph, backward), BackwardLayers(graph, backward), {}};
-  FindForwardLayers(graph, layers);
   FindLifetimes(graph, layers);
+  FindForwardLayers(graph, layers);
   return layers;
 }
 

@@ -18,7 +18,8 @@ struct Layer {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::size_t head = 0;  // the task that writes; the first if none does
-  // Of a backward layer: the forward layer of the same name, or kNone.
+  // Of a backward layer: the forward layer of the same name, or, where it has none, the one whose
+  // input it reads; or kNone.
   std::size_t forward = kNone;
 };
 

@@ -98,7 +98,9 @@ TEST(PlannedSchedule, IsMadeForWhatStays) {
   EXPECT_EQ(timeline->stayed, 1);
   EXPECT_EQ(timeline->bytes_out, 0);
   EXPECT_EQ(timeline->plan->height_bytes(), timeline->peak_device_bytes);
-  options.plan = PlanSchedule(graph, testing::Of(graph, RowSteps()), options.alignment).value();
+  options.plan =
+      PlanSchedule(graph, testing::Of(graph, RowSteps()), options.alignment, options.memory_bytes)
+          .value();
   EXPECT_FALSE(Simulate(graph, testing::Of(graph, RowSteps()), options).ok())
       << "a plan of the caller's is taken as it is";
 }
@@ -147,7 +149,7 @@ TEST(PlannedScheduleProperty, RunsInItsHeight) {
     const Schedule schedule = RandomSchedules(graph, random).Valid();
     TimelineOptions options;
     options.alignment = random.Chance(0.5) ? 512 : 1;
-    const auto plan = PlanSchedule(graph, schedule, options.alignment);
+    const auto plan = PlanSchedule(graph, schedule, options.alignment, 0);
     ASSERT_TRUE(plan.ok()) << plan.status();
     options.memory_bytes = (*plan)->height_bytes();
     options.placement = "planned";

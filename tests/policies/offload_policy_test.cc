@@ -300,5 +300,17 @@ TEST(OffloadPolicy, CompressesWhatSavesMemoryAndDelaysNothing) {
   EXPECT_LT(after.seconds, before.seconds * 1.02);
 }
 
+TEST(OffloadPolicy, LayersWithoutNamesAreFoundByTheirInputs) {
+  TaskGraph graph = Network("vgg16");
+  const Schedule named = MakeSchedule("vdnn++", graph, Plenty()).value();
+  for (GraphTask& task : graph.tasks) task.layer.clear();
+  const Schedule nameless = MakeSchedule("vdnn++", graph, Plenty()).value();
+  EXPECT_EQ(DataOf(graph, nameless, StepKind::kPrefetch),
+            DataOf(graph, named, StepKind::kPrefetch));
+  // Its loss has no forward layer, and without names that is not seen: it fetches one earlier.
+  EXPECT_LE(Simulate(graph, nameless, Plenty().machine)->seconds,
+            Simulate(graph, named, Plenty().machine)->seconds);
+}
+
 }  // namespace
 }  // namespace tidepool
