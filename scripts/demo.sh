@@ -38,6 +38,18 @@ EOF
 
 cat <<'EOF'
 
+A training step of VGG-16 with 128 images does not fit into 9 GiB, not by the rates of a GTX 1080 Ti and with its fastest
+algorithms. With vDNN++ it does, in the quickest of its modes: what is not needed for a while is sent out and fetched
+in time, and memory is planned:
+
+EOF
+"$tidepool" model vgg-16 --batch 128 --gpu gtx-1080-ti -o build/vgg16.json >/dev/null
+"$tidepool" simulate build/vgg16.json --memory 9GiB --policy none || [ $? -eq 2 ]
+"$tidepool" simulate build/vgg16.json --memory 9GiB --policy vdnn++ --offload dynamic --placement planned \
+  --timeline build/vgg16.timeline.json
+
+cat <<'EOF'
+
 And as a picture, to zoom and point into: open the page in a browser.
 
 EOF

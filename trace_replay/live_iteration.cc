@@ -20,8 +20,9 @@ std::int64_t InPages(std::int64_t bytes) { return (bytes + kPage - 1) & -kPage; 
 
 template <typename T>
 absl::Status Keep(absl::StatusOr<std::unique_ptr<T>> made, std::unique_ptr<T>& kept) {
-  if (made.ok()) kept = *std::move(made);
-  return made.status();
+  if (!made.ok()) return made.status();
+  kept = *std::move(made);
+  return absl::OkStatus();
 }
 
 absl::Status CheckMemory(std::int64_t device_bytes, std::int64_t host_bytes) {

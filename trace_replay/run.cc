@@ -82,7 +82,7 @@ absl::StatusOr<Answer> RunRun(const RunCommandOptions& options) {
   }
   ShowProgress(options.iterations, options.iterations);
   last.pool_bytes = simulated->pool_bytes;  // the places are the same
-  const absl::StatusOr<Answer> answer =
+  absl::StatusOr<Answer> answer =
       PrintTimeline(options.offload, scheduled->graph, *scheduled->schedule, last,
                     {{"device", (*live)->device_name()},
                      {"iteration_seconds", seconds},

@@ -48,7 +48,7 @@ absl::StatusOr<Answer> RunSimulate(const OffloadCommandOptions& options) {
   if (!timeline.ok()) return timeline.status();
   const absl::StatusOr<SmallestPools> pools = SizePools(*scheduled, *timeline);
   if (!pools.ok()) return pools.status();
-  const absl::StatusOr<Answer> answer =
+  absl::StatusOr<Answer> answer =
       PrintTimeline(options, scheduled->graph, *scheduled->schedule, *timeline,
                     {{"smallest_pools",
                       {{"peak_live_bytes", pools->peak_live_bytes},

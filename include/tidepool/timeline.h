@@ -32,8 +32,8 @@ struct TimelineOptions {
   std::int64_t alignment = 512;
   std::string placement = "best-fit";
   // For the placement `planned`, which takes that of PlanSchedule when there is none, made again
-  // without the kOffload of what stays for want of host memory. What lies in the way of an
-  // allocation and is going out is waited for.
+  // without the kOffload of what stays for want of host memory; where that is too high, memory is
+  // placed by best-fit. What lies in the way of an allocation and is going out is waited for.
   std::shared_ptr<const PlacementPlan> plan = nullptr;
   // Of the link: at least 1, and may be infinite; and before each copy, up to kMostTaskSeconds.
   double out_bytes_per_second = 12e9;

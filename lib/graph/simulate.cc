@@ -427,6 +427,11 @@ absl::StatusOr<Timeline> SimulatePlanned(const TaskGraph& graph, const Schedule&
     absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan =
         PlanSchedule(graph, WithoutSteps(schedule, stays), options.alignment, options.memory_bytes);
     if (!plan.ok()) return plan.status();
+    if ((*plan)->height_bytes() > options.memory_bytes) {
+      options.placement = "best-fit";
+      options.plan = nullptr;
+      return Simulate(graph, schedule, options);
+    }
     options.plan = *std::move(plan);
     Simulation simulation(graph, schedule, options, MakePlacementPolicy(options.placement).value(),
                           stays);

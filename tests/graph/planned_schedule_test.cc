@@ -80,8 +80,12 @@ TEST(PlannedSchedule, IsMadeWhenThereIsNone) {
   EXPECT_EQ(timeline->pool_bytes, 3000);
   ASSERT_NE(timeline->plan, nullptr);
   EXPECT_EQ(timeline->plan->height_bytes(), 3000);
-  const absl::Status status =
-      Simulate(graph, testing::Of(graph, RowSteps()), SlowLink(2000)).status();
+  TimelineOptions options = SlowLink(2000);
+  absl::Status status = Simulate(graph, testing::Of(graph, RowSteps()), options).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("no room for data 'x'"));
+  options.plan = timeline->plan;
+  status = Simulate(graph, testing::Of(graph, RowSteps()), options).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(
       std::string(status.message()),
