@@ -87,6 +87,7 @@ class HoleBound {
       unit = std::gcd(unit, instance_.size[i]);
       alignment = std::min(alignment, i < instance_.count() ? instance_.alignment[i] : 1);
     }
+    if (unit == 0) return 0;  // no member is so large
     std::partial_sum(load.begin(), load.end(), load.begin());
     std::int64_t need = *std::max_element(load.begin(), load.end());
     for (const Hole& hole : holes_) {
