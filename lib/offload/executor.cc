@@ -91,6 +91,7 @@ class ExecutorImpl final : public Executor {
   absl::Status AddAddresses(const std::vector<std::size_t>& uses, std::vector<void*>& addresses);
   absl::Status Offload(std::size_t at);
   absl::Status Await(std::size_t data);
+  absl::Status CountStay(const absl::Status& left);
   absl::Status Prefetch(std::size_t at);
   absl::Status Synchronize();
   absl::Status FreeAllButWeights();
@@ -320,9 +321,12 @@ absl::Status ExecutorImpl::Await(std::size_t data) {
   Datum& datum = data_[data];
   if (!datum.is_leaving) return absl::OkStatus();
   datum.is_leaving = false;
-  absl::Status status = offloader_.Await(datum.buffer);
-  // What was compressed on its way had no room in the end.
-  if (!absl::IsResourceExhausted(status)) return status;
+  return CountStay(offloader_.Await(datum.buffer));
+}
+
+// What was compressed on its way may have had no room in the end.
+absl::Status ExecutorImpl::CountStay(const absl::Status& left) {
+  if (!absl::IsResourceExhausted(left)) return left;
   ++timeline_.stayed;
   return absl::OkStatus();
 }
@@ -330,11 +334,16 @@ absl::Status ExecutorImpl::Await(std::size_t data) {
 absl::Status ExecutorImpl::Prefetch(std::size_t at) {
   const ScheduleStep& step = schedule_.steps[at];
   Datum& datum = data_[step.index];
-  datum.is_leaving = false;
+  const bool was_leaving = std::exchange(datum.is_leaving, false);
   absl::Status status =
       offloader_.Prefetch(datum.buffer, compute_, step.hint, absl::InfiniteFuture(), WatchOf(at));
   Note();
-  return status;
+  if (!status.ok() || !was_leaving) return status;
+  // It is not going out any more, so this does not wait: either the copy out failed, or it has no
+  // more to say.
+  status = offloader_.Await(datum.buffer);
+  if (absl::IsFailedPrecondition(status)) return absl::OkStatus();
+  return CountStay(status);
 }
 
 absl::Status ExecutorImpl::Synchronize() {

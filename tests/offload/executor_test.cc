@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -199,6 +200,48 @@ TEST(ExecutorTest, TasksFindWhatTheyShould) {
     EXPECT_EQ(*hashes, PlainRun(graph, schedule, 2));
   }
   EXPECT_GT(served, rounds / 4);
+}
+
+// Each copy out is over, and was refused, before the next task is queued and its data is wanted
+// back.
+TEST(ExecutorTest, WhatFindsNoRoomAfterItWasCompressedStays) {
+  RandomGraphs random(5);
+  TaskGraph graph = SmallRandomGraph(random, 6);
+  for (GraphData& data : graph.data) data.bytes = 60'000;
+  const Schedule schedule = testing::OffloadEverything(graph, {.density = 0.5}).Make();
+  std::vector<std::int64_t> sent_before(graph.tasks.size());
+  std::int64_t sent = 0;
+  for (const ScheduleStep& step : schedule.steps) {
+    if (step.kind == StepKind::kOffload) ++sent;
+    if (step.kind == StepKind::kRun) sent_before[step.index] = sent;
+  }
+  ASSERT_GT(sent, 0);
+  OffloaderFixtureOptions options;
+  options.compresses = true;
+  options.pool_bytes = std::int64_t{4} << 20;
+  options.page_bytes = 16 << 10;
+  OffloaderFixture fixture(options);
+  const auto launch = [&](const TaskLaunch& task) {
+    const std::int64_t bytes = graph.data[0].bytes;
+    for (void* const to : task.writes) {
+      absl::Status status = fixture.device().CallHost(
+          task.stream, [=, seed = task.task] { WritePattern(to, bytes, seed); });
+      if (!status.ok()) return status;
+    }
+    while (fixture.offloader().Stats().refused < sent_before[task.task]) std::this_thread::yield();
+    return absl::OkStatus();
+  };
+  const auto fill = [&](std::size_t data, void* address, Stream stream) {
+    return fixture.device().CallHost(
+        stream, [=, bytes = graph.data[data].bytes] { WritePattern(address, bytes, data); });
+  };
+  const auto executor =
+      Executor::Create(&fixture.device(), &fixture.offloader(), graph, schedule, launch, fill, {})
+          .value();
+  const absl::StatusOr<Timeline> timeline = executor->Run();
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  EXPECT_GT(timeline->stayed, 0);
+  EXPECT_EQ(timeline->bytes_out, 0);
 }
 
 TEST(ExecutorTest, ATaskThatFailsEndsTheIterationAndNoMore) {
