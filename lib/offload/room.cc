@@ -71,8 +71,9 @@ absl::StatusOr<void*> OffloaderImpl::TakeInTurn(Lock& lock, std::size_t bytes, S
     SettleArrivals();
     if (changes_ != seen) continue;
     const CopyPointer leaving = FirstLeaving();
-    const PoolStats pool = pool_.Stats();
-    const std::int64_t most = pool.max_bytes - pool.live_bytes + holdings_.leaving_bytes;
+    // Others may use the pool, and it rounds sizes up: what only stays here is sure to be taken.
+    const std::int64_t staying = holdings_.device_bytes - holdings_.leaving_bytes;
+    const std::int64_t most = pool_.Stats().max_bytes - staying;
     if (leaving == nullptr || bytes > static_cast<std::size_t>(std::max<std::int64_t>(most, 0))) {
       return NoRoom(bytes, name, address.status());
     }

@@ -84,6 +84,18 @@ TEST_P(OffloaderRoomTest, WaitsForCopies) {
   EXPECT_TRUE(fixture_.Holds(first, 128 * kKiB, 1));
 }
 
+// The pool rounds sizes up: what is given back is more than what was asked for.
+TEST_P(OffloaderRoomTest, WaitsForWhatIsJustEnoughRoundedUp) {
+  const BufferId buffer = fixture_.New(256 * kKiB - 100, 1);
+  fixture_.device().HoldCopies();
+  ASSERT_TRUE(fixture_.Send(buffer).ok());
+  auto allocation = Allocate(256 * kKiB);
+  AwaitBlocked(allocation, 1);
+  fixture_.device().ReleaseCopies();
+  const absl::StatusOr<BufferId> whole = allocation.get();
+  ASSERT_TRUE(whole.ok()) << whole.status();
+}
+
 TEST_P(OffloaderRoomTest, FailsAtOnceWhenNothingIsGoingOut) {
   fixture_.New(100 * kKiB, 1, "large");
   fixture_.New(50 * kKiB, 1, "medium");
