@@ -42,7 +42,7 @@ enum class BufferState : std::uint8_t { kOnDevice, kGoingOut, kOut, kComingBack 
 // "on the device", "going out", "out", "coming back".
 TIDEPOOL_EXPORT std::string_view BufferStateName(BufferState state);
 
-// Names a buffer of one offloader; no two ever have the same name, and 0 is none.
+// Names a buffer of one offloader. No two of a process ever have the same name, and 0 is none.
 struct BufferId {
   std::uint64_t id = 0;
 

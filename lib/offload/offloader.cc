@@ -2,6 +2,8 @@
 #include "tidepool/offloader.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -14,6 +16,15 @@
 
 namespace tidepool {
 namespace internal::offload {
+namespace {
+
+// Of all offloaders, so that none takes another's buffer for its own.
+BufferId NewName() {
+  static std::atomic<std::uint64_t> last_id{0};
+  return {last_id.fetch_add(1, std::memory_order_relaxed) + 1};
+}
+
+}  // namespace
 
 absl::Status OffloaderImpl::Start() {
   const auto create = [&](Stream& stream) {
@@ -75,7 +86,7 @@ absl::StatusOr<BufferId> OffloaderImpl::Allocate(std::size_t bytes, Stream strea
   auto memory = TakeMemory(lock, bytes, stream, hint, name, deadline);
   if (!memory.ok()) return memory.status();
   auto buffer = std::make_unique<Buffer>();
-  const BufferId id = {++last_id_};
+  const BufferId id = NewName();
   buffer->id = id;
   buffer->name = std::string(name);
   buffer->bytes = static_cast<std::int64_t>(bytes);

@@ -134,7 +134,6 @@ class OffloaderImpl final : public Offloader {
   // The first copy in that failed, of a buffer that does not say so any more, and behind which
   // there was work: that found anything.
   mutable CopyPointer lost_;
-  std::uint64_t last_id_ = 0;
   std::int64_t last_sequence_ = 0;
   std::list<std::uint64_t> line_;  // tickets of those who want memory
   std::uint64_t last_ticket_ = 0;

@@ -119,6 +119,14 @@ TEST_P(OffloaderStatesTest, KnowsNoOtherBuffers) {
   EXPECT_EQ(offloader_.Allocate(1, Stream{}).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST_P(OffloaderStatesTest, KnowsNoBuffersOfOthers) {
+  const BufferId buffer = fixture_.New(kBytes, 1);
+  const auto other = fixture_.Create().value();
+  const BufferId others = other->Allocate(kBytes, fixture_.stream()).value();
+  EXPECT_EQ(offloader_.Free(others).code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(other->Free(buffer).code(), absl::StatusCode::kNotFound);
+}
+
 TEST_P(OffloaderStatesTest, StaysWhenItIsWantedWhileItGoes) {
   const BufferId buffer = fixture_.New(kBytes, 1);
   void* const address = offloader_.Use(buffer, fixture_.stream()).value();
