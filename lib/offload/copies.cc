@@ -166,10 +166,16 @@ void OffloaderImpl::OnDecompressed(const CopyPointer& copy, const absl::Status& 
   Changed();
 }
 
+// Nothing leaves by a copy out any more. With a thread, that sees to its end.
+void OffloaderImpl::GiveUp(const CopyPointer& copy) {
+  if (options_.release == OffloaderOptions::Release::kWhenAwaited) unwanted_.push_back(copy);
+}
+
 // It is going out, and is not to.
 void OffloaderImpl::Stay(Buffer& buffer) {
   const CopyPointer copy = std::exchange(buffer.copy, nullptr);
   buffer.given_up = copy;
+  GiveUp(copy);
   ++stats_.stayed;
   buffer.device->SetLeaving(false);
   const CopyPointer& arrival = copy->behind;

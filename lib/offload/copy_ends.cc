@@ -157,6 +157,26 @@ void OffloaderImpl::SettleArrivals() const {
                               copy->held != nullptr && copy->held->is_leaving();
     if (!is_asked_for) Settle(copy, copy->result);
   }
+  DropUnwanted();
+}
+
+// What is over has nothing left for the host to keep. Where memory of the device lies must not
+// depend on it: that of compressed copies stays with them until they are asked for.
+void OffloaderImpl::DropUnwanted() const {
+  for (auto it = unwanted_.begin(); it != unwanted_.end();) {
+    const CopyPointer copy = *it;
+    const bool is_first = copy->behind == nullptr || copy->behind->is_settled;
+    if (!copy->is_settled && (!is_first || !IsOver(*copy))) {
+      ++it;
+      continue;
+    }
+    it = unwanted_.erase(it);
+    if (copy->is_compressed) {
+      copy->host = nullptr;
+    } else {
+      Settle(copy, copy->result);
+    }
+  }
 }
 
 void OffloaderImpl::GiveBackWhenOut() {

@@ -214,6 +214,7 @@ absl::Status OffloaderImpl::Free(BufferId id) {
   if ((*found)->device != nullptr && (*found)->device.use_count() > 1) {
     (*found)->device->SetLeaving(true);
   }
+  if ((*found)->state == BufferState::kGoingOut) GiveUp((*found)->copy);
   Forget(**found);
   buffers_.erase(id.id);
   Changed();

@@ -80,6 +80,7 @@ class OffloaderImpl final : public Offloader {
   void PutHomeBehind(BufferCopy& copy);
   absl::Status Mark(BufferCopy& copy) const;
   void Stay(Buffer& buffer);
+  void GiveUp(const CopyPointer& copy);
 
   // Ends: copy_ends.cc.
   // By value: others may drop what they know of the copy meanwhile.
@@ -93,6 +94,7 @@ class OffloaderImpl final : public Offloader {
   void SettleIn(Buffer& buffer, const CopyPointer& copy) const;
   void CountEnd(const BufferCopy& copy) const;
   void SettleArrivals() const;
+  void DropUnwanted() const;
   absl::Status WaitOnHost(const BufferCopy& copy, bool is_marked) const;
   void GiveBackWhenOut();
 
@@ -130,6 +132,8 @@ class OffloaderImpl final : public Offloader {
   // Not settled, in the order in which they were asked for.
   mutable Copies outs_;
   mutable Copies ins_;
+  // Copies out by which nothing leaves any more, and that nobody may be waiting for.
+  mutable Copies unwanted_;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Buffer>> buffers_;
   // The first copy in that failed, of a buffer that does not say so any more, and behind which
   // there was work: that found anything.

@@ -310,5 +310,26 @@ TEST(OffloaderHostTest, PlacesDoNotDependOnTime) {
   }
 }
 
+// Where nobody awaits or synchronizes.
+TEST(OffloaderHostRoomTest, CopiesThatAreOfNoUseKeepNothingOnTheHost) {
+  OffloaderFixtureOptions options = Small(kWhenAwaited);
+  options.host_bytes = 128 * kKiB;
+  OffloaderFixture fixture(options);
+  Offloader& offloader = fixture.offloader();
+  for (int i = 0; i < 10; ++i) {
+    const BufferId buffer = fixture.New(100 * kKiB, 1);
+    ASSERT_TRUE(fixture.Send(buffer).ok());
+    ASSERT_TRUE(offloader.Prefetch(buffer, fixture.stream()).ok());
+    ASSERT_TRUE(fixture.device().SynchronizeStream(offloader.out_stream()).ok());
+    const absl::Status again = fixture.Send(buffer);
+    ASSERT_TRUE(again.ok()) << again;
+    ASSERT_TRUE(offloader.Free(buffer).ok());
+    ASSERT_TRUE(fixture.device().SynchronizeStream(offloader.out_stream()).ok());
+    EXPECT_EQ(offloader.Stats().host_bytes, 0);
+  }
+  EXPECT_EQ(offloader.Stats().refused, 0);
+  EXPECT_EQ(offloader.Stats().offloads, 20);
+}
+
 }  // namespace
 }  // namespace tidepool
