@@ -100,7 +100,7 @@ absl::StatusOr<void*> OffloaderImpl::Use(BufferId id, Stream stream) {
   const absl::StatusOr<Buffer*> found = Find(id);
   if (!found.ok()) return found.status();
   Buffer& buffer = **found;
-  if (buffer.state == BufferState::kOut && buffer.failed != nullptr) {
+  if (buffer.state == BufferState::kOut && buffer.failed != nullptr && !buffer.failed->is_out) {
     return EndOf(*std::exchange(buffer.failed, nullptr));
   }
   if (buffer.state == BufferState::kOut || buffer.state == BufferState::kGoingOut) {

@@ -331,5 +331,22 @@ TEST(OffloaderHostRoomTest, CopiesThatAreOfNoUseKeepNothingOnTheHost) {
   EXPECT_EQ(offloader.Stats().offloads, 20);
 }
 
+TEST(OffloaderHostRoomTest, WhatLeftAfterAllIsNotBackForAnErrorOfBefore) {
+  OffloaderFixtureOptions options = Small(kWhenOut, true);
+  options.page_bytes = 16 * kKiB;
+  OffloaderFixture fixture(options);
+  Offloader& offloader = fixture.offloader();
+  const BufferId buffer = fixture.New(200 * kKiB, 1);
+  ASSERT_TRUE(fixture.Send(buffer).ok());
+  while (fixture.State(buffer) == BufferState::kGoingOut) std::this_thread::yield();
+  ASSERT_EQ(fixture.State(buffer), BufferState::kOnDevice);
+  ASSERT_TRUE(fixture.Send(buffer, std::nullopt).ok());
+  ASSERT_TRUE(offloader.Await(buffer).ok());
+  EXPECT_EQ(offloader.Use(buffer, fixture.stream()).status().code(),
+            absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(offloader.Synchronize().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(offloader.Synchronize().ok());
+}
+
 }  // namespace
 }  // namespace tidepool
