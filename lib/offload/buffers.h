@@ -30,7 +30,8 @@ struct BufferCopy {
   std::vector<Stream> awaited_on;  // streams that were told to wait for it
   bool is_settled = false;         // what it changes is changed
 
-  // Raw: on a copy stream, with an event behind it. Without its mark it is marked later.
+  // Raw: on a copy stream, with an event behind it. Without its mark it is marked later. Of a
+  // compressed copy in it stands for what that comes behind, all before it among them.
   PooledEvent event;
   bool is_marked = false;
 

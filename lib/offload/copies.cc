@@ -55,7 +55,12 @@ absl::Status OffloaderImpl::WaitForArrival(BufferCopy& copy, Stream stream) {
     status = Mark(copy);
     if (status.ok()) status = device_.WaitEvent(stream, copy.event.get());
   } else if (!copy.is_over) {
-    status = device_.CallHost(stream, [arrival = copy.arrival] { arrival->Wait(); });
+    // Where all streams' host functions run on one thread, those that the copy comes behind would
+    // wait behind ours if it did not come behind them too.
+    status = device_.WaitEvent(stream, copy.event.get());
+    if (status.ok()) {
+      status = device_.CallHost(stream, [arrival = copy.arrival] { arrival->Wait(); });
+    }
   }
   if (!status.ok()) return status;
   copy.awaited_on.push_back(stream);
@@ -149,7 +154,15 @@ absl::Status OffloaderImpl::DecompressIn(const Buffer& buffer, DeviceMemory& to,
   copy->is_compressed = true;
   copy->arrival = std::make_shared<Latch>();
   Tell(stream, watch.begins);
-  return options_.pipeline->Prefetch(buffer.host->stored(), to.address(), stream,
+  const absl::StatusOr<PooledEvent> before = events_.Record(stream);
+  if (!before.ok()) return before.status();
+  if (absl::Status status = device_.WaitEvent(in_gate_, before->get()); !status.ok()) {
+    return status;
+  }
+  absl::StatusOr<PooledEvent> event = events_.Record(in_gate_);
+  if (!event.ok()) return event.status();
+  copy->event = *std::move(event);
+  return options_.pipeline->Prefetch(buffer.host->stored(), to.address(), in_gate_,
                                      [this, copy, ends = watch.ends](const absl::Status& result) {
                                        if (ends != nullptr) ends();
                                        OnDecompressed(copy, result);

@@ -86,6 +86,8 @@ void OffloaderImpl::Settle(const CopyPointer& copy, const absl::Status& result) 
     NoteLost(copy);
   }
   copy->host = nullptr;
+  // The pipeline may have the copy for longer than there are events.
+  if (copy->is_compressed) copy->event = PooledEvent();
   Changed();
   Copies& copies = copy->is_out ? outs_ : ins_;
   copies.erase(std::find(copies.begin(), copies.end(), copy));

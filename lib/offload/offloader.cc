@@ -40,6 +40,7 @@ absl::Status OffloaderImpl::Start() {
   }
   if (options_.pipeline != nullptr) {
     if (absl::Status status = create(gate_); !status.ok()) return status;
+    if (absl::Status status = create(in_gate_); !status.ok()) return status;
   }
   return options_.release == OffloaderOptions::Release::kWhenOut ? StartThread() : absl::OkStatus();
 }
@@ -65,6 +66,7 @@ OffloaderImpl::~OffloaderImpl() {
   if (thread_.joinable()) thread_.join();
   buffers_.clear();
   // What the device does not take back is its own loss.
+  if (in_gate_ != Stream()) device_.DestroyStream(in_gate_).IgnoreError();
   if (gate_ != Stream()) device_.DestroyStream(gate_).IgnoreError();
   if (in_ != Stream() && in_ != out_) device_.DestroyStream(in_).IgnoreError();
   if (out_ != Stream()) device_.DestroyStream(out_).IgnoreError();

@@ -119,7 +119,8 @@ class OffloaderImpl final : public Offloader {
   EventPool events_;
   Stream out_;
   Stream in_;
-  Stream gate_;  // on which the pipeline is made to wait
+  Stream gate_;     // on which the pipeline is made to wait before it copies out
+  Stream in_gate_;  // and in
   std::thread thread_;
 
   // What a look at a copy finds to be over is settled, whoever looks: so all that follows changes

@@ -2,12 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <tuple>
 #include <utility>
 
 #include "tests/offload/offloader_fixture.h"
+#include "tests/support/forwarding_device.h"
 #include "tests/support/never_waits.h"
 
 namespace tidepool {
@@ -372,6 +376,57 @@ TEST(OffloaderTest, OrderOfStreamsIsWhatKeepsContents) {
   ASSERT_TRUE(offloader->Prefetch(buffer, stream).ok());
   ASSERT_TRUE(offloader->Synchronize().ok());
   EXPECT_FALSE(HasPattern(offloader->Use(buffer, stream).value(), kBytes, 1));
+}
+
+// As a CUDA device may: one thread for the host functions of all streams.
+class OneThreadDevice final : public testing::ForwardingDevice {
+ public:
+  explicit OneThreadDevice(HostDevice& host) : ForwardingDevice(host) {}
+  absl::Status CallHost(Stream stream, std::function<void()> function) override {
+    return ForwardingDevice::CallHost(stream, [this, function = std::move(function)] {
+      const std::lock_guard lock(thread_);
+      function();
+    });
+  }
+
+ private:
+  std::mutex thread_;
+};
+
+// Else the two would wait for each other.
+TEST(OffloaderHostFunctionsTest, WhoWaitsForACompressedCopyWaitsForWhatThatComesBehindFirst) {
+  OffloaderFixture fixture({.compresses = true});
+  OneThreadDevice device(fixture.device());
+  const auto staging = PinnedPool::Create(&device, {.max_bytes = std::int64_t{1} << 20}).value();
+  const auto pages = PagePool::Create({.page_bytes = 16 << 10, .max_bytes = 1 << 20}).value();
+  const auto pipeline = CompressionPipeline::Create(&device, staging.get(), pages.get(),
+                                                    {.ring = {.slots = 3, .slot_bytes = 32 << 10}})
+                            .value();
+  const auto offloader =
+      Offloader::Create(&device, &fixture.pool(), &fixture.host(), {.pipeline = pipeline.get()})
+          .value();
+  const Stream one = fixture.stream();
+  const Stream other = device.CreateStream().value();
+  const BufferId buffer = offloader->Allocate(kBytes, one).value();
+  void* const address = offloader->Use(buffer, one).value();
+  ASSERT_TRUE(device.CallHost(one, [=] { WritePattern(address, kBytes, 1); }).ok());
+  const Event written = device.CreateEvent().value();
+  ASSERT_TRUE(device.RecordEvent(written, one).ok());
+  ASSERT_TRUE(offloader->Offload(buffer, written, ZeroValueWord::k32Bits).ok());
+  ASSERT_TRUE(offloader->Await(buffer).ok());
+
+  // What the copy in comes behind: slow work, and a host function behind that.
+  std::promise<void> slow = fixture.Block(one);
+  ASSERT_TRUE(device.CallHost(one, [] {}).ok());
+  ASSERT_TRUE(offloader->Prefetch(buffer, one).ok());
+  const absl::StatusOr<void*> back = offloader->Use(buffer, other);
+  ASSERT_TRUE(back.ok()) << back.status();
+  for (int i = 0; i < 10'000; ++i) std::this_thread::yield();
+  slow.set_value();
+  bool holds = false;
+  ASSERT_TRUE(device.CallHost(other, [&, at = *back] { holds = HasPattern(at, kBytes, 1); }).ok());
+  ASSERT_TRUE(device.SynchronizeStream(other).ok());
+  EXPECT_TRUE(holds);
 }
 
 }  // namespace
