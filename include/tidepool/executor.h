@@ -5,6 +5,10 @@
 // device; it waits where the schedule says so, and where memory must have left before it can be
 // given to others. With an offloader that releases when awaited, memory is given back where the
 // simulator does that does not release early, so it is asked for and placed in the same order.
+//
+// An executor is for one thread at a time, which need not always be the same. Executors of one
+// offloader may run at the same time, but then an error of a copy may be told by any of them. The
+// caller's functions throw nothing.
 #ifndef TIDEPOOL_EXECUTOR_H_
 #define TIDEPOOL_EXECUTOR_H_
 
