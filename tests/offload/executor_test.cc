@@ -310,6 +310,45 @@ TEST(ExecutorTest, ADeviceThatFailsEndsTheIterationAndNoMore) {
   }
 }
 
+TEST(ExecutorTest, ExecutorsOfOneOffloaderRunAtTheSameTime) {
+  for (const auto release : {kWhenOut, kWhenAwaited}) {
+    OffloaderFixtureOptions options;
+    options.release = release;
+    options.compresses = true;
+    OffloaderFixture fixture(options);
+    HostDevice& device = fixture.device();
+    const auto run = [&](std::uint64_t seed) {
+      RandomGraphs random(seed);
+      const TaskGraph graph = SmallRandomGraph(random, 12);
+      const Schedule schedule =
+          testing::OffloadEverything(graph, {.density = 0.5, .moves_weights = true}).Make();
+      std::vector<std::uint64_t> hashes(graph.tasks.size());
+      const auto launch = [&](const TaskLaunch& task) {
+        return device.CallHost(task.stream, [&, task] { hashes[task.task] = DoTask(graph, task); });
+      };
+      const auto fill = [&](std::size_t data, void* address, Stream stream) {
+        return device.CallHost(stream, [=, bytes = graph.data[data].bytes] {
+          WritePattern(address, bytes, 1000 + data);
+        });
+      };
+      const auto executor =
+          Executor::Create(&device, &fixture.offloader(), graph, schedule, launch, fill, {})
+              .value();
+      std::vector<std::uint64_t> all;
+      for (int i = 0; i < 3; ++i) {
+        const auto timeline = executor->Run();
+        EXPECT_TRUE(timeline.ok()) << timeline.status();
+        all.insert(all.end(), hashes.begin(), hashes.end());
+      }
+      EXPECT_EQ(all, PlainRun(graph, schedule, 3));
+    };
+    std::vector<std::thread> threads;
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) threads.emplace_back(run, seed);
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(fixture.offloader().Stats().buffers, 0);
+  }
+}
+
 TEST(ExecutorTest, MeasuresWhatHappens) {
   RandomGraphs random(3);
   const TaskGraph graph = SmallRandomGraph(random, 10);
