@@ -38,9 +38,9 @@ EOF
 
 cat <<'EOF'
 
-A training step of VGG-16 with 128 images does not fit into 9 GiB, not by the rates of a GTX 1080 Ti and with its fastest
-algorithms. With vDNN++ it does, in the quickest of its modes: what is not needed for a while is sent out and fetched
-in time, and memory is planned:
+A training step of VGG-16 with 128 images does not fit into 9 GiB with the fastest algorithms. With vDNN++ it does, in the
+quickest of its modes: what is not needed for a while is sent out and fetched in time, and memory is planned. Times are
+simulated, by the rates of a GTX 1080 Ti.
 
 EOF
 "$tidepool" model vgg-16 --batch 128 --gpu gtx-1080-ti -o build/vgg16.json >/dev/null
