@@ -112,7 +112,7 @@ absl::Status LiveIteration::MakePools(const LiveIterationOptions& options,
   absl::Status status = Keep(Pool::Create(device_.get(), pool), pool_);
   if (!status.ok()) return status;
   PinnedPoolOptions host;
-  // What is compressed is elsewhere; some room is left for what compression was wrong about.
+  // Each buffer is rounded up.
   host.max_bytes = InPages(std::max(simulated.peak_host_bytes, kPage)) +
                    InPages(static_cast<std::int64_t>(simulated.resolved.steps.size()) * 512);
   return Keep(PinnedPool::Create(device_.get(), host), host_);

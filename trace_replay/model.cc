@@ -2,7 +2,6 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "tidepool/graph.h"
 #include "tidepool/model_zoo.h"
 #include "trace_replay/command.h"
@@ -19,8 +18,6 @@ struct ModelCommandOptions {
   bool json = false;
   ModelOptions model;
 };
-
-std::string MillisecondsText(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1e3); }
 
 absl::StatusOr<Answer> ListModels(const ModelCommandOptions& options) {
   nlohmann::ordered_json json = {{"models", nlohmann::ordered_json::array()}};

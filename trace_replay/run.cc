@@ -6,7 +6,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "tidepool/timeline.h"
 #include "trace_replay/live_iteration.h"
 #include "trace_replay/offload_command.h"
@@ -93,8 +92,8 @@ absl::StatusOr<Answer> RunRun(const RunCommandOptions& options) {
   std::cout << '\n'
             << TableText({{"on " + (*live)->device_name(), ""},
                           {absl::StrCat("  last of ", options.iterations, " iterations"),
-                           absl::StrFormat("%.3f ms", last.seconds * 1e3)},
-                          {"  predicted", absl::StrFormat("%.3f ms", simulated->seconds * 1e3)}});
+                           MillisecondsText(last.seconds)},
+                          {"  predicted", MillisecondsText(simulated->seconds)}});
   return answer;
 }
 

@@ -73,6 +73,8 @@ std::string CountText(std::int64_t count) {
   return text;
 }
 
+std::string MillisecondsText(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1e3); }
+
 std::string RatioText(double ratio) { return absl::StrFormat("%.3fx", ratio); }
 
 std::string TableText(const std::vector<std::vector<std::string>>& rows) {

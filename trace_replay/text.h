@@ -19,6 +19,8 @@ absl::StatusOr<std::int64_t> ParseSize(std::string_view text);
 std::string SizeText(std::int64_t bytes);
 // 1234567 -> "1,234,567".
 std::string CountText(std::int64_t count);
+// 0.0123456 -> "12.346 ms".
+std::string MillisecondsText(double seconds);
 // 1.0246 -> "1.025x".
 std::string RatioText(double ratio);
 

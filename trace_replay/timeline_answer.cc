@@ -38,8 +38,6 @@ double FragmentationOf(const Timeline& timeline) {
          static_cast<double>(timeline.peak_device_bytes) / static_cast<double>(timeline.pool_bytes);
 }
 
-std::string TimeText(double seconds) { return absl::StrFormat("%.3f ms", seconds * 1e3); }
-
 nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options, const TaskGraph& graph) {
   return {{"graph", graph.name},
           {"batch", graph.batch},
@@ -99,15 +97,15 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const TaskGraph& g
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << schedule.policy << ", memory " << SizeText(options.offload.machine.memory_bytes)
             << "\n\n"
-            << TableText({{"iteration", TimeText(timeline.seconds)},
-                          {"  all in memory, the quickest algorithms", TimeText(ideal)},
+            << TableText({{"iteration", MillisecondsText(timeline.seconds)},
+                          {"  all in memory, the quickest algorithms", MillisecondsText(ideal)},
                           {"  times that", ideal > 0 ? RatioText(timeline.seconds / ideal) : "-"},
-                          {"computing", TimeText(timeline.compute_seconds)},
-                          {"waiting", TimeText(stalled)},
-                          {"  for data", TimeText(SecondsOf(timeline, Reason::kData))},
-                          {"  for memory", TimeText(SecondsOf(timeline, Reason::kMemory))},
+                          {"computing", MillisecondsText(timeline.compute_seconds)},
+                          {"waiting", MillisecondsText(stalled)},
+                          {"  for data", MillisecondsText(SecondsOf(timeline, Reason::kData))},
+                          {"  for memory", MillisecondsText(SecondsOf(timeline, Reason::kMemory))},
                           {"  at the ends of layers",
-                           TimeText(SecondsOf(timeline, Reason::kSynchronize))},
+                           MillisecondsText(SecondsOf(timeline, Reason::kSynchronize))},
                           {absl::StrCat("sent out, ", CountOf(schedule, false), " buffers"),
                            SizeText(timeline.bytes_out)},
                           {"  compressed", CountText(CountOf(schedule, true))},
@@ -130,7 +128,7 @@ void PrintLongestStalls(const TaskGraph& graph, const Timeline& timeline) {
   if (stalls.size() > kMost) stalls.resize(kMost);
   std::vector<std::vector<std::string>> rows = {{"longest waits", "time", "for", ""}};
   for (const TimelineStall& stall : stalls) {
-    rows.push_back({absl::CHexEscape(graph.tasks[stall.task].name), TimeText(stall.seconds),
+    rows.push_back({absl::CHexEscape(graph.tasks[stall.task].name), MillisecondsText(stall.seconds),
                     std::string(StallReasonName(stall.reason)),
                     absl::CHexEscape(graph.data[stall.data].name)});
   }

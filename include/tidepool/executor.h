@@ -80,7 +80,8 @@ class TIDEPOOL_EXPORT Executor {
 };
 
 // A launch for devices whose streams run host functions: each task takes the time that the graph
-// says, times `scale`, of one thread that sleeps.
+// says, times `scale` (0 and more), of one thread that sleeps. `device` outlives it, `graph` need
+// not.
 TIDEPOOL_EXPORT LaunchTask SleepingTasks(Device* device, const TaskGraph& graph, double scale);
 
 }  // namespace tidepool

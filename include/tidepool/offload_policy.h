@@ -20,8 +20,7 @@ namespace tidepool {
 // The layers whose input is sent out.
 enum class OffloadSet : std::uint8_t {
   // All whose input the backward pass needs again, but for linear layers, and softmax, behind
-  // linear
-  // ones: what ends networks, and is small.
+  // linear ones: what ends networks, and is small.
   kAll,
   kConvolutions,
   kAlternateConvolutions,  // every other one, from the first on

@@ -3,7 +3,8 @@
 //
 // The requests of an iteration are compared, in order, with those of a plan. One that is not as
 // planned is a *deviation*: it goes where the plan is not likely to want memory soon, and what
-// follows finds its way back to the plan. Where several plans begin alike, the requests choose.
+// follows finds its way back to the plan. What was asked for first and stays, as weights do, need
+// not be asked for again. Where several plans begin alike, the requests choose.
 #ifndef TIDEPOOL_PLANNED_PLACEMENT_H_
 #define TIDEPOOL_PLANNED_PLACEMENT_H_
 

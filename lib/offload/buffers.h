@@ -3,6 +3,7 @@
 #define TIDEPOOL_LIB_OFFLOAD_BUFFERS_H_
 
 #include <cstdint>
+#include <latch>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "absl/status/status.h"
 #include "lib/offload/buffer_memory.h"
 #include "lib/offload/event_pool.h"
-#include "lib/offload/latch.h"
 #include "tidepool/device.h"
 #include "tidepool/offloader.h"
 
@@ -38,7 +38,7 @@ struct BufferCopy {
   // Compressed: told by the pipeline, whose streams the pool does not know: so it holds the memory.
   bool is_compressed = false;
   std::shared_ptr<DeviceMemory> held;
-  std::shared_ptr<Latch> arrival;
+  std::shared_ptr<std::latch> arrival;
   bool is_over = false;
 
   absl::Status result;  // of what is over

@@ -59,7 +59,7 @@ absl::Status OffloaderImpl::WaitForArrival(BufferCopy& copy, Stream stream) {
     // wait behind ours if it did not come behind them too.
     status = device_.WaitEvent(stream, copy.event.get());
     if (status.ok()) {
-      status = device_.CallHost(stream, [arrival = copy.arrival] { arrival->Wait(); });
+      status = device_.CallHost(stream, [arrival = copy.arrival] { arrival->wait(); });
     }
   }
   if (!status.ok()) return status;
@@ -152,7 +152,7 @@ absl::Status OffloaderImpl::CopyRawIn(const Buffer& buffer, DeviceMemory& to, St
 absl::Status OffloaderImpl::DecompressIn(const Buffer& buffer, DeviceMemory& to, Stream stream,
                                          const CopyWatch& watch, const CopyPointer& copy) {
   copy->is_compressed = true;
-  copy->arrival = std::make_shared<Latch>();
+  copy->arrival = std::make_shared<std::latch>(1);
   Tell(stream, watch.begins);
   const absl::StatusOr<PooledEvent> before = events_.Record(stream);
   if (!before.ok()) return before.status();
@@ -171,7 +171,7 @@ absl::Status OffloaderImpl::DecompressIn(const Buffer& buffer, DeviceMemory& to,
 
 void OffloaderImpl::OnDecompressed(const CopyPointer& copy, const absl::Status& result) {
   // First: what waits for it on the device may be what somebody waits for who has the mutex.
-  copy->arrival->Open();
+  copy->arrival->count_down();
   const Lock lock(mutex_);
   copy->is_over = true;
   copy->result = Own(result);

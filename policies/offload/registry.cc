@@ -1,7 +1,6 @@
 // Makes a schedule by the name of a policy.
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"

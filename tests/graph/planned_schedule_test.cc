@@ -48,6 +48,14 @@ TimelineOptions SlowLink(std::int64_t memory) {
   return options;
 }
 
+// That the requests of the trace, as they came, lie where they were planned without overlap.
+void ExpectPlanOf(const Trace& trace, std::int64_t alignment, const PlacementPlan& plan) {
+  std::vector<std::int64_t> offsets;
+  for (const PlannedRequest& request : plan.requests()) offsets.push_back(request.offset);
+  EXPECT_EQ(ValidatePlan(ToPlanProblem(trace, alignment).value(), offsets, plan.height_bytes()),
+            absl::OkStatus());
+}
+
 TEST(PlannedSchedule, WaitsForWhatLiesInTheWay) {
   const TaskGraph graph = Row();
   TimelineOptions options = SlowLink(4000);
@@ -129,13 +137,7 @@ TEST(PlannedScheduleProperty, IsMadeForWhatStays) {
     ASSERT_TRUE(timeline.ok()) << timeline.status();
     EXPECT_LE(timeline->peak_host_bytes, options.host_bytes);
     const Trace trace = ScheduleTrace(graph, timeline->resolved).value();
-    std::vector<std::int64_t> offsets;
-    for (const PlannedRequest& request : timeline->plan->requests()) {
-      offsets.push_back(request.offset);
-    }
-    EXPECT_EQ(ValidatePlan(ToPlanProblem(trace, options.alignment).value(), offsets,
-                           timeline->plan->height_bytes()),
-              absl::OkStatus());
+    ExpectPlanOf(trace, options.alignment, *timeline->plan);
     stayed += timeline->stayed > 0 ? 1 : 0;
   }
   EXPECT_GT(stayed, rounds / 20);
@@ -164,11 +166,7 @@ TEST(PlannedScheduleProperty, RunsInItsHeight) {
     EXPECT_EQ(timeline->pool_bytes, options.memory_bytes);
     EXPECT_LE(timeline->peak_device_bytes, options.memory_bytes);
     const Trace trace = ScheduleTrace(graph, timeline->resolved).value();
-    std::vector<std::int64_t> offsets;
-    for (const PlannedRequest& request : (*plan)->requests()) offsets.push_back(request.offset);
-    EXPECT_EQ(ValidatePlan(ToPlanProblem(trace, options.alignment).value(), offsets,
-                           options.memory_bytes),
-              absl::OkStatus());
+    ExpectPlanOf(trace, options.alignment, **plan);
     waits += timeline->resolved.steps.size() > schedule.steps.size() ? 1 : 0;
   }
   EXPECT_GT(waits, rounds / 20);

@@ -1,4 +1,4 @@
-// AlexNet and VGG-16 against the request sequences of vDNN++ (../shared/traces/vdnnpp): every
+// AlexNet and VGG-16 against the request sequences of vDNN++ (tests/support/vdnnpp): every
 // tensor in there has the size of ours, and there are as many.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,8 +18,6 @@
 
 namespace tidepool {
 namespace {
-
-using testing::SharedFile;
 
 // Sizes by the names of the trace.
 using Sizes = std::map<std::string, std::int64_t>;
@@ -86,9 +84,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, VdnnppSizes,
 
 TEST_P(VdnnppSizes, OfTensorsAreEqual) {
   const Trace& trace = GetParam();
-  const auto path = SharedFile(
-      absl::StrCat("traces/vdnnpp/", trace.network, "_b", trace.batch, "_all_m_prefetch.csv"));
-  TIDEPOOL_SKIP_WITHOUT(path);
+  const auto path = testing::VdnnppTraces() /
+                    absl::StrCat(trace.network, "_b", trace.batch, "_all_m_prefetch.csv");
   const TaskGraph graph = *MakeModel(trace.model, {.batch = trace.batch});
   EXPECT_EQ(SizesOfGraph(graph), SizesOfTrace(path));
 }
@@ -96,9 +93,8 @@ TEST_P(VdnnppSizes, OfTensorsAreEqual) {
 // The workspaces of the performance-optimal mode: wsB3 is that of the layer that reads X3.
 TEST_P(VdnnppSizes, OfWorkspacesAreEqual) {
   const Trace& trace = GetParam();
-  const auto path = SharedFile(
-      absl::StrCat("traces/vdnnpp/", trace.network, "_b", trace.batch, "_all_p_prefetch.csv"));
-  TIDEPOOL_SKIP_WITHOUT(path);
+  const auto path = testing::VdnnppTraces() /
+                    absl::StrCat(trace.network, "_b", trace.batch, "_all_p_prefetch.csv");
   const TaskGraph graph = *MakeModel(trace.model, {.batch = trace.batch});
   std::vector<std::size_t> tensors;
   for (std::size_t i = 0; i < graph.data.size(); ++i) {

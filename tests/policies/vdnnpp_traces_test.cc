@@ -1,5 +1,5 @@
 // The requests of vDNN's schedules are, one by one, those of the sequences that were made from the
-// paper (../shared/traces/vdnnpp).
+// paper (tests/support/vdnnpp).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,8 +39,6 @@ class VdnnppTraces : public ::testing::TestWithParam<Network> {};
 
 TEST_P(VdnnppTraces, AreThoseOfThePaper) {
   const Network& network = GetParam();
-  const std::filesystem::path folder = testing::SharedFile("traces/vdnnpp");
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
   const TaskGraph graph = testing::PaperGraph(network.model, network.batch);
   for (const char* set : {"all", "conv", "aconv"}) {
     for (const char* algorithms : {"m", "p"}) {
@@ -48,7 +46,7 @@ TEST_P(VdnnppTraces, AreThoseOfThePaper) {
         const std::string name =
             absl::StrCat(network.file, "_", set, "_", algorithms, "_", order, ".csv");
         SCOPED_TRACE(name);
-        const absl::StatusOr<Trace> theirs = ReadTrace((folder / name).string());
+        const absl::StatusOr<Trace> theirs = ReadTrace((testing::VdnnppTraces() / name).string());
         ASSERT_TRUE(theirs.ok()) << theirs.status();
         OffloadPolicyOptions options = testing::PaperMode(absl::StrCat(set, "(", algorithms, ")"));
         options.order = AllocationOrderFromName(absl::StrCat(order, "-first")).value();

@@ -15,6 +15,11 @@ inline std::filesystem::path SharedFile(const std::string& name) {
   return std::filesystem::path(TIDEPOOL_SOURCE_DIR) / ".." / "shared" / name;
 }
 
+// Request sequences of vDNN's modes, made from the text of vDNN++.
+inline std::filesystem::path VdnnppTraces() {
+  return std::filesystem::path(TIDEPOOL_SOURCE_DIR) / "tests" / "support" / "vdnnpp";
+}
+
 inline std::filesystem::path ExampleTraces() {
   return std::filesystem::path(TIDEPOOL_SOURCE_DIR) / "examples" / "traces";
 }
