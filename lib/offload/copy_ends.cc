@@ -163,16 +163,15 @@ void OffloaderImpl::SettleArrivals() const {
 }
 
 // What is over has nothing left for the host to keep. Where memory of the device lies must not
-// depend on it: that of compressed copies stays with them until they are asked for.
+// depend on it: that of compressed copies stays with them until they are asked for. One that is not
+// over holds up those behind it, which are not either as a rule: so each is looked at once, not
+// with every call.
 void OffloaderImpl::DropUnwanted() const {
-  for (auto it = unwanted_.begin(); it != unwanted_.end();) {
-    const CopyPointer copy = *it;
+  while (!unwanted_.empty()) {
+    const CopyPointer copy = unwanted_.front();
     const bool is_first = copy->behind == nullptr || copy->behind->is_settled;
-    if (!copy->is_settled && (!is_first || !IsOver(*copy))) {
-      ++it;
-      continue;
-    }
-    it = unwanted_.erase(it);
+    if (!copy->is_settled && (!is_first || !IsOver(*copy))) return;
+    unwanted_.pop_front();
     if (copy->is_compressed) {
       copy->host = nullptr;
     } else {
