@@ -2,7 +2,8 @@
 // needed, for data whose size is known only when it is there.
 //
 // Memory that is fresh from the system is slow the first time that it is written. All functions are
-// thread-safe. A call that fails changes nothing but counters.
+// thread-safe. Calls that touch memory or give it back come one after the other; they hold up no
+// other call. A call that fails changes nothing but counters.
 #ifndef TIDEPOOL_PAGE_POOL_H_
 #define TIDEPOOL_PAGE_POOL_H_
 

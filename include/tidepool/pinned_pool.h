@@ -8,8 +8,8 @@
 //
 // A buffer is freed when no work of the device uses it any more; the next allocation may get its
 // memory at once. All functions are thread-safe. A call that fails changes nothing but counters
-// and, where the device failed half-way, how much memory the pool holds. What pins or unpins
-// memory keeps the other calls waiting meanwhile.
+// and, where the device failed half-way, how much memory the pool holds. Calls that pin or unpin
+// memory come one after the other; they hold up no other call.
 #ifndef TIDEPOOL_PINNED_POOL_H_
 #define TIDEPOOL_PINNED_POOL_H_
 

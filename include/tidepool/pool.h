@@ -7,7 +7,9 @@
 // several streams each has a small front cache of blocks that it freed; they are emptied before the
 // pool grows, trims or refuses, and there are none while the pool is recorded.
 //
-// All functions are thread-safe. None waits for a device unless it says so. A call that fails
+// All functions are thread-safe. None waits for a device unless it says so. One that waits for work
+// of a stream holds up no other call, but those that give memory back to the device: Trim, and an
+// allocation that has to. So that work may depend on any other call of the pool. A call that fails
 // changes nothing but counters and, where the device failed half-way, how much memory the pool
 // holds.
 #ifndef TIDEPOOL_POOL_H_
@@ -76,7 +78,7 @@ struct PoolOptions {
   // addresses than memory.
   // Such a request costs O(blocks) and calls of the device in proportion to its granules. After
   // GMLake (ASPLOS 2024), which stitches granules too. Should work under way still use all other
-  // addresses, it waits on the host for that work, which must not depend on a call of the pool.
+  // addresses, it waits on the host for that work.
   bool remap = false;
   // Records what is asked for; none when null. Outlives the pool.
   Recorder* recorder = nullptr;
@@ -170,8 +172,8 @@ class TIDEPOOL_EXPORT Pool {
 
   // Gives unused memory, wherever it is, back to the device in the pieces in which it came, the
   // last ones first, as long as the pool keeps `keep_bytes`; says how much. Waits on the host for
-  // the work that last used it, and so does every other call meanwhile: that work must not depend
-  // on one.
+  // the work that last used it. What another call needs meanwhile stays. After an error of that
+  // wait nothing was given back.
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
 
   // Tells the placement policy and the recorder that a phase begins.

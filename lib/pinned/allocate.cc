@@ -8,17 +8,20 @@ namespace tidepool::pinned {
 
 absl::StatusOr<void*> PinnedPoolImpl::Allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  const std::lock_guard lock(mutex_);
+  pool::Lock lock(mutex_);
   if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes);
-  if (line_.IsClosed()) {
-    Refuse(bytes).IgnoreError();
+  absl::StatusOr<void*> address = nullptr;
+  if (!line_.IsClosed()) {
+    address = TryAllocate(static_cast<std::int64_t>(bytes), lock);
+    if (!address.ok()) return address;  // counted
+  }
+  if (*address == nullptr) {
+    absl::Status status = Refuse(bytes);
+    if (!line_.IsClosed()) return status;
     return absl::ResourceExhaustedError(
         "out of pinned memory: what is free is kept for an allocation that has waited long, "
         "expected the caller to wait too (AllocateBlocking) or to free more");
   }
-  absl::StatusOr<void*> address = TryAllocate(static_cast<std::int64_t>(bytes));
-  if (!address.ok()) return address;  // counted
-  if (*address == nullptr) return Refuse(bytes);
   if (!line_.empty()) {
     line_.CountOvertake();
     ServeWaiting();  // the pool may have grown
@@ -26,73 +29,88 @@ absl::StatusOr<void*> PinnedPoolImpl::Allocate(std::size_t bytes) {
   return address;
 }
 
+// A waiter looks for memory by itself when it comes, whenever it is called, and on its deadline.
 absl::StatusOr<void*> PinnedPoolImpl::AllocateBlocking(std::size_t bytes, absl::Time deadline) {
   if (bytes == 0) return nullptr;
-  std::unique_lock lock(mutex_);
+  pool::Lock lock(mutex_);
   if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes);
   pool::Waiter waiter(static_cast<std::int64_t>(bytes), Hint::kResident, Stream{});
-  if (!line_.IsClosed()) Serve(waiter);
-  if (!waiter.result.has_value()) {
-    if (absl::Status status = WaitInLine(waiter, deadline, lock); !status.ok()) return status;
-  } else if (waiter.result->ok() && !line_.empty()) {
-    line_.CountOvertake();
-    ServeWaiting();  // the pool may have grown
-  }
-  return *std::move(waiter.result);
+  auto address = line_.Wait(
+      waiter, deadline, lock, [&] { return Look(waiter, lock); }, [this] { ++stats_.blocked; });
+  ServeWaiting();  // the pool may have grown, or the line be open again
+  return address.has_value() ? *std::move(address) : TooLate(waiter);
 }
 
-absl::Status PinnedPoolImpl::WaitInLine(pool::Waiter& waiter, absl::Time deadline,
-                                        std::unique_lock<pool::BackoffMutex>& lock) {
-  ++stats_.blocked;
-  if (line_.Wait(waiter, deadline, lock)) return absl::OkStatus();
-  ServeWaiting();
+// Of the waiter's own thread.
+absl::StatusOr<void*> PinnedPoolImpl::Look(const pool::Waiter& waiter, pool::Lock& lock) {
+  absl::StatusOr<void*> address = TryAllocate(waiter.bytes, lock, &waiter);
+  const bool has_room = !address.ok() || *address != nullptr;
+  // When nothing is live no free will come.
+  if (has_room || waiter.is_called || stats_.live_count > 0) return address;
+  return Refuse(static_cast<std::size_t>(waiter.bytes));
+}
+
+absl::Status PinnedPoolImpl::TooLate(const pool::Waiter& waiter) {
   ++stats_.failures;
   return absl::DeadlineExceededError(absl::StrCat(
       "no room for ", waiter.bytes, " bytes of pinned memory until the deadline, ",
       arena_.blocks().live_bytes(), " live, expected frees: the budget is ", options_.max_bytes));
 }
 
+// Called whenever a waiter may find room that it did not find before.
 void PinnedPoolImpl::ServeWaiting() {
   if (line_.empty()) return;
   line_.ServeAll([this](pool::Waiter& waiter) { Serve(waiter); });
 }
 
-// Leaves the result empty when there is no room yet.
+// Serves it from what is free. Pinning takes long, and is left to the waiter's own thread.
 void PinnedPoolImpl::Serve(pool::Waiter& waiter) {
-  absl::StatusOr<void*> address = TryAllocate(waiter.bytes);
-  if (address.ok() && *address == nullptr) {
-    // When nothing is live no free will come.
-    if (stats_.live_count == 0) waiter.result = Refuse(static_cast<std::size_t>(waiter.bytes));
-    return;
+  if (waiter.is_looking) return waiter.Call();
+  if (void* const address = TryPlace(waiter.bytes)) {
+    waiter.result = address;
+  } else if (options_.may_grow || stats_.live_count == 0) {
+    waiter.Call();
   }
-  waiter.result = std::move(address);
 }
 
-absl::StatusOr<void*> PinnedPoolImpl::TryAllocate(std::int64_t bytes) {
+// Null when there is no room, or when what is free is kept for a waiter that is before `waiter`.
+absl::StatusOr<void*> PinnedPoolImpl::TryAllocate(std::int64_t bytes, pool::Lock& lock,
+                                                  const pool::Waiter* waiter) {
+  if (void* const address = TryPlace(bytes)) return address;
+  pool::MemoryLock memory(memory_mutex_, lock);
+  if (!line_.MayServe(waiter)) return nullptr;
+  // Other threads may have made room meanwhile.
+  if (void* const address = TryPlace(bytes)) return address;
+  const std::int64_t held = regions_.segments().held_bytes();
+  const absl::StatusOr<Placement> placement = Grow(arena_.Rounded(bytes), memory);
+  if (placement.ok() && placement->block != kNoBlock && line_.MayServe(waiter)) {
+    return Take(*placement, bytes);
+  }
+  if (regions_.segments().held_bytes() != held) ServeWaiting();  // others may have room now
+  if (placement.ok()) return nullptr;
+  ++stats_.failures;
+  return placement.status();
+}
+
+// Serves a request from what is free. Null when there is no room.
+void* PinnedPoolImpl::TryPlace(std::int64_t bytes) {
   blocks::BlockMap& blocks = arena_.blocks();
+  if (!blocks.HasNames()) return nullptr;
   const Request request{arena_.Rounded(bytes), Hint::kResident};
-  if (!blocks.HasNames()) {
-    growth_error_ = absl::StrCat("an arena has at most ", blocks.max_blocks(), " blocks");
-    return nullptr;
-  }
-  Placement placement = arena_.Place(request, blocks);
-  if (placement.block == kNoBlock) {
-    const absl::StatusOr<Placement> grown = Grow(request.bytes);
-    if (!grown.ok()) {
-      ++stats_.failures;
-      return grown.status();
-    }
-    if (grown->block == kNoBlock) return nullptr;
-    placement = *grown;
-  }
-  const BlockId block = arena_.Take(placement, request.bytes);
+  const Placement placement = arena_.Place(request, blocks);
+  return placement.block == kNoBlock ? nullptr : Take(placement, bytes);
+}
+
+// A request of `bytes` gets its place, which is free.
+void* PinnedPoolImpl::Take(const Placement& placement, std::int64_t bytes) {
+  const BlockId block = arena_.Take(placement, arena_.Rounded(bytes));
   if (block >= asked_.size()) asked_.resize(2 * std::size_t{block} + 1);
   asked_[block] = bytes;
   stats_.asked_bytes += bytes;
   stats_.peak_asked_bytes = std::max(stats_.peak_asked_bytes, stats_.asked_bytes);
   ++stats_.allocations;
   ++stats_.live_count;
-  return addresses_.AddressOf(blocks.offset(block));
+  return addresses_.AddressOf(arena_.blocks().offset(block));
 }
 
 absl::Status PinnedPoolImpl::Free(void* address) {

@@ -14,37 +14,38 @@ using pool::Range;
 constexpr std::int64_t kLargePart = 4;
 
 absl::Status PinnedPoolImpl::Reserve(std::int64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  pool::Lock lock(mutex_);
   if (bytes < 0 || bytes > options_.max_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "asked to hold ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
   }
-  absl::Status status = PinUntil(bytes);
+  pool::MemoryLock memory(memory_mutex_, lock);
+  absl::Status status = PinUntil(bytes, memory);
   ServeWaiting();  // after an error too there may be more than before
   return status;
 }
 
-absl::Status PinnedPoolImpl::PinUntil(std::int64_t bytes) {
+absl::Status PinnedPoolImpl::PinUntil(std::int64_t bytes, pool::MemoryLock& memory) {
   const std::int64_t page = PageBytes(options_.pages);
-  while (regions_.held_bytes() < bytes) {
+  while (regions_.segments().held_bytes() < bytes) {
     if (!arena_.blocks().HasNames(2)) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "too many blocks, expected at most ", arena_.blocks().max_blocks(), " in an arena"));
     }
-    const std::int64_t missing = (bytes - regions_.held_bytes() + page - 1) & -page;
+    const std::int64_t missing = (bytes - regions_.segments().held_bytes() + page - 1) & -page;
     const std::int64_t wanted = std::min(missing, options_.most_region_bytes);
-    const absl::StatusOr<BlockId> block = AddRegion(wanted, wanted);
+    const absl::StatusOr<BlockId> block = AddRegion(wanted, wanted, memory);
     if (!block.ok()) return block.status();
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes) {
+absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes, pool::MemoryLock& memory) {
   growth_error_.clear();
   const std::int64_t page = PageBytes(options_.pages);
   const std::int64_t needed = (bytes + page - 1) & -page;
   if (!options_.may_grow) {
-    if (needed <= options_.max_bytes - regions_.held_bytes()) {
+    if (needed <= options_.max_bytes - regions_.segments().held_bytes()) {
       growth_error_ =
           "the pool is within its budget but may not grow in an allocation, expected may_grow, or "
           "Reserve at a time when pinning does no harm";
@@ -55,14 +56,14 @@ absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes) {
     growth_error_ = absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks");
     return Placement::None();
   }
-  const absl::StatusOr<bool> has_budget = MakeBudget(needed);
+  const absl::StatusOr<bool> has_budget = MakeBudget(needed, memory);
   if (!has_budget.ok()) return has_budget.status();
   if (!*has_budget) return Placement::None();
   const std::int64_t step = std::min(options_.growth_bytes & -page, options_.most_region_bytes);
-  const std::int64_t left = options_.max_bytes - regions_.held_bytes();
+  const std::int64_t left = options_.max_bytes - regions_.segments().held_bytes();
   const std::int64_t wanted =
       needed > step / kLargePart ? needed : std::max(needed, std::min(step, left));
-  const absl::StatusOr<BlockId> block = AddRegion(needed, wanted);
+  const absl::StatusOr<BlockId> block = AddRegion(needed, wanted, memory);
   if (!block.ok()) return block.status();
   ++stats_.growths;
   return Placement::At(*block, arena_.blocks().offset(*block));
@@ -70,32 +71,40 @@ absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes) {
 
 // Of `wanted` bytes, or of `bytes` where there is no memory for more. Returns the free block that
 // it is.
-absl::StatusOr<BlockId> PinnedPoolImpl::AddRegion(std::int64_t bytes, std::int64_t wanted) {
-  absl::StatusOr<Range> region = regions_.Take(wanted);
-  if (absl::IsResourceExhausted(region.status()) && wanted > bytes) region = regions_.Take(bytes);
-  if (!region.ok()) return region.status();
+absl::StatusOr<BlockId> PinnedPoolImpl::AddRegion(std::int64_t bytes, std::int64_t wanted,
+                                                  pool::MemoryLock& memory) {
+  const absl::StatusOr<PinnedMemory> pinned = memory.WithoutBooks([&] {
+    absl::StatusOr<PinnedMemory> all = regions_.Pin(wanted);
+    return absl::IsResourceExhausted(all.status()) && wanted > bytes ? regions_.Pin(bytes) : all;
+  });
+  if (!pinned.ok()) return pinned.status();
+  const BlockId block = Include(regions_.Add(*pinned));
   NotePeakReserved();
-  return Include(*region);
+  return block;
 }
 
 void PinnedPoolImpl::NotePeakReserved() {
-  stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, regions_.held_bytes());
+  stats_.peak_reserved_bytes =
+      std::max(stats_.peak_reserved_bytes, regions_.segments().held_bytes());
 }
 
 // Takes a region, and its fence, into the arena.
 BlockId PinnedPoolImpl::Include(const Range& region) {
   blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t added = blocks.capacity();
-  const std::int64_t end = region.end + regions_.fence_bytes();
+  const std::int64_t end = region.end + regions_.segments().fence_bytes();
   if (end > added) {
     blocks.Resize(end);
     blocks.Exclude(Placement::At(blocks.Last(), added), end - added);
   }
-  BlockId excluded = blocks.First();
-  while (blocks.offset(excluded) + blocks.bytes(excluded) <= region.begin) {
-    excluded = blocks.Next(excluded);
-  }
-  return blocks.Include(excluded, region.begin, region.end);
+  return blocks.Include(ExcludedAt(region.begin), region.begin, region.end);
+}
+
+BlockId PinnedPoolImpl::ExcludedAt(std::int64_t offset) const {
+  const blocks::BlockMap& blocks = arena_.blocks();
+  BlockId id = blocks.First();
+  while (blocks.offset(id) + blocks.bytes(id) <= offset) id = blocks.Next(id);
+  return id;
 }
 
 // Those in which nothing is live, in the order of offsets.
@@ -104,7 +113,7 @@ std::vector<BlockId> PinnedPoolImpl::FreeRegions() const {
   std::vector<BlockId> free_ones;
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     const std::int64_t begin = blocks.offset(id);
-    if (!blocks.used(id) && regions_.Contain({begin, begin + blocks.bytes(id)})) {
+    if (!blocks.used(id) && regions_.segments().Contain({begin, begin + blocks.bytes(id)})) {
       free_ones.push_back(id);
     }
   }
@@ -112,47 +121,62 @@ std::vector<BlockId> PinnedPoolImpl::FreeRegions() const {
 }
 
 // Gives back free regions, the smallest first, until there is budget for `bytes`. False, and none
-// is given back, when they are not enough.
-absl::StatusOr<bool> PinnedPoolImpl::MakeBudget(std::int64_t bytes) {
+// more is given back, when they are not enough.
+absl::StatusOr<bool> PinnedPoolImpl::MakeBudget(std::int64_t bytes, pool::MemoryLock& memory) {
   const blocks::BlockMap& blocks = arena_.blocks();
-  const std::int64_t missing = bytes - (options_.max_bytes - regions_.held_bytes());
-  if (missing <= 0) return true;
-  // Often there is no need to look.
-  if (regions_.held_bytes() - blocks.live_bytes() < missing) return false;
-  std::vector<BlockId> free_ones = FreeRegions();
-  std::int64_t free_bytes = 0;
-  for (const BlockId id : free_ones) free_bytes += blocks.bytes(id);
-  if (free_bytes < missing) return false;
-  std::ranges::stable_sort(free_ones, {}, [&](BlockId id) { return blocks.bytes(id); });
-  const std::int64_t held = regions_.held_bytes() - missing;
-  for (const BlockId id : free_ones) {
-    if (regions_.held_bytes() <= held) break;
-    if (absl::Status status = GiveBackRegion(id); !status.ok()) return status;
+  for (;;) {
+    const std::int64_t held = regions_.segments().held_bytes();
+    const std::int64_t missing = bytes - (options_.max_bytes - held);
+    if (missing <= 0) return true;
+    // Often there is no need to look.
+    if (held - blocks.live_bytes() < missing) return false;
+    const std::vector<BlockId> free_ones = FreeRegions();
+    std::int64_t free_bytes = 0;
+    for (const BlockId id : free_ones) free_bytes += blocks.bytes(id);
+    if (free_bytes < missing) return false;
+    const BlockId smallest =
+        *std::ranges::min_element(free_ones, {}, [&](BlockId id) { return blocks.bytes(id); });
+    if (absl::Status status = GiveBackRegion(smallest, memory); !status.ok()) return status;
   }
-  return true;
 }
 
 absl::StatusOr<std::int64_t> PinnedPoolImpl::Trim(std::int64_t keep_bytes) {
-  const std::lock_guard lock(mutex_);
-  const std::int64_t held = regions_.held_bytes();
-  const std::vector<BlockId> free_ones = FreeRegions();
+  pool::Lock lock(mutex_);
+  pool::MemoryLock memory(memory_mutex_, lock);
+  const blocks::BlockMap& blocks = arena_.blocks();
+  const pool::Segments& segments = regions_.segments();
+  const std::int64_t held = segments.held_bytes();
   absl::Status status;
-  for (auto id = free_ones.rbegin(); id != free_ones.rend() && status.ok(); ++id) {
-    if (regions_.held_bytes() - arena_.blocks().bytes(*id) < keep_bytes) continue;
-    status = GiveBackRegion(*id);
+  std::int64_t end = blocks.capacity();  // of those that were not looked at
+  while (status.ok()) {
+    const std::vector<BlockId> free_ones = FreeRegions();
+    const auto last = std::find_if(free_ones.rbegin(), free_ones.rend(), [&](BlockId id) {
+      return blocks.offset(id) < end && segments.held_bytes() - blocks.bytes(id) >= keep_bytes;
+    });
+    if (last == free_ones.rend()) break;
+    end = blocks.offset(*last);
+    status = GiveBackRegion(*last, memory);
   }
   ServeWaiting();  // there is budget to grow
   if (!status.ok()) return status;
-  return held - regions_.held_bytes();
+  return held - segments.held_bytes();
 }
 
-// A free block that is one.
-absl::Status PinnedPoolImpl::GiveBackRegion(BlockId block) {
+// A free block that is one. It is out of the arena first, so that no other thread takes it.
+absl::Status PinnedPoolImpl::GiveBackRegion(BlockId block, pool::MemoryLock& memory) {
   blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t begin = blocks.offset(block);
   const Range region = {begin, begin + blocks.bytes(block)};
-  absl::Status status = regions_.GiveBack(region);
-  if (status.ok()) blocks.Exclude(Placement::At(block, region.begin), region.bytes());
+  blocks.Exclude(Placement::At(block, region.begin), region.bytes());
+  void* const address = regions_.segments().Hide(region);
+  absl::Status status =
+      memory.WithoutBooks([&] { return regions_.Unpin(address, region.bytes()); });
+  if (status.ok()) {
+    regions_.segments().Remove(region);
+  } else {
+    regions_.segments().Show(region);
+    blocks.Include(ExcludedAt(begin), region.begin, region.end);
+  }
   return status;
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/pinned/host_memory.h"
+#include "lib/pool/memory_lock.h"
 
 namespace tidepool {
 namespace pinned {
@@ -58,9 +59,9 @@ class PagePoolImpl final : public PagePool {
   ~PagePoolImpl() override { UnmapMemory(base_, options_.max_bytes); }
 
   absl::Status Take(absl::Span<void*> pages) override {
-    const std::lock_guard lock(mutex_);
+    pool::Lock lock(mutex_);
     if (pages.size() > free_.size()) {
-      if (absl::Status status = GrowFor(pages.size()); !status.ok()) {
+      if (absl::Status status = GrowFor(pages.size(), lock); !status.ok()) {
         ++stats_.failures;
         return status;
       }
@@ -94,35 +95,43 @@ class PagePoolImpl final : public PagePool {
   }
 
   absl::Status Reserve(std::int64_t bytes) override {
-    const std::lock_guard lock(mutex_);
+    pool::Lock lock(mutex_);
     if (bytes < 0 || bytes > options_.max_bytes) {
       return absl::InvalidArgumentError(absl::StrCat(
           "asked to hold ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
     }
+    pool::MemoryLock memory(memory_mutex_, lock);
     const std::int64_t wanted = (bytes + options_.page_bytes - 1) / options_.page_bytes;
     return wanted <= stats_.touched_pages
                ? absl::OkStatus()
-               : Touch(static_cast<std::size_t>(wanted - stats_.touched_pages));
+               : Touch(static_cast<std::size_t>(wanted - stats_.touched_pages), memory);
   }
 
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override {
-    const std::lock_guard lock(mutex_);
-    std::int64_t trimmed = 0;
-    // Those that were returned first, whose memory is the coldest.
-    std::size_t given_back = 0;
-    while (given_back < free_.size() &&
-           (stats_.touched_pages - 1) * options_.page_bytes >= keep_bytes) {
-      const std::uint32_t number = free_[given_back];
-      if (madvise(AddressOf(number), PageSize(), MADV_DONTNEED) != 0) break;
-      states_[number] = State::kUntouched;
-      untouched_.push_back(number);
-      --stats_.touched_pages;
-      ++given_back;
-      trimmed += options_.page_bytes;
+    pool::Lock lock(mutex_);
+    pool::MemoryLock memory(memory_mutex_, lock);
+    // Those that were returned first, whose memory is the coldest. They are in no list meanwhile.
+    const std::int64_t kept =
+        (std::max<std::int64_t>(keep_bytes, 0) + options_.page_bytes - 1) / options_.page_bytes;
+    const auto most =
+        static_cast<std::size_t>(std::max<std::int64_t>(stats_.touched_pages - kept, 0));
+    const auto end = free_.begin() + static_cast<std::ptrdiff_t>(std::min(most, free_.size()));
+    const std::vector<std::uint32_t> leaving(free_.begin(), end);
+    free_.erase(free_.begin(), end);
+    const auto stays = memory.WithoutBooks([&] {
+      return std::ranges::find_if(leaving, [this](std::uint32_t number) {
+        return madvise(AddressOf(number), PageSize(), MADV_DONTNEED) != 0;
+      });
+    });
+    for (auto number = leaving.begin(); number != stays; ++number) {
+      states_[*number] = State::kUntouched;
+      untouched_.push_back(*number);
     }
-    free_.erase(free_.begin(), free_.begin() + static_cast<std::ptrdiff_t>(given_back));
+    free_.insert(free_.begin(), stays, leaving.end());
     std::ranges::sort(untouched_, std::ranges::greater());
-    return trimmed;
+    const std::int64_t given_back = stays - leaving.begin();
+    stats_.touched_pages -= given_back;
+    return given_back * options_.page_bytes;
   }
 
   PagePoolStats Stats() const override {
@@ -156,31 +165,39 @@ class PagePoolImpl final : public PagePool {
     return true;
   }
 
-  // Functions below hold the lock.
+  // Functions below hold the lock. They release it while pages are touched, which takes long: other
+  // threads return pages and ask meanwhile.
 
-  absl::Status GrowFor(std::size_t wanted) {
-    const std::size_t missing = wanted - free_.size();
-    if (missing > untouched_.size() || !options_.may_grow) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "out of pages: ", wanted, " of ", options_.page_bytes, " bytes asked for, ",
-          stats_.used_pages, " of ", stats_.max_pages, " are in use and ", free_.size(),
-          " are ready, expected ",
-          missing > untouched_.size() ? "fewer, or a larger max_bytes" : "may_grow, or Reserve"));
+  absl::Status GrowFor(std::size_t wanted, pool::Lock& lock) {
+    pool::MemoryLock memory(memory_mutex_, lock);
+    while (wanted > free_.size()) {
+      const std::size_t missing = wanted - free_.size();
+      if (missing > untouched_.size() || !options_.may_grow) {
+        return absl::ResourceExhaustedError(absl::StrCat(
+            "out of pages: ", wanted, " of ", options_.page_bytes, " bytes asked for, ",
+            stats_.used_pages, " of ", stats_.max_pages, " are in use and ", free_.size(),
+            " are ready, expected ",
+            missing > untouched_.size() ? "fewer, or a larger max_bytes" : "may_grow, or Reserve"));
+      }
+      const auto step = static_cast<std::size_t>(options_.growth_bytes / options_.page_bytes);
+      const std::size_t count = std::max(missing, std::min(step, untouched_.size()));
+      if (absl::Status status = Touch(count, memory); !status.ok()) return status;
     }
-    const auto step = static_cast<std::size_t>(options_.growth_bytes / options_.page_bytes);
-    return Touch(std::max(missing, std::min(step, untouched_.size())));
+    return absl::OkStatus();
   }
 
   // Gives so many untouched pages memory, neighbours at once.
-  absl::Status Touch(std::size_t count) {
+  absl::Status Touch(std::size_t count, pool::MemoryLock& memory) {
     const auto begun = std::chrono::steady_clock::now();
     ++stats_.growths;
     while (count > 0) {
       const std::uint32_t first = untouched_.back();
       std::size_t run = 1;
       while (run < count && untouched_[untouched_.size() - 1 - run] == first + run) ++run;
-      absl::Status status = TouchMemory(
-          AddressOf(first), static_cast<std::int64_t>(run) * options_.page_bytes, options_.pages);
+      absl::Status status = memory.WithoutBooks([&] {
+        return TouchMemory(AddressOf(first), static_cast<std::int64_t>(run) * options_.page_bytes,
+                           options_.pages);
+      });
       if (!status.ok()) return status;
       untouched_.resize(untouched_.size() - run);
       // The lowest is taken first.
@@ -200,10 +217,13 @@ class PagePoolImpl final : public PagePool {
   const PagePoolOptions options_;
   char* const base_;
 
-  mutable std::mutex mutex_;  // of all that follows
-  std::vector<State> states_;
-  std::vector<std::uint32_t> free_;       // touched; the last is taken next
+  // Taken before the other one, to change which pages have memory. Guards the next one too.
+  std::mutex memory_mutex_;
   std::vector<std::uint32_t> untouched_;  // the lowest last
+
+  mutable pool::BackoffMutex mutex_;  // of all that follows
+  std::vector<State> states_;
+  std::vector<std::uint32_t> free_;  // touched; the last is taken next
   PagePoolStats stats_;
 };
 

@@ -69,21 +69,21 @@ PinnedPoolStats PinnedPoolImpl::StatsLocked() const {
   PinnedPoolStats stats = stats_;
   stats.live_bytes = blocks.live_bytes();
   stats.peak_live_bytes = arena_.peak_live_bytes();
-  stats.reserved_bytes = regions_.held_bytes();
+  stats.reserved_bytes = regions_.segments().held_bytes();
   stats.max_bytes = options_.max_bytes;
   stats.free_bytes = stats.reserved_bytes - stats.live_bytes;
   stats.largest_hole_bytes = blocks.LargestBytes();
-  stats.regions = regions_.count();
+  stats.regions = regions_.segments().count();
   stats.pins = regions_.pins();
   stats.pin_ns = regions_.pin_ns();
   return stats;
 }
 
 absl::Status PinnedPoolImpl::CheckInvariants() const {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(memory_mutex_, mutex_);
   const blocks::BlockMap& blocks = arena_.blocks();
   if (absl::Status status = blocks.CheckInvariants(); !status.ok()) return status;
-  if (regions_.held_bytes() > options_.max_bytes) {
+  if (regions_.segments().held_bytes() > options_.max_bytes) {
     return absl::InternalError("more is pinned than the budget");
   }
   std::int64_t live_count = 0;
@@ -92,7 +92,7 @@ absl::Status PinnedPoolImpl::CheckInvariants() const {
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     if (blocks.excluded(id)) continue;
     const pool::Range range = {blocks.offset(id), blocks.offset(id) + blocks.bytes(id)};
-    if (!regions_.Cover(range)) {
+    if (regions_.segments().BytesIn(range) != range.bytes()) {
       return absl::InternalError(absl::StrCat("the block at ", range.begin, " is in no region"));
     }
     held_bytes += range.bytes();
@@ -105,7 +105,7 @@ absl::Status PinnedPoolImpl::CheckInvariants() const {
                                               " were asked for"));
     }
   }
-  if (held_bytes != regions_.held_bytes()) {
+  if (held_bytes != regions_.segments().held_bytes()) {
     return absl::InternalError("the arena is not the regions");
   }
   if (live_count != stats_.live_count || asked_bytes != stats_.asked_bytes ||

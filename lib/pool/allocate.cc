@@ -11,19 +11,22 @@ namespace tidepool::pool {
 absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint hint) {
   if (bytes == 0) return nullptr;
   if (void* const address = AllocateFromFront(bytes, stream)) return address;
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
   if (bytes > MostBytes()) return Refuse(bytes, hint, stream);
-  if (line_.IsClosed()) {
-    Refuse(bytes, hint, stream).IgnoreError();
+  absl::StatusOr<void*> address = nullptr;
+  if (!line_.IsClosed()) {
+    address = TryAllocate(static_cast<std::int64_t>(bytes), hint, stream, lock);
+    if (!address.ok()) return address;
+  }
+  if (*address == nullptr) {
+    absl::Status status = Refuse(bytes, hint, stream);
+    if (!line_.IsClosed()) return status;
     return absl::ResourceExhaustedError(
         "out of memory: what is free is kept for an allocation that has waited long; wait too "
         "(AllocateBlocking), or free more");
   }
-  absl::StatusOr<void*> address = TryAllocate(static_cast<std::int64_t>(bytes), hint, **timeline);
-  if (!address.ok()) return address;
-  if (*address == nullptr) return Refuse(bytes, hint, stream);
   if (!line_.empty()) {
     line_.CountOvertake();
     ServeWaiting();  // the pool may have grown
@@ -31,76 +34,109 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   return address;
 }
 
+// A waiter looks for memory by itself when it comes, whenever it is called, and on its deadline.
 absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
                                                  absl::Time deadline) {
   if (bytes == 0) return nullptr;
   if (void* const address = AllocateFromFront(bytes, stream)) return address;
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
   if (bytes > MostBytes()) return Refuse(bytes, hint, stream);
-  Waiter waiter(static_cast<std::int64_t>(bytes), hint, stream);
-  if (!line_.IsClosed()) Serve(waiter);
-  if (!waiter.result.has_value()) {
-    if (absl::Status status = WaitInLine(waiter, deadline, lock); !status.ok()) return status;
-  } else if (waiter.result->ok() && !line_.empty()) {
-    line_.CountOvertake();
+  if (line_.empty()) {
+    absl::StatusOr<void*> address = TryPlace(static_cast<std::int64_t>(bytes), hint, stream);
+    if (!address.ok() || *address != nullptr) return address;
   }
-  return *std::move(waiter.result);
+  Waiter waiter(static_cast<std::int64_t>(bytes), hint, stream);
+  auto address = line_.Wait(
+      waiter, deadline, lock, [&] { return Look(waiter, lock); }, [this] { ++stats_.blocked; });
+  ServeWaiting();  // the pool may have grown, or the line be open again
+  return address.has_value() ? *std::move(address) : TooLate(waiter);
 }
 
-absl::Status PoolImpl::WaitInLine(Waiter& waiter, absl::Time deadline,
-                                  std::unique_lock<BackoffMutex>& lock) {
-  ++stats_.blocked;
-  if (line_.Wait(waiter, deadline, lock)) return absl::OkStatus();
-  ServeWaiting();
-  Refuse(waiter.bytes, waiter.hint, waiter.stream).IgnoreError();
+// Of the waiter's own thread.
+absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter, Lock& lock) {
+  absl::StatusOr<void*> address =
+      TryAllocate(waiter.bytes, waiter.hint, waiter.stream, lock, &waiter);
+  const bool has_room = !address.ok() || *address != nullptr;
+  // When nothing is live no free will come.
+  if (has_room || waiter.is_called || stats_.live_count > 0) return address;
+  return Refuse(static_cast<std::size_t>(waiter.bytes), waiter.hint, waiter.stream);
+}
+
+absl::Status PoolImpl::TooLate(const Waiter& waiter) {
+  Refuse(static_cast<std::size_t>(waiter.bytes), waiter.hint, waiter.stream).IgnoreError();
   return absl::DeadlineExceededError(
       absl::StrCat("no room for ", waiter.bytes, " bytes until the deadline, ",
                    arena_.blocks().live_bytes(), " live, the budget is ", options_.max_bytes));
 }
 
+// Called whenever a waiter may find room that it did not find before.
 void PoolImpl::ServeWaiting() {
   if (line_.empty()) return;
   line_.ServeAll([this](Waiter& waiter) { Serve(waiter); });
 }
 
-// Leaves the result empty when there is no room yet.
+// Serves it from what is free. Growth may wait for the device, and is left to the waiter's own
+// thread.
 void PoolImpl::Serve(Waiter& waiter) {
-  const absl::StatusOr<Timeline*> timeline = FindStream(waiter.stream);
-  if (!timeline.ok()) {
-    waiter.result = timeline.status();
-    return;
+  const bool begins = iterations_ != nullptr && iterations_->IsBoundary();
+  if (waiter.is_looking || begins) return waiter.Call();
+  absl::StatusOr<void*> address = TryPlace(waiter.bytes, waiter.hint, waiter.stream);
+  if (!address.ok() || *address != nullptr) {
+    waiter.result = std::move(address);
+  } else if (MayGrow(Rounded(waiter.bytes)) || stats_.live_count == 0) {
+    waiter.Call();
   }
-  absl::StatusOr<void*> address = TryAllocate(waiter.bytes, waiter.hint, **timeline);
-  if (address.ok() && *address == nullptr) {
-    // When nothing is live no free will come.
-    if (stats_.live_count == 0) waiter.result = Refuse(waiter.bytes, waiter.hint, waiter.stream);
-    return;
-  }
-  waiter.result = std::move(address);
 }
 
-absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timeline& timeline) {
-  BlockMap& blocks = arena_.blocks();
+// Null when there is no room, or when what is free is kept for a waiter that is before `waiter`.
+absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Stream stream,
+                                            Lock& lock, const Waiter* waiter) {
+  if (iterations_ != nullptr && iterations_->IsBoundary()) BeginIteration(lock);
+  absl::StatusOr<void*> address = TryPlace(bytes, hint, stream);
+  if (!address.ok() || *address != nullptr) return address;
+  const std::int64_t held = HeldBytes();
   const Request request{Rounded(bytes), hint};
-  if (iterations_ != nullptr && iterations_->IsBoundary()) BeginIteration();
-  const absl::StatusOr<Placement> placement = PlaceOrGrow(request, timeline);
+  const absl::StatusOr<Placement> placement = Grow(request, stream, lock);
+  if (placement.ok() && placement->block != kNoBlock && line_.MayServe(waiter)) {
+    const absl::StatusOr<Timeline*> timeline = FindStream(stream);
+    return timeline.ok() ? Take(*placement, request, bytes, **timeline) : timeline.status();
+  }
+  if (HeldBytes() != held) ServeWaiting();  // others may have room now
   if (!placement.ok()) return placement.status();
-  if (placement->block == kNoBlock) return nullptr;
+  return nullptr;
+}
+
+// Serves a request from what is free. Null when there is no room.
+absl::StatusOr<void*> PoolImpl::TryPlace(std::int64_t bytes, Hint hint, Stream stream) {
+  const absl::StatusOr<Timeline*> timeline = FindStream(stream);
+  if (!timeline.ok()) return timeline.status();
+  if (!arena_.blocks().HasNames()) [[unlikely]]
+    return nullptr;
+  const Request request{Rounded(bytes), hint};
+  const Placement placement = PlaceEmptyingFronts(request, **timeline);
+  if (placement.block == kNoBlock) return nullptr;
+  return Take(placement, request, bytes, **timeline);
+}
+
+// A request of `asked_bytes` gets its place, which is free.
+absl::StatusOr<void*> PoolImpl::Take(const Placement& placement, const Request& request,
+                                     std::int64_t asked_bytes, Timeline& timeline) {
+  BlockMap& blocks = arena_.blocks();
   bool behind_others = false;
   if (crossing_) {
-    const std::int64_t begin = blocks.OffsetOf(*placement, request.bytes);
+    const std::int64_t begin = blocks.OffsetOf(placement, request.bytes);
     const absl::StatusOr<bool> awaited =
-        AwaitTickets(placement->block, begin, begin + request.bytes, timeline);
+        AwaitTickets(placement.block, begin, begin + request.bytes, timeline);
     if (!awaited.ok()) return awaited.status();
     behind_others = *awaited;
   }
-  const BlockId block = arena_.Take(*placement, request.bytes);
+  const BlockId block = arena_.Take(placement, request.bytes);
   if (crossing_) {
     const std::int64_t begin = blocks.offset(block);
-    tickets_.Take(placement->block, begin, begin + request.bytes,
-                  FreeOrNone(blocks.Previous(block)), FreeOrNone(blocks.Next(block)));
+    tickets_.Take(placement.block, begin, begin + request.bytes, FreeOrNone(blocks.Previous(block)),
+                  FreeOrNone(blocks.Next(block)));
   }
   if (block >= allocated_on_.size()) {
     allocated_on_.resize(2 * std::size_t{block} + 1);
@@ -116,34 +152,28 @@ absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Timel
   }
   void* const address = addresses_.AddressOf(blocks.offset(block));
   if (options_.recorder != nullptr) {
-    options_.recorder->Allocate(address, bytes, hint, timeline.stream);
+    options_.recorder->Allocate(address, asked_bytes, request.hint, timeline.stream);
   }
-  // Who waits in line must see every free: as long as somebody does, no cache begins.
-  if (own_fronts_ != nullptr && line_.empty()) {
-    FrontCache& front = own_fronts_->Of(timeline.stream);
-    const auto streams = static_cast<std::int64_t>(order_.size());
-    const std::int64_t part = streams == 2 ? kFrontPart : kFrontPartOfMany * streams;
-    const std::int64_t most_bytes = (blocks.capacity() - blocks.excluded_bytes()) / part;
-    if (!front.Know({timeline.stream, fronts_epoch_, most_bytes}, address, request.bytes)) {
-      EmptyFront(front);
-    }
-  }
+  if (own_fronts_ != nullptr) LetFrontServe(timeline, address, request.bytes);
   return address;
 }
 
-absl::StatusOr<Placement> PoolImpl::PlaceOrGrow(const Request& request, Timeline& timeline) {
-  if (!arena_.blocks().HasNames()) [[unlikely]] {
-    growth_error_ = absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks");
-    return Placement::None();
-  }
-  Placement placement = Place(request, timeline);
+void PoolImpl::LetFrontServe(const Timeline& timeline, void* address, std::int64_t bytes) {
+  // Waiters must see every free: as long as there are any, no cache begins.
+  if (!line_.empty()) return;
+  const BlockMap& blocks = arena_.blocks();
+  FrontCache& front = own_fronts_->Of(timeline.stream);
+  const auto streams = static_cast<std::int64_t>(order_.size());
+  const std::int64_t part = streams == 2 ? kFrontPart : kFrontPartOfMany * streams;
+  const std::int64_t most_bytes = (blocks.capacity() - blocks.excluded_bytes()) / part;
+  if (!front.Know({timeline.stream, fronts_epoch_, most_bytes}, address, bytes)) EmptyFront(front);
+}
+
+Placement PoolImpl::PlaceEmptyingFronts(const Request& request, Timeline& timeline) {
+  const Placement placement = Place(request, timeline);
   if (placement.block != kNoBlock) [[likely]]
     return placement;
-  if (EmptyFronts()) {
-    placement = Place(request, timeline);
-    if (placement.block != kNoBlock) return placement;
-  }
-  return Grow(request);
+  return EmptyFronts() ? Place(request, timeline) : placement;
 }
 
 Placement PoolImpl::Place(const Request& request, Timeline& timeline) {

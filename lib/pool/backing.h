@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_LIB_POOL_BACKING_H_
 #define TIDEPOOL_LIB_POOL_BACKING_H_
 
+#include <atomic>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -16,7 +17,8 @@
 
 namespace tidepool::pool {
 
-// Offsets from the beginning of the range; ranges are [begin, end). Not thread-safe.
+// Offsets from the beginning of the range; ranges are [begin, end). Not thread-safe, but for base,
+// reserved_bytes and held_bytes.
 class Backing {
  public:
   using Range = pool::Range;
@@ -46,7 +48,8 @@ class Backing {
   // No work uses the piece at the place that it was moved from any more. After an error it may be
   // tried again.
   absl::Status DropAlias(std::int64_t from);
-  // Tries again what the device would not do before.
+  // Whether there is anything to try again, and does so: what the device would not do before.
+  bool HasUnfinished() const { return !stuck_.empty() || !unreleased_.empty(); }
   absl::Status Retry();
 
   // Leaves everything to the device for ever: something may still use it.
@@ -55,7 +58,7 @@ class Backing {
   char* base() const { return base_; }
   std::int64_t reserved_bytes() const { return reserved_bytes_; }
   // Of the device's memory, mapped or not.
-  std::int64_t held_bytes() const { return held_bytes_; }
+  std::int64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
   bool HasPiece(std::int64_t begin) const { return pieces_.contains(begin); }
   // The pieces that lie wholly inside a range, in the order of addresses.
   std::vector<Range> PiecesIn(const Range& range) const;
@@ -80,7 +83,7 @@ class Backing {
   Device& device_;
   char* base_ = nullptr;
   std::int64_t reserved_bytes_ = 0;
-  std::int64_t held_bytes_ = 0;
+  std::atomic<std::int64_t> held_bytes_ = 0;
   Pieces pieces_;
   Pieces aliases_;  // mapped a second time, without a memory of their own
   Pieces stuck_;    // the device would not unmap them; without a memory when they are no pieces

@@ -6,16 +6,55 @@
 
 namespace tidepool::pool {
 
-// Makes room for a request that no free block serves. No block when the budget or the device does
-// not allow it.
-absl::StatusOr<Placement> PoolImpl::Grow(const Request& request) {
+// Makes room for a request that no free block serves. Looks for a place each time the lock was
+// released, because other threads free meanwhile. No block when the budget or the device does not
+// allow it.
+absl::StatusOr<Placement> PoolImpl::Grow(const Request& request, Stream stream, Lock& lock) {
+  std::unique_lock giving_back(give_back_mutex_, std::defer_lock);
+  MemoryLock memory(memory_mutex_, lock);
+  GrowthState state;
+  for (;;) {
+    TakeBackLeaving();
+    const absl::StatusOr<Timeline*> timeline = FindStream(stream);
+    if (!timeline.ok()) return timeline.status();
+    if (!arena_.blocks().HasNames()) {
+      growth_error_ =
+          absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks");
+      return Placement::None();
+    }
+    const Placement placement = PlaceEmptyingFronts(request, **timeline);
+    if (placement.block != kNoBlock) return placement;
+    absl::StatusOr<Placement> grown = GrowOnce(request, memory, state);
+    if (!grown.ok() || !state.again) return grown;
+    if (state.must_give_back && !state.gives_back) {
+      memory.WithoutBoth([&] {
+        giving_back.lock();
+        return true;
+      });
+      state.gives_back = true;
+    }
+  }
+}
+
+absl::StatusOr<Placement> PoolImpl::GrowOnce(const Request& request, MemoryLock& memory,
+                                             GrowthState& state) {
+  state.again = false;
   growth_error_.clear();
-  absl::StatusOr<Placement> placement =
-      options_.memory == PoolMemory::kSegments ? GrowBySegment(request) : GrowInPlace(request);
+  absl::StatusOr<Placement> placement = options_.memory == PoolMemory::kSegments
+                                            ? GrowBySegment(request, memory, state)
+                                            : GrowInPlace(request, memory, state);
   stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, HeldBytes());
   if (!absl::IsResourceExhausted(placement.status())) return placement;
   growth_error_ = std::string(placement.status().message());
   return Placement::None();
+}
+
+// Whether growth could serve a request of so many bytes. When not, nothing is lost by not trying.
+bool PoolImpl::MayGrow(std::int64_t bytes) const {
+  const BlockMap& blocks = arena_.blocks();
+  if (options_.max_bytes - blocks.live_bytes() < bytes) return false;
+  if (options_.memory == PoolMemory::kSegments || options_.remap) return true;
+  return blocks.capacity() - blocks.excluded_bytes() < options_.max_bytes;
 }
 
 void PoolImpl::CountGrowth() {
@@ -24,22 +63,40 @@ void PoolImpl::CountGrowth() {
 }
 
 // Of virtual memory: where there is none, among what is free.
-absl::StatusOr<Placement> PoolImpl::GrowInPlace(const Request& request) {
-  if (absl::Status status = backing_.Retry(); !status.ok()) return status;
-  DropAliases();
+absl::StatusOr<Placement> PoolImpl::GrowInPlace(const Request& request, MemoryLock& memory,
+                                                GrowthState& state) {
+  if (absl::Status status = RetryGivingBack(memory); !status.ok()) return status;
+  DropAliases(memory);
   std::optional<Room> room = FindRoom(request.bytes);
-  if (!room.has_value() && !aliases_.empty()) {
+  if (!room.has_value()) {
+    if (aliases_.empty() || state.awaited_aliases) return Placement::None();
     // The old addresses of what was moved are in the way, as long as work may use them.
-    if (absl::Status status = AwaitAliases(); !status.ok()) return status;
-    room = FindRoom(request.bytes);
+    if (absl::Status status = AwaitAliases(memory); !status.ok()) return status;
+    state.awaited_aliases = state.again = true;
+    return Placement::None();
   }
-  if (!room.has_value()) return Placement::None();
+  const Range range = room->range;
   const std::int64_t held = backing_.held_bytes();
-  const absl::StatusOr<BlockId> block = options_.remap ? FillByMoving(*room) : Fill(*room);
+  const absl::StatusOr<BlockId> block = options_.remap
+                                            ? FillByMoving(*std::move(room), false, memory)
+                                            : Fill(*std::move(room), memory);
+  if (backing_.held_bytes() > held) CountGrowth();
   if (!block.ok()) return block.status();
   if (*block == kNoBlock) return Placement::None();
-  if (backing_.held_bytes() > held) CountGrowth();
-  return Placement::At(*block, room->range.begin);
+  // Another thread may have taken a free part of the room.
+  state.again = !IsFree(*block, range);
+  return Placement::At(*block, range.begin);
+}
+
+absl::Status PoolImpl::RetryGivingBack(MemoryLock& memory) {
+  if (!backing_.HasUnfinished()) return absl::OkStatus();
+  return memory.WithoutBooks([this] { return backing_.Retry(); });
+}
+
+bool PoolImpl::IsFree(BlockId block, const Range& range) const {
+  const BlockMap& blocks = arena_.blocks();
+  return !blocks.used(block) && blocks.offset(block) <= range.begin &&
+         range.end <= blocks.offset(block) + blocks.bytes(block);
 }
 
 // The lowest addresses with nothing live in between. As long as nothing was excluded they are at
@@ -95,7 +152,7 @@ std::vector<Gap> PoolImpl::Gaps(const Backing::Range& range) const {
 
 // Fills the gaps of a room with new memory: one free block. At the end of the range it takes more
 // than the gap when the pool grows often, so that the calls of the device are few.
-absl::StatusOr<BlockId> PoolImpl::Fill(Room room) {
+absl::StatusOr<BlockId> PoolImpl::Fill(Room room, MemoryLock& memory) {
   const BlockMap& blocks = arena_.blocks();
   std::int64_t included = std::max(room.range.end, blocks.capacity()) - blocks.excluded_bytes();
   for (const Gap& gap : room.gaps) {
@@ -111,14 +168,21 @@ absl::StatusOr<BlockId> PoolImpl::Fill(Room room) {
                                        options_.max_bytes - included);
     end = std::clamp(backing_.Rounded(room.range.end + step), end, backing_.reserved_bytes());
   }
-  absl::Status status = MapGaps(room);
+  // The end is cut off first, so that no other thread takes it meanwhile.
+  const Range cut = {blocks.capacity() - std::max<std::int64_t>(excess, 0), blocks.capacity()};
+  Tickets cut_tickets;
+  if (excess > 0) {
+    cut_tickets = TicketsIn(blocks.Last(), cut);
+    CutOut(blocks.Last(), cut);
+  }
+  absl::Status status = MapGaps(room, memory);
   if (absl::IsResourceExhausted(status) && end > needed) {
     end = needed;
-    status = MapGaps(room);
+    status = MapGaps(room, memory);
   }
-  if (!status.ok()) return status;
-  if (excess > 0) CutOut(blocks.Last(), {blocks.capacity() - excess, blocks.capacity()});
-  return Include(room);
+  if (status.ok()) return Include(room);
+  if (excess > 0) Extend(cut.end, cut, cut_tickets);
+  return status;
 }
 
 // Whether the arena can go without its last `excess` bytes, for a room elsewhere. When the budget
@@ -131,45 +195,52 @@ bool PoolImpl::CanCutOffEnd(const Room& room, std::int64_t excess) const {
          backing_.Rounded(end) == backing_.Rounded(blocks.capacity());
 }
 
-absl::Status PoolImpl::MapGaps(const Room& room) {
+absl::Status PoolImpl::MapGaps(const Room& room, MemoryLock& memory) {
   std::vector<Backing::Range> ranges;
   std::int64_t bytes = backing_.held_bytes();
   for (const Gap& gap : room.gaps) {
     ranges.push_back(gap.range);
     bytes += gap.range.bytes();
   }
-  return backing_.Map(ranges, options_.remap ? 1 : bytes / kPieces);
+  return memory.WithoutBooks(
+      [&] { return backing_.Map(ranges, options_.remap ? 1 : bytes / kPieces); });
 }
 
 // Takes the gaps of a room, which have memory by now, into the arena. Returns the free block that
-// the room is in.
+// the end of the room is in.
 BlockId PoolImpl::Include(const Room& room) {
-  BlockMap& blocks = arena_.blocks();
   BlockId merged = room.block;
-  std::int64_t end = room.range.end;
-  for (const auto& [range, tickets] : room.gaps) {
-    if (range.begin >= blocks.capacity()) {
-      end = range.end;
-      break;
-    }
-    const BlockId id = BlockAt(range.begin);
-    const BlockId before =
-        range.begin == blocks.offset(id) ? FreeOrNone(blocks.Previous(id)) : kNoBlock;
-    const BlockId after =
-        range.end == blocks.offset(id) + blocks.bytes(id) ? FreeOrNone(blocks.Next(id)) : kNoBlock;
-    merged = blocks.Include(id, range.begin, range.end);
-    if (crossing_) {
-      tickets_.Merge(before, range.begin, range.end, tickets, after, merged, UINT64_MAX);
-    }
+  for (const auto& [range, tickets] : room.gaps) merged = Include(range, tickets);
+  const bool is_inside = room.range.end <= arena_.blocks().capacity();
+  return is_inside ? merged : Extend(room.range.end, {}, {});
+}
+
+// Takes a range that has memory into the arena, as free, under the tickets of the work that may
+// still use it. Returns the free block that it is in.
+BlockId PoolImpl::Include(const Range& range, const Tickets& tickets) {
+  BlockMap& blocks = arena_.blocks();
+  if (range.begin >= blocks.capacity()) return Extend(range.end, range, tickets);
+  const BlockId id = BlockAt(range.begin);
+  const BlockId before =
+      range.begin == blocks.offset(id) ? FreeOrNone(blocks.Previous(id)) : kNoBlock;
+  const BlockId after =
+      range.end == blocks.offset(id) + blocks.bytes(id) ? FreeOrNone(blocks.Next(id)) : kNoBlock;
+  const BlockId merged = blocks.Include(id, range.begin, range.end);
+  if (crossing_) {
+    tickets_.Merge(before, range.begin, range.end, tickets, after, merged, UINT64_MAX);
   }
-  if (end <= blocks.capacity()) return merged;
+  return merged;
+}
+
+// Moves the end of the arena to `end`, rounded up to whole granules as far as the budget allows it.
+// Work of the tickets may still use `range`. Returns the free block at the end.
+BlockId PoolImpl::Extend(std::int64_t end, const Range& range, const Tickets& tickets) {
+  BlockMap& blocks = arena_.blocks();
   const BlockId last = FreeOrNone(blocks.Last());
-  const std::int64_t begin = blocks.capacity();
+  const std::int64_t begin = std::max(blocks.capacity(), range.begin);
   blocks.Resize(std::min(backing_.Rounded(end), options_.max_bytes + blocks.excluded_bytes()));
-  const Gap* tail = room.gaps.empty() ? nullptr : &room.gaps.back();
-  if (crossing_ && tail != nullptr && !tail->tickets.empty()) {
-    tickets_.Merge(last, std::max(begin, tail->range.begin), blocks.capacity(), tail->tickets,
-                   kNoBlock, blocks.Last(), UINT64_MAX);
+  if (crossing_ && !tickets.empty()) {
+    tickets_.Merge(last, begin, blocks.capacity(), tickets, kNoBlock, blocks.Last(), UINT64_MAX);
   }
   return blocks.Last();
 }

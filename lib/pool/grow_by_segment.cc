@@ -7,40 +7,67 @@
 
 namespace tidepool::pool {
 
-absl::StatusOr<Placement> PoolImpl::GrowBySegment(const Request& request) {
+absl::StatusOr<Placement> PoolImpl::GrowBySegment(const Request& request, MemoryLock& memory,
+                                                  GrowthState& state) {
   if (!arena_.blocks().HasNames(2)) {
     return absl::ResourceExhaustedError("an arena has no more names for blocks");
   }
-  const absl::StatusOr<bool> has_budget = MakeBudget(request.bytes);
-  if (!has_budget.ok()) return has_budget.status();
-  if (!*has_budget) return Placement::None();
-  absl::StatusOr<BlockId> block = AddSegment(request.bytes, std::max(GrowthStep(), LeastGrowth()));
-  if (absl::IsResourceExhausted(block.status()) && !FreeSegments().empty()) {
-    if (absl::Status status = GiveBackSegments(0); !status.ok()) return status;
-    block = AddSegment(request.bytes, 0);
+  const std::int64_t missing = request.bytes - (options_.max_bytes - segments_.held_bytes());
+  if (missing > 0) {
+    const std::vector<BlockId> segments = SegmentsForBudget(missing);
+    if (segments.empty()) return Placement::None();
+    return GiveBackFor(segments, memory, state);
+  }
+  absl::StatusOr<BlockId> block = kNoBlock;
+  if (!state.device_is_full) {
+    block = AddSegment(request.bytes, std::max(GrowthStep(), LeastGrowth()), memory);
+    state.device_is_full = absl::IsResourceExhausted(block.status());
+  }
+  if (state.device_is_full) {
+    const std::vector<BlockId> segments = FreeSegments();
+    if (!state.gave_back_all && !segments.empty()) {
+      state.gave_back_all = state.gives_back;
+      return GiveBackFor(segments, memory, state);
+    }
+    if (state.gave_back_all) block = AddSegment(request.bytes, 0, memory);
   }
   if (!block.ok()) return block.status();
   CountGrowth();
   return Placement::At(*block, arena_.blocks().offset(*block));
 }
 
+// Gives segments back to the device, so that a new one can come. The thread looks once more then.
+absl::StatusOr<Placement> PoolImpl::GiveBackFor(const std::vector<BlockId>& segments,
+                                                MemoryLock& memory, GrowthState& state) {
+  state.again = state.must_give_back = true;
+  if (!state.gives_back) return Placement::None();
+  for (const BlockId id : segments) SetAsideSegment(id);
+  if (absl::Status status = GiveBackLeaving(memory); !status.ok()) return status;
+  return Placement::None();
+}
+
 // Of `bytes`, for which there is budget, or of about `step` as far as budget and device allow it: a
 // multiple of `bytes`, so that a few of them fill it.
-absl::StatusOr<BlockId> PoolImpl::AddSegment(std::int64_t bytes, std::int64_t step) {
+absl::StatusOr<BlockId> PoolImpl::AddSegment(std::int64_t bytes, std::int64_t step,
+                                             MemoryLock& memory) {
   const std::int64_t left = options_.max_bytes - segments_.held_bytes();
-  const std::int64_t wanted =
+  std::int64_t wanted =
       std::min(std::max(bytes, (step + bytes - 1) / bytes * bytes), left / bytes * bytes);
-  NoteHighWater();
-  absl::StatusOr<Range> segment = segments_.Take(wanted);
-  if (absl::IsResourceExhausted(segment.status()) && wanted > bytes) {
-    segment = segments_.Take(bytes);
+  const auto take = [&] {
+    return memory.WithoutBooks([&] { return device_.AllocateMemory(wanted); });
+  };
+  absl::StatusOr<void*> address = take();
+  if (absl::IsResourceExhausted(address.status()) && wanted > bytes) {
+    wanted = bytes;
+    address = take();
   }
-  if (!segment.ok()) return segment.status();
-  return Include(*segment);
+  if (!address.ok()) return address.status();
+  NoteHighWater();
+  return IncludeSegment(segments_.Add(*address, wanted));
 }
 
 // Takes a segment, and its fence, into the arena. Returns the free block that it is.
-BlockId PoolImpl::Include(const Range& segment) {
+BlockId PoolImpl::IncludeSegment(const Range& segment) {
   BlockMap& blocks = arena_.blocks();
   const std::int64_t added = blocks.capacity();
   const std::int64_t end = segment.end + segments_.fence_bytes();
@@ -64,45 +91,49 @@ std::vector<BlockId> PoolImpl::FreeSegments() const {
   return free_ones;
 }
 
-// Gives back free segments, the smallest first, until there is budget for `bytes`. False, and none
-// is given back, when they are not enough.
-absl::StatusOr<bool> PoolImpl::MakeBudget(std::int64_t bytes) {
+// The smallest free segments that have `missing` bytes together. None when all have less.
+std::vector<BlockId> PoolImpl::SegmentsForBudget(std::int64_t missing) const {
   const BlockMap& blocks = arena_.blocks();
-  const std::int64_t missing = bytes - (options_.max_bytes - segments_.held_bytes());
-  if (missing <= 0) return true;
   // Often there is no need to look.
-  if (blocks.capacity() - blocks.excluded_bytes() - blocks.live_bytes() < missing) return false;
-  std::vector<BlockId> free_ones = FreeSegments();
-  std::int64_t free_bytes = 0;
-  for (const BlockId id : free_ones) free_bytes += blocks.bytes(id);
-  if (free_bytes < missing) return false;
-  std::ranges::stable_sort(free_ones, {}, [&](BlockId id) { return blocks.bytes(id); });
-  const std::int64_t held = segments_.held_bytes() - missing;
-  for (const BlockId id : free_ones) {
-    if (segments_.held_bytes() <= held) break;
-    if (absl::Status status = GiveBackSegment(id); !status.ok()) return status;
-  }
-  return true;
+  if (blocks.capacity() - blocks.excluded_bytes() - blocks.live_bytes() < missing) return {};
+  std::vector<BlockId> segments = FreeSegments();
+  std::ranges::stable_sort(segments, {}, [&](BlockId id) { return blocks.bytes(id); });
+  const auto end = std::ranges::find_if(segments, [&](BlockId id) {
+    missing -= blocks.bytes(id);
+    return missing <= 0;
+  });
+  if (end == segments.end()) return {};
+  segments.erase(end + 1, segments.end());
+  return segments;
 }
 
-absl::Status PoolImpl::GiveBackSegments(std::int64_t keep_bytes) {
-  const std::vector<BlockId> free_ones = FreeSegments();
-  for (auto id = free_ones.rbegin(); id != free_ones.rend(); ++id) {
-    if (segments_.held_bytes() - arena_.blocks().bytes(*id) < keep_bytes) continue;
-    if (absl::Status status = GiveBackSegment(*id); !status.ok()) return status;
+// The last ones first, as long as `keep_bytes` stay.
+void PoolImpl::SetAsideSegments(std::int64_t keep_bytes) {
+  const std::vector<BlockId> segments = FreeSegments();
+  std::int64_t left = segments_.held_bytes();
+  for (auto id = segments.rbegin(); id != segments.rend(); ++id) {
+    const std::int64_t bytes = arena_.blocks().bytes(*id);
+    if (left - bytes < keep_bytes) continue;
+    left -= bytes;
+    SetAsideSegment(*id);
   }
-  return absl::OkStatus();
 }
 
-// A free block that is one. Waits on the host for the work that last used it.
-absl::Status PoolImpl::GiveBackSegment(BlockId block) {
+void PoolImpl::SetAsideSegment(BlockId block) {
   const std::int64_t begin = arena_.blocks().offset(block);
-  const Range segment = {begin, begin + arena_.blocks().bytes(block)};
-  absl::Status status = SynchronizeTickets(block, segment.begin, segment.end);
-  if (!status.ok()) return status;
-  NoteHighWater();
-  status = segments_.GiveBack(segment);
-  if (status.ok()) ExcludeFree(block, segment);
+  SetAside(block, {begin, begin + arena_.blocks().bytes(block)});
+}
+
+// Calls the device without any lock: cudaFree waits for all work of the device.
+absl::Status PoolImpl::GiveBackSegment(const Range& segment, MemoryLock& memory) {
+  void* const address = segments_.Hide(segment);
+  absl::Status status = memory.WithoutBoth([&] { return device_.FreeMemory(address); });
+  if (status.ok()) {
+    NoteHighWater();
+    segments_.Remove(segment);
+  } else {
+    segments_.Show(segment);
+  }
   return status;
 }
 

@@ -79,7 +79,7 @@ std::vector<PoolBlock> PoolImpl::Snapshot() const {
 }
 
 absl::Status PoolImpl::CheckInvariants() const {
-  const std::lock_guard lock(mutex_);
+  const std::scoped_lock lock(memory_mutex_, mutex_);
   const BlockMap& blocks = arena_.blocks();
   if (absl::Status status = blocks.CheckInvariants(); !status.ok()) return status;
   if (blocks.capacity() - blocks.excluded_bytes() > options_.max_bytes) {
@@ -88,7 +88,8 @@ absl::Status PoolImpl::CheckInvariants() const {
   std::int64_t live_count = 0;
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     const Backing::Range range = {blocks.offset(id), blocks.offset(id) + blocks.bytes(id)};
-    const std::int64_t held = backing_.PieceBytesIn(range) + segments_.BytesIn(range);
+    const std::int64_t held =
+        backing_.PieceBytesIn(range) + segments_.BytesIn(range) - LeavingBytesIn(range);
     if (held != (blocks.excluded(id) ? 0 : range.bytes())) {
       return absl::InternalError(absl::StrCat("the block at ", range.begin,
                                               " has memory and is out of the arena, or is in it "
@@ -107,6 +108,16 @@ absl::Status PoolImpl::CheckInvariants() const {
     return absl::InternalError("the counts differ from the blocks");
   }
   return absl::OkStatus();
+}
+
+std::int64_t PoolImpl::LeavingBytesIn(const Range& range) const {
+  std::int64_t bytes = 0;
+  for (const Leaving& leaving : leaving_) {
+    if (range.begin <= leaving.range.begin && leaving.range.end <= range.end) {
+      bytes += leaving.range.bytes();
+    }
+  }
+  return bytes;
 }
 
 void PoolImpl::ReportLive() const {

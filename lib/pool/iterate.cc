@@ -7,20 +7,21 @@
 namespace tidepool::pool {
 
 void PoolImpl::MarkIteration() {
-  const std::lock_guard lock(mutex_);
+  Lock lock(mutex_);
   if (options_.recorder != nullptr) options_.recorder->Mark(kIterationMark);
   if (iterations_ == nullptr) return;
   iterations_->Mark();
-  BeginIteration();
+  BeginIteration(lock);
+  ServeWaiting();  // there may be more memory
 }
 
 void PoolImpl::AwaitPlans() {
   if (iterations_ != nullptr) iterations_->AwaitPlans();
 }
 
-void PoolImpl::BeginIteration() {
+void PoolImpl::BeginIteration(Lock& lock) {
   if (iterations_->End()) iterations_->Plan(FixedRanges());
-  Provide(iterations_->Begin());
+  Provide(iterations_->Begin(), lock);
 }
 
 // What is there whatever the next iteration does. New segments begin behind the last fence.
@@ -45,22 +46,31 @@ std::vector<Range> PoolImpl::FixedRanges() const {
 
 // Takes what plans of `bytes` lack, if it can be had: without it they are followed as far as it
 // goes.
-void PoolImpl::Provide(std::int64_t bytes) {
-  BlockMap& blocks = arena_.blocks();
+void PoolImpl::Provide(std::int64_t bytes, Lock& lock) {
+  const BlockMap& blocks = arena_.blocks();
+  const bool in_segments = options_.memory == PoolMemory::kSegments;
+  if (blocks.capacity() >= bytes && (in_segments || blocks.excluded_bytes() == 0)) return;
+  MemoryLock memory(memory_mutex_, lock);
+  TakeBackLeaving();
   const std::int64_t held = HeldBytes();
-  if (options_.memory == PoolMemory::kSegments) {
-    const std::int64_t missing = bytes - blocks.capacity();
-    if (missing <= 0 || missing > options_.max_bytes - held || !blocks.HasNames(2)) return;
-    AddSegment(missing, 0).IgnoreError();
-  } else if (blocks.capacity() < bytes || blocks.excluded_bytes() > 0) {
-    ProvideInPlace(std::min(bytes, options_.max_bytes)).IgnoreError();
+  if (in_segments) {
+    ProvideSegment(bytes, memory);
+  } else {
+    ProvideInPlace(std::min(bytes, options_.max_bytes), memory).IgnoreError();
   }
   if (HeldBytes() > held) CountGrowth();
   stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, HeldBytes());
 }
 
-absl::Status PoolImpl::ProvideInPlace(std::int64_t bytes) {
-  if (absl::Status status = backing_.Retry(); !status.ok()) return status;
+void PoolImpl::ProvideSegment(std::int64_t bytes, MemoryLock& memory) {
+  const BlockMap& blocks = arena_.blocks();
+  const std::int64_t missing = bytes - blocks.capacity();
+  if (missing <= 0 || missing > options_.max_bytes - HeldBytes() || !blocks.HasNames(2)) return;
+  AddSegment(missing, 0, memory).IgnoreError();
+}
+
+absl::Status PoolImpl::ProvideInPlace(std::int64_t bytes, MemoryLock& memory) {
+  if (absl::Status status = RetryGivingBack(memory); !status.ok()) return status;
   const BlockMap& blocks = arena_.blocks();
   const Range range = {0, bytes};
   const Room room = {range, kNoBlock, Gaps(range)};
@@ -74,7 +84,7 @@ absl::Status PoolImpl::ProvideInPlace(std::int64_t bytes) {
       backing_.EndOfUnusable({0, backing_.Rounded(bytes)}) >= 0) {
     return absl::OkStatus();
   }
-  if (absl::Status status = MapGaps(room); !status.ok()) return status;
+  if (absl::Status status = MapGaps(room, memory); !status.ok()) return status;
   Include(room);
   return absl::OkStatus();
 }

@@ -114,9 +114,11 @@ absl::Status CheckOptions(const Device& device, const PoolOptions& options) {
 }  // namespace
 
 PoolImpl::~PoolImpl() {
-  const std::lock_guard lock(mutex_);
-  EmptyFronts();
-  if (stats_.live_count > 0) ReportLive();
+  {
+    const std::lock_guard lock(mutex_);
+    EmptyFronts();
+    if (stats_.live_count > 0) ReportLive();
+  }
   if (absl::Status status = order_.SynchronizeAll(); !status.ok()) {
     std::fprintf(
         stderr,
@@ -124,7 +126,13 @@ PoolImpl::~PoolImpl() {
         "the device: %s\n",
         status.ToString().c_str());
     backing_.Abandon();
-    segments_.Abandon();
+    return;
+  }
+  const absl::Status status =
+      segments_.Empty([this](void* address, std::int64_t) { return device_.FreeMemory(address); });
+  if (!status.ok()) {
+    std::fprintf(stderr, "tidepool: a pool cannot give its memory back: %s\n",
+                 status.ToString().c_str());
   }
 }
 
@@ -141,16 +149,18 @@ std::int64_t PoolImpl::AddressBytes(const PoolOptions& options, const Device& de
 }
 
 absl::Status PoolImpl::Start() {
-  const std::lock_guard lock(mutex_);
-  absl::Status status = TakeInitial();
+  Lock lock(mutex_);
+  MemoryLock memory(memory_mutex_, lock);
+  absl::Status status = TakeInitial(memory);
   stats_.peak_reserved_bytes = HeldBytes();
   return status;
 }
 
-absl::Status PoolImpl::TakeInitial() {
+absl::Status PoolImpl::TakeInitial(MemoryLock& memory) {
   const std::int64_t initial = options_.initial_bytes;
   if (options_.memory == PoolMemory::kSegments) {
-    return initial == 0 ? absl::OkStatus() : AddSegment(arena_.Rounded(initial), 0).status();
+    return initial == 0 ? absl::OkStatus()
+                        : AddSegment(arena_.Rounded(initial), 0, memory).status();
   }
   absl::Status status = backing_.Reserve(AddressBytes(options_, device_));
   if (!status.ok()) return status;

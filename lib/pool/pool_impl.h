@@ -1,11 +1,20 @@
-// The pool: an arena over growing memory, the order of streams, and a line of those who wait. One
-// class, whose functions are in one file an idea.
+// The pool: an arena over growing memory, the order of streams, and a line of waiting allocations.
+// One class, whose functions are in one file an idea.
+//
+// Three locks guard it, taken in this order:
+//   give_back_mutex_  a thread holds it while it gives memory back to the device
+//   memory_mutex_     a thread holds it while it changes which memory the pool has
+//   mutex_            guards the books
+// No thread waits for work of a stream while it holds one of the last two, and none calls the
+// device for memory while it holds mutex_: the driver may wait for all work in such a call. That
+// work may wait for a thread that frees memory of this pool, which needs mutex_.
 #ifndef TIDEPOOL_LIB_POOL_POOL_IMPL_H_
 #define TIDEPOOL_LIB_POOL_POOL_IMPL_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -16,6 +25,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/inlined_vector.h"
+#include "absl/types/span.h"
 #include "lib/blocks/arena.h"
 #include "lib/pool/address_map.h"
 #include "lib/pool/backing.h"
@@ -23,6 +33,7 @@
 #include "lib/pool/front_caches.h"
 #include "lib/pool/granules.h"
 #include "lib/pool/iterations.h"
+#include "lib/pool/memory_lock.h"
 #include "lib/pool/segments.h"
 #include "lib/pool/stream_order.h"
 #include "lib/pool/ticket_lists.h"
@@ -67,11 +78,27 @@ struct Donor {
   Tickets tickets;
 };
 
-// Old addresses of a piece.
+// Old addresses of a piece, which work of the tickets may still use.
 struct Alias {
   std::int64_t begin = 0;
   Tickets tickets;
-  bool is_dropped = false;
+};
+
+// Free memory on its way back to the device. It is out of the arena while a thread waits for the
+// work that last used it, and goes back in when another thread needs room.
+struct Leaving {
+  Range range;
+  Tickets tickets;
+};
+
+// How far one growth has come.
+struct GrowthState {
+  bool again = false;            // something changed: look for a place once more
+  bool gives_back = false;       // the thread holds give_back_mutex_
+  bool must_give_back = false;   // and needs to
+  bool gave_back_all = false;    // and gave back all free segments
+  bool device_is_full = false;   // no segment was to be had
+  bool awaited_aliases = false;  // there is no room without aliases, and they were awaited
 };
 
 // Each of two front caches holds at most this part of the pool, and more than two hold together a
@@ -89,9 +116,9 @@ class PoolImpl final : public Pool {
         options_(options),
         policy_(std::move(policy)),
         planned_(planned),
-        order_(device),
         backing_(device),
-        segments_(device, addresses_, options.alignment),
+        order_(device),
+        segments_(addresses_, options.alignment),
         granules_(device.granularity()),
         arena_(0, options.alignment, *policy_, AddressBytes(options, device)) {
     if (planned == nullptr) return;
@@ -132,8 +159,16 @@ class PoolImpl final : public Pool {
 
   // Functions below hold the lock. Where one returns a null address there is no room.
 
-  absl::StatusOr<void*> TryAllocate(std::int64_t bytes, Hint hint, Timeline& timeline);
-  absl::StatusOr<Placement> PlaceOrGrow(const Request& request, Timeline& timeline);
+  // Those with a parameter `lock` or `memory` release it meanwhile, and other threads change the
+  // pool: no block or timeline that was found before them is good after them.
+
+  absl::StatusOr<void*> TryAllocate(std::int64_t bytes, Hint hint, Stream stream, Lock& lock,
+                                    const Waiter* waiter = nullptr);
+  absl::StatusOr<void*> TryPlace(std::int64_t bytes, Hint hint, Stream stream);
+  absl::StatusOr<void*> Take(const Placement& placement, const Request& request,
+                             std::int64_t asked_bytes, Timeline& timeline);
+  void LetFrontServe(const Timeline& timeline, void* address, std::int64_t bytes);
+  Placement PlaceEmptyingFronts(const Request& request, Timeline& timeline);
   Placement Place(const Request& request, Timeline& timeline);
   std::int64_t Rounded(std::int64_t bytes) const {
     const std::int64_t rounded = arena_.Rounded(bytes);
@@ -141,61 +176,79 @@ class PoolImpl final : public Pool {
   }
 
   // What is one with virtual memory and another with segments begins here.
-  absl::Status TakeInitial();
-  absl::StatusOr<Placement> Grow(const Request& request);
-  absl::Status GiveBack(std::int64_t keep_bytes);
+  absl::Status TakeInitial(MemoryLock& memory);
+  absl::StatusOr<Placement> Grow(const Request& request, Stream stream, Lock& lock);
+  absl::StatusOr<Placement> GrowOnce(const Request& request, MemoryLock& memory,
+                                     GrowthState& state);
+  bool MayGrow(std::int64_t bytes) const;
 
-  absl::StatusOr<Placement> GrowInPlace(const Request& request);
+  absl::StatusOr<Placement> GrowInPlace(const Request& request, MemoryLock& memory,
+                                        GrowthState& state);
+  absl::Status RetryGivingBack(MemoryLock& memory);
   std::optional<Room> FindRoom(std::int64_t bytes) const;
   Backing::Range RangeFrom(std::int64_t begin, std::int64_t bytes) const;
   std::vector<Gap> Gaps(const Backing::Range& range) const;
-  absl::StatusOr<BlockId> Fill(Room room);
+  absl::StatusOr<BlockId> Fill(Room room, MemoryLock& memory);
   bool CanCutOffEnd(const Room& room, std::int64_t excess) const;
-  absl::Status MapGaps(const Room& room);
+  absl::Status MapGaps(const Room& room, MemoryLock& memory);
   BlockId Include(const Room& room);
+  BlockId Include(const Range& range, const Tickets& tickets);
+  BlockId Extend(std::int64_t end, const Range& range, const Tickets& tickets);
+  bool IsFree(BlockId block, const Range& range) const;
   BlockId BlockAt(std::int64_t offset) const;
   std::int64_t GrowthStep() const;
   // The least that is taken of the device at once.
   std::int64_t LeastGrowth() const;
   void CountGrowth();
 
-  absl::StatusOr<Placement> GrowBySegment(const Request& request);
-  absl::StatusOr<BlockId> AddSegment(std::int64_t bytes, std::int64_t step);
-  BlockId Include(const Range& segment);
+  absl::StatusOr<Placement> GrowBySegment(const Request& request, MemoryLock& memory,
+                                          GrowthState& state);
+  absl::StatusOr<BlockId> AddSegment(std::int64_t bytes, std::int64_t step, MemoryLock& memory);
+  absl::StatusOr<Placement> GiveBackFor(const std::vector<BlockId>& segments, MemoryLock& memory,
+                                        GrowthState& state);
+  BlockId IncludeSegment(const Range& segment);
   std::vector<BlockId> FreeSegments() const;
-  absl::StatusOr<bool> MakeBudget(std::int64_t bytes);
-  absl::Status GiveBackSegments(std::int64_t keep_bytes);
-  absl::Status GiveBackSegment(BlockId block);
+  std::vector<BlockId> SegmentsForBudget(std::int64_t missing) const;
   std::int64_t HighWater() const;
   void NoteHighWater();
 
-  absl::StatusOr<BlockId> FillByMoving(Room room);
+  absl::StatusOr<BlockId> FillByMoving(Room room, bool moves_all, MemoryLock& memory);
   std::vector<Donor> Donors(const Backing::Range& room) const;
-  absl::Status MoveAll(const std::vector<Donor>& donors, const std::vector<Backing::Range>& places);
-  void GiveTickets(Donor& donor, std::int64_t place, Room& room);
+  absl::Status MapAndMove(absl::Span<const Range> wanted, const std::vector<Donor>& donors);
+  absl::Status MoveAll(const std::vector<Donor>& donors, absl::Span<const Range> places);
+  static void GiveTickets(const Donor& donor, std::int64_t place, Room& room);
   static void AddTicket(Tickets& tickets, const Ticket& ticket);
-  void Exclude(const Donor& donor);
   void ExcludeFree(BlockId block, const Backing::Range& range);
   std::vector<Backing::Range> GranulesOf(const std::vector<Gap>& gaps) const;
-  void DropAliases();
-  absl::Status AwaitAliases();
-  void DropIfOver(Alias& alias);
+  void DropAliases(MemoryLock& memory);
+  absl::Status AwaitAliases(MemoryLock& memory);
+  bool IsOver(const Tickets& tickets);
 
-  absl::Status GiveBackPieces(std::int64_t keep_bytes);
-  absl::Status TrimBlock(BlockId block, std::int64_t keep_bytes);
+  // The thread holds give_back_mutex_.
+  absl::Status GiveBack(std::int64_t keep_bytes, MemoryLock& memory);
+  void SetAsideSegments(std::int64_t keep_bytes);
+  void SetAsideSegment(BlockId block);
+  void SetAsidePieces(std::int64_t keep_bytes);
+  void SetAside(BlockId block, const Range& range);
+  absl::Status GiveBackLeaving(MemoryLock& memory);
+  absl::Status GiveBackSegment(const Range& segment, MemoryLock& memory);
+  void TakeBackLeaving();
   void CutOut(BlockId block, const Backing::Range& range);
+  Tickets TicketsIn(BlockId block, const Range& range);
+  absl::Status AwaitOnHost(const Tickets& tickets, MemoryLock& memory);
 
-  void BeginIteration();
+  void BeginIteration(Lock& lock);
   std::vector<Range> FixedRanges() const;
-  void Provide(std::int64_t bytes);
-  absl::Status ProvideInPlace(std::int64_t bytes);
+  void Provide(std::int64_t bytes, Lock& lock);
+  void ProvideSegment(std::int64_t bytes, MemoryLock& memory);
+  absl::Status ProvideInPlace(std::int64_t bytes, MemoryLock& memory);
 
   absl::StatusOr<bool> AwaitTickets(BlockId block, std::int64_t begin, std::int64_t end,
                                     Timeline& timeline);
   void CountWait(const Timeline& timeline, const Ticket& ticket);
   absl::Status Refuse(std::size_t bytes, Hint hint, Stream stream);
-  absl::Status WaitInLine(Waiter& waiter, absl::Time deadline,
-                          std::unique_lock<BackoffMutex>& lock);
+  absl::StatusOr<void*> Look(const Waiter& waiter, Lock& lock);
+  absl::Status TooLate(const Waiter& waiter);
   void ServeWaiting();
   void Serve(Waiter& waiter);
 
@@ -215,11 +268,11 @@ class PoolImpl final : public Pool {
   void FreeWithTickets(BlockId block, const Tickets& tickets);
   // The block when it is a free one, or kNoBlock.
   BlockId FreeOrNone(BlockId block) const;
-  absl::Status SynchronizeTickets(BlockId block, std::int64_t begin, std::int64_t end);
 
-  // One of the two is empty.
+  // One of the two is empty. Needs no lock.
   std::int64_t HeldBytes() const { return backing_.held_bytes() + segments_.held_bytes(); }
   PoolStats StatsLocked() const;
+  std::int64_t LeavingBytesIn(const Range& range) const;
   void ReportLive() const;
 
   Device& device_;
@@ -227,14 +280,18 @@ class PoolImpl final : public Pool {
   std::unique_ptr<PlacementPolicy> policy_;
   PlannedPlacement* const planned_;
 
+  std::mutex give_back_mutex_;
+  mutable std::mutex memory_mutex_;  // of the next two, and of what the arena consists of
+  Backing backing_;                  // the pool's memory, or empty: one of this and segments_ is
+  std::vector<Alias> aliases_;       // still mapped
+
   mutable BackoffMutex mutex_;  // of all that follows
   StreamOrder order_;
   AddressMap addresses_;
-  // One of the two is the pool's memory, and the other is empty.
-  Backing backing_;
   Segments segments_;
   Granules granules_;
-  std::vector<Alias> aliases_;  // still mapped
+  std::deque<Leaving> leaving_;  // the last ones of the arena first; of the thread that gives back
+  std::int64_t given_back_bytes_ = 0;
   blocks::Arena arena_;
   std::unique_ptr<Iterations> iterations_;  // of a pool whose placement is planned
   // By name of a used block: the stream that it was allocated on.

@@ -12,8 +12,8 @@
 namespace tidepool::pool {
 
 // Fills the gaps of a room with new memory and with free memory from elsewhere. New memory is
-// preferred as long as little is free.
-absl::StatusOr<BlockId> PoolImpl::FillByMoving(Room room) {
+// preferred as long as little is free, unless `moves_all`.
+absl::StatusOr<BlockId> PoolImpl::FillByMoving(Room room, bool moves_all, MemoryLock& memory) {
   const std::int64_t granule = device_.granularity();
   const std::vector<Backing::Range> wanted = GranulesOf(room.gaps);
   std::vector<Donor> donors = Donors(room.range);
@@ -24,29 +24,44 @@ absl::StatusOr<BlockId> PoolImpl::FillByMoving(Room room) {
   const bool much_is_free = static_cast<std::int64_t>(donors.size()) * granule >= held / kFreePart;
   std::size_t moves = wanted.size() - std::min(wanted.size(), most_new);
   if (moves > most_moves) return kNoBlock;
-  if (much_is_free) moves = most_moves;
-  const auto new_ones = [&] { return absl::MakeConstSpan(wanted).subspan(moves); };
-  absl::Status status = backing_.Map(new_ones(), granule);
-  if (absl::IsResourceExhausted(status) && moves < most_moves) {
-    moves = most_moves;
-    status = backing_.Map(new_ones(), granule);
-  }
-  if (!status.ok()) return status;
-  donors.resize(moves);
+  if (much_is_free || moves_all) moves = most_moves;
   if (!arena_.blocks().HasNames(static_cast<std::int64_t>(moves + room.gaps.size()))) {
-    status = absl::ResourceExhaustedError("an arena has no more names for blocks");
-  } else {
-    status = MoveAll(donors, wanted);
+    return absl::ResourceExhaustedError("an arena has no more names for blocks");
   }
+  donors.resize(moves);
+  // Out of the arena, so that no other thread takes them meanwhile.
+  for (Donor& donor : donors) {
+    donor.tickets = TicketsIn(donor.block, donor.piece);
+    ExcludeFree(donor.block, donor.piece);
+  }
+  absl::Status status = memory.WithoutBooks([&] { return MapAndMove(wanted, donors); });
   if (!status.ok()) {
-    for (const Backing::Range& range : new_ones()) backing_.Discard(range.begin);
-    return status;
+    for (const Donor& donor : donors) Include(donor.piece, donor.tickets);
+    const bool may_move_more = absl::IsResourceExhausted(status) && moves < most_moves;
+    return may_move_more ? FillByMoving(std::move(room), true, memory) : status;
   }
-  for (std::size_t i = 0; i < moves; ++i) GiveTickets(donors[i], wanted[i].begin, room);
-  for (const Donor& donor : donors) Exclude(donor);
+  for (std::size_t i = 0; i < moves; ++i) {
+    GiveTickets(donors[i], wanted[i].begin, room);
+    aliases_.push_back({donors[i].piece.begin, donors[i].tickets});
+  }
+  DropAliases(memory);
   if (moves > 0) ++stats_.remaps;
   stats_.remapped_bytes += static_cast<std::int64_t>(moves) * granule;
   return Include(room);
+}
+
+// Maps the memory of the donors to the first places that are wanted, and new memory to the others.
+// All of it or nothing.
+absl::Status PoolImpl::MapAndMove(absl::Span<const Range> wanted,
+                                  const std::vector<Donor>& donors) {
+  const absl::Span<const Range> new_ones = wanted.subspan(donors.size());
+  absl::Status status = backing_.Map(new_ones, device_.granularity());
+  if (!status.ok()) return status;
+  status = MoveAll(donors, wanted);
+  if (!status.ok()) {
+    for (const Range& range : new_ones) backing_.Discard(range.begin);
+  }
+  return status;
 }
 
 std::vector<Backing::Range> PoolImpl::GranulesOf(const std::vector<Gap>& gaps) const {
@@ -83,8 +98,7 @@ std::vector<Donor> PoolImpl::Donors(const Backing::Range& room) const {
 }
 
 // All of them or none.
-absl::Status PoolImpl::MoveAll(const std::vector<Donor>& donors,
-                               const std::vector<Backing::Range>& places) {
+absl::Status PoolImpl::MoveAll(const std::vector<Donor>& donors, absl::Span<const Range> places) {
   for (std::size_t i = 0; i < donors.size(); ++i) {
     absl::Status status = backing_.Move(donors[i].piece.begin, places[i].begin);
     if (status.ok()) continue;
@@ -94,16 +108,8 @@ absl::Status PoolImpl::MoveAll(const std::vector<Donor>& donors,
   return absl::OkStatus();
 }
 
-// Notes whose work may still use the memory of `donor`, which was moved to `place`.
-void PoolImpl::GiveTickets(Donor& donor, std::int64_t place, Room& room) {
-  if (!crossing_) {
-    donor.tickets = order_.TicketsOfAllBut({});
-    return;
-  }
-  tickets_.ForEach(donor.block, donor.piece.begin, donor.piece.end, [&](const Ticket& ticket) {
-    AddTicket(donor.tickets, ticket);
-    return true;
-  });
+// Notes which work may still use the memory of `donor`, which was moved to `place`.
+void PoolImpl::GiveTickets(const Donor& donor, std::int64_t place, Room& room) {
   const auto gap = std::find_if(room.gaps.begin(), room.gaps.end(),
                                 [&](const Gap& g) { return place < g.range.end; });
   for (const Ticket& ticket : donor.tickets) AddTicket(gap->tickets, ticket);
@@ -118,16 +124,6 @@ void PoolImpl::AddTicket(Tickets& tickets, const Ticket& ticket) {
   tickets.push_back(ticket);
 }
 
-// Takes the addresses of a donor out of the arena.
-void PoolImpl::Exclude(const Donor& donor) {
-  ExcludeFree(donor.block, donor.piece);
-  Alias& alias = aliases_.emplace_back();
-  alias.begin = donor.piece.begin;
-  alias.tickets = donor.tickets;
-  DropIfOver(alias);
-  if (alias.is_dropped) aliases_.pop_back();
-}
-
 // A part of a free block. What is left of it in front keeps the name.
 void PoolImpl::ExcludeFree(BlockId block, const Backing::Range& range) {
   BlockMap& blocks = arena_.blocks();
@@ -140,28 +136,33 @@ void PoolImpl::ExcludeFree(BlockId block, const Backing::Range& range) {
 }
 
 // Unmaps old addresses whose work is over. What the device would not say or do is left for later.
-void PoolImpl::DropAliases() {
-  for (Alias& alias : aliases_) DropIfOver(alias);
-  std::erase_if(aliases_, [](const Alias& alias) { return alias.is_dropped; });
+void PoolImpl::DropAliases(MemoryLock& memory) {
+  const auto over =
+      std::stable_partition(aliases_.begin(), aliases_.end(),
+                            [this](const Alias& alias) { return !IsOver(alias.tickets); });
+  if (over == aliases_.end()) return;
+  const auto is_dropped = [this](const Alias& alias) {
+    return backing_.DropAlias(alias.begin).ok();
+  };
+  memory.WithoutBooks([&] {
+    return aliases_.erase(std::remove_if(over, aliases_.end(), is_dropped), aliases_.end());
+  });
 }
 
-// Waits for that work on the host.
-absl::Status PoolImpl::AwaitAliases() {
+absl::Status PoolImpl::AwaitAliases(MemoryLock& memory) {
+  Tickets tickets;
   for (const Alias& alias : aliases_) {
-    for (const Ticket& ticket : alias.tickets) {
-      if (absl::Status status = order_.Synchronize(ticket); !status.ok()) return status;
-    }
+    for (const Ticket& ticket : alias.tickets) AddTicket(tickets, ticket);
   }
-  DropAliases();
-  return absl::OkStatus();
+  absl::Status status = AwaitOnHost(tickets, memory);
+  if (status.ok()) DropAliases(memory);
+  return status;
 }
 
-void PoolImpl::DropIfOver(Alias& alias) {
-  for (const Ticket& ticket : alias.tickets) {
-    const absl::StatusOr<bool> is_over = order_.IsOver(ticket);
-    if (!is_over.ok() || !*is_over) return;
-  }
-  alias.is_dropped = backing_.DropAlias(alias.begin).ok();
+// As far as the device says so.
+bool PoolImpl::IsOver(const Tickets& tickets) {
+  return std::ranges::all_of(
+      tickets, [this](const Ticket& ticket) { return order_.IsOver(ticket).value_or(false); });
 }
 
 }  // namespace tidepool::pool

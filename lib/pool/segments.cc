@@ -1,24 +1,11 @@
-// A segment is there or it is not: each of its calls is one of the device, and comes first.
+// Offsets of segments are taken from the lowest on.
 #include "lib/pool/segments.h"
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 #include <limits>
 
 namespace tidepool::pool {
-
-Segments::~Segments() {
-  absl::Status first_error;
-  for (const auto& [begin, segment] : segments_) {
-    if (device_.FreeMemory(segment.address).ok()) continue;
-    first_error.Update(device_.FreeMemory(segment.address));
-  }
-  if (!first_error.ok()) {
-    std::fprintf(stderr, "tidepool: a pool cannot give its memory back: %s\n",
-                 first_error.ToString().c_str());
-  }
-}
 
 // With a fence each, segments take twice their bytes at most. The lowest places for them need at
 // most so much more: J. M. Robson, "Worst case fragmentation of first fit and best fit storage
@@ -30,13 +17,11 @@ std::int64_t Segments::OffsetBytes(std::int64_t bytes, std::int64_t fence_bytes)
   return bytes > kMost / times ? kMost : bytes * times;
 }
 
-absl::StatusOr<Range> Segments::Take(std::int64_t bytes) {
-  const absl::StatusOr<void*> address = device_.AllocateMemory(bytes);
-  if (!address.ok()) return address.status();
+Range Segments::Add(void* address, std::int64_t bytes) {
   const std::int64_t begin = LowestPlace(bytes);
   const Range segment = {begin, begin + bytes};
-  segments_[begin] = {segment.end, *address};
-  addresses_.Add(segment, static_cast<char*>(*address));
+  segments_[begin] = {segment.end, address};
+  Show(segment);
   held_bytes_ += bytes;
   return segment;
 }
@@ -50,18 +35,28 @@ std::int64_t Segments::LowestPlace(std::int64_t bytes) const {
   return begin;
 }
 
-absl::Status Segments::GiveBack(const Range& segment) {
-  const auto found = segments_.find(segment.begin);
-  if (absl::Status status = device_.FreeMemory(found->second.address); !status.ok()) return status;
-  segments_.erase(found);
+void* Segments::Hide(const Range& segment) {
+  Segment& hidden = segments_.at(segment.begin);
+  hidden.is_hidden = true;
   addresses_.Remove(segment);
+  return hidden.address;
+}
+
+void Segments::Show(const Range& segment) {
+  Segment& shown = segments_.at(segment.begin);
+  shown.is_hidden = false;
+  addresses_.Add(segment, static_cast<char*>(shown.address));
+}
+
+void Segments::Remove(const Range& segment) {
+  segments_.erase(segment.begin);
   held_bytes_ -= segment.bytes();
-  return absl::OkStatus();
 }
 
 std::int64_t Segments::BytesIn(const Range& range) const {
   std::int64_t bytes = 0;
   for (const auto& [begin, segment] : segments_) {
+    if (segment.is_hidden) continue;
     bytes +=
         std::max<std::int64_t>(0, std::min(segment.end, range.end) - std::max(begin, range.begin));
   }

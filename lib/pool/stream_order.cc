@@ -125,6 +125,34 @@ absl::StatusOr<bool> StreamOrder::IsOver(const Ticket& ticket) {
   return done;
 }
 
+absl::StatusOr<std::vector<HostWait>> StreamOrder::PrepareWait(const Tickets& tickets) {
+  std::vector<HostWait> waits;
+  for (const Ticket& ticket : tickets) {
+    if (!MayRun(ticket)) continue;
+    Timeline& timeline = At(ticket);
+    if (timeline.recorded < ticket.position) {
+      if (absl::Status status = Record(timeline); !status.ok()) return status;
+    }
+    waits.push_back({ticket.timeline, timeline.recorded, timeline.event});
+  }
+  return waits;
+}
+
+// Another thread may record an event once more meanwhile: then the wait is for more.
+absl::Status StreamOrder::Wait(const std::vector<HostWait>& waits) const {
+  for (const HostWait& wait : waits) {
+    if (absl::Status status = device_.SynchronizeEvent(wait.event); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+void StreamOrder::NoteOver(const std::vector<HostWait>& waits) {
+  for (const HostWait& wait : waits) {
+    std::uint64_t& completed = timelines_[wait.timeline]->completed;
+    completed = std::max(completed, wait.position);
+  }
+}
+
 absl::Status StreamOrder::Synchronize(const Ticket& ticket) {
   Timeline& timeline = At(ticket);
   if (!MayRun(ticket)) return absl::OkStatus();

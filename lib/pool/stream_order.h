@@ -37,7 +37,14 @@ struct Timeline {
   bool destroyed = false;
 };
 
-// Not thread-safe.
+// Work of a timeline up to a position, for a thread of the host to wait for.
+struct HostWait {
+  std::uint32_t timeline = 0;
+  std::uint64_t position = 0;
+  Event event;
+};
+
+// Not thread-safe, but for Wait.
 class StreamOrder {
  public:
   explicit StreamOrder(Device& device) : device_(device) {}
@@ -74,8 +81,13 @@ class StreamOrder {
   absl::StatusOr<bool> Await(Timeline& timeline, const Ticket& ticket);
   // Whether the ticket's work is over, as the device knows.
   absl::StatusOr<bool> IsOver(const Ticket& ticket);
-  // Waits on the host.
-  absl::Status Synchronize(const Ticket& ticket);
+  // A wait on the host for the work of all tickets, in three steps: whoever holds the order's lock
+  // releases it for the second one. The first says what to wait for.
+  absl::StatusOr<std::vector<HostWait>> PrepareWait(const Tickets& tickets);
+  // Thread-safe, and needs no lock. After an error nothing is known.
+  absl::Status Wait(const std::vector<HostWait>& waits) const;
+  // Notes that the work is over.
+  void NoteOver(const std::vector<HostWait>& waits);
   // Waits on the host for all work of all streams so far, however the device allows it. Returns the
   // first error that it found no way around.
   absl::Status SynchronizeAll();
@@ -93,6 +105,7 @@ class StreamOrder {
   Timeline* Begin(Stream stream);
   void Sweep();
   bool IsOver(Timeline& destroyed);
+  absl::Status Synchronize(const Ticket& ticket);
   absl::Status Record(Timeline& timeline);
 
   Device& device_;

@@ -6,58 +6,93 @@
 namespace tidepool::pool {
 
 absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard giving_back(give_back_mutex_);
+  Lock lock(mutex_);
+  MemoryLock memory(memory_mutex_, lock);
   EmptyFronts();
-  const std::int64_t held = HeldBytes();
-  if (absl::Status status = GiveBack(keep_bytes); !status.ok()) return status;
-  return held - HeldBytes();
+  given_back_bytes_ = 0;
+  const absl::Status status = GiveBack(keep_bytes, memory);
+  ServeWaiting();  // others can have what the device has again
+  if (!status.ok()) return status;
+  return given_back_bytes_;
 }
 
-absl::Status PoolImpl::GiveBack(std::int64_t keep_bytes) {
-  return options_.memory == PoolMemory::kSegments ? GiveBackSegments(keep_bytes)
-                                                  : GiveBackPieces(keep_bytes);
-}
-
-absl::Status PoolImpl::GiveBackPieces(std::int64_t keep_bytes) {
-  const BlockMap& blocks = arena_.blocks();
-  if (absl::Status status = backing_.Retry(); !status.ok()) return status;
+absl::Status PoolImpl::GiveBack(std::int64_t keep_bytes, MemoryLock& memory) {
+  if (options_.memory == PoolMemory::kSegments) {
+    SetAsideSegments(keep_bytes);
+    return GiveBackLeaving(memory);
+  }
+  const std::int64_t held = backing_.held_bytes();
+  if (absl::Status status = RetryGivingBack(memory); !status.ok()) return status;
+  given_back_bytes_ += held - backing_.held_bytes();
   // As long as it has another address, the device does not get a piece's memory.
-  if (absl::Status status = AwaitAliases(); !status.ok()) return status;
+  if (absl::Status status = AwaitAliases(memory); !status.ok()) return status;
+  SetAsidePieces(keep_bytes);
+  return GiveBackLeaving(memory);
+}
+
+// Sets the pieces of free blocks aside, the last ones first, as long as `keep_bytes` stay.
+void PoolImpl::SetAsidePieces(std::int64_t keep_bytes) {
+  const BlockMap& blocks = arena_.blocks();
+  std::int64_t left = backing_.held_bytes();
   for (BlockId id = blocks.Last(); id != kNoBlock;) {
     const BlockId previous = blocks.Previous(id);
     if (!blocks.used(id)) {
-      if (absl::Status status = TrimBlock(id, keep_bytes); !status.ok()) return status;
+      const std::int64_t begin = blocks.offset(id);
+      const std::int64_t end = begin + blocks.bytes(id);
+      // The last piece may reach beyond the arena, when the budget is no multiple of the
+      // granularity.
+      const bool is_last = end == blocks.capacity();
+      const std::vector<Range> pieces =
+          backing_.PiecesIn({begin, is_last ? backing_.Rounded(end) : end});
+      for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
+        if (left - piece->bytes() < keep_bytes) break;
+        left -= piece->bytes();
+        SetAside(id, *piece);
+      }
     }
     id = previous;
   }
-  return absl::OkStatus();
 }
 
-absl::Status PoolImpl::TrimBlock(BlockId block, std::int64_t keep_bytes) {
-  const BlockMap& blocks = arena_.blocks();
-  const std::int64_t begin = blocks.offset(block);
-  const std::int64_t end = begin + blocks.bytes(block);
-  // The last piece may reach beyond the arena, when the budget is no multiple of the granularity.
-  const bool is_last = end == blocks.capacity();
-  std::vector<Backing::Range> pieces =
-      backing_.PiecesIn({begin, is_last ? backing_.Rounded(end) : end});
-  std::int64_t left = backing_.held_bytes();
-  const auto keeps = [&](const Backing::Range& piece) {
-    return (left -= piece.bytes()) < keep_bytes;
-  };
-  const auto kept = std::find_if(pieces.rbegin(), pieces.rend(), keeps);
-  pieces.erase(pieces.begin(), kept.base());
-  if (pieces.empty()) return absl::OkStatus();
-  absl::Status status = SynchronizeTickets(block, pieces.front().begin, end);
-  if (!status.ok()) return status;
-  for (auto piece = pieces.rbegin(); piece != pieces.rend(); ++piece) {
-    status = backing_.Unmap(piece->begin);
-    if (!backing_.HasPiece(piece->begin)) {
-      CutOut(block, {piece->begin, std::min(piece->end, blocks.capacity())});
-    }
-    if (!status.ok()) return status;
+// Takes a range of a free block out of the arena, to be given back.
+void PoolImpl::SetAside(BlockId block, const Range& range) {
+  const Range inside = {range.begin, std::min(range.end, arena_.blocks().capacity())};
+  leaving_.push_back({range, TicketsIn(block, inside)});
+  CutOut(block, inside);
+}
+
+// Gives back what is set aside once the work that last used it is over. What other threads took
+// back meanwhile stays, and so does all that is left after an error.
+absl::Status PoolImpl::GiveBackLeaving(MemoryLock& memory) {
+  Tickets tickets;
+  for (const Leaving& leaving : leaving_) {
+    for (const Ticket& ticket : leaving.tickets) AddTicket(tickets, ticket);
   }
+  absl::Status status = AwaitOnHost(tickets, memory);
+  while (status.ok() && !leaving_.empty()) {
+    const Leaving leaving = std::move(leaving_.front());
+    leaving_.pop_front();
+    bool is_gone = false;
+    if (options_.memory == PoolMemory::kSegments) {
+      status = GiveBackSegment(leaving.range, memory);
+      is_gone = status.ok();
+    } else {
+      status = memory.WithoutBooks([&] { return backing_.Unmap(leaving.range.begin); });
+      is_gone = !backing_.HasPiece(leaving.range.begin);
+    }
+    if (status.ok()) given_back_bytes_ += leaving.range.bytes();
+    if (!is_gone) leaving_.push_front(leaving);
+  }
+  TakeBackLeaving();
   return status;
+}
+
+// From the first one of the arena to the last, so that its end grows without a gap.
+void PoolImpl::TakeBackLeaving() {
+  for (; !leaving_.empty(); leaving_.pop_back()) {
+    Include(leaving_.back().range, leaving_.back().tickets);
+  }
 }
 
 // Takes addresses without memory out of a free block: off the end of the arena, or out of it.
@@ -74,13 +109,24 @@ void PoolImpl::CutOut(BlockId block, const Backing::Range& range) {
   blocks.Resize(range.begin);
 }
 
-absl::Status PoolImpl::SynchronizeTickets(BlockId block, std::int64_t begin, std::int64_t end) {
-  if (!crossing_) return order_.SynchronizeAll();
-  absl::Status status;
-  tickets_.ForEach(block, begin, end, [&](const Ticket& ticket) {
-    status = order_.Synchronize(ticket);
-    return status.ok();
+// Stand for the work that may still use a range of a free block. As long as there was one stream,
+// that is all of its work so far.
+Tickets PoolImpl::TicketsIn(BlockId block, const Range& range) {
+  if (!crossing_) return order_.TicketsOfAllBut({});
+  Tickets tickets;
+  tickets_.ForEach(block, range.begin, range.end, [&](const Ticket& ticket) {
+    AddTicket(tickets, ticket);
+    return true;
   });
+  return tickets;
+}
+
+absl::Status PoolImpl::AwaitOnHost(const Tickets& tickets, MemoryLock& memory) {
+  const absl::StatusOr<std::vector<HostWait>> waits = order_.PrepareWait(tickets);
+  if (!waits.ok()) return waits.status();
+  if (waits->empty()) return absl::OkStatus();
+  absl::Status status = memory.WithoutBoth([&] { return order_.Wait(*waits); });
+  if (status.ok()) order_.NoteOver(*waits);
   return status;
 }
 

@@ -1,12 +1,14 @@
 // Allocations that wait for memory, in the order in which they came. One for which there is room
-// may overtake others, but each is overtaken only so often: then nobody passes it any more.
+// may overtake others, but each is overtaken only so often: then none passes it any more.
 #ifndef TIDEPOOL_LIB_POOL_WAITING_LINE_H_
 #define TIDEPOOL_LIB_POOL_WAITING_LINE_H_
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -20,39 +22,57 @@ struct Waiter {
   Waiter(std::int64_t wanted, Hint wanted_hint, Stream wanted_stream)
       : bytes(wanted), hint(wanted_hint), stream(wanted_stream) {}
 
+  // Makes its thread look for memory by itself.
+  void Call() {
+    is_called = true;
+    woken.notify_one();
+  }
+
   const std::int64_t bytes;  // as asked for
   const Hint hint;
   const Stream stream;
-  int overtakes = 0;                            // how often others were served before it
-  std::optional<absl::StatusOr<void*>> result;  // when it was served or refused
-  std::condition_variable_any served;
+  int overtakes = 0;        // how often others were served before it
+  bool is_looking = false;  // its thread looks for memory, and must not be served by another
+  bool is_called = false;   // and is to look once more
+  std::optional<absl::StatusOr<void*>> result;  // when another thread served or refused it
+  std::condition_variable_any woken;
 };
 
-// Not thread-safe.
+// Not thread-safe: the mutex of a pool guards it, and its waiters.
 class WaitingLine {
  public:
   bool empty() const { return waiters_.empty(); }
-  // Waits in line until there is a result; false, and out of it, when there is none by the
-  // deadline: who was behind may go then. `lock` is of the mutex that guards the line.
-  template <typename Lock>
-  bool Wait(Waiter& waiter, absl::Time deadline, Lock& lock) {
+
+  // Lets the thread of a waiter look for memory until it has a result: when it comes, whenever it
+  // is called, and on its deadline. Empty when there was none by then. `look()` returns null when
+  // there is no room; it may release the mutex, whose `lock` is held. `sleeps()` is called before
+  // the thread sleeps for the first time. The waiter is in line before it looks, so that it misses
+  // no free meanwhile.
+  template <typename Lock, typename Look, typename Sleeps>
+  std::optional<absl::StatusOr<void*>> Wait(Waiter& waiter, absl::Time deadline, Lock& lock,
+                                            Look look, Sleeps sleeps) {
     waiters_.push_back(&waiter);
-    const auto has_result = [&] { return waiter.result.has_value(); };
-    if (deadline == absl::InfiniteFuture()) {
-      waiter.served.wait(lock, has_result);
-      return true;
+    for (bool is_late = false, has_slept = false;;) {
+      LookWhileCalled(waiter, look);
+      if (waiter.result.has_value() || is_late) break;
+      if (!std::exchange(has_slept, true)) sleeps();
+      is_late = !Sleep(waiter, deadline, lock);
+      if (waiter.result.has_value()) return std::move(waiter.result);  // it is out of the line
     }
-    if (waiter.served.wait_until(lock, absl::ToChronoTime(deadline), has_result)) return true;
-    waiters_.remove(&waiter);
-    return false;
+    const auto place = std::find(waiters_.begin(), waiters_.end(), &waiter);
+    if (waiter.result.has_value() && waiter.result->ok()) CountOvertakesBefore(place);
+    waiters_.erase(place);
+    return std::move(waiter.result);
   }
 
-  // Whether nobody else may be served before the first. Earlier waiters were overtaken at least as
-  // often as later ones.
+  // Whether only the first may be served. Earlier waiters were overtaken at least as often as later
+  // ones.
   bool IsClosed() const {
     return !waiters_.empty() && waiters_.front()->overtakes >= Pool::kMostOvertakes;
   }
-  // Somebody who does not wait was served.
+  // Whether a waiter may be served now, or a request that does not wait when it is null.
+  bool MayServe(const Waiter* waiter) const { return !IsClosed() || waiter == waiters_.front(); }
+  // Counts that a request that does not wait was served.
   void CountOvertake() {
     for (Waiter* waiter : waiters_) ++waiter->overtakes;
   }
@@ -68,17 +88,45 @@ class WaitingLine {
         ++it;
         continue;
       }
-      if (waiter.result->ok()) {
-        for (auto passed = waiters_.begin(); passed != it; ++passed) ++(*passed)->overtakes;
-      }
+      if (waiter.result->ok()) CountOvertakesBefore(it);
       it = waiters_.erase(it);
-      waiter.served.notify_one();
+      waiter.woken.notify_one();
       if (it != waiters_.begin() && IsClosed()) return;
     }
   }
 
  private:
-  std::list<Waiter*> waiters_;
+  using Waiters = std::list<Waiter*>;
+
+  // Again when it was called meanwhile: there may be room that the first look did not see.
+  template <typename Look>
+  void LookWhileCalled(Waiter& waiter, Look look) const {
+    do {
+      waiter.is_called = false;
+      if (!MayServe(&waiter)) return;
+      waiter.is_looking = true;
+      absl::StatusOr<void*> address = look();
+      waiter.is_looking = false;
+      if (!address.ok() || *address != nullptr) waiter.result = std::move(address);
+    } while (waiter.is_called && !waiter.result.has_value());
+  }
+
+  // Until the waiter was served, refused or called. False when the deadline came first.
+  template <typename Lock>
+  static bool Sleep(Waiter& waiter, absl::Time deadline, Lock& lock) {
+    const auto is_woken = [&] { return waiter.result.has_value() || waiter.is_called; };
+    if (deadline == absl::InfiniteFuture()) {
+      waiter.woken.wait(lock, is_woken);
+      return true;
+    }
+    return waiter.woken.wait_until(lock, absl::ToChronoTime(deadline), is_woken);
+  }
+
+  void CountOvertakesBefore(Waiters::iterator served) {
+    for (auto passed = waiters_.begin(); passed != served; ++passed) ++(*passed)->overtakes;
+  }
+
+  Waiters waiters_;
 };
 
 }  // namespace tidepool::pool
