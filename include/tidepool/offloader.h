@@ -13,7 +13,8 @@
 //
 // When a copy fails, the buffer stays where it was, whole. When the device fails, and fails again
 // when it is asked whether its copies are over, they count as over. All functions are thread-safe,
-// and no lock is held while one waits for the device. A call that fails has done nothing.
+// and no lock is held while one waits for the device or pins memory. A call that fails has done
+// nothing.
 #ifndef TIDEPOOL_OFFLOADER_H_
 #define TIDEPOOL_OFFLOADER_H_
 
@@ -67,9 +68,9 @@ struct OffloaderOptions {
   CompressionPipeline* pipeline = nullptr;
 };
 
-// Who wants to know when a copy begins and ends: host functions, on its stream before and behind
-// it; of a compressed copy `ends` is called by the pipeline. Each is called at most once, and not
-// when the device takes no host function.
+// Functions to call when a copy begins and ends: host functions, on its stream before and after it;
+// of a compressed copy `ends` is called by a thread of the pipeline, which must not wait. Each is
+// called at most once, and not when the device takes no host function.
 struct CopyWatch {
   std::function<void()> begins;
   std::function<void()> ends;
@@ -114,16 +115,19 @@ class TIDEPOOL_EXPORT Offloader {
   // Where the buffer is, for work queued on `stream` from here on, until the next call of Offload
   // or Free for it: makes the stream wait, on the device, for the copy that brings it back, and
   // keeps its memory until that work is over. FailedPrecondition when it is out or going out; when
-  // it is out because the copy back failed, the error of that copy, once.
+  // it is out because the copy back failed, the error of that copy, once. Until that error was
+  // told, by this function or by Synchronize, work may still be queued with the address: its memory
+  // stays, though not what is in it.
   //
   // For a compressed copy that is not over, a host function on `stream` waits: the host functions
   // of all streams of a CUDA device may wait behind it.
   virtual absl::StatusOr<void*> Use(BufferId buffer, Stream stream) = 0;
 
   // Begins to copy the buffer to the host, once `after` has happened (no event: now): an event
-  // recorded behind the work that wrote it. Work that reads it may still be queued on streams that
+  // recorded after the work that wrote it. Work that reads it may still be queued on streams that
   // used it; from here on no work may be. One that is coming back is copied out once it is there.
-  // With `word` it is compressed on the way, if there is a pipeline. FailedPrecondition when it is
+  // With `word` it is compressed on the way, if there is a pipeline. Memory of the host may be
+  // pinned for it; other calls do not wait meanwhile. FailedPrecondition when it is
   // out or going out; ResourceExhausted when the host has no room, and the buffer stays as it is:
   // of a compressed copy, Await says so.
   virtual absl::Status Offload(BufferId buffer, Event after,

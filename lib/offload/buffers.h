@@ -29,6 +29,10 @@ struct BufferCopy {
   std::shared_ptr<BufferCopy> behind;
   std::vector<Stream> awaited_on;  // streams that were told to wait for it
   bool is_settled = false;         // what it changes is changed
+  // Of a copy in: whether Use gave the address to work that comes after it. When the copy fails,
+  // the memory stays until that error was told, because such work may still be queued.
+  bool is_promised = false;
+  std::shared_ptr<DeviceMemory> promised;
 
   // Raw: on a copy stream, with an event behind it. Without its mark it is marked later. Of a
   // compressed copy in it stands for what that comes behind, all before it among them.

@@ -83,18 +83,26 @@ void OffloaderImpl::PutHomeBehind(BufferCopy& copy) {
   copy.device.reset();
 }
 
+// Releases the mutex meanwhile: the pool may pin memory, which takes long.
+absl::StatusOr<std::shared_ptr<HostMemory>> OffloaderImpl::TakeHostMemory(Lock& lock,
+                                                                          std::int64_t bytes) {
+  lock.unlock();
+  const absl::StatusOr<void*> address = host_.Allocate(static_cast<std::size_t>(bytes));
+  lock.lock();
+  CollectEnded();
+  if (!address.ok()) return address.status();
+  return std::make_shared<HostMemory>(holdings_, host_, *address, bytes);
+}
+
 absl::Status OffloaderImpl::CopyRawOut(const Buffer& buffer, Event after, const CopyWatch& watch,
                                        BufferCopy& copy) {
-  const absl::StatusOr<void*> to = host_.Allocate(static_cast<std::size_t>(buffer.bytes));
-  if (!to.ok()) return to.status();
-  copy.host = std::make_shared<HostMemory>(holdings_, host_, *to, buffer.bytes);
   absl::StatusOr<PooledEvent> event = events_.Take();
   if (!event.ok()) return event.status();
   copy.event = *std::move(event);
   if (absl::Status status = WaitBehind(out_, after, copy.behind); !status.ok()) return status;
   Tell(out_, watch.begins);
-  absl::Status status =
-      device_.Copy(*to, buffer.device->address(), buffer.bytes, CopyDirection::kFromDevice, out_);
+  absl::Status status = device_.Copy(copy.host->address(), buffer.device->address(), buffer.bytes,
+                                     CopyDirection::kFromDevice, out_);
   if (!status.ok()) return status;
   Tell(out_, watch.ends);
   buffer.device->BeginOut(copy.sequence);
@@ -111,23 +119,10 @@ absl::Status OffloaderImpl::CompressOut(const Buffer& buffer, Event after, ZeroV
       buffer.device->address(), buffer.bytes, word, gate_,
       [this, copy, ends = watch.ends](absl::StatusOr<std::shared_ptr<const StoredBuffer>> stored) {
         if (ends != nullptr) ends();
-        OnCompressed(copy, std::move(stored));
+        ended_.Add({copy, Own(stored.status()), stored.ok() ? *std::move(stored) : nullptr});
       });
   if (status.ok()) copy->held = buffer.device;
   return status;
-}
-
-void OffloaderImpl::OnCompressed(const CopyPointer& copy,
-                                 absl::StatusOr<std::shared_ptr<const StoredBuffer>> stored) {
-  const Lock lock(mutex_);
-  copy->is_over = true;
-  copy->result = Own(stored.status());
-  if (stored.ok()) copy->host = std::make_shared<HostMemory>(holdings_, *std::move(stored));
-  const bool is_first = copy->behind == nullptr || copy->behind->is_settled;
-  if (options_.release == OffloaderOptions::Release::kWhenOut && is_first) {
-    Settle(copy, copy->result);
-  }
-  Changed();
 }
 
 absl::Status OffloaderImpl::CopyRawIn(const Buffer& buffer, DeviceMemory& to, Stream stream,
@@ -165,18 +160,9 @@ absl::Status OffloaderImpl::DecompressIn(const Buffer& buffer, DeviceMemory& to,
   return options_.pipeline->Prefetch(buffer.host->stored(), to.address(), in_gate_,
                                      [this, copy, ends = watch.ends](const absl::Status& result) {
                                        if (ends != nullptr) ends();
-                                       OnDecompressed(copy, result);
+                                       copy->arrival->count_down();
+                                       ended_.Add({copy, Own(result), nullptr});
                                      });
-}
-
-void OffloaderImpl::OnDecompressed(const CopyPointer& copy, const absl::Status& result) {
-  // First: what waits for it on the device may be what somebody waits for who has the mutex.
-  copy->arrival->count_down();
-  const Lock lock(mutex_);
-  copy->is_over = true;
-  copy->result = Own(result);
-  SettleArrivals();
-  Changed();
 }
 
 // Nothing leaves by a copy out any more. With a thread, that sees to its end.

@@ -1,6 +1,5 @@
 // The ends of copies: who waits for them, and what they change.
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "lib/offload/buffer_states.h"
@@ -9,14 +8,30 @@
 namespace tidepool::internal::offload {
 namespace {
 
-// How often a copy is looked at by who cannot wait for it for ever.
-constexpr std::chrono::microseconds kLook(100);
+// How often a thread with a deadline looks at a copy.
+constexpr absl::Duration kLook = absl::Microseconds(100);
 
 }  // namespace
 
-void OffloaderImpl::Changed() const {
-  ++changes_;
-  changed_.notify_all();
+void OffloaderImpl::Changed() const { ended_.NoteChange(); }
+
+void OffloaderImpl::CollectEnded() const {
+  for (EndedCopy& ended : ended_.TakeAll()) {
+    BufferCopy& copy = *ended.copy;
+    copy.is_over = true;
+    copy.result = std::move(ended.result);
+    if (ended.stored != nullptr) {
+      copy.host = std::make_shared<HostMemory>(holdings_, std::move(ended.stored));
+    }
+  }
+}
+
+// Releases the mutex until there is a change after `seen`. False when there is none by the
+// deadline.
+bool OffloaderImpl::AwaitChange(Lock& lock, std::uint64_t seen, absl::Time deadline) const {
+  const bool has_changed = ended_.Await(lock, seen, deadline);
+  CollectEnded();
+  return has_changed;
 }
 
 // After an error the copy is over all the same, or nobody will ever know. Only in the end all that
@@ -42,13 +57,18 @@ void OffloaderImpl::Finish(Lock& lock, CopyPointer copy) const {
   if (copy->behind != nullptr) Finish(lock, copy->behind);
   if (copy->is_settled) return;
   if (copy->is_compressed) {
-    changed_.wait(lock, [&] { return copy->is_over; });
+    while (!copy->is_over) {
+      const std::uint64_t seen = ended_.changes();
+      CollectEnded();
+      if (!copy->is_over) AwaitChange(lock, seen, absl::InfiniteFuture());
+    }
     return Settle(copy, copy->result);
   }
   const bool is_marked = Mark(*copy).ok();
   lock.unlock();
   const absl::Status result = WaitOnHost(*copy, is_marked);
   lock.lock();
+  CollectEnded();
   Settle(copy, result);
 }
 
@@ -62,7 +82,7 @@ bool OffloaderImpl::IsOver(BufferCopy& copy) const {
 bool OffloaderImpl::FinishBy(Lock& lock, const CopyPointer& copy, absl::Time deadline) const {
   while (deadline != absl::InfiniteFuture() && !copy->is_settled && !IsOver(*copy)) {
     if (absl::Now() >= deadline) return false;
-    changed_.wait_for(lock, kLook);
+    AwaitChange(lock, ended_.changes(), absl::Now() + kLook);
   }
   Finish(lock, copy);
   return true;
@@ -116,9 +136,18 @@ void OffloaderImpl::SettleOut(Buffer& buffer, const CopyPointer& copy) {
   Move(buffer, BufferState::kOnDevice);
 }
 
+// A copy in failed, and its buffer does not say so any more. It is kept where work comes after it:
+// the first of all, and each whose memory stays until its error is told.
 void OffloaderImpl::NoteLost(const CopyPointer& copy) const {
   if (copy->awaited_on.empty()) return;
-  if (lost_ == nullptr || copy->sequence < lost_->sequence) lost_ = copy;
+  const auto place = std::ranges::upper_bound(lost_, copy->sequence, {}, &BufferCopy::sequence);
+  const bool is_first = place == lost_.begin();
+  if (is_first && !lost_.empty() && lost_.front()->promised == nullptr) lost_.pop_front();
+  if (is_first) {
+    lost_.push_front(copy);
+  } else if (copy->promised != nullptr) {
+    lost_.insert(place, copy);
+  }
 }
 
 // Of an error that nobody was told of.
@@ -141,6 +170,7 @@ void OffloaderImpl::SettleIn(Buffer& buffer, const CopyPointer& copy) const {
   buffer.copy = nullptr;
   buffer.failed = copy;
   buffer.host = copy->host;
+  if (is_coming && copy->is_promised) copy->promised = std::move(buffer.device);
   buffer.device = nullptr;
   Move(buffer, BufferState::kOut);
 }
@@ -180,18 +210,23 @@ void OffloaderImpl::DropUnwanted() const {
   }
 }
 
-void OffloaderImpl::GiveBackWhenOut() {
-  Lock lock(mutex_);
+// Of a thread for raw copies, or for compressed ones: a raw one is waited for, and would hold up
+// the others.
+void OffloaderImpl::GiveBackWhenOut(bool is_compressed) {
+  Lock lock = Enter();
   for (;;) {
-    const auto next = std::find_if(outs_.begin(), outs_.end(), [](const CopyPointer& copy) {
-      return !copy->is_compressed || copy->is_over;
+    const std::uint64_t seen = ended_.changes();
+    CollectEnded();
+    if (is_compressed) SettleArrivals();
+    const auto next = std::find_if(outs_.begin(), outs_.end(), [&](const CopyPointer& copy) {
+      return copy->is_compressed == is_compressed && (!is_compressed || copy->is_over);
     });
     if (next != outs_.end()) {
       Finish(lock, *next);
     } else if (is_ending_) {
       return;
     } else {
-      changed_.wait(lock);
+      AwaitChange(lock, seen, absl::InfiniteFuture());
     }
   }
 }

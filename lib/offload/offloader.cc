@@ -42,12 +42,16 @@ absl::Status OffloaderImpl::Start() {
     if (absl::Status status = create(gate_); !status.ok()) return status;
     if (absl::Status status = create(in_gate_); !status.ok()) return status;
   }
-  return options_.release == OffloaderOptions::Release::kWhenOut ? StartThread() : absl::OkStatus();
+  if (options_.release != OffloaderOptions::Release::kWhenOut) return absl::OkStatus();
+  absl::Status status = StartThread(false);
+  if (status.ok() && options_.pipeline != nullptr) status = StartThread(true);
+  return status;
 }
 
-absl::Status OffloaderImpl::StartThread() {
+absl::Status OffloaderImpl::StartThread(bool is_compressed) {
   try {
-    thread_ = std::thread([this] { GiveBackWhenOut(); });
+    (is_compressed ? compressed_thread_ : raw_thread_) =
+        std::thread([this, is_compressed] { GiveBackWhenOut(is_compressed); });
   } catch (const std::system_error& error) {
     return absl::ResourceExhaustedError(
         absl::StrCat("no thread can be started (", error.what(), "), expected one for copies"));
@@ -63,13 +67,21 @@ OffloaderImpl::~OffloaderImpl() {
     is_ending_ = true;
     Changed();
   }
-  if (thread_.joinable()) thread_.join();
+  if (raw_thread_.joinable()) raw_thread_.join();
+  if (compressed_thread_.joinable()) compressed_thread_.join();
   buffers_.clear();
   // What the device does not take back is its own loss.
   if (in_gate_ != Stream()) device_.DestroyStream(in_gate_).IgnoreError();
   if (gate_ != Stream()) device_.DestroyStream(gate_).IgnoreError();
   if (in_ != Stream() && in_ != out_) device_.DestroyStream(in_).IgnoreError();
   if (out_ != Stream()) device_.DestroyStream(out_).IgnoreError();
+}
+
+// Takes the mutex, and up what the pipeline's threads have left.
+OffloaderImpl::Lock OffloaderImpl::Enter() const {
+  Lock lock(mutex_);
+  CollectEnded();
+  return lock;
 }
 
 absl::StatusOr<Buffer*> OffloaderImpl::Find(BufferId id) const {
@@ -84,7 +96,7 @@ absl::StatusOr<BufferId> OffloaderImpl::Allocate(std::size_t bytes, Stream strea
   if (bytes == 0) {
     return absl::InvalidArgumentError("a buffer of no bytes, expected at least one");
   }
-  Lock lock(mutex_);
+  Lock lock = Enter();
   auto memory = TakeMemory(lock, bytes, stream, hint, name, deadline);
   if (!memory.ok()) return memory.status();
   auto buffer = std::make_unique<Buffer>();
@@ -98,12 +110,12 @@ absl::StatusOr<BufferId> OffloaderImpl::Allocate(std::size_t bytes, Stream strea
 }
 
 absl::StatusOr<void*> OffloaderImpl::Use(BufferId id, Stream stream) {
-  const Lock lock(mutex_);
+  const Lock lock = Enter();
   const absl::StatusOr<Buffer*> found = Find(id);
   if (!found.ok()) return found.status();
   Buffer& buffer = **found;
   if (buffer.state == BufferState::kOut && buffer.failed != nullptr && !buffer.failed->is_out) {
-    return EndOf(*std::exchange(buffer.failed, nullptr));
+    return TellFailure(buffer);
   }
   if (buffer.state == BufferState::kOut || buffer.state == BufferState::kGoingOut) {
     return WrongState(buffer, "on the device or coming back");
@@ -112,29 +124,41 @@ absl::StatusOr<void*> OffloaderImpl::Use(BufferId id, Stream stream) {
     if (absl::Status status = WaitForArrival(*buffer.copy, stream); !status.ok()) return status;
   }
   if (absl::Status status = buffer.device->AddUser(stream); !status.ok()) return status;
+  if (buffer.state == BufferState::kComingBack) buffer.copy->is_promised = true;
   return buffer.device->address();
+}
+
+// Tells the error of the last copy, once. From here on no work is queued with an address that Use
+// gave before.
+absl::Status OffloaderImpl::TellFailure(Buffer& buffer) {
+  const CopyPointer failed = std::exchange(buffer.failed, nullptr);
+  failed->promised = nullptr;
+  return EndOf(*failed);
 }
 
 absl::Status OffloaderImpl::Offload(BufferId id, Event after, std::optional<ZeroValueWord> word,
                                     CopyWatch watch) {
-  const Lock lock(mutex_);
+  Lock lock = Enter();
   SettleArrivals();
-  const absl::StatusOr<Buffer*> found = Find(id);
+  absl::StatusOr<Buffer*> found = FindToOffload(id);
   if (!found.ok()) return found.status();
+  const bool is_compressed = word.has_value() && options_.pipeline != nullptr;
+  std::shared_ptr<HostMemory> host;
+  if (!is_compressed) {
+    auto taken = TakeHostMemory(lock, (*found)->bytes);
+    // Other threads may have been here meanwhile.
+    found = FindToOffload(id);
+    if (!found.ok()) return found.status();
+    if (!taken.ok()) return CannotLeave(**found, taken.status());
+    host = *std::move(taken);
+  }
   Buffer& buffer = **found;
-  if (buffer.state == BufferState::kOut || buffer.state == BufferState::kGoingOut) {
-    return WrongState(buffer, "on the device or coming back");
-  }
   const CopyPointer copy = NewCopy(buffer, true);
+  copy->host = std::move(host);
   if (buffer.state == BufferState::kComingBack) copy->behind = buffer.copy;
-  const absl::Status status = word.has_value() && options_.pipeline != nullptr
-                                  ? CompressOut(buffer, after, *word, watch, copy)
-                                  : CopyRawOut(buffer, after, watch, *copy);
-  if (!status.ok()) {
-    ++(absl::IsResourceExhausted(status) ? stats_.refused : stats_.failures);
-    return absl::Status(status.code(),
-                        absl::StrCat(DescribeBuffer(buffer), " cannot leave: ", status.message()));
-  }
+  const absl::Status status = is_compressed ? CompressOut(buffer, after, *word, watch, copy)
+                                            : CopyRawOut(buffer, after, watch, *copy);
+  if (!status.ok()) return CannotLeave(buffer, status);
   buffer.host = nullptr;  // the copy in still has it
   buffer.copy = copy;
   buffer.device->SetLeaving(true);
@@ -144,8 +168,33 @@ absl::Status OffloaderImpl::Offload(BufferId id, Event after, std::optional<Zero
   return absl::OkStatus();
 }
 
+absl::StatusOr<Buffer*> OffloaderImpl::FindToOffload(BufferId id) {
+  absl::StatusOr<Buffer*> found = Find(id);
+  if (!found.ok()) return found;
+  Buffer& buffer = **found;
+  EndPromises(buffer);
+  if (buffer.state == BufferState::kOut || buffer.state == BufferState::kGoingOut) {
+    return WrongState(buffer, "on the device or coming back");
+  }
+  return found;
+}
+
+// From here on no work may be queued with an address that Use gave for the buffer.
+void OffloaderImpl::EndPromises(const Buffer& buffer) {
+  if (buffer.failed != nullptr) buffer.failed->promised = nullptr;
+  for (const CopyPointer& lost : lost_) {
+    if (lost->buffer == buffer.id) lost->promised = nullptr;
+  }
+}
+
+absl::Status OffloaderImpl::CannotLeave(const Buffer& buffer, const absl::Status& error) {
+  ++(absl::IsResourceExhausted(error) ? stats_.refused : stats_.failures);
+  return absl::Status(error.code(),
+                      absl::StrCat(DescribeBuffer(buffer), " cannot leave: ", error.message()));
+}
+
 absl::Status OffloaderImpl::Await(BufferId id) {
-  Lock lock(mutex_);
+  Lock lock = Enter();
   const absl::StatusOr<Buffer*> found = Find(id);
   if (!found.ok()) return found.status();
   Buffer& buffer = **found;
@@ -158,15 +207,13 @@ absl::Status OffloaderImpl::Await(BufferId id) {
     if (again != buffers_.end() && again->second->failed == copy) again->second->failed = nullptr;
     return EndOf(*copy);
   }
-  if (buffer.failed != nullptr && buffer.failed->is_out) {
-    return EndOf(*std::exchange(buffer.failed, nullptr));
-  }
+  if (buffer.failed != nullptr && buffer.failed->is_out) return TellFailure(buffer);
   return WrongState(buffer, "going out");
 }
 
 absl::Status OffloaderImpl::Prefetch(BufferId id, Stream stream, Hint hint, absl::Time deadline,
                                      CopyWatch watch) {
-  Lock lock(mutex_);
+  Lock lock = Enter();
   SettleArrivals();
   absl::StatusOr<Buffer*> found = Find(id);
   if (!found.ok()) return found.status();
@@ -206,7 +253,7 @@ absl::Status OffloaderImpl::Prefetch(BufferId id, Stream stream, Hint hint, absl
 }
 
 absl::Status OffloaderImpl::Free(BufferId id) {
-  const Lock lock(mutex_);
+  const Lock lock = Enter();
   const absl::StatusOr<Buffer*> found = Find(id);
   if (!found.ok()) return found.status();
   for (const CopyPointer& copy : {(*found)->copy, (*found)->given_up}) {
@@ -217,6 +264,7 @@ absl::Status OffloaderImpl::Free(BufferId id) {
     (*found)->device->SetLeaving(true);
   }
   if ((*found)->state == BufferState::kGoingOut) GiveUp((*found)->copy);
+  EndPromises(**found);
   Forget(**found);
   buffers_.erase(id.id);
   Changed();
@@ -224,7 +272,7 @@ absl::Status OffloaderImpl::Free(BufferId id) {
 }
 
 absl::Status OffloaderImpl::Synchronize() {
-  Lock lock(mutex_);
+  Lock lock = Enter();
   std::vector<CopyPointer> copies(outs_.begin(), outs_.end());
   copies.insert(copies.end(), ins_.begin(), ins_.end());
   std::sort(copies.begin(), copies.end(), [](const CopyPointer& one, const CopyPointer& other) {
@@ -232,17 +280,24 @@ absl::Status OffloaderImpl::Synchronize() {
   });
   for (const CopyPointer& copy : copies) Finish(lock, copy);
 
-  CopyPointer* first = &lost_;
+  Buffer* first = nullptr;
   for (const auto& [name, buffer] : buffers_) {
-    CopyPointer& failed = buffer->failed;
-    if (failed == nullptr) continue;
-    if (*first == nullptr || failed->sequence < (*first)->sequence) first = &failed;
+    if (buffer->failed == nullptr) continue;
+    if (first == nullptr || buffer->failed->sequence < first->failed->sequence)
+      first = buffer.get();
   }
-  return *first == nullptr ? absl::OkStatus() : EndOf(*std::exchange(*first, nullptr));
+  if (lost_.empty()) return first == nullptr ? absl::OkStatus() : TellFailure(*first);
+  if (first != nullptr && first->failed->sequence < lost_.front()->sequence) {
+    return TellFailure(*first);
+  }
+  const CopyPointer lost = lost_.front();
+  lost_.pop_front();
+  lost->promised = nullptr;
+  return EndOf(*lost);
 }
 
 absl::StatusOr<BufferState> OffloaderImpl::State(BufferId id) const {
-  const Lock lock(mutex_);
+  const Lock lock = Enter();
   SettleArrivals();
   const absl::StatusOr<Buffer*> buffer = Find(id);
   if (!buffer.ok()) return buffer.status();
@@ -250,7 +305,7 @@ absl::StatusOr<BufferState> OffloaderImpl::State(BufferId id) const {
 }
 
 OffloaderStats OffloaderImpl::Stats() const {
-  const Lock lock(mutex_);
+  const Lock lock = Enter();
   SettleArrivals();
   OffloaderStats stats = stats_;
   stats.buffers = static_cast<std::int64_t>(buffers_.size());

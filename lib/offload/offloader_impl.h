@@ -1,14 +1,15 @@
-// The offloader puts its parts together: buffers and their states, copies and their ends, and those
-// who wait for memory.
+// The offloader puts its parts together: buffers and their states, copies and their ends, and
+// requests that wait for memory.
 //
-// A copy is queued under the mutex and *finished* without: who wants its end waits for it, and then
-// *settles* what it changes, under the mutex again. Any number of threads may finish the same copy;
-// the first settles it. So the thread that gives memory back as soon as it can, and those who give
-// it back when they need it, do the same.
+// A copy is queued under the mutex and *finished* without: a thread that wants its end waits for
+// it, and then *settles* what it changes, under the mutex again. Any number of threads may finish
+// the same copy; the first settles it. So threads that give memory back as soon as they can, and
+// those that give it back when they need it, do the same.
+//
+// No thread pins memory, waits for the device, or waits for a change while it holds the mutex.
 #ifndef TIDEPOOL_LIB_OFFLOAD_OFFLOADER_IMPL_H_
 #define TIDEPOOL_LIB_OFFLOAD_OFFLOADER_IMPL_H_
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -25,6 +26,7 @@
 #include "absl/time/time.h"
 #include "lib/offload/buffer_memory.h"
 #include "lib/offload/buffers.h"
+#include "lib/offload/ended_copies.h"
 #include "lib/offload/event_pool.h"
 #include "tidepool/offloader.h"
 
@@ -58,11 +60,17 @@ class OffloaderImpl final : public Offloader {
   using CopyPointer = std::shared_ptr<BufferCopy>;
   using Copies = std::list<CopyPointer>;
 
-  absl::Status StartThread();
+  absl::Status StartThread(bool is_compressed);
+  Lock Enter() const;
   absl::StatusOr<Buffer*> Find(BufferId id) const;
+  absl::StatusOr<Buffer*> FindToOffload(BufferId id);
+  void EndPromises(const Buffer& buffer);
+  absl::Status CannotLeave(const Buffer& buffer, const absl::Status& error);
+  static absl::Status TellFailure(Buffer& buffer);
 
   // Copies: copies.cc.
   CopyPointer NewCopy(const Buffer& buffer, bool is_out);
+  absl::StatusOr<std::shared_ptr<HostMemory>> TakeHostMemory(Lock& lock, std::int64_t bytes);
   absl::Status CopyRawOut(const Buffer& buffer, Event after, const CopyWatch& watch,
                           BufferCopy& copy);
   absl::Status CompressOut(const Buffer& buffer, Event after, ZeroValueWord word,
@@ -71,9 +79,6 @@ class OffloaderImpl final : public Offloader {
                          const CopyWatch& watch, BufferCopy& copy);
   absl::Status DecompressIn(const Buffer& buffer, DeviceMemory& to, Stream stream,
                             const CopyWatch& watch, const CopyPointer& copy);
-  void OnCompressed(const CopyPointer& copy,
-                    absl::StatusOr<std::shared_ptr<const StoredBuffer>> stored);
-  void OnDecompressed(const CopyPointer& copy, const absl::Status& result);
   void Tell(Stream stream, const std::function<void()>& function);
   absl::Status WaitBehind(Stream stream, Event after, const CopyPointer& arrival);
   absl::Status WaitForArrival(BufferCopy& copy, Stream stream);
@@ -83,6 +88,8 @@ class OffloaderImpl final : public Offloader {
   void GiveUp(const CopyPointer& copy);
 
   // Ends: copy_ends.cc.
+  void CollectEnded() const;
+  bool AwaitChange(Lock& lock, std::uint64_t seen, absl::Time deadline) const;
   // By value: others may drop what they know of the copy meanwhile.
   void Finish(Lock& lock, CopyPointer copy) const;
   bool FinishBy(Lock& lock, const CopyPointer& copy, absl::Time deadline) const;
@@ -96,7 +103,7 @@ class OffloaderImpl final : public Offloader {
   void SettleArrivals() const;
   void DropUnwanted() const;
   absl::Status WaitOnHost(const BufferCopy& copy, bool is_marked) const;
-  void GiveBackWhenOut();
+  void GiveBackWhenOut(bool is_compressed);
 
   // Room: room.cc.
   absl::StatusOr<std::shared_ptr<DeviceMemory>> TakeMemory(Lock& lock, std::size_t bytes,
@@ -106,9 +113,9 @@ class OffloaderImpl final : public Offloader {
   absl::StatusOr<void*> TakeInTurn(Lock& lock, std::size_t bytes, Stream stream, Hint hint,
                                    std::string_view name, absl::Time deadline, bool& has_waited);
   bool WaitForTurn(Lock& lock, std::uint64_t ticket, absl::Time deadline);
-  bool WaitForChange(Lock& lock, std::uint64_t seen, absl::Time deadline);
   CopyPointer FirstLeaving() const;
   absl::Status NoRoom(std::size_t bytes, std::string_view name, const absl::Status& refusal) const;
+  std::int64_t PromisedBytes() const;
   absl::Status TooLate(std::size_t bytes, std::string_view name) const;
   void Changed() const;
 
@@ -121,13 +128,14 @@ class OffloaderImpl final : public Offloader {
   Stream in_;
   Stream gate_;     // on which the pipeline is made to wait before it copies out
   Stream in_gate_;  // and in
-  std::thread thread_;
+  // They give memory back as soon as copies out are over: raw ones, and compressed ones.
+  std::thread raw_thread_;
+  std::thread compressed_thread_;
+  mutable EndedCopies ended_;
 
   // What a look at a copy finds to be over is settled, whoever looks: so all that follows changes
   // in const functions too.
   mutable std::mutex mutex_;  // of all that follows
-  mutable std::condition_variable changed_;
-  mutable std::uint64_t changes_ = 0;  // that somebody who waits may be waiting for
   mutable Holdings holdings_;
   mutable OffloaderStats stats_;
   // Not settled, in the order in which they were asked for.
@@ -136,9 +144,9 @@ class OffloaderImpl final : public Offloader {
   // Copies out by which nothing leaves any more, and that nobody may be waiting for.
   mutable Copies unwanted_;
   absl::flat_hash_map<std::uint64_t, std::unique_ptr<Buffer>> buffers_;
-  // The first copy in that failed, of a buffer that does not say so any more, and behind which
-  // there was work: that found anything.
-  mutable CopyPointer lost_;
+  // Copies in that failed, of buffers that do not say so any more, in the order in which they were
+  // asked for: see NoteLost.
+  mutable Copies lost_;
   std::int64_t last_sequence_ = 0;
   std::list<std::uint64_t> line_;  // tickets of those who want memory
   std::uint64_t last_ticket_ = 0;

@@ -43,33 +43,24 @@ absl::StatusOr<std::shared_ptr<DeviceMemory>> OffloaderImpl::TakeMemory(Lock& lo
 
 bool OffloaderImpl::WaitForTurn(Lock& lock, std::uint64_t ticket, absl::Time deadline) {
   while (line_.front() != ticket) {
-    if (!WaitForChange(lock, changes_, deadline)) return line_.front() == ticket;
+    if (!AwaitChange(lock, ended_.changes(), deadline)) return line_.front() == ticket;
   }
   return true;
 }
 
-// False when there is none by the deadline.
-bool OffloaderImpl::WaitForChange(Lock& lock, std::uint64_t seen, absl::Time deadline) {
-  const auto has_changed = [&] { return changes_ != seen; };
-  if (deadline == absl::InfiniteFuture()) {
-    changed_.wait(lock, has_changed);
-    return true;
-  }
-  return changed_.wait_until(lock, absl::ToChronoTime(deadline), has_changed);
-}
-
-// Of those who are first in line there is one, so the pool is asked without the mutex.
+// One request is first in line, so its thread asks the pool without the mutex.
 absl::StatusOr<void*> OffloaderImpl::TakeInTurn(Lock& lock, std::size_t bytes, Stream stream,
                                                 Hint hint, std::string_view name,
                                                 absl::Time deadline, bool& has_waited) {
   for (;;) {
-    const std::uint64_t seen = changes_;
+    const std::uint64_t seen = ended_.changes();
     lock.unlock();
     absl::StatusOr<void*> address = pool_.Allocate(bytes, stream, hint);
     lock.lock();
+    CollectEnded();
     if (address.ok() || !absl::IsResourceExhausted(address.status())) return address;
     SettleArrivals();
-    if (changes_ != seen) continue;
+    if (ended_.changes() != seen) continue;
     const CopyPointer leaving = FirstLeaving();
     // Others may use the pool, and it rounds sizes up: what only stays here is sure to be taken.
     const std::int64_t staying = holdings_.device_bytes - holdings_.leaving_bytes;
@@ -79,7 +70,7 @@ absl::StatusOr<void*> OffloaderImpl::TakeInTurn(Lock& lock, std::size_t bytes, S
     }
     has_waited = true;
     const bool is_in_time = options_.release == OffloaderOptions::Release::kWhenOut
-                                ? WaitForChange(lock, seen, deadline)
+                                ? AwaitChange(lock, seen, deadline)
                                 : FinishBy(lock, leaving, deadline);
     if (!is_in_time) return TooLate(bytes, name);
   }
@@ -117,6 +108,11 @@ absl::Status OffloaderImpl::NoRoom(std::size_t bytes, std::string_view name,
   std::string text =
       absl::StrCat(Wanted(bytes, name), ", and ", holdings_.leaving_bytes,
                    " bytes are going out, expected enough; ", std::string(refusal.message()));
+  if (const std::int64_t promised = PromisedBytes(); promised > 0) {
+    absl::StrAppend(&text, "; ", promised,
+                    " bytes are kept because copies back failed after Use gave their addresses: "
+                    "call Synchronize until it tells no error");
+  }
   for (std::size_t i = 0; i < named; ++i) {
     absl::StrAppend(&text, i == 0 ? "; the largest of " : ", ",
                     i == 0 ? absl::StrCat(holders.size(), " buffers there: ") : "",
@@ -124,6 +120,17 @@ absl::Status OffloaderImpl::NoRoom(std::size_t bytes, std::string_view name,
                     std::string(BufferStateName(holders[i]->state)), ")");
   }
   return absl::ResourceExhaustedError(text);
+}
+
+// Of memory that stays until the error of a copy is told.
+std::int64_t OffloaderImpl::PromisedBytes() const {
+  std::int64_t bytes = 0;
+  const auto add = [&](const CopyPointer& failed) {
+    if (failed != nullptr && failed->promised != nullptr) bytes += failed->bytes;
+  };
+  for (const auto& [id, buffer] : buffers_) add(buffer->failed);
+  for (const CopyPointer& lost : lost_) add(lost);
+  return bytes;
 }
 
 absl::Status OffloaderImpl::TooLate(std::size_t bytes, std::string_view name) const {
