@@ -30,7 +30,7 @@ bool ManyPoolsArena::HasAddresses(const Placement& placement, std::int64_t bytes
 }
 
 BlockId ManyPoolsArena::Allocate(const Placement& placement, std::int64_t bytes) {
-  if (placement.block != gap_) return map_.Allocate(placement, bytes);
+  if (placement.block != gap_) return AllocateInHole(placement, bytes);
   const BlockId free = map_.Free(gap_);
   const BlockId used =
       map_.Allocate(placement.where == Placement::Where::kHighEnd ? Placement::HighEnd(free)
@@ -42,16 +42,37 @@ BlockId ManyPoolsArena::Allocate(const Placement& placement, std::int64_t bytes)
   return used;
 }
 
+BlockId ManyPoolsArena::AllocateInHole(const Placement& placement, std::int64_t bytes) {
+  holes_.erase(HoleOf(placement.block));
+  const BlockId used = map_.Allocate(placement, bytes);
+  AddIfHole(map_.Previous(used));
+  AddIfHole(map_.Next(used));
+  return used;
+}
+
 void ManyPoolsArena::Free(BlockId block) {
+  RemoveIfHole(map_.Previous(block));
+  RemoveIfHole(map_.Next(block));
   const BlockId free = map_.Free(block);
-  if (map_.Previous(free) != gap_ && map_.Next(free) != gap_) return;
+  if (map_.Previous(free) != gap_ && map_.Next(free) != gap_) {
+    holes_.insert(HoleOf(free));
+    return;
+  }
   const BlockId merged = map_.Free(gap_);
   gap_ = map_.Allocate(Placement::LowEnd(merged), map_.bytes(merged));
 }
 
-std::int64_t ManyPoolsArena::LargestHole() {
-  const BlockId hole = map_.Largest();
-  return hole == kNoBlock ? 0 : map_.bytes(hole);
+void ManyPoolsArena::AddIfHole(BlockId block) {
+  if (block != kNoBlock && !map_.used(block)) holes_.insert(HoleOf(block));
+}
+
+void ManyPoolsArena::RemoveIfHole(BlockId block) {
+  if (block != kNoBlock && !map_.used(block)) holes_.erase(HoleOf(block));
+}
+
+BlockId ManyPoolsArena::SmallestHole(std::int64_t bytes) const {
+  const auto hole = holes_.lower_bound({.bytes = bytes, .offset = 0, .block = kNoBlock});
+  return hole == holes_.end() ? kNoBlock : hole->block;
 }
 
 // Answers with the gap when the smallest pool is one of `pools_with_gap`, else with the other
@@ -71,7 +92,7 @@ BlockId ManyPoolsArena::ChooseGap(PoolInterval pools_with_gap, BlockId otherwise
 }
 
 BlockId ManyPoolsArena::SmallestFit(std::int64_t bytes) {
-  const BlockId hole = map_.SmallestFit(bytes);
+  const BlockId hole = SmallestHole(bytes);
   const std::int64_t begin = PoolWithGap(bytes);
   if (hole == kNoBlock) return ChooseGap({begin, kUnbounded}, kNoBlock);
   // Of equals the lower one is taken.
@@ -80,7 +101,8 @@ BlockId ManyPoolsArena::SmallestFit(std::int64_t bytes) {
 }
 
 BlockId ManyPoolsArena::ExactFit(std::int64_t bytes) {
-  const BlockId hole = map_.ExactFit(bytes);
+  BlockId hole = SmallestHole(bytes);
+  if (hole != kNoBlock && map_.bytes(hole) != bytes) hole = kNoBlock;
   if (hole != kNoBlock && IsBelowGap(hole)) return hole;
   return ChooseGap({PoolWithGap(bytes), PoolWithGap(bytes) + map_.alignment()}, hole);
 }

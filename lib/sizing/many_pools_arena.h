@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/container/btree_set.h"
 #include "lib/blocks/block_map.h"
 #include "lib/sizing/pool_set.h"
 #include "tidepool/placement.h"
@@ -49,7 +50,7 @@ class ManyPoolsArena final : public FreeBlocks {
   void Free(BlockId block);
 
   // The largest free block beside the gap, and the gap of the smallest pool, in bytes.
-  std::int64_t LargestHole();
+  std::int64_t LargestHole() const { return holes_.empty() ? 0 : holes_.rbegin()->bytes; }
   std::int64_t gap_bytes() const { return pools_.min() - PoolWithGap(0); }
 
   // Identifies a block's place: equal in two arenas exactly if it is the same in both for every
@@ -65,6 +66,24 @@ class ManyPoolsArena final : public FreeBlocks {
   bool is_undetermined() const { return is_undetermined_; }
 
  private:
+  // A free block beside the gap.
+  struct Hole {
+    std::int64_t bytes;
+    std::int64_t offset;
+    BlockId block;
+
+    bool operator<(const Hole& other) const {
+      return bytes != other.bytes ? bytes < other.bytes : offset < other.offset;
+    }
+  };
+
+  Hole HoleOf(BlockId block) const { return {map_.bytes(block), map_.offset(block), block}; }
+  // The smallest hole of at least so many bytes, of equals the lowest; kNoBlock when there is none.
+  BlockId SmallestHole(std::int64_t bytes) const;
+  // Enters `block` among the holes when it is a free one, or takes it out.
+  void AddIfHole(BlockId block);
+  void RemoveIfHole(BlockId block);
+  BlockId AllocateInHole(const Placement& placement, std::int64_t bytes);
   BlockId ChooseGap(PoolInterval pools_with_gap, BlockId otherwise);
   bool IsBelowGap(BlockId block) const { return map_.offset(block) < map_.offset(gap_); }
   // The size of the pool in which the gap has `gap_bytes`.
@@ -74,6 +93,9 @@ class ManyPoolsArena final : public FreeBlocks {
 
   blocks::BlockMap map_;
   BlockId gap_;
+  // In place of the map's own index by size, which is made for one arena of many blocks: here there
+  // are thousands of arenas of few, and each costs what a copy of its indexes costs.
+  absl::btree_set<Hole> holes_;
   PoolSet pools_;
   PoolSet others_;  // divided off by the answers to the current request
   bool is_undetermined_ = false;
