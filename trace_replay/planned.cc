@@ -69,7 +69,11 @@ absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
   result.attempts = 1;
   const bool is_smallest = pool_bytes == measured.load.peak_live_bytes ||
                            (planned.optimal.value_or(false) && HasOneStream(measured.trace));
-  if (is_smallest) result.exact_pool_bytes = pool_bytes;
+  if (is_smallest) {
+    result.exact_pool_bytes = pool_bytes;
+  } else {
+    result.exact_limit = ExactLimit::kUnsearchable;
+  }
   // What is free in a pool is free in every larger one, and a plan asks for nothing else.
   result.serves_all_larger = true;
   return result;

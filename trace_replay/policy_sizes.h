@@ -17,6 +17,7 @@ namespace tidepool::tool {
 struct PolicySize {
   std::string policy;
   MinimumPoolResult result;
+  MinimumPoolOptions options;  // the limits of the search
 };
 
 // `names`, or those of all policies when there are none. NotFound for one that there is not.
@@ -27,6 +28,9 @@ nlohmann::ordered_json PolicyJson(const PolicySize& size, const TraceLoad& load)
 // A heading and one row a policy: name, pool, / peak live, attempts, smallest, / peak live, serves.
 std::vector<std::vector<std::string>> PolicyRows(const std::vector<PolicySize>& sizes,
                                                  const TraceLoad& load);
+// Below the rows: one line for each reason why something was not determined, and for which
+// policies.
+std::vector<std::string> LimitNotes(const std::vector<PolicySize>& sizes);
 
 }  // namespace tidepool::tool
 

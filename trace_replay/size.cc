@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_join.h"
 #include "trace_replay/command.h"
 #include "trace_replay/plan_answer.h"
 #include "trace_replay/planned.h"
@@ -37,6 +38,7 @@ void PrintSizeJson(const MeasuredTrace& measured, const std::vector<PolicySize>&
 }
 
 absl::StatusOr<MinimumPoolResult> SizeOf(const std::string& name, const MeasuredTrace& measured,
+                                         const MinimumPoolOptions& limits,
                                          const absl::StatusOr<Plan>& plan) {
   if (name == kPlanned) {
     if (!plan.ok()) return plan.status();
@@ -44,18 +46,19 @@ absl::StatusOr<MinimumPoolResult> SizeOf(const std::string& name, const Measured
   }
   const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
   if (!policy.ok()) return policy.status();
-  return MinimumPool(measured.trace, **policy, {.alignment = measured.alignment});
+  return MinimumPool(measured.trace, **policy, limits);
 }
 
 // Of the policies called `names`, which were asked for or are simply all.
 absl::StatusOr<std::vector<PolicySize>> Sizes(const std::vector<std::string>& names,
                                               bool are_asked_for, const MeasuredTrace& measured,
+                                              const MinimumPoolOptions& limits,
                                               const absl::StatusOr<Plan>& plan) {
   std::vector<PolicySize> sizes;
   for (const std::string& name : names) {
-    const absl::StatusOr<MinimumPoolResult> result = SizeOf(name, measured, plan);
+    const absl::StatusOr<MinimumPoolResult> result = SizeOf(name, measured, limits, plan);
     if (result.ok()) {
-      sizes.push_back({name, *result});
+      sizes.push_back({name, *result, limits});
     } else if (are_asked_for || name != kPlanned || !CanBeLeftOut(result.status())) {
       return result.status();
     }
@@ -75,8 +78,10 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
     made = PlanTrace(*measured, std::nullopt, options.time_limit_seconds);
   }
   if (options.plan && !made.ok()) return AboutFile(options.trace, made.status());
+  const MinimumPoolOptions limits = {.alignment = measured->alignment,
+                                     .time_limit_seconds = options.time_limit_seconds};
   const absl::StatusOr<std::vector<PolicySize>> sizes =
-      Sizes(*policies, !options.policies.empty(), *measured, made);
+      Sizes(*policies, !options.policies.empty(), *measured, limits, made);
   if (!sizes.ok()) return AboutFile(options.trace, sizes.status());
   std::optional<Plan> plan;
   if (options.plan) plan = *std::move(made);
@@ -95,6 +100,8 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
           {"a plan", SizeText(plan->height), RatioText(Overhead(plan->height, measured->load))});
     }
     std::cout << TableText(rows);
+    const std::vector<std::string> notes = LimitNotes(*sizes);
+    if (!notes.empty()) std::cout << "\n  " << absl::StrJoin(notes, "\n  ") << "\n";
     if (plan.has_value()) std::cout << "\n  the plan is " << PlanText(*plan) << "\n";
   }
   return Answer::kYes;
@@ -110,7 +117,10 @@ Command AddSize(CLI::App& app) {
                    "A placement policy; may be given several times (default: all)")
       ->allow_extra_args(false);
   size->add_flag("--plan", options->plan, "Says of the plan of the trace how near it is, too");
-  AddTimeLimitOption(*size, options->time_limit_seconds);
+  AddTimeLimitOption(*size, options->time_limit_seconds)
+      ->description(
+          "Seconds to look for a plan, of which the best so far counts then, and for the exact "
+          "answers of each policy, which are given up then");
   AddAlignOption(*size, options->alignment);
   AddTraceDeviceOption(*size, options->read);
   size->add_flag("--json", options->json, "One JSON object");

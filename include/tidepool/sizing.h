@@ -65,13 +65,32 @@ TIDEPOOL_EXPORT absl::StatusOr<ReplayResult> Replay(const Trace& trace, Placemen
 
 struct MinimumPoolOptions {
   std::int64_t alignment = 512;
-  // How many events the exact search may simulate, over all the pool sizes that it tells apart. The
-  // default takes about a second.
+  // How many events the exact search may simulate, over all its pieces (below). What it takes to
+  // divide a piece counts as events, too. The default takes about a second.
   std::int64_t most_steps = 3'000'000;
+  // How many places of live allocations the exact search may keep from one event to the next, over
+  // all its pieces. A piece is a set of pool sizes in which everything live has the same place, and
+  // has as many places as allocations are live at the peak. Beyond that the largest pools are given
+  // up; the smallest piece is always kept. A place takes 50 to 100 bytes, for a moment twice that.
+  std::int64_t most_places = 300'000;
+  // How long the exact search may take, from the end of the restart search on; infinity is allowed.
+  // It guards against traces for which `most_steps` takes long. An answer depends on the machine
+  // only where this limit is the one that strikes.
+  double time_limit_seconds = 10;
   // How many events the restart search may simulate. Beyond them it is given up, and a pool that
   // serves the trace is found by bisection: by at most 12 replays, so that it is not far above the
   // smallest as a rule, and no more is promised.
   std::int64_t most_restart_steps = INT64_MAX;
+};
+
+// Why the exact search determined less than everything.
+enum class ExactLimit {
+  kNone,          // it determined everything
+  kUnsearchable,  // the policy has memory or asks for offsets, or the trace needs too many
+                  // addresses
+  kSteps,         // MinimumPoolOptions::most_steps
+  kPieces,        // MinimumPoolOptions::most_places
+  kTime,          // MinimumPoolOptions::time_limit_seconds
 };
 
 struct MinimumPoolResult {
@@ -84,11 +103,17 @@ struct MinimumPoolResult {
   // the bisection found, an upper bound of the smallest, and `attempts` counts its replays.
   bool gave_up_restarts = false;
   // The smallest pool that serves the trace at all; nothing when it was not determined within the
-  // limit.
+  // limits.
   std::optional<std::int64_t> exact_pool_bytes;
   // Whether every larger pool serves it too, which is not a matter of course: with more memory a
   // policy may choose other blocks. Nothing when that was not determined.
   std::optional<bool> serves_all_larger;
+  // The first limit that struck, when one of the two is missing.
+  ExactLimit exact_limit = ExactLimit::kNone;
+  // The most pieces that the exact search had at a time, before any were given up, and how many it
+  // might have kept by `most_places`.
+  std::int64_t exact_pieces = 0;
+  std::int64_t most_exact_pieces = 0;
 };
 
 // The smallest pools for `trace` under `policy`. Every size in the result was verified by a replay.

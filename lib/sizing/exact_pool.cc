@@ -15,6 +15,8 @@ namespace tidepool::sizing {
 namespace {
 
 constexpr std::int64_t kEventsBetweenMerges = 16;
+// To copy an arena with so many live allocations takes as long as an event.
+constexpr std::int64_t kAllocationsCopiedInAStep = 32;
 
 std::uint64_t Mix(std::uint64_t value) {
   value = (value ^ value >> 32) * 0x9E3779B97F4A7C15;
@@ -67,10 +69,13 @@ class Branch {
 class Search {
  public:
   Search(const std::vector<Step>& steps, const TraceLoad& load, PlacementPolicy& policy,
-         const MinimumPoolOptions& options, const PoolQuestion& question)
+         const MinimumPoolOptions& options, const PoolQuestion& question, Deadline& deadline)
       : steps_(steps),
         policy_(policy),
+        deadline_(deadline),
         steps_left_(options.most_steps),
+        steps_to_divide_(load.peak_live_count / kAllocationsCopiedInAStep),
+        most_pieces_(MostPieces(load, options)),
         serving_pool_(question.serving_pool),
         larger_fails_(question.larger_fails) {
     PoolSet pools({load.peak_live_bytes, serving_pool_});
@@ -85,23 +90,25 @@ class Search {
 
   PoolOutcome Run() {
     for (std::size_t i = 0; i < steps_.size() && !branches_.empty(); ++i) {
-      if (i % kEventsBetweenMerges == 0) {
+      if (deadline_.HasPassed()) GiveUpFrom(0, ExactLimit::kTime);
+      if (i % kEventsBetweenMerges == 0 || CountPieces() > most_pieces_) {
         MergeEqual();
         Prune(static_cast<std::int64_t>(steps_.size() - i));
       }
       Advance(steps_[i]);
     }
-    PoolOutcome outcome;
-    for (const auto& branch : branches_)
-      outcome.serving = outcome.serving.Union(branch->arena().pools());
-    outcome.unknown = std::move(unknown_);
-    outcome.larger_fails = larger_fails_;
-    return outcome;
+    for (const auto& branch : branches_) {
+      outcome_.serving = outcome_.serving.Union(branch->arena().pools());
+    }
+    outcome_.larger_fails = larger_fails_;
+    return std::move(outcome_);
   }
 
  private:
+  std::int64_t CountPieces() const { return static_cast<std::int64_t>(branches_.size()); }
+
   void Advance(const Step& step) {
-    steps_left_ -= static_cast<std::int64_t>(branches_.size());
+    steps_left_ -= CountPieces();
     std::size_t kept = 0;
     for (std::size_t i = 0; i < branches_.size(); ++i) {  // grows while branches divide
       bool lives = KeepRelevant(branches_[i]->arena());
@@ -132,7 +139,8 @@ class Search {
     const Placement placement = arena.Choose({step.bytes, step.hint}, policy_, &others);
     const bool fails = placement.block == kNoBlock;
     if (arena.is_undetermined() || (!fails && !arena.HasAddresses(placement, step.bytes))) {
-      unknown_ = unknown_.Union(arena.pools()).Union(others);
+      outcome_.unknown = outcome_.unknown.Union(arena.pools()).Union(others);
+      NoteLimit(ExactLimit::kUnsearchable);
       return false;
     }
     if (fails) {
@@ -142,6 +150,7 @@ class Search {
       return Allocate(step, i);
     }
     if (!others.empty()) {
+      steps_left_ -= steps_to_divide_;
       branches_.push_back(std::make_unique<Branch>(*branches_[i]));
       branches_.back()->arena().set_pools(std::move(others));
     }
@@ -164,35 +173,57 @@ class Search {
     branches_.resize(kept);
   }
 
-  // Gives up the largest pools when the branches cannot all be stepped to the end.
+  // Gives up the largest pools when the branches are too many to be kept, or to be stepped to the
+  // end.
   void Prune(std::int64_t steps_to_go) {
-    const auto affordable =
-        static_cast<std::size_t>(std::max<std::int64_t>(steps_left_ / steps_to_go, 1));
-    if (branches_.size() <= affordable) return;
+    outcome_.pieces = std::max(outcome_.pieces, CountPieces());
+    const std::int64_t affordable = std::max<std::int64_t>(steps_left_ / steps_to_go, 1);
+    if (CountPieces() <= std::min(affordable, most_pieces_)) return;
     std::sort(branches_.begin(), branches_.end(), [](const auto& a, const auto& b) {
       return a->arena().pools().min() < b->arena().pools().min();
     });
-    for (std::size_t i = affordable; i < branches_.size(); ++i) {
-      unknown_ = unknown_.Union(branches_[i]->arena().pools());
+    if (affordable < most_pieces_) {
+      GiveUpFrom(static_cast<std::size_t>(affordable), ExactLimit::kSteps);
+    } else {
+      GiveUpFrom(static_cast<std::size_t>(most_pieces_), ExactLimit::kPieces);
     }
-    branches_.resize(affordable);
+  }
+
+  void GiveUpFrom(std::size_t first, ExactLimit limit) {
+    for (std::size_t i = first; i < branches_.size(); ++i) {
+      outcome_.unknown = outcome_.unknown.Union(branches_[i]->arena().pools());
+    }
+    branches_.resize(first);
+    NoteLimit(limit);
+  }
+
+  void NoteLimit(ExactLimit limit) {
+    if (outcome_.limit == ExactLimit::kNone) outcome_.limit = limit;
   }
 
   const std::vector<Step>& steps_;
   PlacementPolicy& policy_;
+  Deadline& deadline_;
   std::int64_t steps_left_;
+  std::int64_t steps_to_divide_;
+  std::int64_t most_pieces_;
   std::int64_t serving_pool_;
   bool larger_fails_;
   std::vector<std::unique_ptr<Branch>> branches_;
-  PoolSet unknown_;
+  PoolOutcome outcome_;
 };
 
 }  // namespace
 
+std::int64_t MostPieces(const TraceLoad& load, const MinimumPoolOptions& options) {
+  return std::max<std::int64_t>(
+      options.most_places / std::max<std::int64_t>(load.peak_live_count, 1), 1);
+}
+
 PoolOutcome SimulateAllPools(const std::vector<Step>& steps, const TraceLoad& load,
                              PlacementPolicy& policy, const MinimumPoolOptions& options,
-                             const PoolQuestion& question) {
-  return Search(steps, load, policy, options, question).Run();
+                             const PoolQuestion& question, Deadline& deadline) {
+  return Search(steps, load, policy, options, question, deadline).Run();
 }
 
 }  // namespace tidepool::sizing

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/sizing/plan/budget.h"
 #include "lib/sizing/pool_set.h"
 #include "lib/sizing/steps.h"
 #include "tidepool/placement.h"
@@ -20,20 +21,26 @@ struct PoolQuestion {
 };
 
 // What became of the pools from the peak of live bytes on, but for the serving one of the question:
-// each serves the trace, or was given up when the search ran out of steps, or, if in neither set,
-// fails. Once a larger pool than the serving one fails, nothing more is said about larger pools.
+// each serves the trace, or was given up at a limit of the search, or, if in neither set, fails.
+// Once a larger pool than the serving one fails, nothing more is said about larger pools.
 struct PoolOutcome {
   PoolSet serving;
   PoolSet unknown;
   bool larger_fails = false;
+  ExactLimit limit = ExactLimit::kNone;  // the first at which pools were given up
+  std::int64_t pieces = 0;               // the most at a time, before any were given up
 };
 
+// How many arenas are kept from one event to the next, one a piece: at least 1.
+std::int64_t MostPieces(const TraceLoad& load, const MinimumPoolOptions& options);
+
 // Simulates at most options.most_steps events, summed over the arenas that are alive at a time.
-// When they run out, the largest pools are given up first. `policy` has no memory;
-// ManyPoolsArena::Addresses is not 0.
+// When they run out, or there are more arenas than MostPieces, the largest pools are given
+// up first; when `deadline` has passed, all. `policy` has no memory; ManyPoolsArena::Addresses is
+// not 0.
 PoolOutcome SimulateAllPools(const std::vector<Step>& steps, const TraceLoad& load,
                              PlacementPolicy& policy, const MinimumPoolOptions& options,
-                             const PoolQuestion& question);
+                             const PoolQuestion& question, Deadline& deadline);
 
 }  // namespace tidepool::sizing
 

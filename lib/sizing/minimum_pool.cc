@@ -7,6 +7,7 @@
 #include "lib/blocks/geometry.h"
 #include "lib/sizing/exact_pool.h"
 #include "lib/sizing/many_pools_arena.h"
+#include "lib/sizing/plan/budget.h"
 #include "lib/sizing/restart_search.h"
 #include "lib/sizing/steps.h"
 #include "tidepool/sizing.h"
@@ -14,6 +15,7 @@
 namespace tidepool {
 namespace {
 
+using sizing::Deadline;
 using sizing::ManyPoolsArena;
 using sizing::PoolInterval;
 using sizing::PoolOutcome;
@@ -33,10 +35,14 @@ class Finder {
     std::vector<sizing::Step> steps;
     if (simulates_many) steps = sizing::ToSteps(trace_, options_.alignment);
     if (absl::Status status = Restart(simulates_many, steps); !status.ok()) return status;
-    if (!simulates_many) return result_;
-    absl::StatusOr<PoolQuestion> question = Sample();
+    if (!simulates_many) {
+      result_.exact_limit = ExactLimit::kUnsearchable;
+      return result_;
+    }
+    Deadline deadline(options_.time_limit_seconds, {});
+    absl::StatusOr<PoolQuestion> question = Sample(deadline);
     if (!question.ok()) return question.status();
-    Read(*question, sizing::SimulateAllPools(steps, load_, policy_, options_, *question));
+    Read(*question, sizing::SimulateAllPools(steps, load_, policy_, options_, *question, deadline));
     if (!result_.exact_pool_bytes.has_value()) return result_;
     if (absl::Status status = Verify(*result_.exact_pool_bytes); !status.ok()) return status;
     return result_;
@@ -132,7 +138,7 @@ class Finder {
 
   // Tries some pools around the one that the restart search found. A smaller one that serves, or a
   // larger one that fails, spares the exact search most of its work.
-  absl::StatusOr<PoolQuestion> Sample() {
+  absl::StatusOr<PoolQuestion> Sample(Deadline& deadline) {
     constexpr std::int64_t kMostSamples = 256;
     const auto events = static_cast<std::int64_t>(trace_.events.size());
     const std::int64_t samples =
@@ -141,13 +147,13 @@ class Finder {
     const std::int64_t peak = load_.peak_live_bytes;
     for (std::int64_t i = 0; i < samples; ++i) {
       const std::int64_t below = Aligned(peak + (result_.pool_bytes - peak) / samples * i);
-      if (below >= question.serving_pool) break;
+      if (below >= question.serving_pool || deadline.HasPassed()) break;
       absl::StatusOr<bool> serves = Serves(below);
       if (!serves.ok()) return serves.status();
       if (*serves) question.serving_pool = below;
     }
     const std::int64_t largest = blocks::MaxArenaBytes(options_.alignment);
-    for (std::int64_t i = 1; i <= samples && !question.larger_fails; ++i) {
+    for (std::int64_t i = 1; i <= samples && !question.larger_fails && !deadline.HasPassed(); ++i) {
       const std::int64_t above = Aligned(question.serving_pool + peak / 2 / samples * i);
       if (above <= question.serving_pool || above > largest) continue;
       absl::StatusOr<bool> serves = Serves(above);
@@ -160,6 +166,15 @@ class Finder {
   std::int64_t Aligned(std::int64_t pool_bytes) const { return pool_bytes & -options_.alignment; }
 
   void Read(const PoolQuestion& question, const PoolOutcome& outcome) {
+    result_.exact_pieces = outcome.pieces;
+    result_.most_exact_pieces = sizing::MostPieces(load_, options_);
+    ReadPools(question, outcome);
+    if (!result_.exact_pool_bytes.has_value() || !result_.serves_all_larger.has_value()) {
+      result_.exact_limit = outcome.limit;
+    }
+  }
+
+  void ReadPools(const PoolQuestion& question, const PoolOutcome& outcome) {
     std::int64_t smallest = question.serving_pool;
     if (!outcome.serving.empty()) smallest = std::min(smallest, outcome.serving.min());
     if (!outcome.unknown.empty() && outcome.unknown.min() < smallest) return;

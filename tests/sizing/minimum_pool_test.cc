@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 #include "lib/sizing/restart_search.h"
+#include "tests/support/dividing_trace.h"
 #include "tests/support/policy_names.h"
 #include "tests/support/rounds.h"
 #include "tests/support/shared_files.h"
@@ -13,11 +15,15 @@
 namespace tidepool {
 namespace {
 
-Trace ParseOperations(const std::string& rows) {
-  const auto trace = ParseTrace("op,id,size,hint\n" + rows, "test");
+constexpr double kNoTimeLimit = std::numeric_limits<double>::infinity();
+
+Trace Parse(const std::string& text) {
+  const auto trace = ParseTrace(text, "test");
   EXPECT_TRUE(trace.ok()) << trace.status();
   return *trace;
 }
+
+Trace ParseOperations(const std::string& rows) { return Parse("op,id,size,hint\n" + rows); }
 
 bool Serves(const Trace& trace, PlacementPolicy& policy, std::int64_t pool_bytes,
             std::int64_t alignment) {
@@ -65,7 +71,7 @@ TEST(MinimumPool, CountsBillionsOfEqualAttemptsAtOnce) {
   const Trace trace =
       ParseOperations("a,x,1125899906842112,\na,y,1,\nf,x,,\na,z,1125899906842624,\n");
   std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("best-fit");
-  const auto result = MinimumPool(trace, *policy, {});
+  const auto result = MinimumPool(trace, *policy, {.time_limit_seconds = kNoTimeLimit});
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->exact_pool_bytes, result->pool_bytes);
   EXPECT_EQ(result->attempts, (1125899906842112 - 0) / 512 + 1);
@@ -91,7 +97,8 @@ TEST_P(MinimumPoolProperty, EqualsBruteForce) {
       if (!serves && exact >= 0) all_larger = false;
     }
     not_monotone += all_larger ? 0 : 1;
-    const auto result = MinimumPool(trace, *policy, {.alignment = 1});
+    const auto result =
+        MinimumPool(trace, *policy, {.alignment = 1, .time_limit_seconds = kNoTimeLimit});
     ASSERT_TRUE(result.ok()) << result.status();
     ASSERT_EQ(result->exact_pool_bytes, exact);
     ASSERT_EQ(result->serves_all_larger, all_larger);
@@ -115,24 +122,39 @@ TEST_P(MinimumPoolProperty, RestartsLikeTheLoopOfReplays) {
       if (replay->refused == 0) break;
       pool += replay->first_refused_bytes - replay->largest_free_bytes;
     }
-    const auto result = MinimumPool(trace, *policy, {});
+    const auto result = MinimumPool(trace, *policy, {.time_limit_seconds = kNoTimeLimit});
     ASSERT_TRUE(result.ok()) << result.status();
     ASSERT_EQ(result->pool_bytes, pool);
     ASSERT_EQ(result->attempts, attempts);
   }
 }
 
-// With few steps some answers are missing, and those that are given are the same.
+// With narrow limits some answers are missing, and those that are given are the same.
 TEST_P(MinimumPoolProperty, SaysNothingRatherThanSomethingWrong) {
   std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(GetParam());
   std::mt19937_64 random(44);
   for (int i = 0; i < testing::Rounds(60); ++i) {
     const Trace trace = RandomTrace(random, 60, 3000);
-    const auto complete = MinimumPool(trace, *policy, {.alignment = 1, .most_steps = 100'000'000});
+    const auto complete = MinimumPool(trace, *policy,
+                                      {.alignment = 1,
+                                       .most_steps = 100'000'000,
+                                       .most_places = 100'000'000,
+                                       .time_limit_seconds = kNoTimeLimit});
     ASSERT_TRUE(complete->exact_pool_bytes.has_value() && complete->serves_all_larger.has_value());
+    ASSERT_EQ(complete->exact_limit, ExactLimit::kNone);
+    std::vector<MinimumPoolOptions> limits = {{.alignment = 1, .time_limit_seconds = 0}};
     for (const std::int64_t most_steps : {0, 100, 1000, 10'000}) {
-      const auto result = MinimumPool(trace, *policy, {.alignment = 1, .most_steps = most_steps});
+      limits.push_back({.alignment = 1, .most_steps = most_steps});
+    }
+    for (const std::int64_t most_places : {0, 10, 100, 1000}) {
+      limits.push_back({.alignment = 1, .most_places = most_places});
+    }
+    for (const MinimumPoolOptions& options : limits) {
+      const auto result = MinimumPool(trace, *policy, options);
       ASSERT_EQ(result->pool_bytes, complete->pool_bytes);
+      ASSERT_EQ(result->attempts, complete->attempts);
+      ASSERT_EQ(result->exact_limit == ExactLimit::kNone,
+                result->exact_pool_bytes.has_value() && result->serves_all_larger.has_value());
       if (result->exact_pool_bytes.has_value()) {
         ASSERT_EQ(result->exact_pool_bytes, complete->exact_pool_bytes);
       }
@@ -153,10 +175,11 @@ TEST_P(MinimumPoolProperty, FindsAServingPoolWhenRestartsAreBounded) {
     SCOPED_TRACE(i);
     const Trace trace = RandomTrace(random, 4 + 5 * i, 100'000);
     const TraceLoad load = *MeasureLoad(trace, 512);
-    const auto complete = MinimumPool(trace, *policy, {});
+    const auto complete = MinimumPool(trace, *policy, {.time_limit_seconds = kNoTimeLimit});
     ASSERT_FALSE(complete->gave_up_restarts);
     for (const std::int64_t most_steps : {0, 100, 1000}) {
-      const auto result = MinimumPool(trace, *policy, {.most_restart_steps = most_steps});
+      const auto result = MinimumPool(
+          trace, *policy, {.time_limit_seconds = kNoTimeLimit, .most_restart_steps = most_steps});
       ASSERT_TRUE(result.ok()) << result.status();
       ASSERT_TRUE(Serves(trace, *policy, result->pool_bytes, 512));
       ASSERT_EQ(result->pool_bytes % 512, 0);
@@ -197,6 +220,64 @@ INSTANTIATE_TEST_SUITE_P(Policies, MinimumPoolProperty,
                            return name;
                          });
 
+// Bounded, the search keeps few pieces of the 65,536 that there are, and says how many.
+TEST(MinimumPool, GivesUpWhatItMayNotKeep) {
+  const Trace trace = Parse(testing::DividingTrace(16));
+  const TraceLoad load = *MeasureLoad(trace, 512);
+  for (const std::string name : {"best-fit", "high-end-offload"}) {
+    SCOPED_TRACE(name);
+    std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(name);
+    const auto result = MinimumPool(
+        trace, *policy,
+        {.most_places = 100 * load.peak_live_count, .time_limit_seconds = kNoTimeLimit});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(Serves(trace, *policy, result->pool_bytes, 512));
+    EXPECT_EQ(result->exact_pool_bytes, std::nullopt);
+    EXPECT_EQ(result->serves_all_larger, std::nullopt);
+    EXPECT_EQ(result->exact_limit, ExactLimit::kPieces);
+    EXPECT_EQ(result->most_exact_pieces, 100);
+    // An event divides a piece into two at most.
+    EXPECT_GT(result->exact_pieces, 100);
+    EXPECT_LE(result->exact_pieces, 200);
+  }
+}
+
+TEST(MinimumPool, IsBoundedByDefault) {
+  std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("best-fit");
+  const auto result =
+      MinimumPool(Parse(testing::DividingTrace(16)), *policy, {.time_limit_seconds = kNoTimeLimit});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exact_limit, ExactLimit::kPieces);
+  EXPECT_LE(result->exact_pieces, 2 * result->most_exact_pieces);
+}
+
+TEST(MinimumPool, StatesNoLimitWhereAllIsDetermined) {
+  const Trace trace = Parse(testing::DividingTrace(10));
+  std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("best-fit");
+  const auto result = MinimumPool(trace, *policy, {.time_limit_seconds = kNoTimeLimit});
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->exact_pool_bytes, result->pool_bytes);
+  EXPECT_EQ(result->serves_all_larger, true);
+  EXPECT_EQ(result->exact_limit, ExactLimit::kNone);
+}
+
+TEST(MinimumPool, SaysWhichLimitStruck) {
+  const Trace trace = Parse(testing::DividingTrace(10));
+  std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("best-fit");
+  const auto complete = MinimumPool(trace, *policy, {.time_limit_seconds = kNoTimeLimit});
+  const auto no_time = MinimumPool(trace, *policy, {.time_limit_seconds = 0});
+  const auto no_steps =
+      MinimumPool(trace, *policy, {.most_steps = 0, .time_limit_seconds = kNoTimeLimit});
+  EXPECT_EQ(no_time->exact_limit, ExactLimit::kTime);
+  EXPECT_EQ(no_steps->exact_limit, ExactLimit::kSteps);
+  for (const auto& result : {no_time, no_steps}) {
+    EXPECT_EQ(result->pool_bytes, complete->pool_bytes);
+    EXPECT_EQ(result->attempts, complete->attempts);
+    EXPECT_EQ(result->exact_pool_bytes, std::nullopt);
+    EXPECT_EQ(result->serves_all_larger, std::nullopt);
+  }
+}
+
 // For first-fit the free tail is never preferred to a hole, so more memory never hurts, and the
 // answer is the height of one simulation in an arena without end.
 TEST(MinimumPool, OfFirstFitIsTheHeightOfAnUnboundedArena) {
@@ -205,7 +286,7 @@ TEST(MinimumPool, OfFirstFitIsTheHeightOfAnUnboundedArena) {
   for (int i = 0; i < 50; ++i) {
     const Trace trace = RandomTrace(random, 200, 100'000);
     const auto unbounded = Replay(trace, *policy, {.pool_bytes = std::int64_t{1} << 40});
-    const auto result = MinimumPool(trace, *policy, {});
+    const auto result = MinimumPool(trace, *policy, {.time_limit_seconds = kNoTimeLimit});
     EXPECT_EQ(result->exact_pool_bytes, unbounded->high_water_bytes);
     EXPECT_EQ(result->serves_all_larger, true);
   }
@@ -222,7 +303,8 @@ TEST(MinimumPool, OfTheShippedTracesIsVerifiedByReplays) {
     for (const std::string& name : testing::NamesOfPoliciesWithoutMemory()) {
       SCOPED_TRACE(name);
       std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(name);
-      const auto result = MinimumPool(*trace, *policy, {.most_steps = 500'000});
+      const auto result =
+          MinimumPool(*trace, *policy, {.most_steps = 500'000, .time_limit_seconds = kNoTimeLimit});
       ASSERT_TRUE(result.ok()) << result.status();
       EXPECT_TRUE(Serves(*trace, *policy, result->pool_bytes, 512));
       if (!result->exact_pool_bytes.has_value()) continue;
@@ -258,6 +340,7 @@ TEST(MinimumPool, DeterminesNothingExactForAPolicyWithMemory) {
   EXPECT_GE(result->pool_bytes, 1536);
   EXPECT_FALSE(result->exact_pool_bytes.has_value());
   EXPECT_FALSE(result->serves_all_larger.has_value());
+  EXPECT_EQ(result->exact_limit, ExactLimit::kUnsearchable);
 }
 
 TEST(MinimumPool, BoundsRestartsOfAPolicyWithMemory) {

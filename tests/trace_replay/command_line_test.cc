@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/dividing_trace.h"
 #include "tests/support/pickled.h"
 #include "tests/support/shared_files.h"
 #include "tidepool/recorder.h"
@@ -61,6 +62,35 @@ TEST_F(CommandLine, SizeTakesPoliciesAndAlignment) {
   EXPECT_EQ(table.status, 0);
   EXPECT_THAT(table.out, HasSubstr("best-fit"));
   EXPECT_THAT(table.out, HasSubstr("not every larger one"));
+}
+
+TEST_F(CommandLine, SizeSaysWhatItMayNotKeep) {
+  const std::string trace = File("dividing.csv", testing::DividingTrace(16));
+  const Outcome outcome = Run({"size", trace, "--policy", "best-fit", "--policy", "first-fit",
+                               "--time-limit", "1e9", "--json"});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json policies = json::parse(outcome.out)["policies"];
+  EXPECT_EQ(policies[0]["exact_pool_bytes"], nullptr);
+  EXPECT_EQ(policies[0]["serves_all_larger"], nullptr);
+  EXPECT_EQ(policies[0]["exact_limit"], "pieces");
+  EXPECT_GT(policies[0]["exact_pieces"], policies[0]["exact_limit_value"]);
+  EXPECT_NE(policies[1]["exact_pool_bytes"], nullptr);
+  EXPECT_EQ(policies[1]["exact_limit"], nullptr);
+  EXPECT_EQ(policies[1]["exact_limit_value"], nullptr);
+  EXPECT_THAT(Run({"size", trace, "--time-limit", "1e9"}).out,
+              HasSubstr("\n\n  not determined for best-fit, high-end-offload: more than "));
+}
+
+TEST_F(CommandLine, SizeSaysThatTimeWasUp) {
+  const std::string trace = File("dividing.csv", testing::DividingTrace(4));
+  const std::vector<std::string> command = {"size",     trace,          "--policy",
+                                            "best-fit", "--time-limit", "0"};
+  EXPECT_THAT(Run(command).out, HasSubstr("not determined for best-fit: more than 0 s"));
+  std::vector<std::string> as_json = command;
+  as_json.push_back("--json");
+  const json policy = json::parse(Run(as_json).out)["policies"][0];
+  EXPECT_EQ(policy["exact_limit"], "time");
+  EXPECT_EQ(policy["exact_limit_value"], 0.0);
 }
 
 TEST_F(CommandLine, InfoSaysWhatIsInATrace) {

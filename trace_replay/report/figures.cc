@@ -34,7 +34,7 @@ absl::StatusOr<Layout> PlannedLayout(const MeasuredTrace& measured) {
   const absl::StatusOr<MinimumPoolResult> result =
       PlannedSize(measured, ToPlanned(measured, *plan));
   if (!result.ok()) return result.status();
-  return Layout{{kPlanned, *result}, plan->height, std::move(plan->offsets)};
+  return Layout{{kPlanned, *result, {}}, plan->height, std::move(plan->offsets)};
 }
 
 absl::StatusOr<Layout> ComputeLayout(const MeasuredTrace& measured, const std::string& name,
@@ -42,11 +42,11 @@ absl::StatusOr<Layout> ComputeLayout(const MeasuredTrace& measured, const std::s
   if (name == kPlanned) return PlannedLayout(measured);
   const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
   if (!policy.ok()) return policy.status();
-  absl::StatusOr<MinimumPoolResult> result =
-      MinimumPool(measured.trace, **policy, Effort(measured));
+  const MinimumPoolOptions effort = Effort(measured);
+  absl::StatusOr<MinimumPoolResult> result = MinimumPool(measured.trace, **policy, effort);
   if (!result.ok()) return result.status();
   Layout layout;
-  layout.size = {name, *result};
+  layout.size = {name, *result, effort};
   layout.pool_bytes = result->exact_pool_bytes.value_or(result->pool_bytes);
   if (!keep_offsets) return layout;
   absl::StatusOr<ReplayResult> replay = Replay(

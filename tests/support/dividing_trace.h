@@ -1,0 +1,45 @@
+// A short trace that drives pools of different sizes apart: the exact search for the smallest pool
+// must tell 2^depth sets of them apart when it has seen 5 * depth events.
+#ifndef TIDEPOOL_TESTS_SUPPORT_DIVIDING_TRACE_H_
+#define TIDEPOOL_TESTS_SUPPORT_DIVIDING_TRACE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::testing {
+
+// Operation CSV. With best fit the pools differ in the bytes above all that is live at the peak. A
+// request of half of what those may be takes them where they suffice, because the hole that is free
+// beside them is larger, and takes the hole otherwise; then the same with a quarter, and so on. The
+// last request fits into no pool that was told apart, but the one that serves is far above.
+inline std::string DividingTrace(int depth) {
+  constexpr std::int64_t kUnit = 512;
+  const auto units = [](std::int64_t count) { return count * kUnit; };
+  std::string text = "op,id,size,hint\n";
+  const auto allocate = [&](const std::string& id, std::int64_t bytes) {
+    absl::StrAppend(&text, "a,", id, ",", bytes, ",\n");
+  };
+  const auto free = [&](const std::string& id) { absl::StrAppend(&text, "f,", id, ",,\n"); };
+  for (const int i : {1, 2}) {
+    allocate(absl::StrCat("low", i), units(std::int64_t{1} << depth));
+    allocate(absl::StrCat("low wall", i), units(1));
+  }
+  for (int i = depth; i > 0; --i) {
+    allocate(absl::StrCat("hole", i), units((std::int64_t{1} << i) + 1));
+    allocate(absl::StrCat("wall", i), units(1));
+  }
+  for (int i = depth; i > 0; --i) {
+    free(absl::StrCat("hole", i));
+    allocate(absl::StrCat("half", i), units(std::int64_t{1} << (i - 1)));
+  }
+  free("low1");
+  free("low2");
+  allocate("last", units(std::int64_t{2} << depth));
+  return text;
+}
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_SUPPORT_DIVIDING_TRACE_H_
