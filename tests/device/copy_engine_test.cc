@@ -8,8 +8,9 @@ namespace {
 using Clock = CopyEngine::Clock;
 using std::chrono::nanoseconds;
 
-// Long past: nothing is waited for.
-const Clock::time_point kThen = Clock::now() - std::chrono::hours(1);
+// Long past, so nothing is waited for; and before the clock's zero, which may be the machine's
+// start, because nothing may depend on where it is.
+constexpr Clock::time_point kThen(-std::chrono::hours(1));
 
 TEST(CopyEngineTest, CopiesThatAreReadyFollowEachOtherWithoutAGap) {
   CopyEngine engine(1e9, 5);
@@ -26,6 +27,13 @@ TEST(CopyEngineTest, TimeThatNobodyUsesIsGone) {
   EXPECT_EQ(engine.SpendTime(kThen, 10), kThen + nanoseconds(10));
   EXPECT_EQ(engine.SpendTime(kThen + nanoseconds(100), 10), kThen + nanoseconds(110));
   EXPECT_EQ(engine.SpendTime(kThen, 10), kThen + nanoseconds(120));
+}
+
+TEST(CopyEngineTest, EndsWithTheClockWhateverTheBandwidth) {
+  CopyEngine engine(1e-300, 0);
+  engine.StopTime();
+  EXPECT_EQ(engine.SpendTime(kThen, 10), Clock::time_point::max());
+  EXPECT_EQ(engine.SpendTime(kThen, 10), Clock::time_point::max());
 }
 
 TEST(CopyEngineTest, WaitsForTheEnd) {

@@ -28,7 +28,9 @@ CopyEngine::Clock::time_point CopyEngine::EndOfCopy(Clock::time_point begin,
   if (bytes_per_second_ > 0) nanoseconds += static_cast<double>(bytes) * 1e9 / bytes_per_second_;
   nanoseconds = std::ceil(nanoseconds);
   // Doubles below this one are whole numbers that fit.
-  const auto rest = static_cast<double>((Clock::time_point::max() - begin).count());
+  // What is left of the clock, at most all that comes after its zero.
+  const Clock::duration left = Clock::time_point::max() - std::max(begin, Clock::time_point());
+  const auto rest = static_cast<double>(left.count());
   if (nanoseconds >= rest) return Clock::time_point::max();
   return begin + std::chrono::nanoseconds(static_cast<std::int64_t>(nanoseconds));
 }

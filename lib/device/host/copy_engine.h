@@ -31,7 +31,8 @@ class CopyEngine {
   const std::int64_t latency_ns_;
   std::mutex mutex_;
   std::condition_variable was_stopped_;
-  Clock::time_point idle_from_;
+  // Not the clock's zero, which may be the start of the machine, a moment ago.
+  Clock::time_point idle_from_ = Clock::time_point::min();
   bool is_stopped_ = false;
 };
 

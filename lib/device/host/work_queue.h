@@ -79,7 +79,7 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
   std::uint64_t done_ = 0;
   bool is_closed_ = false;
   std::thread thread_;
-  Clock::time_point last_over_;  // the thread's
+  Clock::time_point last_over_ = Clock::time_point::min();  // the thread's
 };
 
 }  // namespace tidepool::host
