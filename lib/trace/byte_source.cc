@@ -25,28 +25,35 @@ class FileSource final : public ByteSource {
   absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) override {
     for (;;) {
       const ssize_t got = read(descriptor_, buffer, size);
-      if (got >= 0) return static_cast<std::size_t>(got);
+      if (got >= 0) {
+        file_bytes_ += static_cast<std::uint64_t>(got);
+        return static_cast<std::size_t>(got);
+      }
       if (errno != EINTR)
         return absl::InvalidArgumentError(
             absl::StrCat("cannot be read (", strerror(errno), "), expected a trace file"));
     }
   }
+  std::uint64_t file_bytes() const override { return file_bytes_; }
 
  private:
   int descriptor_;
+  std::uint64_t file_bytes_ = 0;
 };
 
 class MemorySource final : public ByteSource {
  public:
-  explicit MemorySource(std::string_view contents) : rest_(contents) {}
+  explicit MemorySource(std::string_view contents) : size_(contents.size()), rest_(contents) {}
 
   absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) override {
     const std::size_t count = rest_.copy(buffer, size);
     rest_.remove_prefix(count);
     return count;
   }
+  std::uint64_t file_bytes() const override { return size_ - rest_.size(); }
 
  private:
+  std::size_t size_;
   std::string_view rest_;
 };
 
@@ -62,6 +69,7 @@ class PrefixedSource final : public ByteSource {
     used_ += count;
     return count;
   }
+  std::uint64_t file_bytes() const override { return rest_->file_bytes(); }
 
  private:
   std::string prefix_;
@@ -98,6 +106,7 @@ class GzipSource final : public ByteSource {
     }
     return wanted - stream_.avail_out;
   }
+  std::uint64_t file_bytes() const override { return compressed_->file_bytes(); }
 
  private:
   absl::Status Inflate() {

@@ -3,6 +3,7 @@
 #define TIDEPOOL_LIB_TRACE_BYTE_SOURCE_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@ class ByteSource {
   // Reads up to `size` bytes, at least one unless the end is reached: then 0. Errors say what is
   // wrong and what was expected, without the place.
   virtual absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) = 0;
+  // Says how many bytes of the file, compressed or not, were read for it so far.
+  virtual std::uint64_t file_bytes() const = 0;
 };
 
 // Opens a regular file; anything else (a directory, a FIFO, a device) is refused without waiting

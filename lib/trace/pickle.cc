@@ -9,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/trace/csv.h"
+#include "lib/trace/pickle_input.h"
 #include "lib/trace/pickle_opcodes.h"
 #include "lib/trace/quote.h"
 
@@ -37,34 +38,70 @@ std::string OpcodeText(std::uint8_t byte) {
 
 class PickleMachine {
  public:
-  explicit PickleMachine(std::string_view bytes) : bytes_(bytes), pickle_(bytes) {}
+  explicit PickleMachine(ByteSource& source) : input_(source) {}
 
   absl::StatusOr<Pickle> Run() {
-    // One in five bytes is an opcode in what PyTorch writes. Memory that is not used is not taken.
-    pickle_.values_.reserve(bytes_.size() / 4);
-    while (!stopped_) {
-      opcode_at_ = at_;
-      if (at_ == bytes_.size()) {
-        Fail("the pickle ends early, expected the opcode STOP");
-        break;
-      }
-      const auto byte = static_cast<std::uint8_t>(bytes_[at_++]);
-      if (IsGet(byte) ? GetNumbered(byte) : Step(byte)) continue;
-      if (error_.empty()) FailAtOpcode("the pickle ends in its argument, expected all of it");
-      break;
+    if (!Fill()) return status_;
+    if (input_.ahead().empty() || input_.ahead()[0] != '\x80') {
+      return absl::InvalidArgumentError(
+          "byte 0: no opcode PROTO (0x80), expected a pickle of protocol 2 to 5");
     }
-    if (!error_.empty()) return absl::InvalidArgumentError(error_);
+    while (!stopped_) {
+      if (!RunNext()) return status_;
+    }
     return std::move(pickle_);
   }
 
  private:
+  // Longer than any opcode with its numbers.
+  static constexpr std::size_t kLongestOpcode = 16;
+
+  bool RunNext() {
+    if (input_.ahead().size() < kLongestOpcode && !Fill()) return false;
+    opcode_at_ = input_.position();
+    if (input_.ahead().empty()) return Fail("the pickle ends early, expected the opcode STOP");
+    opcode_ = static_cast<std::uint8_t>(input_.TakeByte());
+    if (IsGet(opcode_) ? GetNumbered(opcode_) : Step(opcode_)) return true;
+    return status_.ok() ? FailAtOpcode("the pickle ends in its argument, expected all of it")
+                        : false;
+  }
+
   bool Fail(absl::string_view what) {
-    error_ = absl::StrCat("byte ", opcode_at_, ": ", what);
+    status_ = absl::InvalidArgumentError(absl::StrCat("byte ", opcode_at_, ": ", what));
     return false;
   }
   bool FailAtOpcode(absl::string_view what) {
-    return Fail(
-        absl::StrCat(OpcodeText(static_cast<std::uint8_t>(bytes_[opcode_at_])), ": ", what));
+    return Fail(absl::StrCat(OpcodeText(opcode_), ": ", what));
+  }
+
+  // Reads the next piece. What a piece makes the machine keep is bounded, so it is enough to count
+  // then: a megabyte of gzip unfolds to a gigabyte of opcodes, each of which can be a value.
+  bool Fill() {
+    if (input_.is_at_end()) return true;
+    if (status_ = input_.Fill(); !status_.ok()) return false;
+    const std::uint64_t position = input_.position();
+    if (position + input_.ahead().size() >= UINT32_MAX) {
+      status_ = absl::InvalidArgumentError("a pickle of 4 GiB or more, expected less");
+      return false;
+    }
+    if (KeptBytes() <=
+        kFreeBytes + std::min(kBytesAByte * position, kBytesAFileByte * input_.file_bytes())) {
+      return true;
+    }
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat("byte ", position, ": ", KeptBytes(), " bytes of values from ",
+                     input_.file_bytes(), " bytes of a file, expected a snapshot, which holds less",
+                     " (unless it is one: uncompress it first)"));
+    return false;
+  }
+
+  std::uint64_t KeptBytes() const {
+    return pickle_.text_.size() + sizeof(Pickle::Stretch) * pickle_.texts_.size() +
+           sizeof(PickleValue) * (pickle_.values_.size() + stack_.size() + memo_.size()) +
+           sizeof(Pickle::Piece) * pickle_.pieces_.size() +
+           sizeof(Pickle::Container) * pickle_.containers_.size() +
+           sizeof(std::uint64_t) * (pickle_.integers_.size() + pickle_.floats_.size()) +
+           sizeof(std::uint32_t) * marks_.size();
   }
 
   // Runs one opcode. False for an error, or where the bytes end.
@@ -192,11 +229,12 @@ class PickleMachine {
 
   // Takes a number of `width` bytes, the low one first.
   bool Take(int width, std::uint64_t* number) {
-    if (bytes_.size() - at_ < static_cast<std::size_t>(width)) return false;
+    const std::string_view ahead = input_.ahead();
+    if (ahead.size() < static_cast<std::size_t>(width)) return false;
     *number = 0;
     for (int i = 0; i < width; ++i)
-      *number |= std::uint64_t{static_cast<std::uint8_t>(bytes_[at_ + i])} << (8 * i);
-    at_ += width;
+      *number |= std::uint64_t{static_cast<std::uint8_t>(ahead[i])} << (8 * i);
+    input_.Skip(static_cast<std::size_t>(width));
     return true;
   }
   template <int kWidth>
@@ -204,11 +242,38 @@ class PickleMachine {
     return Take(kWidth, number);
   }
 
+  // Only numbers are lines, so one is in memory as a whole.
   bool TakeLine(std::string_view* line) {
-    const std::size_t end = bytes_.find('\n', at_);
-    if (end == std::string_view::npos) return false;
-    *line = bytes_.substr(at_, end - at_);
-    at_ = end + 1;
+    std::size_t end = input_.ahead().find('\n');
+    if (end == std::string_view::npos) {
+      if (!Fill()) return false;
+      end = input_.ahead().find('\n');
+      if (end == std::string_view::npos && !input_.is_at_end())
+        return FailAtOpcode("a line of more than 64 KiB, expected a number");
+      if (end == std::string_view::npos) return false;
+    }
+    *line = input_.ahead().substr(0, end);
+    input_.Skip(end + 1);
+    return true;
+  }
+
+  // Calls `take` with the next `size` bytes, piece by piece: so no claim about bytes is believed
+  // before they were read. Ends early when it returns false.
+  template <typename TakePiece>
+  bool TakeBytes(std::uint64_t size, const TakePiece& take) {
+    while (size > 0) {
+      if (input_.ahead().empty()) {
+        if (!Fill()) return false;
+        if (input_.ahead().empty()) {
+          return FailAtOpcode(absl::StrCat("the pickle lacks ", size,
+                                           " bytes of its argument, expected all of it"));
+        }
+      }
+      const std::string_view piece = input_.ahead().substr(0, size);
+      if (!take(piece)) return false;
+      input_.Skip(piece.size());
+      size -= piece.size();
+    }
     return true;
   }
 
@@ -220,15 +285,15 @@ class PickleMachine {
                              kLastProtocol));
   }
 
+  // How much Python reads at once, which is not how this is read.
   bool Frame() {
     std::uint64_t size = 0;
     return Take(8, &size) && CheckLength(size);
   }
 
   bool CheckLength(std::uint64_t size) {
-    if (size <= bytes_.size() - at_) return true;
-    return FailAtOpcode(
-        absl::StrCat(size, " bytes, expected at most the ", bytes_.size() - at_, " that are left"));
+    if (size < UINT32_MAX) return true;
+    return FailAtOpcode(absl::StrCat(size, " bytes, expected less than 4 GiB, as of the pickle"));
   }
 
   bool Push(PickleValue value) {
@@ -263,13 +328,15 @@ class PickleMachine {
     if (!Take(width, &size) || !CheckLength(size)) return false;
     if (size == 0) return PushInteger(0);
     if (size <= 8) return SignedInteger(static_cast<int>(size));
-    const std::string_view more = bytes_.substr(at_ + 8, size - 8);
-    const char sign = more.back();
     std::uint64_t integer = 0;
-    Take(8, &integer);
-    at_ += more.size();
+    if (!Take(8, &integer)) return false;
     const bool is_negative = static_cast<std::int64_t>(integer) < 0;
-    const bool is_short = more.find_first_not_of(sign) == std::string_view::npos;
+    // One of the two signs; which one does not matter where it is another byte.
+    const char sign = input_.ahead().substr(0, 1) == "\xff" ? '\xff' : '\0';
+    const bool is_short = TakeBytes(size - 8, [&](std::string_view more) {
+      return more.find_first_not_of(sign) == std::string_view::npos;
+    });
+    if (!status_.ok()) return false;
     if (is_short && sign == (is_negative ? '\xff' : '\0'))
       return PushInteger(static_cast<std::int64_t>(integer));
     if (!is_short || sign != '\0')
@@ -310,8 +377,13 @@ class PickleMachine {
   bool Text(Kind kind, int width) {
     std::uint64_t size = 0;
     if (!Take(width, &size) || !CheckLength(size)) return false;
-    pickle_.texts_.push_back({static_cast<std::uint32_t>(at_), static_cast<std::uint32_t>(size)});
-    at_ += size;
+    const auto begin = static_cast<std::uint32_t>(pickle_.text_.size());
+    const auto append = [this](std::string_view piece) {
+      pickle_.text_ += piece;
+      return true;
+    };
+    if (!TakeBytes(size, append)) return false;
+    pickle_.texts_.push_back({begin, static_cast<std::uint32_t>(size)});
     return Push({kind, static_cast<std::int64_t>(pickle_.texts_.size() - 1)});
   }
 
@@ -438,12 +510,12 @@ class PickleMachine {
         absl::StrCat("nothing was kept as number ", number, ", expected a value that was"));
   }
 
-  // Picklers number from 0 on, so no number is as large as the file; this bounds the memo.
+  // Picklers number from 0 on, so no number is as large as what was read; this bounds the memo.
   bool Put(std::uint64_t number) {
     if (Top() == nullptr) return false;
-    if (number >= bytes_.size()) {
-      return FailAtOpcode(absl::StrCat("number ", number, ", expected less than ", bytes_.size(),
-                                       ", the bytes of the pickle"));
+    if (number >= input_.position()) {
+      return FailAtOpcode(absl::StrCat("number ", number, ", expected less than ",
+                                       input_.position(), ", the bytes of the pickle so far"));
     }
     if (number >= memo_.size())
       memo_.resize(std::max<std::size_t>(number + 1, 2 * memo_.size()), kNothing);
@@ -488,7 +560,13 @@ class PickleMachine {
   // In the memo, where nothing was put.
   static constexpr PickleValue kNothing{Kind::kNone, -1};
 
-  std::string_view bytes_;
+  // What is allowed without a reason, for each byte of the pickle, and for each byte of the file.
+  // Snapshots of PyTorch keep 3 bytes a byte, and 60 a byte of a compressed file.
+  static constexpr std::uint64_t kFreeBytes = std::uint64_t{1} << 26;
+  static constexpr std::uint64_t kBytesAByte = 16;
+  static constexpr std::uint64_t kBytesAFileByte = 256;
+
+  PickleInput input_;
   Pickle pickle_;
   // Picklers collect a thousand values at a time; a compressed file of a megabyte could have more
   // values waiting than memory holds.
@@ -498,10 +576,10 @@ class PickleMachine {
   std::vector<std::uint32_t> marks_;  // how high the stack was
   std::vector<PickleValue> memo_;
   std::size_t memoized_ = 0;
-  std::size_t at_ = 0;
-  std::size_t opcode_at_ = 0;
+  std::uint64_t opcode_at_ = 0;
+  std::uint8_t opcode_ = 0;
   bool stopped_ = false;
-  std::string error_;
+  absl::Status status_;
 };
 
 const char* KindText(PickleValue value) {
@@ -530,15 +608,7 @@ const char* KindText(PickleValue value) {
   return "a value";
 }
 
-absl::StatusOr<Pickle> Pickle::Parse(std::string_view bytes) {
-  if (bytes.size() >= UINT32_MAX)
-    return absl::InvalidArgumentError("a pickle of 4 GiB or more, expected less");
-  if (bytes.empty() || static_cast<std::uint8_t>(bytes[0]) != 0x80) {
-    return absl::InvalidArgumentError(
-        "byte 0: no opcode PROTO (0x80), expected a pickle of protocol 2 to 5");
-  }
-  return PickleMachine(bytes).Run();
-}
+absl::StatusOr<Pickle> Pickle::Parse(ByteSource& source) { return PickleMachine(source).Run(); }
 
 bool Pickle::AsInteger(PickleValue value, std::int64_t* integer) const {
   if (value.kind() == Kind::kInt) {

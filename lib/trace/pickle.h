@@ -9,11 +9,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/trace/byte_source.h"
 
 namespace tidepool::internal {
 
@@ -59,10 +61,11 @@ const char* KindText(PickleValue value);
 
 class Pickle {
  public:
-  // Reads the pickle, of less than 4 GiB, that `bytes` begins with; what is behind its end is
+  // Reads the pickle, of less than 4 GiB, that `source` begins with; what comes after its end is
   // ignored, as Python does. InvalidArgument with "byte N: what is wrong, what was expected".
-  // O(bytes) time and memory, whatever they are. `bytes` outlives the pickle.
-  static absl::StatusOr<Pickle> Parse(std::string_view bytes);
+  // O(bytes) time. Keeps at most 64 MiB, and 16 bytes more for each byte of the pickle and 256 for
+  // each of the file, whichever is less: more is an error, before it is there.
+  static absl::StatusOr<Pickle> Parse(ByteSource& source);
 
   PickleValue root() const { return root_; }
   // Whether `value` is an integer from -2^63 to 2^63 - 1, and which.
@@ -73,7 +76,7 @@ class Pickle {
   // Of a text or bytes.
   std::string_view Text(PickleValue value) const {
     const Stretch& text = texts_[value.index()];
-    return bytes_.substr(text.begin, text.size);
+    return std::string_view(text_).substr(text.begin, text.size);
   }
   // How many elements a list or tuple has, or twice as many as a dict has entries.
   std::size_t Size(PickleValue value) const { return containers_[value.index()].size; }
@@ -115,14 +118,14 @@ class Pickle {
     std::uint32_t size = 0;
   };
 
-  explicit Pickle(std::string_view bytes) : bytes_(bytes) {}
+  Pickle() = default;
 
-  std::string_view bytes_;
   PickleValue root_;
   std::vector<PickleValue> values_;
   std::vector<Piece> pieces_;
   std::vector<Container> containers_;
-  std::vector<Stretch> texts_;  // of the bytes
+  std::string text_;            // of all texts and bytes, one after the other
+  std::vector<Stretch> texts_;  // of the text
   std::vector<std::uint64_t> integers_;
   std::vector<double> floats_;
 };

@@ -25,19 +25,6 @@ namespace {
 constexpr std::int64_t kMicrosecond = 1000;
 constexpr std::int64_t kMostMicroseconds = INT64_MAX / kMicrosecond;
 
-absl::StatusOr<std::string> ReadAll(ByteSource& source) {
-  std::vector<char> piece(std::size_t{1} << 16);
-  std::string bytes;
-  for (;;) {
-    absl::StatusOr<std::size_t> got = source.Read(piece.data(), piece.size());
-    if (!got.ok()) return got.status();
-    if (*got == 0) return bytes;
-    bytes.append(piece.data(), *got);
-    if (bytes.size() >= UINT32_MAX)
-      return absl::InvalidArgumentError("a pickle of 4 GiB or more, expected less");
-  }
-}
-
 // The tags of stacks. Most stacks share most of their frames, and those are shared objects in the
 // pickle, so what was made of them once is found by their numbers.
 class StackTags {
@@ -344,9 +331,7 @@ class SnapshotReader {
 };
 
 absl::StatusOr<Trace> ReadSnapshot(ByteSource& source, const ReadOptions& options) {
-  absl::StatusOr<std::string> bytes = ReadAll(source);
-  if (!bytes.ok()) return bytes.status();
-  absl::StatusOr<Pickle> pickle = Pickle::Parse(*bytes);
+  absl::StatusOr<Pickle> pickle = Pickle::Parse(source);
   if (!pickle.ok()) return pickle.status();
   return SnapshotReader(*pickle, options).Read();
 }

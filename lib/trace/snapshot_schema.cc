@@ -88,17 +88,21 @@ std::string Hexadecimal(std::uint64_t address) { return absl::StrCat("0x", absl:
 
 // An object that is referred to often is visited as often, so work is bounded by the size of the
 // pickle and not by what it unfolds to. Nothing that PyTorch writes is visited more than twice.
+// What is made of a dict in a list is larger than the reference to it: those are counted too.
 SnapshotSchema::SnapshotSchema(const Pickle& pickle)
     : pickle_(pickle),
       words_(pickle.texts()),
-      steps_left_(16 * (pickle.elements() + pickle.containers()) + 1024) {}
+      steps_left_(16 * (pickle.elements() + pickle.containers()) + 1024),
+      dicts_left_(4 * pickle.containers() + 1024) {}
 
-absl::Status SnapshotSchema::Spend(std::size_t steps) {
-  if (steps > steps_left_) {
+absl::Status SnapshotSchema::Spend(std::size_t steps) { return SpendOf(steps, &steps_left_); }
+
+absl::Status SnapshotSchema::SpendOf(std::size_t count, std::size_t* left) {
+  if (count > *left) {
     return absl::InvalidArgumentError(
         "the same objects again and again, expected about one reference to each");
   }
-  steps_left_ -= steps;
+  *left -= count;
   return absl::OkStatus();
 }
 
@@ -110,7 +114,8 @@ absl::Status SnapshotSchema::ForEach(PickleValue list, absl::string_view what, c
   std::size_t index = 0;
   pickle_.VisitElements(list, [&](absl::Span<const PickleValue> elements) {
     for (const PickleValue element : elements) {
-      status = visit(element);
+      status = element.IsDict() ? SpendOf(1, &dicts_left_) : absl::OkStatus();
+      if (status.ok()) status = visit(element);
       if (!status.ok()) {
         status = At(absl::StrCat(what, "[", index, "]"), status);
         return false;
@@ -266,7 +271,7 @@ absl::StatusOr<std::vector<SnapshotEvent>> SnapshotSchema::Events(std::int32_t d
     at += static_cast<std::int32_t>(traces.size());
     return trace.IsNone();
   });
-  events.reserve(pickle_.Size(trace));
+  events.reserve(std::min(pickle_.Size(trace), pickle_.containers()));
   absl::Status status =
       ForEach(trace, absl::StrCat("device_traces[", device, "]"), [&](PickleValue dict) {
         absl::StatusOr<SnapshotEvent> event = Event(dict);

@@ -131,6 +131,7 @@ class SnapshotSchema {
   absl::Status Spend(std::size_t steps);
 
  private:
+  static absl::Status SpendOf(std::size_t count, std::size_t* left);
   template <typename Visit>
   absl::Status ForEach(PickleValue list, absl::string_view what, const Visit& visit);
   template <typename Visit>
@@ -155,6 +156,7 @@ class SnapshotSchema {
   const Pickle& pickle_;
   std::vector<std::uint8_t> words_;  // by text: the word plus 1, or 0 before it was looked up
   std::size_t steps_left_;
+  std::size_t dicts_left_;
   PickleValue segment_list_;
   PickleValue traces_;
   PickleValue annotations_;

@@ -5,9 +5,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/trace/pickle_opcodes.h"
@@ -25,6 +29,8 @@ using ::testing::StartsWith;
 using Kind = PickleValue::Kind;
 
 constexpr int kDeep = 100'000;
+
+absl::StatusOr<Pickle> Parse(std::string_view bytes) { return Pickle::Parse(*FromMemory(bytes)); }
 
 // What a pickle holds, as JSON. Recursive, so not for deep ones.
 json ToJson(const Pickle& pickle, PickleValue value) {
@@ -73,13 +79,13 @@ json ToJson(const Pickle& pickle, PickleValue value) {
 // The contents of a pickle of protocol 2 with these opcodes between PROTO and STOP.
 json Read(const std::string& opcodes) {
   const std::string bytes = "\x80\x02" + opcodes + ".";
-  const auto pickle = Pickle::Parse(bytes);
+  const auto pickle = Parse(bytes);
   EXPECT_TRUE(pickle.ok()) << pickle.status();
   return pickle.ok() ? ToJson(*pickle, pickle->root()) : json("refused");
 }
 
 std::string ErrorOf(const std::string& bytes) {
-  const auto pickle = Pickle::Parse(bytes);
+  const auto pickle = Parse(bytes);
   EXPECT_FALSE(pickle.ok());
   const std::string message(pickle.status().message());
   EXPECT_THAT(message, HasSubstr("expected"));
@@ -154,7 +160,7 @@ TEST(Pickle, ReadsWhatItsWriterWrites) {
     writer.EndList(list);
     writer.End();
     const std::string written = bytes.str();
-    const auto pickle = Pickle::Parse(written);
+    const auto pickle = Parse(written);
     ASSERT_TRUE(pickle.ok()) << pickle.status();
     ASSERT_EQ(ToJson(*pickle, pickle->root()), expected);
   }
@@ -166,7 +172,7 @@ TEST(Pickle, WriterReplacesWhatIsNoUnicode) {
   writer.Text("a\xff\xc3\xa4\xed\xa0\x80\xf0\x9f\x98\x80\xc0");
   writer.End();
   const std::string written = bytes.str();
-  const auto pickle = Pickle::Parse(written);
+  const auto pickle = Parse(written);
   ASSERT_TRUE(pickle.ok());
   const std::string bad = "\xef\xbf\xbd";
   EXPECT_EQ(pickle->Text(pickle->root()),
@@ -233,7 +239,7 @@ TEST(Pickle, KeepsAMemo) {
 TEST(Pickle, TakesProtocols2To5AndFrames) {
   for (const char protocol : {2, 3, 4, 5}) {
     const std::string bytes = std::string("\x80") + protocol + "\x95" + LittleEndian(2, 8) + "K\1.";
-    const auto pickle = Pickle::Parse(bytes);
+    const auto pickle = Parse(bytes);
     ASSERT_TRUE(pickle.ok()) << pickle.status();
     EXPECT_EQ(ToJson(*pickle, pickle->root()), 1);
   }
@@ -261,7 +267,7 @@ TEST(Pickle, RunsNothing) {
 TEST(Pickle, KnowsEveryOpcodeAsItsOwnOrRefusesIt) {
   for (int byte = 0; byte < 256; ++byte) {
     const std::string bytes = std::string("\x80\x02((NN]q\1}q\2NN") + static_cast<char>(byte);
-    const auto pickle = Pickle::Parse(bytes);
+    const auto pickle = Parse(bytes);
     if (pickle.ok()) {
       EXPECT_EQ(byte, '.');
     } else {
@@ -273,16 +279,101 @@ TEST(Pickle, KnowsEveryOpcodeAsItsOwnOrRefusesIt) {
 TEST(Pickle, RefusesWhatIsCutOffAnywhere) {
   const std::string good = "\x80\2](K\1M\2\1J\1\2\3\4X" + LittleEndian(2, 4) +
                            "bc\x8a\3\1\2\3G12345678}(U\1aK\1uq\1h\1e.";
-  ASSERT_TRUE(Pickle::Parse(good).ok());
+  ASSERT_TRUE(Parse(good).ok());
   for (std::size_t size = 0; size < good.size(); ++size) ErrorOf(good.substr(0, size));
 }
 
 TEST(Pickle, RefusesLengthsBeyondTheFile) {
   EXPECT_THAT(ErrorIn("X" + LittleEndian(UINT32_MAX, 4) + "a"), HasSubstr("BINUNICODE"));
+  EXPECT_THAT(ErrorIn("X" + LittleEndian(100, 4) + "a"),
+              HasSubstr("BINUNICODE (0x58): the pickle lacks 98 bytes of its argument"));
   EXPECT_THAT(ErrorIn("\x8d" + LittleEndian(UINT64_MAX, 8) + "a"), HasSubstr("BINUNICODE8"));
   EXPECT_THAT(ErrorIn("\x8e" + LittleEndian(std::uint64_t{1} << 62, 8)), HasSubstr("BINBYTES8"));
   EXPECT_THAT(ErrorIn("\x8b" + LittleEndian(UINT32_MAX, 4) + "a"), HasSubstr("LONG4"));
-  EXPECT_THAT(ErrorIn("\x95" + LittleEndian(1 << 20, 8)), HasSubstr("FRAME"));
+  EXPECT_THAT(ErrorIn("\x8b" + LittleEndian(1 << 30, 4) + std::string(8, '\0')),
+              HasSubstr("LONG4"));
+  EXPECT_THAT(ErrorIn("\x95" + LittleEndian(std::uint64_t{1} << 40, 8)), HasSubstr("FRAME"));
+  EXPECT_THAT(ErrorIn("I" + std::string(1 << 17, '1') + "\n"),
+              HasSubstr("INT (0x49): a line of more than 64 KiB"));
+}
+
+// Of protocol 2, `mebibytes` of the same opcodes after a beginning.
+class Bomb final : public ByteSource {
+ public:
+  Bomb(std::string beginning, std::string repeated, std::uint64_t mebibytes)
+      : beginning_("\x80\x02" + std::move(beginning)),
+        repeated_(std::move(repeated)),
+        rest_(mebibytes << 20) {
+    const std::size_t period = repeated_.size();
+    while (repeated_.size() < period << 16) repeated_ += repeated_;
+  }
+
+  absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) override {
+    if (!beginning_.empty()) {
+      const std::size_t count = beginning_.copy(buffer, size);
+      beginning_.erase(0, count);
+      return count;
+    }
+    const std::size_t most = std::min<std::uint64_t>(size, rest_);
+    const std::size_t count = repeated_.copy(buffer, most, at_);
+    at_ = (at_ + count) % repeated_.size();
+    rest_ -= count;
+    given_ += count;
+    return count;
+  }
+  // As gzip has it at best.
+  std::uint64_t file_bytes() const override { return given_ / 1000; }
+  std::uint64_t given() const { return given_; }
+
+ private:
+  std::string beginning_;
+  std::string repeated_;
+  std::uint64_t rest_;
+  std::size_t at_ = 0;
+  std::uint64_t given_ = 0;
+};
+
+// Of files that gzip unfolds a thousandfold, no more is read and kept than their size is worth.
+TEST(Pickle, KeepsNoMoreThanItsFileIsWorth) {
+  const std::string long_text = "\x8d" + LittleEndian(std::uint64_t{3} << 30, 8);
+  const std::vector<std::pair<std::string, std::string>> bombs = {
+      {"N", "\x85"},       // tuples in tuples
+      {"", "]0"},          // lists that are thrown away
+      {"", "G123456780"},  // numbers that are thrown away
+      {"]", "(NNNNNNe"},   // a list of many
+      {"]", "(N222222e"},  // of the same
+      {"]", "U\x01xa"},    // of texts
+      {long_text, "a"},
+  };
+  for (const auto& [beginning, repeated] : bombs) {
+    Bomb bomb(beginning, repeated, 4000);
+    const auto pickle = Pickle::Parse(bomb);
+    ASSERT_FALSE(pickle.ok());
+    EXPECT_THAT(std::string(pickle.status().message()),
+                HasSubstr("bytes of a file, expected a snapshot, which holds less"));
+    EXPECT_LE(bomb.given(), 128 << 20) << repeated;
+  }
+}
+
+TEST(Pickle, TakesWhatItsSizeIsWorthHoweverItIsCompressed) {
+  Bomb numbers("", "N0", 100);  // nothing of them is kept
+  EXPECT_THAT(std::string(Pickle::Parse(numbers).status().message()), HasSubstr("STOP"));
+  Bomb padded("N.", "\xff", 4000);
+  EXPECT_TRUE(Pickle::Parse(padded).ok());
+  EXPECT_LE(padded.given(), 1 << 20);
+}
+
+TEST(Pickle, ReadsWhatLiesAcrossPieces) {
+  // Every opcode at the end of a piece of 64 KiB once, or begun there.
+  const std::string opcodes = "K\1M\2\1J\1\2\3\4X" + LittleEndian(3, 4) + "bcd\x8a\x09" +
+                              LittleEndian(UINT64_MAX, 8) + "\xffG12345678I123\nF1.5\n";
+  const json expected = Read("(" + opcodes + "l");
+  for (std::size_t before = 0; before <= opcodes.size(); ++before) {
+    const std::size_t fill = (1 << 16) - 4 - 5 - before;
+    const json got = Read("(X" + LittleEndian(fill, 4) + std::string(fill, 'x') + opcodes + "l");
+    ASSERT_EQ(got.size(), expected.size() + 1) << before;
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(got[i + 1], expected[i]) << before;
+  }
 }
 
 TEST(Pickle, RefusesWhatDoesNotFitTogether) {
@@ -315,21 +406,21 @@ TEST(Pickle, NestsAsDeepAsAnyFile) {
   // Lists in lists, tuples in tuples, and dicts in dicts, which need no stack of ours.
   std::string lists(kDeep, ']');
   lists.append(kDeep - 1, 'a');
-  EXPECT_TRUE(Pickle::Parse("\x80\2" + lists + ".").ok());
+  EXPECT_TRUE(Parse("\x80\2" + lists + ".").ok());
   std::string tuples = ")";
   tuples.append(kDeep, '\x85');
-  EXPECT_TRUE(Pickle::Parse("\x80\2" + tuples + ".").ok());
+  EXPECT_TRUE(Parse("\x80\2" + tuples + ".").ok());
   std::string dicts;
   for (int i = 0; i < kDeep; ++i) dicts += "}K\1";
   dicts += "N";
   dicts.append(kDeep, 's');
-  EXPECT_TRUE(Pickle::Parse("\x80\2" + dicts + ".").ok());
-  EXPECT_TRUE(Pickle::Parse("\x80\2" + std::string(kDeep, '(') + "N.").ok());
+  EXPECT_TRUE(Parse("\x80\2" + dicts + ".").ok());
+  EXPECT_TRUE(Parse("\x80\2" + std::string(kDeep, '(') + "N.").ok());
 }
 
 TEST(Pickle, TakesCircles) {
   const std::string bytes = "\x80\2]q\1h\1a.";
-  const auto pickle = Pickle::Parse(bytes);
+  const auto pickle = Parse(bytes);
   ASSERT_TRUE(pickle.ok());
   pickle->VisitElements(pickle->root(), [&](absl::Span<const PickleValue> elements) {
     EXPECT_EQ(elements.size(), 1);
@@ -347,15 +438,13 @@ TEST(Pickle, UnfoldsNothing) {
     bomb += std::string("eq") + level;
   }
   const std::string bytes = bomb + ".";
-  const auto pickle = Pickle::Parse(bytes);
+  const auto pickle = Parse(bytes);
   ASSERT_TRUE(pickle.ok()) << pickle.status();
   EXPECT_EQ(pickle->elements(), 30 * 100);
   EXPECT_EQ(pickle->containers(), 31);
 }
 
-TEST(Pickle, IgnoresWhatIsBehindItsEnd) {
-  EXPECT_TRUE(Pickle::Parse(Pickled({1, 2}) + "anything").ok());
-}
+TEST(Pickle, IgnoresWhatIsBehindItsEnd) { EXPECT_TRUE(Parse(Pickled({1, 2}) + "anything").ok()); }
 
 }  // namespace
 }  // namespace tidepool::internal

@@ -394,6 +394,10 @@ TEST(PyTorchSnapshot, DoesNotUnfoldWhatIsSharedABillionTimes) {
   event += Opcodes(json("action")) + Opcodes(json("snapshot")) + "uq\1";
   EXPECT_THAT(ErrorOf(head("device_traces") + "(" + event + Times(100'000) + "llu."),
               HasSubstr("the same objects again and again"));
+  // Many events that are one, of few keys: each reference would become far more than its two bytes.
+  const std::string small = Opcodes(json{{"action", "snapshot"}});
+  EXPECT_THAT(ErrorOf(head("device_traces") + "(" + small + "q\1" + Times(5000) + "llu."),
+              HasSubstr("the same objects again and again"));
   // Stacks of many frames, below many metadata.
   std::string frames = "](";
   for (int i = 0; i < 10'000; ++i) frames += "}";

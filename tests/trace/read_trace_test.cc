@@ -306,6 +306,7 @@ class SlowSource final : public internal::ByteSource {
     *buffer = text_[at_++];
     return std::size_t{1};
   }
+  std::uint64_t file_bytes() const override { return at_; }
 
  private:
   std::string text_;
@@ -324,6 +325,7 @@ TEST(ByteSource, UncompressesWhateverThePieces) {
     text.append(buffer, *got);
   }
   EXPECT_EQ(text, kRmm);
+  EXPECT_EQ((*source)->file_bytes(), Gzip(kRmm).size());
 }
 
 class Files : public ::testing::Test {

@@ -1,0 +1,58 @@
+// The bytes of a pickle, of which one piece at a time is in memory.
+#ifndef TIDEPOOL_LIB_TRACE_PICKLE_INPUT_H_
+#define TIDEPOOL_LIB_TRACE_PICKLE_INPUT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "lib/trace/byte_source.h"
+
+namespace tidepool::internal {
+
+class PickleInput {
+ public:
+  // `source` outlives it.
+  explicit PickleInput(ByteSource& source) : source_(source), piece_(kPieceBytes) {}
+
+  // What is in memory, and comes next.
+  std::string_view ahead() const { return {piece_.data() + at_, end_ - at_}; }
+  // Takes some of what is in memory.
+  void Skip(std::size_t bytes) { at_ += bytes; }
+  char TakeByte() { return piece_[at_++]; }
+  // Where the next byte is in the pickle.
+  std::uint64_t position() const { return before_ + at_; }
+  std::uint64_t file_bytes() const { return source_.file_bytes(); }
+
+  // Reads as much as there is room for. Whether all was read is said afterwards.
+  absl::Status Fill() {
+    std::memmove(piece_.data(), piece_.data() + at_, end_ - at_);
+    before_ += at_;
+    end_ -= at_;
+    at_ = 0;
+    const absl::StatusOr<std::size_t> got =
+        ReadFully(source_, piece_.data() + end_, piece_.size() - end_);
+    if (!got.ok()) return got.status();
+    end_ += *got;
+    is_at_end_ = end_ < piece_.size();
+    return absl::OkStatus();
+  }
+  bool is_at_end() const { return is_at_end_; }
+
+ private:
+  static constexpr std::size_t kPieceBytes = std::size_t{1} << 16;
+
+  ByteSource& source_;
+  std::vector<char> piece_;
+  std::size_t at_ = 0;
+  std::size_t end_ = 0;
+  std::uint64_t before_ = 0;  // bytes before the piece
+  bool is_at_end_ = false;
+};
+
+}  // namespace tidepool::internal
+
+#endif  // TIDEPOOL_LIB_TRACE_PICKLE_INPUT_H_
