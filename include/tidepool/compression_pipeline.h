@@ -17,7 +17,8 @@
 // as long as there is that device, nobody else should.
 //
 // All functions are thread-safe. Transfers of one direction begin in the order in which they were
-// asked for; both directions run at once.
+// asked for; both directions run at once. As a pool, it is not for a forked child, which has none
+// of its threads.
 #ifndef TIDEPOOL_COMPRESSION_PIPELINE_H_
 #define TIDEPOOL_COMPRESSION_PIPELINE_H_
 

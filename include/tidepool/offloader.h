@@ -15,6 +15,7 @@
 // when it is asked whether its copies are over, they count as over. All functions are thread-safe,
 // and no lock is held while one waits for the device or pins memory. A call that fails has done
 // nothing.
+// As a pool, it is not for a forked child.
 #ifndef TIDEPOOL_OFFLOADER_H_
 #define TIDEPOOL_OFFLOADER_H_
 

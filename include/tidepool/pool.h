@@ -12,6 +12,9 @@
 // allocation that has to. So that work may depend on any other call of the pool. A call that fails
 // changes nothing but counters and, where the device failed half-way, how much memory the pool
 // holds.
+//
+// A pool and its device belong to the process that created them. A forked child has none of their
+// threads, and a lock may be held for ever there: it leaves them alone and creates its own.
 #ifndef TIDEPOOL_POOL_H_
 #define TIDEPOOL_POOL_H_
 

@@ -2,6 +2,11 @@
 //
 // The calls that record take a time stamp and fill a buffer; a thread of the recorder's own encodes
 // and writes. What was written before a crash can be read.
+//
+// A recorder belongs to the process that created it. In a forked child, which has no such thread,
+// nothing is recorded and the file is left alone: Flush and Close are FailedPrecondition, and where
+// neither is called after something was recorded, the destructor prints that on stderr. A child
+// that records creates a recorder of its own, for another file.
 #ifndef TIDEPOOL_RECORDER_H_
 #define TIDEPOOL_RECORDER_H_
 
@@ -53,7 +58,7 @@ class TIDEPOOL_EXPORT Recorder {
 
   // Writes what is in the buffer, waits until it is in the file, and says whether all of it is.
   // After the first error nothing more is recorded, the file stays readable up to there, and the
-  // error is printed once on stderr when nobody is told.
+  // error is printed once on stderr when nobody is told. FailedPrecondition in a forked child.
   absl::Status Flush();
   // Flush, and the end of the recording. Later calls record nothing.
   absl::Status Close();

@@ -109,7 +109,8 @@ struct ZeroValueOptions {
 };
 
 // Compresses and decompresses with the threads that it keeps. Thread-safe: callers on several
-// threads share them, and each makes progress by itself.
+// threads share them, and each makes progress by itself. Not for a forked child, which has none of
+// those that are kept.
 class TIDEPOOL_EXPORT ZeroValueCodec {
  public:
   // InvalidArgument for options out of their range, and for an instruction set that the processor

@@ -20,6 +20,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "lib/trace/fork_count.h"
 #include "lib/trace/mark_names.h"
 #include "lib/trace/native_format.h"
 #include "lib/trace/quote.h"
@@ -90,6 +91,14 @@ class Recorder::Writer {
     std::fprintf(stderr, "tidepool: %s\n", std::string(status_.message()).c_str());
   }
 
+  // In a forked child the thread is missing, and a lock that it held is held for ever.
+  bool IsInChild() const { return internal::ForkCount() != forks_; }
+  // Prints that the child's records are lost, where it was not told.
+  void ReportLoss() const {
+    if (has_untold_loss_.load(std::memory_order_relaxed))
+      std::fprintf(stderr, "tidepool: %s\n", std::string(OtherProcess().message()).c_str());
+  }
+
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
@@ -107,7 +116,7 @@ class Recorder::Writer {
   }
 
   void Add(Kind kind, std::uint64_t subject, std::int64_t bytes, Hint hint, Stream stream) {
-    if (queue_.is_stopped()) return;
+    if (!TakesRecords()) return;
     queue_.Add({.ticks = internal::Ticks(),
                 .subject = subject,
                 .stream = stream.id,
@@ -118,16 +127,18 @@ class Recorder::Writer {
   }
 
   void AddMark(std::string_view name) {
-    if (queue_.is_stopped()) return;
+    if (!TakesRecords()) return;
     Add(Kind::kMark, marks_.Number(name), 0, Hint::kResident, {});
   }
 
   absl::Status Flush() {
+    if (IsInChild()) return TellChild();
     queue_.Hurry();
     return Tell();
   }
 
   absl::Status Close() {
+    if (IsInChild()) return TellChild();
     queue_.Stop();
     queue_.AwaitFinish();
     return Tell();
@@ -136,6 +147,24 @@ class Recorder::Writer {
  private:
   // Timeouts of centuries overflow inside of the standard library.
   static constexpr std::int64_t kLongestInterval = std::int64_t{1} << 53;
+
+  bool TakesRecords() {
+    if (IsInChild()) [[unlikely]] {
+      has_untold_loss_.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    return !queue_.is_stopped();
+  }
+
+  absl::Status OtherProcess() const {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the recorder belongs to process ", process_, ", and this is process ", getpid(),
+        ", forked from it: nothing is recorded here, create a recorder of its own after fork"));
+  }
+  absl::Status TellChild() {
+    has_untold_loss_.store(false, std::memory_order_relaxed);
+    return OtherProcess();
+  }
 
   void Run() {
     BlockSignals();
@@ -185,6 +214,10 @@ class Recorder::Writer {
     return status_;
   }
 
+  const pid_t process_ = getpid();
+  const std::uint64_t forks_ = internal::CountForks();
+  std::atomic<bool> has_untold_loss_ = false;  // in a child
+
   internal::RecordQueue queue_;
   internal::MarkNames marks_;
 
@@ -213,7 +246,12 @@ absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(const RecorderOptions
 
 Recorder::Recorder(std::unique_ptr<Writer> writer) : writer_(std::move(writer)) {}
 
-Recorder::~Recorder() = default;
+// In a child the thread cannot be joined, nor its handle be destroyed: all of it stays.
+Recorder::~Recorder() {
+  if (!writer_->IsInChild()) return;
+  writer_->ReportLoss();
+  static_cast<void>(writer_.release());
+}
 
 void Recorder::Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream) {
   assert(bytes >= 1 && bytes <= kMaxRequestBytes);

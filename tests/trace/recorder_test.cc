@@ -266,6 +266,55 @@ std::string InChild(std::int64_t most_bytes, const std::function<void()>& body) 
 }
 
 constexpr std::int64_t kSmallDisk = 100'000;
+constexpr std::int64_t kLargeDisk = INT64_MAX;
+
+// A child has the recorder and not its thread: what waits for that would wait forever.
+TEST_F(Recordings, AreNotContinuedByAForkedChild) {
+  std::unique_ptr<Recorder> recorder = Create({.path = path_, .buffer_bytes = 4096});
+  RecordPairs(*recorder, 1000);
+  const std::string parent = std::to_string(getpid());
+  const std::string printed = InChild(kLargeDisk, [&] {
+    alarm(60);  // instead of hanging
+    const absl::Status flushed = recorder->Flush();
+    if (flushed.code() != absl::StatusCode::kFailedPrecondition) _exit(1);
+    const std::string message(flushed.message());
+    if (message.find("belongs to process " + parent + ",") == std::string::npos) _exit(2);
+    if (message.find("process " + std::to_string(getpid()) + ",") == std::string::npos) _exit(3);
+    RecordPairs(*recorder, 1000);
+    recorder->Mark("child");
+    if (recorder->Close().code() != absl::StatusCode::kFailedPrecondition) _exit(4);
+    recorder.reset();
+    const auto own = Recorder::Create({.path = folder_ / "child.tide"});
+    if (!own.ok()) _exit(5);
+    RecordPairs(**own, 5);
+    if (!(*own)->Close().ok()) _exit(6);
+  });
+  EXPECT_THAT(printed, IsEmpty());
+  RecordPairs(*recorder, 1000);
+  EXPECT_TRUE(recorder->Close().ok());
+  const Trace trace = Read();
+  EXPECT_EQ(CountPairs(trace), 2000);
+  EXPECT_FALSE(trace.ended_early);
+  EXPECT_EQ(CountPairs(*ReadTrace(folder_ / "child.tide")), 5);
+}
+
+TEST_F(Recordings, SayThatAForkedChildsAreLost) {
+  std::unique_ptr<Recorder> recorder = Create();
+  const std::string quiet = InChild(kLargeDisk, [&] {
+    alarm(60);
+    recorder.reset();
+  });
+  EXPECT_THAT(quiet, IsEmpty());
+  const std::string printed = InChild(kLargeDisk, [&] {
+    alarm(60);
+    recorder->Mark("child");
+    recorder.reset();
+  });
+  EXPECT_THAT(printed, StartsWith("tidepool: the recorder belongs to process "));
+  EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), 1) << printed;
+  EXPECT_TRUE(recorder->Close().ok());
+  EXPECT_FALSE(Read().ended_early);
+}
 
 TEST_F(Recordings, AreReadableUpToWhereTheDiskWasFull) {
   const std::string printed = InChild(kSmallDisk, [&] {
