@@ -7,16 +7,35 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "trace_replay/command.h"
 
 namespace tidepool::tool {
 namespace {
 
-int Fail(std::string message) {
-  message = absl::StrReplaceAll(message, {{"\n", " "}, {"\r", " "}});
-  std::cerr << "tidepool: " << message << '\n';
+// On one line, and without what would steer the terminal: CLI11 shows arguments as they are.
+std::string Printable(const std::string& message) {
+  std::string printable;
+  for (std::size_t i = 0; i < message.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(message[i]);
+    const bool is_control = byte < 0x20 || byte == 0x7f;
+    // U+0080 to U+009F in UTF-8.
+    const bool begins_control =
+        byte == 0xc2 && i + 1 < message.size() && static_cast<unsigned char>(message[i + 1]) < 0xa0;
+    if (byte == '\n' || byte == '\r') {
+      printable += ' ';
+    } else if (is_control || begins_control) {
+      printable += absl::CHexEscape({message.data() + i, 1});
+    } else {
+      printable += message[i];
+    }
+  }
+  return printable;
+}
+
+int Fail(const std::string& message) {
+  std::cerr << "tidepool: " << Printable(message) << '\n';
   return static_cast<int>(Answer::kBadInput);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -51,8 +52,9 @@ absl::StatusOr<std::int64_t> ParseSize(std::string_view text) {
       return static_cast<std::int64_t>(bytes);
     }
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "'", all, "' is not a size, expected whole bytes or a number with KiB, MiB, GiB or TiB"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", absl::CHexEscape({all.data(), all.size()}),
+                   "' is not a size, expected whole bytes or a number with KiB, MiB, GiB or TiB"));
 }
 
 std::string SizeText(std::int64_t bytes) {

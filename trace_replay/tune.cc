@@ -10,6 +10,7 @@
 #include <iostream>
 #include <thread>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -358,7 +359,7 @@ absl::StatusOr<double> ParseSpeed(const std::string& text) {
   const absl::StatusOr<std::int64_t> size = ParseSize(text);
   if (size.ok() && *size > 0) return static_cast<double>(*size);
   return absl::InvalidArgumentError(
-      absl::StrCat("'", text,
+      absl::StrCat("'", absl::CHexEscape(text),
                    "' is no speed, expected bytes a second, more than 0, or a number "
                    "with KiB, MiB, GiB or TiB"));
 }
@@ -383,7 +384,7 @@ void AddTuneOptions(CLI::App& app, TuneOptions& options) {
       ->check([](const std::string& text) -> std::string {
         double density = 0;
         if (absl::SimpleAtod(text, &density) && density >= 0 && density <= 1) return "";
-        return absl::StrCat("'", text, "', expected a share from 0 to 1");
+        return absl::StrCat("'", absl::CHexEscape(text), "', expected a share from 0 to 1");
       });
   app.add_option("--max-threads", options.most_threads,
                  "Measures 1, 2, ... up to so many (default: the number of processors)")
@@ -392,7 +393,7 @@ void AddTuneOptions(CLI::App& app, TuneOptions& options) {
         if (absl::SimpleAtoi(text, &threads) && threads >= 1 && threads <= kMaxZeroValueThreads) {
           return "";
         }
-        return absl::StrCat("'", text, "', expected a whole number from 1 to ",
+        return absl::StrCat("'", absl::CHexEscape(text), "', expected a whole number from 1 to ",
                             kMaxZeroValueThreads);
       });
   app.add_option_function<std::string>(

@@ -3,6 +3,7 @@
 #include <cassert>
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace tidepool {
@@ -44,7 +45,7 @@ namespace {
 
 std::string DescribeBuffer(const Buffer& buffer) {
   return buffer.name.empty() ? absl::StrCat("buffer ", buffer.id.id)
-                             : absl::StrCat("buffer '", buffer.name, "'");
+                             : absl::StrCat("buffer '", absl::CHexEscape(buffer.name), "'");
 }
 
 absl::Status WrongState(const Buffer& buffer, std::string_view expected) {

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "lib/offload/measured_stalls.h"
 #include "lib/offload/stamps.h"
@@ -192,9 +193,10 @@ absl::Status ExecutorImpl::AtStep(std::size_t at, const absl::Status& error) con
   std::string name;
   if (step.kind == StepKind::kRun) {
     const GraphTask& task = graph_.tasks[step.index];
-    name = absl::StrCat(" task '", task.name, "' by '", task.algorithms[step.algorithm].name, "'");
+    name = absl::StrCat(" task '", absl::CHexEscape(task.name), "' by '",
+                        absl::CHexEscape(task.algorithms[step.algorithm].name), "'");
   } else if (step.kind != StepKind::kSynchronize) {
-    name = absl::StrCat(" data '", graph_.data[step.index].name, "'");
+    name = absl::StrCat(" data '", absl::CHexEscape(graph_.data[step.index].name), "'");
   }
   return absl::Status(error.code(),
                       absl::StrCat("step ", at, ", ", std::string(StepKindName(step.kind)), name,

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "lib/offload/buffer_states.h"
 #include "lib/offload/offloader_impl.h"
@@ -15,8 +16,9 @@ namespace {
 constexpr std::size_t kMostNamed = 5;
 
 std::string Wanted(std::size_t bytes, std::string_view name) {
-  return absl::StrCat("no room for ", bytes, " bytes",
-                      name.empty() ? "" : absl::StrCat(" of '", std::string(name), "'"));
+  return absl::StrCat(
+      "no room for ", bytes, " bytes",
+      name.empty() ? "" : absl::StrCat(" of '", absl::CHexEscape({name.data(), name.size()}), "'"));
 }
 
 }  // namespace

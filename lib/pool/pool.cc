@@ -5,6 +5,7 @@
 #include <bit>
 #include <cstdio>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "lib/pool/pool_impl.h"
 
@@ -44,7 +45,8 @@ absl::Status CheckAlignment(const Device& device, const PoolOptions& options) {
 
 absl::Status CheckPlan(const PoolOptions& options) {
   if (options.placement != kPlanned && options.plan != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("a plan with placement ", options.placement,
+    return absl::InvalidArgumentError(absl::StrCat("a plan with placement ",
+                                                   absl::CHexEscape(options.placement),
                                                    ", expected placement ", kPlanned));
   }
   if (options.placement == kPlanned && options.remap) {

@@ -2,6 +2,7 @@
 #include <array>
 
 #include "absl/status/status.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "policies/placement/policies.h"
@@ -32,9 +33,9 @@ absl::StatusOr<std::unique_ptr<PlacementPolicy>> MakePlacementPolicy(std::string
   for (const NamedPolicy& policy : kPolicies) {
     if (name == policy.name) return policy.make();
   }
-  return absl::NotFoundError(absl::StrCat("no placement policy '", std::string(name),
-                                          "', expected one of ",
-                                          absl::StrJoin(PlacementPolicyNames(), ", ")));
+  return absl::NotFoundError(
+      absl::StrCat("no placement policy '", absl::CHexEscape({name.data(), name.size()}),
+                   "', expected one of ", absl::StrJoin(PlacementPolicyNames(), ", ")));
 }
 
 }  // namespace tidepool

@@ -49,6 +49,47 @@ TEST_F(CommandLine, SizePrintsTheContractsObject) {
   EXPECT_EQ(best_fit["serves_all_larger"], false);
 }
 
+// A terminal obeys what begins with an escape character, whatever prints it.
+TEST_F(CommandLine, ErrorsShowArgumentsWithoutWhatSteersATerminal) {
+  const std::string evil =
+      "\x1b[31m\x07\xc2\x9b"
+      "31mx";
+  const std::string trace = File("paper.csv", kPaper);
+  const std::vector<std::vector<std::string>> all = {
+      {evil},
+      {"size", evil},
+      {"size", "--policy", evil, trace},
+      {"size", "--align", evil, trace},
+      {"size", "--" + evil, trace},
+      {"size", trace, evil},
+      {"info", "--device", evil, trace},
+      {"replay", "--pool", evil, trace},
+      {"replay", "--pool", "1GiB", "--policy", evil, trace},
+      {"replay", "--pool", "1GiB", "--device", evil, trace},
+      {"replay", "--pool", "1GiB", "--memory", evil, trace},
+      {"replay", "--pool", "1GiB", "--policy", "planned", "--plan", evil, trace},
+      {"convert", trace, "--to", evil, "x"},
+      {"report", trace, "-o", "no/" + evil},
+      {"plan", evil},
+      {"tune", "compression", "--density", evil},
+      {"tune", "compression", "--max-threads", evil},
+      {"tune", "compression", "--link", evil},
+      {"model", evil},
+      {"model", "vgg-16", "--gpu", evil},
+      {"simulate", evil},
+      {"simulate", trace, "--memory", "1GiB", "--policy", evil},
+      {"run", evil},
+  };
+  for (const std::vector<std::string>& arguments : all) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 1) << ::testing::PrintToString(arguments);
+    EXPECT_THAT(outcome.err, Not(ContainsRegex("[\x1b\x07]|\xc2\x9b")));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+  EXPECT_THAT(ErrorOf({"size", "--policy", evil, trace}),
+              HasSubstr("no placement policy '\\x1b[31m\\x07"));
+}
+
 TEST_F(CommandLine, SizeTakesPoliciesAndAlignment) {
   const std::string trace = File("paper.csv", kPaper);
   const Outcome outcome = Run({"size", "--policy", "first-fit", "--policy", "best-fit", "--align",
