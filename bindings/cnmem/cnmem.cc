@@ -21,37 +21,61 @@ using tidepool::cnmem::DeviceRequest;
 
 namespace {
 
-[[gnu::noinline]] cnmemStatus_t Failed(const char* function, const absl::Status& status,
+[[gnu::noinline]] cnmemStatus_t Failed(const char* function, cnmemStatus_t code, const char* text,
                                        bool speaks) {
-  const cnmemStatus_t code = tidepool::cnmem::CodeOf(status);
   if (speaks) {
-    std::fprintf(stderr, "tidepool: %s: %s: %s\n", function, cnmemGetErrorString(code),
-                 std::string(status.message()).c_str());
+    std::fprintf(stderr, "tidepool: %s: %s: %s\n", function, cnmemGetErrorString(code), text);
   }
   return code;
 }
 
+cnmemStatus_t Failed(const char* function, const absl::Status& status, bool speaks) {
+  return Failed(function, tidepool::cnmem::CodeOf(status), std::string(status.message()).c_str(),
+                speaks);
+}
+
+cnmemStatus_t NotInitialized(const char* function) {
+  return Failed(function, CNMEM_STATUS_NOT_INITIALIZED,
+                "there was no cnmemInit, or cnmemFinalize has ended it: call cnmemInit first",
+                tidepool::cnmem::ErrorsOfEnvironment());
+}
+
+cnmemStatus_t Invalid(const char* function, const char* text, const Context& context) {
+  return Failed(function, CNMEM_STATUS_INVALID_ARGUMENT, text, context.speaks_of_errors());
+}
+
 // No exception gets out of C functions.
 template <typename Call>
-cnmemStatus_t Guarded(Call call) {
+cnmemStatus_t Guarded(const char* function, Call call) {
   try {
     return call();
   } catch (const std::bad_alloc&) {
-    return CNMEM_STATUS_OUT_OF_MEMORY;
+    return Failed(function, CNMEM_STATUS_OUT_OF_MEMORY, "the host has no memory left",
+                  tidepool::cnmem::ErrorsOfEnvironment());
   } catch (...) {
-    return CNMEM_STATUS_UNKNOWN_ERROR;
+    return Failed(function, CNMEM_STATUS_UNKNOWN_ERROR, "an exception that nothing expects",
+                  tidepool::cnmem::ErrorsOfEnvironment());
   }
 }
 
 // Calls `use` with the manager of the current device.
 template <typename Use>
 cnmemStatus_t OnCurrentDevice(const Context& context, const char* function, Use use) {
-  return Guarded([&] {
+  return Guarded(function, [&] {
     const absl::StatusOr<DeviceManager*> device = context.CurrentDevice();
     const absl::Status status = device.ok() ? use(**device) : device.status();
     if (status.ok()) [[likely]]
       return CNMEM_STATUS_SUCCESS;
     return Failed(function, status, context.speaks_of_errors());
+  });
+}
+
+cnmemStatus_t Release(const char* function) {
+  return Guarded(function, [&] {
+    absl::Status status;
+    if (!Context::Release(&status)) return NotInitialized(function);
+    // Memory that is lost is worth a word, whether or not errors are printed.
+    return status.ok() ? CNMEM_STATUS_SUCCESS : Failed(function, status, true);
   });
 }
 
@@ -96,7 +120,7 @@ absl::StatusOr<std::vector<DeviceRequest>> Requests(int count, const cnmemDevice
 extern "C" {
 
 cnmemStatus_t cnmemInit(int numDevices, const cnmemDevice_t* devices, unsigned flags) {
-  return Guarded([&] {
+  return Guarded("cnmemInit", [&] {
     const tidepool::cnmem::Settings settings = tidepool::cnmem::ReadSettings();
     const absl::StatusOr<std::vector<DeviceRequest>> requests =
         Requests(numDevices, devices, flags);
@@ -106,37 +130,30 @@ cnmemStatus_t cnmemInit(int numDevices, const cnmemDevice_t* devices, unsigned f
   });
 }
 
-cnmemStatus_t cnmemFinalize(void) { return cnmemRelease(); }
+cnmemStatus_t cnmemFinalize(void) { return Release(__func__); }
 
 cnmemStatus_t cnmemRetain(void) {
-  return Context::Retain() ? CNMEM_STATUS_SUCCESS : CNMEM_STATUS_NOT_INITIALIZED;
+  return Context::Retain() ? CNMEM_STATUS_SUCCESS : NotInitialized(__func__);
 }
 
-cnmemStatus_t cnmemRelease(void) {
-  return Guarded([] {
-    absl::Status status;
-    if (!Context::Release(&status)) return CNMEM_STATUS_NOT_INITIALIZED;
-    // Memory that is lost is worth a word, whoever asked for it.
-    return status.ok() ? CNMEM_STATUS_SUCCESS : Failed("cnmemRelease", status, true);
-  });
-}
+cnmemStatus_t cnmemRelease(void) { return Release(__func__); }
 
 cnmemStatus_t cnmemRegisterStream(cudaStream_t stream) {
   const Context* const context = Context::Current();
-  if (context == nullptr) return CNMEM_STATUS_NOT_INITIALIZED;
-  return OnCurrentDevice(*context, "cnmemRegisterStream",
+  if (context == nullptr) return NotInitialized(__func__);
+  return OnCurrentDevice(*context, __func__,
                          [&](DeviceManager& device) { return device.Register(stream); });
 }
 
 cnmemStatus_t cnmemMalloc(void** ptr, size_t size, cudaStream_t stream) {
   const Context* const context = Context::Current();
-  if (context == nullptr) return CNMEM_STATUS_NOT_INITIALIZED;
+  if (context == nullptr) return NotInitialized(__func__);
   if (size == 0) {
     if (ptr != nullptr) *ptr = nullptr;
     return CNMEM_STATUS_SUCCESS;
   }
-  if (ptr == nullptr) return CNMEM_STATUS_INVALID_ARGUMENT;
-  return OnCurrentDevice(*context, "cnmemMalloc", [&](DeviceManager& device) {
+  if (ptr == nullptr) return Invalid(__func__, "ptr is null, expected an address", *context);
+  return OnCurrentDevice(*context, __func__, [&](DeviceManager& device) {
     const absl::StatusOr<void*> address = device.Allocate(size, stream);
     if (address.ok()) [[likely]] {
       *ptr = *address;
@@ -149,17 +166,20 @@ cnmemStatus_t cnmemMalloc(void** ptr, size_t size, cudaStream_t stream) {
 
 cnmemStatus_t cnmemFree(void* ptr, cudaStream_t stream) {
   const Context* const context = Context::Current();
-  if (context == nullptr) return CNMEM_STATUS_NOT_INITIALIZED;
+  if (context == nullptr) return NotInitialized(__func__);
   if (ptr == nullptr) return CNMEM_STATUS_SUCCESS;
-  return OnCurrentDevice(*context, "cnmemFree",
+  return OnCurrentDevice(*context, __func__,
                          [&](DeviceManager& device) { return device.Free(ptr, stream); });
 }
 
 cnmemStatus_t cnmemMemGetInfo(size_t* freeMem, size_t* totalMem, cudaStream_t stream) {
   const Context* const context = Context::Current();
-  if (context == nullptr) return CNMEM_STATUS_NOT_INITIALIZED;
-  if (freeMem == nullptr || totalMem == nullptr) return CNMEM_STATUS_INVALID_ARGUMENT;
-  return OnCurrentDevice(*context, "cnmemMemGetInfo", [&](const DeviceManager& device) {
+  if (context == nullptr) return NotInitialized(__func__);
+  if (freeMem == nullptr)
+    return Invalid(__func__, "freeMem is null, expected an address", *context);
+  if (totalMem == nullptr)
+    return Invalid(__func__, "totalMem is null, expected an address", *context);
+  return OnCurrentDevice(*context, __func__, [&](const DeviceManager& device) {
     const absl::StatusOr<tidepool::cnmem::MemoryState> state = device.State(stream);
     if (!state.ok()) return state.status();
     *freeMem = static_cast<size_t>(state->free_bytes);
@@ -170,9 +190,9 @@ cnmemStatus_t cnmemMemGetInfo(size_t* freeMem, size_t* totalMem, cudaStream_t st
 
 cnmemStatus_t cnmemPrintMemoryState(FILE* file, cudaStream_t stream) {
   const Context* const context = Context::Current();
-  if (context == nullptr) return CNMEM_STATUS_NOT_INITIALIZED;
-  if (file == nullptr) return CNMEM_STATUS_INVALID_ARGUMENT;
-  return OnCurrentDevice(*context, "cnmemPrintMemoryState", [&](const DeviceManager& device) {
+  if (context == nullptr) return NotInitialized(__func__);
+  if (file == nullptr) return Invalid(__func__, "file is null, expected an open one", *context);
+  return OnCurrentDevice(*context, __func__, [&](const DeviceManager& device) {
     const absl::StatusOr<tidepool::cnmem::MemoryState> state = device.State(stream);
     if (state.ok()) std::fputs(tidepool::cnmem::ToText(*state).c_str(), file);
     return state.status();

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -17,6 +18,14 @@ bool HasCudaEnded() {
   const cudaError_t error = cudaGetDevice(&device);
   if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
   return error == cudaErrorCudartUnloading;
+}
+
+// To destroy what a reset has invalidated would give CUDA handles and addresses that may be others'
+// by now.
+void KeepForever(std::unique_ptr<DeviceManager> manager) {
+  static auto& kept = *new std::vector<std::unique_ptr<DeviceManager>>();
+  manager->Report();
+  kept.push_back(std::move(manager));
 }
 
 }  // namespace
@@ -67,8 +76,13 @@ bool Context::Release(absl::Status* status) {
     return true;
   }
   const std::unique_ptr<Context> last(context);
-  for (const auto& manager : last->by_ordinal_) {
-    if (manager != nullptr) status->Update(manager->Close());
+  for (auto& manager : last->by_ordinal_) {
+    if (manager == nullptr) continue;
+    if (manager->WasReset()) {
+      KeepForever(std::move(manager));
+    } else {
+      status->Update(manager->Close());
+    }
   }
   return true;
 }

@@ -64,7 +64,13 @@ absl::Status DeviceManager::Start(const DeviceRequest& request) {
   default_ = std::make_unique<StreamManager>(nullptr, *name);
 
   const bool can_grow = (request.flags & CNMEM_FLAGS_CANNOT_GROW) == 0;
-  const std::int64_t budget = BudgetOf(can_grow ? device_->memory_bytes() : *sum);
+  const std::int64_t most = can_grow ? device_->memory_bytes() : *sum;
+  const std::int64_t budget = BudgetOf(most);
+  if (budget < (most & -kUnit)) {
+    limit_ = Limit::kBudget;
+  } else {
+    limit_ = can_grow ? Limit::kDevice : Limit::kSize;
+  }
   const bool can_steal = (request.flags & CNMEM_FLAGS_CANNOT_STEAL) == 0;
   std::int64_t reserved = 0;
   for (const auto& [native, bytes] : request.streams) {
@@ -85,7 +91,7 @@ absl::Status DeviceManager::Start(const DeviceRequest& request) {
     const std::int64_t bytes = manager->reserved_bytes;
     if (bytes == 0) continue;
     absl::StatusOr<std::unique_ptr<Reserve>> reserve =
-        Reserve::Create(device_.get(), Options(bytes, bytes));
+        Reserve::Create(device_.get(), InSegments(bytes, bytes));
     if (!reserve.ok()) return reserve.status();
     manager->reserve = *std::move(reserve);
     reserves_.push_back(manager->reserve.get());
@@ -94,12 +100,12 @@ absl::Status DeviceManager::Start(const DeviceRequest& request) {
 }
 
 absl::Status DeviceManager::StartPool(std::int64_t initial_bytes, std::int64_t max_bytes) {
-  initial_bytes_ = initial_bytes;
-  max_bytes_ = max_bytes;
   if (max_bytes == 0) return absl::OkStatus();
   StartRecorder();
   PoolOptions options = Options(initial_bytes, max_bytes);
   options.recorder = recorder_.get();
+  initial_bytes_ = options.initial_bytes;
+  max_bytes_ = options.max_bytes;
   absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device_.get(), options);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
@@ -121,22 +127,29 @@ void DeviceManager::StartRecorder() {
   }
 }
 
-PoolOptions DeviceManager::Options(std::int64_t initial_bytes, std::int64_t max_bytes) const {
+PoolOptions DeviceManager::InSegments(std::int64_t initial_bytes, std::int64_t max_bytes) const {
   PoolOptions options;
   options.initial_bytes = initial_bytes;
   options.max_bytes = max_bytes;
   options.alignment = kUnit;
   options.placement = settings_.placement;
   options.growth = settings_.growth.value_or(options.growth);
+  options.memory = PoolMemory::kSegments;
+  return options;
+}
+
+// Virtual memory comes in whole granules: of more than there are in `max_bytes`, the last one would
+// exceed them. Where there is not one, programs that ask for little still have what they ask for.
+PoolOptions DeviceManager::Options(std::int64_t initial_bytes, std::int64_t max_bytes) const {
+  PoolOptions options = InSegments(initial_bytes, max_bytes);
   const std::int64_t granule = device_->granularity();
   const bool is_virtual =
       settings_.has_virtual_memory.value_or(settings_.remaps) && !is_managed_ && granule > 0;
-  options.memory = is_virtual ? PoolMemory::kVirtual : PoolMemory::kSegments;
-  if (!is_virtual || !settings_.remaps) return options;
-  // Whole granules, and no less than were asked for if the device has them.
-  const std::int64_t most = device_->memory_bytes() & -granule;
-  options.remap = most > 0;
-  if (options.remap) options.max_bytes = std::min((max_bytes + granule - 1) & -granule, most);
+  if (!is_virtual || max_bytes < granule) return options;
+  options.memory = PoolMemory::kVirtual;
+  options.remap = settings_.remaps;
+  options.max_bytes = max_bytes & -granule;
+  options.initial_bytes = std::min(initial_bytes, options.max_bytes);
   return options;
 }
 
@@ -208,10 +221,35 @@ absl::StatusOr<void*> DeviceManager::TryAllocate(std::size_t bytes, StreamManage
     if (!absl::IsResourceExhausted(address.status())) return address;
   }
   if (pool_ == nullptr) {
-    return absl::ResourceExhaustedError("all memory is reserved for streams, expected some more");
+    return absl::ResourceExhaustedError(absl::StrCat(
+        bytes,
+        " bytes asked for, and all memory is reserved for streams: give cnmemDevice_t a "
+        "larger size or smaller streamSizes"));
   }
-  if (settings_.wait == absl::ZeroDuration()) return pool_->Allocate(bytes, *stream);
-  return pool_->AllocateBlocking(bytes, *stream, Hint::kResident, absl::Now() + settings_.wait);
+  absl::StatusOr<void*> address = AllocateFromPool(bytes, *stream);
+  if (!address.ok()) [[unlikely]]
+    return Explained(address.status(), bytes);
+  return address;
+}
+
+absl::StatusOr<void*> DeviceManager::AllocateFromPool(std::size_t bytes, Stream stream) {
+  if (settings_.wait == absl::ZeroDuration()) return pool_->Allocate(bytes, stream);
+  return pool_->AllocateBlocking(bytes, stream, Hint::kResident, absl::Now() + settings_.wait);
+}
+
+// What the pool says of memory that is not there has words of the pool's own.
+absl::Status DeviceManager::Explained(const absl::Status& status, std::size_t bytes) const {
+  const bool has_waited = absl::IsDeadlineExceeded(status);
+  if (!settings_.errors || (!has_waited && !absl::IsResourceExhausted(status))) return status;
+  Shortage shortage;
+  shortage.bytes = bytes;
+  shortage.device = device_->ordinal();
+  shortage.limit = limit_;
+  shortage.remaps = settings_.remaps;
+  if (has_waited) shortage.waited = settings_.wait;
+  shortage.device_free_bytes = device_->FreeBytes().value_or(0);
+  shortage.stats = pool_->Stats();
+  return absl::Status(status.code(), OutOfMemoryText(shortage));
 }
 
 // Whether there were any, or the stream has a new name: then it is worth another try.
@@ -295,6 +333,18 @@ absl::Status DeviceManager::FreeAll(Pool& pool, Stream stream) {
     if (block.used) first.Update(pool.Free(block.address, stream));
   }
   return first;
+}
+
+bool DeviceManager::WasReset() const {
+  Pool& pool = pool_ != nullptr ? *pool_ : reserves_.front()->pool();
+  const std::vector<PoolBlock> blocks = pool.Snapshot();
+  if (blocks.empty()) return false;
+  cudaPointerAttributes attributes = {};
+  if (cudaPointerGetAttributes(&attributes, blocks.front().address) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return false;
+  }
+  return attributes.type == cudaMemoryTypeUnregistered;
 }
 
 absl::Status DeviceManager::Close() {

@@ -15,6 +15,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bindings/cnmem/memory_state.h"
+#include "bindings/cnmem/out_of_memory.h"
 #include "bindings/cnmem/settings.h"
 #include "bindings/cnmem/stream_manager.h"
 #include "bindings/cnmem/stream_table.h"
@@ -59,6 +60,9 @@ class DeviceManager {
   // Waits for the device and gives everything back, what is live included. Once, last; nobody else
   // calls anything then. An error when something was not given back.
   absl::Status Close();
+  // Whether the device was reset since: then CUDA has all memory back, and no handle from before is
+  // good any more. Then Report takes the place of Close, and this is never destroyed.
+  bool WasReset() const;
   // Writes what was recorded, and prints the statistics if they are wanted: for a process that ends
   // without Close. Calls no CUDA.
   void Report() const;
@@ -70,6 +74,7 @@ class DeviceManager {
   absl::Status Start(const DeviceRequest& request);
   void StartRecorder();
   absl::Status StartPool(std::int64_t initial_bytes, std::int64_t max_bytes);
+  PoolOptions InSegments(std::int64_t initial_bytes, std::int64_t max_bytes) const;
   PoolOptions Options(std::int64_t initial_bytes, std::int64_t max_bytes) const;
   std::int64_t BudgetOf(std::int64_t bytes) const;
   absl::StatusOr<StreamManager*> Add(cudaStream_t native);
@@ -80,6 +85,8 @@ class DeviceManager {
   }
   absl::StatusOr<Stream> NameOf(StreamManager& manager);
   absl::StatusOr<void*> TryAllocate(std::size_t bytes, StreamManager& manager);
+  absl::StatusOr<void*> AllocateFromPool(std::size_t bytes, Stream stream);
+  absl::Status Explained(const absl::Status& status, std::size_t bytes) const;
   absl::StatusOr<bool> FindLostStreams(StreamManager& manager);
   Pool* PoolOf(const void* address, StreamManager& manager);
   absl::Status FreeForOther(Pool& pool, void* address, StreamManager& manager);
@@ -94,6 +101,7 @@ class DeviceManager {
   std::int64_t initial_bytes_ = 0;  // asked for
   std::int64_t initially_held_bytes_ = 0;
   std::int64_t max_bytes_ = 0;
+  Limit limit_ = Limit::kDevice;
 
   std::unique_ptr<StreamManager> default_;
   StreamTable streams_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <set>
 #include <string_view>
 
@@ -137,6 +138,11 @@ Settings ReadSettings() {
     if (printed.insert(complaint).second) std::fprintf(stderr, "%s\n", complaint.c_str());
   }
   return settings;
+}
+
+bool ErrorsOfEnvironment() {
+  const char* const text = std::getenv("TIDEPOOL_CNMEM_ERRORS");
+  return text != nullptr && ParseSwitch(text).value_or(false);
 }
 
 }  // namespace tidepool::cnmem

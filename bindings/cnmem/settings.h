@@ -35,6 +35,9 @@ Settings ReadSettings(const std::vector<std::string>& environment,
 // process. Not thread-safe.
 Settings ReadSettings();
 
+// Whether errors are printed where there are no settings, because there was no cnmemInit.
+bool ErrorsOfEnvironment();
+
 }  // namespace tidepool::cnmem
 
 #endif  // TIDEPOOL_BINDINGS_CNMEM_SETTINGS_H_

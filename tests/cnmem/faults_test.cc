@@ -129,6 +129,48 @@ TEST_F(CnmemFixture, ADeviceThatIsBrokenIsReportedAndLeft) {
   Free(Malloc(4096));
 }
 
+// CUDA has the memory back then, and the library must not touch what else is there now.
+TEST_F(CnmemFixture, EndsAfterAResetOfTheDevice) {
+  const std::pair<std::string, std::string> memories[] = {
+      {"MEMORY", "segments"}, {"MEMORY", "virtual"}, {"REMAP", "1"}};
+  for (const auto& [name, value] : memories) {
+    const Variable memory("TIDEPOOL_CNMEM_" + name, value);
+    for (const unsigned flags :
+         {CNMEM_FLAGS_DEFAULT, CNMEM_FLAGS_MANAGED, CNMEM_FLAGS_CANNOT_STEAL}) {
+      SCOPED_TRACE(name + " " + std::to_string(flags));
+      const std::vector<cudaStream_t> streams = {NewStream(), NewStream()};
+      ASSERT_EQ(Init(1 << 20, flags, streams, {4096, 0}), CNMEM_STATUS_SUCCESS);
+      Free(Malloc(4096, streams[0]), streams[0]);
+      Malloc(4096, streams[1]);
+      Malloc(2 << 20);
+      ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
+      cudaEvent_t event = nullptr;
+      ASSERT_EQ(cudaEventCreate(&event), cudaSuccess);  // may get the name of an old one
+      ::testing::internal::CaptureStderr();
+      EXPECT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
+      EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+      EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
+      EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+      EXPECT_EQ(FreeOnDevice(), kMemory);
+      ASSERT_EQ(Init(1 << 20, flags), CNMEM_STATUS_SUCCESS) << "and it begins anew";
+      Free(Malloc(4096));
+      ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
+    }
+  }
+}
+
+TEST_F(CnmemFixture, OneDeviceIsResetAndAnotherIsNot) {
+  cnmemDevice_t devices[2] = {};
+  devices[0].size = devices[1].size = 1 << 20;
+  devices[1].device = 1;
+  ASSERT_EQ(cnmemInit(2, devices, 0), CNMEM_STATUS_SUCCESS);
+  ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
+  EXPECT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  EXPECT_EQ(FreeOnDevice(), kMemory) << "and the other one has its memory back";
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+}
+
 TEST_F(CnmemFixture, GrowthThatFailsLeavesRoomForLess) {
   ASSERT_EQ(Init(1 << 20), CNMEM_STATUS_SUCCESS);
   Malloc(512);

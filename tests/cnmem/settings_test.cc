@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "tests/cnmem/fixture.h"
@@ -15,6 +17,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr std::size_t kGranule = 64 << 10;  // of virtual memory of the stand-in
 
 cnmem::Settings Read(const std::vector<std::string>& lines, std::vector<std::string>* complaints) {
   return cnmem::ReadSettings(lines, complaints);
@@ -166,18 +172,16 @@ TEST_F(CnmemEnvironmentTest, ABudgetLimitsEverything) {
 TEST_F(CnmemEnvironmentTest, MemoryMayBeVirtual) {
   const Variable memory("TIDEPOOL_CNMEM_MEMORY", "virtual");
   const cudaStream_t stream = NewStream();
-  for (const unsigned flags : {CNMEM_FLAGS_DEFAULT, CNMEM_FLAGS_CANNOT_GROW}) {
-    ASSERT_EQ(Init(4096, flags, {stream}), CNMEM_STATUS_SUCCESS);
-    EXPECT_EQ(GetInfo(), (Info{4096, 4096})) << "whatever the granularity";
-    CudartHostLive live;
-    cudartHostCountLive(&live);
-    EXPECT_EQ(live.allocations, 0);
-    EXPECT_GT(live.mappings, 0);
-    void* const block = Malloc(3000, stream);
-    EXPECT_EQ(GetInfo(), (Info{1024, 4096}));
-    Free(block, stream);
-    ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
-  }
+  ASSERT_EQ(Init(4096, CNMEM_FLAGS_DEFAULT, {stream}), CNMEM_STATUS_SUCCESS);
+  EXPECT_EQ(GetInfo(), (Info{4096, 4096})) << "whatever the granularity";
+  CudartHostLive live;
+  cudartHostCountLive(&live);
+  EXPECT_EQ(live.allocations, 0);
+  EXPECT_GT(live.mappings, 0);
+  void* const block = Malloc(3000, stream);
+  EXPECT_EQ(GetInfo(), (Info{1024, 4096}));
+  Free(block, stream);
+  ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
   ASSERT_EQ(Init(1 << 20), CNMEM_STATUS_SUCCESS);
   for (int i = 0; i < 8; ++i) Malloc(1 << 20);
   EXPECT_GE(GetInfo().total_bytes, std::size_t{8} << 20);
@@ -187,6 +191,53 @@ TEST_F(CnmemEnvironmentTest, MemoryMayBeVirtual) {
   cudaPointerAttributes attributes;
   ASSERT_EQ(cudaPointerGetAttributes(&attributes, Malloc(512)), cudaSuccess);
   EXPECT_EQ(attributes.type, cudaMemoryTypeManaged) << "which cannot be virtual";
+}
+
+// A granule of virtual memory must never come on top of what may be taken.
+TEST_F(CnmemEnvironmentTest, NoMoreThanTheBudgetIsTakenOrHandedOut) {
+  const auto check = [](std::size_t budget, std::size_t size, unsigned flags) {
+    const cudaStream_t stream = NewStream();
+    const std::vector<std::size_t> reserved = {size / 3};
+    ASSERT_EQ(Init(size, flags, {stream}, reserved), CNMEM_STATUS_SUCCESS);
+    std::size_t handed_out = 0;
+    for (const cudaStream_t from : {stream, cudaStream_t{nullptr}}) {
+      while (TryMalloc(512, from) == CNMEM_STATUS_SUCCESS) handed_out += 512;
+    }
+    EXPECT_GE(handed_out, budget < kGranule ? budget / 512 * 512 : budget - kGranule);
+    EXPECT_LE(handed_out, budget);
+    EXPECT_LE(kMemory - FreeOnDevice(), budget);
+    EXPECT_EQ(GetInfo().total_bytes, handed_out);
+    ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
+  };
+  const std::pair<std::string, std::string> memories[] = {
+      {"MEMORY", "segments"}, {"MEMORY", "virtual"}, {"REMAP", "1"}};
+  for (const auto& [name, value] : memories) {
+    const Variable memory("TIDEPOOL_CNMEM_" + name, value);
+    for (const std::size_t budget :
+         {std::size_t{4096}, kGranule - 512, kGranule, kGranule + 512, 5 * kGranule / 2}) {
+      for (const unsigned flags : {CNMEM_FLAGS_DEFAULT, CNMEM_FLAGS_CANNOT_STEAL}) {
+        SCOPED_TRACE(name + " " + std::to_string(budget) + " " + std::to_string(flags));
+        check(budget, budget, flags | CNMEM_FLAGS_CANNOT_GROW);
+        const Variable limit("TIDEPOOL_CNMEM_BUDGET", std::to_string(budget));
+        check(budget, budget / 2, flags);
+      }
+    }
+  }
+}
+
+// A reserve that moved memory gave out addresses that it did not know any more.
+TEST_F(CnmemEnvironmentTest, WhatIsReservedInOnePieceStaysThere) {
+  const Variable remap("TIDEPOOL_CNMEM_REMAP", "1");
+  const cudaStream_t stream = NewStream();
+  ASSERT_EQ(Init(8 * kGranule, CNMEM_FLAGS_CANNOT_GROW | CNMEM_FLAGS_CANNOT_STEAL, {stream},
+                 {8 * kGranule}),
+            CNMEM_STATUS_SUCCESS);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(Malloc(kGranule, stream));
+  for (int i = 0; i < 8; i += 2) Free(blocks[i], stream);
+  EXPECT_EQ(TryMalloc(2 * kGranule, stream), CNMEM_STATUS_OUT_OF_MEMORY);
+  for (int i = 1; i < 8; i += 2) Free(blocks[i], stream);
+  Free(Malloc(8 * kGranule, stream), stream);
 }
 
 TEST_F(CnmemEnvironmentTest, ADeviceWithoutVirtualMemoryGivesSegments) {
@@ -287,16 +338,119 @@ TEST_F(CnmemEnvironmentTest, PrintsStatisticsInTheEnd) {
   EXPECT_THAT(text, HasSubstr("cnmem on device 0, reserved for stream 0x"));
 }
 
-TEST_F(CnmemEnvironmentTest, SpeaksOfErrorsWhenItIsTold) {
-  const Variable errors("TIDEPOOL_CNMEM_ERRORS", "1");
+class CnmemErrorsTest : public CnmemFixture {
+ protected:
+  // What a call that returns `status` prints.
+  static std::string Said(cnmemStatus_t status, const std::function<cnmemStatus_t()>& call) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(call(), status);
+    return ::testing::internal::GetCapturedStderr();
+  }
+  // One line that begins with the function and the status, and has these words.
+  static void ExpectLine(const std::string& function, cnmemStatus_t status,
+                         const std::string& words, const std::function<cnmemStatus_t()>& call) {
+    const std::string text = Said(status, call);
+    EXPECT_THAT(text,
+                StartsWith("tidepool: " + function + ": " + cnmemGetErrorString(status) + ": "));
+    EXPECT_THAT(text, HasSubstr(words));
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  }
+
+  const Variable errors_{"TIDEPOOL_CNMEM_ERRORS", "1"};
+};
+
+TEST_F(CnmemErrorsTest, OfEveryFunctionBeforeInit) {
+  void* address = nullptr;
+  std::size_t bytes = 0;
+  const std::pair<std::string, std::function<cnmemStatus_t()>> calls[] = {
+      {"cnmemFinalize", [] { return cnmemFinalize(); }},
+      {"cnmemRetain", [] { return cnmemRetain(); }},
+      {"cnmemRelease", [] { return cnmemRelease(); }},
+      {"cnmemRegisterStream", [] { return cnmemRegisterStream(nullptr); }},
+      {"cnmemMalloc", [&] { return cnmemMalloc(&address, 512, nullptr); }},
+      {"cnmemFree", [] { return cnmemFree(nullptr, nullptr); }},
+      {"cnmemMemGetInfo", [&] { return cnmemMemGetInfo(&bytes, &bytes, nullptr); }},
+      {"cnmemPrintMemoryState", [] { return cnmemPrintMemoryState(stderr, nullptr); }}};
+  for (const auto& [function, call] : calls) {
+    ExpectLine(function, CNMEM_STATUS_NOT_INITIALIZED, "call cnmemInit first", call);
+  }
+  const Variable off("TIDEPOOL_CNMEM_ERRORS", "0");
+  EXPECT_EQ(Said(CNMEM_STATUS_NOT_INITIALIZED, [] { return cnmemFinalize(); }), "");
+}
+
+TEST_F(CnmemErrorsTest, OfArguments) {
+  const cnmemStatus_t invalid = CNMEM_STATUS_INVALID_ARGUMENT;
+  ExpectLine("cnmemInit", invalid, "no array", [] { return cnmemInit(1, nullptr, 0); });
+  ExpectLine("cnmemInit", invalid, "expected less than the device's",
+             [] { return Init(2 * kMemory); });
+  ASSERT_EQ(Init(4096), CNMEM_STATUS_SUCCESS);
+  ExpectLine("cnmemInit", invalid, "once more", [] { return Init(4096); });
+  const cudaStream_t unknown = NewStream();
+  const std::string registered = "expected one that is registered on the current device";
+  std::size_t bytes = 0;
+  int other = 0;
+  ExpectLine("cnmemMalloc", invalid, "ptr is null",
+             [] { return cnmemMalloc(nullptr, 512, nullptr); });
+  ExpectLine("cnmemMalloc", invalid, registered, [&] { return TryMalloc(512, unknown); });
+  ExpectLine("cnmemFree", invalid, registered, [&] { return cnmemFree(&other, unknown); });
+  ExpectLine("cnmemFree", invalid, "expected a live allocation",
+             [&] { return cnmemFree(&other, nullptr); });
+  ExpectLine("cnmemMemGetInfo", invalid, "freeMem is null",
+             [&] { return cnmemMemGetInfo(nullptr, &bytes, nullptr); });
+  ExpectLine("cnmemMemGetInfo", invalid, "totalMem is null",
+             [&] { return cnmemMemGetInfo(&bytes, nullptr, nullptr); });
+  ExpectLine("cnmemMemGetInfo", invalid, registered,
+             [&] { return cnmemMemGetInfo(&bytes, &bytes, unknown); });
+  ExpectLine("cnmemPrintMemoryState", invalid, "file is null",
+             [] { return cnmemPrintMemoryState(nullptr, nullptr); });
+  ExpectLine("cnmemPrintMemoryState", invalid, registered,
+             [&] { return cnmemPrintMemoryState(stderr, unknown); });
+  ExpectLine("cnmemRegisterStream", invalid, "a null stream",
+             [] { return cnmemRegisterStream(nullptr); });
+}
+
+// Their users know no words of the pool's own.
+TEST_F(CnmemErrorsTest, OfMemoryInWordsOfCnmem) {
+  const auto expect = [](std::size_t bytes, const std::string& words) {
+    const std::string text = Said(CNMEM_STATUS_OUT_OF_MEMORY, [&] { return TryMalloc(bytes); });
+    EXPECT_THAT(text, StartsWith("tidepool: cnmemMalloc: CNMEM_STATUS_OUT_OF_MEMORY: " +
+                                 std::to_string(bytes) + " bytes asked for, "));
+    EXPECT_THAT(text, HasSubstr(words));
+    for (const char* const foreign : {"max_bytes", "AllocateBlocking", "plan", "offload"}) {
+      EXPECT_THAT(text, Not(HasSubstr(foreign)));
+    }
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  };
   ASSERT_EQ(Init(4096, CNMEM_FLAGS_CANNOT_GROW), CNMEM_STATUS_SUCCESS);
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(TryMalloc(8192), CNMEM_STATUS_OUT_OF_MEMORY);
-  EXPECT_EQ(TryMalloc(512, NewStream()), CNMEM_STATUS_INVALID_ARGUMENT);
-  const std::string text = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(text, HasSubstr("tidepool: cnmemMalloc: CNMEM_STATUS_OUT_OF_MEMORY: out of memory: "
-                              "8192 bytes asked for"));
-  EXPECT_THAT(text, HasSubstr("expected one that is registered on the current device"));
+  expect(8192,
+         "the limit of device 0 is 4096: give cnmemDevice_t a larger size, or leave "
+         "CNMEM_FLAGS_CANNOT_GROW out");
+  std::vector<void*> blocks;
+  for (int i = 0; i < 4; ++i) blocks.push_back(Malloc(1024));
+  expect(1024, "4096 live in 4 allocations");
+  expect(1024, "free 1024 bytes");
+  Free(blocks[0]);
+  Free(blocks[2]);
+  expect(2048, "enough is free, but not in one piece");
+  ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
+  {
+    const Variable budget("TIDEPOOL_CNMEM_BUDGET", "8192");
+    ASSERT_EQ(Init(4096), CNMEM_STATUS_SUCCESS);
+    expect(16384, "the limit of device 0 is 8192: raise TIDEPOOL_CNMEM_BUDGET");
+    ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
+  }
+  void* taken = nullptr;
+  ASSERT_EQ(Init(4096), CNMEM_STATUS_SUCCESS);
+  expect(2 * kMemory, "the limit of device 0 is 67108864: it has no more");
+  Malloc(4096);  // or it would be given back to CUDA for the larger one
+  ASSERT_EQ(cudaMalloc(&taken, FreeOnDevice() - 8192), cudaSuccess);
+  expect(1 << 20, "CUDA has 8192 bytes of the device left");
+  ASSERT_EQ(cudaFree(taken), cudaSuccess);
+  ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
+  const Variable wait("TIDEPOOL_CNMEM_WAIT", "1ms");
+  ASSERT_EQ(Init(4096, CNMEM_FLAGS_CANNOT_GROW), CNMEM_STATUS_SUCCESS);
+  Malloc(4096);
+  expect(512, "waited for them 1ms (TIDEPOOL_CNMEM_WAIT)");
 }
 
 }  // namespace

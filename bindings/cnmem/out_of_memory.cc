@@ -1,0 +1,50 @@
+#include "bindings/cnmem/out_of_memory.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::cnmem {
+namespace {
+
+std::string Raise(Limit limit) {
+  switch (limit) {
+    case Limit::kDevice:
+      return "it has no more";
+    case Limit::kBudget:
+      return "raise TIDEPOOL_CNMEM_BUDGET";
+    case Limit::kSize:
+      break;
+  }
+  return "give cnmemDevice_t a larger size, or leave CNMEM_FLAGS_CANNOT_GROW out";
+}
+
+std::string Help(const Shortage& shortage) {
+  const PoolStats& stats = shortage.stats;
+  const auto most = static_cast<std::size_t>(stats.max_bytes);
+  if (shortage.bytes > most) return Raise(shortage.limit);
+  const auto wanted = static_cast<std::int64_t>(shortage.bytes);
+  const std::int64_t missing = wanted - (stats.max_bytes - stats.live_bytes);
+  if (missing > 0) return absl::StrCat("free ", missing, " bytes; or ", Raise(shortage.limit));
+  if (wanted <= stats.max_bytes - stats.reserved_bytes) {
+    return absl::StrCat("CUDA has ", shortage.device_free_bytes, " bytes of the device left");
+  }
+  return absl::StrCat("enough is free, but not in one piece: free a neighbour of the largest hole",
+                      shortage.remaps ? "" : ", or set TIDEPOOL_CNMEM_REMAP=1");
+}
+
+}  // namespace
+
+std::string OutOfMemoryText(const Shortage& shortage) {
+  const PoolStats& stats = shortage.stats;
+  std::string text = absl::StrCat(shortage.bytes, " bytes asked for, ");
+  if (shortage.waited > absl::ZeroDuration()) {
+    absl::StrAppend(&text, "waited for them ", absl::FormatDuration(shortage.waited),
+                    " (TIDEPOOL_CNMEM_WAIT), ");
+  }
+  absl::StrAppend(&text, stats.live_bytes, " live in ", stats.live_count,
+                  " allocations, the largest hole is ", stats.largest_hole_bytes,
+                  ", the limit of device ", shortage.device, " is ", stats.max_bytes, ": ",
+                  Help(shortage));
+  return text;
+}
+
+}  // namespace tidepool::cnmem
