@@ -66,7 +66,8 @@ struct PoolOptions {
   std::shared_ptr<const PlacementPlan> plan = nullptr;
   // For `planned`: how many plans the pool makes and keeps, one for each kind of iteration. Those
   // that were not used for longest make room. They are made on a thread of the pool's own. 0: none
-  // is made.
+  // is made. Where there are so many kinds that plans would serve less than two fifths of the
+  // iterations, the pool drops all plans and places as best-fit does, until iterations repeat.
   int most_plans = 16;
   // For each plan, to look for lower ones than the first, which takes milliseconds as a rule.
   double plan_seconds = 1;
@@ -184,7 +185,8 @@ class TIDEPOOL_EXPORT Pool {
 
   // Says that an iteration begins, one like others before: for the placement `planned`, and for the
   // recorder as a mark called kIterationMark. Without marks the pool finds iterations by itself
-  // when they repeat exactly. O(plans), and O(requests of an iteration) when there are new plans or
+  // when they repeat exactly. It makes no plans while marked iterations seldom come again (see
+  // PoolOptions::most_plans). O(plans), and O(requests of an iteration) when there are new plans or
   // one is to be made; new plans may need memory of the device.
   virtual void MarkIteration() = 0;
   static constexpr std::string_view kIterationMark = "iteration";

@@ -47,6 +47,7 @@ std::vector<Range> PoolImpl::FixedRanges() const {
 // Takes what plans of `bytes` lack, if it can be had: without it they are followed as far as it
 // goes.
 void PoolImpl::Provide(std::int64_t bytes, Lock& lock) {
+  if (bytes == 0) return;
   const BlockMap& blocks = arena_.blocks();
   const bool in_segments = options_.memory == PoolMemory::kSegments;
   if (blocks.capacity() >= bytes && (in_segments || blocks.excluded_bytes() == 0)) return;

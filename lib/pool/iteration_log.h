@@ -25,8 +25,10 @@ class IterationLog {
   // Longer iterations have no plan.
   static constexpr std::size_t kMostRequests = std::size_t{1} << 20;
 
-  // The next iteration begins, and this one is the last one.
-  void Begin() {
+  // The next iteration begins, and this one is the last one. A brief log has nothing
+  // but the number of its requests and their signature, and cannot be taken.
+  void Begin(bool is_brief) {
+    last_was_brief_ = std::exchange(is_brief_, is_brief);
     last_signature_ = signature_;
     last_first_ = first_;
     first_ += requests_;
@@ -39,16 +41,20 @@ class IterationLog {
   }
 
   void Allocate(BlockId block, std::int64_t bytes, std::uint32_t stream) {
+    signature_ = PlacementPlan::Extend(signature_, bytes);
+    if (is_brief_) {
+      ++requests_;
+      return;
+    }
     if (block >= request_.size()) request_.resize(2 * std::size_t{block} + 1);
     request_[block] = first_ + requests_;
-    signature_ = PlacementPlan::Extend(signature_, bytes);
     Add(TraceEvent::Kind::kAllocate, requests_, stream);
     trace_.allocations.push_back({.bytes = bytes});
     ++requests_;
     ++live_;
   }
   void Free(BlockId block, std::uint32_t stream) {
-    if (block >= request_.size()) return;
+    if (is_brief_ || block >= request_.size()) return;
     const std::uint64_t request = std::exchange(request_[block], 0);  // the name may come again
     if (request >= first_) {
       Add(TraceEvent::Kind::kFree, request - first_, stream);
@@ -59,6 +65,7 @@ class IterationLog {
     }
   }
   void Wait(std::uint32_t stream, std::uint32_t awaited) {
+    if (is_brief_) return;
     Add(TraceEvent::Kind::kWait, awaited, stream);
     streams_ = std::max<std::size_t>(streams_, std::size_t{awaited} + 1);
   }
@@ -68,8 +75,8 @@ class IterationLog {
   bool IsFull() const { return requests_ >= kMostRequests; }
   std::size_t requests() const { return requests_; }
   std::uint64_t signature() const { return signature_; }
-  // Whether the last iteration asked for the same.
-  bool RepeatsLast() const { return signature_ == last_signature_; }
+  // Whether the last iteration asked for the same, and what it left is known.
+  bool RepeatsLast() const { return !last_was_brief_ && signature_ == last_signature_; }
   // Whether all that this iteration asked for was freed in it.
   bool FreesAll() const { return live_ == 0; }
 
@@ -85,6 +92,8 @@ class IterationLog {
     streams_ = std::max<std::size_t>(streams_, std::size_t{stream} + 1);
   }
 
+  bool is_brief_ = false;
+  bool last_was_brief_ = false;
   std::uint64_t first_ = 1;       // of the iteration's requests, among all
   std::uint64_t last_first_ = 1;  // the same of the last iteration
   std::uint64_t last_signature_ = 0;

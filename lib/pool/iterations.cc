@@ -1,6 +1,6 @@
 // A plan is made for an iteration that there is none for, and anew when the one that there is does
 // not fit any more; both are rationed, so that iterations of which each is another do not keep a
-// processor busy for nothing.
+// processor busy for nothing. Where plans serve too few iterations there are none for a while.
 #include "lib/pool/iterations.h"
 
 #include <algorithm>
@@ -36,7 +36,8 @@ Iterations::Iterations(PlannedPlacement& policy, const PoolOptions& options)
     : policy_(policy),
       alignment_(options.alignment),
       seconds_(options.plan_seconds),
-      most_plans_(static_cast<std::size_t>(options.most_plans)) {
+      most_plans_(static_cast<std::size_t>(options.most_plans)),
+      rest_(most_plans_) {
   if (options.plan == nullptr) return;
   known_.push_back({.plan = options.plan, .is_used = true});
   is_logging_ = true;
@@ -47,7 +48,7 @@ void Iterations::OnAllocate(BlockId block, std::int64_t bytes, std::int64_t live
   if (is_logging_) {
     log_.Allocate(block, bytes, stream);
     if (log_.IsFull()) {
-      log_.Begin();  // it is of no use, and the next iteration may never come
+      log_.Begin(rest_.is_resting());  // it is of no use, and the next iteration may never come
       is_logging_ = false;
     }
   }
@@ -76,10 +77,38 @@ void Iterations::FindPeriod(std::int64_t bytes, std::int64_t live_bytes) {
 }
 
 bool Iterations::End() {
-  for (std::shared_ptr<const PlacementPlan>& plan : planner_.TakeFinished()) Put(std::move(plan));
+  const bool was_resting = rest_.is_resting();
+  // What was ordered before a rest is of no use in it, and out of date after it.
+  for (std::shared_ptr<const PlacementPlan>& plan : planner_.TakeFinished()) {
+    if (!was_resting) Put(std::move(plan));
+  }
   const bool was_logged = std::exchange(is_logging_, false) && log_.requests() > 0;
+  if (was_logged) CountForRest();
+  if (was_resting) return false;
+  if (rest_.is_resting()) {
+    BeginRest();
+    return false;
+  }
   if (was_logged && !is_marked_ && policy_.followed() != nullptr) Compare();
   return was_logged && WantsPlan(log_.signature(), log_.requests());
+}
+
+void Iterations::CountForRest() {
+  const std::int64_t planned = policy_.counts().planned - counts_.planned;
+  const bool was_served = 2 * planned >= static_cast<std::int64_t>(log_.requests());
+  if (is_marked_) {
+    rest_.CountMarked(log_.signature(), was_served);
+  } else {
+    rest_.CountFound(log_.signature(), was_served);
+  }
+}
+
+// After the rest all is as in the beginning.
+void Iterations::BeginRest() {
+  known_.clear();
+  seen_.clear();
+  unlike_ = 0;
+  in_vain_ = 0;
 }
 
 // A plan that the program does not follow may still match a part of whatever comes, and so end
@@ -175,13 +204,14 @@ std::int64_t Iterations::Begin() {
     finder_.Reset();
     until_boundary_ = kUnknown;
   }
-  log_.Begin();
+  log_.Begin(rest_.is_resting());
   is_logging_ = true;
   return bytes;
 }
 
 void Iterations::Put(std::shared_ptr<const PlacementPlan> plan) {
   ++plans_made_;
+  if (!is_marked_) rest_.CountPlanOfFound();
   // Where it could not be planned as what begins like it, that may be planned as it is: what the
   // shorter one frees early, the longer one often needs for long.
   std::erase_if(known_, [&](const Known& known) { return IsAtOdds(*known.plan, *plan); });

@@ -13,6 +13,7 @@
 #include "lib/pool/background_planner.h"
 #include "lib/pool/iteration_log.h"
 #include "lib/pool/period_finder.h"
+#include "lib/pool/plan_rest.h"
 #include "tidepool/planned_placement.h"
 #include "tidepool/pool.h"
 
@@ -61,6 +62,8 @@ class Iterations {
   };
 
   void Compare();
+  void CountForRest();
+  void BeginRest();
   bool WantsPlan(std::uint64_t signature, std::size_t requests);
   void Put(std::shared_ptr<const PlacementPlan> plan);
   std::deque<Known>::iterator FindKnown(std::uint64_t signature);
@@ -85,6 +88,7 @@ class Iterations {
   std::size_t in_vain_ = 0;         // plans in a row that were never used
   PlannedCounts counts_;            // when the iteration began
   std::int64_t plans_made_ = 0;
+  PlanRest rest_;  // at rest there are no plans, and requests go where best-fit has them
   BackgroundPlanner planner_;
 };
 
