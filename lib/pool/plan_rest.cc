@@ -14,11 +14,11 @@ constexpr std::int64_t kPoint = 2;
 // Even at two fifths, and at rest at one half.
 constexpr std::int64_t kServed = 3;
 constexpr std::int64_t kNotServed = -2;
-constexpr std::int64_t kKnownAtRest = 2;
-constexpr std::int64_t kNewAtRest = -2;
+constexpr std::int64_t kKnownAtRest = 4;
+constexpr std::int64_t kNewAtRest = -4;
 // Even at three iterations a plan, and at rest at eight of a kind.
 constexpr std::int64_t kPlanOfFound = -9;
-constexpr std::int64_t kNewFoundAtRest = -14;
+constexpr std::int64_t kNewFoundAtRest = -28;
 
 std::int64_t Top(std::size_t most_plans) {
   return kPoint * static_cast<std::int64_t>(std::max(kFewest, kPerPlan * most_plans));
