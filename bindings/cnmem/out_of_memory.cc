@@ -5,10 +5,11 @@
 namespace tidepool::cnmem {
 namespace {
 
+// Empty where nothing raises it.
 std::string Raise(Limit limit) {
   switch (limit) {
     case Limit::kDevice:
-      return "it has no more";
+      return "";
     case Limit::kBudget:
       return "raise TIDEPOOL_CNMEM_BUDGET";
     case Limit::kSize:
@@ -19,11 +20,15 @@ std::string Raise(Limit limit) {
 
 std::string Help(const Shortage& shortage) {
   const PoolStats& stats = shortage.stats;
-  const auto most = static_cast<std::size_t>(stats.max_bytes);
-  if (shortage.bytes > most) return Raise(shortage.limit);
+  const std::string raise = Raise(shortage.limit);
+  if (shortage.bytes > static_cast<std::size_t>(stats.max_bytes)) {
+    return raise.empty() ? "it has no more" : raise;
+  }
   const auto wanted = static_cast<std::int64_t>(shortage.bytes);
   const std::int64_t missing = wanted - (stats.max_bytes - stats.live_bytes);
-  if (missing > 0) return absl::StrCat("free ", missing, " bytes; or ", Raise(shortage.limit));
+  if (missing > 0) {
+    return absl::StrCat("free ", missing, " bytes", raise.empty() ? "" : "; or ", raise);
+  }
   if (wanted <= stats.max_bytes - stats.reserved_bytes) {
     return absl::StrCat("CUDA has ", shortage.device_free_bytes, " bytes of the device left");
   }

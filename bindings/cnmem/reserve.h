@@ -14,7 +14,8 @@ namespace tidepool::cnmem {
 
 class Reserve {
  public:
-  // As Pool::Create. The options have the whole size from the beginning.
+  // As Pool::Create. The options have the whole size from the beginning, in segments: virtual
+  // memory could be moved out of the piece.
   static absl::StatusOr<std::unique_ptr<Reserve>> Create(Device* device,
                                                          const PoolOptions& options) {
     absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device, options);

@@ -442,6 +442,10 @@ TEST_F(CnmemErrorsTest, OfMemoryInWordsOfCnmem) {
   void* taken = nullptr;
   ASSERT_EQ(Init(4096), CNMEM_STATUS_SUCCESS);
   expect(2 * kMemory, "the limit of device 0 is 67108864: it has no more");
+  Malloc(kMemory / 2);
+  expect(kMemory, "67108864: free 33554432 bytes\n");
+  ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
+  ASSERT_EQ(Init(4096), CNMEM_STATUS_SUCCESS);
   Malloc(4096);  // or it would be given back to CUDA for the larger one
   ASSERT_EQ(cudaMalloc(&taken, FreeOnDevice() - 8192), cudaSuccess);
   expect(1 << 20, "CUDA has 8192 bytes of the device left");
