@@ -9,7 +9,6 @@ namespace {
 // since the first iteration of every kind is new.
 constexpr std::size_t kFewest = 64;
 constexpr std::size_t kPerPlan = 8;
-constexpr std::int64_t kPoint = 2;
 
 // Even at two fifths, and at rest at one half.
 constexpr std::int64_t kServed = 3;
@@ -21,7 +20,7 @@ constexpr std::int64_t kPlanOfFound = -9;
 constexpr std::int64_t kNewFoundAtRest = -28;
 
 std::int64_t Top(std::size_t most_plans) {
-  return kPoint * static_cast<std::int64_t>(std::max(kFewest, kPerPlan * most_plans));
+  return -kNotServed * static_cast<std::int64_t>(std::max(kFewest, kPerPlan * most_plans));
 }
 
 }  // namespace
