@@ -229,6 +229,79 @@ TEST(OffloaderErrorsTest, OutliveTheBufferWhereWorkWasMisled) {
   }
 }
 
+// Use gave an address, and work that is queued with it later must not find another buffer there.
+TEST(OffloaderErrorsTest, KeepMemoryThatUsePromisedUntilTheyAreTold) {
+  enum class Told { kByUse, kBySynchronize, kByOffload, kByFree };
+  for (const Told told : {Told::kByUse, Told::kBySynchronize, Told::kByOffload, Told::kByFree}) {
+    for (const auto release : {kWhenOut, kWhenAwaited}) {
+      OffloaderFixtureOptions options;
+      options.release = release;
+      options.compresses = true;
+      options.pool_bytes = 128 << 10;
+      OffloaderFixture fixture(options);
+      Offloader& offloader = fixture.offloader();
+      const BufferId buffer = fixture.New(kBytes, 1, "x");
+      ASSERT_TRUE(fixture.Send(buffer).ok());
+      ASSERT_TRUE(offloader.Await(buffer).ok());
+      // The copy of the first piece waits, that of the second is refused.
+      std::promise<void> work = fixture.Block(fixture.stream());
+      fixture.device().FailCall(Call::kCopy, 2);
+      ASSERT_TRUE(offloader.Prefetch(buffer, fixture.stream()).ok());
+      void* const address = offloader.Use(buffer, fixture.stream()).value();
+      work.set_value();
+      while (offloader.Stats().failures == 0) std::this_thread::yield();
+      ASSERT_EQ(fixture.State(buffer), BufferState::kOut);
+
+      const absl::Status refused = offloader.Allocate(kBytes, fixture.stream()).status();
+      EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
+      EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("70000 bytes are kept"));
+      ASSERT_TRUE(fixture.device().Fill(address, 9, kBytes, fixture.stream()).ok());
+      switch (told) {
+        case Told::kByUse:
+          EXPECT_EQ(offloader.Use(buffer, fixture.stream()).status().code(),
+                    absl::StatusCode::kUnavailable);
+          break;
+        case Told::kBySynchronize:
+          EXPECT_EQ(offloader.Synchronize().code(), absl::StatusCode::kUnavailable);
+          break;
+        case Told::kByOffload:
+          EXPECT_EQ(fixture.Send(buffer).code(), absl::StatusCode::kFailedPrecondition);
+          break;
+        case Told::kByFree:
+          EXPECT_TRUE(offloader.Free(buffer).ok());
+      }
+      const absl::StatusOr<BufferId> other = offloader.Allocate(kBytes, fixture.stream());
+      EXPECT_TRUE(other.ok()) << other.status();
+    }
+  }
+}
+
+// Another copy back of the same buffer does not end the promise: its error was not told.
+TEST(OffloaderErrorsTest, KeepPromisedMemoryWhileTheBufferIsFetchedAgain) {
+  OffloaderFixtureOptions options;
+  options.compresses = true;
+  options.pool_bytes = 192 << 10;
+  OffloaderFixture fixture(options);
+  Offloader& offloader = fixture.offloader();
+  const BufferId buffer = fixture.New(kBytes, 1);
+  ASSERT_TRUE(fixture.Send(buffer).ok());
+  ASSERT_TRUE(offloader.Await(buffer).ok());
+  std::promise<void> work = fixture.Block(fixture.stream());
+  fixture.device().FailCall(Call::kCopy, 2);
+  ASSERT_TRUE(offloader.Prefetch(buffer, fixture.stream()).ok());
+  void* const promised = offloader.Use(buffer, fixture.stream()).value();
+  work.set_value();
+  while (offloader.Stats().failures == 0) std::this_thread::yield();
+  ASSERT_TRUE(offloader.Prefetch(buffer, fixture.stream()).ok());
+  void* const address = offloader.Use(buffer, fixture.stream()).value();
+  EXPECT_NE(address, promised);
+  ASSERT_TRUE(fixture.device().Fill(promised, 9, kBytes, fixture.stream()).ok());
+  EXPECT_TRUE(fixture.Holds(address, kBytes, 1));
+  EXPECT_FALSE(offloader.Allocate(kBytes, fixture.stream()).ok());
+  EXPECT_EQ(offloader.Synchronize().code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(offloader.Allocate(kBytes, fixture.stream()).ok());
+}
+
 TEST(OffloaderErrorsTest, AreTheBuffersOwn) {
   OffloaderFixtureOptions options;
   options.release = kWhenAwaited;
@@ -278,6 +351,55 @@ class DeafDevice final : public testing::ForwardingDevice {
   static absl::Status Deaf() { return absl::InternalError("lost, expected a device that answers"); }
   std::atomic<bool> is_deaf_ = false;
 };
+
+// Copies seem to be under way for ever, and waits for them fail once it has lost them.
+class LosingDevice final : public testing::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  void LoseCopies() { has_lost_ = true; }
+  absl::StatusOr<bool> QueryEvent(Event) override { return false; }
+  absl::Status SynchronizeEvent(Event event) override {
+    return has_lost_ ? Lost() : ForwardingDevice::SynchronizeEvent(event);
+  }
+  absl::Status SynchronizeStream(Stream stream) override {
+    const absl::Status status = ForwardingDevice::SynchronizeStream(stream);
+    return has_lost_ ? Lost() : status;
+  }
+
+ private:
+  static absl::Status Lost() { return absl::InternalError("lost, expected a device that copies"); }
+  std::atomic<bool> has_lost_ = false;
+};
+
+// Of two raw copies that fail, Synchronize tells the first: the memory of the other stays.
+TEST(OffloaderErrorsTest, KeepPromisedMemoryOfRawCopies) {
+  constexpr std::int64_t kPoolBytes = 256 << 10;
+  const auto host = HostDevice::Create({.memory_bytes = 1 << 20}).value();
+  LosingDevice device(*host);
+  PoolOptions pool_options;
+  pool_options.max_bytes = kPoolBytes;
+  const auto pool = Pool::Create(host.get(), pool_options).value();
+  const auto pinned = PinnedPool::Create(host.get(), {.max_bytes = 1 << 20}).value();
+  auto offloader = Offloader::Create(&device, pool.get(), pinned.get(), {}).value();
+  const Stream stream = device.CreateStream().value();
+  std::vector<BufferId> buffers;
+  std::vector<void*> addresses;
+  for (int i = 0; i < 2; ++i) {
+    buffers.push_back(offloader->Allocate(kPoolBytes / 2, stream).value());
+    ASSERT_TRUE(offloader->Offload(buffers.back(), {}).ok());
+    ASSERT_TRUE(offloader->Await(buffers.back()).ok());
+  }
+  for (const BufferId buffer : buffers) {
+    ASSERT_TRUE(offloader->Prefetch(buffer, stream).ok());
+    addresses.push_back(offloader->Use(buffer, stream).value());
+  }
+  device.LoseCopies();
+  EXPECT_EQ(offloader->Synchronize().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(pool->Stats().live_bytes, kPoolBytes / 2);
+  EXPECT_TRUE(pool->AllocatedOn(addresses[1]).ok());
+  EXPECT_EQ(offloader->Use(buffers[1], stream).status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(pool->Stats().live_bytes, 0);
+}
 
 TEST(OffloaderErrorsTest, ADeadDeviceIsGivenUp) {
   for (const auto release : {kWhenOut, kWhenAwaited}) {
