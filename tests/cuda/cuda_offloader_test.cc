@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "tests/cuda/stand_in.h"
@@ -94,6 +95,49 @@ TEST_P(CudaOffloaderTest, BringsBackMoreThanFits) {
   ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
   EXPECT_EQ(held, 2 * kBuffers);
   EXPECT_EQ(offloader_->Stats().failures, 0);
+}
+
+// Use gave the address, so work may still be queued with it.
+TEST_P(CudaOffloaderTest, KeepsMemoryOfACompressedCopyThatFailedUntilTheErrorIsTold) {
+  constexpr std::int64_t kBytes = 100'000;  // in two pieces
+  const BufferId buffer = offloader_->Allocate(kBytes, stream_).value();
+  ASSERT_TRUE(offloader_->Offload(buffer, {}, ZeroValueWord::k32Bits).ok());
+  ASSERT_TRUE(offloader_->Await(buffer).ok());
+  cudartHostHoldCopies(1);
+  cudartHostFailCall("cudaMemcpyAsync", 2, cudaErrorDevicesUnavailable);
+  ASSERT_TRUE(offloader_->Prefetch(buffer, stream_).ok());
+  void* const address = offloader_->Use(buffer, stream_).value();
+  cudartHostReleaseCopies(1);
+  while (offloader_->Stats().failures == 0) std::this_thread::yield();
+  EXPECT_EQ(offloader_->State(buffer).value(), BufferState::kOut);
+  EXPECT_TRUE(pool_->AllocatedOn(address).ok());
+  EXPECT_EQ(offloader_->Use(buffer, stream_).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(pool_->AllocatedOn(address).ok());
+  ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
+}
+
+// Synchronize tells of the first of two.
+TEST_P(CudaOffloaderTest, KeepsMemoryOfARawCopyThatFailedUntilTheErrorIsTold) {
+  constexpr std::int64_t kBytes = 100'000;
+  std::vector<BufferId> buffers;
+  for (int i = 0; i < 2; ++i) {
+    buffers.push_back(offloader_->Allocate(kBytes, stream_).value());
+    ASSERT_TRUE(offloader_->Offload(buffers.back(), {}).ok());
+    ASSERT_TRUE(offloader_->Await(buffers.back()).ok());
+  }
+  cudartHostHoldCopies(1);
+  std::vector<void*> addresses;
+  for (const BufferId buffer : buffers) {
+    ASSERT_TRUE(offloader_->Prefetch(buffer, stream_).ok());
+    addresses.push_back(offloader_->Use(buffer, stream_).value());
+  }
+  cudartHostBreakDevice(1, cudaErrorIllegalAddress);
+  EXPECT_FALSE(offloader_->Synchronize().ok());
+  EXPECT_FALSE(pool_->AllocatedOn(addresses[0]).ok());
+  EXPECT_TRUE(pool_->AllocatedOn(addresses[1]).ok());
+  EXPECT_FALSE(offloader_->Use(buffers[1], stream_).ok());
+  EXPECT_FALSE(pool_->AllocatedOn(addresses[1]).ok());
+  cudartHostReleaseCopies(1);
 }
 
 }  // namespace

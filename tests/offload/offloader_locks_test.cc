@@ -45,7 +45,7 @@ TEST_P(DependentStreamTest, IsAwaitedWithoutHoldingUpTheCopiesThatItNeeds) {
   const auto device = HostDevice::Create({.memory_bytes = 64 * kMiB}).value();
   const Stream stream = device->CreateStream().value();
   PoolOptions pool_options;
-  pool_options.max_bytes = 5 * kMiB;
+  pool_options.max_bytes = 7 * kMiB;
   pool_options.memory = kind.memory;
   pool_options.remap = kind.remap;
   pool_options.growth = 0;
@@ -67,12 +67,12 @@ TEST_P(DependentStreamTest, IsAwaitedWithoutHoldingUpTheCopiesThatItNeeds) {
   const auto send = [&](BufferId buffer) {
     EXPECT_TRUE(offloader->Offload(buffer, {}, ZeroValueWord::k32Bits).ok());
   };
-  const BufferId out = allocate(kMiB);
+  const BufferId out = allocate(2 * kMiB);
   ASSERT_TRUE(device->SynchronizeStream(stream).ok());
   send(out);
   ASSERT_TRUE(offloader->Await(out).ok());
   std::vector<BufferId> small;
-  for (int i = 0; i < 6; ++i) small.push_back(allocate(64 * kKiB));
+  for (int i = 0; i < 12; ++i) small.push_back(allocate(64 * kKiB));
   const BufferId freed = allocate(2 * kMiB);
   ASSERT_TRUE(device->SynchronizeStream(stream).ok());
 
@@ -95,7 +95,7 @@ TEST_P(DependentStreamTest, IsAwaitedWithoutHoldingUpTheCopiesThatItNeeds) {
   device->ReleaseCopies();
   EXPECT_TRUE(waiting.get().ok());
   EXPECT_TRUE(offloader->Synchronize().ok());
-  EXPECT_EQ(offloader->Stats().offloads, 7);
+  EXPECT_EQ(offloader->Stats().offloads, 13);
 }
 
 // Its calls can be made to stay.
