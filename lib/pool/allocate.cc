@@ -12,26 +12,28 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   if (bytes == 0) return nullptr;
   if (void* const address = AllocateFromFront(bytes, stream)) return address;
   Lock lock(mutex_);
-  const absl::StatusOr<Timeline*> timeline = FindStream(stream);
-  if (!timeline.ok()) return timeline.status();
-  if (bytes > MostBytes()) return Refuse(bytes, hint, stream);
-  absl::StatusOr<void*> address = nullptr;
-  if (!line_.IsClosed()) {
-    address = TryAllocate(static_cast<std::int64_t>(bytes), hint, stream, lock);
-    if (!address.ok()) return address;
-  }
-  if (*address == nullptr) {
-    absl::Status status = Refuse(bytes, hint, stream);
-    if (!line_.IsClosed()) return status;
-    return absl::ResourceExhaustedError(
-        "out of memory: what is free is kept for an allocation that has waited long; wait too "
-        "(AllocateBlocking), or free more");
-  }
-  if (!line_.empty()) {
+  if (bytes > MostBytes() || line_.IsClosed()) [[unlikely]]
+    return RefuseUnasked(bytes, hint, stream);
+  absl::StatusOr<void*> address = TryAllocate(static_cast<std::int64_t>(bytes), hint, stream, lock);
+  if (!address.ok()) [[unlikely]]
+    return address;
+  if (*address == nullptr) [[unlikely]]
+    return Refuse(bytes, hint, stream);
+  if (!line_.empty()) [[unlikely]] {
     line_.CountOvertake();
     ServeWaiting();  // the pool may have grown
   }
   return address;
+}
+
+// A request that is too large, or that comes while the line is closed.
+absl::Status PoolImpl::RefuseUnasked(std::size_t bytes, Hint hint, Stream stream) {
+  if (absl::Status status = FindStream(stream).status(); !status.ok()) return status;
+  absl::Status refusal = Refuse(bytes, hint, stream);
+  if (bytes > MostBytes()) return refusal;
+  return absl::ResourceExhaustedError(
+      "out of memory: what is free is kept for an allocation that has waited long; wait too "
+      "(AllocateBlocking), or free more");
 }
 
 // A waiter looks for memory by itself when it comes, whenever it is called, and on its deadline.

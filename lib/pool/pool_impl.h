@@ -247,6 +247,7 @@ class PoolImpl final : public Pool {
                                     Timeline& timeline);
   void CountWait(const Timeline& timeline, const Ticket& ticket);
   absl::Status Refuse(std::size_t bytes, Hint hint, Stream stream);
+  absl::Status RefuseUnasked(std::size_t bytes, Hint hint, Stream stream);
   absl::StatusOr<void*> Look(const Waiter& waiter, Lock& lock);
   absl::Status TooLate(const Waiter& waiter);
   void ServeWaiting();
