@@ -45,7 +45,7 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
   if (bytes > MostBytes()) return Refuse(bytes, hint, stream);
-  if (line_.empty()) {
+  if (line_.empty() && !BeginsIteration()) {
     absl::StatusOr<void*> address = TryPlace(static_cast<std::int64_t>(bytes), hint, stream);
     if (!address.ok() || *address != nullptr) return address;
   }
@@ -82,8 +82,7 @@ void PoolImpl::ServeWaiting() {
 // Serves it from what is free. Growth may wait for the device, and is left to the waiter's own
 // thread.
 void PoolImpl::Serve(Waiter& waiter) {
-  const bool begins = iterations_ != nullptr && iterations_->IsBoundary();
-  if (waiter.is_looking || begins) return waiter.Call();
+  if (waiter.is_looking || BeginsIteration()) return waiter.Call();
   absl::StatusOr<void*> address = TryPlace(waiter.bytes, waiter.hint, waiter.stream);
   if (!address.ok() || *address != nullptr) {
     waiter.result = std::move(address);
@@ -95,19 +94,26 @@ void PoolImpl::Serve(Waiter& waiter) {
 // Null when there is no room, or when what is free is kept for a waiter that is before `waiter`.
 absl::StatusOr<void*> PoolImpl::TryAllocate(std::int64_t bytes, Hint hint, Stream stream,
                                             Lock& lock, const Waiter* waiter) {
-  if (iterations_ != nullptr && iterations_->IsBoundary()) BeginIteration(lock);
+  const std::int64_t held = HeldBytes();
+  absl::StatusOr<void*> address = PlaceOrGrow(bytes, hint, stream, lock, waiter);
+  const bool is_served = address.ok() && *address != nullptr;
+  if (!is_served && HeldBytes() != held) ServeWaiting();  // others may have room now
+  return address;
+}
+
+absl::StatusOr<void*> PoolImpl::PlaceOrGrow(std::int64_t bytes, Hint hint, Stream stream,
+                                            Lock& lock, const Waiter* waiter) {
+  if (BeginsIteration()) BeginIteration(lock);
+  if (!line_.MayServe(waiter)) return nullptr;
   absl::StatusOr<void*> address = TryPlace(bytes, hint, stream);
   if (!address.ok() || *address != nullptr) return address;
-  const std::int64_t held = HeldBytes();
   const Request request{Rounded(bytes), hint};
   const absl::StatusOr<Placement> placement = Grow(request, stream, lock);
-  if (placement.ok() && placement->block != kNoBlock && line_.MayServe(waiter)) {
-    const absl::StatusOr<Timeline*> timeline = FindStream(stream);
-    return timeline.ok() ? Take(*placement, request, bytes, **timeline) : timeline.status();
-  }
-  if (HeldBytes() != held) ServeWaiting();  // others may have room now
   if (!placement.ok()) return placement.status();
-  return nullptr;
+  if (placement->block == kNoBlock || !line_.MayServe(waiter)) return nullptr;
+  // Not by FindStream: it can empty the front caches, and so give the block another name.
+  const absl::StatusOr<Timeline*> timeline = order_.Find(stream);
+  return timeline.ok() ? Take(*placement, request, bytes, **timeline) : timeline.status();
 }
 
 // Serves a request from what is free. Null when there is no room.

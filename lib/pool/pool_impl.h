@@ -164,6 +164,8 @@ class PoolImpl final : public Pool {
 
   absl::StatusOr<void*> TryAllocate(std::int64_t bytes, Hint hint, Stream stream, Lock& lock,
                                     const Waiter* waiter = nullptr);
+  absl::StatusOr<void*> PlaceOrGrow(std::int64_t bytes, Hint hint, Stream stream, Lock& lock,
+                                    const Waiter* waiter);
   absl::StatusOr<void*> TryPlace(std::int64_t bytes, Hint hint, Stream stream);
   absl::StatusOr<void*> Take(const Placement& placement, const Request& request,
                              std::int64_t asked_bytes, Timeline& timeline);
@@ -237,6 +239,7 @@ class PoolImpl final : public Pool {
   Tickets TicketsIn(BlockId block, const Range& range);
   absl::Status AwaitOnHost(const Tickets& tickets, MemoryLock& memory);
 
+  bool BeginsIteration() const { return iterations_ != nullptr && iterations_->IsBoundary(); }
   void BeginIteration(Lock& lock);
   std::vector<Range> FixedRanges() const;
   void Provide(std::int64_t bytes, Lock& lock);

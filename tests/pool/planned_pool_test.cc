@@ -204,6 +204,29 @@ TEST_P(PlannedPoolTest, PlansAcrossTheBeginningOfIterations) {
   ASSERT_TRUE(pool_->Free(carried, stream_).ok());
 }
 
+// Allocations that may wait begin iterations, too.
+TEST_P(PlannedPoolTest, FindsIterationsOfAllocationsThatMayWait) {
+  Make({});
+  std::mt19937_64 random(9);
+  const Program program = RandomProgram(random, 50);
+  std::vector<void*> live(program.bytes.size());
+  const auto run = [&] {
+    for (const auto& [request, is_free] : program.events) {
+      if (is_free) {
+        ASSERT_TRUE(pool_->Free(live[request], stream_).ok());
+      } else {
+        live[request] = pool_->AllocateBlocking(program.bytes[request], stream_).value();
+      }
+    }
+    pool_->AwaitPlans();
+  };
+  for (int again = 0; again < 6; ++again) run();
+  const PoolStats before = pool_->Stats();
+  EXPECT_GE(before.plans, 1);
+  run();
+  EXPECT_EQ(pool_->Stats().planned - before.planned, 50);
+}
+
 TEST_P(PlannedPoolTest, FindsIterationsByItself) {
   std::mt19937_64 random(3);
   for (int round = 0; round < 10; ++round) {

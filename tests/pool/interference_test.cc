@@ -1,0 +1,98 @@
+// What other threads, streams and the device do while a call changes which memory a pool has.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "tests/pool/gate.h"
+#include "tests/pool/hooked_device.h"
+#include "tests/pool/pool_fixture.h"
+
+namespace tidepool {
+namespace {
+
+using Call = HostDevice::Call;
+
+class InterferenceTest : public PoolFixture {
+ protected:
+  void Make(PoolOptions options) { pool_ = Pool::Create(&hooked_, options).value(); }
+  void* Take(std::int64_t bytes, Stream stream) {
+    const absl::StatusOr<void*> p = pool_->Allocate(static_cast<std::size_t>(bytes), stream);
+    EXPECT_TRUE(p.ok()) << p.status();
+    ExpectInvariants();
+    return p.value_or(nullptr);
+  }
+  void Free(void* address, Stream stream) {
+    EXPECT_TRUE(pool_->Free(address, stream).ok());
+    ExpectInvariants();
+  }
+  void ExpectInvariants() {
+    const absl::Status status = pool_->CheckInvariants();
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  void AwaitCalls(Call call, std::int64_t count) {
+    while (device_->CountCalls(call) < count) std::this_thread::yield();
+  }
+
+  const std::int64_t granule_ = device_->granularity();
+  HookedDevice hooked_{*device_};
+  std::unique_ptr<Pool> pool_;
+};
+
+// The front caches are emptied when a stream is destroyed. What they held can be beside the memory
+// that was just taken for a request, and become one free block with it.
+TEST_F(InterferenceTest, AStreamIsDestroyedDuringGrowth) {
+  Make({.initial_bytes = 16 * kMiB, .max_bytes = 16 * kMiB});
+  const Stream grows = NewStream();
+  const Stream caches = NewStream();
+  const Stream dies = NewStream();
+  void* const first = Take(kMiB, grows);
+  void* const second = Take(kMiB, grows);
+  void* const rest = Take(14 * kMiB, grows);
+  Free(second, grows);
+  EXPECT_EQ(*pool_->Trim(), kMiB);
+  void* before = nullptr;
+  hooked_.before_create = [&] {
+    EXPECT_TRUE(pool_->Free(first, grows).ok());
+    before = pool_->Allocate(kMiB - 4096, caches).value();
+    void* const cached = pool_->Allocate(4096, caches).value();
+    EXPECT_EQ(pool_->OffsetOf(cached), kMiB - 4096);
+    EXPECT_TRUE(pool_->Free(cached, caches).ok());
+    EXPECT_TRUE(hooked_.DestroyStream(dies).ok());
+  };
+  void* const p = Take(kMiB, grows);
+  EXPECT_EQ(pool_->OffsetOf(p), kMiB);
+  EXPECT_FALSE(hooked_.HasStream(dies));
+  for (void* const address : {before, rest, p}) Free(address, grows);
+}
+
+// A thread that waits in line has room after an allocation that took memory and failed.
+TEST_F(InterferenceTest, TheDeviceFailsAfterGrowth) {
+  Make({.initial_bytes = kMiB, .max_bytes = 8 * kMiB});
+  const Stream first = NewStream();
+  const Stream second = NewStream();
+  void* const live = Take(512 * kKiB, first);
+  Free(Take(64 * kKiB, second), second);
+  Gate gate;
+  void* const old = Take(512 * kKiB, first);
+  gate.Close(*device_, first);
+  Free(old, first);
+  const std::int64_t rest = device_->memory_bytes() - device_->used_bytes();
+  void* const others = device_->AllocateMemory(rest).value();
+  auto waiting =
+      std::async(std::launch::async, [&] { return pool_->AllocateBlocking(2 * kMiB, first); });
+  while (pool_->Stats().blocked == 0) std::this_thread::yield();
+  ASSERT_TRUE(device_->FreeMemory(others).ok());
+  device_->FailCall(Call::kWaitEvent, 1);
+  EXPECT_TRUE(absl::IsUnavailable(pool_->Allocate(kMiB, second).status()));
+  const absl::StatusOr<void*> p = waiting.get();
+  ASSERT_TRUE(p.ok()) << p.status();
+  gate.Open();
+  for (void* const address : {live, *p}) Free(address, first);
+}
+
+}  // namespace
+}  // namespace tidepool
