@@ -13,32 +13,26 @@ absl::StatusOr<Placement> PoolImpl::GrowBySegment(const Request& request, Memory
     return absl::ResourceExhaustedError("an arena has no more names for blocks");
   }
   const std::int64_t missing = request.bytes - (options_.max_bytes - segments_.held_bytes());
-  if (missing > 0) {
-    const std::vector<BlockId> segments = SegmentsForBudget(missing);
-    if (segments.empty()) return Placement::None();
-    return GiveBackFor(segments, memory, state);
-  }
-  absl::StatusOr<BlockId> block = kNoBlock;
-  if (!state.device_is_full) {
-    block = AddSegment(request.bytes, std::max(GrowthStep(), LeastGrowth()), memory);
-    state.device_is_full = absl::IsResourceExhausted(block.status());
-  }
-  if (state.device_is_full) {
-    const std::vector<BlockId> segments = FreeSegments();
-    if (!state.gave_back_all && !segments.empty()) {
-      state.gave_back_all = state.gives_back;
-      return GiveBackFor(segments, memory, state);
-    }
-    if (state.gave_back_all) block = AddSegment(request.bytes, 0, memory);
+  if (missing > 0) return GiveBackFor(SegmentsForBudget(missing), memory, state);
+  const bool was_giving_back = segments_.HasHidden();
+  const std::int64_t step = state.device_is_full ? 0 : std::max(GrowthStep(), LeastGrowth());
+  const absl::StatusOr<BlockId> block = AddSegment(request.bytes, step, memory);
+  if (absl::IsResourceExhausted(block.status())) {
+    state.device_is_full = true;
+    state.again = was_giving_back;
+    absl::StatusOr<Placement> none = GiveBackFor(FreeSegments(), memory, state);
+    if (!none.ok() || state.again) return none;
   }
   if (!block.ok()) return block.status();
   CountGrowth();
   return Placement::At(*block, arena_.blocks().offset(*block));
 }
 
-// Gives segments back to the device, so that a new one can come. The thread looks once more then.
+// Gives segments back to the device, so that a new one can come, or waits until another thread has.
+// The thread looks once more then.
 absl::StatusOr<Placement> PoolImpl::GiveBackFor(const std::vector<BlockId>& segments,
                                                 MemoryLock& memory, GrowthState& state) {
+  if (segments.empty() && !segments_.HasHidden()) return Placement::None();
   state.again = state.must_give_back = true;
   if (!state.gives_back) return Placement::None();
   for (const BlockId id : segments) SetAsideSegment(id);

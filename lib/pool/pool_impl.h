@@ -96,7 +96,6 @@ struct GrowthState {
   bool again = false;            // something changed: look for a place once more
   bool gives_back = false;       // the thread holds give_back_mutex_
   bool must_give_back = false;   // and needs to
-  bool gave_back_all = false;    // and gave back all free segments
   bool device_is_full = false;   // no segment was to be had
   bool awaited_aliases = false;  // there is no room without aliases, and they were awaited
 };

@@ -21,7 +21,7 @@ Range Segments::Add(void* address, std::int64_t bytes) {
   const std::int64_t begin = LowestPlace(bytes);
   const Range segment = {begin, begin + bytes};
   segments_[begin] = {segment.end, address};
-  Show(segment);
+  addresses_.Add(segment, static_cast<char*>(address));
   held_bytes_ += bytes;
   return segment;
 }
@@ -38,6 +38,7 @@ std::int64_t Segments::LowestPlace(std::int64_t bytes) const {
 void* Segments::Hide(const Range& segment) {
   Segment& hidden = segments_.at(segment.begin);
   hidden.is_hidden = true;
+  ++hidden_count_;
   addresses_.Remove(segment);
   return hidden.address;
 }
@@ -45,11 +46,13 @@ void* Segments::Hide(const Range& segment) {
 void Segments::Show(const Range& segment) {
   Segment& shown = segments_.at(segment.begin);
   shown.is_hidden = false;
+  --hidden_count_;
   addresses_.Add(segment, static_cast<char*>(shown.address));
 }
 
 void Segments::Remove(const Range& segment) {
   segments_.erase(segment.begin);
+  --hidden_count_;
   held_bytes_ -= segment.bytes();
 }
 

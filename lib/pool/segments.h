@@ -36,7 +36,7 @@ class Segments {
   void* Hide(const Range& segment);
   // Undoes that.
   void Show(const Range& segment);
-  // Its memory was given back.
+  // The memory of a hidden one was given back.
   void Remove(const Range& segment);
   // Calls `give_back(address, bytes)` for each, and once more after an error, and forgets all.
   // Returns the first error that stayed.
@@ -58,6 +58,8 @@ class Segments {
     const auto found = segments_.find(segment.begin);
     return found != segments_.end() && found->second.end == segment.end;
   }
+  // Whether the owner gives one back just now.
+  bool HasHidden() const { return hidden_count_ > 0; }
   std::int64_t count() const { return static_cast<std::int64_t>(segments_.size()); }
   // How much of a range is in segments that are not hidden.
   std::int64_t BytesIn(const Range& range) const;
@@ -76,6 +78,7 @@ class Segments {
   AddressMap& addresses_;
   const std::int64_t fence_bytes_;
   std::atomic<std::int64_t> held_bytes_ = 0;
+  std::int64_t hidden_count_ = 0;
   absl::btree_map<std::int64_t, Segment> segments_;  // by where they begin
 };
 

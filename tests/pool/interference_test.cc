@@ -69,6 +69,42 @@ TEST_F(InterferenceTest, AStreamIsDestroyedDuringGrowth) {
   for (void* const address : {before, rest, p}) Free(address, grows);
 }
 
+// Another thread gives a segment back, and the budget is not there before that has happened.
+TEST_F(InterferenceTest, ATrimIsAboutToMakeBudget) {
+  Make({.max_bytes = 8 * kMiB, .memory = PoolMemory::kSegments});
+  const Stream stream = NewStream();
+  Free(Take(4 * kMiB, stream), stream);
+  std::future<absl::StatusOr<void*>> allocation;
+  hooked_.before_free = [&] {
+    allocation = std::async(std::launch::async, [&] { return pool_->Allocate(8 * kMiB, stream); });
+    // As long as an allocation that does not wait for this would take.
+    for (int i = 0; i < 10000 && pool_->Stats().failures == 0; ++i) std::this_thread::yield();
+  };
+  EXPECT_TRUE(pool_->Trim().ok());
+  const absl::StatusOr<void*> p = allocation.get();
+  ASSERT_TRUE(p.ok()) << p.status();
+  Free(*p, stream);
+}
+
+TEST_F(InterferenceTest, ATrimIsAboutToMakeRoomOnTheDevice) {
+  Make({.max_bytes = 8 * kMiB, .memory = PoolMemory::kSegments});
+  const Stream stream = NewStream();
+  Free(Take(4 * kMiB, stream), stream);
+  const std::int64_t rest = device_->memory_bytes() - device_->used_bytes() - 2 * kMiB;
+  void* const others = device_->AllocateMemory(rest).value();
+  std::future<absl::StatusOr<void*>> allocation;
+  hooked_.before_free = [&] {
+    const std::int64_t calls = device_->CountCalls(Call::kAllocateMemory);
+    allocation = std::async(std::launch::async, [&] { return pool_->Allocate(3 * kMiB, stream); });
+    AwaitCalls(Call::kAllocateMemory, calls + 1);
+  };
+  EXPECT_TRUE(pool_->Trim().ok());
+  const absl::StatusOr<void*> p = allocation.get();
+  ASSERT_TRUE(p.ok()) << p.status();
+  Free(*p, stream);
+  EXPECT_TRUE(device_->FreeMemory(others).ok());
+}
+
 // A thread that waits in line has room after an allocation that took memory and failed.
 TEST_F(InterferenceTest, TheDeviceFailsAfterGrowth) {
   Make({.initial_bytes = kMiB, .max_bytes = 8 * kMiB});
