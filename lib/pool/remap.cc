@@ -14,6 +14,8 @@ namespace tidepool::pool {
 // Fills the gaps of a room with new memory and with free memory from elsewhere. New memory is
 // preferred as long as little is free, unless `moves_all`.
 absl::StatusOr<BlockId> PoolImpl::FillByMoving(Room room, bool moves_all, MemoryLock& memory) {
+  // The block of the room is good as long as the lock is held.
+  if (room.gaps.empty()) return Include(room);
   const std::int64_t granule = device_.granularity();
   const std::vector<Backing::Range> wanted = GranulesOf(room.gaps);
   std::vector<Donor> donors = Donors(room.range);

@@ -70,6 +70,8 @@ absl::Status PoolImpl::GiveBackLeaving(MemoryLock& memory) {
     for (const Ticket& ticket : leaving.tickets) AddTicket(tickets, ticket);
   }
   absl::Status status = AwaitOnHost(tickets, memory);
+  // Other threads may have moved some of it meanwhile.
+  if (status.ok()) DropAliases(memory);
   while (status.ok() && !leaving_.empty()) {
     const Leaving leaving = std::move(leaving_.front());
     leaving_.pop_front();

@@ -105,6 +105,32 @@ TEST_F(InterferenceTest, ATrimIsAboutToMakeRoomOnTheDevice) {
   EXPECT_TRUE(device_->FreeMemory(others).ok());
 }
 
+// As long as memory has old addresses too, the device does not have it again.
+TEST_F(InterferenceTest, MemoryIsMovedDuringATrim) {
+  Make({.max_bytes = 8 * granule_, .remap = true});
+  const std::array streams = {NewStream(), NewStream()};
+  std::array<Gate, 2> gates;
+  std::vector<void*> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(Take(granule_, streams[0]));
+  gates[0].Close(*device_, streams[0]);
+  for (int i = 0; i < 8; i += 2) Free(blocks[i], streams[0]);
+  void* const large = Take(4 * granule_, streams[0]);
+  const std::int64_t waits = device_->CountCalls(Call::kSynchronizeEvent);
+  auto trim = std::async(std::launch::async, [&] { return pool_->Trim(); });
+  AwaitCalls(Call::kSynchronizeEvent, waits + 1);
+  gates[1].Close(*device_, streams[1]);
+  for (const int i : {1, 3}) Free(blocks[i], streams[1]);
+  Free(Take(2 * granule_, streams[1]), streams[1]);
+  EXPECT_EQ(pool_->Stats().remaps, 2);
+  gates[0].Open();
+  AwaitCalls(Call::kSynchronizeEvent, waits + 2);
+  gates[1].Open();
+  EXPECT_EQ(trim.get().value(), 2 * granule_);
+  EXPECT_EQ(pool_->Stats().reserved_bytes, 6 * granule_);
+  EXPECT_EQ(device_->used_bytes(), 6 * granule_);
+  for (void* const address : {blocks[5], blocks[7], large}) Free(address, streams[0]);
+}
+
 // A thread that waits in line has room after an allocation that took memory and failed.
 TEST_F(InterferenceTest, TheDeviceFailsAfterGrowth) {
   Make({.initial_bytes = kMiB, .max_bytes = 8 * kMiB});
