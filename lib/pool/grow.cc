@@ -169,19 +169,15 @@ absl::StatusOr<BlockId> PoolImpl::Fill(Room room, MemoryLock& memory) {
     end = std::clamp(backing_.Rounded(room.range.end + step), end, backing_.reserved_bytes());
   }
   // The end is cut off first, so that no other thread takes it meanwhile.
-  const Range cut = {blocks.capacity() - std::max<std::int64_t>(excess, 0), blocks.capacity()};
-  Tickets cut_tickets;
-  if (excess > 0) {
-    cut_tickets = TicketsIn(blocks.Last(), cut);
-    CutOut(blocks.Last(), cut);
-  }
+  const std::int64_t old_end = blocks.capacity();
+  if (excess > 0) CutOffEnd(excess);
   absl::Status status = MapGaps(room, memory);
   if (absl::IsResourceExhausted(status) && end > needed) {
     end = needed;
     status = MapGaps(room, memory);
   }
   if (status.ok()) return Include(room);
-  if (excess > 0) Extend(cut.end, cut, cut_tickets);
+  if (excess > 0) Extend(old_end, {}, {});
   return status;
 }
 
@@ -193,6 +189,14 @@ bool PoolImpl::CanCutOffEnd(const Room& room, std::int64_t excess) const {
   const std::int64_t end = blocks.capacity() - excess;
   return last != kNoBlock && blocks.offset(last) <= end && room.range.end <= end &&
          backing_.Rounded(end) == backing_.Rounded(blocks.capacity());
+}
+
+// Its memory stays, and work may still use it.
+void PoolImpl::CutOffEnd(std::int64_t excess) {
+  const BlockMap& blocks = arena_.blocks();
+  const Range end = {blocks.capacity() - excess, blocks.capacity()};
+  for (const Ticket& ticket : TicketsIn(blocks.Last(), end)) AddTicket(cut_off_tickets_, ticket);
+  CutOut(blocks.Last(), end);
 }
 
 absl::Status PoolImpl::MapGaps(const Room& room, MemoryLock& memory) {
@@ -236,13 +240,23 @@ BlockId PoolImpl::Include(const Range& range, const Tickets& tickets) {
 // Work of the tickets may still use `range`. Returns the free block at the end.
 BlockId PoolImpl::Extend(std::int64_t end, const Range& range, const Tickets& tickets) {
   BlockMap& blocks = arena_.blocks();
-  const BlockId last = FreeOrNone(blocks.Last());
-  const std::int64_t begin = std::max(blocks.capacity(), range.begin);
+  const std::int64_t begin = blocks.capacity();
+  BlockId before = FreeOrNone(blocks.Last());
   blocks.Resize(std::min(backing_.Rounded(end), options_.max_bytes + blocks.excluded_bytes()));
-  if (crossing_ && !tickets.empty()) {
-    tickets_.Merge(last, begin, blocks.capacity(), tickets, kNoBlock, blocks.Last(), UINT64_MAX);
+  const BlockId merged = blocks.Last();
+  const auto add_tickets = [&](const Range& used, const Tickets& users) {
+    if (!crossing_ || users.empty() || used.begin >= used.end) return;
+    tickets_.Merge(before, used.begin, used.end, users, kNoBlock, merged, UINT64_MAX);
+    before = merged;
+  };
+  const std::int64_t cut_off_end = backing_.Rounded(begin);
+  add_tickets({begin, std::min(cut_off_end, blocks.capacity())}, cut_off_tickets_);
+  if (blocks.capacity() >= cut_off_end) cut_off_tickets_.clear();
+  add_tickets({std::max(begin, range.begin), blocks.capacity()}, tickets);
+  if (blocks.capacity() < range.end) {
+    for (const Ticket& ticket : tickets) AddTicket(cut_off_tickets_, ticket);
   }
-  return blocks.Last();
+  return merged;
 }
 
 BlockId PoolImpl::BlockAt(std::int64_t offset) const {

@@ -191,6 +191,7 @@ class PoolImpl final : public Pool {
   std::vector<Gap> Gaps(const Backing::Range& range) const;
   absl::StatusOr<BlockId> Fill(Room room, MemoryLock& memory);
   bool CanCutOffEnd(const Room& room, std::int64_t excess) const;
+  void CutOffEnd(std::int64_t excess);
   absl::Status MapGaps(const Room& room, MemoryLock& memory);
   BlockId Include(const Room& room);
   BlockId Include(const Range& range, const Tickets& tickets);
@@ -296,6 +297,7 @@ class PoolImpl final : public Pool {
   std::deque<Leaving> leaving_;  // the last ones of the arena first; of the thread that gives back
   std::int64_t given_back_bytes_ = 0;
   blocks::Arena arena_;
+  Tickets cut_off_tickets_;  // of what the last granule has after the end of the arena
   std::unique_ptr<Iterations> iterations_;  // of a pool whose placement is planned
   // By name of a used block: the stream that it was allocated on.
   std::vector<Stream> allocated_on_;

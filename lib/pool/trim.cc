@@ -59,6 +59,10 @@ void PoolImpl::SetAsidePieces(std::int64_t keep_bytes) {
 void PoolImpl::SetAside(BlockId block, const Range& range) {
   const Range inside = {range.begin, std::min(range.end, arena_.blocks().capacity())};
   leaving_.push_back({range, TicketsIn(block, inside)});
+  if (inside.end < range.end) {
+    for (const Ticket& ticket : cut_off_tickets_) AddTicket(leaving_.back().tickets, ticket);
+    cut_off_tickets_.clear();
+  }
   CutOut(block, inside);
 }
 

@@ -156,5 +156,62 @@ TEST_F(InterferenceTest, TheDeviceFailsAfterGrowth) {
   for (void* const address : {live, *p}) Free(address, first);
 }
 
+// When the budget is no whole number of granules, a part of the last one can be out of use.
+class CutOffEndTest : public InterferenceTest {
+ protected:
+  CutOffEndTest() {
+    Make({.max_bytes = 9 * granule_ / 2});
+    std::vector<void*> blocks;
+    for (int i = 0; i < 4; ++i) blocks.push_back(Take(granule_, second_));
+    first_block_ = blocks[0];
+    middle_ = blocks[2];
+    void* const end = Take(granule_ / 2, second_);
+    Free(blocks[1], second_);
+    EXPECT_EQ(*pool_->Trim(), granule_);
+    for (void* const address : {blocks[3], end}) Free(address, second_);
+    Free(Take(2 * granule_, second_), second_);  // all of the last granule
+    last_ = Take(3 * granule_ / 2, second_);
+    void* const cut_off = Take(granule_ / 2, first_);
+    EXPECT_EQ(pool_->OffsetOf(cut_off), 9 * granule_ / 2);
+    gate_.Close(*device_, first_);
+    EXPECT_TRUE(device_->Fill(cut_off, 1, granule_ / 2, first_).ok());
+    Free(cut_off, first_);
+    again_ = Take(granule_, second_);
+    EXPECT_EQ(pool_->OffsetOf(again_), granule_);
+  }
+
+  const Stream first_ = NewStream();
+  const Stream second_ = NewStream();
+  void* first_block_ = nullptr;
+  void* again_ = nullptr;
+  void* middle_ = nullptr;
+  void* last_ = nullptr;
+  std::future<absl::StatusOr<std::int64_t>> trim_;
+  Gate gate_;
+};
+
+TEST_F(CutOffEndTest, IsUsedAgainAfterItsWork) {
+  Free(first_block_, second_);
+  EXPECT_EQ(*pool_->Trim(), granule_);
+  Free(last_, second_);
+  const std::int64_t waits = pool_->Stats().stream_waits;
+  void* const p = Take(2 * granule_, second_);
+  EXPECT_EQ(pool_->OffsetOf(p), 3 * granule_);
+  EXPECT_EQ(pool_->Stats().stream_waits, waits + 1);
+  gate_.Open();
+  for (void* const address : {again_, middle_, p}) Free(address, second_);
+}
+
+TEST_F(CutOffEndTest, IsGivenBackAfterItsWork) {
+  Free(last_, second_);
+  const std::int64_t waits = device_->CountCalls(Call::kSynchronizeEvent);
+  trim_ = std::async(std::launch::async, [&] { return pool_->Trim(); });
+  AwaitCalls(Call::kSynchronizeEvent, waits + 1);
+  EXPECT_EQ(device_->used_bytes(), 5 * granule_);
+  gate_.Open();
+  EXPECT_EQ(*trim_.get(), 2 * granule_);
+  for (void* const address : {first_block_, again_, middle_}) Free(address, second_);
+}
+
 }  // namespace
 }  // namespace tidepool
