@@ -1,0 +1,74 @@
+// A pool on a small host device, with all that threads do to it beside taking and freeing memory,
+// and what must hold in the end.
+#ifndef TIDEPOOL_TESTS_STRESS_POOL_RIG_H_
+#define TIDEPOOL_TESTS_STRESS_POOL_RIG_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/stress/device_faults.h"
+#include "tests/stress/live_map.h"
+#include "tests/stress/pool_user.h"
+#include "tests/stress/scratch_file.h"
+#include "tests/stress/shared_streams.h"
+#include "tests/stress/stress.h"
+#include "tidepool/host_device.h"
+#include "tidepool/pool.h"
+#include "tidepool/recorder.h"
+
+namespace tidepool::stress {
+
+// Of a small pool of any kind.
+PoolOptions AnyPoolOptions(Dice& dice);
+
+class PoolRig {
+ public:
+  PoolRig(Round& round, PoolOptions options);
+  PoolRig(const PoolRig&) = delete;
+  PoolRig& operator=(const PoolRig&) = delete;
+
+  Pool& pool() { return *pool_; }
+  HostDevice& device() { return *device_; }
+  DeviceFaults& faults() { return *faults_; }
+  std::int64_t budget() const { return budget_; }
+  PoolShare share() { return {*device_, *pool_, *streams_, *live_, *faults_}; }
+
+  // Something that is neither to take nor to free memory.
+  void Inspect(Worker& worker, PoolUser& user);
+  // All was freed: the books say so, and the device has its memory back.
+  void End();
+
+ private:
+  void CheckStats();
+  void CheckSnapshot();
+  void Trim(Worker& worker);
+  // Other memory of the device, so that the pool cannot always grow.
+  void TakeOfDevice(Dice& dice);
+  void GiveToDevice();
+  void CheckRecording(const PoolStats& stats);
+
+  std::unique_ptr<HostDevice> device_;
+  std::int64_t granularity_;
+  std::int64_t budget_ = 0;
+  std::optional<DeviceFaults> faults_;
+  std::optional<SharedStreams> streams_;
+  std::optional<ScratchFile> file_;
+  std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<Pool> pool_;
+  std::optional<LiveMap> live_;
+  std::mutex neighbours_mutex_;
+  std::vector<std::pair<void*, std::int64_t>> neighbours_;
+  // Or more: counted before it is taken and after it was given back.
+  std::atomic<std::int64_t> neighbour_bytes_ = 0;
+  std::atomic<std::int64_t> neighbour_changes_ = 0;
+  const bool has_neighbours_;
+};
+
+}  // namespace tidepool::stress
+
+#endif  // TIDEPOOL_TESTS_STRESS_POOL_RIG_H_
