@@ -24,11 +24,11 @@ inline std::vector<Call> AllCalls() {
 // Thread-safe.
 class DeviceFaults {
  public:
-  // None in every third round; else often or seldom, of some calls or of all.
-  DeviceFaults(HostDevice& device, Round& round)
+  // None in every third round, or at all; else often or seldom, of some calls or of all.
+  DeviceFaults(HostDevice& device, Round& round, bool may_fail = true)
       : device_(device), counts_(round.counts()), ordered_(kCalls) {
     Dice& dice = round.dice();
-    if (dice.Chance(1.0 / 3)) return;
+    if (!may_fail || dice.Chance(1.0 / 3)) return;
     chance_ = dice.Chance(0.5) ? 0.3 : 0.03;
     kinds_ = AllCalls();
     if (dice.Chance(0.3)) return;

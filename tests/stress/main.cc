@@ -25,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 const std::vector<Part>& Parts() {
   static const std::vector<Part> parts = {
       {"pool", RunPoolRound},
+      {"planned", RunPlannedRound},
+      {"offloader", RunOffloaderRound},
   };
   return parts;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/stress/watch.h"
 #include "tidepool/placement.h"
 #include "tidepool/trace.h"
 
@@ -24,6 +25,10 @@ std::unique_ptr<HostDevice> NewDevice(Dice& dice, const PoolOptions& options) {
   if (options.memory == PoolMemory::kSegments && dice.Chance(0.5)) device.granularity = 0;
   device.memory_bytes =
       RoundedUp(options.max_bytes, 64 << 10) + (dice.Chance(0.5) ? 0 : options.max_bytes);
+  if (dice.Chance(0.2)) {
+    device.copy_bytes_per_second = 1e8 * static_cast<double>(dice.Between(1, 20));
+    device.copy_latency_ns = dice.Between(0, 20'000);
+  }
   auto made = HostDevice::Create(device);
   CheckOk(made.status(), "HostDevice::Create");
   return *std::move(made);
@@ -35,22 +40,23 @@ PoolOptions AnyPoolOptions(Dice& dice) {
   PoolOptions options;
   options.max_bytes = dice.Between(1, 6) * kMiB + dice.Between(0, 2) * 1000;
   options.memory = dice.Chance(0.4) ? PoolMemory::kSegments : PoolMemory::kVirtual;
-  options.remap = options.memory == PoolMemory::kVirtual && dice.Chance(0.4);
   options.initial_bytes = dice.Chance(0.5) ? 0 : dice.Between(0, options.max_bytes / 2);
   options.alignment = std::int64_t{1} << dice.Between(6, 9);
   options.placement = dice.Pick(PlacementPolicyNames());
+  options.remap =
+      options.memory == PoolMemory::kVirtual && options.placement != "planned" && dice.Chance(0.5);
   options.growth = dice.Chance(0.5) ? 0 : 0.25;
   options.most_plans = static_cast<int>(dice.Between(0, 4));
   options.plan_seconds = 0.001;
   return options;
 }
 
-PoolRig::PoolRig(Round& round, PoolOptions options)
+PoolRig::PoolRig(Round& round, PoolOptions options, Surroundings surroundings)
     : device_(NewDevice(round.dice(), options)),
       granularity_(device_->granularity()),
-      has_neighbours_(round.dice().Chance(0.4)) {
+      has_neighbours_(surroundings == kAnything && round.dice().Chance(0.4)) {
   Dice& dice = round.dice();
-  faults_.emplace(*device_, round);
+  faults_.emplace(*device_, round, surroundings == kAnything);
   streams_.emplace(*device_, dice.Between(1, 6));
   if (dice.Chance(0.2)) {
     file_.emplace(".tide");
@@ -59,6 +65,7 @@ PoolRig::PoolRig(Round& round, PoolOptions options)
     recorder_ = *std::move(recorder);
     options.recorder = recorder_.get();
   }
+  Describe(options);
   auto made = Again([&] {
     faults_->MaybeOrder(dice);
     return Pool::Create(device_.get(), options);
@@ -67,6 +74,17 @@ PoolRig::PoolRig(Round& round, PoolOptions options)
   pool_ = *std::move(made);
   budget_ = pool_->Stats().max_bytes;
   live_.emplace(budget_);
+}
+
+void PoolRig::Describe(const PoolOptions& options) const {
+  AddDescription(absl::StrCat(
+      options.placement, options.memory == PoolMemory::kSegments ? ", segments" : ", virtual",
+      options.remap ? ", remap" : "", ", budget ", options.max_bytes, ", device ",
+      device_->memory_bytes(), ", granularity ", granularity_, ", initial ", options.initial_bytes,
+      ", alignment ", options.alignment, ", growth ", options.growth,
+      options.plan != nullptr ? ", a plan" : "", ", most plans ", options.most_plans,
+      recorder_ != nullptr ? ", recorded" : "", has_neighbours_ ? ", neighbours" : "",
+      faults_->are_wanted() ? ", faults" : ""));
 }
 
 void PoolRig::Inspect(Worker& worker, PoolUser& user) {

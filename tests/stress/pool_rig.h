@@ -28,7 +28,9 @@ PoolOptions AnyPoolOptions(Dice& dice);
 
 class PoolRig {
  public:
-  PoolRig(Round& round, PoolOptions options);
+  // Quiet: without faults, and the device has memory for nothing but the pool.
+  enum Surroundings { kAnything, kQuiet };
+  PoolRig(Round& round, PoolOptions options, Surroundings surroundings = kAnything);
   PoolRig(const PoolRig&) = delete;
   PoolRig& operator=(const PoolRig&) = delete;
 
@@ -40,16 +42,18 @@ class PoolRig {
 
   // Something that is neither to take nor to free memory.
   void Inspect(Worker& worker, PoolUser& user);
+  // Some of the device's memory that the pool could not have.
+  void GiveToDevice();
   // All was freed: the books say so, and the device has its memory back.
   void End();
 
  private:
+  void Describe(const PoolOptions& options) const;
   void CheckStats();
   void CheckSnapshot();
   void Trim(Worker& worker);
   // Other memory of the device, so that the pool cannot always grow.
   void TakeOfDevice(Dice& dice);
-  void GiveToDevice();
   void CheckRecording(const PoolStats& stats);
 
   std::unique_ptr<HostDevice> device_;

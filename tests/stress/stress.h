@@ -119,6 +119,8 @@ struct Part {
 
 // Parts, in the order in which they take turns.
 void RunPoolRound(Round& round);
+void RunPlannedRound(Round& round);
+void RunOffloaderRound(Round& round);
 
 }  // namespace tidepool::stress
 

@@ -26,6 +26,7 @@ constexpr std::size_t kMostWorkers = 64;
 struct {
   std::array<char, 4096> program;
   std::array<char, 64> part;
+  std::array<char, 1024> description;
   std::atomic<std::uint64_t> seed;
   std::array<std::atomic<const char*>, kMostWorkers> doing;
   std::atomic<std::int64_t> progress;  // operations that began or ended
@@ -57,8 +58,14 @@ void SetProgram(std::string program) {
 void SetRound(std::string_view part, std::uint64_t seed) {
   watched.part.fill(0);
   part.copy(watched.part.data(), watched.part.size() - 1);
+  watched.description.fill(0);
   watched.seed = seed;
   ++watched.progress;
+}
+
+void AddDescription(std::string_view description) {
+  const std::size_t used = std::strlen(watched.description.data());
+  description.copy(watched.description.data() + used, watched.description.size() - 1 - used);
 }
 
 void PrintRound() {
@@ -69,7 +76,8 @@ void PrintRound() {
     setrlimit(RLIMIT_FSIZE, &limit);
   }
   const auto seed = static_cast<unsigned long long>(watched.seed.load());
-  std::fprintf(stderr, "stress: part %s, seed %llu\n", watched.part.data(), seed);
+  std::fprintf(stderr, "stress: part %s, seed %llu: %s\n", watched.part.data(), seed,
+               watched.description.data());
   for (std::size_t i = 0; i < kMostWorkers; ++i) {
     if (const char* const doing = watched.doing[i].load()) {
       std::fprintf(stderr, "stress: thread %zu: %s\n", i, doing);

@@ -16,6 +16,8 @@ namespace tidepool::stress {
 // Of the round that begins, for messages. `program` is what another try is made with.
 void SetProgram(std::string program);
 void SetRound(std::string_view part, std::uint64_t seed);
+// What the round drew, for people.
+void AddDescription(std::string_view description);
 
 // A place for what a thread is doing, a literal; null gives the place back.
 std::atomic<const char*>* TakePlace();

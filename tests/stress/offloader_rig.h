@@ -1,0 +1,51 @@
+// An offloader over a pool, with small memory of the host: pinned, pages, rings.
+#ifndef TIDEPOOL_TESTS_STRESS_OFFLOADER_RIG_H_
+#define TIDEPOOL_TESTS_STRESS_OFFLOADER_RIG_H_
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "tests/stress/pool_rig.h"
+#include "tests/stress/stress.h"
+#include "tidepool/compression_pipeline.h"
+#include "tidepool/offloader.h"
+#include "tidepool/page_pool.h"
+#include "tidepool/pinned_pool.h"
+
+namespace tidepool::stress {
+
+class OffloaderRig {
+ public:
+  explicit OffloaderRig(Round& round);
+  OffloaderRig(const OffloaderRig&) = delete;
+  OffloaderRig& operator=(const OffloaderRig&) = delete;
+
+  PoolRig& pool() { return pool_; }
+  HostDevice& device() { return pool_.device(); }
+  DeviceFaults& faults() { return pool_.faults(); }
+  Offloader& offloader() { return *offloader_; }
+
+  // For the next buffer that is sent, if it is to be compressed.
+  std::optional<ZeroValueWord> AnyWord(Dice& dice) const;
+  // Of memory of the host.
+  void Inspect(Dice& dice);
+  // The offloader, and with it all buffers, has gone, and so has all memory.
+  void End();
+
+ private:
+  void MakePools(Dice& dice);
+  void MakePipeline(Dice& dice);
+
+  PoolRig pool_;
+  std::unique_ptr<PinnedPool> pinned_;
+  std::unique_ptr<PinnedPool> staging_;
+  std::unique_ptr<PagePool> pages_;
+  std::unique_ptr<CompressionPipeline> pipeline_;
+  std::unique_ptr<Offloader> offloader_;
+};
+
+}  // namespace tidepool::stress
+
+#endif  // TIDEPOOL_TESTS_STRESS_OFFLOADER_RIG_H_

@@ -1,0 +1,246 @@
+#include "tests/stress/offloader_user.h"
+
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "tests/stress/pattern.h"
+
+namespace tidepool::stress {
+namespace {
+
+using absl::StatusCode;
+
+// Whether a copy out that was given up, as its buffer was wanted again, may still read what is
+// written meanwhile. What it finds concerns nobody but a sanitizer.
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kMindsLateReads = true;
+#else
+constexpr bool kMindsLateReads = false;
+#endif
+
+// That a copy begins and ends at most once each.
+CopyWatch NewWatch() {
+  struct Seen {
+    std::atomic<int> begins = 0;
+    std::atomic<int> ends = 0;
+  };
+  const auto seen = std::make_shared<Seen>();
+  return {.begins = [seen] { stress::Check(++seen->begins == 1, "a copy began twice"); },
+          .ends = [seen] { stress::Check(++seen->ends == 1, "a copy ended twice"); }};
+}
+
+}  // namespace
+
+OffloaderUser::OffloaderUser(Worker& worker, OffloaderRig& rig, BufferNames& names)
+    : worker_(worker), rig_(rig), offloader_(rig.offloader()), names_(names) {
+  for (Stream& stream : streams_) stream = *Again([&] { return rig.device().CreateStream(); });
+  event_ = *Again([&] { return rig.device().CreateEvent(); });
+}
+
+void OffloaderUser::Step() {
+  rig_.faults().MaybeOrder(dice());
+  const std::size_t choice = dice().Below(100);
+  if (owned_.size() < kMostBuffers && choice < 20) return Add();
+  if (choice < 26) return Meddle();
+  if (choice < 28) return Synchronize();
+  if (choice < 32) {
+    worker_.Begins("inspect memory of the host");
+    return rig_.Inspect(dice());
+  }
+  if (owned_.empty()) return;
+  const std::size_t at = dice().Below(owned_.size());
+  Owned& owned = owned_[at];
+  if (choice < 55) return Send(owned);
+  if (choice < 68) return Fetch(owned);
+  if (choice < 80) return Check(owned);
+  if (choice < 87) return Write(owned);
+  if (choice < 92) return Await(owned);
+  Free(at);
+}
+
+// FailedPrecondition: the buffer is elsewhere. ResourceExhausted: there is no room, or there was
+// none for a compressed copy.
+bool OffloaderUser::Ended(const absl::Status& status) {
+  return worker_.Ended(status, {StatusCode::kFailedPrecondition, StatusCode::kResourceExhausted,
+                                StatusCode::kDeadlineExceeded, rig_.faults().expected()});
+}
+
+BufferState OffloaderUser::StateOf(const Owned& owned) {
+  const auto state = offloader_.State(owned.buffer);
+  CheckOk(state.status(), "State");
+  return *state;
+}
+
+absl::Time OffloaderUser::AnyDeadline() {
+  return dice().Chance(0.5) ? absl::InfiniteFuture()
+                            : absl::Now() + absl::Microseconds(dice().Between(0, 2000));
+}
+
+void OffloaderUser::Order(Stream stream, Stream before) {
+  if (stream == before) return;
+  CheckOk(Again([&] { return rig_.device().RecordEvent(event_, before); }), "RecordEvent");
+  CheckOk(Again([&] { return rig_.device().WaitEvent(stream, event_); }), "WaitEvent");
+}
+
+void OffloaderUser::Queue(Stream stream, std::function<void()> work) {
+  CheckOk(Again([&] { return rig_.device().CallHost(stream, work); }), "CallHost");
+}
+
+void OffloaderUser::WaitFor(Stream stream) {
+  CheckOk(Again([&] { return rig_.device().SynchronizeStream(stream); }), "SynchronizeStream");
+}
+
+bool OffloaderUser::IsThereAfter(const Owned& owned, Stream stream) {
+  WaitFor(stream);
+  for (;;) {
+    const BufferState state = StateOf(owned);
+    if (state != BufferState::kComingBack) return state == BufferState::kOnDevice;
+    std::this_thread::yield();
+  }
+}
+
+void OffloaderUser::Add() {
+  const std::int64_t bytes = dice().Bytes(rig_.pool().budget() / 4);
+  const absl::Time deadline = AnyDeadline();
+  worker_.Begins("Offloader::Allocate");
+  const Stream stream = AnyStream();
+  const auto buffer = offloader_.Allocate(static_cast<std::size_t>(bytes), stream,
+                                          dice().Chance(0.5) ? Hint::kResident : Hint::kOffloadable,
+                                          "buffer", deadline);
+  if (!Ended(buffer.status())) return MakeRoom();
+  owned_.push_back({.buffer = *buffer, .bytes = bytes, .seed = 0, .stream = stream});
+  names_[dice().Below(names_.size())] = buffer->id;
+  Owned& owned = owned_.back();
+  const auto address = Again([&] { return offloader_.Use(owned.buffer, stream); });
+  CheckOk(address.status(), "Use of a new buffer");
+  owned.seed = dice().Seed();
+  Queue(stream, [to = *address, bytes, seed = owned.seed] { FillPattern(to, bytes, seed); });
+}
+
+// As a policy would.
+void OffloaderUser::MakeRoom() {
+  for (std::size_t at = owned_.size(); at-- > 0;) {
+    if (dice().Chance(0.3)) {
+      Free(at);
+    } else if (dice().Chance(0.5)) {
+      Send(owned_[at]);
+    }
+  }
+}
+
+void OffloaderUser::Send(Owned& owned) {
+  CheckOk(Again([&] { return rig_.device().RecordEvent(event_, owned.stream); }), "RecordEvent");
+  worker_.Begins("Offload");
+  owned.was_sent = true;
+  Ended(offloader_.Offload(owned.buffer, event_, rig_.AnyWord(dice()),
+                           dice().Chance(0.3) ? NewWatch() : CopyWatch()));
+}
+
+void OffloaderUser::Fetch(Owned& owned) {
+  const absl::Time deadline = AnyDeadline();
+  worker_.Begins("Prefetch");
+  const auto status = offloader_.Prefetch(owned.buffer, owned.stream,
+                                          dice().Chance(0.5) ? Hint::kResident : Hint::kOffloadable,
+                                          deadline, dice().Chance(0.3) ? NewWatch() : CopyWatch());
+  if (!Ended(status) && absl::IsResourceExhausted(status)) MakeRoom();
+}
+
+void OffloaderUser::Await(Owned& owned) {
+  worker_.Begins("Await");
+  Ended(offloader_.Await(owned.buffer));
+}
+
+void OffloaderUser::Synchronize() {
+  worker_.Begins("Offloader::Synchronize");
+  Ended(offloader_.Synchronize());
+}
+
+void OffloaderUser::Write(Owned& owned) {
+  const bool is_sure = !rig_.faults().are_wanted() || StateOf(owned) == BufferState::kOnDevice;
+  worker_.Begins("Use, to write");
+  const Stream stream = AnyStream();
+  for (const Stream other : streams_) Order(stream, other);
+  const auto address = offloader_.Use(owned.buffer, stream);
+  if (!Ended(address.status())) return;
+  if (kMindsLateReads && std::exchange(owned.was_sent, false)) Synchronize();
+  const std::uint64_t seed = dice().Seed();
+  Queue(stream, [to = *address, bytes = owned.bytes, seed] { FillPattern(to, bytes, seed); });
+  if (!is_sure && !IsThereAfter(owned, stream)) return;
+  owned.stream = stream;
+  owned.seed = seed;
+}
+
+void OffloaderUser::Check(Owned& owned) {
+  const bool is_sure = !rig_.faults().are_wanted() || StateOf(owned) == BufferState::kOnDevice;
+  worker_.Begins("Use, to check");
+  const Stream stream = AnyStream();
+  Order(stream, owned.stream);
+  const auto address = offloader_.Use(owned.buffer, stream);
+  if (!Ended(address.status())) return;
+  ++worker_.counts().checks;
+  const auto is_right = std::make_shared<std::atomic<bool>>(true);
+  Queue(stream, [from = *address, bytes = owned.bytes, seed = owned.seed, is_sure, is_right] {
+    *is_right = HoldsPattern(from, bytes, seed);
+    stress::Check(*is_right || !is_sure, "a buffer of ", bytes,
+                  " bytes does not hold what was written last");
+  });
+  if (is_sure) return;
+  const bool is_there = IsThereAfter(owned, stream);
+  stress::Check(*is_right || !is_there, "a buffer of ", owned.bytes,
+                " bytes that came back does not hold what was written last");
+}
+
+void OffloaderUser::Free(std::size_t at) {
+  if (dice().Chance(0.5)) Check(owned_[at]);
+  worker_.Begins("Offloader::Free");
+  const BufferId buffer = owned_[at].buffer;
+  CheckOk(offloader_.Free(buffer), "Free");
+  owned_[at] = owned_.back();
+  owned_.pop_back();
+  stress::Check(absl::IsNotFound(offloader_.State(buffer).status()),
+                "a buffer that is gone is there");
+}
+
+// With buffers of others.
+void OffloaderUser::Meddle() {
+  worker_.Begins("meddle with buffers of others");
+  const BufferId buffer = {dice().Pick(names_).load()};
+  switch (dice().Below(3)) {
+    case 0:
+      return offloader_.State(buffer).status().IgnoreError();
+    case 1:
+      return offloader_.Await(buffer).IgnoreError();
+    default:
+      // One that failed and came back meanwhile is not what its thread wrote to.
+      if (rig_.faults().are_wanted()) return;
+      offloader_.Prefetch(buffer, AnyStream(), Hint::kResident, AnyDeadline()).IgnoreError();
+  }
+}
+
+void OffloaderUser::End() {
+  while (!owned_.empty()) {
+    for (std::size_t at = owned_.size(); at-- > 0;) {
+      Owned& owned = owned_[at];
+      if (StateOf(owned) != BufferState::kOnDevice) {
+        offloader_
+            .Prefetch(owned.buffer, owned.stream, Hint::kResident,
+                      absl::Now() + absl::Milliseconds(5))
+            .IgnoreError();
+      }
+      if (StateOf(owned) != BufferState::kOnDevice) continue;
+      Check(owned);
+      Free(at);
+    }
+    offloader_.Synchronize().IgnoreError();
+    rig_.pool().GiveToDevice();
+  }
+  Leave();
+}
+
+void OffloaderUser::Leave() {
+  for (const Stream stream : streams_) WaitFor(stream);
+  CheckOk(Again([&] { return rig_.device().DestroyEvent(event_); }), "DestroyEvent");
+}
+
+}  // namespace tidepool::stress

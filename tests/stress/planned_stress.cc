@@ -1,0 +1,129 @@
+// Planned iterations: threads that ask for what they asked for before, most of the time, with marks
+// or without, in a pool that makes plans of that meanwhile.
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tests/stress/pool_rig.h"
+#include "tests/stress/pool_user.h"
+#include "tests/stress/stress.h"
+#include "tidepool/planned_placement.h"
+
+namespace tidepool::stress {
+namespace {
+
+// What an iteration asks for: some of it is freed at once, the rest in the end, the last first.
+struct Request {
+  std::int64_t bytes = 0;
+  bool is_temporary = false;
+};
+using Kind = std::vector<Request>;
+
+std::vector<Kind> AnyKinds(Dice& dice, std::int64_t most_bytes) {
+  std::vector<Kind> kinds(dice.Below(6) + 1);
+  for (Kind& kind : kinds) {
+    kind.resize(dice.Below(40) + 1);
+    const std::int64_t most = most_bytes / static_cast<std::int64_t>(kind.size());
+    for (Request& request : kind) request = {dice.Between(1, most), dice.Chance(0.3)};
+  }
+  return kinds;
+}
+
+// As if all of it were live at once.
+std::shared_ptr<const PlacementPlan> PlanOf(const Kind& kind, std::int64_t alignment) {
+  std::vector<PlannedRequest> requests;
+  std::int64_t end = 0;
+  for (const Request& request : kind) {
+    const std::int64_t bytes = (request.bytes + alignment - 1) / alignment * alignment;
+    requests.push_back({.bytes = bytes, .offset = end});
+    end += bytes;
+  }
+  return std::make_shared<const PlacementPlan>(std::move(requests));
+}
+
+// An iteration; `deviating` is the chance of each request to be another one or none.
+void RunIteration(Worker& worker, PoolRig& rig, PoolUser& user, const Kind& kind,
+                  double deviating) {
+  Dice& dice = worker.dice();
+  const std::size_t before = user.size();
+  for (const Request& request : kind) {
+    rig.faults().MaybeOrder(dice);
+    if (dice.Chance(deviating)) {
+      if (dice.Chance(0.5)) continue;
+      user.Take(dice.Bytes(request.bytes * 2));
+    }
+    if (user.Take(request.bytes) && request.is_temporary) user.Free(user.size() - 1);
+    if (user.size() > before && dice.Chance(0.1)) {
+      user.CheckContents(before + dice.Below(user.size() - before));
+    }
+  }
+  while (user.size() > before) user.Free(user.size() - 1);
+}
+
+void Mark(Worker& worker, Pool& pool) {
+  worker.Begins("MarkIteration");
+  pool.MarkIteration();
+}
+
+// Anything goes.
+void RunFreely(Round& round, PoolRig& rig, const std::vector<Kind>& kinds) {
+  const int threads = static_cast<int>(round.dice().Between(1, 3));
+  const double deviating = round.dice().Chance(0.5) ? 0 : 0.03;
+  const bool marks = round.dice().Chance(0.6);
+  RunWorkers(round, threads, [&](Worker& worker) {
+    PoolUser user(worker, rig.share());
+    Dice& dice = worker.dice();
+    for (int i = Steps(80 / threads); i > 0; --i) {
+      // What stays, as weights do.
+      if (dice.Chance(0.1) && user.size() < 10) user.Take(dice.Between(1, 2000));
+      if (marks) Mark(worker, rig.pool());
+      RunIteration(worker, rig, user, dice.Pick(kinds), deviating);
+      rig.Inspect(worker, user);
+    }
+    user.FreeAll();
+  });
+}
+
+// One thread, marks, no faults, memory enough: what was asked for three times is followed then.
+void RunExactly(Round& round, PoolRig& rig, const std::vector<Kind>& kinds) {
+  RunWorkers(round, 1, [&](Worker& worker) {
+    PoolUser user(worker, rig.share());
+    for (int time = 0; time < 4; ++time) {
+      for (const Kind& kind : kinds) {
+        Mark(worker, rig.pool());
+        const std::int64_t before = rig.pool().Stats().planned;
+        RunIteration(worker, rig, user, kind, 0);
+        const std::int64_t planned = rig.pool().Stats().planned - before;
+        Check(time < 3 || planned == static_cast<std::int64_t>(kind.size()), "of ", kind.size(),
+              " requests that came for the fourth time ", planned, " were served as planned");
+        rig.pool().AwaitPlans();
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void RunPlannedRound(Round& round) {
+  Dice& dice = round.dice();
+  PoolOptions options = AnyPoolOptions(dice);
+  options.placement = "planned";
+  options.remap = false;
+  const bool is_exact = dice.Chance(0.3);
+  if (is_exact) options.most_plans = 6;
+  const std::vector<Kind> kinds =
+      AnyKinds(dice, is_exact ? options.max_bytes / 8 : options.max_bytes * 3 / 2);
+  auto plan = PlanOf(kinds[0], options.alignment);
+  if (dice.Chance(0.4) && plan->height_bytes() <= options.max_bytes / 2) {
+    options.plan = std::move(plan);
+  }
+  PoolRig rig(round, options, is_exact ? PoolRig::kQuiet : PoolRig::kAnything);
+  if (is_exact) {
+    RunExactly(round, rig, kinds);
+  } else {
+    RunFreely(round, rig, kinds);
+  }
+  rig.End();
+}
+
+}  // namespace tidepool::stress
