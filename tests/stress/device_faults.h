@@ -32,6 +32,10 @@ class DeviceFaults {
     chance_ = dice.Chance(0.5) ? 0.3 : 0.03;
     kinds_ = AllCalls();
     if (dice.Chance(0.3)) return;
+    if (dice.Chance(0.5)) {
+      kinds_ = {Call::kCopy, Call::kRecordEvent, Call::kWaitEvent, Call::kQueryEvent,
+                Call::kCallHost};
+    }
     std::vector<Call> some;
     for (int i = 0; i < 3; ++i) some.push_back(dice.Pick(kinds_));
     kinds_ = some;

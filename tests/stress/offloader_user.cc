@@ -1,5 +1,6 @@
 #include "tests/stress/offloader_user.h"
 
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <utility>
@@ -87,6 +88,13 @@ void OffloaderUser::Queue(Stream stream, std::function<void()> work) {
   CheckOk(Again([&] { return rig_.device().CallHost(stream, work); }), "CallHost");
 }
 
+// Queues late what comes after Use: the copy back may have failed by then, and its memory was
+// promised all the same.
+void OffloaderUser::Dawdle() {
+  if (dice().Chance(0.5)) return;
+  std::this_thread::sleep_for(std::chrono::microseconds(dice().Between(1, 1000)));
+}
+
 void OffloaderUser::WaitFor(Stream stream) {
   CheckOk(Again([&] { return rig_.device().SynchronizeStream(stream); }), "SynchronizeStream");
 }
@@ -138,12 +146,24 @@ void OffloaderUser::Send(Owned& owned) {
 }
 
 void OffloaderUser::Fetch(Owned& owned) {
+  if (absl::IsResourceExhausted(Prefetch(owned))) MakeRoom();
+}
+
+absl::Status OffloaderUser::Prefetch(Owned& owned) {
   const absl::Time deadline = AnyDeadline();
   worker_.Begins("Prefetch");
-  const auto status = offloader_.Prefetch(owned.buffer, owned.stream,
-                                          dice().Chance(0.5) ? Hint::kResident : Hint::kOffloadable,
-                                          deadline, dice().Chance(0.3) ? NewWatch() : CopyWatch());
-  if (!Ended(status) && absl::IsResourceExhausted(status)) MakeRoom();
+  absl::Status status = offloader_.Prefetch(
+      owned.buffer, owned.stream, dice().Chance(0.5) ? Hint::kResident : Hint::kOffloadable,
+      deadline, dice().Chance(0.3) ? NewWatch() : CopyWatch());
+  Ended(status);
+  return status;
+}
+
+// Use while a copy back is under way is what can go wrong.
+bool OffloaderUser::MayUse(Owned& owned) {
+  const BufferState state = StateOf(owned);
+  if (state == BufferState::kOnDevice || state == BufferState::kComingBack) return true;
+  return dice().Chance(0.2) || Prefetch(owned).ok();
 }
 
 void OffloaderUser::Await(Owned& owned) {
@@ -157,12 +177,14 @@ void OffloaderUser::Synchronize() {
 }
 
 void OffloaderUser::Write(Owned& owned) {
+  if (!MayUse(owned)) return;
   const bool is_sure = !rig_.faults().are_wanted() || StateOf(owned) == BufferState::kOnDevice;
   worker_.Begins("Use, to write");
   const Stream stream = AnyStream();
   for (const Stream other : streams_) Order(stream, other);
   const auto address = offloader_.Use(owned.buffer, stream);
   if (!Ended(address.status())) return;
+  if (!is_sure) Dawdle();
   if (kMindsLateReads && std::exchange(owned.was_sent, false)) Synchronize();
   const std::uint64_t seed = dice().Seed();
   Queue(stream, [to = *address, bytes = owned.bytes, seed] { FillPattern(to, bytes, seed); });
@@ -172,12 +194,14 @@ void OffloaderUser::Write(Owned& owned) {
 }
 
 void OffloaderUser::Check(Owned& owned) {
+  if (!MayUse(owned)) return;
   const bool is_sure = !rig_.faults().are_wanted() || StateOf(owned) == BufferState::kOnDevice;
   worker_.Begins("Use, to check");
   const Stream stream = AnyStream();
   Order(stream, owned.stream);
   const auto address = offloader_.Use(owned.buffer, stream);
   if (!Ended(address.status())) return;
+  if (!is_sure) Dawdle();
   ++worker_.counts().checks;
   const auto is_right = std::make_shared<std::atomic<bool>>(true);
   Queue(stream, [from = *address, bytes = owned.bytes, seed = owned.seed, is_sure, is_right] {

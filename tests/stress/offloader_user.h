@@ -49,6 +49,7 @@ class OffloaderUser {
   Stream AnyStream() { return dice().Pick(streams_); }
   void Order(Stream stream, Stream before);
   void Queue(Stream stream, std::function<void()> work);
+  void Dawdle();
   void WaitFor(Stream stream);
   // Whether the buffer is on the device after the work that is queued on `stream`; no when its copy
   // back failed, and with it what was queued after Use.
@@ -57,6 +58,8 @@ class OffloaderUser {
   void Add();
   void Send(Owned& owned);
   void Fetch(Owned& owned);
+  absl::Status Prefetch(Owned& owned);
+  bool MayUse(Owned& owned);
   void Await(Owned& owned);
   void Write(Owned& owned);
   void Check(Owned& owned);
