@@ -7,13 +7,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <future>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "tests/offload/patterns.h"
 #include "tidepool/compression_pipeline.h"
 #include "tidepool/host_device.h"
 #include "tidepool/offloader.h"
@@ -25,25 +25,6 @@ namespace tidepool {
 
 inline constexpr auto kWhenOut = OffloaderOptions::Release::kWhenOut;
 inline constexpr auto kWhenAwaited = OffloaderOptions::Release::kWhenAwaited;
-
-// A byte of a pattern; two of three words are zero.
-inline std::uint8_t PatternByte(std::uint64_t seed, std::int64_t at) {
-  const std::uint64_t word = seed * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(at / 4);
-  const std::uint64_t mixed = (word ^ (word >> 29U)) * 0xbf58476d1ce4e5b9U;
-  if ((mixed >> 40U) % 3 != 0) return 0;
-  return static_cast<std::uint8_t>(mixed >> (8 * static_cast<unsigned>(at % 4)));
-}
-inline void WritePattern(void* to, std::int64_t bytes, std::uint64_t seed) {
-  auto* const memory = static_cast<std::uint8_t*>(to);
-  for (std::int64_t i = 0; i < bytes; ++i) memory[i] = PatternByte(seed, i);
-}
-inline bool HasPattern(const void* from, std::int64_t bytes, std::uint64_t seed) {
-  const auto* const memory = static_cast<const std::uint8_t*>(from);
-  for (std::int64_t i = 0; i < bytes; ++i) {
-    if (memory[i] != PatternByte(seed, i)) return false;
-  }
-  return true;
-}
 
 struct OffloaderFixtureOptions {
   HostDeviceOptions device = {.memory_bytes = std::int64_t{64} << 20};

@@ -27,6 +27,7 @@ const std::vector<Part>& Parts() {
       {"pool", RunPoolRound},
       {"planned", RunPlannedRound},
       {"offloader", RunOffloaderRound},
+      {"executor", RunExecutorRound},
   };
   return parts;
 }

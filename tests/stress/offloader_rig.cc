@@ -17,7 +17,7 @@ auto Get(absl::StatusOr<Made> made, const char* what) {
 
 }  // namespace
 
-OffloaderRig::OffloaderRig(Round& round) : pool_(round, AnyPoolOptions(round.dice())) {
+OffloaderRig::OffloaderRig(Round& round, const PoolOptions& pool) : pool_(round, pool) {
   Dice& dice = round.dice();
   MakePools(dice);
   if (dice.Chance(0.7)) MakePipeline(dice);

@@ -18,7 +18,7 @@ namespace tidepool::stress {
 
 class OffloaderRig {
  public:
-  explicit OffloaderRig(Round& round);
+  OffloaderRig(Round& round, const PoolOptions& pool);
   OffloaderRig(const OffloaderRig&) = delete;
   OffloaderRig& operator=(const OffloaderRig&) = delete;
 
@@ -26,6 +26,7 @@ class OffloaderRig {
   HostDevice& device() { return pool_.device(); }
   DeviceFaults& faults() { return pool_.faults(); }
   Offloader& offloader() { return *offloader_; }
+  bool compresses() const { return pipeline_ != nullptr; }
 
   // For the next buffer that is sent, if it is to be compressed.
   std::optional<ZeroValueWord> AnyWord(Dice& dice) const;

@@ -37,7 +37,7 @@ void UsePool(Worker& worker, PoolRig& rig, int steps) {
 
 void RunOffloaderRound(Round& round) {
   Dice& dice = round.dice();
-  OffloaderRig rig(round);
+  OffloaderRig rig(round, AnyPoolOptions(dice));
   BufferNames names = {};
   const int threads = static_cast<int>(dice.Between(1, 6));
   const int pool_threads = static_cast<int>(dice.Between(0, 2));

@@ -38,6 +38,7 @@ class PoolRig {
   HostDevice& device() { return *device_; }
   DeviceFaults& faults() { return *faults_; }
   std::int64_t budget() const { return budget_; }
+  bool has_neighbours() const { return has_neighbours_; }
   PoolShare share() { return {*device_, *pool_, *streams_, *live_, *faults_}; }
 
   // Something that is neither to take nor to free memory.

@@ -121,6 +121,7 @@ struct Part {
 void RunPoolRound(Round& round);
 void RunPlannedRound(Round& round);
 void RunOffloaderRound(Round& round);
+void RunExecutorRound(Round& round);
 
 }  // namespace tidepool::stress
 
