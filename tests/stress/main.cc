@@ -24,10 +24,9 @@ using Clock = std::chrono::steady_clock;
 
 const std::vector<Part>& Parts() {
   static const std::vector<Part> parts = {
-      {"pool", RunPoolRound},
-      {"planned", RunPlannedRound},
-      {"offloader", RunOffloaderRound},
-      {"executor", RunExecutorRound},
+      {"pool", RunPoolRound},           {"planned", RunPlannedRound},
+      {"offloader", RunOffloaderRound}, {"executor", RunExecutorRound},
+      {"recorder", RunRecorderRound},
   };
   return parts;
 }

@@ -122,6 +122,7 @@ void RunPoolRound(Round& round);
 void RunPlannedRound(Round& round);
 void RunOffloaderRound(Round& round);
 void RunExecutorRound(Round& round);
+void RunRecorderRound(Round& round);
 
 }  // namespace tidepool::stress
 
