@@ -27,6 +27,9 @@ const std::vector<Part>& Parts() {
       {"pool", RunPoolRound},           {"planned", RunPlannedRound},
       {"offloader", RunOffloaderRound}, {"executor", RunExecutorRound},
       {"recorder", RunRecorderRound},
+#ifdef TIDEPOOL_STRESS_CNMEM
+      {"cnmem", RunCnmemRound},
+#endif
   };
   return parts;
 }
@@ -44,12 +47,16 @@ struct Running {
   double seconds = 0;
 };
 
+double SecondsSince(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
 void RunRound(Running& running, std::uint64_t seed) {
   SetRound(running.part.name, seed);
   const Clock::time_point begin = Clock::now();
   Round round(seed, running.counts);
   running.part.run(round);
-  running.seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+  running.seconds += SecondsSince(begin);
   ++running.counts.rounds;
 }
 
@@ -84,12 +91,21 @@ void Run(const Options& options) {
   std::printf("stress: the first seed is %llu\n", static_cast<unsigned long long>(seed));
   std::fflush(stdout);
   const Clock::time_point begin = Clock::now();
-  const auto is_over = [&](std::int64_t round) {
-    if (options.rounds > 0) return round >= options.rounds;
-    return std::chrono::duration<double>(Clock::now() - begin).count() >= options.seconds;
+  const auto least = [&](auto measure) {
+    return std::min_element(all.begin(), all.end(), [&](const Running& a, const Running& b) {
+      return measure(a) < measure(b);
+    });
   };
-  for (std::int64_t round = 0; !is_over(round); ++round) {
-    for (Running& running : all) RunRound(running, seed);
+  for (;;) {
+    // The part that had the least until now.
+    const auto next = options.rounds > 0
+                          ? least([](const Running& a) { return a.counts.rounds.load(); })
+                          : least([](const Running& a) { return a.seconds; });
+    if (options.rounds > 0 ? next->counts.rounds >= options.rounds
+                           : SecondsSince(begin) >= options.seconds) {
+      break;
+    }
+    RunRound(*next, seed);
     if (!options.seed.has_value()) ++seed;
   }
   for (const Running& running : all) PrintSummary(running);

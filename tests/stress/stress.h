@@ -123,6 +123,8 @@ void RunPlannedRound(Round& round);
 void RunOffloaderRound(Round& round);
 void RunExecutorRound(Round& round);
 void RunRecorderRound(Round& round);
+// Where there is a CUDA Toolkit.
+void RunCnmemRound(Round& round);
 
 }  // namespace tidepool::stress
 
