@@ -54,7 +54,8 @@ PoolOptions AnyPoolOptions(Dice& dice) {
 PoolRig::PoolRig(Round& round, PoolOptions options, Surroundings surroundings)
     : device_(NewDevice(round.dice(), options)),
       granularity_(device_->granularity()),
-      has_neighbours_(surroundings == kAnything && round.dice().Chance(0.4)) {
+      has_neighbours_(surroundings == kAnything && round.dice().Chance(0.4)),
+      remaps_(options.remap) {
   Dice& dice = round.dice();
   faults_.emplace(*device_, round, surroundings == kAnything);
   streams_.emplace(*device_, dice.Between(1, 6));
@@ -116,7 +117,8 @@ void PoolRig::Inspect(Worker& worker, PoolUser& user) {
       return user.Misuse();
     case 9:
       worker.Begins("take memory of the device");
-      return TakeOfDevice(dice);
+      if (has_neighbours_) TakeOfDevice(RoundedUp(dice.Between(1, budget_), 512));
+      return;
     case 10:
       worker.Begins("give memory to the device");
       return GiveToDevice();
@@ -165,9 +167,7 @@ void PoolRig::CheckSnapshot() {
   Check(used <= budget_, "used are ", used, ", the budget is ", budget_);
 }
 
-void PoolRig::TakeOfDevice(Dice& dice) {
-  if (!has_neighbours_) return;
-  const std::int64_t bytes = RoundedUp(dice.Between(1, budget_), 512);
+void PoolRig::TakeOfDevice(std::int64_t bytes) {
   neighbour_bytes_ += bytes;
   ++neighbour_changes_;
   const auto address = device_->AllocateMemory(bytes);
@@ -179,6 +179,11 @@ void PoolRig::TakeOfDevice(Dice& dice) {
   neighbours_.emplace_back(*address, bytes);
 }
 
+void PoolRig::FillDevice() {
+  const std::int64_t left = (device_->memory_bytes() - device_->used_bytes()) / 512 * 512;
+  if (left > 0) TakeOfDevice(left);
+}
+
 void PoolRig::GiveToDevice() {
   const std::lock_guard lock(neighbours_mutex_);
   if (neighbours_.empty()) return;
@@ -188,9 +193,13 @@ void PoolRig::GiveToDevice() {
   neighbour_bytes_ -= bytes;
 }
 
+void PoolRig::GiveAllToDevice() {
+  while (!neighbours_.empty()) GiveToDevice();
+}
+
 void PoolRig::End() {
   faults_->End();
-  while (!neighbours_.empty()) GiveToDevice();
+  GiveAllToDevice();
   CheckOk(pool_->CheckInvariants(), "CheckInvariants in the end");
   const PoolStats stats = pool_->Stats();
   Check(stats.live_bytes == 0 && stats.live_count == 0, "all was freed, and live are ",

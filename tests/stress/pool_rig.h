@@ -38,13 +38,16 @@ class PoolRig {
   HostDevice& device() { return *device_; }
   DeviceFaults& faults() { return *faults_; }
   std::int64_t budget() const { return budget_; }
+  bool remaps() const { return remaps_; }
   bool has_neighbours() const { return has_neighbours_; }
   PoolShare share() { return {*device_, *pool_, *streams_, *live_, *faults_}; }
 
   // Something that is neither to take nor to free memory.
   void Inspect(Worker& worker, PoolUser& user);
-  // Some of the device's memory that the pool could not have.
+  // Other memory of the device, so that the pool cannot always grow: all that is left, and back.
+  void FillDevice();
   void GiveToDevice();
+  void GiveAllToDevice();
   // All was freed: the books say so, and the device has its memory back.
   void End();
 
@@ -53,8 +56,7 @@ class PoolRig {
   void CheckStats();
   void CheckSnapshot();
   void Trim(Worker& worker);
-  // Other memory of the device, so that the pool cannot always grow.
-  void TakeOfDevice(Dice& dice);
+  void TakeOfDevice(std::int64_t bytes);
   void CheckRecording(const PoolStats& stats);
 
   std::unique_ptr<HostDevice> device_;
@@ -72,6 +74,7 @@ class PoolRig {
   std::atomic<std::int64_t> neighbour_bytes_ = 0;
   std::atomic<std::int64_t> neighbour_changes_ = 0;
   const bool has_neighbours_;
+  const bool remaps_;
 };
 
 }  // namespace tidepool::stress

@@ -1,17 +1,9 @@
 // The pool: threads that take, use and free memory of all sizes on streams that come and go, while
 // others trim it, look at it and take the device's memory away.
-#include <unistd.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
+#include <atomic>
+#include <thread>
 
 #include "tests/stress/device_faults.h"
-#include "tests/stress/live_map.h"
 #include "tests/stress/pool_rig.h"
 #include "tests/stress/pool_user.h"
 #include "tests/stress/stress.h"
@@ -49,6 +41,66 @@ void Step(Worker& worker, PoolRig& rig, PoolUser& user, std::int64_t most_bytes)
   user.CheckContents(at);
 }
 
+// One thread waits for memory while the device is full. What the pool takes when it no longer is,
+// for whatever it is asked by another thread, is for the first one too.
+class WaiterScene {
+ public:
+  WaiterScene(PoolRig& rig, std::int64_t bytes) : rig_(rig), bytes_(bytes) {}
+
+  void Wait(Worker& worker) {
+    PoolUser user(worker, rig_.share());
+    may_wait_.wait(false);
+    user.TakeBlocking(bytes_, absl::InfiniteFuture());
+    has_ended_ = true;
+    user.FreeAll();
+  }
+  void Serve(Worker& worker) {
+    Dice& dice = worker.dice();
+    PoolUser user(worker, rig_.share());
+    user.Take(dice.Between(1, rig_.budget() / 2));
+    while (user.size() > 0 && user.Take(bytes_) && dice.Chance(0.3)) {
+    }
+    rig_.FillDevice();
+    const std::int64_t blocked = rig_.pool().Stats().blocked;
+    may_wait_ = true;
+    may_wait_.notify_one();
+    while (!has_ended_ && rig_.pool().Stats().blocked == blocked) std::this_thread::yield();
+    rig_.GiveAllToDevice();
+    for (int i = 0; i < 3; ++i) {
+      const std::size_t choice = dice.Below(3);
+      if (choice == 0) user.Take(dice.Between(1, bytes_));
+      if (choice == 1) CheckOk(rig_.pool().Trim().status(), "Trim");
+      if (choice == 2) rig_.pool().MarkIteration();
+      worker.Begins("wait until another thread has the memory that it waits for");
+      while (!has_ended_ && HasRoom()) std::this_thread::yield();
+    }
+    user.FreeAll();
+  }
+
+ private:
+  bool HasRoom() { return rig_.pool().Stats().largest_hole_bytes >= bytes_ + 512; }
+
+  PoolRig& rig_;
+  const std::int64_t bytes_;
+  std::atomic<bool> may_wait_ = false;
+  std::atomic<bool> has_ended_ = false;
+};
+
+void RunWaiter(Round& round, PoolRig& rig) {
+  rig.faults().End();
+  rig.GiveAllToDevice();
+  CheckOk(rig.pool().Trim().status(), "Trim");
+  WaiterScene scene(rig, round.dice().Between(1, rig.budget() / 8));
+  std::atomic<int> next = 0;
+  RunWorkers(round, 2, [&](Worker& worker) {
+    if (next++ == 0) {
+      scene.Wait(worker);
+    } else {
+      scene.Serve(worker);
+    }
+  });
+}
+
 }  // namespace
 
 void RunPoolRound(Round& round) {
@@ -61,6 +113,8 @@ void RunPoolRound(Round& round) {
     for (int i = Steps(6000 / threads); i > 0; --i) Step(worker, rig, user, most_bytes);
     user.FreeAll();
   });
+  // Moving memory and rounding to granules have needs of their own.
+  for (int i = 0; i < 3 && !rig.remaps(); ++i) RunWaiter(round, rig);
   rig.End();
 }
 
