@@ -110,6 +110,11 @@ absl::Status PoolImpl::CheckInvariants() const {
   return absl::OkStatus();
 }
 
+std::int64_t PoolImpl::CountAsleep() const {
+  const std::lock_guard lock(mutex_);
+  return line_.CountAsleep();
+}
+
 std::int64_t PoolImpl::LeavingBytesIn(const Range& range) const {
   std::int64_t bytes = 0;
   for (const Leaving& leaving : leaving_) {

@@ -145,6 +145,9 @@ class PoolImpl final : public Pool {
   void* base() const override { return backing_.base(); }
   std::int64_t OffsetOf(const void* address) const override;
   absl::Status CheckInvariants() const override;
+  // How many allocations sleep until other calls make room: for tests, which cannot see otherwise
+  // that a thread does nothing more by itself.
+  std::int64_t CountAsleep() const;
 
  private:
   // What can be asked for at all.

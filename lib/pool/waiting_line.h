@@ -72,6 +72,12 @@ class WaitingLine {
   }
   // Whether a waiter may be served now, or a request that does not wait when it is null.
   bool MayServe(const Waiter* waiter) const { return !IsClosed() || waiter == waiters_.front(); }
+  // How many threads sleep in line and were not called: for tests.
+  std::int64_t CountAsleep() const {
+    return std::ranges::count_if(waiters_, [](const Waiter* waiter) {
+      return !waiter->is_looking && !waiter->is_called;
+    });
+  }
   // Counts that a request that does not wait was served.
   void CountOvertake() {
     for (Waiter* waiter : waiters_) ++waiter->overtakes;

@@ -1,0 +1,178 @@
+// Every call of the device fails once, at every place where memory is given back, moved or made
+// room for: the books stay right, and nothing is lost.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/pool/pool_fixture.h"
+
+namespace tidepool {
+namespace {
+
+using Call = HostDevice::Call;
+
+constexpr std::int64_t kGranule = 64 * kKiB;
+constexpr std::int64_t kBudget = 16 * kGranule;
+
+// A pool just before a call that changes its memory.
+struct Scene {
+  Device& device;
+  const Stream first;
+  const Stream second;
+  std::unique_ptr<Pool> pool;
+  std::vector<void*> live = {};
+  void* others = nullptr;  // memory of the device that the pool does not have
+
+  void Take(std::int64_t bytes) {
+    const absl::StatusOr<void*> p = pool->Allocate(static_cast<std::size_t>(bytes), first);
+    ASSERT_TRUE(p.ok()) << p.status();
+    live.push_back(*p);
+  }
+  void TakeEach(int count, std::int64_t bytes) {
+    for (int i = 0; i < count; ++i) Take(bytes);
+  }
+  void Free(std::size_t index, Stream stream) {
+    ASSERT_TRUE(pool->Free(live[index], stream).ok());
+    live[index] = nullptr;
+  }
+  // Every other one.
+  void FreeHalf() {
+    for (std::size_t i = 0; i < live.size(); i += 2) Free(i, i % 4 == 0 ? first : second);
+  }
+  absl::Status Allocate(std::int64_t bytes) {
+    const absl::StatusOr<void*> p = pool->Allocate(static_cast<std::size_t>(bytes), second);
+    if (p.ok()) live.push_back(*p);
+    return p.status();
+  }
+};
+
+struct FaultsCase {
+  const char* name;
+  PoolOptions options;
+  std::function<void(Scene&)> set;
+  std::function<absl::Status(Scene&)> call;
+};
+
+void PrintTo(const FaultsCase& faults, std::ostream* out) { *out << faults.name; }
+
+absl::Status Trim(Scene& scene) { return scene.pool->Trim().status(); }
+
+std::vector<FaultsCase> Cases() {
+  const auto scatter = [](Scene& scene) {
+    scene.TakeEach(16, kGranule);
+    scene.FreeHalf();
+  };
+  const PoolOptions options = {.max_bytes = kBudget};
+  PoolOptions remapping = options;
+  remapping.remap = true;
+  PoolOptions segments = options;
+  segments.memory = PoolMemory::kSegments;
+  PoolOptions odd = options;
+  odd.max_bytes = kBudget + kGranule / 2;
+  return {
+      {"TrimVirtual", options, scatter, Trim},
+      {"TrimOddBudget", odd, scatter, Trim},
+      {"TrimRemapping", remapping, scatter, Trim},
+      {"TrimMoved", remapping,
+       [=](Scene& scene) {
+         scatter(scene);
+         ASSERT_TRUE(scene.Allocate(8 * kGranule).ok());
+         scene.Free(16, scene.second);
+       },
+       Trim},
+      {"TrimSegments", segments, scatter, Trim},
+      {"GrowthGivesBackForBudget", segments, scatter,
+       [](Scene& scene) { return scene.Allocate(3 * kGranule); }},
+      {"GrowthGivesBackForTheDevice", segments,
+       [](Scene& scene) {
+         scene.TakeEach(12, kGranule);
+         scene.FreeHalf();
+         const std::int64_t rest = scene.device.memory_bytes() - scene.device.used_bytes();
+         scene.others = scene.device.AllocateMemory(rest).value();
+       },
+       [](Scene& scene) { return scene.Allocate(4 * kGranule); }},
+      {"GrowthMoves", remapping,
+       [](Scene& scene) {
+         scene.TakeEach(12, kGranule);
+         scene.FreeHalf();
+       },
+       [](Scene& scene) { return scene.Allocate(9 * kGranule); }},
+      {"GrowthCutsOffTheEnd", odd,
+       [](Scene& scene) {
+         scene.TakeEach(15, kGranule);
+         scene.Take(3 * kGranule / 2);
+         scene.Free(3, scene.first);
+         ASSERT_TRUE(scene.pool->Trim().ok());
+         scene.Free(14, scene.second);
+         scene.Free(15, scene.second);
+         scene.Take(3 * kGranule);
+         scene.Free(16, scene.second);
+         scene.Take(5 * kGranule / 2);
+       },
+       [](Scene& scene) { return scene.Allocate(kGranule); }},
+  };
+}
+
+class MemoryFaultsTest : public PoolFixture, public ::testing::WithParamInterface<FaultsCase> {
+ protected:
+  MemoryFaultsTest() : PoolFixture({.memory_bytes = 64 * kGranule, .granularity = kGranule}) {}
+
+  // Returns how many calls of the kind there were.
+  std::int64_t Play(Call call, std::int64_t failing) {
+    Scene scene{*device_, NewStream(), NewStream(), NewPool(GetParam().options)};
+    GetParam().set(scene);
+    const std::int64_t calls = device_->CountCalls(call);
+    device_->FailCall(call, failing);
+    const absl::Status status = GetParam().call(scene);
+    device_->FailCall(call, 0);
+    EXPECT_TRUE(status.ok() || (failing > 0 && absl::IsUnavailable(status))) << status;
+    const std::int64_t made = device_->CountCalls(call) - calls;
+    ExpectThatNothingIsLost(scene);
+    return made;
+  }
+
+  void ExpectThatNothingIsLost(Scene& scene) {
+    const absl::Status status = scene.pool->CheckInvariants();
+    EXPECT_TRUE(status.ok()) << status;
+    EXPECT_LE(scene.pool->Stats().reserved_bytes, kBudget + kGranule);
+    if (scene.others != nullptr) {
+      EXPECT_TRUE(device_->FreeMemory(scene.others).ok());
+    }
+    for (void* const address : scene.live) EXPECT_TRUE(scene.pool->Free(address, scene.first).ok());
+    const auto all = static_cast<std::size_t>(scene.pool->Stats().max_bytes);
+    const absl::StatusOr<void*> p = scene.pool->Allocate(all, scene.first);
+    ASSERT_TRUE(p.ok()) << p.status();
+    EXPECT_TRUE(scene.pool->Free(*p, scene.first).ok());
+    EXPECT_TRUE(scene.pool->Trim().ok());
+    EXPECT_EQ(scene.pool->Stats().reserved_bytes, 0);
+    EXPECT_EQ(device_->used_bytes(), 0);
+    scene.pool.reset();
+    EXPECT_EQ(device_->used_bytes(), 0);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Cases, MemoryFaultsTest, ::testing::ValuesIn(Cases()),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(MemoryFaultsTest, LoseNothing) {
+  std::int64_t calls = 0;
+  for (const Call call :
+       {Call::kCreateEvent, Call::kRecordEvent, Call::kWaitEvent, Call::kQueryEvent,
+        Call::kSynchronizeEvent, Call::kAllocateMemory, Call::kFreeMemory, Call::kCreatePhysical,
+        Call::kReleasePhysical, Call::kMap, Call::kUnmap}) {
+    SCOPED_TRACE(static_cast<int>(call));
+    const std::int64_t most = Play(call, 0);
+    calls += most;
+    for (std::int64_t n = 1; n <= most; ++n) {
+      SCOPED_TRACE(n);
+      Play(call, n);
+    }
+  }
+  EXPECT_GT(calls, 0);
+}
+
+}  // namespace
+}  // namespace tidepool
