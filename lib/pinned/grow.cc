@@ -64,6 +64,10 @@ absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes, pool::MemoryL
   const std::int64_t wanted =
       needed > step / kLargePart ? needed : std::max(needed, std::min(step, left));
   const absl::StatusOr<BlockId> block = AddRegion(needed, wanted, memory);
+  if (absl::IsResourceExhausted(block.status())) {  // until others free
+    growth_error_ = std::string(block.status().message());
+    return Placement::None();
+  }
   if (!block.ok()) return block.status();
   ++stats_.growths;
   return Placement::At(*block, arena_.blocks().offset(*block));
