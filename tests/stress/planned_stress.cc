@@ -110,7 +110,11 @@ void RunPlannedRound(Round& round) {
   options.placement = "planned";
   options.remap = false;
   const bool is_exact = dice.Chance(0.3);
-  if (is_exact) options.most_plans = 6;
+  if (is_exact) {
+    options.most_plans = 6;
+    // What is planned where segments meet goes elsewhere.
+    options.memory = PoolMemory::kVirtual;
+  }
   const std::vector<Kind> kinds =
       AnyKinds(dice, is_exact ? options.max_bytes / 8 : options.max_bytes * 3 / 2);
   auto plan = PlanOf(kinds[0], options.alignment);
