@@ -3,9 +3,8 @@
 #define TIDEPOOL_TESTS_STRESS_OFFLOADER_RIG_H_
 
 #include <memory>
-#include <mutex>
 #include <optional>
-#include <vector>
+#include <shared_mutex>
 
 #include "tests/stress/pool_rig.h"
 #include "tests/stress/stress.h"
@@ -28,6 +27,10 @@ class OffloaderRig {
   Offloader& offloader() { return *offloader_; }
   bool compresses() const { return pipeline_ != nullptr; }
 
+  // Shared from Use until work with its address is queued, as the memory stays until Synchronize,
+  // which another thread may call, has told the error of a copy back.
+  std::shared_mutex& uses() { return uses_; }
+
   // For the next buffer that is sent, if it is to be compressed.
   std::optional<ZeroValueWord> AnyWord(Dice& dice) const;
   // Of memory of the host.
@@ -40,6 +43,7 @@ class OffloaderRig {
   void MakePipeline(Dice& dice);
 
   PoolRig pool_;
+  std::shared_mutex uses_;
   std::unique_ptr<PinnedPool> pinned_;
   std::unique_ptr<PinnedPool> staging_;
   std::unique_ptr<PagePool> pages_;

@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <thread>
 #include <utility>
 
@@ -19,6 +21,10 @@ constexpr bool kMindsLateReads = true;
 #else
 constexpr bool kMindsLateReads = false;
 #endif
+
+bool IsComing(BufferState state) {
+  return state == BufferState::kOnDevice || state == BufferState::kComingBack;
+}
 
 // That a copy begins and ends at most once each.
 CopyWatch NewWatch() {
@@ -162,7 +168,7 @@ absl::Status OffloaderUser::Prefetch(Owned& owned) {
 // Use while a copy back is under way is what can go wrong.
 bool OffloaderUser::MayUse(Owned& owned) {
   const BufferState state = StateOf(owned);
-  if (state == BufferState::kOnDevice || state == BufferState::kComingBack) return true;
+  if (IsComing(state)) return true;
   return dice().Chance(0.2) || Prefetch(owned).ok();
 }
 
@@ -173,21 +179,30 @@ void OffloaderUser::Await(Owned& owned) {
 
 void OffloaderUser::Synchronize() {
   worker_.Begins("Offloader::Synchronize");
+  std::unique_lock lock(rig_.uses(), std::defer_lock);
+  if (rig_.faults().are_wanted()) lock.lock();
   Ended(offloader_.Synchronize());
 }
 
 void OffloaderUser::Write(Owned& owned) {
   if (!MayUse(owned)) return;
+  if (kMindsLateReads && owned.was_sent) {
+    if (!IsComing(StateOf(owned))) return;
+    owned.was_sent = false;
+    Synchronize();
+  }
   const bool is_sure = !rig_.faults().are_wanted() || StateOf(owned) == BufferState::kOnDevice;
-  worker_.Begins("Use, to write");
   const Stream stream = AnyStream();
   for (const Stream other : streams_) Order(stream, other);
-  const auto address = offloader_.Use(owned.buffer, stream);
-  if (!Ended(address.status())) return;
-  if (!is_sure) Dawdle();
-  if (kMindsLateReads && std::exchange(owned.was_sent, false)) Synchronize();
   const std::uint64_t seed = dice().Seed();
-  Queue(stream, [to = *address, bytes = owned.bytes, seed] { FillPattern(to, bytes, seed); });
+  {
+    worker_.Begins("Use, to write");
+    const std::shared_lock lock(rig_.uses());
+    const auto address = offloader_.Use(owned.buffer, stream);
+    if (!Ended(address.status())) return;
+    if (!is_sure) Dawdle();
+    Queue(stream, [to = *address, bytes = owned.bytes, seed] { FillPattern(to, bytes, seed); });
+  }
   if (!is_sure && !IsThereAfter(owned, stream)) return;
   owned.stream = stream;
   owned.seed = seed;
@@ -196,19 +211,22 @@ void OffloaderUser::Write(Owned& owned) {
 void OffloaderUser::Check(Owned& owned) {
   if (!MayUse(owned)) return;
   const bool is_sure = !rig_.faults().are_wanted() || StateOf(owned) == BufferState::kOnDevice;
-  worker_.Begins("Use, to check");
   const Stream stream = AnyStream();
   Order(stream, owned.stream);
-  const auto address = offloader_.Use(owned.buffer, stream);
-  if (!Ended(address.status())) return;
-  if (!is_sure) Dawdle();
-  ++worker_.counts().checks;
   const auto is_right = std::make_shared<std::atomic<bool>>(true);
-  Queue(stream, [from = *address, bytes = owned.bytes, seed = owned.seed, is_sure, is_right] {
-    *is_right = HoldsPattern(from, bytes, seed);
-    stress::Check(*is_right || !is_sure, "a buffer of ", bytes,
-                  " bytes does not hold what was written last");
-  });
+  {
+    worker_.Begins("Use, to check");
+    const std::shared_lock lock(rig_.uses());
+    const auto address = offloader_.Use(owned.buffer, stream);
+    if (!Ended(address.status())) return;
+    if (!is_sure) Dawdle();
+    ++worker_.counts().checks;
+    Queue(stream, [from = *address, bytes = owned.bytes, seed = owned.seed, is_sure, is_right] {
+      *is_right = HoldsPattern(from, bytes, seed);
+      stress::Check(*is_right || !is_sure, "a buffer of ", bytes,
+                    " bytes does not hold what was written last");
+    });
+  }
   if (is_sure) return;
   const bool is_there = IsThereAfter(owned, stream);
   stress::Check(*is_right || !is_there, "a buffer of ", owned.bytes,
@@ -256,7 +274,10 @@ void OffloaderUser::End() {
       Check(owned);
       Free(at);
     }
-    offloader_.Synchronize().IgnoreError();
+    {
+      const std::unique_lock lock(rig_.uses());
+      offloader_.Synchronize().IgnoreError();
+    }
     rig_.pool().GiveToDevice();
   }
   Leave();
