@@ -74,9 +74,8 @@ class WaitingLine {
   bool MayServe(const Waiter* waiter) const { return !IsClosed() || waiter == waiters_.front(); }
   // How many threads sleep in line and were not called: for tests.
   std::int64_t CountAsleep() const {
-    return std::ranges::count_if(waiters_, [](const Waiter* waiter) {
-      return !waiter->is_looking && !waiter->is_called;
-    });
+    return std::ranges::count_if(
+        waiters_, [](const Waiter* waiter) { return !waiter->is_looking && !waiter->is_called; });
   }
   // Counts that a request that does not wait was served.
   void CountOvertake() {
