@@ -117,8 +117,8 @@ class TIDEPOOL_EXPORT Offloader {
   // or Free for it: makes the stream wait, on the device, for the copy that brings it back, and
   // keeps its memory until that work is over. FailedPrecondition when it is out or going out; when
   // it is out because the copy back failed, the error of that copy, once. Until that error was
-  // told, by this function or by Synchronize, work may still be queued with the address: its memory
-  // stays, though not what is in it.
+  // told, by this function, Offload or Synchronize, work may still be queued with the address: its
+  // memory stays, though not its contents.
   //
   // For a compressed copy that is not over, a host function on `stream` waits: the host functions
   // of all streams of a CUDA device may wait behind it.
@@ -128,9 +128,10 @@ class TIDEPOOL_EXPORT Offloader {
   // recorded after the work that wrote it. Work that reads it may still be queued on streams that
   // used it; from here on no work may be. One that is coming back is copied out once it is there.
   // With `word` it is compressed on the way, if there is a pipeline. Memory of the host may be
-  // pinned for it; other calls do not wait meanwhile. FailedPrecondition when it is
-  // out or going out; ResourceExhausted when the host has no room, and the buffer stays as it is:
-  // of a compressed copy, Await says so.
+  // pinned for it; other calls do not wait meanwhile. FailedPrecondition when it is out or going
+  // out, and the error of the copy back, once, when it is out because that failed;
+  // ResourceExhausted when the host has no room, and the buffer stays as it is: of a compressed
+  // copy, Await says so.
   virtual absl::Status Offload(BufferId buffer, Event after,
                                std::optional<ZeroValueWord> word = std::nullopt,
                                CopyWatch watch = {}) = 0;

@@ -114,18 +114,24 @@ absl::StatusOr<void*> OffloaderImpl::Use(BufferId id, Stream stream) {
   const absl::StatusOr<Buffer*> found = Find(id);
   if (!found.ok()) return found.status();
   Buffer& buffer = **found;
-  if (buffer.state == BufferState::kOut && buffer.failed != nullptr && !buffer.failed->is_out) {
-    return TellFailure(buffer);
-  }
-  if (buffer.state == BufferState::kOut || buffer.state == BufferState::kGoingOut) {
-    return WrongState(buffer, "on the device or coming back");
-  }
+  if (absl::Status status = CheckIsOnDevice(buffer); !status.ok()) return status;
   if (buffer.state == BufferState::kComingBack) {
     if (absl::Status status = WaitForArrival(*buffer.copy, stream); !status.ok()) return status;
   }
   if (absl::Status status = buffer.device->AddUser(stream); !status.ok()) return status;
   if (buffer.state == BufferState::kComingBack) buffer.copy->is_promised = true;
   return buffer.device->address();
+}
+
+// Or coming back. Tells the error of a copy back that failed, once.
+absl::Status OffloaderImpl::CheckIsOnDevice(Buffer& buffer) {
+  if (buffer.state == BufferState::kOut && buffer.failed != nullptr && !buffer.failed->is_out) {
+    return TellFailure(buffer);
+  }
+  if (buffer.state == BufferState::kOut || buffer.state == BufferState::kGoingOut) {
+    return WrongState(buffer, "on the device or coming back");
+  }
+  return absl::OkStatus();
 }
 
 // Tells the error of the last copy, once. From here on no work is queued with an address that Use
@@ -173,9 +179,7 @@ absl::StatusOr<Buffer*> OffloaderImpl::FindToOffload(BufferId id) {
   if (!found.ok()) return found;
   Buffer& buffer = **found;
   EndPromises(buffer);
-  if (buffer.state == BufferState::kOut || buffer.state == BufferState::kGoingOut) {
-    return WrongState(buffer, "on the device or coming back");
-  }
+  if (absl::Status status = CheckIsOnDevice(buffer); !status.ok()) return status;
   return found;
 }
 

@@ -66,6 +66,7 @@ class OffloaderImpl final : public Offloader {
   absl::StatusOr<Buffer*> FindToOffload(BufferId id);
   void EndPromises(const Buffer& buffer);
   absl::Status CannotLeave(const Buffer& buffer, const absl::Status& error);
+  static absl::Status CheckIsOnDevice(Buffer& buffer);
   static absl::Status TellFailure(Buffer& buffer);
 
   // Copies: copies.cc.
