@@ -326,9 +326,10 @@ absl::Status ExecutorImpl::Await(std::size_t data) {
   return CountStay(offloader_.Await(datum.buffer));
 }
 
-// What was compressed on its way may have had no room in the end.
+// Data that was compressed on its way may have had no room in the end. When another executor of the
+// offloader was told so, the buffer is just on the device.
 absl::Status ExecutorImpl::CountStay(const absl::Status& left) {
-  if (!absl::IsResourceExhausted(left)) return left;
+  if (!absl::IsResourceExhausted(left) && !absl::IsFailedPrecondition(left)) return left;
   ++timeline_.stayed;
   return absl::OkStatus();
 }
@@ -353,7 +354,9 @@ absl::Status ExecutorImpl::Synchronize() {
     if (absl::Status status = Await(leaving_.front()); !status.ok()) return status;
   }
   if (absl::Status status = device_.SynchronizeStream(compute_); !status.ok()) return status;
-  return offloader_.Synchronize();
+  absl::Status status = offloader_.Synchronize();
+  // Data of another executor of the offloader had no room on the host, and stayed.
+  return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
 }
 
 // A valid schedule leaves no others.

@@ -172,7 +172,8 @@ absl::StatusOr<BlockId> PoolImpl::Fill(Room room, MemoryLock& memory) {
   const std::int64_t old_end = blocks.capacity();
   if (excess > 0) CutOffEnd(excess);
   absl::Status status = MapGaps(room, memory);
-  if (absl::IsResourceExhausted(status) && end > needed) {
+  // What the device did not unmap again is in the way of another try.
+  if (absl::IsResourceExhausted(status) && end > needed && !backing_.HasUnfinished()) {
     end = needed;
     status = MapGaps(room, memory);
   }

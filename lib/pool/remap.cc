@@ -39,7 +39,9 @@ absl::StatusOr<BlockId> PoolImpl::FillByMoving(Room room, bool moves_all, Memory
   absl::Status status = memory.WithoutBooks([&] { return MapAndMove(wanted, donors); });
   if (!status.ok()) {
     for (const Donor& donor : donors) Include(donor.piece, donor.tickets);
-    const bool may_move_more = absl::IsResourceExhausted(status) && moves < most_moves;
+    // What the device did not unmap again is in the way of another try.
+    const bool may_move_more =
+        absl::IsResourceExhausted(status) && moves < most_moves && !backing_.HasUnfinished();
     return may_move_more ? FillByMoving(std::move(room), true, memory) : status;
   }
   for (std::size_t i = 0; i < moves; ++i) {

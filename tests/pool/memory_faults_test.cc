@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/pool/pool_fixture.h"
@@ -172,6 +173,46 @@ TEST_P(MemoryFaultsTest, LoseNothing) {
     }
   }
   EXPECT_GT(calls, 0);
+}
+
+// The device is full after the first piece of new memory, and keeps that one mapped where the pool
+// would try again with less, or with memory that it moves.
+TEST(FullDeviceTest, KeepsAPieceMappedInTheWayOfAnotherTry) {
+  for (const bool remap : {false, true}) {
+    SCOPED_TRACE(remap);
+    constexpr std::int64_t kHeld = 26 * kGranule;
+    const auto device = HostDevice::Create({.memory_bytes = 64 * kGranule}).value();
+    const Stream stream = device->CreateStream().value();
+    PoolOptions options;
+    options.initial_bytes = kHeld;
+    options.max_bytes = 60 * kGranule;
+    options.growth = 1;
+    options.remap = remap;
+    auto pool = Pool::Create(device.get(), options).value();
+    std::vector<void*> live;
+    const std::int64_t bytes = remap ? kGranule : kHeld / 2;
+    for (std::int64_t at = 0; at < kHeld; at += bytes) {
+      live.push_back(pool->Allocate(static_cast<std::size_t>(bytes), stream).value());
+    }
+    // To be moved, and too little to be moved before new memory is asked for.
+    for (std::size_t i = 10; i < live.size(); i += 10) {
+      ASSERT_TRUE(pool->Free(std::exchange(live[i], nullptr), stream).ok());
+    }
+    // New memory comes in pieces of four granules, or of one where it may be moved.
+    const std::int64_t left = remap ? kGranule : 6 * kGranule;
+    void* const others = device->AllocateMemory(64 * kGranule - kHeld - left).value();
+    device->FailCall(Call::kUnmap, 1);
+    EXPECT_EQ(pool->Allocate(2 * kGranule, stream).status().code(),
+              absl::StatusCode::kResourceExhausted);
+    EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+    const absl::StatusOr<void*> next = pool->Allocate(2 * kGranule, stream);
+    ASSERT_TRUE(next.ok()) << next.status();
+    EXPECT_TRUE(pool->Free(*next, stream).ok());
+    for (void* const address : live) EXPECT_TRUE(pool->Free(address, stream).ok());
+    pool.reset();
+    EXPECT_TRUE(device->FreeMemory(others).ok());
+    EXPECT_EQ(device->used_bytes(), 0);
+  }
 }
 
 }  // namespace
