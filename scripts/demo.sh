@@ -5,7 +5,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
-cmake --build build/release --target tidepool_tool -- --quiet
+echo "Building the library and the command line, which takes some minutes the first time:"
+cmake --build build/release --target tidepool_tool
 tidepool=build/release/trace_replay/tidepool
 
 cat <<'EOF'

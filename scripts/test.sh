@@ -4,5 +4,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh
-cmake --build build/release -- --quiet
+echo "Building everything, which takes some ten minutes the first time:"
+cmake --build build/release
 ctest --test-dir build/release --output-on-failure -j "$(nproc)"
