@@ -202,15 +202,18 @@ absl::StatusOr<Stream> DeviceManager::NameOf(StreamManager& manager) {
 absl::StatusOr<void*> DeviceManager::Allocate(std::size_t bytes, cudaStream_t native) {
   StreamManager* const manager = Find(native);
   if (manager == nullptr) return UnknownStream(native);
+  const std::uint64_t epoch = device_->stream_epoch();
+  const Stream name = manager->name();
   absl::StatusOr<void*> address = TryAllocate(bytes, *manager);
   if (address.ok() || absl::IsResourceExhausted(address.status()) ||
       absl::IsDeadlineExceeded(address.status())) [[likely]] {
     return address;
   }
-  // Something may have been asked of a stream that is not there any more.
-  const absl::StatusOr<bool> has_changed = FindLostStreams(*manager);
-  if (!has_changed.value_or(false)) return address;
-  return TryAllocate(bytes, *manager);
+  // Something may have been asked of a stream that is not there any more. This thread finds that
+  // out, or another thread has since.
+  if (!FindLostStreams(*manager).ok()) return address;
+  const bool has_changed = device_->stream_epoch() != epoch || manager->name() != name;
+  return has_changed ? TryAllocate(bytes, *manager) : address;
 }
 
 absl::StatusOr<void*> DeviceManager::TryAllocate(std::size_t bytes, StreamManager& manager) {
@@ -252,15 +255,13 @@ absl::Status DeviceManager::Explained(const absl::Status& status, std::size_t by
   return absl::Status(status.code(), OutOfMemoryText(shortage));
 }
 
-// Whether there were any, or the stream has a new name: then it is worth another try.
-absl::StatusOr<bool> DeviceManager::FindLostStreams(StreamManager& manager) {
-  const absl::StatusOr<int> lost = device_->ForgetLostStreams();
-  if (!lost.ok()) return lost.status();
-  if (device_->HasStream(manager.name())) return *lost > 0;
+// Lets the device forget them, and the stream have a new name if it is one of them.
+absl::Status DeviceManager::FindLostStreams(StreamManager& manager) {
+  if (absl::Status status = device_->ForgetLostStreams().status(); !status.ok()) return status;
+  if (device_->HasStream(manager.name())) return absl::OkStatus();
   const absl::StatusOr<Stream> name = device_->WrapStream(manager.native());
-  if (!name.ok()) return name.status();
-  manager.Rename(*name);
-  return true;
+  if (name.ok()) manager.Rename(*name);
+  return name.status();
 }
 
 absl::Status DeviceManager::Free(void* address, cudaStream_t native) {
