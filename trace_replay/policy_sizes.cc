@@ -128,6 +128,7 @@ std::vector<std::string> LimitNotes(const std::vector<PolicySize>& sizes) {
     found->second.push_back(size.policy);
   }
   std::vector<std::string> notes;
+  notes.reserve(policies_by_text.size());
   for (const auto& [text, policies] : policies_by_text) {
     notes.push_back(absl::StrCat("not determined for ", absl::StrJoin(policies, ", "), ": ", text));
   }

@@ -166,7 +166,7 @@ absl::Status OffloaderImpl::DecompressIn(const Buffer& buffer, DeviceMemory& to,
 }
 
 // Nothing leaves by a copy out any more. With a thread, that sees to its end.
-void OffloaderImpl::GiveUp(const CopyPointer& copy) {
+void OffloaderImpl::GiveUp(const CopyPointer& copy) const {
   if (options_.release == OffloaderOptions::Release::kWhenAwaited) unwanted_.push_back(copy);
 }
 

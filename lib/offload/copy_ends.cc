@@ -53,6 +53,7 @@ absl::Status OffloaderImpl::WaitOnHost(const BufferCopy& copy, bool is_marked) c
 }
 
 // The copy is settled then.
+// NOLINTNEXTLINE(performance-unnecessary-value-param): others may drop it while this thread waits.
 void OffloaderImpl::Finish(Lock& lock, CopyPointer copy) const {
   if (copy->behind != nullptr) Finish(lock, copy->behind);
   if (copy->is_settled) return;
@@ -167,6 +168,7 @@ void OffloaderImpl::SettleIn(Buffer& buffer, const CopyPointer& copy) const {
   }
   if (copy->result.ok() || (!is_coming && !is_behind)) return;
   Forget(buffer);
+  if (is_behind) GiveUp(buffer.copy);
   buffer.copy = nullptr;
   buffer.failed = copy;
   buffer.host = copy->host;

@@ -354,9 +354,12 @@ absl::Status ExecutorImpl::Synchronize() {
     if (absl::Status status = Await(leaving_.front()); !status.ok()) return status;
   }
   if (absl::Status status = device_.SynchronizeStream(compute_); !status.ok()) return status;
-  absl::Status status = offloader_.Synchronize();
-  // Data of another executor of the offloader had no room on the host, and stayed.
-  return absl::IsResourceExhausted(status) ? absl::OkStatus() : status;
+  absl::Status status;
+  do {
+    status = offloader_.Synchronize();
+    // Data of another executor of the offloader had no room on the host, and stayed.
+  } while (absl::IsResourceExhausted(status));
+  return status;
 }
 
 // A valid schedule leaves no others.

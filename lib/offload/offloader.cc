@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -60,8 +61,8 @@ absl::Status OffloaderImpl::StartThread(bool is_compressed) {
 }
 
 OffloaderImpl::~OffloaderImpl() {
-  // Its errors are nobody's any more.
-  Synchronize().IgnoreError();
+  // Each error is told once, and with it ends the promise of its memory.
+  while (!Synchronize().ok()) continue;
   {
     const Lock lock(mutex_);
     is_ending_ = true;
@@ -138,7 +139,7 @@ absl::Status OffloaderImpl::CheckIsOnDevice(Buffer& buffer) {
 // gave before.
 absl::Status OffloaderImpl::TellFailure(Buffer& buffer) {
   const CopyPointer failed = std::exchange(buffer.failed, nullptr);
-  failed->promised = nullptr;
+  EndPromise(*failed);
   return EndOf(*failed);
 }
 
@@ -185,10 +186,19 @@ absl::StatusOr<Buffer*> OffloaderImpl::FindToOffload(BufferId id) {
 
 // From here on no work may be queued with an address that Use gave for the buffer.
 void OffloaderImpl::EndPromises(const Buffer& buffer) {
-  if (buffer.failed != nullptr) buffer.failed->promised = nullptr;
+  if (buffer.failed != nullptr) EndPromise(*buffer.failed);
   for (const CopyPointer& lost : lost_) {
-    if (lost->buffer == buffer.id) lost->promised = nullptr;
+    if (lost->buffer == buffer.id) EndPromise(*lost);
   }
+  // Of copies that keep no memory the first is enough: see NoteLost.
+  for (auto it = lost_.begin(); it != lost_.end();) {
+    it = it != lost_.begin() && (*it)->promised == nullptr ? lost_.erase(it) : std::next(it);
+  }
+}
+
+// A request may wait for the memory.
+void OffloaderImpl::EndPromise(BufferCopy& copy) const {
+  if (std::exchange(copy.promised, nullptr) != nullptr) Changed();
 }
 
 absl::Status OffloaderImpl::CannotLeave(const Buffer& buffer, const absl::Status& error) {
@@ -296,7 +306,7 @@ absl::Status OffloaderImpl::Synchronize() {
   }
   const CopyPointer lost = lost_.front();
   lost_.pop_front();
-  lost->promised = nullptr;
+  EndPromise(*lost);
   return EndOf(*lost);
 }
 

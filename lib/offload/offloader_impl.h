@@ -66,8 +66,9 @@ class OffloaderImpl final : public Offloader {
   absl::StatusOr<Buffer*> FindToOffload(BufferId id);
   void EndPromises(const Buffer& buffer);
   absl::Status CannotLeave(const Buffer& buffer, const absl::Status& error);
-  static absl::Status CheckIsOnDevice(Buffer& buffer);
-  static absl::Status TellFailure(Buffer& buffer);
+  absl::Status CheckIsOnDevice(Buffer& buffer);
+  absl::Status TellFailure(Buffer& buffer);
+  void EndPromise(BufferCopy& copy) const;
 
   // Copies: copies.cc.
   CopyPointer NewCopy(const Buffer& buffer, bool is_out);
@@ -86,7 +87,7 @@ class OffloaderImpl final : public Offloader {
   void PutHomeBehind(BufferCopy& copy);
   absl::Status Mark(BufferCopy& copy) const;
   void Stay(Buffer& buffer);
-  void GiveUp(const CopyPointer& copy);
+  void GiveUp(const CopyPointer& copy) const;
 
   // Ends: copy_ends.cc.
   void CollectEnded() const;

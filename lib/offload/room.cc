@@ -54,7 +54,8 @@ bool OffloaderImpl::WaitForTurn(Lock& lock, std::uint64_t ticket, absl::Time dea
 absl::StatusOr<void*> OffloaderImpl::TakeInTurn(Lock& lock, std::size_t bytes, Stream stream,
                                                 Hint hint, std::string_view name,
                                                 absl::Time deadline, bool& has_waited) {
-  for (;;) {
+  // The last try comes after the deadline.
+  for (bool is_late = false;;) {
     const std::uint64_t seen = ended_.changes();
     lock.unlock();
     absl::StatusOr<void*> address = pool_.Allocate(bytes, stream, hint);
@@ -62,7 +63,10 @@ absl::StatusOr<void*> OffloaderImpl::TakeInTurn(Lock& lock, std::size_t bytes, S
     CollectEnded();
     if (address.ok() || !absl::IsResourceExhausted(address.status())) return address;
     SettleArrivals();
-    if (ended_.changes() != seen) continue;
+    if (ended_.changes() != seen && !is_late) {
+      is_late = deadline != absl::InfiniteFuture() && absl::Now() >= deadline;
+      continue;
+    }
     const CopyPointer leaving = FirstLeaving();
     // Others may use the pool, and it rounds sizes up: what only stays here is sure to be taken.
     const std::int64_t staying = holdings_.device_bytes - holdings_.leaving_bytes;
@@ -70,11 +74,11 @@ absl::StatusOr<void*> OffloaderImpl::TakeInTurn(Lock& lock, std::size_t bytes, S
     if (leaving == nullptr || bytes > static_cast<std::size_t>(std::max<std::int64_t>(most, 0))) {
       return NoRoom(bytes, name, address.status());
     }
+    if (is_late) return TooLate(bytes, name);
     has_waited = true;
-    const bool is_in_time = options_.release == OffloaderOptions::Release::kWhenOut
-                                ? AwaitChange(lock, seen, deadline)
-                                : FinishBy(lock, leaving, deadline);
-    if (!is_in_time) return TooLate(bytes, name);
+    is_late = options_.release == OffloaderOptions::Release::kWhenOut
+                  ? !AwaitChange(lock, seen, deadline)
+                  : !FinishBy(lock, leaving, deadline);
   }
 }
 

@@ -45,8 +45,9 @@ absl::StatusOr<void*> PinnedPoolImpl::AllocateBlocking(std::size_t bytes, absl::
 absl::StatusOr<void*> PinnedPoolImpl::Look(const pool::Waiter& waiter, pool::Lock& lock) {
   absl::StatusOr<void*> address = TryAllocate(waiter.bytes, lock, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
+  const bool may_come_again = waiter.is_called || !line_.MayServe(&waiter);
   // When nothing is live no free will come.
-  if (has_room || waiter.is_called || stats_.live_count > 0) return address;
+  if (has_room || may_come_again || stats_.live_count > 0) return address;
   return Refuse(static_cast<std::size_t>(waiter.bytes));
 }
 

@@ -427,5 +427,113 @@ TEST(OffloaderErrorsTest, ADeadDeviceIsGivenUp) {
   }
 }
 
+class BrokenPromiseTest : public ::testing::Test {
+ protected:
+  static OffloaderFixtureOptions Options() {
+    OffloaderFixtureOptions options;
+    options.compresses = true;
+    return options;
+  }
+  static BufferId NewOutside(OffloaderFixture& fixture) {
+    const BufferId buffer = fixture.New(kBytes, 1);
+    EXPECT_TRUE(fixture.Send(buffer).ok());
+    EXPECT_TRUE(fixture.offloader().Await(buffer).ok());
+    return buffer;
+  }
+  // The copy back of a buffer fails after Use gave its address.
+  static void FailBack(OffloaderFixture& fixture, BufferId buffer, Stream stream,
+                       CopyWatch watch = {}) {
+    Offloader& offloader = fixture.offloader();
+    const std::int64_t failures = offloader.Stats().failures;
+    std::promise<void> work = fixture.Block(stream);
+    fixture.device().FailCall(Call::kCopy, 2);
+    ASSERT_TRUE(
+        offloader
+            .Prefetch(buffer, stream, Hint::kResident, absl::InfiniteFuture(), std::move(watch))
+            .ok());
+    ASSERT_TRUE(offloader.Use(buffer, stream).ok());
+    work.set_value();
+    while (offloader.Stats().failures == failures) std::this_thread::yield();
+  }
+};
+
+// The memory went back after the offloader's streams, by way of one that was destroyed.
+TEST_F(BrokenPromiseTest, EndsWithTheOffloaderThoughItsStreamIsGone) {
+  OffloaderFixture fixture(Options());
+  const Stream stream = fixture.device().CreateStream().value();
+  for (int i = 0; i < 3; ++i) {
+    const BufferId buffer = NewOutside(fixture);
+    FailBack(fixture, buffer, stream);
+    ASSERT_TRUE(fixture.offloader().Prefetch(buffer, fixture.stream()).ok());
+    EXPECT_TRUE(fixture.Holds(buffer, kBytes, 1));
+  }
+  EXPECT_TRUE(fixture.device().SynchronizeStream(stream).ok());
+  EXPECT_TRUE(fixture.device().DestroyStream(stream).ok());
+  fixture.Destroy();
+  EXPECT_EQ(fixture.pool().Stats().live_bytes, 0);
+}
+
+// The pipeline's thread had the copy, and so the memory, for longer than there was an offloader.
+TEST_F(BrokenPromiseTest, EndsWithTheOffloaderThoughAThreadStillHasTheCopy) {
+  struct Late {
+    explicit Late(std::shared_future<void> awaited) : may_go(std::move(awaited)) {}
+    ~Late() { may_go.wait(); }
+    const std::shared_future<void> may_go;
+  };
+  std::promise<void> gone;
+  OffloaderFixture fixture(Options());
+  const BufferId first = NewOutside(fixture);
+  const BufferId second = NewOutside(fixture);
+  FailBack(fixture, first, fixture.stream());
+  FailBack(fixture, second, fixture.stream(),
+           {.begins = {}, .ends = [late = std::make_shared<Late>(gone.get_future().share())] {}});
+  fixture.Destroy();
+  EXPECT_EQ(fixture.pool().Stats().live_bytes, 0);
+  gone.set_value();
+}
+
+// The request slept beside the memory, until some other copy ended.
+TEST_F(BrokenPromiseTest, MakesRoomForARequestWhenItEnds) {
+  OffloaderFixtureOptions options = Options();
+  options.pool_bytes = 192 << 10;
+  OffloaderFixture fixture(options);
+  const BufferId broken = NewOutside(fixture);
+  const BufferId leaving = fixture.New(kBytes, 2);
+  FailBack(fixture, broken, fixture.stream());
+  std::promise<void> work = fixture.Block(fixture.stream());
+  ASSERT_TRUE(fixture.Send(leaving, std::nullopt).ok());
+  const Stream other = fixture.device().CreateStream().value();
+  const std::int64_t refusals = fixture.pool().Stats().failures;
+  auto waiting = std::async(std::launch::async,
+                            [&] { return fixture.offloader().Allocate(kBytes, other).status(); });
+  while (fixture.pool().Stats().failures == refusals) std::this_thread::yield();
+  EXPECT_EQ(fixture.offloader().Use(broken, fixture.stream()).status().code(),
+            absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(waiting.get().ok());
+  work.set_value();
+}
+
+// Nothing leaves by the copy out any more, and its pinned memory is of no use.
+TEST_F(BrokenPromiseTest, KeepsNothingOfARawCopyOutThatCameAfterIt) {
+  OffloaderFixtureOptions options = Options();
+  options.release = kWhenAwaited;
+  options.pool_bytes = 128 << 10;
+  OffloaderFixture fixture(options);
+  Offloader& offloader = fixture.offloader();
+  const BufferId buffer = NewOutside(fixture);
+  const std::int64_t stored_bytes = offloader.Stats().host_bytes;
+  std::promise<void> work = fixture.Block(fixture.stream());
+  const std::int64_t copies = fixture.device().CountCalls(Call::kCopy);
+  fixture.device().FailCall(Call::kCopy, 2);
+  ASSERT_TRUE(offloader.Prefetch(buffer, fixture.stream()).ok());
+  while (fixture.device().CountCalls(Call::kCopy) < copies + 2) std::this_thread::yield();
+  ASSERT_TRUE(offloader.Offload(buffer, {}).ok());
+  work.set_value();
+  ASSERT_TRUE(offloader.Allocate(100 << 10, fixture.stream()).ok());
+  EXPECT_EQ(fixture.State(buffer), BufferState::kOut);
+  while (offloader.Stats().host_bytes != stored_bytes) std::this_thread::yield();
+  EXPECT_EQ(fixture.host().Stats().live_bytes, 0);
+}
+
 }  // namespace
 }  // namespace tidepool
