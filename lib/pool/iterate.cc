@@ -9,9 +9,10 @@ namespace tidepool::pool {
 void PoolImpl::MarkIteration() {
   Lock lock(mutex_);
   if (options_.recorder != nullptr) options_.recorder->Mark(kIterationMark);
-  if (iterations_ == nullptr) return;
-  iterations_->Mark();
-  BeginIteration(lock);
+  if (iterations_ != nullptr) {
+    iterations_->Mark();
+    BeginIteration(lock);
+  }
   ServeWaiting();  // there may be more memory
 }
 

@@ -160,7 +160,6 @@ TEST_P(WaitersTest, AreServedAfterATrim) {
 }
 
 TEST_P(WaitersTest, AreServedAfterAMark) {
-  if (!GetParam().planned) GTEST_SKIP() << "marks need no memory";
   Make({.max_bytes = 32 * kUnit});
   void* const live = *Allocate(kUnit);
   LeaveToPool(0);
