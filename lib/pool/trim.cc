@@ -76,7 +76,9 @@ absl::Status PoolImpl::GiveBackLeaving(MemoryLock& memory) {
   absl::Status status = AwaitOnHost(tickets, memory);
   // Other threads may have moved some of it meanwhile.
   if (status.ok()) DropAliases(memory);
-  while (status.ok() && !leaving_.empty()) {
+  // The device keeps memory that is still mapped at an old address, and the budget would be
+  // exceeded.
+  while (status.ok() && aliases_.empty() && !leaving_.empty()) {
     const Leaving leaving = std::move(leaving_.front());
     leaving_.pop_front();
     bool is_gone = false;
