@@ -1,4 +1,4 @@
-// What is said of memory that is not there, in words that CNMeM's users have.
+// The text of an out-of-memory error, in the words of CNMeM's users.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_OUT_OF_MEMORY_H_
 #define TIDEPOOL_BINDINGS_CNMEM_OUT_OF_MEMORY_H_
 
@@ -24,7 +24,8 @@ struct Shortage {
   PoolStats stats;
 };
 
-// One line: what was asked for, how things are, and the help for the first cause that applies.
+// Returns one line: the request, the state of the memory, and help for the first cause that
+// applies.
 std::string OutOfMemoryText(const Shortage& shortage);
 
 }  // namespace tidepool::cnmem

@@ -58,7 +58,7 @@ class TIDEPOOL_EXPORT Recorder {
 
   // Writes what is in the buffer, waits until it is in the file, and says whether all of it is.
   // After the first error nothing more is recorded, the file stays readable up to there, and the
-  // error is printed once on stderr when nobody is told. FailedPrecondition in a forked child.
+  // error is printed once on stderr when no call returned it. FailedPrecondition in a forked child.
   absl::Status Flush();
   // Flush, and the end of the recording. Later calls record nothing.
   absl::Status Close();

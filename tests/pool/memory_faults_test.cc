@@ -2,6 +2,7 @@
 // room for: the books stay right, and nothing is lost.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "tests/pool/pool_fixture.h"
+#include "tests/support/forwarding_device.h"
 
 namespace tidepool {
 namespace {
@@ -213,6 +215,47 @@ TEST(FullDeviceTest, KeepsAPieceMappedInTheWayOfAnotherTry) {
     EXPECT_TRUE(device->FreeMemory(others).ok());
     EXPECT_EQ(device->used_bytes(), 0);
   }
+}
+
+// Does not unmap some addresses.
+class HoldingDevice final : public testing::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  absl::Status Unmap(void* address) override {
+    if (std::ranges::count(held, address) > 0) return absl::UnavailableError("still mapped");
+    return ForwardingDevice::Unmap(address);
+  }
+  std::vector<void*> held;
+};
+
+// The device keeps memory that is mapped at an old address: counted as given back, it let the pool
+// take more than its budget.
+TEST(FullDeviceTest, KeepsMemoryThatTrimWouldGiveBack) {
+  constexpr std::int64_t kMost = 4 * kGranule;
+  const auto host = HostDevice::Create({.memory_bytes = kBudget}).value();
+  HoldingDevice device(*host);
+  const Stream stream = device.CreateStream().value();
+  PoolOptions options;
+  options.max_bytes = kMost;
+  options.growth = 0;
+  options.remap = true;
+  auto pool = Pool::Create(&device, options).value();
+  std::vector<void*> live;
+  for (int i = 0; i < 4; ++i) live.push_back(pool->Allocate(kGranule, stream).value());
+  device.held = {live[0], live[2]};
+  for (const std::size_t i : {0, 2}) ASSERT_TRUE(pool->Free(live[i], stream).ok());
+  void* const moved = pool->Allocate(2 * kGranule, stream).value();
+  ASSERT_TRUE(pool->Free(moved, stream).ok());
+  EXPECT_TRUE(pool->Trim().ok());
+  void* const again = pool->Allocate(2 * kGranule, stream).value();
+  EXPECT_LE(host->used_bytes(), kMost);
+  EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
+  device.held.clear();
+  for (void* const address : {live[1], live[3], again}) {
+    EXPECT_TRUE(pool->Free(address, stream).ok());
+  }
+  EXPECT_EQ(*pool->Trim(), kMost);
+  EXPECT_EQ(host->used_bytes(), 0);
 }
 
 }  // namespace
