@@ -25,7 +25,7 @@ target_include_directories(tidepool_gpu_kernels PRIVATE ${PROJECT_SOURCE_DIR})
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/gpu/*.cc)
 add_executable(gpu_test ${sources} $<TARGET_OBJECTS:tidepool_gpu_kernels>)
 target_link_libraries(gpu_test PRIVATE GTest::gmock GTest::gtest)
-add_executable(gpu_bench ${PROJECT_SOURCE_DIR}/bench/gpu_bench.cc)
+add_executable(gpu_bench ${PROJECT_SOURCE_DIR}/bench/gpu/gpu_bench.cc)
 target_link_libraries(gpu_bench PRIVATE nlohmann_json::nlohmann_json)
 foreach(program gpu_test gpu_bench)
   set_target_properties(${program} PROPERTIES

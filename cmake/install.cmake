@@ -1,11 +1,13 @@
 # `find_package(tidepool)` for an installed prefix.
 include(CMakePackageConfigHelpers)
 
-install(TARGETS tidepool EXPORT tidepoolTargets
+install(TARGETS tidepool tidepool_pool EXPORT tidepoolTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN cuda_device.h EXCLUDE)
+# Paths of headers before they lay in folders.
+install(DIRECTORY include/compatibility/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # `find_package(tidepool COMPONENTS cuda)` gives tidepool::cuda. Its targets are a file of their own: who does not ask for
 # them needs no CUDA.
 # With `COMPONENTS cnmem` there is tidepool::cnmem, which needs nothing of the others.

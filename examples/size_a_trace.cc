@@ -4,8 +4,9 @@
 #include <cstdio>
 
 #include "tidepool/placement.h"
-#include "tidepool/sizing.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) {

@@ -74,7 +74,7 @@ fi
 json_step bench "$bench"
 json_step replay "$tool" replay examples/traces/vgg16-b4-sgd.rmm.csv.gz --pool 1GiB --device cuda --json
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-  json_step pytorch python3 bench/pytorch_allocator_bench.py
+  json_step pytorch python3 bench/gpu/pytorch_allocator_bench.py
   traces=$(dirname "$out")/traces
   mkdir -p "$traces"
   step traces python3 scripts/record_training_steps.py "$tool" "$traces"

@@ -4,6 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "tidepool/trace/trace_files.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {

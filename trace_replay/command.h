@@ -10,8 +10,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tidepool/sizing.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool::tool {
 

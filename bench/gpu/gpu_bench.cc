@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bench/gpu_offload.h"
-#include "bench/pool_engine.h"
-#include "bench/workloads.h"
+#include "bench/gpu/gpu_offload.h"
+#include "bench/support/pool_engine.h"
+#include "bench/support/workloads.h"
 #include "tidepool/cuda_device.h"
 
 namespace tidepool::bench {

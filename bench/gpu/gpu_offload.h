@@ -1,7 +1,7 @@
 // Offloading on a GPU: copies both ways at once beside copies of one way, and an iteration whose
 // transfers fit under its compute beside the same one without any.
-#ifndef TIDEPOOL_BENCH_GPU_OFFLOAD_H_
-#define TIDEPOOL_BENCH_GPU_OFFLOAD_H_
+#ifndef TIDEPOOL_BENCH_GPU_GPU_OFFLOAD_H_
+#define TIDEPOOL_BENCH_GPU_GPU_OFFLOAD_H_
 
 #include <algorithm>
 #include <chrono>
@@ -15,8 +15,8 @@
 
 #include "absl/status/statusor.h"
 #include "tidepool/cuda_device.h"
-#include "tidepool/executor.h"
-#include "tidepool/offload_policy.h"
+#include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/offload_policy.h"
 
 namespace tidepool::bench {
 
@@ -181,4 +181,4 @@ class GpuOffload {
 
 }  // namespace tidepool::bench
 
-#endif  // TIDEPOOL_BENCH_GPU_OFFLOAD_H_
+#endif  // TIDEPOOL_BENCH_GPU_GPU_OFFLOAD_H_

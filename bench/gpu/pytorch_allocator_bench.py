@@ -1,7 +1,7 @@
 """PyTorch's caching allocator under the workload of gpu_bench: random/N of log-uniform sizes from 512 B to 64 MiB.
 
 Calls come from Python, so the time of a call that does nothing is given beside. Prints one JSON object.
-usage: python3 bench/pytorch_allocator_bench.py
+usage: python3 bench/gpu/pytorch_allocator_bench.py
 """
 import json
 import math

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <vector>
 
-#include "bench/activations.h"
-#include "tidepool/density_probe.h"
+#include "bench/support/activations.h"
+#include "tidepool/compress/density_probe.h"
 
 namespace tidepool::bench {
 namespace {

@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
-#include "bench/number_argument.h"
-#include "bench/offload_rig.h"
-#include "tests/offload/offload_everything.h"
-#include "tidepool/executor.h"
+#include "bench/support/number_argument.h"
+#include "bench/support/offload_rig.h"
+#include "tests/execute/offload_everything.h"
 #include "tidepool/host_device.h"
-#include "tidepool/model_zoo.h"
+#include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool::bench {
 namespace {

@@ -4,7 +4,7 @@ timed on the same files, in turn; prints the best of several rounds of each as J
 
 A second program comes of `cmake -B build/glibc -DTIDEPOOL_JEMALLOC=OFF -DCMAKE_BUILD_TYPE=Release`.
 
-usage: bench/malloc_bench.py ROUNDS TIDEPOOL [TIDEPOOL ...]
+usage: bench/micro/malloc_bench.py ROUNDS TIDEPOOL [TIDEPOOL ...]
 """
 import json
 import os

@@ -15,11 +15,11 @@
 #include <memory>
 #include <vector>
 
-#include "bench/activations.h"
-#include "bench/number_argument.h"
-#include "bench/offload_rig.h"
-#include "tidepool/zero_value_codec.h"
-#include "trace_replay/median.h"
+#include "bench/support/activations.h"
+#include "bench/support/number_argument.h"
+#include "bench/support/offload_rig.h"
+#include "tidepool/compress/zero_value_codec.h"
+#include "trace_replay/tune/median.h"
 
 namespace tidepool::bench {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <string>
 
-#include "bench/arena_engine.h"
-#include "bench/workloads.h"
+#include "bench/support/arena_engine.h"
+#include "bench/support/workloads.h"
 #include "tidepool/placement.h"
 
 namespace tidepool::bench {

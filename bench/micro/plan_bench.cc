@@ -24,7 +24,9 @@
 #include <tuple>
 #include <vector>
 
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/trace_files.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace {
 

@@ -23,9 +23,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tidepool/plan.h"
 #include "tidepool/planned_placement.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace_files.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool::bench {
 namespace {

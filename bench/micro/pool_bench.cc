@@ -15,9 +15,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bench/arena_engine.h"
-#include "bench/pool_engine.h"
-#include "bench/workloads.h"
+#include "bench/support/arena_engine.h"
+#include "bench/support/pool_engine.h"
+#include "bench/support/workloads.h"
+#include "tidepool/recorder.h"
 
 namespace tidepool::bench {
 namespace {

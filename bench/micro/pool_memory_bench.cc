@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bench/pool_engine.h"
-#include "bench/workloads.h"
+#include "bench/support/pool_engine.h"
+#include "bench/support/workloads.h"
 
 namespace tidepool::bench {
 namespace {

@@ -11,7 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tidepool/recorder.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool::bench {
 namespace {

@@ -4,7 +4,7 @@ than 3 s, and is drawn anew in less than 50 ms, whatever is in sight. Prints the
 
 The trace is random replacement of 1,000 live blocks, 512 B to 64 MiB log-uniform.
 
-usage: bench/report_bench.py [TIDEPOOL] [ROUNDS]
+usage: bench/micro/report_bench.py [TIDEPOOL] [ROUNDS]
 """
 import json
 import os

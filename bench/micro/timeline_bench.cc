@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "tidepool/model_zoo.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool::bench {
 namespace {

@@ -15,9 +15,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "bench/workloads.h"
-#include "tidepool/sizing.h"
-#include "tidepool/trace.h"
+#include "bench/support/workloads.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool::bench {
 namespace {

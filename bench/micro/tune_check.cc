@@ -17,11 +17,11 @@
 #include <thread>
 #include <vector>
 
-#include "bench/activations.h"
-#include "bench/number_argument.h"
-#include "bench/offload_rig.h"
-#include "tidepool/compression_profile.h"
-#include "trace_replay/compression_tuning.h"
+#include "bench/support/activations.h"
+#include "bench/support/number_argument.h"
+#include "bench/support/offload_rig.h"
+#include "tidepool/compress/compression_profile.h"
+#include "trace_replay/tune/compression_tuning.h"
 
 namespace tidepool::bench {
 namespace {

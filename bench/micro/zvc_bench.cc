@@ -24,7 +24,7 @@
 #include <vector>
 
 #include "lib/zvc/worker_pool.h"
-#include "tidepool/zero_value_codec.h"
+#include "tidepool/compress/zero_value_codec.h"
 #ifdef TIDEPOOL_HAS_LZ4
 #include <lz4.h>
 #endif
@@ -38,7 +38,7 @@ using tidepool::ZeroValueCodec;
 using tidepool::ZeroValueInstructionSet;
 using tidepool::ZeroValueMode;
 using tidepool::ZeroValueWord;
-using tidepool::internal::zvc::WorkerPool;
+using tidepool::zvc::WorkerPool;
 
 constexpr std::size_t kAlignment = 4096;
 

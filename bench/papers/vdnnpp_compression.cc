@@ -35,12 +35,12 @@
 #include <utility>
 #include <vector>
 
-#include "bench/activations.h"
-#include "bench/number_argument.h"
-#include "bench/offload_rig.h"
-#include "tidepool/compression_advisor.h"
-#include "tidepool/compression_profile.h"
-#include "tidepool/density_probe.h"
+#include "bench/support/activations.h"
+#include "bench/support/number_argument.h"
+#include "bench/support/offload_rig.h"
+#include "tidepool/compress/compression_advisor.h"
+#include "tidepool/compress/compression_profile.h"
+#include "tidepool/compress/density_probe.h"
 
 namespace tidepool::bench {
 namespace {

@@ -12,9 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "tidepool/plan.h"
-#include "tidepool/sizing.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/timeline.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool::bench {
 namespace {

@@ -1,7 +1,7 @@
 // Activations as benchmarks make them: normal numbers behind a ReLU, so many of them not zero,
 // strewn evenly or in runs.
-#ifndef TIDEPOOL_BENCH_ACTIVATIONS_H_
-#define TIDEPOOL_BENCH_ACTIVATIONS_H_
+#ifndef TIDEPOOL_BENCH_SUPPORT_ACTIVATIONS_H_
+#define TIDEPOOL_BENCH_SUPPORT_ACTIVATIONS_H_
 
 #include <bit>
 #include <cmath>
@@ -37,4 +37,4 @@ inline std::vector<std::byte> Activations(std::size_t bytes, double density, Zer
 
 }  // namespace tidepool::bench
 
-#endif  // TIDEPOOL_BENCH_ACTIVATIONS_H_
+#endif  // TIDEPOOL_BENCH_SUPPORT_ACTIVATIONS_H_

@@ -1,6 +1,6 @@
 // The arena as the placement benchmarks drive it.
-#ifndef TIDEPOOL_BENCH_ARENA_ENGINE_H_
-#define TIDEPOOL_BENCH_ARENA_ENGINE_H_
+#ifndef TIDEPOOL_BENCH_SUPPORT_ARENA_ENGINE_H_
+#define TIDEPOOL_BENCH_SUPPORT_ARENA_ENGINE_H_
 
 #include <cstdint>
 #include <memory>
@@ -35,4 +35,4 @@ class ArenaEngine {
 
 }  // namespace tidepool::bench
 
-#endif  // TIDEPOOL_BENCH_ARENA_ENGINE_H_
+#endif  // TIDEPOOL_BENCH_SUPPORT_ARENA_ENGINE_H_

@@ -1,6 +1,6 @@
 // Numbers that a benchmark is given by position.
-#ifndef TIDEPOOL_BENCH_NUMBER_ARGUMENT_H_
-#define TIDEPOOL_BENCH_NUMBER_ARGUMENT_H_
+#ifndef TIDEPOOL_BENCH_SUPPORT_NUMBER_ARGUMENT_H_
+#define TIDEPOOL_BENCH_SUPPORT_NUMBER_ARGUMENT_H_
 
 #include <algorithm>
 #include <cmath>
@@ -21,4 +21,4 @@ struct NumberArguments {
 
 }  // namespace tidepool::bench
 
-#endif  // TIDEPOOL_BENCH_NUMBER_ARGUMENT_H_
+#endif  // TIDEPOOL_BENCH_SUPPORT_NUMBER_ARGUMENT_H_

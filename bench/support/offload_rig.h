@@ -1,6 +1,6 @@
 // A pipeline on the host device, and transfers that are waited for.
-#ifndef TIDEPOOL_BENCH_OFFLOAD_RIG_H_
-#define TIDEPOOL_BENCH_OFFLOAD_RIG_H_
+#ifndef TIDEPOOL_BENCH_SUPPORT_OFFLOAD_RIG_H_
+#define TIDEPOOL_BENCH_SUPPORT_OFFLOAD_RIG_H_
 
 #include <algorithm>
 #include <chrono>
@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/host/page_pool.h"
+#include "tidepool/host/pinned_pool.h"
 #include "tidepool/host_device.h"
-#include "tidepool/page_pool.h"
-#include "tidepool/pinned_pool.h"
 
 namespace tidepool::bench {
 
@@ -134,4 +134,4 @@ class OffloadRig {
 
 }  // namespace tidepool::bench
 
-#endif  // TIDEPOOL_BENCH_OFFLOAD_RIG_H_
+#endif  // TIDEPOOL_BENCH_SUPPORT_OFFLOAD_RIG_H_

@@ -1,6 +1,6 @@
 // A pool as the benchmarks drive it: on a host device whose memory is never touched.
-#ifndef TIDEPOOL_BENCH_POOL_ENGINE_H_
-#define TIDEPOOL_BENCH_POOL_ENGINE_H_
+#ifndef TIDEPOOL_BENCH_SUPPORT_POOL_ENGINE_H_
+#define TIDEPOOL_BENCH_SUPPORT_POOL_ENGINE_H_
 
 #include <cstdint>
 #include <memory>
@@ -53,4 +53,4 @@ class PoolEngine {
 
 }  // namespace tidepool::bench
 
-#endif  // TIDEPOOL_BENCH_POOL_ENGINE_H_
+#endif  // TIDEPOOL_BENCH_SUPPORT_POOL_ENGINE_H_

@@ -1,8 +1,8 @@
 // The request patterns that the placement benchmarks serve, for any engine with
 //   Key Allocate(std::int64_t bytes)   and   void Free(Key key).
 // Sizes come from a table that is drawn beforehand, so that what is timed is the engine.
-#ifndef TIDEPOOL_BENCH_WORKLOADS_H_
-#define TIDEPOOL_BENCH_WORKLOADS_H_
+#ifndef TIDEPOOL_BENCH_SUPPORT_WORKLOADS_H_
+#define TIDEPOOL_BENCH_SUPPORT_WORKLOADS_H_
 
 #include <cmath>
 #include <cstddef>
@@ -233,4 +233,4 @@ class Checkpointing {
 
 }  // namespace tidepool::bench
 
-#endif  // TIDEPOOL_BENCH_WORKLOADS_H_
+#endif  // TIDEPOOL_BENCH_SUPPORT_WORKLOADS_H_

@@ -8,6 +8,7 @@
 #include "bindings/cnmem/include/cnmem.h"
 #include "bindings/cnmem/state_of_device.h"
 #include "bindings/cnmem/statistics.h"
+#include "tidepool/recorder.h"
 
 namespace tidepool::cnmem {
 namespace {

@@ -39,6 +39,9 @@ struct Clue {
   std::int64_t used_below = kNone;  // where the next used block below the offset begins
 };
 
+// No allocator is asked for more in one piece: 1 PiB. Readers refuse larger sizes.
+inline constexpr std::int64_t kMaxRequestBytes = std::int64_t{1} << 50;
+
 // What a policy is asked to place. `bytes` is positive and already rounded up to the arena's
 // alignment.
 struct Request {

@@ -32,7 +32,7 @@
 #include "tidepool/export.h"
 #include "tidepool/placement.h"
 #include "tidepool/planned_placement.h"
-#include "tidepool/recorder.h"
+#include "tidepool/pool_observer.h"
 
 namespace tidepool {
 
@@ -84,8 +84,9 @@ struct PoolOptions {
   // GMLake (ASPLOS 2024), which stitches granules too. Should work under way still use all other
   // addresses, it waits on the host for that work.
   bool remap = false;
-  // Records what is asked for; none when null. Outlives the pool.
-  Recorder* recorder = nullptr;
+  // Is told of every request; a Recorder (recorder.h) writes them to a file. None when null. It
+  // outlives the pool.
+  PoolObserver* recorder = nullptr;
 };
 
 struct PoolStats {

@@ -20,6 +20,7 @@
 #include "tidepool/device.h"
 #include "tidepool/export.h"
 #include "tidepool/placement.h"
+#include "tidepool/pool_observer.h"
 
 namespace tidepool {
 
@@ -35,26 +36,23 @@ struct RecorderOptions {
 };
 
 // Of one pool, which makes the recording calls one at a time; the others are thread-safe.
-class TIDEPOOL_EXPORT Recorder {
+class TIDEPOOL_EXPORT Recorder : public PoolObserver {
  public:
   // Replaces the file, a regular one and not compressed. InvalidArgument for other paths, a buffer
   // outside 4 KiB to 16 GiB or an interval below 1 ns; otherwise what the system says about the
   // path.
   static absl::StatusOr<std::unique_ptr<Recorder>> Create(const RecorderOptions& options);
   // Closes; an error that nobody asked for is printed on stderr.
-  ~Recorder();
+  ~Recorder() override;
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  // `address` names an allocation as long as it is live. `bytes` are as asked for, 1 to
-  // kMaxRequestBytes. Each call is O(1) but for marks, which cost their length.
-  void Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream);
-  void Free(const void* address, Stream stream);
-  // An allocation that was refused.
-  void Failure(std::int64_t bytes, Hint hint, Stream stream);
-  // `stream` was made to wait, on the device, for `awaited`.
-  void Wait(Stream stream, Stream awaited);
-  void Mark(std::string_view name);
+  // Each call is O(1), except that a mark costs the length of its name.
+  void Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream) override;
+  void Free(const void* address, Stream stream) override;
+  void Failure(std::int64_t bytes, Hint hint, Stream stream) override;
+  void Wait(Stream stream, Stream awaited) override;
+  void Mark(std::string_view name) override;
 
   // Writes what is in the buffer, waits until it is in the file, and says whether all of it is.
   // After the first error nothing more is recorded, the file stays readable up to there, and the

@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-namespace tidepool::internal {
+namespace tidepool::device {
 namespace {
 
 std::uintptr_t ToNumber(const void* address) { return reinterpret_cast<std::uintptr_t>(address); }
@@ -55,4 +55,4 @@ AddressRanges::Ranges::const_iterator AddressRanges::Holding(std::uintptr_t addr
   return address < range->second.end ? range : ranges_.end();
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::device

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <map>
 
-namespace tidepool::internal {
+namespace tidepool::device {
 
 // Sizes are positive. The range that is asked about may be any, even one that runs over the end of
 // the address space; ranges that are inserted do not.
@@ -44,6 +44,6 @@ class AddressRanges {
   Ranges ranges_;  // by address
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::device
 
 #endif  // TIDEPOOL_LIB_DEVICE_ADDRESS_RANGES_H_

@@ -7,7 +7,7 @@
 
 #include "tidepool/device.h"
 
-namespace tidepool::internal {
+namespace tidepool::device {
 namespace {
 
 constexpr std::uint64_t kFirstBlock = 64;
@@ -31,4 +31,4 @@ bool Names::HasGiven(std::uint64_t name) const {
   });
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::device

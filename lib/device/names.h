@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace tidepool::internal {
+namespace tidepool::device {
 
 // Not thread-safe by itself, but independent of all others.
 class Names {
@@ -26,6 +26,6 @@ class Names {
   std::uint64_t next_ = 0;  // in the last block, or its end
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::device
 
 #endif  // TIDEPOOL_LIB_DEVICE_NAMES_H_

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::internal {
+namespace tidepool::device {
 namespace {
 
 // For who can report to nobody: what fails is tried once more.
@@ -140,4 +140,4 @@ void VirtualMemory::DropIfUnreachable(PhysicalMap::iterator physical) {
   physical_.erase(physical);
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::device

@@ -15,7 +15,7 @@
 #include "lib/device/names.h"
 #include "tidepool/device.h"
 
-namespace tidepool::internal {
+namespace tidepool::device {
 
 // What does it. It is asked for nothing that the books do not allow, one call at a time, and a call
 // that fails has done nothing.
@@ -83,6 +83,6 @@ class VirtualMemory {
   absl::flat_hash_map<const void*, std::uint64_t> physical_at_;  // names by address
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::device
 
 #endif  // TIDEPOOL_LIB_DEVICE_VIRTUAL_MEMORY_H_

@@ -1,7 +1,7 @@
 // The executor does the steps of a schedule, one after the other; each starts something and leaves
 // it to streams. Where a copy out begins, behind the last task that wrote the data, is known from
 // the schedule before it runs, so only such tasks have events behind them.
-#include "tidepool/executor.h"
+#include "tidepool/schedule/executor.h"
 
 #include <algorithm>
 #include <chrono>
@@ -16,11 +16,11 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "lib/offload/measured_stalls.h"
-#include "lib/offload/stamps.h"
+#include "lib/execute/measured_stalls.h"
+#include "lib/execute/stamps.h"
 
 namespace tidepool {
-namespace internal::offload {
+namespace execute {
 namespace {
 
 constexpr std::size_t kNoEvent = std::numeric_limits<std::size_t>::max();
@@ -405,7 +405,7 @@ void ExecutorImpl::ReadStamps() {
 }
 
 }  // namespace
-}  // namespace internal::offload
+}  // namespace execute
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, Offloader* offloader,
                                                            const TaskGraph& graph,
@@ -417,7 +417,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, Offlo
         "null, expected a device, an offloader, and a function that launches tasks");
   }
   if (absl::Status status = ValidateSchedule(graph, schedule); !status.ok()) return status;
-  auto executor = std::make_unique<internal::offload::ExecutorImpl>(
+  auto executor = std::make_unique<execute::ExecutorImpl>(
       *device, *offloader, graph, schedule, std::move(launch), std::move(fill), options);
   if (absl::Status status = executor->Start(); !status.ok()) return status;
   return executor;

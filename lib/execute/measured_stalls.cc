@@ -1,10 +1,10 @@
-#include "lib/offload/measured_stalls.h"
+#include "lib/execute/measured_stalls.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
-namespace tidepool::internal::offload {
+namespace tidepool::execute {
 namespace {
 
 class StallFinder {
@@ -79,4 +79,4 @@ std::vector<TimelineStall> MeasuredStalls(const TaskGraph& graph, const Schedule
   return StallFinder(graph, schedule, events).Find();
 }
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::execute

@@ -1,14 +1,14 @@
 // What the compute stream waited for, as far as what was measured tells.
-#ifndef TIDEPOOL_LIB_OFFLOAD_MEASURED_STALLS_H_
-#define TIDEPOOL_LIB_OFFLOAD_MEASURED_STALLS_H_
+#ifndef TIDEPOOL_LIB_EXECUTE_MEASURED_STALLS_H_
+#define TIDEPOOL_LIB_EXECUTE_MEASURED_STALLS_H_
 
 #include <vector>
 
-#include "tidepool/graph.h"
-#include "tidepool/schedule.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/schedule.h"
+#include "tidepool/schedule/timeline.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::execute {
 
 // The gaps between tasks in which a copy ended that the next task, or a step of the host before it,
 // waits for: the one that ended last. Other gaps are the time that it takes to start a task.
@@ -17,6 +17,6 @@ namespace tidepool::internal::offload {
 std::vector<TimelineStall> MeasuredStalls(const TaskGraph& graph, const Schedule& schedule,
                                           const std::vector<TimelineEvent>& events);
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::execute
 
-#endif  // TIDEPOOL_LIB_OFFLOAD_MEASURED_STALLS_H_
+#endif  // TIDEPOOL_LIB_EXECUTE_MEASURED_STALLS_H_

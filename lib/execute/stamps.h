@@ -1,6 +1,6 @@
 // When the steps of an iteration began and ended, as host functions on streams find it.
-#ifndef TIDEPOOL_LIB_OFFLOAD_STAMPS_H_
-#define TIDEPOOL_LIB_OFFLOAD_STAMPS_H_
+#ifndef TIDEPOOL_LIB_EXECUTE_STAMPS_H_
+#define TIDEPOOL_LIB_EXECUTE_STAMPS_H_
 
 #include <cstddef>
 #include <functional>
@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "tidepool/offloader.h"
+#include "tidepool/schedule/offloader.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::execute {
 
 // Functions write different stamps, and are over when they are read. Functions share it: should one
 // come late, it is there still.
@@ -37,6 +37,6 @@ class Stamps : public std::enable_shared_from_this<Stamps> {
   std::vector<Stamp> stamps_;
 };
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::execute
 
-#endif  // TIDEPOOL_LIB_OFFLOAD_STAMPS_H_
+#endif  // TIDEPOOL_LIB_EXECUTE_STAMPS_H_

@@ -10,13 +10,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "lib/trace/quote.h"
-#include "lib/trace/utf8.h"
+#include "lib/io/quote.h"
+#include "lib/io/utf8.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::graph {
 namespace {
 
-using internal::Quoted;
+using io::Quoted;
 using About = GraphFault::About;
 using NameSet = absl::flat_hash_set<absl::string_view>;
 using Fault = std::optional<GraphFault>;
@@ -26,18 +26,19 @@ constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
 // What is wrong with a name as such; "" when nothing is.
 std::string NameFault(const std::string& name, NameSet& others) {
   if (name.empty()) return "an empty name, expected a name";
-  if (!internal::IsUtf8(name)) {
-    return absl::StrCat("the name ", Quoted(name), " is no UTF-8, expected UTF-8");
+  if (!io::IsUtf8(name)) {
+    return absl::StrCat("the name ", io::Quoted(name), " is no UTF-8, expected UTF-8");
   }
   if (!others.insert(name).second) {
-    return absl::StrCat("the name ", Quoted(name), " is there twice, expected names of their own");
+    return absl::StrCat("the name ", io::Quoted(name),
+                        " is there twice, expected names of their own");
   }
   return "";
 }
 
 std::string OutOfRange(std::string_view whose, const std::string& name, std::string_view what,
                        std::int64_t bytes, int least) {
-  return absl::StrCat(std::string(whose), " ", Quoted(name), " has ", std::string(what), bytes,
+  return absl::StrCat(std::string(whose), " ", io::Quoted(name), " has ", std::string(what), bytes,
                       " bytes, expected ", least, " to 2^50");
 }
 
@@ -50,9 +51,9 @@ Fault FindDataFault(const TaskGraph& graph) {
       return GraphFault{About::kData, i, absl::StrCat("data: ", what)};
     }
     if (data.kind > DataKind::kWeightGradient) {
-      return GraphFault{
-          About::kData, i,
-          absl::StrCat("data ", Quoted(data.name), " is of an unknown kind, expected one of five")};
+      return GraphFault{About::kData, i,
+                        absl::StrCat("data ", io::Quoted(data.name),
+                                     " is of an unknown kind, expected one of five")};
     }
     if (data.bytes < 1 || data.bytes > kMostDataBytes) {
       return GraphFault{About::kData, i, OutOfRange("data", data.name, "", data.bytes, 1)};
@@ -60,7 +61,7 @@ Fault FindDataFault(const TaskGraph& graph) {
     left -= data.bytes;
     if (left < 0) {
       return GraphFault{About::kData, i,
-                        absl::StrCat("data up to ", Quoted(data.name),
+                        absl::StrCat("data up to ", io::Quoted(data.name),
                                      " has more than 2^60 bytes together, expected at most that")};
     }
   }
@@ -74,7 +75,7 @@ std::string AlgorithmFault(const TaskAlgorithm& algorithm, NameSet& names) {
   }
   // Also false for what is no number.
   if (!(algorithm.seconds >= 0 && algorithm.seconds <= kMostTaskSeconds)) {
-    return absl::StrCat("algorithm ", Quoted(algorithm.name), " takes ", algorithm.seconds,
+    return absl::StrCat("algorithm ", io::Quoted(algorithm.name), " takes ", algorithm.seconds,
                         " seconds, expected 0 to 10^9");
   }
   return "";
@@ -87,7 +88,7 @@ std::string AlgorithmsFault(const GraphTask& task) {
   for (const TaskAlgorithm& algorithm : task.algorithms) {
     if (std::string what = AlgorithmFault(algorithm, names); !what.empty()) return what;
     if (algorithm.workspace_bytes < before) {
-      return absl::StrCat("algorithm ", Quoted(algorithm.name),
+      return absl::StrCat("algorithm ", io::Quoted(algorithm.name),
                           " has a smaller workspace than the ",
                           "one before it, expected them in ascending order");
     }
@@ -99,8 +100,8 @@ std::string AlgorithmsFault(const GraphTask& task) {
 // What a task says of itself.
 std::string TaskFault(const GraphTask& task) {
   for (const std::string* text : {&task.layer, &task.operation}) {
-    if (!internal::IsUtf8(*text)) {
-      return absl::StrCat("the text ", Quoted(*text), " is no UTF-8, expected UTF-8");
+    if (!io::IsUtf8(*text)) {
+      return absl::StrCat("the text ", io::Quoted(*text), " is no UTF-8, expected UTF-8");
     }
   }
   if (task.phase > TaskPhase::kUpdate) return "an unknown phase, expected one of three";
@@ -111,7 +112,7 @@ std::string TaskFault(const GraphTask& task) {
 }
 
 std::string AboutTask(const GraphTask& task, std::string_view what) {
-  return absl::StrCat("task ", Quoted(task.name), ": ", std::string(what));
+  return absl::StrCat("task ", io::Quoted(task.name), ": ", std::string(what));
 }
 
 Fault FindTaskFault(const TaskGraph& graph) {
@@ -141,7 +142,7 @@ Fault FindRepeatedUse(const TaskGraph& graph) {
           return GraphFault{
               About::kTask, i,
               AboutTask(graph.tasks[i],
-                        absl::StrCat("it uses ", Quoted(graph.data[data].name),
+                        absl::StrCat("it uses ", io::Quoted(graph.data[data].name),
                                      " twice, expected it once in reads, writes or updates"))};
         }
         last_user[data] = i;
@@ -171,12 +172,13 @@ Fault FindWriterFault(const TaskGraph& graph) {
       const GraphData& data = graph.data[at];
       std::string what;
       if (IsThereBefore(data)) {
-        what = absl::StrCat("it writes ", Quoted(data.name), ", which is of the kind ",
+        what = absl::StrCat("it writes ", io::Quoted(data.name), ", which is of the kind ",
                             std::string(DataKindName(data.kind)),
                             " and there before, expected it to be updated");
       } else if (writers[at] != kNoTask) {
-        what = absl::StrCat("it writes ", Quoted(data.name), ", as does task ",
-                            Quoted(graph.tasks[writers[at]].name), ", expected one task to do so");
+        what =
+            absl::StrCat("it writes ", io::Quoted(data.name), ", as does task ",
+                         io::Quoted(graph.tasks[writers[at]].name), ", expected one task to do so");
       }
       if (!what.empty()) return GraphFault{About::kTask, i, AboutTask(graph.tasks[i], what)};
       writers[at] = i;
@@ -185,7 +187,7 @@ Fault FindWriterFault(const TaskGraph& graph) {
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
     if (writers[i] != kNoTask || IsThereBefore(graph.data[i])) continue;
     return GraphFault{About::kData, i,
-                      absl::StrCat("data ", Quoted(graph.data[i].name),
+                      absl::StrCat("data ", io::Quoted(graph.data[i].name),
                                    " is written by no task, expected exactly one")};
   }
   return std::nullopt;
@@ -212,7 +214,7 @@ Fault FindUnused(const TaskGraph& graph) {
     if (are_used[i] || data.kind == DataKind::kWeight) continue;
     if (writers[i] != kNoTask && !has_used_result[writers[i]]) continue;  // a result
     return GraphFault{About::kData, i,
-                      absl::StrCat("data ", Quoted(data.name),
+                      absl::StrCat("data ", io::Quoted(data.name),
                                    " is read and updated by no task, expected one that does so")};
   }
   return std::nullopt;
@@ -241,7 +243,7 @@ std::optional<GraphFault> FindFault(const TaskGraph& graph) {
     return GraphFault{About::kGraph, 0,
                       absl::StrCat("a batch of ", graph.batch, ", expected 0 (unknown) or more")};
   }
-  if (!internal::IsUtf8(graph.name)) {
+  if (!io::IsUtf8(graph.name)) {
     return GraphFault{About::kGraph, 0, "its name is no UTF-8, expected UTF-8"};
   }
   for (const auto find : {FindDataFault, FindTaskFault, FindIndexFault, FindRepeatedUse,
@@ -260,8 +262,8 @@ std::optional<GraphFault> FindOrderFault(const TaskGraph& graph) {
         return GraphFault{
             About::kTask, i,
             AboutTask(graph.tasks[i],
-                      absl::StrCat("it needs ", Quoted(graph.data[data].name), ", which task ",
-                                   Quoted(graph.tasks[writers[data]].name),
+                      absl::StrCat("it needs ", io::Quoted(graph.data[data].name), ", which task ",
+                                   io::Quoted(graph.tasks[writers[data]].name),
                                    " writes later, expected it behind that task"))};
       }
     }
@@ -269,13 +271,13 @@ std::optional<GraphFault> FindOrderFault(const TaskGraph& graph) {
   return std::nullopt;
 }
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::graph
 
 namespace tidepool {
 
 absl::Status ValidateGraph(const TaskGraph& graph) {
-  std::optional<task_graph::GraphFault> fault = task_graph::FindFault(graph);
-  if (!fault.has_value()) fault = task_graph::FindOrderFault(graph);
+  std::optional<graph::GraphFault> fault = graph::FindFault(graph);
+  if (!fault.has_value()) fault = graph::FindOrderFault(graph);
   return fault.has_value() ? absl::InvalidArgumentError(fault->what) : absl::OkStatus();
 }
 

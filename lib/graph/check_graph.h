@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::graph {
 
 struct GraphFault {
   enum class About : std::uint8_t { kGraph, kData, kTask };
@@ -25,6 +25,6 @@ std::optional<GraphFault> FindFault(const TaskGraph& graph);
 // A task that comes before one that it needs. Of a graph without other faults.
 std::optional<GraphFault> FindOrderFault(const TaskGraph& graph);
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::graph
 
 #endif  // TIDEPOOL_LIB_GRAPH_CHECK_GRAPH_H_

@@ -12,15 +12,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/graph/parse_seconds.h"
-#include "lib/trace/json_input.h"
-#include "lib/trace/json_number.h"
-#include "lib/trace/quote.h"
+#include "lib/io/json_input.h"
+#include "lib/io/json_number.h"
+#include "lib/io/quote.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::graph {
 namespace {
 
-using internal::JsonInput;
-using internal::Quoted;
+using io::JsonInput;
+using io::Quoted;
 
 enum class Key : std::uint8_t {
   kVersion,
@@ -76,7 +76,7 @@ std::string NamesOf(unsigned keys) {
 // What RapidJSON calls. False ends the reading; then status() says why, and line() where.
 class GraphHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, GraphHandler> {
  public:
-  explicit GraphHandler(JsonInput& input) : input_(input) {}
+  explicit GraphHandler(io::JsonInput& input) : input_(input) {}
 
   bool Null() { return Other("null"); }
   bool Bool(bool value) { return Other(value ? "true" : "false"); }
@@ -122,12 +122,12 @@ class GraphHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Grap
   bool TakeUse(std::string_view name);
   std::string ExpectedValue() const;
 
-  JsonInput& input_;
+  io::JsonInput& input_;
   GraphFile file_;
   Place place_ = Place::kStart;
-  task_graph::Key key_ = task_graph::Key::kNone;
-  task_graph::Key uses_ = task_graph::Key::kNone;  // the list of names that we are in
-  std::array<unsigned, 9> seen_ = {};              // by place
+  graph::Key key_ = graph::Key::kNone;
+  graph::Key uses_ = graph::Key::kNone;  // the list of names that we are in
+  std::array<unsigned, 9> seen_ = {};    // by place
   std::int64_t line_ = 1;
   absl::Status status_;
 };
@@ -154,7 +154,7 @@ bool GraphHandler::Fail(const std::string& what) {
 }
 
 std::string GraphHandler::ExpectedValue() const {
-  using task_graph::Key;
+  using graph::Key;
   switch (key_) {
     case Key::kVersion:
       return "1";
@@ -213,11 +213,11 @@ bool GraphHandler::String(const char* text, rapidjson::SizeType size, bool /*cop
 }
 
 bool GraphHandler::TakeWhole(std::string_view text, std::int64_t* value) {
-  return internal::ParseWholeNumber(text, value) || FailPlace(std::string(text.substr(0, 40)));
+  return io::ParseWholeNumber(text, value) || FailPlace(std::string(text.substr(0, 40)));
 }
 
 bool GraphHandler::TakeNumber(std::string_view text) {
-  using task_graph::Key;
+  using graph::Key;
   const std::string shown(text.substr(0, 40));
   if (place_ == Place::kGraph && key_ == Key::kVersion) return text == "1" || FailPlace(shown);
   if (place_ == Place::kGraph && key_ == Key::kBatch) return TakeWhole(text, &graph().batch);
@@ -240,7 +240,7 @@ bool GraphHandler::TakeKind(std::string_view text) {
     graph().data.back().kind = kind;
     return true;
   }
-  return FailPlace(Quoted(text));
+  return FailPlace(io::Quoted(text));
 }
 
 bool GraphHandler::TakePhase(std::string_view text) {
@@ -249,11 +249,11 @@ bool GraphHandler::TakePhase(std::string_view text) {
     task().phase = phase;
     return true;
   }
-  return FailPlace(Quoted(text));
+  return FailPlace(io::Quoted(text));
 }
 
 bool GraphHandler::TakeUse(std::string_view name) {
-  using task_graph::Key;
+  using graph::Key;
   std::vector<std::size_t>& uses = uses_ == Key::kReads    ? task().reads
                                    : uses_ == Key::kWrites ? task().writes
                                                            : task().updates;
@@ -262,7 +262,7 @@ bool GraphHandler::TakeUse(std::string_view name) {
 }
 
 bool GraphHandler::TakeText(std::string_view text) {
-  using task_graph::Key;
+  using graph::Key;
   std::string* name = nullptr;
   switch (place_) {
     case Place::kGraph:
@@ -286,7 +286,7 @@ bool GraphHandler::TakeText(std::string_view text) {
     default:
       break;
   }
-  if (name == nullptr) return FailPlace(absl::StrCat("the text ", Quoted(text)));
+  if (name == nullptr) return FailPlace(absl::StrCat("the text ", io::Quoted(text)));
   name->assign(text);
   return true;
 }
@@ -302,16 +302,16 @@ bool GraphHandler::Key(const char* text, rapidjson::SizeType size, bool /*copy*/
   }
   if (place_ == Place::kGraph && seen() == 0 && name != kKeyNames[0]) {
     return Fail(
-        absl::StrCat("the first key is ", Quoted(name), ", expected \"tidepool_graph\": 1"));
+        absl::StrCat("the first key is ", io::Quoted(name), ", expected \"tidepool_graph\": 1"));
   }
   if (at == kKeyNames.size()) {
-    return Fail(absl::StrCat("the unknown key ", Quoted(name), " in ", known.what, ", expected ",
-                             NamesOf(known.required | known.optional)));
+    return Fail(absl::StrCat("the unknown key ", io::Quoted(name), " in ", known.what,
+                             ", expected ", NamesOf(known.required | known.optional)));
   }
-  key_ = static_cast<task_graph::Key>(at);
+  key_ = static_cast<graph::Key>(at);
   if ((seen() >> at & 1) != 0) {
-    return Fail(
-        absl::StrCat("the key ", Quoted(name), " is in ", known.what, " twice, expected it once"));
+    return Fail(absl::StrCat("the key ", io::Quoted(name), " is in ", known.what,
+                             " twice, expected it once"));
   }
   seen() |= 1U << at;
   return true;
@@ -359,7 +359,7 @@ bool GraphHandler::EndObject(rapidjson::SizeType /*members*/) {
 }
 
 bool GraphHandler::StartArray() {
-  using task_graph::Key;
+  using graph::Key;
   input_.SawToken();
   if (place_ == Place::kGraph && key_ == Key::kData) {
     place_ = Place::kDataList;
@@ -386,11 +386,11 @@ bool GraphHandler::EndArray(rapidjson::SizeType /*elements*/) {
 
 absl::Status At(const std::string& name, std::int64_t line, std::string_view what) {
   return absl::InvalidArgumentError(
-      absl::StrCat(internal::Escaped(name), ":", line, ": ", std::string(what)));
+      absl::StrCat(io::Escaped(name), ":", line, ": ", std::string(what)));
 }
 
 // Why RapidJSON stopped.
-absl::Status StatusOfParsing(const rapidjson::ParseResult& result, JsonInput& input,
+absl::Status StatusOfParsing(const rapidjson::ParseResult& result, io::JsonInput& input,
                              const GraphHandler& handler, const std::string& name) {
   if (!input.status().ok()) {
     return At(name, input.line(), std::string(input.status().message()));
@@ -411,8 +411,8 @@ absl::Status StatusOfParsing(const rapidjson::ParseResult& result, JsonInput& in
 
 }  // namespace
 
-absl::StatusOr<GraphFile> ReadGraphFile(internal::ByteSource& source, const std::string& name) {
-  JsonInput input(source);
+absl::StatusOr<GraphFile> ReadGraphFile(io::ByteSource& source, const std::string& name) {
+  io::JsonInput input(source);
   GraphHandler handler(input);
   rapidjson::Reader reader;
   constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag |
@@ -424,4 +424,4 @@ absl::StatusOr<GraphFile> ReadGraphFile(internal::ByteSource& source, const std:
   return handler.Take();
 }
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::graph

@@ -7,24 +7,24 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/trace/byte_source.h"
-#include "lib/trace/text_numbers.h"
-#include "tidepool/graph.h"
+#include "lib/io/byte_source.h"
+#include "lib/io/text_numbers.h"
+#include "tidepool/schedule/graph.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::graph {
 
 // A graph as the file says it: what tasks read, write and update are not indexes of data yet, but
 // numbers of names.
 struct GraphFile {
   TaskGraph graph;
-  internal::TextNumbers names;
+  io::TextNumbers names;
   std::vector<std::int64_t> data_lines;  // in which each begins
   std::vector<std::int64_t> task_lines;
 };
 
 // Errors are about the file: they begin with NAME:LINE.
-absl::StatusOr<GraphFile> ReadGraphFile(internal::ByteSource& source, const std::string& name);
+absl::StatusOr<GraphFile> ReadGraphFile(io::ByteSource& source, const std::string& name);
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::graph
 
 #endif  // TIDEPOOL_LIB_GRAPH_GRAPH_JSON_READER_H_

@@ -3,7 +3,7 @@
 #include <array>
 #include <vector>
 
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool {
 namespace {

@@ -8,21 +8,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "lib/graph/parse_seconds.h"
-#include "lib/trace/byte_source.h"
-#include "lib/trace/csv.h"
-#include "lib/trace/quote.h"
-#include "tidepool/graph.h"
+#include "lib/io/byte_source.h"
+#include "lib/io/csv.h"
+#include "lib/io/quote.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool {
 namespace {
 
-using internal::ByteSource;
-using internal::CsvReader;
-using internal::Quoted;
+using io::ByteSource;
+using io::CsvReader;
+using io::Quoted;
 
 class TimesReader {
  public:
-  TimesReader(CsvReader reader, TaskGraph& graph) : reader_(std::move(reader)), graph_(graph) {}
+  TimesReader(io::CsvReader reader, TaskGraph& graph) : reader_(std::move(reader)), graph_(graph) {}
 
   absl::Status Read();
 
@@ -37,7 +37,7 @@ class TimesReader {
   absl::Status ReadRow();
   absl::StatusOr<std::size_t> AlgorithmCalled(std::string_view name, std::size_t task) const;
 
-  CsvReader reader_;
+  io::CsvReader reader_;
   TaskGraph& graph_;
   absl::flat_hash_map<absl::string_view, std::size_t> tasks_;
   absl::flat_hash_map<std::pair<std::size_t, std::size_t>, std::int64_t> lines_;
@@ -59,10 +59,10 @@ absl::StatusOr<std::size_t> TimesReader::AlgorithmCalled(std::string_view name,
   std::string known;
   for (std::size_t i = 0; i < algorithms.size(); ++i) {
     if (algorithms[i].name == name) return i;
-    absl::StrAppend(&known, i == 0 ? "" : ", ", internal::Escaped(algorithms[i].name));
+    absl::StrAppend(&known, i == 0 ? "" : ", ", io::Escaped(algorithms[i].name));
   }
-  return reader_.Error(absl::StrCat("task ", Quoted(graph_.tasks[task].name), " has no algorithm ",
-                                    Quoted(name), ", expected ", known));
+  return reader_.Error(absl::StrCat("task ", io::Quoted(graph_.tasks[task].name),
+                                    " has no algorithm ", io::Quoted(name), ", expected ", known));
 }
 
 absl::Status TimesReader::ReadRow() {
@@ -70,21 +70,21 @@ absl::Status TimesReader::ReadRow() {
   const auto task = tasks_.find(absl::string_view(name.data(), name.size()));
   if (task == tasks_.end()) {
     return reader_.Error(
-        absl::StrCat("there is no task ", Quoted(name), ", expected a task of the graph"));
+        absl::StrCat("there is no task ", io::Quoted(name), ", expected a task of the graph"));
   }
   const absl::StatusOr<std::size_t> algorithm =
       AlgorithmCalled(reader_.field(reader_.Column("algorithm")), task->second);
   if (!algorithm.ok()) return algorithm.status();
   const std::string_view text = reader_.field(reader_.Column("seconds"));
   Time time = {task->second, *algorithm, 0};
-  if (!task_graph::ParseSeconds(text, &time.seconds)) {
+  if (!graph::ParseSeconds(text, &time.seconds)) {
     return reader_.Error(
-        absl::StrCat("seconds is ", Quoted(text), ", expected a number from 0 to 10^9"));
+        absl::StrCat("seconds is ", io::Quoted(text), ", expected a number from 0 to 10^9"));
   }
   const auto [before, is_new] =
       lines_.emplace(std::pair(time.task, time.algorithm), reader_.line());
   if (!is_new) {
-    return reader_.Error(absl::StrCat("a second time for task ", Quoted(name),
+    return reader_.Error(absl::StrCat("a second time for task ", io::Quoted(name),
                                       ", after that in line ", before->second, ", expected one"));
   }
   times_.push_back(time);
@@ -107,23 +107,23 @@ absl::Status TimesReader::Read() {
   return absl::OkStatus();
 }
 
-absl::Status ReadTimesFrom(std::unique_ptr<ByteSource> source, const std::string& name,
+absl::Status ReadTimesFrom(std::unique_ptr<io::ByteSource> source, const std::string& name,
                            TaskGraph& graph) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> plain = internal::Uncompressed(std::move(source));
-  if (!plain.ok()) return internal::AboutFile(name, plain.status());
-  return TimesReader(CsvReader(*std::move(plain), name), graph).Read();
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
+  if (!plain.ok()) return io::AboutFile(name, plain.status());
+  return TimesReader(io::CsvReader(*std::move(plain), name), graph).Read();
 }
 
 }  // namespace
 
 absl::Status ReadTimes(const std::filesystem::path& path, TaskGraph& graph) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> file = internal::OpenFile(path.string());
-  if (!file.ok()) return internal::AboutFile(path.string(), file.status());
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path.string());
+  if (!file.ok()) return io::AboutFile(path.string(), file.status());
   return ReadTimesFrom(*std::move(file), path.string(), graph);
 }
 
 absl::Status ParseTimes(std::string_view csv, std::string_view name, TaskGraph& graph) {
-  return ReadTimesFrom(internal::FromMemory(csv), std::string(name), graph);
+  return ReadTimesFrom(io::FromMemory(csv), std::string(name), graph);
 }
 
 }  // namespace tidepool

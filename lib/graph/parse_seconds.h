@@ -5,9 +5,9 @@
 #include <string_view>
 
 #include "absl/strings/numbers.h"
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::graph {
 
 // A decimal number from 0 to kMostTaskSeconds, or false.
 inline bool ParseSeconds(std::string_view text, double* seconds) {
@@ -15,6 +15,6 @@ inline bool ParseSeconds(std::string_view text, double* seconds) {
          *seconds <= kMostTaskSeconds;
 }
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::graph
 
 #endif  // TIDEPOOL_LIB_GRAPH_PARSE_SECONDS_H_

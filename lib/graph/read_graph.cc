@@ -9,16 +9,16 @@
 #include "lib/graph/check_graph.h"
 #include "lib/graph/graph_json_reader.h"
 #include "lib/graph/task_order.h"
-#include "lib/trace/byte_source.h"
-#include "lib/trace/quote.h"
-#include "tidepool/graph.h"
+#include "lib/io/byte_source.h"
+#include "lib/io/quote.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool {
 namespace {
 
-using internal::ByteSource;
-using task_graph::GraphFault;
-using task_graph::GraphFile;
+using graph::GraphFault;
+using graph::GraphFile;
+using io::ByteSource;
 
 class GraphFileReader {
  public:
@@ -29,8 +29,7 @@ class GraphFileReader {
 
  private:
   absl::Status ErrorAt(std::int64_t line, const std::string& what) const {
-    return absl::InvalidArgumentError(
-        absl::StrCat(internal::Escaped(name_), ":", line, ": ", what));
+    return absl::InvalidArgumentError(absl::StrCat(io::Escaped(name_), ":", line, ": ", what));
   }
   absl::Status ErrorOf(const GraphFault& fault) const;
   absl::Status ResolveNames();
@@ -65,11 +64,10 @@ absl::Status GraphFileReader::ResolveNames() {
       for (std::size_t& use : *uses) {
         const std::size_t data = data_called[use];
         if (data == none) {
-          return ErrorAt(
-              file_.task_lines[i],
-              absl::StrCat("task ", internal::Quoted(task.name), ": there is no data ",
-                           internal::Quoted(file_.names[static_cast<std::uint32_t>(use)]),
-                           ", expected a name from data"));
+          return ErrorAt(file_.task_lines[i],
+                         absl::StrCat("task ", io::Quoted(task.name), ": there is no data ",
+                                      io::Quoted(file_.names[static_cast<std::uint32_t>(use)]),
+                                      ", expected a name from data"));
         }
         use = data;
       }
@@ -80,20 +78,20 @@ absl::Status GraphFileReader::ResolveNames() {
 
 absl::StatusOr<TaskGraph> GraphFileReader::Read() {
   if (absl::Status status = ResolveNames(); !status.ok()) return status;
-  if (const auto fault = task_graph::FindFault(file_.graph); fault.has_value()) {
+  if (const auto fault = graph::FindFault(file_.graph); fault.has_value()) {
     return ErrorOf(*fault);
   }
-  const absl::StatusOr<std::vector<std::size_t>> order = task_graph::TaskOrder(file_.graph);
+  const absl::StatusOr<std::vector<std::size_t>> order = graph::TaskOrder(file_.graph);
   if (!order.ok()) return ErrorAt(0, std::string(order.status().message()));
-  file_.graph.tasks = task_graph::InOrder(std::move(file_.graph.tasks), *order);
+  file_.graph.tasks = graph::InOrder(std::move(file_.graph.tasks), *order);
   return std::move(file_.graph);
 }
 
-absl::StatusOr<TaskGraph> ReadGraphFrom(std::unique_ptr<ByteSource> source,
+absl::StatusOr<TaskGraph> ReadGraphFrom(std::unique_ptr<io::ByteSource> source,
                                         const std::string& name) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> plain = internal::Uncompressed(std::move(source));
-  if (!plain.ok()) return internal::AboutFile(name, plain.status());
-  absl::StatusOr<GraphFile> file = task_graph::ReadGraphFile(**plain, name);
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
+  if (!plain.ok()) return io::AboutFile(name, plain.status());
+  absl::StatusOr<GraphFile> file = graph::ReadGraphFile(**plain, name);
   if (!file.ok()) return file.status();
   return GraphFileReader(*std::move(file), name).Read();
 }
@@ -101,13 +99,13 @@ absl::StatusOr<TaskGraph> ReadGraphFrom(std::unique_ptr<ByteSource> source,
 }  // namespace
 
 absl::StatusOr<TaskGraph> ReadGraph(const std::filesystem::path& path) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> file = internal::OpenFile(path.string());
-  if (!file.ok()) return internal::AboutFile(path.string(), file.status());
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path.string());
+  if (!file.ok()) return io::AboutFile(path.string(), file.status());
   return ReadGraphFrom(*std::move(file), path.string());
 }
 
 absl::StatusOr<TaskGraph> ParseGraph(std::string_view json, std::string_view name) {
-  return ReadGraphFrom(internal::FromMemory(json), std::string(name));
+  return ReadGraphFrom(io::FromMemory(json), std::string(name));
 }
 
 }  // namespace tidepool

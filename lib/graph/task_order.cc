@@ -10,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/graph/check_graph.h"
-#include "lib/trace/quote.h"
+#include "lib/io/quote.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::graph {
 namespace {
 
 constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
@@ -95,12 +95,12 @@ absl::Status CycleError(const TaskGraph& graph, const ArrowLists& befores,
   std::string names;
   const std::size_t length = way.size() - seen_at[at];
   for (std::size_t i = 0; i < std::min(length, kMostNamed); ++i) {
-    absl::StrAppend(&names, internal::Quoted(graph.tasks[way[way.size() - 1 - i]].name), ", ");
+    absl::StrAppend(&names, io::Quoted(graph.tasks[way[way.size() - 1 - i]].name), ", ");
   }
   if (length > kMostNamed) absl::StrAppend(&names, length - kMostNamed, " more, ");
   return absl::InvalidArgumentError(
       absl::StrCat("tasks that wait for each other in a circle: ", names, "and ",
-                   internal::Quoted(graph.tasks[way.back()].name), " again, expected no cycle"));
+                   io::Quoted(graph.tasks[way.back()].name), " again, expected no cycle"));
 }
 
 }  // namespace
@@ -135,17 +135,17 @@ absl::StatusOr<std::vector<std::size_t>> TaskOrder(const TaskGraph& graph) {
   return order;
 }
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::graph
 
 namespace tidepool {
 
 absl::Status SortTasks(TaskGraph& graph) {
-  if (const auto fault = task_graph::FindIndexFault(graph); fault.has_value()) {
+  if (const auto fault = graph::FindIndexFault(graph); fault.has_value()) {
     return absl::InvalidArgumentError(fault->what);
   }
-  const absl::StatusOr<std::vector<std::size_t>> order = task_graph::TaskOrder(graph);
+  const absl::StatusOr<std::vector<std::size_t>> order = graph::TaskOrder(graph);
   if (!order.ok()) return order.status();
-  graph.tasks = task_graph::InOrder(std::move(graph.tasks), *order);
+  graph.tasks = graph::InOrder(std::move(graph.tasks), *order);
   return absl::OkStatus();
 }
 

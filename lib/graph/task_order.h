@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::graph {
 
 // Indexes of tasks, in the order that SortTasks documents. Every index of the graph is one.
 absl::StatusOr<std::vector<std::size_t>> TaskOrder(const TaskGraph& graph);
@@ -22,6 +22,6 @@ std::vector<Part> InOrder(std::vector<Part> parts, const std::vector<std::size_t
   return ordered;
 }
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::graph
 
 #endif  // TIDEPOOL_LIB_GRAPH_TASK_ORDER_H_

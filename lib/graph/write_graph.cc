@@ -4,15 +4,15 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/json_text.h"
-#include "lib/trace/quote.h"
-#include "tidepool/graph.h"
-#include "tidepool/output_file.h"
+#include "lib/io/json_text.h"
+#include "lib/io/quote.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/trace/output_file.h"
 
 namespace tidepool {
 namespace {
 
-using internal::JsonText;
+using io::JsonText;
 
 // The shortest spelling that is read as the same number.
 std::string SecondsText(double seconds) {
@@ -27,7 +27,7 @@ void AppendUses(const TaskGraph& graph, const char* key, const std::vector<std::
   absl::StrAppend(&json, ", \"", key, "\": [");
   const char* comma = "";
   for (const std::size_t data : uses) {
-    absl::StrAppend(&json, comma, JsonText(graph.data[data].name));
+    absl::StrAppend(&json, comma, io::JsonText(graph.data[data].name));
     comma = ", ";
   }
   json += ']';
@@ -37,7 +37,7 @@ void AppendAlgorithms(const GraphTask& task, std::string& json) {
   json += ", \"algorithms\": [";
   const char* comma = "";
   for (const TaskAlgorithm& algorithm : task.algorithms) {
-    absl::StrAppend(&json, comma, "{\"name\": ", JsonText(algorithm.name),
+    absl::StrAppend(&json, comma, "{\"name\": ", io::JsonText(algorithm.name),
                     ", \"seconds\": ", SecondsText(algorithm.seconds),
                     ", \"workspace\": ", algorithm.workspace_bytes, "}");
     comma = ", ";
@@ -46,8 +46,9 @@ void AppendAlgorithms(const GraphTask& task, std::string& json) {
 }
 
 void AppendTask(const TaskGraph& graph, const GraphTask& task, std::string& json) {
-  absl::StrAppend(&json, "{\"name\": ", JsonText(task.name), ", \"layer\": ", JsonText(task.layer));
-  absl::StrAppend(&json, ", \"operation\": ", JsonText(task.operation), ", \"phase\": \"",
+  absl::StrAppend(&json, "{\"name\": ", io::JsonText(task.name),
+                  ", \"layer\": ", io::JsonText(task.layer));
+  absl::StrAppend(&json, ", \"operation\": ", io::JsonText(task.operation), ", \"phase\": \"",
                   std::string(TaskPhaseName(task.phase)), "\"");
   AppendUses(graph, "reads", task.reads, json);
   AppendUses(graph, "writes", task.writes, json);
@@ -59,12 +60,13 @@ void AppendTask(const TaskGraph& graph, const GraphTask& task, std::string& json
 }  // namespace
 
 std::string GraphJson(const TaskGraph& graph) {
-  std::string json = absl::StrCat("{\"tidepool_graph\": 1,\n \"name\": ", JsonText(graph.name),
+  std::string json = absl::StrCat("{\"tidepool_graph\": 1,\n \"name\": ", io::JsonText(graph.name),
                                   ",\n \"batch\": ", graph.batch, ",\n \"data\": [");
   const char* comma = "\n  ";
   for (const GraphData& data : graph.data) {
-    absl::StrAppend(&json, comma, "{\"name\": ", JsonText(data.name), ", \"bytes\": ", data.bytes,
-                    ", \"kind\": \"", std::string(DataKindName(data.kind)), "\"}");
+    absl::StrAppend(&json, comma, "{\"name\": ", io::JsonText(data.name),
+                    ", \"bytes\": ", data.bytes, ", \"kind\": \"",
+                    std::string(DataKindName(data.kind)), "\"}");
     comma = ",\n  ";
   }
   json += "],\n \"tasks\": [";
@@ -80,7 +82,7 @@ std::string GraphJson(const TaskGraph& graph) {
 
 absl::Status WriteGraph(const TaskGraph& graph, const std::filesystem::path& path) {
   if (absl::Status status = ValidateGraph(graph); !status.ok()) {
-    return internal::AboutFile(path.string(), status);
+    return io::AboutFile(path.string(), status);
   }
   return WriteFile(path.string(), [&](std::ostream& out) {
     out << GraphJson(graph);

@@ -1,4 +1,4 @@
-#include "lib/trace/byte_source.h"
+#include "lib/io/byte_source.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::internal {
+namespace tidepool::io {
 namespace {
 
 class FileSource final : public ByteSource {
@@ -180,4 +180,4 @@ absl::StatusOr<std::unique_ptr<ByteSource>> Uncompressed(std::unique_ptr<ByteSou
   return std::make_unique<GzipSource>(std::move(source));
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io

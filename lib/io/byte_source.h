@@ -1,6 +1,6 @@
 // Where a reader's bytes come from: a file or memory, uncompressed on the way when they are gzip.
-#ifndef TIDEPOOL_LIB_TRACE_BYTE_SOURCE_H_
-#define TIDEPOOL_LIB_TRACE_BYTE_SOURCE_H_
+#ifndef TIDEPOOL_LIB_IO_BYTE_SOURCE_H_
+#define TIDEPOOL_LIB_IO_BYTE_SOURCE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tidepool::internal {
+namespace tidepool::io {
 
 class ByteSource {
  public:
@@ -39,6 +39,6 @@ absl::StatusOr<std::size_t> ReadFully(ByteSource& source, char* buffer, std::siz
 // otherwise.
 absl::StatusOr<std::unique_ptr<ByteSource>> Uncompressed(std::unique_ptr<ByteSource> source);
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io
 
-#endif  // TIDEPOOL_LIB_TRACE_BYTE_SOURCE_H_
+#endif  // TIDEPOOL_LIB_IO_BYTE_SOURCE_H_

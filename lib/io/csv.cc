@@ -1,4 +1,4 @@
-#include "lib/trace/csv.h"
+#include "lib/io/csv.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,10 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/trace/quote.h"
-#include "tidepool/trace.h"
+#include "lib/io/quote.h"
 
-namespace tidepool::internal {
+namespace tidepool::io {
 
 namespace {
 constexpr std::size_t kFirstBuffer = std::size_t{1} << 18;
@@ -181,11 +180,10 @@ bool ParseInteger(std::string_view text, std::int64_t* value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-absl::Status ParseBytes(std::string_view text, std::int64_t* bytes) {
-  if (ParseInteger(text, bytes) && *bytes >= 1 && *bytes <= kMaxRequestBytes)
-    return absl::OkStatus();
+absl::Status ParseBytes(std::string_view text, std::int64_t most, std::int64_t* bytes) {
+  if (ParseInteger(text, bytes) && *bytes >= 1 && *bytes <= most) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("size ", Quoted(text), ", expected 1 to ", kMaxRequestBytes, " bytes"));
+      absl::StrCat("size ", Quoted(text), ", expected 1 to ", most, " bytes"));
 }
 
 absl::StatusOr<std::string> CsvField(std::string_view text) {
@@ -199,4 +197,4 @@ absl::StatusOr<std::string> CsvField(std::string_view text) {
   return quoted + '"';
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io

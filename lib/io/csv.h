@@ -1,7 +1,7 @@
 // CSV, read a record at a time: RFC 4180 on one line (quoted fields, LF or CRLF), columns found by
 // name.
-#ifndef TIDEPOOL_LIB_TRACE_CSV_H_
-#define TIDEPOOL_LIB_TRACE_CSV_H_
+#ifndef TIDEPOOL_LIB_IO_CSV_H_
+#define TIDEPOOL_LIB_IO_CSV_H_
 
 #include <cstdint>
 #include <memory>
@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/trace/byte_source.h"
+#include "lib/io/byte_source.h"
 
-namespace tidepool::internal {
+namespace tidepool::io {
 
 class CsvReader {
  public:
@@ -68,12 +68,12 @@ class CsvReader {
 
 // A whole decimal number, or false.
 bool ParseInteger(std::string_view text, std::int64_t* value);
-// A size of 1 to kMaxRequestBytes; otherwise an error that says so.
-absl::Status ParseBytes(std::string_view text, std::int64_t* bytes);
+// Reads a size from 1 to `most` bytes. InvalidArgument with the range otherwise.
+absl::Status ParseBytes(std::string_view text, std::int64_t most, std::int64_t* bytes);
 
 // `text` as a CSV field. InvalidArgument when it holds a line break.
 absl::StatusOr<std::string> CsvField(std::string_view text);
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io
 
-#endif  // TIDEPOOL_LIB_TRACE_CSV_H_
+#endif  // TIDEPOOL_LIB_IO_CSV_H_

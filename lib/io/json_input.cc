@@ -1,12 +1,12 @@
 // The piece is read whole before it is given out, so that a character costs one comparison.
-#include "lib/trace/json_input.h"
+#include "lib/io/json_input.h"
 
 #include <algorithm>
 #include <string_view>
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::internal {
+namespace tidepool::io {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{1} << 16;
@@ -59,4 +59,4 @@ void JsonInput::End() {
   end_ = at_ + 1;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io

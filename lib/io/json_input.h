@@ -1,16 +1,16 @@
 // A JSON file as RapidJSON's reader takes it: a stream over the bytes of a source, of which one
 // piece at a time is in memory. It knows its line.
-#ifndef TIDEPOOL_LIB_TRACE_JSON_INPUT_H_
-#define TIDEPOOL_LIB_TRACE_JSON_INPUT_H_
+#ifndef TIDEPOOL_LIB_IO_JSON_INPUT_H_
+#define TIDEPOOL_LIB_IO_JSON_INPUT_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
-#include "lib/trace/byte_source.h"
+#include "lib/io/byte_source.h"
 
-namespace tidepool::internal {
+namespace tidepool::io {
 
 class JsonInput {
  public:
@@ -61,6 +61,6 @@ class JsonInput {
   absl::Status status_;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io
 
-#endif  // TIDEPOOL_LIB_TRACE_JSON_INPUT_H_
+#endif  // TIDEPOOL_LIB_IO_JSON_INPUT_H_

@@ -1,12 +1,12 @@
 // A decimal fraction is its digits and the place of its point.
-#include "lib/trace/json_number.h"
+#include "lib/io/json_number.h"
 
 #include <algorithm>
 #include <charconv>
 #include <string>
 #include <system_error>
 
-namespace tidepool::internal {
+namespace tidepool::io {
 namespace {
 
 template <typename Number>
@@ -86,4 +86,4 @@ bool ParseThousandths(std::string_view text, std::int64_t most, std::int64_t* th
   return true;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io

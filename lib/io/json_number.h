@@ -1,11 +1,11 @@
 // Numbers as a JSON file spells them, without the detour over floating point.
-#ifndef TIDEPOOL_LIB_TRACE_JSON_NUMBER_H_
-#define TIDEPOOL_LIB_TRACE_JSON_NUMBER_H_
+#ifndef TIDEPOOL_LIB_IO_JSON_NUMBER_H_
+#define TIDEPOOL_LIB_IO_JSON_NUMBER_H_
 
 #include <cstdint>
 #include <string_view>
 
-namespace tidepool::internal {
+namespace tidepool::io {
 
 // Whether `text`, a number of JSON, is a whole one without point and exponent that fits.
 bool ParseWholeNumber(std::string_view text, std::int64_t* value);
@@ -16,6 +16,6 @@ bool ParseAddressNumber(std::string_view text, std::uint64_t* address);
 // O(length), whatever the exponent.
 bool ParseThousandths(std::string_view text, std::int64_t most, std::int64_t* thousandths);
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io
 
-#endif  // TIDEPOOL_LIB_TRACE_JSON_NUMBER_H_
+#endif  // TIDEPOOL_LIB_IO_JSON_NUMBER_H_

@@ -1,12 +1,12 @@
 // RapidJSON knows the escapes.
-#include "lib/trace/json_text.h"
+#include "lib/io/json_text.h"
 
 #include <rapidjson/stringbuffer.h>
 #include <rapidjson/writer.h>
 
-#include "lib/trace/utf8.h"
+#include "lib/io/utf8.h"
 
-namespace tidepool::internal {
+namespace tidepool::io {
 
 std::string JsonText(std::string_view text) {
   const std::string valid = ValidUtf8(text);
@@ -16,4 +16,4 @@ std::string JsonText(std::string_view text) {
   return {buffer.GetString(), buffer.GetSize()};
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io

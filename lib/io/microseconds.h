@@ -1,13 +1,13 @@
 // Times as Chrome traces spell them.
-#ifndef TIDEPOOL_LIB_TRACE_MICROSECONDS_H_
-#define TIDEPOOL_LIB_TRACE_MICROSECONDS_H_
+#ifndef TIDEPOOL_LIB_IO_MICROSECONDS_H_
+#define TIDEPOOL_LIB_IO_MICROSECONDS_H_
 
 #include <cstdint>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::internal {
+namespace tidepool::io {
 
 // Microseconds, to the nanosecond.
 inline std::string Microseconds(std::int64_t nanoseconds) {
@@ -18,6 +18,6 @@ inline std::string Microseconds(std::int64_t nanoseconds) {
   return text;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io
 
-#endif  // TIDEPOOL_LIB_TRACE_MICROSECONDS_H_
+#endif  // TIDEPOOL_LIB_IO_MICROSECONDS_H_

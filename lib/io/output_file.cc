@@ -1,4 +1,4 @@
-#include "tidepool/output_file.h"
+#include "tidepool/trace/output_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,7 +15,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "lib/trace/quote.h"
+#include "lib/io/quote.h"
 
 namespace tidepool {
 namespace {
@@ -46,7 +46,7 @@ class GzipBuffer final : public std::streambuf {
 };
 
 absl::Status FileError(const std::string& path, const char* what) {
-  return absl::InvalidArgumentError(absl::StrCat(internal::Escaped(path), ":0: ", what, " (",
+  return absl::InvalidArgumentError(absl::StrCat(io::Escaped(path), ":0: ", what, " (",
                                                  strerror(errno), "), expected a place to write"));
 }
 
@@ -64,8 +64,7 @@ absl::Status WriteTo(int descriptor, const std::string& path,
   errno = 0;
   const bool closed = gzclose(file) == Z_OK;
   if (!status.ok()) {
-    return absl::Status(status.code(),
-                        absl::StrCat(internal::Escaped(path), ":0: ", status.message()));
+    return absl::Status(status.code(), absl::StrCat(io::Escaped(path), ":0: ", status.message()));
   }
   return complete && closed ? absl::OkStatus() : FileError(path, "cannot be written completely");
 }

@@ -1,6 +1,6 @@
 // How errors show what a file holds: in quotes, on one line, of bounded length.
-#ifndef TIDEPOOL_LIB_TRACE_QUOTE_H_
-#define TIDEPOOL_LIB_TRACE_QUOTE_H_
+#ifndef TIDEPOOL_LIB_IO_QUOTE_H_
+#define TIDEPOOL_LIB_IO_QUOTE_H_
 
 #include <string>
 #include <string_view>
@@ -9,7 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::internal {
+namespace tidepool::io {
 
 inline std::string Escaped(std::string_view text) {
   return absl::CHexEscape({text.data(), text.size()});
@@ -31,6 +31,6 @@ inline std::string AllocatedLive(std::string_view id) {
                       " is allocated while it is live, expected it to be freed first");
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io
 
-#endif  // TIDEPOOL_LIB_TRACE_QUOTE_H_
+#endif  // TIDEPOOL_LIB_IO_QUOTE_H_

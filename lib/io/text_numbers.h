@@ -1,6 +1,6 @@
 // Texts by number: each is kept once.
-#ifndef TIDEPOOL_LIB_TRACE_TEXT_NUMBERS_H_
-#define TIDEPOOL_LIB_TRACE_TEXT_NUMBERS_H_
+#ifndef TIDEPOOL_LIB_IO_TEXT_NUMBERS_H_
+#define TIDEPOOL_LIB_IO_TEXT_NUMBERS_H_
 
 #include <cstdint>
 #include <deque>
@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/string_view.h"
 
-namespace tidepool::internal {
+namespace tidepool::io {
 
 class TextNumbers {
  public:
@@ -33,6 +33,6 @@ class TextNumbers {
   std::uint32_t last_ = 0;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io
 
-#endif  // TIDEPOOL_LIB_TRACE_TEXT_NUMBERS_H_
+#endif  // TIDEPOOL_LIB_IO_TEXT_NUMBERS_H_

@@ -1,12 +1,12 @@
 // Texts from files may hold any bytes; some formats hold only Unicode.
-#ifndef TIDEPOOL_LIB_TRACE_UTF8_H_
-#define TIDEPOOL_LIB_TRACE_UTF8_H_
+#ifndef TIDEPOOL_LIB_IO_UTF8_H_
+#define TIDEPOOL_LIB_IO_UTF8_H_
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace tidepool::internal {
+namespace tidepool::io {
 
 // How many bytes at the beginning of `text` are one character in UTF-8; 0 when they are none.
 inline std::size_t Utf8Length(std::string_view text) {
@@ -49,6 +49,6 @@ inline std::string ValidUtf8(std::string_view text) {
   return valid;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::io
 
-#endif  // TIDEPOOL_LIB_TRACE_UTF8_H_
+#endif  // TIDEPOOL_LIB_IO_UTF8_H_

@@ -1,9 +1,9 @@
-#include "lib/graph/zoo/cost_model.h"
+#include "lib/models/cost_model.h"
 
 #include <algorithm>
 #include <array>
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 namespace {
 
 constexpr std::int64_t kLargest = std::int64_t{1} << 62;
@@ -158,10 +158,10 @@ absl::Span<const GpuRates> Gpus() {
   return kGpus;
 }
 
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models
 
 namespace tidepool {
 
-absl::Span<const GpuRates> KnownGpus() { return zoo::Gpus(); }
+absl::Span<const GpuRates> KnownGpus() { return models::Gpus(); }
 
 }  // namespace tidepool

@@ -13,18 +13,18 @@
 //   has 3.02 and 5.10 s.
 // Bytes are those of all tensors that a task touches, once; transformed data of winograd and fft
 // counts twice, because it is written and read.
-#ifndef TIDEPOOL_LIB_GRAPH_ZOO_COST_MODEL_H_
-#define TIDEPOOL_LIB_GRAPH_ZOO_COST_MODEL_H_
+#ifndef TIDEPOOL_LIB_MODELS_COST_MODEL_H_
+#define TIDEPOOL_LIB_MODELS_COST_MODEL_H_
 
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <vector>
 
-#include "tidepool/graph.h"
-#include "tidepool/model_zoo.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 
 inline constexpr double kMatrixProductEfficiency = 0.8;
 inline constexpr std::int64_t kWordBytes = 4;  // float32
@@ -79,6 +79,6 @@ std::vector<TaskAlgorithm> ForwardAlgorithms(const GpuRates& gpu, const Convolut
 std::vector<TaskAlgorithm> BackwardAlgorithms(const GpuRates& gpu, const ConvolutionShape& shape,
                                               bool makes_input_gradient);
 
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models
 
-#endif  // TIDEPOOL_LIB_GRAPH_ZOO_COST_MODEL_H_
+#endif  // TIDEPOOL_LIB_MODELS_COST_MODEL_H_

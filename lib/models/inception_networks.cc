@@ -1,8 +1,8 @@
 // Networks of modules whose branches stand side by side: GoogLeNet and Inception v3.
 #include "absl/strings/str_cat.h"
-#include "lib/graph/zoo/networks.h"
+#include "lib/models/networks.h"
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 namespace {
 
 // A convolution, its normalisation and its ReLU.
@@ -172,4 +172,4 @@ void AddInceptionV3(NetworkBuilder& net, std::int64_t image) {
   AddDroppedEnd(net, x);
 }
 
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models

@@ -7,11 +7,11 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/graph/zoo/networks.h"
-#include "lib/trace/quote.h"
-#include "tidepool/model_zoo.h"
+#include "lib/io/quote.h"
+#include "lib/models/networks.h"
+#include "tidepool/schedule/model_zoo.h"
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 namespace {
 
 constexpr std::int64_t kMostBatch = std::int64_t{1} << 20;
@@ -100,7 +100,7 @@ absl::StatusOr<KnownNetwork> FindNetwork(std::string_view name) {
     const bool is_alias = !network.alias.empty() && plain == Plain(network.alias);
     if (plain == Plain(network.name) || is_alias) return network;
   }
-  return absl::InvalidArgumentError(absl::StrCat("unknown model ", internal::Quoted(name),
+  return absl::InvalidArgumentError(absl::StrCat("unknown model ", io::Quoted(name),
                                                  ", expected one of ",
                                                  absl::StrJoin(KnownModels(), ", ")));
 }
@@ -113,7 +113,7 @@ absl::StatusOr<GpuRates> FindGpu(std::string_view name) {
     absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(gpu.name));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("unknown GPU ", internal::Quoted(name), ", expected one of ", known));
+      absl::StrCat("unknown GPU ", io::Quoted(name), ", expected one of ", known));
 }
 
 absl::Status CheckRange(const char* what, std::int64_t value, std::int64_t most) {
@@ -139,32 +139,32 @@ absl::StatusOr<Network> BuildNetwork(std::string_view name, const ModelOptions& 
 }
 
 }  // namespace
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models
 
 namespace tidepool {
 
 std::vector<std::string> KnownModels() {
   std::vector<std::string> names;
-  names.reserve(zoo::kNetworks.size());
-  for (const zoo::KnownNetwork& network : zoo::kNetworks) names.emplace_back(network.name);
+  names.reserve(models::kNetworks.size());
+  for (const models::KnownNetwork& network : models::kNetworks) names.emplace_back(network.name);
   return names;
 }
 
 absl::StatusOr<TaskGraph> MakeModel(std::string_view name, const ModelOptions& options) {
-  absl::StatusOr<zoo::Network> network = zoo::BuildNetwork(name, options);
+  absl::StatusOr<models::Network> network = models::BuildNetwork(name, options);
   if (!network.ok()) return network.status();
   return std::move(network->graph);
 }
 
 absl::StatusOr<std::int64_t> ModelParameters(std::string_view name, std::int64_t image) {
-  const absl::StatusOr<zoo::Network> network =
-      zoo::BuildNetwork(name, {.batch = 1, .image = image});
+  const absl::StatusOr<models::Network> network =
+      models::BuildNetwork(name, {.batch = 1, .image = image});
   if (!network.ok()) return network.status();
   return network->parameters;
 }
 
 absl::StatusOr<std::int64_t> ModelImage(std::string_view name) {
-  const absl::StatusOr<zoo::KnownNetwork> network = zoo::FindNetwork(name);
+  const absl::StatusOr<models::KnownNetwork> network = models::FindNetwork(name);
   if (!network.ok()) return network.status();
   return network->image;
 }

@@ -1,11 +1,11 @@
 // Layers say what they read, write and keep; tasks follow from that in one way for all of them.
-#include "lib/graph/zoo/network_builder.h"
+#include "lib/models/network_builder.h"
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 
 NetworkBuilder::NetworkBuilder(std::string name, const ModelOptions& options, const GpuRates& gpu)
     : options_(options), gpu_(gpu) {
@@ -179,4 +179,4 @@ absl::StatusOr<Network> NetworkBuilder::Finish() && {
   return Network{std::move(graph_), parameters_};
 }
 
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models

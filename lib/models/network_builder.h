@@ -7,8 +7,8 @@
 //
 // Data is named after its layer: `conv1.output`, `conv1.weight`, `conv1.output.gradient`; tasks are
 // `conv1.forward`, `conv1.backward`, `conv1.update`.
-#ifndef TIDEPOOL_LIB_GRAPH_ZOO_NETWORK_BUILDER_H_
-#define TIDEPOOL_LIB_GRAPH_ZOO_NETWORK_BUILDER_H_
+#ifndef TIDEPOOL_LIB_MODELS_NETWORK_BUILDER_H_
+#define TIDEPOOL_LIB_MODELS_NETWORK_BUILDER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/graph/zoo/cost_model.h"
-#include "tidepool/graph.h"
-#include "tidepool/model_zoo.h"
+#include "lib/models/cost_model.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 
 // Of one sample. A sequence has its features as channels and its tokens as height.
 struct Shape {
@@ -196,6 +196,6 @@ class NetworkBuilder {
   absl::Status status_;
 };
 
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models
 
-#endif  // TIDEPOOL_LIB_GRAPH_ZOO_NETWORK_BUILDER_H_
+#endif  // TIDEPOOL_LIB_MODELS_NETWORK_BUILDER_H_

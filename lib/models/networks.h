@@ -1,13 +1,13 @@
 // The networks. Each adds its layers, from the image (or the tokens) to the loss.
-#ifndef TIDEPOOL_LIB_GRAPH_ZOO_NETWORKS_H_
-#define TIDEPOOL_LIB_GRAPH_ZOO_NETWORKS_H_
+#ifndef TIDEPOOL_LIB_MODELS_NETWORKS_H_
+#define TIDEPOOL_LIB_MODELS_NETWORKS_H_
 
 #include <array>
 #include <cstdint>
 
-#include "lib/graph/zoo/network_builder.h"
+#include "lib/models/network_builder.h"
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 
 inline constexpr std::int64_t kClasses = 1000;  // of ImageNet
 
@@ -72,6 +72,6 @@ inline void AddClassifierEnd(NetworkBuilder& net, const Tensor& output) {
 
 inline constexpr std::int64_t kColours = 3;
 
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models
 
-#endif  // TIDEPOOL_LIB_GRAPH_ZOO_NETWORKS_H_
+#endif  // TIDEPOOL_LIB_MODELS_NETWORKS_H_

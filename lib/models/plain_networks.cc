@@ -1,8 +1,8 @@
 // Chains: AlexNet, the VGGs, and FCN, which is a VGG that goes up again.
 #include "absl/strings/str_cat.h"
-#include "lib/graph/zoo/networks.h"
+#include "lib/models/networks.h"
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 namespace {
 
 Tensor FullyConnected(NetworkBuilder& net, const std::string& number, const Tensor& input) {
@@ -90,4 +90,4 @@ void AddFcn8s(NetworkBuilder& net, std::int64_t image) {
   AddClassifierEnd(net, net.TransposedConv("upscore8", x, 16, 8, image, image));
 }
 
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models

@@ -1,8 +1,8 @@
 // Networks whose blocks add to, or stand beside, what they were given: ResNet and DenseNet.
 #include "absl/strings/str_cat.h"
-#include "lib/graph/zoo/networks.h"
+#include "lib/models/networks.h"
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 namespace {
 
 // Convolutions before a normalisation have no bias.
@@ -122,4 +122,4 @@ void AddDenseNet(NetworkBuilder& net, std::int64_t image, const DenseNetShape& s
   AddAveragedEnd(net, net.Relu("relu5", net.BatchNorm("bn5", x)));
 }
 
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models

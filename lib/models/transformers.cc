@@ -2,9 +2,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "lib/graph/zoo/networks.h"
+#include "lib/models/networks.h"
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 namespace {
 
 Tensor AddTransformerBlock(NetworkBuilder& net, const std::string& name, const Tensor& input,
@@ -57,4 +57,4 @@ void AddVisionTransformer(NetworkBuilder& net, std::int64_t image, const Transfo
   AddClassifierEnd(net, net.Linear("head", net.FirstToken("class", x), kClasses));
 }
 
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tidepool::internal::offload {
+namespace tidepool::offload {
 
 DeviceMemory::DeviceMemory(const DeviceSource& source, void* address, std::int64_t bytes,
                            Stream home)
@@ -69,4 +69,4 @@ HostMemory::~HostMemory() {
   if (pool_ != nullptr) pool_->Free(address_).IgnoreError();
 }
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::offload

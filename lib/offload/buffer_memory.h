@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
 #include "tidepool/device.h"
-#include "tidepool/pinned_pool.h"
+#include "tidepool/host/pinned_pool.h"
 #include "tidepool/pool.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::offload {
 
 // What all buffers of an offloader have, guarded by its mutex, as is all memory below.
 struct Holdings {
@@ -96,6 +96,6 @@ class HostMemory {
   const std::int64_t bytes_;
 };
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::offload
 
 #endif  // TIDEPOOL_LIB_OFFLOAD_BUFFER_MEMORY_H_

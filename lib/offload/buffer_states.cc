@@ -22,7 +22,7 @@ std::string_view BufferStateName(BufferState state) {
   return "in no state";
 }
 
-namespace internal::offload {
+namespace offload {
 namespace {
 
 [[maybe_unused]] bool MayFollow(BufferState from, BufferState to) {
@@ -66,5 +66,5 @@ void Move(Buffer& buffer, BufferState to) {
   buffer.state = to;
 }
 
-}  // namespace internal::offload
+}  // namespace offload
 }  // namespace tidepool

@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "lib/offload/buffers.h"
-#include "tidepool/offloader.h"
+#include "tidepool/schedule/offloader.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::offload {
 
 // "buffer 'x'", or "buffer 7" for one without a name.
 std::string DescribeBuffer(const Buffer& buffer);
@@ -20,6 +20,6 @@ absl::Status EndOf(const BufferCopy& copy);
 // The only place where a state changes.
 void Move(Buffer& buffer, BufferState to);
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::offload
 
 #endif  // TIDEPOOL_LIB_OFFLOAD_BUFFER_STATES_H_

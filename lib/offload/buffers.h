@@ -12,9 +12,9 @@
 #include "lib/offload/buffer_memory.h"
 #include "lib/offload/event_pool.h"
 #include "tidepool/device.h"
-#include "tidepool/offloader.h"
+#include "tidepool/schedule/offloader.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::offload {
 
 // One way of one buffer. It has a life of its own: the buffer may be freed, or stay, meanwhile.
 struct BufferCopy {
@@ -60,6 +60,6 @@ struct Buffer {
   std::shared_ptr<BufferCopy> failed;    // of which nobody was told
 };
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::offload
 
 #endif  // TIDEPOOL_LIB_OFFLOAD_BUFFERS_H_

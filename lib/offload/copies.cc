@@ -6,7 +6,7 @@
 #include "lib/offload/buffer_states.h"
 #include "lib/offload/offloader_impl.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::offload {
 namespace {
 
 // One that shares nothing with a status of the pipeline's threads: ThreadSanitizer does not see how
@@ -187,4 +187,4 @@ void OffloaderImpl::Stay(Buffer& buffer) {
   Changed();
 }
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::offload

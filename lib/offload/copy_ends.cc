@@ -5,7 +5,7 @@
 #include "lib/offload/buffer_states.h"
 #include "lib/offload/offloader_impl.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::offload {
 namespace {
 
 // How often a thread with a deadline looks at a copy.
@@ -233,4 +233,4 @@ void OffloaderImpl::GiveBackWhenOut(bool is_compressed) {
   }
 }
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::offload

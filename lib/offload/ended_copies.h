@@ -16,9 +16,9 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "lib/offload/buffers.h"
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::offload {
 
 struct EndedCopy {
   std::shared_ptr<BufferCopy> copy;
@@ -80,6 +80,6 @@ class EndedCopies {
   std::vector<EndedCopy> ended_;
 };
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::offload
 
 #endif  // TIDEPOOL_LIB_OFFLOAD_ENDED_COPIES_H_

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "tidepool/device.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::offload {
 
 class EventPool;
 
@@ -83,6 +83,6 @@ inline PooledEvent::~PooledEvent() {
   if (pool_ != nullptr) pool_->Return(event_);
 }
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::offload
 
 #endif  // TIDEPOOL_LIB_OFFLOAD_EVENT_POOL_H_

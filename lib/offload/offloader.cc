@@ -1,5 +1,5 @@
 // What is asked of a buffer: whether its state allows it, and what becomes of it.
-#include "tidepool/offloader.h"
+#include "tidepool/schedule/offloader.h"
 
 #include <algorithm>
 #include <atomic>
@@ -16,7 +16,7 @@
 #include "lib/offload/offloader_impl.h"
 
 namespace tidepool {
-namespace internal::offload {
+namespace offload {
 namespace {
 
 // Of all offloaders, so that none takes another's buffer for its own.
@@ -329,7 +329,7 @@ OffloaderStats OffloaderImpl::Stats() const {
   return stats;
 }
 
-}  // namespace internal::offload
+}  // namespace offload
 
 absl::StatusOr<std::unique_ptr<Offloader>> Offloader::Create(Device* device, Pool* pool,
                                                              PinnedPool* host,
@@ -338,8 +338,7 @@ absl::StatusOr<std::unique_ptr<Offloader>> Offloader::Create(Device* device, Poo
     return absl::InvalidArgumentError(
         "null, expected a device, a pool of its memory, and one of pinned memory");
   }
-  auto offloader =
-      std::make_unique<internal::offload::OffloaderImpl>(*device, *pool, *host, options);
+  auto offloader = std::make_unique<offload::OffloaderImpl>(*device, *pool, *host, options);
   if (absl::Status status = offloader->Start(); !status.ok()) return status;
   return offloader;
 }

@@ -28,9 +28,9 @@
 #include "lib/offload/buffers.h"
 #include "lib/offload/ended_copies.h"
 #include "lib/offload/event_pool.h"
-#include "tidepool/offloader.h"
+#include "tidepool/schedule/offloader.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::offload {
 
 class OffloaderImpl final : public Offloader {
  public:
@@ -155,6 +155,6 @@ class OffloaderImpl final : public Offloader {
   bool is_ending_ = false;
 };
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::offload
 
 #endif  // TIDEPOOL_LIB_OFFLOAD_OFFLOADER_IMPL_H_

@@ -10,7 +10,7 @@
 #include "lib/offload/buffer_states.h"
 #include "lib/offload/offloader_impl.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::offload {
 namespace {
 
 constexpr std::size_t kMostNamed = 5;
@@ -146,4 +146,4 @@ absl::Status OffloaderImpl::TooLate(std::size_t bytes, std::string_view name) co
                                                   "out"));
 }
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::offload

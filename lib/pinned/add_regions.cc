@@ -93,7 +93,7 @@ void PinnedPoolImpl::NotePeakReserved() {
 }
 
 // Takes a region, and its fence, into the arena.
-BlockId PinnedPoolImpl::Include(const Range& region) {
+BlockId PinnedPoolImpl::Include(const pool::Range& region) {
   blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t added = blocks.capacity();
   const std::int64_t end = region.end + regions_.segments().fence_bytes();
@@ -170,7 +170,7 @@ absl::StatusOr<std::int64_t> PinnedPoolImpl::Trim(std::int64_t keep_bytes) {
 absl::Status PinnedPoolImpl::GiveBackRegion(BlockId block, pool::MemoryLock& memory) {
   blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t begin = blocks.offset(block);
-  const Range region = {begin, begin + blocks.bytes(block)};
+  const pool::Range region = {begin, begin + blocks.bytes(block)};
   blocks.Exclude(Placement::At(block, region.begin), region.bytes());
   void* const address = regions_.segments().Hide(region);
   absl::Status status =

@@ -1,6 +1,6 @@
 // One range of addresses holds all pages, so a page is a number. Pages without memory are known by
 // their numbers alone; the memory comes by touching and goes page by page.
-#include "tidepool/page_pool.h"
+#include "tidepool/host/page_pool.h"
 
 #include <sys/mman.h>
 

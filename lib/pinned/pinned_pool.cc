@@ -1,5 +1,5 @@
 // The beginning and the end of a pinned pool, and what it says of itself.
-#include "tidepool/pinned_pool.h"
+#include "tidepool/host/pinned_pool.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -8,7 +8,7 @@
 #include "lib/pinned/host_memory.h"
 #include "lib/pinned/pinned_pool_impl.h"
 #include "lib/pool/segments.h"
-#include "tidepool/trace.h"
+#include "tidepool/placement.h"
 
 namespace tidepool {
 namespace pinned {

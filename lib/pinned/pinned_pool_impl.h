@@ -20,7 +20,7 @@
 #include "lib/pool/memory_lock.h"
 #include "lib/pool/range.h"
 #include "lib/pool/waiting_line.h"
-#include "tidepool/pinned_pool.h"
+#include "tidepool/host/pinned_pool.h"
 #include "tidepool/placement.h"
 
 namespace tidepool::pinned {

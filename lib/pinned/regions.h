@@ -11,7 +11,7 @@
 #include "lib/pool/range.h"
 #include "lib/pool/segments.h"
 #include "tidepool/device.h"
-#include "tidepool/host_pages.h"
+#include "tidepool/host/host_pages.h"
 
 namespace tidepool::pinned {
 

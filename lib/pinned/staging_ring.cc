@@ -1,6 +1,6 @@
 // A slot's turn is a count: slot i comes at turns i, i + slots, ... Whoever is first in line gets
 // the slot of the next turn when it is free, and nobody passes.
-#include "tidepool/staging_ring.h"
+#include "tidepool/host/staging_ring.h"
 
 #include <algorithm>
 #include <condition_variable>

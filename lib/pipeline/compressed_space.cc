@@ -1,10 +1,10 @@
-#include "lib/offload/compressed_space.h"
+#include "lib/pipeline/compressed_space.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-namespace tidepool::internal::offload {
+namespace tidepool::pipeline {
 
 void HeldBytes::Add(std::int64_t bytes) {
   const std::int64_t now = now_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
@@ -117,4 +117,4 @@ const std::byte* Strand::Read(std::int64_t offset, std::int64_t bytes, std::byte
   return scratch;
 }
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::pipeline

@@ -1,6 +1,6 @@
 // Space on the host for what is compressed, taken as it is needed.
-#ifndef TIDEPOOL_LIB_OFFLOAD_COMPRESSED_SPACE_H_
-#define TIDEPOOL_LIB_OFFLOAD_COMPRESSED_SPACE_H_
+#ifndef TIDEPOOL_LIB_PIPELINE_COMPRESSED_SPACE_H_
+#define TIDEPOOL_LIB_PIPELINE_COMPRESSED_SPACE_H_
 
 #include <atomic>
 #include <cstddef>
@@ -11,9 +11,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::pipeline {
 
 // What all buffers of a pipeline hold. Thread-safe.
 class HeldBytes {
@@ -83,6 +83,6 @@ class Strand {
   std::int64_t size_ = 0;
 };
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::pipeline
 
-#endif  // TIDEPOOL_LIB_OFFLOAD_COMPRESSED_SPACE_H_
+#endif  // TIDEPOOL_LIB_PIPELINE_COMPRESSED_SPACE_H_

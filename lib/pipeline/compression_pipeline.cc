@@ -7,7 +7,7 @@
 //
 // Copies of a direction are queued in the order of the transfers: a transfer whose gate is closed
 // holds up those behind it, never one before it.
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
 
 #include <algorithm>
 #include <chrono>
@@ -21,15 +21,15 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/offload/compressed_space.h"
-#include "lib/offload/copy_lane.h"
-#include "lib/offload/piece_codec.h"
-#include "lib/offload/transfers.h"
+#include "lib/pipeline/compressed_space.h"
+#include "lib/pipeline/copy_lane.h"
+#include "lib/pipeline/piece_codec.h"
+#include "lib/pipeline/transfers.h"
 #include "lib/zvc/kernels.h"
-#include "tidepool/compression_profile.h"
+#include "tidepool/compress/compression_profile.h"
 
 namespace tidepool {
-namespace internal::offload {
+namespace pipeline {
 namespace {
 
 constexpr int kWaitingThreads = 2;
@@ -605,20 +605,19 @@ bool IsNull(const CompressedMemory& memory) {
 }
 
 }  // namespace
-}  // namespace internal::offload
+}  // namespace pipeline
 
 absl::StatusOr<std::unique_ptr<CompressionPipeline>> CompressionPipeline::Create(
     Device* device, PinnedPool* staging, CompressedMemory memory,
     const CompressionPipelineOptions& options) {
-  namespace offload = internal::offload;
-  if (device == nullptr || staging == nullptr || offload::IsNull(memory)) {
+  if (device == nullptr || staging == nullptr || pipeline::IsNull(memory)) {
     return absl::InvalidArgumentError(
         "null, expected a device, a pool for staging, and one for what is compressed");
   }
-  const absl::StatusOr<CompressionPipelineOptions> resolved = offload::Resolved(options);
+  const absl::StatusOr<CompressionPipelineOptions> resolved = pipeline::Resolved(options);
   if (!resolved.ok()) return resolved.status();
-  if (absl::Status status = offload::CheckOptions(*resolved); !status.ok()) return status;
-  auto pipeline = std::make_unique<offload::CompressionPipelineImpl>(*device, memory, *resolved);
+  if (absl::Status status = pipeline::CheckOptions(*resolved); !status.ok()) return status;
+  auto pipeline = std::make_unique<pipeline::CompressionPipelineImpl>(*device, memory, *resolved);
   if (absl::Status status = pipeline->Start(*staging); !status.ok()) return status;
   return pipeline;
 }

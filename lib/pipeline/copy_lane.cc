@@ -1,8 +1,8 @@
-#include "lib/offload/copy_lane.h"
+#include "lib/pipeline/copy_lane.h"
 
 #include <utility>
 
-namespace tidepool::internal::offload {
+namespace tidepool::pipeline {
 
 absl::StatusOr<std::unique_ptr<CopyLane>> CopyLane::Create(Device& device, PinnedPool& staging,
                                                            CopyDirection direction,
@@ -80,4 +80,4 @@ void CopyLane::Drain() {
   is_broken_.store(true, std::memory_order_release);
 }
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::pipeline

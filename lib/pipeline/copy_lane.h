@@ -1,6 +1,6 @@
 // One direction of copies: a stream, a ring of slots and an event a slot.
-#ifndef TIDEPOOL_LIB_OFFLOAD_COPY_LANE_H_
-#define TIDEPOOL_LIB_OFFLOAD_COPY_LANE_H_
+#ifndef TIDEPOOL_LIB_PIPELINE_COPY_LANE_H_
+#define TIDEPOOL_LIB_PIPELINE_COPY_LANE_H_
 
 #include <atomic>
 #include <cstddef>
@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/device.h"
-#include "tidepool/staging_ring.h"
+#include "tidepool/host/staging_ring.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::pipeline {
 
 // All but Wait is called by one thread at a time.
 class CopyLane {
@@ -70,6 +70,6 @@ class CopyLane {
   std::atomic<bool> is_broken_ = false;
 };
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::pipeline
 
-#endif  // TIDEPOOL_LIB_OFFLOAD_COPY_LANE_H_
+#endif  // TIDEPOOL_LIB_PIPELINE_COPY_LANE_H_

@@ -1,4 +1,4 @@
-#include "lib/offload/piece_codec.h"
+#include "lib/pipeline/piece_codec.h"
 
 #include <cstring>
 
@@ -6,7 +6,7 @@
 #include "lib/zvc/block_codec.h"
 #include "lib/zvc/kernels.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::pipeline {
 namespace {
 
 // Slots are a part of the cache and are used again at once.
@@ -89,4 +89,4 @@ absl::Status PieceCodec::Decompress(const PieceCoding& coding, const Strand& str
   return absl::OkStatus();
 }
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::pipeline

@@ -2,8 +2,8 @@
 //
 // A piece is stored as the index entries of its blocks and then their payloads, all as
 // docs/zero_value_format.md has them, but without header and checksum: it never leaves the process.
-#ifndef TIDEPOOL_LIB_OFFLOAD_PIECE_CODEC_H_
-#define TIDEPOOL_LIB_OFFLOAD_PIECE_CODEC_H_
+#ifndef TIDEPOOL_LIB_PIPELINE_PIECE_CODEC_H_
+#define TIDEPOOL_LIB_PIPELINE_PIECE_CODEC_H_
 
 #include <array>
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "lib/offload/compressed_space.h"
-#include "lib/zvc/format.h"
-#include "tidepool/zero_value_codec.h"
+#include "lib/pipeline/compressed_space.h"
+#include "lib/zvc/zero_value_format.h"
+#include "tidepool/compress/zero_value_codec.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::pipeline {
 
 struct PieceCoding {
   ZeroValueInstructionSet set = ZeroValueInstructionSet::kScalar;
@@ -48,6 +48,6 @@ class PieceCodec {
   alignas(zvc::kRowBytes) std::array<std::byte, zvc::kBlockBytes> block_scratch_;
 };
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::pipeline
 
-#endif  // TIDEPOOL_LIB_OFFLOAD_PIECE_CODEC_H_
+#endif  // TIDEPOOL_LIB_PIPELINE_PIECE_CODEC_H_

@@ -1,6 +1,6 @@
-#include "lib/offload/transfers.h"
+#include "lib/pipeline/transfers.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::pipeline {
 
 std::int64_t Stored::compressed_bytes() const {
   std::int64_t bytes = 0;
@@ -34,4 +34,4 @@ void Stored::Trim() {
   for (Strand& strand : strands_) strand.Trim();
 }
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::pipeline

@@ -1,6 +1,6 @@
 // What the pipeline knows of buffers that are stored or on their way.
-#ifndef TIDEPOOL_LIB_OFFLOAD_TRANSFERS_H_
-#define TIDEPOOL_LIB_OFFLOAD_TRANSFERS_H_
+#ifndef TIDEPOOL_LIB_PIPELINE_TRANSFERS_H_
+#define TIDEPOOL_LIB_PIPELINE_TRANSFERS_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -11,12 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "lib/offload/compressed_space.h"
-#include "lib/offload/piece_codec.h"
-#include "tidepool/compression_pipeline.h"
+#include "lib/pipeline/compressed_space.h"
+#include "lib/pipeline/piece_codec.h"
+#include "tidepool/compress/compression_pipeline.h"
 #include "tidepool/device.h"
 
-namespace tidepool::internal::offload {
+namespace tidepool::pipeline {
 
 // Pieces are all of `piece_bytes`, but the last may be shorter.
 class Stored final : public StoredBuffer {
@@ -102,6 +102,6 @@ struct InTransfer : Transfer {
   CompressionPipeline::PrefetchDone done;
 };
 
-}  // namespace tidepool::internal::offload
+}  // namespace tidepool::pipeline
 
-#endif  // TIDEPOOL_LIB_OFFLOAD_TRANSFERS_H_
+#endif  // TIDEPOOL_LIB_PIPELINE_TRANSFERS_H_

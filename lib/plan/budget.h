@@ -1,7 +1,7 @@
 // How long a search may go on: by steps, which are the same on every machine, cut off by the clock
 // or a stop.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_BUDGET_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_BUDGET_H_
+#ifndef TIDEPOOL_LIB_PLAN_BUDGET_H_
+#define TIDEPOOL_LIB_PLAN_BUDGET_H_
 
 #include <atomic>
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <utility>
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 // Between searches side by side: once one has reached the goal, those that have looked at their
 // deadlines more often have lost. Thread-safe.
@@ -95,6 +95,6 @@ class Budget {
   int until_look_ = 1;
 };
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_BUDGET_H_
+#endif  // TIDEPOOL_LIB_PLAN_BUDGET_H_

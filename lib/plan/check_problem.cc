@@ -1,4 +1,4 @@
-#include "lib/sizing/plan/check_problem.h"
+#include "lib/plan/check_problem.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/sizing/plan/instance.h"
+#include "lib/plan/instance.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // heights stay far from overflow
@@ -136,4 +136,4 @@ absl::Status CheckOptions(const PlanProblem& problem, const PlanOptions& options
   return absl::OkStatus();
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

@@ -1,16 +1,16 @@
 // What may be planned at all.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_CHECK_PROBLEM_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_CHECK_PROBLEM_H_
+#ifndef TIDEPOOL_LIB_PLAN_CHECK_PROBLEM_H_
+#define TIDEPOOL_LIB_PLAN_CHECK_PROBLEM_H_
 
 #include "absl/status/status.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 // The errors of MakePlan. O(n log n).
 absl::Status CheckProblem(const PlanProblem& problem);
 absl::Status CheckOptions(const PlanProblem& problem, const PlanOptions& options);
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_CHECK_PROBLEM_H_
+#endif  // TIDEPOOL_LIB_PLAN_CHECK_PROBLEM_H_

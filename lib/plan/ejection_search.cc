@@ -1,13 +1,13 @@
-#include "lib/sizing/plan/ejection_search.h"
+#include "lib/plan/ejection_search.h"
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 #include <vector>
 
-#include "lib/sizing/plan/placed_lists.h"
+#include "lib/plan/placed_lists.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 constexpr std::int64_t kUnplaced = -1;
@@ -215,4 +215,4 @@ std::optional<Offsets> SearchByEjection(const Instance& instance, std::int64_t c
   return ejection.TakeOffsets();
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

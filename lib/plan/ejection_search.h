@@ -4,16 +4,16 @@
 // It never proves anything, and finds plans where there is some room to spare: the counterpart of
 // the exact search, which is strong where there is none. The weights are those of breakout local
 // search (Morris 1993); a buffer that was placed just now counts for more (tabu).
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_EJECTION_SEARCH_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_EJECTION_SEARCH_H_
+#ifndef TIDEPOOL_LIB_PLAN_EJECTION_SEARCH_H_
+#define TIDEPOOL_LIB_PLAN_EJECTION_SEARCH_H_
 
 #include <cstdint>
 #include <optional>
 
-#include "lib/sizing/plan/budget.h"
-#include "lib/sizing/plan/instance.h"
+#include "lib/plan/budget.h"
+#include "lib/plan/instance.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 struct EjectionOptions {
   std::int64_t tenure =
@@ -29,6 +29,6 @@ std::optional<Offsets> SearchByEjection(const Instance& instance, std::int64_t c
                                         const Offsets& start, const EjectionOptions& options,
                                         Budget& budget);
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_EJECTION_SEARCH_H_
+#endif  // TIDEPOOL_LIB_PLAN_EJECTION_SEARCH_H_

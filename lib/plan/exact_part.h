@@ -3,8 +3,8 @@
 //
 // Everything is in arrays without gaps that are walked from end to end; what is placed changes
 // places with the last one left.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_EXACT_PART_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_EXACT_PART_H_
+#ifndef TIDEPOOL_LIB_PLAN_EXACT_PART_H_
+#define TIDEPOOL_LIB_PLAN_EXACT_PART_H_
 
 #include <algorithm>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 // Where a buffer may not lie.
 template <typename Offset>
@@ -168,6 +168,6 @@ struct ExactPart {
   }
 };
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_EXACT_PART_H_
+#endif  // TIDEPOOL_LIB_PLAN_EXACT_PART_H_

@@ -1,4 +1,4 @@
-#include "lib/sizing/plan/exact_search.h"
+#include "lib/plan/exact_search.h"
 
 #include <algorithm>
 #include <deque>
@@ -6,9 +6,9 @@
 #include <random>
 #include <tuple>
 
-#include "lib/sizing/plan/exact_part.h"
+#include "lib/plan/exact_part.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 // Beyond this many unplaced buffers, a node looks for failures only in the sections of the buffer
@@ -403,4 +403,4 @@ ExactAnswer ExactSearch::Find(std::int64_t capacity, std::span<const Key> keys, 
   return Searcher<std::int64_t>(instance_, capacity, keys, weights_, budget).Run();
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

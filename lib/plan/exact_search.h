@@ -16,19 +16,19 @@
 // Sections that failed get weight, which decays, and buffers in weighty sections are tried first in
 // later searches (as in dom/wdeg, Boussemart et al. 2004): so a search is given up early and
 // repeated.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_EXACT_SEARCH_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_EXACT_SEARCH_H_
+#ifndef TIDEPOOL_LIB_PLAN_EXACT_SEARCH_H_
+#define TIDEPOOL_LIB_PLAN_EXACT_SEARCH_H_
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "lib/sizing/plan/budget.h"
-#include "lib/sizing/plan/instance.h"
-#include "lib/sizing/plan/order.h"
+#include "lib/plan/budget.h"
+#include "lib/plan/instance.h"
+#include "lib/plan/order.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 struct ExactAnswer {
   enum class Kind : std::uint8_t { kFound, kInfeasible, kStopped };
@@ -58,6 +58,6 @@ class ExactSearch {
   double spans_ = 0;             // sections that buffers span, summed up
 };
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_EXACT_SEARCH_H_
+#endif  // TIDEPOOL_LIB_PLAN_EXACT_SEARCH_H_

@@ -1,12 +1,12 @@
 // Sweeps over time and keeps what is live in the order of addresses. It includes nothing of what
 // makes plans, and must not.
-#include "lib/sizing/plan/first_overlap.h"
+#include "lib/plan/first_overlap.h"
 
 #include <algorithm>
 #include <iterator>
 #include <map>
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 struct Change {
@@ -59,4 +59,4 @@ std::optional<PlanOverlap> FirstOverlap(const std::vector<PlanBuffer>& buffers,
   return std::nullopt;
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

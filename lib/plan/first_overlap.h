@@ -1,15 +1,15 @@
 // Which buffers are in each other's way. Shares nothing with what makes plans.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_FIRST_OVERLAP_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_FIRST_OVERLAP_H_
+#ifndef TIDEPOOL_LIB_PLAN_FIRST_OVERLAP_H_
+#define TIDEPOOL_LIB_PLAN_FIRST_OVERLAP_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 struct PlanOverlap {
   std::size_t a = 0;  // smaller than b
@@ -22,6 +22,6 @@ struct PlanOverlap {
 std::optional<PlanOverlap> FirstOverlap(const std::vector<PlanBuffer>& buffers,
                                         const std::vector<std::int64_t>& offsets);
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_FIRST_OVERLAP_H_
+#endif  // TIDEPOOL_LIB_PLAN_FIRST_OVERLAP_H_

@@ -1,4 +1,4 @@
-#include "lib/sizing/plan/instance.h"
+#include "lib/plan/instance.h"
 
 #include <algorithm>
 #include <bit>
@@ -7,9 +7,9 @@
 #include <numeric>
 #include <span>
 
-#include "lib/sizing/plan/obstacles.h"
+#include "lib/plan/obstacles.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 // All times at which buffers begin or end, each once, ascending.
@@ -206,4 +206,4 @@ std::vector<double> RangeMaxima(const std::vector<double>& values,
   return maxima;
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

@@ -4,15 +4,15 @@
 // A section is a stretch of time whose set of live buffers is contained in no neighbour's; buffers
 // overlap in time if and only if they share a section (MiniMalloc, ASPLOS 2023), so sections, of
 // which there are fewer than buffers, are all that matters of time.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_INSTANCE_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_INSTANCE_H_
+#ifndef TIDEPOOL_LIB_PLAN_INSTANCE_H_
+#define TIDEPOOL_LIB_PLAN_INSTANCE_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 // An offset for every buffer of an instance that is not fixed, in its units.
 using Offsets = std::vector<std::int64_t>;
@@ -68,6 +68,6 @@ std::vector<double> RangeMaxima(const std::vector<double>& values,
                                 const std::vector<std::int32_t>& first,
                                 const std::vector<std::int32_t>& end);
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_INSTANCE_H_
+#endif  // TIDEPOOL_LIB_PLAN_INSTANCE_H_

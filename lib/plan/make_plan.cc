@@ -9,25 +9,25 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/sizing/plan/budget.h"
-#include "lib/sizing/plan/check_problem.h"
-#include "lib/sizing/plan/instance.h"
-#include "lib/sizing/plan/team.h"
-#include "lib/sizing/plan/twins.h"
-#include "tidepool/plan.h"
+#include "lib/plan/budget.h"
+#include "lib/plan/check_problem.h"
+#include "lib/plan/instance.h"
+#include "lib/plan/team.h"
+#include "lib/plan/twins.h"
+#include "tidepool/trace/plan.h"
 
 namespace tidepool {
 namespace {
 
-using sizing::Deadline;
-using sizing::Instance;
-using sizing::Team;
+using plan::Deadline;
+using plan::Instance;
+using plan::Team;
 
 class Planner {
  public:
   Planner(const PlanProblem& problem, const PlanOptions& options)
       : deadline_(options.time_limit_seconds, options.stop),
-        instances_(sizing::ToInstances(problem)) {
+        instances_(plan::ToInstances(problem)) {
     for (const Instance& instance : instances_) {
       const Team& added = teams_.emplace_back(instance, options.seed,
                                               static_cast<std::size_t>(options.threads), deadline_);
@@ -126,9 +126,9 @@ std::vector<std::int64_t> WithTwins(const std::vector<std::int64_t>& offsets,
 }  // namespace
 
 absl::StatusOr<std::int64_t> PlanLowerBound(const PlanProblem& problem) {
-  if (absl::Status status = sizing::CheckProblem(problem); !status.ok()) return status;
+  if (absl::Status status = plan::CheckProblem(problem); !status.ok()) return status;
   std::int64_t bound = 0;
-  for (const Instance& instance : sizing::ToInstances(problem)) {
+  for (const Instance& instance : plan::ToInstances(problem)) {
     bound = std::max(bound, instance.lower_bound * instance.unit);
   }
   return bound;
@@ -143,7 +143,7 @@ Plan PlanWithoutTwins(const PlanProblem& problem, const PlanOptions& options) {
 }
 
 Plan PlanOnce(const PlanProblem& problem, const PlanOptions& options) {
-  const std::vector<std::uint32_t> twins = sizing::FindTwins(problem);
+  const std::vector<std::uint32_t> twins = plan::FindTwins(problem);
   if (!HasTwins(twins)) return PlanWithoutTwins(problem, options);
   Plan plan = PlanWithoutTwins(WithoutTwins(problem, twins), options);
   plan.offsets = WithTwins(plan.offsets, twins);
@@ -154,8 +154,8 @@ Plan PlanOnce(const PlanProblem& problem, const PlanOptions& options) {
 
 absl::StatusOr<Plan> MakePlan(const PlanProblem& problem, const PlanOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  if (absl::Status status = sizing::CheckProblem(problem); !status.ok()) return status;
-  if (absl::Status status = sizing::CheckOptions(problem, options); !status.ok()) return status;
+  if (absl::Status status = plan::CheckProblem(problem); !status.ok()) return status;
+  if (absl::Status status = plan::CheckOptions(problem, options); !status.ok()) return status;
   Plan plan = PlanOnce(problem, options);
   if (absl::Status valid = ValidatePlan(problem, plan.offsets, plan.height); !valid.ok()) {
     return absl::InternalError(absl::StrCat("a plan that is none: ", valid.message()));

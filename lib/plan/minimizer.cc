@@ -1,4 +1,4 @@
-#include "lib/sizing/plan/minimizer.h"
+#include "lib/plan/minimizer.h"
 
 #include <algorithm>
 #include <array>
@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "lib/sizing/plan/ejection_search.h"
-#include "lib/sizing/plan/first_fit.h"
-#include "lib/sizing/plan/order.h"
-#include "lib/sizing/plan/side_by_side.h"
-#include "lib/sizing/plan/skyline.h"
+#include "lib/plan/ejection_search.h"
+#include "lib/plan/first_fit_plan.h"
+#include "lib/plan/order.h"
+#include "lib/plan/side_by_side.h"
+#include "lib/plan/skyline.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 using KeyList = std::vector<Key>;
@@ -217,4 +217,4 @@ bool Minimizer::SearchRound(std::int64_t enough) {
   return true;
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

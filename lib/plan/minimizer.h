@@ -1,17 +1,17 @@
 // The search for a low plan of one instance: heuristics first, then rounds of exact and ejection
 // searches, each longer than the one before, until the height equals a lower bound that was proved.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_MINIMIZER_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_MINIMIZER_H_
+#ifndef TIDEPOOL_LIB_PLAN_MINIMIZER_H_
+#define TIDEPOOL_LIB_PLAN_MINIMIZER_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "lib/sizing/plan/budget.h"
-#include "lib/sizing/plan/exact_search.h"
-#include "lib/sizing/plan/instance.h"
+#include "lib/plan/budget.h"
+#include "lib/plan/exact_search.h"
+#include "lib/plan/instance.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 // All heights are in the instance's units. Not thread-safe.
 class Minimizer {
@@ -65,6 +65,6 @@ class Minimizer {
   std::uint64_t order_tries_ = 0;
 };
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_MINIMIZER_H_
+#endif  // TIDEPOOL_LIB_PLAN_MINIMIZER_H_

@@ -1,11 +1,11 @@
-#include "lib/sizing/plan/obstacles.h"
+#include "lib/plan/obstacles.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <numeric>
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 constexpr std::size_t kMostThresholds = 64;
@@ -131,4 +131,4 @@ std::vector<Obstacle> Join(std::vector<Obstacle> obstacles, std::int32_t section
 
 std::int64_t BoundByHoles(const Instance& instance) { return HoleBound(instance).Find(); }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

@@ -1,14 +1,14 @@
 // Fixed buffers as obstacles of an instance.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_OBSTACLES_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_OBSTACLES_H_
+#ifndef TIDEPOOL_LIB_PLAN_OBSTACLES_H_
+#define TIDEPOOL_LIB_PLAN_OBSTACLES_H_
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "lib/sizing/plan/instance.h"
+#include "lib/plan/instance.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 struct Obstacle {
   std::int32_t first;
@@ -26,6 +26,6 @@ std::vector<Obstacle> Join(std::vector<Obstacle> obstacles, std::int32_t section
 // least k units can hold the buffers of k units and more, for any k. O(n log n).
 std::int64_t BoundByHoles(const Instance& instance);
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_OBSTACLES_H_
+#endif  // TIDEPOOL_LIB_PLAN_OBSTACLES_H_

@@ -1,10 +1,10 @@
-#include "lib/sizing/plan/order.h"
+#include "lib/plan/order.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 std::vector<double> Values(const Instance& instance, Key key, const std::vector<double>& weights) {
@@ -53,4 +53,4 @@ std::vector<std::int32_t> OrderBy(const Instance& instance, std::span<const Key>
   return order;
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

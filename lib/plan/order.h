@@ -3,16 +3,16 @@
 // The keys are those of the literature: total load (the buffers of the fullest sections first),
 // duration and area (MiniMalloc), size (Sekiyama et al. 2018, TFLite), and beside them what the
 // exact search learned of sections in which it failed.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_ORDER_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_ORDER_H_
+#ifndef TIDEPOOL_LIB_PLAN_ORDER_H_
+#define TIDEPOOL_LIB_PLAN_ORDER_H_
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "lib/sizing/plan/instance.h"
+#include "lib/plan/instance.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 enum class Key : std::uint8_t {
   kFailures,  // the largest weight of any of its sections
@@ -29,6 +29,6 @@ enum class Key : std::uint8_t {
 std::vector<std::int32_t> OrderBy(const Instance& instance, std::span<const Key> keys,
                                   const std::vector<double>& weights = {});
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_ORDER_H_
+#endif  // TIDEPOOL_LIB_PLAN_ORDER_H_

@@ -1,8 +1,8 @@
-#include "lib/sizing/plan/placed_lists.h"
+#include "lib/plan/placed_lists.h"
 
 #include <algorithm>
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 constexpr std::int32_t kLeastStride = 8;
@@ -87,4 +87,4 @@ const PlacedLists::Lists& PlacedLists::Around(std::int32_t buffer) const {
   return instance_.end[buffer] <= (window + 2) * stride_ ? windows_[window] : all_;
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

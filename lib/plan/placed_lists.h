@@ -4,15 +4,15 @@
 // Time is covered by windows that overlap by half, so that a short range lies in a window; each has
 // two sorted lists of the obstacles and placed buffers that it meets. A range that no window holds
 // gets the lists of all.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_PLACED_LISTS_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_PLACED_LISTS_H_
+#ifndef TIDEPOOL_LIB_PLAN_PLACED_LISTS_H_
+#define TIDEPOOL_LIB_PLAN_PLACED_LISTS_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "lib/sizing/plan/instance.h"
+#include "lib/plan/instance.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 class PlacedLists {
  public:
@@ -52,6 +52,6 @@ class PlacedLists {
   Lists all_;
 };
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_PLACED_LISTS_H_
+#endif  // TIDEPOOL_LIB_PLAN_PLACED_LISTS_H_

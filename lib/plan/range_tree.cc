@@ -1,4 +1,4 @@
-#include "lib/sizing/plan/range_tree.h"
+#include "lib/plan/range_tree.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,7 @@
 #include <span>
 #include <tuple>
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 // Puts `ranges` in the order of the leaves: halves by one coordinate, then by the other. The left
@@ -126,4 +126,4 @@ void RangeTree::FindMeeting(std::size_t index, std::int32_t first, std::int32_t 
   FindMeeting(left_first ? left + 1 : left, first, end, least);
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

@@ -2,13 +2,13 @@
 //
 // A k-d tree over (first, end) whose nodes know their bounds and the best rank below, so that a
 // question looks only into nodes that are partly inside and hold something better.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_RANGE_TREE_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_RANGE_TREE_H_
+#ifndef TIDEPOOL_LIB_PLAN_RANGE_TREE_H_
+#define TIDEPOOL_LIB_PLAN_RANGE_TREE_H_
 
 #include <cstdint>
 #include <vector>
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 class RangeTree {
  public:
@@ -56,6 +56,6 @@ class RangeTree {
   std::vector<std::size_t> leaf_;  // of each range
 };
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_RANGE_TREE_H_
+#endif  // TIDEPOOL_LIB_PLAN_RANGE_TREE_H_

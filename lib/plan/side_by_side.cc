@@ -1,10 +1,10 @@
-#include "lib/sizing/plan/side_by_side.h"
+#include "lib/plan/side_by_side.h"
 
 #include <system_error>
 #include <thread>
 #include <vector>
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 void SideBySide(std::size_t count, const std::function<void(std::size_t)>& part) {
   std::vector<std::jthread> threads;
@@ -18,4 +18,4 @@ void SideBySide(std::size_t count, const std::function<void(std::size_t)>& part)
   for (; next < count; ++next) part(next);
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

@@ -1,4 +1,4 @@
-#include "lib/sizing/plan/skyline.h"
+#include "lib/plan/skyline.h"
 
 #include <algorithm>
 #include <functional>
@@ -7,9 +7,9 @@
 #include <queue>
 #include <tuple>
 
-#include "lib/sizing/plan/range_tree.h"
+#include "lib/plan/range_tree.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 constexpr std::int32_t kNobody = -1;
@@ -284,4 +284,4 @@ Offsets PlanBySkyline(const Instance& instance, const std::vector<std::int32_t>&
   return offsets;
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

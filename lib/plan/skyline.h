@@ -4,19 +4,19 @@
 // This is best-fit of strip packing (Burke et al. 2004) as Sekiyama et al. (2018) use it for
 // memory, longest lifetime first. With a tree over the lifetimes it is fast enough for whole
 // traces.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_SKYLINE_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_SKYLINE_H_
+#ifndef TIDEPOOL_LIB_PLAN_SKYLINE_H_
+#define TIDEPOOL_LIB_PLAN_SKYLINE_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "lib/sizing/plan/instance.h"
+#include "lib/plan/instance.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 // `order` has every buffer once. Obstacles are built around. O(n log n) as a rule.
 Offsets PlanBySkyline(const Instance& instance, const std::vector<std::int32_t>& order);
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_SKYLINE_H_
+#endif  // TIDEPOOL_LIB_PLAN_SKYLINE_H_

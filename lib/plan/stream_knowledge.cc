@@ -1,41 +1,41 @@
-#include "lib/sizing/plan/stream_order.h"
+#include "lib/plan/stream_knowledge.h"
 
 #include <algorithm>
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 constexpr std::size_t kMostStreams = 1024;
 constexpr std::int64_t kNothing = -1;
 
-using Kind = TraceEvent::Kind;
+using Kind = MemoryEvent::Kind;
 
 // Follows what each stream knows of the others: up to which event it has waited for each, directly
 // or through a third (vector clocks).
 class Knowledge {
  public:
-  Knowledge(const Trace& trace, std::vector<std::int64_t>& reusable)
-      : streams_(trace.stream_names.size()),
+  Knowledge(const MemoryLog& log, std::vector<std::int64_t>& reusable)
+      : streams_(log.streams),
         reusable_(reusable),
         known_(streams_ * streams_, kNothing),
         settled_(streams_ * streams_, 0),
         last_allocation_(streams_, kNothing),
         frees_(streams_) {
-    for (std::size_t i = 0; i < trace.events.size(); ++i) {
-      if (trace.events[i].kind == Kind::kAllocate) {
-        last_allocation_[trace.events[i].stream] = static_cast<std::int64_t>(i);
+    for (std::size_t i = 0; i < log.events.size(); ++i) {
+      if (log.events[i].kind == Kind::kAllocate) {
+        last_allocation_[log.events[i].stream] = static_cast<std::int64_t>(i);
       }
     }
   }
 
-  void Free(const TraceEvent& event, std::int64_t index) {
+  void Free(const MemoryEvent& event, std::int64_t index) {
     frees_[event.stream].push_back({index, event.index});
   }
 
-  void Wait(const TraceEvent& event, std::int64_t index) {
+  void Wait(const MemoryEvent& event, std::int64_t index) {
     const std::size_t waiting = event.stream;
     const std::size_t awaited = event.index;
     if (waiting == awaited) return;
@@ -79,31 +79,23 @@ class Knowledge {
   std::vector<std::vector<FreeEvent>> frees_;  // by stream, in the order of events
 };
 
-// PyTorch says when the last stream was done with a block: that is its free. Other allocators' logs
-// do not say who waited for whom, and the pool that follows the plan makes streams wait that must.
-bool TellsOfWaits(const Trace& trace) {
-  return trace.original_format == TraceFormat::kNative ||
-         std::any_of(trace.events.begin(), trace.events.end(),
-                     [](const TraceEvent& event) { return event.kind == Kind::kWait; });
-}
-
 }  // namespace
 
-absl::StatusOr<std::vector<std::int64_t>> ReusableFrom(const Trace& trace) {
-  std::vector<std::int64_t> reusable(trace.allocations.size(),
-                                     static_cast<std::int64_t>(trace.events.size()));
-  for (std::size_t i = 0; i < trace.events.size(); ++i) {
-    const TraceEvent& event = trace.events[i];
+absl::StatusOr<std::vector<std::int64_t>> ReusableFrom(const MemoryLog& log) {
+  std::vector<std::int64_t> reusable(log.bytes.size(),
+                                     static_cast<std::int64_t>(log.events.size()));
+  for (std::size_t i = 0; i < log.events.size(); ++i) {
+    const MemoryEvent& event = log.events[i];
     if (event.kind == Kind::kFree) reusable[event.index] = static_cast<std::int64_t>(i);
   }
-  if (trace.stream_names.size() <= 1 || !TellsOfWaits(trace)) return reusable;
-  if (trace.stream_names.size() > kMostStreams) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        trace.stream_names.size(), " streams, expected at most ", kMostStreams, " for a plan"));
+  if (log.streams <= 1 || !log.has_all_waits) return reusable;
+  if (log.streams > kMostStreams) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(log.streams, " streams, expected at most ", kMostStreams, " for a plan"));
   }
-  Knowledge knowledge(trace, reusable);
-  for (std::size_t i = 0; i < trace.events.size(); ++i) {
-    const TraceEvent& event = trace.events[i];
+  Knowledge knowledge(log, reusable);
+  for (std::size_t i = 0; i < log.events.size(); ++i) {
+    const MemoryEvent& event = log.events[i];
     if (event.kind == Kind::kFree) knowledge.Free(event, static_cast<std::int64_t>(i));
     if (event.kind == Kind::kWait) knowledge.Wait(event, static_cast<std::int64_t>(i));
   }
@@ -111,4 +103,4 @@ absl::StatusOr<std::vector<std::int64_t>> ReusableFrom(const Trace& trace) {
   return reusable;
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

@@ -1,10 +1,10 @@
-#include "lib/sizing/plan/team.h"
+#include "lib/plan/team.h"
 
 #include <algorithm>
 
-#include "lib/sizing/plan/side_by_side.h"
+#include "lib/plan/side_by_side.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 constexpr std::uint64_t kSeedsApart = 0x9E3779B97F4A7C15U;
@@ -79,4 +79,4 @@ void Team::TakeBest() {
   lower_bound_ = std::max(lower_bound_, lower_bound_alone_);
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

@@ -5,19 +5,19 @@
 // others begin each round with the best plan and bound of all. What a round gives does not depend
 // on which thread is fast: a round is won by who reached its goal in the fewest looks at the
 // deadline, and the others go on until they have had as many.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_TEAM_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_TEAM_H_
+#ifndef TIDEPOOL_LIB_PLAN_TEAM_H_
+#define TIDEPOOL_LIB_PLAN_TEAM_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <vector>
 
-#include "lib/sizing/plan/budget.h"
-#include "lib/sizing/plan/instance.h"
-#include "lib/sizing/plan/minimizer.h"
+#include "lib/plan/budget.h"
+#include "lib/plan/instance.h"
+#include "lib/plan/minimizer.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 // All heights are in the instance's units. Not thread-safe.
 class Team {
@@ -63,6 +63,6 @@ class Team {
   std::int64_t lower_bound_alone_;
 };
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_TEAM_H_
+#endif  // TIDEPOOL_LIB_PLAN_TEAM_H_

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/container/btree_set.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
 namespace tidepool {
 namespace {

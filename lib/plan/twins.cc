@@ -1,4 +1,4 @@
-#include "lib/sizing/plan/twins.h"
+#include "lib/plan/twins.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 // Without overflow, whatever the times.
@@ -133,4 +133,4 @@ std::vector<std::uint32_t> FindTwins(const PlanProblem& problem) {
   return TwinFinder(problem).Find();
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

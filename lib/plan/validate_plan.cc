@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/sizing/plan/first_overlap.h"
-#include "tidepool/plan.h"
+#include "lib/plan/first_overlap.h"
+#include "tidepool/trace/plan.h"
 
 namespace tidepool {
 namespace {
@@ -49,7 +49,7 @@ absl::Status ValidatePlan(const PlanProblem& problem, const std::vector<std::int
       return place;
     }
   }
-  const std::optional<sizing::PlanOverlap> overlap = sizing::FirstOverlap(buffers, offsets);
+  const std::optional<plan::PlanOverlap> overlap = plan::FirstOverlap(buffers, offsets);
   if (!overlap.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("buffers ", overlap->a, " and ", overlap->b,
                                                  " overlap at time ", overlap->time,

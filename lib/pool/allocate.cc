@@ -132,7 +132,7 @@ absl::StatusOr<void*> PoolImpl::TryPlace(std::int64_t bytes, Hint hint, Stream s
 // A request of `asked_bytes` gets its place, which is free.
 absl::StatusOr<void*> PoolImpl::Take(const Placement& placement, const Request& request,
                                      std::int64_t asked_bytes, Timeline& timeline) {
-  BlockMap& blocks = arena_.blocks();
+  blocks::BlockMap& blocks = arena_.blocks();
   bool behind_others = false;
   if (crossing_) {
     const std::int64_t begin = blocks.OffsetOf(placement, request.bytes);
@@ -170,7 +170,7 @@ absl::StatusOr<void*> PoolImpl::Take(const Placement& placement, const Request& 
 void PoolImpl::LetFrontServe(const Timeline& timeline, void* address, std::int64_t bytes) {
   // Waiters must see every free: as long as there are any, no cache begins.
   if (!line_.empty()) return;
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   FrontCache& front = own_fronts_->Of(timeline.stream);
   const auto streams = static_cast<std::int64_t>(order_.size());
   const std::int64_t part = streams == 2 ? kFrontPart : kFrontPartOfMany * streams;
@@ -186,7 +186,7 @@ Placement PoolImpl::PlaceEmptyingFronts(const Request& request, Timeline& timeli
 }
 
 Placement PoolImpl::Place(const Request& request, Timeline& timeline) {
-  BlockMap& blocks = arena_.blocks();
+  blocks::BlockMap& blocks = arena_.blocks();
   if (!crossing_ && !options_.remap) return arena_.Place(request, blocks);
   WaitAvoidingBlocks preferred(blocks, tickets_, order_, timeline);
   if (!options_.remap) return arena_.Place(request, preferred);

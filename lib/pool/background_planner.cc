@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
 namespace tidepool::pool {
 namespace {
@@ -74,7 +74,7 @@ absl::StatusOr<Plan> PlanAlike(const PlanProblem& problem, const PlanOrder& orde
 
 absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanIteration(const PlanOrder& order,
                                                                    std::stop_token stop) {
-  absl::StatusOr<PlanProblem> problem = ToPlanProblem(order.iteration, order.alignment);
+  absl::StatusOr<PlanProblem> problem = plan::ProblemOf(order.iteration, order.alignment);
   if (!problem.ok()) return problem.status();
   const std::size_t requests = problem->buffers.size();
   const auto end = static_cast<std::int64_t>(order.iteration.events.size());

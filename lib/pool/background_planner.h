@@ -11,16 +11,16 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "lib/plan/memory_log.h"
 #include "lib/pool/iteration_log.h"
 #include "lib/pool/range.h"
 #include "tidepool/planned_placement.h"
-#include "tidepool/trace.h"
 
 namespace tidepool::pool {
 
 // An iteration that is to be planned.
 struct PlanOrder {
-  Trace iteration;
+  plan::MemoryLog iteration;
   std::int64_t alignment = 1;
   double seconds = 0;  // to look for a lower plan than the first
   std::uint64_t signature = 0;

@@ -93,7 +93,7 @@ Tickets PoolImpl::TakeTickets(BlockId block, Timeline& timeline) {
 }
 
 void PoolImpl::FreeWithTickets(BlockId block, const Tickets& tickets) {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   const BlockId before = FreeOrNone(blocks.Previous(block));
   const BlockId after = FreeOrNone(blocks.Next(block));
   const std::int64_t begin = blocks.offset(block);
@@ -110,7 +110,7 @@ BlockId PoolImpl::FreeOrNone(BlockId block) const {
 absl::Status PoolImpl::NotLive(const void* address) const {
   const auto where = absl::Hex(reinterpret_cast<std::uintptr_t>(address));
   const std::int64_t offset = addresses_.OffsetOf(address);
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   if (offset < 0 || offset >= blocks.capacity()) {
     return absl::InvalidArgumentError(
         absl::StrCat("address 0x", where, " is none of this pool, expected a live allocation"));
@@ -138,7 +138,7 @@ void PoolImpl::BeginCrossing(Stream newest) {
     fronts_.store(own_fronts_.get(), std::memory_order_release);
   }
   const Tickets tickets = order_.TicketsOfAllBut(newest);
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     if (blocks.used(id)) continue;
     tickets_.Merge(kNoBlock, blocks.offset(id), blocks.offset(id) + blocks.bytes(id), tickets,

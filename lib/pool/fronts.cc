@@ -27,13 +27,13 @@ bool PoolImpl::EmptyFront(FrontCache& front) {
 bool PoolImpl::TakeFromFront(BlockId block) {
   if (own_fronts_ == nullptr) return true;
   const Stream stream = allocated_on_[block];
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   return own_fronts_->Of(stream).Forget(stream, addresses_.AddressOf(blocks.offset(block)),
                                         blocks.bytes(block));
 }
 
 bool PoolImpl::IsInFront(BlockId block) const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   return own_fronts_ != nullptr &&
          own_fronts_->Of(allocated_on_[block])
              .Holds(allocated_on_[block], addresses_.AddressOf(blocks.offset(block)),

@@ -51,7 +51,7 @@ absl::StatusOr<Placement> PoolImpl::GrowOnce(const Request& request, MemoryLock&
 
 // Whether growth could serve a request of so many bytes. When not, nothing is lost by not trying.
 bool PoolImpl::MayGrow(std::int64_t bytes) const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   if (options_.max_bytes - blocks.live_bytes() < bytes) return false;
   if (options_.memory == PoolMemory::kSegments || options_.remap) return true;
   return blocks.capacity() - blocks.excluded_bytes() < options_.max_bytes;
@@ -94,7 +94,7 @@ absl::Status PoolImpl::RetryGivingBack(MemoryLock& memory) {
 }
 
 bool PoolImpl::IsFree(BlockId block, const Range& range) const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   return !blocks.used(block) && blocks.offset(block) <= range.begin &&
          range.end <= blocks.offset(block) + blocks.bytes(block);
 }
@@ -102,7 +102,7 @@ bool PoolImpl::IsFree(BlockId block, const Range& range) const {
 // The lowest addresses with nothing live in between. As long as nothing was excluded they are at
 // the end, because no free block serves the request.
 std::optional<Room> PoolImpl::FindRoom(std::int64_t bytes) const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   BlockId id = blocks.First();
   if (blocks.excluded_bytes() == 0) id = FreeOrNone(blocks.Last());
   Room room;
@@ -134,7 +134,7 @@ Backing::Range PoolImpl::RangeFrom(std::int64_t begin, std::int64_t bytes) const
 
 // The parts without memory, in the order of addresses, in whole granules.
 std::vector<Gap> PoolImpl::Gaps(const Backing::Range& range) const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t first = range.begin & -device_.granularity();
   const std::int64_t end = backing_.Rounded(range.end);
   std::vector<Gap> gaps;
@@ -153,7 +153,7 @@ std::vector<Gap> PoolImpl::Gaps(const Backing::Range& range) const {
 // Fills the gaps of a room with new memory: one free block. At the end of the range it takes more
 // than the gap when the pool grows often, so that the calls of the device are few.
 absl::StatusOr<BlockId> PoolImpl::Fill(Room room, MemoryLock& memory) {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   std::int64_t included = std::max(room.range.end, blocks.capacity()) - blocks.excluded_bytes();
   for (const Gap& gap : room.gaps) {
     if (gap.range.begin < blocks.capacity()) included += gap.range.bytes();
@@ -185,7 +185,7 @@ absl::StatusOr<BlockId> PoolImpl::Fill(Room room, MemoryLock& memory) {
 // Whether the arena can go without its last `excess` bytes, for a room elsewhere. When the budget
 // is no whole number of granules, they are what the last granule has too many.
 bool PoolImpl::CanCutOffEnd(const Room& room, std::int64_t excess) const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   const BlockId last = FreeOrNone(blocks.Last());
   const std::int64_t end = blocks.capacity() - excess;
   return last != kNoBlock && blocks.offset(last) <= end && room.range.end <= end &&
@@ -194,7 +194,7 @@ bool PoolImpl::CanCutOffEnd(const Room& room, std::int64_t excess) const {
 
 // Its memory stays, and work may still use it.
 void PoolImpl::CutOffEnd(std::int64_t excess) {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   const Range end = {blocks.capacity() - excess, blocks.capacity()};
   for (const Ticket& ticket : TicketsIn(blocks.Last(), end)) AddTicket(cut_off_tickets_, ticket);
   CutOut(blocks.Last(), end);
@@ -223,7 +223,7 @@ BlockId PoolImpl::Include(const Room& room) {
 // Takes a range that has memory into the arena, as free, under the tickets of the work that may
 // still use it. Returns the free block that it is in.
 BlockId PoolImpl::Include(const Range& range, const Tickets& tickets) {
-  BlockMap& blocks = arena_.blocks();
+  blocks::BlockMap& blocks = arena_.blocks();
   if (range.begin >= blocks.capacity()) return Extend(range.end, range, tickets);
   const BlockId id = BlockAt(range.begin);
   const BlockId before =
@@ -240,7 +240,7 @@ BlockId PoolImpl::Include(const Range& range, const Tickets& tickets) {
 // Moves the end of the arena to `end`, rounded up to whole granules as far as the budget allows it.
 // Work of the tickets may still use `range`. Returns the free block at the end.
 BlockId PoolImpl::Extend(std::int64_t end, const Range& range, const Tickets& tickets) {
-  BlockMap& blocks = arena_.blocks();
+  blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t begin = blocks.capacity();
   BlockId before = FreeOrNone(blocks.Last());
   blocks.Resize(std::min(backing_.Rounded(end), options_.max_bytes + blocks.excluded_bytes()));
@@ -261,7 +261,7 @@ BlockId PoolImpl::Extend(std::int64_t end, const Range& range, const Tickets& ti
 }
 
 BlockId PoolImpl::BlockAt(std::int64_t offset) const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   BlockId id = blocks.First();
   while (offset >= blocks.offset(id) + blocks.bytes(id)) id = blocks.Next(id);
   return id;

@@ -62,7 +62,7 @@ absl::StatusOr<BlockId> PoolImpl::AddSegment(std::int64_t bytes, std::int64_t st
 
 // Takes a segment, and its fence, into the arena. Returns the free block that it is.
 BlockId PoolImpl::IncludeSegment(const Range& segment) {
-  BlockMap& blocks = arena_.blocks();
+  blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t added = blocks.capacity();
   const std::int64_t end = segment.end + segments_.fence_bytes();
   if (end > added) {
@@ -74,7 +74,7 @@ BlockId PoolImpl::IncludeSegment(const Range& segment) {
 
 // Those in which nothing is live, in the order of offsets.
 std::vector<BlockId> PoolImpl::FreeSegments() const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   std::vector<BlockId> free_ones;
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     const std::int64_t begin = blocks.offset(id);
@@ -87,7 +87,7 @@ std::vector<BlockId> PoolImpl::FreeSegments() const {
 
 // The smallest free segments that have `missing` bytes together. None when all have less.
 std::vector<BlockId> PoolImpl::SegmentsForBudget(std::int64_t missing) const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   // Often there is no need to look.
   if (blocks.capacity() - blocks.excluded_bytes() - blocks.live_bytes() < missing) return {};
   std::vector<BlockId> segments = FreeSegments();

@@ -14,7 +14,7 @@ PoolStats PoolImpl::Stats() const {
 }
 
 PoolStats PoolImpl::StatsLocked() const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   PoolStats stats = stats_;
   stats.live_bytes = blocks.live_bytes();
   stats.peak_live_bytes = arena_.peak_live_bytes();
@@ -53,7 +53,7 @@ std::int64_t PoolImpl::OffsetOf(const void* address) const {
 std::vector<PoolBlock> PoolImpl::Snapshot() const {
   const std::lock_guard lock(mutex_);
   std::vector<PoolBlock> snapshot;
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     if (blocks.excluded(id)) continue;
     const std::int64_t begin = blocks.offset(id);
@@ -80,7 +80,7 @@ std::vector<PoolBlock> PoolImpl::Snapshot() const {
 
 absl::Status PoolImpl::CheckInvariants() const {
   const std::scoped_lock lock(memory_mutex_, mutex_);
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   if (absl::Status status = blocks.CheckInvariants(); !status.ok()) return status;
   if (blocks.capacity() - blocks.excluded_bytes() > options_.max_bytes) {
     return absl::InternalError("the arena is larger than the budget");
@@ -130,7 +130,7 @@ void PoolImpl::ReportLive() const {
   std::fprintf(stderr, "tidepool: a pool is destroyed with %lld bytes live in %lld allocations\n",
                static_cast<long long>(arena_.blocks().live_bytes()),
                static_cast<long long>(stats_.live_count));
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   int listed = 0;
   for (BlockId id = blocks.First(); id != kNoBlock && listed < kListed; id = blocks.Next(id)) {
     if (!blocks.used(id) || blocks.excluded(id)) continue;

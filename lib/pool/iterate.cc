@@ -27,7 +27,7 @@ void PoolImpl::BeginIteration(Lock& lock) {
 
 // What is there whatever the next iteration does. New segments begin behind the last fence.
 std::vector<Range> PoolImpl::FixedRanges() const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   std::vector<Range> fixed;
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     if (!blocks.used(id)) continue;
@@ -49,7 +49,7 @@ std::vector<Range> PoolImpl::FixedRanges() const {
 // goes.
 void PoolImpl::Provide(std::int64_t bytes, Lock& lock) {
   if (bytes == 0) return;
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   const bool in_segments = options_.memory == PoolMemory::kSegments;
   if (blocks.capacity() >= bytes && (in_segments || blocks.excluded_bytes() == 0)) return;
   MemoryLock memory(memory_mutex_, lock);
@@ -65,7 +65,7 @@ void PoolImpl::Provide(std::int64_t bytes, Lock& lock) {
 }
 
 void PoolImpl::ProvideSegment(std::int64_t bytes, MemoryLock& memory) {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t missing = bytes - blocks.capacity();
   if (missing <= 0 || missing > options_.max_bytes - HeldBytes() || !blocks.HasNames(2)) return;
   AddSegment(missing, 0, memory).IgnoreError();
@@ -73,7 +73,7 @@ void PoolImpl::ProvideSegment(std::int64_t bytes, MemoryLock& memory) {
 
 absl::Status PoolImpl::ProvideInPlace(std::int64_t bytes, MemoryLock& memory) {
   if (absl::Status status = RetryGivingBack(memory); !status.ok()) return status;
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   const Range range = {0, bytes};
   const Room room = {range, kNoBlock, Gaps(range)};
   const auto gaps = static_cast<std::int64_t>(room.gaps.size());

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/plan/memory_log.h"
 #include "tidepool/planned_placement.h"
-#include "tidepool/trace.h"
 
 namespace tidepool::pool {
 
@@ -32,11 +32,10 @@ class IterationLog {
     last_signature_ = signature_;
     last_first_ = first_;
     first_ += requests_;
-    trace_ = {};
+    log_ = {};
     requests_ = 0;
     live_ = 0;
     signature_ = 0;
-    streams_ = 1;
     carried_frees_.clear();
   }
 
@@ -48,8 +47,8 @@ class IterationLog {
     }
     if (block >= request_.size()) request_.resize(2 * std::size_t{block} + 1);
     request_[block] = first_ + requests_;
-    Add(TraceEvent::Kind::kAllocate, requests_, stream);
-    trace_.allocations.push_back({.bytes = bytes});
+    Add(plan::MemoryEvent::Kind::kAllocate, requests_, stream);
+    log_.bytes.push_back(bytes);
     ++requests_;
     ++live_;
   }
@@ -57,17 +56,17 @@ class IterationLog {
     if (is_brief_ || block >= request_.size()) return;
     const std::uint64_t request = std::exchange(request_[block], 0);  // the name may come again
     if (request >= first_) {
-      Add(TraceEvent::Kind::kFree, request - first_, stream);
+      Add(plan::MemoryEvent::Kind::kFree, request - first_, stream);
       --live_;
     } else if (request >= last_first_) {
       carried_frees_.push_back({static_cast<std::uint32_t>(request - last_first_),
-                                static_cast<std::int64_t>(trace_.events.size())});
+                                static_cast<std::int64_t>(log_.events.size())});
     }
   }
   void Wait(std::uint32_t stream, std::uint32_t awaited) {
     if (is_brief_) return;
-    Add(TraceEvent::Kind::kWait, awaited, stream);
-    streams_ = std::max<std::size_t>(streams_, std::size_t{awaited} + 1);
+    Add(plan::MemoryEvent::Kind::kWait, awaited, stream);
+    log_.streams = std::max<std::size_t>(log_.streams, std::size_t{awaited} + 1);
   }
 
   // Whether a used block was allocated in this iteration.
@@ -80,16 +79,16 @@ class IterationLog {
   // Whether all that this iteration asked for was freed in it.
   bool FreesAll() const { return live_ == 0; }
 
-  // The iteration as a trace. Only Begin may be called after it.
-  Trace Take();
+  // The iteration. Only Begin may be called after it.
+  plan::MemoryLog Take() { return std::move(log_); }
   // What the last iteration left and this one freed.
   std::vector<CarriedFree> TakeCarriedFrees() { return std::move(carried_frees_); }
 
  private:
-  void Add(TraceEvent::Kind kind, std::size_t index, std::uint32_t stream) {
-    trace_.events.push_back(
+  void Add(plan::MemoryEvent::Kind kind, std::size_t index, std::uint32_t stream) {
+    log_.events.push_back(
         {.index = static_cast<std::uint32_t>(index), .stream = stream, .kind = kind});
-    streams_ = std::max<std::size_t>(streams_, std::size_t{stream} + 1);
+    log_.streams = std::max<std::size_t>(log_.streams, std::size_t{stream} + 1);
   }
 
   bool is_brief_ = false;
@@ -98,8 +97,7 @@ class IterationLog {
   std::uint64_t last_first_ = 1;  // the same of the last iteration
   std::uint64_t last_signature_ = 0;
   std::vector<std::uint64_t> request_;  // by the name of a used block
-  Trace trace_;
-  std::size_t streams_ = 1;
+  plan::MemoryLog log_;
   std::size_t requests_ = 0;
   std::size_t live_ = 0;
   std::uint64_t signature_ = 0;

@@ -166,15 +166,13 @@ void Iterations::Plan(std::vector<Range> fixed) {
 
 // Of the other plans, the one that begins like the iteration for longest.
 void Iterations::FindAlike(PlanOrder& order) const {
-  const std::vector<TraceAllocation>& allocations = order.iteration.allocations;
+  const std::vector<std::int64_t>& sizes = order.iteration.bytes;
   for (const Known& known : known_) {
     if (known.plan->signature() == order.signature) continue;
     const std::vector<PlannedRequest>& requests = known.plan->requests();
-    const auto differs =
-        std::mismatch(requests.begin(), requests.end(), allocations.begin(), allocations.end(),
-                      [](const auto& request, const auto& allocation) {
-                        return request.bytes == allocation.bytes;
-                      });
+    const auto differs = std::mismatch(
+        requests.begin(), requests.end(), sizes.begin(), sizes.end(),
+        [](const auto& request, std::int64_t bytes) { return request.bytes == bytes; });
     const auto alike = static_cast<std::size_t>(differs.first - requests.begin());
     if (alike <= order.requests_alike) continue;
     order.requests_alike = alike;

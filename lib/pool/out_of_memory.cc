@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/trace.h"
+#include "tidepool/placement.h"
 
 namespace tidepool::pool {
 namespace {

@@ -38,8 +38,8 @@
 #include "lib/pool/stream_order.h"
 #include "lib/pool/ticket_lists.h"
 #include "lib/pool/waiting_line.h"
+#include "tidepool/placement.h"
 #include "tidepool/pool.h"
-#include "tidepool/trace.h"
 
 namespace tidepool::pool {
 

@@ -82,7 +82,7 @@ std::vector<Backing::Range> PoolImpl::GranulesOf(const std::vector<Gap>& gaps) c
 // The granules that are free and not of the room: those of small blocks first, and of one block the
 // last one first.
 std::vector<Donor> PoolImpl::Donors(const Backing::Range& room) const {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   std::vector<Donor> donors;
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
     if (blocks.used(id)) continue;
@@ -130,7 +130,7 @@ void PoolImpl::AddTicket(Tickets& tickets, const Ticket& ticket) {
 
 // A part of a free block. What is left of it in front keeps the name.
 void PoolImpl::ExcludeFree(BlockId block, const Backing::Range& range) {
-  BlockMap& blocks = arena_.blocks();
+  blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t begin = blocks.offset(block);
   const std::int64_t end = begin + blocks.bytes(block);
   const BlockId excluded = blocks.Exclude(Placement::At(block, range.begin), range.bytes());

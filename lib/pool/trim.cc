@@ -33,7 +33,7 @@ absl::Status PoolImpl::GiveBack(std::int64_t keep_bytes, MemoryLock& memory) {
 
 // Sets the pieces of free blocks aside, the last ones first, as long as `keep_bytes` stay.
 void PoolImpl::SetAsidePieces(std::int64_t keep_bytes) {
-  const BlockMap& blocks = arena_.blocks();
+  const blocks::BlockMap& blocks = arena_.blocks();
   std::int64_t left = backing_.held_bytes();
   for (BlockId id = blocks.Last(); id != kNoBlock;) {
     const BlockId previous = blocks.Previous(id);
@@ -105,7 +105,7 @@ void PoolImpl::TakeBackLeaving() {
 
 // Takes addresses without memory out of a free block: off the end of the arena, or out of it.
 void PoolImpl::CutOut(BlockId block, const Backing::Range& range) {
-  BlockMap& blocks = arena_.blocks();
+  blocks::BlockMap& blocks = arena_.blocks();
   if (range.end < blocks.capacity()) {
     ExcludeFree(block, range);
     return;

@@ -1,14 +1,14 @@
 // How often the process was forked: a child has the memory of its parent and none of its threads,
 // so what waits for a thread must know that it is in one.
-#ifndef TIDEPOOL_LIB_TRACE_FORK_COUNT_H_
-#define TIDEPOOL_LIB_TRACE_FORK_COUNT_H_
+#ifndef TIDEPOOL_LIB_RECORDER_FORK_COUNT_H_
+#define TIDEPOOL_LIB_RECORDER_FORK_COUNT_H_
 
 #include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
 
-namespace tidepool::internal {
+namespace tidepool::recorder {
 
 inline std::atomic<std::uint64_t> fork_count = 0;
 
@@ -23,6 +23,6 @@ inline std::uint64_t CountForks() {
   return ForkCount();
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::recorder
 
-#endif  // TIDEPOOL_LIB_TRACE_FORK_COUNT_H_
+#endif  // TIDEPOOL_LIB_RECORDER_FORK_COUNT_H_

@@ -1,14 +1,14 @@
 // What a recording call leaves behind: everything as it came, in one piece of fixed size. What it
 // means is worked out later, by the thread that writes.
-#ifndef TIDEPOOL_LIB_TRACE_RECORD_H_
-#define TIDEPOOL_LIB_TRACE_RECORD_H_
+#ifndef TIDEPOOL_LIB_RECORDER_RECORD_H_
+#define TIDEPOOL_LIB_RECORDER_RECORD_H_
 
 #include <cstdint>
 
 #include "tidepool/placement.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::recorder {
 
 struct Record {
   std::uint64_t ticks = 0;    // of the tick clock
@@ -20,6 +20,6 @@ struct Record {
   Hint hint = Hint::kResident;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::recorder
 
-#endif  // TIDEPOOL_LIB_TRACE_RECORD_H_
+#endif  // TIDEPOOL_LIB_RECORDER_RECORD_H_

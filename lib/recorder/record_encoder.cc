@@ -1,11 +1,11 @@
 // Every call of Encode ends its block, so that what was recorded can be read once it is written.
-#include "lib/trace/record_encoder.h"
+#include "lib/recorder/record_encoder.h"
 
 #include <bit>
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::internal {
+namespace tidepool::recorder {
 
 using Kind = TraceEvent::Kind;
 
@@ -33,7 +33,7 @@ void RecordEncoder::Encode(absl::Span<const Record> records,
 }
 
 void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
-  const NativeEncoder::Context context = {
+  const native::NativeEncoder::Context context = {
       .time = time,
       .stream = record.kind == Kind::kMark ? 0 : StreamNumber(record.stream),
       .thread = ThreadNumber(record.thread)};
@@ -61,7 +61,8 @@ void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
 }
 
 // What was allocated before the recording began is not known here.
-void RecordEncoder::EncodeFree(const NativeEncoder::Context& context, std::uint64_t address) {
+void RecordEncoder::EncodeFree(const native::NativeEncoder::Context& context,
+                               std::uint64_t address) {
   const auto found = live_.find(address);
   if (found == live_.end()) {
     encoder_.UnmatchedFrees(1);
@@ -96,4 +97,4 @@ std::uint32_t RecordEncoder::ThreadNumber(std::uint64_t thread) {
   return number;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::recorder

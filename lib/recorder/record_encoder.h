@@ -1,7 +1,7 @@
 // Records as the blocks of a native trace: numbers streams and threads in the order in which they
 // turn up, and knows which allocation is live at an address.
-#ifndef TIDEPOOL_LIB_TRACE_RECORD_ENCODER_H_
-#define TIDEPOOL_LIB_TRACE_RECORD_ENCODER_H_
+#ifndef TIDEPOOL_LIB_RECORDER_RECORD_ENCODER_H_
+#define TIDEPOOL_LIB_RECORDER_RECORD_ENCODER_H_
 
 #include <cstdint>
 #include <string>
@@ -10,11 +10,11 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "lib/trace/native_encoder.h"
-#include "lib/trace/record.h"
-#include "lib/trace/tick_clock.h"
+#include "lib/recorder/record.h"
+#include "lib/recorder/tick_clock.h"
+#include "lib/trace/native/native_encoder.h"
 
-namespace tidepool::internal {
+namespace tidepool::recorder {
 
 class RecordEncoder {
  public:
@@ -46,14 +46,14 @@ class RecordEncoder {
   std::uint32_t StreamNumber(std::uint64_t stream);
   std::uint32_t ThreadNumber(std::uint64_t thread);
   void EncodeRecord(const Record& record, std::int64_t time);
-  void EncodeFree(const NativeEncoder::Context& context, std::uint64_t address);
+  void EncodeFree(const native::NativeEncoder::Context& context, std::uint64_t address);
 
-  NativeEncoder encoder_;
+  native::NativeEncoder encoder_;
   Numbers streams_;
   Numbers threads_;
   absl::flat_hash_map<std::uint64_t, std::uint64_t> live_;  // allocations by address
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::recorder
 
-#endif  // TIDEPOOL_LIB_TRACE_RECORD_ENCODER_H_
+#endif  // TIDEPOOL_LIB_RECORDER_RECORD_ENCODER_H_

@@ -1,10 +1,10 @@
 // The two sides' meetings. All that one may wait for changes under the mutex, but for records that
 // were added in the middle of a chunk, for which nobody waits.
-#include "lib/trace/record_queue.h"
+#include "lib/recorder/record_queue.h"
 
 #include <algorithm>
 
-namespace tidepool::internal {
+namespace tidepool::recorder {
 
 namespace {
 constexpr std::uint64_t kChunks = 8;
@@ -72,4 +72,4 @@ void RecordQueue::AwaitFinish() {
   progress_.wait(lock, [&] { return is_finished_; });
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::recorder

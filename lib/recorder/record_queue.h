@@ -1,7 +1,7 @@
 // Records on their way from those who record to the thread that writes: a ring. To add one takes no
 // lock; both sides meet under a mutex once a chunk, the eighth part of the ring.
-#ifndef TIDEPOOL_LIB_TRACE_RECORD_QUEUE_H_
-#define TIDEPOOL_LIB_TRACE_RECORD_QUEUE_H_
+#ifndef TIDEPOOL_LIB_RECORDER_RECORD_QUEUE_H_
+#define TIDEPOOL_LIB_RECORDER_RECORD_QUEUE_H_
 
 #include <atomic>
 #include <chrono>
@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "lib/trace/record.h"
+#include "lib/recorder/record.h"
 
-namespace tidepool::internal {
+namespace tidepool::recorder {
 
 // One thread adds at a time, and one takes. Stop and Hurry may be called by any.
 class RecordQueue {
@@ -68,6 +68,6 @@ class RecordQueue {
   bool is_finished_ = false;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::recorder
 
-#endif  // TIDEPOOL_LIB_TRACE_RECORD_QUEUE_H_
+#endif  // TIDEPOOL_LIB_RECORDER_RECORD_QUEUE_H_

@@ -20,20 +20,20 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "lib/trace/fork_count.h"
-#include "lib/trace/mark_names.h"
-#include "lib/trace/native_format.h"
-#include "lib/trace/quote.h"
-#include "lib/trace/record_encoder.h"
-#include "lib/trace/record_queue.h"
-#include "lib/trace/recording_file.h"
-#include "lib/trace/tick_clock.h"
+#include "lib/io/quote.h"
+#include "lib/recorder/fork_count.h"
+#include "lib/recorder/record_encoder.h"
+#include "lib/recorder/record_queue.h"
+#include "lib/recorder/recording_file.h"
+#include "lib/recorder/tick_clock.h"
+#include "lib/trace/native/mark_names.h"
+#include "lib/trace/native/native_format.h"
 
 namespace tidepool {
 
 namespace {
 
-using internal::Record;
+using recorder::Record;
 using Kind = TraceEvent::Kind;
 
 constexpr std::int64_t kLeastBuffer = std::int64_t{1} << 12;
@@ -54,7 +54,7 @@ void BlockSignals() {
 }
 
 absl::Status CheckOptions(const RecorderOptions& options) {
-  if (!internal::native::IsAlignment(options.alignment)) {
+  if (!native::IsAlignment(options.alignment)) {
     return absl::InvalidArgumentError(
         absl::StrCat("alignment ", options.alignment, ", expected a power of two up to 1 GiB"));
   }
@@ -68,7 +68,7 @@ absl::Status CheckOptions(const RecorderOptions& options) {
   }
   if (absl::EndsWith(options.path, ".gz")) {
     return absl::InvalidArgumentError(
-        absl::StrCat(internal::Escaped(options.path),
+        absl::StrCat(io::Escaped(options.path),
                      ":0: a recording is not compressed, expected a name without .gz"));
   }
   return absl::OkStatus();
@@ -78,7 +78,7 @@ absl::Status CheckOptions(const RecorderOptions& options) {
 
 class Recorder::Writer {
  public:
-  Writer(const RecorderOptions& options, internal::RecordingFile file)
+  Writer(const RecorderOptions& options, recorder::RecordingFile file)
       : queue_(options.buffer_bytes),
         encoder_(options.alignment),
         file_(std::move(file)),
@@ -92,7 +92,7 @@ class Recorder::Writer {
   }
 
   // In a forked child the thread is missing, and a lock that it held is held for ever.
-  bool IsInChild() const { return internal::ForkCount() != forks_; }
+  bool IsInChild() const { return recorder::ForkCount() != forks_; }
   // Prints that the child's records are lost, where it was not told.
   void ReportLoss() const {
     if (has_untold_loss_.load(std::memory_order_relaxed))
@@ -117,7 +117,7 @@ class Recorder::Writer {
 
   void Add(Kind kind, std::uint64_t subject, std::int64_t bytes, Hint hint, Stream stream) {
     if (!TakesRecords()) return;
-    queue_.Add({.ticks = internal::Ticks(),
+    queue_.Add({.ticks = recorder::Ticks(),
                 .subject = subject,
                 .stream = stream.id,
                 .bytes = bytes,
@@ -215,16 +215,16 @@ class Recorder::Writer {
   }
 
   const pid_t process_ = getpid();
-  const std::uint64_t forks_ = internal::CountForks();
+  const std::uint64_t forks_ = recorder::CountForks();
   std::atomic<bool> has_untold_loss_ = false;  // in a child
 
-  internal::RecordQueue queue_;
-  internal::MarkNames marks_;
+  recorder::RecordQueue queue_;
+  native::MarkNames marks_;
 
   // Of the thread that writes.
-  internal::TickClock clock_;
-  internal::RecordEncoder encoder_;
-  internal::RecordingFile file_;
+  recorder::TickClock clock_;
+  recorder::RecordEncoder encoder_;
+  recorder::RecordingFile file_;
   std::chrono::nanoseconds flush_interval_;
   bool has_failed_ = false;
 
@@ -237,7 +237,7 @@ class Recorder::Writer {
 
 absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(const RecorderOptions& options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
-  absl::StatusOr<internal::RecordingFile> file = internal::RecordingFile::Create(options.path);
+  absl::StatusOr<recorder::RecordingFile> file = recorder::RecordingFile::Create(options.path);
   if (!file.ok()) return file.status();
   auto writer = std::make_unique<Writer>(options, *std::move(file));
   if (absl::Status status = writer->Start(); !status.ok()) return status;

@@ -1,5 +1,5 @@
 // Writes by system calls: nothing waits in a buffer of the process.
-#include "lib/trace/recording_file.h"
+#include "lib/recorder/recording_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,18 +10,18 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/quote.h"
+#include "lib/io/quote.h"
 
-namespace tidepool::internal {
+namespace tidepool::recorder {
 
 namespace {
 
 // What the system has just said about a file.
 absl::Status SystemError(const std::string& path, const char* what, const char* expected) {
   const int error = errno;
-  return absl::Status(
-      absl::ErrnoToStatusCode(error),
-      absl::StrCat(Escaped(path), ":0: ", what, " (", strerror(error), "), expected ", expected));
+  return absl::Status(absl::ErrnoToStatusCode(error),
+                      absl::StrCat(io::Escaped(path), ":0: ", what, " (", strerror(error),
+                                   "), expected ", expected));
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ absl::StatusOr<RecordingFile> RecordingFile::Create(const std::string& path) {
   struct stat info = {};
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(Escaped(path), ":0: no regular file, expected one to record to"));
+        absl::StrCat(io::Escaped(path), ":0: no regular file, expected one to record to"));
   }
   return file;
 }
@@ -64,4 +64,4 @@ absl::Status RecordingFile::Close() {
   return SystemError(path_, "cannot be closed", "all of it written");
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::recorder

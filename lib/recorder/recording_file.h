@@ -1,6 +1,6 @@
 // The file of a recording: bytes go to its end, at once.
-#ifndef TIDEPOOL_LIB_TRACE_RECORDING_FILE_H_
-#define TIDEPOOL_LIB_TRACE_RECORDING_FILE_H_
+#ifndef TIDEPOOL_LIB_RECORDER_RECORDING_FILE_H_
+#define TIDEPOOL_LIB_RECORDER_RECORDING_FILE_H_
 
 #include <string>
 #include <string_view>
@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace tidepool::internal {
+namespace tidepool::recorder {
 
 class RecordingFile {
  public:
@@ -31,6 +31,6 @@ class RecordingFile {
   int descriptor_;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::recorder
 
-#endif  // TIDEPOOL_LIB_TRACE_RECORDING_FILE_H_
+#endif  // TIDEPOOL_LIB_RECORDER_RECORDING_FILE_H_

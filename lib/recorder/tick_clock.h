@@ -2,8 +2,8 @@
 // takes longer than all else in a recording call, so a call reads the processor's counter, and the
 // thread that writes reads both now and then: a stamp's time lies between two such readings, as far
 // along as the counter was.
-#ifndef TIDEPOOL_LIB_TRACE_TICK_CLOCK_H_
-#define TIDEPOOL_LIB_TRACE_TICK_CLOCK_H_
+#ifndef TIDEPOOL_LIB_RECORDER_TICK_CLOCK_H_
+#define TIDEPOOL_LIB_RECORDER_TICK_CLOCK_H_
 
 #include <algorithm>
 #include <chrono>
@@ -13,7 +13,7 @@
 #include <x86intrin.h>
 #endif
 
-namespace tidepool::internal {
+namespace tidepool::recorder {
 
 inline std::int64_t SteadyNanoseconds() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -84,6 +84,6 @@ class TickClock {
   Reading before_;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::recorder
 
-#endif  // TIDEPOOL_LIB_TRACE_TICK_CLOCK_H_
+#endif  // TIDEPOOL_LIB_RECORDER_TICK_CLOCK_H_

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/quote.h"
-#include "tidepool/schedule.h"
+#include "lib/io/quote.h"
+#include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
 namespace {
 
-using internal::Quoted;
+using io::Quoted;
 
 constexpr std::size_t kNotYet = std::numeric_limits<std::size_t>::max();
 constexpr auto kLastStepKind = StepKind::kSynchronize;
@@ -90,8 +90,8 @@ class ScheduleCheck {
                         step.kind == StepKind::kRun ? TaskName(step.index) : DataName(step.index));
   }
 
-  std::string TaskName(std::size_t task) const { return Quoted(graph_.tasks[task].name); }
-  std::string DataName(std::size_t data) const { return Quoted(graph_.data[data].name); }
+  std::string TaskName(std::size_t task) const { return io::Quoted(graph_.tasks[task].name); }
+  std::string DataName(std::size_t data) const { return io::Quoted(graph_.data[data].name); }
 
   absl::Status CheckNumbers(const ScheduleStep& step) const {
     if (step.kind > kLastStepKind) {
@@ -302,7 +302,7 @@ absl::Status ValidateSchedule(const TaskGraph& graph, const Schedule& schedule) 
   if (const std::uint64_t own = GraphFingerprint(graph); schedule.fingerprint != own) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the schedule is one of a graph with the fingerprint ", absl::Hex(schedule.fingerprint),
-        ", expected one of ", Quoted(graph.name), ", ", absl::Hex(own)));
+        ", expected one of ", io::Quoted(graph.name), ", ", absl::Hex(own)));
   }
   return ScheduleCheck(graph, schedule).Check();
 }

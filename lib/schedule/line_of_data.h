@@ -1,13 +1,13 @@
 // Data in the order in which it was sent out, of which any may leave the line: a list through
 // arrays, by number. Calls are O(1) unless they say so. Not thread-safe.
-#ifndef TIDEPOOL_LIB_GRAPH_LINE_OF_DATA_H_
-#define TIDEPOOL_LIB_GRAPH_LINE_OF_DATA_H_
+#ifndef TIDEPOOL_LIB_SCHEDULE_LINE_OF_DATA_H_
+#define TIDEPOOL_LIB_SCHEDULE_LINE_OF_DATA_H_
 
 #include <cstddef>
 #include <limits>
 #include <vector>
 
-namespace tidepool::task_graph {
+namespace tidepool::schedule {
 
 class LineOfData {
  public:
@@ -56,6 +56,6 @@ class LineOfData {
   std::size_t ends_;  // stands before the first and behind the last
 };
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::schedule
 
-#endif  // TIDEPOOL_LIB_GRAPH_LINE_OF_DATA_H_
+#endif  // TIDEPOOL_LIB_SCHEDULE_LINE_OF_DATA_H_

@@ -1,5 +1,5 @@
 // Names of steps, and by what a schedule knows its graph.
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/schedule.h"
 
 #include <array>
 #include <string_view>

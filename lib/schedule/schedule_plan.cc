@@ -1,7 +1,8 @@
 // Plans the memory of a schedule.
 #include "absl/status/statusor.h"
-#include "tidepool/plan.h"
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/schedule.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/graph/line_of_data.h"
-#include "tidepool/schedule.h"
+#include "lib/schedule/line_of_data.h"
+#include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
 namespace {
@@ -90,7 +90,7 @@ class ScheduleTracer {
   const std::vector<bool> leaves_at_once_;  // by step
   TraceBuilder builder_{TraceFormat::kOperationCsv};
   std::vector<bool> is_out_;
-  task_graph::LineOfData leaving_;
+  schedule::LineOfData leaving_;
   std::int64_t at_ = 0;
 };
 

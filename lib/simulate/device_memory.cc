@@ -1,11 +1,11 @@
-#include "lib/graph/device_memory.h"
+#include "lib/simulate/device_memory.h"
 
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/quote.h"
+#include "lib/io/quote.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::simulate {
 
 std::string DeviceMemory::Account() const {
   constexpr std::size_t kMostNamed = 5;
@@ -22,11 +22,11 @@ std::string DeviceMemory::Account() const {
   const char* before = ": ";
   for (std::size_t i = 0; i < std::min(holders.size(), kMostNamed); ++i) {
     const GraphData& data = graph_.data[holders[i]];
-    absl::StrAppend(&text, before, internal::Quoted(data.name), " ", Rounded(data.bytes));
+    absl::StrAppend(&text, before, io::Quoted(data.name), " ", Rounded(data.bytes));
     before = ", ";
   }
   if (holders.size() > kMostNamed) text += ", ...";
   return text;
 }
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::simulate

@@ -1,6 +1,6 @@
 // The device's memory of a simulation: which block is whose. Not thread-safe.
-#ifndef TIDEPOOL_LIB_GRAPH_DEVICE_MEMORY_H_
-#define TIDEPOOL_LIB_GRAPH_DEVICE_MEMORY_H_
+#ifndef TIDEPOOL_LIB_SIMULATE_DEVICE_MEMORY_H_
+#define TIDEPOOL_LIB_SIMULATE_DEVICE_MEMORY_H_
 
 #include <cstdint>
 #include <memory>
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "lib/blocks/arena.h"
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::simulate {
 
 class DeviceMemory {
  public:
@@ -59,6 +59,6 @@ class DeviceMemory {
   std::vector<BlockId> blocks_;  // by data; kNoBlock: none
 };
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::simulate
 
-#endif  // TIDEPOOL_LIB_GRAPH_DEVICE_MEMORY_H_
+#endif  // TIDEPOOL_LIB_SIMULATE_DEVICE_MEMORY_H_

@@ -1,15 +1,15 @@
 // The memory of the host for what was sent out. Not thread-safe.
-#ifndef TIDEPOOL_LIB_GRAPH_HOST_ROOM_H_
-#define TIDEPOOL_LIB_GRAPH_HOST_ROOM_H_
+#ifndef TIDEPOOL_LIB_SIMULATE_HOST_ROOM_H_
+#define TIDEPOOL_LIB_SIMULATE_HOST_ROOM_H_
 
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
 #include <vector>
 
-#include "lib/graph/memory_curve.h"
+#include "lib/simulate/memory_curve.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::simulate {
 
 class HostRoom {
  public:
@@ -68,6 +68,6 @@ class HostRoom {
   MemoryCurve curve_;
 };
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::simulate
 
-#endif  // TIDEPOOL_LIB_GRAPH_HOST_ROOM_H_
+#endif  // TIDEPOOL_LIB_SIMULATE_HOST_ROOM_H_

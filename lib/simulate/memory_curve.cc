@@ -1,9 +1,9 @@
-#include "lib/graph/memory_curve.h"
+#include "lib/simulate/memory_curve.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace tidepool::task_graph {
+namespace tidepool::simulate {
 
 std::vector<MemoryPoint> MemoryCurve::TakePoints() {
   std::vector<MemoryPoint> changes = std::move(changes_);
@@ -27,4 +27,4 @@ std::int64_t MemoryCurve::PeakOf(const std::vector<MemoryPoint>& points) {
   return peak;
 }
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::simulate

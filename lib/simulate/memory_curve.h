@@ -1,13 +1,13 @@
 // Bytes over time, from when each piece was there and how long. Not thread-safe.
-#ifndef TIDEPOOL_LIB_GRAPH_MEMORY_CURVE_H_
-#define TIDEPOOL_LIB_GRAPH_MEMORY_CURVE_H_
+#ifndef TIDEPOOL_LIB_SIMULATE_MEMORY_CURVE_H_
+#define TIDEPOOL_LIB_SIMULATE_MEMORY_CURVE_H_
 
 #include <cstdint>
 #include <vector>
 
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/timeline.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::simulate {
 
 class MemoryCurve {
  public:
@@ -28,6 +28,6 @@ class MemoryCurve {
   std::vector<MemoryPoint> changes_;  // `bytes` more from then on
 };
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::simulate
 
-#endif  // TIDEPOOL_LIB_GRAPH_MEMORY_CURVE_H_
+#endif  // TIDEPOOL_LIB_SIMULATE_MEMORY_CURVE_H_

@@ -11,22 +11,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/blocks/geometry.h"
-#include "lib/graph/device_memory.h"
-#include "lib/graph/host_room.h"
-#include "lib/graph/line_of_data.h"
-#include "lib/graph/memory_curve.h"
-#include "lib/graph/timeline_options.h"
-#include "lib/trace/quote.h"
-#include "tidepool/timeline.h"
+#include "lib/io/quote.h"
+#include "lib/schedule/line_of_data.h"
+#include "lib/simulate/device_memory.h"
+#include "lib/simulate/host_room.h"
+#include "lib/simulate/memory_curve.h"
+#include "lib/simulate/timeline_options.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
 namespace {
 
-using internal::Quoted;
-using task_graph::DeviceMemory;
-using task_graph::HostRoom;
-using task_graph::LineOfData;
-using task_graph::MemoryCurve;
+using io::Quoted;
+using schedule::LineOfData;
+using simulate::DeviceMemory;
+using simulate::HostRoom;
+using simulate::MemoryCurve;
 
 constexpr std::array<std::string_view, 3> kStallReasonNames = {"data", "memory", "synchronize"};
 
@@ -334,7 +334,7 @@ class Simulation {
   DeviceMemory memory_;
   HostRoom host_room_;
   MemoryCurve device_;
-  LineOfData leaving_;
+  schedule::LineOfData leaving_;
   std::vector<Datum> data_;
   std::size_t at_ = 0;       // the step
   std::size_t planned_ = 0;  // requests of the plan so far
@@ -351,13 +351,13 @@ absl::Status Simulation::NoRoom(std::int64_t bytes) const {
   const ScheduleStep& step = schedule_.steps[at_];
   std::string what = step.kind == StepKind::kRun
                          ? "its workspace"
-                         : absl::StrCat("data ", Quoted(graph_.data[step.index].name));
+                         : absl::StrCat("data ", io::Quoted(graph_.data[step.index].name));
   std::size_t next = at_;
   while (next < schedule_.steps.size() && schedule_.steps[next].kind != StepKind::kRun) ++next;
   const std::string task =
       next == schedule_.steps.size()
           ? "after the last task"
-          : absl::StrCat("task ", Quoted(graph_.tasks[schedule_.steps[next].index].name));
+          : absl::StrCat("task ", io::Quoted(graph_.tasks[schedule_.steps[next].index].name));
   const std::string where =
       options_.plan == nullptr
           ? ""
@@ -451,7 +451,7 @@ std::string_view StallReasonName(TimelineStall::Reason reason) {
 absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
                                   const TimelineOptions& options) {
   absl::Status status = ValidateSchedule(graph, schedule);
-  if (status.ok()) status = task_graph::CheckTimelineOptions(options);
+  if (status.ok()) status = simulate::CheckTimelineOptions(options);
   if (!status.ok()) return status;
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(options.placement);
   if (!policy.ok()) return policy.status();

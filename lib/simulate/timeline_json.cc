@@ -11,17 +11,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/json_text.h"
-#include "lib/trace/microseconds.h"
-#include "lib/trace/quote.h"
-#include "tidepool/output_file.h"
-#include "tidepool/timeline.h"
+#include "lib/io/json_text.h"
+#include "lib/io/microseconds.h"
+#include "lib/io/quote.h"
+#include "tidepool/schedule/timeline.h"
+#include "tidepool/trace/output_file.h"
 
 namespace tidepool {
 namespace {
 
-using internal::JsonText;
-using internal::Microseconds;
+using io::JsonText;
+using io::Microseconds;
 
 // By TimelineEvent::Kind.
 constexpr std::array<const char*, 3> kTracks = {"compute", "out", "in"};
@@ -59,7 +59,7 @@ class TimelineWriter {
  private:
   void WriteTracks() {
     absl::StrAppend(&json_, R"({"ph":"M","name":"process_name","pid":1,"args":{"name":)",
-                    JsonText(graph_.name.empty() ? "iteration" : graph_.name), "}}");
+                    io::JsonText(graph_.name.empty() ? "iteration" : graph_.name), "}}");
     for (std::size_t i = 0; i < kTracks.size(); ++i) {
       Begin("M");
       absl::StrAppend(&json_, R"(,"name":"thread_name","tid":)", i + 1, R"(,"args":{"name":")",
@@ -77,9 +77,9 @@ class TimelineWriter {
                  double end) {
     const std::int64_t from = ShownNanoseconds(start);
     Begin("X");
-    absl::StrAppend(&json_, ",\"tid\":", track, ",\"ts\":", Microseconds(from),
-                    ",\"dur\":", Microseconds(ShownNanoseconds(end) - from), ",\"cat\":\"",
-                    category, "\",\"name\":", JsonText(name), ",\"args\":{");
+    absl::StrAppend(&json_, ",\"tid\":", track, ",\"ts\":", io::Microseconds(from),
+                    ",\"dur\":", io::Microseconds(ShownNanoseconds(end) - from), ",\"cat\":\"",
+                    category, "\",\"name\":", io::JsonText(name), ",\"args\":{");
   }
 
   void WriteEvent(const TimelineEvent& event) {
@@ -97,8 +97,8 @@ class TimelineWriter {
   }
 
   void AppendTask(const GraphTask& task) {
-    absl::StrAppend(&json_, "\"layer\":", JsonText(task.layer),
-                    ",\"operation\":", JsonText(task.operation), ",\"phase\":\"",
+    absl::StrAppend(&json_, "\"layer\":", io::JsonText(task.layer),
+                    ",\"operation\":", io::JsonText(task.operation), ",\"phase\":\"",
                     std::string(TaskPhaseName(task.phase)), "\"");
   }
 
@@ -112,15 +112,15 @@ class TimelineWriter {
     const double end = std::min(stall.start + stall.seconds, task_starts_[stall.task]);
     BeginSpan(kComputeTrack, "stall", "stall", stall.start, end);
     absl::StrAppend(&json_, "\"reason\":\"", std::string(StallReasonName(stall.reason)),
-                    "\",\"data\":", JsonText(graph_.data[stall.data].name),
-                    ",\"task\":", JsonText(graph_.tasks[stall.task].name), "}}");
+                    "\",\"data\":", io::JsonText(graph_.data[stall.data].name),
+                    ",\"task\":", io::JsonText(graph_.tasks[stall.task].name), "}}");
   }
 
   void WriteCounter(const char* name, const std::vector<MemoryPoint>& points) {
     for (const MemoryPoint& point : points) {
       Begin("C");
       absl::StrAppend(&json_, ",\"name\":\"", name,
-                      "\",\"ts\":", Microseconds(ShownNanoseconds(point.seconds)),
+                      "\",\"ts\":", io::Microseconds(ShownNanoseconds(point.seconds)),
                       ",\"args\":{\"bytes\":", point.bytes, "}}");
     }
   }

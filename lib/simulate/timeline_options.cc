@@ -1,5 +1,5 @@
 // What a simulation may be asked for.
-#include "lib/graph/timeline_options.h"
+#include "lib/simulate/timeline_options.h"
 
 #include <bit>
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/blocks/geometry.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::simulate {
 namespace {
 
 constexpr std::int64_t kLargestBoundary = std::int64_t{1} << 30;
@@ -63,4 +63,4 @@ absl::Status CheckTimelineOptions(const TimelineOptions& options) {
   return CheckCompressionProfile(options.compression);
 }
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::simulate

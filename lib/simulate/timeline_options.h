@@ -1,14 +1,14 @@
-#ifndef TIDEPOOL_LIB_GRAPH_TIMELINE_OPTIONS_H_
-#define TIDEPOOL_LIB_GRAPH_TIMELINE_OPTIONS_H_
+#ifndef TIDEPOOL_LIB_SIMULATE_TIMELINE_OPTIONS_H_
+#define TIDEPOOL_LIB_SIMULATE_TIMELINE_OPTIONS_H_
 
 #include "absl/status/status.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/timeline.h"
 
-namespace tidepool::task_graph {
+namespace tidepool::simulate {
 
 // InvalidArgument for what is out of range.
 absl::Status CheckTimelineOptions(const TimelineOptions& options);
 
-}  // namespace tidepool::task_graph
+}  // namespace tidepool::simulate
 
-#endif  // TIDEPOOL_LIB_GRAPH_TIMELINE_OPTIONS_H_
+#endif  // TIDEPOOL_LIB_SIMULATE_TIMELINE_OPTIONS_H_

@@ -1,12 +1,12 @@
 // What is live at an event, and whose it is.
-#include "tidepool/composition.h"
+#include "tidepool/trace/composition.h"
 
 #include <algorithm>
 #include <map>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "lib/trace/utf8.h"
+#include "lib/io/utf8.h"
 
 namespace tidepool {
 namespace {
@@ -24,7 +24,7 @@ bool IsControl(std::string_view sequence) {
 
 void AppendSafe(std::string_view text, std::string& line) {
   while (!text.empty()) {
-    const std::size_t length = internal::Utf8Length(text);
+    const std::size_t length = io::Utf8Length(text);
     const char first = text[0];
     if (length == 0) {
       line += '?';

@@ -69,7 +69,7 @@ class Branch {
 class Search {
  public:
   Search(const std::vector<Step>& steps, const TraceLoad& load, PlacementPolicy& policy,
-         const MinimumPoolOptions& options, const PoolQuestion& question, Deadline& deadline)
+         const MinimumPoolOptions& options, const PoolQuestion& question, plan::Deadline& deadline)
       : steps_(steps),
         policy_(policy),
         deadline_(deadline),
@@ -203,7 +203,7 @@ class Search {
 
   const std::vector<Step>& steps_;
   PlacementPolicy& policy_;
-  Deadline& deadline_;
+  plan::Deadline& deadline_;
   std::int64_t steps_left_;
   std::int64_t steps_to_divide_;
   std::int64_t most_pieces_;
@@ -222,7 +222,7 @@ std::int64_t MostPieces(const TraceLoad& load, const MinimumPoolOptions& options
 
 PoolOutcome SimulateAllPools(const std::vector<Step>& steps, const TraceLoad& load,
                              PlacementPolicy& policy, const MinimumPoolOptions& options,
-                             const PoolQuestion& question, Deadline& deadline) {
+                             const PoolQuestion& question, plan::Deadline& deadline) {
   return Search(steps, load, policy, options, question, deadline).Run();
 }
 

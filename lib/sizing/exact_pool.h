@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/sizing/plan/budget.h"
+#include "lib/plan/budget.h"
 #include "lib/sizing/pool_set.h"
 #include "lib/sizing/steps.h"
 #include "tidepool/placement.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
 
 namespace tidepool::sizing {
 
@@ -40,7 +40,7 @@ std::int64_t MostPieces(const TraceLoad& load, const MinimumPoolOptions& options
 // not 0.
 PoolOutcome SimulateAllPools(const std::vector<Step>& steps, const TraceLoad& load,
                              PlacementPolicy& policy, const MinimumPoolOptions& options,
-                             const PoolQuestion& question, Deadline& deadline);
+                             const PoolQuestion& question, plan::Deadline& deadline);
 
 }  // namespace tidepool::sizing
 

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/blocks/geometry.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
 
 namespace tidepool {
 

@@ -19,7 +19,7 @@
 #include "lib/blocks/block_map.h"
 #include "lib/sizing/pool_set.h"
 #include "tidepool/placement.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
 
 namespace tidepool::sizing {
 

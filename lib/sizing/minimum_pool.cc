@@ -5,17 +5,17 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/blocks/geometry.h"
+#include "lib/plan/budget.h"
 #include "lib/sizing/exact_pool.h"
 #include "lib/sizing/many_pools_arena.h"
-#include "lib/sizing/plan/budget.h"
 #include "lib/sizing/restart_search.h"
 #include "lib/sizing/steps.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
 
 namespace tidepool {
 namespace {
 
-using sizing::Deadline;
+using plan::Deadline;
 using sizing::ManyPoolsArena;
 using sizing::PoolInterval;
 using sizing::PoolOutcome;
@@ -39,7 +39,7 @@ class Finder {
       result_.exact_limit = ExactLimit::kUnsearchable;
       return result_;
     }
-    Deadline deadline(options_.time_limit_seconds, {});
+    plan::Deadline deadline(options_.time_limit_seconds, {});
     absl::StatusOr<PoolQuestion> question = Sample(deadline);
     if (!question.ok()) return question.status();
     Read(*question, sizing::SimulateAllPools(steps, load_, policy_, options_, *question, deadline));
@@ -138,7 +138,7 @@ class Finder {
 
   // Tries some pools around the one that the restart search found. A smaller one that serves, or a
   // larger one that fails, spares the exact search most of its work.
-  absl::StatusOr<PoolQuestion> Sample(Deadline& deadline) {
+  absl::StatusOr<PoolQuestion> Sample(plan::Deadline& deadline) {
     constexpr std::int64_t kMostSamples = 256;
     const auto events = static_cast<std::int64_t>(trace_.events.size());
     const std::int64_t samples =

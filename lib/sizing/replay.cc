@@ -1,7 +1,7 @@
 // Serves a trace from one arena of a given size.
 #include "absl/strings/str_cat.h"
 #include "lib/blocks/arena.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
 
 namespace tidepool {
 
@@ -34,7 +34,7 @@ absl::StatusOr<ReplayResult> Replay(const Trace& trace, PlacementPolicy& policy,
   if (!load.ok()) return load.status();
   if (absl::Status status = CheckPool(*load, options); !status.ok()) return status;
 
-  Arena arena(options.pool_bytes, options.alignment, policy);
+  blocks::Arena arena(options.pool_bytes, options.alignment, policy);
   std::vector<BlockId> placed(trace.allocations.size(), kNoBlock);
   ReplayResult result;
   if (options.keep_offsets) result.offsets.assign(trace.allocations.size(), blocks::kNoOffset);

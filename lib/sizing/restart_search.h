@@ -9,7 +9,7 @@
 
 #include "lib/sizing/steps.h"
 #include "tidepool/placement.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
 
 namespace tidepool::sizing {
 

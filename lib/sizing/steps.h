@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tidepool/placement.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool::sizing {
 

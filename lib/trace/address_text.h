@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace tidepool::internal {
+namespace tidepool::trace {
 
 // The text of an address, in small letters and without leading zeros.
 class AddressText {
@@ -42,6 +42,6 @@ inline bool ParseAddress(std::string_view text, std::uint64_t* address) {
   return true;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::trace
 
 #endif  // TIDEPOOL_LIB_TRACE_ADDRESS_TEXT_H_

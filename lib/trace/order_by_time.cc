@@ -6,7 +6,7 @@
 #include <bit>
 #include <numeric>
 
-namespace tidepool::internal {
+namespace tidepool::trace {
 namespace {
 
 constexpr int kDigitBits = 11;
@@ -55,4 +55,4 @@ std::vector<std::uint32_t> OrderByTime(const std::vector<std::int64_t>& times) {
   return order;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::trace

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <vector>
 
-namespace tidepool::internal {
+namespace tidepool::trace {
 
 // The indices of `times`, of which there are fewer than 2^32, in the order of time; equal ones in
 // their own order. O(n), or O(n log n) when they spread over more than 2^63 / n.
 std::vector<std::uint32_t> OrderByTime(const std::vector<std::int64_t>& times);
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::trace
 
 #endif  // TIDEPOOL_LIB_TRACE_ORDER_BY_TIME_H_

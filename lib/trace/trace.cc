@@ -1,5 +1,5 @@
 // The trace's strings, and the builder that numbers allocations and knows what is live.
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
 #include <tuple>
 #include <utility>
@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
-#include "lib/trace/quote.h"
+#include "lib/io/quote.h"
 
 namespace tidepool {
 
@@ -141,7 +141,7 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
   trace_.allocation_ids.Add(id);
   if (!lookup_->Insert(allocation)) {
     trace_.allocation_ids.RemoveLast();
-    return absl::InvalidArgumentError(internal::AllocatedLive(id));
+    return absl::InvalidArgumentError(io::AllocatedLive(id));
   }
   trace_.allocations.push_back({bytes, hint, tag_});
   AddEvent(TraceEvent::Kind::kAllocate, allocation, lookup_->streams.Index(stream), time);

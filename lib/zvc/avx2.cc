@@ -11,7 +11,7 @@
 
 #define TIDEPOOL_AVX2 __attribute__((target("avx2,bmi,bmi2,lzcnt,popcnt")))
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 namespace avx2 {
 
 // For each mask of eight words: which word comes to each place.
@@ -431,5 +431,5 @@ const Kernel kAvx2For16 = {avx2::Scan16, avx2::Sum, avx2::Unpack<avx2::Words16>,
                            avx2::kWriters16<avx2::CachedStore>,
                            avx2::kWriters16<avx2::StreamingStore>};
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc
 #endif

@@ -21,7 +21,7 @@
   __attribute__((      \
       target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,bmi,bmi2,lzcnt,popcnt")))
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 namespace avx512 {
 
 TIDEPOOL_AVX512 inline __m512i Load(const std::byte* from) { return _mm512_loadu_si512(from); }
@@ -388,5 +388,5 @@ const Kernel kAvx512Vbmi2For16 = {avx512::Scan16Vbmi2, avx512::Sum, avx512::Unpa
                                   avx512::kWriters16Vbmi2<avx512::CachedStore>,
                                   avx512::kWriters16Vbmi2<avx512::StreamingStore>};
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc
 #endif

@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 namespace {
 
 std::uint32_t RotatedRight(std::uint32_t word, std::size_t word_bytes) {
@@ -212,4 +212,4 @@ absl::Status DecompressPayload(const BlockFormat& format, const IndexEntry& entr
   return absl::OkStatus();
 }
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc

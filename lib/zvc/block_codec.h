@@ -7,10 +7,10 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "lib/zvc/format.h"
 #include "lib/zvc/kernels.h"
+#include "lib/zvc/zero_value_format.h"
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 
 // The kernel of a codec, and the size of its words.
 struct BlockFormat {
@@ -66,6 +66,6 @@ absl::Status DecompressPayload(const BlockFormat& format, const IndexEntry& entr
                                const std::byte* payload, absl::Span<std::byte> output,
                                RowSums& sums);
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc
 
 #endif  // TIDEPOOL_LIB_ZVC_BLOCK_CODEC_H_

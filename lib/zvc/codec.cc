@@ -11,16 +11,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/zvc/block_codec.h"
-#include "lib/zvc/format.h"
 #include "lib/zvc/kernels.h"
 #include "lib/zvc/ranges.h"
 #include "lib/zvc/stream_parts.h"
 #include "lib/zvc/worker_pool.h"
-#include "tidepool/zero_value_codec.h"
+#include "lib/zvc/zero_value_format.h"
+#include "tidepool/compress/zero_value_codec.h"
 
 namespace tidepool {
-namespace zvc = internal::zvc;
-
 class ZeroValueCodec::Workers {
  public:
   explicit Workers(std::unique_ptr<zvc::WorkerPool> pool) : pool_(std::move(pool)) {}

@@ -1,5 +1,5 @@
 // The model: what follows from a profile.
-#include "tidepool/compression_profile.h"
+#include "tidepool/compress/compression_profile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,6 @@
 #include "lib/zvc/profile_fields.h"
 
 namespace tidepool {
-namespace zvc = internal::zvc;
-
 namespace {
 
 constexpr double kSecondsPerNs = 1e-9;

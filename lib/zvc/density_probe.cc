@@ -1,7 +1,7 @@
 // One line out of each of n equal parts: the places come in order, so they are known well before
 // they are read, and what lies near each other is not looked at twice. Such a sample is never worse
 // than one without parts by more than rounding, so the variance between all lines bounds its error.
-#include "tidepool/density_probe.h"
+#include "tidepool/compress/density_probe.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #include "lib/zvc/kernels.h"
 
 namespace tidepool {
-namespace internal::zvc {
+namespace zvc {
 
 bool HasInstructionSet(ZeroValueInstructionSet set) {
 #if defined(__x86_64__)
@@ -61,7 +61,7 @@ const Kernel& KernelFor(ZeroValueInstructionSet set, ZeroValueWord word) {
   return is_16_bits ? kScalar16 : kScalar32;
 }
 
-}  // namespace internal::zvc
+}  // namespace zvc
 
 std::string_view ZeroValueInstructionSetName(ZeroValueInstructionSet set) {
   switch (set) {
@@ -81,7 +81,7 @@ std::vector<ZeroValueInstructionSet> ZeroValueInstructionSets() {
   std::vector<ZeroValueInstructionSet> sets;
   for (const auto set : {ZeroValueInstructionSet::kScalar, ZeroValueInstructionSet::kAvx2,
                          ZeroValueInstructionSet::kAvx512, ZeroValueInstructionSet::kAvx512Vbmi2}) {
-    if (internal::zvc::HasInstructionSet(set)) sets.push_back(set);
+    if (zvc::HasInstructionSet(set)) sets.push_back(set);
   }
   return sets;
 }

@@ -8,10 +8,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "lib/zvc/format.h"
-#include "tidepool/zero_value_codec.h"
+#include "lib/zvc/zero_value_format.h"
+#include "tidepool/compress/zero_value_codec.h"
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 
 // What the words of a block that are not zero are like. Without any, only `count` means something.
 struct Scan {
@@ -108,6 +108,6 @@ extern const Kernel kAvx512For32;
 extern const Kernel kAvx512Vbmi2For16;
 #endif
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc
 
 #endif  // TIDEPOOL_LIB_ZVC_KERNELS_H_

@@ -12,9 +12,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "tidepool/compression_profile.h"
+#include "tidepool/compress/compression_profile.h"
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 
 inline constexpr char kProfileVersionName[] = "tidepool_compression_profile";
 inline constexpr int kProfileVersion = 1;
@@ -85,6 +85,6 @@ absl::Status VisitNumbers(Profile& profile, const Visit& visit) {
   return status;
 }
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc
 
 #endif  // TIDEPOOL_LIB_ZVC_PROFILE_FIELDS_H_

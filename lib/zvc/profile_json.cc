@@ -13,20 +13,18 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "lib/trace/byte_source.h"
-#include "lib/trace/json_input.h"
-#include "lib/trace/json_text.h"
-#include "lib/trace/quote.h"
+#include "lib/io/byte_source.h"
+#include "lib/io/json_input.h"
+#include "lib/io/json_text.h"
+#include "lib/io/quote.h"
 #include "lib/zvc/profile_fields.h"
-#include "tidepool/compression_profile.h"
-#include "tidepool/output_file.h"
+#include "tidepool/compress/compression_profile.h"
+#include "tidepool/trace/output_file.h"
 
 namespace tidepool {
-namespace zvc = internal::zvc;
-
 namespace {
 
-using internal::Quoted;
+using io::Quoted;
 
 constexpr std::size_t kMostValues = 1000;
 constexpr std::size_t kDeepest = 8;
@@ -48,7 +46,7 @@ struct ProfileError {
 // What RapidJSON calls.
 class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, ProfileHandler> {
  public:
-  explicit ProfileHandler(internal::JsonInput& input) : input_(input) {}
+  explicit ProfileHandler(io::JsonInput& input) : input_(input) {}
 
   bool Null() { return Add(ProfileValueKind::kOther, ""); }
   bool Bool(bool /*value*/) { return Add(ProfileValueKind::kOther, ""); }
@@ -63,7 +61,7 @@ class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Pr
     key_.assign(text, size);
     // These would be mistaken for a path.
     if (key_.find_first_of(".[") == std::string::npos) return true;
-    return Fail(absl::StrCat("the name ", Quoted(key_), ", expected one that a profile has"));
+    return Fail(absl::StrCat("the name ", io::Quoted(key_), ", expected one that a profile has"));
   }
   bool StartObject() { return Enter(false); }
   bool StartArray() { return Enter(true); }
@@ -127,10 +125,10 @@ class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Pr
   }
 
   bool FailTwice(const std::string& path) {
-    return Fail(absl::StrCat(Quoted(path), " is there twice, expected it once"));
+    return Fail(absl::StrCat(io::Quoted(path), " is there twice, expected it once"));
   }
 
-  internal::JsonInput& input_;
+  io::JsonInput& input_;
   std::vector<Level> levels_;
   std::set<std::string> entered_;  // objects and arrays
   std::string key_;
@@ -171,7 +169,7 @@ class ProfileValues {
   absl::Status Finish() {
     if (values_.empty()) return absl::OkStatus();
     const auto& [name, value] = *values_.begin();
-    return Fail(value.line, absl::StrCat(Quoted(name), " is in no profile of version ",
+    return Fail(value.line, absl::StrCat(io::Quoted(name), " is in no profile of version ",
                                          zvc::kProfileVersion, ", expected only what is"));
   }
 
@@ -247,11 +245,11 @@ std::string CostsJson(const CompressionCosts& costs) {
 
 absl::Status ProfileAt(const std::string& path, std::int64_t line, const absl::Status& status) {
   return absl::Status(status.code(),
-                      absl::StrCat(internal::Escaped(path), ":", line, ": ", status.message()));
+                      absl::StrCat(io::Escaped(path), ":", line, ": ", status.message()));
 }
 
 // Why RapidJSON stopped.
-absl::Status ProfileParseStatus(const rapidjson::ParseResult& parsed, internal::JsonInput& input,
+absl::Status ProfileParseStatus(const rapidjson::ParseResult& parsed, io::JsonInput& input,
                                 const ProfileHandler& handler, const std::string& path) {
   if (!input.status().ok()) return ProfileAt(path, input.line(), input.status());
   if (!handler.error().status.ok()) {
@@ -276,9 +274,9 @@ std::string CompressionProfileJson(const CompressionProfile& profile) {
   }
   return absl::StrCat(
       "{\n  \"", zvc::kProfileVersionName, "\": ", zvc::kProfileVersion,
-      ",\n  \"machine\": ", internal::JsonText(profile.machine),
+      ",\n  \"machine\": ", io::JsonText(profile.machine),
       ",\n  \"processors\": ", profile.processors,
-      ",\n  \"instruction_set\": ", internal::JsonText(profile.instruction_set),
+      ",\n  \"instruction_set\": ", io::JsonText(profile.instruction_set),
       ",\n  \"threads\": ", profile.threads, ",\n  \"chunk_bytes\": ", profile.chunk_bytes,
       ",\n  \"slot_ns\": ", zvc::NumberText(profile.slot_ns),
       ",\n  \"memcpy_bytes_per_second\": ", zvc::NumberText(profile.memcpy_bytes_per_second),
@@ -296,9 +294,9 @@ absl::Status WriteCompressionProfile(const CompressionProfile& profile, const st
 }
 
 absl::StatusOr<CompressionProfile> ReadCompressionProfile(const std::string& path) {
-  auto source = internal::OpenFile(path);
+  auto source = io::OpenFile(path);
   if (!source.ok()) return ProfileAt(path, 0, source.status());
-  internal::JsonInput input(**source);
+  io::JsonInput input(**source);
   ProfileHandler handler(input);
   rapidjson::Reader reader;
   const rapidjson::ParseResult parsed =

@@ -7,7 +7,7 @@
 
 #include "absl/types/span.h"
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 
 inline bool Overlap(absl::Span<const std::byte> a, absl::Span<const std::byte> b) {
   if (a.empty() || b.empty()) return false;
@@ -15,6 +15,6 @@ inline bool Overlap(absl::Span<const std::byte> a, absl::Span<const std::byte> b
   return is_before(a.data(), b.data() + b.size()) && is_before(b.data(), a.data() + a.size());
 }
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc
 
 #endif  // TIDEPOOL_LIB_ZVC_RANGES_H_

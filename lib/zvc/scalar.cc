@@ -7,7 +7,7 @@
 
 #include "lib/zvc/kernels.h"
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 namespace scalar {
 
 template <typename Word>
@@ -206,4 +206,4 @@ inline constexpr Kernel kKernel = {ScanBlock<Word>, Sum, Unpack<Word>, kWriters<
 const Kernel kScalar16 = scalar::kKernel<std::uint16_t>;
 const Kernel kScalar32 = scalar::kKernel<std::uint32_t>;
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc

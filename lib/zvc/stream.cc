@@ -4,14 +4,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/zvc/block_codec.h"
-#include "lib/zvc/format.h"
 #include "lib/zvc/kernels.h"
 #include "lib/zvc/ranges.h"
 #include "lib/zvc/stream_parts.h"
-#include "tidepool/zero_value_codec.h"
+#include "lib/zvc/zero_value_format.h"
+#include "tidepool/compress/zero_value_codec.h"
 
 namespace tidepool {
-namespace zvc = internal::zvc;
 namespace {
 
 absl::Status Damaged(absl::string_view what) {

@@ -12,9 +12,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "lib/zvc/format.h"
+#include "lib/zvc/zero_value_format.h"
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 
 inline std::uint32_t HeaderChecksum(const Header& header) {
   return static_cast<std::uint32_t>(
@@ -33,6 +33,6 @@ inline absl::Status LacksInstructionSet(ZeroValueInstructionSet set) {
                                                  ", expected one that this processor has"));
 }
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc
 
 #endif  // TIDEPOOL_LIB_ZVC_STREAM_PARTS_H_

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 
 // One call of RunWithAll. Outlives the call: threads that come too late find that it is over.
 struct WorkerPool::Run {
@@ -89,4 +89,4 @@ void WorkerPool::RunWithAll(const std::function<void()>& task) {
   run->Finish();
 }
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc

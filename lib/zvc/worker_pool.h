@@ -12,7 +12,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 
 // Thread-safe. Tasks are begun in the order of their submission; they throw nothing.
 class WorkerPool {
@@ -47,6 +47,6 @@ class WorkerPool {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc
 
 #endif  // TIDEPOOL_LIB_ZVC_WORKER_POOL_H_

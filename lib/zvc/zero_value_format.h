@@ -1,7 +1,7 @@
 // The stream as docs/zero_value_format.md describes it: header, index entries, sizes of payloads
 // and the checksum.
-#ifndef TIDEPOOL_LIB_ZVC_FORMAT_H_
-#define TIDEPOOL_LIB_ZVC_FORMAT_H_
+#ifndef TIDEPOOL_LIB_ZVC_ZERO_VALUE_FORMAT_H_
+#define TIDEPOOL_LIB_ZVC_ZERO_VALUE_FORMAT_H_
 
 #include <array>
 #include <bit>
@@ -10,9 +10,9 @@
 #include <cstring>
 #include <type_traits>
 
-#include "tidepool/zero_value_codec.h"
+#include "tidepool/compress/zero_value_codec.h"
 
-namespace tidepool::internal::zvc {
+namespace tidepool::zvc {
 
 static_assert(std::endian::native == std::endian::little,
               "streams are little-endian and are read as they lie in memory");
@@ -142,6 +142,6 @@ inline std::uint64_t BlockHash(std::size_t block, const IndexEntry& entry, const
   return Mixed(hash);
 }
 
-}  // namespace tidepool::internal::zvc
+}  // namespace tidepool::zvc
 
-#endif  // TIDEPOOL_LIB_ZVC_FORMAT_H_
+#endif  // TIDEPOOL_LIB_ZVC_ZERO_VALUE_FORMAT_H_

@@ -1,5 +1,5 @@
 // Memory first, then time: a buffer that does not save enough is never worth the processor.
-#include "tidepool/compression_advisor.h"
+#include "tidepool/compress/compression_advisor.h"
 
 #include <algorithm>
 #include <cmath>

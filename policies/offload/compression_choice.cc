@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "tidepool/compression_advisor.h"
+#include "tidepool/compress/compression_advisor.h"
 
 namespace tidepool::offload_policies {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "tidepool/graph.h"
-#include "tidepool/schedule.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/schedule.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool::offload_policies {
 

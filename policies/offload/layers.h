@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool::offload_policies {
 

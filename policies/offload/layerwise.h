@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "policies/offload/layers.h"
-#include "tidepool/graph.h"
-#include "tidepool/offload_policy.h"
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/schedule/schedule.h"
 
 namespace tidepool::offload_policies {
 

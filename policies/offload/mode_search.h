@@ -5,8 +5,8 @@
 #include "absl/status/statusor.h"
 #include "policies/offload/layers.h"
 #include "policies/offload/layerwise.h"
-#include "tidepool/graph.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool::offload_policies {
 

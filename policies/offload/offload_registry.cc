@@ -10,7 +10,7 @@
 #include "policies/offload/layers.h"
 #include "policies/offload/layerwise.h"
 #include "policies/offload/mode_search.h"
-#include "tidepool/offload_policy.h"
+#include "tidepool/schedule/offload_policy.h"
 
 namespace tidepool {
 namespace {

@@ -9,7 +9,8 @@
 #include <thread>
 
 #include "tests/cnmem/fixture.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

@@ -11,7 +11,7 @@
 #include "tests/cuda/stand_in.h"
 #include "tests/offload/offloader_fixture.h"
 #include "tidepool/cuda_device.h"
-#include "tidepool/offloader.h"
+#include "tidepool/schedule/offloader.h"
 
 namespace tidepool {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/cuda/stand_in.h"
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
 #include "tidepool/cuda_device.h"
 
 namespace tidepool {

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace tidepool::internal {
+namespace tidepool::device {
 namespace {
 
 void* ToAddress(std::uintptr_t number) { return reinterpret_cast<void*>(number); }
@@ -56,4 +56,4 @@ TEST(AddressRanges, AreAskedAboutRangesOverTheEnd) {
 }
 
 }  // namespace
-}  // namespace tidepool::internal
+}  // namespace tidepool::device

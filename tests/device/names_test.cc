@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <set>
 
-namespace tidepool::internal {
+namespace tidepool::device {
 namespace {
 
 TEST(Names, AreUniqueAndRecognised) {
@@ -28,4 +28,4 @@ TEST(Names, AreUniqueAndRecognised) {
 }
 
 }  // namespace
-}  // namespace tidepool::internal
+}  // namespace tidepool::device

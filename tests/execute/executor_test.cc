@@ -1,6 +1,6 @@
 // The executor with real data on the host device: whatever moves, tasks find what a plain run in
 // memory finds.
-#include "tidepool/executor.h"
+#include "tidepool/schedule/executor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/graph/random_schedule.h"
-#include "tests/offload/offload_everything.h"
+#include "tests/execute/offload_everything.h"
+#include "tests/execute/task_work.h"
 #include "tests/offload/offloader_fixture.h"
-#include "tests/offload/task_work.h"
+#include "tests/schedule/random_schedule.h"
 #include "tests/support/rounds.h"
 
 namespace tidepool {

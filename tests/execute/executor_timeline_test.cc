@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "tests/graph/random_schedule.h"
-#include "tests/offload/offload_everything.h"
+#include "tests/execute/offload_everything.h"
+#include "tests/schedule/random_schedule.h"
 #include "tests/support/rounds.h"
 #include "tests/support/virtual_clock_device.h"
-#include "tidepool/executor.h"
-#include "tidepool/model_zoo.h"
-#include "tidepool/offload_policy.h"
+#include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/offload_policy.h"
 
 namespace tidepool {
 namespace {

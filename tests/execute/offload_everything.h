@@ -1,14 +1,14 @@
 // The simplest schedule that moves data: what the next task does not use goes out when a task has
 // used it, and comes back for the task before the one that uses it.
-#ifndef TIDEPOOL_TESTS_OFFLOAD_OFFLOAD_EVERYTHING_H_
-#define TIDEPOOL_TESTS_OFFLOAD_OFFLOAD_EVERYTHING_H_
+#ifndef TIDEPOOL_TESTS_EXECUTE_OFFLOAD_EVERYTHING_H_
+#define TIDEPOOL_TESTS_EXECUTE_OFFLOAD_EVERYTHING_H_
 
 #include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <vector>
 
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/schedule.h"
 
 namespace tidepool::testing {
 
@@ -97,4 +97,4 @@ class OffloadEverything {
 
 }  // namespace tidepool::testing
 
-#endif  // TIDEPOOL_TESTS_OFFLOAD_OFFLOAD_EVERYTHING_H_
+#endif  // TIDEPOOL_TESTS_EXECUTE_OFFLOAD_EVERYTHING_H_

@@ -1,7 +1,7 @@
 // Tasks that do something: what each reads decides what it writes, so that a hash for each tells
 // whether it found what it should.
-#ifndef TIDEPOOL_TESTS_OFFLOAD_TASK_WORK_H_
-#define TIDEPOOL_TESTS_OFFLOAD_TASK_WORK_H_
+#ifndef TIDEPOOL_TESTS_EXECUTE_TASK_WORK_H_
+#define TIDEPOOL_TESTS_EXECUTE_TASK_WORK_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "tests/offload/patterns.h"
-#include "tidepool/executor.h"
-#include "tidepool/graph.h"
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
 
@@ -90,4 +90,4 @@ inline std::vector<std::uint64_t> PlainRun(const TaskGraph& graph, const Schedul
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_TESTS_OFFLOAD_TASK_WORK_H_
+#endif  // TIDEPOOL_TESTS_EXECUTE_TASK_WORK_H_

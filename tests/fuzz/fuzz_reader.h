@@ -10,9 +10,11 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/trace/format.h"
-#include "tidepool/sizing.h"
-#include "tidepool/trace.h"
+#include "lib/trace/files/formats.h"
+#include "lib/trace/native/native_trace.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool::fuzz {
 
@@ -60,11 +62,11 @@ inline void CheckEvents(const Trace& trace) {
 inline void CheckNativeRoundTrip(const Trace& trace) {
   std::ostringstream once;
   std::ostringstream twice;
-  Require(internal::WriteNative(trace, once).ok());
+  Require(native::WriteNative(trace, once).ok());
   const auto again = ParseTrace(once.str(), "again");
   Require(again.ok() && again->events.size() == trace.events.size());
   Require(again->ended_early == trace.ended_early);
-  Require(internal::WriteNative(*again, twice).ok());
+  Require(native::WriteNative(*again, twice).ok());
   Require(once.str() == twice.str());
 }
 
@@ -88,7 +90,7 @@ inline void CheckLifetimeRoundTrip(const Trace& trace, const std::string& text) 
   const auto again = ParseTrace(text, "again");
   Require(again.ok());
   std::ostringstream same;
-  Require(internal::WriteLifetimeCsv(*again, same).ok() && same.str() == text);
+  Require(csv::WriteLifetimeCsv(*again, same).ok() && same.str() == text);
 }
 
 // A Chrome trace holds what touches memory, with its ids or others.
@@ -109,7 +111,7 @@ inline void CheckChromeRoundTrip(const Trace& trace, const std::string& text) {
 
 inline void CheckRoundTrips(const Trace& trace) {
   CheckNativeRoundTrip(trace);
-  for (const internal::Format& format : internal::Formats()) {
+  for (const trace_files::Format& format : trace_files::Formats()) {
     std::ostringstream text;
     if (!format.write(trace, text).ok()) continue;  // an id with a line break
     if (format.format == TraceFormat::kOperationCsv) CheckOperationRoundTrip(trace, text.str());

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/strings/match.h"
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool::fuzz {
 namespace {

@@ -1,19 +1,19 @@
 // Inputs as they are, and as the contents of a block whose checksums are right: no fuzzer finds
 // those by itself.
-#include "lib/trace/native_encoder.h"
+#include "lib/trace/native/native_encoder.h"
 #include "tests/fuzz/fuzz_reader.h"
 
 namespace {
 
 std::string Number(std::uint32_t value) {
   std::string bytes(4, '\0');
-  tidepool::internal::native::Store32(value, bytes.data());
+  tidepool::native::Store32(value, bytes.data());
   return bytes;
 }
 
 std::string FileWithBlock(std::string_view contents) {
-  namespace native = tidepool::internal::native;
-  const tidepool::internal::NativeEncoder encoder(512, tidepool::TraceFormat::kNative);
+  namespace native = tidepool::native;
+  const tidepool::native::NativeEncoder encoder(512, tidepool::TraceFormat::kNative);
   const std::string sizes =
       Number(static_cast<std::uint32_t>(contents.size())) + Number(native::Checksum(contents));
   return std::string(encoder.output()) + sizes + Number(native::Checksum(sizes)) +

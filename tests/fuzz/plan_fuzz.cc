@@ -6,7 +6,9 @@
 
 #include "absl/strings/match.h"
 #include "tests/fuzz/fuzz_reader.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/trace_files.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool::fuzz {
 namespace {
@@ -25,7 +27,7 @@ void ReadAsPlan(std::string_view contents) {
   const auto offsets = OffsetsFor(*plan, *trace, 1);
   Require(offsets.ok() && *offsets == plan->offsets);
   std::ostringstream text;
-  if (!internal::WriteLifetimes(*trace, &*offsets, text).ok()) return;  // an id with a line break
+  if (!csv::WriteLifetimes(*trace, &*offsets, text).ok()) return;  // an id with a line break
   const auto again = ParsePlan(text.str(), "again");
   Require(again.ok() && again->offsets == plan->offsets && again->height == plan->height);
 }

@@ -1,6 +1,7 @@
 // Inputs as they are, as a pickle without its beginning and end, and as a snapshot whose events or
 // segments the input is.
 #include "tests/fuzz/fuzz_reader.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace {
 
@@ -13,7 +14,7 @@ void CheckSnapshotRoundTrip(const std::string& pickle) {
   const auto trace = tidepool::ParseTrace(pickle, "input");
   if (!trace.ok() || !tidepool::HasAddresses(*trace)) return;
   std::ostringstream once;
-  tidepool::fuzz::Require(tidepool::internal::WritePyTorchSnapshot(*trace, once).ok());
+  tidepool::fuzz::Require(tidepool::pytorch::WritePyTorchSnapshot(*trace, once).ok());
   const auto again = tidepool::ParseTrace(
       once.str(), "again",
       {.device = trace->device < 0 || trace->device > 255 ? 0 : trace->device});

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <vector>
 
-#include "lib/zvc/format.h"
 #include "lib/zvc/stream_parts.h"
+#include "lib/zvc/zero_value_format.h"
 #include "tests/fuzz/fuzz_reader.h"
-#include "tidepool/zero_value_codec.h"
+#include "tidepool/compress/zero_value_codec.h"
 
 namespace tidepool::fuzz {
 namespace {
@@ -34,18 +34,17 @@ void Decompress(const Bytes& stream) {
 // The header that the first bytes of the input ask for.
 void DecompressSealed(const Bytes& input) {
   if (input.size() < 8) return;
-  internal::zvc::Header header;
+  zvc::Header header;
   header.word_bytes = (input[0] & std::byte{1}) == std::byte{0} ? 2 : 4;
   header.mode = (input[0] & std::byte{6}) == std::byte{0} ? 1 : 0;
   header.input_bytes =
       std::to_integer<std::size_t>(input[1]) + std::to_integer<std::size_t>(input[2]) * 251;
-  const std::size_t begin =
-      internal::zvc::PayloadsBegin(internal::zvc::BlocksOf(header.input_bytes));
+  const std::size_t begin = zvc::PayloadsBegin(zvc::BlocksOf(header.input_bytes));
   Bytes stream(sizeof(header));
   stream.insert(stream.end(), input.begin() + 3, input.end());
   if (stream.size() < begin) stream.resize(begin);
   header.payload_bytes = stream.size() - begin;
-  header.header_checksum = internal::zvc::HeaderChecksum(header);
+  header.header_checksum = zvc::HeaderChecksum(header);
   std::memcpy(stream.data(), &header, sizeof(header));
   Decompress(stream);
 }

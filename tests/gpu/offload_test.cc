@@ -7,9 +7,9 @@
 
 #include "tests/gpu/patterns.h"
 #include "tidepool/cuda_device.h"
-#include "tidepool/executor.h"
-#include "tidepool/model_zoo.h"
-#include "tidepool/offload_policy.h"
+#include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/offload_policy.h"
 
 namespace tidepool {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "tests/graph/random_graph.h"
 #include "tests/graph/slow_graph.h"
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool {
 namespace {

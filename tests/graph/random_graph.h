@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool::testing {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool::testing {
 

@@ -29,6 +29,9 @@ foreach(example size_a_trace train_on_a_pool)
   add_executable(${example} ${example}.cc)
   target_link_libraries(${example} PRIVATE tidepool::tidepool)
 endforeach()
+target_sources(size_a_trace PRIVATE every_header.cc)
+add_executable(pool_alone train_on_a_pool.cc)
+target_link_libraries(pool_alone PRIVATE tidepool::pool)
 if(TARGET tidepool::cnmem)
   enable_language(C)
   add_executable(program_of_cnmem program.c)
@@ -53,6 +56,11 @@ int main() {
   return device.ok() ? 1 : 0;
 }
 EOF
+# Every header by itself, old paths included.
+{
+  find "$source_dir/include/tidepool" "$source_dir/include/compatibility/tidepool" -name '*.h' ! -name cuda_device.h |
+    sed -E 's|.*/include/(compatibility/)?||; s|.*|#include "&"|' | sort
+} >"$scratch/user/every_header.cc"
 cp "$source_dir"/examples/*.cc "$source_dir/tests/cnmem/program.c" "$scratch/user"
 
 configure() {
@@ -63,8 +71,9 @@ configure() {
 
 for how in "-DCMAKE_PREFIX_PATH=$scratch/prefix" "-DTIDEPOOL_SOURCE=$source_dir"; do
   configure "$how"
-  cmake --build "$scratch/build" --target size_a_trace train_on_a_pool -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+  cmake --build "$scratch/build" --target size_a_trace train_on_a_pool pool_alone -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
   "$scratch/build/train_on_a_pool" | grep "100 allocations"
+  "$scratch/build/pool_alone" | grep "100 allocations"
   "$scratch/build/size_a_trace" "$source_dir/examples/traces/alexnet-b32-sgd.rmm.csv.gz" | grep "best-fit needs"
 done
 
@@ -85,7 +94,7 @@ fi
 
 # Not one symbol of the libraries is visible but the public ones.
 find "$scratch/prefix" -name 'libtidepool*.so' | while read -r library; do
-  if nm -DC --defined-only "$library" | grep -E 'tidepool::(blocks|sizing|pool|host|internal|cuda)::'; then
+  if nm -DC --defined-only "$library" | grep -E ' tidepool::[a-z_]+::'; then
     fail "hidden symbols of $library are visible"
   fi
 done

@@ -1,65 +1,142 @@
 #!/usr/bin/env python3
-"""Checks the house: every include goes along an arrow of the table below, which is that of ARCHITECTURE.md."""
+"""Checks the house against its one table, docs/design/rooms.md: includes, arrows, namespaces, owners and names."""
 import os
 import re
 import sys
 
-# Room -> the rooms it may include from, beside itself. `tidepool` is the public face, include/tidepool. A room in a
-# room comes first.
-MAY_INCLUDE = {
-    "include/tidepool": set(),
-    "lib/blocks": {"tidepool"},
-    "lib/trace": {"tidepool"},
-    "lib/device/cuda": {"tidepool", "lib/device"},
-    "lib/device/host": {"tidepool", "lib/device"},
-    "lib/device": {"tidepool"},
-    "lib/pool": {"tidepool", "lib/blocks", "lib/device", "lib/trace"},
-    "lib/zvc": {"tidepool", "lib/trace"},
-    "lib/pinned": {"tidepool", "lib/blocks", "lib/pool"},
-    "lib/offload": {"tidepool", "lib/zvc"},
-    "lib/graph": {"tidepool", "lib/blocks", "lib/trace"},
-    "lib/sizing": {"tidepool", "lib/blocks", "lib/trace"},
-    "policies/offload": {"tidepool"},
-    "policies/placement": {"tidepool"},
-    "bindings/cnmem": {"tidepool"},
-    "trace_replay": {"tidepool"},
-    "examples": {"tidepool"},
-}
-ANYTHING = ("tests", "bench")
+PUBLIC = "include/tidepool/"
+# Folders that stand on the public headers alone, and folders that may include everything.
+ON_THE_FACE = ("bindings/", "trace_replay/", "examples/")
+EVERYTHING = ("tests/", "bench/")
+NOT_OURS = ("build", ".git", "include/compatibility/")
 
 
-def room_of(path):
-    return next((room for room in MAY_INCLUDE if path.startswith(room + "/")), None)
+class Room:
+    def __init__(self, namespace, headers, uses):
+        self.namespace = namespace
+        self.headers = headers
+        self.uses = uses
+        self.used = set()
+
+
+def quoted(cell):
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def read_table(root):
+    """Returns the rooms by folder, in the order of the table."""
+    rooms = {}
+    with open(os.path.join(root, "docs/design/rooms.md"), encoding="utf-8") as file:
+        for line in file:
+            if not re.match(r"\| `(lib|policies)/", line):
+                continue
+            folder, namespace, _, headers, uses = line.strip().strip("|").split("|")
+            rooms[quoted(folder)[0]] = Room(quoted(namespace)[0], quoted(headers), quoted(uses))
+    return rooms
+
+
+def check_table(rooms, root):
+    above = set()
+    owners = {}
+    for folder, room in rooms.items():
+        for used in room.uses:
+            if used not in above:
+                yield f"rooms.md: {folder} uses {used}, expected a room above it"
+        above.add(folder)
+        for header in room.headers:
+            if header in owners:
+                yield f"rooms.md: {header} belongs to {owners[header]} and to {folder}, expected one owner"
+            if not os.path.exists(os.path.join(root, PUBLIC, header)):
+                yield f"rooms.md: {header} of {folder} does not exist"
+            owners[header] = folder
+
+
+class House:
+    def __init__(self, root):
+        self.root = root
+        self.rooms = read_table(root)
+        self.owner = {header: folder for folder, room in self.rooms.items() for header in room.headers}
+        self.errors = list(check_table(self.rooms, root))
+        self.checked = 0
+        self.sources = {}
+
+    def room_of(self, path):
+        """Returns the room of a file; the innermost, as rooms lie in rooms."""
+        folders = [folder for folder in self.rooms if path.startswith(folder + "/")]
+        return max(folders, key=len, default=None)
+
+    def target_of(self, include):
+        """Returns the room that an include points to, "" for none, None for a file in no room."""
+        if include == "tidepool/export.h" or include.startswith("absl/"):
+            return ""
+        if include.startswith("tidepool/"):
+            return self.owner.get(include.removeprefix("tidepool/"))
+        return self.room_of(include)
+
+    def check_file(self, path):
+        with open(os.path.join(self.root, path), encoding="utf-8") as file:
+            lines = file.read().split("\n")
+        self.checked += 1
+        includes = [(number, match[1]) for number, line in enumerate(lines, 1)
+                    if (match := re.match(r'#include "([^"]+)"', line))]
+        if path.startswith(ON_THE_FACE):
+            self.check_face(path, includes)
+        elif path != PUBLIC + "export.h":
+            self.check_room(path, includes, lines)
+
+    def check_face(self, path, includes):
+        for number, include in includes:
+            if include.startswith(("lib/", "policies/")) or self.target_of(include) is None and include.startswith("tidepool/"):
+                self.errors.append(f"{path}:{number}: {include}, expected a public header that has a room")
+
+    def check_room(self, path, includes, lines):
+        is_public = path.startswith(PUBLIC)
+        folder = self.owner.get(path.removeprefix(PUBLIC)) if is_public else self.room_of(path)
+        if folder is None:
+            self.errors.append(f"{path}: in no room of docs/design/rooms.md")
+            return
+        room = self.rooms[folder]
+        for number, include in includes:
+            target = self.target_of(include)
+            if target is None:
+                self.errors.append(f"{path}:{number}: {include} belongs to no room")
+            elif target not in ("", folder):
+                room.used.add(target)
+                if target not in room.uses:
+                    self.errors.append(f"{path}:{number}: {folder} may not use {target} ({include})")
+        allowed = {"tidepool"} if is_public else {"tidepool", "tidepool::" + room.namespace}
+        for number, line in enumerate(lines, 1):
+            match = re.match(r"namespace (tidepool[\w:]*)", line)
+            if match and match[1] not in allowed:
+                self.errors.append(f"{path}:{number}: namespace {match[1]}, expected tidepool::{room.namespace}")
+        if path.endswith(".cc"):
+            self.check_name(path)
+
+    def check_name(self, path):
+        """Stack traces and editors show the name alone."""
+        other = self.sources.setdefault(os.path.basename(path), path)
+        if other != path:
+            self.errors.append(f"{path}: has the name of {other}")
+
+    def check_arrows(self):
+        for folder, room in self.rooms.items():
+            for unused in sorted(set(room.uses) - room.used):
+                self.errors.append(f"rooms.md: {folder} does not use {unused}")
 
 
 def main(root):
-    errors = []
-    checked = 0
-    for folder, _, files in os.walk(root):
+    house = House(root)
+    for folder, folders, files in os.walk(root):
         relative = os.path.relpath(folder, root)
-        if relative.startswith(("build", ".git")):
-            continue
+        relative = "" if relative == "." else relative + "/"
+        folders[:] = [name for name in folders if not (relative + name + "/").startswith(NOT_OURS)]
         for name in files:
-            path = os.path.normpath(os.path.join(relative, name))
-            if not name.endswith((".h", ".cc", ".cu")) or path.startswith(ANYTHING):
-                continue
-            room = room_of(path)
-            if room is None:
-                errors.append(f"{path}: in no room")
-                continue
-            checked += 1
-            with open(os.path.join(root, path), encoding="utf-8") as file:
-                for number, line in enumerate(file, 1):
-                    match = re.match(r'#include "([^"]+)"', line)
-                    if not match or match[1].startswith("absl/"):
-                        continue
-                    target = match[1]
-                    target_room = "tidepool" if target.startswith("tidepool/") else room_of(target)
-                    own = "tidepool" if room == "include/tidepool" else room
-                    if target_room != own and target_room not in MAY_INCLUDE[room]:
-                        errors.append(f"{path}:{number}: {room} may not include {target}")
-    print("\n".join(errors) or f"{checked} files keep to the house")
-    return 1 if errors or checked == 0 else 0
+            path = relative + name
+            if name.endswith((".h", ".cc", ".cu")) and not path.startswith(EVERYTHING):
+                house.check_file(path)
+    house.check_arrows()
+    print("\n".join(house.errors) or f"{house.checked} files keep to the house")
+    return 1 if house.errors or house.checked == 0 or not house.rooms else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-#include "lib/trace/json_number.h"
+#include "lib/io/json_number.h"
 
 #include <gtest/gtest.h>
 
@@ -13,8 +13,7 @@ namespace {
 TEST(JsonNumber, IsADecimalFractionOfAnyForm) {
   const auto thousandths = [](const std::string& text) {
     std::int64_t value = -12345;
-    return internal::ParseThousandths(text, INT64_MAX, &value) ? absl::StrCat(value)
-                                                               : std::string("no");
+    return io::ParseThousandths(text, INT64_MAX, &value) ? absl::StrCat(value) : std::string("no");
   };
   EXPECT_EQ(thousandths("0"), "0");
   EXPECT_EQ(thousandths("-0"), "0");

@@ -1,5 +1,5 @@
 // Files that appear whole or not at all.
-#include "tidepool/output_file.h"
+#include "tidepool/trace/output_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

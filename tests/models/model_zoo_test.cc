@@ -1,5 +1,5 @@
 // The zoo against what is known of its networks.
-#include "tidepool/model_zoo.h"
+#include "tidepool/schedule/model_zoo.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool {
 namespace {

@@ -13,8 +13,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/graph.h"
-#include "tidepool/model_zoo.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool {
 namespace {

@@ -6,7 +6,7 @@
 #include <future>
 #include <vector>
 
-#include "tests/offload/pipeline_fixture.h"
+#include "tests/pipeline/pipeline_fixture.h"
 #include "tests/support/forwarding_device.h"
 
 namespace tidepool {

@@ -14,12 +14,12 @@
 #include <utility>
 
 #include "tests/offload/patterns.h"
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/host/page_pool.h"
+#include "tidepool/host/pinned_pool.h"
 #include "tidepool/host_device.h"
-#include "tidepool/offloader.h"
-#include "tidepool/page_pool.h"
-#include "tidepool/pinned_pool.h"
 #include "tidepool/pool.h"
+#include "tidepool/schedule/offloader.h"
 
 namespace tidepool {
 

@@ -1,5 +1,5 @@
 // Pages of one size, against a model that is a set.
-#include "tidepool/page_pool.h"
+#include "tidepool/host/page_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // What a pinned pool promises, one promise a test.
-#include "tidepool/pinned_pool.h"
+#include "tidepool/host/pinned_pool.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tests/pinned/model_device.h"
-#include "tidepool/pinned_pool.h"
+#include "tidepool/host/pinned_pool.h"
 
 namespace tidepool {
 namespace {

@@ -1,5 +1,5 @@
 // A ring of slots: in order, one turn after the other, whoever comes.
-#include "tidepool/staging_ring.h"
+#include "tidepool/host/staging_ring.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

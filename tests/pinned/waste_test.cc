@@ -9,8 +9,9 @@
 
 #include "tests/pinned/model_device.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/pinned_pool.h"
-#include "tidepool/trace.h"
+#include "tidepool/host/pinned_pool.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

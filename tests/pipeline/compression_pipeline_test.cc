@@ -1,5 +1,5 @@
 // What a pipeline promises for one transfer and for a few: contents, memory, order, errors.
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include <latch>
 #include <string>
 
-#include "tests/offload/pipeline_fixture.h"
-#include "tidepool/compression_profile.h"
+#include "tests/pipeline/pipeline_fixture.h"
+#include "tidepool/compress/compression_profile.h"
 
 namespace tidepool {
 namespace {

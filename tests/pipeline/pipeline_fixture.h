@@ -1,6 +1,6 @@
 // A host device, pools of host memory and pipelines on them, with transfers that are waited for.
-#ifndef TIDEPOOL_TESTS_OFFLOAD_PIPELINE_FIXTURE_H_
-#define TIDEPOOL_TESTS_OFFLOAD_PIPELINE_FIXTURE_H_
+#ifndef TIDEPOOL_TESTS_PIPELINE_PIPELINE_FIXTURE_H_
+#define TIDEPOOL_TESTS_PIPELINE_PIPELINE_FIXTURE_H_
 
 #include <gtest/gtest.h>
 
@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/host/page_pool.h"
+#include "tidepool/host/pinned_pool.h"
 #include "tidepool/host_device.h"
-#include "tidepool/page_pool.h"
-#include "tidepool/pinned_pool.h"
 
 namespace tidepool {
 
@@ -143,4 +143,4 @@ class PipelineFixture {
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_TESTS_OFFLOAD_PIPELINE_FIXTURE_H_
+#endif  // TIDEPOOL_TESTS_PIPELINE_PIPELINE_FIXTURE_H_

@@ -5,7 +5,7 @@
 #include <random>
 #include <thread>
 
-#include "tests/offload/pipeline_fixture.h"
+#include "tests/pipeline/pipeline_fixture.h"
 
 namespace tidepool {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "tests/support/random_problem.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
 namespace tidepool {
 namespace {

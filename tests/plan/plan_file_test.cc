@@ -19,7 +19,9 @@
 #include "tests/support/random_problem.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/trace_files.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 namespace {

@@ -6,10 +6,10 @@
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "lib/sizing/plan/twins.h"
+#include "lib/plan/twins.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/rounds.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
 namespace tidepool {
 namespace {
@@ -124,7 +124,7 @@ TEST(FixedBuffers, TwinsAreFixedAtTheSameOffset) {
                                 Fixed(22, 26, 4, 60),
                                 {30, 34, 3},
                                 Fixed(32, 36, 4, 61)}};
-  EXPECT_THAT(sizing::FindTwins(problem), ElementsAre(0, 1, 2, 1, 2, 5, 6));
+  EXPECT_THAT(plan::FindTwins(problem), ElementsAre(0, 1, 2, 1, 2, 5, 6));
   const auto plan = MakePlan(problem);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_EQ(plan->height, 65);

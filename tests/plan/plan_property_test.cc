@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/random_problem.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/trace_files.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 namespace {

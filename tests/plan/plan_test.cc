@@ -1,5 +1,5 @@
 // Plans: what is promised of single cases, and of bad input.
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "lib/sizing/plan/side_by_side.h"
+#include "lib/plan/side_by_side.h"
 #include "tests/support/random_problem.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
 namespace tidepool {
 namespace {
@@ -38,7 +38,7 @@ TEST(PlanThreads, RefusesNumbersThatAreNone) {
 TEST(PlanThreads, EveryPartIsDoneOnce) {
   for (const std::size_t count : {0, 1, 2, 40}) {
     std::vector<int> done(count);
-    sizing::SideBySide(count, [&](std::size_t i) { ++done[i]; });
+    plan::SideBySide(count, [&](std::size_t i) { ++done[i]; });
     EXPECT_THAT(done, Each(1));
   }
 }

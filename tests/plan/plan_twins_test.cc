@@ -4,13 +4,13 @@
 
 #include <random>
 
-#include "lib/sizing/plan/twins.h"
+#include "lib/plan/twins.h"
 #include "tests/support/random_problem.h"
 
 namespace tidepool {
 namespace {
 
-using sizing::FindTwins;
+using plan::FindTwins;
 using ::testing::ElementsAre;
 
 PlanBuffer Shifted(PlanBuffer buffer, std::int64_t by) {

@@ -1,5 +1,5 @@
 // The advisor against a slow model: transfers slot by slot, sizes as the codec really makes them.
-#include "tidepool/compression_advisor.h"
+#include "tidepool/compress/compression_advisor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

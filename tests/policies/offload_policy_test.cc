@@ -1,5 +1,5 @@
 // Offload policies: names, what leaves and comes back, and that every schedule is one.
-#include "tidepool/offload_policy.h"
+#include "tidepool/schedule/offload_policy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 #include "tests/graph/random_graph.h"
 #include "tests/support/rounds.h"
-#include "tidepool/model_zoo.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lib/blocks/arena.h"
-#include "tidepool/plan.h"
 #include "tidepool/planned_placement.h"
+#include "tidepool/trace/plan.h"
 
 namespace tidepool {
 namespace {

@@ -9,9 +9,10 @@
 #include <vector>
 
 #include "tests/support/rounds.h"
-#include "tidepool/plan.h"
-#include "tidepool/sizing.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/timeline.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 namespace {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/shared_files.h"
 #include "tests/support/vdnnpp_papers.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "tests/pool/pool_fixture.h"
 #include "tests/support/rounds.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
 namespace tidepool {
 namespace {

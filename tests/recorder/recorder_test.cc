@@ -24,7 +24,8 @@
 #include <vector>
 
 #include "tests/support/shared_files.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

@@ -6,12 +6,13 @@
 #include <algorithm>
 #include <string>
 
-#include "tests/graph/random_schedule.h"
-#include "tests/graph/small_schedule.h"
+#include "tests/schedule/random_schedule.h"
+#include "tests/schedule/small_schedule.h"
 #include "tests/support/rounds.h"
-#include "tidepool/plan.h"
-#include "tidepool/sizing.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/timeline.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 namespace {

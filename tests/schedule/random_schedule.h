@@ -1,13 +1,13 @@
 // Random valid schedules of random graphs, and what chance makes of them.
-#ifndef TIDEPOOL_TESTS_GRAPH_RANDOM_SCHEDULE_H_
-#define TIDEPOOL_TESTS_GRAPH_RANDOM_SCHEDULE_H_
+#ifndef TIDEPOOL_TESTS_SCHEDULE_RANDOM_SCHEDULE_H_
+#define TIDEPOOL_TESTS_SCHEDULE_RANDOM_SCHEDULE_H_
 
 #include <utility>
 #include <vector>
 
 #include "tests/graph/random_graph.h"
 #include "tests/graph/slow_graph.h"
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/schedule.h"
 
 namespace tidepool::testing {
 
@@ -170,4 +170,4 @@ class RandomSchedules {
 
 }  // namespace tidepool::testing
 
-#endif  // TIDEPOOL_TESTS_GRAPH_RANDOM_SCHEDULE_H_
+#endif  // TIDEPOOL_TESTS_SCHEDULE_RANDOM_SCHEDULE_H_

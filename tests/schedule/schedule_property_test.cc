@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
-#include "tests/graph/random_schedule.h"
-#include "tests/graph/slow_schedule.h"
+#include "tests/schedule/random_schedule.h"
+#include "tests/schedule/slow_schedule.h"
 #include "tests/support/rounds.h"
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
 namespace {

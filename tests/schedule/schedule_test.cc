@@ -1,5 +1,5 @@
 // Names, fingerprints, every error of a schedule, and a trace by hand.
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/graph/small_schedule.h"
+#include "tests/schedule/small_schedule.h"
 
 namespace tidepool {
 namespace {

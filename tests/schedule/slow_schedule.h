@@ -1,12 +1,12 @@
 // What schedule.h promises of validity, said again in the slowest and plainest way: each question
 // is answered from all steps before.
-#ifndef TIDEPOOL_TESTS_GRAPH_SLOW_SCHEDULE_H_
-#define TIDEPOOL_TESTS_GRAPH_SLOW_SCHEDULE_H_
+#ifndef TIDEPOOL_TESTS_SCHEDULE_SLOW_SCHEDULE_H_
+#define TIDEPOOL_TESTS_SCHEDULE_SLOW_SCHEDULE_H_
 
 #include <string>
 
 #include "tests/graph/slow_graph.h"
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/schedule.h"
 
 namespace tidepool::testing {
 
@@ -108,4 +108,4 @@ class SlowScheduleCheck {
 
 }  // namespace tidepool::testing
 
-#endif  // TIDEPOOL_TESTS_GRAPH_SLOW_SCHEDULE_H_
+#endif  // TIDEPOOL_TESTS_SCHEDULE_SLOW_SCHEDULE_H_

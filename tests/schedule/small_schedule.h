@@ -1,11 +1,11 @@
 // A graph of a few tasks, and words for steps, to write examples with.
-#ifndef TIDEPOOL_TESTS_GRAPH_SMALL_SCHEDULE_H_
-#define TIDEPOOL_TESTS_GRAPH_SMALL_SCHEDULE_H_
+#ifndef TIDEPOOL_TESTS_SCHEDULE_SMALL_SCHEDULE_H_
+#define TIDEPOOL_TESTS_SCHEDULE_SMALL_SCHEDULE_H_
 
 #include <utility>
 #include <vector>
 
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/schedule.h"
 
 namespace tidepool::testing {
 
@@ -81,4 +81,4 @@ inline std::vector<ScheduleStep> PlainSteps() {
 
 }  // namespace tidepool::testing
 
-#endif  // TIDEPOOL_TESTS_GRAPH_SMALL_SCHEDULE_H_
+#endif  // TIDEPOOL_TESTS_SCHEDULE_SMALL_SCHEDULE_H_

@@ -9,11 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/graph/random_schedule.h"
-#include "tests/graph/slow_timeline.h"
+#include "tests/schedule/random_schedule.h"
+#include "tests/simulate/slow_timeline.h"
 #include "tests/support/rounds.h"
-#include "tidepool/plan.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/graph/small_schedule.h"
-#include "tidepool/model_zoo.h"
-#include "tidepool/sizing.h"
-#include "tidepool/timeline.h"
+#include "tests/schedule/small_schedule.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/timeline.h"
+#include "tidepool/trace/sizing.h"
 
 namespace tidepool {
 namespace {

@@ -1,7 +1,7 @@
 // What timeline.h promises, said again in the slowest and plainest way: every clock is read off the
 // list of all that has happened.
-#ifndef TIDEPOOL_TESTS_GRAPH_SLOW_TIMELINE_H_
-#define TIDEPOOL_TESTS_GRAPH_SLOW_TIMELINE_H_
+#ifndef TIDEPOOL_TESTS_SIMULATE_SLOW_TIMELINE_H_
+#define TIDEPOOL_TESTS_SIMULATE_SLOW_TIMELINE_H_
 
 #include <algorithm>
 #include <limits>
@@ -12,7 +12,7 @@
 
 #include "tests/graph/slow_graph.h"
 #include "tests/support/slow_arena.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool::testing {
 
@@ -385,4 +385,4 @@ class SlowTimeline {
 
 }  // namespace tidepool::testing
 
-#endif  // TIDEPOOL_TESTS_GRAPH_SLOW_TIMELINE_H_
+#endif  // TIDEPOOL_TESTS_SIMULATE_SLOW_TIMELINE_H_

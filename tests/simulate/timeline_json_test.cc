@@ -14,10 +14,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/graph/random_schedule.h"
-#include "tests/graph/small_schedule.h"
+#include "tests/schedule/random_schedule.h"
+#include "tests/schedule/small_schedule.h"
 #include "tests/support/rounds.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
 namespace {

@@ -1,5 +1,5 @@
 // What is live at an event, and collapsed stacks: examples, and a slow obvious model.
-#include "tidepool/composition.h"
+#include "tidepool/trace/composition.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "tests/support/random_trace.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
 
 namespace tidepool {
 namespace {

@@ -10,7 +10,8 @@
 #include "tests/support/policy_names.h"
 #include "tests/support/rounds.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

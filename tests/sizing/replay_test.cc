@@ -2,7 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

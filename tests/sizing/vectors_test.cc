@@ -5,7 +5,8 @@
 #include <limits>
 
 #include "tests/support/shared_files.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

@@ -21,7 +21,8 @@
 #include "tests/stress/stress.h"
 #include "tests/stress/watch.h"
 #include "tests/support/cudart_host/control.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool::stress {
 namespace {

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "tests/execute/offload_everything.h"
+#include "tests/execute/task_work.h"
 #include "tests/graph/random_graph.h"
-#include "tests/graph/random_schedule.h"
-#include "tests/offload/offload_everything.h"
-#include "tests/offload/task_work.h"
+#include "tests/schedule/random_schedule.h"
 #include "tests/stress/offloader_rig.h"
 #include "tests/stress/stress.h"
-#include "tidepool/executor.h"
+#include "tidepool/schedule/executor.h"
 
 namespace tidepool::stress {
 namespace {

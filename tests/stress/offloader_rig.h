@@ -8,10 +8,10 @@
 
 #include "tests/stress/pool_rig.h"
 #include "tests/stress/stress.h"
-#include "tidepool/compression_pipeline.h"
-#include "tidepool/offloader.h"
-#include "tidepool/page_pool.h"
-#include "tidepool/pinned_pool.h"
+#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/host/page_pool.h"
+#include "tidepool/host/pinned_pool.h"
+#include "tidepool/schedule/offloader.h"
 
 namespace tidepool::stress {
 

@@ -13,7 +13,7 @@
 #include "absl/time/time.h"
 #include "tests/stress/offloader_rig.h"
 #include "tests/stress/stress.h"
-#include "tidepool/offloader.h"
+#include "tidepool/schedule/offloader.h"
 
 namespace tidepool::stress {
 

@@ -5,7 +5,9 @@
 
 #include "tests/stress/watch.h"
 #include "tidepool/placement.h"
-#include "tidepool/trace.h"
+#include "tidepool/recorder.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool::stress {
 namespace {

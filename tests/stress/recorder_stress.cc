@@ -20,7 +20,8 @@
 #include "tests/stress/stress.h"
 #include "tests/stress/watch.h"
 #include "tidepool/recorder.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool::stress {
 namespace {

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
 namespace tidepool::testing {
 

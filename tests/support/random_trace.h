@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool::testing {
 

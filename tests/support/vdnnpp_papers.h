@@ -13,12 +13,12 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "lib/blocks/arena.h"
-#include "tidepool/graph.h"
-#include "tidepool/model_zoo.h"
-#include "tidepool/offload_policy.h"
 #include "tidepool/placement.h"
-#include "tidepool/schedule.h"
-#include "tidepool/trace.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/schedule/schedule.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool::testing {
 

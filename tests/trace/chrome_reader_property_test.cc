@@ -15,7 +15,8 @@
 #include "absl/strings/str_join.h"
 #include "tests/support/rounds.h"
 #include "tests/trace/profiles.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

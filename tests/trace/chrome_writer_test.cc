@@ -11,11 +11,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/format.h"
+#include "lib/trace/chrome/chrome_trace.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace/profiles.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {
@@ -29,7 +30,7 @@ using Kind = TraceEvent::Kind;
 
 std::string Written(const Trace& trace) {
   std::ostringstream out;
-  EXPECT_TRUE(internal::WriteChromeTrace(trace, out).ok());
+  EXPECT_TRUE(chrome::WriteChromeTrace(trace, out).ok());
   return out.str();
 }
 

@@ -11,8 +11,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/plan.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 namespace {

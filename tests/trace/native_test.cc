@@ -10,33 +10,34 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/format.h"
-#include "lib/trace/native_encoder.h"
+#include "lib/trace/files/formats.h"
+#include "lib/trace/native/native_encoder.h"
+#include "lib/trace/native/native_trace.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {
 
-using internal::NativeEncoder;
+using native::NativeEncoder;
 using ::testing::AllOf;
 using testing::ExpectSame;
 using ::testing::HasSubstr;
 using testing::RandomTrace;
 using ::testing::StartsWith;
-namespace native = internal::native;
 
 constexpr NativeEncoder::Context kNowhere;
 
 std::string Native(const Trace& trace) {
   std::ostringstream bytes;
-  EXPECT_TRUE(internal::WriteNative(trace, bytes).ok());
+  EXPECT_TRUE(native::WriteNative(trace, bytes).ok());
   return bytes.str();
 }
 
 std::string InFormat(const Trace& trace, TraceFormat format) {
-  for (const internal::Format& known : internal::Formats()) {
+  for (const trace_files::Format& known : trace_files::Formats()) {
     if (known.format != format) continue;
     std::ostringstream bytes;
     EXPECT_TRUE(known.write(trace, bytes).ok());
@@ -118,16 +119,16 @@ TEST(AddressText, IsHexadecimalWithoutLeadingZeros) {
   for (int bits = 0; bits < 64; ++bits) {
     const std::uint64_t address = random() >> bits;
     std::uint64_t parsed = 0;
-    const internal::AddressText text(address);
+    const trace::AddressText text(address);
     EXPECT_EQ(text.text(), absl::StrCat("0x", absl::Hex(address)));
-    ASSERT_TRUE(internal::ParseAddress(text.text(), &parsed)) << text.text();
+    ASSERT_TRUE(trace::ParseAddress(text.text(), &parsed)) << text.text();
     EXPECT_EQ(parsed, address);
   }
-  EXPECT_EQ(internal::AddressText(0).text(), "0x0");
+  EXPECT_EQ(trace::AddressText(0).text(), "0x0");
   for (const std::string text :
        {"", "0x", "7f", "0x00", "0x07f", "0xA", "0Xa", "0x-1", "0x7f ", "0x11112222333344445"}) {
     std::uint64_t parsed = 0;
-    EXPECT_FALSE(internal::ParseAddress(text, &parsed)) << text;
+    EXPECT_FALSE(trace::ParseAddress(text, &parsed)) << text;
   }
 }
 
@@ -162,14 +163,14 @@ TEST(Native, RefusesToWriteWhatItCannotRead) {
   std::ostringstream bytes;
   Trace trace;
   trace.default_alignment = 3;
-  EXPECT_THAT(std::string(internal::WriteNative(trace, bytes).message()),
+  EXPECT_THAT(std::string(native::WriteNative(trace, bytes).message()),
               HasSubstr("alignment 3, expected"));
   trace = Trace();
   trace.mark_names.Add(std::string(native::kLongestText, 'x'));
-  EXPECT_TRUE(internal::WriteNative(trace, bytes).ok());
+  EXPECT_TRUE(native::WriteNative(trace, bytes).ok());
   EXPECT_TRUE(ParseTrace(bytes.str(), "test").ok());
   trace.mark_names.Add(std::string(native::kLongestText + 1, 'x'));
-  EXPECT_THAT(std::string(internal::WriteNative(trace, bytes).message()),
+  EXPECT_THAT(std::string(native::WriteNative(trace, bytes).message()),
               HasSubstr("a name of 1048577 bytes, expected"));
 }
 
@@ -192,7 +193,7 @@ TEST(Native, LosesNothingOnTheWayBetweenOtherFormats) {
     ASSERT_TRUE(detour.ok()) << detour.status();
     direct.row_order.clear();
     ExpectSame(*detour, direct);
-    for (const internal::Format& format : internal::Formats()) {
+    for (const trace_files::Format& format : trace_files::Formats()) {
       if (direct.events.front().time < 0 && format.format == TraceFormat::kRmmCsv) continue;
       if (format.format == TraceFormat::kPyTorchSnapshot && !HasAddresses(direct)) continue;
       EXPECT_EQ(InFormat(*detour, format.format), InFormat(direct, format.format)) << format.name;

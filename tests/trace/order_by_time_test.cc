@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-namespace tidepool::internal {
+namespace tidepool::trace {
 namespace {
 
 std::vector<std::uint32_t> SlowOrder(const std::vector<std::int64_t>& times) {
@@ -37,4 +37,4 @@ TEST(OrderByTime, TakesTheLongestSpan) {
 }
 
 }  // namespace
-}  // namespace tidepool::internal
+}  // namespace tidepool::trace

@@ -1,6 +1,6 @@
 // The pickle machine: what picklers write is read; nothing else runs, whatever a file says, and no
 // file takes more memory or time than its size is worth.
-#include "lib/trace/pickle.h"
+#include "lib/trace/pytorch/pickle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/pickle_opcodes.h"
-#include "lib/trace/pickle_writer.h"
+#include "lib/trace/pytorch/pickle_opcodes.h"
+#include "lib/trace/pytorch/pickle_writer.h"
 #include "tests/support/pickled.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 namespace {
 
 using nlohmann::json;
@@ -30,7 +30,9 @@ using Kind = PickleValue::Kind;
 
 constexpr int kDeep = 100'000;
 
-absl::StatusOr<Pickle> Parse(std::string_view bytes) { return Pickle::Parse(*FromMemory(bytes)); }
+absl::StatusOr<Pickle> Parse(std::string_view bytes) {
+  return Pickle::Parse(*io::FromMemory(bytes));
+}
 
 // What a pickle holds, as JSON. Recursive, so not for deep ones.
 json ToJson(const Pickle& pickle, PickleValue value) {
@@ -298,7 +300,7 @@ TEST(Pickle, RefusesLengthsBeyondTheFile) {
 }
 
 // Of protocol 2, `mebibytes` of the same opcodes after a beginning.
-class Bomb final : public ByteSource {
+class Bomb final : public io::ByteSource {
  public:
   Bomb(std::string beginning, std::string repeated, std::uint64_t mebibytes)
       : beginning_("\x80\x02" + std::move(beginning)),
@@ -447,4 +449,4 @@ TEST(Pickle, UnfoldsNothing) {
 TEST(Pickle, IgnoresWhatIsBehindItsEnd) { EXPECT_TRUE(Parse(Pickled({1, 2}) + "anything").ok()); }
 
 }  // namespace
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch

@@ -1,5 +1,7 @@
 // Snapshots of PyTorch's allocator: every version of them is read, what came before the history is
 // rebuilt, no file hurts, and what is written reads back the same.
+#include "lib/trace/pytorch/pytorch_snapshot.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,12 +11,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/format.h"
 #include "tests/support/pickled.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/sizing.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {
@@ -426,7 +428,7 @@ TEST(PyTorchSnapshot, TakesCirclesAndDepthWhereNothingIsExpected) {
 
 std::string Written(const Trace& trace) {
   std::ostringstream bytes;
-  const absl::Status status = internal::WritePyTorchSnapshot(trace, bytes);
+  const absl::Status status = pytorch::WritePyTorchSnapshot(trace, bytes);
   EXPECT_TRUE(status.ok()) << status;
   return bytes.str();
 }
@@ -469,7 +471,7 @@ Trace Reserving(std::uint64_t seed, bool in_pieces) {
   for (int i = 0; i < 400; ++i) {
     const std::uint64_t at = random() % state.size();
     const std::uint64_t address = (at + 1) * kPlace;
-    const internal::AddressText id(address);
+    const trace::AddressText id(address);
     const std::string stream = absl::StrCat(in_pieces ? 0 : at % 2);
     if (state[at] == 0) {
       EXPECT_TRUE(builder.Reserve({address, kPlace}, stream, i * 1000).ok());
@@ -516,7 +518,7 @@ TEST(PyTorchSnapshot, NeedsAddressesThatCanBe) {
     build(builder);
     const Trace trace = builder.Build();
     std::ostringstream bytes;
-    EXPECT_EQ(internal::WritePyTorchSnapshot(trace, bytes).ok(), HasAddresses(trace));
+    EXPECT_EQ(pytorch::WritePyTorchSnapshot(trace, bytes).ok(), HasAddresses(trace));
     return HasAddresses(trace);
   };
   const auto allocates = [&](const std::string& id, std::int64_t bytes) {

@@ -8,9 +8,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lib/trace/byte_source.h"
+#include "lib/io/byte_source.h"
 #include "tests/support/shared_files.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {
@@ -298,7 +299,7 @@ TEST(AnyFormat, SurvivesAnyChangedByte) {
 }
 
 // Gives out one byte at a time, and fails when it is told to.
-class SlowSource final : public internal::ByteSource {
+class SlowSource final : public io::ByteSource {
  public:
   explicit SlowSource(std::string text) : text_(std::move(text)) {}
   absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) override {
@@ -314,7 +315,7 @@ class SlowSource final : public internal::ByteSource {
 };
 
 TEST(ByteSource, UncompressesWhateverThePieces) {
-  auto source = internal::Uncompressed(std::make_unique<SlowSource>(Gzip(kRmm)));
+  auto source = io::Uncompressed(std::make_unique<SlowSource>(Gzip(kRmm)));
   ASSERT_TRUE(source.ok());
   std::string text;
   char buffer[7];

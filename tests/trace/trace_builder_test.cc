@@ -4,8 +4,9 @@
 #include <thread>
 
 #include "tests/support/shared_files.h"
-#include "tidepool/sizing.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

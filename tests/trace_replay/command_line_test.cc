@@ -15,7 +15,8 @@
 #include "tests/support/pickled.h"
 #include "tests/support/shared_files.h"
 #include "tidepool/recorder.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

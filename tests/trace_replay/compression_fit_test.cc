@@ -1,5 +1,5 @@
 // The fit on lines that are known.
-#include "trace_replay/compression_fit.h"
+#include "trace_replay/tune/compression_fit.h"
 
 #include <gtest/gtest.h>
 

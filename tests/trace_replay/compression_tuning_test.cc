@@ -1,5 +1,5 @@
 // What the tuner concludes, from measurements of machines that are made up.
-#include "trace_replay/compression_tuning.h"
+#include "trace_replay/tune/compression_tuning.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,8 @@
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/placement.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {

@@ -1,5 +1,5 @@
 // Live replay on devices that do what a host device never does.
-#include "trace_replay/live_replay.h"
+#include "trace_replay/replay/live_replay.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,8 +12,9 @@
 
 #include "tests/support/forwarding_device.h"
 #include "tidepool/host_device.h"
-#include "trace_replay/contents_check.h"
-#include "trace_replay/latencies.h"
+#include "tidepool/trace/trace_files.h"
+#include "trace_replay/replay/contents_check.h"
+#include "trace_replay/replay/latencies.h"
 
 namespace tidepool::tool {
 namespace {

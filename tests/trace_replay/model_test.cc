@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/graph.h"
-#include "tidepool/model_zoo.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool {
 namespace {

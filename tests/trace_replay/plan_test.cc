@@ -1,5 +1,5 @@
 // tidepool plan and size --plan: what they print and write, and their exit status.
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,6 +15,8 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/random_problem.h"
 #include "tests/trace_replay/command_line.h"
+#include "tidepool/trace/trace_files.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 namespace {

@@ -13,7 +13,9 @@
 #include "absl/strings/str_replace.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/trace_files.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 namespace {

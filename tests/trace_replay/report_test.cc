@@ -16,6 +16,7 @@
 #include "tests/support/random_trace.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
+#include "tidepool/trace/trace_files.h"
 #include "trace_replay/report/columns.h"
 #include "trace_replay/report/map_paths.h"
 #include "trace_replay/report/markup.h"

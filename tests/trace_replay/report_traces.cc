@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace {
 

@@ -7,8 +7,8 @@
 
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/graph.h"
-#include "tidepool/model_zoo.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool {
 namespace {

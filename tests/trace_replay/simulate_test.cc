@@ -8,10 +8,10 @@
 
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/graph.h"
-#include "tidepool/model_zoo.h"
-#include "tidepool/offload_policy.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
 namespace {

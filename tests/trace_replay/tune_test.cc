@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/trace_replay/command_line.h"
-#include "tidepool/compression_profile.h"
+#include "tidepool/compress/compression_profile.h"
 
 namespace tidepool {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "absl/types/span.h"
 #include "tests/zvc/slow_stream.h"
-#include "tidepool/zero_value_codec.h"
+#include "tidepool/compress/zero_value_codec.h"
 
 namespace tidepool {
 

@@ -1,6 +1,6 @@
 // Profiles: what is written is read, what is not one is refused with its line, and the model
 // against a transfer that is simulated slot by slot.
-#include "tidepool/compression_profile.h"
+#include "tidepool/compress/compression_profile.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

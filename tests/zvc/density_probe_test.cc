@@ -1,6 +1,6 @@
 // The density probe against counting every word: exactly for small buffers, within its error for
 // large ones, as often as it says.
-#include "tidepool/density_probe.h"
+#include "tidepool/compress/density_probe.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

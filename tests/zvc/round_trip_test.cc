@@ -9,7 +9,7 @@
 
 #include "tests/zvc/buffers.h"
 #include "tests/zvc/slow_stream.h"
-#include "tidepool/zero_value_codec.h"
+#include "tidepool/compress/zero_value_codec.h"
 
 namespace tidepool {
 namespace {

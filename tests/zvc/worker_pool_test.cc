@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "tests/zvc/buffers.h"
-#include "tidepool/zero_value_codec.h"
+#include "tidepool/compress/zero_value_codec.h"
 
 namespace tidepool {
 namespace {
 
-using internal::zvc::WorkerPool;
+using zvc::WorkerPool;
 
 TEST(WorkerPool, DoesWhatWasSubmittedBeforeItEnds) {
   for (const int threads : {0, 1, 4}) {

@@ -4,9 +4,11 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/trace_files.h"
+#include "tidepool/trace/trace_plan.h"
 #include "trace_replay/command.h"
-#include "trace_replay/planned.h"
+#include "trace_replay/commands/planned.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {

@@ -2,8 +2,8 @@
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/graph.h"
-#include "tidepool/model_zoo.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
 #include "trace_replay/command.h"
 #include "trace_replay/text.h"
 

@@ -1,9 +1,10 @@
-#include "trace_replay/plan_answer.h"
+#include "trace_replay/commands/plan_answer.h"
 
 #include <cmath>
 #include <cstdlib>
 
 #include "absl/strings/str_cat.h"
+#include "tidepool/trace/trace_plan.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/text.h"
 

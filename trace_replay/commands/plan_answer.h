@@ -1,13 +1,13 @@
 // A plan for a trace, computed and told.
-#ifndef TIDEPOOL_TRACE_REPLAY_PLAN_ANSWER_H_
-#define TIDEPOOL_TRACE_REPLAY_PLAN_ANSWER_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_PLAN_ANSWER_H_
+#define TIDEPOOL_TRACE_REPLAY_COMMANDS_PLAN_ANSWER_H_
 
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tidepool/plan.h"
+#include "tidepool/trace/plan.h"
 #include "trace_replay/command.h"
 
 namespace tidepool::tool {
@@ -25,4 +25,4 @@ std::string PlanText(const Plan& plan);
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_PLAN_ANSWER_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_COMMANDS_PLAN_ANSWER_H_

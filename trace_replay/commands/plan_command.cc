@@ -4,8 +4,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "tidepool/trace/trace_plan.h"
 #include "trace_replay/command.h"
-#include "trace_replay/plan_answer.h"
+#include "trace_replay/commands/plan_answer.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {

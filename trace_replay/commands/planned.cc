@@ -1,9 +1,10 @@
-#include "trace_replay/planned.h"
+#include "trace_replay/commands/planned.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool::tool {
 namespace {

@@ -1,6 +1,6 @@
 // Plans of whole traces for the placement `planned`: made, or read from a file.
-#ifndef TIDEPOOL_TRACE_REPLAY_PLANNED_H_
-#define TIDEPOOL_TRACE_REPLAY_PLANNED_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_PLANNED_H_
+#define TIDEPOOL_TRACE_REPLAY_COMMANDS_PLANNED_H_
 
 #include <cstdint>
 #include <memory>
@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tidepool/plan.h"
 #include "tidepool/planned_placement.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/sizing.h"
 #include "trace_replay/command.h"
 
 namespace tidepool::tool {
@@ -45,4 +45,4 @@ bool CanBeLeftOut(const absl::Status& status);
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_PLANNED_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_COMMANDS_PLANNED_H_

@@ -1,4 +1,4 @@
-#include "trace_replay/policy_sizes.h"
+#include "trace_replay/commands/policy_sizes.h"
 
 #include <algorithm>
 #include <optional>

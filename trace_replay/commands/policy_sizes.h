@@ -1,6 +1,6 @@
 // What each policy needs for a trace, computed and told.
-#ifndef TIDEPOOL_TRACE_REPLAY_POLICY_SIZES_H_
-#define TIDEPOOL_TRACE_REPLAY_POLICY_SIZES_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_POLICY_SIZES_H_
+#define TIDEPOOL_TRACE_REPLAY_COMMANDS_POLICY_SIZES_H_
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "tidepool/placement.h"
-#include "tidepool/sizing.h"
+#include "tidepool/trace/sizing.h"
 #include "trace_replay/command.h"
 
 namespace tidepool::tool {
@@ -34,4 +34,4 @@ std::vector<std::string> LimitNotes(const std::vector<PolicySize>& sizes);
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_POLICY_SIZES_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_COMMANDS_POLICY_SIZES_H_

@@ -9,10 +9,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "trace_replay/command.h"
-#include "trace_replay/device_replay.h"
-#include "trace_replay/live_replay.h"
-#include "trace_replay/plan_answer.h"
-#include "trace_replay/planned.h"
+#include "trace_replay/commands/plan_answer.h"
+#include "trace_replay/commands/planned.h"
+#include "trace_replay/replay/device_replay.h"
+#include "trace_replay/replay/live_replay.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {

@@ -1,10 +1,11 @@
 // tidepool simulate: one training iteration under an offload policy, by a virtual clock.
 #include <iostream>
 
-#include "tidepool/plan.h"
-#include "tidepool/sizing.h"
-#include "tidepool/timeline.h"
-#include "trace_replay/offload_command.h"
+#include "tidepool/schedule/timeline.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace_plan.h"
+#include "trace_replay/offload/offload_options.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {

@@ -7,9 +7,9 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_join.h"
 #include "trace_replay/command.h"
-#include "trace_replay/plan_answer.h"
-#include "trace_replay/planned.h"
-#include "trace_replay/policy_sizes.h"
+#include "trace_replay/commands/plan_answer.h"
+#include "trace_replay/commands/planned.h"
+#include "trace_replay/commands/policy_sizes.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {

@@ -15,10 +15,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "tidepool/compression_profile.h"
+#include "tidepool/compress/compression_profile.h"
 #include "trace_replay/command.h"
-#include "trace_replay/compression_tuning.h"
 #include "trace_replay/text.h"
+#include "trace_replay/tune/compression_tuning.h"
 
 namespace tidepool::tool {
 namespace {

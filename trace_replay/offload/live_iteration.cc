@@ -1,4 +1,4 @@
-#include "trace_replay/live_iteration.h"
+#include "trace_replay/offload/live_iteration.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "tidepool/host_device.h"
-#include "trace_replay/available_memory.h"
-#include "trace_replay/cuda.h"
+#include "trace_replay/replay/available_memory.h"
+#include "trace_replay/replay/cuda_devices.h"
 
 namespace tidepool::tool {
 namespace {

@@ -1,20 +1,20 @@
 // A device with everything that an executor needs, for a schedule that was simulated.
-#ifndef TIDEPOOL_TRACE_REPLAY_LIVE_ITERATION_H_
-#define TIDEPOOL_TRACE_REPLAY_LIVE_ITERATION_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_LIVE_ITERATION_H_
+#define TIDEPOOL_TRACE_REPLAY_OFFLOAD_LIVE_ITERATION_H_
 
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
 #include "tidepool/device.h"
-#include "tidepool/executor.h"
-#include "tidepool/graph.h"
-#include "tidepool/offloader.h"
-#include "tidepool/page_pool.h"
-#include "tidepool/pinned_pool.h"
+#include "tidepool/host/page_pool.h"
+#include "tidepool/host/pinned_pool.h"
 #include "tidepool/pool.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/offloader.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool::tool {
 
@@ -55,4 +55,4 @@ class LiveIteration {
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_LIVE_ITERATION_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_OFFLOAD_LIVE_ITERATION_H_

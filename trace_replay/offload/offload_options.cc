@@ -1,4 +1,4 @@
-#include "trace_replay/offload_command.h"
+#include "trace_replay/offload/offload_options.h"
 
 #include <filesystem>
 #include <system_error>
@@ -7,7 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "tidepool/compression_profile.h"
+#include "tidepool/compress/compression_profile.h"
 
 namespace tidepool::tool {
 namespace {

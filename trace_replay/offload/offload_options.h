@@ -1,6 +1,6 @@
 // What `simulate` and `run` share: a graph, a machine, a policy, and the schedule that follows.
-#ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_COMMAND_H_
-#define TIDEPOOL_TRACE_REPLAY_OFFLOAD_COMMAND_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_OFFLOAD_OPTIONS_H_
+#define TIDEPOOL_TRACE_REPLAY_OFFLOAD_OFFLOAD_OPTIONS_H_
 
 #include <CLI/CLI.hpp>
 #include <optional>
@@ -8,9 +8,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tidepool/graph.h"
-#include "tidepool/offload_policy.h"
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/schedule/schedule.h"
 #include "trace_replay/command.h"
 
 namespace tidepool::tool {
@@ -51,4 +51,4 @@ absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options, const
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_OFFLOAD_COMMAND_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_OFFLOAD_OFFLOAD_OPTIONS_H_

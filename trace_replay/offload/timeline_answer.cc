@@ -6,8 +6,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "tidepool/timeline.h"
-#include "trace_replay/offload_command.h"
+#include "tidepool/schedule/timeline.h"
+#include "trace_replay/offload/offload_options.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {

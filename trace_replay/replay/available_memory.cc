@@ -1,4 +1,4 @@
-#include "trace_replay/available_memory.h"
+#include "trace_replay/replay/available_memory.h"
 
 #include <fstream>
 #include <limits>

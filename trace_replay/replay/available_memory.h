@@ -1,6 +1,6 @@
 // How much memory the host has left.
-#ifndef TIDEPOOL_TRACE_REPLAY_AVAILABLE_MEMORY_H_
-#define TIDEPOOL_TRACE_REPLAY_AVAILABLE_MEMORY_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_AVAILABLE_MEMORY_H_
+#define TIDEPOOL_TRACE_REPLAY_REPLAY_AVAILABLE_MEMORY_H_
 
 #include <cstdint>
 #include <optional>
@@ -12,4 +12,4 @@ std::optional<std::int64_t> AvailableMemory();
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_AVAILABLE_MEMORY_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_REPLAY_AVAILABLE_MEMORY_H_

@@ -1,6 +1,6 @@
 // A pattern is a row of words, each the one before it plus a constant; where it starts is the
 // buffer's number, scrambled. So no two buffers agree anywhere at the same offset, but by chance.
-#include "trace_replay/contents_check.h"
+#include "trace_replay/replay/contents_check.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 // Whether buffers keep what was written to them: a pattern that only one buffer has is written and
 // read by work queued on streams, as a program would.
-#ifndef TIDEPOOL_TRACE_REPLAY_CONTENTS_CHECK_H_
-#define TIDEPOOL_TRACE_REPLAY_CONTENTS_CHECK_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_CONTENTS_CHECK_H_
+#define TIDEPOOL_TRACE_REPLAY_REPLAY_CONTENTS_CHECK_H_
 
 #include <cstdint>
 #include <functional>
@@ -63,4 +63,4 @@ class ContentsCheck {
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_CONTENTS_CHECK_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_REPLAY_CONTENTS_CHECK_H_

@@ -1,4 +1,4 @@
-#include "trace_replay/cuda.h"
+#include "trace_replay/replay/cuda_devices.h"
 
 #include "absl/strings/str_cat.h"
 

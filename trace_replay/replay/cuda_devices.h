@@ -1,6 +1,6 @@
 // The CUDA device of the command line, in builds that have one.
-#ifndef TIDEPOOL_TRACE_REPLAY_CUDA_H_
-#define TIDEPOOL_TRACE_REPLAY_CUDA_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_CUDA_DEVICES_H_
+#define TIDEPOOL_TRACE_REPLAY_REPLAY_CUDA_DEVICES_H_
 
 #include <memory>
 
@@ -15,4 +15,4 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice();
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_CUDA_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_REPLAY_CUDA_DEVICES_H_

@@ -1,4 +1,4 @@
-#include "trace_replay/device_replay.h"
+#include "trace_replay/replay/device_replay.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,8 +11,8 @@
 #include "absl/strings/str_cat.h"
 #include "tidepool/host_device.h"
 #include "tidepool/recorder.h"
-#include "trace_replay/available_memory.h"
-#include "trace_replay/cuda.h"
+#include "trace_replay/replay/available_memory.h"
+#include "trace_replay/replay/cuda_devices.h"
 
 namespace tidepool::tool {
 namespace {
@@ -118,8 +118,8 @@ absl::StatusOr<LiveReplay> ReplayOnDevice(const MeasuredTrace& measured,
                                                            .plan = options.plan,
                                                            .most_plans = most_plans,
                                                            .growth = options.growth,
-                                                           .remap = options.remap,
-                                                           .recorder = recorder->get()},
+                                                           .remap = options.remap},
+                                                  .recorder = recorder->get(),
                                                   .verify = options.verify});
   if (replay.ok()) return replay;
   absl::Status error = AboutFile(options.trace, WithAdvice(replay.status()));

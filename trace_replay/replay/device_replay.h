@@ -1,7 +1,7 @@
 // Live replay on a device of the command line's choice. The host device needs no GPU and, unless
 // buffers are really written, no memory to speak of.
-#ifndef TIDEPOOL_TRACE_REPLAY_DEVICE_REPLAY_H_
-#define TIDEPOOL_TRACE_REPLAY_DEVICE_REPLAY_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_DEVICE_REPLAY_H_
+#define TIDEPOOL_TRACE_REPLAY_REPLAY_DEVICE_REPLAY_H_
 
 #include <cstdint>
 #include <memory>
@@ -11,7 +11,7 @@
 #include "tidepool/planned_placement.h"
 #include "tidepool/pool.h"
 #include "trace_replay/command.h"
-#include "trace_replay/live_replay.h"
+#include "trace_replay/replay/live_replay.h"
 
 namespace tidepool::tool {
 
@@ -38,4 +38,4 @@ absl::StatusOr<LiveReplay> ReplayOnDevice(const MeasuredTrace& measured,
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_DEVICE_REPLAY_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_REPLAY_DEVICE_REPLAY_H_

@@ -1,4 +1,4 @@
-#include "trace_replay/latencies.h"
+#include "trace_replay/replay/latencies.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // How long calls took.
-#ifndef TIDEPOOL_TRACE_REPLAY_LATENCIES_H_
-#define TIDEPOOL_TRACE_REPLAY_LATENCIES_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_LATENCIES_H_
+#define TIDEPOOL_TRACE_REPLAY_REPLAY_LATENCIES_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -30,4 +30,4 @@ class Latencies {
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_LATENCIES_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_REPLAY_LATENCIES_H_

@@ -1,6 +1,6 @@
 // The clock is read right around each call of the pool; all else that an event needs is done
 // outside of that.
-#include "trace_replay/live_replay.h"
+#include "trace_replay/replay/live_replay.h"
 
 #include <algorithm>
 #include <chrono>
@@ -12,7 +12,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "trace_replay/contents_check.h"
+#include "trace_replay/replay/contents_check.h"
 
 namespace tidepool::tool {
 namespace {
@@ -88,7 +88,9 @@ LiveReplayer::~LiveReplayer() {
 }
 
 absl::Status LiveReplayer::Start() {
-  absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(&device_, options_.pool);
+  PoolOptions pool_options = options_.pool;
+  pool_options.recorder = options_.recorder;
+  absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(&device_, pool_options);
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
   for (std::size_t i = 0; i < trace_.stream_names.size(); ++i) {
@@ -246,7 +248,7 @@ absl::StatusOr<LiveReplay> ReplayLive(const Trace& trace, Device& device,
   LiveReplayer replayer(trace, device, options);
   absl::Status status = replayer.Start();
   if (status.ok()) status = replayer.Serve();
-  if (options.pool.recorder != nullptr) status.Update(options.pool.recorder->Close());
+  if (options.recorder != nullptr) status.Update(options.recorder->Close());
   if (!status.ok()) return status;
   return replayer.Result();
 }

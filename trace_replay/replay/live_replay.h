@@ -1,15 +1,16 @@
 // Live replay: a trace served by a pool on a device, call by call.
-#ifndef TIDEPOOL_TRACE_REPLAY_LIVE_REPLAY_H_
-#define TIDEPOOL_TRACE_REPLAY_LIVE_REPLAY_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_LIVE_REPLAY_H_
+#define TIDEPOOL_TRACE_REPLAY_REPLAY_LIVE_REPLAY_H_
 
 #include <optional>
 
 #include "absl/status/statusor.h"
 #include "tidepool/device.h"
 #include "tidepool/pool.h"
-#include "tidepool/sizing.h"
-#include "tidepool/trace.h"
-#include "trace_replay/latencies.h"
+#include "tidepool/recorder.h"
+#include "tidepool/trace/sizing.h"
+#include "tidepool/trace/trace.h"
+#include "trace_replay/replay/latencies.h"
 
 namespace tidepool::tool {
 
@@ -27,9 +28,11 @@ struct LiveReplay {
 };
 
 struct LiveReplayOptions {
-  // A recorder in it is closed when the trace ends, before what is still live is freed. Plans that
-  // the pool makes are waited for, outside of the latencies: as if they took no time.
+  // Plans that the pool makes are awaited outside the latencies, as if they took no time.
   PoolOptions pool;
+  // Records the pool; none when null. It is closed when the trace ends, before the replay frees
+  // what is still live.
+  Recorder* recorder = nullptr;
   // Write every buffer and check it right before its free, or at the end. The host must be able to
   // read and write the device's memory. Otherwise no memory is touched.
   bool verify = false;
@@ -44,4 +47,4 @@ absl::StatusOr<LiveReplay> ReplayLive(const Trace& trace, Device& device,
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_LIVE_REPLAY_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_REPLAY_LIVE_REPLAY_H_

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool::tool {
 

@@ -8,7 +8,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "trace_replay/planned.h"
+#include "tidepool/trace/trace_plan.h"
+#include "trace_replay/commands/planned.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "trace_replay/command.h"
-#include "trace_replay/policy_sizes.h"
+#include "trace_replay/commands/policy_sizes.h"
 
 namespace tidepool::tool {
 

@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tidepool/trace/trace_files.h"
 #include "trace_replay/report/columns.h"
 #include "trace_replay/report/markup.h"
 #include "trace_replay/report/page_sources.h"

@@ -1,9 +1,9 @@
-#include "trace_replay/compression_fit.h"
+#include "trace_replay/tune/compression_fit.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "trace_replay/median.h"
+#include "trace_replay/tune/median.h"
 
 namespace tidepool::tool {
 namespace {

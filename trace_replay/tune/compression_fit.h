@@ -1,10 +1,10 @@
 // A straight line through measurements, some of which are wrong.
-#ifndef TIDEPOOL_TRACE_REPLAY_COMPRESSION_FIT_H_
-#define TIDEPOOL_TRACE_REPLAY_COMPRESSION_FIT_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_FIT_H_
+#define TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_FIT_H_
 
 #include <vector>
 
-#include "tidepool/compression_profile.h"
+#include "tidepool/compress/compression_profile.h"
 
 namespace tidepool::tool {
 
@@ -21,4 +21,4 @@ CompressionCost FitCost(const std::vector<CostSample>& samples);
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_COMPRESSION_FIT_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_FIT_H_

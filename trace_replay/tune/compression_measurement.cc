@@ -1,5 +1,5 @@
 // Rounds in which every setting takes its turn, so that a disturbance hits all alike.
-#include "trace_replay/compression_measurement.h"
+#include "trace_replay/tune/compression_measurement.h"
 
 #include <time.h>
 
@@ -17,7 +17,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "trace_replay/median.h"
+#include "trace_replay/tune/median.h"
 
 namespace tidepool::tool {
 namespace {

@@ -1,6 +1,6 @@
 // How fast this machine compresses and decompresses, and copies beside it.
-#ifndef TIDEPOOL_TRACE_REPLAY_COMPRESSION_MEASUREMENT_H_
-#define TIDEPOOL_TRACE_REPLAY_COMPRESSION_MEASUREMENT_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_MEASUREMENT_H_
+#define TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_MEASUREMENT_H_
 
 #include <cstdint>
 #include <functional>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/zero_value_codec.h"
+#include "tidepool/compress/zero_value_codec.h"
 
 namespace tidepool::tool {
 
@@ -64,4 +64,4 @@ absl::StatusOr<CompressionMeasurement> MeasureCompression(
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_COMPRESSION_MEASUREMENT_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_MEASUREMENT_H_

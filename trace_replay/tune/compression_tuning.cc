@@ -1,10 +1,10 @@
-#include "trace_replay/compression_tuning.h"
+#include "trace_replay/tune/compression_tuning.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "absl/algorithm/container.h"
-#include "trace_replay/compression_fit.h"
+#include "trace_replay/tune/compression_fit.h"
 
 namespace tidepool::tool {
 namespace {

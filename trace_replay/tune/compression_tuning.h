@@ -1,13 +1,13 @@
 // What measurements mean: a profile, the knee, and for which links compressing pays.
-#ifndef TIDEPOOL_TRACE_REPLAY_COMPRESSION_TUNING_H_
-#define TIDEPOOL_TRACE_REPLAY_COMPRESSION_TUNING_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_TUNING_H_
+#define TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_TUNING_H_
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "tidepool/compression_profile.h"
-#include "trace_replay/compression_measurement.h"
+#include "tidepool/compress/compression_profile.h"
+#include "trace_replay/tune/compression_measurement.h"
 
 namespace tidepool::tool {
 
@@ -61,4 +61,4 @@ LinkAnswer AnswerForLink(const CompressionProfile& profile, ZeroValueWord word, 
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_COMPRESSION_TUNING_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_TUNING_H_

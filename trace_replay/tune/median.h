@@ -1,5 +1,5 @@
-#ifndef TIDEPOOL_TRACE_REPLAY_MEDIAN_H_
-#define TIDEPOOL_TRACE_REPLAY_MEDIAN_H_
+#ifndef TIDEPOOL_TRACE_REPLAY_TUNE_MEDIAN_H_
+#define TIDEPOOL_TRACE_REPLAY_TUNE_MEDIAN_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -16,4 +16,4 @@ inline double Median(std::vector<double> values) {
 
 }  // namespace tidepool::tool
 
-#endif  // TIDEPOOL_TRACE_REPLAY_MEDIAN_H_
+#endif  // TIDEPOOL_TRACE_REPLAY_TUNE_MEDIAN_H_

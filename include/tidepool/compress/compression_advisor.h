@@ -7,17 +7,17 @@
 // nothing has to wait longer than it would without.
 //
 // A pure function of its arguments: no clock, no memory, no device. Thread-safe.
-#ifndef TIDEPOOL_COMPRESSION_ADVISOR_H_
-#define TIDEPOOL_COMPRESSION_ADVISOR_H_
+#ifndef TIDEPOOL_COMPRESS_COMPRESSION_ADVISOR_H_
+#define TIDEPOOL_COMPRESS_COMPRESSION_ADVISOR_H_
 
 #include <cstdint>
 #include <limits>
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "tidepool/compression_profile.h"
+#include "tidepool/compress/compression_profile.h"
+#include "tidepool/compress/zero_value_codec.h"
 #include "tidepool/export.h"
-#include "tidepool/zero_value_codec.h"
 
 namespace tidepool {
 
@@ -93,4 +93,4 @@ class TIDEPOOL_EXPORT CompressionAdvisor {
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_COMPRESSION_ADVISOR_H_
+#endif  // TIDEPOOL_COMPRESS_COMPRESSION_ADVISOR_H_

@@ -19,8 +19,8 @@
 // All functions are thread-safe. Transfers of one direction begin in the order in which they were
 // asked for; both directions run at once. As a pool, it is not for a forked child, which has none
 // of its threads.
-#ifndef TIDEPOOL_COMPRESSION_PIPELINE_H_
-#define TIDEPOOL_COMPRESSION_PIPELINE_H_
+#ifndef TIDEPOOL_COMPRESS_COMPRESSION_PIPELINE_H_
+#define TIDEPOOL_COMPRESS_COMPRESSION_PIPELINE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -31,12 +31,12 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tidepool/compress/zero_value_codec.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
-#include "tidepool/page_pool.h"
-#include "tidepool/pinned_pool.h"
-#include "tidepool/staging_ring.h"
-#include "tidepool/zero_value_codec.h"
+#include "tidepool/host/page_pool.h"
+#include "tidepool/host/pinned_pool.h"
+#include "tidepool/host/staging_ring.h"
 
 namespace tidepool {
 
@@ -137,4 +137,4 @@ class TIDEPOOL_EXPORT CompressionPipeline {
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_COMPRESSION_PIPELINE_H_
+#endif  // TIDEPOOL_COMPRESS_COMPRESSION_PIPELINE_H_

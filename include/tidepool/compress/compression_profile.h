@@ -11,8 +11,8 @@
 // and a transfer of B bytes over a link, in slots, takes as long as the slower of both, and the
 // time to compress (decompress) a slot, which nothing overlaps:
 //     max(B / link, B t / speedup(threads)) + slot t
-#ifndef TIDEPOOL_COMPRESSION_PROFILE_H_
-#define TIDEPOOL_COMPRESSION_PROFILE_H_
+#ifndef TIDEPOOL_COMPRESS_COMPRESSION_PROFILE_H_
+#define TIDEPOOL_COMPRESS_COMPRESSION_PROFILE_H_
 
 #include <cstdint>
 #include <string>
@@ -20,8 +20,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "tidepool/compress/zero_value_codec.h"
 #include "tidepool/export.h"
-#include "tidepool/zero_value_codec.h"
 
 namespace tidepool {
 
@@ -115,4 +115,4 @@ TIDEPOOL_EXPORT double CoreSeconds(const CompressionProfile& profile, std::int64
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_COMPRESSION_PROFILE_H_
+#endif  // TIDEPOOL_COMPRESS_COMPRESSION_PROFILE_H_

@@ -1,15 +1,15 @@
 // How many words of a buffer are not zero, from a sample of its cache lines: what zero-value
 // compression of it would give (zero_value_codec.h), at a small part of the time that takes.
-#ifndef TIDEPOOL_DENSITY_PROBE_H_
-#define TIDEPOOL_DENSITY_PROBE_H_
+#ifndef TIDEPOOL_COMPRESS_DENSITY_PROBE_H_
+#define TIDEPOOL_COMPRESS_DENSITY_PROBE_H_
 
 #include <cstddef>
 #include <cstdint>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tidepool/compress/zero_value_codec.h"
 #include "tidepool/export.h"
-#include "tidepool/zero_value_codec.h"
 
 namespace tidepool {
 
@@ -49,4 +49,4 @@ TIDEPOOL_EXPORT absl::StatusOr<DensityEstimate> ProbeDensity(absl::Span<const st
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_DENSITY_PROBE_H_
+#endif  // TIDEPOOL_COMPRESS_DENSITY_PROBE_H_

@@ -5,8 +5,8 @@
 // A stream is a header, an index of 8 bytes for each block of 8 KiB of input, and the payloads of
 // the blocks (docs/zero_value_format.md). Its bytes depend on the input, the size of the words and
 // the mode, and on nothing else: not on the number of threads, nor on the instruction set.
-#ifndef TIDEPOOL_ZERO_VALUE_CODEC_H_
-#define TIDEPOOL_ZERO_VALUE_CODEC_H_
+#ifndef TIDEPOOL_COMPRESS_ZERO_VALUE_CODEC_H_
+#define TIDEPOOL_COMPRESS_ZERO_VALUE_CODEC_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -150,4 +150,4 @@ class TIDEPOOL_EXPORT ZeroValueCodec {
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_ZERO_VALUE_CODEC_H_
+#endif  // TIDEPOOL_COMPRESS_ZERO_VALUE_CODEC_H_

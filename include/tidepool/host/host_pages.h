@@ -1,6 +1,6 @@
 // Pages of the host, as pools of host memory ask for them.
-#ifndef TIDEPOOL_HOST_PAGES_H_
-#define TIDEPOOL_HOST_PAGES_H_
+#ifndef TIDEPOOL_HOST_HOST_PAGES_H_
+#define TIDEPOOL_HOST_HOST_PAGES_H_
 
 #include <cstdint>
 
@@ -26,4 +26,4 @@ struct HostPageOptions {
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_HOST_PAGES_H_
+#endif  // TIDEPOOL_HOST_HOST_PAGES_H_

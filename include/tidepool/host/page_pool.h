@@ -4,8 +4,8 @@
 // Memory that is fresh from the system is slow the first time that it is written. All functions are
 // thread-safe. Calls that touch memory or give it back come one after the other; they hold up no
 // other call. A call that fails changes nothing but counters.
-#ifndef TIDEPOOL_PAGE_POOL_H_
-#define TIDEPOOL_PAGE_POOL_H_
+#ifndef TIDEPOOL_HOST_PAGE_POOL_H_
+#define TIDEPOOL_HOST_PAGE_POOL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tidepool/export.h"
-#include "tidepool/host_pages.h"
+#include "tidepool/host/host_pages.h"
 
 namespace tidepool {
 
@@ -81,4 +81,4 @@ class TIDEPOOL_EXPORT PagePool {
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_PAGE_POOL_H_
+#endif  // TIDEPOOL_HOST_PAGE_POOL_H_

@@ -10,8 +10,8 @@
 // memory at once. All functions are thread-safe. A call that fails changes nothing but counters
 // and, where the device failed half-way, how much memory the pool holds. Calls that pin or unpin
 // memory come one after the other; they hold up no other call.
-#ifndef TIDEPOOL_PINNED_POOL_H_
-#define TIDEPOOL_PINNED_POOL_H_
+#ifndef TIDEPOOL_HOST_PINNED_POOL_H_
+#define TIDEPOOL_HOST_PINNED_POOL_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@
 #include "absl/time/time.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
-#include "tidepool/host_pages.h"
+#include "tidepool/host/host_pages.h"
 
 namespace tidepool {
 
@@ -124,4 +124,4 @@ class TIDEPOOL_EXPORT PinnedPool {
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_PINNED_POOL_H_
+#endif  // TIDEPOOL_HOST_PINNED_POOL_H_

@@ -5,8 +5,8 @@
 // agree on the order without a word. They are released in any order; who comes waits for the slot
 // whose turn it is, even if another one is free. Who waits is served in the order in which they
 // came. All functions are thread-safe and O(1).
-#ifndef TIDEPOOL_STAGING_RING_H_
-#define TIDEPOOL_STAGING_RING_H_
+#ifndef TIDEPOOL_HOST_STAGING_RING_H_
+#define TIDEPOOL_HOST_STAGING_RING_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tidepool/export.h"
-#include "tidepool/pinned_pool.h"
+#include "tidepool/host/pinned_pool.h"
 
 namespace tidepool {
 
@@ -71,4 +71,4 @@ class TIDEPOOL_EXPORT StagingRing {
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_STAGING_RING_H_
+#endif  // TIDEPOOL_HOST_STAGING_RING_H_

@@ -9,8 +9,8 @@
 // An executor is for one thread at a time, which need not always be the same. Executors of one
 // offloader may run at the same time, but then an error of a copy may be told by any of them. The
 // caller's functions throw nothing.
-#ifndef TIDEPOOL_EXECUTOR_H_
-#define TIDEPOOL_EXECUTOR_H_
+#ifndef TIDEPOOL_SCHEDULE_EXECUTOR_H_
+#define TIDEPOOL_SCHEDULE_EXECUTOR_H_
 
 #include <cstddef>
 #include <functional>
@@ -21,10 +21,10 @@
 #include "absl/status/statusor.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
-#include "tidepool/graph.h"
-#include "tidepool/offloader.h"
-#include "tidepool/schedule.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/offloader.h"
+#include "tidepool/schedule/schedule.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
 
@@ -86,4 +86,4 @@ TIDEPOOL_EXPORT LaunchTask SleepingTasks(Device* device, const TaskGraph& graph,
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_EXECUTOR_H_
+#endif  // TIDEPOOL_SCHEDULE_EXECUTOR_H_

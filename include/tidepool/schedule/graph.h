@@ -2,8 +2,8 @@
 // offload policies decide about, and simulators and executors carry out.
 //
 // Pure data: nothing here touches a device or a clock.
-#ifndef TIDEPOOL_GRAPH_H_
-#define TIDEPOOL_GRAPH_H_
+#ifndef TIDEPOOL_SCHEDULE_GRAPH_H_
+#define TIDEPOOL_SCHEDULE_GRAPH_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -135,4 +135,4 @@ TIDEPOOL_EXPORT std::string_view TaskPhaseName(TaskPhase phase);
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_GRAPH_H_
+#endif  // TIDEPOOL_SCHEDULE_GRAPH_H_

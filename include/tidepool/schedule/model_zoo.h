@@ -1,6 +1,6 @@
 // Task graphs of known networks, from the shapes of their layers.
-#ifndef TIDEPOOL_MODEL_ZOO_H_
-#define TIDEPOOL_MODEL_ZOO_H_
+#ifndef TIDEPOOL_SCHEDULE_MODEL_ZOO_H_
+#define TIDEPOOL_SCHEDULE_MODEL_ZOO_H_
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tidepool/export.h"
-#include "tidepool/graph.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool {
 
@@ -19,7 +19,7 @@ namespace tidepool {
 //             + launch_seconds
 // where the efficiency is that of the algorithm: 0.4 for implicit-gemm, 0.5 for precomputed-gemm,
 // 0.25 for winograd and fft (of fewer operations), 0.8 for other matrix products. Where these come
-// from and what counts as an operation is said in lib/graph/zoo/cost_model.h; measured times take
+// from and what counts as an operation is said in lib/models/cost_model.h; measured times take
 // their place by ReadTimes.
 struct GpuRates {
   std::string_view name;
@@ -60,4 +60,4 @@ TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> ModelImage(std::string_view name);
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_MODEL_ZOO_H_
+#endif  // TIDEPOOL_SCHEDULE_MODEL_ZOO_H_

@@ -1,8 +1,8 @@
 // Offload policies: from a task graph and a machine to a schedule.
 //
 // Pure functions: they touch no memory, no device and no clock but the simulator's.
-#ifndef TIDEPOOL_OFFLOAD_POLICY_H_
-#define TIDEPOOL_OFFLOAD_POLICY_H_
+#ifndef TIDEPOOL_SCHEDULE_OFFLOAD_POLICY_H_
+#define TIDEPOOL_SCHEDULE_OFFLOAD_POLICY_H_
 
 #include <cstdint>
 #include <string>
@@ -11,9 +11,9 @@
 
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
-#include "tidepool/graph.h"
-#include "tidepool/schedule.h"
-#include "tidepool/timeline.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/schedule.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
 
@@ -72,4 +72,4 @@ TIDEPOOL_EXPORT absl::StatusOr<Schedule> MakeSchedule(std::string_view policy,
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_OFFLOAD_POLICY_H_
+#endif  // TIDEPOOL_SCHEDULE_OFFLOAD_POLICY_H_

@@ -16,8 +16,8 @@
 // and no lock is held while one waits for the device or pins memory. A call that fails has done
 // nothing.
 // As a pool, it is not for a forked child.
-#ifndef TIDEPOOL_OFFLOADER_H_
-#define TIDEPOOL_OFFLOADER_H_
+#ifndef TIDEPOOL_SCHEDULE_OFFLOADER_H_
+#define TIDEPOOL_SCHEDULE_OFFLOADER_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -30,13 +30,13 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "tidepool/compression_pipeline.h"
+#include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/compress/zero_value_codec.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
-#include "tidepool/pinned_pool.h"
+#include "tidepool/host/pinned_pool.h"
 #include "tidepool/placement.h"
 #include "tidepool/pool.h"
-#include "tidepool/zero_value_codec.h"
 
 namespace tidepool {
 
@@ -174,4 +174,4 @@ class TIDEPOOL_EXPORT Offloader {
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_OFFLOADER_H_
+#endif  // TIDEPOOL_SCHEDULE_OFFLOADER_H_

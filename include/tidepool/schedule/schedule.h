@@ -5,8 +5,8 @@
 // Steps only start things. The device runs tasks in the order of their steps, on one stream, and
 // copies in the order of theirs, on a stream for each direction. Memory is handed out in the order
 // of steps, so the places that a schedule gets do not depend on how long anything takes.
-#ifndef TIDEPOOL_SCHEDULE_H_
-#define TIDEPOOL_SCHEDULE_H_
+#ifndef TIDEPOOL_SCHEDULE_SCHEDULE_H_
+#define TIDEPOOL_SCHEDULE_SCHEDULE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -18,10 +18,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
-#include "tidepool/graph.h"
 #include "tidepool/placement.h"
 #include "tidepool/planned_placement.h"
-#include "tidepool/trace.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool {
 
@@ -105,4 +105,4 @@ TIDEPOOL_EXPORT absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanSchedul
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_SCHEDULE_H_
+#endif  // TIDEPOOL_SCHEDULE_SCHEDULE_H_

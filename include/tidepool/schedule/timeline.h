@@ -4,8 +4,8 @@
 // The simulator runs a Schedule on a machine of one compute stream, one stream of copies for each
 // direction, and a host whose steps take no time unless it waits. Memory is placed by the policies
 // and the block map that serve live pools, so fragmentation is in the result.
-#ifndef TIDEPOOL_TIMELINE_H_
-#define TIDEPOOL_TIMELINE_H_
+#ifndef TIDEPOOL_SCHEDULE_TIMELINE_H_
+#define TIDEPOOL_SCHEDULE_TIMELINE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -18,11 +18,11 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "tidepool/compression_profile.h"
+#include "tidepool/compress/compression_profile.h"
 #include "tidepool/export.h"
-#include "tidepool/graph.h"
 #include "tidepool/planned_placement.h"
-#include "tidepool/schedule.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
 
@@ -125,4 +125,4 @@ TIDEPOOL_EXPORT std::string TimelineJson(const TaskGraph& graph, const Timeline&
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_TIMELINE_H_
+#endif  // TIDEPOOL_SCHEDULE_TIMELINE_H_

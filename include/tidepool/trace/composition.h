@@ -1,8 +1,8 @@
 // What memory is made of: what is live at an event of a trace, and whose it is.
 //
 // Sizes are rounded up to an alignment, as in sizing.h. Functions are thread-safe.
-#ifndef TIDEPOOL_COMPOSITION_H_
-#define TIDEPOOL_COMPOSITION_H_
+#ifndef TIDEPOOL_TRACE_COMPOSITION_H_
+#define TIDEPOOL_TRACE_COMPOSITION_H_
 
 #include <cstdint>
 #include <string>
@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool {
 
@@ -30,4 +30,4 @@ TIDEPOOL_EXPORT std::string CollapsedStacks(const Trace& trace,
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_COMPOSITION_H_
+#endif  // TIDEPOOL_TRACE_COMPOSITION_H_

@@ -1,7 +1,7 @@
 // Files that appear whole or not at all: written beside their place under another name, and moved
 // there when complete. What is no regular file (/dev/stdout, a pipe) is written in place.
-#ifndef TIDEPOOL_OUTPUT_FILE_H_
-#define TIDEPOOL_OUTPUT_FILE_H_
+#ifndef TIDEPOOL_TRACE_OUTPUT_FILE_H_
+#define TIDEPOOL_TRACE_OUTPUT_FILE_H_
 
 #include <functional>
 #include <ostream>
@@ -20,4 +20,4 @@ TIDEPOOL_EXPORT absl::Status WriteFile(const std::string& path,
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_OUTPUT_FILE_H_
+#endif  // TIDEPOOL_TRACE_OUTPUT_FILE_H_

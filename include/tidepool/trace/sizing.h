@@ -3,8 +3,8 @@
 // Sizes are rounded up to `alignment`, a power of two, and so are pools. Everything here is
 // placement alone: no memory is touched. Functions are thread-safe as long as no two share a
 // policy.
-#ifndef TIDEPOOL_SIZING_H_
-#define TIDEPOOL_SIZING_H_
+#ifndef TIDEPOOL_TRACE_SIZING_H_
+#define TIDEPOOL_TRACE_SIZING_H_
 
 #include <cstdint>
 #include <optional>
@@ -13,7 +13,7 @@
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
 #include "tidepool/placement.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool {
 
@@ -126,4 +126,4 @@ TIDEPOOL_EXPORT absl::StatusOr<MinimumPoolResult> MinimumPool(const Trace& trace
 
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_SIZING_H_
+#endif  // TIDEPOOL_TRACE_SIZING_H_

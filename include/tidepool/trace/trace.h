@@ -1,11 +1,11 @@
-// Traces: what a program asked its allocator for, in order, and the files that hold it.
+// Traces: what a program asked its allocator for, in order.
 //
 // A trace is a list of events. Allocations are numbered 0, 1, 2, ... in the order in which they
 // happen; a free names the allocation that it ends. What was never freed stays live at the end.
 // Other events say what happened beside: a request that was refused, a stream that was made to wait
 // for another, a mark that the program set. They touch no memory.
-#ifndef TIDEPOOL_TRACE_H_
-#define TIDEPOOL_TRACE_H_
+#ifndef TIDEPOOL_TRACE_TRACE_H_
+#define TIDEPOOL_TRACE_TRACE_H_
 
 #include <cstdint>
 #include <memory>
@@ -21,8 +21,7 @@
 
 namespace tidepool {
 
-// The file formats. Their names, as tools print and take them: operation-csv, rmm-csv,
-// lifetime-csv, native, pytorch-snapshot, chrome-trace.
+// The file formats; trace_files.h has their names.
 enum class TraceFormat : std::uint8_t {
   kOperationCsv,  // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
   kRmmCsv,        // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
@@ -31,13 +30,6 @@ enum class TraceFormat : std::uint8_t {
   kPyTorchSnapshot,  // the pickle of torch.cuda.memory._snapshot()
   kChromeTrace,      // JSON with the [memory] events of PyTorch's profiler; for Perfetto
 };
-
-TIDEPOOL_EXPORT std::string_view TraceFormatName(TraceFormat format);
-// InvalidArgument, with the known names, when there is no format called `name`.
-TIDEPOOL_EXPORT absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view name);
-
-// No allocator is asked for more in one piece: 1 PiB. Readers refuse larger sizes.
-inline constexpr std::int64_t kMaxRequestBytes = std::int64_t{1} << 50;
 
 struct TraceEvent {
   enum class Kind : std::uint8_t {
@@ -181,47 +173,13 @@ class TIDEPOOL_EXPORT TraceBuilder {
   TraceTag tag_ = 0;
 };
 
+// How a reader of trace files chooses.
 struct ReadOptions {
   // Of the devices that a file tells of; -1 is the host. Nothing: the first GPU that it has events
   // of, or else the host.
   std::optional<std::int32_t> device;
 };
 
-// Reads a trace from a regular file, compressed by gzip or not, recognised by its contents.
-// InvalidArgument or NotFound with "FILE:LINE: what is wrong, what was expected"; line 0 is the
-// file itself. A native trace that was cut off is read up to there, and says that it ended early.
-// A device that the file does not tell of is an error; files that know of no devices are device 0.
-// O(events) time, and memory of at most 64 bytes an event plus what is live and the texts; while a
-// PyTorch snapshot is read, also of the order of its uncompressed bytes.
-TIDEPOOL_EXPORT absl::StatusOr<Trace> ReadTrace(const std::string& path,
-                                                const ReadOptions& options = {});
-// The same from memory; `name` stands for the file in errors.
-TIDEPOOL_EXPORT absl::StatusOr<Trace> ParseTrace(std::string_view contents, const std::string& name,
-                                                 const ReadOptions& options = {});
-
-// Whether the ids of the allocations are addresses at which each lies, rounded up to the trace's
-// alignment, in what the trace's reservations hold, and none in another: what a PyTorch snapshot
-// must have. O(events log events).
-TIDEPOOL_EXPORT bool HasAddresses(const Trace& trace);
-
-// `trace` as a pool of `pool_bytes` would have served it that laid allocation i at offsets[i]: the
-// ids are addresses, and the first event reserves the pool. Its own ids and reservations are left
-// out. InvalidArgument unless there is one offset an allocation, from which on it fits into the
-// pool. O(events).
-TIDEPOOL_EXPORT absl::StatusOr<Trace> AtOffsets(const Trace& trace,
-                                                const std::vector<std::int64_t>& offsets,
-                                                std::int64_t pool_bytes);
-
-// Writes `trace` to `path`, compressed by gzip when the path ends in ".gz". A regular file appears
-// whole or not at all. Native traces hold all but the order of a lifetime CSV's rows, which only
-// lifetime CSV holds; what another format cannot hold is left out: waits by all of them, hints and
-// marks by RMM logs, threads and failures by operation CSV, all but ids, sizes and lifetimes by
-// lifetime CSV, whose times are event indices unless the trace came from one, and hints, threads
-// and times below a microsecond by PyTorch snapshots, which are InvalidArgument for a trace without
-// HasAddresses.
-TIDEPOOL_EXPORT absl::Status WriteTrace(const Trace& trace, TraceFormat format,
-                                        const std::string& path);
-
 }  // namespace tidepool
 
-#endif  // TIDEPOOL_TRACE_H_
+#endif  // TIDEPOOL_TRACE_TRACE_H_

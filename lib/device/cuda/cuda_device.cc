@@ -42,7 +42,7 @@ struct Parts {
   CudaAllocations memory;
   CudaAllocations pinned{MemoryKind::kPinned};
   CudaRegistrations registered;
-  std::unique_ptr<internal::VirtualMemory> virtual_memory;  // null where there is none
+  std::unique_ptr<device::VirtualMemory> virtual_memory;  // null where there is none
 };
 
 constexpr cudaMemcpyKind KindOf(CopyDirection direction) {
@@ -299,37 +299,36 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   }
 
   absl::StatusOr<void*> ReserveAddresses(std::int64_t bytes) override {
-    return RunVirtual("ReserveAddresses", [&](internal::VirtualMemory& memory) {
+    return RunVirtual("ReserveAddresses", [&](device::VirtualMemory& memory) {
       return memory.ReserveAddresses(bytes);
     });
   }
 
   absl::Status ReleaseAddresses(void* address, std::int64_t bytes) override {
-    return RunVirtual("ReleaseAddresses", [&](internal::VirtualMemory& memory) {
+    return RunVirtual("ReleaseAddresses", [&](device::VirtualMemory& memory) {
       return memory.ReleaseAddresses(address, bytes);
     });
   }
 
   absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes) override {
-    return RunVirtual("CreatePhysical", [&](internal::VirtualMemory& memory) {
-      return memory.CreatePhysical(bytes);
-    });
+    return RunVirtual("CreatePhysical",
+                      [&](device::VirtualMemory& memory) { return memory.CreatePhysical(bytes); });
   }
 
   absl::Status ReleasePhysical(PhysicalMemory physical) override {
-    return RunVirtual("ReleasePhysical", [&](internal::VirtualMemory& memory) {
+    return RunVirtual("ReleasePhysical", [&](device::VirtualMemory& memory) {
       return memory.ReleasePhysical(physical);
     });
   }
 
   absl::Status Map(void* address, PhysicalMemory physical) override {
-    return RunVirtual(
-        "Map", [&](internal::VirtualMemory& memory) { return memory.Map(address, physical); });
+    return RunVirtual("Map",
+                      [&](device::VirtualMemory& memory) { return memory.Map(address, physical); });
   }
 
   absl::Status Unmap(void* address) override {
     return RunVirtual("Unmap",
-                      [&](internal::VirtualMemory& memory) { return memory.Unmap(address); });
+                      [&](device::VirtualMemory& memory) { return memory.Unmap(address); });
   }
 
  private:
@@ -386,8 +385,8 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   }
 
   template <typename Function>
-  std::invoke_result_t<Function, internal::VirtualMemory&> RunVirtual(const char* call,
-                                                                      Function function) {
+  std::invoke_result_t<Function, device::VirtualMemory&> RunVirtual(const char* call,
+                                                                    Function function) {
     if (parts_->virtual_memory == nullptr) {
       return WithName(call, absl::UnimplementedError("the device has no virtual memory"));
     }

@@ -51,7 +51,7 @@ class CudaEvents {
 
   EventPool& pool_;
   mutable std::mutex mutex_;
-  internal::Names names_;
+  device::Names names_;
   absl::flat_hash_map<std::uint64_t, std::shared_ptr<State>> states_;
 };
 

@@ -82,7 +82,7 @@ class CudaStreams {
   const int ordinal_;
   EventPool& pool_;
   mutable std::mutex mutex_;  // of what is below; CUDA is not called under it
-  internal::Names names_;
+  device::Names names_;
   absl::flat_hash_map<std::uint64_t, SharedEntry> entries_;
   absl::flat_hash_map<cudaStream_t, std::uint64_t> by_native_;
   absl::flat_hash_map<std::uint64_t, std::uint64_t> by_thread_;

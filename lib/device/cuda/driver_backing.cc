@@ -28,7 +28,7 @@ CUmemAccessDesc AllAccessFor(int ordinal) {
   return access;
 }
 
-class DriverBacking final : public internal::VirtualBacking {
+class DriverBacking final : public device::VirtualBacking {
  public:
   DriverBacking(Driver driver, int ordinal, std::int64_t granularity,
                 const std::vector<int>& may_use, std::atomic<std::int64_t>* used_bytes)
@@ -117,7 +117,7 @@ absl::StatusOr<bool> HasVirtualMemory(const Driver& driver, int ordinal) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<internal::VirtualMemory>> MakeVirtualMemory(
+absl::StatusOr<std::unique_ptr<device::VirtualMemory>> MakeVirtualMemory(
     int ordinal, const std::vector<int>& may_use, std::atomic<std::int64_t>* used_bytes) {
   const absl::StatusOr<Driver> driver = Driver::Load();
   if (absl::IsUnimplemented(driver.status())) return nullptr;
@@ -132,7 +132,7 @@ absl::StatusOr<std::unique_ptr<internal::VirtualMemory>> MakeVirtualMemory(
                     "cuMemGetAllocationGranularity", ordinal);
   if (!status.ok()) return status;
   const auto granularity = static_cast<std::int64_t>(bytes);
-  return std::make_unique<internal::VirtualMemory>(
+  return std::make_unique<device::VirtualMemory>(
       granularity,
       std::make_unique<DriverBacking>(*driver, ordinal, granularity, may_use, used_bytes));
 }

@@ -15,7 +15,7 @@ namespace tidepool::cuda {
 // Null where the device or its driver has none. The devices of `may_use` may use what is mapped,
 // the device itself always. Counts physical memory in `used_bytes`, which outlives it. The device
 // is current here and in every call.
-absl::StatusOr<std::unique_ptr<internal::VirtualMemory>> MakeVirtualMemory(
+absl::StatusOr<std::unique_ptr<device::VirtualMemory>> MakeVirtualMemory(
     int ordinal, const std::vector<int>& may_use, std::atomic<std::int64_t>* used_bytes);
 
 }  // namespace tidepool::cuda

@@ -28,7 +28,7 @@ class Allocations {
 
  private:
   mutable std::mutex mutex_;
-  internal::AddressRanges ranges_;
+  device::AddressRanges ranges_;
 };
 
 }  // namespace tidepool::host

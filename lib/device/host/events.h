@@ -24,7 +24,7 @@ class Events {
 
  private:
   mutable std::mutex mutex_;
-  internal::Names names_;
+  device::Names names_;
   absl::flat_hash_map<std::uint64_t, Mark> marks_;
 };
 

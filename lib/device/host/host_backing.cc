@@ -27,7 +27,7 @@ absl::StatusOr<void*> TakeAddresses(std::uintptr_t bytes, std::uintptr_t alignme
   return address;
 }
 
-class HostBacking final : public internal::VirtualBacking {
+class HostBacking final : public device::VirtualBacking {
  public:
   HostBacking(std::int64_t granularity, MemoryBudget* budget, std::unique_ptr<MemoryFile> file)
       : granularity_(granularity), budget_(*budget), file_(std::move(file)) {}
@@ -79,8 +79,8 @@ class HostBacking final : public internal::VirtualBacking {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<internal::VirtualBacking>> MakeHostBacking(std::int64_t granularity,
-                                                                          MemoryBudget* budget) {
+absl::StatusOr<std::unique_ptr<device::VirtualBacking>> MakeHostBacking(std::int64_t granularity,
+                                                                        MemoryBudget* budget) {
   absl::StatusOr<std::unique_ptr<MemoryFile>> file = MemoryFile::Create();
   if (!file.ok()) return file.status();
   return std::make_unique<HostBacking>(granularity, budget, *std::move(file));

@@ -12,8 +12,8 @@
 namespace tidepool::host {
 
 // The budget outlives it.
-absl::StatusOr<std::unique_ptr<internal::VirtualBacking>> MakeHostBacking(std::int64_t granularity,
-                                                                          MemoryBudget* budget);
+absl::StatusOr<std::unique_ptr<device::VirtualBacking>> MakeHostBacking(std::int64_t granularity,
+                                                                        MemoryBudget* budget);
 
 }  // namespace tidepool::host
 

@@ -59,12 +59,12 @@ class HostDeviceOfThreads final : public HostDevice {
  public:
   static absl::StatusOr<std::unique_ptr<HostDevice>> Create(const HostDeviceOptions& options) {
     auto budget = std::make_unique<MemoryBudget>(options.memory_bytes);
-    std::unique_ptr<internal::VirtualMemory> virtual_memory;
+    std::unique_ptr<device::VirtualMemory> virtual_memory;
     if (options.granularity > 0) {
       auto backing = MakeHostBacking(options.granularity, budget.get());
       if (!backing.ok()) return backing.status();
       virtual_memory =
-          std::make_unique<internal::VirtualMemory>(options.granularity, *std::move(backing));
+          std::make_unique<device::VirtualMemory>(options.granularity, *std::move(backing));
     }
     return std::unique_ptr<HostDevice>(
         new HostDeviceOfThreads(options, std::move(budget), std::move(virtual_memory)));
@@ -227,37 +227,36 @@ class HostDeviceOfThreads final : public HostDevice {
   }
 
   absl::StatusOr<void*> ReserveAddresses(std::int64_t bytes) override {
-    return RunVirtual(Call::kReserveAddresses, [&](internal::VirtualMemory& memory) {
+    return RunVirtual(Call::kReserveAddresses, [&](device::VirtualMemory& memory) {
       return memory.ReserveAddresses(bytes);
     });
   }
 
   absl::Status ReleaseAddresses(void* address, std::int64_t bytes) override {
-    return RunVirtual(Call::kReleaseAddresses, [&](internal::VirtualMemory& memory) {
+    return RunVirtual(Call::kReleaseAddresses, [&](device::VirtualMemory& memory) {
       return memory.ReleaseAddresses(address, bytes);
     });
   }
 
   absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes) override {
-    return RunVirtual(Call::kCreatePhysical, [&](internal::VirtualMemory& memory) {
-      return memory.CreatePhysical(bytes);
-    });
+    return RunVirtual(Call::kCreatePhysical,
+                      [&](device::VirtualMemory& memory) { return memory.CreatePhysical(bytes); });
   }
 
   absl::Status ReleasePhysical(PhysicalMemory physical) override {
-    return RunVirtual(Call::kReleasePhysical, [&](internal::VirtualMemory& memory) {
+    return RunVirtual(Call::kReleasePhysical, [&](device::VirtualMemory& memory) {
       return memory.ReleasePhysical(physical);
     });
   }
 
   absl::Status Map(void* address, PhysicalMemory physical) override {
-    return RunVirtual(
-        Call::kMap, [&](internal::VirtualMemory& memory) { return memory.Map(address, physical); });
+    return RunVirtual(Call::kMap,
+                      [&](device::VirtualMemory& memory) { return memory.Map(address, physical); });
   }
 
   absl::Status Unmap(void* address) override {
     return RunVirtual(Call::kUnmap,
-                      [&](internal::VirtualMemory& memory) { return memory.Unmap(address); });
+                      [&](device::VirtualMemory& memory) { return memory.Unmap(address); });
   }
 
   std::int64_t CountCalls(Call call) const override { return faults_.Count(call); }
@@ -269,7 +268,7 @@ class HostDeviceOfThreads final : public HostDevice {
   using Clock = WorkQueue::Clock;
 
   HostDeviceOfThreads(const HostDeviceOptions& options, std::unique_ptr<MemoryBudget> budget,
-                      std::unique_ptr<internal::VirtualMemory> virtual_memory)
+                      std::unique_ptr<device::VirtualMemory> virtual_memory)
       : budget_(std::move(budget)),
         virtual_memory_(std::move(virtual_memory)),
         to_device_(options.copy_bytes_per_second, options.copy_latency_ns),
@@ -289,9 +288,8 @@ class HostDeviceOfThreads final : public HostDevice {
   }
 
   template <typename Function>
-  std::invoke_result_t<Function, internal::VirtualMemory&> RunVirtual(Call call,
-                                                                      Function function) {
-    return Run(call, [&]() -> std::invoke_result_t<Function, internal::VirtualMemory&> {
+  std::invoke_result_t<Function, device::VirtualMemory&> RunVirtual(Call call, Function function) {
+    return Run(call, [&]() -> std::invoke_result_t<Function, device::VirtualMemory&> {
       if (virtual_memory_ == nullptr) {
         return absl::UnimplementedError("the device has no virtual memory");
       }
@@ -367,7 +365,7 @@ class HostDeviceOfThreads final : public HostDevice {
   Allocations memory_;
   Allocations pinned_;
   Registrations registrations_;
-  std::unique_ptr<internal::VirtualMemory> virtual_memory_;  // null where there is none
+  std::unique_ptr<device::VirtualMemory> virtual_memory_;  // null where there is none
   CopyGate gate_;
   CopyEngine to_device_;
   CopyEngine from_device_;

@@ -26,7 +26,7 @@ class Registrations {
 
  private:
   std::mutex mutex_;
-  internal::AddressRanges ranges_;
+  device::AddressRanges ranges_;
 };
 
 }  // namespace tidepool::host

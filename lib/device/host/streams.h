@@ -43,7 +43,7 @@ class Streams {
 
   mutable std::mutex mutex_;
   std::condition_variable was_forgotten_;
-  internal::Names names_;
+  device::Names names_;
   // Those that take work, and those that were destroyed and have some left.
   absl::flat_hash_map<std::uint64_t, Entry> entries_;
   std::thread last_ended_;

@@ -12,16 +12,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/sizing/plan/first_overlap.h"
-#include "lib/trace/format.h"
-#include "lib/trace/quote.h"
-#include "tidepool/plan.h"
+#include "lib/io/quote.h"
+#include "lib/plan/first_overlap.h"
+#include "lib/trace/csv/csv_traces.h"
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 namespace {
 
-using internal::Escaped;
-using internal::Quoted;
+using io::Escaped;
+using io::Quoted;
 
 // What a row of a plan and an allocation of a trace have in common.
 struct RowLifetime {
@@ -32,7 +33,8 @@ struct RowLifetime {
 
   bool operator==(const RowLifetime&) const = default;
   std::string Text() const {
-    return absl::StrCat("id ", Quoted(id), ", lower ", lower, ", upper ", upper, ", size ", bytes);
+    return absl::StrCat("id ", io::Quoted(id), ", lower ", lower, ", upper ", upper, ", size ",
+                        bytes);
   }
 };
 
@@ -53,13 +55,13 @@ std::vector<std::uint32_t> InOrder(std::size_t count, const LifetimeAt& at) {
 
 absl::Status RowError(const PlanFile& plan, std::int64_t line, std::string_view what) {
   return absl::InvalidArgumentError(
-      absl::StrCat(Escaped(plan.name), ":", line, ": ", std::string(what)));
+      absl::StrCat(io::Escaped(plan.name), ":", line, ": ", std::string(what)));
 }
 
 // The rows of a plan and the allocations of a trace, each in their common order.
 class Comparison {
  public:
-  Comparison(const PlanFile& plan, const Trace& trace, const internal::TraceLifetimes& lifetimes)
+  Comparison(const PlanFile& plan, const Trace& trace, const csv::TraceLifetimes& lifetimes)
       : plan_(plan),
         trace_(trace),
         lifetimes_(lifetimes),
@@ -110,7 +112,7 @@ class Comparison {
 
   const PlanFile& plan_;
   const Trace& trace_;
-  const internal::TraceLifetimes& lifetimes_;
+  const csv::TraceLifetimes& lifetimes_;
   std::vector<std::uint32_t> rows_;
   std::vector<std::uint32_t> allocations_;
 };
@@ -129,14 +131,14 @@ absl::Status CheckOffsetsAligned(const PlanFile& plan, std::int64_t alignment) {
 absl::Status CheckPlaces(const PlanFile& plan, const PlanProblem& problem,
                          const std::vector<std::uint32_t>& rows,
                          const std::vector<std::int64_t>& offsets) {
-  const std::optional<sizing::PlanOverlap> overlap = sizing::FirstOverlap(problem.buffers, offsets);
+  const std::optional<plan::PlanOverlap> overlap = plan::FirstOverlap(problem.buffers, offsets);
   if (!overlap.has_value()) return absl::OkStatus();
   std::uint32_t one = rows[overlap->a];
   std::uint32_t other = rows[overlap->b];
   if (plan.lines[one] < plan.lines[other]) std::swap(one, other);
   return RowError(plan, plan.lines[one],
-                  absl::StrCat(Quoted(plan.ids[one]), " and ", Quoted(plan.ids[other]), " of line ",
-                               plan.lines[other], " overlap at time ", overlap->time,
+                  absl::StrCat(io::Quoted(plan.ids[one]), " and ", io::Quoted(plan.ids[other]),
+                               " of line ", plan.lines[other], " overlap at time ", overlap->time,
                                ", aligned and in the order of streams, expected addresses of their "
                                "own"));
 }
@@ -147,7 +149,7 @@ absl::StatusOr<std::vector<std::int64_t>> OffsetsFor(const PlanFile& plan, const
                                                      std::int64_t alignment) {
   const absl::StatusOr<PlanProblem> problem = ToPlanProblem(trace, alignment);
   if (!problem.ok()) return problem.status();
-  const absl::StatusOr<internal::TraceLifetimes> lifetimes = internal::LifetimesOf(trace);
+  const absl::StatusOr<csv::TraceLifetimes> lifetimes = csv::LifetimesOf(trace);
   if (!lifetimes.ok()) return lifetimes.status();
   const absl::StatusOr<std::vector<std::uint32_t>> rows =
       Comparison(plan, trace, *lifetimes).Rows();

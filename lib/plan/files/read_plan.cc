@@ -10,24 +10,24 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/sizing/plan/first_overlap.h"
-#include "lib/trace/byte_source.h"
-#include "lib/trace/csv.h"
-#include "lib/trace/lifetime_rows.h"
-#include "lib/trace/quote.h"
-#include "tidepool/plan.h"
+#include "lib/io/byte_source.h"
+#include "lib/io/csv.h"
+#include "lib/io/quote.h"
+#include "lib/plan/first_overlap.h"
+#include "lib/trace/csv/lifetime_rows.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 namespace {
 
-using internal::AboutFile;
-using internal::ByteSource;
-using internal::CsvReader;
-using internal::LifetimeRows;
-using internal::Quoted;
+using csv::LifetimeRows;
+using io::AboutFile;
+using io::ByteSource;
+using io::CsvReader;
+using io::Quoted;
 
 // A planner takes no more.
-absl::Status CheckSumOfSizes(const LifetimeRows& rows, const CsvReader& reader) {
+absl::Status CheckSumOfSizes(const csv::LifetimeRows& rows, const io::CsvReader& reader) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
   std::int64_t left = kMostBytes;
   for (std::size_t row = 0; row < rows.lines.size(); ++row) {
@@ -40,19 +40,19 @@ absl::Status CheckSumOfSizes(const LifetimeRows& rows, const CsvReader& reader) 
   return absl::OkStatus();
 }
 
-absl::Status CheckRowsApart(const PlanFile& plan, const CsvReader& reader) {
-  const std::optional<sizing::PlanOverlap> overlap =
-      sizing::FirstOverlap(plan.problem.buffers, plan.offsets);
+absl::Status CheckRowsApart(const PlanFile& plan, const io::CsvReader& reader) {
+  const std::optional<plan::PlanOverlap> overlap =
+      plan::FirstOverlap(plan.problem.buffers, plan.offsets);
   if (!overlap.has_value()) return absl::OkStatus();
   auto [one, other] = std::pair(overlap->a, overlap->b);
   if (plan.lines[one] < plan.lines[other]) std::swap(one, other);
-  return reader.ErrorAt(plan.lines[one],
-                        absl::StrCat(Quoted(plan.ids[one]), " and ", Quoted(plan.ids[other]),
-                                     " of line ", plan.lines[other], " overlap at time ",
-                                     overlap->time, ", expected addresses of their own"));
+  return reader.ErrorAt(
+      plan.lines[one], absl::StrCat(io::Quoted(plan.ids[one]), " and ", io::Quoted(plan.ids[other]),
+                                    " of line ", plan.lines[other], " overlap at time ",
+                                    overlap->time, ", expected addresses of their own"));
 }
 
-PlanFile ToPlanFile(LifetimeRows rows, const std::string& name) {
+PlanFile ToPlanFile(csv::LifetimeRows rows, const std::string& name) {
   PlanFile plan;
   plan.name = name;
   plan.ids = std::move(rows.ids);
@@ -68,17 +68,18 @@ PlanFile ToPlanFile(LifetimeRows rows, const std::string& name) {
   return plan;
 }
 
-absl::StatusOr<PlanFile> ReadPlanFrom(std::unique_ptr<ByteSource> source, const std::string& name) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> plain = internal::Uncompressed(std::move(source));
-  if (!plain.ok()) return AboutFile(name, plain.status());
-  CsvReader reader(*std::move(plain), name);
+absl::StatusOr<PlanFile> ReadPlanFrom(std::unique_ptr<io::ByteSource> source,
+                                      const std::string& name) {
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
+  if (!plain.ok()) return io::AboutFile(name, plain.status());
+  io::CsvReader reader(*std::move(plain), name);
   if (!reader.Next()) {
     if (!reader.status().ok()) return reader.status();
     return reader.ErrorAt(
         1, "an empty file, expected a plan with the header id,lower,upper,size,offset");
   }
   reader.UseAsHeader();
-  absl::StatusOr<LifetimeRows> rows = ReadLifetimeRows(reader, internal::RowKind::kPlanned);
+  absl::StatusOr<csv::LifetimeRows> rows = csv::ReadLifetimeRows(reader, csv::RowKind::kPlanned);
   if (!rows.ok()) return rows.status();
   if (absl::Status status = CheckSumOfSizes(*rows, reader); !status.ok()) return status;
   PlanFile plan = ToPlanFile(*std::move(rows), name);
@@ -89,13 +90,13 @@ absl::StatusOr<PlanFile> ReadPlanFrom(std::unique_ptr<ByteSource> source, const 
 }  // namespace
 
 absl::StatusOr<PlanFile> ReadPlan(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> file = internal::OpenFile(path);
-  if (!file.ok()) return AboutFile(path, file.status());
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path);
+  if (!file.ok()) return io::AboutFile(path, file.status());
   return ReadPlanFrom(*std::move(file), path);
 }
 
 absl::StatusOr<PlanFile> ParsePlan(std::string_view contents, const std::string& name) {
-  return ReadPlanFrom(internal::FromMemory(contents), name);
+  return ReadPlanFrom(io::FromMemory(contents), name);
 }
 
 }  // namespace tidepool

@@ -1,40 +1,63 @@
 // From traces to problems.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "lib/sizing/plan/stream_order.h"
-#include "tidepool/plan.h"
+#include "lib/plan/memory_log.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
+namespace {
+
+plan::MemoryEvent::Kind KindOf(TraceEvent::Kind kind) {
+  switch (kind) {
+    case TraceEvent::Kind::kAllocate:
+      return plan::MemoryEvent::Kind::kAllocate;
+    case TraceEvent::Kind::kFree:
+      return plan::MemoryEvent::Kind::kFree;
+    case TraceEvent::Kind::kWait:
+      return plan::MemoryEvent::Kind::kWait;
+    default:
+      return plan::MemoryEvent::Kind::kOther;
+  }
+}
+
+// PyTorch says when the last stream was done with a block: that is its free. Other allocators' logs
+// do not say which stream waited for which, and a pool that follows the plan makes streams wait
+// where they must.
+bool HasAllWaits(const Trace& trace) {
+  return trace.original_format == TraceFormat::kNative ||
+         std::any_of(trace.events.begin(), trace.events.end(),
+                     [](const TraceEvent& event) { return event.kind == TraceEvent::Kind::kWait; });
+}
+
+plan::MemoryLog ToMemoryLog(const Trace& trace) {
+  plan::MemoryLog log = {.streams = trace.stream_names.size(), .has_all_waits = HasAllWaits(trace)};
+  log.events.reserve(trace.events.size());
+  for (const TraceEvent& event : trace.events) {
+    log.events.push_back({event.index, event.stream, KindOf(event.kind)});
+  }
+  log.bytes.reserve(trace.allocations.size());
+  for (const TraceAllocation& allocation : trace.allocations) log.bytes.push_back(allocation.bytes);
+  return log;
+}
+
+// The file's time of an event; just after the last one for an index beyond it.
+std::int64_t TimeOf(const Trace& trace, std::int64_t event) {
+  if (event < static_cast<std::int64_t>(trace.events.size())) {
+    return trace.events[static_cast<std::size_t>(event)].time;
+  }
+  return trace.events.back().time + 1;
+}
+
+}  // namespace
 
 absl::StatusOr<PlanProblem> ToPlanProblem(const Trace& trace, std::int64_t alignment) {
-  constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
-  if (alignment < 1 || alignment > kLargestAlignment || (alignment & (alignment - 1)) != 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "alignment ", alignment, ", expected a power of two up to ", kLargestAlignment));
-  }
-  const absl::StatusOr<std::vector<std::int64_t>> reusable = sizing::ReusableFrom(trace);
-  if (!reusable.ok()) return reusable.status();
-  const bool has_times = trace.original_format == TraceFormat::kLifetimeCsv;
-  const auto time = [&](std::int64_t event) {
-    if (!has_times) return event;
-    if (event < static_cast<std::int64_t>(trace.events.size())) {
-      return trace.events[static_cast<std::size_t>(event)].time;
-    }
-    return trace.events.back().time + 1;
-  };
-  PlanProblem problem;
-  problem.buffers.resize(trace.allocations.size());
-  for (std::size_t i = 0; i < trace.events.size(); ++i) {
-    const TraceEvent& event = trace.events[i];
-    if (event.kind != TraceEvent::Kind::kAllocate) continue;
-    const std::int64_t bytes = trace.allocations[event.index].bytes;
-    problem.buffers[event.index] = {.lower = time(static_cast<std::int64_t>(i)),
-                                    .upper = time((*reusable)[event.index]),
-                                    .bytes = (bytes + alignment - 1) & -alignment,
-                                    .alignment = alignment};
+  absl::StatusOr<PlanProblem> problem = plan::ProblemOf(ToMemoryLog(trace), alignment);
+  if (!problem.ok() || trace.original_format != TraceFormat::kLifetimeCsv) return problem;
+  for (PlanBuffer& buffer : problem->buffers) {
+    buffer.lower = TimeOf(trace, buffer.lower);
+    buffer.upper = TimeOf(trace, buffer.upper);
   }
   return problem;
 }

@@ -1,8 +1,8 @@
 // Plans as files.
 #include "absl/strings/str_cat.h"
-#include "lib/trace/format.h"
-#include "tidepool/output_file.h"
-#include "tidepool/plan.h"
+#include "lib/trace/csv/csv_traces.h"
+#include "tidepool/trace/output_file.h"
+#include "tidepool/trace/trace_plan.h"
 
 namespace tidepool {
 
@@ -13,8 +13,8 @@ absl::Status WritePlan(const Trace& trace, const std::vector<std::int64_t>& offs
                                                    " offsets, expected one for each of ",
                                                    trace.allocations.size(), " allocations"));
   }
-  return WriteFile(
-      path, [&](std::ostream& out) { return internal::WriteLifetimes(trace, &offsets, out); });
+  return WriteFile(path,
+                   [&](std::ostream& out) { return csv::WriteLifetimes(trace, &offsets, out); });
 }
 
 }  // namespace tidepool

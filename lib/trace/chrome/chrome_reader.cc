@@ -7,14 +7,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "lib/io/csv.h"
+#include "lib/io/quote.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/csv.h"
-#include "lib/trace/format.h"
+#include "lib/trace/chrome/chrome_trace.h"
+#include "lib/trace/chrome/profiler_events.h"
 #include "lib/trace/order_by_time.h"
-#include "lib/trace/profiler_events.h"
-#include "lib/trace/quote.h"
 
-namespace tidepool::internal {
+namespace tidepool::chrome {
 namespace {
 
 // "train.py(12): step" as the frame that it is; what does not look like that is a name.
@@ -25,7 +25,7 @@ struct PythonFunction {
     const std::size_t open = text.rfind('(', close);
     std::int64_t number = 0;
     if (open == std::string_view::npos || open == 0 || close + 3 == text.size() ||
-        !ParseInteger(text.substr(open + 1, close - open - 1), &number) || number < 0 ||
+        !io::ParseInteger(text.substr(open + 1, close - open - 1), &number) || number < 0 ||
         number > UINT32_MAX) {
       return;
     }
@@ -123,8 +123,8 @@ absl::Status ChromeTrace::CheckProcess() const {
     if (!process) process = its;
     if (*process == its) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "memory events of the processes ", Quoted(file_.texts[*process]), " and ",
-        Quoted(file_.texts[its]), " on device ", device_, ", expected those of one process"));
+        "memory events of the processes ", io::Quoted(file_.texts[*process]), " and ",
+        io::Quoted(file_.texts[its]), " on device ", device_, ", expected those of one process"));
   }
   return absl::OkStatus();
 }
@@ -141,7 +141,7 @@ std::vector<std::uint32_t> ChromeTrace::Order() const {
   std::vector<std::int64_t> times;
   times.reserve(file_.events.size());
   for (const ProfilerEvent& event : file_.events) times.push_back(event.time);
-  return OrderByTime(times);
+  return trace::OrderByTime(times);
 }
 
 absl::Status ChromeTrace::SetTag(const ProfilerEvent& event) {
@@ -178,7 +178,7 @@ absl::Status ChromeTrace::AddAllocation(const ProfilerEvent& event, std::string_
 absl::Status ChromeTrace::AddMemory(const ProfilerEvent& event) {
   absl::StatusOr<bool> reserved = AddReservation(event);
   if (!reserved.ok()) return reserved.status();
-  const AddressText address(event.has_text_id ? 0 : event.subject);
+  const trace::AddressText address(event.has_text_id ? 0 : event.subject);
   const std::string_view id =
       event.has_text_id ? file_.texts[static_cast<std::uint32_t>(event.subject)] : address.text();
   if (event.bytes > 0) return AddAllocation(event, id);
@@ -242,12 +242,12 @@ bool IsChromeTrace(std::string_view beginning) {
   return first != std::string_view::npos && (beginning[first] == '{' || beginning[first] == '[');
 }
 
-absl::StatusOr<Trace> ReadChromeTrace(ByteSource& source, const std::string& name,
+absl::StatusOr<Trace> ReadChromeTrace(io::ByteSource& source, const std::string& name,
                                       const ReadOptions& options) {
   absl::StatusOr<ProfilerEvents> events = ReadProfilerEvents(source, name);
   if (!events.ok()) return events.status();
   absl::StatusOr<Trace> trace = ChromeTrace(*std::move(events)).Build(options);
-  return trace.ok() ? std::move(trace) : AboutFile(name, trace.status());
+  return trace.ok() ? std::move(trace) : io::AboutFile(name, trace.status());
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::chrome

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/io/json_text.h"
+#include "lib/io/microseconds.h"
+#include "lib/io/utf8.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/format.h"
-#include "lib/trace/json_text.h"
-#include "lib/trace/microseconds.h"
-#include "lib/trace/utf8.h"
+#include "lib/trace/chrome/chrome_trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::chrome {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
@@ -58,7 +58,7 @@ class Clock {
 std::vector<std::string> JsonTexts(const StringTable& table) {
   std::vector<std::string> texts;
   texts.reserve(table.size());
-  for (std::size_t i = 0; i < table.size(); ++i) texts.push_back(JsonText(table[i]));
+  for (std::size_t i = 0; i < table.size(); ++i) texts.push_back(io::JsonText(table[i]));
   return texts;
 }
 
@@ -134,8 +134,8 @@ ChromeWriter::Ids ChromeWriter::IdsOf(const Trace& trace) {
   std::uint64_t address = 0;
   for (std::size_t i = 0; i < trace.allocation_ids.size(); ++i) {
     const std::string_view id = trace.allocation_ids[i];
-    if (ParseAddress(id, &address)) continue;
-    if (!IsUtf8(id)) return Ids::kMadeUp;
+    if (trace::ParseAddress(id, &address)) continue;
+    if (!io::IsUtf8(id)) return Ids::kMadeUp;
     ids = Ids::kTexts;
   }
   return ids;
@@ -192,7 +192,7 @@ const std::string& ChromeWriter::ShownStack(TraceTag tag) {
     }
     stack.insert(0, stack.empty() ? name : absl::StrCat(std::string(name), ";"));
   }
-  return shown_stack_ = JsonText(stack);
+  return shown_stack_ = io::JsonText(stack);
 }
 
 void ChromeWriter::AppendLifetime(std::uint32_t allocation, std::string_view phase,
@@ -216,13 +216,13 @@ void ChromeWriter::AppendMemory(std::int64_t bytes, std::uint64_t address) {
 std::uint64_t ChromeWriter::Address(std::uint32_t allocation) const {
   std::uint64_t address = 0;
   if (ids_ != Ids::kAddresses) return (std::uint64_t{allocation} + 1) * 512;
-  ParseAddress(trace_.allocation_ids[allocation], &address);
+  trace::ParseAddress(trace_.allocation_ids[allocation], &address);
   return address;
 }
 
 void ChromeWriter::AppendId(std::uint32_t allocation) {
   if (ids_ != Ids::kTexts) return;
-  absl::StrAppend(&text_, ",\"Id\":", JsonText(trace_.allocation_ids[allocation]));
+  absl::StrAppend(&text_, ",\"Id\":", io::JsonText(trace_.allocation_ids[allocation]));
 }
 
 // The rest of the arguments, and the stack.
@@ -242,7 +242,7 @@ void ChromeWriter::WriteAllocation(const TraceEvent& event) {
   live_[event.index] = true;
   AppendLifetime(event.index, "b", &event);
   absl::StrAppend(&text_, ",\"args\":{\"bytes\":", allocation.bytes,
-                  ",\"id\":", JsonText(trace_.allocation_ids[event.index]));
+                  ",\"id\":", io::JsonText(trace_.allocation_ids[event.index]));
   if (!trace_.stream_names[event.stream].empty()) {
     absl::StrAppend(&text_, ",\"stream\":", streams_[event.stream]);
   }
@@ -355,7 +355,7 @@ void ChromeWriter::Write() {
     if (i == 0 || time != now_) {
       WriteCounters();
       now_ = time;
-      now_text_ = Microseconds(time);
+      now_text_ = io::Microseconds(time);
     }
     WriteEvent(i);
   }
@@ -372,4 +372,4 @@ absl::Status WriteChromeTrace(const Trace& trace, std::ostream& out) {
   return absl::OkStatus();
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::chrome

@@ -1,11 +1,11 @@
 // One pass over the spans of each thread, with a stack of those that are open.
-#include "lib/trace/enclosing_spans.h"
+#include "lib/trace/chrome/enclosing_spans.h"
 
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
-namespace tidepool::internal {
+namespace tidepool::chrome {
 
 void EnclosingSpans::Sort(const std::vector<bool>& is_wanted) {
   std::erase_if(spans_, [&](const Span& span) { return !is_wanted[span.thread]; });
@@ -64,4 +64,4 @@ absl::StatusOr<TraceTag> EnclosingSpans::TagAt(std::uint32_t thread, std::int64_
   return tag;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::chrome

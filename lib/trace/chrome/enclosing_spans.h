@@ -1,15 +1,15 @@
 // What a thread was doing at a time: spans of named work that lie in each other.
-#ifndef TIDEPOOL_LIB_TRACE_ENCLOSING_SPANS_H_
-#define TIDEPOOL_LIB_TRACE_ENCLOSING_SPANS_H_
+#ifndef TIDEPOOL_LIB_TRACE_CHROME_ENCLOSING_SPANS_H_
+#define TIDEPOOL_LIB_TRACE_CHROME_ENCLOSING_SPANS_H_
 
 #include <cstdint>
 #include <functional>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::chrome {
 
 // A span holds the times from `begin` up to `begin + duration` and not that itself; it takes 24
 // bytes. Around a time lie the spans of its thread that hold it, in the order of their begin, the
@@ -67,6 +67,6 @@ class EnclosingSpans {
   std::size_t made_ = 0;  // tags
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::chrome
 
-#endif  // TIDEPOOL_LIB_TRACE_ENCLOSING_SPANS_H_
+#endif  // TIDEPOOL_LIB_TRACE_CHROME_ENCLOSING_SPANS_H_

@@ -1,6 +1,6 @@
 // One pass of RapidJSON's event reader. Of the event at hand the few values that may matter are
 // kept, because its keys come in any order; at its end it is known what it was.
-#include "lib/trace/profiler_events.h"
+#include "lib/trace/chrome/profiler_events.h"
 
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/json_input.h"
-#include "lib/trace/json_number.h"
-#include "lib/trace/quote.h"
+#include "lib/io/json_input.h"
+#include "lib/io/json_number.h"
+#include "lib/io/quote.h"
 
-namespace tidepool::internal {
+namespace tidepool::chrome {
 namespace {
 
 constexpr int kDeepestNesting = 1000;
@@ -139,7 +139,7 @@ class Values {
     if (!Has(field)) return "missing";
     switch (types_[static_cast<std::size_t>(field)]) {
       case Type::kText:
-        return absl::StrCat("the text ", Quoted(Text(field)));
+        return absl::StrCat("the text ", io::Quoted(Text(field)));
       case Type::kNumber:
         return std::string(Text(field).substr(0, 40));
       case Type::kObject:
@@ -181,7 +181,7 @@ class EventTaker {
   std::uint32_t Thread(const Values& values);
 
   ProfilerEvents result_;
-  TextNumbers thread_keys_;
+  io::TextNumbers thread_keys_;
   std::string thread_key_;
   std::optional<std::int64_t> device_type_;  // of those that are not the host
 };
@@ -200,7 +200,7 @@ absl::Status CheckTwice(const Values& values) {
 }
 
 absl::Status GetTime(const Values& values, Field field, std::int64_t* time) {
-  if (values.Is(field, Type::kNumber) && ParseThousandths(values.Text(field), kLatest, time)) {
+  if (values.Is(field, Type::kNumber) && io::ParseThousandths(values.Text(field), kLatest, time)) {
     return absl::OkStatus();
   }
   return Expected(values, field, "a number of microseconds below 2^63 nanoseconds");
@@ -208,7 +208,7 @@ absl::Status GetTime(const Values& values, Field field, std::int64_t* time) {
 
 absl::Status GetWhole(const Values& values, Field field, std::int64_t least, std::int64_t most,
                       std::int64_t* number) {
-  if (values.Is(field, Type::kNumber) && ParseWholeNumber(values.Text(field), number) &&
+  if (values.Is(field, Type::kNumber) && io::ParseWholeNumber(values.Text(field), number) &&
       *number >= least && *number <= most) {
     return absl::OkStatus();
   }
@@ -308,7 +308,7 @@ absl::Status EventTaker::TakeSize(const Values& values, ProfilerEvent* event) {
                                  is_failure ? kLatest : kMaxRequestBytes, &event->bytes);
   if (!status.ok() || is_failure) return status;
   if (values.Is(Field::kAddress, Type::kNumber) &&
-      ParseAddressNumber(values.Text(Field::kAddress), &event->subject)) {
+      io::ParseAddressNumber(values.Text(Field::kAddress), &event->subject)) {
     return absl::OkStatus();
   }
   return Expected(values, Field::kAddress,
@@ -402,7 +402,7 @@ absl::StatusOr<ProfilerEvents> EventTaker::Finish() { return std::move(result_);
 // What RapidJSON calls. It knows where in the file it is.
 class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> {
  public:
-  explicit Handler(JsonInput& input) : input_(input) {}
+  explicit Handler(io::JsonInput& input) : input_(input) {}
 
   bool Null() { return Value(Type::kOther, ""); }
   bool Bool(bool /*value*/) { return Value(Type::kOther, ""); }
@@ -444,7 +444,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   bool Fail(std::string_view what);
   void StartEvent();
 
-  JsonInput& input_;
+  io::JsonInput& input_;
   EventTaker taker_;
   Values values_;
   std::string key_;                // in the outermost object, and the id of a frame
@@ -612,11 +612,11 @@ bool Handler::EndArray(rapidjson::SizeType /*elements*/) { return Ascend(); }
 
 absl::Status At(const std::string& name, std::int64_t line, const absl::Status& status) {
   return absl::Status(status.code(),
-                      absl::StrCat(Escaped(name), ":", line, ": ", status.message()));
+                      absl::StrCat(io::Escaped(name), ":", line, ": ", status.message()));
 }
 
 // Why RapidJSON stopped.
-absl::Status ParseStatus(const rapidjson::ParseResult& result, JsonInput& input,
+absl::Status ParseStatus(const rapidjson::ParseResult& result, io::JsonInput& input,
                          const Handler& handler, const std::string& name) {
   if (!input.status().ok()) return At(name, input.line(), input.status());
   if (result.Code() == rapidjson::kParseErrorTermination) {
@@ -638,8 +638,8 @@ absl::Status ParseStatus(const rapidjson::ParseResult& result, JsonInput& input,
 
 }  // namespace
 
-absl::StatusOr<ProfilerEvents> ReadProfilerEvents(ByteSource& source, const std::string& name) {
-  JsonInput input(source);
+absl::StatusOr<ProfilerEvents> ReadProfilerEvents(io::ByteSource& source, const std::string& name) {
+  io::JsonInput input(source);
   Handler handler(input);
   rapidjson::Reader reader;
   const rapidjson::ParseResult result =
@@ -648,9 +648,10 @@ absl::StatusOr<ProfilerEvents> ReadProfilerEvents(ByteSource& source, const std:
   absl::Status status = ParseStatus(result, input, handler, name);
   if (!status.ok()) return status;
   if (!handler.has_events()) {
-    return AboutFile(name, absl::InvalidArgumentError("no traceEvents, expected them in the file"));
+    return io::AboutFile(name,
+                         absl::InvalidArgumentError("no traceEvents, expected them in the file"));
   }
   return handler.taker().Finish();
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::chrome

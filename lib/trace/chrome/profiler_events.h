@@ -1,7 +1,7 @@
 // What a profiler's Chrome trace says about memory, as its JSON comes by: what touches memory and
 // what it was done for. All else is dropped at once.
-#ifndef TIDEPOOL_LIB_TRACE_PROFILER_EVENTS_H_
-#define TIDEPOOL_LIB_TRACE_PROFILER_EVENTS_H_
+#ifndef TIDEPOOL_LIB_TRACE_CHROME_PROFILER_EVENTS_H_
+#define TIDEPOOL_LIB_TRACE_CHROME_PROFILER_EVENTS_H_
 
 #include <cstdint>
 #include <set>
@@ -11,12 +11,12 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
-#include "lib/trace/byte_source.h"
-#include "lib/trace/enclosing_spans.h"
-#include "lib/trace/text_numbers.h"
-#include "tidepool/trace.h"
+#include "lib/io/byte_source.h"
+#include "lib/io/text_numbers.h"
+#include "lib/trace/chrome/enclosing_spans.h"
+#include "tidepool/trace/trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::chrome {
 
 // An event that becomes one of the trace.
 struct ProfilerEvent {
@@ -57,14 +57,14 @@ struct ProfilerEvents {
   EnclosingSpans spans;               // names are texts; not sorted yet
   std::vector<ProfilerThread> threads;
   std::set<std::int32_t> devices;  // of the events
-  TextNumbers texts;
-  TextNumbers stack_ids;
+  io::TextNumbers texts;
+  io::TextNumbers stack_ids;
   absl::flat_hash_map<std::string, ProfilerFrame> frames;  // by id
 };
 
 // Errors are with the place, `name` in front.
-absl::StatusOr<ProfilerEvents> ReadProfilerEvents(ByteSource& source, const std::string& name);
+absl::StatusOr<ProfilerEvents> ReadProfilerEvents(io::ByteSource& source, const std::string& name);
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::chrome
 
-#endif  // TIDEPOOL_LIB_TRACE_PROFILER_EVENTS_H_
+#endif  // TIDEPOOL_LIB_TRACE_CHROME_PROFILER_EVENTS_H_

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/format.h"
-#include "lib/trace/lifetime_rows.h"
+#include "lib/io/quote.h"
+#include "lib/trace/csv/csv_traces.h"
+#include "lib/trace/csv/lifetime_rows.h"
 #include "lib/trace/order_by_time.h"
-#include "lib/trace/quote.h"
 
-namespace tidepool::internal {
+namespace tidepool::csv {
 
 namespace {
 
@@ -26,7 +26,7 @@ std::vector<TraceEvent> ToEvents(const LifetimeRows& rows) {
     events.push_back({.time = time, .index = row, .kind = kind});
   };
   std::uint32_t next = 0;
-  for (const std::uint32_t ended : OrderByTime(rows.upper)) {
+  for (const std::uint32_t ended : trace::OrderByTime(rows.upper)) {
     for (; next < rows.lower.size() && rows.lower[next] < rows.upper[ended]; ++next) {
       add(rows.lower[next], next, Kind::kAllocate);
     }
@@ -37,11 +37,11 @@ std::vector<TraceEvent> ToEvents(const LifetimeRows& rows) {
 
 }  // namespace
 
-bool IsLifetimeCsv(const CsvReader& reader) {
+bool IsLifetimeCsv(const io::CsvReader& reader) {
   return reader.HasColumn("lower") || reader.HasColumn("upper");
 }
 
-absl::StatusOr<Trace> ReadLifetimeCsv(CsvReader& reader) {
+absl::StatusOr<Trace> ReadLifetimeCsv(io::CsvReader& reader) {
   absl::StatusOr<LifetimeRows> rows = ReadLifetimeRows(reader, RowKind::kLifetime);
   if (!rows.ok()) return rows.status();
   Trace trace;
@@ -80,7 +80,7 @@ absl::StatusOr<TraceLifetimes> LifetimesOf(const Trace& trace) {
   for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
     if (lifetimes.lower[i] < lifetimes.upper[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "a lifetime of ", Quoted(trace.allocation_ids[i]), " from ", lifetimes.lower[i], " to ",
+        "a lifetime of ", io::Quoted(trace.allocation_ids[i]), " from ", lifetimes.lower[i], " to ",
         lifetimes.upper[i], ", expected its end to be later than its beginning"));
   }
   return lifetimes;
@@ -93,7 +93,7 @@ absl::Status WriteLifetimes(const Trace& trace, const std::vector<std::int64_t>*
   out << "id,lower,upper,size" << (offsets == nullptr ? "\n" : ",offset\n");
   for (std::size_t row = 0; row < trace.allocations.size(); ++row) {
     const std::size_t i = trace.row_order.empty() ? row : trace.row_order[row];
-    absl::StatusOr<std::string> id = CsvField(trace.allocation_ids[i]);
+    absl::StatusOr<std::string> id = io::CsvField(trace.allocation_ids[i]);
     if (!id.ok()) return id.status();
     out << *id << ',' << lifetimes->lower[i] << ',' << lifetimes->upper[i] << ','
         << trace.allocations[i].bytes;
@@ -103,4 +103,4 @@ absl::Status WriteLifetimes(const Trace& trace, const std::vector<std::int64_t>*
   return absl::OkStatus();
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::csv

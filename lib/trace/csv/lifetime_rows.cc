@@ -1,6 +1,6 @@
 // Reads the rows, puts them into the order of time, and only then looks at ids: an id may be used
 // again once it is free.
-#include "lib/trace/lifetime_rows.h"
+#include "lib/trace/csv/lifetime_rows.h"
 
 #include <algorithm>
 #include <string>
@@ -11,10 +11,10 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "lib/io/quote.h"
 #include "lib/trace/order_by_time.h"
-#include "lib/trace/quote.h"
 
-namespace tidepool::internal {
+namespace tidepool::csv {
 
 namespace {
 
@@ -31,7 +31,7 @@ void SortByLower(LifetimeRows& rows) {
   if (std::is_sorted(rows.lower.begin(), rows.lower.end())) return;
   LifetimeRows sorted;
   sorted.places.resize(rows.lower.size());
-  for (const std::uint32_t row : OrderByTime(rows.lower)) {
+  for (const std::uint32_t row : trace::OrderByTime(rows.lower)) {
     sorted.places[row] = static_cast<std::uint32_t>(sorted.lower.size());
     sorted.ids.Add(rows.ids[row]);
     sorted.allocations.push_back(rows.allocations[row]);
@@ -55,26 +55,27 @@ bool Ascend(const StringTable& ids) {
 }
 
 // Error at the first of `rows`, which are in the order of time, whose id is live already.
-absl::Status CheckIds(const LifetimeRows& rows, const CsvReader& reader) {
+absl::Status CheckIds(const LifetimeRows& rows, const io::CsvReader& reader) {
   if (Ascend(rows.ids)) return absl::OkStatus();
   absl::flat_hash_map<absl::string_view, std::int64_t> live_until;
   for (std::size_t row = 0; row < rows.ids.size(); ++row) {
     const std::string_view id = rows.ids[row];
     std::int64_t& until = live_until.try_emplace({id.data(), id.size()}, INT64_MIN).first->second;
-    if (until > rows.lower[row]) return reader.ErrorAt(rows.lines[row], AllocatedLive(id));
+    if (until > rows.lower[row]) return reader.ErrorAt(rows.lines[row], io::AllocatedLive(id));
     until = rows.upper[row];
   }
   return absl::OkStatus();
 }
 
-absl::Status AddLifetime(const CsvReader& reader, const RowColumns& columns, LifetimeRows& rows) {
+absl::Status AddLifetime(const io::CsvReader& reader, const RowColumns& columns,
+                         LifetimeRows& rows) {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   for (const auto& [column, value, name] :
        {std::tuple{columns.lower, &begin, "lower"}, {columns.upper, &end, "upper"}}) {
-    if (ParseInteger(reader.field(column), value)) continue;
+    if (io::ParseInteger(reader.field(column), value)) continue;
     return reader.Error(
-        absl::StrCat(name, " ", Quoted(reader.field(column)), ", expected a whole number"));
+        absl::StrCat(name, " ", io::Quoted(reader.field(column)), ", expected a whole number"));
   }
   if (end <= begin) {
     return reader.Error(absl::StrCat("upper ", end, " after lower ", begin,
@@ -85,21 +86,22 @@ absl::Status AddLifetime(const CsvReader& reader, const RowColumns& columns, Lif
   return absl::OkStatus();
 }
 
-absl::Status AddOffset(const CsvReader& reader, int column, LifetimeRows& rows) {
+absl::Status AddOffset(const io::CsvReader& reader, int column, LifetimeRows& rows) {
   std::int64_t offset = 0;
-  if (!ParseInteger(reader.field(column), &offset) || offset < 0 || offset > kMaxOffset) {
+  if (!io::ParseInteger(reader.field(column), &offset) || offset < 0 || offset > kMaxOffset) {
     return reader.Error(
-        absl::StrCat("offset ", Quoted(reader.field(column)), ", expected 0 to ", kMaxOffset));
+        absl::StrCat("offset ", io::Quoted(reader.field(column)), ", expected 0 to ", kMaxOffset));
   }
   rows.offsets.push_back(offset);
   return absl::OkStatus();
 }
 
 // Adds the row that was just read.
-absl::Status AddRow(const CsvReader& reader, const RowColumns& columns, LifetimeRows& rows) {
+absl::Status AddRow(const io::CsvReader& reader, const RowColumns& columns, LifetimeRows& rows) {
   if (absl::Status status = AddLifetime(reader, columns, rows); !status.ok()) return status;
   std::int64_t bytes = 0;
-  if (absl::Status status = ParseBytes(reader.field(columns.size), &bytes); !status.ok()) {
+  if (absl::Status status = io::ParseBytes(reader.field(columns.size), kMaxRequestBytes, &bytes);
+      !status.ok()) {
     return reader.Error({status.message().data(), status.message().size()});
   }
   rows.allocations.push_back({bytes, Hint::kResident});
@@ -114,7 +116,7 @@ absl::Status AddRow(const CsvReader& reader, const RowColumns& columns, Lifetime
 
 }  // namespace
 
-absl::StatusOr<LifetimeRows> ReadLifetimeRows(CsvReader& reader, RowKind kind) {
+absl::StatusOr<LifetimeRows> ReadLifetimeRows(io::CsvReader& reader, RowKind kind) {
   std::vector<std::string_view> names = {"id", "lower", "upper", "size"};
   if (kind == RowKind::kPlanned) names.emplace_back("offset");
   if (absl::Status status = reader.RequireColumns(names); !status.ok()) return status;
@@ -131,4 +133,4 @@ absl::StatusOr<LifetimeRows> ReadLifetimeRows(CsvReader& reader, RowKind kind) {
   return rows;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::csv

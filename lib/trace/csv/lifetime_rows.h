@@ -1,16 +1,16 @@
 // The rows of a lifetime CSV, `id,lower,upper,size`, and of a plan, which has a column `offset`
 // more.
-#ifndef TIDEPOOL_LIB_TRACE_LIFETIME_ROWS_H_
-#define TIDEPOOL_LIB_TRACE_LIFETIME_ROWS_H_
+#ifndef TIDEPOOL_LIB_TRACE_CSV_LIFETIME_ROWS_H_
+#define TIDEPOOL_LIB_TRACE_CSV_LIFETIME_ROWS_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "lib/trace/csv.h"
-#include "tidepool/trace.h"
+#include "lib/io/csv.h"
+#include "tidepool/trace/trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::csv {
 
 // By column, in the order of `lower`; rows with the same `lower` are in the order of the file.
 struct LifetimeRows {
@@ -31,8 +31,8 @@ inline constexpr std::int64_t kMaxOffset = std::int64_t{1} << 60;
 
 // Reads from behind the header. Errors are with the place: rows whose values are none, and an id
 // that is live already. O(n log n) at most.
-absl::StatusOr<LifetimeRows> ReadLifetimeRows(CsvReader& reader, RowKind kind);
+absl::StatusOr<LifetimeRows> ReadLifetimeRows(io::CsvReader& reader, RowKind kind);
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::csv
 
-#endif  // TIDEPOOL_LIB_TRACE_LIFETIME_ROWS_H_
+#endif  // TIDEPOOL_LIB_TRACE_CSV_LIFETIME_ROWS_H_

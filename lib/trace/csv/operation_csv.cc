@@ -5,14 +5,14 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/format.h"
-#include "lib/trace/quote.h"
+#include "lib/io/quote.h"
+#include "lib/trace/csv/csv_traces.h"
 
-namespace tidepool::internal {
+namespace tidepool::csv {
 
-bool IsOperationCsv(const CsvReader& reader) { return reader.HasColumn("op"); }
+bool IsOperationCsv(const io::CsvReader& reader) { return reader.HasColumn("op"); }
 
-absl::StatusOr<Trace> ReadOperationCsv(CsvReader& reader) {
+absl::StatusOr<Trace> ReadOperationCsv(io::CsvReader& reader) {
   if (absl::Status status = reader.RequireColumns({"op", "id", "size", "hint"}); !status.ok())
     return status;
   const int op = reader.Column("op");
@@ -25,18 +25,19 @@ absl::StatusOr<Trace> ReadOperationCsv(CsvReader& reader) {
   while (reader.Next()) {
     std::int64_t time = 0;
     const std::string_view time_text = reader.field(time_column);
-    if (!time_text.empty() && !ParseInteger(time_text, &time)) {
+    if (!time_text.empty() && !io::ParseInteger(time_text, &time)) {
       return reader.Error(
-          absl::StrCat("time_ns ", Quoted(time_text), ", expected whole nanoseconds"));
+          absl::StrCat("time_ns ", io::Quoted(time_text), ", expected whole nanoseconds"));
     }
     const std::string_view op_text = reader.field(op);
     const std::string_view id_text = reader.field(id);
     if (op_text == "a") {
       std::int64_t bytes = 0;
-      absl::Status status = ParseBytes(reader.field(size), &bytes);
+      absl::Status status = io::ParseBytes(reader.field(size), kMaxRequestBytes, &bytes);
       const std::string_view hint_text = reader.field(hint);
       if (status.ok() && !hint_text.empty() && hint_text != "high") {
-        return reader.Error(absl::StrCat("hint ", Quoted(hint_text), ", expected nothing or high"));
+        return reader.Error(
+            absl::StrCat("hint ", io::Quoted(hint_text), ", expected nothing or high"));
       }
       const Hint parsed_hint = hint_text.empty() ? Hint::kResident : Hint::kOffloadable;
       if (status.ok())
@@ -44,13 +45,13 @@ absl::StatusOr<Trace> ReadOperationCsv(CsvReader& reader) {
       if (!status.ok()) return reader.Error({status.message().data(), status.message().size()});
     } else if (op_text == "f") {
       if (!builder.Free(id_text, reader.field(stream), time)) {
-        return reader.Error(absl::StrCat("id ", Quoted(id_text),
+        return reader.Error(absl::StrCat("id ", io::Quoted(id_text),
                                          " is freed but not live, expected its allocation before"));
       }
     } else if (op_text == "m") {
       builder.Mark(id_text, time);
     } else {
-      return reader.Error(absl::StrCat("op ", Quoted(op_text), ", expected a, f or m"));
+      return reader.Error(absl::StrCat("op ", io::Quoted(op_text), ", expected a, f or m"));
     }
   }
   if (!reader.status().ok()) return reader.status();
@@ -68,7 +69,7 @@ absl::Status WriteOperationCsv(const Trace& trace, std::ostream& out) {
     const bool is_mark = event.kind == Kind::kMark;
     if (!is_mark && !event.TouchesMemory()) continue;
     absl::StatusOr<std::string> id =
-        CsvField(is_mark ? trace.mark_names[event.index] : trace.allocation_ids[event.index]);
+        io::CsvField(is_mark ? trace.mark_names[event.index] : trace.allocation_ids[event.index]);
     if (!id.ok()) return id.status();
     out << (is_mark ? "m," : event.kind == Kind::kFree ? "f," : "a,") << *id << ',';
     if (event.kind == Kind::kAllocate) out << trace.allocations[event.index].bytes;
@@ -79,7 +80,7 @@ absl::Status WriteOperationCsv(const Trace& trace, std::ostream& out) {
     }
     if (has_details) {
       absl::StatusOr<std::string> stream =
-          CsvField(is_mark ? std::string_view() : trace.stream_names[event.stream]);
+          io::CsvField(is_mark ? std::string_view() : trace.stream_names[event.stream]);
       if (!stream.ok()) return stream.status();
       out << ',' << *stream << ',' << event.time;
     }
@@ -88,4 +89,4 @@ absl::Status WriteOperationCsv(const Trace& trace, std::ostream& out) {
   return absl::OkStatus();
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::csv

@@ -6,10 +6,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/format.h"
-#include "lib/trace/quote.h"
+#include "lib/io/quote.h"
+#include "lib/trace/csv/csv_traces.h"
 
-namespace tidepool::internal {
+namespace tidepool::csv {
 
 namespace {
 
@@ -21,7 +21,7 @@ constexpr std::int64_t kMostHours = 1'000'000;
 bool TakeNumber(std::string_view* text, std::string_view separators, std::int64_t limit,
                 std::int64_t* value) {
   const std::size_t end = text->find_first_of(separators);
-  if (!ParseInteger(text->substr(0, end), value) || *value < 0 || *value >= limit) return false;
+  if (!io::ParseInteger(text->substr(0, end), value) || *value < 0 || *value >= limit) return false;
   text->remove_prefix(end == std::string_view::npos ? text->size() : end + 1);
   return true;
 }
@@ -56,14 +56,14 @@ bool IsHexadecimal(std::string_view text) {
 }
 
 absl::StatusOr<std::string> FieldOr(std::string_view name, std::string_view unnamed) {
-  return CsvField(name.empty() ? unnamed : name);
+  return io::CsvField(name.empty() ? unnamed : name);
 }
 
 }  // namespace
 
-bool IsRmmCsv(const CsvReader& reader) { return reader.HasColumn("Action"); }
+bool IsRmmCsv(const io::CsvReader& reader) { return reader.HasColumn("Action"); }
 
-absl::StatusOr<Trace> ReadRmmCsv(CsvReader& reader) {
+absl::StatusOr<Trace> ReadRmmCsv(io::CsvReader& reader) {
   absl::Status columns =
       reader.RequireColumns({"Thread", "Time", "Action", "Pointer", "Size", "Stream"});
   if (!columns.ok()) return columns;
@@ -77,7 +77,7 @@ absl::StatusOr<Trace> ReadRmmCsv(CsvReader& reader) {
   while (reader.Next()) {
     std::int64_t time = 0;
     if (!ParseTime(reader.field(time_column), &time)) {
-      return reader.Error(absl::StrCat("Time ", Quoted(reader.field(time_column)),
+      return reader.Error(absl::StrCat("Time ", io::Quoted(reader.field(time_column)),
                                        ", expected HH:MM:SS:microseconds"));
     }
     builder.SetThread(reader.field(thread));
@@ -88,7 +88,7 @@ absl::StatusOr<Trace> ReadRmmCsv(CsvReader& reader) {
       builder.CountSkippedRow();
     } else if (is_allocation) {
       std::int64_t bytes = 0;
-      absl::Status status = ParseBytes(reader.field(size), &bytes);
+      absl::Status status = io::ParseBytes(reader.field(size), kMaxRequestBytes, &bytes);
       if (status.ok()) {
         status = builder.Allocate(pointer_text, bytes, Hint::kResident, reader.field(stream), time);
       }
@@ -96,7 +96,7 @@ absl::StatusOr<Trace> ReadRmmCsv(CsvReader& reader) {
     } else if (action_text == "free") {
       if (!builder.Free(pointer_text, reader.field(stream), time)) builder.CountUnmatchedFree();
     } else {
-      return reader.Error(absl::StrCat("Action ", Quoted(action_text),
+      return reader.Error(absl::StrCat("Action ", io::Quoted(action_text),
                                        ", expected allocate, free or allocate failure"));
     }
   }
@@ -139,4 +139,4 @@ absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out) {
   return absl::OkStatus();
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::csv

@@ -1,34 +1,39 @@
-#include "lib/trace/format.h"
+#include "lib/trace/files/formats.h"
 
 #include <array>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/trace/quote.h"
+#include "lib/io/quote.h"
+#include "lib/trace/chrome/chrome_trace.h"
+#include "lib/trace/csv/csv_traces.h"
+#include "lib/trace/native/native_trace.h"
+#include "lib/trace/pytorch/pytorch_snapshot.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
-namespace internal {
+namespace trace_files {
 namespace {
 
 constexpr auto kFormats = std::to_array<Format>({
-    {TraceFormat::kOperationCsv, "operation-csv", WriteOperationCsv},
-    {TraceFormat::kRmmCsv, "rmm-csv", WriteRmmCsv},
-    {TraceFormat::kLifetimeCsv, "lifetime-csv", WriteLifetimeCsv},
-    {TraceFormat::kNative, "native", WriteNative},
-    {TraceFormat::kChromeTrace, "chrome-trace", WriteChromeTrace},
-    {TraceFormat::kPyTorchSnapshot, "pytorch-snapshot", WritePyTorchSnapshot},
+    {TraceFormat::kOperationCsv, "operation-csv", csv::WriteOperationCsv},
+    {TraceFormat::kRmmCsv, "rmm-csv", csv::WriteRmmCsv},
+    {TraceFormat::kLifetimeCsv, "lifetime-csv", csv::WriteLifetimeCsv},
+    {TraceFormat::kNative, "native", native::WriteNative},
+    {TraceFormat::kChromeTrace, "chrome-trace", chrome::WriteChromeTrace},
+    {TraceFormat::kPyTorchSnapshot, "pytorch-snapshot", pytorch::WritePyTorchSnapshot},
 });
 
 constexpr auto kByteFormats = std::to_array<ByteFormat>({
-    {"a native trace", IsNative, ReadNative},
-    {"a profiler's JSON", IsChromeTrace, ReadChromeTrace},
-    {"a pickle (a PyTorch memory snapshot)", IsPickle, ReadPyTorchSnapshot},
+    {"a native trace", native::IsNative, native::ReadNative},
+    {"a profiler's JSON", chrome::IsChromeTrace, chrome::ReadChromeTrace},
+    {"a pickle (a PyTorch memory snapshot)", pytorch::IsPickle, pytorch::ReadPyTorchSnapshot},
 });
 
 constexpr auto kCsvFormats = std::to_array<CsvFormat>({
-    {"op,id,size,hint", IsOperationCsv, ReadOperationCsv},
-    {"Thread,Time,Action,Pointer,Size,Stream", IsRmmCsv, ReadRmmCsv},
-    {"id,lower,upper,size", IsLifetimeCsv, ReadLifetimeCsv},
+    {"op,id,size,hint", csv::IsOperationCsv, csv::ReadOperationCsv},
+    {"Thread,Time,Action,Pointer,Size,Stream", csv::IsRmmCsv, csv::ReadRmmCsv},
+    {"id,lower,upper,size", csv::IsLifetimeCsv, csv::ReadLifetimeCsv},
 });
 
 }  // namespace
@@ -37,10 +42,10 @@ absl::Span<const Format> Formats() { return kFormats; }
 absl::Span<const ByteFormat> ByteFormats() { return kByteFormats; }
 absl::Span<const CsvFormat> CsvFormats() { return kCsvFormats; }
 
-}  // namespace internal
+}  // namespace trace_files
 
 std::string_view TraceFormatName(TraceFormat format) {
-  for (const internal::Format& known : internal::kFormats) {
+  for (const trace_files::Format& known : trace_files::kFormats) {
     if (known.format == format) return known.name;
   }
   return "unknown";
@@ -48,12 +53,12 @@ std::string_view TraceFormatName(TraceFormat format) {
 
 absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view name) {
   std::string names;
-  for (const internal::Format& known : internal::kFormats) {
+  for (const trace_files::Format& known : trace_files::kFormats) {
     if (known.name == name) return known.format;
     absl::StrAppend(&names, names.empty() ? "" : ", ", known.name);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("no trace format ", internal::Quoted(name), ", expected one of ", names));
+      absl::StrCat("no trace format ", io::Quoted(name), ", expected one of ", names));
 }
 
 }  // namespace tidepool

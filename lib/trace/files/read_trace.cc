@@ -6,43 +6,44 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/trace/byte_source.h"
-#include "lib/trace/csv.h"
-#include "lib/trace/format.h"
-#include "lib/trace/quote.h"
-#include "tidepool/trace.h"
+#include "lib/io/byte_source.h"
+#include "lib/io/csv.h"
+#include "lib/io/quote.h"
+#include "lib/trace/files/formats.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 namespace {
 
-using internal::AboutFile;
-using internal::ByteSource;
-using internal::CsvFormat;
-using internal::CsvReader;
+using io::AboutFile;
+using io::ByteSource;
+using io::CsvReader;
+using trace_files::CsvFormat;
 
 std::string ExpectedHeaders() {
   std::string headers;
-  for (const CsvFormat& format : internal::CsvFormats()) {
+  for (const CsvFormat& format : trace_files::CsvFormats()) {
     absl::StrAppend(&headers, headers.empty() ? "" : " or ", format.header);
   }
   return headers;
 }
 
 std::string ExpectedBeginnings() {
-  return absl::StrJoin(internal::ByteFormats(), ", ",
-                       [](std::string* text, const internal::ByteFormat& format) {
+  return absl::StrJoin(trace_files::ByteFormats(), ", ",
+                       [](std::string* text, const trace_files::ByteFormat& format) {
                          absl::StrAppend(text, format.what);
                        });
 }
 
-absl::StatusOr<Trace> ReadCsv(std::unique_ptr<ByteSource> source, const std::string& name) {
-  CsvReader reader(std::move(source), name);
+absl::StatusOr<Trace> ReadCsv(std::unique_ptr<io::ByteSource> source, const std::string& name) {
+  io::CsvReader reader(std::move(source), name);
   if (!reader.Next()) {
     if (!reader.status().ok()) return reader.status();
     return reader.ErrorAt(1, absl::StrCat("an empty file, expected a header: ", ExpectedHeaders()));
   }
   reader.UseAsHeader();
-  for (const CsvFormat& format : internal::CsvFormats()) {
+  for (const CsvFormat& format : trace_files::CsvFormats()) {
     if (!format.recognises(reader)) continue;
     absl::StatusOr<Trace> trace = format.read(reader);
     if (trace.ok() && trace->events.empty()) {
@@ -55,11 +56,11 @@ absl::StatusOr<Trace> ReadCsv(std::unique_ptr<ByteSource> source, const std::str
                                    " or a header: ", ExpectedHeaders()));
 }
 
-absl::StatusOr<Trace> ReadPlain(std::unique_ptr<ByteSource> plain, const std::string& name,
+absl::StatusOr<Trace> ReadPlain(std::unique_ptr<io::ByteSource> plain, const std::string& name,
                                 const ReadOptions& options) {
-  absl::StatusOr<std::string> beginning = internal::Peek(plain, internal::kBeginning);
-  if (!beginning.ok()) return AboutFile(name, beginning.status());
-  for (const internal::ByteFormat& format : internal::ByteFormats()) {
+  absl::StatusOr<std::string> beginning = io::Peek(plain, trace_files::kBeginning);
+  if (!beginning.ok()) return io::AboutFile(name, beginning.status());
+  for (const trace_files::ByteFormat& format : trace_files::ByteFormats()) {
     if (format.recognises(*beginning)) return format.read(*plain, name, options);
   }
   return ReadCsv(std::move(plain), name);
@@ -69,30 +70,30 @@ std::string DevicesOf(const Trace& trace) {
   return trace.devices.empty() ? "0" : absl::StrJoin(trace.devices, ", ");
 }
 
-absl::StatusOr<Trace> ReadFrom(std::unique_ptr<ByteSource> source, const std::string& name,
+absl::StatusOr<Trace> ReadFrom(std::unique_ptr<io::ByteSource> source, const std::string& name,
                                const ReadOptions& options) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> plain = internal::Uncompressed(std::move(source));
-  if (!plain.ok()) return AboutFile(name, plain.status());
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
+  if (!plain.ok()) return io::AboutFile(name, plain.status());
   absl::StatusOr<Trace> trace = ReadPlain(*std::move(plain), name, options);
   if (!trace.ok() || !options.device || *options.device == trace->device) return trace;
-  return AboutFile(name,
-                   absl::InvalidArgumentError(absl::StrCat("nothing of device ", *options.device,
-                                                           ", expected one of those in "
-                                                           "the file: ",
-                                                           DevicesOf(*trace))));
+  return io::AboutFile(
+      name, absl::InvalidArgumentError(absl::StrCat("nothing of device ", *options.device,
+                                                    ", expected one of those in "
+                                                    "the file: ",
+                                                    DevicesOf(*trace))));
 }
 
 }  // namespace
 
 absl::StatusOr<Trace> ReadTrace(const std::string& path, const ReadOptions& options) {
-  absl::StatusOr<std::unique_ptr<ByteSource>> file = internal::OpenFile(path);
-  if (!file.ok()) return AboutFile(path, file.status());
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path);
+  if (!file.ok()) return io::AboutFile(path, file.status());
   return ReadFrom(*std::move(file), path, options);
 }
 
 absl::StatusOr<Trace> ParseTrace(std::string_view contents, const std::string& name,
                                  const ReadOptions& options) {
-  return ReadFrom(internal::FromMemory(contents), name, options);
+  return ReadFrom(io::FromMemory(contents), name, options);
 }
 
 }  // namespace tidepool

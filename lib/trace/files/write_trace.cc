@@ -1,9 +1,10 @@
 // Writes a trace in any format that can hold something of it.
 #include "absl/strings/str_cat.h"
-#include "lib/trace/format.h"
-#include "lib/trace/quote.h"
-#include "tidepool/output_file.h"
-#include "tidepool/trace.h"
+#include "lib/io/quote.h"
+#include "lib/trace/files/formats.h"
+#include "tidepool/trace/output_file.h"
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"
 
 namespace tidepool {
 
@@ -21,11 +22,10 @@ bool HasRow(const Trace& trace, TraceFormat format) {
 
 absl::Status WriteTrace(const Trace& trace, TraceFormat format, const std::string& path) {
   if (!HasRow(trace, format)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(internal::Escaped(path),
-                     ":0: no allocations, expected at least one in a trace of this format"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        io::Escaped(path), ":0: no allocations, expected at least one in a trace of this format"));
   }
-  for (const internal::Format& known : internal::Formats()) {
+  for (const trace_files::Format& known : trace_files::Formats()) {
     if (known.format != format) continue;
     return WriteFile(path, [&](std::ostream& out) { return known.write(trace, out); });
   }

@@ -1,6 +1,6 @@
 // The names of marks: numbered by those who record, and written by another thread.
-#ifndef TIDEPOOL_LIB_TRACE_MARK_NAMES_H_
-#define TIDEPOOL_LIB_TRACE_MARK_NAMES_H_
+#ifndef TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_
+#define TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_
 
 #include <cstdint>
 #include <mutex>
@@ -10,16 +10,16 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "lib/trace/native_format.h"
+#include "lib/trace/native/native_format.h"
 
-namespace tidepool::internal {
+namespace tidepool::native {
 
 // Thread-safe.
 class MarkNames {
  public:
   // The number of `name`, of which what is too long for the file is cut off.
   std::uint64_t Number(std::string_view name) {
-    name = name.substr(0, native::kLongestText);
+    name = name.substr(0, kLongestText);
     const std::lock_guard lock(mutex_);
     const auto [found, is_new] = numbers_.try_emplace(std::string(name), numbers_.size());
     if (is_new) new_names_.emplace_back(name);
@@ -38,6 +38,6 @@ class MarkNames {
   std::vector<std::string> new_names_;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::native
 
-#endif  // TIDEPOOL_LIB_TRACE_MARK_NAMES_H_
+#endif  // TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_

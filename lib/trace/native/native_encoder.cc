@@ -1,6 +1,6 @@
 // Every block begins from nothing: time 0, address 0, the first stream and the first thread. So a
 // block that is lost takes no other with it.
-#include "lib/trace/native_encoder.h"
+#include "lib/trace/native/native_encoder.h"
 
 #include <zlib.h>
 
@@ -8,11 +8,9 @@
 #include <array>
 #include <iterator>
 
-namespace tidepool::internal {
+namespace tidepool::native {
 
-using native::Item;
-
-std::uint32_t native::Checksum(std::string_view bytes) {
+std::uint32_t Checksum(std::string_view bytes) {
   return static_cast<std::uint32_t>(
       crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
@@ -33,15 +31,14 @@ class NativeEncoder::ItemBytes {
 };
 
 NativeEncoder::NativeEncoder(std::int64_t alignment, TraceFormat original_format) {
-  const auto* const original = std::find(std::begin(native::kOriginalFormats),
-                                         std::end(native::kOriginalFormats), original_format);
-  char header[native::kHeaderBytes];
-  native::kMagic.copy(header, native::kMagic.size());
-  native::Store32(native::kVersion, header + 8);
-  native::Store32(static_cast<std::uint32_t>(alignment), header + 12);
-  native::Store32(static_cast<std::uint32_t>(original - std::begin(native::kOriginalFormats)),
-                  header + 16);
-  native::Store32(native::Checksum({header, 20}), header + 20);
+  const auto* const original =
+      std::find(std::begin(kOriginalFormats), std::end(kOriginalFormats), original_format);
+  char header[kHeaderBytes];
+  kMagic.copy(header, kMagic.size());
+  Store32(kVersion, header + 8);
+  Store32(static_cast<std::uint32_t>(alignment), header + 12);
+  Store32(static_cast<std::uint32_t>(original - std::begin(kOriginalFormats)), header + 16);
+  Store32(Checksum({header, 20}), header + 20);
   output_.assign(header, sizeof(header));
   block_begin_ = output_.size();
 }
@@ -56,10 +53,10 @@ void NativeEncoder::Allocate(const Context& context, std::uint64_t address,
                              const TraceAllocation& allocation) {
   SetTag(allocation.tag);
   ItemBytes bytes;
-  BeginEvent(bytes, Item::kAllocate,
-             allocation.hint == Hint::kOffloadable ? native::kOffloadable : 0, context, true);
+  BeginEvent(bytes, Item::kAllocate, allocation.hint == Hint::kOffloadable ? kOffloadable : 0,
+             context, true);
   const std::uint64_t units = address >> address_shift_;
-  bytes.Number(native::ZigZag(static_cast<std::int64_t>(units - last_address_)));
+  bytes.Number(ZigZag(static_cast<std::int64_t>(units - last_address_)));
   last_address_ = units;
   bytes.Number(static_cast<std::uint64_t>(allocation.bytes));
   Append(bytes);
@@ -71,8 +68,7 @@ void NativeEncoder::AllocateText(const Context& context, std::string_view id,
   SetTag(allocation.tag);
   ItemBytes bytes;
   BeginEvent(bytes, Item::kAllocate,
-             native::kTextId | (allocation.hint == Hint::kOffloadable ? native::kOffloadable : 0),
-             context, true);
+             kTextId | (allocation.hint == Hint::kOffloadable ? kOffloadable : 0), context, true);
   bytes.Number(static_cast<std::uint64_t>(allocation.bytes));
   bytes.Number(id.size());
   Append(bytes, id);
@@ -95,7 +91,7 @@ void NativeEncoder::Mark(const Context& context, std::uint32_t name) {
 
 void NativeEncoder::MarkEnd(const Context& context, std::uint32_t name) {
   ItemBytes bytes;
-  BeginEvent(bytes, Item::kMark, native::kMarkEnd, context, false);
+  BeginEvent(bytes, Item::kMark, kMarkEnd, context, false);
   bytes.Number(name);
   Append(bytes);
 }
@@ -103,8 +99,8 @@ void NativeEncoder::MarkEnd(const Context& context, std::uint32_t name) {
 void NativeEncoder::Failure(const Context& context, const TraceAllocation& failure) {
   SetTag(failure.tag);
   ItemBytes bytes;
-  BeginEvent(bytes, Item::kFailure, failure.hint == Hint::kOffloadable ? native::kOffloadable : 0,
-             context, true);
+  BeginEvent(bytes, Item::kFailure, failure.hint == Hint::kOffloadable ? kOffloadable : 0, context,
+             true);
   bytes.Number(static_cast<std::uint64_t>(failure.bytes));
   Append(bytes);
 }
@@ -120,7 +116,7 @@ void NativeEncoder::Reserve(const Context& context, const TraceReservation& rese
   ItemBytes bytes;
   BeginEvent(bytes, Item::kReservation, 0, context, true);
   bytes.Number(reservation.address);
-  bytes.Number(native::ZigZag(reservation.bytes));
+  bytes.Number(ZigZag(reservation.bytes));
   Append(bytes);
 }
 
@@ -136,8 +132,8 @@ void NativeEncoder::Frame(const TraceFrame& frame) {
 
 void NativeEncoder::Device(std::int32_t device, bool is_own) {
   ItemBytes bytes;
-  bytes.Byte(static_cast<unsigned>(Item::kDevice) | (is_own ? native::kOwnDevice : 0));
-  bytes.Number(native::ZigZag(device));
+  bytes.Byte(static_cast<unsigned>(Item::kDevice) | (is_own ? kOwnDevice : 0));
+  bytes.Number(ZigZag(device));
   Append(bytes);
 }
 
@@ -157,12 +153,12 @@ void NativeEncoder::BeginEvent(ItemBytes& bytes, Item item, unsigned flags, cons
   if (!block_is_open_) OpenBlock();
   const bool new_stream = has_stream && context.stream != last_.stream;
   const bool new_thread = context.thread != last_.thread;
-  bytes.Byte(static_cast<unsigned>(item) | flags | (new_stream ? native::kNewStream : 0) |
-             (new_thread ? native::kNewThread : 0));
+  bytes.Byte(static_cast<unsigned>(item) | flags | (new_stream ? kNewStream : 0) |
+             (new_thread ? kNewThread : 0));
   if (new_stream) bytes.Number(last_.stream = context.stream);
   if (new_thread) bytes.Number(last_.thread = context.thread);
-  bytes.Number(native::ZigZag(static_cast<std::int64_t>(static_cast<std::uint64_t>(context.time) -
-                                                        static_cast<std::uint64_t>(last_.time))));
+  bytes.Number(ZigZag(static_cast<std::int64_t>(static_cast<std::uint64_t>(context.time) -
+                                                static_cast<std::uint64_t>(last_.time))));
   last_.time = context.time;
 }
 
@@ -185,12 +181,12 @@ void NativeEncoder::Append(const ItemBytes& bytes, std::string_view text) {
   if (!block_is_open_) OpenBlock();
   output_.append(bytes.view());
   output_.append(text);
-  if (output_.size() - block_begin_ >= native::kBlockBytes) EndBlock();
+  if (output_.size() - block_begin_ >= kBlockBytes) EndBlock();
 }
 
 void NativeEncoder::OpenBlock() {
   block_is_open_ = true;
-  output_.append(native::kBlockHeaderBytes, '\0');
+  output_.append(kBlockHeaderBytes, '\0');
   output_.push_back(static_cast<char>(address_shift_));
   last_ = Context();
   last_address_ = 0;
@@ -202,16 +198,16 @@ void NativeEncoder::EndBlock() {
   last_tag_ = 0;
   char* const header = output_.data() + block_begin_;
   const std::string_view payload =
-      std::string_view(output_).substr(block_begin_ + native::kBlockHeaderBytes);
-  native::Store32(static_cast<std::uint32_t>(payload.size()), header);
-  native::Store32(native::Checksum(payload), header + 4);
-  native::Store32(native::Checksum({header, 8}), header + 8);
+      std::string_view(output_).substr(block_begin_ + kBlockHeaderBytes);
+  Store32(static_cast<std::uint32_t>(payload.size()), header);
+  Store32(Checksum(payload), header + 4);
+  Store32(Checksum({header, 8}), header + 8);
   block_begin_ = output_.size();
 }
 
 void NativeEncoder::End(bool ended_early) {
   ItemBytes bytes;
-  bytes.Byte(static_cast<unsigned>(Item::kEnd) | (ended_early ? native::kEndedEarly : 0));
+  bytes.Byte(static_cast<unsigned>(Item::kEnd) | (ended_early ? kEndedEarly : 0));
   Append(bytes);
   EndBlock();
 }
@@ -221,4 +217,4 @@ void NativeEncoder::Clear() {
   block_begin_ = 0;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::native

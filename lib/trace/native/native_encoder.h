@@ -1,17 +1,17 @@
 // Events as the bytes of a native trace, docs/native_trace.md. What writes traces and what records
 // them both use it.
-#ifndef TIDEPOOL_LIB_TRACE_NATIVE_ENCODER_H_
-#define TIDEPOOL_LIB_TRACE_NATIVE_ENCODER_H_
+#ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_ENCODER_H_
+#define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_ENCODER_H_
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "lib/trace/native_format.h"
+#include "lib/trace/native/native_format.h"
 #include "tidepool/placement.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::native {
 
 class NativeEncoder {
  public:
@@ -22,18 +22,18 @@ class NativeEncoder {
     std::uint32_t thread = 0;
   };
 
-  // Begins with the header. `alignment` satisfies native::IsAlignment.
+  // Begins with the header. `alignment` satisfies IsAlignment.
   NativeEncoder(std::int64_t alignment, TraceFormat original_format);
 
   // From here on addresses are multiples of 2^shift: then they take fewer bytes.
   void SetAddressShift(int shift);
 
-  // Names are numbered 0, 1, 2, ... each kind by itself, and hold at most native::kLongestText
+  // Names are numbered 0, 1, 2, ... each kind by itself, and hold at most kLongestText
   // bytes.
-  void StreamName(std::string_view name) { Name(native::Item::kStreamName, name); }
-  void ThreadName(std::string_view name) { Name(native::Item::kThreadName, name); }
-  void MarkName(std::string_view name) { Name(native::Item::kMarkName, name); }
-  void FrameText(std::string_view text) { Name(native::Item::kFrameText, text); }
+  void StreamName(std::string_view name) { Name(Item::kStreamName, name); }
+  void ThreadName(std::string_view name) { Name(Item::kThreadName, name); }
+  void MarkName(std::string_view name) { Name(Item::kMarkName, name); }
+  void FrameText(std::string_view text) { Name(Item::kFrameText, text); }
   // The next frame, tag 1, 2, 3, ...; its texts and its caller came before.
   void Frame(const TraceFrame& frame);
 
@@ -47,8 +47,8 @@ class NativeEncoder {
   void Wait(const Context& context, std::uint32_t awaited);
   void Reserve(const Context& context, const TraceReservation& reservation);
 
-  void UnmatchedFrees(std::int64_t count) { Count(native::Item::kUnmatchedFrees, count); }
-  void SkippedRows(std::int64_t count) { Count(native::Item::kSkippedRows, count); }
+  void UnmatchedFrees(std::int64_t count) { Count(Item::kUnmatchedFrees, count); }
+  void SkippedRows(std::int64_t count) { Count(Item::kSkippedRows, count); }
 
   // A device that the trace tells of; `is_own` is the one whose memory it is.
   void Device(std::int32_t device, bool is_own);
@@ -67,11 +67,11 @@ class NativeEncoder {
  private:
   class ItemBytes;
 
-  void BeginEvent(ItemBytes& bytes, native::Item item, unsigned flags, const Context& context,
+  void BeginEvent(ItemBytes& bytes, Item item, unsigned flags, const Context& context,
                   bool has_stream);
   void SetTag(TraceTag tag);
-  void Name(native::Item item, std::string_view name);
-  void Count(native::Item item, std::int64_t count);
+  void Name(Item item, std::string_view name);
+  void Count(Item item, std::int64_t count);
   void Append(const ItemBytes& bytes, std::string_view text = {});
   void OpenBlock();
 
@@ -86,6 +86,6 @@ class NativeEncoder {
   TraceTag last_tag_ = 0;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::native
 
-#endif  // TIDEPOOL_LIB_TRACE_NATIVE_ENCODER_H_
+#endif  // TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_ENCODER_H_

@@ -1,38 +1,36 @@
 // Reads items as docs/native_trace.md defines them. Nothing in a block is believed: no count is
 // used before what it counts was seen, and no number before what it names was.
-#include "lib/trace/native_events.h"
+#include "lib/trace/native/native_events.h"
 
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/io/quote.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/quote.h"
 
-namespace tidepool::internal {
-
-using native::Item;
+namespace tidepool::native {
 
 namespace {
 
 // The flags that an item may have.
 unsigned FlagsOf(Item item) {
-  constexpr unsigned kContext = native::kNewStream | native::kNewThread;
+  constexpr unsigned kContext = kNewStream | kNewThread;
   switch (item) {
     case Item::kAllocate:
-      return kContext | native::kOffloadable | native::kTextId;
+      return kContext | kOffloadable | kTextId;
     case Item::kFailure:
-      return kContext | native::kOffloadable;
+      return kContext | kOffloadable;
     case Item::kFree:
     case Item::kWait:
     case Item::kReservation:
       return kContext;
     case Item::kMark:
-      return native::kNewThread | native::kMarkEnd;
+      return kNewThread | kMarkEnd;
     case Item::kDevice:
-      return native::kOwnDevice;
+      return kOwnDevice;
     case Item::kEnd:
-      return native::kEndedEarly;
+      return kEndedEarly;
     default:
       return 0;
   }
@@ -74,8 +72,8 @@ Trace NativeEvents::Build() { return std::move(trace_); }
 
 bool NativeEvents::AddItem() {
   const unsigned tag = static_cast<unsigned char>(*at_++);
-  const auto item = static_cast<Item>(tag & native::kItemMask);
-  if ((tag & ~native::kItemMask & ~FlagsOf(item)) != 0) {
+  const auto item = static_cast<Item>(tag & kItemMask);
+  if ((tag & ~kItemMask & ~FlagsOf(item)) != 0) {
     return Fail(absl::StrCat("an item that begins with byte ", tag,
                              ", expected one of this version of the format"));
   }
@@ -88,8 +86,7 @@ bool NativeEvents::AddItem() {
     case Item::kFailure:
       return TakeContext(tag, true, &event) && AddFailure(tag, event);
     case Item::kMark:
-      event.kind =
-          (tag & native::kMarkEnd) != 0 ? TraceEvent::Kind::kMarkEnd : TraceEvent::Kind::kMark;
+      event.kind = (tag & kMarkEnd) != 0 ? TraceEvent::Kind::kMarkEnd : TraceEvent::Kind::kMark;
       return TakeContext(tag, false, &event) && AddReference(trace_.mark_names, "mark", event);
     case Item::kWait:
       event.kind = TraceEvent::Kind::kWait;
@@ -117,17 +114,17 @@ bool NativeEvents::AddItem() {
     case Item::kEnd:
       return AddEnd(tag);
   }
-  return Fail(absl::StrCat("an item of kind ", tag & native::kItemMask, ", expected 0 to 15"));
+  return Fail(absl::StrCat("an item of kind ", tag & kItemMask, ", expected 0 to 15"));
 }
 
 bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
   const std::size_t number = trace_.allocations.size();
-  const bool is_text = (flags & native::kTextId) != 0;
+  const bool is_text = (flags & kTextId) != 0;
   std::uint64_t address = 0;
   if (!is_text) {
     std::uint64_t delta = 0;
     if (!TakeNumber(&delta)) return false;
-    last_address_ += static_cast<std::uint64_t>(native::UnZigZag(delta));
+    last_address_ += static_cast<std::uint64_t>(UnZigZag(delta));
     address = last_address_ << address_shift_;
   }
   std::uint64_t bytes = 0;
@@ -135,12 +132,12 @@ bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
   if (bytes < 1 || bytes > static_cast<std::uint64_t>(kMaxRequestBytes)) {
     return Fail(absl::StrCat("size ", bytes, ", expected 1 to ", kMaxRequestBytes, " bytes"));
   }
-  const AddressText address_text(address);
+  const trace::AddressText address_text(address);
   std::string_view id = address_text.text();
   if (is_text) {
     if (!TakeText(&id)) return false;
-    if (ParseAddress(id, &address)) {
-      return Fail(absl::StrCat("id ", Quoted(id), " as text, expected addresses as numbers"));
+    if (trace::ParseAddress(id, &address)) {
+      return Fail(absl::StrCat("id ", io::Quoted(id), " as text, expected addresses as numbers"));
     }
   }
   if (number >= UINT32_MAX - 1 || trace_.allocation_ids.IsFullFor(id.size())) {
@@ -148,13 +145,13 @@ bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
   }
   const bool is_new =
       is_text ? live_texts_.emplace(id).second : live_addresses_.insert(address).second;
-  if (!is_new) return Fail(AllocatedLive(id));
+  if (!is_new) return Fail(io::AllocatedLive(id));
   live_.push_back(is_text ? Live::kByText : Live::kByAddress);
   addresses_.push_back(address);
   trace_.allocation_ids.Add(id);
-  trace_.allocations.push_back(
-      {static_cast<std::int64_t>(bytes),
-       (flags & native::kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident, last_tag_});
+  trace_.allocations.push_back({static_cast<std::int64_t>(bytes),
+                                (flags & kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident,
+                                last_tag_});
   event.index = static_cast<std::uint32_t>(number);
   trace_.events.push_back(event);
   return true;
@@ -187,9 +184,9 @@ bool NativeEvents::AddFailure(unsigned flags, TraceEvent event) {
   }
   event.kind = TraceEvent::Kind::kFailure;
   event.index = static_cast<std::uint32_t>(trace_.failures.size());
-  trace_.failures.push_back(
-      {static_cast<std::int64_t>(bytes),
-       (flags & native::kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident, last_tag_});
+  trace_.failures.push_back({static_cast<std::int64_t>(bytes),
+                             (flags & kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident,
+                             last_tag_});
   trace_.events.push_back(event);
   return true;
 }
@@ -201,7 +198,7 @@ bool NativeEvents::AddReservation(TraceEvent event) {
   if (trace_.reservations.size() >= UINT32_MAX) {
     return Fail("more reservations than a trace can number, expected fewer");
   }
-  reservation.bytes = native::UnZigZag(bytes);
+  reservation.bytes = UnZigZag(bytes);
   event.kind = TraceEvent::Kind::kReserve;
   event.index = static_cast<std::uint32_t>(trace_.reservations.size());
   trace_.reservations.push_back(reservation);
@@ -231,13 +228,13 @@ bool NativeEvents::AddTag() { return TakeIndex(trace_.frames.size() + 1, "tag", 
 bool NativeEvents::AddDevice(unsigned flags) {
   std::uint64_t number = 0;
   if (!TakeNumber(&number)) return false;
-  const std::int64_t device = native::UnZigZag(number);
+  const std::int64_t device = UnZigZag(number);
   const bool is_next = trace_.devices.empty() ? device >= -1 : device > trace_.devices.back();
   if (!is_next || device > INT32_MAX) {
     return Fail(absl::StrCat("device ", device, ", expected -1 to 2^31 - 1, ascending"));
   }
   trace_.devices.push_back(static_cast<std::int32_t>(device));
-  if ((flags & native::kOwnDevice) != 0) trace_.device = static_cast<std::int32_t>(device);
+  if ((flags & kOwnDevice) != 0) trace_.device = static_cast<std::int32_t>(device);
   return true;
 }
 
@@ -267,18 +264,16 @@ bool NativeEvents::AddCount(std::int64_t& count) {
 
 bool NativeEvents::AddEnd(unsigned flags) {
   is_at_end_ = true;
-  trace_.ended_early = (flags & native::kEndedEarly) != 0;
+  trace_.ended_early = (flags & kEndedEarly) != 0;
   return true;
 }
 
 // What all events begin with.
 bool NativeEvents::TakeContext(unsigned tag, bool has_stream, TraceEvent* event) {
-  if ((tag & native::kNewStream) != 0 &&
-      !TakeIndex(trace_.stream_names.size(), "stream", &last_.stream)) {
+  if ((tag & kNewStream) != 0 && !TakeIndex(trace_.stream_names.size(), "stream", &last_.stream)) {
     return false;
   }
-  if ((tag & native::kNewThread) != 0 &&
-      !TakeIndex(trace_.thread_names.size(), "thread", &last_.thread)) {
+  if ((tag & kNewThread) != 0 && !TakeIndex(trace_.thread_names.size(), "thread", &last_.thread)) {
     return false;
   }
   if ((has_stream && last_.stream >= trace_.stream_names.size()) ||
@@ -288,7 +283,7 @@ bool NativeEvents::TakeContext(unsigned tag, bool has_stream, TraceEvent* event)
   std::uint64_t delta = 0;
   if (!TakeNumber(&delta)) return false;
   last_.time = static_cast<std::int64_t>(static_cast<std::uint64_t>(last_.time) +
-                                         static_cast<std::uint64_t>(native::UnZigZag(delta)));
+                                         static_cast<std::uint64_t>(UnZigZag(delta)));
   event->time = last_.time;
   event->stream = has_stream ? last_.stream : 0;
   event->thread = last_.thread;
@@ -336,4 +331,4 @@ bool NativeEvents::Fail(std::string_view what) {
   return false;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::native

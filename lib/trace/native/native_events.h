@@ -1,6 +1,6 @@
 // The events in the blocks of a native trace.
-#ifndef TIDEPOOL_LIB_TRACE_NATIVE_EVENTS_H_
-#define TIDEPOOL_LIB_TRACE_NATIVE_EVENTS_H_
+#ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_EVENTS_H_
+#define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_EVENTS_H_
 
 #include <cstdint>
 #include <string>
@@ -9,10 +9,10 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "lib/trace/native_format.h"
-#include "tidepool/trace.h"
+#include "lib/trace/native/native_format.h"
+#include "tidepool/trace/trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::native {
 
 // Takes one block after the other and checks that they make a trace: that what is freed is live and
 // that no two live allocations have one id.
@@ -76,6 +76,6 @@ class NativeEvents {
   TraceTag last_tag_ = 0;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::native
 
-#endif  // TIDEPOOL_LIB_TRACE_NATIVE_EVENTS_H_
+#endif  // TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_EVENTS_H_

@@ -1,16 +1,16 @@
 // The words of the native format that its writer and its reader share; docs/native_trace.md says
 // what they mean.
-#ifndef TIDEPOOL_LIB_TRACE_NATIVE_FORMAT_H_
-#define TIDEPOOL_LIB_TRACE_NATIVE_FORMAT_H_
+#ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_FORMAT_H_
+#define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_FORMAT_H_
 
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
 
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
-namespace tidepool::internal::native {
+namespace tidepool::native {
 
 // A byte beyond ASCII, so that no text begins like a trace, and line endings that a transfer as
 // text would change.
@@ -84,6 +84,6 @@ inline std::uint32_t Load32(const char* at) {
 
 std::uint32_t Checksum(std::string_view bytes);
 
-}  // namespace tidepool::internal::native
+}  // namespace tidepool::native
 
-#endif  // TIDEPOOL_LIB_TRACE_NATIVE_FORMAT_H_
+#endif  // TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_FORMAT_H_

@@ -5,12 +5,12 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "lib/trace/format.h"
-#include "lib/trace/native_events.h"
-#include "lib/trace/native_format.h"
-#include "lib/trace/quote.h"
+#include "lib/io/quote.h"
+#include "lib/trace/native/native_events.h"
+#include "lib/trace/native/native_format.h"
+#include "lib/trace/native/native_trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::native {
 
 namespace {
 
@@ -23,51 +23,50 @@ std::string Hexadecimal(std::uint32_t value) {
   return absl::StrCat("0x", absl::Hex(value, absl::kZeroPad8));
 }
 
-absl::StatusOr<Header> ReadHeader(ByteSource& source) {
-  char bytes[native::kHeaderBytes];
-  absl::StatusOr<std::size_t> got = ReadFully(source, bytes, sizeof(bytes));
+absl::StatusOr<Header> ReadHeader(io::ByteSource& source) {
+  char bytes[kHeaderBytes];
+  absl::StatusOr<std::size_t> got = io::ReadFully(source, bytes, sizeof(bytes));
   if (!got.ok()) return got.status();
   if (*got < sizeof(bytes)) {
     return absl::InvalidArgumentError(
         absl::StrCat("a native trace of ", *got, " bytes, expected a header of ", sizeof(bytes)));
   }
-  const std::uint32_t version = native::Load32(bytes + 8);
-  if (version < 1 || version > native::kVersion) {
-    return absl::InvalidArgumentError(absl::StrCat("a native trace of version ", version,
-                                                   ", expected version 1 to ", native::kVersion));
-  }
-  const std::uint32_t checksum = native::Checksum({bytes, 20});
-  if (native::Load32(bytes + 20) != checksum) {
-    return absl::InvalidArgumentError(absl::StrCat("a damaged header: checksum ",
-                                                   Hexadecimal(native::Load32(bytes + 20)),
-                                                   ", expected ", Hexadecimal(checksum)));
-  }
-  const std::uint32_t alignment = native::Load32(bytes + 12);
-  const std::uint32_t format = native::Load32(bytes + 16);
-  if (!native::IsAlignment(alignment) || format >= std::size(native::kOriginalFormats)) {
+  const std::uint32_t version = Load32(bytes + 8);
+  if (version < 1 || version > kVersion) {
     return absl::InvalidArgumentError(
-        absl::StrCat("alignment ", alignment, " and original format ", format,
-                     ", expected a power of two up to 1 GiB and at most ",
-                     std::size(native::kOriginalFormats) - 1));
+        absl::StrCat("a native trace of version ", version, ", expected version 1 to ", kVersion));
   }
-  return Header{alignment, native::kOriginalFormats[format]};
+  const std::uint32_t checksum = Checksum({bytes, 20});
+  if (Load32(bytes + 20) != checksum) {
+    return absl::InvalidArgumentError(absl::StrCat("a damaged header: checksum ",
+                                                   Hexadecimal(Load32(bytes + 20)), ", expected ",
+                                                   Hexadecimal(checksum)));
+  }
+  const std::uint32_t alignment = Load32(bytes + 12);
+  const std::uint32_t format = Load32(bytes + 16);
+  if (!IsAlignment(alignment) || format >= std::size(kOriginalFormats)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "alignment ", alignment, " and original format ", format,
+        ", expected a power of two up to 1 GiB and at most ", std::size(kOriginalFormats) - 1));
+  }
+  return Header{alignment, kOriginalFormats[format]};
 }
 
 // Blocks one after the other.
 class BlockReader {
  public:
-  explicit BlockReader(ByteSource& source) : source_(source) {}
+  explicit BlockReader(io::ByteSource& source) : source_(source) {}
 
   // The contents of the next block; false where there is none, or not all of it.
   absl::StatusOr<bool> Next() {
     position_ += block_bytes_;
-    char header[native::kBlockHeaderBytes];
+    char header[kBlockHeaderBytes];
     absl::StatusOr<bool> whole = Read(header, sizeof(header));
     if (!whole.ok() || !*whole) return whole;
     if (absl::Status status = CheckSum(header + 8, {header, 8}); !status.ok()) return status;
-    const std::size_t size = native::Load32(header);
-    if (size > native::kMostBlockBytes) {
-      return Error(absl::StrCat(size, " bytes, expected at most ", native::kMostBlockBytes));
+    const std::size_t size = Load32(header);
+    if (size > kMostBlockBytes) {
+      return Error(absl::StrCat(size, " bytes, expected at most ", kMostBlockBytes));
     }
     contents_.resize(size);
     whole = Read(contents_.data(), size);
@@ -85,25 +84,25 @@ class BlockReader {
 
  private:
   absl::StatusOr<bool> Read(char* bytes, std::size_t size) {
-    absl::StatusOr<std::size_t> got = ReadFully(source_, bytes, size);
+    absl::StatusOr<std::size_t> got = io::ReadFully(source_, bytes, size);
     if (!got.ok()) return got.status();
     return *got == size;
   }
 
   absl::Status CheckSum(const char* stored, std::string_view bytes) const {
-    const std::uint32_t checksum = native::Checksum(bytes);
-    if (native::Load32(stored) == checksum) return absl::OkStatus();
-    return Error(absl::StrCat("checksum ", Hexadecimal(native::Load32(stored)), ", expected ",
+    const std::uint32_t checksum = Checksum(bytes);
+    if (Load32(stored) == checksum) return absl::OkStatus();
+    return Error(absl::StrCat("checksum ", Hexadecimal(Load32(stored)), ", expected ",
                               Hexadecimal(checksum)));
   }
 
-  ByteSource& source_;
+  io::ByteSource& source_;
   std::string contents_;
-  std::size_t position_ = native::kHeaderBytes;
+  std::size_t position_ = kHeaderBytes;
   std::size_t block_bytes_ = 0;
 };
 
-absl::Status ExpectEnd(ByteSource& source) {
+absl::Status ExpectEnd(io::ByteSource& source) {
   char byte = 0;
   absl::StatusOr<std::size_t> more = source.Read(&byte, 1);
   if (!more.ok()) return more.status();
@@ -111,7 +110,7 @@ absl::Status ExpectEnd(ByteSource& source) {
   return absl::InvalidArgumentError("bytes behind the end of the trace, expected none");
 }
 
-absl::StatusOr<Trace> ReadBlocks(ByteSource& source) {
+absl::StatusOr<Trace> ReadBlocks(io::ByteSource& source) {
   absl::StatusOr<Header> header = ReadHeader(source);
   if (!header.ok()) return header.status();
   NativeEvents events(header->original_format, header->default_alignment);
@@ -131,12 +130,12 @@ absl::StatusOr<Trace> ReadBlocks(ByteSource& source) {
 
 }  // namespace
 
-bool IsNative(std::string_view beginning) { return beginning == native::kMagic; }
+bool IsNative(std::string_view beginning) { return beginning == kMagic; }
 
-absl::StatusOr<Trace> ReadNative(ByteSource& source, const std::string& name,
+absl::StatusOr<Trace> ReadNative(io::ByteSource& source, const std::string& name,
                                  const ReadOptions& /*options*/) {
   absl::StatusOr<Trace> trace = ReadBlocks(source);
-  return trace.ok() ? std::move(trace) : AboutFile(name, trace.status());
+  return trace.ok() ? std::move(trace) : io::AboutFile(name, trace.status());
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::native

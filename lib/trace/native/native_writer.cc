@@ -4,10 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/format.h"
-#include "lib/trace/native_encoder.h"
+#include "lib/trace/native/native_encoder.h"
+#include "lib/trace/native/native_trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::native {
 
 namespace {
 
@@ -15,15 +15,15 @@ constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
 absl::Status CheckTexts(const StringTable& texts) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (texts[i].size() <= native::kLongestText) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "a name of ", texts[i].size(), " bytes, expected at most ", native::kLongestText));
+    if (texts[i].size() <= kLongestText) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("a name of ", texts[i].size(), " bytes, expected at most ", kLongestText));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckTrace(const Trace& trace) {
-  if (!native::IsAlignment(trace.default_alignment)) {
+  if (!IsAlignment(trace.default_alignment)) {
     return absl::InvalidArgumentError(absl::StrCat("alignment ", trace.default_alignment,
                                                    ", expected a power of two up to 1 GiB"));
   }
@@ -39,7 +39,7 @@ int CommonZeros(const Trace& trace) {
   std::uint64_t all = 0;
   std::uint64_t address = 0;
   for (std::size_t i = 0; i < trace.allocation_ids.size(); ++i) {
-    if (ParseAddress(trace.allocation_ids[i], &address)) all |= address;
+    if (trace::ParseAddress(trace.allocation_ids[i], &address)) all |= address;
   }
   return all == 0 ? 0 : std::countr_zero(all);
 }
@@ -50,7 +50,7 @@ void EncodeEvent(const Trace& trace, const TraceEvent& event, NativeEncoder& enc
     case TraceEvent::Kind::kAllocate: {
       const std::string_view id = trace.allocation_ids[event.index];
       std::uint64_t address = 0;
-      if (ParseAddress(id, &address)) {
+      if (trace::ParseAddress(id, &address)) {
         encoder.Allocate(context, address, trace.allocations[event.index]);
       } else {
         encoder.AllocateText(context, id, trace.allocations[event.index]);
@@ -111,4 +111,4 @@ absl::Status WriteNative(const Trace& trace, std::ostream& out) {
   return absl::OkStatus();
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::native

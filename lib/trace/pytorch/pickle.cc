@@ -1,6 +1,6 @@
 // The machine that runs a pickle: a stack of values, marks on it, and a memo. It knows the opcodes
 // that Python's picklers emit for plain data, and refuses all others by name.
-#include "lib/trace/pickle.h"
+#include "lib/trace/pytorch/pickle.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,12 +8,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "lib/trace/csv.h"
-#include "lib/trace/pickle_input.h"
-#include "lib/trace/pickle_opcodes.h"
-#include "lib/trace/quote.h"
+#include "lib/io/csv.h"
+#include "lib/io/quote.h"
+#include "lib/trace/pytorch/pickle_input.h"
+#include "lib/trace/pytorch/pickle_opcodes.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 using Kind = PickleValue::Kind;
 
@@ -38,7 +38,7 @@ std::string OpcodeText(std::uint8_t byte) {
 
 class PickleMachine {
  public:
-  explicit PickleMachine(ByteSource& source) : input_(source) {}
+  explicit PickleMachine(io::ByteSource& source) : input_(source) {}
 
   absl::StatusOr<Pickle> Run() {
     if (!Fill()) return status_;
@@ -351,8 +351,8 @@ class PickleMachine {
     if (line == "00" || line == "01") return Push({Kind::kBool, line == "01" ? 1 : 0});
     std::int64_t integer = 0;
     if (!line.empty() && line.back() == 'L') line.remove_suffix(1);
-    if (ParseInteger(line, &integer)) return PushInteger(integer);
-    return FailAtOpcode(absl::StrCat(Quoted(line), ", expected an integer of 64 bits"));
+    if (io::ParseInteger(line, &integer)) return PushInteger(integer);
+    return FailAtOpcode(absl::StrCat(io::Quoted(line), ", expected an integer of 64 bits"));
   }
 
   bool Float() {
@@ -366,7 +366,7 @@ class PickleMachine {
     double number = 0;
     if (!TakeLine(&line)) return false;
     if (absl::SimpleAtod({line.data(), line.size()}, &number)) return PushFloat(number);
-    return FailAtOpcode(absl::StrCat(Quoted(line), ", expected a number"));
+    return FailAtOpcode(absl::StrCat(io::Quoted(line), ", expected a number"));
   }
 
   bool PushFloat(double number) {
@@ -543,8 +543,8 @@ class PickleMachine {
     std::string_view line;
     std::int64_t parsed = 0;
     if (!TakeLine(&line)) return false;
-    if (!ParseInteger(line, &parsed) || parsed < 0)
-      return FailAtOpcode(absl::StrCat(Quoted(line), ", expected a number"));
+    if (!io::ParseInteger(line, &parsed) || parsed < 0)
+      return FailAtOpcode(absl::StrCat(io::Quoted(line), ", expected a number"));
     *number = static_cast<std::uint64_t>(parsed);
     return true;
   }
@@ -608,7 +608,7 @@ const char* KindText(PickleValue value) {
   return "a value";
 }
 
-absl::StatusOr<Pickle> Pickle::Parse(ByteSource& source) { return PickleMachine(source).Run(); }
+absl::StatusOr<Pickle> Pickle::Parse(io::ByteSource& source) { return PickleMachine(source).Run(); }
 
 bool Pickle::AsInteger(PickleValue value, std::int64_t* integer) const {
   if (value.kind() == Kind::kInt) {
@@ -631,4 +631,4 @@ bool Pickle::AsUnsigned(PickleValue value, std::uint64_t* integer) const {
   return true;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch

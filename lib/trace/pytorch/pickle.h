@@ -4,8 +4,8 @@
 // A value is eight bytes, and what it refers to lies in a few arrays of the pickle: two values with
 // the same bits are the same object. Containers may hold one another in circles, and one object any
 // number of times, so whoever walks through a pickle must bound the walk.
-#ifndef TIDEPOOL_LIB_TRACE_PICKLE_H_
-#define TIDEPOOL_LIB_TRACE_PICKLE_H_
+#ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_H_
+#define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "lib/trace/byte_source.h"
+#include "lib/io/byte_source.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 class PickleValue {
  public:
@@ -65,7 +65,7 @@ class Pickle {
   // ignored, as Python does. InvalidArgument with "byte N: what is wrong, what was expected".
   // O(bytes) time. Keeps at most 64 MiB, and 16 bytes more for each byte of the pickle and 256 for
   // each of the file, whichever is less: more is an error, before it is there.
-  static absl::StatusOr<Pickle> Parse(ByteSource& source);
+  static absl::StatusOr<Pickle> Parse(io::ByteSource& source);
 
   PickleValue root() const { return root_; }
   // Whether `value` is an integer from -2^63 to 2^63 - 1, and which.
@@ -130,6 +130,6 @@ class Pickle {
   std::vector<double> floats_;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch
 
-#endif  // TIDEPOOL_LIB_TRACE_PICKLE_H_
+#endif  // TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_H_

@@ -1,6 +1,6 @@
 // The bytes of a pickle, of which one piece at a time is in memory.
-#ifndef TIDEPOOL_LIB_TRACE_PICKLE_INPUT_H_
-#define TIDEPOOL_LIB_TRACE_PICKLE_INPUT_H_
+#ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_INPUT_H_
+#define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_INPUT_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "lib/trace/byte_source.h"
+#include "lib/io/byte_source.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 class PickleInput {
  public:
   // `source` outlives it.
-  explicit PickleInput(ByteSource& source) : source_(source), piece_(kPieceBytes) {}
+  explicit PickleInput(io::ByteSource& source) : source_(source), piece_(kPieceBytes) {}
 
   // What is in memory, and comes next.
   std::string_view ahead() const { return {piece_.data() + at_, end_ - at_}; }
@@ -34,7 +34,7 @@ class PickleInput {
     end_ -= at_;
     at_ = 0;
     const absl::StatusOr<std::size_t> got =
-        ReadFully(source_, piece_.data() + end_, piece_.size() - end_);
+        io::ReadFully(source_, piece_.data() + end_, piece_.size() - end_);
     if (!got.ok()) return got.status();
     end_ += *got;
     is_at_end_ = end_ < piece_.size();
@@ -45,7 +45,7 @@ class PickleInput {
  private:
   static constexpr std::size_t kPieceBytes = std::size_t{1} << 16;
 
-  ByteSource& source_;
+  io::ByteSource& source_;
   std::vector<char> piece_;
   std::size_t at_ = 0;
   std::size_t end_ = 0;
@@ -53,6 +53,6 @@ class PickleInput {
   bool is_at_end_ = false;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch
 
-#endif  // TIDEPOOL_LIB_TRACE_PICKLE_INPUT_H_
+#endif  // TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_INPUT_H_

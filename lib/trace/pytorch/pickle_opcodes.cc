@@ -1,7 +1,7 @@
 // The names of opcodes, for errors.
-#include "lib/trace/pickle_opcodes.h"
+#include "lib/trace/pytorch/pickle_opcodes.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 const char* OpcodeName(std::uint8_t byte) {
   switch (static_cast<Opcode>(byte)) {
@@ -145,4 +145,4 @@ const char* OpcodeName(std::uint8_t byte) {
   return nullptr;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch

@@ -1,10 +1,10 @@
 // The opcodes of Python's pickles, protocols 0 to 5.
-#ifndef TIDEPOOL_LIB_TRACE_PICKLE_OPCODES_H_
-#define TIDEPOOL_LIB_TRACE_PICKLE_OPCODES_H_
+#ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_OPCODES_H_
+#define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_OPCODES_H_
 
 #include <cstdint>
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 enum class Opcode : std::uint8_t {
   kMark = '(',
@@ -80,6 +80,6 @@ enum class Opcode : std::uint8_t {
 // The name that Python's documentation uses; nullptr when there is no such opcode.
 const char* OpcodeName(std::uint8_t byte);
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch
 
-#endif  // TIDEPOOL_LIB_TRACE_PICKLE_OPCODES_H_
+#endif  // TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_OPCODES_H_

@@ -1,10 +1,10 @@
-#include "lib/trace/pickle_writer.h"
+#include "lib/trace/pytorch/pickle_writer.h"
 
 #include <bit>
 
-#include "lib/trace/utf8.h"
+#include "lib/io/utf8.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 namespace {
 
@@ -64,7 +64,7 @@ void PickleWriter::Float(double number) {
 void PickleWriter::Text(std::string_view text) {
   const auto found = texts_.find(absl::string_view(text.data(), text.size()));
   if (found != texts_.end()) return Reference(found->second);
-  const std::string valid = ValidUtf8(text);
+  const std::string valid = io::ValidUtf8(text);
   Op(Opcode::kBinUnicode);
   Number(valid.size(), 4);
   buffer_ += valid;
@@ -127,4 +127,4 @@ void PickleWriter::End() {
   FlushAbove(0);
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch

@@ -1,6 +1,6 @@
 // Writes a pickle of protocol 2 with those opcodes alone that PyTorch's memory viewer knows.
-#ifndef TIDEPOOL_LIB_TRACE_PICKLE_WRITER_H_
-#define TIDEPOOL_LIB_TRACE_PICKLE_WRITER_H_
+#ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_WRITER_H_
+#define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_WRITER_H_
 
 #include <cstdint>
 #include <ostream>
@@ -8,9 +8,9 @@
 #include <string_view>
 
 #include "absl/container/flat_hash_map.h"
-#include "lib/trace/pickle_opcodes.h"
+#include "lib/trace/pytorch/pickle_opcodes.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 // Values are written one after the other; those between the beginning and the end of a list or a
 // dict are its elements, in a dict key, value, key, value. Not thread-safe.
@@ -58,6 +58,6 @@ class PickleWriter {
   bool has_empty_list_ = false;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch
 
-#endif  // TIDEPOOL_LIB_TRACE_PICKLE_WRITER_H_
+#endif  // TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_WRITER_H_

@@ -9,14 +9,14 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/io/quote.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/format.h"
-#include "lib/trace/pickle.h"
-#include "lib/trace/quote.h"
-#include "lib/trace/snapshot_history.h"
-#include "lib/trace/snapshot_schema.h"
+#include "lib/trace/pytorch/pickle.h"
+#include "lib/trace/pytorch/pytorch_snapshot.h"
+#include "lib/trace/pytorch/snapshot_history.h"
+#include "lib/trace/pytorch/snapshot_schema.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 using Word = SnapshotWord;
 
@@ -245,7 +245,7 @@ class SnapshotReader {
 
   absl::Status AddUnrecorded(const std::vector<EarlierAllocation>& allocations, std::int64_t time) {
     for (const EarlierAllocation& allocation : allocations) {
-      const AddressText id(allocation.address);
+      const trace::AddressText id(allocation.address);
       absl::StatusOr<TraceTag> tag = tags_.Tag(0, allocation.frames);
       absl::Status status = tag.status();
       if (status.ok()) {
@@ -289,7 +289,7 @@ class SnapshotReader {
     if (event.action == Word::kAlloc || event.action == Word::kOom)
       return AddRequest(event, stream);
     if (event.action == Word::kFreeCompleted || event.action == Word::kFree) {
-      if (!builder_.Free(AddressText(event.address).text(), stream, last_time_))
+      if (!builder_.Free(trace::AddressText(event.address).text(), stream, last_time_))
         builder_.CountUnmatchedFree();
     } else if (Reserves(event.action)) {
       return builder_.Reserve({event.address, event.size}, stream, last_time_);
@@ -310,7 +310,7 @@ class SnapshotReader {
     builder_.SetTag(*tag);
     if (event.action == Word::kOom)
       return builder_.Failure(event.size, Hint::kResident, stream, last_time_);
-    const AddressText id(event.address);
+    const trace::AddressText id(event.address);
     // A free that was missed, while recording was paused, say.
     if (builder_.Free(id.text(), stream, last_time_)) builder_.CountUnmatchedFree();
     return builder_.Allocate(id.text(), event.size, Hint::kResident, stream, last_time_);
@@ -330,7 +330,7 @@ class SnapshotReader {
   std::int64_t last_time_ = 0;
 };
 
-absl::StatusOr<Trace> ReadSnapshot(ByteSource& source, const ReadOptions& options) {
+absl::StatusOr<Trace> ReadSnapshot(io::ByteSource& source, const ReadOptions& options) {
   absl::StatusOr<Pickle> pickle = Pickle::Parse(source);
   if (!pickle.ok()) return pickle.status();
   return SnapshotReader(*pickle, options).Read();
@@ -340,10 +340,10 @@ absl::StatusOr<Trace> ReadSnapshot(ByteSource& source, const ReadOptions& option
 
 bool IsPickle(std::string_view beginning) { return beginning.substr(0, 1) == "\x80"; }
 
-absl::StatusOr<Trace> ReadPyTorchSnapshot(ByteSource& source, const std::string& name,
+absl::StatusOr<Trace> ReadPyTorchSnapshot(io::ByteSource& source, const std::string& name,
                                           const ReadOptions& options) {
   absl::StatusOr<Trace> trace = ReadSnapshot(source, options);
-  return trace.ok() ? std::move(trace) : AboutFile(name, trace.status());
+  return trace.ok() ? std::move(trace) : io::AboutFile(name, trace.status());
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch

@@ -9,13 +9,13 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "lib/io/csv.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/csv.h"
-#include "lib/trace/format.h"
-#include "lib/trace/pickle_writer.h"
-#include "lib/trace/snapshot_layout.h"
+#include "lib/trace/pytorch/pickle_writer.h"
+#include "lib/trace/pytorch/pytorch_snapshot.h"
+#include "lib/trace/pytorch/snapshot_layout.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 namespace {
 
@@ -80,7 +80,7 @@ class SnapshotWriter {
         stream < trace_.stream_names.size() ? trace_.stream_names[stream] : std::string_view();
     std::int64_t number = 0;
     out_.Text("stream");
-    if (ParseInteger(name, &number) && absl::StrCat(number) == std::string(name)) {
+    if (io::ParseInteger(name, &number) && absl::StrCat(number) == std::string(name)) {
       out_.Integer(number);
     } else {
       out_.Text(name);
@@ -237,7 +237,7 @@ class SnapshotWriter {
 
   std::uint64_t AddressOf(std::uint32_t allocation) const {
     std::uint64_t address = 0;
-    ParseAddress(trace_.allocation_ids[allocation], &address);
+    trace::ParseAddress(trace_.allocation_ids[allocation], &address);
     return address;
   }
 
@@ -312,4 +312,4 @@ absl::Status WritePyTorchSnapshot(const Trace& trace, std::ostream& out) {
   return absl::OkStatus();
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch

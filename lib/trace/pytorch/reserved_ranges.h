@@ -1,13 +1,13 @@
 // Ranges of addresses that an allocator has reserved. Those that meet stay apart: they were taken
 // one by one. Every call is O(log ranges), and O(1) more for each range that it touches.
-#ifndef TIDEPOOL_LIB_TRACE_RESERVED_RANGES_H_
-#define TIDEPOOL_LIB_TRACE_RESERVED_RANGES_H_
+#ifndef TIDEPOOL_LIB_TRACE_PYTORCH_RESERVED_RANGES_H_
+#define TIDEPOOL_LIB_TRACE_PYTORCH_RESERVED_RANGES_H_
 
 #include <cstdint>
 #include <iterator>
 #include <map>
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 // `Note` is kept with each range, and with both halves of one that is divided.
 template <typename Note>
@@ -72,6 +72,6 @@ class ReservedRanges {
   std::map<std::uint64_t, Range> ranges_;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch
 
-#endif  // TIDEPOOL_LIB_TRACE_RESERVED_RANGES_H_
+#endif  // TIDEPOOL_LIB_TRACE_PYTORCH_RESERVED_RANGES_H_

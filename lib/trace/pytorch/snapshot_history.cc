@@ -1,4 +1,4 @@
-#include "lib/trace/snapshot_history.h"
+#include "lib/trace/pytorch/snapshot_history.h"
 
 #include <algorithm>
 #include <string>
@@ -7,10 +7,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/reserved_ranges.h"
-#include "tidepool/trace.h"
+#include "lib/trace/pytorch/reserved_ranges.h"
+#include "tidepool/trace/trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 using Word = SnapshotWord;
 
@@ -81,7 +81,7 @@ absl::Status CheckEachOnce(const std::vector<SnapshotSegment>& segments, std::in
     const auto [found, is_new] = first.try_emplace(segments[i].address, i);
     if (is_new) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "segments[", i, "]: address ", std::string(AddressText(segments[i].address).text()),
+        "segments[", i, "]: address ", std::string(trace::AddressText(segments[i].address).text()),
         " is that of segments[", found->second, "], expected each segment once"));
   }
   return absl::OkStatus();
@@ -174,4 +174,4 @@ absl::StatusOr<std::vector<EarlierReservation>> FindEarlierReservations(
   return earlier;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch

@@ -1,17 +1,17 @@
 // What a device held before its history began. PyTorch keeps the last events in a ring, so the
 // first ones are often lost; what they said follows from how things stand at the end.
-#ifndef TIDEPOOL_LIB_TRACE_SNAPSHOT_HISTORY_H_
-#define TIDEPOOL_LIB_TRACE_SNAPSHOT_HISTORY_H_
+#ifndef TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_HISTORY_H_
+#define TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_HISTORY_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/trace/pickle.h"
-#include "lib/trace/snapshot_schema.h"
+#include "lib/trace/pytorch/pickle.h"
+#include "lib/trace/pytorch/snapshot_schema.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 struct EarlierReservation {
   std::uint64_t address = 0;  // 0: of no known place
@@ -54,6 +54,6 @@ inline bool GivesBack(SnapshotWord action) {
   return action == SnapshotWord::kSegmentFree || action == SnapshotWord::kSegmentUnmap;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch
 
-#endif  // TIDEPOOL_LIB_TRACE_SNAPSHOT_HISTORY_H_
+#endif  // TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_HISTORY_H_

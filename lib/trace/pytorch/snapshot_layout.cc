@@ -1,14 +1,14 @@
-#include "lib/trace/snapshot_layout.h"
+#include "lib/trace/pytorch/snapshot_layout.h"
 
 #include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "lib/io/quote.h"
 #include "lib/trace/address_text.h"
-#include "lib/trace/quote.h"
-#include "lib/trace/reserved_ranges.h"
+#include "lib/trace/pytorch/reserved_ranges.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 namespace {
 
@@ -48,8 +48,8 @@ class LayoutFinder {
     std::uint64_t begin = 0;
     std::uint64_t end = 0;
     if (!Range(allocation, &begin, &end)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("id ", Quoted(trace_.allocation_ids[allocation]), ", expected an address"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "id ", io::Quoted(trace_.allocation_ids[allocation]), ", expected an address"));
     }
     const std::size_t ranges = reserved_.Covering(begin, end);
     if (ranges == 0 || live_.Overlaps(begin, end)) {
@@ -105,7 +105,7 @@ class LayoutFinder {
 
   // False when there is none.
   bool Range(std::uint32_t allocation, std::uint64_t* begin, std::uint64_t* end) const {
-    if (!ParseAddress(trace_.allocation_ids[allocation], begin)) return false;
+    if (!trace::ParseAddress(trace_.allocation_ids[allocation], begin)) return false;
     const std::int64_t bytes =
         (trace_.allocations[allocation].bytes + trace_.default_alignment - 1) &
         -trace_.default_alignment;
@@ -114,7 +114,7 @@ class LayoutFinder {
   }
 
   static std::string Hexadecimal(std::uint64_t address) {
-    return std::string(AddressText(address).text());
+    return std::string(trace::AddressText(address).text());
   }
 
   const Trace& trace_;
@@ -123,65 +123,8 @@ class LayoutFinder {
   bool is_expandable_ = false;
 };
 
-// Where PyTorch has its memory, roughly, and aligned to whatever a trace asks for.
-constexpr std::uint64_t kPoolAddress = std::uint64_t{0x7f} << 40;
-
 }  // namespace
 
 absl::StatusOr<SnapshotLayout> FindLayout(const Trace& trace) { return LayoutFinder(trace).Find(); }
 
-}  // namespace tidepool::internal
-
-namespace tidepool {
-
-namespace {
-
-absl::Status CheckOffsets(const Trace& trace, const std::vector<std::int64_t>& offsets,
-                          std::int64_t pool_bytes) {
-  if (offsets.size() != trace.allocations.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        offsets.size(), " offsets, expected ", trace.allocations.size(), ", one an allocation"));
-  }
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    if (offsets[i] >= 0 && offsets[i] <= pool_bytes &&
-        trace.allocations[i].bytes <= pool_bytes - offsets[i])
-      continue;
-    return absl::InvalidArgumentError(absl::StrCat("allocation ", i, " at offset ", offsets[i],
-                                                   ", expected it inside of ", pool_bytes,
-                                                   " bytes"));
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-bool HasAddresses(const Trace& trace) { return internal::FindLayout(trace).ok(); }
-
-absl::StatusOr<Trace> AtOffsets(const Trace& trace, const std::vector<std::int64_t>& offsets,
-                                std::int64_t pool_bytes) {
-  if (absl::Status status = CheckOffsets(trace, offsets, pool_bytes); !status.ok()) return status;
-  Trace placed = trace;
-  placed.allocation_ids = StringTable();
-  for (const std::int64_t offset : offsets) {
-    const internal::AddressText id(internal::kPoolAddress + static_cast<std::uint64_t>(offset));
-    placed.allocation_ids.Add(id.text());
-  }
-  placed.reservations.clear();
-  placed.events.clear();
-  if (!offsets.empty()) {
-    placed.reservations.push_back({internal::kPoolAddress, pool_bytes});
-    TraceEvent reserve = trace.events.front();
-    reserve.kind = TraceEvent::Kind::kReserve;
-    reserve.index = 0;
-    const auto first = std::find_if(trace.events.begin(), trace.events.end(),
-                                    [](const TraceEvent& event) { return event.TouchesMemory(); });
-    reserve.stream = first->stream;
-    placed.events.push_back(reserve);
-  }
-  for (const TraceEvent& event : trace.events) {
-    if (event.kind != TraceEvent::Kind::kReserve) placed.events.push_back(event);
-  }
-  return placed;
-}
-
-}  // namespace tidepool
+}  // namespace tidepool::pytorch

@@ -1,15 +1,15 @@
 // Where the allocations of a trace lie in what its allocator had reserved: what a memory snapshot
 // shows, and few traces say.
-#ifndef TIDEPOOL_LIB_TRACE_SNAPSHOT_LAYOUT_H_
-#define TIDEPOOL_LIB_TRACE_SNAPSHOT_LAYOUT_H_
+#ifndef TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_LAYOUT_H_
+#define TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_LAYOUT_H_
 
 #include <cstdint>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 // All as it is behind the last event, by address.
 struct SnapshotLayout {
@@ -34,6 +34,6 @@ struct SnapshotLayout {
 // overlap or lie outside of what was reserved; what is wrong, what was expected. O(n log n).
 absl::StatusOr<SnapshotLayout> FindLayout(const Trace& trace);
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch
 
-#endif  // TIDEPOOL_LIB_TRACE_SNAPSHOT_LAYOUT_H_
+#endif  // TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_LAYOUT_H_

@@ -1,4 +1,4 @@
-#include "lib/trace/snapshot_schema.h"
+#include "lib/trace/pytorch/snapshot_schema.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,9 +6,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "tidepool/trace.h"
+#include "tidepool/trace/trace.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 using Word = SnapshotWord;
 
@@ -462,4 +462,4 @@ absl::StatusOr<SnapshotFrame> SnapshotSchema::Frame(PickleValue value) {
   return frame;
 }
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch

@@ -1,7 +1,7 @@
 // What a snapshot of PyTorch's caching allocator says about one device, whatever the version of
 // PyTorch that wrote it: its segments with their blocks, the events of its history, annotations.
-#ifndef TIDEPOOL_LIB_TRACE_SNAPSHOT_SCHEMA_H_
-#define TIDEPOOL_LIB_TRACE_SNAPSHOT_SCHEMA_H_
+#ifndef TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_SCHEMA_H_
+#define TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_SCHEMA_H_
 
 #include <cstdint>
 #include <optional>
@@ -10,9 +10,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/trace/pickle.h"
+#include "lib/trace/pytorch/pickle.h"
 
-namespace tidepool::internal {
+namespace tidepool::pytorch {
 
 // The texts that mean something, as keys, actions, states or stages.
 enum class SnapshotWord : std::uint8_t {
@@ -164,6 +164,6 @@ class SnapshotSchema {
   std::vector<std::int32_t> devices_with_events_;
 };
 
-}  // namespace tidepool::internal
+}  // namespace tidepool::pytorch
 
-#endif  // TIDEPOOL_LIB_TRACE_SNAPSHOT_SCHEMA_H_
+#endif  // TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_SCHEMA_H_

@@ -3,17 +3,17 @@
 //
 // Where obstacles leave holes, it fills them better than a skyline, which never looks below itself
 // again; and some order of first-fit makes the lowest plan there is.
-#ifndef TIDEPOOL_LIB_SIZING_PLAN_FIRST_FIT_H_
-#define TIDEPOOL_LIB_SIZING_PLAN_FIRST_FIT_H_
+#ifndef TIDEPOOL_LIB_PLAN_FIRST_FIT_PLAN_H_
+#define TIDEPOOL_LIB_PLAN_FIRST_FIT_PLAN_H_
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "lib/sizing/plan/budget.h"
-#include "lib/sizing/plan/instance.h"
+#include "lib/plan/budget.h"
+#include "lib/plan/instance.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 
 // `order` has every buffer once. A step of the budget places one: O(what is placed around it).
 // Nothing when the budget is spent.
@@ -26,6 +26,6 @@ std::optional<Offsets> PlanByFirstFit(const Instance& instance,
 std::optional<Offsets> SearchByOrders(const Instance& instance, std::int64_t capacity,
                                       const Offsets& start, std::uint64_t seed, Budget& budget);
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_SIZING_PLAN_FIRST_FIT_H_
+#endif  // TIDEPOOL_LIB_PLAN_FIRST_FIT_PLAN_H_

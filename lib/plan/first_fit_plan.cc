@@ -1,13 +1,13 @@
-#include "lib/sizing/plan/first_fit.h"
+#include "lib/plan/first_fit_plan.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 #include <random>
 
-#include "lib/sizing/plan/placed_lists.h"
+#include "lib/plan/placed_lists.h"
 
-namespace tidepool::sizing {
+namespace tidepool::plan {
 namespace {
 
 std::int64_t LowestPlace(const Instance& instance, const PlacedLists& placed, std::int32_t buffer) {
@@ -102,4 +102,4 @@ std::optional<Offsets> SearchByOrders(const Instance& instance, std::int64_t cap
   return OrderSearch(instance, capacity, start, seed).Run(budget);
 }
 
-}  // namespace tidepool::sizing
+}  // namespace tidepool::plan

@@ -2,9 +2,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/graph/zoo/network_builder.h"
+#include "lib/models/network_builder.h"
 
-namespace tidepool::zoo {
+namespace tidepool::models {
 namespace {
 
 // Statistics that a normalisation keeps: a mean and a deviation.
@@ -359,4 +359,4 @@ void NetworkBuilder::Loss(const std::string& name, const Tensor& output) {
   AddLayer(std::move(layer), output);
 }
 
-}  // namespace tidepool::zoo
+}  // namespace tidepool::models

@@ -1,0 +1,53 @@
+# The rooms of the library as object libraries, read from the one table of rooms. A room is linked with the rooms that the
+# table lets it use, so a forbidden arrow is an undefined symbol.
+set(TIDEPOOL_ROOM_TABLE ${PROJECT_SOURCE_DIR}/docs/design/rooms.md)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TIDEPOOL_ROOM_TABLE})
+
+# The target of a room: lib/trace/csv is tidepool_trace_csv.
+function(tidepool_room_target room result)
+  string(REGEX REPLACE "^lib/" "" name ${room})
+  string(REPLACE "/" "_" name ${name})
+  set(${result} tidepool_room_${name} PARENT_SCOPE)
+endfunction()
+
+function(tidepool_add_room room)
+  tidepool_room_target(${room} target)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${room}/*.cc)
+  add_library(${target} OBJECT ${sources})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  set_target_properties(${target} PROPERTIES
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR})
+  target_include_directories(${target} SYSTEM PRIVATE ${RapidJSON_INCLUDE_DIRS})
+  target_link_libraries(${target} PRIVATE
+    ${TIDEPOOL_DEPENDENCIES} ZLIB::ZLIB Threads::Threads $<BUILD_INTERFACE:tidepool_flags>)
+endfunction()
+
+# Sets TIDEPOOL_ROOMS, and for each room its closure: itself and every room that it uses, directly or not.
+set(TIDEPOOL_ROOMS)
+file(STRINGS ${TIDEPOOL_ROOM_TABLE} rows REGEX "^\\| `(lib|policies)/")
+foreach(row ${rows})
+  string(REGEX MATCHALL "`(lib|policies)/[a-z/]+`" cells "${row}")
+  string(REPLACE "`" "" cells "${cells}")
+  list(POP_FRONT cells room)
+  # CUDA's calls need a toolkit (cmake/cuda.cmake).
+  if(NOT room STREQUAL "lib/device/cuda")
+    list(APPEND TIDEPOOL_ROOMS ${room})
+    set(TIDEPOOL_CLOSURE_${room} ${room})
+    foreach(used ${cells})
+      list(APPEND TIDEPOOL_CLOSURE_${room} ${TIDEPOOL_CLOSURE_${used}})
+    endforeach()
+    list(REMOVE_DUPLICATES TIDEPOOL_CLOSURE_${room})
+    tidepool_add_room(${room})
+  endif()
+endforeach()
+
+# The objects of rooms, for targets made of them.
+function(tidepool_objects_of result)
+  set(objects)
+  foreach(room ${ARGN})
+    tidepool_room_target(${room} target)
+    list(APPEND objects $<TARGET_OBJECTS:${target}>)
+  endforeach()
+  set(${result} ${objects} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,2 @@
+// Moved: include the header below.
+#include "tidepool/host/page_pool.h"

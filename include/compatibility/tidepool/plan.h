@@ -1,0 +1,3 @@
+// Moved: include the headers below.
+#include "tidepool/trace/plan.h"
+#include "tidepool/trace/trace_plan.h"

@@ -1,0 +1,3 @@
+// Moved: include the headers below.
+#include "tidepool/trace/trace.h"
+#include "tidepool/trace/trace_files.h"

@@ -1,0 +1,33 @@
+// PoolObserver: is told of every request that a pool serves or refuses. A Recorder is one.
+#ifndef TIDEPOOL_POOL_OBSERVER_H_
+#define TIDEPOOL_POOL_OBSERVER_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "tidepool/device.h"
+#include "tidepool/export.h"
+#include "tidepool/placement.h"
+
+namespace tidepool {
+
+// A pool calls these functions one at a time, under its lock: they must be short and must not call
+// the pool.
+class TIDEPOOL_EXPORT PoolObserver {
+ public:
+  virtual ~PoolObserver() = default;
+
+  // `address` names the allocation until it is freed. `bytes` are those that the caller asked for,
+  // 1 to kMaxRequestBytes.
+  virtual void Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream) = 0;
+  virtual void Free(const void* address, Stream stream) = 0;
+  // The pool refused an allocation.
+  virtual void Failure(std::int64_t bytes, Hint hint, Stream stream) = 0;
+  // The pool made `stream` wait, on the device, for `awaited`.
+  virtual void Wait(Stream stream, Stream awaited) = 0;
+  virtual void Mark(std::string_view name) = 0;
+};
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_POOL_OBSERVER_H_

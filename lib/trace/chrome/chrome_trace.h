@@ -1,0 +1,25 @@
+// Chrome traces: the JSON of PyTorch's profiler.
+#ifndef TIDEPOOL_LIB_TRACE_CHROME_CHROME_TRACE_H_
+#define TIDEPOOL_LIB_TRACE_CHROME_CHROME_TRACE_H_
+
+#include <ostream>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/io/byte_source.h"
+#include "tidepool/trace/trace.h"
+
+namespace tidepool::chrome {
+
+// Whether a file that begins like this is one.
+bool IsChromeTrace(std::string_view beginning);
+// Reads a trace from `source`. Errors begin with the place, `name` first.
+absl::StatusOr<Trace> ReadChromeTrace(io::ByteSource& source, const std::string& name,
+                                      const ReadOptions& options);
+absl::Status WriteChromeTrace(const Trace& trace, std::ostream& out);
+
+}  // namespace tidepool::chrome
+
+#endif  // TIDEPOOL_LIB_TRACE_CHROME_CHROME_TRACE_H_

@@ -1,0 +1,43 @@
+// The trace formats in CSV: how each is recognised by its header, read and written.
+#ifndef TIDEPOOL_LIB_TRACE_CSV_CSV_TRACES_H_
+#define TIDEPOOL_LIB_TRACE_CSV_CSV_TRACES_H_
+
+#include <cstdint>
+#include <ostream>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/io/csv.h"
+#include "tidepool/trace/trace.h"
+
+namespace tidepool::csv {
+
+// Readers are called after the header was read.
+
+bool IsOperationCsv(const io::CsvReader& reader);
+absl::StatusOr<Trace> ReadOperationCsv(io::CsvReader& reader);
+absl::Status WriteOperationCsv(const Trace& trace, std::ostream& out);
+
+bool IsRmmCsv(const io::CsvReader& reader);
+absl::StatusOr<Trace> ReadRmmCsv(io::CsvReader& reader);
+absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out);
+
+bool IsLifetimeCsv(const io::CsvReader& reader);
+absl::StatusOr<Trace> ReadLifetimeCsv(io::CsvReader& reader);
+absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out);
+// Writes lifetimes with a further column, one offset for each allocation; without it when
+// `offsets` is null.
+absl::Status WriteLifetimes(const Trace& trace, const std::vector<std::int64_t>* offsets,
+                            std::ostream& out);
+// The times between which each allocation lives, as a lifetime CSV has them: the trace's own if it
+// came from one, otherwise indices of events. InvalidArgument when one would end before it begins.
+struct TraceLifetimes {
+  std::vector<std::int64_t> lower;
+  std::vector<std::int64_t> upper;
+};
+absl::StatusOr<TraceLifetimes> LifetimesOf(const Trace& trace);
+
+}  // namespace tidepool::csv
+
+#endif  // TIDEPOOL_LIB_TRACE_CSV_CSV_TRACES_H_

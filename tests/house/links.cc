@@ -1,0 +1,2 @@
+// A program of one room and the rooms that it may use.
+int main() { return 0; }
