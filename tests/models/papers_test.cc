@@ -1,4 +1,4 @@
-// Sums over whole networks that papers name, and the example of docs/task_graph.md.
+// Sums over whole networks that papers name, and the example of docs/formats/task_graph.md.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -120,8 +120,8 @@ TEST(Walk, PeakOfAlexNetIsInItsFirstLinearLayer) {
 }
 
 TEST(Documentation, ItsExampleIsAGraph) {
-  const std::string page =
-      testing::Contents(std::filesystem::path(TIDEPOOL_SOURCE_DIR) / "docs" / "task_graph.md");
+  const std::string page = testing::Contents(std::filesystem::path(TIDEPOOL_SOURCE_DIR) / "docs" /
+                                             "formats" / "task_graph.md");
   const std::size_t begin = page.find("```json\n") + 8;
   const absl::StatusOr<TaskGraph> graph =
       ParseGraph(page.substr(begin, page.find("```", begin) - begin), "task_graph.md");
