@@ -1,7 +1,8 @@
 // One piece of a buffer, from a slot into a strand and back.
 //
 // A piece is stored as the index entries of its blocks and then their payloads, all as
-// docs/zero_value_format.md has them, but without header and checksum: it never leaves the process.
+// docs/formats/zero_value_format.md has them, but without header and checksum: it never leaves the
+// process.
 #ifndef TIDEPOOL_LIB_PIPELINE_PIECE_CODEC_H_
 #define TIDEPOOL_LIB_PIPELINE_PIECE_CODEC_H_
 

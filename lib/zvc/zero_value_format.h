@@ -1,5 +1,5 @@
-// The stream as docs/zero_value_format.md describes it: header, index entries, sizes of payloads
-// and the checksum.
+// The stream as docs/formats/zero_value_format.md describes it: header, index entries, sizes of
+// payloads and the checksum.
 #ifndef TIDEPOOL_LIB_ZVC_ZERO_VALUE_FORMAT_H_
 #define TIDEPOOL_LIB_ZVC_ZERO_VALUE_FORMAT_H_
 

@@ -1,4 +1,4 @@
-// Streams made bit by bit, as docs/zero_value_format.md says, with nothing of lib/zvc.
+// Streams made bit by bit, as docs/formats/zero_value_format.md says, with nothing of lib/zvc.
 #ifndef TIDEPOOL_TESTS_ZVC_SLOW_STREAM_H_
 #define TIDEPOOL_TESTS_ZVC_SLOW_STREAM_H_
 

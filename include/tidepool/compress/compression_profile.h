@@ -69,7 +69,7 @@ struct CompressionProfile {
 // proportion. Every profile that is read was checked; the functions below take only such.
 TIDEPOOL_EXPORT absl::Status CheckCompressionProfile(const CompressionProfile& profile);
 
-// What it takes to be read back; as JSON (docs/compression_profile.md).
+// What it takes to be read back; as JSON (docs/formats/compression_profile.md).
 TIDEPOOL_EXPORT std::string CompressionProfileJson(const CompressionProfile& profile);
 
 // Writes it, or leaves what is at `path` as it is. InvalidArgument for a profile that cannot be,

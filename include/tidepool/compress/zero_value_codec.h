@@ -3,8 +3,9 @@
 // and NaN keeps its payload.
 //
 // A stream is a header, an index of 8 bytes for each block of 8 KiB of input, and the payloads of
-// the blocks (docs/zero_value_format.md). Its bytes depend on the input, the size of the words and
-// the mode, and on nothing else: not on the number of threads, nor on the instruction set.
+// the blocks (docs/formats/zero_value_format.md). Its bytes depend on the input, the size of the
+// words and the mode, and on nothing else: not on the number of threads, nor on the instruction
+// set.
 #ifndef TIDEPOOL_COMPRESS_ZERO_VALUE_CODEC_H_
 #define TIDEPOOL_COMPRESS_ZERO_VALUE_CODEC_H_
 

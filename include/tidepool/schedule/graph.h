@@ -95,8 +95,8 @@ TIDEPOOL_EXPORT absl::Status ValidateGraph(const TaskGraph& graph);
 // the graph is as it was. O((tasks + uses) log tasks).
 TIDEPOOL_EXPORT absl::Status SortTasks(TaskGraph& graph);
 
-// JSON, docs/task_graph.md; gzip is read, and written where the path ends in ".gz". Reading sorts
-// the tasks and validates; errors are `FILE:LINE: what is wrong, what was expected`,
+// JSON, docs/formats/task_graph.md; gzip is read, and written where the path ends in ".gz". Reading
+// sorts the tasks and validates; errors are `FILE:LINE: what is wrong, what was expected`,
 // InvalidArgument. Memory is that of the graph and of its names, and time linear, but for the
 // order.
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> ReadGraph(const std::filesystem::path& path);

@@ -26,7 +26,8 @@ enum class TraceFormat : std::uint8_t {
   kOperationCsv,  // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
   kRmmCsv,        // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
   kLifetimeCsv,   // id,lower,upper,size: a buffer lives in [lower, upper)
-  kNative,        // what the recorder writes (docs/native_trace.md); holds all that a trace can say
+  kNative,  // what the recorder writes (docs/formats/native_trace.md); holds all that a trace can
+            // say
   kPyTorchSnapshot,  // the pickle of torch.cuda.memory._snapshot()
   kChromeTrace,      // JSON with the [memory] events of PyTorch's profiler; for Perfetto
 };

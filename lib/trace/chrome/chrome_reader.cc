@@ -1,5 +1,5 @@
-// The memory events of PyTorch's profiler (docs/chrome_traces.md) as a trace: those of one device,
-// in the order of time, each with what its thread was doing.
+// The memory events of PyTorch's profiler (docs/formats/chrome_traces.md) as a trace: those of one
+// device, in the order of time, each with what its thread was doing.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -1,5 +1,5 @@
-// A trace for Perfetto and chrome://tracing (docs/chrome_traces.md): lifetimes, counters and marks
-// to look at, and PyTorch's [memory] events, from which it is read again.
+// A trace for Perfetto and chrome://tracing (docs/formats/chrome_traces.md): lifetimes, counters
+// and marks to look at, and PyTorch's [memory] events, from which it is read again.
 #include <algorithm>
 #include <limits>
 #include <ostream>

@@ -1,5 +1,5 @@
-// Events as the bytes of a native trace, docs/native_trace.md. What writes traces and what records
-// them both use it.
+// Events as the bytes of a native trace, docs/formats/native_trace.md. What writes traces and what
+// records them both use it.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_ENCODER_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_ENCODER_H_
 

@@ -1,5 +1,5 @@
-// Reads items as docs/native_trace.md defines them. Nothing in a block is believed: no count is
-// used before what it counts was seen, and no number before what it names was.
+// Reads items as docs/formats/native_trace.md defines them. Nothing in a block is believed: no
+// count is used before what it counts was seen, and no number before what it names was.
 #include "lib/trace/native/native_events.h"
 
 #include <string>

@@ -1,5 +1,5 @@
-// The words of the native format that its writer and its reader share; docs/native_trace.md says
-// what they mean.
+// The words of the native format that its writer and its reader share; docs/formats/native_trace.md
+// says what they mean.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_FORMAT_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_FORMAT_H_
 
