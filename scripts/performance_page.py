@@ -124,7 +124,9 @@ def newest_files():
     for path in sorted(RESULTS.iterdir()):
         if re.fullmatch(r"\d{4}-\d\d-\d\d-.+\.(json|txt)", path.name):
             results = Results(path)
-            files[results.name] = results
+            # Text beside JSON of the same benchmark is another view of it, not a newer one.
+            there = files.get(results.name)
+            files[results.name if there is None or there.path.suffix == path.suffix else path.name] = results
     return files
 
 
