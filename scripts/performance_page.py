@@ -265,7 +265,7 @@ def cnmem(results):
         form = "{:,.0f}" if label.startswith("ns") else "{:.2f}"
         return [label, form.format(theirs), form.format(ours), f"{theirs / ours:.1f}"]
 
-    return ("## In CNMeM's place\n\nThe same program with CNMeM 1.0.0 and with `libcnmem.so` on the stand-in runtime, in turn, the best of three "
+    return ("## In CNMeM's place\n\nOne program with CNMeM 1.0.0 and with `libcnmem.so` on the stand-in runtime, in turn, the best of three "
             "runs. Pools are over peak live:\n\n" + table(["", "CNMeM 1.0.0", "tidepool", "ratio"], [row(label) for label in runs["CNMeM"]]) +
             "\n" + results.source())
 
@@ -322,11 +322,11 @@ def compression(results):
     fast, slow = "build/release/bench/pipeline_bench 256 15 2 0 4 1024", "build/release/bench/pipeline_bench 256 15 2 6 4 256"
     return ("## Compressed copies\n\n" +
             part("Over a link of 6 GB/s, in GB/s. *out* and *in* are the pipeline, *whole* is a copy of the whole buffer before or after the codec:", slow) +
-            part("The same where a copy is as fast as memcpy, so that copies and the codec compete for memory bandwidth:", fast) +
+            part("Where a copy is as fast as memcpy, copies and the codec compete for memory bandwidth:", fast) +
             part("The activations that vDNN++ sends to the host for AlexNet(128). The mean density is the one that the paper's saving of "
                  "36 % implies; its spread over the layers is assumed:",
                  "build/release/bench/vdnnpp_compression run alexnet uniform 2 6", lambda line: re.match(r"  (all|input|host|offload)", line)) +
-            part("The same for VGG-16(128); the paper saves 67 %:", "build/release/bench/vdnnpp_compression run vgg16 uniform 2 6",
+            part("VGG-16(128), of which the paper saves 67 %:", "build/release/bench/vdnnpp_compression run vgg16 uniform 2 6",
                  lambda line: re.match(r"  (all|input|host|offload)", line)) +
             part("The model of `tidepool tune compression` beside measured transfers:", "build/release/bench/tune_check")).rstrip("\n") + "\n"
 
