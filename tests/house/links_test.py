@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Checks that every relative link in a Markdown page leads to a file of the repository, and to a heading that it has.
+
+usage: links_test.py ROOT
+"""
+import os
+import re
+import subprocess
+import sys
+
+LINK = re.compile(r"!?\[[^\]]*\]\(<?([^()\s>]+(?:\([^()]*\))?[^()\s>]*)>?(?:\s+\"[^\"]*\")?\)")
+REFERENCE = re.compile(r"^ {0,3}\[[^\]]+\]:\s*<?(\S+?)>?\s*$")
+OUTSIDE = re.compile(r"^[a-z][a-z0-9+.-]*:|^//", re.I)
+
+
+def text_lines(page):
+    """Yields the lines outside code, with their numbers."""
+    is_code = False
+    for number, line in enumerate(page.split("\n"), 1):
+        if re.match(r"\s*(```|~~~)", line):
+            is_code = not is_code
+        elif not is_code:
+            yield number, re.sub(r"`[^`]*\]\([^`]*`", "", line)
+
+
+def anchor(heading):
+    """Returns the anchor that GitHub makes of a heading."""
+    heading = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+def anchors(page):
+    found = set()
+    for _, line in text_lines(page):
+        if match := re.match(r"#+\s+(.*?)\s*#*$", line):
+            name, count = anchor(match[1]), 0
+            while (name if count == 0 else f"{name}-{count}") in found:
+                count += 1
+            found.add(name if count == 0 else f"{name}-{count}")
+        found.update(re.findall(r"<a (?:id|name)=\"([^\"]+)\"", line))
+    return found
+
+
+def fault_of(root, name, target, page_of):
+    """Returns the fault of a link in the page `name`, or None."""
+    path, _, fragment = target.partition("#")
+    place = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+    if place.startswith("..") or not os.path.exists(os.path.join(root, place)):
+        return f"no file {place}"
+    if fragment and place.endswith(".md") and fragment not in anchors(page_of(place)):
+        return f"no heading #{fragment} in {place}"
+    return None
+
+
+def main(root):
+    def page_of(name):
+        with open(os.path.join(root, name), encoding="utf-8") as file:
+            return file.read()
+
+    listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "*.md"], cwd=root, capture_output=True,
+                            text=True, check=True).stdout.split("\n")
+    names = [name for name in listed if name and os.path.exists(os.path.join(root, name))]
+    count, faults = 0, []
+    for name in names:
+        for number, line in text_lines(page_of(name)):
+            for target in LINK.findall(line) + REFERENCE.findall(line):
+                if OUTSIDE.match(target):
+                    continue
+                count += 1
+                if fault := fault_of(root, name, target, page_of):
+                    faults.append(f"{name}:{number}: {target}: {fault}")
+    print("\n".join(faults + [f"{count} links in {len(names)} pages, {len(faults)} lead nowhere, expected 0"]))
+    return 1 if faults or count == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1] if len(sys.argv) > 1 else "."))
