@@ -1,15 +1,15 @@
-// CompressionProfile: how fast a machine compresses, and what follows from it: how long a transfer
-// takes that compresses on the way (compression_pipeline.h), and how many bytes it leaves.
+// CompressionProfile: how fast a machine compresses, and the model of compressed transfers
+// (compression_pipeline.h) that follows: how long a transfer takes and how many bytes it leaves.
 //
-// `tidepool tune compression --save FILE` measures a machine and writes a profile; the library
-// reads the one that TIDEPOOL_COMPRESSION_PROFILE names. Everything here is a pure function of a
-// profile, but for the three that say that they read or write.
+// `tidepool tune compression --save FILE` measures a machine and writes a profile. The library
+// reads the profile that TIDEPOOL_COMPRESSION_PROFILE names. All functions here are pure functions
+// of a profile, except the three that are said to read or write.
 //
-// The model is fitted to measurements of this library's codec, on memory that is not in the cache:
-// the time for a byte of input grows with what the codec writes, in straight proportion,
+// The model is fitted to measurements of this library's codec on memory outside the caches. The
+// time t for a byte of input grows linearly with the share r that the codec writes:
 //     t = a + b r,    r = bytes that plain zero-value compression would leave / bytes of input
-// and a transfer of B bytes over a link, in slots, takes as long as the slower of both, and the
-// time to compress (decompress) a slot, which nothing overlaps:
+// A transfer of B bytes over a link in slots takes as long as the slower of link and codec. The
+// time to compress or decompress one slot is not overlapped:
 //     max(B / link, B t / speedup(threads)) + slot t
 #ifndef TIDEPOOL_COMPRESS_COMPRESSION_PROFILE_H_
 #define TIDEPOOL_COMPRESS_COMPRESSION_PROFILE_H_
@@ -31,31 +31,32 @@ struct CompressionCost {
   double b = 0;
 };
 
-// Of words of one size.
+// Costs for words of one size.
 struct CompressionCosts {
   CompressionCost compress;
   CompressionCost decompress;
-  // Of a word that is not zero, the share of its bits that ZeroValueMode::kPacked keeps. Depends on
-  // the data more than on the machine: normal numbers behind a ReLU keep 0.85 of 32 bits and 0.70
-  // of 16. With 1 sizes are those of the plain mode, and never too small.
+  // Share of the bits of a non-zero word that ZeroValueMode::kPacked keeps. It depends on the data
+  // more than on the machine: normal numbers after a ReLU keep 0.85 of 32 bits and 0.70 of 16 bits.
+  // With 1, sizes are those of the plain mode and never too small.
   double packed_share = 1;
 };
 
-// The members as they are by default are what is assumed where nothing was measured: half as fast
-// as the slowest machine with AVX2 that was, and sizes as the plain mode leaves them.
+// Measurements of a machine. The defaults are assumptions for machines without measurement: half as
+// fast as the slowest measured machine with AVX2, with sizes of the plain mode.
 struct CompressionProfile {
-  // As people read it: which processor. At most 1,000 bytes.
+  // Name of the processor for people. At most 1,000 bytes.
   std::string machine = "not measured";
-  // As ZeroValueInstructionSetName has it, or something else.
+  // Name from ZeroValueInstructionSetName, or any other text.
   std::string instruction_set = "unknown";
   int processors = 2;
-  // Recommended: threads that compress and decompress, and the bytes of a slot of the staging ring.
+  // Recommended number of threads that compress and decompress, and bytes of a slot of the staging
+  // ring.
   int threads = 2;
   std::int64_t chunk_bytes = std::int64_t{1} << 20;
-  // What a slot costs a thread beside the time for its bytes.
+  // Fixed time of a thread for each slot, in addition to the time for its bytes.
   double slot_ns = 5'000;
   double memcpy_bytes_per_second = 4e9;  // of one core
-  // How much faster 1, 2, 3, ... threads are than one. From behind the last on it stays.
+  // Speedup of 1, 2, 3, ... threads over one. The last value holds for more threads.
   std::vector<double> speedups = {1, 1.7};
   CompressionCosts words16 = {{0.4, 0.4}, {0.4, 0.3}, 1};
   CompressionCosts words32 = {{0.4, 0.4}, {0.4, 0.3}, 1};
@@ -65,51 +66,54 @@ struct CompressionProfile {
   }
 };
 
-// InvalidArgument for a profile with a number that cannot be: negative, not finite, or out of any
-// proportion. Every profile that is read was checked; the functions below take only such.
+// Returns InvalidArgument for a profile with an impossible number: negative, not finite, or out of
+// proportion. Every profile that is read was checked; the functions below take only checked ones.
 TIDEPOOL_EXPORT absl::Status CheckCompressionProfile(const CompressionProfile& profile);
 
-// What it takes to be read back; as JSON (docs/formats/compression_profile.md).
+// Returns the profile as JSON (docs/compression_profile.md), from which it can be read back.
 TIDEPOOL_EXPORT std::string CompressionProfileJson(const CompressionProfile& profile);
 
-// Writes it, or leaves what is at `path` as it is. InvalidArgument for a profile that cannot be,
-// and "PATH:0: what is wrong, what was expected".
+// Writes the profile, or leaves the file at `path` unchanged. Returns InvalidArgument for an
+// invalid profile, and "PATH:0: error" when the file cannot be written.
 TIDEPOOL_EXPORT absl::Status WriteCompressionProfile(const CompressionProfile& profile,
                                                      const std::string& path);
-// Everything that a profile has must be there once, and nothing else. InvalidArgument with
-// "PATH:LINE: what is wrong, what was expected"; what the system says of a file that cannot be
+// Reads a profile. Each field must be in the file exactly once, and no other field. Returns
+// InvalidArgument with "PATH:LINE: error", or the error of the system for a file that cannot be
 // read.
 TIDEPOOL_EXPORT absl::StatusOr<CompressionProfile> ReadCompressionProfile(const std::string& path);
 
 inline constexpr char kCompressionProfileVariable[] = "TIDEPOOL_COMPRESSION_PROFILE";
-// The profile in the file that the environment variable names; the default one when it is not set
-// or empty. Errors as above: a profile that was asked for is not silently left out.
+// Returns the profile in the file that the environment variable names, or the default profile when
+// the variable is unset or empty. Returns the errors of ReadCompressionProfile, so a requested
+// profile is never silently ignored.
 TIDEPOOL_EXPORT absl::StatusOr<CompressionProfile> CompressionProfileFromEnvironment();
 
-// Of the profile's model. `density` is the share of words that are not zero, 0 to 1.
+// Functions of the profile's model. `density` is the share of non-zero words, 0 to 1.
 
-// r above: a bit for each word and the words that are not zero, at most 1; 0 where all are zero.
+// Returns r above: one bit for each word plus the non-zero words, at most 1. Returns 0 when all
+// words are zero.
 TIDEPOOL_EXPORT double PlainRatio(ZeroValueWord word, double density);
-// Of plain or packed mode, whichever the profile's packed_share describes, with the index and all
-// rounding: the most that a stream is where every block has that density and that share, and never
-// more than ZeroValueBound(bytes).
+// Returns the largest stream, with index and all rounding, if every block has this density and the
+// profile's packed_share. The mode is plain for a packed_share of 1, and packed otherwise. The
+// result never exceeds ZeroValueBound(bytes).
 TIDEPOOL_EXPORT std::int64_t CompressedBytes(const CompressionProfile& profile, std::int64_t bytes,
                                              ZeroValueWord word, double density);
 TIDEPOOL_EXPORT double Speedup(const CompressionProfile& profile, int threads);
 
 enum class TransferDirection : std::uint8_t { kOffload, kPrefetch };
 
-// Nanoseconds of one core for a byte of input, its part of a slot's overhead included.
+// Returns the nanoseconds of one core for a byte of input, including the byte's part of the slot
+// overhead.
 TIDEPOOL_EXPORT double CodecNsPerByte(const CompressionProfile& profile, ZeroValueWord word,
                                       double density, TransferDirection direction);
-// Of a transfer as it is, and of one that compresses or decompresses on the way.
-// `link_bytes_per_second` is more than 0 and may be infinite.
+// Return the seconds of an uncompressed transfer, and of one that compresses or decompresses on the
+// way. `link_bytes_per_second` is more than 0 and may be infinite.
 TIDEPOOL_EXPORT double RawSeconds(std::int64_t bytes, double link_bytes_per_second);
 TIDEPOOL_EXPORT double TransferSeconds(const CompressionProfile& profile, std::int64_t bytes,
                                        ZeroValueWord word, double density,
                                        TransferDirection direction, double link_bytes_per_second,
                                        int threads);
-// Of all threads together, for both directions.
+// Returns the core seconds of all threads together, for both directions.
 TIDEPOOL_EXPORT double CoreSeconds(const CompressionProfile& profile, std::int64_t bytes,
                                    ZeroValueWord word, double density);
 

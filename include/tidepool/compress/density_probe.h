@@ -1,5 +1,6 @@
-// How many words of a buffer are not zero, from a sample of its cache lines: what zero-value
-// compression of it would give (zero_value_codec.h), at a small part of the time that takes.
+// Density probe: estimates the share of non-zero words of a buffer from a sample of its cache
+// lines. The estimate predicts how far zero-value compression shrinks the buffer
+// (zero_value_codec.h), in a small part of the time.
 #ifndef TIDEPOOL_COMPRESS_DENSITY_PROBE_H_
 #define TIDEPOOL_COMPRESS_DENSITY_PROBE_H_
 
@@ -14,12 +15,13 @@
 namespace tidepool {
 
 struct DensityProbeOptions {
-  // As the codec has them: -0.0 is not zero, and zeros follow an end that is no whole word.
+  // Size of a word. Zero is defined as in the codec: -0.0 is not zero, and zeros complete the last
+  // word.
   ZeroValueWord word = ZeroValueWord::k32Bits;
-  // Of 64 bytes each, that are looked at: kLeastProbeLines to kMostProbeLines. Twice the error
-  // needs a quarter of them.
+  // Number of sampled lines of 64 bytes: kLeastProbeLines to kMostProbeLines. A quarter of the
+  // lines doubles the error.
   int lines = 1024;
-  // Which lines. The same seed takes the same lines of buffers of the same size.
+  // Seed of the choice of lines. Equal seeds choose the same lines in buffers of equal size.
   std::uint64_t seed = 1;
 };
 
@@ -28,22 +30,23 @@ inline constexpr int kMostProbeLines = 1 << 20;
 
 struct DensityEstimate {
   double density = 0;  // words that are not zero / words, 0 to 1; 0 for an empty buffer
-  // The density of the whole buffer is within `density` -+ `error` for 95 of 100 seeds at least;
-  // 0 when every word was counted. It is
+  // Half width of an interval around `density`. For at least 95 of 100 seeds it contains the
+  // density of the whole buffer. 0 when every word was counted. It is
   //     2 s / sqrt(n) + 3 / n
   // for n lines, where s is the standard deviation of the densities of the lines. The first term is
-  // the normal approximation, whatever the clusters. The second is for what no sample shows, when
-  // few lines differ from all others: none among n of them says with 95 % that fewer than 3 / n of
-  // all do (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA 1983).
+  // the normal approximation, however the zeros cluster. The second covers rare lines that no
+  // sample shows: if none of n lines differs, fewer than 3 / n of all lines do, with 95 %
+  // confidence (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA
+  // 1983).
   double error = 0;
   std::int64_t counted_words = 0;
   bool is_exact = false;  // every word was counted
 };
 
-// Looks at one line out of each of options.lines equal parts of the buffer, at a place that is
-// drawn, from front to back. Buffers of up to four times so many lines are counted whole, and the
-// words at both ends that fill no line always are. Thread-safe. O(options.lines).
-// InvalidArgument for options out of range.
+// Samples one random line out of each of options.lines equal parts of the buffer, from front to
+// back. Buffers of up to four times as many lines are counted completely. Words at both ends
+// outside of whole lines are always counted. Thread-safe. O(options.lines). Returns InvalidArgument
+// for options out of range.
 TIDEPOOL_EXPORT absl::StatusOr<DensityEstimate> ProbeDensity(absl::Span<const std::byte> buffer,
                                                              const DensityProbeOptions& options);
 

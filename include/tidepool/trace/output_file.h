@@ -1,5 +1,5 @@
-// Files that appear whole or not at all: written beside their place under another name, and moved
-// there when complete. What is no regular file (/dev/stdout, a pipe) is written in place.
+// Files that appear whole or not at all: written under a temporary name in the same folder and
+// renamed when complete. Other than regular files (/dev/stdout, a pipe) are written in place.
 #ifndef TIDEPOOL_TRACE_OUTPUT_FILE_H_
 #define TIDEPOOL_TRACE_OUTPUT_FILE_H_
 
@@ -13,8 +13,8 @@
 namespace tidepool {
 
 // Calls `write` with a stream to the file at `path`, compressed by gzip when the path ends in
-// ".gz". On any error what was at `path` before is still there, and nothing else is left. Errors
-// are "PATH:0: what is wrong, what was expected". Thread-safe for different paths.
+// ".gz". On any error, an older file at `path` is unchanged and no temporary file is left. Errors
+// read "PATH:0: error". Thread-safe for different paths.
 TIDEPOOL_EXPORT absl::Status WriteFile(const std::string& path,
                                        const std::function<absl::Status(std::ostream&)>& write);
 

@@ -1,9 +1,8 @@
-// Traces: what a program asked its allocator for, in order.
+// Traces: the requests that a program made to its allocator, in order.
 //
-// A trace is a list of events. Allocations are numbered 0, 1, 2, ... in the order in which they
-// happen; a free names the allocation that it ends. What was never freed stays live at the end.
-// Other events say what happened beside: a request that was refused, a stream that was made to wait
-// for another, a mark that the program set. They touch no memory.
+// A trace is a list of events. Allocations are numbered 0, 1, 2, ... in the order of their events.
+// A free names the allocation that it ends; an allocation without a free stays live at the end. All
+// other events touch no memory: refused requests, waits of streams, marks that the program set.
 #ifndef TIDEPOOL_TRACE_TRACE_H_
 #define TIDEPOOL_TRACE_TRACE_H_
 
@@ -21,13 +20,12 @@
 
 namespace tidepool {
 
-// The file formats; trace_files.h has their names.
+// File formats of traces; trace_files.h has their names.
 enum class TraceFormat : std::uint8_t {
-  kOperationCsv,  // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
-  kRmmCsv,        // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
-  kLifetimeCsv,   // id,lower,upper,size: a buffer lives in [lower, upper)
-  kNative,  // what the recorder writes (docs/formats/native_trace.md); holds all that a trace can
-            // say
+  kOperationCsv,     // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
+  kRmmCsv,           // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
+  kLifetimeCsv,      // id,lower,upper,size: a buffer lives in [lower, upper)
+  kNative,           // written by the recorder (docs/native_trace.md); can hold all of a trace
   kPyTorchSnapshot,  // the pickle of torch.cuda.memory._snapshot()
   kChromeTrace,      // JSON with the [memory] events of PyTorch's profiler; for Perfetto
 };
@@ -37,16 +35,16 @@ struct TraceEvent {
     kAllocate,
     kFree,
     kMark,
-    kFailure,  // an allocation that was refused
-    kWait,     // the event's stream was made to wait for another
-    kMarkEnd,  // what a mark of that name began is over
-    kReserve,  // the recorded allocator took memory from the device, or gave it back
+    kFailure,  // a refused allocation
+    kWait,     // the event's stream had to wait for another stream
+    kMarkEnd,  // the end of the span that the last kMark of that name began
+    kReserve,  // the recorded allocator took memory from the device or gave it back
   };
 
   std::int64_t time = 0;  // nanoseconds; in a lifetime CSV the file's own unit
-  // Of the allocation, the failure, the mark's name, the awaited stream or the reservation.
+  // Index of the allocation, the failure, the mark's name, the awaited stream or the reservation.
   std::uint32_t index = 0;
-  std::uint32_t stream = 0;  // index into the stream names; marks and their ends have none
+  std::uint32_t stream = 0;  // index into the stream names; 0 for marks and their ends
   std::uint32_t thread = 0;  // index into the thread names
   Kind kind = Kind::kAllocate;
 
@@ -54,29 +52,29 @@ struct TraceEvent {
 };
 static_assert(sizeof(TraceEvent) == 24);
 
-// Whose memory an allocation is: the frame of a program, called by others. A tag is the number of
-// such a frame and stands for the stack that ends there; 0 is no tag, and tag t is
-// `Trace::frames[t - 1]`. A category is a stack of one frame.
+// Number of a stack frame, which stands for the whole stack that ends in this frame. 0 is no tag;
+// tag t is `Trace::frames[t - 1]`. Tags attribute allocations to code. A category is a stack of one
+// frame.
 using TraceTag = std::uint32_t;
 struct TraceFrame {
   TraceTag caller = 0;     // smaller than the frame's own tag; 0 for the outermost frame
   std::uint32_t name = 0;  // index into the frame texts
-  std::uint32_t file = 0;  // the same; "" when it is not known
-  std::uint32_t line = 0;  // 0 when it is not known
+  std::uint32_t file = 0;  // index into the frame texts; "" when unknown
+  std::uint32_t line = 0;  // 0 when unknown
 };
 
 struct TraceAllocation {
-  std::int64_t bytes = 0;  // as asked for: positive, not rounded
+  std::int64_t bytes = 0;  // requested size: positive, not rounded
   Hint hint = Hint::kResident;
   TraceTag tag = 0;
 };
 
 struct TraceReservation {
-  std::uint64_t address = 0;  // 0 when it is not known
+  std::uint64_t address = 0;  // 0 when unknown
   std::int64_t bytes = 0;     // taken from the device; negative when given back
 };
 
-// Strings by index, in one piece of memory.
+// Strings by index, stored one after the other in one buffer.
 class TIDEPOOL_EXPORT StringTable {
  public:
   void Add(std::string_view text);
@@ -86,7 +84,7 @@ class TIDEPOOL_EXPORT StringTable {
     return {text_.data() + begin, ends_[index] - begin};
   }
   std::size_t size() const { return ends_.size(); }
-  // Whether `bytes` more would be too many: a table holds less than 4 GiB.
+  // Whether the table cannot take `bytes` more: it holds less than 4 GiB.
   bool IsFullFor(std::size_t bytes) const { return text_.size() + bytes >= UINT32_MAX; }
 
  private:
@@ -95,35 +93,36 @@ class TIDEPOOL_EXPORT StringTable {
 };
 
 struct Trace {
-  TraceFormat format = TraceFormat::kOperationCsv;  // of the file that it came from
-  // Of the file that the events were first written to: a native trace may hold what was another
-  // format's.
+  TraceFormat format = TraceFormat::kOperationCsv;  // format of the file that was read
+  // Format of the file that the events were first written to. A native trace may have been
+  // converted from another format.
   TraceFormat original_format = TraceFormat::kOperationCsv;
-  // What sizes are rounded up to unless the user says otherwise.
+  // Sizes are rounded up to this unless the user chooses another alignment.
   std::int64_t default_alignment = 512;
   std::vector<TraceEvent> events;
   std::vector<TraceAllocation> allocations;
-  std::vector<TraceAllocation> failures;  // what was asked for; 0 bytes and more
+  std::vector<TraceAllocation> failures;  // requested sizes; may be 0
   std::vector<TraceReservation> reservations;
-  std::vector<TraceFrame> frames;  // callers come before those whom they call
+  std::vector<TraceFrame> frames;  // each caller before the frames that it calls
   StringTable allocation_ids;
-  StringTable mark_names;  // each once
+  StringTable mark_names;  // without duplicates
   StringTable stream_names;
   StringTable thread_names;
-  StringTable frame_texts;  // each once
-  // The device whose memory this is, and those that the file tells of, ascending; -1 is the host.
-  // Formats that know of no devices have none.
+  StringTable frame_texts;  // without duplicates
+  // Device that owns the memory, and all devices in the file, ascending. -1 is the host. `devices`
+  // is empty for formats without devices.
   std::int32_t device = 0;
   std::vector<std::int32_t> devices;
-  std::int64_t unmatched_frees = 0;  // frees, skipped, of what was allocated before a log began
-  std::int64_t skipped_rows = 0;     // failures and requests of zero bytes in a log
-  bool ended_early = false;          // the recording was cut off: there may have been more events
-  // Of a lifetime CSV: the allocation of each row, in the order of the rows, as it is written again
-  // to lifetime CSV. Empty when that is the order of the allocations, and otherwise a permutation.
+  // skipped frees of allocations that were made before the log began
+  std::int64_t unmatched_frees = 0;
+  std::int64_t skipped_rows = 0;  // failures and requests of zero bytes in a log
+  bool ended_early = false;       // the recording was cut off, so events may be missing
+  // For a lifetime CSV, the allocation of each row, so that rows can be written in their old order.
+  // A permutation, or empty when rows are in the order of allocations.
   std::vector<std::uint32_t> row_order;
 };
 
-// Builds a trace event by event and keeps track of what is live. Not thread-safe.
+// Builds a trace event by event and tracks the live allocations. Not thread-safe.
 class TIDEPOOL_EXPORT TraceBuilder {
  public:
   explicit TraceBuilder(TraceFormat format);
@@ -131,35 +130,36 @@ class TIDEPOOL_EXPORT TraceBuilder {
   TraceBuilder(const TraceBuilder&) = delete;
   TraceBuilder& operator=(const TraceBuilder&) = delete;
 
-  // The thread of the events that follow; "" until it is called.
+  // Sets the thread of all later events; "" before the first call.
   void SetThread(std::string_view thread);
-  // The tag of the allocations and failures that follow; 0 until it is called. One that Frame()
-  // returned.
+  // Sets the tag of all later allocations and failures; 0 before the first call. `tag` must come
+  // from Frame().
   void SetTag(TraceTag tag) { tag_ = tag; }
-  // The tag of the stack that has this frame on top of that of `caller`: always the same for the
-  // same frame. ResourceExhausted beyond 2^32 - 2 frames or 4 GiB of texts. O(1).
+  // Returns the tag of the stack of `caller` with this frame on top. Equal frames get equal tags.
+  // Returns ResourceExhausted beyond 2^32 - 2 frames or 4 GiB of texts. O(1).
   absl::StatusOr<TraceTag> Frame(TraceTag caller, std::string_view name, std::string_view file,
                                  std::uint32_t line);
-  // InvalidArgument when `id` is live or `bytes` is not in [1, kMaxRequestBytes]; ResourceExhausted
-  // beyond 2^32 - 2 allocations or 4 GiB of ids. O(1).
+  // Adds an allocation. Returns InvalidArgument when `id` is live or `bytes` is not in [1,
+  // kMaxRequestBytes], and ResourceExhausted beyond 2^32 - 2 allocations or 4 GiB of ids. O(1).
   absl::Status Allocate(std::string_view id, std::int64_t bytes, Hint hint, std::string_view stream,
                         std::int64_t time);
-  // False, and nothing is added, when `id` is not live.
+  // Adds a free. Returns false, and adds nothing, when `id` is not live.
   bool Free(std::string_view id, std::string_view stream, std::int64_t time);
   void Mark(std::string_view name, std::int64_t time);
   void MarkEnd(std::string_view name, std::int64_t time);
-  // InvalidArgument for negative `bytes`; ResourceExhausted beyond 2^32 - 1 failures.
+  // Adds a refused request. Returns InvalidArgument for negative `bytes`, and ResourceExhausted
+  // beyond 2^32 - 1 failures.
   absl::Status Failure(std::int64_t bytes, Hint hint, std::string_view stream, std::int64_t time);
   void Wait(std::string_view stream, std::string_view awaited, std::int64_t time);
-  // ResourceExhausted beyond 2^32 - 1 of them.
+  // Adds a reservation. Returns ResourceExhausted beyond 2^32 - 1 reservations.
   absl::Status Reserve(const TraceReservation& reservation, std::string_view stream,
                        std::int64_t time);
-  // `devices` is ascending and holds `device`.
+  // Sets the device of the trace. `devices` is ascending and contains `device`.
   void SetDevices(std::int32_t device, std::vector<std::int32_t> devices);
   void CountUnmatchedFree() { ++trace_.unmatched_frees; }
   void CountSkippedRow() { ++trace_.skipped_rows; }
 
-  // The trace so far. The builder is empty afterwards.
+  // Returns the trace so far and leaves the builder empty.
   Trace Build();
 
  private:
@@ -174,10 +174,10 @@ class TIDEPOOL_EXPORT TraceBuilder {
   TraceTag tag_ = 0;
 };
 
-// How a reader of trace files chooses.
+// Options for readers of trace files.
 struct ReadOptions {
-  // Of the devices that a file tells of; -1 is the host. Nothing: the first GPU that it has events
-  // of, or else the host.
+  // Device to read; -1 is the host. By default the first GPU with events in the file, or the host
+  // if the file has no GPU.
   std::optional<std::int32_t> device;
 };
 
