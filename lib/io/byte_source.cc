@@ -1,3 +1,4 @@
+// Byte sources: files, memory, and decompression of gzip by zlib.
 #include "lib/io/byte_source.h"
 
 #include <fcntl.h>
@@ -57,7 +58,7 @@ class MemorySource final : public ByteSource {
   std::string_view rest_;
 };
 
-// Gives back the first bytes, which were read to recognise the contents, before the rest.
+// Returns the first bytes, which were read to recognise the contents, before the rest.
 class PrefixedSource final : public ByteSource {
  public:
   PrefixedSource(std::string prefix, std::unique_ptr<ByteSource> rest)

@@ -1,4 +1,4 @@
-// Where a reader's bytes come from: a file or memory, uncompressed on the way when they are gzip.
+// Byte source: the input of readers, from a file or memory, decompressed when it is gzip.
 #ifndef TIDEPOOL_LIB_IO_BYTE_SOURCE_H_
 #define TIDEPOOL_LIB_IO_BYTE_SOURCE_H_
 
@@ -15,28 +15,27 @@ namespace tidepool::io {
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  // Reads up to `size` bytes, at least one unless the end is reached: then 0. Errors say what is
-  // wrong and what was expected, without the place.
+  // Reads up to `size` bytes; returns 0 only at the end. Errors do not name the file.
   virtual absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) = 0;
-  // Says how many bytes of the file, compressed or not, were read for it so far.
+  // Returns how many bytes of the file were read so far: compressed bytes if it is compressed.
   virtual std::uint64_t file_bytes() const = 0;
 };
 
-// Opens a regular file; anything else (a directory, a FIFO, a device) is refused without waiting
-// for it.
+// Opens a regular file. Refuses anything else (a directory, a FIFO, a device) without waiting for
+// it.
 absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
 
-// `contents` outlives the source.
+// Reads from `contents`, which must outlive the source.
 std::unique_ptr<ByteSource> FromMemory(std::string_view contents);
 
-// Reads the first bytes of `source`, `count` or as many as there are, and puts them back.
+// Returns the first `count` bytes of `source`, or all if there are fewer, and puts them back.
 absl::StatusOr<std::string> Peek(std::unique_ptr<ByteSource>& source, std::size_t count);
 
-// Reads until `size` bytes are there or the end is reached; says how many.
+// Reads until the buffer is full or the source ends. Returns the number of bytes read.
 absl::StatusOr<std::size_t> ReadFully(ByteSource& source, char* buffer, std::size_t size);
 
-// Uncompresses `source` when it begins like gzip (one member or several), passes it through
-// otherwise.
+// Returns a source that decompresses `source` if it begins like gzip (one member or several), and
+// otherwise `source` itself.
 absl::StatusOr<std::unique_ptr<ByteSource>> Uncompressed(std::unique_ptr<ByteSource> source);
 
 }  // namespace tidepool::io

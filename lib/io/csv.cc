@@ -1,3 +1,4 @@
+// CSV reader: splits each line in place, and copies only lines with quotes.
 #include "lib/io/csv.h"
 
 #include <algorithm>
@@ -116,7 +117,8 @@ bool CsvReader::TakePlain(std::string_view* line) {
   return true;
 }
 
-// The same for a quoted field, in which two quotes stand for one.
+// Moves a quoted field, in which two quotes stand for one quote, from the front of `line` to
+// `unquoted_`.
 bool CsvReader::TakeQuoted(std::string_view* line) {
   do {
     line->remove_prefix(1);
@@ -163,7 +165,8 @@ absl::Status CsvReader::ErrorAt(std::int64_t line, std::string_view what) const 
 }
 
 bool ParseInteger(std::string_view text, std::int64_t* value) {
-  // Nearly all are short and without a sign. std::from_chars checks each digit for overflow.
+  // Fast path: nearly all numbers are short and unsigned, and std::from_chars checks each digit for
+  // overflow.
   constexpr std::size_t kCannotOverflow = 18;
   if (text.size() - 1 < kCannotOverflow) {
     std::uint64_t number = 0;

@@ -1,5 +1,5 @@
-// CSV, read a record at a time: RFC 4180 on one line (quoted fields, LF or CRLF), columns found by
-// name.
+// CSV reader: reads record by record. A record is one line of RFC 4180 (quoted fields, LF or CRLF),
+// and columns are found by name.
 #ifndef TIDEPOOL_LIB_IO_CSV_H_
 #define TIDEPOOL_LIB_IO_CSV_H_
 
@@ -20,27 +20,27 @@ class CsvReader {
   // `name` stands for the file in errors.
   CsvReader(std::unique_ptr<ByteSource> source, std::string name);
 
-  // Reads the next record that is not blank. False at the end of the file and on errors: see
-  // `status`.
+  // Reads the next record that is not blank. Returns false at the end of the file and on errors;
+  // `status` tells which.
   bool Next();
   const absl::Status& status() const { return status_; }
 
-  // The fields of the record. Valid until the next call of Next.
+  // Fields of the record; valid until the next call of Next.
   const std::vector<std::string_view>& fields() const { return fields_; }
   std::string_view field(int column) const {
     return column < 0 ? std::string_view() : fields_[column];
   }
   std::int64_t line() const { return line_; }
 
-  // Takes the record just read as the header: every later one must have as many fields.
+  // Uses the current record as the header: every later record must have as many fields.
   void UseAsHeader();
   bool HasColumn(std::string_view column) const { return Column(column) >= 0; }
-  // The index of a column, or -1.
+  // Returns the index of a column, or -1.
   int Column(std::string_view column) const;
-  // Error at the header's line when a column is missing.
+  // Returns an error at the header's line unless each column is there once.
   absl::Status RequireColumns(const std::vector<std::string_view>& columns) const;
 
-  // InvalidArgument at the current line, or at `line`.
+  // Return InvalidArgument at the current line, or at `line`.
   absl::Status Error(std::string_view what) const { return ErrorAt(line_, what); }
   absl::Status ErrorAt(std::int64_t line, std::string_view what) const;
 
@@ -56,9 +56,9 @@ class CsvReader {
   std::string name_;
   absl::Status status_;
   std::vector<char> buffer_;
-  std::size_t begin_ = 0;  // of what is not yet consumed
+  std::size_t begin_ = 0;  // of the bytes not yet consumed
   std::size_t end_ = 0;
-  bool has_quotes_ = false;  // in the whole buffer: most files have none
+  bool has_quotes_ = false;  // whether the buffer has any quote: most files have none
   bool at_end_ = false;
   std::int64_t line_ = 0;
   std::vector<std::string_view> fields_;
@@ -66,12 +66,12 @@ class CsvReader {
   std::vector<std::string> header_;
 };
 
-// A whole decimal number, or false.
+// Parses a whole decimal number. Returns false for any other text or a number beyond 64 bits.
 bool ParseInteger(std::string_view text, std::int64_t* value);
-// Reads a size from 1 to `most` bytes. InvalidArgument with the range otherwise.
+// Parses a size from 1 to `most` bytes. Returns InvalidArgument with that range otherwise.
 absl::Status ParseBytes(std::string_view text, std::int64_t most, std::int64_t* bytes);
 
-// `text` as a CSV field. InvalidArgument when it holds a line break.
+// Returns `text` as a CSV field, or InvalidArgument when it holds a line break.
 absl::StatusOr<std::string> CsvField(std::string_view text);
 
 }  // namespace tidepool::io

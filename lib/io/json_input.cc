@@ -1,4 +1,5 @@
-// The piece is read whole before it is given out, so that a character costs one comparison.
+// JSON input: fills the whole buffer before any of it is used, so that a character costs one
+// comparison.
 #include "lib/io/json_input.h"
 
 #include <algorithm>

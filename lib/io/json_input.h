@@ -1,5 +1,5 @@
-// A JSON file as RapidJSON's reader takes it: a stream over the bytes of a source, of which one
-// piece at a time is in memory. It knows its line.
+// JSON input: a stream for RapidJSON's reader over a byte source. It buffers a part of the file and
+// counts lines.
 #ifndef TIDEPOOL_LIB_IO_JSON_INPUT_H_
 #define TIDEPOOL_LIB_IO_JSON_INPUT_H_
 
@@ -14,14 +14,14 @@ namespace tidepool::io {
 
 class JsonInput {
  public:
-  // A text or a number that is longer is an error: the reader keeps it in one piece. Between two
-  // calls of SawToken() at most this and a piece are read.
+  // Longest text or number. The reader keeps a token in one buffer, so a longer one is an error.
+  // Between two calls of SawToken() at most this and one buffer are read.
   static constexpr std::size_t kLongestToken = std::size_t{1} << 24;
 
-  // `source` outlives it. A byte order mark at the beginning is skipped.
+  // Reads from `source`, which must outlive the stream. Skips a byte order mark at the beginning.
   explicit JsonInput(ByteSource& source);
 
-  // What RapidJSON asks of a stream. Behind the end there are zeros.
+  // RapidJSON's concept of a stream. After the end it reads zeros.
   using Ch = char;
   char Peek() const { return *at_; }
   char Take() {
@@ -30,18 +30,18 @@ class JsonInput {
     return taken;
   }
   std::size_t Tell() const { return before_ + static_cast<std::size_t>(at_ - piece_.data()); }
-  // Of streams that are written to.
+  // RapidJSON requires these of every stream; only output streams use them.
   void Put(char /*c*/) {}
   void Flush() {}
   char* PutBegin() { return nullptr; }
   std::size_t PutEnd(char* /*begin*/) { return 0; }
 
   void SawToken() { saw_token_ = true; }
-  // Whether all was read. A zero in the file is not its end.
+  // Whether the source was read to its end. A zero byte in the file is not the end.
   bool is_at_end() const { return is_at_end_; }
-  // The line of what comes next. All calls together take O(bytes).
+  // Returns the line of the next character. All calls together take O(bytes).
   std::int64_t line();
-  // Why the bytes ended before the file, if they did.
+  // Error that ended the bytes before the end of the file, if any.
   const absl::Status& status() const { return status_; }
 
  private:
@@ -52,10 +52,10 @@ class JsonInput {
   std::vector<char> piece_;
   const char* at_;
   const char* end_;
-  const char* counted_;  // up to here, the line ends in the piece are in line_
+  const char* counted_;  // line ends before this address are counted in line_
   std::int64_t line_ = 1;
-  std::size_t before_ = 0;         // bytes before the piece
-  std::size_t without_token_ = 0;  // bytes read since a token was seen
+  std::size_t before_ = 0;         // bytes before the buffer
+  std::size_t without_token_ = 0;  // bytes read since the last token
   bool saw_token_ = false;
   bool is_at_end_ = false;
   absl::Status status_;

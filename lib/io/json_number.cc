@@ -1,4 +1,4 @@
-// A decimal fraction is its digits and the place of its point.
+// JSON numbers: parses decimal fractions digit by digit, with the decimal point at a known digit.
 #include "lib/io/json_number.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool TakeSign(std::string_view& text) {
 
 constexpr std::int64_t kFarExponent = 1'000'000'000;
 
-// Exponents that would not fit are as good as very large ones.
+// Returns the exponent, limited to +-10^9: larger exponents give the same results.
 std::int64_t ParseExponent(std::string_view text) {
   const bool is_negative = TakeSign(text);
   std::int64_t exponent = 0;
@@ -33,7 +33,7 @@ std::int64_t ParseExponent(std::string_view text) {
   return is_negative ? -exponent : exponent;
 }
 
-// digits[0] digits[1] ... times 10 to the power of `scale`, rounded.
+// Computes digits[0] digits[1] ... times 10^scale, rounded. Returns false above `most`.
 bool RoundedValue(std::string_view whole, std::string_view fraction, std::int64_t scale,
                   std::uint64_t most, std::uint64_t* value) {
   const auto digits = static_cast<std::int64_t>(whole.size() + fraction.size());

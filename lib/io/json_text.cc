@@ -1,4 +1,4 @@
-// RapidJSON knows the escapes.
+// JSON text: RapidJSON writes the escapes.
 #include "lib/io/json_text.h"
 
 #include <rapidjson/stringbuffer.h>

@@ -1,4 +1,4 @@
-// Texts as JSON holds them: JSON is UTF-8, and what a trace calls things need not be.
+// JSON text: quotes names from traces, which may hold any bytes, while JSON holds only UTF-8.
 #ifndef TIDEPOOL_LIB_IO_JSON_TEXT_H_
 #define TIDEPOOL_LIB_IO_JSON_TEXT_H_
 
@@ -7,7 +7,7 @@
 
 namespace tidepool::io {
 
-// `text` in quotes. Each byte that is no part of UTF-8 becomes U+FFFD.
+// Returns `text` in quotes, with U+FFFD for each byte that is not part of valid UTF-8.
 std::string JsonText(std::string_view text);
 
 }  // namespace tidepool::io

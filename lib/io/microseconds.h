@@ -1,4 +1,4 @@
-// Times as Chrome traces spell them.
+// Times as Chrome traces write them: microseconds with up to three decimals.
 #ifndef TIDEPOOL_LIB_IO_MICROSECONDS_H_
 #define TIDEPOOL_LIB_IO_MICROSECONDS_H_
 
@@ -9,7 +9,7 @@
 
 namespace tidepool::io {
 
-// Microseconds, to the nanosecond.
+// Returns `nanoseconds` as the text of a number of microseconds.
 inline std::string Microseconds(std::int64_t nanoseconds) {
   const std::uint64_t size = nanoseconds < 0 ? 0 - static_cast<std::uint64_t>(nanoseconds)
                                              : static_cast<std::uint64_t>(nanoseconds);

@@ -1,3 +1,4 @@
+// Output files: writes through zlib to a temporary file and renames it.
 #include "tidepool/trace/output_file.h"
 
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 namespace tidepool {
 namespace {
 
-// Writes through zlib, which in its transparent mode copies.
+// Stream buffer over zlib, which copies unchanged in its transparent mode.
 class GzipBuffer final : public std::streambuf {
  public:
   explicit GzipBuffer(gzFile file) : file_(file) {
@@ -75,7 +76,7 @@ absl::Status WriteFile(const std::string& path,
                        const std::function<absl::Status(std::ostream&)>& write) {
   struct stat info = {};
   const bool exists = stat(path.c_str(), &info) == 0;
-  // Behind these names may be a regular file that is open already: it is written in place.
+  // These names may refer to a regular file that is already open: write in place.
   const bool is_open_already = absl::StartsWith(path, "/dev/") || absl::StartsWith(path, "/proc/");
   if (exists && (is_open_already || !S_ISREG(info.st_mode))) {
     const int descriptor =
@@ -83,7 +84,7 @@ absl::Status WriteFile(const std::string& path,
     if (descriptor < 0) return FileError(path, "cannot be opened");
     return WriteTo(descriptor, path, write);
   }
-  // Through a symbolic link, what it points to is replaced.
+  // Through a symbolic link, replace the file that it points to.
   std::error_code ignored;
   const std::string place =
       exists ? std::filesystem::canonical(path, ignored).string() : std::string(path);

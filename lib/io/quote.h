@@ -1,4 +1,4 @@
-// How errors show what a file holds: in quotes, on one line, of bounded length.
+// Quotes contents of files in errors: in quotes, on one line, of bounded length.
 #ifndef TIDEPOOL_LIB_IO_QUOTE_H_
 #define TIDEPOOL_LIB_IO_QUOTE_H_
 
@@ -21,7 +21,7 @@ inline std::string Quoted(std::string_view text) {
                       "'");
 }
 
-// What is wrong with the file `name` as such.
+// Puts "NAME:0: " in front of an error about the file as a whole.
 inline absl::Status AboutFile(std::string_view name, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(Escaped(name), ":0: ", status.message()));
 }

@@ -1,4 +1,4 @@
-// Texts by number: each is kept once.
+// Numbers texts; each text is stored once.
 #ifndef TIDEPOOL_LIB_IO_TEXT_NUMBERS_H_
 #define TIDEPOOL_LIB_IO_TEXT_NUMBERS_H_
 
@@ -14,13 +14,14 @@ namespace tidepool::io {
 
 class TextNumbers {
  public:
-  // The number of `text`: the next one when it is new. There are fewer than 2^32 - 1.
+  // Returns the number of `text`, which is the next number when the text is new. At most 2^32 - 2
+  // texts.
   std::uint32_t Number(std::string_view text) {
     if (last_ < texts_.size() && texts_[last_] == text) return last_;
     const auto found = numbers_.find(absl::string_view(text.data(), text.size()));
     if (found != numbers_.end()) return last_ = found->second;
     last_ = static_cast<std::uint32_t>(texts_.size());
-    const std::string& kept = texts_.emplace_back(text);  // a deque does not move it again
+    const std::string& kept = texts_.emplace_back(text);  // a deque does not move its elements
     numbers_.emplace(kept, last_);
     return last_;
   }

@@ -1,4 +1,4 @@
-// Texts from files may hold any bytes; some formats hold only Unicode.
+// UTF-8: texts from files may hold any bytes, but some formats hold only Unicode.
 #ifndef TIDEPOOL_LIB_IO_UTF8_H_
 #define TIDEPOOL_LIB_IO_UTF8_H_
 
@@ -8,7 +8,8 @@
 
 namespace tidepool::io {
 
-// How many bytes at the beginning of `text` are one character in UTF-8; 0 when they are none.
+// Returns the length in bytes of the first character of `text`, or 0 if it does not begin with
+// valid UTF-8.
 inline std::size_t Utf8Length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -33,7 +34,7 @@ inline bool IsUtf8(std::string_view text) {
   return true;
 }
 
-// `text` with U+FFFD for each byte that is not part of a character.
+// Returns `text` with U+FFFD for each byte that is not part of a character.
 inline std::string ValidUtf8(std::string_view text) {
   std::string valid;
   while (!text.empty()) {

@@ -1,5 +1,5 @@
-// How often the process was forked: a child has the memory of its parent and none of its threads,
-// so what waits for a thread must know that it is in one.
+// Fork count: lets code detect that it runs in a forked child. A child has the memory of its parent
+// but none of its threads, so waiting for such a thread would never end.
 #ifndef TIDEPOOL_LIB_RECORDER_FORK_COUNT_H_
 #define TIDEPOOL_LIB_RECORDER_FORK_COUNT_H_
 
@@ -12,11 +12,11 @@ namespace tidepool::recorder {
 
 inline std::atomic<std::uint64_t> fork_count = 0;
 
-// How many forks lie between this process and the one that first called CountForks. To read it
-// costs as much as a variable, where getpid() is a system call.
+// Returns the number of forks between this process and the process that first called CountForks.
+// Costs a memory read, while getpid() is a system call.
 inline std::uint64_t ForkCount() { return fork_count.load(std::memory_order_relaxed); }
 
-// Counts forks from the first call on, and says how many there were. Thread-safe.
+// Starts to count forks with the first call, and returns the count. Thread-safe.
 inline std::uint64_t CountForks() {
   [[maybe_unused]] static const int is_counting =
       pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1, std::memory_order_relaxed); });

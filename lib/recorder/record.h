@@ -1,5 +1,5 @@
-// What a recording call leaves behind: everything as it came, in one piece of fixed size. What it
-// means is worked out later, by the thread that writes.
+// Record: the arguments of one recording call, in a struct of fixed size. The writer thread encodes
+// it later.
 #ifndef TIDEPOOL_LIB_RECORDER_RECORD_H_
 #define TIDEPOOL_LIB_RECORDER_RECORD_H_
 
@@ -11,7 +11,7 @@
 namespace tidepool::recorder {
 
 struct Record {
-  std::uint64_t ticks = 0;    // of the tick clock
+  std::uint64_t ticks = 0;    // time stamp of the tick clock
   std::uint64_t subject = 0;  // an address, the number of a mark's name, or the awaited stream
   std::uint64_t stream = 0;
   std::int64_t bytes = 0;

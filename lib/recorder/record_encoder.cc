@@ -1,4 +1,5 @@
-// Every call of Encode ends its block, so that what was recorded can be read once it is written.
+// Record encoder: each call of Encode ends its block, so the records are readable as soon as they
+// are written.
 #include "lib/recorder/record_encoder.h"
 
 #include <bit>
@@ -11,7 +12,7 @@ using Kind = TraceEvent::Kind;
 
 namespace {
 
-// The zeros that all addresses of `records` end in.
+// Returns the number of low zero bits that all addresses of `records` share.
 int CommonZeros(absl::Span<const Record> records) {
   std::uint64_t all = 0;
   for (const Record& record : records) {
@@ -56,11 +57,12 @@ void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
       break;
     case Kind::kMarkEnd:
     case Kind::kReserve:
-      break;  // a recorder has no call for them
+      break;  // a recorder never records these
   }
 }
 
-// What was allocated before the recording began is not known here.
+// Encodes a free. Allocations from before the recording began are unknown: their frees are only
+// counted.
 void RecordEncoder::EncodeFree(const native::NativeEncoder::Context& context,
                                std::uint64_t address) {
   const auto found = live_.find(address);

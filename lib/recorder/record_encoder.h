@@ -1,5 +1,5 @@
-// Records as the blocks of a native trace: numbers streams and threads in the order in which they
-// turn up, and knows which allocation is live at an address.
+// Record encoder: turns records into blocks of a native trace. Numbers streams and threads in the
+// order of their first record, and tracks the live allocation at each address.
 #ifndef TIDEPOOL_LIB_RECORDER_RECORD_ENCODER_H_
 #define TIDEPOOL_LIB_RECORDER_RECORD_ENCODER_H_
 
@@ -20,19 +20,19 @@ class RecordEncoder {
  public:
   explicit RecordEncoder(std::int64_t alignment);
 
-  // Encodes records, whose times `clock` knows, and the names of the marks that are new among them,
-  // in whole blocks.
+  // Encodes records in whole blocks, with times from `clock` and the names of new marks among the
+  // records.
   void Encode(absl::Span<const Record> records, const std::vector<std::string>& new_marks,
               const TickClock& clock);
-  // The end of the trace.
+  // Encodes the end of the trace.
   void End() { encoder_.End(false); }
 
   std::string_view output() const { return encoder_.output(); }
   void Clear() { encoder_.Clear(); }
 
  private:
-  // Numbers keys 0, 1, 2, ... in the order in which they are first asked for. Most are asked for
-  // several times on end.
+  // Numbers keys 0, 1, 2, ... in the order of their first use. Remembers the last key, because most
+  // calls repeat it.
   class Numbers {
    public:
     std::uint32_t Of(std::uint64_t key, bool* is_new);
@@ -51,7 +51,7 @@ class RecordEncoder {
   native::NativeEncoder encoder_;
   Numbers streams_;
   Numbers threads_;
-  absl::flat_hash_map<std::uint64_t, std::uint64_t> live_;  // allocations by address
+  absl::flat_hash_map<std::uint64_t, std::uint64_t> live_;  // allocation by address
 };
 
 }  // namespace tidepool::recorder

@@ -1,5 +1,5 @@
-// The two sides' meetings. All that one may wait for changes under the mutex, but for records that
-// were added in the middle of a chunk, for which nobody waits.
+// Record queue: the synchronization of both sides. Every condition that a thread waits for changes
+// under the mutex, except the count of added records within a chunk, for which no thread waits.
 #include "lib/recorder/record_queue.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ RecordQueue::RecordQueue(std::int64_t bytes)
   records_.resize(chunk_ * kChunks);
 }
 
-// A chunk is full. Tells the taker, and waits until there is room for another.
+// Called when a chunk is full: wakes the taker and waits until another chunk is free.
 bool RecordQueue::NextChunk() {
   std::unique_lock lock(mutex_);
   const std::uint64_t added = added_.load(std::memory_order_relaxed);

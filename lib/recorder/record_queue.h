@@ -1,5 +1,5 @@
-// Records on their way from those who record to the thread that writes: a ring. To add one takes no
-// lock; both sides meet under a mutex once a chunk, the eighth part of the ring.
+// Record queue: a ring buffer from the recording threads to the writer thread. Adding a record
+// takes no lock; both sides synchronize under a mutex once a chunk, an eighth of the ring.
 #ifndef TIDEPOOL_LIB_RECORDER_RECORD_QUEUE_H_
 #define TIDEPOOL_LIB_RECORDER_RECORD_QUEUE_H_
 
@@ -15,13 +15,13 @@
 
 namespace tidepool::recorder {
 
-// One thread adds at a time, and one takes. Stop and Hurry may be called by any.
+// Queue for one adding thread at a time and one taking thread. Any thread may call Stop and Hurry.
 class RecordQueue {
  public:
-  // Holds at least 8 records, and no more than fit in `bytes` if that is enough for 8.
+  // Allocates as many records as fit in `bytes`, but at least 8.
   explicit RecordQueue(std::int64_t bytes);
 
-  // Waits as long as the queue is full. Once the queue is stopped nothing is added.
+  // Adds a record; waits while the queue is full. Adds nothing once the queue is stopped.
   void Add(const Record& record) {
     const std::uint64_t added = added_.load(std::memory_order_relaxed);
     if (added == limit_ && !NextChunk()) return;
@@ -31,19 +31,21 @@ class RecordQueue {
   }
   bool is_stopped() const { return is_stopped_.load(std::memory_order_relaxed); }
 
-  // How many were ever added, and may be taken.
+  // Returns how many records were ever added. All of them may be taken.
   std::uint64_t added() const { return added_.load(std::memory_order_acquire); }
-  // Waits until a chunk is full, somebody is in a hurry, the queue is stopped or the time is up.
+  // Waits until a chunk is full, a thread called Hurry, the queue is stopped, or `longest` has
+  // passed.
   void AwaitWork(std::chrono::nanoseconds longest);
-  // The next records to take, up to the `end`th ever added: a chunk at most, none when all are
-  // taken.
+  // Returns the next records to take, before the `end`th ever added: at most a chunk, and empty
+  // when all are taken.
   absl::Span<const Record> Front(std::uint64_t end) const;
-  // Gives back the room of the first `count`.
+  // Frees the space of the first `count` records.
   void Take(std::size_t count);
-  // Nothing more will be taken: nobody waits for that any longer.
+  // Declares that no more records will be taken, so that no thread waits for that.
   void Finish();
 
-  // Lets the taker take what was added so far, and waits until it has or has finished.
+  // Wakes the taker for all records added so far, and waits until they are taken or the taker has
+  // finished.
   void Hurry();
   void Stop();
   void AwaitFinish();
@@ -54,16 +56,16 @@ class RecordQueue {
   std::vector<Record> records_;
   std::uint64_t chunk_;
 
-  // Of the thread that adds.
-  std::size_t next_ = 0;     // where the next record goes
-  std::uint64_t limit_ = 0;  // until when it need not ask for room
+  // Used by the adding thread.
+  std::size_t next_ = 0;     // index of the next record
+  std::uint64_t limit_ = 0;  // count of records up to which there is space
   std::atomic<std::uint64_t> added_{0};
   std::atomic<bool> is_stopped_{false};
 
   std::mutex mutex_;
   std::condition_variable work_;
   std::condition_variable progress_;
-  std::uint64_t wanted_ = 0;  // up to there records should be taken at once
+  std::uint64_t wanted_ = 0;  // count of records that should be taken at once
   std::uint64_t taken_ = 0;
   bool is_finished_ = false;
 };

@@ -1,5 +1,5 @@
-// Who records leaves a record in a queue. A thread empties it: when a chunk is full, when somebody
-// flushes, and now and then.
+// Recorder: recording calls put records into a queue. A thread writes them when a chunk is full,
+// when a caller flushes, and at regular intervals.
 #include "tidepool/recorder.h"
 
 #include <pthread.h>
@@ -39,14 +39,14 @@ using Kind = TraceEvent::Kind;
 constexpr std::int64_t kLeastBuffer = std::int64_t{1} << 12;
 constexpr std::int64_t kLargestBuffer = std::int64_t{1} << 34;
 
-// The id of the calling thread, as the system's tools show it.
+// Returns the id of the calling thread, as the system's tools show it.
 std::uint32_t ThisThread() {
   thread_local const auto thread = static_cast<std::uint32_t>(syscall(SYS_gettid));
   return thread;
 }
 
-// Signals are for the threads of the program. That a file has become too long is one, too: blocked,
-// it is an error of the write instead of the end of the program.
+// Blocks all signals: they are meant for the program's threads. A blocked SIGXFSZ (file too long)
+// becomes an error of the write instead of ending the program.
 void BlockSignals() {
   sigset_t all;
   sigfillset(&all);
@@ -91,9 +91,10 @@ class Recorder::Writer {
     std::fprintf(stderr, "tidepool: %s\n", std::string(status_.message()).c_str());
   }
 
-  // In a forked child the thread is missing, and a lock that it held is held for ever.
+  // Whether this process is a forked child. There the writer thread is missing, and a lock that it
+  // held stays locked for ever.
   bool IsInChild() const { return recorder::ForkCount() != forks_; }
-  // Prints that the child's records are lost, where it was not told.
+  // Prints that the child's records are lost, unless a call returned that.
   void ReportLoss() const {
     if (has_untold_loss_.load(std::memory_order_relaxed))
       std::fprintf(stderr, "tidepool: %s\n", std::string(OtherProcess().message()).c_str());
@@ -145,7 +146,7 @@ class Recorder::Writer {
   }
 
  private:
-  // Timeouts of centuries overflow inside of the standard library.
+  // Longer timeouts would overflow inside the standard library.
   static constexpr std::int64_t kLongestInterval = std::int64_t{1} << 53;
 
   bool TakesRecords() {
@@ -180,7 +181,7 @@ class Recorder::Writer {
     queue_.Finish();
   }
 
-  // Writes what has been added so far.
+  // Writes all records added so far.
   void WriteAdded() {
     const std::uint64_t end = queue_.added();
     clock_.Advance();
@@ -192,7 +193,7 @@ class Recorder::Writer {
     }
   }
 
-  // Moves what is encoded to the file, if that is still in order.
+  // Moves encoded bytes to the file, unless a write has failed.
   void Write() {
     if (!has_failed_) Note(file_.Append(encoder_.output()));
     encoder_.Clear();
@@ -221,7 +222,7 @@ class Recorder::Writer {
   recorder::RecordQueue queue_;
   native::MarkNames marks_;
 
-  // Of the thread that writes.
+  // Used by the writer thread.
   recorder::TickClock clock_;
   recorder::RecordEncoder encoder_;
   recorder::RecordingFile file_;
@@ -229,7 +230,7 @@ class Recorder::Writer {
   bool has_failed_ = false;
 
   std::mutex mutex_;
-  absl::Status status_;  // the first error
+  absl::Status status_;  // first error
   bool was_told_ = false;
 
   std::thread thread_;
@@ -246,7 +247,7 @@ absl::StatusOr<std::unique_ptr<Recorder>> Recorder::Create(const RecorderOptions
 
 Recorder::Recorder(std::unique_ptr<Writer> writer) : writer_(std::move(writer)) {}
 
-// In a child the thread cannot be joined, nor its handle be destroyed: all of it stays.
+// Leaks the writer in a child, where its thread can neither be joined nor destroyed.
 Recorder::~Recorder() {
   if (!writer_->IsInChild()) return;
   writer_->ReportLoss();

@@ -1,4 +1,4 @@
-// Writes by system calls: nothing waits in a buffer of the process.
+// Recording file: writes by system calls, so no bytes wait in a buffer of the process.
 #include "lib/recorder/recording_file.h"
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ namespace tidepool::recorder {
 
 namespace {
 
-// What the system has just said about a file.
+// Returns the error of the last system call on a file.
 absl::Status SystemError(const std::string& path, const char* what, const char* expected) {
   const int error = errno;
   return absl::Status(absl::ErrnoToStatusCode(error),

@@ -1,4 +1,4 @@
-// The file of a recording: bytes go to its end, at once.
+// Recording file: appends bytes at once.
 #ifndef TIDEPOOL_LIB_RECORDER_RECORDING_FILE_H_
 #define TIDEPOOL_LIB_RECORDER_RECORDING_FILE_H_
 
@@ -12,15 +12,16 @@ namespace tidepool::recorder {
 
 class RecordingFile {
  public:
-  // Creates the file or empties it. Errors are what the system says about the path; what is no
-  // regular file is refused.
+  // Creates the file or empties it. Errors are those of the system; refuses anything except a
+  // regular file.
   static absl::StatusOr<RecordingFile> Create(const std::string& path);
 
   RecordingFile(RecordingFile&& other) noexcept;
   RecordingFile& operator=(RecordingFile&&) = delete;
   ~RecordingFile();
 
-  // Returns when the system has the bytes: they are in the file even if the process is killed.
+  // Writes `bytes` and returns once the system has them: they reach the file even if the process is
+  // killed.
   absl::Status Append(std::string_view bytes);
   absl::Status Close();
 

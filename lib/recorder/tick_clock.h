@@ -1,7 +1,7 @@
-// Time stamps that cost a few nanoseconds, and what they mean in time. Reading the steady clock
-// takes longer than all else in a recording call, so a call reads the processor's counter, and the
-// thread that writes reads both now and then: a stamp's time lies between two such readings, as far
-// along as the counter was.
+// Tick clock: time stamps that cost a few nanoseconds. Reading the steady clock takes longer than
+// the rest of a recording call, so a call reads only the processor's counter. The writer thread
+// reads both clocks now and then, and interpolates the time of each stamp between two such
+// readings.
 #ifndef TIDEPOOL_LIB_RECORDER_TICK_CLOCK_H_
 #define TIDEPOOL_LIB_RECORDER_TICK_CLOCK_H_
 
@@ -41,13 +41,13 @@ class TickClock {
   void Advance() {
     before_ = now_;
     const Reading reading = Read();
-    // The counters of two processors may differ a little.
+    // Counters of two processors may differ a little, so force both clocks to ascend.
     now_ = {std::max(reading.ticks, before_.ticks),
             std::max(reading.nanoseconds, before_.nanoseconds)};
   }
 
-  // The time of a stamp since the clock began. Stamps from before the reading before the last or
-  // from after the last take the time of that reading.
+  // Returns the time of a stamp since the clock began. Stamps outside of the last two readings take
+  // the time of the nearest reading.
   std::int64_t Nanoseconds(std::uint64_t ticks) const {
     if (ticks >= now_.ticks) return now_.nanoseconds;
     if (ticks <= before_.ticks) return before_.nanoseconds;
@@ -64,7 +64,8 @@ class TickClock {
     std::int64_t nanoseconds = 0;
   };
 
-  // Of several tries the one in which the least happened between the two clocks.
+  // Reads both clocks three times and returns the attempt with the shortest time between the two
+  // clocks.
   Reading Read() const {
     Reading best;
     std::uint64_t least = UINT64_MAX;

@@ -1,5 +1,5 @@
-// The kernels for AVX2. A table says for each mask of eight words where they go: AVX2 has no
-// instruction that does. A row is two registers.
+// Kernels for AVX2. A row is two registers. AVX2 has no compress or expand instruction, so a table
+// gives the permutation for each mask of eight words.
 #if defined(__x86_64__)
 #include <immintrin.h>
 
@@ -14,11 +14,11 @@
 namespace tidepool::zvc {
 namespace avx2 {
 
-// For each mask of eight words: which word comes to each place.
+// Permutations of eight words: for each mask, the source word of each target word.
 struct Shuffle {
   std::array<std::uint8_t, 8> places;
 };
-constexpr std::uint8_t kNothing = 0x80;  // what makes a zero of a byte in a shuffle
+constexpr std::uint8_t kNothing = 0x80;  // makes a shuffle write a zero byte
 
 constexpr std::array<Shuffle, 256> CompressShuffles() {
   std::array<Shuffle, 256> shuffles = {};
@@ -43,7 +43,7 @@ constexpr std::array<Shuffle, 256> ExpandShuffles() {
   return shuffles;
 }
 
-// The same for the bytes of 16-bit words.
+// Permutations of the bytes of eight 16-bit words, for each mask.
 struct ByteShuffle {
   alignas(16) std::array<std::uint8_t, 16> places;
 };
@@ -73,7 +73,7 @@ TIDEPOOL_AVX2 inline __m256i Load(const std::byte* from) {
 TIDEPOOL_AVX2 inline void Store(std::byte* to, __m256i values) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), values);
 }
-// A row from two registers.
+// Stores of a row from two registers.
 struct CachedStore {
   TIDEPOOL_AVX2 static void Half(std::byte* to, __m256i values) { Store(to, values); }
 };
@@ -128,7 +128,7 @@ TIDEPOOL_AVX2 inline void Store128(std::byte* to, __m128i values) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to), values);
 }
 
-// The operations on a register of words of 32 bits.
+// Operations on a register of 32-bit words.
 struct Words32 {
   using Word = std::uint32_t;
   static constexpr std::uint32_t kBits = 32;
@@ -202,7 +202,8 @@ struct Range {
     const __m256i zero = _mm256_setzero_si256();
     return {_mm256_set1_epi32(-1), zero, zero, zero};
   }
-  // `is_zero` has all bits of the words that are zero: so that no word is larger.
+  // Adds a register. `is_zero` has all bits set in words that are zero, so that these count as the
+  // largest words.
   TIDEPOOL_AVX2 void Add(__m256i is_zero, __m256i values) {
     least = Words::Least(least, _mm256_or_si256(values, is_zero));
     most = Words::Most(most, values);
@@ -353,7 +354,7 @@ TIDEPOOL_AVX2 void UnpackRows(const std::byte* rows, const Packing& packing, std
   Sums sums(row_sums);
   Row row = Row::At(rows);
   sums.Add(row);
-  std::uint32_t read = 0;  // bits of each word of the row; at most all
+  std::uint32_t read = 0;  // consumed bits of each word of the row; at most all
   for (; words < end; words += kRowBytes) {
     __m256i low = Words::Right(row.low, Count(read));
     __m256i high = Words::Right(row.high, Count(read));
@@ -395,7 +396,8 @@ TIDEPOOL_AVX2 std::uint32_t Expand32(const std::byte* mask, const std::byte* wor
   return static_cast<std::uint32_t>((next - words) / sizeof(std::uint32_t));
 }
 
-// Eight words of 16 bits, of which `next` has those that `mask` names.
+// Returns eight 16-bit words: the next words from `next` where `mask` has a bit, and zeros
+// elsewhere.
 TIDEPOOL_AVX2 inline __m128i Expanded8(std::byte mask, const std::byte*& next) {
   const auto is_set = static_cast<std::uint8_t>(mask);
   const __m128i places =

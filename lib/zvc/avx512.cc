@@ -1,9 +1,9 @@
-// The kernels for AVX-512. Words are compressed into a register that is stored whole: the form that
-// compresses into memory is microcoded on some processors. Only 16-bit words need VBMI2, without
-// which they are widened.
+// Kernels for AVX-512. Words are compressed into a register that is stored whole, because the
+// compress-to-memory form is microcoded on some processors. Only 16-bit words need VBMI2; without
+// it they are widened to 32 bits.
 #if defined(__x86_64__)
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 takes its own undefined registers for ours (GCC bug 105593).
+// GCC 12 warns about undefined registers of its own intrinsics (GCC bug 105593).
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
@@ -54,7 +54,7 @@ struct Sums {
   }
 };
 
-// The operations on a row of words of 32 bits.
+// Operations on a row of 32-bit words.
 struct Words32 {
   using Word = std::uint32_t;
   using Mask = __mmask16;
@@ -73,7 +73,7 @@ struct Words32 {
   TIDEPOOL_AVX512 static __m512i RotatedLeft(__m512i row) { return _mm512_rol_epi32(row, 1); }
   TIDEPOOL_AVX512 static __m512i RotatedRight(__m512i row) { return _mm512_ror_epi32(row, 1); }
   TIDEPOOL_AVX512 static Mask NotZero(__m512i row) { return _mm512_test_epi32_mask(row, row); }
-  // Of `least` and the words of `row` that `is_set` names.
+  // Returns the minimum of `least` and the words of `row` in `is_set`, lane by lane.
   TIDEPOOL_AVX512 static __m512i Least(__m512i least, Mask is_set, __m512i row) {
     return _mm512_mask_min_epu32(least, is_set, least, row);
   }
@@ -106,7 +106,7 @@ struct Words16 {
     return _mm512_or_si512(_mm512_srli_epi16(row, 1), _mm512_slli_epi16(row, 15));
   }
   TIDEPOOL_AVX512 static Mask NotZero(__m512i row) { return _mm512_test_epi16_mask(row, row); }
-  // Of `least` and the words of `row` that `is_set` names.
+  // Returns the minimum of `least` and the words of `row` in `is_set`, lane by lane.
   TIDEPOOL_AVX512 static __m512i Least(__m512i least, Mask is_set, __m512i row) {
     return _mm512_mask_min_epu16(least, is_set, least, row);
   }
@@ -127,7 +127,7 @@ TIDEPOOL_AVX512 inline Lanes<Word> LanesOf(__m512i row) {
   return lanes;
 }
 
-// Where a row of a block goes when its zeros are taken out, and what all rows are like.
+// Tracks the target of each row's non-zero words, and the ranges of all rows.
 template <typename Words>
 class RowScanner {
  public:
@@ -143,7 +143,7 @@ class RowScanner {
         signed_least_(_mm512_setzero_si512()),
         signed_most_(_mm512_setzero_si512()) {}
 
-  // Where the words of the next row go.
+  // Address for the non-zero words of the next row.
   std::byte* end() const { return end_; }
   TIDEPOOL_AVX512 void Add(__m512i row, Mask is_set) {
     std::memcpy(mask_, &is_set, sizeof(is_set));
@@ -187,7 +187,8 @@ TIDEPOOL_AVX512 Scan Scan32(const std::byte* block, const std::byte* next, std::
   return scanner.Finish();
 }
 
-// Without VBMI2 nothing compresses 16-bit words. Writes half a row.
+// Stores half a row of non-zero words by widening them: without VBMI2 no instruction compresses
+// 16-bit words.
 TIDEPOOL_AVX512 inline void CompressHalf(__m256i values, __mmask16 is_set, std::byte* words) {
   const __m512i wide = _mm512_maskz_compress_epi32(is_set, _mm512_cvtepu16_epi32(values));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(words), _mm512_cvtepi32_epi16(wide));
@@ -290,7 +291,7 @@ TIDEPOOL_AVX512 void UnpackRows(const std::byte* rows, const Packing& packing, s
   Sums sums(row_sums);
   __m512i row = Load(rows);
   sums.Add(row);
-  std::uint32_t read = 0;  // bits of `row`; at most all
+  std::uint32_t read = 0;  // consumed bits of each word of the row; at most all
   for (; words < end; words += kRowBytes) {
     __m512i values = Words::Right(row, Count(read));
     read += bits;

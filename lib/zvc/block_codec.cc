@@ -1,3 +1,4 @@
+// Block codec: chooses how to store each block, and undoes it.
 #include "lib/zvc/block_codec.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ void FillRow(std::byte* row, std::uint32_t word) {
   std::memcpy(row, &words, sizeof(words));
 }
 
-// Fills the row behind `count` words with words of which packing leaves nothing.
+// Fills the row after `count` words with words that pack to zero bits.
 void PadWords(std::byte* words, std::size_t word_bytes, const IndexEntry& entry,
               std::size_t count) {
   const bool is_rotated = (entry.flags & kRotated) != 0;
@@ -35,7 +36,7 @@ Packing PackingOf(const IndexEntry& entry) {
   return {entry.count, entry.bits, entry.base, (entry.flags & kRotated) != 0};
 }
 
-// Writes whole rows of words: at most a row more than the entry's.
+// Unpacks whole rows of words: at most one row more than the entry's words.
 void UnpackWords(const BlockFormat& format, const IndexEntry& entry, const std::byte* rows,
                  std::byte* words, RowSums& sums) {
   const std::size_t word_bytes = format.word_bytes;
@@ -76,8 +77,9 @@ std::uint32_t RotatedLeft(std::uint32_t word, int word_bits) {
   return word_bits == 16 ? std::rotl(static_cast<std::uint16_t>(word), 1) : std::rotl(word, 1);
 }
 
-// Rotating keeps the order of words of one sign and doubles their distances: it pays at most where
-// both signs are, and then the least and most are among the ends of both.
+// Returns the smaller range of the words, as they are or rotated left by one bit. Rotation keeps
+// the order of words of equal sign and doubles their distances. So it can help only if both signs
+// occur, and the rotated ends are among the ends of both signs.
 WordRange BestRange(const Scan& scan, int word_bits) {
   const auto bits = static_cast<std::uint8_t>(std::bit_width(scan.most - scan.least));
   const std::uint32_t sign = std::uint32_t{1} << (word_bits - 1);

@@ -1,4 +1,4 @@
-// One block: from its words to an index entry and a payload, and back.
+// Block codec: converts one block of words to an index entry and a payload, and back.
 #ifndef TIDEPOOL_LIB_ZVC_BLOCK_CODEC_H_
 #define TIDEPOOL_LIB_ZVC_BLOCK_CODEC_H_
 
@@ -12,33 +12,33 @@
 
 namespace tidepool::zvc {
 
-// The kernel of a codec, and the size of its words.
+// Kernel of a codec, and its word size.
 struct BlockFormat {
   const Kernel& kernel;
-  const Writers& writers;  // of the kernel
+  const Writers& writers;  // the kernel's cached or streaming writers
   std::size_t word_bytes;
 };
 
-// `is_streaming`: whether what is written goes past the caches.
+// Returns the format; `is_streaming` selects stores that bypass the caches.
 inline BlockFormat FormatOf(ZeroValueInstructionSet set, ZeroValueWord word, bool is_streaming) {
   const Kernel& kernel = KernelFor(set, word);
   return {kernel, is_streaming ? kernel.streaming_writers : kernel.writers,
           static_cast<std::size_t>(word)};
 }
 
-// Compresses one block after the other. First `Scan`, which says how long the payload is, then, if
-// wanted, `Write`. Not thread-safe.
+// Compresses blocks one after the other. `Scan` computes the length of the payload; `Write` may
+// follow and writes it. Not thread-safe.
 class BlockCompressor {
  public:
   BlockCompressor(const BlockFormat& format, bool is_plain)
       : format_(format), is_plain_(is_plain) {}
 
-  // `input` is one block, or less at the end of an input; it stays until `Write`. What begins at
-  // `next` is expected to be scanned after it; it need not be there.
+  // Scans one block, or a shorter last block. `input` must stay valid until `Write`. Prefetches the
+  // memory at `next`, which is expected to be scanned next and need not exist.
   const IndexEntry& Scan(absl::Span<const std::byte> input, const std::byte* next);
   const IndexEntry& entry() const { return entry_; }
   std::size_t payload_bytes() const { return payload_bytes_; }
-  // Writes payload_bytes() bytes; says what they sum to.
+  // Writes payload_bytes() bytes and returns their sums.
   RowSums Write(std::byte* payload);
 
  private:
@@ -54,14 +54,13 @@ class BlockCompressor {
   alignas(kRowBytes) std::array<std::byte, kWordsRoom> words_;
 };
 
-// Whether `entry` is one that a block of `block_bytes` bytes can have. The error says what is wrong
-// and what was expected, without the place.
+// Checks that a block of `block_bytes` bytes can have `entry`. Errors do not name the block.
 absl::Status CheckEntry(const IndexEntry& entry, std::size_t word_bytes, ZeroValueMode mode,
                         std::size_t block_bytes);
 
-// Writes output.size() bytes, those of the block, and adds the payload to `sums`. `entry` was
-// checked, and `payload` is as long as it says. DataLoss, without the place, when the payload
-// cannot be one.
+// Writes the output.size() bytes of the block and adds the payload to `sums`. `entry` must have
+// been checked, and `payload` must be as long as it says. Returns DataLoss, without the block's
+// number, when the payload is invalid.
 absl::Status DecompressPayload(const BlockFormat& format, const IndexEntry& entry,
                                const std::byte* payload, absl::Span<std::byte> output,
                                RowSums& sums);

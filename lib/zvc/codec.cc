@@ -1,6 +1,6 @@
-// Whole buffers. With several threads the work is cut into tasks of some blocks that they take in
-// order. Where a task's payloads begin is known when the blocks of those before it are scanned:
-// then each is written to its place. No thread ever sleeps for another.
+// Zero-value codec: compresses whole buffers. Several threads take tasks of a few blocks in order.
+// A task's payloads begin at the sum of the sizes of all earlier tasks, known once those tasks are
+// scanned. No thread ever sleeps to wait for another.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -30,10 +30,11 @@ class ZeroValueCodec::Workers {
 
 namespace {
 
-// What a thread compresses at once: so few blocks that their words stay in the first-level cache.
+// Blocks that a thread compresses at once: few enough that their words stay in the first-level
+// cache.
 constexpr std::size_t kTaskBlocks = 2;
 
-// Non-temporal stores need whole rows in their places.
+// Whether to bypass the caches: non-temporal stores need aligned rows.
 bool IsStreaming(const ZeroValueOptions& options, absl::Span<std::byte> output) {
   return options.streaming_stores &&
          reinterpret_cast<std::uintptr_t>(output.data()) % zvc::kRowBytes == 0;
@@ -54,7 +55,7 @@ class Compression {
   void RunAlone() {
     zvc::BlockCompressor compressor(format_, IsPlain());
     std::size_t begin = payloads_begin_;
-    std::size_t expected = 0;  // of a block: what the one before it took
+    std::size_t expected = 0;  // size of the last payload, as a guess for the next
     for (std::size_t block = 0; block < blocks_; ++block) {
       FetchOutput(begin, expected);
       Scan(compressor, block, block + 1);
@@ -96,7 +97,8 @@ class Compression {
  private:
   bool IsPlain() const { return options_.mode == ZeroValueMode::kPlain; }
 
-  // Takes each task while it is at the one before, whose last block fetches the first of it.
+  // Takes the next task already while it works on one, because the last block of a task prefetches
+  // the first block of the next.
   void Work() {
     std::vector<zvc::BlockCompressor> compressors(kTaskBlocks, {format_, IsPlain()});
     std::uint64_t hash = 0;
@@ -114,8 +116,8 @@ class Compression {
     return std::min((task + 1) * kTaskBlocks, blocks_);
   }
 
-  // First how long all payloads of the task are, so that who has the next one need not wait until
-  // they are written.
+  // Compresses a task. Publishes the size of all its payloads before it writes them, so that the
+  // thread with the next task need not wait for the writes.
   std::uint64_t CompressTask(std::vector<zvc::BlockCompressor>& compressors, std::size_t task,
                              std::size_t next_task) {
     const std::size_t first = task * kTaskBlocks;
@@ -141,7 +143,7 @@ class Compression {
     return hash;
   }
 
-  // Where the payloads of a task that was begun begin: behind those of all before it.
+  // Returns the offset of the first payload of a started task: the end of all earlier payloads.
   std::size_t BeginOf(std::size_t task) {
     std::size_t known = task;
     while (begins_[known].load(std::memory_order_relaxed) == 0) --known;
@@ -153,8 +155,9 @@ class Compression {
     return begin;
   }
 
-  // Of the payloads of a task that was begun. Who has it is about to say so; if not, that thread
-  // does not run, and it is faster to find out than to wait until it does. Both find the same.
+  // Returns the payload bytes of a started task. Its thread will publish them soon; if it does not,
+  // that thread is not running. Computing the size again is then faster than waiting, and gives the
+  // same size.
   std::size_t SizeOf(std::size_t task) {
     constexpr int kSpins = 500;
     for (int spin = 0; spin < kSpins; ++spin) {
@@ -181,8 +184,8 @@ class Compression {
     zvc::FetchForWriting(output_.data() + begin, bytes);
   }
 
-  // Scans one block, before `next` if there is such a block, and writes its index entry if there is
-  // room for an index.
+  // Scans one block, prefetches block `next` if there is one, and writes the index entry if the
+  // output has room for the index.
   void Scan(zvc::BlockCompressor& compressor, std::size_t block, std::size_t next) {
     const zvc::IndexEntry entry =
         compressor.Scan(BlockAt(block), BlockAt(next < blocks_ ? next : block).data());
@@ -191,7 +194,7 @@ class Compression {
                 sizeof(entry));
   }
 
-  // Writes the payload, if there is room for it, and says what it adds to the checksum.
+  // Writes the payload, if there is room for it, and returns its part of the checksum.
   std::uint64_t Write(zvc::BlockCompressor& compressor, std::size_t block, std::size_t begin) {
     if (begin + compressor.payload_bytes() > output_.size()) return 0;
     return zvc::BlockHash(block, compressor.entry(), compressor.Write(output_.data() + begin));
@@ -207,11 +210,11 @@ class Compression {
   std::atomic<std::uint64_t> hash_ = 0;
   std::size_t end_ = 0;
   std::atomic<std::size_t> next_ = 0;
-  // Both are numbers that nothing else hangs on, so that their order in memory does not matter.
-  // One more than the bytes of each task's payloads; 0 as long as they are not known.
+  // sizes_ and begins_ are single numbers that publish no other memory, so relaxed order suffices.
+  // sizes_: one more than the payload bytes of each task; 0 while unknown.
   std::vector<std::atomic<std::size_t>> sizes_;
-  // Where they begin in the output, and where what would follow the last; 0 as long as it is not
-  // known.
+  // Offset of the first payload of each task in the output, and of the end of the last; 0 while
+  // unknown.
   std::vector<std::atomic<std::size_t>> begins_;
 };
 
@@ -226,7 +229,7 @@ class Decompression {
         group_begins_(group_begins),
         output_(output) {}
 
-  // On as many threads at once as like to.
+  // Decompresses groups of blocks until none is left. Any number of threads may run this at once.
   void Work() {
     std::uint64_t hash = 0;
     for (;;) {
@@ -264,7 +267,8 @@ class Decompression {
     return hash;
   }
 
-  // The first block that is damaged, whoever finds it.
+  // Keeps the error of the first damaged block, independent of the order in which threads find
+  // errors.
   void Remember(std::size_t block, const absl::Status& status) {
     const std::lock_guard lock(mutex_);
     if (!status_.ok() && damaged_block_ < block) return;

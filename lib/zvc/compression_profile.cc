@@ -1,4 +1,4 @@
-// The model: what follows from a profile.
+// The model that follows from a compression profile.
 #include "tidepool/compress/compression_profile.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kSecondsPerNs = 1e-9;
 
-// A bit for each word.
+// Returns the share of one bit for each word.
 double MaskShare(ZeroValueWord word) { return 1.0 / (8 * static_cast<int>(word)); }
 
 double NsPerByte(const CompressionCost& cost, double ratio) { return cost.a + cost.b * ratio; }
@@ -55,7 +55,7 @@ std::int64_t CompressedBytes(const CompressionProfile& profile, std::int64_t byt
   const double share =
       density == 0 ? 0
                    : std::min(1.0, density * profile.CostsOf(word).packed_share + MaskShare(word));
-  // Of a block: its entry in the index, and what its payload is rounded up by.
+  // Most bytes of a block besides its words: its index entry and the rounding of its payload.
   constexpr std::int64_t kMostBesides = 8 + 64;
   constexpr auto kBlock = static_cast<std::int64_t>(kZeroValueBlockBytes);
   const std::int64_t besides = (bytes + kBlock - 1) / kBlock * kMostBesides;

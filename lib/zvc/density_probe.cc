@@ -1,6 +1,6 @@
-// One line out of each of n equal parts: the places come in order, so they are known well before
-// they are read, and what lies near each other is not looked at twice. Such a sample is never worse
-// than one without parts by more than rounding, so the variance between all lines bounds its error.
+// Stratified sample: one line out of each of n equal parts. The addresses ascend, so they can be
+// prefetched, and neighbouring lines are not counted twice. Such a sample is never worse than a
+// simple one by more than rounding, so the variance between all lines bounds its error.
 #include "tidepool/compress/density_probe.h"
 
 #include <algorithm>
@@ -14,9 +14,9 @@ namespace tidepool {
 namespace {
 
 constexpr std::size_t kLineBytes = 64;
-// Smaller buffers are counted whole.
+// Buffers with fewer lines in each part are counted completely.
 constexpr std::size_t kLeastLinesPerPart = 4;
-// Lines that are fetched before they are counted.
+// Distance between prefetching and counting a line.
 constexpr std::size_t kLinesAhead = 32;
 
 template <typename Word>
@@ -33,14 +33,14 @@ std::size_t CountLine(const std::byte* line, ZeroValueWord word) {
                                         : CountNonzero<std::uint32_t>(line);
 }
 
-// Of less than a line.
+// Counts the non-zero words of less than a line.
 std::size_t CountRest(absl::Span<const std::byte> rest, ZeroValueWord word) {
   std::array<std::byte, kLineBytes> line = {};
   std::copy(rest.begin(), rest.end(), line.begin());
   return CountLine(line.data(), word);
 }
 
-// Up to where a line of the cache begins; 0 where that cuts a word.
+// Returns the bytes up to the next cache line; 0 if that would cut a word.
 std::size_t BytesToLine(const std::byte* begin, std::size_t word_bytes) {
   const std::size_t bytes = -reinterpret_cast<std::uintptr_t>(begin) % kLineBytes;
   return bytes % word_bytes == 0 ? bytes : 0;
@@ -50,7 +50,7 @@ std::size_t BytesToLine(const std::byte* begin, std::size_t word_bytes) {
 class SplitMix {
  public:
   explicit SplitMix(std::uint64_t seed) : state_(seed) {}
-  // In [0, 1).
+  // Returns the next number in [0, 1).
   double Fraction() {
     std::uint64_t z = state_ += 0x9e3779b97f4a7c15U;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
@@ -62,7 +62,7 @@ class SplitMix {
   std::uint64_t state_;
 };
 
-// The words that are not zero in lines of a sample.
+// Sums of the non-zero words in the lines of a sample.
 struct Sample {
   std::size_t lines = 0;
   std::size_t sum = 0;
@@ -77,7 +77,7 @@ struct Sample {
 Sample TakeSample(const std::byte* begin, std::size_t lines, std::size_t parts,
                   const DensityProbeOptions& options) {
   SplitMix random(options.seed);
-  // What is not lies in two lines of the cache each time.
+  // Unaligned lines lie in two cache lines each.
   const bool is_aligned = reinterpret_cast<std::uintptr_t>(begin) % kLineBytes == 0;
   const double part = static_cast<double>(lines) / static_cast<double>(parts);
   std::array<const std::byte*, kLinesAhead> ahead;
@@ -94,7 +94,7 @@ Sample TakeSample(const std::byte* begin, std::size_t lines, std::size_t parts,
   return sample;
 }
 
-// Of the density of the lines of a buffer, from a sample of them.
+// Returns the error of the estimated density (see DensityEstimate::error).
 double ErrorOf(const Sample& sample, double words_per_line) {
   const auto n = static_cast<double>(sample.lines);
   const double mean = static_cast<double>(sample.sum) / n;
@@ -122,7 +122,7 @@ absl::StatusOr<DensityEstimate> ProbeDensity(absl::Span<const std::byte> buffer,
   if (absl::Status status = CheckProbe(options); !status.ok()) return status;
   const std::size_t word_bytes = static_cast<std::size_t>(options.word);
   const std::size_t words_per_line = kLineBytes / word_bytes;
-  // The words before the first whole line of the cache, and those behind the last.
+  // Words before the first whole cache line and after the last.
   const std::size_t head_bytes = std::min(BytesToLine(buffer.data(), word_bytes), buffer.size());
   const absl::Span<const std::byte> head = buffer.first(head_bytes);
   const std::size_t lines = (buffer.size() - head_bytes) / kLineBytes;

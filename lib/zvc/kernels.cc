@@ -1,3 +1,4 @@
+// Selects the kernel for an instruction set and a word size.
 #include "lib/zvc/kernels.h"
 
 namespace tidepool {

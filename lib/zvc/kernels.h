@@ -1,5 +1,5 @@
-// The loops over the words of a block, once for each instruction set and size of words. All do the
-// same to the byte; which of them runs is decided here and nowhere else.
+// Kernels: the loops over the words of a block, for each instruction set and word size. All kernels
+// give identical bytes. Only this file chooses between them.
 #ifndef TIDEPOOL_LIB_ZVC_KERNELS_H_
 #define TIDEPOOL_LIB_ZVC_KERNELS_H_
 
@@ -13,17 +13,17 @@
 
 namespace tidepool::zvc {
 
-// What the words of a block that are not zero are like. Without any, only `count` means something.
+// Range of the non-zero words of a block. For a block of zeros only `count` is defined.
 struct Scan {
   std::uint32_t count = 0;
   std::uint32_t least = 0;
   std::uint32_t most = 0;
-  // The same where the highest bit is a sign. Means something where both signs are there.
+  // Ends of the range if the highest bit is a sign. Defined only if both signs occur.
   std::uint32_t signed_least = 0;
   std::uint32_t signed_most = 0;
 };
 
-// From the least and most of each lane.
+// Combines the minimum and maximum of each lane.
 template <typename Lanes>
 Scan FoldScan(std::uint32_t count, const Lanes& least, const Lanes& most, const Lanes& signed_least,
               const Lanes& signed_most) {
@@ -43,7 +43,7 @@ Scan FoldScan(std::uint32_t count, const Lanes& least, const Lanes& most, const 
           static_cast<Word>(all_signed_most)};
 }
 
-// How words are packed. `bits` is less than a word has, and not 0.
+// Parameters of packing. `bits` is at least 1 and less than the bits of a word.
 struct Packing {
   std::uint32_t count = 0;
   std::uint32_t bits = 0;
@@ -51,51 +51,52 @@ struct Packing {
   bool rotated = false;
 };
 
-// Room for the words of a block, and for a row more, because words are read and written in rows.
+// Size of a buffer for the words of a block: one row more, because words are read and written in
+// rows.
 inline constexpr std::size_t kWordsRoom = kBlockBytes + kRowBytes;
 
-// The loops that write what leaves the codec. No pointer needs to be aligned, but the output where
-// stores go past the caches: that is aligned by a row.
+// Loops that write output of the codec. Pointers need no alignment, except the output of streaming
+// stores, which is aligned to a row.
 struct Writers {
-  // The words up to a multiple of a row's are read: those behind `count` are such that nothing is
-  // left of them. Writes PackedBytes() bytes and adds them to `sums`.
+  // Packs words. Reads whole rows: the padding after `count` must pack to zero bits. Writes
+  // PackedBytes() bytes and adds them to `sums`.
   void (*pack)(const std::byte* words, const Packing& packing, std::byte* rows, RowSums& sums);
   // Copies `bytes` bytes, a multiple of a row, and adds them to `sums`.
   void (*copy)(const std::byte* from, std::size_t bytes, std::byte* rows, RowSums& sums);
-  // Writes a whole block and says how many words the mask names. Reads of `words`, of kWordsRoom,
-  // anything.
+  // Writes a whole block and returns how many words the mask names. May read any part of `words`, a
+  // buffer of kWordsRoom bytes.
   std::uint32_t (*expand)(const std::byte* mask, const std::byte* words, std::byte* block);
 };
 
-// No pointer needs to be aligned.
+// Loops of one instruction set and word size. Pointers need no alignment.
 struct Kernel {
-  // Reads a whole block, and fetches what lies at `next`, if anything, into the cache: processors
-  // do not fetch beyond a page by themselves, and memory would rest while the block is packed.
-  // Writes the block's mask and, to `words`, of kWordsRoom, the words that are not zero.
+  // Scans a whole block. Writes the block's mask, and the non-zero words to `words`, a buffer of
+  // kWordsRoom bytes. Prefetches the memory at `next`, which need not exist: processors do not
+  // prefetch across pages themselves, and memory would idle while the block is packed.
   Scan (*scan)(const std::byte* block, const std::byte* next, std::byte* mask, std::byte* words);
-  // Adds `bytes` bytes, a multiple of a row.
+  // Adds `bytes` bytes, a multiple of a row, to `sums`.
   void (*sum)(const std::byte* rows, std::size_t bytes, RowSums& sums);
-  // What `pack` did. Reads PackedBytes() bytes, adds them to `sums`, writes whole rows of words.
+  // Undoes `pack`. Reads PackedBytes() bytes, adds them to `sums`, and writes whole rows of words.
   void (*unpack)(const std::byte* rows, const Packing& packing, std::byte* words, RowSums& sums);
   Writers writers;
-  // With stores that go past the caches, where the instruction set has any.
+  // Writers with stores that bypass the caches, where the instruction set has such stores.
   Writers streaming_writers;
 };
 
-// Begins to bring memory that will be written into the cache.
+// Prefetches memory that will be written.
 inline void FetchForWriting(const std::byte* begin, std::size_t bytes) {
   for (std::size_t at = 0; at < bytes; at += kRowBytes) __builtin_prefetch(begin + at, 1);
 }
 
-// For a moment, while a thread waits for another.
+// Pauses the processor for a moment in a loop that waits for another thread.
 void Pause();
 
-// Makes what streaming writers wrote visible to other threads.
+// Makes the stores of streaming writers visible to other threads.
 void FinishStreaming();
 
 bool HasInstructionSet(ZeroValueInstructionSet set);
 ZeroValueInstructionSet BestInstructionSet();
-// `set` is one that the processor has.
+// Returns the kernel; the processor must support `set`.
 const Kernel& KernelFor(ZeroValueInstructionSet set, ZeroValueWord word);
 
 extern const Kernel kScalar16;

@@ -1,4 +1,4 @@
-// What a profile consists of, once: the names of its numbers in a file, and what they may be.
+// Fields of a compression profile: the names of its numbers in a file, and their ranges.
 #ifndef TIDEPOOL_LIB_ZVC_PROFILE_FIELDS_H_
 #define TIDEPOOL_LIB_ZVC_PROFILE_FIELDS_H_
 
@@ -24,10 +24,10 @@ inline constexpr std::size_t kLongestInstructionSet = 100;
 struct NumberRange {
   double least = 0;
   double most = 0;
-  double multiple_of = 0;  // 0: any number
+  double multiple_of = 0;  // 0 for any number
 };
 
-// As short as it can be read back.
+// Returns the shortest text that reads back as the same number.
 inline std::string NumberText(double number) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof(text), number).ptr;
@@ -43,24 +43,25 @@ inline std::string RangeText(const NumberRange& range) {
 }
 
 inline bool IsIn(const NumberRange& range, double number) {
-  // NaN is not.
+  // False for NaN.
   return number >= range.least && number <= range.most &&
          (range.multiple_of == 0 || std::fmod(number, range.multiple_of) == 0);
 }
 
-// OK, or what is wrong with the number called `name` and what was expected.
+// Returns InvalidArgument if the number called `name` is out of range.
 inline absl::Status CheckNumber(std::string_view name, double number, const NumberRange& range) {
   if (IsIn(range, number)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "'", std::string(name), "' is ", NumberText(number), ", expected ", RangeText(range)));
 }
 
-// The speedup of k threads is at least that of fewer, and at most k.
+// Returns the range for the speedup of `threads` threads: at least the speedup of one thread fewer,
+// at most the number of threads.
 inline NumberRange SpeedupRange(std::size_t threads, double of_fewer) {
   return {threads == 1 ? 1 : of_fewer, static_cast<double>(threads)};
 }
 
-// Calls visit(name, number, range) for all but the speedups, as long as it returns OK.
+// Calls visit(name, number, range) for all numbers except the speedups, until it returns an error.
 template <typename Profile, typename Visit>
 absl::Status VisitNumbers(Profile& profile, const Visit& visit) {
   constexpr NumberRange kNsPerByte = {0, 1e6};

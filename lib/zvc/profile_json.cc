@@ -1,5 +1,5 @@
-// Profiles as JSON. What a file holds is first made a flat list of names and values
-// ("words.32.compress.a"), each with its line; then each is taken out, and nothing may be left.
+// Profiles as JSON. The parser makes a flat map from paths ("words.32.compress.a") to values with
+// their lines. Then the profile takes out each known value, and a remaining value is an error.
 #include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
 
@@ -37,13 +37,13 @@ struct ProfileValue {
   std::int64_t line = 0;
 };
 
-// An error whose line is known.
+// Error and its line.
 struct ProfileError {
   std::int64_t line = 0;
   absl::Status status;
 };
 
-// What RapidJSON calls.
+// Receives the events of RapidJSON's parser.
 class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, ProfileHandler> {
  public:
   explicit ProfileHandler(io::JsonInput& input) : input_(input) {}
@@ -59,7 +59,7 @@ class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Pr
   bool Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
     input_.SawToken();
     key_.assign(text, size);
-    // These would be mistaken for a path.
+    // Names with these characters would be mistaken for paths.
     if (key_.find_first_of(".[") == std::string::npos) return true;
     return Fail(absl::StrCat("the name ", io::Quoted(key_), ", expected one that a profile has"));
   }
@@ -107,7 +107,7 @@ class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Pr
     input_.SawToken();
     const Level level = std::move(levels_.back());
     levels_.pop_back();
-    // What has nothing in it is a value itself: it must not pass unseen.
+    // An empty object or array counts as a value, so that it is reported as unknown.
     if (level.is_empty) values_.insert({level.path, {ProfileValueKind::kOther, "", input_.line()}});
     return true;
   }
@@ -143,7 +143,7 @@ class ProfileValues {
   bool Has(const std::string& name) const { return values_.contains(name); }
   const ProfileError& error() const { return error_; }
 
-  // The number called `name`, which is taken out.
+  // Takes out the number called `name`.
   absl::Status TakeNumber(const std::string& name, const zvc::NumberRange& range, double* number) {
     ProfileValue value;
     absl::Status status = Take(name, zvc::RangeText(range), ProfileValueKind::kNumber, &value);
@@ -165,7 +165,7 @@ class ProfileValues {
                 absl::StrCat("'", name, "' has ", text->size(), " bytes, expected ", expected));
   }
 
-  // OK when nothing is left.
+  // Returns an error if a value is left.
   absl::Status Finish() {
     if (values_.empty()) return absl::OkStatus();
     const auto& [name, value] = *values_.begin();
@@ -248,7 +248,7 @@ absl::Status ProfileAt(const std::string& path, std::int64_t line, const absl::S
                       absl::StrCat(io::Escaped(path), ":", line, ": ", status.message()));
 }
 
-// Why RapidJSON stopped.
+// Returns the reason why RapidJSON stopped, or OK.
 absl::Status ProfileParseStatus(const rapidjson::ParseResult& parsed, io::JsonInput& input,
                                 const ProfileHandler& handler, const std::string& path) {
   if (!input.status().ok()) return ProfileAt(path, input.line(), input.status());

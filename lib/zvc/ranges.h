@@ -1,4 +1,4 @@
-// Whether two ranges of memory have a byte in common.
+// Overlap of two ranges of memory.
 #ifndef TIDEPOOL_LIB_ZVC_RANGES_H_
 #define TIDEPOOL_LIB_ZVC_RANGES_H_
 
@@ -11,7 +11,7 @@ namespace tidepool::zvc {
 
 inline bool Overlap(absl::Span<const std::byte> a, absl::Span<const std::byte> b) {
   if (a.empty() || b.empty()) return false;
-  const std::less<const std::byte*> is_before;  // a total order, of pointers into anything
+  const std::less<const std::byte*> is_before;  // total order, also for unrelated pointers
   return is_before(a.data(), b.data() + b.size()) && is_before(b.data(), a.data() + a.size());
 }
 

@@ -1,4 +1,4 @@
-// The kernel for every processor: word by word.
+// Portable kernels: work word by word.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -31,7 +31,7 @@ Row<Word> RowAt(const std::byte* from) {
   return row;
 }
 
-// Several of each lane at once, so that the next need not wait for the one before it.
+// Minimum and maximum of each lane: independent lanes let the processor overlap the comparisons.
 template <typename Word>
 struct Ends {
   Row<Word> least;
@@ -48,8 +48,8 @@ struct Ends {
   }
 };
 
-// What the `count` words are like. Signed comparisons are what processors without AVX do at once;
-// others are needed only where both signs are.
+// Returns the range of `count` words. Compares them as signed words, because processors without AVX
+// have only that as a vector instruction. Unsigned comparison is needed only if both signs occur.
 template <typename Word>
 Scan RangeOf(std::byte* words, std::size_t count) {
   for (std::size_t i = count; i < count + kLanes<Word>; ++i) {
@@ -70,7 +70,7 @@ Scan RangeOf(std::byte* words, std::size_t count) {
   return scan;
 }
 
-// Eight bytes that are 0 or 1 become eight bits, the first of them the lowest.
+// Turns eight bytes that are 0 or 1 into eight bits, the first byte into the lowest bit.
 inline std::uint8_t BitsOfBytes(std::uint64_t bytes) {
   return static_cast<std::uint8_t>(bytes * 0x0102040810204080 >> 56);
 }
@@ -90,7 +90,7 @@ Scan ScanBlock(const std::byte* block, const std::byte* /*next*/, std::byte* mas
       std::memcpy(&bytes, &is_set[i], sizeof(bytes));
       mask[(begin + i) / 8] = std::byte{BitsOfBytes(bytes)};
     }
-    // A zero is written, and overwritten by what comes next.
+    // Writes zeros too; the next word overwrites them. This avoids a branch.
     for (std::size_t i = 0; i < kStep; ++i) {
       std::memcpy(end, &values[i], sizeof(Word));
       end += is_set[i] * sizeof(Word);
@@ -107,7 +107,7 @@ void AddRow(const std::byte* row, RowSums& sums) {
 }
 
 void Sum(const std::byte* rows, std::size_t bytes, RowSums& sums) {
-  RowSums local = sums;  // nobody else's, so that it stays in registers
+  RowSums local = sums;  // local copy, which can stay in registers
   for (std::size_t at = 0; at < bytes; at += kRowBytes) AddRow(rows + at, local);
   sums = local;
 }
@@ -136,7 +136,7 @@ void Pack(const std::byte* words, const Packing& packing, std::byte* rows, RowSu
     std::memcpy(rows, &row, sizeof(row));
     rows += kRowBytes;
     filled -= kBits<Word>;
-    // `filled` bits of each value did not fit; fewer than a word's, because a value has fewer.
+    // `filled` bits of each value did not fit: less than a word, because a value is shorter.
     for (std::size_t lane = 0; lane < kLanes<Word>; ++lane) {
       row[lane] = static_cast<Word>(values[lane] >> (packing.bits - filled));
     }
@@ -145,8 +145,8 @@ void Pack(const std::byte* words, const Packing& packing, std::byte* rows, RowSu
   Sum(first, PackedBytes(sizeof(Word), packing.count, packing.bits), sums);
 }
 
-// The words that begin at bit `begin_bit` of the lanes of a row, as they were packed. Some of their
-// bits are in the next row if `kEndsInNext`.
+// Extracts the packed words that begin at bit `begin_bit` of each lane of a row. With
+// `kEndsInNext`, some of their bits are in the next row.
 template <typename Word, bool kEndsInNext>
 Row<Word> UnpackedRow(const std::byte* rows, std::uint32_t begin_bit, Word value_mask, Word base) {
   Row<Word> values = RowAt<Word>(rows);

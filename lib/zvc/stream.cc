@@ -1,4 +1,4 @@
-// Opening a stream: everything in the header and the index is checked before anything follows it.
+// Opening a stream: checks all of the header and the index before using it.
 #include <algorithm>
 #include <cstring>
 

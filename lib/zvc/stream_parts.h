@@ -1,4 +1,4 @@
-// What writing and opening a stream share.
+// Parts that writing and opening a stream share.
 #ifndef TIDEPOOL_LIB_ZVC_STREAM_PARTS_H_
 #define TIDEPOOL_LIB_ZVC_STREAM_PARTS_H_
 

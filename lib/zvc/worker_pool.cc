@@ -1,3 +1,4 @@
+// Worker pool: a queue of tasks under a mutex.
 #include "lib/zvc/worker_pool.h"
 
 #include <system_error>
@@ -7,11 +8,11 @@
 
 namespace tidepool::zvc {
 
-// One call of RunWithAll. Outlives the call: threads that come too late find that it is over.
+// State of one call of RunWithAll. Outlives the call: threads that join too late find `task` null.
 struct WorkerPool::Run {
   std::mutex mutex;
   std::condition_variable is_left;
-  const std::function<void()>* task = nullptr;  // null when nobody may begin any more
+  const std::function<void()>* task = nullptr;  // null when no more threads may begin
   int running = 0;
 
   void Join() {

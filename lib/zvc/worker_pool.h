@@ -1,4 +1,4 @@
-// A few threads that wait for work.
+// Worker pool: a few threads that wait for tasks.
 #ifndef TIDEPOOL_LIB_ZVC_WORKER_POOL_H_
 #define TIDEPOOL_LIB_ZVC_WORKER_POOL_H_
 
@@ -14,25 +14,27 @@
 
 namespace tidepool::zvc {
 
-// Thread-safe. Tasks are begun in the order of their submission; they throw nothing.
+// Threads that run submitted tasks. Tasks begin in the order of submission and must not throw.
+// Thread-safe.
 class WorkerPool {
  public:
-  // ResourceExhausted when the system has no more threads. `threads` may be 0.
+  // Starts the threads; `threads` may be 0. Returns ResourceExhausted when the system cannot start
+  // a thread.
   static absl::StatusOr<std::unique_ptr<WorkerPool>> Create(int threads);
-  // Waits for all tasks that were submitted.
+  // Waits for all submitted tasks.
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
   int threads() const { return static_cast<int>(threads_.size()); }
 
-  // Does `task` on a thread of the pool, or at once on the caller's where the pool has none.
+  // Runs `task` on a thread of the pool, or in this call if the pool has no threads.
   void Submit(std::function<void()> task);
 
-  // Does `task` on the caller's thread and, as long as that takes, on as many of the pool's as are
-  // free; returns when all of them are done. `task` takes its share of the work from what it
-  // captures, and must not wait for threads that have not begun. One that has done its share
-  // returns: then nothing is left to begin.
+  // Runs `task` on the caller's thread and on all pool threads that become free meanwhile. Returns
+  // when all of these runs have returned.
+  // `task` must split the work through its captured state, and must not wait for runs that have not
+  // begun. When any run returns, no work may be left to begin.
   void RunWithAll(const std::function<void()>& task);
 
  private:

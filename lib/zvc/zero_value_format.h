@@ -1,5 +1,5 @@
-// The stream as docs/formats/zero_value_format.md describes it: header, index entries, sizes of
-// payloads and the checksum.
+// Zero-value format: header, index entries, payload sizes and checksum, as in
+// docs/zero_value_format.md.
 #ifndef TIDEPOOL_LIB_ZVC_ZERO_VALUE_FORMAT_H_
 #define TIDEPOOL_LIB_ZVC_ZERO_VALUE_FORMAT_H_
 
@@ -18,9 +18,9 @@ static_assert(std::endian::native == std::endian::little,
               "streams are little-endian and are read as they lie in memory");
 
 inline constexpr std::size_t kBlockBytes = kZeroValueBlockBytes;
-// What payloads consist of, and what their beginnings are multiples of.
+// Unit of payloads: their sizes and offsets are multiples of it.
 inline constexpr std::size_t kRowBytes = 64;
-// The beginning of every such group of blocks is remembered.
+// Blocks in a group; an open stream knows the offset of each group's first payload.
 inline constexpr std::size_t kGroupBlocks = 16;
 
 inline constexpr std::array<char, 8> kMagic = {'\x89', 't', 'p', 'z', 'v', '\r', '\n', '\x1a'};
@@ -34,9 +34,9 @@ struct Header {
   std::uint32_t block_bytes = kBlockBytes;
   std::uint64_t input_bytes = 0;
   std::uint64_t payload_bytes = 0;
-  std::uint64_t checksum = 0;  // of the contents: see HeaderHash and BlockHash
+  std::uint64_t checksum = 0;  // checksum of the contents: see HeaderHash and BlockHash
   std::array<std::uint8_t, 20> reserved = {};
-  std::uint32_t header_checksum = 0;  // crc32 of what comes before it
+  std::uint32_t header_checksum = 0;  // crc32 of the fields before it
 };
 static_assert(sizeof(Header) == 64 && std::is_trivially_copyable_v<Header>);
 static_assert(offsetof(Header, version) == 8 && offsetof(Header, word_bytes) == 10 &&
@@ -47,9 +47,9 @@ static_assert(offsetof(Header, version) == 8 && offsetof(Header, word_bytes) == 
 
 struct IndexEntry {
   std::uint16_t count = 0;  // words that are not zero
-  std::uint8_t bits = 0;    // that each of them takes
+  std::uint8_t bits = 0;    // bits of each packed word
   std::uint8_t flags = 0;
-  std::uint32_t base = 0;  // what was subtracted from each
+  std::uint32_t base = 0;  // subtracted from each word
 
   friend bool operator==(const IndexEntry&, const IndexEntry&) = default;
 };
@@ -75,7 +75,8 @@ constexpr std::size_t PayloadsBegin(std::size_t blocks) {
   return sizeof(Header) + IndexBytes(blocks);
 }
 
-// `count` words of `bits` bits, one below the other in the lanes of a row.
+// Returns the size of `count` words of `bits` bits, packed lane by lane: words of a lane follow
+// each other in its bits.
 constexpr std::size_t PackedBytes(std::size_t word_bytes, std::size_t count, std::size_t bits) {
   const std::size_t word_bits = word_bytes == 2 ? 16 : 32;
   const std::size_t words_a_lane = InWholeRows(count * word_bytes) / kRowBytes;
@@ -87,7 +88,7 @@ constexpr std::size_t MaskBytes(const IndexEntry& entry, std::size_t word_bytes)
   return entry.count == WordsOfBlock(word_bytes) ? 0 : MaskBytes(word_bytes);
 }
 
-// Of a block that holds `block_bytes` bytes of the input.
+// Returns the payload size of a block of `block_bytes` bytes.
 constexpr std::size_t PayloadBytes(const IndexEntry& entry, std::size_t word_bytes,
                                    std::size_t block_bytes) {
   if (entry.count == 0) return 0;
@@ -98,12 +99,12 @@ static_assert(PayloadBytes({2048, 27, 0, 0}, 4, kBlockBytes) == 2048 * 27 / 8);
 static_assert(PayloadBytes({1, 1, 0, 0}, 4, kBlockBytes) == 256 + 64);
 static_assert(PayloadBytes({4064, 9, kRotated, 0}, 2, kBlockBytes) == 512 + 4096 * 9 / 8);
 
-// The checksum is the sum of a hash of what the header says about the contents and, for each block,
-// one of its place, entry and payload.
+// The checksum is the sum of a hash of the header's fields and, for each block, a hash of its
+// number, entry and payload.
 inline constexpr std::size_t kSumLanes = 8;
 struct RowSums {
-  std::array<std::uint64_t, kSumLanes> plain = {};     // the sum of the rows
-  std::array<std::uint64_t, kSumLanes> weighted = {};  // of all values that `plain` ever had
+  std::array<std::uint64_t, kSumLanes> plain = {};     // sum of the rows
+  std::array<std::uint64_t, kSumLanes> weighted = {};  // sum of all intermediate values of `plain`
 };
 
 constexpr std::array<std::uint64_t, 2 * kSumLanes + 4> SumFactors() {
@@ -115,15 +116,16 @@ constexpr std::array<std::uint64_t, 2 * kSumLanes + 4> SumFactors() {
 
 inline constexpr auto kSumFactors = SumFactors();
 
-// A bijection after which all bits depend on all others (SplitMix64's last step).
+// Mixes a hash so that each output bit depends on all input bits; a bijection (last step of
+// SplitMix64).
 constexpr std::uint64_t Mixed(std::uint64_t hash) {
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9;
   hash = (hash ^ (hash >> 27)) * 0x94d049bb133111eb;
   return hash ^ (hash >> 31);
 }
 
-// So that another length, size of words or mode is noticed even where the header has the crc32 that
-// goes with it.
+// Returns a hash of length, word size and mode. It detects a change of these even where the
+// header's crc32 was recomputed.
 constexpr std::uint64_t HeaderHash(const Header& header) {
   const std::uint64_t kind = header.word_bytes + header.mode * std::uint64_t{256};
   return Mixed(header.input_bytes * kSumFactors[2 * kSumLanes + 2] +
@@ -134,8 +136,8 @@ inline std::uint64_t BlockHash(std::size_t block, const IndexEntry& entry, const
   std::uint64_t hash = std::bit_cast<std::uint64_t>(entry) * kSumFactors[2 * kSumLanes] +
                        (block + 1) * kSumFactors[2 * kSumLanes + 1];
   for (std::size_t lane = 0; lane < kSumLanes; ++lane) {
-    // An even factor of the weighted sum, so that what a lane of a row counts is odd and no change
-    // of it vanishes.
+    // The weighted sum has an even factor. So the total factor of a lane of a row stays odd, and no
+    // change of it vanishes.
     hash += sums.plain[lane] * kSumFactors[lane] +
             2 * sums.weighted[lane] * kSumFactors[kSumLanes + lane];
   }
