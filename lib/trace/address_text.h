@@ -1,4 +1,4 @@
-// Addresses as the ids of allocations show them: "0x7f2a00000200".
+// Address text: addresses as ids of allocations, for example "0x7f2a00000200".
 #ifndef TIDEPOOL_LIB_TRACE_ADDRESS_TEXT_H_
 #define TIDEPOOL_LIB_TRACE_ADDRESS_TEXT_H_
 
@@ -10,7 +10,7 @@
 
 namespace tidepool::trace {
 
-// The text of an address, in small letters and without leading zeros.
+// Text of an address, in lower case and without leading zeros.
 class AddressText {
  public:
   explicit AddressText(std::uint64_t address) : size_(2 + Digits(address)) {
@@ -31,7 +31,8 @@ class AddressText {
   std::size_t size_;
 };
 
-// Whether `text` is the text of an address, and of which. Other spellings of a number are not.
+// Whether `text` is exactly the AddressText of an address, which is returned in `address`. Other
+// spellings of a number are rejected.
 inline bool ParseAddress(std::string_view text, std::uint64_t* address) {
   if (text.size() < 3 || text.size() > 18 || text.substr(0, 2) != "0x") return false;
   if (text[2] == '0' && text.size() > 3) return false;

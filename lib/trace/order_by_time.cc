@@ -1,4 +1,4 @@
-// Least significant digit first, and only the digits in which the times differ.
+// Radix sort from the least significant digit, limited to the digits in which the times differ.
 #include "lib/trace/order_by_time.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::vector<std::uint32_t> OrderByTime(const std::vector<std::int64_t>& times) {
   const auto since_earliest = [first = static_cast<std::uint64_t>(*earliest)](std::int64_t time) {
     return static_cast<std::uint64_t>(time) - first;  // a signed difference could overflow
   };
-  // A key is a time with its index below it.
+  // A key is a time in the high bits and its index in the low bits.
   const int index_bits = std::bit_width(times.size());
   const int key_bits = std::bit_width(since_earliest(*latest)) + index_bits;
   if (key_bits > 64) {

@@ -1,4 +1,4 @@
-// The order of many times: a radix sort, because sorting is most of the work of reading lifetimes.
+// Order by time: a radix sort, because sorting is most of the work of reading lifetimes.
 #ifndef TIDEPOOL_LIB_TRACE_ORDER_BY_TIME_H_
 #define TIDEPOOL_LIB_TRACE_ORDER_BY_TIME_H_
 
@@ -7,8 +7,8 @@
 
 namespace tidepool::trace {
 
-// The indices of `times`, of which there are fewer than 2^32, in the order of time; equal ones in
-// their own order. O(n), or O(n log n) when they spread over more than 2^63 / n.
+// Returns the indices of `times` in the order of time; equal times keep their order. There must be
+// fewer than 2^32 times. O(n), or O(n log n) when they spread over more than 2^63 / n.
 std::vector<std::uint32_t> OrderByTime(const std::vector<std::int64_t>& times);
 
 }  // namespace tidepool::trace

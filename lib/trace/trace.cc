@@ -1,4 +1,4 @@
-// The trace's strings, and the builder that numbers allocations and knows what is live.
+// String tables, and the builder that numbers allocations and tracks the live ones.
 #include "tidepool/trace/trace.h"
 
 #include <tuple>
@@ -24,12 +24,12 @@ void StringTable::RemoveLast() {
 
 namespace {
 
-// The strings of a table by their text. Most are asked for several times on end.
+// Index of a table's strings by text. Remembers the last string, because most lookups repeat it.
 class Names {
  public:
   explicit Names(StringTable& table) : table_(table) {}
 
-  // The index of `name`, which is added when it is new.
+  // Returns the index of `name`, after adding it if it is new.
   std::uint32_t Index(std::string_view name) {
     if (last_ < table_.size() && table_[last_] == name) return last_;
     const auto [found, is_new] =
@@ -55,8 +55,8 @@ Trace EmptyTrace(TraceFormat format) {
 
 }  // namespace
 
-// The live allocations by id, whose numbers alone are stored: the ids are in the trace already. And
-// what else has a name.
+// Lookup tables of the builder. The live allocations are a set of numbers, hashed by their ids,
+// because the ids are already in the trace.
 class TraceBuilder::Lookup {
  public:
   // Caller, name, file, line.
@@ -77,7 +77,7 @@ class TraceBuilder::Lookup {
 
   bool Insert(std::uint32_t allocation) { return live_.insert(allocation).second; }
 
-  // Removes `id` and returns its number, or returns nothing.
+  // Removes `id` and returns its number in `allocation`. Returns false if `id` is not live.
   bool Remove(std::string_view id, std::uint32_t* allocation) {
     const auto found = live_.find(id);
     if (found == live_.end()) return false;

@@ -1,5 +1,5 @@
-// The memory events of PyTorch's profiler (docs/formats/chrome_traces.md) as a trace: those of one
-// device, in the order of time, each with what its thread was doing.
+// Chrome reader: the memory events of PyTorch's profiler (docs/chrome_traces.md) as a trace. Takes
+// the events of one device in the order of time, each with the stack of its thread at that time.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -17,7 +17,8 @@
 namespace tidepool::chrome {
 namespace {
 
-// "train.py(12): step" as the frame that it is; what does not look like that is a name.
+// Frame of a Python function, parsed from "train.py(12): step". Any other text is a name without
+// file and line.
 struct PythonFunction {
   explicit PythonFunction(std::string_view text) : name(text) {
     const std::size_t close = text.find("): ");
@@ -39,14 +40,14 @@ struct PythonFunction {
   std::uint32_t line = 0;
 };
 
-// The tags of the stacks that the file itself lists.
+// Tags of the stacks that the file lists in stackFrames.
 class ListedStacks {
  public:
   ListedStacks(const ProfilerEvents& file, TraceBuilder& builder)
       : file_(file), builder_(builder) {}
 
   absl::StatusOr<TraceTag> Tag(const std::string& id) {
-    // The ids from the frame outwards, up to one that has a tag.
+    // Ids from the frame outwards, up to a frame with a known tag.
     std::vector<const std::string*> missing;
     TraceTag tag = 0;
     for (const std::string* at = &id; !at->empty();) {
@@ -114,7 +115,7 @@ void ChromeTrace::ChooseDevice(const ReadOptions& options) {
   builder_.SetDevices(device_, {devices.begin(), devices.end()});
 }
 
-// Addresses mean nothing across processes.
+// Checks that all memory events are of one process: addresses of different processes are unrelated.
 absl::Status ChromeTrace::CheckProcess() const {
   std::optional<std::uint32_t> process;
   for (const ProfilerEvent& event : file_.events) {
@@ -169,7 +170,7 @@ absl::StatusOr<bool> ChromeTrace::AddReservation(const ProfilerEvent& event) {
 
 absl::Status ChromeTrace::AddAllocation(const ProfilerEvent& event, std::string_view id) {
   const std::string_view stream = file_.texts[event.stream];
-  // Memory that is given out again was free: the profiler did not see it happen.
+  // A second allocation at a live address means that the profiler missed the free.
   if (builder_.Free(id, stream, event.time)) builder_.CountUnmatchedFree();
   if (absl::Status status = SetTag(event); !status.ok()) return status;
   return builder_.Allocate(id, event.bytes, event.hint, stream, event.time);

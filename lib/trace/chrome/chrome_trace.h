@@ -13,9 +13,9 @@
 
 namespace tidepool::chrome {
 
-// Whether a file that begins like this is one.
+// Whether JSON begins like this.
 bool IsChromeTrace(std::string_view beginning);
-// Reads a trace from `source`. Errors begin with the place, `name` first.
+// Reads a trace from `source`. Errors begin with "NAME:LINE: ".
 absl::StatusOr<Trace> ReadChromeTrace(io::ByteSource& source, const std::string& name,
                                       const ReadOptions& options);
 absl::Status WriteChromeTrace(const Trace& trace, std::ostream& out);

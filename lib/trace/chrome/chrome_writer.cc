@@ -1,5 +1,6 @@
-// A trace for Perfetto and chrome://tracing (docs/formats/chrome_traces.md): lifetimes, counters
-// and marks to look at, and PyTorch's [memory] events, from which it is read again.
+// Chrome writer: a trace for Perfetto and chrome://tracing (docs/chrome_traces.md). It holds
+// lifetimes, counters and marks for viewers, and PyTorch's [memory] events, from which the trace
+// can be read again.
 #include <algorithm>
 #include <limits>
 #include <ostream>
@@ -18,11 +19,11 @@ namespace tidepool::chrome {
 namespace {
 
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
-// Of a stack, the innermost frames that fit are shown with each lifetime.
+// Bytes of stack shown with each lifetime: the innermost frames that fit.
 constexpr std::size_t kShownStackBytes = 200;
 constexpr std::uint32_t kUnpaired = UINT32_MAX;
 
-// Which marks have an end, and whose: by event, a number that both have.
+// Returns, for each mark and mark end, a number that the two of a pair share, or kUnpaired.
 std::vector<std::uint32_t> PairMarks(const Trace& trace) {
   std::vector<std::uint32_t> pairs(trace.events.size(), kUnpaired);
   std::vector<std::vector<std::size_t>> open(trace.mark_names.size());
@@ -37,8 +38,8 @@ std::vector<std::uint32_t> PairMarks(const Trace& trace) {
   return pairs;
 }
 
-// When events are shown. A reader sorts them, so time does not go back; and in a trace that knows
-// no times, events are a microsecond apart.
+// Times at which events are shown. They never decrease, because readers sort by time. Without any
+// times in the trace, events are a microsecond apart.
 class Clock {
  public:
   explicit Clock(const Trace& trace)
@@ -80,12 +81,12 @@ class ChromeWriter {
  private:
   using Kind = TraceEvent::Kind;
 
-  // What the [memory] events say about ids. Addresses that are made up are all made up, so that no
-  // two are the same.
+  // How [memory] events represent ids. If any address must be invented, all are, so that no two are
+  // equal.
   enum class Ids : std::uint8_t {
     kAddresses,
-    kTexts,   // made-up addresses, and the text beside
-    kMadeUp,  // not even the text: JSON cannot hold it
+    kTexts,   // invented addresses, with the id as text
+    kMadeUp,  // invented addresses without text: JSON cannot hold the ids
   };
   static Ids IdsOf(const Trace& trace);
 
@@ -147,7 +148,8 @@ void ChromeWriter::Flush(std::size_t at_least) {
   text_.clear();
 }
 
-// Begins an event that happens now. `event` says on which thread; nullptr for the process.
+// Begins an event at the current time, on the thread of `event`, or of the whole process if that is
+// nullptr.
 void ChromeWriter::Begin(std::string_view phase, const TraceEvent* event) {
   absl::StrAppend(&text_, ",\n{\"ph\":\"", absl::string_view(phase.data(), phase.size()),
                   "\",\"pid\":1,\"ts\":", now_text_);
@@ -203,7 +205,7 @@ void ChromeWriter::AppendLifetime(std::uint32_t allocation, std::string_view pha
                   tag == 0 ? "\"allocation\"" : frame_texts_[trace_.frames[tag - 1].name]);
 }
 
-// Up to where the arguments go on.
+// Appends the beginning of a [memory] event; AppendDetails ends it.
 void ChromeWriter::AppendMemory(std::int64_t bytes, std::uint64_t address) {
   absl::StrAppend(&text_,
                   R"(,"s":"t","cat":"cpu_instant_event","name":"[memory]","args":{"Bytes":)", bytes,
@@ -225,7 +227,7 @@ void ChromeWriter::AppendId(std::uint32_t allocation) {
   absl::StrAppend(&text_, ",\"Id\":", io::JsonText(trace_.allocation_ids[allocation]));
 }
 
-// The rest of the arguments, and the stack.
+// Appends the remaining arguments and the stack.
 void ChromeWriter::AppendDetails(const TraceEvent& event, const TraceAllocation* request) {
   if (!trace_.stream_names[event.stream].empty()) {
     absl::StrAppend(&text_, ",\"Stream\":", streams_[event.stream]);
@@ -275,7 +277,8 @@ void ChromeWriter::WriteFailure(const TraceEvent& event) {
   AppendDetails(event, &failure);
 }
 
-// The running total tells a reader; one that does not change it tells nothing.
+// Writes a [memory] event without bytes: its running total shows the reservation. An unchanged
+// total shows nothing, so it is left out.
 void ChromeWriter::WriteReservation(const TraceEvent& event) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
   const TraceReservation& reservation = trace_.reservations[event.index];
@@ -301,7 +304,7 @@ void ChromeWriter::WriteMark(const TraceEvent& event, std::uint32_t pair) {
   }
 }
 
-// One for each time: only the last value would be seen.
+// Writes the counters once for each time, because a viewer shows only the last value.
 void ChromeWriter::WriteCounters() {
   if (!std::exchange(counters_changed_, false)) return;
   Begin("C", nullptr);
@@ -333,7 +336,7 @@ void ChromeWriter::WriteEvent(std::size_t index) {
   }
 }
 
-// What is never freed ends where the trace does: viewers drop lifetimes without an end.
+// Ends lifetimes without a free at the end of the trace: viewers drop lifetimes without an end.
 void ChromeWriter::WriteUnfreed() {
   for (std::uint32_t i = 0; i < live_.size(); ++i, Flush(kPieceBytes)) {
     if (!live_[i]) continue;

@@ -1,4 +1,4 @@
-// One pass over the spans of each thread, with a stack of those that are open.
+// Enclosing spans: one pass over the spans of each thread, with a stack of open spans.
 #include "lib/trace/chrome/enclosing_spans.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void EnclosingSpans::Push(const Span& span, std::vector<Open>& open) {
 void EnclosingSpans::CloseBefore(std::int64_t time, std::vector<Open>& open) {
   while (!open.empty() && open.back().end <= time) open.pop_back();
   if (open.empty() || open.back().first_end > time) return;
-  // A span has ended inside of which another goes on.
+  // A span has ended before a span that began inside it.
   std::vector<Open> still_open;
   for (const Open& span : open) {
     if (span.end <= time) continue;

@@ -1,5 +1,5 @@
-// One pass of RapidJSON's event reader. Of the event at hand the few values that may matter are
-// kept, because its keys come in any order; at its end it is known what it was.
+// Profiler events: one pass of RapidJSON's event reader. Keys come in any order, so the few
+// relevant values of an event are kept, and its end decides the event's kind.
 #include "lib/trace/chrome/profiler_events.h"
 
 #include <rapidjson/error/en.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr int kDeepestNesting = 1000;
 constexpr std::int64_t kLatest = std::numeric_limits<std::int64_t>::max();
 
-// The values of an event that may matter, and of a frame of a stack.
+// Relevant values of an event or of a stack frame.
 enum class Field : std::uint8_t {
   kPhase,
   kCategory,
@@ -33,7 +33,7 @@ enum class Field : std::uint8_t {
   kDuration,
   kStack,
   kArguments,
-  // Of the arguments.
+  // Arguments of an event.
   kBytes,
   kAddress,
   kDeviceId,
@@ -43,7 +43,7 @@ enum class Field : std::uint8_t {
   kHint,
   kId,
   kThreadName,
-  // Of a frame.
+  // Stack frame.
   kFrameName,
   kFrameFile,
   kFrameLine,
@@ -100,7 +100,7 @@ std::string_view NameOf(Field field) {
 
 enum class Type : std::uint8_t { kText, kNumber, kObject, kOther };
 
-// What is known of one event.
+// Known values of one event or frame.
 class Values {
  public:
   void Clear() { there_ = twice_ = 0; }
@@ -122,7 +122,7 @@ class Values {
   }
   std::string_view Text(Field field) const { return texts_[static_cast<std::size_t>(field)]; }
 
-  // A text or a number, "" when there is none.
+  // Returns a text or a number; "" if the field is missing or anything else.
   std::string_view Label(Field field) const {
     return Is(field, Type::kText) || Is(field, Type::kNumber) ? Text(field) : "";
   }
@@ -134,7 +134,7 @@ class Values {
     return std::nullopt;
   }
 
-  // As errors show it.
+  // Returns the value as errors show it.
   std::string Shown(Field field) const {
     if (!Has(field)) return "missing";
     switch (types_[static_cast<std::size_t>(field)]) {
@@ -158,10 +158,10 @@ class Values {
 };
 static_assert(kFields <= 32);
 
-// Turns the values of events into what is kept of them.
+// Converts events, and drops those without a use for the trace.
 class EventTaker {
  public:
-  // What is wrong and what was expected, without the place.
+  // Errors do not name file and line.
   absl::Status TakeEvent(const Values& values);
   absl::Status TakeFrame(std::string_view id, const Values& values);
 
@@ -183,7 +183,7 @@ class EventTaker {
   ProfilerEvents result_;
   io::TextNumbers thread_keys_;
   std::string thread_key_;
-  std::optional<std::int64_t> device_type_;  // of those that are not the host
+  std::optional<std::int64_t> device_type_;  // device type of all events that are not of the host
 };
 
 absl::Status Expected(const Values& values, Field field, std::string_view what) {
@@ -254,7 +254,7 @@ absl::Status EventTaker::TakeSpan(const Values& values) {
   if (status.ok()) status = GetTime(values, Field::kDuration, &duration);
   if (!status.ok()) return status;
   if (!values.Is(Field::kName, Type::kText)) return Expected(values, Field::kName, "a text");
-  // Profilers let what had not ended last for ever, or less than nothing.
+  // Profilers write an endless or negative duration for spans without an end.
   duration = std::max<std::int64_t>(0, duration);
   if (begin > 0) duration = std::min(duration, kLatest - begin);
   if (is_annotation) {
@@ -315,7 +315,7 @@ absl::Status EventTaker::TakeSize(const Values& values, ProfilerEvent* event) {
                   "a whole number of 64 bits (old versions of PyTorch do not write it)");
 }
 
-// The running total, and what only our own writer says.
+// Takes the running total, and the fields that only tidepool's own writer adds.
 absl::Status EventTaker::TakeExtras(const Values& values, ProfilerEvent* event) {
   if (values.Has(Field::kReserved)) {
     absl::Status status =
@@ -399,7 +399,7 @@ absl::Status EventTaker::TakeFrame(std::string_view id, const Values& values) {
 
 absl::StatusOr<ProfilerEvents> EventTaker::Finish() { return std::move(result_); }
 
-// What RapidJSON calls. It knows where in the file it is.
+// Receives the events of RapidJSON's reader, and tracks its position in the file.
 class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> {
  public:
   explicit Handler(io::JsonInput& input) : input_(input) {}
@@ -447,15 +447,15 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   io::JsonInput& input_;
   EventTaker taker_;
   Values values_;
-  std::string key_;                // in the outermost object, and the id of a frame
-  Field field_ = Field::kUnknown;  // in an event or a frame
+  std::string key_;                // last key in the outermost object, or the id of a frame
+  Field field_ = Field::kUnknown;  // last key in an event or a frame
   Place place_ = Place::kStart;
-  Place back_to_ = Place::kStart;  // from elsewhere
+  Place back_to_ = Place::kStart;  // position to return to after kElsewhere
   int depth_ = 0;
-  int elsewhere_ = 0;  // the depth at which it began
+  int elsewhere_ = 0;  // depth at which kElsewhere began
   bool has_events_ = false;
   bool is_bare_ = false;   // the file is an array of events
-  std::int64_t line_ = 1;  // of the event, or of the error
+  std::int64_t line_ = 1;  // line of the event or of the error
   absl::Status status_;
 };
 
@@ -615,7 +615,7 @@ absl::Status At(const std::string& name, std::int64_t line, const absl::Status& 
                       absl::StrCat(io::Escaped(name), ":", line, ": ", status.message()));
 }
 
-// Why RapidJSON stopped.
+// Returns the reason why RapidJSON stopped, or OK.
 absl::Status ParseStatus(const rapidjson::ParseResult& result, io::JsonInput& input,
                          const Handler& handler, const std::string& name) {
   if (!input.status().ok()) return At(name, input.line(), input.status());

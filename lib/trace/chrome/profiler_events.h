@@ -1,5 +1,5 @@
-// What a profiler's Chrome trace says about memory, as its JSON comes by: what touches memory and
-// what it was done for. All else is dropped at once.
+// Profiler events: reads from a profiler's Chrome trace the events that touch memory, and the spans
+// and stacks that explain them. Drops all other events at once.
 #ifndef TIDEPOOL_LIB_TRACE_CHROME_PROFILER_EVENTS_H_
 #define TIDEPOOL_LIB_TRACE_CHROME_PROFILER_EVENTS_H_
 
@@ -18,19 +18,19 @@
 
 namespace tidepool::chrome {
 
-// An event that becomes one of the trace.
+// Event of the file that becomes an event of the trace.
 struct ProfilerEvent {
   enum class Kind : std::uint8_t { kMemory, kFailure, kMark, kMarkEnd };
   static constexpr std::int64_t kNotSaid = -1;
 
   std::int64_t time = 0;             // nanoseconds
-  std::int64_t bytes = 0;            // negative: given back
+  std::int64_t bytes = 0;            // negative for a free
   std::uint64_t subject = 0;         // an address, or the number of an id's or a mark's text
-  std::int64_t reserved = kNotSaid;  // by the allocator, all in all
+  std::int64_t reserved = kNotSaid;  // running total of the allocator's reserved bytes
   std::uint32_t thread = 0;
-  std::uint32_t stack = 0;   // the number of a frame's id and one, 0: not said
-  std::uint32_t stream = 0;  // the number of its name's text
-  std::int32_t device = 0;   // -1: the host
+  std::uint32_t stack = 0;   // number of a frame's id plus one; 0 when unknown
+  std::uint32_t stream = 0;  // number of the text of its name
+  std::int32_t device = 0;   // -1 for the host
   Kind kind = Kind::kMemory;
   Hint hint = Hint::kResident;
   bool has_text_id = false;
@@ -39,30 +39,30 @@ struct ProfilerEvent {
 };
 static_assert(sizeof(ProfilerEvent) == 56);
 
-// A frame of the file's own table of stacks.
+// Frame of the file's own table of stacks.
 struct ProfilerFrame {
   std::string name;
   std::string file;
-  std::string caller;  // its id; "" for none
+  std::string caller;  // id of the calling frame; "" for an outermost frame
   std::uint32_t line = 0;
 };
 
 struct ProfilerThread {
-  std::uint32_t process = 0;  // the number of its text
-  std::string name;           // its number, unless the file gives it a name
+  std::uint32_t process = 0;  // number of the text of its id
+  std::string name;           // id of the thread, unless the file names it
 };
 
 struct ProfilerEvents {
   std::vector<ProfilerEvent> events;  // in the order of the file
-  EnclosingSpans spans;               // names are texts; not sorted yet
+  EnclosingSpans spans;               // names are numbers of texts; unsorted
   std::vector<ProfilerThread> threads;
-  std::set<std::int32_t> devices;  // of the events
+  std::set<std::int32_t> devices;  // all devices with events
   io::TextNumbers texts;
   io::TextNumbers stack_ids;
   absl::flat_hash_map<std::string, ProfilerFrame> frames;  // by id
 };
 
-// Errors are with the place, `name` in front.
+// Reads all events. Errors begin with "NAME:LINE: ".
 absl::StatusOr<ProfilerEvents> ReadProfilerEvents(io::ByteSource& source, const std::string& name);
 
 }  // namespace tidepool::chrome

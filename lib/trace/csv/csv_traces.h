@@ -1,4 +1,4 @@
-// The trace formats in CSV: how each is recognised by its header, read and written.
+// CSV traces: recognises each format by its header, reads it and writes it.
 #ifndef TIDEPOOL_LIB_TRACE_CSV_CSV_TRACES_H_
 #define TIDEPOOL_LIB_TRACE_CSV_CSV_TRACES_H_
 
@@ -13,7 +13,7 @@
 
 namespace tidepool::csv {
 
-// Readers are called after the header was read.
+// Readers are called after the header was read. Errors begin with file and line.
 
 bool IsOperationCsv(const io::CsvReader& reader);
 absl::StatusOr<Trace> ReadOperationCsv(io::CsvReader& reader);
@@ -26,12 +26,12 @@ absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out);
 bool IsLifetimeCsv(const io::CsvReader& reader);
 absl::StatusOr<Trace> ReadLifetimeCsv(io::CsvReader& reader);
 absl::Status WriteLifetimeCsv(const Trace& trace, std::ostream& out);
-// Writes lifetimes with a further column, one offset for each allocation; without it when
-// `offsets` is null.
+// Writes lifetimes, and a column with one offset for each allocation unless `offsets` is null.
 absl::Status WriteLifetimes(const Trace& trace, const std::vector<std::int64_t>* offsets,
                             std::ostream& out);
-// The times between which each allocation lives, as a lifetime CSV has them: the trace's own if it
-// came from one, otherwise indices of events. InvalidArgument when one would end before it begins.
+// Begin and end of each allocation for a lifetime CSV. Times are the trace's own if it came from a
+// lifetime CSV, and otherwise indices of events. LifetimesOf returns InvalidArgument if an
+// allocation would end before it begins.
 struct TraceLifetimes {
   std::vector<std::int64_t> lower;
   std::vector<std::int64_t> upper;

@@ -1,6 +1,6 @@
-// Lifetime CSV, `id,lower,upper,size`: a buffer lives in [lower, upper), the form in which
-// placement problems are published (MiniMalloc). It becomes events by time: frees before
-// allocations at equal times, and allocations in row order.
+// Lifetime CSV, `id,lower,upper,size`: a buffer lives in [lower, upper). Placement problems are
+// published in this form (MiniMalloc). Reading turns rows into events in the order of time. At
+// equal times frees come before allocations, and allocations keep the order of rows.
 #include <cstdint>
 #include <ostream>
 #include <string>
@@ -17,7 +17,7 @@ namespace tidepool::csv {
 
 namespace {
 
-// The events of `rows`.
+// Returns the events of `rows` in the order of time.
 std::vector<TraceEvent> ToEvents(const LifetimeRows& rows) {
   using Kind = TraceEvent::Kind;
   std::vector<TraceEvent> events;

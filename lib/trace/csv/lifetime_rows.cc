@@ -1,5 +1,5 @@
-// Reads the rows, puts them into the order of time, and only then looks at ids: an id may be used
-// again once it is free.
+// Lifetime rows: sorts the rows by time before it checks ids, because an id may be used again after
+// its free.
 #include "lib/trace/csv/lifetime_rows.h"
 
 #include <algorithm>
@@ -18,13 +18,13 @@ namespace tidepool::csv {
 
 namespace {
 
-// The columns of a file, by number.
+// Indices of the columns of a file.
 struct RowColumns {
   int id;
   int lower;
   int upper;
   int size;
-  int offset;  // -1 unless it is a plan
+  int offset;  // -1 for a lifetime CSV
 };
 
 void SortByLower(LifetimeRows& rows) {
@@ -43,8 +43,8 @@ void SortByLower(LifetimeRows& rows) {
   rows = std::move(sorted);
 }
 
-// Whether each id is longer than the one before or greater in the order of text. Such ids, the
-// usual ones, are all different.
+// Whether each id is longer than the previous id, or equally long and greater. Most files have such
+// ids, and then no two ids are equal.
 bool Ascend(const StringTable& ids) {
   for (std::size_t row = 1; row < ids.size(); ++row) {
     const std::string_view a = ids[row - 1];
@@ -54,7 +54,7 @@ bool Ascend(const StringTable& ids) {
   return true;
 }
 
-// Error at the first of `rows`, which are in the order of time, whose id is live already.
+// Returns an error at the first row, in the order of time, with an id that is still live.
 absl::Status CheckIds(const LifetimeRows& rows, const io::CsvReader& reader) {
   if (Ascend(rows.ids)) return absl::OkStatus();
   absl::flat_hash_map<absl::string_view, std::int64_t> live_until;
@@ -96,7 +96,7 @@ absl::Status AddOffset(const io::CsvReader& reader, int column, LifetimeRows& ro
   return absl::OkStatus();
 }
 
-// Adds the row that was just read.
+// Adds the current row.
 absl::Status AddRow(const io::CsvReader& reader, const RowColumns& columns, LifetimeRows& rows) {
   if (absl::Status status = AddLifetime(reader, columns, rows); !status.ok()) return status;
   std::int64_t bytes = 0;

@@ -1,5 +1,5 @@
-// The rows of a lifetime CSV, `id,lower,upper,size`, and of a plan, which has a column `offset`
-// more.
+// Lifetime rows: the rows of a lifetime CSV, `id,lower,upper,size`, or of a plan, which also has a
+// column `offset`.
 #ifndef TIDEPOOL_LIB_TRACE_CSV_LIFETIME_ROWS_H_
 #define TIDEPOOL_LIB_TRACE_CSV_LIFETIME_ROWS_H_
 
@@ -12,25 +12,25 @@
 
 namespace tidepool::csv {
 
-// By column, in the order of `lower`; rows with the same `lower` are in the order of the file.
+// Columns of a file, sorted by `lower`; rows with equal `lower` keep the order of the file.
 struct LifetimeRows {
   StringTable ids;
   std::vector<TraceAllocation> allocations;
   std::vector<std::int64_t> lower;
   std::vector<std::int64_t> upper;
-  std::vector<std::int64_t> offsets;  // of plans
+  std::vector<std::int64_t> offsets;  // only for plans
   std::vector<std::int64_t> lines;
-  // Where each row of the file went; empty when they were in order.
+  // Sorted position of each row of the file; empty when the file was sorted.
   std::vector<std::uint32_t> places;
 };
 
 enum class RowKind : std::uint8_t { kLifetime, kPlanned };
 
-// Offsets are in [0, kMaxOffset]: nothing that is added to one overflows.
+// Largest offset: small enough that adding a size to an offset never overflows.
 inline constexpr std::int64_t kMaxOffset = std::int64_t{1} << 60;
 
-// Reads from behind the header. Errors are with the place: rows whose values are none, and an id
-// that is live already. O(n log n) at most.
+// Reads all rows after the header. Errors, with file and line: an invalid value, or an id that is
+// still live. At most O(n log n).
 absl::StatusOr<LifetimeRows> ReadLifetimeRows(io::CsvReader& reader, RowKind kind);
 
 }  // namespace tidepool::csv

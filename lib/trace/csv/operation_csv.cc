@@ -1,6 +1,6 @@
-// Operation CSV, `op,id,size,hint` and optionally `stream,time_ns`: op `a` allocates, `f` frees,
-// `m` marks with its name in `id`; hint is empty or `high` (kOffloadable). A file is a whole run: a
-// free without its allocation is an error.
+// Operation CSV, `op,id,size,hint` and optionally `stream,time_ns`. Op `a` allocates, `f` frees,
+// `m` is a mark with its name in `id`. The hint is empty or `high` (kOffloadable). A file is a
+// whole run, so a free without its allocation is an error.
 #include <ostream>
 #include <string>
 

@@ -1,6 +1,7 @@
-// The log of RMM's logging adaptor: `Thread,Time,Action,Pointer,Size,Stream`, columns by name. A
-// log may begin in the middle of a run, so frees of what it has not seen are counted and skipped;
-// so are failures and requests of zero bytes, for which RMM gives out the null pointer.
+// RMM log: the CSV of RMM's logging adaptor, `Thread,Time,Action,Pointer,Size,Stream` in any order
+// of columns. A log may begin in the middle of a run, so frees of unknown memory are counted and
+// skipped. Failures and requests of zero bytes are skipped too; for the latter RMM returns the null
+// pointer.
 #include <cstdio>
 #include <ostream>
 #include <string>
@@ -16,8 +17,7 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kMostHours = 1'000'000;
 
-// Takes a number that ends in one of `separators` (or at the end of the text) from the front of
-// `text`.
+// Takes a number from the front of `text` up to one of `separators` or the end of `text`.
 bool TakeNumber(std::string_view* text, std::string_view separators, std::int64_t limit,
                 std::int64_t* value) {
   const std::size_t end = text->find_first_of(separators);
@@ -26,7 +26,7 @@ bool TakeNumber(std::string_view* text, std::string_view separators, std::int64_
   return true;
 }
 
-// "HH:MM:SS:micros", also with a point before the microseconds, since some start.
+// Parses "HH:MM:SS:micros". Some versions of RMM write a point before the microseconds.
 bool ParseTime(std::string_view text, std::int64_t* nanoseconds) {
   std::int64_t hours = 0;
   std::int64_t minutes = 0;
@@ -106,7 +106,7 @@ absl::StatusOr<Trace> ReadRmmCsv(io::CsvReader& reader) {
 
 absl::Status WriteRmmCsv(const Trace& trace, std::ostream& out) {
   using Kind = TraceEvent::Kind;
-  // Ids that are not addresses become made-up ones, all of them or none, so that no two collide.
+  // If any id is not an address, all ids become invented addresses, so that no two collide.
   bool ids_are_pointers = true;
   for (std::size_t i = 0; i < trace.allocations.size(); ++i) {
     ids_are_pointers &= IsHexadecimal(trace.allocation_ids[i]);

@@ -1,3 +1,4 @@
+// The table of trace formats.
 #include "lib/trace/files/formats.h"
 
 #include <array>

@@ -1,6 +1,6 @@
-// The registry of trace formats: names, and how each is recognised, read and written. A format is
-// one folder and one line in the tables of formats.cc. Files in CSV are told apart by their header,
-// all others by their first bytes.
+// Registry of trace formats: name, recognition, reader and writer. A new format is one folder and
+// one line in the tables of formats.cc. CSV files are told apart by their header, all other files
+// by their first bytes.
 #ifndef TIDEPOOL_LIB_TRACE_FILES_FORMATS_H_
 #define TIDEPOOL_LIB_TRACE_FILES_FORMATS_H_
 
@@ -28,13 +28,13 @@ struct Format {
 
 absl::Span<const Format> Formats();
 
-// How a file of no other format begins, as long as the file is.
+// Bytes at the beginning of a file that tell formats apart, except CSV.
 inline constexpr std::size_t kBeginning = 8;
 
 struct ByteFormat {
-  const char* what;  // as errors show it
+  const char* what;  // description for errors
   bool (*recognises)(std::string_view beginning);
-  // Errors are with the place, `name` in front.
+  // Errors begin with "NAME:LINE: ".
   absl::StatusOr<Trace> (*read)(io::ByteSource& source, const std::string& name,
                                 const ReadOptions& options);
 };
@@ -42,9 +42,9 @@ struct ByteFormat {
 absl::Span<const ByteFormat> ByteFormats();
 
 struct CsvFormat {
-  const char* header;                                    // as errors show it
-  bool (*recognises)(const io::CsvReader& reader);       // after the header was read
-  absl::StatusOr<Trace> (*read)(io::CsvReader& reader);  // from behind the header
+  const char* header;                                    // description for errors
+  bool (*recognises)(const io::CsvReader& reader);       // called after the header was read
+  absl::StatusOr<Trace> (*read)(io::CsvReader& reader);  // reads the rows after the header
 };
 
 absl::Span<const CsvFormat> CsvFormats();

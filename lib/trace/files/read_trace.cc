@@ -1,5 +1,5 @@
-// Reads a trace of any format: uncompresses it, lets each format that its first bytes tell apart
-// say whether it is its own, and if it is none of them reads the header and asks the CSV formats.
+// Reads a trace of any format. Decompresses the file and compares its first bytes with each binary
+// format and JSON. If none matches, reads a CSV header and asks the CSV formats.
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-// Traces whose allocations have addresses.
+// Traces with an address for each allocation.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,7 @@
 namespace tidepool {
 namespace {
 
-// Where PyTorch has its memory, roughly, and aligned to whatever a trace asks for.
+// Base address of invented pools: near PyTorch's memory, and aligned to every alignment of a trace.
 constexpr std::uint64_t kPoolAddress = std::uint64_t{0x7f} << 40;
 
 absl::Status CheckOffsets(const Trace& trace, const std::vector<std::int64_t>& offsets,

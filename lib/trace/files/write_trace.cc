@@ -1,4 +1,4 @@
-// Writes a trace in any format that can hold something of it.
+// Writes a trace in any format that can hold a part of it.
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"
 #include "lib/trace/files/formats.h"
@@ -10,7 +10,7 @@ namespace tidepool {
 
 namespace {
 
-// A trace of another format without a row is refused by its reader.
+// Whether the trace has a row in `format`: readers of most formats refuse a file without rows.
 bool HasRow(const Trace& trace, TraceFormat format) {
   if (format == TraceFormat::kNative || format == TraceFormat::kPyTorchSnapshot) return true;
   if (format == TraceFormat::kChromeTrace && !trace.failures.empty()) return true;

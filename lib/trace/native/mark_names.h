@@ -1,4 +1,4 @@
-// The names of marks: numbered by those who record, and written by another thread.
+// Mark names: recording threads number them, and the writer thread writes them.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_
 
@@ -14,10 +14,10 @@
 
 namespace tidepool::native {
 
-// Thread-safe.
+// Numbers names in the order of first use. Thread-safe.
 class MarkNames {
  public:
-  // The number of `name`, of which what is too long for the file is cut off.
+  // Returns the number of `name`, cut to the longest text of the format.
   std::uint64_t Number(std::string_view name) {
     name = name.substr(0, kLongestText);
     const std::lock_guard lock(mutex_);
@@ -26,7 +26,7 @@ class MarkNames {
     return found->second;
   }
 
-  // Those that were not taken before, in the order of their numbers.
+  // Returns the names added since the last call, in the order of their numbers.
   std::vector<std::string> TakeNew() {
     const std::lock_guard lock(mutex_);
     return std::exchange(new_names_, {});

@@ -1,5 +1,5 @@
-// Every block begins from nothing: time 0, address 0, the first stream and the first thread. So a
-// block that is lost takes no other with it.
+// Native encoder. Each block starts from time 0, address 0, the first stream and the first thread,
+// so a lost block does not damage the next.
 #include "lib/trace/native/native_encoder.h"
 
 #include <zlib.h>
@@ -15,7 +15,7 @@ std::uint32_t Checksum(std::string_view bytes) {
       crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
-// An item without its text.
+// Bytes of an item without its text.
 class NativeEncoder::ItemBytes {
  public:
   void Byte(unsigned value) { bytes_[size_++] = static_cast<char>(value); }
@@ -137,7 +137,7 @@ void NativeEncoder::Device(std::int32_t device, bool is_own) {
   Append(bytes);
 }
 
-// Again where the item itself ends the block, since a block begins without a tag.
+// Loops, because the tag item itself may end the block, and a new block begins without a tag.
 void NativeEncoder::SetTag(TraceTag tag) {
   while (last_tag_ != tag) {
     ItemBytes bytes;

@@ -1,5 +1,5 @@
-// Events as the bytes of a native trace, docs/formats/native_trace.md. What writes traces and what
-// records them both use it.
+// Native encoder: writes events as the bytes of a native trace (docs/native_trace.md). The trace
+// writer and the recorder use it.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_ENCODER_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_ENCODER_H_
 
@@ -15,31 +15,32 @@ namespace tidepool::native {
 
 class NativeEncoder {
  public:
-  // Where and when an event happened; streams and threads by the number of their name.
+  // Time of an event, and the numbers of its stream's and thread's names.
   struct Context {
     std::int64_t time = 0;
     std::uint32_t stream = 0;
     std::uint32_t thread = 0;
   };
 
-  // Begins with the header. `alignment` satisfies IsAlignment.
+  // Encodes the file header. `alignment` must satisfy IsAlignment.
   NativeEncoder(std::int64_t alignment, TraceFormat original_format);
 
-  // From here on addresses are multiples of 2^shift: then they take fewer bytes.
+  // Declares that all later addresses are multiples of 2^shift, so that they take fewer bytes.
   void SetAddressShift(int shift);
 
-  // Names are numbered 0, 1, 2, ... each kind by itself, and hold at most kLongestText
+  // Encode names. Each kind is numbered 0, 1, 2, ... separately. A name has at most kLongestText
   // bytes.
   void StreamName(std::string_view name) { Name(Item::kStreamName, name); }
   void ThreadName(std::string_view name) { Name(Item::kThreadName, name); }
   void MarkName(std::string_view name) { Name(Item::kMarkName, name); }
   void FrameText(std::string_view text) { Name(Item::kFrameText, text); }
-  // The next frame, tag 1, 2, 3, ...; its texts and its caller came before.
+  // Encodes the next frame, with tag 1, 2, 3, ...; its texts and its caller must have been encoded
+  // before.
   void Frame(const TraceFrame& frame);
 
   void Allocate(const Context& context, std::uint64_t address, const TraceAllocation& allocation);
   void AllocateText(const Context& context, std::string_view id, const TraceAllocation& allocation);
-  // `allocation` is the number of one that is live.
+  // Encodes the free of the live allocation with this number.
   void Free(const Context& context, std::uint64_t allocation);
   void Mark(const Context& context, std::uint32_t name);
   void MarkEnd(const Context& context, std::uint32_t name);
@@ -50,15 +51,15 @@ class NativeEncoder {
   void UnmatchedFrees(std::int64_t count) { Count(Item::kUnmatchedFrees, count); }
   void SkippedRows(std::int64_t count) { Count(Item::kSkippedRows, count); }
 
-  // A device that the trace tells of; `is_own` is the one whose memory it is.
+  // Encodes a device of the trace; `is_own` marks the device that owns the memory.
   void Device(std::int32_t device, bool is_own);
 
-  // Closes the block: what was encoded so far can be read once it is in the file.
+  // Closes the block, so that all events so far are readable once it is in the file.
   void EndBlock();
-  // The end of the trace.
+  // Encodes the end of the trace.
   void End(bool ended_early);
 
-  // The whole blocks since the last Clear, after the header if it is the first.
+  // Complete blocks since the last Clear; before the first Clear, the file header too.
   std::string_view output() const { return {output_.data(), block_begin_}; }
   void Clear();
 
@@ -80,7 +81,7 @@ class NativeEncoder {
   bool block_is_open_ = false;
   int address_shift_ = 0;
   std::uint64_t allocations_ = 0;
-  // What the next item of the block is written as the difference to.
+  // Values of the previous item, from which the next item's differences are computed.
   Context last_;
   std::uint64_t last_address_ = 0;
   TraceTag last_tag_ = 0;

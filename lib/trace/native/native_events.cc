@@ -1,5 +1,5 @@
-// Reads items as docs/formats/native_trace.md defines them. Nothing in a block is believed: no
-// count is used before what it counts was seen, and no number before what it names was.
+// Native events: decodes items as docs/native_trace.md defines them. The input is not trusted: a
+// count never reserves memory, and a number is used only after the item that it refers to.
 #include "lib/trace/native/native_events.h"
 
 #include <string>
@@ -13,7 +13,7 @@ namespace tidepool::native {
 
 namespace {
 
-// The flags that an item may have.
+// Returns the flags that an item may have.
 unsigned FlagsOf(Item item) {
   constexpr unsigned kContext = kNewStream | kNewThread;
   switch (item) {
@@ -268,7 +268,7 @@ bool NativeEvents::AddEnd(unsigned flags) {
   return true;
 }
 
-// What all events begin with.
+// Reads the stream, thread and time with which every event begins.
 bool NativeEvents::TakeContext(unsigned tag, bool has_stream, TraceEvent* event) {
   if ((tag & kNewStream) != 0 && !TakeIndex(trace_.stream_names.size(), "stream", &last_.stream)) {
     return false;

@@ -1,4 +1,4 @@
-// The events in the blocks of a native trace.
+// Native events: the decoder for blocks of a native trace.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_EVENTS_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_EVENTS_H_
 
@@ -14,17 +14,17 @@
 
 namespace tidepool::native {
 
-// Takes one block after the other and checks that they make a trace: that what is freed is live and
-// that no two live allocations have one id.
+// Decodes blocks in order and checks that they make a trace: each freed allocation is live, and no
+// two live allocations have the same id.
 class NativeEvents {
  public:
   NativeEvents(TraceFormat original_format, std::int64_t default_alignment);
 
-  // The contents of a block without its header. Errors say what is wrong and what was expected.
+  // Decodes a block without its header. Errors do not name the block.
   absl::Status Add(std::string_view block);
   bool is_at_end() const { return is_at_end_; }
 
-  // The trace so far, which ended early unless its end was among the blocks.
+  // Returns the trace so far. It counts as ended early unless its end was decoded.
   Trace Build();
 
  private:
@@ -58,8 +58,8 @@ class NativeEvents {
   bool Fail(std::string_view what);
 
   Trace trace_;
-  // By allocation. An address is kept even though the trace has its text: reading that back would
-  // be a third of the work.
+  // Data of each allocation. Addresses are kept although the trace has them as text: parsing the
+  // text again would be a third of the work.
   std::vector<Live> live_;
   std::vector<std::uint64_t> addresses_;
   absl::flat_hash_set<std::uint64_t> live_addresses_;
@@ -67,7 +67,7 @@ class NativeEvents {
   bool is_at_end_ = false;
   absl::Status status_;
 
-  // Of the block that is being read.
+  // State of the current block.
   const char* at_ = nullptr;
   const char* end_ = nullptr;
   int address_shift_ = 0;

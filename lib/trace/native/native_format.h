@@ -1,5 +1,4 @@
-// The words of the native format that its writer and its reader share; docs/formats/native_trace.md
-// says what they mean.
+// Native format: constants that writer and reader share. docs/native_trace.md explains them.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_FORMAT_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_FORMAT_H_
 
@@ -12,19 +11,19 @@
 
 namespace tidepool::native {
 
-// A byte beyond ASCII, so that no text begins like a trace, and line endings that a transfer as
-// text would change.
+// Magic number: a byte outside ASCII, so that no text begins like a trace, and line endings that a
+// transfer as text would change.
 inline constexpr std::string_view kMagic = "\x89tide\r\n\x1a";
-inline constexpr std::uint32_t kVersion = 2;  // version 1 is the same without kinds 11 to 15
+inline constexpr std::uint32_t kVersion = 2;  // version 1 lacks kinds 11 to 15
 inline constexpr std::size_t kHeaderBytes = 24;
 inline constexpr std::size_t kBlockHeaderBytes = 12;
-// A writer ends a block when it has so many bytes; with the longest item it is still one that a
-// reader takes.
+// Size at which a writer ends a block. Even with the longest item added, a reader accepts the
+// block.
 inline constexpr std::size_t kBlockBytes = std::size_t{1} << 16;
 inline constexpr std::size_t kLongestText = std::size_t{1} << 20;
 inline constexpr std::size_t kMostBlockBytes = std::size_t{1} << 21;
 
-// The low bits of the byte that begins an item.
+// Kind of an item: the low bits of its first byte.
 enum class Item : std::uint8_t {
   kAllocate = 0,
   kFree = 1,
@@ -44,16 +43,17 @@ enum class Item : std::uint8_t {
   kDevice = 15,
 };
 inline constexpr unsigned kItemMask = 0x0f;
-// And its flags.
+// Flags: the high bits of an item's first byte.
 inline constexpr unsigned kOffloadable = 0x10;  // the hint of an allocation or a failure
-inline constexpr unsigned kNewStream = 0x20;    // not that of the event before: its number follows
+// the stream differs from the last event's: its number follows
+inline constexpr unsigned kNewStream = 0x20;
 inline constexpr unsigned kNewThread = 0x40;
-inline constexpr unsigned kTextId = 0x80;      // an allocation whose id is no address
-inline constexpr unsigned kEndedEarly = 0x10;  // of kEnd
-inline constexpr unsigned kMarkEnd = 0x10;     // of kMark
-inline constexpr unsigned kOwnDevice = 0x10;   // of kDevice
+inline constexpr unsigned kTextId = 0x80;      // an allocation with an id that is not an address
+inline constexpr unsigned kEndedEarly = 0x10;  // flag of kEnd
+inline constexpr unsigned kMarkEnd = 0x10;     // flag of kMark
+inline constexpr unsigned kOwnDevice = 0x10;   // flag of kDevice
 
-// The numbers of the formats in a header.
+// Formats by their number in a header.
 inline constexpr TraceFormat kOriginalFormats[] = {
     TraceFormat::kNative,      TraceFormat::kOperationCsv,    TraceFormat::kRmmCsv,
     TraceFormat::kLifetimeCsv, TraceFormat::kPyTorchSnapshot, TraceFormat::kChromeTrace};
@@ -63,7 +63,7 @@ inline bool IsAlignment(std::int64_t alignment) {
          std::has_single_bit(static_cast<std::uint64_t>(alignment));
 }
 
-// Signed numbers as unsigned ones that are small when the numbers are near 0: 0, -1, 1, -2, ...
+// Maps signed to unsigned numbers, small for numbers near 0: 0, -1, 1, -2, ...
 inline std::uint64_t ZigZag(std::int64_t value) {
   return static_cast<std::uint64_t>(value) << 1 ^ static_cast<std::uint64_t>(value >> 63);
 }
@@ -71,7 +71,7 @@ inline std::int64_t UnZigZag(std::uint64_t value) {
   return static_cast<std::int64_t>(value >> 1 ^ (0 - (value & 1)));
 }
 
-// The little end first, whatever the machine.
+// Store and load 32 bits, little-endian on every machine.
 inline void Store32(std::uint32_t value, char* at) {
   for (int byte = 0; byte < 4; ++byte) at[byte] = static_cast<char>(value >> 8 * byte);
 }

@@ -1,5 +1,5 @@
-// A native trace as a file: a header, then blocks with checksums. A recording may have been cut off
-// anywhere; its whole blocks are a trace that ended early. Damage is an error.
+// Native reader: a header, then blocks with checksums. A recording may be cut off anywhere; its
+// complete blocks form a trace that ended early. Damage is an error.
 #include <algorithm>
 #include <iterator>
 #include <string>
@@ -52,12 +52,12 @@ absl::StatusOr<Header> ReadHeader(io::ByteSource& source) {
   return Header{alignment, kOriginalFormats[format]};
 }
 
-// Blocks one after the other.
+// Reads blocks one after the other.
 class BlockReader {
  public:
   explicit BlockReader(io::ByteSource& source) : source_(source) {}
 
-  // The contents of the next block; false where there is none, or not all of it.
+  // Reads the next block. Returns false at the end, or if the last block is incomplete.
   absl::StatusOr<bool> Next() {
     position_ += block_bytes_;
     char header[kBlockHeaderBytes];

@@ -1,4 +1,4 @@
-// Native traces: what the recorder writes.
+// Native traces: the format that the recorder writes.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_TRACE_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_TRACE_H_
 
@@ -13,9 +13,9 @@
 
 namespace tidepool::native {
 
-// Whether a file that begins like this is one.
+// Whether a native trace begins like this.
 bool IsNative(std::string_view beginning);
-// Reads a trace from `source`. Errors begin with the place, `name` first.
+// Reads a trace from `source`. Errors begin with "NAME:LINE: ".
 absl::StatusOr<Trace> ReadNative(io::ByteSource& source, const std::string& name,
                                  const ReadOptions& options);
 absl::Status WriteNative(const Trace& trace, std::ostream& out);

@@ -1,4 +1,4 @@
-// Writes any trace as a native one.
+// Native writer: converts any trace to the native format.
 #include <bit>
 #include <ostream>
 
@@ -34,7 +34,7 @@ absl::Status CheckTrace(const Trace& trace) {
   return absl::OkStatus();
 }
 
-// The zeros that all addresses end in.
+// Returns the number of low zero bits that all addresses share.
 int CommonZeros(const Trace& trace) {
   std::uint64_t all = 0;
   std::uint64_t address = 0;

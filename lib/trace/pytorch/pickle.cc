@@ -1,5 +1,6 @@
-// The machine that runs a pickle: a stack of values, marks on it, and a memo. It knows the opcodes
-// that Python's picklers emit for plain data, and refuses all others by name.
+// Pickle machine: runs a pickle with a stack of values, marks on the stack, and a memo. It
+// implements the opcodes that Python's picklers emit for plain data, and refuses all others by
+// name.
 #include "lib/trace/pytorch/pickle.h"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ class PickleMachine {
   }
 
  private:
-  // Longer than any opcode with its numbers.
+  // Upper bound for an opcode with its fixed-size arguments.
   static constexpr std::size_t kLongestOpcode = 16;
 
   bool RunNext() {
@@ -74,8 +75,9 @@ class PickleMachine {
     return Fail(absl::StrCat(OpcodeText(opcode_), ": ", what));
   }
 
-  // Reads the next piece. What a piece makes the machine keep is bounded, so it is enough to count
-  // then: a megabyte of gzip unfolds to a gigabyte of opcodes, each of which can be a value.
+  // Refills the buffer, then checks the memory of all values. One check for each buffer is enough,
+  // because a buffer can add only a bounded number of values. Without the check, a megabyte of gzip
+  // could expand to a gigabyte of opcodes, each of them a value.
   bool Fill() {
     if (input_.is_at_end()) return true;
     if (status_ = input_.Fill(); !status_.ok()) return false;
@@ -104,7 +106,7 @@ class PickleMachine {
            sizeof(std::uint32_t) * marks_.size();
   }
 
-  // Runs one opcode. False for an error, or where the bytes end.
+  // Runs one opcode. Returns false for an error, or when the bytes end.
   bool Step(std::uint8_t byte) {
     switch (static_cast<Opcode>(byte)) {
       case Opcode::kProto:
@@ -160,7 +162,7 @@ class PickleMachine {
         return Text(Kind::kText, 4);
       case Opcode::kBinUnicode8:
         return Text(Kind::kText, 8);
-      case Opcode::kShortBinString:  // Python 2 keeps its texts in these
+      case Opcode::kShortBinString:  // texts of Python 2
         return Text(Kind::kText, 1);
       case Opcode::kBinString:
         return Text(Kind::kText, 4);
@@ -227,7 +229,7 @@ class PickleMachine {
     }
   }
 
-  // Takes a number of `width` bytes, the low one first.
+  // Takes a little-endian number of `width` bytes.
   bool Take(int width, std::uint64_t* number) {
     const std::string_view ahead = input_.ahead();
     if (ahead.size() < static_cast<std::size_t>(width)) return false;
@@ -242,7 +244,7 @@ class PickleMachine {
     return Take(kWidth, number);
   }
 
-  // Only numbers are lines, so one is in memory as a whole.
+  // Takes a line. Lines hold only numbers, so a whole line fits into the buffer.
   bool TakeLine(std::string_view* line) {
     std::size_t end = input_.ahead().find('\n');
     if (end == std::string_view::npos) {
@@ -257,8 +259,8 @@ class PickleMachine {
     return true;
   }
 
-  // Calls `take` with the next `size` bytes, piece by piece: so no claim about bytes is believed
-  // before they were read. Ends early when it returns false.
+  // Calls `take` with the next `size` bytes, buffer by buffer, so that a wrong size never reserves
+  // memory. Stops early when `take` returns false.
   template <typename TakePiece>
   bool TakeBytes(std::uint64_t size, const TakePiece& take) {
     while (size > 0) {
@@ -285,7 +287,7 @@ class PickleMachine {
                              kLastProtocol));
   }
 
-  // How much Python reads at once, which is not how this is read.
+  // Skips the size of a frame, which is only a hint for Python's buffering.
   bool Frame() {
     std::uint64_t size = 0;
     return Take(8, &size) && CheckLength(size);
@@ -322,7 +324,7 @@ class PickleMachine {
     return PushInteger(static_cast<std::int64_t>(integer << unused) >> unused);
   }
 
-  // Any number of bytes in two's complement, as long as the value has 64 bits.
+  // Takes an integer of any number of bytes in two's complement, if its value fits into 64 bits.
   bool Long(int width) {
     std::uint64_t size = 0;
     if (!Take(width, &size) || !CheckLength(size)) return false;
@@ -331,7 +333,7 @@ class PickleMachine {
     std::uint64_t integer = 0;
     if (!Take(8, &integer)) return false;
     const bool is_negative = static_cast<std::int64_t>(integer) < 0;
-    // One of the two signs; which one does not matter where it is another byte.
+    // Expected sign byte. If the next byte is neither sign, the integer is too long either way.
     const char sign = input_.ahead().substr(0, 1) == "\xff" ? '\xff' : '\0';
     const bool is_short = TakeBytes(size - 8, [&](std::string_view more) {
       return more.find_first_not_of(sign) == std::string_view::npos;
@@ -387,7 +389,7 @@ class PickleMachine {
     return Push({kind, static_cast<std::int64_t>(pickle_.texts_.size() - 1)});
   }
 
-  // How many values lie above the last mark.
+  // Returns the number of values above the last mark.
   std::size_t Reach() const { return stack_.size() - (marks_.empty() ? 0 : marks_.back()); }
 
   PickleValue* Top() {
@@ -409,7 +411,8 @@ class PickleMachine {
     return Pop(&ignored);
   }
 
-  // Takes off the mark, and what is above it is to be taken off the stack from `begin` on.
+  // Removes the last mark. Returns the beginning of the values above it in `begin`; removes these
+  // values if `begin` is null.
   bool PopToMark(std::uint32_t* begin) {
     if (marks_.empty()) return FailAtOpcode("no mark is on the stack, expected one");
     const std::uint32_t mark = marks_.back();
@@ -466,7 +469,7 @@ class PickleMachine {
     return PopToMark(&begin) && CheckPairs(kind, stack_.size() - begin) && Collect(kind, begin);
   }
 
-  // The values from `begin` on become a container.
+  // Replaces the values from `begin` on by a container of them.
   bool Collect(Kind kind, std::size_t begin) {
     const auto index = static_cast<std::uint32_t>(pickle_.containers_.size());
     pickle_.containers_.emplace_back();
@@ -480,7 +483,7 @@ class PickleMachine {
     return FailAtOpcode("a key without a value, expected pairs");
   }
 
-  // The values from `begin` on go into the container below them.
+  // Moves the values from `begin` on into the container below them.
   bool AddTo(Kind kind, std::size_t begin) {
     const std::size_t floor = marks_.empty() ? 0 : marks_.back();
     if (begin <= floor || stack_[begin - 1].kind() != kind) {
@@ -510,7 +513,8 @@ class PickleMachine {
         absl::StrCat("nothing was kept as number ", number, ", expected a value that was"));
   }
 
-  // Picklers number from 0 on, so no number is as large as what was read; this bounds the memo.
+  // Keeps the top value under `number`. Picklers number from 0 on, so a number is less than the
+  // bytes read; this check bounds the memo.
   bool Put(std::uint64_t number) {
     if (Top() == nullptr) return false;
     if (number >= input_.position()) {
@@ -524,7 +528,7 @@ class PickleMachine {
     return true;
   }
 
-  // Most opcodes are these.
+  // These opcodes are the most frequent.
   static bool IsGet(std::uint8_t byte) {
     return static_cast<Opcode>(byte) == Opcode::kBinGet ||
            static_cast<Opcode>(byte) == Opcode::kLongBinGet;
@@ -557,23 +561,24 @@ class PickleMachine {
     return TakeNumberLine(&number) && Put(number);
   }
 
-  // In the memo, where nothing was put.
+  // Marks memo entries that were never set.
   static constexpr PickleValue kNothing{Kind::kNone, -1};
 
-  // What is allowed without a reason, for each byte of the pickle, and for each byte of the file.
-  // Snapshots of PyTorch keep 3 bytes a byte, and 60 a byte of a compressed file.
+  // Limits on kept memory: always allowed, for each byte of the pickle, and for each byte of the
+  // file. PyTorch's snapshots keep 3 bytes for each byte of the pickle, and 60 for each byte of a
+  // compressed file.
   static constexpr std::uint64_t kFreeBytes = std::uint64_t{1} << 26;
   static constexpr std::uint64_t kBytesAByte = 16;
   static constexpr std::uint64_t kBytesAFileByte = 256;
 
   PickleInput input_;
   Pickle pickle_;
-  // Picklers collect a thousand values at a time; a compressed file of a megabyte could have more
-  // values waiting than memory holds.
+  // Most values on the stack. Picklers add a thousand values at a time, but a compressed file of a
+  // megabyte could stack more values than fit into memory.
   static constexpr std::size_t kMostWaiting = std::size_t{1} << 24;
 
   std::vector<PickleValue> stack_;
-  std::vector<std::uint32_t> marks_;  // how high the stack was
+  std::vector<std::uint32_t> marks_;  // height of the stack at each mark
   std::vector<PickleValue> memo_;
   std::size_t memoized_ = 0;
   std::uint64_t opcode_at_ = 0;

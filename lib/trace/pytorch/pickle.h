@@ -1,9 +1,9 @@
-// What a pickle of Python holds, where that is plain data: None, bools, numbers, texts, bytes,
-// lists, tuples and dicts. Nothing is ever called or built beyond these.
+// Pickle: the contents of a Python pickle of plain data: None, bools, numbers, texts, bytes, lists,
+// tuples and dicts. Reading never calls or builds anything else.
 //
-// A value is eight bytes, and what it refers to lies in a few arrays of the pickle: two values with
-// the same bits are the same object. Containers may hold one another in circles, and one object any
-// number of times, so whoever walks through a pickle must bound the walk.
+// A value is eight bytes; the data that it refers to lies in a few arrays of the pickle. Two values
+// with equal bits are the same object. Containers may contain one another in circles, and an object
+// may be referred to any number of times. So every walk through a pickle must be bounded.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_H_
 
@@ -26,7 +26,7 @@ class PickleValue {
     kBool,
     kInt,       // of 60 bits
     kLargeInt,  // of 64 bits
-    kUnsigned,  // 2^63 and more
+    kUnsigned,  // 2^63 or more
     kFloat,
     kText,
     kBytes,
@@ -36,7 +36,7 @@ class PickleValue {
   };
 
   PickleValue() = default;
-  // `payload` is a number of 60 bits: the value, or the index of what the kind refers to.
+  // `payload` is a number of 60 bits: the value itself, or an index into an array of the pickle.
   constexpr PickleValue(Kind kind, std::int64_t payload)
       : bits_(static_cast<std::uint64_t>(payload) << kKindBits | static_cast<std::uint64_t>(kind)) {
   }
@@ -52,37 +52,37 @@ class PickleValue {
 
  private:
   static constexpr int kKindBits = 4;
-  std::uint64_t bits_ = 0;  // None
+  std::uint64_t bits_ = 0;  // initially None
 };
 static_assert(sizeof(PickleValue) == 8);
 
-// "a list", as errors show what was found.
+// Returns the kind of a value for errors, such as "a list".
 const char* KindText(PickleValue value);
 
 class Pickle {
  public:
-  // Reads the pickle, of less than 4 GiB, that `source` begins with; what comes after its end is
-  // ignored, as Python does. InvalidArgument with "byte N: what is wrong, what was expected".
-  // O(bytes) time. Keeps at most 64 MiB, and 16 bytes more for each byte of the pickle and 256 for
-  // each of the file, whichever is less: more is an error, before it is there.
+  // Reads the pickle at the beginning of `source`, of less than 4 GiB; ignores bytes after its end,
+  // as Python does. Returns InvalidArgument with "byte N: error". O(bytes) time. Keeps at most 64
+  // MiB plus 16 bytes for each byte of the pickle, or plus 256 bytes for each byte of the file if
+  // that is less. A larger pickle is an error before the memory is used.
   static absl::StatusOr<Pickle> Parse(io::ByteSource& source);
 
   PickleValue root() const { return root_; }
-  // Whether `value` is an integer from -2^63 to 2^63 - 1, and which.
+  // Whether `value` is an integer from -2^63 to 2^63 - 1; returns it in `integer`.
   bool AsInteger(PickleValue value, std::int64_t* integer) const;
-  // The same for one from 0 to 2^64 - 1, and for negative ones modulo 2^64.
+  // Whether `value` is an integer from -2^63 to 2^64 - 1; returns it modulo 2^64 in `integer`.
   bool AsUnsigned(PickleValue value, std::uint64_t* integer) const;
   double Float(PickleValue value) const { return floats_[value.index()]; }
-  // Of a text or bytes.
+  // Returns the contents of a text or bytes.
   std::string_view Text(PickleValue value) const {
     const Stretch& text = texts_[value.index()];
     return std::string_view(text_).substr(text.begin, text.size);
   }
-  // How many elements a list or tuple has, or twice as many as a dict has entries.
+  // Returns the number of elements of a list or tuple, or twice the number of entries of a dict.
   std::size_t Size(PickleValue value) const { return containers_[value.index()].size; }
-  // Calls `visit` with the elements, one stretch of them after the other, until it returns false: a
-  // dict's are key, value, key, value, in the order of the file, and no pair is divided. Says
-  // whether all were visited.
+  // Calls `visit` with consecutive parts of the elements until it returns false. Elements of a dict
+  // are key, value, key, value, in the order of the file, and no pair is divided. Returns whether
+  // all elements were visited.
   template <typename Visit>
   bool VisitElements(PickleValue container, const Visit& visit) const {
     for (std::uint32_t piece = containers_[container.index()].first; piece != kNoPiece;
@@ -93,10 +93,10 @@ class Pickle {
     return true;
   }
 
-  // How many texts and containers there are: their indices are less.
+  // Number of texts, and of containers; their indices are smaller.
   std::size_t texts() const { return texts_.size(); }
   std::size_t containers() const { return containers_.size(); }
-  // How many elements all containers have together.
+  // Number of elements of all containers together.
   std::size_t elements() const { return values_.size(); }
 
  private:
@@ -107,9 +107,10 @@ class Pickle {
     std::uint32_t begin;
     std::uint32_t size;
   };
-  // The elements of a container come in pieces, because other containers are filled in between.
+  // Part of the elements of a container. Containers have several parts if others are filled in
+  // between.
   struct Piece {
-    Stretch elements;  // of the values
+    Stretch elements;  // part of values_
     std::uint32_t next;
   };
   struct Container {
@@ -124,8 +125,8 @@ class Pickle {
   std::vector<PickleValue> values_;
   std::vector<Piece> pieces_;
   std::vector<Container> containers_;
-  std::string text_;            // of all texts and bytes, one after the other
-  std::vector<Stretch> texts_;  // of the text
+  std::string text_;            // all texts and bytes, one after the other
+  std::vector<Stretch> texts_;  // parts of text_
   std::vector<std::uint64_t> integers_;
   std::vector<double> floats_;
 };

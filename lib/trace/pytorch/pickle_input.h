@@ -1,4 +1,4 @@
-// The bytes of a pickle, of which one piece at a time is in memory.
+// Pickle input: buffers a part of a pickle.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_INPUT_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_INPUT_H_
 
@@ -15,19 +15,19 @@ namespace tidepool::pytorch {
 
 class PickleInput {
  public:
-  // `source` outlives it.
+  // `source` must outlive the input.
   explicit PickleInput(io::ByteSource& source) : source_(source), piece_(kPieceBytes) {}
 
-  // What is in memory, and comes next.
+  // Buffered bytes that come next.
   std::string_view ahead() const { return {piece_.data() + at_, end_ - at_}; }
-  // Takes some of what is in memory.
+  // Takes buffered bytes.
   void Skip(std::size_t bytes) { at_ += bytes; }
   char TakeByte() { return piece_[at_++]; }
-  // Where the next byte is in the pickle.
+  // Offset of the next byte in the pickle.
   std::uint64_t position() const { return before_ + at_; }
   std::uint64_t file_bytes() const { return source_.file_bytes(); }
 
-  // Reads as much as there is room for. Whether all was read is said afterwards.
+  // Reads until the buffer is full or the source ends, and sets is_at_end().
   absl::Status Fill() {
     std::memmove(piece_.data(), piece_.data() + at_, end_ - at_);
     before_ += at_;
@@ -49,7 +49,7 @@ class PickleInput {
   std::vector<char> piece_;
   std::size_t at_ = 0;
   std::size_t end_ = 0;
-  std::uint64_t before_ = 0;  // bytes before the piece
+  std::uint64_t before_ = 0;  // bytes before the buffer
   bool is_at_end_ = false;
 };
 

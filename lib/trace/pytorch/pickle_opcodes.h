@@ -77,7 +77,7 @@ enum class Opcode : std::uint8_t {
   kReadOnlyBuffer = 0x98,
 };
 
-// The name that Python's documentation uses; nullptr when there is no such opcode.
+// Returns the name in Python's documentation, or nullptr for an unknown opcode.
 const char* OpcodeName(std::uint8_t byte);
 
 }  // namespace tidepool::pytorch

@@ -1,3 +1,4 @@
+// Pickle writer: buffers a megabyte of opcodes at a time.
 #include "lib/trace/pytorch/pickle_writer.h"
 
 #include <bit>
@@ -40,7 +41,7 @@ void PickleWriter::Integer(std::int64_t integer) {
     Op(Opcode::kBinInt);
     Number(bits, 4);
   } else {
-    // With the bit of the sign.
+    // One bit more, for the sign.
     const int width = std::bit_width(integer < 0 ? ~bits : bits) / 8 + 1;
     Op(Opcode::kLong1);
     Number(static_cast<std::uint64_t>(width), 1);

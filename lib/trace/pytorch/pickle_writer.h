@@ -1,4 +1,5 @@
-// Writes a pickle of protocol 2 with those opcodes alone that PyTorch's memory viewer knows.
+// Pickle writer: writes a pickle of protocol 2, only with opcodes that PyTorch's memory viewer
+// knows.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_WRITER_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_WRITER_H_
 
@@ -12,8 +13,8 @@
 
 namespace tidepool::pytorch {
 
-// Values are written one after the other; those between the beginning and the end of a list or a
-// dict are its elements, in a dict key, value, key, value. Not thread-safe.
+// Writes values one after the other. Values between the begin and the end of a list or dict are its
+// elements; a dict takes key, value, key, value. Not thread-safe.
 class PickleWriter {
  public:
   explicit PickleWriter(std::ostream& out);
@@ -22,14 +23,15 @@ class PickleWriter {
   void Unsigned(std::uint64_t integer);
   void Float(double number);
   void Bool(bool value) { Op(value ? Opcode::kNewTrue : Opcode::kNewFalse); }
-  // A text, whole the first time and by its number from then on. What is not UTF-8 is replaced.
+  // Writes a text, and from the second time on only its number in the memo. Replaces bytes that are
+  // not UTF-8.
   void Text(std::string_view text);
   void PairOfZeros();
 
   void BeginDict();
   void EndDict();
-  // A dict is filled in one go, so it has at most 500 entries: a thousand values. A list is filled
-  // a thousand elements at a time: call NextElement before each.
+  // A dict is filled by one opcode, so it may have at most 500 entries, a thousand values. A list
+  // is filled a thousand elements at a time: call NextElement before each.
   struct List {
     int in_batch = 0;
   };
@@ -38,11 +40,11 @@ class PickleWriter {
   void EndList(List& list);
   void EmptyList();
 
-  // Numbers the value just written, so that Reference can name it again.
+  // Puts the value just written into the memo and returns its number for Reference.
   std::uint32_t Remember();
   void Reference(std::uint32_t number);
 
-  // The last value is the pickle. The writer is done.
+  // Ends the pickle. No call may follow.
   void End();
 
  private:

@@ -13,9 +13,9 @@
 
 namespace tidepool::pytorch {
 
-// Whether a file that begins like this is one.
+// Whether a pickle begins like this.
 bool IsPickle(std::string_view beginning);
-// Reads a trace from `source`. Errors begin with the place, `name` first.
+// Reads a trace from `source`. Errors begin with "NAME:LINE: ".
 absl::StatusOr<Trace> ReadPyTorchSnapshot(io::ByteSource& source, const std::string& name,
                                           const ReadOptions& options);
 absl::Status WritePyTorchSnapshot(const Trace& trace, std::ostream& out);

@@ -1,5 +1,6 @@
-// The pickle of torch.cuda.memory._snapshot() as a trace: what lived before the history began, the
-// history with the annotations between its events, and what was allocated behind its end.
+// Snapshot reader: the pickle of torch.cuda.memory._snapshot() as a trace. First come allocations
+// from before the history began, then the history with the annotations between its events, and at
+// last allocations from after its end.
 #include <algorithm>
 #include <charconv>
 #include <string>
@@ -25,14 +26,14 @@ namespace {
 constexpr std::int64_t kMicrosecond = 1000;
 constexpr std::int64_t kMostMicroseconds = INT64_MAX / kMicrosecond;
 
-// The tags of stacks. Most stacks share most of their frames, and those are shared objects in the
-// pickle, so what was made of them once is found by their numbers.
+// Tags of stacks. Most stacks share most of their frames, and shared frames are the same objects of
+// the pickle. So tags are cached by the numbers of these objects.
 class StackTags {
  public:
   StackTags(const Pickle& pickle, SnapshotSchema& schema, TraceBuilder& builder)
       : pickle_(pickle), schema_(schema), builder_(builder) {}
 
-  // `frames` begin with the innermost; None has no tag.
+  // Returns the tag of `frames`, innermost first, on top of `base`. None has no frames.
   absl::StatusOr<TraceTag> Tag(TraceTag base, PickleValue frames) {
     if (frames.IsNone()) return base;
     if (!frames.IsSequence()) {
@@ -57,8 +58,8 @@ class StackTags {
     return tag;
   }
 
-  // What the user and the compiler say about an event is as if it had called the rest: it divides
-  // memory by what it was for before it divides it by code.
+  // Returns the tag of an event's user metadata and compile context, as if these had called all
+  // code. So memory is divided by purpose first and by code second.
   absl::StatusOr<TraceTag> Base(const SnapshotEvent& event) {
     if (!event.user_metadata.IsText() && !event.compile_context.IsText()) return 0;
     const std::pair<PickleValue, PickleValue> key(event.user_metadata, event.compile_context);
@@ -99,7 +100,7 @@ class StackTags {
   const Pickle& pickle_;
   SnapshotSchema& schema_;
   TraceBuilder& builder_;
-  // By the tag below and the number of the list, or of the frame's dict.
+  // Tags by the tag of the caller and the number of a list of frames, or of a frame's dict.
   absl::flat_hash_map<std::pair<TraceTag, std::uint32_t>, TraceTag> stacks_;
   absl::flat_hash_map<std::pair<TraceTag, std::uint32_t>, TraceTag> called_;
   std::vector<PickleValue> innermost_first_;
@@ -107,7 +108,7 @@ class StackTags {
   TraceTag last_base_ = 0;
 };
 
-// The names of streams: their numbers in decimal.
+// Names of streams: their numbers in decimal.
 class StreamTexts {
  public:
   explicit StreamTexts(const Pickle& pickle) : pickle_(pickle) {}
@@ -191,7 +192,7 @@ class SnapshotReader {
     return SetTimes();
   }
 
-  // Without times of their own, events are all at time 0, and so are the annotations.
+  // Sets all times. If no event has a time, events and annotations get time 0.
   absl::Status SetTimes() {
     has_times_ = false;
     for (std::size_t i = 0; i < events_.size(); ++i) {
@@ -224,7 +225,7 @@ class SnapshotReader {
   }
 
   bool IsFirst(const SnapshotAnnotation& annotation) const { return ComesBefore(annotation, 0); }
-  // Whether an annotation comes before this event.
+  // Whether an annotation comes before event `event`.
   bool ComesBefore(const SnapshotAnnotation& annotation, std::size_t event) const {
     if (annotation.before_event >= 0)
       return static_cast<std::size_t>(annotation.before_event) <= event;
@@ -298,7 +299,7 @@ class SnapshotReader {
     } else if (event.action == Word::kSnapshot) {
       builder_.Mark("snapshot", last_time_);
     } else if (event.action != Word::kFreeRequested) {
-      builder_.CountSkippedRow();  // of a newer PyTorch
+      builder_.CountSkippedRow();  // action of a newer PyTorch
     }
     return absl::OkStatus();
   }
@@ -311,7 +312,8 @@ class SnapshotReader {
     if (event.action == Word::kOom)
       return builder_.Failure(event.size, Hint::kResident, stream, last_time_);
     const trace::AddressText id(event.address);
-    // A free that was missed, while recording was paused, say.
+    // An allocation at a live address means that a free was missed, for example while recording was
+    // paused.
     if (builder_.Free(id.text(), stream, last_time_)) builder_.CountUnmatchedFree();
     return builder_.Allocate(id.text(), event.size, Hint::kResident, stream, last_time_);
   }

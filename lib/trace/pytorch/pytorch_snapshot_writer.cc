@@ -1,5 +1,6 @@
-// A trace as the pickle of torch.cuda.memory._snapshot(), which pytorch.org/memory_viz opens: all
-// of its history as events, and how things stand behind it as segments with their blocks.
+// Snapshot writer: a trace as the pickle of torch.cuda.memory._snapshot(), which
+// pytorch.org/memory_viz opens. The history holds all events; segments and blocks are those after
+// the last event.
 #include <algorithm>
 #include <charconv>
 #include <ostream>
@@ -21,13 +22,14 @@ namespace {
 
 using Kind = TraceEvent::Kind;
 
-// Deeper stacks keep their innermost frames, or some traces would become files of any size.
+// Most frames of a stack. Deeper stacks keep their innermost frames; otherwise some traces would
+// become files of unbounded size.
 constexpr std::size_t kMostFrames = 1024;
 constexpr std::int32_t kMostDevice = 255;
 constexpr std::uint64_t kSmallSegment = std::uint64_t{2} << 20;
 
 std::int64_t Microseconds(std::int64_t nanoseconds) {
-  // The lowest few would not come back from microseconds.
+  // The lowest nanoseconds would overflow when converted back from microseconds.
   const std::int64_t kept = std::max(nanoseconds, INT64_MIN / 1000 * 1000);
   return kept / 1000 - (kept % 1000 < 0 ? 1 : 0);
 }
@@ -74,7 +76,7 @@ class SnapshotWriter {
     out_.Unsigned(address);
   }
 
-  // As a number where that reads back as the same text.
+  // Writes the stream as a number if that reads back as the same text, and otherwise as a text.
   void Stream(std::uint32_t stream) {
     const std::string_view name =
         stream < trace_.stream_names.size() ? trace_.stream_names[stream] : std::string_view();
@@ -91,7 +93,7 @@ class SnapshotWriter {
     PickleWriter::List list = out_.BeginList();
     auto block = layout_.blocks.begin();
     for (const SnapshotLayout::Segment& segment : layout_.segments) {
-      // Where segments of several streams meet, a block may reach from one into the next.
+      // Where segments of several streams adjoin, a block may extend into the next segment.
       const auto first = block;
       while (block != layout_.blocks.end() && block->begin < segment.end) ++block;
       out_.NextElement(list);
@@ -162,7 +164,7 @@ class SnapshotWriter {
     out_.EndDict();
   }
 
-  // Innermost first, as PyTorch has them.
+  // Writes a stack, innermost frame first, as PyTorch does.
   void Frames(TraceTag tag) {
     if (tag == 0) return out_.EmptyList();
     std::uint32_t& number = stack_numbers_[tag - 1];
@@ -285,7 +287,8 @@ class SnapshotWriter {
       Entry("name", trace_.mark_names[mark->index]);
       Entry("device", device_);
       Entry("time_us", Microseconds(mark->time));
-      // No key of PyTorch's: times alone do not say where among events of the same time it was.
+      // A key of tidepool, not PyTorch: times alone do not order an annotation among events of
+      // equal time.
       Entry("before_event", before_event);
       out_.EndDict();
     }
@@ -296,7 +299,7 @@ class SnapshotWriter {
   const SnapshotLayout& layout_;
   PickleWriter out_;
   const std::int32_t device_;
-  std::vector<std::uint32_t> stack_numbers_;  // by tag: its list of frames, plus 1
+  std::vector<std::uint32_t> stack_numbers_;  // number of each tag's list of frames, plus 1
   absl::flat_hash_map<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>, std::uint32_t>
       frame_numbers_;
   std::vector<Annotation> annotations_;

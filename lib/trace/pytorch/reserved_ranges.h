@@ -1,5 +1,6 @@
-// Ranges of addresses that an allocator has reserved. Those that meet stay apart: they were taken
-// one by one. Every call is O(log ranges), and O(1) more for each range that it touches.
+// Reserved ranges: the ranges of addresses that an allocator has reserved. Adjacent ranges stay
+// separate, because each was reserved separately. Every call takes O(log ranges), plus O(1) for
+// each range that it touches.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_RESERVED_RANGES_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_RESERVED_RANGES_H_
 
@@ -9,7 +10,7 @@
 
 namespace tidepool::pytorch {
 
-// `Note` is kept with each range, and with both halves of one that is divided.
+// Set of ranges with a `Note` each. A divided range keeps its note in both parts.
 template <typename Note>
 class ReservedRanges {
  public:
@@ -18,7 +19,7 @@ class ReservedRanges {
     Note note;
   };
 
-  // What was reserved there before is no longer.
+  // Adds a range, and removes everything reserved there before.
   void Add(std::uint64_t begin, std::uint64_t end, const Note& note) {
     if (begin == end) return;
     Remove(begin, end);
@@ -41,7 +42,7 @@ class ReservedRanges {
     return at != ranges_.end() && at->first < end;
   }
 
-  // Whether all of it is reserved, and by how many ranges; 0 when it is not.
+  // Returns the number of ranges that cover [begin, end), or 0 if a part of it is not reserved.
   std::size_t Covering(std::uint64_t begin, std::uint64_t end) const {
     std::size_t count = 0;
     std::uint64_t covered = begin;
@@ -58,11 +59,11 @@ class ReservedRanges {
     return found != ranges_.end() && found->second.end == end;
   }
 
-  // By address.
+  // All ranges by address.
   const std::map<std::uint64_t, Range>& all() const { return ranges_; }
 
  private:
-  // The first range that ends behind `address`.
+  // Returns the first range that ends after `address`.
   typename std::map<std::uint64_t, Range>::const_iterator FirstBehind(std::uint64_t address) const {
     auto at = ranges_.upper_bound(address);
     if (at != ranges_.begin() && std::prev(at)->second.end > address) --at;

@@ -1,3 +1,4 @@
+// Snapshot history: reconstructs the state before the first recorded event.
 #include "lib/trace/pytorch/snapshot_history.h"
 
 #include <algorithm>
@@ -16,12 +17,12 @@ using Word = SnapshotWord;
 
 namespace {
 
-// The addresses that events have touched, and whether something is live there.
+// Addresses that events have used, and whether an allocation is live there.
 class TouchedAddresses {
  public:
   void Reserve(std::size_t events) { is_live_.reserve(events); }
   void Allocate(std::uint64_t address) { is_live_[address] = true; }
-  // True for the first event at this address.
+  // Returns true for the first event at this address.
   bool Free(std::uint64_t address) {
     const auto [found, is_new] = is_live_.try_emplace(address, false);
     found->second = false;
@@ -41,7 +42,8 @@ EarlierAllocation FromBlock(const SnapshotBlock& block) {
   return {block.address, block.requested_size, block.stream, block.frames};
 }
 
-// Blocks in which events have allocated something else cannot have been there before: which.
+// Returns for each block whether events allocated inside it. Such a block did not exist before the
+// history.
 std::vector<bool> AreDisturbed(const std::vector<SnapshotEvent>& events,
                                const std::vector<SnapshotBlock>& blocks) {
   std::vector<bool> are_disturbed(blocks.size());
@@ -58,7 +60,7 @@ std::vector<bool> AreDisturbed(const std::vector<SnapshotEvent>& events,
   return are_disturbed;
 }
 
-// A sum of sizes that stays far from the ends of 64 bits.
+// Sum of sizes that cannot overflow: it stops at kMostReservedBytes.
 class Sum {
  public:
   void Add(std::int64_t bytes) {
@@ -169,7 +171,7 @@ absl::StatusOr<std::vector<EarlierReservation>> FindEarlierReservations(
   }
   if (missing.is_too_large())
     return absl::InvalidArgumentError("segments: more than 2^61 bytes, expected less");
-  // The history and the segments contradict each other.
+  // A difference means that the history contradicts the segments.
   if (missing.total() != 0) earlier.insert(earlier.begin(), {0, missing.total(), PickleValue()});
   return earlier;
 }

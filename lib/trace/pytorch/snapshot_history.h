@@ -1,5 +1,6 @@
-// What a device held before its history began. PyTorch keeps the last events in a ring, so the
-// first ones are often lost; what they said follows from how things stand at the end.
+// Snapshot history: the memory of a device before its history began. PyTorch keeps the last events
+// in a ring buffer, so the first events are often lost. They follow from the remaining events and
+// the state at the end.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_HISTORY_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_HISTORY_H_
 
@@ -14,7 +15,7 @@
 namespace tidepool::pytorch {
 
 struct EarlierReservation {
-  std::uint64_t address = 0;  // 0: of no known place
+  std::uint64_t address = 0;  // 0 for an unknown address
   std::int64_t bytes = 0;
   PickleValue stream;
 };
@@ -23,26 +24,26 @@ struct EarlierAllocation {
   std::uint64_t address = 0;
   std::int64_t bytes = 0;
   PickleValue stream;
-  PickleValue frames;  // None when they are not known
+  PickleValue frames;  // None when unknown
 };
 
 struct UnrecordedAllocations {
   std::vector<EarlierAllocation> before;  // by address
-  std::vector<EarlierAllocation> after;   // the same: where recording had stopped by then
+  std::vector<EarlierAllocation> after;   // by address; allocated after recording had stopped
 };
 
-// Where a history has no free_completed, its free_requested become that, but for the last ones of
-// blocks that still await their free at the end.
+// Turns free_requested into free_completed in a history that has no free_completed. Leaves out the
+// last request for each block that still awaits its free at the end.
 void CompleteFrees(const std::vector<SnapshotBlock>& blocks, std::vector<SnapshotEvent>& events);
 
-// The allocations that the blocks at the end and the frees without an allocation tell of. O(events
-// + blocks log blocks).
+// Returns the allocations that no event records, but blocks at the end or frees imply. O(events +
+// blocks log blocks).
 UnrecordedAllocations FindUnrecordedAllocations(const std::vector<SnapshotEvent>& events,
                                                 const std::vector<SnapshotBlock>& blocks);
 
-// What was reserved before the first event, by address, so that the sum over it and the events is
-// that over the segments. InvalidArgument when a segment is there twice or there is more than
-// kMostReservedBytes of anything. O(n log n).
+// Returns the reservations from before the first event, by address. Their sum plus that of the
+// events is that of the segments. Returns InvalidArgument when a segment occurs twice, or for more
+// than kMostReservedBytes. O(n log n).
 absl::StatusOr<std::vector<EarlierReservation>> FindEarlierReservations(
     const std::vector<SnapshotEvent>& events, const std::vector<SnapshotSegment>& segments,
     std::int32_t device);

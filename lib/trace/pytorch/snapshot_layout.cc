@@ -1,3 +1,4 @@
+// Snapshot layout: replays a trace over its reserved ranges.
 #include "lib/trace/pytorch/snapshot_layout.h"
 
 #include <algorithm>
@@ -103,7 +104,7 @@ class LayoutFinder {
     }
   }
 
-  // False when there is none.
+  // Returns false if the allocation has no valid address.
   bool Range(std::uint32_t allocation, std::uint64_t* begin, std::uint64_t* end) const {
     if (!trace::ParseAddress(trace_.allocation_ids[allocation], begin)) return false;
     const std::int64_t bytes =
@@ -118,8 +119,8 @@ class LayoutFinder {
   }
 
   const Trace& trace_;
-  ReservedRanges<std::uint32_t> reserved_;  // with the stream
-  ReservedRanges<std::uint32_t> live_;      // with the allocation
+  ReservedRanges<std::uint32_t> reserved_;  // notes are streams
+  ReservedRanges<std::uint32_t> live_;      // notes are allocations
   bool is_expandable_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Where the allocations of a trace lie in what its allocator had reserved: what a memory snapshot
-// shows, and few traces say.
+// Snapshot layout: the addresses of live allocations in the reserved memory of a trace's allocator.
+// A memory snapshot needs them, and few traces have them.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_LAYOUT_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_LAYOUT_H_
 
@@ -11,7 +11,7 @@
 
 namespace tidepool::pytorch {
 
-// All as it is behind the last event, by address.
+// State after the last event, by address.
 struct SnapshotLayout {
   struct Segment {
     std::uint64_t begin;
@@ -25,13 +25,13 @@ struct SnapshotLayout {
   };
   std::vector<Segment> segments;
   std::vector<Block> blocks;
-  // Whether ranges were given back in other pieces than they were taken, or allocations lie in
-  // several: PyTorch calls such segments expandable, and those that meet are one.
+  // Whether ranges were given back in other parts than they were reserved, or an allocation spans
+  // several ranges. PyTorch calls such segments expandable and joins adjacent ones.
   bool is_expandable = false;
 };
 
-// InvalidArgument when ids are not addresses, or sizes, rounded up to the trace's alignment,
-// overlap or lie outside of what was reserved; what is wrong, what was expected. O(n log n).
+// Returns InvalidArgument when ids are not addresses, or when allocations, rounded up to the
+// trace's alignment, overlap or lie outside the reserved memory. O(n log n).
 absl::StatusOr<SnapshotLayout> FindLayout(const Trace& trace);
 
 }  // namespace tidepool::pytorch

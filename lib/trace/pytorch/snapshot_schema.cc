@@ -1,3 +1,4 @@
+// Snapshot schema: finds the known keys of a snapshot and checks their values.
 #include "lib/trace/pytorch/snapshot_schema.h"
 
 #include <algorithm>
@@ -67,7 +68,7 @@ absl::Status Unexpected(PickleValue value, absl::string_view expected) {
                    kind == expected ? " below" : ""));
 }
 
-// `status` with the place in front.
+// Puts `place` in front of an error.
 absl::Status At(absl::string_view place, const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat(place, ": ", status.message()));
@@ -86,9 +87,10 @@ std::string Hexadecimal(std::uint64_t address) { return absl::StrCat("0x", absl:
 
 }  // namespace
 
-// An object that is referred to often is visited as often, so work is bounded by the size of the
-// pickle and not by what it unfolds to. Nothing that PyTorch writes is visited more than twice.
-// What is made of a dict in a list is larger than the reference to it: those are counted too.
+// An object with many references is visited as often, so work is bounded by the size of the pickle,
+// not by the size of the tree that it describes. Nothing that PyTorch writes is visited more than
+// twice. Dicts in lists have a separate limit, because the struct made of a dict is larger than the
+// reference to it.
 SnapshotSchema::SnapshotSchema(const Pickle& pickle)
     : pickle_(pickle),
       words_(pickle.texts()),
@@ -398,7 +400,8 @@ absl::StatusOr<std::optional<SnapshotBlock>> SnapshotSchema::Block(PickleValue d
   return block;
 }
 
-// PyTorch 1.x: what was asked for, and where, is in the first entry of the block's history.
+// Takes the requested size and the stack from the first entry of the block's history, where PyTorch
+// 1.x has them.
 absl::Status SnapshotSchema::AddHistory(PickleValue history, SnapshotBlock& block) {
   if (history.IsNone()) return absl::OkStatus();
   if (!history.IsSequence()) return Unexpected(history, "a list");
@@ -458,7 +461,7 @@ absl::StatusOr<SnapshotFrame> SnapshotSchema::Frame(PickleValue value) {
     return absl::OkStatus();
   });
   if (!status.ok()) return status;
-  if (frame.file == "??") frame.file = "";  // so C++ says that it does not know
+  if (frame.file == "??") frame.file = "";  // C++ frames with an unknown file
   return frame;
 }
 

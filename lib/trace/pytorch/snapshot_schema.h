@@ -1,5 +1,5 @@
-// What a snapshot of PyTorch's caching allocator says about one device, whatever the version of
-// PyTorch that wrote it: its segments with their blocks, the events of its history, annotations.
+// Snapshot schema: reads segments with their blocks, events of the history, and annotations from
+// snapshots of PyTorch's caching allocator, for all versions of PyTorch.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_SCHEMA_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_SCHEMA_H_
 
@@ -14,7 +14,7 @@
 
 namespace tidepool::pytorch {
 
-// The texts that mean something, as keys, actions, states or stages.
+// Known texts: keys, actions, states and stages.
 enum class SnapshotWord : std::uint8_t {
   kUnknown,
   // Keys.
@@ -62,7 +62,7 @@ enum class SnapshotWord : std::uint8_t {
   kEnd,
 };
 
-// More than any device has; sums of a few are far from the ends of 64 bits.
+// More bytes than any device has, and small enough that a few of them add up without overflow.
 inline constexpr std::int64_t kMostReservedBytes = std::int64_t{1} << 61;
 
 struct SnapshotEvent {
@@ -81,7 +81,7 @@ struct SnapshotBlock {
   std::uint64_t address = 0;
   std::int64_t size = 0;
   std::int64_t requested_size = 0;
-  bool awaits_free = false;  // its free was requested, and waits for streams
+  bool awaits_free = false;  // its free was requested and waits for streams
   PickleValue stream;
   PickleValue frames;
 };
@@ -97,7 +97,7 @@ struct SnapshotSegment {
 struct SnapshotAnnotation {
   bool is_end = false;
   std::int64_t time_us = 0;
-  std::int64_t before_event = -1;  // tidepool's own key: exactly where among the device's events
+  std::int64_t before_event = -1;  // key of tidepool's writer: position among the device's events
   std::string_view name;
 };
 
@@ -107,27 +107,27 @@ struct SnapshotFrame {
   std::uint32_t line = 0;
 };
 
-// Reads a pickle by this schema. Unknown keys are ignored. However often the pickle refers to one
-// object, all calls together take time in the order of its size: InvalidArgument beyond. Errors say
-// where, "segments[3]: what is wrong, what was expected".
+// Reads a pickle with this schema; ignores unknown keys. All calls together take time proportional
+// to the pickle's size, even if it refers to an object many times; a pickle that would take longer
+// is InvalidArgument. Errors name the place, "segments[3]: error".
 class SnapshotSchema {
  public:
-  // `pickle` outlives the schema.
+  // `pickle` must outlive the schema.
   explicit SnapshotSchema(const Pickle& pickle);
 
-  // The first call: finds the parts, and reads the segments of all devices.
+  // Finds the parts and reads the segments of all devices. Must be called first.
   absl::Status ReadRoot();
   const std::vector<SnapshotSegment>& segments() const { return segments_; }
-  // The devices with events, ascending.
+  // Devices with events, ascending.
   const std::vector<std::int32_t>& devices_with_events() const { return devices_with_events_; }
 
   absl::StatusOr<std::vector<SnapshotEvent>> Events(std::int32_t device);
-  // The blocks of the device that are not free, by address.
+  // Returns the blocks of a device that are not free, by address.
   absl::StatusOr<std::vector<SnapshotBlock>> LiveBlocks(std::int32_t device);
   absl::StatusOr<std::vector<SnapshotAnnotation>> Annotations(std::int32_t device);
   absl::StatusOr<SnapshotFrame> Frame(PickleValue frame);
 
-  // Counts `steps` of work against what a pickle of this size may take.
+  // Counts `steps` of work against the limit for a pickle of this size.
   absl::Status Spend(std::size_t steps);
 
  private:
@@ -143,7 +143,8 @@ class SnapshotSchema {
   absl::StatusOr<SnapshotSegment> Segment(PickleValue dict);
   absl::StatusOr<SnapshotEvent> Event(PickleValue dict);
   absl::Status AddBlocks(const SnapshotSegment& segment, std::vector<SnapshotBlock>& blocks);
-  // A block at `address` unless it says another; nothing when it is free. Moves `address` on.
+  // Reads a block; its address is `address` unless it has its own. Returns nullopt if it is free.
+  // Moves `address` to its end.
   absl::StatusOr<std::optional<SnapshotBlock>> Block(PickleValue dict, std::uint64_t* address);
   absl::Status AddHistory(PickleValue history, SnapshotBlock& block);
 
@@ -154,7 +155,7 @@ class SnapshotSchema {
   absl::Status TakeText(PickleValue value, std::string_view* text) const;
 
   const Pickle& pickle_;
-  std::vector<std::uint8_t> words_;  // by text: the word plus 1, or 0 before it was looked up
+  std::vector<std::uint8_t> words_;  // word of each text plus 1, or 0 before its first lookup
   std::size_t steps_left_;
   std::size_t dicts_left_;
   PickleValue segment_list_;
