@@ -1,5 +1,5 @@
-// Claim: a probe of 1,024 lines takes well under 1 % of the time that compressing takes on one
-// core, for buffers of 64 MiB and more in huge pages, of which nothing is in the cache.
+// Benchmark of the density probe. Claim: a probe of 1,024 lines takes well under 1 % of the time to
+// compress on one core, for uncached buffers of 64 MiB and more in huge pages.
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
 
@@ -15,10 +15,10 @@ namespace tidepool::bench {
 namespace {
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
-// Larger than caches: each call takes another part.
+// Larger than the caches: each call takes another part.
 constexpr std::size_t kAllBytes = 512 * kMiB;
 
-// In huge pages where there are some, as in pools of host memory.
+// Uses huge pages if the system has them, as pools of host memory do.
 const std::byte* All() {
   static const std::byte* const kAll = [] {
     const auto part = Activations(16 * kMiB, 0.5, Zeros::kClustered, 1);
@@ -43,7 +43,7 @@ void Probe(benchmark::State& state) {
   All();
   DensityProbeOptions options;
   for (auto _ : state) {
-    // Not the lines of the call before.
+    // Chooses other lines than the previous call.
     options.seed = turn;
     benchmark::DoNotOptimize(ProbeDensity(Next(bytes, turn), options)->density);
   }

@@ -1,5 +1,6 @@
-// Claims: a recording call takes at most 25 ns; what a training step repeats takes at most 8 bytes
-// an event in the file. The calls are those of real training steps (examples/traces), repeated.
+// Benchmark of the recorder. Claims: a recording call takes at most 25 ns; repeated training steps
+// take at most 8 bytes an event in the file. The calls are those of recorded training steps
+// (examples/traces), repeated.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -17,10 +18,10 @@
 namespace tidepool::bench {
 namespace {
 
-// Many calls, as the pool makes them: an address, a size and a stream each.
+// Arguments of a call of the pool's observer.
 struct Call {
   const void* address;
-  std::int64_t bytes;  // 0: a free
+  std::int64_t bytes;  // 0 for a free
 };
 
 std::vector<Call> TrainingStep() {
@@ -38,7 +39,7 @@ std::vector<Call> TrainingStep() {
     if (frees) freed[event.index] = true;
     calls.push_back({address(event), frees ? 0 : trace.allocations[event.index].bytes});
   }
-  // What the step leaves behind, so that it can be repeated.
+  // Frees the allocations that the step leaves live, so that it can be repeated.
   for (const TraceEvent& event : trace.events) {
     if (event.kind == TraceEvent::Kind::kAllocate && !freed[event.index])
       calls.push_back({address(event), 0});
@@ -56,9 +57,9 @@ void RecordStep(Recorder& recorder, const std::vector<Call>& calls) {
   }
 }
 
-// Step after step. With `pauses` the writer catches up between two of them, as it does beside a
-// program that has something else to do: what is measured is what a call costs its caller. Without,
-// callers wait for the writer most of the time: what is measured is the writer.
+// Records step after step. With `pauses` the writer catches up between steps, as it does in a
+// program with other work: this measures the caller's cost of a call. Without pauses, callers wait
+// for the writer most of the time: this measures the writer.
 void RecordSteps(benchmark::State& state, bool pauses) {
   const std::vector<Call> calls = TrainingStep();
   const std::string path = absl::StrCat("/tmp/tidepool_recorder_bench.", getpid(), ".tide");

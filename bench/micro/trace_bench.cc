@@ -1,9 +1,12 @@
-// Claims: text parses at more than 200 MB/s, PyTorch snapshots of 20 MB and a profiler's JSON of
-// 100 MB at more than 150 MB/s, native traces at more than 20 million events a second; a million
-// events replay in less than half a second under each policy; a trace takes less than 64 bytes an
-// event; a Chrome trace of a million events is written in a few seconds. The trace is made: random
-// replacement of 1,000 live blocks, and for the profiler operators and kernels around them, 20 for
-// each event of memory.
+// Benchmark of trace files, replays and memory. Claims:
+// - text parses at more than 200 MB/s;
+// - PyTorch snapshots of 20 MB and a profiler's JSON of 100 MB at more than 150 MB/s;
+// - native traces at more than 20 million events a second;
+// - a million events replay in less than half a second under each policy;
+// - a trace takes less than 64 bytes an event;
+// - a Chrome trace of a million events is written in a few seconds.
+// The trace is synthetic: random replacement of 1,000 live blocks. For the profiler, operators and
+// kernels surround the memory events, 20 for each.
 #include <benchmark/benchmark.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -25,7 +28,7 @@ namespace {
 
 constexpr int kEvents = 1'000'000;
 
-// Writes what is asked for down as a trace.
+// Engine that records all requests as a trace.
 class RecordingEngine {
  public:
   using Row = void (*)(std::string& text, std::int64_t id, std::int64_t bytes, bool allocates,
@@ -78,7 +81,7 @@ std::string RmmText() { return MakeTrace("Thread,Time,Action,Pointer,Size,Stream
 
 constexpr std::size_t kProfileBytes = 100'000'000;
 
-// An operator that launches a kernel, as PyTorch's profiler writes them.
+// Appends an operator that launches a kernel, as PyTorch's profiler writes it.
 void OperatorRows(std::string& text, std::int64_t number, std::int64_t microseconds) {
   absl::StrAppend(
       &text, R"json(  {
@@ -157,13 +160,13 @@ std::string Written(const Trace& trace, TraceFormat format) {
   return converted;
 }
 
-// `text`, of any format, in another.
+// Converts `text` from any format to another.
 std::string Converted(const std::string& text, TraceFormat format) {
   return Written(ParseTrace(text, "bench").value(), format);
 }
 
-// A snapshot as Python pickles it: events that share texts and frames, each with a list of its own
-// of the frames.
+// Snapshot as Python pickles it: events share texts and frames, and each has its own list of
+// frames.
 class SnapshotText {
  public:
   SnapshotText() {
@@ -190,7 +193,7 @@ class SnapshotText {
     text_ += "]\x94(";
     ++memo_;
     for (int depth = 0; depth < kDepth; ++depth) {
-      // The stacks divide in the middle.
+      // The stacks branch in the middle.
       const std::int64_t branch = depth < kDepth / 2 ? address / 512 * 7 : 0;
       Get(frames_[static_cast<std::size_t>((depth * 31 + branch) % kFrames)]);
     }
@@ -225,7 +228,7 @@ class SnapshotText {
     Little(value < std::int64_t{1} << 31 ? 'J' : '\0', static_cast<std::uint64_t>(value),
            value < std::int64_t{1} << 31 ? 4 : 8);
   }
-  // An opcode, unless it is zero, and a number.
+  // Appends an opcode, unless it is zero, and a little-endian number.
   void Little(char opcode, std::uint64_t value, int bytes) {
     if (opcode != '\0') text_ += opcode;
     for (; bytes > 0; --bytes, value >>= 8) text_ += static_cast<char>(value);
@@ -237,7 +240,7 @@ class SnapshotText {
   std::vector<std::uint32_t> frames_;
 };
 
-// 20 MB.
+// Returns a pickle of 20 MB.
 std::string SnapshotPickle() {
   constexpr int kAllocations = 50'000;
   SnapshotText text;
@@ -256,7 +259,7 @@ void Parse(benchmark::State& state, const std::string& text) {
     const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
     const Trace trace = ParseTrace(text, "bench").value();
     events = static_cast<std::int64_t>(trace.events.size());
-    // Reserved bytes: those of vectors that have grown beyond what they hold count too.
+    // Counts reserved bytes, including the unused capacity of vectors.
     bytes_per_event = static_cast<double>(mallinfo2().uordblks + mallinfo2().hblkhd - before) /
                       static_cast<double>(events);
   }

@@ -1,11 +1,12 @@
-// The codec beside memcpy on the same buffers: medians over rounds in which every way of copying
-// takes its turn, so that a disturbance hits all alike. Prints for each kind of words, share of
-// words that are not zero, instruction set and number of threads the size, the speeds in GB/s of
-// input and as multiples of memcpy on one core, and the processor time of both ways together; at
-// the end, a table of the goals. What all threads copy together is the limit of the memory: no
-// number of threads goes beyond it.
+// Benchmark of the codec against memcpy on the same buffers. Results are medians over rounds in
+// which every subject takes its turn, so that a disturbance affects all alike.
 //
-//   zvc_bench [MIB [ROUNDS [THREADS]]]     256 MiB, 9 rounds and 2 threads when not given
+// For each word size, density, instruction set and number of threads it prints the compressed size,
+// the speeds in GB/s of input and in multiples of memcpy on one core, and the processor time of
+// both directions together. At the end it prints a table of goals. The speed of memcpy on all
+// threads is the limit of the memory, which no number of threads exceeds.
+//
+//   zvc_bench [MIB [ROUNDS [THREADS]]]     defaults: 256 MiB, 9 rounds, 2 threads
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -48,7 +49,7 @@ void Check(bool is_true, const char* what) {
   std::exit(1);
 }
 
-// At the beginning of a page, as buffers of that size are.
+// Buffer aligned to a page, like buffers of its size from malloc.
 class Buffer {
  public:
   explicit Buffer(std::size_t bytes)
@@ -70,12 +71,12 @@ class Buffer {
   std::unique_ptr<std::byte, Free> data_;
 };
 
-// Normal numbers as a ReLU leaves them.
+// Fills a buffer with normal numbers after a ReLU.
 void Fill(const Buffer& buffer, ZeroValueWord word, double density) {
   std::mt19937_64 random(1);
   std::normal_distribution<float> normal;
   const std::size_t word_bytes = static_cast<std::size_t>(word);
-  // So many that they repeat far beyond what a peer remembers.
+  // Distinct values: enough that repetitions are far beyond the window of a peer.
   constexpr std::size_t kMostDistinct = std::size_t{1} << 24;
   const std::size_t distinct = std::min(buffer.size(), kMostDistinct);
   const auto limit = static_cast<std::uint64_t>(density * 0x1p32);
@@ -118,7 +119,7 @@ double Median(std::vector<double> values) {
   return *middle;
 }
 
-// Something that compresses: compress() returns the size of what it writes to its buffer.
+// Compressor: compress() returns the bytes that it writes to its buffer.
 struct Subject {
   std::string name;
   int threads = 1;
@@ -194,7 +195,7 @@ Subject ZstdSubject() {
 std::vector<Subject> Subjects(ZeroValueWord word, int most_threads) {
   std::vector<Subject> subjects;
   for (const auto set : tidepool::ZeroValueInstructionSets()) {
-    // The same code for these words.
+    // 32-bit words use the code of kAvx512.
     if (word == ZeroValueWord::k32Bits && set == ZeroValueInstructionSet::kAvx512Vbmi2) continue;
     for (int threads = 1; threads <= most_threads; threads *= 2) {
       subjects.push_back(CodecSubject({.word = word, .threads = threads, .instruction_set = set}));
@@ -213,7 +214,7 @@ std::vector<Subject> Subjects(ZeroValueWord word, int most_threads) {
   return subjects;
 }
 
-// Piece by piece on all threads.
+// Copies part by part on all threads.
 void CopyWith(WorkerPool& pool, const Buffer& from, const Buffer& to) {
   constexpr std::size_t kPiece = std::size_t{1} << 18;
   std::atomic<std::size_t> next = 0;
@@ -226,7 +227,7 @@ void CopyWith(WorkerPool& pool, const Buffer& from, const Buffer& to) {
   });
 }
 
-// How one subject did with one input, in multiples of memcpy.
+// Result of one subject with one input, in multiples of memcpy.
 struct Result {
   ZeroValueWord word;
   double density;
@@ -235,7 +236,7 @@ struct Result {
   double size;
   double compress;
   double decompress;
-  double core_seconds;  // a GB of input, both ways
+  double core_seconds;  // for a GB of input, both directions
 };
 
 class Benchmark {
@@ -244,7 +245,7 @@ class Benchmark {
       : rounds_(rounds),
         threads_(threads),
         input_(bytes),
-        stream_(tidepool::ZeroValueBound(bytes) + bytes / 64 + 1024),  // enough for the peers
+        stream_(tidepool::ZeroValueBound(bytes) + bytes / 64 + 1024),  // large enough for the peers
         output_(bytes) {
     auto pool = WorkerPool::Create(threads - 1);
     Check(pool.ok(), "starting threads");
@@ -320,7 +321,7 @@ class Benchmark {
   std::vector<Result> results_;
 };
 
-// A goal for float32: the worst of the results that it is about.
+// Goal for float32, compared with the worst of its results.
 struct Goal {
   const char* text;
   const char* name;
@@ -329,7 +330,7 @@ struct Goal {
   double Result::*value;
   double goal;
   int threads = 1;
-  bool is_most = false;  // else at least
+  bool is_most = false;  // false: at least
 };
 
 constexpr Goal kGoals[] = {

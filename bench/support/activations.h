@@ -1,5 +1,5 @@
-// Activations as benchmarks make them: normal numbers behind a ReLU, so many of them not zero,
-// strewn evenly or in runs.
+// Activations for benchmarks: normal numbers after a ReLU with a given density, and zeros spread
+// evenly or in runs.
 #ifndef TIDEPOOL_BENCH_SUPPORT_ACTIVATIONS_H_
 #define TIDEPOOL_BENCH_SUPPORT_ACTIVATIONS_H_
 
@@ -15,7 +15,7 @@ namespace tidepool::bench {
 
 enum class Zeros : std::uint8_t {
   kUniform,
-  kClustered,  // runs of words, of 64 on average
+  kClustered,  // runs of words, 64 on average
 };
 
 inline std::vector<std::byte> Activations(std::size_t bytes, double density, Zeros zeros,
@@ -27,7 +27,7 @@ inline std::vector<std::byte> Activations(std::size_t bytes, double density, Zer
   std::vector<std::byte> buffer(bytes);
   bool is_set = fraction() < density;
   for (std::size_t at = 0; at + sizeof(float) <= bytes; at += sizeof(float)) {
-    // Runs end where a die says so, and the next is drawn anew.
+    // Each word may end a run at random; the next run is drawn again.
     if (zeros == Zeros::kUniform || fraction() * kRun < 1) is_set = fraction() < density;
     const float number = is_set ? std::abs(normal(random)) : 0.0F;
     std::memcpy(buffer.data() + at, &number, sizeof(number));

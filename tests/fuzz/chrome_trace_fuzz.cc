@@ -1,3 +1,4 @@
+// Fuzz target: the input as a profiler's Chrome trace.
 #include "tests/fuzz/fuzz_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

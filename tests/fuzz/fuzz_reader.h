@@ -1,5 +1,5 @@
-// What every fuzz target checks of an input: it is refused in one line, or it is a trace that holds
-// together, that can be replayed, and that reads the same after it was written.
+// Checks of every fuzz target for traces. An input is refused with one line, or it is a consistent
+// trace that can be replayed, and that reads the same after it was written.
 #ifndef TIDEPOOL_TESTS_FUZZ_FUZZ_READER_H_
 #define TIDEPOOL_TESTS_FUZZ_FUZZ_READER_H_
 
@@ -58,7 +58,8 @@ inline void CheckEvents(const Trace& trace) {
   Require(allocations == trace.allocations.size() && trace.allocation_ids.size() == allocations);
 }
 
-// The native format holds all of a trace, so what was read from one is written to the same bytes.
+// The native format holds all of a trace, so writing a trace that was read from it gives the same
+// bytes.
 inline void CheckNativeRoundTrip(const Trace& trace) {
   std::ostringstream once;
   std::ostringstream twice;
@@ -70,7 +71,7 @@ inline void CheckNativeRoundTrip(const Trace& trace) {
   Require(once.str() == twice.str());
 }
 
-// An operation CSV holds what touches memory, and the marks.
+// An operation CSV holds the events that touch memory, and the marks.
 inline void CheckOperationRoundTrip(const Trace& trace, const std::string& text) {
   const auto again = ParseTrace(text, "again");
   std::size_t at = 0;
@@ -84,7 +85,7 @@ inline void CheckOperationRoundTrip(const Trace& trace, const std::string& text)
   Require(at == 0 || at == again->events.size());
 }
 
-// A lifetime CSV is written as it was read, whatever the order of its rows.
+// A lifetime CSV is written in the order of rows in which it was read.
 inline void CheckLifetimeRoundTrip(const Trace& trace, const std::string& text) {
   if (trace.format != TraceFormat::kLifetimeCsv) return;
   const auto again = ParseTrace(text, "again");
@@ -93,7 +94,7 @@ inline void CheckLifetimeRoundTrip(const Trace& trace, const std::string& text) 
   Require(csv::WriteLifetimeCsv(*again, same).ok() && same.str() == text);
 }
 
-// A Chrome trace holds what touches memory, with its ids or others.
+// A Chrome trace holds the events that touch memory, with their ids or invented ones.
 inline void CheckChromeRoundTrip(const Trace& trace, const std::string& text) {
   if (trace.allocations.empty() && trace.failures.empty()) return;
   const auto again = ParseTrace(text, "again");
@@ -137,7 +138,7 @@ inline void Read(std::string_view contents) {
   if (result.ok()) Require(result->high_water_bytes <= load->peak_live_bytes);
 }
 
-// Lets any input reach the reader with this header.
+// Puts a header before the input, so that any input reaches the reader's rows.
 inline void ReadWithHeader(std::string_view header, const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   Read(input);

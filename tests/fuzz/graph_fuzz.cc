@@ -1,4 +1,5 @@
-// A task graph is refused in one line, or it is valid, and reads the same after it was written.
+// Fuzz target: a task graph is refused with one line, or it is valid and reads the same after it
+// was written.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

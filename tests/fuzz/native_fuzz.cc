@@ -1,5 +1,5 @@
-// Inputs as they are, and as the contents of a block whose checksums are right: no fuzzer finds
-// those by itself.
+// Fuzz target: the input as a native trace, and as the contents of a block with correct checksums,
+// which a fuzzer would not find.
 #include "lib/trace/native/native_encoder.h"
 #include "tests/fuzz/fuzz_reader.h"
 
@@ -25,7 +25,7 @@ std::string FileWithBlock(std::string_view contents) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view input(reinterpret_cast<const char*>(data), size);
   tidepool::fuzz::Read(input);
-  // Behind the names of a stream and a thread, which an event needs.
+  // Names of a stream and a thread, which must come before an event.
   constexpr std::string_view kNames("\0\x05\0\x06\0", 5);
   tidepool::fuzz::Read(FileWithBlock(input));
   tidepool::fuzz::Read(FileWithBlock(std::string(kNames) + std::string(input)));

@@ -1,5 +1,5 @@
-// A plan is refused in one line, or nothing in it overlaps, it is a plan of the trace that its rows
-// are, and it reads the same after it was written.
+// Fuzz target: a plan is refused with one line, or its buffers do not overlap, it is a plan of the
+// trace of its rows, and it reads the same after it was written.
 #include <sstream>
 #include <string>
 #include <string_view>

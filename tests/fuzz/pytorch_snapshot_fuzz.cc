@@ -1,5 +1,5 @@
-// Inputs as they are, as a pickle without its beginning and end, and as a snapshot whose events or
-// segments the input is.
+// Fuzz target: the input as a pickle, as a pickle without its beginning and end, and as the events
+// or segments of a snapshot.
 #include "tests/fuzz/fuzz_reader.h"
 #include "tidepool/trace/trace_files.h"
 
@@ -9,7 +9,7 @@ std::string Text(const std::string& text) {
   return "U" + std::string(1, static_cast<char>(text.size())) + text;
 }
 
-// Only what can lie somewhere can be written; it must read back the same.
+// Only a trace with valid addresses can be written as a snapshot; it must read back the same.
 void CheckSnapshotRoundTrip(const std::string& pickle) {
   const auto trace = tidepool::ParseTrace(pickle, "input");
   if (!trace.ok() || !tidepool::HasAddresses(*trace)) return;

@@ -1,3 +1,4 @@
+// Fuzz target: the input as rows of an RMM log.
 #include "tests/fuzz/fuzz_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

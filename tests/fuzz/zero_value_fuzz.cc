@@ -1,5 +1,5 @@
-// Inputs as they are, as a stream whose header is right, and as what is compressed: by every
-// instruction set to the same stream, and back.
+// Fuzz target: the input as a stream, as a stream with a correct header, and as data to compress.
+// All instruction sets must compress it to the same stream and restore it.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,7 +15,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kMostBytes = 1 << 20;  // what a small stream of zeros may become
+constexpr std::size_t kMostBytes = 1 << 20;  // limit for the output of a small stream of zeros
 
 void Decompress(const Bytes& stream) {
   const auto opened = ZeroValueStream::Open(stream);
@@ -31,7 +31,7 @@ void Decompress(const Bytes& stream) {
   }
 }
 
-// The header that the first bytes of the input ask for.
+// Decompresses the input after a valid header, with the fields from the input's first bytes.
 void DecompressSealed(const Bytes& input) {
   if (input.size() < 8) return;
   zvc::Header header;

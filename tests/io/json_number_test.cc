@@ -1,3 +1,4 @@
+// Tests of the parsers of JSON numbers.
 #include "lib/io/json_number.h"
 
 #include <gtest/gtest.h>

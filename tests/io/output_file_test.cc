@@ -1,4 +1,4 @@
-// Files that appear whole or not at all.
+// Tests of output files: each appears whole or not at all.
 #include "tidepool/trace/output_file.h"
 
 #include <gmock/gmock.h>

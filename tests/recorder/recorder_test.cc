@@ -1,5 +1,5 @@
-// Recordings: what was recorded is in the file, whatever happens to the disk or to the process, and
-// whoever flushes and closes meanwhile.
+// Tests of recordings: every recorded event is in the file, even after errors of the disk, after a
+// crash, and with threads that flush and close meanwhile.
 #include "tidepool/recorder.h"
 
 #include <fcntl.h>
@@ -64,7 +64,7 @@ class Recordings : public ::testing::Test {
   std::string path_;
 };
 
-// An allocation and its free, `count` times.
+// Records an allocation and its free, `count` times.
 void RecordPairs(Recorder& recorder, int count) {
   for (int i = 0; i < count; ++i) {
     recorder.Allocate(Address(0x7f0000000000 + i % 100 * 512), i % 1000 + 1, Hint::kResident, {1});
@@ -72,7 +72,7 @@ void RecordPairs(Recorder& recorder, int count) {
   }
 }
 
-// The number of pairs, all as RecordPairs makes them.
+// Counts the pairs, and checks that all are as RecordPairs makes them.
 std::size_t CountPairs(const Trace& trace) {
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     EXPECT_EQ(trace.events[i].kind, i % 2 == 0 ? Kind::kAllocate : Kind::kFree);
@@ -172,7 +172,7 @@ TEST_F(Recordings, ReplaceWhatWasThere) {
   EXPECT_FALSE(Read().ended_early);
 }
 
-// The smallest buffer is full again and again, and no flush comes to its help.
+// With the smallest buffer and without flushes, the buffer is full again and again.
 TEST_F(Recordings, WaitForTheWriterWhenTheBufferIsFull) {
   const auto recorder =
       Create({.path = path_, .buffer_bytes = 4096, .flush_interval_ns = INT64_MAX});
@@ -241,7 +241,8 @@ TEST_F(Recordings, SayWhatTheSystemSaysAboutAPath) {
   EXPECT_FALSE(error(fifo).ok());
 }
 
-// What a child process prints on standard error. Its files end after `most_bytes`.
+// Returns the standard error of a child process that runs `body`. Its files are limited to
+// `most_bytes`.
 std::string InChild(std::int64_t most_bytes, const std::function<void()>& body) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
@@ -269,13 +270,13 @@ std::string InChild(std::int64_t most_bytes, const std::function<void()>& body) 
 constexpr std::int64_t kSmallDisk = 100'000;
 constexpr std::int64_t kLargeDisk = INT64_MAX;
 
-// A child has the recorder and not its thread: what waits for that would wait forever.
+// A child has the recorder but not its thread, so waiting for that thread would hang.
 TEST_F(Recordings, AreNotContinuedByAForkedChild) {
   std::unique_ptr<Recorder> recorder = Create({.path = path_, .buffer_bytes = 4096});
   RecordPairs(*recorder, 1000);
   const std::string parent = std::to_string(getpid());
   const std::string printed = InChild(kLargeDisk, [&] {
-    alarm(60);  // instead of hanging
+    alarm(60);  // ends the child instead of hanging
     const absl::Status flushed = recorder->Flush();
     if (flushed.code() != absl::StatusCode::kFailedPrecondition) _exit(1);
     const std::string message(flushed.message());
@@ -392,7 +393,7 @@ TEST_F(Recordings, OutliveTheProcess) {
   EXPECT_EQ(CountPairs(trace), 1000);
 }
 
-// The pool records under its lock, from any thread; others flush and close meanwhile.
+// The pool records under its lock, from any thread, while other threads flush and close.
 TEST_F(Recordings, MayBeFlushedAndClosedByOthersMeanwhile) {
   const auto recorder = Create({.path = path_, .buffer_bytes = 4096});
   constexpr int kPairs = 5000;

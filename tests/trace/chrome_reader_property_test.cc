@@ -1,4 +1,5 @@
-// Random profiler traces, read as a slow and obvious reader reads them.
+// Property test of the Chrome reader: random profiler traces, compared with a slow and simple
+// reader.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +25,7 @@ namespace {
 using testing::Dump;
 using testing::Lines;
 
-// Random profiler traces as text, with everything in any order.
+// Random profiler traces as text, with all parts in random order.
 class RandomProfile {
  public:
   explicit RandomProfile(std::uint64_t seed) : random_(seed) {}
@@ -33,7 +34,7 @@ class RandomProfile {
     Lines events;
     const int count = static_cast<int>(Below(60)) + 1;
     for (int i = 0; i < count; ++i) events.push_back(Event());
-    events.push_back(Instant("[memory]", "8"));  // so that there is a trace
+    events.push_back(Instant("[memory]", "8"));  // ensures that there is a trace
     std::shuffle(events.begin(), events.end(), random_);
     const std::string text = absl::StrCat("[", absl::StrJoin(events, Space() + "," + Space()), "]");
     return Below(3) == 0 ? text
@@ -103,7 +104,7 @@ class RandomProfile {
   std::mt19937_64 random_;
 };
 
-// What the reader is to do, by the whole document and a scan of it for each question.
+// Reference implementation: parses the whole document and scans it for each question.
 class SlowReader {
  public:
   explicit SlowReader(const std::string& text) : document_(nlohmann::json::parse(text)) {

@@ -1,4 +1,4 @@
-// What is read of PyTorch's profiler traces, and what is wrong with them.
+// Tests of the reader of PyTorch's profiler traces, and of its errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using testing::Span;
 using testing::StackText;
 using ::testing::StartsWith;
 
-// As Kineto writes it, with what is of no interest around.
+// Sample of the text that Kineto writes, with irrelevant fields and events in between.
 const char* const kSample = R"json({
   "schemaVersion": 1,
   "deviceProperties": [{"id": 0, "name": "H100", "totalGlobalMem": 84942979072}],
@@ -105,11 +105,11 @@ TEST(ChromeTrace, HasTheDeviceThatIsAskedFor) {
   EXPECT_THAT(DumpOf(kSample, {.device = 0}), ::testing::SizeIs(6));
   EXPECT_THAT(ErrorOf(kSample, {.device = 3}),
               AllOf(StartsWith("test.json:0: nothing of device 3"), HasSubstr("-1, 0")));
-  // Without a GPU the host it is, whatever number it has.
+  // Without events of a GPU, the device is the host, with any number.
   const std::string host = absl::StrReplaceAll(File({MemoryEvent("1", "5", "6")}),
                                                {{"\"Device Type\":1", "\"Device Type\":0"}});
   EXPECT_EQ(ParseTrace(host, "test.json")->device, -1);
-  // The first GPU that has events.
+  // The device is the first GPU with events.
   const std::string third = absl::StrReplaceAll(File({MemoryEvent("1", "5", "6")}),
                                                 {{"\"Device Id\":0", "\"Device Id\":3"}});
   EXPECT_EQ(ParseTrace(third, "test.json")->device, 3);
@@ -123,7 +123,7 @@ TEST(ChromeTrace, IsAnObjectOrAnArrayBehindWhiteSpaceOrAMark) {
   EXPECT_EQ(DumpOf("\xef\xbb\xbf[" + event + "]"), expected);
   EXPECT_EQ(DumpOf("\xef\xbb\xbf\n{\"a\":{\"traceEvents\":[1]},\"traceEvents\":[" + event + "]}"),
             expected);
-  // Other values among the events, and what the file says of itself, are of no interest.
+  // Other values among the events, and other keys of the file, are ignored.
   EXPECT_EQ(DumpOf("[1,null,\"x\",[[]],{}," + event + ",{\"ph\":7},{\"ph\":\"XX\"}]"), expected);
   EXPECT_EQ(DumpOf("{\"traceEvents\":[" + event + "],\"stackFrames\":[],\"x\":[{\"ts\":{}}]}"),
             expected);
@@ -148,7 +148,7 @@ TEST(ChromeTrace, BeginsAndEndsAnywhere) {
             MemoryEvent("4", "9", "2"), MemoryEvent("5", "-9", "2")});
   const auto trace = ParseTrace(file, "test.json");
   ASSERT_TRUE(trace.ok()) << trace.status();
-  // What is allocated once more was freed without the profiler's knowledge.
+  // An allocation at a live address implies a free that the profiler missed.
   EXPECT_THAT(Dump(*trace),
               ElementsAre("3000 2 a 0x2 8 ", "4000 2 f 0x2", "4000 2 a 0x2 9 ", "5000 2 f 0x2"));
   EXPECT_EQ(trace->unmatched_frees, 2);
@@ -182,7 +182,7 @@ TEST(ChromeTrace, NamesThreads) {
   EXPECT_THAT(DumpOf(File({MemoryEvent("1", "5", "1"), name("1", R"({"name":"main"})"),
                            name("3", R"({"name":"other"})"), name("1", R"({"name":5})")})),
               ElementsAre("1000 main a 0x1 5 "));
-  // Numbers and texts name the same.
+  // A number and a text with the same characters are the same id.
   EXPECT_THAT(DumpOf(File({name("\"1\"", R"({"name":"main"})"), MemoryEvent("1", "5", "1")})),
               ElementsAre("1000 main a 0x1 5 "));
 }
@@ -201,8 +201,7 @@ TEST(ChromeTrace, TellsSpansThatLieInEachOther) {
                   "20000 2 a 0x14 1 a", "39000 2 a 0x27 1 a/<built-in f>", "40000 2 a 0x28 1 "));
 }
 
-// Calls lie in each other. What overlaps all the time would make a new stack of all of it each
-// time.
+// Calls are nested. Spans that keep overlapping would need a new stack for every event.
 TEST(ChromeTrace, RefusesSpansThatAreNoCalls) {
   constexpr int kSpans = 2000;
   Lines events;
@@ -328,11 +327,11 @@ TEST(ChromeTrace, NamesTheLineAndTheKeyThatIsWrong) {
   for (const Wrong& wrong : wrongs) {
     ASSERT_NE(memory.find(wrong.from), std::string::npos) << wrong.from;
     const std::string changed = absl::StrReplaceAll(memory, {{wrong.from, wrong.to}});
-    // Two events before it, one of them on two lines.
+    // Two other events before it, one of them on two lines.
     EXPECT_THAT(ErrorOf(File({"{\"x\":\n1}", MemoryEvent("1", "1", "1"), changed})),
                 StartsWith("test.json:5: " + wrong.error))
         << wrong.to;
-    // Nobody minds in an event that nobody wants.
+    // An irrelevant event may have this mistake.
     if (wrong.error.starts_with("'")) {
       const std::string unused = absl::StrReplaceAll(changed, {{"[memory]", "[else]"}});
       EXPECT_THAT(DumpOf(File({unused, MemoryEvent("1", "1", "1")})), ::testing::SizeIs(1));
@@ -421,7 +420,7 @@ TEST(ChromeTrace, KnowsItsLineInLongFiles) {
   EXPECT_THAT(ErrorOf(File(events)), StartsWith("test.json:20002: 'Bytes'"));
 }
 
-// All of its bytes but white space at the end are needed.
+// All bytes except white space at the end are needed.
 TEST(ChromeTrace, SurvivesACutAtEveryByte) {
   const std::string whole = kSample;
   const std::size_t end = whole.find_last_of('}');

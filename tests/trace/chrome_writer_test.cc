@@ -1,4 +1,4 @@
-// What is written for viewers is what they take, and is read again.
+// Tests of the Chrome writer: viewers accept its output, and the reader reads it back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ std::string Written(const Trace& trace) {
   return out.str();
 }
 
-// What a Chrome trace holds of a trace.
+// Returns the parts of a trace that a Chrome trace can hold.
 Trace Holdable(const Trace& trace) {
   TraceBuilder builder(TraceFormat::kChromeTrace);
   const auto copy_tag = [&](TraceTag tag) {
@@ -105,7 +105,8 @@ Trace Holdable(const Trace& trace) {
   return builder.Build();
 }
 
-// By text: names are numbered as they come, and the original knows some that only waits have.
+// Compares by text, because names are numbered by first use, and the original also numbers streams
+// of waits.
 Lines Details(const Trace& trace) {
   Lines lines = Dump(trace);
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
@@ -134,7 +135,7 @@ TEST(ChromeTrace, IsReadAgainAsItWasWritten) {
     EXPECT_EQ(again->device, trace.device);
     EXPECT_EQ(again->unmatched_frees, 0);
     EXPECT_EQ(again->skipped_rows, 0);
-    // Once it is what the format holds, it stays as it is.
+    // A second conversion changes nothing.
     const std::string twice = Written(*again);
     const auto third = ParseTrace(twice, "test.json");
     ASSERT_TRUE(third.ok());
@@ -143,7 +144,7 @@ TEST(ChromeTrace, IsReadAgainAsItWasWritten) {
   }
 }
 
-// Asynchronous events of one category and id: pairs of a beginning and, later, an end.
+// Expects pairs of a begin and a later end among asynchronous events of one category and id.
 void ExpectPairs(const nlohmann::json& events) {
   std::map<std::pair<std::string, int>, std::string> open;
   for (const auto& event : events) {
@@ -219,7 +220,7 @@ TEST(ChromeTrace, IsWrittenLikeThis) {
 )");
 }
 
-// Times that tell nothing are made up, so that there is something to see.
+// A trace without times gets invented times, so that a viewer shows it.
 TEST(ChromeTrace, ShowsTracesWithoutTimes) {
   TraceBuilder builder(TraceFormat::kOperationCsv);
   ASSERT_TRUE(builder.Allocate("x", 10, Hint::kResident, "", 0).ok());
@@ -242,8 +243,8 @@ TEST(ChromeTrace, KeepsNamesThatJsonCanHold) {
   EXPECT_EQ(Details(*again), Details(trace));
 }
 
-// Bytes that are no UTF-8 are replaced; ids that have some give way to addresses, all of them, so
-// that no two become the same.
+// Bytes outside UTF-8 are replaced. If ids have such bytes, all ids become addresses, so that no
+// two become equal.
 TEST(ChromeTrace, ReplacesWhatJsonCannotHold) {
   TraceBuilder builder(TraceFormat::kNative);
   builder.SetThread("t\xff");

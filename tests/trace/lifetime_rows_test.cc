@@ -1,4 +1,4 @@
-// Lifetime CSV: the rows of a file keep their order when they are written again.
+// Tests of lifetime CSV: the rows of a file keep their order when they are written again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -43,7 +43,8 @@ struct Row {
   std::string text;
 };
 
-// Few times, so that many rows begin and end together; ids of all lengths, some with quotes.
+// Returns random rows: few times, so that many begin and end together; ids of all lengths, some
+// with quotes.
 std::vector<Row> RandomRows(std::mt19937_64& random) {
   std::vector<Row> rows(1 + random() % 40);
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -79,7 +80,7 @@ TEST_F(LifetimeRows, KeepTheirOrderInAPlan) {
     std::vector<Row> rows = RandomRows(random);
     const auto trace = ParseTrace(Csv(rows), "test");
     ASSERT_TRUE(trace.ok()) << trace.status();
-    // Allocations are the rows in the order of their lowers.
+    // Allocations are the rows sorted by `lower`.
     std::vector<Row*> allocations;
     for (Row& row : rows) allocations.push_back(&row);
     std::stable_sort(allocations.begin(), allocations.end(),
@@ -96,7 +97,7 @@ TEST_F(LifetimeRows, KeepTheirOrderInAPlan) {
   }
 }
 
-// In any order of the rows.
+// The order of rows does not matter.
 TEST_F(LifetimeRows, DoNotChangeTheEvents) {
   std::mt19937_64 random(3);
   std::vector<Row> rows;
@@ -116,7 +117,7 @@ TEST_F(LifetimeRows, DoNotChangeTheEvents) {
   }
 }
 
-// The native format has no place for rows.
+// The native format cannot hold the order of rows.
 TEST_F(LifetimeRows, AreInTheOrderOfTimeAfterTheNativeFormat) {
   const Trace trace = *ParseTrace("id,lower,upper,size\nb,5,9,1\na,0,5,2\n", "test");
   const std::string path = folder_ / "x.tide";
@@ -124,7 +125,8 @@ TEST_F(LifetimeRows, AreInTheOrderOfTimeAfterTheNativeFormat) {
   EXPECT_EQ(Written(*ReadTrace(path)), "id,lower,upper,size\na,0,5,2\nb,5,9,1\n");
 }
 
-// A native trace of a lifetime CSV that was cut off: what is live at its end ends after it.
+// In a native trace of a lifetime CSV that was cut off, allocations live at the end must end after
+// all other events.
 TEST_F(LifetimeRows, OfWhatIsNeverFreedEndAfterAllOthers) {
   Trace trace = *ParseTrace("id,lower,upper,size\na,100,105,2\nb,102,109,1\n", "test");
   while (trace.events.size() > 2) trace.events.pop_back();

@@ -1,5 +1,5 @@
-// The native format: it holds any trace, loses nothing but what was cut off, and takes nothing that
-// was damaged.
+// Tests of the native format: it holds any trace, loses only the part that was cut off, and rejects
+// damage.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -63,21 +63,21 @@ std::string Number(std::uint32_t value) {
   return bytes;
 }
 
-// A block whose checksums are right.
+// Returns a block with correct checksums.
 std::string Block(const std::string& contents) {
   const std::string sizes =
       Number(static_cast<std::uint32_t>(contents.size())) + Number(native::Checksum(contents));
   return sizes + Number(native::Checksum(sizes)) + contents;
 }
 
-// A file with one block of these bytes, which names stream 0 and thread 0 before.
+// Returns a file with one block of these bytes, after names for stream 0 and thread 0.
 std::string FileWith(const std::vector<unsigned>& items) {
   std::string contents("\0\x05\0\x06\0", 5);
   for (const unsigned byte : items) contents.push_back(static_cast<char>(byte));
   return Header() + Block(contents);
 }
 
-// Several blocks, and how long the file is after each.
+// Several blocks, and the length of the file after each.
 struct Recording {
   std::string bytes;
   std::vector<std::size_t> ends;
@@ -174,7 +174,7 @@ TEST(Native, RefusesToWriteWhatItCannotRead) {
               HasSubstr("a name of 1048577 bytes, expected"));
 }
 
-// What other formats can say, they say the same after a detour, but for the order of rows.
+// Converting other formats to native and back loses only the order of rows.
 TEST(Native, LosesNothingOnTheWayBetweenOtherFormats) {
   std::vector<std::string> files = {
       "op,id,size,hint\na,x,100,\na,0x10,200,high\nm,forward,,\nf,x,0,\na,x,300,\nm,forward,,\n",
@@ -312,7 +312,7 @@ TEST(Native, RefusesItemsThatMakeNoTrace) {
               HasSubstr("an event before the name of its stream or thread"));
 }
 
-// Whatever a short file claims to hold, it is believed as it is read.
+// Sizes claimed in a short file must not reserve memory.
 TEST(Native, AllocatesNoMoreThanAFileHolds) {
   const auto peak = [] {
     rusage usage = {};

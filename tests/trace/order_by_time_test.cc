@@ -1,4 +1,4 @@
-// The radix sort against the standard library's.
+// Tests of the radix sort against std::stable_sort.
 #include "lib/trace/order_by_time.h"
 
 #include <gtest/gtest.h>

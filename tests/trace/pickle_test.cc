@@ -1,5 +1,5 @@
-// The pickle machine: what picklers write is read; nothing else runs, whatever a file says, and no
-// file takes more memory or time than its size is worth.
+// Tests of the pickle machine: it reads the output of Python's picklers and runs nothing else, and
+// its memory and time are bounded by the size of the file.
 #include "lib/trace/pytorch/pickle.h"
 
 #include <gmock/gmock.h>
@@ -34,7 +34,7 @@ absl::StatusOr<Pickle> Parse(std::string_view bytes) {
   return Pickle::Parse(*io::FromMemory(bytes));
 }
 
-// What a pickle holds, as JSON. Recursive, so not for deep ones.
+// Returns the contents of a pickle as JSON. Recursive, so not for deep pickles.
 json ToJson(const Pickle& pickle, PickleValue value) {
   std::int64_t integer = 0;
   std::uint64_t large = 0;
@@ -78,7 +78,7 @@ json ToJson(const Pickle& pickle, PickleValue value) {
   return nullptr;
 }
 
-// The contents of a pickle of protocol 2 with these opcodes between PROTO and STOP.
+// Returns the contents of a pickle of protocol 2 with these opcodes between PROTO and STOP.
 json Read(const std::string& opcodes) {
   const std::string bytes = "\x80\x02" + opcodes + ".";
   const auto pickle = Parse(bytes);
@@ -207,7 +207,7 @@ TEST(Pickle, ReadsContainers) {
   EXPECT_EQ(Read("}U\1aK\1s"), json({{"a", 1}}));
   EXPECT_EQ(Read("}(U\1aK\1U\1bK\2u"), json({{"a", 1}, {"b", 2}}));
   EXPECT_EQ(Read("(U\1aK\1d"), json({{"a", 1}}));
-  // Filled in turns with another: in pieces.
+  // Two lists filled alternately, so each has several parts.
   EXPECT_EQ(Read("]q\1]q\2K\1a0h\1K\2a0h\2K\3a0h\1h\2a"), json::parse("[2, [1, 3]]"));
   // POP, POP_MARK and DUP.
   EXPECT_EQ(Read("K\1K\2"
@@ -252,7 +252,7 @@ TEST(Pickle, TakesProtocols2To5AndFrames) {
 }
 
 TEST(Pickle, RunsNothing) {
-  // All that can build or call anything, or that is no plain data, by number.
+  // All opcodes that build or call something or are not plain data.
   const std::string refused = "cRbiop\x81\x82\x83\x84\x8f\x90\x91\x92\x93\x96\x97\x98PQSV\xff\x01";
   for (const char code : refused) {
     if (code == 'p') continue;
@@ -299,7 +299,7 @@ TEST(Pickle, RefusesLengthsBeyondTheFile) {
               HasSubstr("INT (0x49): a line of more than 64 KiB"));
 }
 
-// Of protocol 2, `mebibytes` of the same opcodes after a beginning.
+// Pickle of protocol 2: a beginning, then `mebibytes` of repeated opcodes.
 class Bomb final : public io::ByteSource {
  public:
   Bomb(std::string beginning, std::string repeated, std::uint64_t mebibytes)
@@ -323,7 +323,7 @@ class Bomb final : public io::ByteSource {
     given_ += count;
     return count;
   }
-  // As gzip has it at best.
+  // Reports the best compression that gzip reaches.
   std::uint64_t file_bytes() const override { return given_ / 1000; }
   std::uint64_t given() const { return given_; }
 
@@ -335,16 +335,16 @@ class Bomb final : public io::ByteSource {
   std::uint64_t given_ = 0;
 };
 
-// Of files that gzip unfolds a thousandfold, no more is read and kept than their size is worth.
+// Memory is limited by the size of the file even if gzip expands it a thousandfold.
 TEST(Pickle, KeepsNoMoreThanItsFileIsWorth) {
   const std::string long_text = "\x8d" + LittleEndian(std::uint64_t{3} << 30, 8);
   const std::vector<std::pair<std::string, std::string>> bombs = {
       {"N", "\x85"},       // tuples in tuples
-      {"", "]0"},          // lists that are thrown away
-      {"", "G123456780"},  // numbers that are thrown away
-      {"]", "(NNNNNNe"},   // a list of many
-      {"]", "(N222222e"},  // of the same
-      {"]", "U\x01xa"},    // of texts
+      {"", "]0"},          // dropped lists
+      {"", "G123456780"},  // dropped numbers
+      {"]", "(NNNNNNe"},   // a list of many values
+      {"]", "(N222222e"},  // a list of memo values
+      {"]", "U\x01xa"},    // a list of texts
       {long_text, "a"},
   };
   for (const auto& [beginning, repeated] : bombs) {
@@ -358,7 +358,7 @@ TEST(Pickle, KeepsNoMoreThanItsFileIsWorth) {
 }
 
 TEST(Pickle, TakesWhatItsSizeIsWorthHoweverItIsCompressed) {
-  Bomb numbers("", "N0", 100);  // nothing of them is kept
+  Bomb numbers("", "N0", 100);  // no value is kept
   EXPECT_THAT(std::string(Pickle::Parse(numbers).status().message()), HasSubstr("STOP"));
   Bomb padded("N.", "\xff", 4000);
   EXPECT_TRUE(Pickle::Parse(padded).ok());
@@ -366,7 +366,7 @@ TEST(Pickle, TakesWhatItsSizeIsWorthHoweverItIsCompressed) {
 }
 
 TEST(Pickle, ReadsWhatLiesAcrossPieces) {
-  // Every opcode at the end of a piece of 64 KiB once, or begun there.
+  // Shifts the opcodes so that each of them is split by the end of a 64 KiB buffer once.
   const std::string opcodes = "K\1M\2\1J\1\2\3\4X" + LittleEndian(3, 4) + "bcd\x8a\x09" +
                               LittleEndian(UINT64_MAX, 8) + "\xffG12345678I123\nF1.5\n";
   const json expected = Read("(" + opcodes + "l");
@@ -405,7 +405,7 @@ TEST(Pickle, DoesNotPileUpWhatIsNotCollected) {
 }
 
 TEST(Pickle, NestsAsDeepAsAnyFile) {
-  // Lists in lists, tuples in tuples, and dicts in dicts, which need no stack of ours.
+  // Lists in lists, tuples in tuples, and dicts in dicts; reading them must not recurse.
   std::string lists(kDeep, ']');
   lists.append(kDeep - 1, 'a');
   EXPECT_TRUE(Parse("\x80\2" + lists + ".").ok());
@@ -432,7 +432,7 @@ TEST(Pickle, TakesCircles) {
 }
 
 TEST(Pickle, UnfoldsNothing) {
-  // Each list holds the one before a hundred times: 100^30 if it were unfolded.
+  // Each list holds the previous list a hundred times: 100^30 elements if expanded.
   std::string bomb = "\x80\2]q" + std::string(1, '\0');
   for (char level = 1; level <= 30; ++level) {
     bomb += "0](";

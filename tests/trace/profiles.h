@@ -1,4 +1,4 @@
-// Profiler traces as text, and traces as lines to compare.
+// Profiler traces as text, and traces as lines for comparison.
 #ifndef TIDEPOOL_TESTS_TRACE_PROFILES_H_
 #define TIDEPOOL_TESTS_TRACE_PROFILES_H_
 
@@ -17,7 +17,7 @@ namespace tidepool::testing {
 
 using Lines = std::vector<std::string>;
 
-// "outer/file.py:3:inner"
+// Returns a stack as text, for example "outer/file.py:3:inner".
 inline std::string StackText(const Trace& trace, TraceTag tag) {
   std::string text;
   for (; tag != 0; tag = trace.frames[tag - 1].caller) {
@@ -30,7 +30,7 @@ inline std::string StackText(const Trace& trace, TraceTag tag) {
   return text;
 }
 
-// One line an event: "TIME THREAD what".
+// Returns one line for each event: time, thread, description.
 inline Lines Dump(const Trace& trace) {
   Lines lines;
   for (const TraceEvent& event : trace.events) {

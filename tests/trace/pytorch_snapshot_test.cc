@@ -1,5 +1,5 @@
-// Snapshots of PyTorch's allocator: every version of them is read, what came before the history is
-// rebuilt, no file hurts, and what is written reads back the same.
+// Tests of PyTorch snapshots: all versions are read, the state before the history is reconstructed,
+// malicious files are refused, and written snapshots read back the same.
 #include "lib/trace/pytorch/pytorch_snapshot.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +62,7 @@ std::string StackText(const Trace& trace, TraceTag tag) {
   return text;
 }
 
-// One line an event: all that a snapshot keeps of it.
+// Returns one line for each event, with all that a snapshot keeps.
 std::vector<std::string> Lines(const Trace& trace, bool with_reservations = true,
                                bool with_ids = true) {
   std::vector<std::string> lines;
@@ -112,7 +112,7 @@ std::vector<std::string> Lines(const Trace& trace, bool with_reservations = true
   return lines;
 }
 
-// Braces alone would make an object of a list of one object.
+// Makes a list also of a single object: braces alone would make an object.
 json List(const std::vector<json>& elements) { return elements; }
 json Event(const std::string& action, std::int64_t address, std::int64_t size,
            std::int64_t time_us = 0) {
@@ -195,7 +195,8 @@ TEST(PyTorchSnapshot, RebuildsWhatCameBefore) {
 }
 
 TEST(PyTorchSnapshot, PutsBehindTheHistoryWhatCannotHaveBeenBefore) {
-  // Freed in the history and there again; and a block in which the history had another one.
+  // One address freed in the history and live at the end, and one block inside which the history
+  // has another allocation.
   const json segments =
       List({Segment(0x1000, 8192, List({Block(0x1000, 512, 10), Block(0x1400, 1024, 1000)}))});
   const json events = {Event("alloc", 0x1000, 9, 1), Event("free_completed", 0x1000, 9, 2),
@@ -224,7 +225,8 @@ TEST(PyTorchSnapshot, FreesWhatMustHaveBeenFreed) {
 }
 
 TEST(PyTorchSnapshot, ReservationsEndInTheSegments) {
-  // Half of an expandable segment was mapped before, a part of it unmapped; and a contradiction.
+  // Half of an expandable segment was mapped before the history, and a part of it was unmapped. The
+  // last event contradicts the segments.
   const json events = {Event("segment_map", 0x3000, 0x1000), Event("segment_unmap", 0x1000, 0x800),
                        Event("segment_alloc", 0x9000, 0x100)};
   const Trace trace = Read(Snapshot(List({Segment(0x1800, 0x2800, json::array())}), events));
@@ -310,7 +312,7 @@ TEST(PyTorchSnapshot, MetadataIsTheOutermostFrame) {
 }
 
 TEST(PyTorchSnapshot, TakesAddressesOf64Bits) {
-  json event = Event("alloc", -4096, 5);  // as signed, or as unsigned of 9 bytes
+  json event = Event("alloc", -4096, 5);  // as a signed number, or as an unsigned number of 9 bytes
   EXPECT_EQ(Read(Snapshot(json::array(), List({event}))).allocation_ids[0], "0xfffffffffffff000");
   const std::string bytes =
       "\x80\2}(U\x0d"
@@ -374,7 +376,7 @@ TEST(PyTorchSnapshot, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(ErrorOf(std::string("\x80\2cos\nsystem\n.")), HasSubstr("byte 2: opcode GLOBAL"));
 }
 
-// Two bytes a time: "the object that was kept as number 1".
+// Opcodes of two bytes, "memo value 1", repeated.
 std::string Times(int count) {
   std::string bytes;
   for (int i = 0; i < count; ++i) bytes += "h\1";
@@ -383,24 +385,24 @@ std::string Times(int count) {
 
 TEST(PyTorchSnapshot, DoesNotUnfoldWhatIsSharedABillionTimes) {
   const auto head = [](const char* key) { return "\x80\2}(" + Opcodes(json(key)) + "("; };
-  // One segment of many blocks that are one block, many times.
+  // One segment with many references to one block.
   const std::string block = Opcodes(Block(4096, 512, 5, "inactive"));
   std::string segment = Opcodes(json{{"address", 4096}, {"total_size", 512}});
-  segment.pop_back();  // "u": more entries come
+  segment.pop_back();  // "u" (SETITEMS), because more entries follow
   segment += Opcodes(json("blocks")) + "](" + block + "q\1" + Times(100'000) + "eu";
   EXPECT_THAT(ErrorOf(head("segments") + segment + "q\1" + Times(100'000) + "lu."),
               HasSubstr("segments"));
-  // Many events that are one, of many keys.
+  // Many references to one event with many keys.
   std::string event = "}(";
   for (int i = 0; i < 100'000; ++i) event += "K\1N";
   event += Opcodes(json("action")) + Opcodes(json("snapshot")) + "uq\1";
   EXPECT_THAT(ErrorOf(head("device_traces") + "(" + event + Times(100'000) + "llu."),
               HasSubstr("the same objects again and again"));
-  // Many events that are one, of few keys: each reference would become far more than its two bytes.
+  // Many references to one event with few keys: each reference would grow far beyond its two bytes.
   const std::string small = Opcodes(json{{"action", "snapshot"}});
   EXPECT_THAT(ErrorOf(head("device_traces") + "(" + small + "q\1" + Times(5000) + "llu."),
               HasSubstr("the same objects again and again"));
-  // Stacks of many frames, below many metadata.
+  // Stacks of many frames, below many different metadata.
   std::string frames = "](";
   for (int i = 0; i < 10'000; ++i) frames += "}";
   frames += "eq\1";
@@ -415,7 +417,7 @@ TEST(PyTorchSnapshot, DoesNotUnfoldWhatIsSharedABillionTimes) {
 }
 
 TEST(PyTorchSnapshot, TakesCirclesAndDepthWhereNothingIsExpected) {
-  // Frames that hold themselves are no dicts; unknown keys may hold anything.
+  // A frame that contains itself is refused; unknown keys may hold anything.
   const std::string event = Opcodes(Event("oom", 0, 1));
   const std::string circle =
       event.substr(0, event.size() - 1) + Opcodes(json("frames")) + "]q\1h\1au";
@@ -433,7 +435,7 @@ std::string Written(const Trace& trace) {
   return bytes.str();
 }
 
-// Laid out by the simplest allocator that there is: every byte once.
+// Gives every allocation an address with the simplest allocator: no byte is used twice.
 Trace Laid(const Trace& trace) {
   std::vector<std::int64_t> offsets;
   std::int64_t end = 0;
@@ -462,7 +464,7 @@ TEST(PyTorchSnapshot, WhatIsWrittenReadsBackTheSame) {
   }
 }
 
-// An allocator that takes segments and gives them back, whole or in pieces.
+// Makes a trace of an allocator that reserves segments and returns them, whole or in parts.
 Trace Reserving(std::uint64_t seed, bool in_pieces) {
   std::mt19937_64 random(seed);
   TraceBuilder builder(TraceFormat::kPyTorchSnapshot);
@@ -504,7 +506,7 @@ TEST(PyTorchSnapshot, KeepsReservationsWholeOrInPieces) {
     EXPECT_EQ(written.find("segment_map") != std::string::npos, in_pieces);
     const Trace again = Read(written);
     ASSERT_EQ(Lines(again), Lines(trace)) << seed;
-    // Without a part of the history the rest of it is the same, and so is where it ends.
+    // Without the first part of the history, the rest of it and its end are the same.
     const auto whole = MeasureReserved(trace);
     EXPECT_EQ(MeasureReserved(again)->reserved_bytes, whole->reserved_bytes);
     EXPECT_EQ(MeasureLoad(again, 512)->unfreed_bytes, MeasureLoad(trace, 512)->unfreed_bytes);

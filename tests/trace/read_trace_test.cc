@@ -1,5 +1,5 @@
-// The readers: what each format means, and that whatever is wrong with a file gets one line that
-// names the place.
+// Tests of all readers: the meaning of each format, and errors of one line with file and line
+// number.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -33,7 +33,7 @@ std::string Gzip(const std::string& text) {
   return out;
 }
 
-// Every event on one line: kind, id, and for allocations bytes and hint.
+// Returns all events in one line: kind, id, and for allocations bytes and hint.
 std::string Dump(const Trace& trace) {
   std::string text;
   for (const TraceEvent& event : trace.events) {
@@ -246,7 +246,7 @@ TEST(AnyFormat, RefusesWhatHoldsNoEvents) {
 
 TEST(Gzip, IsTransparent) {
   EXPECT_EQ(DumpOf(Gzip(kOperations)), kOperationsDump);
-  // Two members, as `cat a.gz b.gz` gives.
+  // Two gzip members, as `cat a.gz b.gz` makes.
   const std::string text = kOperations;
   EXPECT_EQ(DumpOf(Gzip(text.substr(0, 30)) + Gzip(text.substr(30))), kOperationsDump);
 }
@@ -257,12 +257,12 @@ TEST(Gzip, RefusesDataThatAreDamaged) {
     EXPECT_THAT(ErrorOf(whole.substr(0, length)), HasSubstr("gzip")) << length;
   }
   std::string flipped = whole;
-  flipped[whole.size() - 5] ^= 1;  // in the checksum
+  flipped[whole.size() - 5] ^= 1;  // a byte of the checksum
   EXPECT_THAT(ErrorOf(flipped), HasSubstr("broken gzip data"));
   EXPECT_THAT(ErrorOf(whole + "garbage"), HasSubstr("broken gzip data"));
 }
 
-// A file that ends anywhere is a shorter trace or an error, never a crash or a wrong event.
+// A file cut off anywhere is a shorter trace or an error, never a crash or a wrong event.
 TEST(AnyFormat, SurvivesACutAtEveryByte) {
   for (const std::string contents : {kOperations, kRmm, kLifetimes}) {
     const auto whole = ParseTrace(contents, "test");
@@ -281,7 +281,7 @@ TEST(AnyFormat, SurvivesACutAtEveryByte) {
   }
 }
 
-// The same with a byte changed in every place.
+// Changes each byte of a file once.
 TEST(AnyFormat, SurvivesAnyChangedByte) {
   const std::vector<std::string> files = {kOperations, kRmm, kLifetimes, Gzip(kRmm)};
   for (const std::string& contents : files) {
@@ -298,7 +298,7 @@ TEST(AnyFormat, SurvivesAnyChangedByte) {
   }
 }
 
-// Gives out one byte at a time, and fails when it is told to.
+// Returns one byte at a time, and fails on request.
 class SlowSource final : public io::ByteSource {
  public:
   explicit SlowSource(std::string text) : text_(std::move(text)) {}

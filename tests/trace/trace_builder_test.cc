@@ -1,4 +1,4 @@
-// Building traces in a program.
+// Tests of TraceBuilder.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -59,7 +59,7 @@ TEST(TraceBuilder, TakesWhatTouchesNoMemory) {
   EXPECT_EQ(trace.failures[1].hint, Hint::kOffloadable);
 }
 
-// They are no part of a load, a replay or a search.
+// Marks, failures and waits do not affect a load, a replay or a search.
 TEST(TraceBuilder, SizesAsIfOnlyMemoryMattered) {
   TraceBuilder builder(TraceFormat::kNative);
   TraceBuilder plain(TraceFormat::kNative);
@@ -85,7 +85,7 @@ TEST(TraceBuilder, SizesAsIfOnlyMemoryMattered) {
   EXPECT_EQ(Replay(trace, *policy, options)->offsets, Replay(same, *policy, options)->offsets);
 }
 
-// Readers, replays and searches share nothing: threads may run them side by side on one trace.
+// Readers, replays and searches share no state: threads may run them at once on one trace.
 TEST(Threads, SizeOneTraceSideBySide) {
   const auto path = testing::FilesIn(testing::ExampleTraces(), ".gz").front();
   const auto trace = ReadTrace(path);

@@ -1,5 +1,5 @@
-// What is refused: arguments, and streams that are damaged in every way. Buffers end where memory
-// ends, so that no error goes with a write outside.
+// Tests of refused input: invalid arguments, and streams damaged in every way. Buffers end at an
+// inaccessible page, so that any access outside crashes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -129,7 +129,7 @@ TEST(DecompressBlock, ChecksItsArguments) {
 
 class Damaged : public testing::TestWithParam<ZeroValueInstructionSet> {
  protected:
-  // A packed, an empty and a raw block, and a packed one that is short.
+  // Returns an input with a packed, an empty and a raw block, and a short packed block.
   static Bytes Input(std::size_t word_bytes) {
     std::mt19937_64 random(3);
     Bytes input = RandomInput(8192, word_bytes, 0.01, Values::kSigned, random);
@@ -149,7 +149,7 @@ class Damaged : public testing::TestWithParam<ZeroValueInstructionSet> {
     } else {
       EXPECT_THAT(std::string(bytes.status().message()), HasSubstr("expected"));
     }
-    // Blocks are not covered by the checksum, but stay in their place.
+    // DecompressBlock does not check the checksum, but must write only its block.
     const auto opened = ZeroValueStream::Open(from.span());
     if (!opened.ok()) return;
     for (std::size_t block = 0; block < opened->blocks(); ++block) {
@@ -158,7 +158,7 @@ class Damaged : public testing::TestWithParam<ZeroValueInstructionSet> {
     }
   }
 
-  // As somebody would who means harm: with the right checksum of the header.
+  // Makes the header's checksum correct, as an attacker would.
   static void Seal(Bytes& stream) {
     const auto checksum =
         static_cast<std::uint32_t>(crc32(0, reinterpret_cast<const Bytef*>(stream.data()), 60));
@@ -198,7 +198,7 @@ TEST_P(Damaged, EveryBitFlipped) {
   }
 }
 
-// Many changes at once, in the index above all.
+// Many changes at once, mostly in the index.
 TEST_P(Damaged, AtRandom) {
   std::mt19937_64 random(4);
   for (int round = 0; round < 3000; ++round) {
@@ -237,7 +237,7 @@ TEST_P(Damaged, HeadersThatSayTooMuch) {
   }
 }
 
-// Opening cannot see it: the index fits both.
+// Opening does not detect it, because the index fits both lengths.
 TEST_P(Damaged, HeadersOfAnotherLength) {
   const Bytes good = slow::Compress(Bytes(5000, std::byte{1}), 4, false);
   const auto with = [&good](std::uint64_t number) {
@@ -281,7 +281,7 @@ TEST_P(Damaged, EntriesThatCannotBe) {
   ExpectError(with(1, 1, 1, 0, 0), kDataLoss, "as the index says");
 }
 
-// The index is right in itself and the payload contradicts it.
+// The index is consistent but contradicts the payload.
 TEST_P(Damaged, MasksThatNameOthers) {
   const Bytes input = Input(4);
   Bytes stream = slow::Compress(input, 4, false);
@@ -295,7 +295,7 @@ TEST_P(Damaged, MasksThatNameOthers) {
                   ->Decompress(stream, absl::MakeSpan(output = Bytes(20000)))
                   .status(),
               absl::StatusCode::kDataLoss, "block 0: its mask");
-  // One word of the last block moved behind its end.
+  // Moves a word of the last block beyond its end.
   const std::size_t mask =
       stream.size() -
       slow::CompressBlock(Bytes(input.begin() + 16384, input.end()), 4, false).payload.size();

@@ -1,4 +1,4 @@
-// Buffers for tests of the codec: random ones, and ones that end where memory ends.
+// Buffers for tests of the codec: random data, and buffers at the end of accessible memory.
 #ifndef TIDEPOOL_TESTS_ZVC_BUFFERS_H_
 #define TIDEPOOL_TESTS_ZVC_BUFFERS_H_
 
@@ -18,7 +18,7 @@
 
 namespace tidepool {
 
-// `bytes` bytes; behind them (or, if `at_begin`, before them) is memory that nobody may touch.
+// Buffer with an inaccessible page after it or, with `at_begin`, before it.
 class GuardedBuffer {
  public:
   explicit GuardedBuffer(std::size_t bytes, bool at_begin = false) : bytes_(bytes) {
@@ -49,7 +49,7 @@ class GuardedBuffer {
   std::byte* data_ = nullptr;
 };
 
-// How the words that are not zero look.
+// Distribution of the non-zero words.
 enum class Values { kRelu, kSigned, kAnyBits, kSame, kFewBits, kSpecial };
 inline constexpr Values kAllValues[] = {Values::kRelu, Values::kSigned,  Values::kAnyBits,
                                         Values::kSame, Values::kFewBits, Values::kSpecial};
@@ -82,7 +82,7 @@ std::uint32_t RandomWord(Values values, std::size_t word_bytes, Random& random) 
   return 0;
 }
 
-// A share `density` of the words is not zero.
+// Returns random words, a share `density` of them not zero.
 template <typename Random>
 slow::Bytes RandomInput(std::size_t bytes, std::size_t word_bytes, double density, Values values,
                         Random& random) {

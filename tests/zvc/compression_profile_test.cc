@@ -1,5 +1,5 @@
-// Profiles: what is written is read, what is not one is refused with its line, and the model
-// against a transfer that is simulated slot by slot.
+// Tests of compression profiles: a written profile is read back, invalid files are refused with
+// their line, and the model agrees with a transfer simulated slot by slot.
 #include "tidepool/compress/compression_profile.h"
 
 #include <gmock/gmock.h>
@@ -40,7 +40,7 @@ class CompressionProfileFile : public ::testing::Test {
   }
 
   void Write(const std::string& text) { std::ofstream(path_, std::ios::binary) << text; }
-  // What is wrong with a file that holds `text`, which must not be a profile.
+  // Returns the error for a file with `text`, which must not be a valid profile.
   std::string ErrorOf(const std::string& text) {
     Write(text);
     const auto profile = ReadCompressionProfile(path_);
@@ -96,7 +96,7 @@ TEST_F(CompressionProfileFile, ShowsItselfAsJsonThatOthersRead) {
   EXPECT_EQ(json["tidepool_compression_profile"], 1);
   EXPECT_EQ(json["chunk_bytes"], 1 << 20);
   EXPECT_EQ(json["words"]["32"]["compress"]["a"], 0.4);
-  // And takes what others write.
+  // Also reads JSON in the style of other writers.
   Write(json.dump());
   EXPECT_TRUE(ReadCompressionProfile(path_).ok());
 }
@@ -126,7 +126,7 @@ TEST_F(CompressionProfileFile, AnyByteChangedIsReadOrRefused) {
   }
 }
 
-// All values that are no objects and arrays, as pointers into `json`.
+// Returns pointers to all values in `json` that are not objects or arrays.
 std::vector<nlohmann::ordered_json::json_pointer> Leaves(const nlohmann::ordered_json& json) {
   std::vector<nlohmann::ordered_json::json_pointer> leaves;
   const nlohmann::ordered_json flat = json.flatten();
@@ -252,7 +252,7 @@ TEST(CompressionModel, TheDefaultIsAProfile) {
 
 TEST(CompressionModel, SizesAreThoseOfTheFormat) {
   CompressionProfile profile;
-  // Header, entry and rounding, mask, and words of 8 KiB, half of them zero, in plain mode.
+  // Header, entry and rounding, mask, and the words of 8 KiB, half of them zero, in plain mode.
   EXPECT_EQ(CompressedBytes(profile, 8192, ZeroValueWord::k32Bits, 0.5), 64 + 72 + 256 + 4096);
   EXPECT_EQ(CompressedBytes(profile, 8192, ZeroValueWord::k16Bits, 0.5), 64 + 72 + 512 + 4096);
   std::mt19937_64 random(3);
@@ -281,7 +281,8 @@ TEST(CompressionModel, SpeedupsEndWithTheLast) {
   EXPECT_EQ(Speedup(profile, 256), 2.5);
 }
 
-// Slots come over the link one after the other; each is taken by the thread that is free first.
+// Returns the time to compress slots that arrive one after the other; each goes to the first free
+// thread.
 double SimulatedOffload(std::int64_t slots, double link_seconds, double codec_seconds,
                         int threads) {
   std::vector<double> free_at(static_cast<std::size_t>(threads), 0);
@@ -294,7 +295,8 @@ double SimulatedOffload(std::int64_t slots, double link_seconds, double codec_se
   return end;
 }
 
-// The other way: each slot takes the link when it is decompressed and those before it are over.
+// Returns the time to send slots: each uses the link after its decompression and all earlier
+// slots.
 double SimulatedPrefetch(std::int64_t slots, double link_seconds, double codec_seconds,
                          int threads) {
   double link = 0;
@@ -310,7 +312,7 @@ TEST(CompressionModel, TransfersTakeWhatASimulationBySlotsTakes) {
   for (int i = 0; i < 3000; ++i) {
     CompressionProfile profile = RandomProfile(random);
     const int threads = 1 + static_cast<int>(random() % 8);
-    // As the simulation has it: each thread is as fast as one alone.
+    // The simulation assumes a speedup equal to the number of threads.
     profile.speedups.clear();
     for (int k = 1; k <= threads; ++k) profile.speedups.push_back(k);
     const auto word = i % 2 == 0 ? ZeroValueWord::k16Bits : ZeroValueWord::k32Bits;

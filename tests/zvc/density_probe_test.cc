@@ -1,5 +1,5 @@
-// The density probe against counting every word: exactly for small buffers, within its error for
-// large ones, as often as it says.
+// Tests of the density probe against a count of all words: exact for small buffers, and within the
+// stated error, as often as stated, for large ones.
 #include "tidepool/compress/density_probe.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ namespace {
 using ::testing::HasSubstr;
 using Bytes = std::vector<std::byte>;
 
-// Zeros follow an end that is no whole word.
+// Counts all words. Zeros complete the last word.
 double CountedDensity(absl::Span<const std::byte> buffer, ZeroValueWord word) {
   const std::size_t word_bytes = static_cast<std::size_t>(word);
   std::size_t words = 0;
@@ -34,13 +34,13 @@ double CountedDensity(absl::Span<const std::byte> buffer, ZeroValueWord word) {
   return words == 0 ? 0 : static_cast<double>(nonzero) / static_cast<double>(words);
 }
 
-// Words that are not zero where `is_set` says so.
+// Returns a buffer with words that are not zero where `is_set` returns true.
 Bytes Filled(std::size_t bytes, ZeroValueWord word,
              const std::function<bool(std::size_t)>& is_set) {
   Bytes buffer(bytes);
   const std::size_t word_bytes = static_cast<std::size_t>(word);
   for (std::size_t at = 0; at < bytes; at += word_bytes) {
-    const std::uint32_t bits = is_set(at / word_bytes) ? 0x80008000U : 0;  // -0.0
+    const std::uint32_t bits = is_set(at / word_bytes) ? 0x80008000U : 0;  // includes -0.0
     std::memcpy(buffer.data() + at, &bits, std::min(word_bytes, bytes - at));
   }
   return buffer;
@@ -74,7 +74,7 @@ TEST(DensityProbe, LooksOnlyAtTheBuffer) {
     const std::size_t bytes = 64 * 256 + random() % 4096;
     const auto word = i % 2 == 0 ? ZeroValueWord::k16Bits : ZeroValueWord::k32Bits;
     GuardedBuffer buffer(Filled(bytes, word, [](std::size_t) { return true; }), i % 3 == 0);
-    // A part of a last word is taken as a word.
+    // An incomplete last word counts as a word.
     const DensityEstimate estimate = Probe(buffer.span(), {.word = word, .lines = 64});
     EXPECT_NEAR(estimate.density, CountedDensity(buffer.span(), word), 1e-12);
   }
@@ -93,7 +93,7 @@ TEST(DensityProbe, AsManyLinesAsAskedFor) {
   const Bytes buffer(1 << 20);
   for (const int lines : {64, 100, 1024, 4095}) {
     const DensityEstimate estimate = Probe(buffer, {.lines = lines});
-    // And those of the ends, less than a line each.
+    // The ends add less than a line each.
     EXPECT_GE(estimate.counted_words, lines * 16);
     EXPECT_LE(estimate.counted_words, lines * 16 + 31);
     EXPECT_FALSE(estimate.is_exact);
@@ -101,7 +101,7 @@ TEST(DensityProbe, AsManyLinesAsAskedFor) {
   EXPECT_TRUE(Probe(buffer, {.lines = 4096}).is_exact);
 }
 
-// Buffers of which samples are more or less typical.
+// Buffers with more or less representative samples.
 struct Pattern {
   std::string name;
   std::function<bool(std::size_t word, std::mt19937_64& random)> is_set;
@@ -118,7 +118,7 @@ const std::vector<Pattern>& Patterns() {
          return set;
        },
        0.035},
-      {"channels",  // of 3,025 words, some dense, some empty
+      {"channels",  // channels of 3,025 words, some dense, some empty
        [](std::size_t word, std::mt19937_64&) { return word / 3025 * 7 % 5 < 2; }, 0.035},
       {"pages", [](std::size_t word, std::mt19937_64&) { return word / 1024 % 2 == 0; }, 0.035},
       {"stripes", [](std::size_t word, std::mt19937_64&) { return word / 16 % 2 == 0; }, 0.035},
@@ -152,7 +152,7 @@ TEST(DensityProbe, IsWithinItsErrorAsOftenAsItSays) {
           }
         }
         EXPECT_GE(within, kSeeds * 95 / 100) << pattern.name << " " << lines;
-        // Not one-sided: the mean of many is within three of its standard deviations.
+        // No bias: the mean of many estimates is within three of its standard deviations.
         EXPECT_NEAR(sum / kSeeds, density, 1.5 / std::sqrt(lines * kSeeds)) << pattern.name;
       }
     }

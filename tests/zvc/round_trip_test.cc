@@ -1,5 +1,5 @@
-// Streams are what the slow model makes, on every instruction set and any number of threads, and
-// come back as they were.
+// Tests of round trips: for every instruction set and any number of threads, streams equal those of
+// the slow model, and decompress to the input.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,7 +80,7 @@ TEST_P(RoundTrip, OfAnyDensityAndValues) {
         SCOPED_TRACE(testing::Message() << "density " << density);
         ExpectRoundTrip(codec, RandomInput(8192 + 8192, word_bytes, density, values, random),
                         false);
-        // A last block of all words, of which the last is short.
+        // A full last block with an incomplete last word.
         ExpectRoundTrip(codec, RandomInput(8192 + 8191, word_bytes, density, values, random),
                         false);
       }
@@ -88,7 +88,7 @@ TEST_P(RoundTrip, OfAnyDensityAndValues) {
   });
 }
 
-// Words that differ in their low bits alone, so that each width comes, with every count mod 64.
+// Words that differ only in their low bits, so that every width occurs with every count modulo 64.
 TEST_P(RoundTrip, OfEveryWidth) {
   std::mt19937_64 random(8);
   ForEachFormat(1, [&random](const ZeroValueCodec& codec, std::size_t word_bytes) {
@@ -122,7 +122,7 @@ TEST_P(RoundTrip, OfAnySizeAtAnyAddress) {
 
 TEST_P(RoundTrip, OnAnyNumberOfThreads) {
   std::mt19937_64 random(10);
-  // More groups of blocks than threads, and a last block that is short.
+  // More groups of blocks than threads, and a short last block.
   constexpr std::size_t kBytes = 4 * 131072 + 3 * 8192 + 77;
   for (const int threads : {2, 3, 8}) {
     ForEachFormat(threads, [&random](const ZeroValueCodec& codec, std::size_t word_bytes) {
@@ -140,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(EachInstructionSet, RoundTrip,
                            return name;
                          });
 
-// What the examples of the format's page and others take, as bytes by their places; the rest is 0.
+// Expected bytes at given offsets for the examples on the format's page; all others are 0.
 struct Piece {
   std::size_t at;
   const char* hex;
@@ -213,7 +213,7 @@ TEST(Golden, RawByte) {
                              {128, "07"}}));
 }
 
-// No mask: 2,047 times 7, and 8 as the first.
+// A block without mask: 2,047 times 7, after a first word 8.
 TEST(Golden, BlockWithoutZeros) {
   Bytes input(8192);
   for (std::size_t at = 0; at < input.size(); at += 4) input[at] = std::byte{7};
@@ -226,7 +226,7 @@ TEST(Golden, BlockWithoutZeros) {
                              {128, "01"}}));
 }
 
-// Two blocks; the first is rotated, the second has an odd number of bytes and words of no bits.
+// Two blocks. The first is rotated; the second has an odd number of bytes and words of 0 bits.
 TEST(Golden, RotatedWordsOf16Bits) {
   Bytes input(8793);
   const auto put = [&input](std::size_t index, std::uint16_t word) {

@@ -1,4 +1,5 @@
-// Streams made bit by bit, as docs/formats/zero_value_format.md says, with nothing of lib/zvc.
+// Reference encoder: makes streams bit by bit from docs/zero_value_format.md, without code of
+// lib/zvc.
 #ifndef TIDEPOOL_TESTS_ZVC_SLOW_STREAM_H_
 #define TIDEPOOL_TESTS_ZVC_SLOW_STREAM_H_
 

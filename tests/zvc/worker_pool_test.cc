@@ -1,3 +1,4 @@
+// Tests of the worker pool.
 #include "lib/zvc/worker_pool.h"
 
 #include <gtest/gtest.h>
@@ -49,7 +50,7 @@ TEST(WorkerPool, UsesAllThreadsThatAreFree) {
   EXPECT_TRUE(all.try_wait());
 }
 
-// The pool's only thread is busy until the caller has done the work alone.
+// The pool's only thread is busy until the caller has finished the work alone.
 TEST(WorkerPool, WaitsForNobodyWhoHasNotBegun) {
   const auto pool = WorkerPool::Create(1);
   ASSERT_TRUE(pool.ok());
