@@ -1,4 +1,4 @@
-// Fuzz target: the input as a gzip file.
+// Fuzz target: the input after the magic number of gzip.
 #include "tests/fuzz/fuzz_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
