@@ -1,15 +1,16 @@
-// A device that is a CUDA GPU, on the CUDA runtime (12 or newer). In the library tidepool::cuda,
-// where the toolkit was found; nothing else of tidepool needs CUDA.
+// A device that is a CUDA GPU, on the CUDA runtime 12 or newer. It lies in the library
+// tidepool::cuda, which is built if the CUDA toolkit was found. The rest of tidepool does not need
+// CUDA.
 //
-// Whatever device is current for the calling thread stays so. Errors carry the CUDA call with its
-// arguments, and CUDA's name and words for what went wrong: no memory is ResourceExhausted, a
-// device that is not there or not ready is Unavailable, one that is lost until it is reset is
-// Internal. What a failed call left as the runtime's last error is taken away again, unless it
-// cannot be.
+// Every call leaves the calling thread's current device unchanged. Errors carry the CUDA call with
+// its arguments, and CUDA's name and description of the error. Out of memory is ResourceExhausted.
+// A device that does not exist or is not ready is Unavailable. A device that is lost until it is
+// reset is Internal. After a failed call the runtime's last error is cleared, unless it is an error
+// that CUDA keeps until the device is reset.
 //
-// Memory that the caller of FreeMemory, FreePinned, UnregisterHostMemory and Unmap says is unused
-// is given back at once; CUDA itself may wait for the whole device in these and in AllocateMemory
-// and AllocatePinned.
+// FreeMemory, FreePinned, UnregisterHostMemory and Unmap give memory back at once, since the caller
+// promises that it is unused. CUDA itself may wait for the whole device in these calls, and in
+// AllocateMemory and AllocatePinned.
 #ifndef TIDEPOOL_CUDA_DEVICE_H_
 #define TIDEPOOL_CUDA_DEVICE_H_
 
@@ -32,54 +33,55 @@ enum class CudaMemory : std::uint8_t {
 };
 
 struct CudaDeviceOptions {
-  // As in cudaSetDevice.
+  // The number of the device, as cudaSetDevice takes it.
   int ordinal = 0;
-  // What AllocateMemory gives. Virtual memory is always of the device, so a device with managed
-  // memory has none: granularity() is 0.
+  // The kind of memory that AllocateMemory returns. Virtual memory is always device memory, so a
+  // device with managed memory has no virtual memory: granularity() is 0.
   CudaMemory memory = CudaMemory::kDevice;
-  // Other devices that may use what is mapped here.
+  // The numbers of other devices that may access memory mapped on this device.
   std::vector<int> peers = {};
 };
 
 class TIDEPOOL_EXPORT CudaDevice : public Device {
  public:
-  // Unavailable when there is no such device or no driver.
+  // Makes a device. Unavailable if the device or the driver does not exist.
   static absl::StatusOr<std::unique_ptr<CudaDevice>> Create(const CudaDeviceOptions& options);
 
-  // Waits for the work of the device, gives back all that was not, and destroys the streams that
-  // were created here. The device must not be reset before.
+  // Waits for all work of the device, gives back memory that was not freed, and destroys the
+  // streams that CreateStream made. The device must not be reset before.
   ~CudaDevice() override = default;
 
   virtual int ordinal() const = 0;
-  // What CUDA says is free on the device, whoever uses the rest. (used_bytes is what was taken
-  // here.)
+  // Returns the bytes that CUDA reports as free on the device, counting the use of all processes.
+  // used_bytes(), in contrast, counts memory taken through this object only.
   virtual absl::StatusOr<std::int64_t> FreeBytes() const = 0;
 
-  // Lets a stream that somebody else created take part; a stream that is known already keeps its
-  // name, be it wrapped or created here. `nullptr` and cudaStreamLegacy are the legacy default
-  // stream of this device, cudaStreamPerThread the calling thread's own, which the thread unwraps
-  // before it ends, or its name is kept until the device goes.
+  // Adds a stream that the caller created with CUDA. A stream that is known already, wrapped or
+  // created here, keeps its name. `nullptr` and cudaStreamLegacy are the legacy default stream of
+  // this device. cudaStreamPerThread is the calling thread's own stream. The thread should unwrap
+  // it before it ends; otherwise its name is kept until the device is destroyed.
   //
-  // A wrapped stream is unwrapped before it is destroyed with CUDA: CUDA gives handles out again,
-  // and a new stream must not be taken for the old one. Where CUDA can tell them apart (12.8 and
-  // newer), wrapping the new one notices, waits for the whole device and gives it a name of its
-  // own; it is not noticed before that.
+  // Unwrap a stream before destroying it with CUDA: CUDA reuses handles, and a new stream must not
+  // be taken for the old one. CUDA 12.8 and newer can tell the two apart. There, wrapping the new
+  // stream detects the reuse, waits for the whole device and gives the new stream a name of its
+  // own. Before that call the reuse is not detected.
   //
-  // InvalidArgument for a stream of another device, as far as CUDA can tell. When a stream that is
-  // one thread's own is used by another thread, the work goes to the legacy stream, which is in
-  // order with it.
+  // InvalidArgument for a stream of another device, as far as CUDA can tell. If a thread uses the
+  // own stream of another thread, its work goes to the legacy stream, which is ordered with that
+  // stream.
   virtual absl::StatusOr<Stream> WrapStream(cudaStream_t native) = 0;
-  // Forgets a wrapped stream, which stays as it is: it is then as unknown as a destroyed one. So
-  // does DestroyStream, for wrapped streams. InvalidArgument for a stream that was created here.
+  // Forgets a wrapped stream without destroying it; its name is then unknown like that of a
+  // destroyed stream. DestroyStream does the same for wrapped streams. InvalidArgument for a stream
+  // that CreateStream made.
   virtual absl::Status UnwrapStream(Stream stream) = 0;
-  // Forgets the wrapped streams that CUDA does not know any more, because somebody destroyed them
-  // before they were unwrapped, and waits for the whole device if there are any; says how many. A
-  // stream that got the handle of another one counts where CUDA can tell them apart.
+  // Forgets wrapped streams that CUDA no longer knows, because they were destroyed before they were
+  // unwrapped. Waits for the whole device if it finds such streams. Returns their number. Where
+  // CUDA can tell streams with the same handle apart, a stream with a reused handle counts too.
   virtual absl::StatusOr<int> ForgetLostStreams() = 0;
-  // Waits for the whole device and forgets all wrapped streams without a use of their handles: for
-  // who cannot know which of them are still there.
+  // Waits for the whole device and forgets all wrapped streams without using their handles. For
+  // callers that cannot know which of the streams still exist.
   virtual absl::Status ForgetWrappedStreams() = 0;
-  // To launch work with. It is good for as long as the stream is.
+  // Returns the handle to launch work with. It is valid as long as the stream is.
   virtual absl::StatusOr<cudaStream_t> NativeStream(Stream stream) const = 0;
 };
 

@@ -1,14 +1,15 @@
-// Devices: what a pool needs of a GPU.
+// The interface between a memory pool and a GPU.
 //
-// A device has memory, queues of work and events that mark places in them. *Streams* run their work
-// in order and independently of each other; nothing that queues work waits for it. Memory comes in
-// two forms: whole allocations, and *virtual memory*: a range of addresses is reserved, physical
-// memory is created apart from it, and one is mapped to the other for as long as the owner likes.
+// A device has memory, *streams* and *events*. A stream runs its work in order, and streams run
+// independently of each other. No function that queues work waits for that work. Memory comes in
+// two forms: whole allocations, and *virtual memory*. With virtual memory, a range of addresses is
+// reserved, physical memory is created separately, and the physical memory is mapped at addresses
+// of the range until it is unmapped.
 //
-// All functions are thread-safe. Errors name the call and what was wrong with it: NotFound for a
-// stream, event or address that the device does not know, InvalidArgument for sizes and addresses
-// that it cannot take, ResourceExhausted when memory is used up, Internal or Unavailable when the
-// device itself fails. A call that fails has done nothing.
+// All functions are thread-safe. Error messages name the call and the argument at fault. NotFound:
+// a stream, event or address that the device does not know. InvalidArgument: a size or address that
+// the device cannot take. ResourceExhausted: memory is used up. Internal or Unavailable: the device
+// itself failed. A call that fails has changed nothing.
 #ifndef TIDEPOOL_DEVICE_H_
 #define TIDEPOOL_DEVICE_H_
 
@@ -24,8 +25,8 @@
 
 namespace tidepool {
 
-// Names a queue of work. No two streams of a process ever have the same name, of one device or of
-// several, and 0 is none.
+// The name of a queue of work. All streams of a process have different names, also across devices.
+// The name 0 is never given.
 struct Stream {
   std::uint64_t id = 0;
 
@@ -36,22 +37,23 @@ struct Stream {
   }
 };
 
-// Names a mark that can be recorded in a stream, again and again. Unique like streams.
+// The name of an event, which can be recorded in streams any number of times. Unique like the names
+// of streams.
 struct Event {
   std::uint64_t id = 0;
 
   friend bool operator==(Event a, Event b) { return a.id == b.id; }
 };
 
-// Names physical memory of a device that need not have an address.
+// The name of physical memory of a device. The memory need not be mapped at an address.
 struct PhysicalMemory {
   std::uint64_t id = 0;
 
   friend bool operator==(PhysicalMemory a, PhysicalMemory b) { return a.id == b.id; }
 };
 
-// For who implements a device: the first of `count` consecutive names that nothing else in the
-// process has or will have. Thread-safe.
+// Reserves `count` consecutive names that nothing else in the process has or will have, and returns
+// the first. Implementations of Device call it to name streams, events and memory. Thread-safe.
 TIDEPOOL_EXPORT std::uint64_t TakeDeviceNames(std::uint64_t count);
 
 enum class CopyDirection : std::uint8_t { kToDevice, kFromDevice, kOnDevice };
@@ -63,87 +65,94 @@ class TIDEPOOL_EXPORT Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  // As people know it, for messages.
+  // Returns a short name for messages, such as "host" or "cuda:0".
   virtual std::string name() const = 0;
-  // Of the whole device, and what is in use of it: allocations and physical memory together.
+  // Return the memory of the whole device, and the part of it that is in use: allocations and
+  // physical memory together. Both in bytes.
   virtual std::int64_t memory_bytes() const = 0;
   virtual std::int64_t used_bytes() const = 0;
 
   // Streams. ------------------------------------------------------------------------------------
 
   virtual absl::StatusOr<Stream> CreateStream() = 0;
-  // Does not wait: what was queued still runs. From then on the stream is unknown to every call but
-  // RecordEvent: events may be recorded in it for ever, for all that it was ever given.
+  // Destroys the stream without waiting: work that was queued still runs. Afterwards every call but
+  // RecordEvent answers NotFound for the stream. RecordEvent still takes it, at any later time, and
+  // records the end of all work that was queued in it.
   virtual absl::Status DestroyStream(Stream stream) = 0;
-  // Whether the stream is one of this device and takes work.
+  // Returns whether the stream belongs to this device and takes work.
   virtual bool HasStream(Stream stream) const = 0;
-  // Waits until all that was queued so far is over.
+  // Waits until all work queued so far has finished.
   virtual absl::Status SynchronizeStream(Stream stream) = 0;
-  // Grows whenever a stream is destroyed: as long as it stands still, what HasStream once said of a
-  // stream still holds.
+  // Returns a count that grows whenever a stream is destroyed. While it is unchanged, an earlier
+  // answer of HasStream is still true.
   std::uint64_t stream_epoch() const { return stream_epoch_.load(std::memory_order_acquire); }
 
   // Events. -------------------------------------------------------------------------------------
 
   virtual absl::StatusOr<Event> CreateEvent() = 0;
-  // Waits that were queued on it stay as they are.
+  // Destroys the event. Work that waits for it still waits for the point that it had recorded.
   virtual absl::Status DestroyEvent(Event event) = 0;
-  // Marks the work queued on `stream` so far: from here on the event stands for that and for
-  // nothing that it stood for before.
+  // Records the end of the work queued on `stream` so far. The event forgets the point that it had
+  // recorded before.
   virtual absl::Status RecordEvent(Event event, Stream stream) = 0;
-  // Lets work queued on `stream` from here on wait, on the device, for what the event stands for
-  // now. An event that was never recorded stands for nothing.
+  // Makes work queued on `stream` from now on wait, on the device, for the point that the event has
+  // recorded at this moment. Without effect for an event that was never recorded.
   virtual absl::Status WaitEvent(Stream stream, Event event) = 0;
-  // Whether all that the event stands for is over.
+  // Returns whether all work before the recorded point has finished. True for an event that was
+  // never recorded.
   virtual absl::StatusOr<bool> QueryEvent(Event event) = 0;
+  // Waits until all work before the recorded point has finished.
   virtual absl::Status SynchronizeEvent(Event event) = 0;
 
   // Work. ---------------------------------------------------------------------------------------
 
-  // Queues a copy. The memory stays mapped, and untouched by others, until it is over. No address
-  // is null; no bytes are a copy as well.
+  // Queues a copy of `bytes` bytes. Until it finishes, the caller keeps both buffers mapped and
+  // does not use them otherwise. InvalidArgument for a null address. A copy of zero bytes is valid.
   virtual absl::Status Copy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
                             Stream stream) = 0;
-  // Queues setting each of `bytes` bytes of device memory.
+  // Queues setting each of `bytes` bytes of device memory to `value`.
   virtual absl::Status Fill(void* to, std::uint8_t value, std::int64_t bytes, Stream stream) = 0;
-  // Queues a function that runs on some host thread, perhaps after those of other streams. It must
-  // not call the device. It is gone, with what it holds, when it is over.
+  // Queues a call of `function` on some host thread. Host functions of all streams may share one
+  // thread, so it may run after functions of other streams. It must not call the device. The
+  // function object is destroyed before the work counts as finished.
   virtual absl::Status CallHost(Stream stream, std::function<void()> function) = 0;
 
   // Whole allocations. --------------------------------------------------------------------------
 
-  // At least one byte, at a multiple of 512.
+  // Allocates at least one byte, at an address that is a multiple of 512.
   virtual absl::StatusOr<void*> AllocateMemory(std::int64_t bytes) = 0;
-  // Does not wait for work that uses the memory: the caller has.
+  // Frees an allocation without waiting for work that uses it: the caller has waited.
   virtual absl::Status FreeMemory(void* address) = 0;
-  // Host memory that copies reach at full speed and asynchronously.
+  // Allocates page-locked host memory, which copies reach asynchronously and at full speed.
   virtual absl::StatusOr<void*> AllocatePinned(std::int64_t bytes) = 0;
   virtual absl::Status FreePinned(void* address) = 0;
-  // Makes memory of the host that the caller has as good as pinned memory, until it is
-  // unregistered: it stays mapped that long. It takes time in proportion to the bytes, and less
-  // where they were touched before. InvalidArgument for null, for no bytes, for addresses without
-  // memory, and where a byte is registered with this device or is memory of it.
+  // Page-locks `bytes` bytes of the caller's own host memory, until UnregisterHostMemory. The
+  // memory stays mapped until then. Takes time linear in `bytes`, and less where the pages were
+  // touched before. InvalidArgument for a null address, for zero bytes, for addresses without
+  // memory, and if a byte is registered with this device already or is memory of the device.
   virtual absl::Status RegisterHostMemory(void* address, std::int64_t bytes) = 0;
-  // Takes back one call of RegisterHostMemory, whole. Does not wait for work that uses the memory.
+  // Undoes one call of RegisterHostMemory, whole. Does not wait for work that uses the memory.
   virtual absl::Status UnregisterHostMemory(void* address) = 0;
 
   // Virtual memory. -----------------------------------------------------------------------------
 
-  // Addresses and sizes below are multiples of this power of two. 0: the device has no virtual
-  // memory, and the calls below return Unimplemented.
+  // Returns the power of two of which all addresses and sizes below are multiples. 0: the device
+  // has no virtual memory, and the calls below return Unimplemented.
   virtual std::int64_t granularity() const = 0;
-  // Takes addresses, not memory: a range may be larger than the device.
+  // Reserves a range of addresses without memory. The range may be larger than the device.
   virtual absl::StatusOr<void*> ReserveAddresses(std::int64_t bytes) = 0;
-  // Takes back a whole range in which nothing is mapped.
+  // Releases a whole reserved range. InvalidArgument while memory is mapped in it.
   virtual absl::Status ReleaseAddresses(void* address, std::int64_t bytes) = 0;
+  // Creates physical memory of `bytes` bytes, which is not mapped yet.
   virtual absl::StatusOr<PhysicalMemory> CreatePhysical(std::int64_t bytes) = 0;
-  // Gives the memory back to the device as soon as it is mapped nowhere. Its name is gone at once.
+  // Releases physical memory. Its name is unknown at once; the device gets the memory back as soon
+  // as it is mapped nowhere.
   virtual absl::Status ReleasePhysical(PhysicalMemory memory) = 0;
-  // Maps all of `memory` to addresses of one reserved range from `address` on, where nothing is
-  // mapped. It may be mapped to several places.
+  // Maps all of `memory` at `address`. The addresses lie in one reserved range, and nothing is
+  // mapped there yet. The same memory may be mapped at several addresses.
   virtual absl::Status Map(void* address, PhysicalMemory memory) = 0;
-  // Unmaps what one call of Map mapped at `address`. Does not wait for work that uses it. The
-  // contents stay with the physical memory.
+  // Unmaps the mapping that one call of Map made at `address`. Does not wait for work that uses it.
+  // The physical memory keeps its contents.
   virtual absl::Status Unmap(void* address) = 0;
 
  protected:

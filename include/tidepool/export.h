@@ -1,4 +1,4 @@
-// Marks what the library shows: everything else is compiled with hidden visibility.
+// TIDEPOOL_EXPORT: marks public symbols. All other symbols are compiled with hidden visibility.
 #ifndef TIDEPOOL_EXPORT_H_
 #define TIDEPOOL_EXPORT_H_
 

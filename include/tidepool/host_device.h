@@ -1,12 +1,13 @@
-// A device made of the host: memory is memory, a thread is a stream. Everything that a GPU does
-// works here, at the speed of the host; and what a GPU does only on bad days can be ordered.
+// A device made of the host: device memory is host memory, and a stream is a thread. It does
+// everything that a GPU does, at the speed of the host. Tests can order the failures and delays
+// that a GPU shows only rarely.
 //
-// Pinned memory, allocated or registered, is memory that is locked where the limits of the process
-// (RLIMIT_MEMLOCK) allow it, and plain memory beyond.
+// Pinned memory, allocated or registered, is locked as far as the limit of the process
+// (RLIMIT_MEMLOCK) allows, and plain memory beyond it.
 //
-// It knows its memory: a copy or a fill that leaves it when it is queued is InvalidArgument, and
-// whoever touches what is not mapped, or not any more, faults. To destroy the device is to finish
-// what was queued, without delay: held copies are released, and no time is simulated any more.
+// The device checks addresses. A copy or fill that leaves its memory at the time of queuing is
+// InvalidArgument. An access to unmapped or freed memory faults. The destructor finishes all queued
+// work without delay: it releases held copies and stops simulating the time of copies.
 #ifndef TIDEPOOL_HOST_DEVICE_H_
 #define TIDEPOOL_HOST_DEVICE_H_
 
@@ -21,23 +22,24 @@
 namespace tidepool {
 
 struct HostDeviceOptions {
-  std::int64_t memory_bytes = std::int64_t{1} << 30;  // enforced; taken from the host when touched
-  // Of virtual memory: a power of two that is a multiple of the host's page. 0: there is none, as
-  // on GPUs that lack it.
+  // A limit. The host gives the memory on first touch.
+  std::int64_t memory_bytes = std::int64_t{1} << 30;
+  // The granularity of virtual memory: a power of two and a multiple of the host's page. 0: no
+  // virtual memory, as on GPUs that lack it.
   std::int64_t granularity = std::int64_t{64} << 10;
-  // Of copies to and from the device: those of one direction take their time one after the other,
-  // both directions at once, without a gap between those that were queued in time. 0 is as fast as
-  // the host copies. The bytes move at the end.
+  // The bandwidth of copies between device and host. Copies of one direction run one after the
+  // other, and both directions run at once. Copies that were queued in time follow each other
+  // without a gap. The bytes move at the end of the copy's time. 0: as fast as the host copies.
   double copy_bytes_per_second = 0;
-  std::int64_t copy_latency_ns = 0;  // before the bytes of each such copy
+  std::int64_t copy_latency_ns = 0;  // a delay in front of each such copy
 };
 
 class TIDEPOOL_EXPORT HostDevice : public Device {
  public:
-  // InvalidArgument when an option is out of its range.
+  // Makes a device. InvalidArgument if an option is out of its range.
   static absl::StatusOr<std::unique_ptr<HostDevice>> Create(const HostDeviceOptions& options);
 
-  // What can be told to fail.
+  // The calls that a test can count and let fail. kAny stands for all of them.
   enum class Call : std::uint8_t {
     kAny,
     kCreateStream,
@@ -65,13 +67,14 @@ class TIDEPOOL_EXPORT HostDevice : public Device {
     kMap,
     kUnmap,
   };
-  // How many calls of a kind there were since the device was made, those that failed included.
+  // The functions below are for tests.
+  //
+  // Returns the number of calls of a kind since the device was made, including failed calls.
   virtual std::int64_t CountCalls(Call call) const = 0;
-  // Lets the n-th call of a kind from now on (the next is 1) fail with Unavailable, once. Takes the
-  // place of an order before it for the same kind; 0 only takes that back.
+  // Lets the n-th call of a kind from now on (the next call is 1) fail with Unavailable, once.
+  // Replaces an earlier order for the same kind. 0 only cancels that order.
   virtual void FailCall(Call call, std::int64_t n) = 0;
-  // Copies that are queued from here on, of any direction, do not end before the next
-  // ReleaseCopies.
+  // Holds back copies of any direction that are queued from now on, until the next ReleaseCopies.
   virtual void HoldCopies() = 0;
   virtual void ReleaseCopies() = 0;
 };
