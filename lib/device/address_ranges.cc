@@ -1,5 +1,5 @@
-// The ranges in the order of their addresses. Sizes are compared with what is left of a range, so
-// that no sum can overflow.
+// Keeps the ranges ordered by address. Sizes are compared with the rest of a range instead of
+// adding them to an address, so no sum can overflow.
 #include "lib/device/address_ranges.h"
 
 #include <iterator>

@@ -1,4 +1,4 @@
-// Ranges of addresses that do not overlap, and questions about what lies in them. Nothing is
+// Ranges of addresses that do not overlap, and queries about the bytes in them. No address is
 // dereferenced.
 #ifndef TIDEPOOL_LIB_DEVICE_ADDRESS_RANGES_H_
 #define TIDEPOOL_LIB_DEVICE_ADDRESS_RANGES_H_
@@ -8,20 +8,20 @@
 
 namespace tidepool::device {
 
-// Sizes are positive. The range that is asked about may be any, even one that runs over the end of
-// the address space; ranges that are inserted do not.
+// Sizes are positive. Inserted ranges do not overlap and lie within the address space. Queries take
+// any range, even a range that runs past the end of the address space.
 class AddressRanges {
  public:
   void Insert(void* address, std::int64_t bytes);
   void Erase(const void* address);
 
-  // The size of the range that begins at `address`, 0 if none does.
+  // Returns the size of the range that begins at `address`, or 0 if there is no such range.
   std::int64_t BytesAt(const void* address) const;
-  // Whether one range holds all of it.
+  // Returns whether a single range holds all of the bytes.
   bool Contain(const void* address, std::int64_t bytes) const;
-  // Whether every byte of it is in some range.
+  // Returns whether every byte lies in some range.
   bool Cover(const void* address, std::int64_t bytes) const;
-  // Whether some byte of it is in some range.
+  // Returns whether some byte lies in some range.
   bool Overlap(const void* address, std::int64_t bytes) const;
 
   template <typename Function>
@@ -38,10 +38,10 @@ class AddressRanges {
   };
   using Ranges = std::map<std::uintptr_t, Range>;
 
-  // The range that holds the byte at `address`, or the end.
+  // Returns the range that holds the byte at `address`, or end().
   Ranges::const_iterator Holding(std::uintptr_t address) const;
 
-  Ranges ranges_;  // by address
+  Ranges ranges_;  // by their first address
 };
 
 }  // namespace tidepool::device

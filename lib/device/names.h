@@ -1,5 +1,5 @@
-// Names that no two things of a process share, of one device or of several, and that their device
-// recognises for ever without keeping them.
+// Names that are unique in the process, across all devices. The device that gave a name recognises
+// it later without having kept it.
 #ifndef TIDEPOOL_LIB_DEVICE_NAMES_H_
 #define TIDEPOOL_LIB_DEVICE_NAMES_H_
 
@@ -8,12 +8,12 @@
 
 namespace tidepool::device {
 
-// Not thread-safe by itself, but independent of all others.
+// A source of names. Not thread-safe, but independent of every other source.
 class Names {
  public:
-  // Never 0.
+  // Returns a new name, never 0.
   std::uint64_t Next();
-  // Whether Next ever returned `name`.
+  // Returns whether Next ever returned `name`.
   bool HasGiven(std::uint64_t name) const;
 
  private:
@@ -23,7 +23,7 @@ class Names {
   };
 
   std::vector<Block> blocks_;
-  std::uint64_t next_ = 0;  // in the last block, or its end
+  std::uint64_t next_ = 0;  // the next name, in the last block or at its end
 };
 
 }  // namespace tidepool::device

@@ -1,4 +1,5 @@
-// One count for the whole process, whichever libraries its devices come from.
+// The one counter of names in the process. It lies in one library, even if devices come from
+// several.
 #include <atomic>
 
 #include "tidepool/device.h"

@@ -1,4 +1,4 @@
-// The books change only after the backing did what was asked.
+// Changes the books only after the backing succeeded, so a failed call leaves both as they were.
 #include "lib/device/virtual_memory.h"
 
 #include <utility>
@@ -9,7 +9,7 @@
 namespace tidepool::device {
 namespace {
 
-// For who can report to nobody: what fails is tried once more.
+// Makes a call, and repeats it once if it fails. For destructors, which cannot report an error.
 template <typename Call>
 void TryTwice(Call call) {
   if (!call().ok()) call().IgnoreError();
@@ -52,7 +52,7 @@ absl::Status VirtualMemory::ReleaseAddresses(void* address, std::int64_t bytes) 
         absl::StrCat("asked for ", bytes, " bytes, the range has ", reserved));
   }
   if (mapped_.Overlap(address, bytes)) {
-    return absl::InvalidArgumentError("memory is mapped in the range");
+    return absl::InvalidArgumentError("memory is mapped in the range, unmap it first");
   }
   absl::Status status = backing_->Release(address, bytes);
   if (status.ok()) reserved_.Erase(address);
@@ -87,13 +87,14 @@ absl::Status VirtualMemory::Map(void* address, PhysicalMemory memory) {
   Physical& physical = found->second;
   if (reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(granularity_) != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the address is no multiple of ", granularity_, " bytes"));
+        absl::StrCat("the address is not a multiple of ", granularity_, " bytes"));
   }
   if (!reserved_.Contain(address, physical.bytes)) {
-    return absl::InvalidArgumentError("the addresses are not in one reserved range");
+    return absl::InvalidArgumentError("the addresses do not lie in one reserved range");
   }
   if (mapped_.Overlap(address, physical.bytes)) {
-    return absl::InvalidArgumentError("memory is mapped there already");
+    return absl::InvalidArgumentError(
+        "memory is mapped at some of the addresses already, unmap it first");
   }
   absl::Status status = backing_->Map(address, physical.handle, physical.bytes);
   if (!status.ok()) return status;

@@ -1,5 +1,5 @@
-// Addresses without memory, memory without addresses, and which is mapped to which: the books of a
-// device, which know what may be done, over what can do it.
+// The books of a device's virtual memory: reserved addresses, physical memory, and which memory is
+// mapped at which address. They check each call before the backing of the device carries it out.
 #ifndef TIDEPOOL_LIB_DEVICE_VIRTUAL_MEMORY_H_
 #define TIDEPOOL_LIB_DEVICE_VIRTUAL_MEMORY_H_
 
@@ -17,8 +17,8 @@
 
 namespace tidepool::device {
 
-// What does it. It is asked for nothing that the books do not allow, one call at a time, and a call
-// that fails has done nothing.
+// The part of a device that reserves, creates and maps. VirtualMemory calls it only with arguments
+// that its books allow, one call at a time. A call that fails has changed nothing.
 class VirtualBacking {
  public:
   VirtualBacking() = default;
@@ -28,17 +28,18 @@ class VirtualBacking {
 
   virtual absl::StatusOr<void*> Reserve(std::int64_t bytes) = 0;
   virtual absl::Status Release(void* address, std::int64_t bytes) = 0;
-  // Returns a handle of the backing's own.
+  // Creates physical memory. Returns a handle that only the backing interprets.
   virtual absl::StatusOr<std::uint64_t> Create(std::int64_t bytes) = 0;
-  // The memory is mapped no more from here on, but stays where it is.
+  // Gives the handle up: the memory is not mapped again. Existing mappings stay.
   virtual absl::Status GiveUp(std::uint64_t handle) = 0;
-  // It was given up and is mapped nowhere.
+  // Takes note that released memory is mapped nowhere any more, so its bytes are free.
   virtual void Forget(std::uint64_t handle, std::int64_t bytes) = 0;
   virtual absl::Status Map(void* address, std::uint64_t handle, std::int64_t bytes) = 0;
   virtual absl::Status Unmap(void* address, std::int64_t bytes) = 0;
 };
 
-// Thread-safe. The functions of a Device, as it promises them; in the end everything is given back.
+// The virtual memory functions of a Device, with the errors that device.h documents. Thread-safe.
+// The destructor gives back everything that is left.
 class VirtualMemory {
  public:
   VirtualMemory(std::int64_t granularity, std::unique_ptr<VirtualBacking> backing)
@@ -56,7 +57,8 @@ class VirtualMemory {
   absl::Status Map(void* address, PhysicalMemory memory);
   absl::Status Unmap(void* address);
 
-  // Whether there is memory at all of the addresses.
+  // Returns whether every byte of the range is mapped.
+  // Returns whether some byte of the range is reserved.
   bool IsMapped(const void* address, std::int64_t bytes) const;
   bool OverlapsReserved(const void* address, std::int64_t bytes) const;
 
@@ -70,7 +72,7 @@ class VirtualMemory {
   using PhysicalMap = absl::flat_hash_map<std::uint64_t, Physical>;
 
   absl::Status CheckBytes(std::int64_t bytes) const;
-  // Forgets it once it is neither known nor mapped.
+  // Drops the entry if the memory is released and mapped nowhere.
   void DropIfUnreachable(PhysicalMap::iterator physical);
 
   const std::int64_t granularity_;

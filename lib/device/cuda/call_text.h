@@ -1,4 +1,4 @@
-// A call as people write it, for messages.
+// The text of a CUDA call with its arguments, for messages.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_CALL_TEXT_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_CALL_TEXT_H_
 

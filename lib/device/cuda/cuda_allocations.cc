@@ -1,5 +1,5 @@
-// CUDA may wait for the device when it frees, so nothing is locked meanwhile: who frees an address
-// takes it off the books first, and puts it back if CUDA keeps it.
+// CUDA may wait for the whole device when it frees, so no lock is held during that call. Free
+// removes the address from the books first, and puts it back if CUDA fails to free it.
 #include "lib/device/cuda/cuda_allocations.h"
 
 #include <cuda_runtime_api.h>
@@ -24,7 +24,7 @@ absl::Status AllocateNative(MemoryKind kind, void** address, std::int64_t bytes)
       return Check(cudaHostAlloc(address, size, cudaHostAllocPortable), "cudaHostAlloc", bytes,
                    "cudaHostAllocPortable");
   }
-  return absl::InternalError("no kind of memory");
+  return absl::InternalError("unknown kind of memory");
 }
 
 cudaError_t FreeNative(MemoryKind kind, void* address) {

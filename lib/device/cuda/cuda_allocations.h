@@ -1,4 +1,4 @@
-// Whole allocations of one kind, and who may be given back.
+// Whole allocations of one kind, and their sizes.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_CUDA_ALLOCATIONS_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_ALLOCATIONS_H_
 
@@ -17,14 +17,14 @@ enum class MemoryKind : std::uint8_t { kDevice, kManaged, kPinned };
 class CudaAllocations {
  public:
   explicit CudaAllocations(MemoryKind kind) : kind_(kind) {}
-  // Frees what is left.
+  // Frees the allocations that are left.
   ~CudaAllocations();
   CudaAllocations(const CudaAllocations&) = delete;
   CudaAllocations& operator=(const CudaAllocations&) = delete;
 
-  // `bytes` is positive.
+  // Allocates `bytes` bytes, more than 0.
   absl::StatusOr<void*> Allocate(std::int64_t bytes);
-  // NotFound when nothing was allocated there.
+  // Frees an allocation. NotFound if none begins at `address`.
   absl::Status Free(void* address);
   std::int64_t bytes() const;
   bool empty() const;

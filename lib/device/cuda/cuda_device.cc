@@ -1,5 +1,5 @@
-// The device puts its parts together: every call makes the device current, and gives errors their
-// name, here; what it does is done by the part that owns it.
+// Composes the device of its parts. This file makes the device current and puts the names of calls
+// into errors; the parts do the work.
 #include "tidepool/cuda_device.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
-// What is given back in the end, while the device is current: the last first.
+// The parts that the destructor gives back while the device is current, in reverse order.
 struct Parts {
   Parts(int ordinal, MemoryKind kind) : events(&pool), streams(ordinal, &pool), memory(kind) {}
 
@@ -42,7 +42,7 @@ struct Parts {
   CudaAllocations memory;
   CudaAllocations pinned{MemoryKind::kPinned};
   CudaRegistrations registered;
-  std::unique_ptr<device::VirtualMemory> virtual_memory;  // null where there is none
+  std::unique_ptr<device::VirtualMemory> virtual_memory;  // null: no virtual memory
 };
 
 constexpr cudaMemcpyKind KindOf(CopyDirection direction) {
@@ -57,9 +57,11 @@ constexpr cudaMemcpyKind KindOf(CopyDirection direction) {
   return cudaMemcpyDefault;
 }
 
-absl::Status CheckRange(const char* what, const void* address, std::int64_t bytes) {
-  if (address == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, " is null"));
-  if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("a size of ", bytes, " bytes"));
+absl::Status CheckRange(const char* subject, const void* address, std::int64_t bytes) {
+  if (address == nullptr) return absl::InvalidArgumentError(absl::StrCat(subject, " is null"));
+  if (bytes < 0)
+    return absl::InvalidArgumentError(
+        absl::StrCat("the size is ", bytes, " bytes, expected at least 0"));
   return absl::OkStatus();
 }
 
@@ -83,7 +85,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     if (absl::Status status = CheckMemory(options); !status.ok()) return status;
     std::size_t free_bytes = 0;
     std::size_t total_bytes = 0;
-    // The first call that needs a context, and makes one.
+    // This is the first call that needs a context, and creates it.
     absl::Status status = Check(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
     if (!status.ok()) return status;
     std::unique_ptr<CudaDeviceOfRuntime> device(
@@ -164,7 +166,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
 
   absl::Status SynchronizeStream(Stream stream) override {
     return Run("SynchronizeStream", [&] {
-      // The stream may be destroyed meanwhile, so what is waited for is an event.
+      // Waits for an event, because the stream may be destroyed during the wait.
       absl::StatusOr<SharedMark> end = TakeMark(parts_->pool);
       if (!end.ok()) return end.status();
       absl::Status status = parts_->streams.Use(
@@ -233,7 +235,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
 
   absl::Status Fill(void* to, std::uint8_t value, std::int64_t bytes, Stream stream) override {
     return Run("Fill", [&] {
-      absl::Status status = CheckRange("what is filled", to, bytes);
+      absl::Status status = CheckRange("the destination", to, bytes);
       if (!status.ok()) return status;
       return parts_->streams.Use(stream, [&](cudaStream_t native) {
         return Check(cudaMemsetAsync(to, value, static_cast<std::size_t>(bytes), native),
@@ -244,12 +246,12 @@ class CudaDeviceOfRuntime final : public CudaDevice {
 
   absl::Status CallHost(Stream stream, std::function<void()> function) override {
     return Run("CallHost", [&] {
-      if (function == nullptr) return absl::InvalidArgumentError("there is no function");
+      if (function == nullptr) return absl::InvalidArgumentError("the function is empty");
       auto data = std::make_unique<std::function<void()>>(std::move(function));
       return parts_->streams.Use(stream, [&](cudaStream_t native) {
         absl::Status status = Check(cudaLaunchHostFunc(native, RunFunction, data.get()),
                                     "cudaLaunchHostFunc", native);
-        if (status.ok()) static_cast<void>(data.release());  // RunFunction has it
+        if (status.ok()) static_cast<void>(data.release());  // RunFunction owns it now
         return status;
       });
     });
@@ -258,7 +260,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   absl::StatusOr<void*> AllocateMemory(std::int64_t bytes) override {
     return Run("AllocateMemory", [&]() -> absl::StatusOr<void*> {
       if (absl::Status status = CheckPositive(bytes); !status.ok()) return status;
-      // Of managed memory CUDA would give more, and move it.
+      // CUDA would allocate more managed memory than the device has, and migrate pages.
       if (bytes > memory_bytes_) {
         return absl::ResourceExhaustedError(
             absl::StrCat("asked for ", bytes, " bytes, the device has ", memory_bytes_));
@@ -284,7 +286,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
 
   absl::Status RegisterHostMemory(void* address, std::int64_t bytes) override {
     return Run("RegisterHostMemory", [&] {
-      absl::Status status = CheckRange("what is registered", address, bytes);
+      absl::Status status = CheckRange("the memory", address, bytes);
       if (status.ok()) status = CheckPositive(bytes);
       return status.ok() ? parts_->registered.Register(address, bytes) : status;
     });
@@ -401,7 +403,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
 
   absl::Status End(Stream stream, CudaStreams::Which which) {
     absl::Status status = parts_->streams.Destroy(stream, which);
-    // Only now: who sees the epoch stand still must not have missed this.
+    // After the destruction: a caller that sees the epoch unchanged must find the stream intact.
     if (status.ok()) AdvanceStreamEpoch();
     return status;
   }
@@ -414,7 +416,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   const int ordinal_;
   const std::int64_t memory_bytes_;
   std::atomic<std::int64_t> physical_bytes_ = 0;
-  std::optional<Parts> parts_;  // until the device is destroyed
+  std::optional<Parts> parts_;  // empty once the device is being destroyed
 };
 
 }  // namespace

@@ -1,3 +1,4 @@
+// CUDA's errors as statuses: their codes and their texts.
 #include "lib/device/cuda/cuda_error.h"
 
 #include "absl/strings/str_cat.h"
@@ -33,12 +34,13 @@ absl::StatusCode CodeOf(int error) {
 absl::Status StatusOf(cudaError_t error, const std::string& call) {
   std::string text =
       absl::StrCat(call, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error), ")");
-  // Other calls of the caller must not find it.
+  // Later checks of the last error, by the caller's own code, must not find this error.
   if (cudaPeekAtLastError() == error) static_cast<void>(cudaGetLastError());
   const absl::StatusCode code = CodeOf(error);
-  // Work that went wrong is the end of a device.
+  // An error that stays after it was read comes from work on the device: CUDA keeps it until a
+  // reset.
   if (code == absl::StatusCode::kInternal && cudaPeekAtLastError() == error) {
-    absl::StrAppend(&text, ", and the device stays broken");
+    absl::StrAppend(&text, ", and the device stays broken until it is reset");
   }
   return absl::Status(code, text);
 }

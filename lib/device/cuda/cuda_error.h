@@ -11,20 +11,22 @@
 
 namespace tidepool::cuda {
 
-// `call` is the call with its arguments. Takes the runtime's last error away if it is this one.
+// Returns the error of `call`, a call with its arguments. Clears the runtime's last error if it is
+// the same.
 absl::Status StatusOf(cudaError_t error, const std::string& call);
-// Of a function of the driver, whose errors have the same numbers and leave nothing behind.
+// Returns the error of a call of the driver. Its errors have the same numbers, and leave no last
+// error.
 absl::Status StatusOfDriver(int error, const std::string& name, const std::string& words,
                             const std::string& call);
 
-// The text of the call is put together only when it failed.
+// Builds the text of the call only if it failed.
 template <typename... Arguments>
 absl::Status Check(cudaError_t error, const char* function, const Arguments&... arguments) {
   if (error == cudaSuccess) return absl::OkStatus();
   return StatusOf(error, CallText(function, arguments...));
 }
 
-// For who can report to nobody: what fails is tried once more.
+// Makes a call, and repeats it once if it fails. For destructors, which cannot report an error.
 template <typename Call>
 void TryTwice(Call call) {
   if (call() == cudaSuccess) return;

@@ -1,3 +1,4 @@
+// Guards each event by a lock of its own: recording calls CUDA, and must not block other events.
 #include "lib/device/cuda/cuda_events.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// The events of a device, by name, and the mark that each stands for.
+// The events of a device, by name, and the recorded native event of each.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_CUDA_EVENTS_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_EVENTS_H_
 
@@ -16,14 +16,15 @@
 
 namespace tidepool::cuda {
 
-// Thread-safe. The pool outlives it.
+// Thread-safe. The pool outlives it. All functions answer NotFound for an unknown event.
 class CudaEvents {
  public:
   explicit CudaEvents(EventPool* pool) : pool_(*pool) {}
 
   Event Create();
   absl::Status Destroy(Event event);
-  // Calls `record` with a mark that nobody else has; when it is recorded, the event stands for it.
+  // Calls `record` with a native event that is in no other use. If it succeeds, the event stands
+  // for that recording from then on.
   template <typename Record>
   absl::Status Set(Event event, Record record) {
     const absl::StatusOr<std::shared_ptr<State>> state = Find(event);
@@ -37,7 +38,7 @@ class CudaEvents {
     if (status.ok()) current = *std::move(fresh);
     return status;
   }
-  // Lets it stand for a mark that others may have as well.
+  // Lets the event stand for a recording that other events may share.
   absl::Status SetShared(Event event, SharedMark mark);
   absl::StatusOr<SharedMark> Get(Event event) const;
 

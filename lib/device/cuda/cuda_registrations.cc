@@ -1,5 +1,5 @@
-// As for allocations, nothing is locked while CUDA is called, and who unregisters an address takes
-// it off the books first.
+// Holds no lock during calls of CUDA, which may wait for the whole device. Unregister removes the
+// address from the books first, and puts it back if CUDA fails.
 #include "lib/device/cuda/cuda_registrations.h"
 
 #include <cuda_runtime_api.h>
@@ -28,7 +28,7 @@ absl::Status CudaRegistrations::Unregister(void* address) {
   {
     const std::lock_guard lock(mutex_);
     if (addresses_.erase(address) == 0) {
-      return absl::NotFoundError("nothing was registered at the address, expected something");
+      return absl::NotFoundError("no registered range begins at the address");
     }
   }
   absl::Status status = Check(cudaHostUnregister(address), "cudaHostUnregister", address);

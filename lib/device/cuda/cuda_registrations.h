@@ -1,4 +1,4 @@
-// Memory of the host that CUDA was told of, and what is told again in the end.
+// Host memory that its owner registered with CUDA.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_CUDA_REGISTRATIONS_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_REGISTRATIONS_H_
 
@@ -10,18 +10,18 @@
 
 namespace tidepool::cuda {
 
-// Thread-safe. The device is current in every call.
+// The registered addresses. Thread-safe. The device is current in every call.
 class CudaRegistrations {
  public:
   CudaRegistrations() = default;
-  // Unregisters what is left.
+  // Unregisters all memory that is left.
   ~CudaRegistrations();
   CudaRegistrations(const CudaRegistrations&) = delete;
   CudaRegistrations& operator=(const CudaRegistrations&) = delete;
 
-  // `bytes` is positive.
+  // Registers `bytes` bytes, more than 0.
   absl::Status Register(void* address, std::int64_t bytes);
-  // NotFound when nothing was registered there.
+  // Unregisters memory. NotFound if none was registered at `address`.
   absl::Status Unregister(void* address);
 
  private:

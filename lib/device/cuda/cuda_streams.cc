@@ -1,9 +1,9 @@
-// A stream that is destroyed leaves a mark behind, recorded as its last. When that is over nothing
-// is kept of the stream but its name, which is recognised without being kept.
+// When a stream is destroyed, a native event is recorded as its last work. Once that event has
+// finished, nothing of the stream is kept: its name is recognised without being kept.
 //
-// A thread's own stream cannot be named by another thread. But the legacy stream takes turns with
-// it, so what is done there comes after all that the thread's own stream was given before, and
-// before all that it is given later: it is as good.
+// A thread cannot name the own stream of another thread (cudaStreamPerThread). The legacy stream
+// serves instead. It is ordered with the per-thread streams: its work runs after all work that the
+// other thread queued before, and before all work that it queues later.
 #include "lib/device/cuda/cuda_streams.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace tidepool::cuda {
 namespace {
 
-// Unlike the system's, never given twice.
+// Returns a number for the calling thread. Unlike the system's numbers, it is never given again.
 std::uint64_t ThisThread() {
   static std::atomic<std::uint64_t> next{1};
   thread_local const std::uint64_t mine = next.fetch_add(1, std::memory_order_relaxed);
@@ -101,7 +101,7 @@ absl::Status CudaStreams::Destroy(Stream stream, Which which) {
     absl::Status status = RecordMark(**last, NativeOf(entry));
     if (!status.ok()) return status;
     if (entry.kind == Kind::kCreated) {
-      // Its handle may be another stream's as soon as it is destroyed.
+      // Another stream may get the handle as soon as this one is destroyed.
       std::unique_lock lock(mutex_);
       by_native_.erase(entry.native);
       lock.unlock();
@@ -171,10 +171,11 @@ Stream CudaStreams::WrapOwnOfThread() {
   return Add(Kind::kOfThread, cudaStreamPerThread, 0, ThisThread());
 }
 
-// Nothing can be recorded in it any more, but its work may still run.
+// Forgets a stream after its handle was reused. Nothing can be recorded in it any more, but its
+// work may still run: waits for the device.
 absl::Status CudaStreams::ForgetReplaced(Stream stream) {
   const absl::StatusOr<SharedEntry> found = Find(stream);
-  if (!found.ok()) return absl::OkStatus();  // by another thread
+  if (!found.ok()) return absl::OkStatus();  // another thread forgot it
   Entry& entry = **found;
   const std::lock_guard in_use(entry.mutex);
   if (entry.is_gone) return absl::OkStatus();
@@ -184,7 +185,7 @@ absl::Status CudaStreams::ForgetReplaced(Stream stream) {
   return absl::OkStatus();
 }
 
-// Its work is over, so it leaves no mark.
+// Forgets a stream without work left, which needs no recording of its end.
 void CudaStreams::ForgetIdle(Stream stream, Entry& entry) {
   entry.is_gone = true;
   const std::lock_guard lock(mutex_);
@@ -231,7 +232,7 @@ absl::StatusOr<bool> CudaStreams::IsLost(const Entry& entry) const {
   if (entry.kind == Kind::kOfThread || entry.native == cudaStreamLegacy) return false;
   unsigned long long id = 0;
   absl::Status status = Identify(entry.native, ordinal_, id);
-  // What CUDA says of a handle that is none any more.
+  // CUDA answers so for a handle that is no longer valid.
   if (absl::IsNotFound(status) || absl::IsInvalidArgument(status)) return true;
   if (!status.ok()) return status;
   return id != entry.id;
@@ -244,7 +245,7 @@ void CudaStreams::ForgetEnded() {
     ends.assign(ends_.begin(), ends_.end());
   }
   for (const auto& [name, mark] : ends) {
-    // One that cannot be asked now is asked again.
+    // An end that cannot be queried now is queried again by the next call.
     if (!IsOver(mark).value_or(false)) continue;
     const std::lock_guard lock(mutex_);
     ends_.erase(name);

@@ -1,4 +1,4 @@
-// The streams of a device, by name: those it created and those it was shown.
+// The streams of a device, by name: streams created here, and wrapped streams.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_CUDA_STREAMS_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_STREAMS_H_
 
@@ -23,13 +23,14 @@ namespace tidepool::cuda {
 class CudaStreams {
  public:
   CudaStreams(int ordinal, EventPool* pool) : ordinal_(ordinal), pool_(*pool) {}
-  // Destroys those that were created here.
+  // Destroys the streams that were created here.
   ~CudaStreams();
   CudaStreams(const CudaStreams&) = delete;
   CudaStreams& operator=(const CudaStreams&) = delete;
 
   absl::StatusOr<Stream> Create();
-  // `has_replaced`: the stream has the handle of one that was destroyed unseen, whose name is gone.
+  // The result of Wrap. `has_replaced`: the handle belonged to a stream that was destroyed without
+  // being unwrapped. The name of that stream is unknown from now on.
   struct Wrapped {
     Stream stream;
     bool has_replaced = false;
@@ -38,13 +39,14 @@ class CudaStreams {
   enum class Which : std::uint8_t { kAny, kWrapped };
   absl::Status Destroy(Stream stream, Which which);
 
-  // Forgets streams that were not created here and cannot be asked for their end any more: when
-  // there are any it waits for the device. How many.
+  // Forgets wrapped streams: the lost streams, which CUDA no longer knows, or all of them. Waits
+  // for the device if there are any, since no position can be recorded in them. Returns their
+  // number.
   enum class Forgotten : std::uint8_t { kLost, kWrapped };
   absl::StatusOr<int> Forget(Forgotten which);
 
-  // Calls `use` with what is to be given to CUDA for a stream that takes work. Whoever destroys the
-  // stream waits for that.
+  // Calls `use` with the native handle of a stream that takes work. Destroy waits until `use` has
+  // returned.
   template <typename Function>
   absl::Status Use(Stream stream, Function use) const {
     const absl::StatusOr<SharedEntry> entry = Find(stream);
@@ -53,7 +55,8 @@ class CudaStreams {
     return (*entry)->is_gone ? NoStream(stream) : use(NativeOf(**entry));
   }
   bool Has(Stream stream) const { return Find(stream).ok(); }
-  // After all that a destroyed stream was ever given; NotFound for one that never was.
+  // Returns the recording after all work that a destroyed stream was ever given. NotFound for a
+  // name that never was a stream.
   absl::StatusOr<SharedMark> EndOf(Stream stream) const;
 
  private:
@@ -61,9 +64,9 @@ class CudaStreams {
   struct Entry {
     Kind kind = Kind::kCreated;
     cudaStream_t native = nullptr;
-    std::uint64_t thread = 0;   // whose own it is
-    unsigned long long id = 0;  // CUDA's; 0 where there is none
-    std::shared_mutex mutex;    // held by who uses it, and alone by who ends it
+    std::uint64_t thread = 0;   // the owner of a stream of kind kOfThread
+    unsigned long long id = 0;  // CUDA's id of the stream, 0: unknown
+    std::shared_mutex mutex;    // shared by uses of the stream, exclusive to end it
     bool is_gone = false;
   };
   using SharedEntry = std::shared_ptr<Entry>;
@@ -81,7 +84,7 @@ class CudaStreams {
 
   const int ordinal_;
   EventPool& pool_;
-  mutable std::mutex mutex_;  // of what is below; CUDA is not called under it
+  mutable std::mutex mutex_;  // guards the members below; CUDA is not called under it
   device::Names names_;
   absl::flat_hash_map<std::uint64_t, SharedEntry> entries_;
   absl::flat_hash_map<cudaStream_t, std::uint64_t> by_native_;

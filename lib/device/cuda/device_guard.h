@@ -1,4 +1,4 @@
-// Makes a device current for the calling thread, and then again the one that was.
+// Makes a device current for the calling thread, and restores the previous device.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_DEVICE_GUARD_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_DEVICE_GUARD_H_
 
@@ -9,7 +9,7 @@
 
 namespace tidepool::cuda {
 
-// Asks CUDA for the device, and no more when it is the right one.
+// Changes the current device only if another device is current, to save a call of CUDA.
 class DeviceGuard {
  public:
   explicit DeviceGuard(int ordinal) {
@@ -19,7 +19,6 @@ class DeviceGuard {
     was_changed_ = status_.ok();
   }
 
-  // The caller's device is not ours to lose.
   ~DeviceGuard() {
     if (was_changed_) TryTwice([this] { return cudaSetDevice(previous_); });
   }
@@ -27,7 +26,7 @@ class DeviceGuard {
   DeviceGuard(const DeviceGuard&) = delete;
   DeviceGuard& operator=(const DeviceGuard&) = delete;
 
-  // Whether the device is current.
+  // Returns whether the device is current.
   const absl::Status& status() const { return status_; }
 
  private:

@@ -1,3 +1,4 @@
+// Finds the functions of the driver through the runtime.
 #include "lib/device/cuda/driver.h"
 
 #include "lib/device/cuda/cuda_error.h"
@@ -5,7 +6,7 @@
 namespace tidepool::cuda {
 namespace {
 
-// A driver of this version has all of them.
+// A driver of this version has all functions below.
 constexpr unsigned kDriverVersion = 12000;
 
 cudaError_t Find(const char* name, void** entry, cudaDriverEntryPointQueryResult* result) {
@@ -34,7 +35,7 @@ absl::Status Find(const char* name, Function& function) {
 absl::StatusOr<Driver> Driver::Load() {
   Driver driver;
   absl::Status status;
-  // The first error is the one that is kept.
+  // Keeps the first error.
   const auto find = [&](const char* name, auto& function) {
     if (status.ok()) status = Find(name, function);
   };
@@ -60,7 +61,7 @@ absl::Status Driver::StatusOf(CUresult result, const std::string& call) const {
   get_error_name(result, &name);
   get_error_string(result, &words);
   return StatusOfDriver(result, name == nullptr ? absl::StrCat("error ", result) : name,
-                        words == nullptr ? "no words" : words, call);
+                        words == nullptr ? "no description" : words, call);
 }
 
 }  // namespace tidepool::cuda

@@ -1,4 +1,4 @@
-// The driver's functions for virtual memory, which are found at run time: no driver is linked.
+// The driver's functions for virtual memory. They are found at run time, so no driver is linked.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
 
@@ -13,10 +13,10 @@
 namespace tidepool::cuda {
 
 struct Driver {
-  // Of this process. Unimplemented when the driver lacks one.
+  // Finds the functions. Unimplemented if the driver lacks one of them.
   static absl::StatusOr<Driver> Load();
 
-  // As Check does for the runtime.
+  // Returns the error of a call, as cuda::Check does for the runtime.
   template <typename... Arguments>
   absl::Status Check(CUresult result, const char* function, const Arguments&... arguments) const {
     if (result == CUDA_SUCCESS) return absl::OkStatus();

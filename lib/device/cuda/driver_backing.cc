@@ -1,3 +1,4 @@
+// Calls the driver to reserve, create and map, and gives all devices with access their rights.
 #include "lib/device/cuda/driver_backing.h"
 
 #include <bit>
@@ -67,7 +68,7 @@ class DriverBacking final : public device::VirtualBacking {
     return driver_.Check(driver_.release(handle), "cuMemRelease", handle);
   }
 
-  // The driver has seen to it.
+  // The driver frees released memory itself once it is mapped nowhere.
   void Forget(std::uint64_t /*handle*/, std::int64_t bytes) override { used_bytes_ -= bytes; }
 
   absl::Status Map(void* address, std::uint64_t handle, std::int64_t bytes) override {
@@ -81,7 +82,7 @@ class DriverBacking final : public device::VirtualBacking {
     const absl::Status unmapped = UnmapOrRetry(address, bytes);
     if (unmapped.ok()) return status;
     return absl::Status(status.code(),
-                        absl::StrCat(status.message(), ", and what was mapped stays so: ",
+                        absl::StrCat(status.message(), ", and the memory stays mapped: ",
                                      std::string(unmapped.message())));
   }
 

@@ -1,4 +1,4 @@
-// Virtual memory of a CUDA device: that of the driver.
+// Virtual memory of a CUDA device, by the driver's functions.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_BACKING_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_BACKING_H_
 
@@ -12,9 +12,9 @@
 
 namespace tidepool::cuda {
 
-// Null where the device or its driver has none. The devices of `may_use` may use what is mapped,
-// the device itself always. Counts physical memory in `used_bytes`, which outlives it. The device
-// is current here and in every call.
+// Returns null if the device or its driver has no virtual memory. The devices `may_use` get access
+// to mapped memory; the device itself always has it. Counts physical memory in `used_bytes`, which
+// outlives the result. The device is current here and in every call.
 absl::StatusOr<std::unique_ptr<device::VirtualMemory>> MakeVirtualMemory(
     int ordinal, const std::vector<int>& may_use, std::atomic<std::int64_t>* used_bytes);
 

@@ -1,3 +1,4 @@
+// Creates native events without timing, and keeps them until the pool is destroyed.
 #include "lib/device/cuda/marks.h"
 
 #include "lib/device/cuda/cuda_error.h"

@@ -1,4 +1,4 @@
-// Marks: native events in use, and those that wait for use.
+// Native events: recordings in use, and idle events that are used again.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_MARKS_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_MARKS_H_
 
@@ -13,11 +13,11 @@
 
 namespace tidepool::cuda {
 
-// Keeps native events for the next who needs one. Thread-safe. The device is current in every call.
+// Keeps idle native events for later use. Thread-safe. The device is current in every call.
 class EventPool {
  public:
   EventPool() = default;
-  // When all have come back.
+  // Destroys the idle events. All events have come back by then.
   ~EventPool();
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
@@ -30,8 +30,8 @@ class EventPool {
   std::vector<cudaEvent_t> idle_;
 };
 
-// What was recorded once. It is never recorded anew as long as several have it, so who waits keeps
-// what it found.
+// A native event that was recorded once. It is not recorded again while it is shared, so a waiter
+// keeps the recording that it found.
 class Mark {
  public:
   Mark(EventPool* pool, cudaEvent_t event) : pool_(*pool), event_(event) {}
@@ -46,7 +46,7 @@ class Mark {
   const cudaEvent_t event_;
 };
 
-// Null stands for nothing: what is over.
+// A recording, or null: work that has finished.
 using SharedMark = std::shared_ptr<Mark>;
 
 absl::StatusOr<SharedMark> TakeMark(EventPool& pool);

@@ -1,4 +1,4 @@
-// Every allocation is a mapping of its own: it costs nothing until it is touched, and who uses it
+// Gives every allocation a mapping of its own: it costs nothing until it is touched, and an access
 // after it was freed faults.
 #include "lib/device/host/allocations.h"
 

@@ -1,4 +1,4 @@
-// Whole allocations: pages of the host, taken from it when they are touched.
+// Whole allocations: pages of the host, which it provides on first touch.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_ALLOCATIONS_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_ALLOCATIONS_H_
 
@@ -10,7 +10,8 @@
 
 namespace tidepool::host {
 
-// Thread-safe. Frees what is left in the end.
+// The whole allocations of one kind. Thread-safe. The destructor frees the allocations that are
+// left.
 class Allocations {
  public:
   Allocations() = default;
@@ -18,9 +19,10 @@ class Allocations {
   Allocations(const Allocations&) = delete;
   Allocations& operator=(const Allocations&) = delete;
 
-  // At the beginning of a page. `bytes` is positive.
+  // Allocates `bytes` bytes, more than 0, at the beginning of a page.
   absl::StatusOr<void*> Allocate(std::int64_t bytes);
-  // Returns the bytes that were asked for.
+  // Frees an allocation and returns its size as Allocate got it. NotFound if none begins at
+  // `address`.
   absl::StatusOr<std::int64_t> Free(void* address);
 
   bool Contain(const void* address, std::int64_t bytes) const;

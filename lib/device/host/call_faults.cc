@@ -1,4 +1,4 @@
-// A count only grows, so that an order, which is a count to come, is met once at most.
+// An order is a future value of a count. Counts only grow, so each order is met at most once.
 #include "lib/device/host/call_faults.h"
 
 namespace tidepool::host {

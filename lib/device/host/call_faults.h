@@ -1,4 +1,4 @@
-// The calls of a device, counted, and which of them are to fail.
+// Counts the calls of a device, and decides which of them fail.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_CALL_FAULTS_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_CALL_FAULTS_H_
 
@@ -11,22 +11,22 @@
 
 namespace tidepool::host {
 
-// As people know the call.
+// Returns the name of a call without its `k`, for messages.
 const char* NameOf(HostDevice::Call call);
 
-// Thread-safe.
+// The counters of all kinds of calls, and the orders to fail. Thread-safe.
 class CallFaults {
  public:
-  // Counts a call and returns whether it is to fail.
+  // Counts a call and returns whether it has to fail.
   bool Enter(HostDevice::Call call);
   std::int64_t Count(HostDevice::Call call) const;
-  // Lets the n-th call from now on fail, instead of what was ordered before; none if n is 0.
+  // Lets the n-th call from now on fail; replaces an earlier order. 0 cancels it.
   void Order(HostDevice::Call call, std::int64_t n);
 
  private:
   struct Counter {
     std::atomic<std::int64_t> count{0};
-    std::atomic<std::int64_t> failing{0};  // the count of the call that is to fail
+    std::atomic<std::int64_t> failing{0};  // the count of the call that fails, 0: no order
   };
 
   bool CountOne(HostDevice::Call call);

@@ -1,6 +1,6 @@
-// An engine is the time from which on it is idle. A copy takes the stretch of time that follows,
-// and waits for its end. What a thread comes too late is not lost: copies that were queued follow
-// each other without a gap, as on a device that needs no thread.
+// An engine is the time at which it becomes idle. A copy takes the span that follows and waits for
+// the span's end. A thread that wakes late does not shift the next copy: copies that were queued in
+// time follow each other without a gap, as on a device without threads.
 #include "lib/device/host/copy_engine.h"
 
 #include <algorithm>
@@ -27,8 +27,8 @@ CopyEngine::Clock::time_point CopyEngine::EndOfCopy(Clock::time_point begin,
   double nanoseconds = static_cast<double>(latency_ns_);
   if (bytes_per_second_ > 0) nanoseconds += static_cast<double>(bytes) * 1e9 / bytes_per_second_;
   nanoseconds = std::ceil(nanoseconds);
-  // Doubles below this one are whole numbers that fit.
-  // What is left of the clock, at most all that comes after its zero.
+  // The rest of the clock's range, from at least the clock's zero. A double below it is a whole
+  // number that fits.
   const Clock::duration left = Clock::time_point::max() - std::max(begin, Clock::time_point());
   const auto rest = static_cast<double>(left.count());
   if (nanoseconds >= rest) return Clock::time_point::max();

@@ -1,4 +1,4 @@
-// The time that copies in one direction take.
+// The simulated time of copies in one direction.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_COPY_ENGINE_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_COPY_ENGINE_H_
 
@@ -9,19 +9,19 @@
 
 namespace tidepool::host {
 
-// Thread-safe.
+// A queue of copies without the copies: it says when each would end, and waits. Thread-safe.
 class CopyEngine {
  public:
-  // No bandwidth is one without bound.
+  // A bandwidth of 0 is unlimited.
   CopyEngine(double bytes_per_second, std::int64_t latency_ns)
       : bytes_per_second_(bytes_per_second), latency_ns_(latency_ns) {}
 
   using Clock = std::chrono::steady_clock;
 
-  // The end of a copy that can begin at `ready` and does when those before it are over; waits for
-  // it.
+  // Waits until a copy of `bytes` bytes would end, and returns that time. The copy begins at
+  // `ready`, or at the end of the previous copy if that is later.
   Clock::time_point SpendTime(Clock::time_point ready, std::int64_t bytes);
-  // From here on copies take no time, those that wait included.
+  // Ends the simulation: copies from now on take no time, and copies that wait return at once.
   void StopTime();
 
  private:
@@ -31,7 +31,7 @@ class CopyEngine {
   const std::int64_t latency_ns_;
   std::mutex mutex_;
   std::condition_variable was_stopped_;
-  // Not the clock's zero, which may be the start of the machine, a moment ago.
+  // The clock's zero would be wrong: it may be the start of the machine, a moment ago.
   Clock::time_point idle_from_ = Clock::time_point::min();
   bool is_stopped_ = false;
 };

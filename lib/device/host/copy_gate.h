@@ -1,4 +1,4 @@
-// Where copies are held.
+// A gate that holds copies back until a test releases them.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_COPY_GATE_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_COPY_GATE_H_
 
@@ -8,8 +8,8 @@
 
 namespace tidepool::host {
 
-// Thread-safe. What holds a copy is settled when it is queued, not when a thread comes to it: so
-// orders to hold and to release mean the same however threads are scheduled.
+// Each copy takes a ticket when it is queued, which decides whether it is held. So the effect of
+// Hold and Release does not depend on when threads run. Thread-safe.
 class CopyGate {
  public:
   void Hold() {
@@ -24,13 +24,13 @@ class CopyGate {
     was_released_.notify_all();
   }
 
-  // How many releases a copy that is queued now has to see.
+  // Returns the number of releases that a copy queued now has to wait for.
   std::uint64_t Ticket() const {
     const std::lock_guard lock(mutex_);
     return is_held_ ? releases_ + 1 : releases_;
   }
 
-  // Whether it had to wait.
+  // Waits for the releases of the ticket. Returns whether it had to wait.
   bool Pass(std::uint64_t ticket) {
     std::unique_lock lock(mutex_);
     if (releases_ >= ticket) return false;

@@ -1,5 +1,5 @@
-// An event is a variable and a mark is its value: who waits takes the value, and so does not see it
-// change.
+// An event is a variable, and a position is its value. A waiter copies the value, so recording the
+// event again does not affect it.
 #include "lib/device/host/events.h"
 
 #include <utility>

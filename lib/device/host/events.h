@@ -1,4 +1,4 @@
-// The events of a device, by name, and the mark that each stands for.
+// The events of a device, by name, and the recorded position of each.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_EVENTS_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_EVENTS_H_
 
@@ -14,7 +14,7 @@
 
 namespace tidepool::host {
 
-// Thread-safe.
+// Thread-safe. All functions answer NotFound for an unknown event.
 class Events {
  public:
   Event Create();

@@ -1,6 +1,6 @@
-// Reserved addresses are mapped to nothing and fault; physical memory is a stretch of a file in
-// memory, and its handle the stretch's offset. Both cost the host nothing, and a mapping joins them
-// until a page is touched.
+// Reserved addresses have no memory and fault. Physical memory is a range of a file in memory, and
+// its handle is the offset of the range. Neither costs memory of the host until a mapped page is
+// touched.
 #include "lib/device/host/host_backing.h"
 
 #include <sys/mman.h>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr int kWithoutMemory = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
-// Takes addresses, the first of which is a multiple of `alignment`, that fault.
+// Reserves addresses that fault, and that begin at a multiple of `alignment`.
 absl::StatusOr<void*> TakeAddresses(std::uintptr_t bytes, std::uintptr_t alignment) {
   void* taken = mmap(nullptr, bytes + alignment, PROT_NONE, kWithoutMemory, -1, 0);
-  if (taken == MAP_FAILED) return absl::ErrnoToStatus(errno, "the host has no such addresses");
+  if (taken == MAP_FAILED) return absl::ErrnoToStatus(errno, "the host has no addresses left");
   const auto begin = reinterpret_cast<std::uintptr_t>(taken);
   const std::uintptr_t skipped = (alignment - begin % alignment) % alignment;
   char* address = static_cast<char*>(taken) + skipped;
@@ -39,7 +39,7 @@ class HostBacking final : public device::VirtualBacking {
 
   absl::Status Release(void* address, std::int64_t bytes) override {
     if (munmap(address, static_cast<std::size_t>(bytes)) != 0) {
-      return absl::ErrnoToStatus(errno, "the host keeps the addresses");
+      return absl::ErrnoToStatus(errno, "the host could not unmap the addresses");
     }
     return absl::OkStatus();
   }
@@ -66,7 +66,7 @@ class HostBacking final : public device::VirtualBacking {
   absl::Status Unmap(void* address, std::int64_t bytes) override {
     if (mmap(address, static_cast<std::size_t>(bytes), PROT_NONE, kWithoutMemory | MAP_FIXED, -1,
              0) == MAP_FAILED) {
-      return absl::ErrnoToStatus(errno, "the host cannot unmap");
+      return absl::ErrnoToStatus(errno, "the host could not unmap the memory");
     }
     return absl::OkStatus();
   }

@@ -1,4 +1,4 @@
-// Virtual memory of the host device: pages of the host.
+// Virtual memory of the host device, made of the host's pages.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_HOST_BACKING_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_HOST_BACKING_H_
 
@@ -11,7 +11,7 @@
 
 namespace tidepool::host {
 
-// The budget outlives it.
+// Makes the backing of a host device. `budget` has to outlive it.
 absl::StatusOr<std::unique_ptr<device::VirtualBacking>> MakeHostBacking(std::int64_t granularity,
                                                                         MemoryBudget* budget);
 

@@ -1,5 +1,5 @@
-// The device puts its parts together: every call is counted, told to fail or not, and given its
-// name in errors, here; what it does is done by the part that owns it.
+// Composes the device of its parts. This file counts calls, lets them fail on order and puts their
+// names into errors; the parts do the work.
 #include "tidepool/host_device.h"
 
 #include <sys/mman.h>
@@ -36,17 +36,17 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
-absl::Status InvalidOption(std::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat("HostDeviceOptions: ", std::string(what)));
+absl::Status InvalidOption(std::string_view fault) {
+  return absl::InvalidArgumentError(absl::StrCat("HostDeviceOptions: ", std::string(fault)));
 }
 
 absl::Status Check(const HostDeviceOptions& options) {
   if (options.memory_bytes <= 0) return InvalidOption("memory_bytes is not positive");
   if (options.granularity < 0 || (options.granularity & (options.granularity - 1)) != 0) {
-    return InvalidOption("granularity is no power of two");
+    return InvalidOption("granularity is not a power of two");
   }
   if (options.granularity % sysconf(_SC_PAGESIZE) != 0) {
-    return InvalidOption("granularity is no multiple of the host's page");
+    return InvalidOption("granularity is not a multiple of the host's page");
   }
   if (!std::isfinite(options.copy_bytes_per_second) || options.copy_bytes_per_second < 0) {
     return InvalidOption("copy_bytes_per_second is negative or not finite");
@@ -70,7 +70,7 @@ class HostDeviceOfThreads final : public HostDevice {
         new HostDeviceOfThreads(options, std::move(budget), std::move(virtual_memory)));
   }
 
-  // The streams go first, and finish what was queued; nothing may keep them from it.
+  // Nothing may keep the streams from finishing: they are destroyed first, and run all queued work.
   ~HostDeviceOfThreads() override {
     gate_.Release();
     to_device_.StopTime();
@@ -91,7 +91,7 @@ class HostDeviceOfThreads final : public HostDevice {
   absl::Status DestroyStream(Stream stream) override {
     return Run(Call::kDestroyStream, [&] {
       absl::Status status = streams_.Destroy(stream);
-      // Only now: who sees the epoch stand still must not have missed this.
+      // After the destruction: a caller that sees the epoch unchanged must find the stream intact.
       if (status.ok()) AdvanceStreamEpoch();
       return status;
     });
@@ -163,7 +163,7 @@ class HostDeviceOfThreads final : public HostDevice {
 
   absl::Status Fill(void* to, std::uint8_t value, std::int64_t bytes, Stream stream) override {
     return Run(Call::kFill, [&] {
-      absl::Status status = CheckDeviceMemory("what is filled", to, bytes);
+      absl::Status status = CheckDeviceMemory("the destination", to, bytes);
       if (!status.ok()) return status;
       return Push(stream, OnTime([=] { std::memset(to, value, static_cast<std::size_t>(bytes)); }));
     });
@@ -171,7 +171,7 @@ class HostDeviceOfThreads final : public HostDevice {
 
   absl::Status CallHost(Stream stream, std::function<void()> function) override {
     return Run(Call::kCallHost, [&] {
-      if (function == nullptr) return absl::InvalidArgumentError("there is no function");
+      if (function == nullptr) return absl::InvalidArgumentError("the function is empty");
       return Push(stream, OnTime(std::move(function)));
     });
   }
@@ -200,7 +200,7 @@ class HostDeviceOfThreads final : public HostDevice {
             absl::StrCat("asked for ", bytes, " bytes, expected at least one"));
       }
       absl::StatusOr<void*> address = pinned_.Allocate(bytes);
-      // Where the limits of the process forbid it, memory that is not locked does as well.
+      // Locking fails beyond the limits of the process; memory that is not locked serves as well.
       if (address.ok()) static_cast<void>(mlock(*address, static_cast<std::size_t>(bytes)));
       return address;
     });
@@ -212,11 +212,12 @@ class HostDeviceOfThreads final : public HostDevice {
 
   absl::Status RegisterHostMemory(void* address, std::int64_t bytes) override {
     return Run(Call::kRegisterHostMemory, [&] {
-      absl::Status status = CheckRange("what is registered", address, bytes);
-      if (status.ok()) status = CheckHostMemory("what is registered", address, bytes);
+      absl::Status status = CheckRange("the memory", address, bytes);
+      if (status.ok()) status = CheckHostMemory("the memory", address, bytes);
       if (!status.ok()) return status;
       if (pinned_.Overlap(address, bytes)) {
-        return absl::InvalidArgumentError("the memory is pinned already, expected plain memory");
+        return absl::InvalidArgumentError(
+            "the memory was allocated as pinned memory, expected plain memory");
       }
       return registrations_.Register(address, bytes);
     });
@@ -275,11 +276,11 @@ class HostDeviceOfThreads final : public HostDevice {
         from_device_(options.copy_bytes_per_second, options.copy_latency_ns),
         has_copy_times_(options.copy_bytes_per_second > 0 || options.copy_latency_ns > 0) {}
 
-  // Makes a call: `function` unless it is told to fail.
+  // Makes a call: runs `function`, unless a test ordered the call to fail.
   template <typename Function>
   std::invoke_result_t<Function> Run(Call call, Function function) {
     if (faults_.Enter(call)) {
-      return absl::UnavailableError(absl::StrCat(NameOf(call), ": was told to fail"));
+      return absl::UnavailableError(absl::StrCat(NameOf(call), ": failed on order of FailCall"));
     }
     std::invoke_result_t<Function> result = function();
     if (result.ok()) return result;
@@ -297,7 +298,7 @@ class HostDeviceOfThreads final : public HostDevice {
     });
   }
 
-  // Work that is over when its thread is done with it.
+  // Returns work that finishes when its thread returns from `function`.
   template <typename Function>
   static WorkQueue::Work OnTime(Function function) {
     return [function = std::move(function)](Clock::time_point) {
@@ -321,33 +322,38 @@ class HostDeviceOfThreads final : public HostDevice {
                                                  : CheckDeviceMemory("the source", from, bytes);
   }
 
-  absl::Status CheckDeviceMemory(const char* what, const void* address, std::int64_t bytes) const {
-    if (absl::Status status = CheckRange(what, address, bytes); !status.ok()) return status;
+  absl::Status CheckDeviceMemory(const char* subject, const void* address,
+                                 std::int64_t bytes) const {
+    if (absl::Status status = CheckRange(subject, address, bytes); !status.ok()) return status;
     if (bytes == 0 || memory_.Contain(address, bytes) ||
         (virtual_memory_ != nullptr && virtual_memory_->IsMapped(address, bytes))) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(absl::StrCat(what, " is not in memory of the device"));
+    return absl::InvalidArgumentError(absl::StrCat(subject, " does not lie in device memory"));
   }
 
-  absl::Status CheckHostMemory(const char* what, const void* address, std::int64_t bytes) const {
-    if (absl::Status status = CheckRange(what, address, bytes); !status.ok()) return status;
+  absl::Status CheckHostMemory(const char* subject, const void* address, std::int64_t bytes) const {
+    if (absl::Status status = CheckRange(subject, address, bytes); !status.ok()) return status;
     const bool is_of_the_device =
         memory_.Overlap(address, bytes) ||
         (virtual_memory_ != nullptr && virtual_memory_->OverlapsReserved(address, bytes));
     if (bytes > 0 && is_of_the_device) {
-      return absl::InvalidArgumentError(absl::StrCat(what, " is not in memory of the host"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(subject, " overlaps device memory, expected host memory"));
     }
     return absl::OkStatus();
   }
 
-  static absl::Status CheckRange(const char* what, const void* address, std::int64_t bytes) {
-    if (address == nullptr) return absl::InvalidArgumentError(absl::StrCat(what, " is null"));
-    if (bytes < 0) return absl::InvalidArgumentError(absl::StrCat("a size of ", bytes, " bytes"));
+  static absl::Status CheckRange(const char* subject, const void* address, std::int64_t bytes) {
+    if (address == nullptr) return absl::InvalidArgumentError(absl::StrCat(subject, " is null"));
+    if (bytes < 0)
+      return absl::InvalidArgumentError(
+          absl::StrCat("the size is ", bytes, " bytes, expected at least 0"));
     return absl::OkStatus();
   }
 
-  // The bytes move in the end: who does not wait for them finds what was there before.
+  // The bytes move at the end of the simulated time, so a reader that does not wait finds the old
+  // bytes.
   Clock::time_point RunCopy(void* to, const void* from, std::int64_t bytes, CopyDirection direction,
                             Clock::time_point ready) {
     if (has_copy_times_ && direction != CopyDirection::kOnDevice) {
@@ -365,13 +371,13 @@ class HostDeviceOfThreads final : public HostDevice {
   Allocations memory_;
   Allocations pinned_;
   Registrations registrations_;
-  std::unique_ptr<device::VirtualMemory> virtual_memory_;  // null where there is none
+  std::unique_ptr<device::VirtualMemory> virtual_memory_;  // null: no virtual memory
   CopyGate gate_;
   CopyEngine to_device_;
   CopyEngine from_device_;
   const bool has_copy_times_;
   Events events_;
-  Streams streams_;  // last: their work uses all of the above
+  Streams streams_;  // last, because queued work uses all members above
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// How much memory the device has, and how much of it is in use.
+// The memory of the device: how much it has, and how much of it is in use.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_MEMORY_BUDGET_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_MEMORY_BUDGET_H_
 
@@ -21,7 +21,7 @@ class MemoryBudget {
     return used_bytes_;
   }
 
-  // InvalidArgument unless `bytes` is positive, ResourceExhausted when it is more than is left.
+  // Takes `bytes` bytes. InvalidArgument unless positive, ResourceExhausted if fewer are left.
   absl::Status Take(std::int64_t bytes) {
     if (bytes <= 0) {
       return absl::InvalidArgumentError(
@@ -29,8 +29,8 @@ class MemoryBudget {
     }
     const std::lock_guard lock(mutex_);
     if (bytes > total_bytes_ - used_bytes_) {
-      return absl::ResourceExhaustedError(absl::StrCat("asked for ", bytes, " bytes, ", used_bytes_,
-                                                       " of ", total_bytes_, " are in use"));
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "asked for ", bytes, " bytes, but ", used_bytes_, " of ", total_bytes_, " are in use"));
     }
     used_bytes_ += bytes;
     return absl::OkStatus();

@@ -1,5 +1,5 @@
-// One file for all stretches, since descriptors are few and offsets are many. The first free
-// stretch that is large enough serves; the file is only as long as it was ever used.
+// All ranges lie in one file, since descriptors are scarce and offsets are plenty. The first free
+// range that is large enough serves. The file is as long as the highest offset that was ever used.
 #include "lib/device/host/memory_file.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 namespace tidepool::host {
 namespace {
 
-// What the system takes for the length of a file, less its last page.
+// The largest length of a file that the system accepts, rounded down to a MiB.
 constexpr std::int64_t kLongestFile = std::numeric_limits<std::int64_t>::max() >> 20 << 20;
 
 }  // namespace
@@ -34,9 +34,9 @@ MemoryFile::~MemoryFile() { close(descriptor_); }
 
 absl::StatusOr<std::int64_t> MemoryFile::Allocate(std::int64_t bytes) {
   const auto found = std::find_if(free_.begin(), free_.end(),
-                                  [&](const auto& stretch) { return stretch.second >= bytes; });
+                                  [&](const auto& range) { return range.second >= bytes; });
   if (found == free_.end()) {
-    return absl::ResourceExhaustedError("no free stretch of the file in memory is large enough");
+    return absl::ResourceExhaustedError("no free range of the file in memory is large enough");
   }
   const auto [offset, free_bytes] = *found;
   if (absl::Status status = GrowTo(offset + bytes); !status.ok()) return status;
@@ -46,7 +46,7 @@ absl::StatusOr<std::int64_t> MemoryFile::Allocate(std::int64_t bytes) {
 }
 
 void MemoryFile::Free(std::int64_t offset, std::int64_t bytes) {
-  // A page that cannot be given back now is used again with its stretch.
+  // If the pages cannot be given back now, they are used again with the range.
   while (fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes) != 0 &&
          errno == EINTR) {
   }
@@ -74,7 +74,7 @@ absl::Status MemoryFile::MapAt(void* address, std::int64_t offset, std::int64_t 
 absl::Status MemoryFile::GrowTo(std::int64_t bytes) {
   if (bytes <= bytes_) return absl::OkStatus();
   rlimit limit{};
-  // Beyond it the system would send a signal that ends the process.
+  // Beyond the limit the system sends a signal that ends the process.
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && static_cast<rlim_t>(bytes) > limit.rlim_cur) {
     return absl::ResourceExhaustedError(absl::StrCat("the file in memory cannot grow to ", bytes,
                                                      " bytes, expected at most ", limit.rlim_cur,

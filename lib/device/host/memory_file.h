@@ -1,4 +1,4 @@
-// Memory without addresses: a file that is only in memory, from which stretches are given out.
+// Memory without addresses: an anonymous file in memory, divided into ranges.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_MEMORY_FILE_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_MEMORY_FILE_H_
 
@@ -11,7 +11,7 @@
 
 namespace tidepool::host {
 
-// Not thread-safe.
+// An allocator of ranges of the file, first fit. Not thread-safe.
 class MemoryFile {
  public:
   static absl::StatusOr<std::unique_ptr<MemoryFile>> Create();
@@ -19,12 +19,13 @@ class MemoryFile {
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
 
-  // Returns the offset of a free stretch. It takes memory from the host when it is touched.
+  // Returns the offset of a free range of `bytes` bytes. The host provides its memory on first
+  // touch.
   absl::StatusOr<std::int64_t> Allocate(std::int64_t bytes);
-  // Gives the memory of the stretch back to the host.
+  // Frees the range and gives its memory back to the host.
   void Free(std::int64_t offset, std::int64_t bytes);
 
-  // Lets the addresses from `address` on, whatever they were before, be the stretch.
+  // Maps the range of the file at `address`, in place of any earlier mapping.
   absl::Status MapAt(void* address, std::int64_t offset, std::int64_t bytes) const;
 
  private:
@@ -34,7 +35,7 @@ class MemoryFile {
 
   const int descriptor_;
   std::int64_t bytes_ = 0;
-  std::map<std::int64_t, std::int64_t> free_;  // sizes by offset, no two adjacent
+  std::map<std::int64_t, std::int64_t> free_;  // sizes by offset; adjacent ranges are merged
 };
 
 }  // namespace tidepool::host

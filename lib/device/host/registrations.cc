@@ -1,5 +1,5 @@
-// A page that two registrations share is unlocked with the first of them: locks of pages do not
-// count, and what is not locked does as well here.
+// Page locks do not count: a page that two registrations share is unlocked with the first of them.
+// That is harmless, since memory that is not locked works as well on this device.
 #include "lib/device/host/registrations.h"
 
 #include <sys/mman.h>
@@ -10,14 +10,14 @@
 namespace tidepool::host {
 namespace {
 
-// Whether the host has something at all of the addresses.
+// Returns whether the host has memory at all of the addresses.
 bool IsMapped(const void* address, std::int64_t bytes) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const auto number = reinterpret_cast<std::uintptr_t>(address);
   const std::uintptr_t in_page = number % page;
   const std::uintptr_t length = in_page + static_cast<std::uintptr_t>(bytes);
   if (number - in_page > UINTPTR_MAX - length) return false;
-  // It writes nothing back, and says whether it could.
+  // With MS_ASYNC, msync writes nothing back; it only fails for addresses without memory.
   char* const begin = static_cast<char*>(const_cast<void*>(address)) - in_page;
   return msync(begin, length, MS_ASYNC) == 0;
 }
@@ -36,7 +36,8 @@ absl::Status Registrations::Register(void* address, std::int64_t bytes) {
         absl::StrCat("asked for ", bytes, " bytes, expected at least one"));
   }
   if (!IsMapped(address, bytes)) {
-    return absl::InvalidArgumentError("there is no memory at the addresses, expected some");
+    return absl::InvalidArgumentError(
+        "some of the addresses have no memory, expected mapped memory");
   }
   const std::lock_guard lock(mutex_);
   if (ranges_.Overlap(address, bytes)) {
@@ -52,7 +53,7 @@ absl::Status Registrations::Unregister(void* address) {
   const std::lock_guard lock(mutex_);
   const std::int64_t bytes = ranges_.BytesAt(address);
   if (bytes == 0) {
-    return absl::NotFoundError("nothing was registered at the address, expected something");
+    return absl::NotFoundError("no registered range begins at the address");
   }
   static_cast<void>(munlock(address, static_cast<std::size_t>(bytes)));
   ranges_.Erase(address);

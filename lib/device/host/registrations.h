@@ -1,4 +1,4 @@
-// Memory of the host that a device was told of.
+// Host memory that its owner registered with a device.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_REGISTRATIONS_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_REGISTRATIONS_H_
 
@@ -10,7 +10,7 @@
 
 namespace tidepool::host {
 
-// Thread-safe. In the end nothing is locked any more.
+// The registered ranges. Thread-safe. The destructor unlocks all of them.
 class Registrations {
  public:
   Registrations() = default;
@@ -18,10 +18,10 @@ class Registrations {
   Registrations(const Registrations&) = delete;
   Registrations& operator=(const Registrations&) = delete;
 
-  // Locks the memory where the limits of the process allow it. InvalidArgument when there is none
-  // at some of the addresses, or when some of it is registered.
+  // Registers the memory, and locks its pages as far as the limits of the process allow.
+  // InvalidArgument for addresses without memory, and if a byte is registered already.
   absl::Status Register(void* address, std::int64_t bytes);
-  // NotFound when nothing was registered there.
+  // Unregisters the range that begins at `address`. NotFound if there is no such range.
   absl::Status Unregister(void* address);
 
  private:

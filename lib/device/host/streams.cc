@@ -1,6 +1,6 @@
-// A destroyed stream is forgotten by its own thread when its work is done. A thread cannot join
-// itself, so it leaves itself to the next that ends: at any time one thread at most has ended and
-// is not joined, and to join the last is to join all.
+// A destroyed stream is removed by its own thread when its work is done. A thread cannot join
+// itself, so it leaves itself to the next thread that ends. At most one thread at a time has ended
+// and is not joined, so joining the last thread joins all of them.
 #include "lib/device/host/streams.h"
 
 #include <utility>

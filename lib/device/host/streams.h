@@ -17,7 +17,7 @@
 
 namespace tidepool::host {
 
-// Thread-safe.
+// Thread-safe. Functions answer NotFound for an unknown stream.
 class Streams {
  public:
   Streams() = default;
@@ -28,9 +28,10 @@ class Streams {
 
   Stream Create();
   absl::Status Destroy(Stream stream);
-  // The queue of a stream that takes work.
+  // Returns the queue of a stream that takes work.
   absl::StatusOr<std::shared_ptr<WorkQueue>> Find(Stream stream) const;
-  // After all that the stream was ever given, be it destroyed or not.
+  // Returns the position after all work that the stream was ever given. Takes destroyed streams
+  // too.
   absl::StatusOr<Mark> EndOf(Stream stream) const;
 
  private:
@@ -44,7 +45,7 @@ class Streams {
   mutable std::mutex mutex_;
   std::condition_variable was_forgotten_;
   device::Names names_;
-  // Those that take work, and those that were destroyed and have some left.
+  // Streams that take work, and destroyed streams with work left.
   absl::flat_hash_map<std::uint64_t, Entry> entries_;
   std::thread last_ended_;
 };

@@ -1,6 +1,6 @@
-// Order is two counts: what was pushed and what is done. A mark is a count of pushed work, and it
-// is over when as much is done; so marks cost the queue nothing, and waiting for one cannot close a
-// circle, since all that is before it was pushed earlier.
+// Order is two counters: pushed work and finished work. A position is a count of pushed work, and
+// is reached when as much has finished, so positions cost the queue nothing. Waiting for a position
+// cannot deadlock: all work before it was pushed earlier.
 #include "lib/device/host/work_queue.h"
 
 #include <sys/prctl.h>
@@ -63,7 +63,8 @@ absl::Status WorkQueue::StartThread() {
 }
 
 void WorkQueue::Run() {
-  // Waits of some microseconds are to take as long; the system would add fifty to each.
+  // The system would add 50 microseconds to each wait; simulated copies wait for a few
+  // microseconds.
   prctl(PR_SET_TIMERSLACK, 1);
   while (RunNext()) {
   }
@@ -85,7 +86,7 @@ bool WorkQueue::RunNext() {
     work_.pop_front();
   }
   last_over_ = next.work(std::max(next.time, last_over_));
-  // Who sees it done may count on what it held being gone.
+  // A thread that sees the work finished may rely on its captures being destroyed.
   next.work = nullptr;
   const std::lock_guard lock(mutex_);
   ++done_;

@@ -1,4 +1,5 @@
-// Work that one thread does in order, and marks in it: what a stream and what an event are made of.
+// A queue of work that one thread runs in order, and positions in it: the parts of streams and
+// events.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_WORK_QUEUE_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_WORK_QUEUE_H_
 
@@ -18,7 +19,8 @@ namespace tidepool::host {
 
 class WorkQueue;
 
-// A place in a queue: all that was pushed before it. One of no queue stands for nothing.
+// A position in a queue: all work that was pushed before it. A position without a queue has been
+// reached.
 class Mark {
  public:
   Mark() = default;
@@ -34,26 +36,26 @@ class Mark {
   std::uint64_t pushed_ = 0;
 };
 
-// Thread-safe. Always owned by a std::shared_ptr, of which the thread has one.
+// Thread-safe. Always owned by a std::shared_ptr; its thread holds a share.
 class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
  public:
   using Clock = std::chrono::steady_clock;
-  // What is done in its turn. Told since when its turn is, which may be earlier than now, because
-  // threads come late; says when it was over, which may be earlier as well.
+  // The work. Its argument is the time since which it was next in turn: earlier than now if the
+  // thread is late. Returns the time at which it finished, which may be earlier than now too.
   using Work = std::function<Clock::time_point(Clock::time_point)>;
-  // Called on the thread as the last that it does, with the thread itself, which is to be joined.
+  // The last call of the thread, with the thread itself, which the callee has to get joined.
   using OnEnd = std::function<void(std::thread)>;
 
   explicit WorkQueue(OnEnd on_end) : on_end_(std::move(on_end)) {}
   WorkQueue(const WorkQueue&) = delete;
   WorkQueue& operator=(const WorkQueue&) = delete;
 
-  // NotFound when the queue is closed, ResourceExhausted when there is no thread for it.
+  // Appends work. NotFound if the queue is closed, ResourceExhausted if no thread can be started.
   absl::Status Push(Work work);
-  // What was pushed is still done, nothing more is taken. Returns whether there is a thread, which
+  // Refuses further work; work that was pushed still runs. Returns whether there is a thread, which
   // then ends.
   bool Close();
-  // After all that was pushed so far.
+  // Returns the position after all work pushed so far.
   Mark End();
 
  private:
@@ -79,7 +81,7 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
   std::uint64_t done_ = 0;
   bool is_closed_ = false;
   std::thread thread_;
-  Clock::time_point last_over_ = Clock::time_point::min();  // the thread's
+  Clock::time_point last_over_ = Clock::time_point::min();  // used by the queue's thread only
 };
 
 }  // namespace tidepool::host
