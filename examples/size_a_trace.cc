@@ -1,8 +1,6 @@
-// How much memory does my job need? Reads a recorded trace and prints the smallest pool that serves
-// it.
+// How much memory does my job need? Reads a recorded trace and prints the smallest pools.
 //   size_a_trace TRACE
-#include <cstdio>
-
+#include "check.h"
 #include "tidepool/placement.h"
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace.h"
@@ -13,19 +11,16 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: size_a_trace TRACE\n");
     return 1;
   }
-  const absl::StatusOr<tidepool::Trace> trace = tidepool::ReadTrace(argv[1]);
-  if (!trace.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(trace.status().message()).c_str());
-    return 1;
-  }
-  const std::int64_t alignment = trace->default_alignment;
-  const auto load = tidepool::MeasureLoad(*trace, alignment);
-  auto policy = tidepool::MakePlacementPolicy("best-fit");
-  if (!load.ok() || !policy.ok()) return 1;
-  const auto pool = tidepool::MinimumPool(*trace, **policy, {.alignment = alignment});
-  if (!pool.ok()) return 1;
+  // [size-a-trace]
+  const tidepool::Trace trace = Check(tidepool::ReadTrace(argv[1]));
+  const std::int64_t alignment = trace.default_alignment;
+  const tidepool::TraceLoad load = Check(tidepool::MeasureLoad(trace, alignment));
+  auto policy = Check(tidepool::MakePlacementPolicy("best-fit"));
+  const auto pool = Check(tidepool::MinimumPool(trace, *policy, {.alignment = alignment}));
+  // pool.pool_bytes: found by the papers' search; pool.exact_pool_bytes: the smallest that serves
+  // [/size-a-trace]
   std::printf("%lld bytes are live at the peak, best-fit needs a pool of %lld\n",
-              static_cast<long long>(load->peak_live_bytes),
-              static_cast<long long>(pool->pool_bytes));
+              static_cast<long long>(load.peak_live_bytes),
+              static_cast<long long>(pool.pool_bytes));
   return 0;
 }

@@ -61,7 +61,7 @@ EOF
   find "$source_dir/include/tidepool" "$source_dir/include/compatibility/tidepool" -name '*.h' ! -name cuda_device.h |
     sed -E 's|.*/include/(compatibility/)?||; s|.*|#include "&"|' | sort
 } >"$scratch/user/every_header.cc"
-cp "$source_dir"/examples/*.cc "$source_dir/tests/cnmem/program.c" "$scratch/user"
+cp "$source_dir"/examples/*.{cc,h} "$source_dir/tests/cnmem/program.c" "$scratch/user"
 
 configure() {
   rm -rf "$scratch/build"

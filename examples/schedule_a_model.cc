@@ -1,0 +1,60 @@
+// A training step of VGG-16 that does not fit: a schedule is made, simulated, and carried out.
+#include "check.h"
+#include "tidepool/host/pinned_pool.h"
+#include "tidepool/host_device.h"
+#include "tidepool/pool.h"
+#include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/schedule/offloader.h"
+#include "tidepool/schedule/timeline.h"
+
+namespace {
+
+// Makes a schedule of a batch that needs more memory than there is, and simulates an iteration.
+void SimulateLarge() {
+  // [schedule]
+  const auto graph = Check(tidepool::MakeModel("vgg-16", {.batch = 64, .gpu = "h200"}));
+  tidepool::OffloadPolicyOptions options;
+  options.machine.memory_bytes = std::int64_t{4} << 30;
+  options.machine.placement = "planned";
+  options.set = tidepool::OffloadSet::kDynamic;  // the quickest mode that fits
+  const auto schedule = Check(tidepool::MakeSchedule("vdnn++", graph, options));
+  const auto timeline = Check(tidepool::Simulate(graph, schedule, options.machine));
+  // timeline.seconds, .stalls, .bytes_out, .peak_device_bytes, .pool_bytes, ...
+  // [/schedule]
+  std::printf("vgg-16, batch 64, 4 GiB: %.0f ms, %.0f MiB to the host, a pool of %.0f MiB\n",
+              timeline.seconds * 1e3, MiB(timeline.bytes_out), MiB(timeline.pool_bytes));
+}
+
+// Carries a small schedule out on the host device; its tasks take no time here.
+void RunSmall() {
+  const auto graph = Check(tidepool::MakeModel("alexnet", {.batch = 1}));
+  tidepool::OffloadPolicyOptions options;
+  options.machine.memory_bytes = std::int64_t{1} << 30;
+  const auto schedule = Check(tidepool::MakeSchedule("vdnn++", graph, options));
+  const auto timeline = Check(tidepool::Simulate(graph, schedule, options.machine));
+  auto device = Check(tidepool::HostDevice::Create({}));
+  auto pool = Check(tidepool::Pool::Create(device.get(), {}));
+  auto pinned = Check(tidepool::PinnedPool::Create(device.get(), {.max_bytes = 64 << 20}));
+  // [execute]
+  auto offloader = Check(
+      tidepool::Offloader::Create(device.get(), pool.get(), pinned.get(),
+                                  {.release = tidepool::OffloaderOptions::Release::kWhenAwaited}));
+  const tidepool::LaunchTask launch = tidepool::SleepingTasks(device.get(), graph, 0);
+  auto executor =
+      Check(tidepool::Executor::Create(device.get(), offloader.get(), graph, timeline.resolved,
+                                       launch, /*fill=*/nullptr, /*options=*/{}));
+  const tidepool::Timeline measured = Check(executor->Run());
+  // [/execute]
+  std::printf("alexnet, batch 1, on the host device: %.2f MiB to the host\n",
+              MiB(measured.bytes_out));
+}
+
+}  // namespace
+
+int main() {
+  SimulateLarge();
+  RunSmall();
+  return 0;
+}
