@@ -1,24 +1,24 @@
 // CompressionPipeline: buffers from a device to the host and back, compressed on their way
 // (zero-value compression, zero_value_codec.h).
 //
-// A buffer passes through a small ring of pinned memory in *pieces* of a slot. On the way out the
-// copy engine fills the slots, and threads compress what is in one into memory of the host while
-// the next are being filled. On the way in it runs backwards: threads decompress into slots, and
-// copies to the device follow. So what is pinned is two rings, whatever the size of the buffers,
-// and compressed bytes are kept in pageable memory, or in pinned memory by choice.
+// A buffer passes through a small ring of pinned memory in *pieces*, each of the size of a slot. On
+// the way out the copy engine fills slots while threads compress filled slots into host memory. On
+// the way in threads decompress into slots, and copies to the device follow. So pinned memory is
+// two rings for any size of the buffers. Compressed bytes are kept in pageable memory, or in pinned
+// memory by choice.
 //
-// Compressed space is taken as it is needed, in chunks of
+// Compressed size is unknown beforehand, so space is taken as it is needed, in chunks of
 //     bytes of the buffer / (chunk_fraction * threads)
-// because nobody knows beforehand how much that is (Shriram et al., "Dynamic memory management for
-// GPU-based training of deep neural networks", IPDPS 2019, section IV-C).
+// (Shriram et al., "Dynamic memory management for GPU-based training of deep neural networks",
+// IPDPS 2019, section IV-C).
 //
-// When the device fails, and fails again when it is asked whether its copies are over, no transfer
-// begins any more (Unavailable), and what was under way may still use the memory that it was given:
-// as long as there is that device, nobody else should.
+// A query that asks a failed device about its copies is repeated. After the second failure no
+// transfer begins any more (Unavailable), and transfers in flight may still access their memory: do
+// not use that memory again while the device exists.
 //
-// All functions are thread-safe. Transfers of one direction begin in the order in which they were
-// asked for; both directions run at once. As a pool, it is not for a forked child, which has none
-// of its threads.
+// All functions are thread-safe. Transfers of one direction begin in the order of the calls; both
+// directions run at once. A pipeline, like a pool, must not be used in a forked child, which has
+// none of its threads.
 #ifndef TIDEPOOL_COMPRESS_COMPRESSION_PIPELINE_H_
 #define TIDEPOOL_COMPRESS_COMPRESSION_PIPELINE_H_
 
@@ -40,26 +40,26 @@
 
 namespace tidepool {
 
-// Where compressed bytes are kept: in pages of pageable memory, or in pinned buffers of a chunk.
+// Memory for compressed bytes: pages of pageable memory, or a pinned buffer for each chunk.
 using CompressedMemory = std::variant<PagePool*, PinnedPool*>;
 
 struct CompressionPipelineOptions {
-  // Of the ring of each direction. A slot is a multiple of kZeroValueBlockBytes; smaller ones cost
-  // time, as threads sleep and wake for each. 0: what the machine's profile recommends
-  // (compression_profile.h), 1 MiB where there is none.
+  // Size of each direction's ring. A slot is a multiple of kZeroValueBlockBytes; smaller slots cost
+  // time, because threads sleep and wake for each. 0: the size that the machine's profile
+  // recommends (compression_profile.h), 1 MiB without a profile.
   StagingRingOptions ring = {.slots = 4, .slot_bytes = 0};
-  // That compress and decompress: 1 to kMaxZeroValueThreads. Two more only ever wait for copies. 0:
-  // what the profile recommends, 2 where there is none.
+  // Threads that compress and decompress: 1 to kMaxZeroValueThreads. Two more threads only wait for
+  // copies. 0: the number that the profile recommends, 2 without a profile.
   int threads = 0;
-  // Larger fractions make smaller chunks, at least 64 KiB: 1 to 65,536. In pinned memory chunks are
-  // kept whole: with 4, buffers held 1.36 times what was compressed, with 16 1.05 times. Pages that
-  // are not used are given back.
+  // Divisor of the chunk size, 1 to 65,536: larger fractions make smaller chunks, of at least
+  // 64 KiB. Chunks of pinned memory are kept whole: buffers held 1.36 times their compressed bytes
+  // with 4, and 1.05 times with 16. Unused pages are given back.
   int chunk_fraction = 16;
   ZeroValueMode mode = ZeroValueMode::kPacked;
-  std::optional<ZeroValueInstructionSet> instruction_set = std::nullopt;  // the best, if not given
+  std::optional<ZeroValueInstructionSet> instruction_set = std::nullopt;  // default: the best
 };
 
-// A buffer that was compressed. Its memory goes back to where it came from with it. Immutable.
+// A compressed buffer on the host. Immutable. Its destructor gives its memory back.
 class TIDEPOOL_EXPORT StoredBuffer {
  public:
   virtual ~StoredBuffer() = default;
@@ -67,9 +67,9 @@ class TIDEPOOL_EXPORT StoredBuffer {
   StoredBuffer& operator=(const StoredBuffer&) = delete;
 
   virtual std::int64_t input_bytes() const = 0;
-  // Of payloads and their index.
+  // Returns the bytes of the payloads and their index.
   virtual std::int64_t compressed_bytes() const = 0;
-  // That were taken for them, whole pages or chunks.
+  // Returns the bytes of the pages or chunks that hold them.
   virtual std::int64_t held_bytes() const = 0;
   virtual std::int64_t nonzero_words() const = 0;
   virtual ZeroValueWord word() const = 0;
@@ -79,17 +79,18 @@ class TIDEPOOL_EXPORT StoredBuffer {
 };
 
 struct CompressionPipelineStats {
-  std::int64_t offloads = 0;  // that ended well, as all that follows but failures
+  // Transfers that succeeded, and their bytes.
+  std::int64_t offloads = 0;
   std::int64_t prefetches = 0;
-  std::int64_t failures = 0;
-  std::int64_t offloaded_bytes = 0;   // as they were on the device
-  std::int64_t compressed_bytes = 0;  // what became of them
-  std::int64_t prefetched_bytes = 0;  // as they are on the device
-  // Of stored buffers that there are now, and of transfers under way.
+  std::int64_t failures = 0;          // transfers that failed
+  std::int64_t offloaded_bytes = 0;   // before compression
+  std::int64_t compressed_bytes = 0;  // after compression
+  std::int64_t prefetched_bytes = 0;  // after decompression
+  // Memory of the stored buffers that exist now, and of transfers in flight.
   std::int64_t held_bytes = 0;
   std::int64_t peak_held_bytes = 0;
   std::int64_t ring_bytes = 0;  // pinned for both rings
-  // Time that threads were busy with it, summed over threads.
+  // Busy time, summed over threads.
   std::int64_t compress_ns = 0;
   std::int64_t decompress_ns = 0;
 };
@@ -99,31 +100,33 @@ class TIDEPOOL_EXPORT CompressionPipeline {
   using OffloadDone = std::function<void(absl::StatusOr<std::shared_ptr<const StoredBuffer>>)>;
   using PrefetchDone = std::function<void(absl::Status)>;
 
-  // `device`, `staging`, from which the rings come, and `memory` outlive the pipeline and the
-  // stored buffers. InvalidArgument for options out of range; the error of the profile, if one is
-  // asked for and cannot be read; ResourceExhausted when threads cannot be started; otherwise the
-  // error of the device or of `staging`.
+  // Creates a pipeline. Its rings come from `staging`; `device`, `staging` and `memory` outlive the
+  // pipeline and its stored buffers. Errors: InvalidArgument for a null pointer or options out of
+  // range; the error of the profile when it is needed and cannot be read; ResourceExhausted when
+  // threads cannot be started; otherwise the error of the device or of `staging`.
   static absl::StatusOr<std::unique_ptr<CompressionPipeline>> Create(
       Device* device, PinnedPool* staging, CompressedMemory memory,
       const CompressionPipelineOptions& options);
 
-  // Finishes what was begun.
+  // Waits until all transfers have finished.
   virtual ~CompressionPipeline() = default;
 
-  // Begins to copy and to compress `bytes` bytes of the device from `from` on, once all is over
-  // that is queued on `after` so far (no stream: at once), and calls `done`, on a thread of the
-  // pipeline, when they are on the host. Until then they stay as they are. `done` may use the
-  // pipeline but does not wait for it, does not destroy it and throws nothing.
+  // Begins to copy and compress the `bytes` bytes of device memory at `from`, after the work that
+  // is queued on `after` now (no stream: at once). Calls `done` on a thread of the pipeline when
+  // the bytes are on the host; until then they must not change. `done` may use the pipeline, but
+  // must not wait for it, destroy it or throw.
   //
-  // A transfer that fails leaves nothing behind, and the bytes on the device are as they were:
-  // ResourceExhausted when `memory` has no room, else the error of the device. InvalidArgument, and
-  // `done` is not called, for null, no `done`, less than no bytes, or words of no known size.
+  // A failed transfer stores nothing and leaves the device memory as it was. `done` is then called
+  // with ResourceExhausted when `memory` has too little space, or the error of the device. Offload
+  // itself returns InvalidArgument, and `done` is not called, for a null pointer, no `done`, a
+  // negative size or an unknown word size.
   virtual absl::Status Offload(const void* from, std::int64_t bytes, ZeroValueWord word,
                                Stream after, OffloadDone done) = 0;
 
-  // The other way: to `to`, of at least stored->input_bytes() bytes, once all is over that is
-  // queued on `after` so far. When `done` is called with OK, they are there. When the transfer
-  // fails, `to` holds anything, and what is stored stays as it was.
+  // Begins to decompress `stored` to the device memory at `to`, of at least stored->input_bytes()
+  // bytes, after the work that is queued on `after` now. When `done` is called with OK, the bytes
+  // are on the device. After a failure the contents of `to` are undefined, and `stored` stays as it
+  // was.
   virtual absl::Status Prefetch(std::shared_ptr<const StoredBuffer> stored, void* to, Stream after,
                                 PrefetchDone done) = 0;
 

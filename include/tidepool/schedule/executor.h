@@ -1,14 +1,15 @@
 // Executor: carries out a schedule on a device, iteration by iteration.
 //
-// What timeline.h simulates, with real streams: tasks are queued on a compute stream by the
-// caller's function, buffers are an Offloader's, workspaces among them. The host runs ahead of the
-// device; it waits where the schedule says so, and where memory must have left before it can be
-// given to others. With an offloader that releases when awaited, memory is given back where the
-// simulator does that does not release early, so it is asked for and placed in the same order.
+// It does with real streams the steps that timeline.h simulates. The caller's function queues tasks
+// on a compute stream. Data and workspaces are buffers of an Offloader. The host runs ahead of the
+// device; it waits where the schedule has a wait, and where memory must leave before it can be used
+// again. With OffloaderOptions::Release::kWhenAwaited, memory is given back at the same steps as in
+// a simulation with `releases_early` = false. So buffers are requested and placed in the simulated
+// order.
 //
-// An executor is for one thread at a time, which need not always be the same. Executors of one
-// offloader may run at the same time, but then an error of a copy may be told by any of them. The
-// caller's functions throw nothing.
+// At most one thread may use an executor at a time; different calls may come from different
+// threads. Executors that share an offloader may run at the same time, but any of them may then
+// return the error of a copy. The caller's functions throw no exceptions.
 #ifndef TIDEPOOL_SCHEDULE_EXECUTOR_H_
 #define TIDEPOOL_SCHEDULE_EXECUTOR_H_
 
@@ -28,49 +29,52 @@
 
 namespace tidepool {
 
-// A task to be queued on `stream`. Addresses are in the order of the task's uses.
+// A task to queue on `stream`. Addresses stand in the order of the task's uses.
 struct TaskLaunch {
-  std::size_t task = 0;       // of the graph
-  std::size_t algorithm = 0;  // of the task
+  std::size_t task = 0;       // index in the graph
+  std::size_t algorithm = 0;  // index in the task
   Stream stream;
   std::vector<void*> reads = {};
   std::vector<void*> writes = {};
   std::vector<void*> updates = {};
-  void* workspace = nullptr;  // null when the algorithm has none
+  void* workspace = nullptr;  // null when the algorithm needs no workspace
 };
-// Queues work and does not wait for it.
+// Queues a task's work and does not wait for it.
 using LaunchTask = std::function<absl::Status(const TaskLaunch& launch)>;
-// Queues on `stream` what fills data that is there before the iteration: inputs each time, weights
-// before the first.
+// Queues on `stream` the work that fills data before the iteration: inputs in every iteration,
+// weights before the first.
 using FillData = std::function<absl::Status(std::size_t data, void* address, Stream stream)>;
 
 struct ExecutorOptions {
-  // Whether Run says when everything started and ended, by host functions on the streams.
+  // Makes Run measure the start and the end of each task and copy, with host functions on streams.
   bool measures = false;
-  // Seconds since any time; for measures, on any thread. None: the machine's.
+  // Returns seconds since a fixed time, on any thread. Null: the machine's steady clock.
   std::function<double()> clock = nullptr;
 };
 
 class TIDEPOOL_EXPORT Executor {
  public:
-  // `graph` is valid and is copied, as is `schedule`; `device` and `offloader` outlive the
-  // executor. Without `fill`, what is there before holds anything. Data that is to be compressed is
-  // in words of 32 bits. Errors of ValidateSchedule; InvalidArgument without a device, an offloader
-  // or a `launch`; and the device's.
+  // Creates an executor. It copies `graph`, which is valid, and `schedule`; `device` and
+  // `offloader` outlive it. Without `fill`, the initial contents of inputs and weights are
+  // undefined. Compressed data is compressed in words of 32 bits. Errors: those of
+  // ValidateSchedule; InvalidArgument for a null device, offloader or `launch`; those of the
+  // device.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(Device* device, Offloader* offloader,
                                                           const TaskGraph& graph,
                                                           const Schedule& schedule,
                                                           LaunchTask launch, FillData fill,
                                                           const ExecutorOptions& options);
-  // Waits for what was queued and frees all data.
+  // Waits for the queued work and frees all data.
   virtual ~Executor() = default;
 
-  // One iteration, until everything is over. Weights stay for the next. When a step fails, so does
-  // the iteration: all that was queued is waited for, every buffer is freed, and the error, with
-  // the step and its names, is returned once. The next call begins again, with weights filled anew.
-  // Without `measures` the timeline has the seconds of the iteration, the bytes that were moved and
-  // what stayed; with it also events, the seconds of tasks, stalls, and peaks, as the host saw
-  // them, that of host memory since the offloader was made.
+  // Runs an iteration and waits for its end. Weights stay for the next iteration. When a step
+  // fails, Run waits for all queued work, frees every buffer, and returns the error once, with the
+  // step and its names. The next call begins again, with weights filled again.
+  //
+  // Without `measures`, the timeline has the seconds of the iteration, the bytes copied and the
+  // number of offloads that left their data on the device. With it, the timeline also has events,
+  // the seconds of tasks, stalls, and peaks as the host observed them. The peak of host memory is
+  // that since the creation of the offloader.
   virtual absl::StatusOr<Timeline> Run() = 0;
 
  protected:
@@ -79,9 +83,9 @@ class TIDEPOOL_EXPORT Executor {
   Executor& operator=(const Executor&) = delete;
 };
 
-// A launch for devices whose streams run host functions: each task takes the time that the graph
-// says, times `scale` (0 and more), of one thread that sleeps. `device` outlives it, `graph` need
-// not.
+// Returns a launch function for devices with streams that run host functions. Each task sleeps for
+// the time that the graph gives, times `scale` (0 or more), on the stream's thread. `device`
+// outlives the function; `graph` need not.
 TIDEPOOL_EXPORT LaunchTask SleepingTasks(Device* device, const TaskGraph& graph, double scale);
 
 }  // namespace tidepool

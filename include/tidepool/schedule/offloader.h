@@ -1,21 +1,21 @@
 // Offloader: buffers that leave the device and come back.
 //
-// A buffer is on the device, going out, out, or coming back. It takes memory of a Pool while it is
-// on the device or on its way, and memory of the host while it is out or on its way: a buffer of a
-// PinnedPool, or, compressed, what a CompressionPipeline keeps it in. Copies out and copies in run
-// on a stream each, at the same time, and events mark their ends: nothing here waits for the
-// device but what says so.
+// A buffer is on the device, going out, out, or coming back. It holds memory of a Pool while it is
+// on the device or in flight. It holds memory of the host while it is out or in flight: a buffer of
+// a PinnedPool, or the compressed bytes that a CompressionPipeline stores. Copies out and copies in
+// each have a stream, so both directions run at once. Events mark the ends of copies, and only the
+// functions that say so wait for the device.
 //
-// When a copy out is over, the buffer's device memory goes back to the pool behind the work that
-// was queued on the streams that used it (Shriram et al., "Dynamic memory management for GPU-based
-// training of deep neural networks", IPDPS 2019, section IV-A, which starts a thread for each
-// buffer; here one queue sees to all).
+// After a copy out has finished, the device memory of the buffer goes back to the pool, ordered
+// after the work of the streams that used it (Shriram et al., "Dynamic memory management for
+// GPU-based training of deep neural networks", IPDPS 2019, section IV-A). The paper starts a thread
+// for each buffer; here a queue serves all buffers.
 //
-// When a copy fails, the buffer stays where it was, whole. When the device fails, and fails again
-// when it is asked whether its copies are over, they count as over. All functions are thread-safe,
-// and no lock is held while one waits for the device or pins memory. A call that fails has done
-// nothing.
-// As a pool, it is not for a forked child.
+// When a copy fails, its buffer stays where it was, with all of its contents. A query that asks a
+// failed device about its copies is repeated; after the second failure the copies count as
+// finished. All functions are thread-safe, and no lock is held while a thread waits for the device
+// or pins memory. A call that returns an error changes nothing. An offloader, like a pool, must not
+// be used in a forked child.
 #ifndef TIDEPOOL_SCHEDULE_OFFLOADER_H_
 #define TIDEPOOL_SCHEDULE_OFFLOADER_H_
 
@@ -44,7 +44,7 @@ enum class BufferState : std::uint8_t { kOnDevice, kGoingOut, kOut, kComingBack 
 // "on the device", "going out", "out", "coming back".
 TIDEPOOL_EXPORT std::string_view BufferStateName(BufferState state);
 
-// Names a buffer of one offloader. No two of a process ever have the same name, and 0 is none.
+// The number of a buffer. It is unique in the process, and 0 stands for no buffer.
 struct BufferId {
   std::uint64_t id = 0;
 
@@ -52,117 +52,134 @@ struct BufferId {
 };
 
 struct OffloaderOptions {
-  // When memory of a buffer that is out goes back to the pool.
+  // The time at which a buffer that is out gives its device memory back to the pool.
   enum class Release : std::uint8_t {
-    kWhenOut,  // as soon as the copy is over
-    // When Await, Synchronize or an allocation that finds no room asks for it, in the order in
-    // which buffers were sent: so addresses do not depend on how long copies take. Then there is no
-    // thread, and an allocation waits for the first copy whatever is freed meanwhile.
+    kWhenOut,  // as soon as the copy has finished; a thread of the offloader gives it back
+    // When Await, Synchronize, or an allocation that finds too little memory asks for it, in the
+    // order in which buffers were sent. So addresses do not depend on the speed of copies. The
+    // offloader has no thread then, and an allocation waits for the first copy even if a buffer is
+    // freed meanwhile.
     kWhenAwaited,
   };
   Release release = Release::kWhenOut;
-  // Copies of one direction wait for those of the other, as the papers have it; but for compressed
-  // ones, for which the pipeline has streams of its own.
+  // Makes copies of both directions share a stream, as in the papers. Compressed copies are
+  // exempt: the pipeline has its own streams.
   bool one_transfer_at_a_time = false;
-  // For buffers that are to be compressed; without one all are sent as they are. Outlives the
-  // offloader.
+  // Compresses the buffers for which Offload is given a word; without a pipeline every copy is raw.
+  // The pipeline outlives the offloader.
   CompressionPipeline* pipeline = nullptr;
 };
 
-// Functions to call when a copy begins and ends: host functions, on its stream before and after it;
-// of a compressed copy `ends` is called by a thread of the pipeline, which must not wait. Each is
-// called at most once, and not when the device takes no host function.
+// Functions to call when a copy begins and ends. They are host functions on the copy's stream,
+// before and after the copy. The `ends` of a compressed copy is called by a thread of the pipeline,
+// and must not block. Each function is called at most once, and never when the device refuses host
+// functions.
 struct CopyWatch {
   std::function<void()> begins;
   std::function<void()> ends;
 };
 
 struct OffloaderStats {
-  std::int64_t buffers = 0;       // that there are
-  std::int64_t device_bytes = 0;  // of buffers that have memory there
-  std::int64_t host_bytes = 0;    // that buffers hold on the host now, compressed or not
+  std::int64_t buffers = 0;       // not yet freed
+  std::int64_t device_bytes = 0;  // held by buffers on the device
+  std::int64_t host_bytes = 0;    // held by buffers on the host now, compressed or not
   std::int64_t peak_host_bytes = 0;
-  std::int64_t offloads = 0;  // that ended well
-  std::int64_t prefetches = 0;
+  std::int64_t offloads = 0;    // copies out that succeeded
+  std::int64_t prefetches = 0;  // copies in that succeeded
   std::int64_t bytes_out = 0;
   std::int64_t bytes_in = 0;
-  std::int64_t stayed = 0;    // prefetched before they had left: nothing was copied back
-  std::int64_t refused = 0;   // offloads for which the host had no room
+  std::int64_t stayed = 0;    // prefetches that came before the buffer had left: nothing was copied
+  std::int64_t refused = 0;   // offloads for which the host had too little memory
   std::int64_t failures = 0;  // copies that failed
-  std::int64_t blocked = 0;   // allocations and prefetches that waited for memory
+  std::int64_t blocked = 0;   // allocations and prefetches that waited for device memory
 };
 
 class TIDEPOOL_EXPORT Offloader {
  public:
-  // `device`, `pool` and `host` outlive the offloader; `pool` is of `device`. The device's error
-  // when it has no more streams or events; ResourceExhausted when there is no thread.
+  // Creates an offloader. `device`, `pool` and `host` outlive it, and `pool` allocates from
+  // `device`. Errors: InvalidArgument for a null pointer; the device's error when it cannot create
+  // a stream; ResourceExhausted when a thread cannot be started.
   static absl::StatusOr<std::unique_ptr<Offloader>> Create(Device* device, Pool* pool,
                                                            PinnedPool* host,
                                                            const OffloaderOptions& options);
 
-  // Waits for copies and frees all buffers.
+  // Waits for all copies and frees all buffers.
   virtual ~Offloader() = default;
 
-  // A buffer of at least one byte, on the device, for work queued on `stream` from here on; work on
-  // other streams is queued behind such work. The stream should live until the buffer has left.
-  // `name` is for messages. When the pool has no room it waits on the host, as long as a copy out
-  // under way can make some, in turn with other requests, and tries again each time that one has
-  // ended or a buffer was freed. ResourceExhausted at once when none can, with the buffers that
-  // hold most of the memory; DeadlineExceeded; otherwise the pool's error.
+  // Allocates a buffer of at least one byte on the device, for work queued on `stream` from now on.
+  // Work on other streams must be ordered after such work. The stream should live until the buffer
+  // has left. `name` appears in messages.
+  //
+  // When the pool has too little memory, the call waits on the host while a copy in flight can
+  // still give memory back. Waiting requests are served in the order of their calls; each tries
+  // again when a copy has finished or a buffer was freed.
+  //
+  // Errors: InvalidArgument for no bytes; ResourceExhausted at once when no copy in flight can
+  // help, naming the buffers that hold the most memory; DeadlineExceeded; any other error of the
+  // pool.
   virtual absl::StatusOr<BufferId> Allocate(std::size_t bytes, Stream stream,
                                             Hint hint = Hint::kResident, std::string_view name = "",
                                             absl::Time deadline = absl::InfiniteFuture()) = 0;
 
-  // Where the buffer is, for work queued on `stream` from here on, until the next call of Offload
-  // or Free for it: makes the stream wait, on the device, for the copy that brings it back, and
-  // keeps its memory until that work is over. FailedPrecondition when it is out or going out; when
-  // it is out because the copy back failed, the error of that copy, once. Until that error was
-  // told, by this function, Offload or Synchronize, work may still be queued with the address: its
-  // memory stays, though not its contents.
+  // Returns the buffer's address, valid for work queued on `stream` from now on, until the next
+  // Offload or Free of the buffer. Makes the stream wait, on the device, for the copy that brings
+  // the buffer back. Keeps the memory until the work on the stream has finished.
   //
-  // For a compressed copy that is not over, a host function on `stream` waits: the host functions
-  // of all streams of a CUDA device may wait behind it.
+  // Errors: NotFound; FailedPrecondition when the buffer is out or going out. When the buffer is
+  // out because its copy back failed, the first call returns the error of that copy instead. Until
+  // Use, Offload or Synchronize has returned that error, the caller may still queue work with the
+  // address: so the memory stays allocated, with undefined contents.
+  //
+  // For a compressed copy in flight, a host function on `stream` waits for its end. A CUDA device
+  // may run the host functions of all streams on one thread, so they may all wait with it.
   virtual absl::StatusOr<void*> Use(BufferId buffer, Stream stream) = 0;
 
-  // Begins to copy the buffer to the host, once `after` has happened (no event: now): an event
-  // recorded after the work that wrote it. Work that reads it may still be queued on streams that
-  // used it; from here on no work may be. One that is coming back is copied out once it is there.
-  // With `word` it is compressed on the way, if there is a pipeline. Memory of the host may be
-  // pinned for it; other calls do not wait meanwhile. FailedPrecondition when it is out or going
-  // out, and the error of the copy back, once, when it is out because that failed;
-  // ResourceExhausted when the host has no room, and the buffer stays as it is: of a compressed
-  // copy, Await says so.
+  // Begins to copy the buffer to the host after the event `after` has happened (no event: at once).
+  // `after` is recorded after the work that wrote the buffer. Work that reads the buffer may still
+  // be queued on streams that used it; no work may be queued with its address from now on. A buffer
+  // that is coming back is copied out after it has arrived.
+  //
+  // With `word` and a pipeline, the copy is compressed. Without, memory of the host may be pinned
+  // for it, and other calls do not wait meanwhile.
+  //
+  // Errors: NotFound; FailedPrecondition when the buffer is out or going out; once, the error of a
+  // copy back that failed; ResourceExhausted when the host has too little memory, and the buffer
+  // stays as it is. A compressed copy reports ResourceExhausted by Await.
   virtual absl::Status Offload(BufferId buffer, Event after,
                                std::optional<ZeroValueWord> word = std::nullopt,
                                CopyWatch watch = {}) = 0;
 
-  // Waits on the host until a buffer that is going out is out, and gives its memory back to the
-  // pool. The error of the copy, once, when it failed: the buffer is on the device then. OK when it
-  // is out; FailedPrecondition otherwise.
+  // Waits on the host until the copy out of the buffer has finished, and gives the buffer's device
+  // memory back to the pool. Returns OK when the buffer is out already. When the copy failed,
+  // returns its error once; the buffer is on the device then. Errors: NotFound; FailedPrecondition
+  // in any other state.
   virtual absl::Status Await(BufferId buffer) = 0;
 
-  // Takes memory on the device, waiting for it as Allocate does, and begins to copy the buffer back
-  // once all is over that is queued on `stream` so far, for which the memory is. A buffer that is
-  // going out and still has its memory stays there; of one that is on the device or coming back
-  // nothing is to be done. Errors are Allocate's. What the copy needed on the host is free, at the
-  // latest, when the next function is called after its end.
+  // Takes device memory for work on `stream`, waiting for it as Allocate does, and begins to copy
+  // the buffer back after the work that is queued on `stream` now. A buffer that is going out and
+  // still has its memory stays on the device. A call for a buffer that is on the device or coming
+  // back has no effect. Errors are NotFound, Allocate's and the device's. The host memory of the
+  // copy is free at the latest when the next function of the offloader is called after the end of
+  // the copy.
   virtual absl::Status Prefetch(BufferId buffer, Stream stream, Hint hint = Hint::kResident,
                                 absl::Time deadline = absl::InfiniteFuture(),
                                 CopyWatch watch = {}) = 0;
 
-  // The buffer is gone. Its memory goes back behind the work queued on streams that used it, and
-  // behind copies under way: the stream that it was given for waits for them. Errors of its copies
-  // are gone too, but for that of a copy back behind which work was queued: Synchronize tells.
+  // Frees the buffer. Its memory goes back to the pool ordered after the work of the streams that
+  // used it and after copies in flight: the stream that it was allocated for waits for them. Errors
+  // of its copies are dropped, except that of a copy back after which work was queued: Synchronize
+  // returns it. Errors: NotFound.
   virtual absl::Status Free(BufferId buffer) = 0;
 
-  // Waits on the host until all copies so far are over, and gives back the memory of buffers that
-  // are out. The first error of a copy that nobody was told of, once.
+  // Waits on the host until all copies queued so far have finished, and gives the memory of buffers
+  // that are out back to the pool. Returns the error of the earliest failed copy that no call has
+  // returned yet, once.
   virtual absl::Status Synchronize() = 0;
 
-  // NotFound for a buffer that there is not, as for all functions above.
+  // Returns the buffer's state. Errors: NotFound, as of all functions above.
   virtual absl::StatusOr<BufferState> State(BufferId buffer) const = 0;
   virtual OffloaderStats Stats() const = 0;
-  // For copies; nothing else is queued there.
+  // The streams of raw copies; only copies are queued on them.
   virtual Stream out_stream() const = 0;
   virtual Stream in_stream() const = 0;
 
