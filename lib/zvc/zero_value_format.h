@@ -1,5 +1,5 @@
 // Zero-value format: header, index entries, payload sizes and checksum, as in
-// docs/zero_value_format.md.
+// docs/formats/zero_value_format.md.
 #ifndef TIDEPOOL_LIB_ZVC_ZERO_VALUE_FORMAT_H_
 #define TIDEPOOL_LIB_ZVC_ZERO_VALUE_FORMAT_H_
 

@@ -1,5 +1,5 @@
-// Reference encoder: makes streams bit by bit from docs/zero_value_format.md, without code of
-// lib/zvc.
+// Reference encoder: makes streams bit by bit from docs/formats/zero_value_format.md, without code
+// of lib/zvc.
 #ifndef TIDEPOOL_TESTS_ZVC_SLOW_STREAM_H_
 #define TIDEPOOL_TESTS_ZVC_SLOW_STREAM_H_
 

@@ -70,7 +70,8 @@ struct CompressionProfile {
 // proportion. Every profile that is read was checked; the functions below take only checked ones.
 TIDEPOOL_EXPORT absl::Status CheckCompressionProfile(const CompressionProfile& profile);
 
-// Returns the profile as JSON (docs/compression_profile.md), from which it can be read back.
+// Returns the profile as JSON (docs/formats/compression_profile.md), from which it can be read
+// back.
 TIDEPOOL_EXPORT std::string CompressionProfileJson(const CompressionProfile& profile);
 
 // Writes the profile, or leaves the file at `path` unchanged. Returns InvalidArgument for an

@@ -3,8 +3,8 @@
 // zero, and NaN keeps its payload.
 //
 // A stream is a header, an index of 8 bytes for each block of 8 KiB of input, and the payloads of
-// the blocks (docs/zero_value_format.md). Its bytes depend only on the input, the word size and the
-// mode. They do not depend on the number of threads or the instruction set.
+// the blocks (docs/formats/zero_value_format.md). Its bytes depend only on the input, the word size
+// and the mode. They do not depend on the number of threads or the instruction set.
 #ifndef TIDEPOOL_COMPRESS_ZERO_VALUE_CODEC_H_
 #define TIDEPOOL_COMPRESS_ZERO_VALUE_CODEC_H_
 

@@ -22,10 +22,10 @@ namespace tidepool {
 
 // File formats of traces; trace_files.h has their names.
 enum class TraceFormat : std::uint8_t {
-  kOperationCsv,     // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
-  kRmmCsv,           // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
-  kLifetimeCsv,      // id,lower,upper,size: a buffer lives in [lower, upper)
-  kNative,           // written by the recorder (docs/native_trace.md); can hold all of a trace
+  kOperationCsv,  // op,id,size,hint[,stream,time_ns]: op a(llocate), f(ree) or m(ark)
+  kRmmCsv,        // Thread,Time,Action,Pointer,Size,Stream: a log of RMM's logging adaptor
+  kLifetimeCsv,   // id,lower,upper,size: a buffer lives in [lower, upper)
+  kNative,        // written by the recorder (docs/formats/native_trace.md); can hold all of a trace
   kPyTorchSnapshot,  // the pickle of torch.cuda.memory._snapshot()
   kChromeTrace,      // JSON with the [memory] events of PyTorch's profiler; for Perfetto
 };

@@ -1,5 +1,6 @@
-// Chrome reader: the memory events of PyTorch's profiler (docs/chrome_traces.md) as a trace. Takes
-// the events of one device in the order of time, each with the stack of its thread at that time.
+// Chrome reader: the memory events of PyTorch's profiler (docs/formats/chrome_traces.md) as a
+// trace. Takes the events of one device in the order of time, each with the stack of its thread at
+// that time.
 #include <algorithm>
 #include <string>
 #include <utility>

@@ -1,6 +1,6 @@
-// Chrome writer: a trace for Perfetto and chrome://tracing (docs/chrome_traces.md). It holds
-// lifetimes, counters and marks for viewers, and PyTorch's [memory] events, from which the trace
-// can be read again.
+// Chrome writer: a trace for Perfetto and chrome://tracing (docs/formats/chrome_traces.md). It
+// holds lifetimes, counters and marks for viewers, and PyTorch's [memory] events, from which the
+// trace can be read again.
 #include <algorithm>
 #include <limits>
 #include <ostream>

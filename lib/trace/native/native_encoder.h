@@ -1,5 +1,5 @@
-// Native encoder: writes events as the bytes of a native trace (docs/native_trace.md). The trace
-// writer and the recorder use it.
+// Native encoder: writes events as the bytes of a native trace (docs/formats/native_trace.md). The
+// trace writer and the recorder use it.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_ENCODER_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_ENCODER_H_
 

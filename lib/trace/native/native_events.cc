@@ -1,5 +1,6 @@
-// Native events: decodes items as docs/native_trace.md defines them. The input is not trusted: a
-// count never reserves memory, and a number is used only after the item that it refers to.
+// Native events: decodes items as docs/formats/native_trace.md defines them. The input is not
+// trusted: a count never reserves memory, and a number is used only after the item that it refers
+// to.
 #include "lib/trace/native/native_events.h"
 
 #include <string>

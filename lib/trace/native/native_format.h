@@ -1,4 +1,5 @@
-// Native format: constants that writer and reader share. docs/native_trace.md explains them.
+// Native format: constants that writer and reader share. docs/formats/native_trace.md explains
+// them.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_FORMAT_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_FORMAT_H_
 
