@@ -104,12 +104,35 @@ class TIDEPOOL_EXPORT PlacementPolicy {
   virtual void OnMark(std::string_view /*name*/) {}
 };
 
-// The policies by name, in the order in which tables list them.
+class PlacementPlan;  // planned_placement.h
+using PlacementPlans = std::vector<std::shared_ptr<const PlacementPlan>>;
+
+// The properties of a policy that a program must know before it makes the policy.
+struct PlacementTraits {
+  // The policy places requests where a plan has them. It is a PlannedPlacement, and accepts plans.
+  bool needs_plan = false;
+
+  bool operator==(const PlacementTraits&) const = default;
+};
+
+// The data, other than requests, that a new policy may use.
+struct PlacementContext {
+  PlacementPlans plans = {};  // only for a policy that needs a plan
+};
+
+// Returns the names of all policies, in the order in which tables list them.
 TIDEPOOL_EXPORT std::vector<std::string> PlacementPolicyNames();
 
-// NotFound, with the known names, when there is no policy called `name`.
+// Returns the names of the policies that have exactly these traits, in the same order.
+TIDEPOOL_EXPORT std::vector<std::string> PlacementPolicyNames(const PlacementTraits& traits);
+
+// Returns NotFound, with the known names, for an unknown policy.
+TIDEPOOL_EXPORT absl::StatusOr<PlacementTraits> PlacementTraitsOf(std::string_view name);
+
+// Returns NotFound, with the known names, for an unknown policy, and InvalidArgument for plans that
+// the policy would not use.
 TIDEPOOL_EXPORT absl::StatusOr<std::unique_ptr<PlacementPolicy>> MakePlacementPolicy(
-    std::string_view name);
+    std::string_view name, const PlacementContext& context = {});
 
 }  // namespace tidepool
 

@@ -50,8 +50,6 @@ class TIDEPOOL_EXPORT PlacementPlan {
   std::int64_t height_bytes_ = 0;
 };
 
-using PlacementPlans = std::vector<std::shared_ptr<const PlacementPlan>>;
-
 struct PlannedCounts {
   std::int64_t planned = 0;     // requests that were placed where a plan has them
   std::int64_t deviations = 0;  // requests that were not, and planned ones that never came
@@ -59,7 +57,7 @@ struct PlannedCounts {
 
 class TIDEPOOL_EXPORT PlannedPlacement : public PlacementPolicy {
  public:
-  // As MakePlacementPolicy("planned"), which has no plans: then it is best-fit.
+  // Returns the policy `planned`, as MakePlacementPolicy does. Without plans it is best-fit.
   static std::unique_ptr<PlannedPlacement> Create(PlacementPlans plans = {});
 
   // The next request is the first of an iteration, which is like the first of `plans` or else like

@@ -13,7 +13,6 @@ namespace tidepool {
 namespace pool {
 namespace {
 
-constexpr char kPlanned[] = "planned";
 constexpr int kMostPlans = 1 << 16;
 
 // Of options whose memory is no more automatic.
@@ -44,14 +43,11 @@ absl::Status CheckAlignment(const Device& device, const PoolOptions& options) {
 }
 
 absl::Status CheckPlan(const PoolOptions& options) {
-  if (options.placement != kPlanned && options.plan != nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("a plan with placement ",
-                                                   absl::CHexEscape(options.placement),
-                                                   ", expected placement ", kPlanned));
-  }
-  if (options.placement == kPlanned && options.remap) {
+  const absl::StatusOr<PlacementTraits> traits = PlacementTraitsOf(options.placement);
+  if (!traits.ok()) return traits.status();
+  if (traits->needs_plan && options.remap) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "remap with placement ", kPlanned,
+        "remap with placement ", options.placement,
         ", expected another one: a plan says where memory is, and remapping moves it"));
   }
   if (options.most_plans < 0 || options.most_plans > kMostPlans) {
@@ -193,19 +189,15 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOpt
   if (absl::Status status = pool::CheckOptions(*device, resolved); !status.ok()) return status;
   resolved.max_bytes &= resolved.remap ? -device->granularity() : -resolved.alignment;
   resolved.initial_bytes = std::min(resolved.initial_bytes, resolved.max_bytes);
-  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(resolved.placement);
-  if (!policy.ok()) return policy.status();
-  PlannedPlacement* planned = nullptr;
-  if (resolved.placement == pool::kPlanned) {
-    PlacementPlans plans;
-    if (resolved.plan != nullptr) {
-      plans.push_back(resolved.plan);
-      resolved.initial_bytes = std::max(resolved.initial_bytes, resolved.plan->height_bytes());
-    }
-    std::unique_ptr<PlannedPlacement> made = PlannedPlacement::Create(std::move(plans));
-    planned = made.get();
-    *policy = std::move(made);
+  PlacementContext context;
+  if (resolved.plan != nullptr) {
+    context.plans.push_back(resolved.plan);
+    resolved.initial_bytes = std::max(resolved.initial_bytes, resolved.plan->height_bytes());
   }
+  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy =
+      MakePlacementPolicy(resolved.placement, context);
+  if (!policy.ok()) return policy.status();
+  auto* const planned = dynamic_cast<PlannedPlacement*>(policy->get());
   auto made = std::make_unique<pool::PoolImpl>(*device, resolved, *std::move(policy), planned);
   if (absl::Status status = made->Start(); !status.ok()) return status;
   return made;

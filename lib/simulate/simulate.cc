@@ -453,9 +453,12 @@ absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedu
   absl::Status status = ValidateSchedule(graph, schedule);
   if (status.ok()) status = simulate::CheckTimelineOptions(options);
   if (!status.ok()) return status;
-  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(options.placement);
+  PlacementContext context;
+  if (options.plan != nullptr) context.plans.push_back(options.plan);
+  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy =
+      MakePlacementPolicy(options.placement, context);
   if (!policy.ok()) return policy.status();
-  if (options.placement == "planned" && options.plan == nullptr) {
+  if (PlacementTraitsOf(options.placement)->needs_plan && options.plan == nullptr) {
     return SimulatePlanned(graph, schedule, options);
   }
   return Simulation(graph, schedule, options, std::move(*policy),

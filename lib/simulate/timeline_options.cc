@@ -37,10 +37,6 @@ absl::Status CheckTimelineOptions(const TimelineOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory of ", options.memory_bytes, " bytes, expected 0 to ", most));
   }
-  if (options.plan != nullptr && options.placement != "planned") {
-    return absl::InvalidArgumentError(absl::StrCat("a plan for the placement ", options.placement,
-                                                   ", expected the placement planned"));
-  }
   if (options.host_bytes < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("memory of the host of ", options.host_bytes, " bytes, expected 0 or more"));

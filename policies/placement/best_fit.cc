@@ -14,6 +14,8 @@ class BestFit final : public PlacementPolicy {
 
 }  // namespace
 
-std::unique_ptr<PlacementPolicy> MakeBestFit() { return std::make_unique<BestFit>(); }
+std::unique_ptr<PlacementPolicy> MakeBestFit(const PlacementContext& /*context*/) {
+  return std::make_unique<BestFit>();
+}
 
 }  // namespace tidepool

@@ -16,6 +16,8 @@ class ExactFitFirst final : public PlacementPolicy {
 
 }  // namespace
 
-std::unique_ptr<PlacementPolicy> MakeExactFitFirst() { return std::make_unique<ExactFitFirst>(); }
+std::unique_ptr<PlacementPolicy> MakeExactFitFirst(const PlacementContext& /*context*/) {
+  return std::make_unique<ExactFitFirst>();
+}
 
 }  // namespace tidepool

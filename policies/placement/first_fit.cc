@@ -13,6 +13,8 @@ class FirstFit final : public PlacementPolicy {
 
 }  // namespace
 
-std::unique_ptr<PlacementPolicy> MakeFirstFit() { return std::make_unique<FirstFit>(); }
+std::unique_ptr<PlacementPolicy> MakeFirstFit(const PlacementContext& /*context*/) {
+  return std::make_unique<FirstFit>();
+}
 
 }  // namespace tidepool

@@ -18,6 +18,8 @@ class HighEndOffload final : public PlacementPolicy {
 
 }  // namespace
 
-std::unique_ptr<PlacementPolicy> MakeHighEndOffload() { return std::make_unique<HighEndOffload>(); }
+std::unique_ptr<PlacementPolicy> MakeHighEndOffload(const PlacementContext& /*context*/) {
+  return std::make_unique<HighEndOffload>();
+}
 
 }  // namespace tidepool

@@ -1,4 +1,4 @@
-// Finds a placement policy by its name.
+// Finds placement policies by name, and makes them.
 #include <array>
 
 #include "absl/status/status.h"
@@ -10,32 +10,62 @@
 namespace tidepool {
 namespace {
 
-struct NamedPolicy {
+struct RegisteredPolicy {
   const char* name;
-  std::unique_ptr<PlacementPolicy> (*make)();
+  PlacementTraits traits;
+  std::unique_ptr<PlacementPolicy> (*make)(const PlacementContext& context);
 };
 
-#define TIDEPOOL_LIST_POLICY(name, Class) NamedPolicy{name, Make##Class},
+#define TIDEPOOL_LIST_POLICY(name, Class, traits) RegisteredPolicy{name, traits, Make##Class},
 constexpr auto kPolicies =
-    std::to_array<NamedPolicy>({TIDEPOOL_PLACEMENT_POLICIES(TIDEPOOL_LIST_POLICY)});
+    std::to_array<RegisteredPolicy>({TIDEPOOL_PLACEMENT_POLICIES(TIDEPOOL_LIST_POLICY)});
 #undef TIDEPOOL_LIST_POLICY
+
+absl::StatusOr<const RegisteredPolicy*> FindPolicy(std::string_view name) {
+  for (const RegisteredPolicy& policy : kPolicies) {
+    if (name == policy.name) return &policy;
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no placement policy '", absl::CHexEscape({name.data(), name.size()}),
+                   "', expected one of ", absl::StrJoin(PlacementPolicyNames(), ", ")));
+}
+
+absl::Status CheckContext(const RegisteredPolicy& policy, const PlacementContext& context) {
+  if (context.plans.empty() || policy.traits.needs_plan) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a plan with placement ", policy.name, ", expected placement ",
+                   absl::StrJoin(PlacementPolicyNames({.needs_plan = true}), " or ")));
+}
 
 }  // namespace
 
 std::vector<std::string> PlacementPolicyNames() {
   std::vector<std::string> names;
   names.reserve(kPolicies.size());
-  for (const NamedPolicy& policy : kPolicies) names.emplace_back(policy.name);
+  for (const RegisteredPolicy& policy : kPolicies) names.emplace_back(policy.name);
   return names;
 }
 
-absl::StatusOr<std::unique_ptr<PlacementPolicy>> MakePlacementPolicy(std::string_view name) {
-  for (const NamedPolicy& policy : kPolicies) {
-    if (name == policy.name) return policy.make();
+std::vector<std::string> PlacementPolicyNames(const PlacementTraits& traits) {
+  std::vector<std::string> names;
+  for (const RegisteredPolicy& policy : kPolicies) {
+    if (policy.traits == traits) names.emplace_back(policy.name);
   }
-  return absl::NotFoundError(
-      absl::StrCat("no placement policy '", absl::CHexEscape({name.data(), name.size()}),
-                   "', expected one of ", absl::StrJoin(PlacementPolicyNames(), ", ")));
+  return names;
+}
+
+absl::StatusOr<PlacementTraits> PlacementTraitsOf(std::string_view name) {
+  const absl::StatusOr<const RegisteredPolicy*> policy = FindPolicy(name);
+  if (!policy.ok()) return policy.status();
+  return (*policy)->traits;
+}
+
+absl::StatusOr<std::unique_ptr<PlacementPolicy>> MakePlacementPolicy(
+    std::string_view name, const PlacementContext& context) {
+  const absl::StatusOr<const RegisteredPolicy*> policy = FindPolicy(name);
+  if (!policy.ok()) return policy.status();
+  if (absl::Status status = CheckContext(**policy, context); !status.ok()) return status;
+  return (*policy)->make(context);
 }
 
 }  // namespace tidepool

@@ -233,6 +233,8 @@ std::unique_ptr<PlannedPlacement> PlannedPlacement::Create(PlacementPlans plans)
   return std::make_unique<Planned>(std::move(plans));
 }
 
-std::unique_ptr<PlacementPolicy> MakePlanned() { return PlannedPlacement::Create(); }
+std::unique_ptr<PlacementPolicy> MakePlanned(const PlacementContext& context) {
+  return PlannedPlacement::Create(context.plans);
+}
 
 }  // namespace tidepool

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/blocks/arena.h"
+#include "tidepool/planned_placement.h"
 
 namespace tidepool {
 namespace {
@@ -19,6 +20,34 @@ TEST(PlacementRegistry, ListsThePolicies) {
     ASSERT_TRUE(MakePlacementPolicy(name).ok()) << name;
     EXPECT_EQ((*MakePlacementPolicy(name))->HasMemory(), name == "planned") << name;
   }
+}
+
+TEST(PlacementRegistry, OnlyPlannedNeedsAPlan) {
+  EXPECT_THAT(PlacementPolicyNames({.needs_plan = true}), ElementsAre("planned"));
+  EXPECT_THAT(PlacementPolicyNames({.needs_plan = false}),
+              ElementsAre("best-fit", "exact-fit-first", "high-end-offload", "first-fit"));
+  for (const std::string& name : PlacementPolicyNames()) {
+    EXPECT_EQ(PlacementTraitsOf(name)->needs_plan, name == "planned") << name;
+  }
+  EXPECT_EQ(PlacementTraitsOf("worst-fit").status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(PlacementRegistry, GivesPlansToThePolicyThatNeedsThem) {
+  const auto plan = std::make_shared<const PlacementPlan>(
+      std::vector<PlannedRequest>{{.bytes = 512, .offset = 1024}});
+  const auto planned = MakePlacementPolicy("planned", {.plans = {plan}});
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  EXPECT_EQ(dynamic_cast<PlannedPlacement&>(**planned).followed(), plan.get());
+  blocks::Arena arena(4096, 512, **planned);
+  EXPECT_EQ(arena.Allocate(512, Hint::kResident), 1024);
+}
+
+TEST(PlacementRegistry, RefusesPlansForAPolicyThatNeedsNone) {
+  const auto plan = std::make_shared<const PlacementPlan>(std::vector<PlannedRequest>{});
+  const auto policy = MakePlacementPolicy("best-fit", {.plans = {plan}});
+  EXPECT_EQ(policy.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(policy.status().message(),
+            "a plan with placement best-fit, expected placement planned");
 }
 
 TEST(PlacementRegistry, NamesTheKnownOnesWhenAskedForAnother) {

@@ -129,7 +129,7 @@ absl::StatusOr<Trace> PlacedAsPlanned(const Trace& trace) {
 absl::StatusOr<Trace> Placed(const Trace& trace, const std::string& policy_name) {
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(policy_name);
   if (!policy.ok()) return policy.status();
-  if (policy_name == kPlanned) return PlacedAsPlanned(trace);
+  if (NeedsPlan(policy_name)) return PlacedAsPlanned(trace);
   const std::int64_t alignment = trace.default_alignment;
   const absl::StatusOr<MinimumPoolResult> pool =
       MinimumPool(trace, **policy, {.alignment = alignment, .most_steps = 0});

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tidepool/trace/trace_plan.h"
 
 namespace tidepool::tool {
@@ -27,6 +28,15 @@ bool HasOneStream(const Trace& trace) {
 }
 
 }  // namespace
+
+bool NeedsPlan(std::string_view name) {
+  const absl::StatusOr<PlacementTraits> traits = PlacementTraitsOf(name);
+  return traits.ok() && traits->needs_plan;
+}
+
+std::string NamesThatNeedPlans() {
+  return absl::StrJoin(PlacementPolicyNames({.needs_plan = true}), " or ");
+}
 
 PlannedTrace ToPlanned(const MeasuredTrace& measured, const Plan& plan) {
   return {.placement = ToPlacement(measured, plan.offsets),

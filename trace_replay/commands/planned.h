@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -17,8 +18,11 @@
 
 namespace tidepool::tool {
 
-// The policy that is nothing without a plan.
-inline constexpr char kPlanned[] = "planned";
+// Returns whether the placement policy `name` needs a plan. An unknown policy does not.
+bool NeedsPlan(std::string_view name);
+
+// Returns the names of the policies that need a plan, for help texts and errors.
+std::string NamesThatNeedPlans();
 
 struct PlannedTrace {
   std::shared_ptr<const PlacementPlan> placement = nullptr;  // the trace is one iteration
@@ -39,8 +43,8 @@ absl::StatusOr<PlannedTrace> ReadPlanned(const std::string& path, const Measured
 absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
                                               const PlannedTrace& planned);
 
-// Whether a table of all policies does without `planned`, as long as nobody asked for it by name:
-// not every trace can be planned. `status` is why there is no size.
+// Returns whether a table of all policies may omit a policy that needs a plan, unless the user
+// asked for it by name: not every trace can be planned. `status` is the reason why it has no size.
 bool CanBeLeftOut(const absl::Status& status);
 
 }  // namespace tidepool::tool

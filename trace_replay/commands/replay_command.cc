@@ -252,23 +252,24 @@ std::string OptionOfDevices(const ReplayCommandOptions& options) {
 }
 
 absl::Status CheckPlanOptions(const ReplayCommandOptions& options) {
-  if (options.learn && (options.policy != kPlanned || !options.plan.empty())) {
+  if (options.learn && (!NeedsPlan(options.policy) || !options.plan.empty())) {
     return absl::InvalidArgumentError(
         absl::StrCat("--learn: the pool makes its own plans, expected "
                      "--policy ",
-                     kPlanned, " beside it, and no --plan"));
+                     NamesThatNeedPlans(), " beside it, and no --plan"));
   }
-  if (options.policy == kPlanned && (!options.learn || options.pool_bytes >= 0)) {
+  if (NeedsPlan(options.policy) && (!options.learn || options.pool_bytes >= 0)) {
     return absl::OkStatus();
   }
   if (!options.plan.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--plan: policy ", absl::CHexEscape(options.policy),
-                     " has no use for a plan, expected --policy ", kPlanned, " beside it"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--plan: policy ", absl::CHexEscape(options.policy),
+        " has no use for a plan, expected --policy ", NamesThatNeedPlans(), " beside it"));
   }
   if (options.pool_bytes >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--pool: missing, expected a size, or --policy ",
-                                                 kPlanned, " without --learn, which needs none"));
+                                                 NamesThatNeedPlans(),
+                                                 " without --learn, which needs none"));
 }
 
 absl::Status CheckOptions(const ReplayCommandOptions& options) {
@@ -322,7 +323,7 @@ absl::StatusOr<Answer> RunReplay(ReplayCommandOptions options) {
       ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
   std::optional<PlannedTrace> made;
-  if (options.policy == kPlanned && !options.learn) {
+  if (NeedsPlan(options.policy) && !options.learn) {
     absl::StatusOr<PlannedTrace> planned = PlannedOf(options, *measured);
     if (!planned.ok()) return planned.status();
     made = *std::move(planned);

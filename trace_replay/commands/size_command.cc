@@ -40,7 +40,7 @@ void PrintSizeJson(const MeasuredTrace& measured, const std::vector<PolicySize>&
 absl::StatusOr<MinimumPoolResult> SizeOf(const std::string& name, const MeasuredTrace& measured,
                                          const MinimumPoolOptions& limits,
                                          const absl::StatusOr<Plan>& plan) {
-  if (name == kPlanned) {
+  if (NeedsPlan(name)) {
     if (!plan.ok()) return plan.status();
     return PlannedSize(measured, ToPlanned(measured, *plan));
   }
@@ -59,7 +59,7 @@ absl::StatusOr<std::vector<PolicySize>> Sizes(const std::vector<std::string>& na
     const absl::StatusOr<MinimumPoolResult> result = SizeOf(name, measured, limits, plan);
     if (result.ok()) {
       sizes.push_back({name, *result, limits});
-    } else if (are_asked_for || name != kPlanned || !CanBeLeftOut(result.status())) {
+    } else if (are_asked_for || !NeedsPlan(name) || !CanBeLeftOut(result.status())) {
       return result.status();
     }
   }
@@ -72,7 +72,7 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
   const absl::StatusOr<MeasuredTrace> measured =
       ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
-  const bool lists_planned = absl::c_linear_search(*policies, kPlanned);
+  const bool lists_planned = absl::c_any_of(*policies, NeedsPlan);
   absl::StatusOr<Plan> made = Plan();
   if (options.plan || lists_planned) {
     made = PlanTrace(*measured, std::nullopt, options.time_limit_seconds);

@@ -27,7 +27,7 @@ MinimumPoolOptions Effort(const MeasuredTrace& measured) {
 // The plan is the best within this time, because a report is not waited for long.
 constexpr double kPlanSeconds = 1;
 
-absl::StatusOr<Layout> PlannedLayout(const MeasuredTrace& measured) {
+absl::StatusOr<Layout> PlannedLayout(const MeasuredTrace& measured, const std::string& name) {
   const absl::StatusOr<PlanProblem> problem = ToPlanProblem(measured.trace, measured.alignment);
   if (!problem.ok()) return problem.status();
   absl::StatusOr<Plan> plan = MakePlan(*problem, {.time_limit_seconds = kPlanSeconds});
@@ -35,12 +35,12 @@ absl::StatusOr<Layout> PlannedLayout(const MeasuredTrace& measured) {
   const absl::StatusOr<MinimumPoolResult> result =
       PlannedSize(measured, ToPlanned(measured, *plan));
   if (!result.ok()) return result.status();
-  return Layout{{kPlanned, *result, {}}, plan->height, std::move(plan->offsets)};
+  return Layout{{name, *result, {}}, plan->height, std::move(plan->offsets)};
 }
 
 absl::StatusOr<Layout> ComputeLayout(const MeasuredTrace& measured, const std::string& name,
                                      bool keep_offsets) {
-  if (name == kPlanned) return PlannedLayout(measured);
+  if (NeedsPlan(name)) return PlannedLayout(measured, name);
   const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
   if (!policy.ok()) return policy.status();
   const MinimumPoolOptions effort = Effort(measured);
@@ -166,7 +166,7 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   for (std::size_t i = 0; i < computed.size(); ++i) {
     if (computed[i].ok()) {
       figures.layouts.push_back(*std::move(computed[i]));
-    } else if (!request.policies.empty() || (*names)[i] != kPlanned ||
+    } else if (!request.policies.empty() || !NeedsPlan((*names)[i]) ||
                !CanBeLeftOut(computed[i].status())) {
       return computed[i].status();
     }
