@@ -1,9 +1,10 @@
-// Placement: which free block of an arena serves a request, and where inside it.
+// Placement: the choice of a free block of an arena for a request, and of an offset inside the
+// block.
 //
 // A policy is a pure choice. It sees the arena only through the questions of `FreeBlocks`, whose
-// answers are opaque block names; it never reads a clock, a size or an address that the question
-// did not settle. That is what lets one policy object serve the live pool, the trace replay and the
-// search for the smallest pool (which answers the same questions for many pool sizes at once).
+// answers are opaque block names. It never reads a clock, and it reads no size or address beyond
+// those in its questions. Therefore one policy object serves the live pool, the trace replay and
+// the search for the smallest pool, which answers the same questions for many pool sizes at once.
 //
 // Words: a *request* asks for bytes and carries a hint; a *block* is a contiguous run of offsets,
 // free or used; a *placement* is a free block and its low end, its high end or an offset inside it.
@@ -21,7 +22,7 @@
 
 namespace tidepool {
 
-// What the caller knows about a request.
+// The caller's knowledge about the future of a request.
 enum class Hint : std::uint8_t {
   kResident,     // stays on the device
   kOffloadable,  // will leave the device soon
@@ -31,47 +32,48 @@ enum class Hint : std::uint8_t {
 using BlockId = std::uint32_t;
 inline constexpr BlockId kNoBlock = UINT32_MAX;
 
-// Where a question about an offset was answered, or is likely to be.
+// A hint for a question about an offset: the answer of last time, or a likely one.
 struct Clue {
   static constexpr std::int64_t kNone = -1;
-  static constexpr std::int64_t kFirst = -2;  // nothing is used below
+  static constexpr std::int64_t kFirst = -2;  // no used block lies below
 
-  std::int64_t used_below = kNone;  // where the next used block below the offset begins
+  std::int64_t used_below = kNone;  // the offset of the nearest used block below
 };
 
-// No allocator is asked for more in one piece: 1 PiB. Readers refuse larger sizes.
+// The most bytes of one request: 1 PiB. Readers of traces and plans refuse larger sizes.
 inline constexpr std::int64_t kMaxRequestBytes = std::int64_t{1} << 50;
 
-// What a policy is asked to place. `bytes` is positive and already rounded up to the arena's
+// A request as a policy sees it. `bytes` is positive and already rounded up to the arena's
 // alignment.
 struct Request {
   std::int64_t bytes = 0;
   Hint hint = Hint::kResident;
 };
 
-// The questions a policy may ask about the free blocks of one arena. Each answer is a block or
+// The questions that a policy may ask about the free blocks of one arena. Each answer is a block or
 // `kNoBlock`, and costs O(log n) for n free blocks. Not thread-safe.
 class TIDEPOOL_EXPORT FreeBlocks {
  public:
   virtual ~FreeBlocks() = default;
 
-  // The smallest block of at least `bytes`; the lowest address among equals.
+  // Returns the smallest block of at least `bytes`, and the one with the lowest address among
+  // equals.
   virtual BlockId SmallestFit(std::int64_t bytes) = 0;
-  // The lowest block of exactly `bytes`.
+  // Returns the lowest block of exactly `bytes`.
   virtual BlockId ExactFit(std::int64_t bytes) = 0;
-  // The block of at least `bytes` with the lowest address.
+  // Returns the block of at least `bytes` with the lowest address.
   virtual BlockId LowestFit(std::int64_t bytes) = 0;
-  // The block of at least `bytes` with the highest address.
+  // Returns the block of at least `bytes` with the highest address.
   virtual BlockId HighestFit(std::int64_t bytes) = 0;
-  // The block in which [offset, offset + bytes) is free. Where `clue`, if given, is right, this
-  // is O(1); else it is put right for the next time.
+  // Returns the block in which [offset, offset + bytes) is free. This is O(1) when `clue` is given
+  // and right. A wrong clue is corrected for the next call.
   virtual BlockId Covering(std::int64_t offset, std::int64_t bytes, Clue* clue) = 0;
   BlockId Covering(std::int64_t offset, std::int64_t bytes) {
     return Covering(offset, bytes, nullptr);
   }
 };
 
-// Where a request goes.
+// The answer of a policy: the free block and the offset in it that a request gets.
 struct Placement {
   enum class Where : std::uint8_t { kLowEnd, kHighEnd, kOffset };
 
@@ -92,12 +94,13 @@ class TIDEPOOL_EXPORT PlacementPolicy {
  public:
   virtual ~PlacementPolicy() = default;
 
-  // Chooses a place for `request`. The placement must lie in a block that `blocks` answered with.
+  // Chooses a free block for `request`. The block must be an answer of `blocks`.
   virtual Placement Place(const Request& request, FreeBlocks& blocks) = 0;
 
-  // Whether earlier calls change later choices. Only such a policy is told what follows: where a
-  // request was placed, which need not be where the policy chose, and what was freed and marked.
-  // A request may be asked about several times before it is placed, and need not be at all.
+  // Returns whether earlier calls change later choices. Only such a policy receives the calls
+  // below. They report where a request was placed, which may differ from the policy's choice, and
+  // which blocks were freed and which marks were passed. A caller may ask about a request several
+  // times, and may ask without placing it.
   virtual bool HasMemory() const { return false; }
   virtual void OnPlaced(std::int64_t /*offset*/, std::int64_t /*bytes*/) {}
   virtual void OnFree(std::int64_t /*offset*/, std::int64_t /*bytes*/) {}

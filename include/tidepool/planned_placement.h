@@ -1,10 +1,10 @@
-// The `planned` placement: an iteration that asks for what was planned gets it where it was
-// planned.
+// The `planned` placement: requests that match a plan get the offsets that the plan gives them.
 //
-// The requests of an iteration are compared, in order, with those of a plan. One that is not as
-// planned is a *deviation*: it goes where the plan is not likely to want memory soon, and what
-// follows finds its way back to the plan. What was asked for first and stays, as weights do, need
-// not be asked for again. Where several plans begin alike, the requests choose.
+// The policy compares the requests of an iteration, in order, with the requests of a plan. A
+// request that does not match is a *deviation*: it gets memory that the plan is unlikely to need
+// soon, and later requests can match again. Requests at the start of a plan whose memory stays,
+// such as weights, need not come again. Where several plans begin alike, the requests decide which
+// plan is followed.
 #ifndef TIDEPOOL_PLANNED_PLACEMENT_H_
 #define TIDEPOOL_PLANNED_PLACEMENT_H_
 
@@ -21,38 +21,39 @@ namespace tidepool {
 struct PlannedRequest {
   static constexpr std::int64_t kAnywhere = -1;
 
-  std::int64_t bytes = 0;  // as the arena rounds them
+  std::int64_t bytes = 0;  // rounded up by the arena
   std::int64_t offset = kAnywhere;
-  Clue clue = {};  // when all is as planned; it saves time
+  Clue clue = {};  // right when all requests match; it saves time
 };
 
-// What an iteration asks for, in order, and where each request goes. Immutable, so it may be shared
-// between threads. Whether what is live together overlaps is not its business: what lies in the way
-// makes a deviation.
+// The requests of an iteration, in order, with the offset of each. Immutable, so threads may share
+// it. The class does not check whether live requests overlap: a request whose offset is taken
+// becomes a deviation.
 class TIDEPOOL_EXPORT PlacementPlan {
  public:
   explicit PlacementPlan(std::vector<PlannedRequest> requests);
 
   const std::vector<PlannedRequest>& requests() const { return requests_; }
-  // The pool that it needs.
+  // Returns the bytes of the smallest pool that holds the plan.
   std::int64_t height_bytes() const { return height_bytes_; }
-  // Of the sizes of the first `count` requests. Plans with the same signature of all their requests
-  // are plans for the same iteration.
+  // Returns the signature of the sizes of the first `count` requests. Two plans with equal
+  // signatures of all their requests are plans for the same iteration.
   std::uint64_t SignatureOfFirst(std::size_t count) const { return signatures_[count]; }
   std::uint64_t signature() const { return signatures_.back(); }
 
-  // The signature of requests to which one more is added. That of none is 0.
+  // Returns the signature of a sequence of requests after one more request. An empty sequence has
+  // the signature 0.
   static std::uint64_t Extend(std::uint64_t signature, std::int64_t bytes);
 
  private:
   std::vector<PlannedRequest> requests_;
-  std::vector<std::uint64_t> signatures_;  // by how many requests
+  std::vector<std::uint64_t> signatures_;  // by number of requests
   std::int64_t height_bytes_ = 0;
 };
 
 struct PlannedCounts {
   std::int64_t planned = 0;     // requests that were placed where a plan has them
-  std::int64_t deviations = 0;  // requests that were not, and planned ones that never came
+  std::int64_t deviations = 0;  // requests placed elsewhere, and planned requests that did not come
 };
 
 class TIDEPOOL_EXPORT PlannedPlacement : public PlacementPolicy {
@@ -60,17 +61,17 @@ class TIDEPOOL_EXPORT PlannedPlacement : public PlacementPolicy {
   // Returns the policy `planned`, as MakePlacementPolicy does. Without plans it is best-fit.
   static std::unique_ptr<PlannedPlacement> Create(PlacementPlans plans = {});
 
-  // The next request is the first of an iteration, which is like the first of `plans` or else like
-  // one that begins as it does so far. When all requests of a plan were there and none of the
-  // others goes on with the next one, that begins another iteration by itself. O(requests of the
-  // plans that are new).
+  // Begins an iteration with the next request. The iteration resembles the first of `plans`, or
+  // another plan that begins with the same requests. When all requests of a plan came and no other
+  // plan continues with the next request, that request begins another iteration by itself.
+  // O(requests of the plans that are new).
   virtual void BeginIteration(PlacementPlans plans) = 0;
 
-  // Whether all requests of the plan that is followed were placed.
+  // Returns whether all requests of the followed plan were placed.
   virtual bool IsAtEnd() const = 0;
-  // Null when none is, because there is none or the requests are too different.
+  // Returns the followed plan; null without plans or when the requests differ too much from them.
   virtual const PlacementPlan* followed() const = 0;
-  // Of all iterations.
+  // Returns the sums over all iterations.
   virtual PlannedCounts counts() const = 0;
 };
 

@@ -1,5 +1,5 @@
-// How long a search may go on: by steps, which are the same on every machine, cut off by the clock
-// or a stop.
+// Limits of a search: a number of steps, equal on every machine, and a deadline by the clock or a
+// stop.
 #ifndef TIDEPOOL_LIB_PLAN_BUDGET_H_
 #define TIDEPOOL_LIB_PLAN_BUDGET_H_
 
@@ -30,7 +30,7 @@ class Race {
   std::atomic<std::int64_t> least_ = kNobody;
 };
 
-// When everything ends. A copy ends at the same time. Not thread-safe.
+// The end of all searches of a plan. Not thread-safe.
 class Deadline {
  public:
   using Clock = std::chrono::steady_clock;
@@ -55,7 +55,7 @@ class Deadline {
   }
   // How often it was asked since it entered a race.
   std::int64_t looks() const { return looks_; }
-  // What HasPassed found.
+  // Return the results of HasPassed.
   bool timed_out() const { return timed_out_; }
   bool is_stopped() const { return is_stopped_; }
 
@@ -71,12 +71,12 @@ class Deadline {
   std::int64_t looks_ = 0;
 };
 
-// The steps of one search.
+// The number of steps that one search may take.
 class Budget {
  public:
   Budget(Deadline& deadline, std::int64_t steps) : deadline_(deadline), left_(steps) {}
 
-  // Takes a step. False when there is none left or the deadline has passed, and ever after.
+  // Takes a step. Returns false once no step is left or the deadline has passed.
   bool Step() {
     if (left_ <= 0) return false;
     --left_;

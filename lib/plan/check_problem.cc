@@ -44,7 +44,8 @@ absl::Status CheckBuffer(const PlanBuffer& buffer, std::size_t index) {
   return absl::OkStatus();
 }
 
-// When fixed buffers begin and end; ends come first at the same time.
+// Returns the begins and ends of fixed buffers in the order of time; ends come first at the same
+// time.
 std::vector<std::tuple<std::int64_t, bool, std::size_t>> FixedChanges(const PlanProblem& problem) {
   std::vector<std::tuple<std::int64_t, bool, std::size_t>> changes;
   for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
@@ -98,7 +99,7 @@ absl::Status CheckProblem(const PlanProblem& problem) {
   for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
     const PlanBuffer& buffer = problem.buffers[i];
     if (absl::Status status = CheckBuffer(buffer, i); !status.ok()) return status;
-    // Aligned offsets waste less than an alignment each.
+    // Aligned offsets waste less than one alignment per buffer.
     left -= buffer.bytes + buffer.alignment - 1;
     if (left < 0) {
       return absl::InvalidArgumentError(absl::StrCat("buffers 0 to ", i, " sum up to more than ",

@@ -1,4 +1,4 @@
-// What may be planned at all.
+// Checks problems and options before planning.
 #ifndef TIDEPOOL_LIB_PLAN_CHECK_PROBLEM_H_
 #define TIDEPOOL_LIB_PLAN_CHECK_PROBLEM_H_
 
@@ -7,7 +7,7 @@
 
 namespace tidepool::plan {
 
-// The errors of MakePlan. O(n log n).
+// Returns the errors of MakePlan. O(n log n).
 absl::Status CheckProblem(const PlanProblem& problem);
 absl::Status CheckOptions(const PlanProblem& problem, const PlanOptions& options);
 

@@ -14,7 +14,7 @@ constexpr std::int64_t kUnplaced = -1;
 constexpr float kTabuFactor = 1.5F;
 constexpr unsigned kAnyUnplacedOneIn = 4;  // instead of the largest one
 
-// xorshift64: a few instructions, and the same everywhere.
+// xorshift64: a few instructions, and equal numbers on every machine.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed * 0x9E3779B97F4A7C15U | 1U) {}
@@ -30,7 +30,7 @@ class Random {
   std::uint64_t state_;
 };
 
-// The cheapest place so far; equal ones are equally likely.
+// The cheapest offset so far; each of several equally cheap offsets is equally likely.
 class CheapestPlace {
  public:
   static constexpr float kNone =
@@ -38,7 +38,7 @@ class CheapestPlace {
 
   explicit CheapestPlace(Random& random) : random_(random) {}
 
-  // Every offset in [from, to] costs the same. What is free goes to its low end.
+  // Offers the offsets in [from, to] at one cost. A free range offers its low end.
   void Offer(std::int64_t from, std::int64_t to, float cost, std::int64_t alignment) {
     from = AlignUp(from, alignment);
     to &= -alignment;
@@ -110,7 +110,8 @@ class Ejection {
     return buffer;
   }
 
-  // Whether there is any place between the obstacles.
+  // Places the buffer at the cheapest offset. Returns false when it fits nowhere between the
+  // obstacles.
   bool PlaceOne(std::int32_t buffer) {
     const CheapestPlace place = FindPlace(buffer);
     if (place.cost() == CheapestPlace::kNone) return false;

@@ -1,9 +1,9 @@
-// Ejection search for a plan within a capacity: an unplaced buffer goes where what it overlaps
-// weighs least, which is taken out, and its own weight grows.
+// Ejection search for a plan within a capacity. It places an unplaced buffer where the buffers in
+// its way weigh least, removes those, and raises the weight of the placed buffer.
 //
-// It never proves anything, and finds plans where there is some room to spare: the counterpart of
-// the exact search, which is strong where there is none. The weights are those of breakout local
-// search (Morris 1993); a buffer that was placed just now counts for more (tabu).
+// The search proves nothing, and is strong where a plan has some room to spare. The exact search is
+// its counterpart: it is strong where there is none. The weights are those of breakout local search
+// (Morris 1993); a recently placed buffer weighs more (tabu).
 #ifndef TIDEPOOL_LIB_PLAN_EJECTION_SEARCH_H_
 #define TIDEPOOL_LIB_PLAN_EJECTION_SEARCH_H_
 
@@ -16,15 +16,14 @@
 namespace tidepool::plan {
 
 struct EjectionOptions {
-  std::int64_t tenure =
-      10;  // for so many to twice as many steps a buffer counts as placed just now
+  std::int64_t tenure = 10;  // a buffer is recent for this many to twice as many steps
   std::uint64_t seed = 1;
 };
 
-// A plan of at most `capacity` units, which is no less than the largest size and the top of any
-// obstacle, made from `start`, a valid plan of any height; or nothing when the budget is spent, or
-// a buffer has no place between the obstacles. A step places one buffer: O(what
-// is placed around it).
+// Returns a plan of at most `capacity` units, made from `start`, a valid plan of any height.
+// Returns no value when the budget is spent, or when a buffer fits nowhere between the obstacles.
+// `capacity` is at least the largest size and the top of any obstacle. A step places one buffer:
+// O(buffers placed around it).
 std::optional<Offsets> SearchByEjection(const Instance& instance, std::int64_t capacity,
                                         const Offsets& start, const EjectionOptions& options,
                                         Budget& budget);

@@ -1,8 +1,8 @@
-// A part of a problem in the exact search: what is not placed yet in a row of sections, with the
-// lowest offset that each buffer can have above what is placed. Placing can be undone.
+// A part of a problem in the exact search: the unplaced buffers of a row of sections, with the
+// lowest offset that each can have above the placed buffers. Placing can be undone.
 //
-// Everything is in arrays without gaps that are walked from end to end; what is placed changes
-// places with the last one left.
+// The arrays have no gaps and are walked from end to end: a placed buffer changes places with the
+// last unplaced one.
 #ifndef TIDEPOOL_LIB_PLAN_EXACT_PART_H_
 #define TIDEPOOL_LIB_PLAN_EXACT_PART_H_
 
@@ -14,11 +14,11 @@
 
 namespace tidepool::plan {
 
-// Where a buffer may not lie.
+// The offsets that buffers may not take.
 template <typename Offset>
 struct ExactLimits {
-  const std::vector<std::int64_t>* alignment = nullptr;  // of each buffer; nothing where all are 1
-  std::vector<Offset> cuts;                              // no buffer reaches across one; ascending
+  const std::vector<std::int64_t>* alignment = nullptr;  // by buffer; null where all are 1
+  std::vector<Offset> cuts;                              // no buffer may cross one; ascending
 
   bool AreNone() const { return alignment == nullptr && cuts.empty(); }
 
@@ -39,14 +39,14 @@ struct ExactPart {
   static constexpr Offset kNever = std::numeric_limits<Offset>::max() / 2;
   static constexpr std::int32_t kChunk = 16;
 
-  // Before a buffer was placed.
+  // The state before a buffer was placed, for undoing it.
   struct Mark {
     std::int32_t slot = -1;
     std::size_t chunks = 0;
-    bool meets_none = false;  // no buffer that is left shares a section with it
+    bool meets_none = false;  // no unplaced buffer shares a section with it
   };
 
-  // Of unplaced buffers, by slot.
+  // Unplaced buffers, by slot.
   std::int32_t count = 0;
   std::vector<Offset> lowest;
   std::vector<Offset> size;
@@ -54,11 +54,11 @@ struct ExactPart {
   std::vector<std::int32_t> end;
   std::vector<std::int32_t> rank;
   std::vector<std::int32_t> buffer;
-  // By section, counted from `first_section` on.
+  // Sections, counted from `first_section`.
   std::int32_t first_section = 0;
-  std::vector<Offset> total;            // of the sizes of the unplaced
-  std::vector<std::int32_t> crossings;  // unplaced buffers that are in the next section too
-  // What undoing needs: chunks of `lowest` as they were.
+  std::vector<Offset> total;            // sum of the sizes of the unplaced
+  std::vector<std::int32_t> crossings;  // unplaced buffers that continue into the next section
+  // Saved chunks of `lowest`, for undoing.
   std::vector<std::int32_t> saved_chunk;
   std::vector<Offset> saved_lowest;
 
@@ -76,12 +76,13 @@ struct ExactPart {
     saved_lowest.clear();
   }
 
-  // After the buffers were put in.
+  // Computes the sums of the sections, once all buffers are in.
   void CountSections() {
     for (std::int32_t slot = 0; slot < count; ++slot) Count(slot, 1);
   }
 
-  // Places the buffer in `slot` at its lowest offset. Whether the buffers left may fall into parts.
+  // Places the buffer in `slot` at its lowest offset. Returns whether the unplaced buffers may fall
+  // into independent parts.
   bool Place(std::int32_t slot, const ExactLimits<Offset>& limits, Mark* mark) {
     mark->slot = slot;
     mark->chunks = saved_chunk.size();
@@ -125,7 +126,8 @@ struct ExactPart {
     std::swap(buffer[a], buffer[b]);
   }
 
-  // No buffer in [from, to) can lie below `top` any more. Whether there is one.
+  // Raises the lowest offset of the buffers in [from, to) to `top`. Returns whether there is such a
+  // buffer.
   bool Raise(std::int32_t from, std::int32_t to, Offset top, const ExactLimits<Offset>& limits) {
     unsigned meets = 0;
     std::int32_t begin = 0;

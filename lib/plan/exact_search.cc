@@ -11,12 +11,12 @@
 namespace tidepool::plan {
 namespace {
 
-// Beyond this many unplaced buffers, a node looks for failures only in the sections of the buffer
-// placed last: looking at all would take longer than it saves.
+// With more unplaced buffers than this, a node looks for failures only in the sections of the last
+// placed buffer. A look at all sections would take longer than it saves.
 constexpr std::int32_t kMostForFullCheck = 1000;
 // Slots and saved offsets over all parts: about 300 MiB.
 constexpr std::size_t kMostMemory = 8'000'000;
-// Counting what is in the sections takes a second for so many.
+// A count of the buffers in all sections takes a second for so many.
 constexpr double kMostSpans = 1e9;
 
 template <typename Offset>
@@ -25,7 +25,7 @@ class Searcher {
   using Part = ExactPart<Offset>;
   using Kind = ExactAnswer::Kind;
 
-  // Addresses are counted without what obstacles take.
+  // The search counts addresses without those of obstacles.
   Searcher(const Instance& instance, Offset capacity, std::span<const Key> keys,
            std::vector<double>& weights, Budget& budget)
       : instance_(instance),
@@ -84,20 +84,20 @@ class Searcher {
     typename Part::Mark placed;
   };
 
-  // The search tree of a part.
+  // One level of the search: the tree of a part.
   struct Level {
     Part part;
     std::vector<Node> nodes;
-    std::vector<Candidate> candidates;  // of all nodes, those of the last one last
+    std::vector<Candidate> candidates;  // candidates of all nodes, the last node's at the end
     std::vector<Offset> section_lowest;
   };
 
-  // What a walk over the unplaced buffers tells.
+  // The results of a walk over the unplaced buffers.
   struct Tops {
-    Offset lowest = Part::kNever;          // the lowest top that any could have
-    Offset lowest_to_come = Part::kNever;  // the same of those that were not passed over
+    Offset lowest = Part::kNever;          // the lowest top of any unplaced buffer
+    Offset lowest_to_come = Part::kNever;  // the same for buffers that were not passed over
     Offset highest = 0;
-    Offset largest_passed = 0;  // the size of the largest that was passed over
+    Offset largest_passed = 0;  // the size of the largest passed-over buffer
   };
 
   static ExactLimits<Offset> Limits(const Instance& instance) {
@@ -116,7 +116,7 @@ class Searcher {
                            std::int64_t{0});
   }
 
-  // Counts what obstacles take below.
+  // Converts offsets back: adds the addresses of obstacles below each buffer.
   Offsets WithObstacles(Offsets offsets) const {
     for (std::int64_t& offset : offsets) {
       const auto below =
@@ -137,7 +137,7 @@ class Searcher {
     return false;
   }
 
-  // Ranks the part's buffers anew: its loads are not those of the whole.
+  // Computes the ranks of the part's buffers again: its loads differ from those of the whole.
   void Rank(Part& part) {
     Instance view;
     view.lower_bound = instance_.lower_bound;
@@ -167,7 +167,7 @@ class Searcher {
       if (node.placed.slot >= 0) {
         part.Undo(node.placed);
         node.placed.slot = -1;
-        // With nothing beside or above it, the buffer was in no one's way.
+        // The buffer has no buffer beside or above it, so other candidates cannot do better.
         if (node.placed.meets_none) node.next_candidate = level.candidates.size();
       }
       if (node.next_candidate == level.candidates.size()) {
@@ -180,7 +180,7 @@ class Searcher {
     return false;
   }
 
-  // Places the node's next candidate. Whether that solved the part.
+  // Places the node's next candidate. Returns whether that solved the part.
   bool Descend(std::size_t depth, Node& node) {
     Level& level = levels_[depth];
     Part& part = level.part;
@@ -196,7 +196,7 @@ class Searcher {
     return false;
   }
 
-  // Adds a node, unless what is left cannot be placed.
+  // Adds a node, unless the unplaced buffers cannot fit.
   void Enter(Level& level, const Last& last) {
     if (!budget_.Step()) {
       is_stopped_ = true;
@@ -237,7 +237,7 @@ class Searcher {
     return tops;
   }
 
-  // Whether what is left in some section cannot fit above the lowest of it.
+  // Returns whether some section's unplaced buffers cannot fit above the lowest of their offsets.
   bool FailsAnywhere(Level& level, const Last& last, const Tops& tops) {
     const Part& part = level.part;
     Offset* const section_lowest = level.section_lowest.data();
@@ -261,7 +261,7 @@ class Searcher {
     return true;
   }
 
-  // The same for the sections of the buffer placed last, and the lowest offset that it leaves.
+  // Checks only the sections of the last placed buffer, above the lowest offset that it leaves.
   bool FailsUnder(const Part& part, const Last& last) {
     bool any = false;
     for (std::int32_t s = last.first; s < last.end; ++s) {
@@ -276,8 +276,8 @@ class Searcher {
     return static_cast<unsigned>(total > 0) & static_cast<unsigned>(lowest + total > capacity_);
   }
 
-  // Those that were not passed over and lie below the lowest top: one above it would leave room for
-  // a buffer below.
+  // Adds buffers that were not passed over and lie below the lowest top. A buffer above that top
+  // would leave room for a buffer below it.
   static void AddCandidates(Level& level, const Last& last, Offset lowest_top) {
     const Part& part = level.part;
     for (std::int32_t i = 0; i < part.count; ++i) {
@@ -290,10 +290,11 @@ class Searcher {
   struct Piece {
     std::int32_t first;
     std::int32_t end;
-    Offset tightness;  // the greatest sum of a section's lowest offset and total
+    Offset tightness;  // greatest sum of a section's lowest offset and total
   };
 
-  // Solves what is left of the part, which may have fallen apart, tightest pieces first.
+  // Solves the unplaced rest of the part, which may consist of several pieces, tightest pieces
+  // first.
   bool SolveSplit(std::size_t depth, const Last& last) {
     Level& level = levels_[depth];
     const std::vector<Piece> pieces = FindPieces(level);
@@ -304,7 +305,8 @@ class Searcher {
     for (const Piece& piece : pieces) {
       const std::size_t memory = memory_;
       if (!CopyPiece(levels_[depth].part, piece, LevelAt(depth + 1).part)) return Stop();
-      // Offsets go on from the last one; ranks are new, so of equal offsets all are tried.
+      // Offsets continue from the last one. Ranks changed, so all buffers of equal offset are
+      // tried.
       const bool is_solved = SolvePart(depth + 1, {.offset = last.offset});
       memory_ = memory;
       if (!is_solved) return false;
@@ -334,7 +336,7 @@ class Searcher {
     return pieces;
   }
 
-  // False when there is no memory for it.
+  // Returns false when the memory limit is reached.
   bool CopyPiece(const Part& from, const Piece& piece, Part& to) {
     std::vector<std::int32_t> slots;
     for (std::int32_t i = 0; i < from.count; ++i) {
@@ -393,7 +395,7 @@ ExactAnswer ExactSearch::Find(std::int64_t capacity, std::span<const Key> keys, 
   const std::int64_t step =
       *std::max_element(instance_.alignment.begin(), instance_.alignment.end());
   const std::int64_t size = *std::max_element(instance_.size.begin(), instance_.size.end());
-  // The largest sum that is formed: a top, aligned up, and a section's total on top of it.
+  // The largest sum that the search forms: an aligned top, and a section's total above it.
   const std::int64_t load = *std::max_element(instance_.load.begin(), instance_.load.end());
   if (capacity + size + step + load < ExactPart<std::int32_t>::kNever) {
     return Searcher<std::int32_t>(instance_, static_cast<std::int32_t>(capacity), keys, weights_,

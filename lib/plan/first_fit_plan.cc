@@ -52,7 +52,7 @@ class OrderSearch {
 
   std::size_t Below(std::size_t limit) { return random_() % limit; }
 
-  // First-fit in the order of a plan's offsets is no higher than the plan.
+  // Restores the best order: first-fit in the order of a plan's offsets is no higher than the plan.
   void SortByOffset() {
     order_.resize(offsets_.size());
     std::iota(order_.begin(), order_.end(), 0);
@@ -60,7 +60,8 @@ class OrderSearch {
                      [&](std::int32_t a, std::int32_t b) { return offsets_[a] < offsets_[b]; });
   }
 
-  // One of those that stick out moves to the front by as much as chance has it, and so does any.
+  // Moves a random buffer that exceeds the capacity, and a random other one, a random way to the
+  // front.
   void Change() {
     std::vector<std::size_t> high;
     for (std::size_t i = 0; i < order_.size(); ++i) {

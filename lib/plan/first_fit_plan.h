@@ -1,8 +1,8 @@
-// First-fit: each buffer of an order gets the lowest place that is free beside those before it, in
-// whatever hole that is.
+// First-fit: each buffer of an order gets the lowest free offset among the buffers before it, in
+// any hole.
 //
-// Where obstacles leave holes, it fills them better than a skyline, which never looks below itself
-// again; and some order of first-fit makes the lowest plan there is.
+// Where obstacles leave holes, first-fit fills them better than a skyline, which never looks below
+// itself again. Some order of first-fit makes the lowest possible plan.
 #ifndef TIDEPOOL_LIB_PLAN_FIRST_FIT_PLAN_H_
 #define TIDEPOOL_LIB_PLAN_FIRST_FIT_PLAN_H_
 
@@ -15,14 +15,14 @@
 
 namespace tidepool::plan {
 
-// `order` has every buffer once. A step of the budget places one: O(what is placed around it).
-// Nothing when the budget is spent.
+// Returns the plan for `order`, which has every buffer once. Returns no value when the budget is
+// spent. A step of the budget places one buffer: O(buffers placed around it).
 std::optional<Offsets> PlanByFirstFit(const Instance& instance,
                                       const std::vector<std::int32_t>& order, Budget& budget);
 
-// A plan of at most `capacity` units, found by changing the order of the offsets in `start`, a
-// valid plan, over and over: what sticks out comes sooner. Nothing when the budget is spent, of
-// which each buffer that is placed takes a step.
+// Returns a plan of at most `capacity` units. Changes the order of the offsets in `start`, a valid
+// plan, again and again: buffers that exceed the capacity move to the front. Each placed buffer
+// takes a step of the budget. Returns no value when the budget is spent.
 std::optional<Offsets> SearchByOrders(const Instance& instance, std::int64_t capacity,
                                       const Offsets& start, std::uint64_t seed, Budget& budget);
 

@@ -1,5 +1,5 @@
-// Sweeps over time and keeps what is live in the order of addresses. It includes nothing of what
-// makes plans, and must not.
+// Sweeps over time and keeps the live buffers in the order of addresses. It includes no code of the
+// planner, and must not.
 #include "lib/plan/first_overlap.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Which buffers are in each other's way. Shares nothing with what makes plans.
+// Finds buffers that overlap. Shares no code with the planner.
 #ifndef TIDEPOOL_LIB_PLAN_FIRST_OVERLAP_H_
 #define TIDEPOOL_LIB_PLAN_FIRST_OVERLAP_H_
 
@@ -17,8 +17,8 @@ struct PlanOverlap {
   std::int64_t time = 0;  // the first at which both are live
 };
 
-// One of the earliest, or nothing. There is one offset for each buffer, whose end does not
-// overflow. O(n log n).
+// Returns an overlap at the earliest time, or no value. There is one offset for each buffer, whose
+// end does not overflow. O(n log n).
 std::optional<PlanOverlap> FirstOverlap(const std::vector<PlanBuffer>& buffers,
                                         const std::vector<std::int64_t>& offsets);
 

@@ -12,7 +12,7 @@
 namespace tidepool::plan {
 namespace {
 
-// All times at which buffers begin or end, each once, ascending.
+// Returns all times at which buffers begin or end, each once, ascending.
 std::vector<std::int64_t> Times(const PlanProblem& problem,
                                 std::span<const std::uint32_t> members) {
   std::vector<std::int64_t> times;
@@ -26,7 +26,7 @@ std::vector<std::int64_t> Times(const PlanProblem& problem,
   return times;
 }
 
-// The last times before what is live shrinks: one in every section.
+// Returns the last times before the set of live buffers shrinks: one in every section.
 std::vector<std::int64_t> SectionTimes(const PlanProblem& problem,
                                        std::span<const std::uint32_t> members) {
   const std::vector<std::int64_t> times = Times(problem, members);
@@ -73,7 +73,7 @@ std::vector<std::int64_t> Load(const Instance& instance, std::int32_t sections,
   return load;
 }
 
-// The largest power of two that all offsets are multiples of.
+// Returns the largest power of two that divides all offsets.
 std::int64_t CommonAlignment(const Instance& instance) {
   std::int64_t common = std::numeric_limits<std::int64_t>::max();
   for (const std::int64_t alignment : instance.alignment) common = std::min(common, alignment);
@@ -83,8 +83,8 @@ std::int64_t CommonAlignment(const Instance& instance) {
   return common;
 }
 
-// Where all offsets are multiples of an alignment, buffers take up multiples of it, but for the
-// highest one.
+// Where all offsets are multiples of an alignment, each buffer except the highest takes up a
+// multiple of it.
 std::int64_t LowerBound(const Instance& instance) {
   const std::int64_t load = *std::max_element(instance.load.begin(), instance.load.end());
   if (instance.count() == 0) return instance.obstacle_top;
@@ -104,7 +104,7 @@ std::int64_t LowerBound(const Instance& instance) {
 void AddObstacles(std::vector<Obstacle> obstacles, std::int32_t sections, std::int64_t least,
                   Instance& instance) {
   for (const Obstacle& obstacle : obstacles) {
-    // Another that comes and goes may lie in a hole as well.
+    // A buffer that lives only part of the time may lie in a hole as well.
     if (obstacle.first > 0 || obstacle.end < sections) {
       least = std::min(least, obstacle.top - obstacle.offset);
     }
@@ -189,7 +189,7 @@ std::vector<Instance> ToInstances(const PlanProblem& problem) {
 std::vector<double> RangeMaxima(const std::vector<double>& values,
                                 const std::vector<std::int32_t>& first,
                                 const std::vector<std::int32_t>& end) {
-  // Level k has the maxima of 2^k values each; two of them that may overlap cover any range.
+  // Level k has the maxima of 2^k values each; two of them, which may overlap, cover any range.
   std::vector<std::vector<double>> levels = {values};
   for (std::size_t half = 1; 2 * half <= values.size(); half *= 2) {
     const std::vector<double>& below = levels.back();

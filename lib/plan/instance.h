@@ -1,9 +1,9 @@
-// A problem as the searches see it: time is a row of sections, sizes are in the largest unit that
-// divides them all.
+// A problem in the form that the searches use: time is a row of sections, and sizes are multiples
+// of the largest unit that divides them all.
 //
-// A section is a stretch of time whose set of live buffers is contained in no neighbour's; buffers
-// overlap in time if and only if they share a section (MiniMalloc, ASPLOS 2023), so sections, of
-// which there are fewer than buffers, are all that matters of time.
+// A section is an interval of time whose set of live buffers is contained in neither neighbour's
+// set. Buffers overlap in time if and only if they share a section (MiniMalloc, ASPLOS 2023). So
+// sections, of which there are fewer than buffers, contain all that matters of time.
 #ifndef TIDEPOOL_LIB_PLAN_INSTANCE_H_
 #define TIDEPOOL_LIB_PLAN_INSTANCE_H_
 
@@ -14,31 +14,31 @@
 
 namespace tidepool::plan {
 
-// An offset for every buffer of an instance that is not fixed, in its units.
+// An offset, in units, for every buffer of an instance that is not fixed.
 using Offsets = std::vector<std::int64_t>;
 
 inline bool IsFixed(const PlanBuffer& buffer) { return buffer.offset != PlanBuffer::kAnywhere; }
 
-// What is fixed is in the way of the other buffers: obstacles. Those that lie side by side
-// throughout, with no room for anything between them, are one.
+// One independent part of a problem. Fixed buffers are obstacles to the others. Neighbouring
+// obstacles that live throughout, with no room for a buffer between them, are joined.
 struct Instance {
   std::vector<std::uint32_t> buffer;  // its number in the problem
-  // Of the buffers and, after them, of the obstacles.
+  // Ranges of sections and sizes of the buffers and, after them, of the obstacles.
   std::vector<std::int32_t> first;  // the first section
-  std::vector<std::int32_t> end;    // and one after the last
+  std::vector<std::int32_t> end;    // one after the last
   std::vector<std::int64_t> size;   // in units
-  // Of the buffers.
+  // Alignments and durations of the buffers.
   std::vector<std::int64_t> alignment;
   std::vector<double> duration;  // in the problem's own time
-  // Of the obstacles.
+  // Offsets of the obstacles.
   std::vector<std::int64_t> obstacle_offset;
   std::int64_t obstacle_top = 0;   // the highest end of any, 0 without
-  std::vector<std::int64_t> load;  // of each section: the sum of the sizes of all in it
+  std::vector<std::int64_t> load;  // by section: the sum of all sizes in it
   std::int64_t unit = 1;           // bytes
   std::int64_t lower_bound = 0;    // in units
-  bool is_aligned = true;          // every alignment is 1 unit: all offsets that arise are aligned
+  bool is_aligned = true;          // every alignment is 1 unit, so all offsets are aligned
 
-  // Of the buffers.
+  // Returns the number of buffers.
   std::int32_t count() const {
     return static_cast<std::int32_t>(size.size() - obstacle_offset.size());
   }
@@ -56,14 +56,15 @@ inline std::int64_t AlignUp(std::int64_t offset, std::int64_t alignment) {
   return (offset + alignment - 1) & -alignment;
 }
 
-// The highest end of any buffer or obstacle.
+// Returns the highest end of any buffer or obstacle.
 std::int64_t Height(const Instance& instance, const Offsets& offsets);
 
-// One instance for every stretch of time that no buffer crosses the ends of, in the order of time.
-// The problem's buffers are valid. O(n log n).
+// Returns one instance for every interval of time whose ends no buffer crosses, in the order of
+// time. The problem's buffers are valid. O(n log n).
 std::vector<Instance> ToInstances(const PlanProblem& problem);
 
-// Of each range of sections [first[i], end[i]), none empty, the greatest of `values`. O(n log n).
+// Returns the greatest of `values` in each range of sections [first[i], end[i]); no range is empty.
+// O(n log n).
 std::vector<double> RangeMaxima(const std::vector<double>& values,
                                 const std::vector<std::int32_t>& first,
                                 const std::vector<std::int32_t>& end);

@@ -1,5 +1,5 @@
-// A memory log: what a program asked an allocator for, without names and times. Plans are made of
-// it.
+// A memory log: the requests of a program to an allocator, without names and times. Plans are made
+// of it.
 #ifndef TIDEPOOL_LIB_PLAN_MEMORY_LOG_H_
 #define TIDEPOOL_LIB_PLAN_MEMORY_LOG_H_
 
@@ -29,14 +29,13 @@ struct MemoryLog {
   std::vector<MemoryEvent> events;
   std::vector<std::int64_t> bytes;  // of each allocation
   std::size_t streams = 1;
-  // Whether a wait that the log does not have did not happen. Otherwise streams are taken to know
-  // of all frees.
+  // Whether the log has every wait. Otherwise all streams are assumed to know of all frees.
   bool has_all_waits = true;
 };
 
 // Returns one buffer for each allocation, in their order, as ToPlanProblem describes it for a
-// trace; times are indices of events. InvalidArgument for an alignment that is no power of two up
-// to 1 GiB, ResourceExhausted for more than 1,024 streams. O(events x streams).
+// trace; times are indices of events. InvalidArgument for an alignment that is not a power of two
+// up to 1 GiB, ResourceExhausted for more than 1,024 streams. O(events x streams).
 absl::StatusOr<PlanProblem> ProblemOf(const MemoryLog& log, std::int64_t alignment);
 
 }  // namespace tidepool::plan

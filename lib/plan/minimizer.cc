@@ -18,7 +18,7 @@ namespace {
 
 using KeyList = std::vector<Key>;
 
-// Each is best on some of the public traces, the first one on most.
+// Each order is best on some of the public traces, the first one on most.
 const std::array<KeyList, 9>& HeuristicOrders() {
   static const auto& orders = *new std::array<KeyList, 9>{{
       {Key::kArea},
@@ -52,29 +52,32 @@ const std::array<KeyList, 3>& ExactOrders() {
   return orders;
 }
 
-// First-fit looks at all that is placed around, which takes a second for so many.
+// First-fit looks at all buffers placed around a buffer, which takes a second for so many.
 constexpr std::int32_t kMostForFirstFit = 20'000;
-// Beyond it, too few orders can be tried.
+// With more buffers, too few orders can be tried.
 constexpr std::int32_t kMostForOrderSearch = 1'000;
 
-// What each round has more of steps than the one before, and how many there are: with a thousand
+// The growth of the number of steps from round to round, and the number of rounds: with a thousand
 // buffers, the last round takes hours.
 constexpr double kGrowth = 1.4;
 constexpr std::uint64_t kMostRounds = 28;
-// What the exact search cannot do is to be given up sooner.
+// An instance that the exact search does not support is given up sooner.
 constexpr std::uint64_t kMostRoundsWithoutProofs = 20;
-// With a capacity to meet, heights above it are not searched for until it seems out of reach.
+// With a capacity, the first rounds search for exactly that height, and later ones for heights
+// above it, too.
 constexpr std::uint64_t kRoundsAtCapacity = 8;
-// A step of the ejection search takes as long as some of the exact search.
+// A step of the ejection search takes as long as several of the exact search.
 constexpr double kStepsPerEjection = 4;
-// Bounds are less often reached there.
+// Among obstacles the lower bound is less often reached.
 constexpr double kExactShareAmongObstacles = 0.25;
 constexpr std::array<std::int64_t, 2> kTenures = {10, 40};
 
-// With few buffers, a first success counts; with many, each try is dear, and the way is short.
+// With few buffers, the first success matters; with many, each try is expensive, and the way is
+// short.
 double FirstDescent(double count) { return count < 1000 ? 0.3 : 0.5; }
 
-// Many are needed to get anywhere; a descent through the whole instance takes one a buffer.
+// A search needs many steps to get anywhere; a descent through the whole instance takes one per
+// buffer.
 double FirstSteps(double count) { return std::min(3 * count, count + 20'000); }
 
 }  // namespace
@@ -176,8 +179,8 @@ bool Minimizer::TryEjection(std::int64_t capacity) {
   return true;
 }
 
-// Goes part of the way down to the goal, in larger steps while that succeeds and in smaller ones
-// while it fails.
+// Tries heights between the plan and the goal, in larger steps while that succeeds and in smaller
+// ones while it fails.
 void Minimizer::SearchBetween(std::int64_t enough) {
   constexpr int kMostFailures = 3;
   constexpr double kShorter = 0.6;

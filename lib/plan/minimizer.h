@@ -1,5 +1,5 @@
 // The search for a low plan of one instance: heuristics first, then rounds of exact and ejection
-// searches, each longer than the one before, until the height equals a lower bound that was proved.
+// searches. Each round is longer than the one before, until the height equals a proved lower bound.
 #ifndef TIDEPOOL_LIB_PLAN_MINIMIZER_H_
 #define TIDEPOOL_LIB_PLAN_MINIMIZER_H_
 
@@ -26,13 +26,13 @@ class Minimizer {
   void TryHeuristics(std::int64_t enough, std::size_t threads);
   // Takes over a plan and a bound, where they are better.
   void Learn(const Offsets& offsets, std::int64_t height, std::int64_t lower_bound);
-  // Searches for plans that are lower, down to `enough`, for longer each time. False when it has
-  // given up; there is nothing more to be had from it then.
+  // Searches for lower plans, down to `enough`, longer in each round. Returns false when the search
+  // has given up for good.
   bool SearchRound(std::int64_t enough);
 
   const Offsets& offsets() const { return best_; }
   std::int64_t height() const { return height_; }
-  // No plan is below it.
+  // Returns a proved lower bound of all heights.
   std::int64_t lower_bound() const { return lower_bound_; }
   const Instance& instance() const { return instance_; }
 
@@ -41,9 +41,9 @@ class Minimizer {
   bool IsDone(std::int64_t enough) { return height_ <= Goal(enough) || deadline_.HasPassed(); }
   void Take(Offsets offsets);
   void TryFirstFit(std::int64_t enough);
-  // Whether a plan of `capacity` was found.
+  // Returns whether a plan of `capacity` was found.
   bool TryExact(ExactSearch& search, std::int64_t capacity, std::span<const Key> keys);
-  // Only among obstacles.
+  // Searches by orders of first-fit, only among obstacles.
   bool TryOrders(std::int64_t capacity);
   bool TryEjection(std::int64_t capacity);
   void SearchBetween(std::int64_t enough);
@@ -53,14 +53,14 @@ class Minimizer {
   const std::uint64_t seed_;
   const std::uint64_t variant_;
   Deadline& deadline_;
-  ExactSearch at_goal_;  // what one learns at a capacity misleads at another
+  ExactSearch at_goal_;  // separate, because weights learned at a capacity mislead at another
   ExactSearch between_;
   Offsets best_;
   std::int64_t height_ = 0;
   std::int64_t lower_bound_;
   std::uint64_t round_ = 0;
   double steps_;             // of the exact search; the ejection search takes fewer
-  double descent_;           // the part of the way down to the goal that is tried next
+  double descent_;           // the share of the way down to the goal that is tried next
   std::uint64_t tries_ = 0;  // of the ejection search
   std::uint64_t order_tries_ = 0;
 };

@@ -27,7 +27,7 @@ class HoleBound {
               [&](std::int32_t a, std::int32_t b) { return instance.size[a] > instance.size[b]; });
   }
 
-  // The largest bound over a sample of thresholds.
+  // Returns the largest bound over a sample of thresholds.
   std::int64_t Find() const {
     const std::vector<std::int64_t> thresholds = Thresholds();
     const std::size_t count = std::min(thresholds.size(), kMostThresholds);
@@ -59,7 +59,7 @@ class HoleBound {
     holes_.push_back({top, std::numeric_limits<std::int64_t>::max()});
   }
 
-  // The least size, and of each hole the least that it cannot hold, ascending.
+  // Returns the least size, and for each hole the least size that it cannot hold, ascending.
   std::vector<std::int64_t> Thresholds() const {
     std::vector<std::int64_t> thresholds;
     if (members_.empty()) return thresholds;
@@ -75,7 +75,7 @@ class HoleBound {
     return thresholds;
   }
 
-  // What the members of at least `least` units need.
+  // Returns the height that the members of at least `least` units need.
   std::int64_t BoundOf(std::int64_t least) const {
     std::vector<std::int64_t> load(instance_.sections() + 1);
     std::int64_t unit = 0;
@@ -103,7 +103,7 @@ class HoleBound {
 
   const Instance& instance_;
   std::vector<Hole> holes_;            // ascending
-  std::vector<std::int32_t> members_;  // all but the obstacles that live throughout, largest first
+  std::vector<std::int32_t> members_;  // all except obstacles that live throughout, largest first
 };
 
 }  // namespace

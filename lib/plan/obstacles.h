@@ -17,13 +17,13 @@ struct Obstacle {
   std::int64_t top;
 };
 
-// Joins the obstacles that live throughout, in `sections` sections, and touch or have less than
-// `least` units between them; the others stay as they are. O(n log n).
+// Joins the obstacles that live throughout, in `sections` sections, and that touch or have less
+// than `least` units between them; other obstacles stay as they are. O(n log n).
 std::vector<Obstacle> Join(std::vector<Obstacle> obstacles, std::int32_t sections,
                            std::int64_t least);
 
-// A height in units that no plan is below. What lives throughout leaves holes, and only holes of at
-// least k units can hold the buffers of k units and more, for any k. O(n log n).
+// Returns a lower bound of all heights, in units. Obstacles that live throughout leave holes, and
+// only holes of at least k units can hold buffers of k units and more, for any k. O(n log n).
 std::int64_t BoundByHoles(const Instance& instance);
 
 }  // namespace tidepool::plan

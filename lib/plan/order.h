@@ -1,8 +1,8 @@
-// Orders in which buffers are considered: by keys, the first of which counts most.
+// Orders of buffers by keys, the first of which counts most.
 //
 // The keys are those of the literature: total load (the buffers of the fullest sections first),
-// duration and area (MiniMalloc), size (Sekiyama et al. 2018, TFLite), and beside them what the
-// exact search learned of sections in which it failed.
+// duration and area (MiniMalloc), size (Sekiyama et al. 2018, TFLite). A further key is the weight
+// that the exact search gave to sections in which it failed.
 #ifndef TIDEPOOL_LIB_PLAN_ORDER_H_
 #define TIDEPOOL_LIB_PLAN_ORDER_H_
 
@@ -17,15 +17,15 @@ namespace tidepool::plan {
 enum class Key : std::uint8_t {
   kFailures,  // the largest weight of any of its sections
   kLoad,      // the largest load of any of its sections
-  kLoadBand,  // the same in 64 bands, so that near ones are equal
+  kLoadBand,  // kLoad in 64 bands, so that similar loads are equal
   kDuration,
-  kSections,  // how many it spans
+  kSections,  // the number of sections that it spans
   kSize,
   kArea,  // size x duration
 };
 
-// The buffers in descending order of the keys; equal ones in their own order. `weights` is one a
-// section, or empty where kFailures is not asked for. O(n log n).
+// Returns the buffers in descending order of the keys; equal ones in their own order. `weights` has
+// one value per section, or is empty without kFailures. O(n log n).
 std::vector<std::int32_t> OrderBy(const Instance& instance, std::span<const Key> keys,
                                   const std::vector<double>& weights = {});
 

@@ -6,7 +6,7 @@ namespace tidepool::plan {
 namespace {
 
 constexpr std::int32_t kLeastStride = 8;
-// A buffer is in no more lists than this on average, so that all of them together stay small.
+// The most lists per buffer on average, so that all lists together stay small.
 constexpr std::int64_t kMostWindowsPerBuffer = 8;
 
 std::int32_t Stride(const Instance& instance) {

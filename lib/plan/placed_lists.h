@@ -1,9 +1,8 @@
-// The placed buffers around a range of sections, in the order of their offsets and in that of their
-// tops.
+// The placed buffers around a range of sections, sorted by offset and by top.
 //
-// Time is covered by windows that overlap by half, so that a short range lies in a window; each has
-// two sorted lists of the obstacles and placed buffers that it meets. A range that no window holds
-// gets the lists of all.
+// Windows that overlap by half cover the time, so that a short range lies in one window. Each
+// window has two sorted lists of the obstacles and placed buffers that it meets. A range that fits
+// in no window uses the lists of all buffers.
 #ifndef TIDEPOOL_LIB_PLAN_PLACED_LISTS_H_
 #define TIDEPOOL_LIB_PLAN_PLACED_LISTS_H_
 
@@ -29,20 +28,21 @@ class PlacedLists {
     std::vector<Entry> by_top;
   };
 
-  // With all obstacles, and all buffers placed whose offset is not negative. O(n log n).
+  // Lists all obstacles, and all buffers whose offset is not negative. O(n log n).
   PlacedLists(const Instance& instance, const Offsets& offsets);
 
   // O(windows that it meets x what is placed there).
   void Insert(std::int32_t buffer, std::int64_t offset);
   void Remove(std::int32_t buffer, std::int64_t offset);
-  // Lists that have every placed buffer that overlaps `buffer` in time, and others.
+  // Returns lists that contain every placed buffer that overlaps `buffer` in time, and possibly
+  // more.
   const Lists& Around(std::int32_t buffer) const;
 
  private:
-  // Calls `change` with all lists that a buffer is in.
+  // Calls `change` with each list that the buffer is in.
   template <typename Change>
   void ForEachLists(std::int32_t buffer, const Change& change);
-  // The windows that a buffer meets are [FirstWindow, EndWindow).
+  // Return the windows that a buffer meets: [FirstWindow, EndWindow).
   std::int32_t FirstWindow(std::int32_t buffer) const;
   std::int32_t EndWindow(std::int32_t buffer) const;
 

@@ -9,8 +9,8 @@
 namespace tidepool::plan {
 namespace {
 
-// Puts `ranges` in the order of the leaves: halves by one coordinate, then by the other. The left
-// half is a power of two, as that of a complete tree.
+// Sorts `ranges` into the order of the leaves: halves by one coordinate, then by the other. The
+// left half is a power of two, as in a complete tree.
 void Arrange(std::span<std::int32_t> ranges, const std::vector<std::int32_t>& split_by,
              const std::vector<std::int32_t>& split_next, std::size_t leaves) {
   const std::size_t half = leaves / 2;

@@ -1,7 +1,7 @@
-// Which of a set of ranges lies inside a given one and comes first in an order.
+// Finds, in a set of ranges, the range of least rank that lies inside a given one.
 //
-// A k-d tree over (first, end) whose nodes know their bounds and the best rank below, so that a
-// question looks only into nodes that are partly inside and hold something better.
+// A k-d tree over (first, end). Its nodes know their bounds and the best rank below, so a query
+// visits only nodes that are partly inside and contain a better rank.
 #ifndef TIDEPOOL_LIB_PLAN_RANGE_TREE_H_
 #define TIDEPOOL_LIB_PLAN_RANGE_TREE_H_
 
@@ -14,17 +14,16 @@ class RangeTree {
  public:
   static constexpr std::int32_t kNone = INT32_MAX;
 
-  // Range i is [first[i], end[i]) and has rank[i], which are 0, 1, ... in any order, and where
-  // there are any, need[i]. Of `first` and `end`, only as many as there are ranks count. O(n log
-  // n).
+  // Range i is [first[i], end[i]) with rank[i], a permutation of 0, 1, ..., and need[i] unless
+  // `need` is empty. Elements of `first` and `end` beyond the ranks are ignored. O(n log n).
   RangeTree(const std::vector<std::int32_t>& first, const std::vector<std::int32_t>& end,
             const std::vector<std::int32_t>& rank, const std::vector<std::int64_t>& need = {});
 
-  // The least rank of the ranges inside [first, end), or kNone. O(sqrt n) as a rule.
+  // Returns the least rank of the ranges inside [first, end), or kNone. O(sqrt n) as a rule.
   std::int32_t LeastRankInside(std::int32_t first, std::int32_t end) const;
-  // The same of those that need no more than `room`.
+  // Considers only ranges that need at most `room`.
   std::int32_t LeastRankInside(std::int32_t first, std::int32_t end, std::int64_t room) const;
-  // The same of the ranges that have something in common with [first, end).
+  // Considers the ranges that overlap [first, end).
   std::int32_t LeastRankMeeting(std::int32_t first, std::int32_t end) const;
   // O(log n).
   void Remove(std::int32_t range);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int32_t kNobody = -1;
 
-// The stretches of the skyline from left to right, no two neighbours of the same height.
+// The levels of the skyline from left to right. No two neighbours have the same height.
 class Skyline {
  public:
   struct Stretch {
@@ -25,7 +25,7 @@ class Skyline {
 
   explicit Skyline(std::int32_t sections) { Add({0, sections, 0}, kNobody, kNobody); }
 
-  // The lowest stretch, the leftmost of equal ones.
+  // Returns the lowest level, the leftmost of equal ones.
   std::int32_t Lowest() {
     for (; !links_[std::get<2>(lowest_.top())].is_live; lowest_.pop()) {
       unused_.push_back(std::get<2>(lowest_.top()));
@@ -34,7 +34,7 @@ class Skyline {
   }
   const Stretch& operator[](std::int32_t index) const { return stretches_[index]; }
 
-  // Of the lower neighbour; the greatest number there is without one.
+  // Returns the height of the lower neighbour; the greatest number without a neighbour.
   std::int64_t NeighbourHeight(std::int32_t index) const {
     std::int64_t height = std::numeric_limits<std::int64_t>::max();
     for (const std::int32_t beside : {links_[index].left, links_[index].right}) {
@@ -43,7 +43,7 @@ class Skyline {
     return height;
   }
 
-  // The lowest stretch becomes part of its lower neighbour.
+  // Joins the lowest level to its lower neighbour.
   void Raise(std::int32_t index) {
     const Link link = links_[index];
     const bool to_left =
@@ -54,7 +54,7 @@ class Skyline {
     Replace(index, raised);
   }
 
-  // The part `top` of the lowest stretch gets a new height; what is left of it beside stays.
+  // Gives the part `top` of the lowest level a new height; the rest of the level stays.
   void Put(std::int32_t index, const Stretch& top) {
     const Stretch whole = stretches_[index];
     if (whole.first < top.first) AddBeside(index, {whole.first, top.first, whole.height}, true);
@@ -99,7 +99,7 @@ class Skyline {
     }
   }
 
-  // Puts `stretch`, joined with neighbours of its height, in the place of `index`.
+  // Replaces `index` by `stretch`, joined with neighbours of its height.
   void Replace(std::int32_t index, Stretch stretch) {
     std::int32_t left = links_[index].left;
     std::int32_t right = links_[index].right;
@@ -148,13 +148,13 @@ class Ceilings {
     above_ = RangeTree(first, end, rank);
   }
 
-  // What ends at `height` or below is forgotten.
+  // Drops the obstacles that end at `height` or below.
   void Rise(std::int64_t height) {
     for (; next_ < by_top_.size() && Top(by_offset_[by_top_[next_]]) <= height; ++next_) {
       above_.Remove(by_top_[next_]);
     }
   }
-  // The lowest obstacle over a stretch, or kOpen.
+  // Returns the lowest obstacle over a stretch, or kOpen.
   std::int32_t Over(const Skyline::Stretch& stretch) const {
     const std::int32_t rank = above_.LeastRankMeeting(stretch.first, stretch.end);
     return rank == RangeTree::kNone ? kOpen : by_offset_[rank];
@@ -176,7 +176,7 @@ class Ceilings {
   const Instance& instance_;
   std::vector<std::int32_t> by_offset_;  // the obstacles
   std::vector<std::int32_t> by_top_;     // their ranks in the order of offsets
-  std::size_t next_ = 0;                 // of by_top_ that may still be above
+  std::size_t next_ = 0;                 // the first in by_top_ that may still be above
   RangeTree above_ = RangeTree({}, {}, {});
 };
 
@@ -186,9 +186,9 @@ std::vector<std::int32_t> Ranks(const std::vector<std::int32_t>& order) {
   return rank;
 }
 
-// What is in a stretch has to end below the lowest obstacle over any part of it. Where nothing
-// does, the stretch rises to its lower neighbour or the part under that obstacle onto it, whichever
-// is lower.
+// The skyline heuristic with obstacles. A buffer in a stretch must end below the lowest obstacle
+// over any part of it. If no buffer fits, either the stretch rises to its lower neighbour, or the
+// part under that obstacle rises onto it, whichever is lower.
 class SkylineAmongObstacles {
  public:
   SkylineAmongObstacles(const Instance& instance, const std::vector<std::int32_t>& order)
@@ -208,7 +208,7 @@ class SkylineAmongObstacles {
   }
 
  private:
-  // With what alignment may waste.
+  // Returns the sizes, with the waste that alignment may cause.
   std::vector<std::int64_t> Needs() const {
     std::vector<std::int64_t> needs(order_.size());
     for (std::size_t i = 0; i < needs.size(); ++i) {
@@ -217,7 +217,7 @@ class SkylineAmongObstacles {
     return needs;
   }
 
-  // Whether a buffer was placed.
+  // Returns whether a buffer was placed.
   bool Step() {
     const std::int32_t index = skyline_.Lowest();
     const Skyline::Stretch stretch = skyline_[index];

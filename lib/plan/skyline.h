@@ -1,9 +1,8 @@
 // The skyline heuristic: the lowest stretch of the skyline gets the first buffer in an order that
-// lives inside it, and is raised to its lower neighbour when there is none.
+// lives inside it. Without such a buffer the stretch is raised to its lower neighbour.
 //
 // This is best-fit of strip packing (Burke et al. 2004) as Sekiyama et al. (2018) use it for
-// memory, longest lifetime first. With a tree over the lifetimes it is fast enough for whole
-// traces.
+// memory, longest lifetime first. A tree over the lifetimes makes it fast enough for whole traces.
 #ifndef TIDEPOOL_LIB_PLAN_SKYLINE_H_
 #define TIDEPOOL_LIB_PLAN_SKYLINE_H_
 
@@ -14,7 +13,8 @@
 
 namespace tidepool::plan {
 
-// `order` has every buffer once. Obstacles are built around. O(n log n) as a rule.
+// Returns the plan for `order`, which has every buffer once. Obstacles stay where they are. O(n log
+// n) as a rule.
 Offsets PlanBySkyline(const Instance& instance, const std::vector<std::int32_t>& order);
 
 }  // namespace tidepool::plan

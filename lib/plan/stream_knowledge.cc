@@ -13,8 +13,8 @@ constexpr std::int64_t kNothing = -1;
 
 using Kind = MemoryEvent::Kind;
 
-// Follows what each stream knows of the others: up to which event it has waited for each, directly
-// or through a third (vector clocks).
+// Tracks the knowledge of streams: up to which event each stream has waited for each other,
+// directly or through a third stream (vector clocks).
 class Knowledge {
  public:
   Knowledge(const MemoryLog& log, std::vector<std::int64_t>& reusable)
@@ -46,7 +46,7 @@ class Knowledge {
     }
   }
 
-  // What was never waited for is kept from a stream until that allocates no more.
+  // Without a wait, a free stays unknown to a stream until that stream's last allocation.
   void End() {
     for (std::size_t stream = 0; stream < streams_; ++stream) {
       for (std::size_t other = 0; other < streams_; ++other) {
@@ -61,7 +61,7 @@ class Knowledge {
     std::uint32_t allocation;
   };
 
-  // `stream` knows, from `now` on, what `other` freed up to the event `known`.
+  // Records that, from event `now` on, `stream` knows the frees of `other` up to event `known`.
   void Settle(std::size_t stream, std::size_t other, std::int64_t known, std::int64_t now) {
     std::size_t& settled = settled_[stream * streams_ + other];
     const std::int64_t until = std::min(now, last_allocation_[stream] + 1);
@@ -74,7 +74,7 @@ class Knowledge {
   const std::size_t streams_;
   std::vector<std::int64_t>& reusable_;
   std::vector<std::int64_t> known_;   // by stream and the stream that it knows of
-  std::vector<std::size_t> settled_;  // the same: how many of its frees are known
+  std::vector<std::size_t> settled_;  // the same: number of known frees
   std::vector<std::int64_t> last_allocation_;
   std::vector<std::vector<FreeEvent>> frees_;  // by stream, in the order of events
 };

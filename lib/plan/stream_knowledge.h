@@ -1,4 +1,4 @@
-// When a free on one stream is known to all others, so that any of them may take the memory over.
+// Computes when all streams know of a free, so that any of them may reuse the memory.
 #ifndef TIDEPOOL_LIB_PLAN_STREAM_KNOWLEDGE_H_
 #define TIDEPOOL_LIB_PLAN_STREAM_KNOWLEDGE_H_
 
@@ -10,10 +10,10 @@
 
 namespace tidepool::plan {
 
-// Of each allocation the event from which on its memory may serve any stream: that of its free, or
-// the first one by which every other stream that allocates after it has waited for it; the number
-// of events where it is never freed. ResourceExhausted for more than 1,024 streams. O(events x
-// streams).
+// Returns, for each allocation, the event from which on any stream may reuse its memory. It is the
+// event of the free, or the first event by which every other stream that allocates later has waited
+// for the free. It is the number of events for an allocation that is never freed. ResourceExhausted
+// for more than 1,024 streams. O(events x streams).
 absl::StatusOr<std::vector<std::int64_t>> ReusableFrom(const MemoryLog& log);
 
 }  // namespace tidepool::plan

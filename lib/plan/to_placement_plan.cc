@@ -1,4 +1,5 @@
-// From plans to what a pool follows: a walk through time finds what will lie below each request.
+// Converts plans to the form that a pool follows: a walk through time finds the block below each
+// request.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,7 +13,8 @@
 namespace tidepool {
 namespace {
 
-// The indices of all buffers in the order of one of their times, and in their own among equals.
+// Returns the indices of all buffers sorted by one of their times, and in their own order among
+// equals.
 std::vector<std::uint32_t> OrderBy(std::int64_t PlanBuffer::*time, const PlanProblem& problem) {
   std::vector<std::uint32_t> order(problem.buffers.size());
   std::iota(order.begin(), order.end(), 0U);

@@ -13,7 +13,7 @@
 namespace tidepool::plan {
 namespace {
 
-// Without overflow, whatever the times.
+// Computes the difference without overflow, for any times.
 std::uint64_t Between(std::int64_t from, std::int64_t to) {
   return static_cast<std::uint64_t>(to) - static_cast<std::uint64_t>(from);
 }
@@ -33,7 +33,7 @@ class TwinFinder {
     std::vector<std::uint32_t> twins(buffers_.size());
     std::iota(twins.begin(), twins.end(), 0U);
     const std::vector<std::uint32_t> foreground = SplitOffBackground();
-    // By background and content, the first of its kind.
+    // The first episode of each background and content.
     absl::flat_hash_map<std::pair<std::size_t, std::size_t>, Episode> firsts;
     for (const Episode& episode : ToEpisodes(foreground)) {
       const std::size_t background = ChangesUntil(episode.begin);
@@ -52,8 +52,9 @@ class TwinFinder {
     return std::tuple(buffer.lower, buffer.upper, buffer.bytes, buffer.alignment, buffer.offset);
   }
 
-  // Buffers that live for at least half of the time in which something changes are background: the
-  // times at which they do are kept, and the others are returned, sorted by time and content.
+  // Splits off the background: buffers that live for at least half of the time in which any buffer
+  // changes. Keeps the times at which the background changes, and returns the other buffers, sorted
+  // by time and content.
   std::vector<std::uint32_t> SplitOffBackground() {
     std::int64_t first_end = INT64_MAX;
     std::int64_t last_begin = INT64_MIN;
@@ -72,7 +73,7 @@ class TwinFinder {
       }
     }
     std::sort(changes_.begin(), changes_.end());
-    // In the order of numbers already.
+    // The foreground is already in the order of numbers.
     std::stable_sort(foreground.begin(), foreground.end(), [&](std::uint32_t a, std::uint32_t b) {
       return Key(buffers_[a]) < Key(buffers_[b]);
     });
@@ -94,7 +95,8 @@ class TwinFinder {
     return episodes;
   }
 
-  // How often the background has changed up to `time`: equal numbers are equal backgrounds.
+  // Returns how often the background has changed up to `time`: equal numbers mean equal
+  // backgrounds.
   std::size_t ChangesUntil(std::int64_t time) const {
     return static_cast<std::size_t>(std::upper_bound(changes_.begin(), changes_.end(), time) -
                                     changes_.begin());

@@ -1,8 +1,8 @@
-// What repeats: training steps that allocate the same again are planned once.
+// Finds repetitions, so that training steps that allocate alike are planned once.
 //
 // Buffers that live through most of the problem (weights, optimizer states) are its background.
-// Between times at which nothing else is live lie episodes. Episodes that are equal, with the same
-// background throughout, can be given the same offsets.
+// Episodes lie between times at which no other buffer is live. Equal episodes, with the same
+// background throughout, can have the same offsets.
 #ifndef TIDEPOOL_LIB_PLAN_TWINS_H_
 #define TIDEPOOL_LIB_PLAN_TWINS_H_
 
@@ -13,9 +13,9 @@
 
 namespace tidepool::plan {
 
-// Of each buffer the one whose offset it can take: itself, unless its episode is equal to one
-// before. Whatever plan there is for the buffers that are their own twins, is one for all, and of
-// the same height. The problem's buffers are valid. O(n log n).
+// Returns, for each buffer, the buffer whose offset it can take: itself, unless its episode equals
+// an earlier one. A plan for the buffers that are their own twins is a plan of the same height for
+// all buffers. The problem's buffers are valid. O(n log n).
 std::vector<std::uint32_t> FindTwins(const PlanProblem& problem);
 
 }  // namespace tidepool::plan

@@ -1,4 +1,4 @@
-// The referee of plans. It includes nothing of what makes plans, and must not.
+// Checks plans independently. It includes no code of the planner, and must not.
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -1,10 +1,10 @@
-// CompressionAdvisor: whether to compress a buffer on its way to the host.
+// CompressionAdvisor: decides whether to compress a buffer on its way to the host.
 //
-// The bytes cross the link as they are in both cases; the host compresses what has come. So
-// compression saves memory of the host, never time on the link. It costs processor time, and it
-// costs the program time where the processor is slower than the link and the buffer is needed soon.
-// The advice is: compress when that saves enough memory, as certainly as the density is known, and
-// nothing has to wait longer than it would without.
+// The link carries the raw bytes in both cases, and the host compresses them after their arrival.
+// So compression saves host memory, never time on the link. It costs processor time. It delays the
+// program when the processor is slower than the link and the buffer is needed soon. The advice is
+// to compress when that saves enough memory even at the highest likely density, and delays no
+// stream.
 //
 // A pure function of its arguments: no clock, no memory, no device. Thread-safe.
 #ifndef TIDEPOOL_COMPRESS_COMPRESSION_ADVISOR_H_
@@ -21,66 +21,67 @@
 
 namespace tidepool {
 
-// A buffer that is about to leave the device. Times count from now, and infinity is a time.
+// A buffer that is about to leave the device. Times count from now and may be infinite.
 struct CompressionCandidate {
   std::int64_t bytes = 0;  // 0 to kMaxZeroValueInputBytes
   ZeroValueWord word = ZeroValueWord::k32Bits;
-  // Share of words that are not zero, 0 to 1, and how wrong that may be (density_probe.h).
+  // Share of nonzero words, 0 to 1, and the error of that share (density_probe.h).
   double density = 1;
   double density_error = 0;
-  // Until its memory on the device is needed for something else: the offload is over by then.
+  // Time until its device memory is needed for other data: the offload must have finished by then.
   double seconds_to_leave = std::numeric_limits<double>::infinity();
-  // Until it is needed on the device again: by then it was offloaded and prefetched.
+  // Time until the device needs the buffer again: offload and prefetch must have finished by then.
   double seconds_until_needed = std::numeric_limits<double>::infinity();
 };
 
 struct CompressionAdvisorOptions {
   double link_bytes_per_second = 12e9;  // of one direction; more than 0
-  int threads = 0;                      // 0: as many as the profile recommends
-  // Compressing must save so large a share of the buffer, 0 to 1.
+  int threads = 0;                      // 0: the number that the profile recommends
+  // The smallest share of the buffer that compression must save, 0 to 1.
   double least_saving = 0.05;
-  // For which the program may wait longer than without compression.
+  // The longest acceptable delay of the program compared with raw copies.
   double most_delay_seconds = 0;
-  // Compressed space is taken in pieces of it (a page of a PagePool): 1 to 1 GiB.
+  // The unit in which compressed data takes host memory (a page of a PagePool): 1 byte to 1 GiB.
   std::int64_t granularity_bytes = std::int64_t{64} << 10;
 };
 
 enum class CompressionReason : std::uint8_t {
   kSaves,           // compress
-  kSavesTooLittle,  // it may not save as much as it must
+  kSavesTooLittle,  // the certain saving is too small
   kLeavesTooLate,   // the device would wait for its memory
   kReturnsTooLate,  // the device would wait for the buffer
 };
-// "saves memory", "saves too little", "leaves too late", "returns too late".
+// Returns "saves memory", "saves too little", "leaves too late" or "returns too late".
 TIDEPOOL_EXPORT std::string_view CompressionReasonText(CompressionReason reason);
 
 struct CompressionAdvice {
   bool compress = false;
   CompressionReason reason = CompressionReason::kSavesTooLittle;
-  // Of the host, in whole pieces: at the density as it was said, and at the highest that it may be.
+  // Host memory in whole units: at the given density, and at the highest likely one.
   std::int64_t held_bytes = 0;
   std::int64_t most_held_bytes = 0;
-  // Of the buffer, less what is held: expected, and for certain. Less than 0 where it costs memory.
+  // Bytes of the buffer minus the held bytes: expected, and certain. Negative where compression
+  // costs memory.
   std::int64_t saved_bytes = 0;
   std::int64_t least_saved_bytes = 0;
-  // Of each direction, without compression.
+  // Duration of one raw copy in either direction.
   double raw_seconds = 0;
-  // With it, at the highest density.
+  // Durations with compression, at the highest likely density.
   double offload_seconds = 0;
   double prefetch_seconds = 0;
-  // That the device waits longer than without compression.
+  // The time that the device waits longer than without compression.
   double delay_seconds = 0;
-  // That all threads together are busy for both directions.
+  // The busy time of all threads together, for both directions.
   double core_seconds = 0;
 };
 
 class TIDEPOOL_EXPORT CompressionAdvisor {
  public:
-  // InvalidArgument for options out of range, and for a profile that cannot be.
+  // Returns InvalidArgument for options out of range, and for an invalid profile.
   static absl::StatusOr<CompressionAdvisor> Create(const CompressionProfile& profile,
                                                    const CompressionAdvisorOptions& options);
 
-  // O(1). InvalidArgument for a candidate out of range; times of less than 0 are past.
+  // O(1). InvalidArgument for a candidate out of range; a negative time is in the past.
   absl::StatusOr<CompressionAdvice> Advise(const CompressionCandidate& candidate) const;
 
  private:

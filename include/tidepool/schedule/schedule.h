@@ -1,10 +1,11 @@
-// Schedule: a training iteration as a program of what the host does, in order: memory taken and
-// given back, tasks started, data sent out and fetched. What offload policies make of a TaskGraph,
-// the simulator predicts (timeline.h) and an executor carries out (executor.h).
+// Schedule: a training iteration as a program for the host. Its steps, in order, allocate and free
+// memory, start tasks, and start copies of data to the host and back. Offload policies make a
+// schedule from a TaskGraph; the simulator predicts its times (timeline.h) and an executor carries
+// it out (executor.h).
 //
-// Steps only start things. The device runs tasks in the order of their steps, on one stream, and
-// copies in the order of theirs, on a stream for each direction. Memory is handed out in the order
-// of steps, so the places that a schedule gets do not depend on how long anything takes.
+// Steps only start work. The device runs tasks in the order of their steps, on one stream, and
+// copies in the order of their steps, on one stream per direction. Memory is allocated in the order
+// of the steps, so the offsets of a schedule do not depend on durations.
 #ifndef TIDEPOOL_SCHEDULE_SCHEDULE_H_
 #define TIDEPOOL_SCHEDULE_SCHEDULE_H_
 
@@ -26,79 +27,83 @@
 namespace tidepool {
 
 enum class StepKind : std::uint8_t {
-  // Memory of the device for data that is nowhere. When there is no room, it waits on the host for
-  // data that is going out, the first that was sent first.
+  // Takes device memory for data that is neither on the device nor on the host. When there is no
+  // room, waits on the host for data that is leaving, in the order in which it was sent.
   kAllocate,
-  // Data is needed no more, wherever it is: its memory is given back behind the tasks before.
+  // Ends the life of data, on either side: its memory is given back after the tasks queued so far.
   kFree,
-  // A task: its workspace is taken, it is queued, the workspace is given back behind it. On the
-  // device it waits for the data that it uses and that is being fetched.
+  // Takes the task's workspace, queues the task, and gives the workspace back after it. On the
+  // device the task waits for prefetches of the data that it uses.
   kRun,
-  // Sends data to the host: the copy begins when the last task before that wrote or updated it is
-  // over. Until it is fetched, no task uses it. When the host has no room it stays on the device.
+  // Sends data to the host. The copy begins after the last earlier task that wrote or updated the
+  // data. No task uses the data before it is fetched. When the host has no room, the data stays.
   kOffload,
-  // Waits on the host until data that is going out is there, and gives its memory back behind the
-  // tasks before. Nothing when it did not leave, or was waited for before.
+  // Waits on the host until leaving data has arrived, and gives its device memory back after the
+  // tasks queued so far. Does nothing for data that stayed or was awaited before.
   kAwait,
-  // Takes memory, as kAllocate does, and fetches data that was sent out: the copy begins when all
-  // tasks before are over. Data that is on the device, or has not yet been waited for, stays there.
+  // Takes memory, as kAllocate does, and fetches data from the host. The copy begins after all
+  // earlier tasks. Data that is on the device, or whose offload was not awaited yet, stays there.
   kPrefetch,
-  // Waits on the host until tasks and copies are over, and for all that is going out.
+  // Waits on the host until all tasks and copies have finished, and awaits all leaving data.
   kSynchronize,
 };
-// "allocate", "free", "run", "offload", "await", "prefetch", "synchronize".
+// Returns the name in files: "allocate", "free", "run", "offload", "await", "prefetch",
+// "synchronize".
 TIDEPOOL_EXPORT std::string_view StepKindName(StepKind kind);
 
 struct ScheduleStep {
   StepKind kind = StepKind::kRun;
-  std::size_t index = 0;        // of the task for kRun, of data for others; 0 for kSynchronize
+  std::size_t index = 0;        // task for kRun, data otherwise; 0 for kSynchronize
   std::size_t algorithm = 0;    // of the task
-  Hint hint = Hint::kResident;  // of the memory of kAllocate and kPrefetch
-  // Of kOffload: the share of words that are not zero, when it is to be compressed; -1: as it is.
+  Hint hint = Hint::kResident;  // for the memory of kAllocate and kPrefetch
+  // For kOffload: the share of nonzero words when the copy is to be compressed; -1: raw copy.
   double density = -1;
 
   friend bool operator==(const ScheduleStep&, const ScheduleStep&) = default;
 };
 
 struct Schedule {
-  std::string policy;             // that made it, as people read it
+  std::string policy;             // name of the policy that made it
   std::uint64_t fingerprint = 0;  // GraphFingerprint of its graph
   std::vector<ScheduleStep> steps;
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-// Of data (names, sizes, kinds) and tasks (names, uses, names and workspaces of algorithms), in
-// their order; times, phases and layers count nothing: the same in every process. O(graph).
+// Returns a hash of data (names, sizes, kinds) and tasks (names, uses, names and workspaces of
+// algorithms), in their order. Times, phases and layers do not count. The value is the same in
+// every process. O(graph).
 TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 
-// OK when the schedule is one of `graph` (FailedPrecondition otherwise) and can run: each task
-// once, after the tasks that it depends on; what a task uses is on the device or being fetched, and
-// what it writes was allocated; no data is allocated twice, or lost: freed while a later task needs
-// it. InvalidArgument with the number of the step, the names, and what was expected. Weights and
-// input are there as soon as they are allocated. In the end all weights are on the device, or being
-// fetched, and all other data is freed. Whether there is memory enough is not asked here.
-// Thread-safe. O(steps + uses).
+// Returns OK when `graph` is the schedule's graph (FailedPrecondition otherwise) and the schedule
+// can run on it. That is:
+// - Each task runs once, after the tasks that it depends on.
+// - Data that a task uses is on the device or being fetched, and data that it writes was allocated.
+// - No data is allocated twice, or freed while a later task needs it.
+// - At the end all weights are on the device or being fetched, and all other data is freed.
+// Otherwise InvalidArgument, with the number of the step, the names, and the expectation. Weights
+// and input exist from their allocation on. The size of the memory is not checked. Thread-safe.
+// O(steps + uses).
 TIDEPOOL_EXPORT absl::Status ValidateSchedule(const TaskGraph& graph, const Schedule& schedule);
 
-// When data that is sent out gives its memory back: at the step `kAwait` or `kSynchronize` that
-// waits for it, or `kFree`, and no sooner; or at once, if such a step comes before it is fetched.
+// The time at which an offload gives its memory back in a trace: at the step that awaits or frees
+// the data; or at the offload itself, if such a step comes before the prefetch.
 enum class Leaving : std::uint8_t { kWhenAwaited, kAtOnce };
 
-// What a schedule asks of a pool when all data that is sent out leaves, as a trace: to size or to
-// plan a pool. Workspaces are "TASK.workspace"; data that comes back has its own name
-// again. Times are numbers of steps. Errors: those of ValidateSchedule; InvalidArgument where data
-// has the name of a workspace. Thread-safe. O(steps + uses).
+// Returns the requests that a schedule makes of a pool, as a trace, for sizing and planning; every
+// offload leaves. Workspaces are called "TASK.workspace"; fetched data has its own name again.
+// Times are numbers of steps. Errors are ValidateSchedule's, and InvalidArgument where data has the
+// name of a workspace. Thread-safe. O(steps + uses).
 TIDEPOOL_EXPORT absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph,
                                                     const Schedule& schedule,
                                                     Leaving leaving = Leaving::kWhenAwaited);
 
-// Offsets for all allocations of a schedule, in their order, as if data left at once: what runs the
-// schedule there has to wait for data that lies in the way, and for nothing else. Little more than
-// is live at the peak, by a plan that is made at once and always the same; where that needs more
-// than `memory_bytes`, one that does not is looked for, for a second. `alignment` is a power of two
-// up to 1 GiB. Errors: those of ScheduleTrace and MakePlan. O(steps log steps) as a rule, and that
-// second.
+// Returns offsets for all allocations of a schedule, in their order, as if each offload freed its
+// memory at once. A machine that follows the plan only waits for data that lies in the way. The
+// plan is deterministic, made at once, and needs little more than the peak of live bytes. If it
+// exceeds `memory_bytes`, the planner looks for a lower one for a second. `alignment` is a power of
+// two up to 1 GiB. Errors are those of ScheduleTrace and MakePlan. O(steps log steps) as a rule,
+// and that second.
 TIDEPOOL_EXPORT absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanSchedule(
     const TaskGraph& graph, const Schedule& schedule, std::int64_t alignment,
     std::int64_t memory_bytes);

@@ -1,4 +1,5 @@
-// What memory is made of: what is live at an event of a trace, and whose it is.
+// The composition of memory: the allocations live at an event of a trace, and the stacks that made
+// them.
 //
 // Sizes are rounded up to an alignment, as in sizing.h. Functions are thread-safe.
 #ifndef TIDEPOOL_TRACE_COMPOSITION_H_
@@ -14,16 +15,16 @@
 
 namespace tidepool {
 
-// The numbers of the allocations that are live right after event `event`, ascending.
+// Returns the numbers of the allocations that are live right after event `event`, ascending.
 // InvalidArgument when the trace has no such event. O(allocations + events).
 TIDEPOOL_EXPORT absl::StatusOr<std::vector<std::uint32_t>> LiveAfter(const Trace& trace,
                                                                      std::int64_t event);
 
-// Collapsed stacks of `allocations`, as flame graph tools read them: one line "a;b;c bytes" a
-// stack, outermost frame first, sorted by bytes of text, each stack once. A frame is "name
-// (file:line)", or what is known of it; what would end a frame or a line (';', control characters)
-// and what is no UTF-8 is replaced. Allocations without a tag are "[no stack]". `alignment` is a
-// power of two. O(allocations log allocations + text).
+// Returns the collapsed stacks of `allocations` in the format of flame graph tools. Each different
+// stack is one line "a;b;c bytes", outermost frame first, and lines are sorted by the bytes of
+// their text. A frame is "name (file:line)", or the known part of it. Characters that would end a
+// frame or a line (';', control characters) and invalid UTF-8 are replaced. Allocations without a
+// tag are "[no stack]". `alignment` is a power of two. O(allocations log allocations + text).
 TIDEPOOL_EXPORT std::string CollapsedStacks(const Trace& trace,
                                             const std::vector<std::uint32_t>& allocations,
                                             std::int64_t alignment);

@@ -1,8 +1,8 @@
 // Plans: an offset for every buffer of a program, made before it runs, so that the pool is as small
-// as the peak of live bytes, or as near to it as can be found.
+// as the peak of live bytes, or as close to the peak as the search gets.
 //
-// This is dynamic storage allocation: buffers with half-open lifetimes and sizes, whose offsets are
-// wanted such that buffers that are live at the same time do not overlap in address. The smallest
+// The problem is dynamic storage allocation: given buffers with sizes and half-open lifetimes, find
+// offsets such that buffers that are live at the same time do not overlap in address. The smallest
 // height is NP-hard to find. All functions are thread-safe.
 #ifndef TIDEPOOL_TRACE_PLAN_H_
 #define TIDEPOOL_TRACE_PLAN_H_
@@ -21,18 +21,18 @@
 
 namespace tidepool {
 
-// Lives in [lower, upper), in any unit of time. What was there before the first event, or stays
-// after the last, has a lower or an upper beyond all others.
+// A buffer that lives in [lower, upper), in any unit of time. A buffer from before the first event
+// has a lower below all others; one that stays after the last event has an upper above all others.
 struct PlanBuffer {
   static constexpr std::int64_t kAnywhere = -1;
 
   std::int64_t lower = 0;
   std::int64_t upper = 0;  // greater than `lower`
   std::int64_t bytes = 0;  // in [1, kMaxRequestBytes]
-  // Of the offset alone: a power of two up to 1 GiB. Sizes are taken as they are.
+  // The alignment of the offset alone: a power of two up to 1 GiB. Sizes are not rounded.
   std::int64_t alignment = 1;
-  // Where it lies already and must stay, whatever its alignment, with its end within 2^60; or
-  // kAnywhere: the plan decides.
+  // The offset of a fixed buffer, of any alignment, with its end within 2^60; kAnywhere: the plan
+  // decides.
   std::int64_t offset = kAnywhere;
 };
 
@@ -40,22 +40,22 @@ struct PlanProblem {
   std::vector<PlanBuffer> buffers;
 };
 
-// A height that no plan can be below: the peak of live bytes, the highest end of a fixed buffer, or
-// more where alignment wastes bytes between buffers, or what is fixed leaves holes that are too
-// small. Errors are MakePlan's. O(n log n).
+// Returns a proved lower bound of every plan's height: the peak of live bytes or the highest end of
+// a fixed buffer. It is higher where alignment wastes bytes between buffers, or where fixed buffers
+// leave holes that are too small. Errors are MakePlan's. O(n log n).
 TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> PlanLowerBound(const PlanProblem& problem);
 
 struct PlanOptions {
-  // A plan of at most this height is wanted, and the first one ends the search. Nothing: the
-  // smallest height.
+  // The height that suffices: the first plan of at most this height ends the search. Without a
+  // value the search looks for the smallest height.
   std::optional<std::int64_t> capacity = std::nullopt;
-  // The best plan so far is returned then. The first plan is always made, however long it takes:
-  // O(n log n) as a rule. 0: nothing but the first plan.
+  // The time after which the best plan so far is returned. The first plan is always made, in O(n
+  // log n) as a rule, even beyond the limit. 0: only the first plan.
   double time_limit_seconds = 10;
-  // Two plans with the same seed and number of threads are the same, on any machine, unless the
-  // time limit or a stop struck.
+  // Two plans with the same seed are equal, on any machine, unless a search ended by the time limit
+  // or a stop.
   std::uint64_t seed = 1;
-  // Asked often: the best plan so far is returned when a stop is requested.
+  // The search polls this token often, and returns the best plan so far when a stop is requested.
   std::stop_token stop = {};
   // From 1 to 1024 search side by side. In the same number of rounds more threads find a plan that
   // is no higher, and where they are on cores of their own, a round takes as long as with one.
@@ -63,36 +63,37 @@ struct PlanOptions {
 };
 
 struct Plan {
-  std::vector<std::int64_t> offsets;  // one a buffer
+  std::vector<std::int64_t> offsets;  // one per buffer
   std::int64_t height = 0;  // the highest end of any buffer, fixed or not: the pool that it needs
-  std::int64_t lower_bound = 0;  // proved: no plan is below it
-  // Whether `height` is the smallest: it equals `lower_bound`.
+  std::int64_t lower_bound = 0;  // proved: every plan is at least this high
+  // Whether `height` is the smallest possible: it equals `lower_bound`.
   bool optimal = false;
-  // Whether the search ended because of the time limit or the stop token, rather than by itself.
+  // Whether the time limit or the stop token ended the search.
   bool timed_out = false;
   bool stopped = false;
-  double seconds = 0;  // that it took
+  double seconds = 0;  // the duration of the search
 };
 
-// The best plan that was found. With a capacity, one that is not met may still be returned; none
-// can meet it when `lower_bound` is above it. ResourceExhausted for more than 2^31 - 2 buffers;
-// InvalidArgument for buffers that are none, sizes whose sum exceeds 2^60, fixed buffers that
-// overlap, a capacity below the largest buffer or the end of a fixed one, a time limit that is
-// negative or no number, or a number of threads that is none. Every plan was checked by
-// ValidatePlan. Memory is O(n) and at most 512 MiB more for searching, both for each thread.
+// Returns the best plan that the search finds, checked by ValidatePlan. The plan may exceed the
+// wished capacity; no plan meets a capacity below `lower_bound`. ResourceExhausted for more than
+// 2^31 - 2 buffers. InvalidArgument for invalid buffers, sizes whose sum exceeds 2^60, fixed
+// buffers that overlap, a capacity below the largest buffer or below the end of a fixed buffer, and
+// a time limit that is negative or not a number. Memory is O(n), and at most 512 MiB more for the
+// search.
 TIDEPOOL_EXPORT absl::StatusOr<Plan> MakePlan(const PlanProblem& problem,
                                               const PlanOptions& options = {});
 
-// Whether `offsets` are a plan of at most `height` for the problem: one each, not negative,
-// aligned or where they are fixed, and no two buffers that live at the same time overlapping.
-// InvalidArgument says what is wrong first. Shares nothing with what makes plans. O(n log n).
+// Returns OK when `offsets` are a plan of at most `height` for the problem. That is: there is one
+// offset per buffer, not negative, aligned or equal to the fixed offset, and no two buffers that
+// live at the same time overlap. InvalidArgument names the first fault. Shares no code with the
+// planner. O(n log n).
 TIDEPOOL_EXPORT absl::Status ValidatePlan(const PlanProblem& problem,
                                           const std::vector<std::int64_t>& offsets,
                                           std::int64_t height);
 
-// The first `requests` buffers of the problem, which is valid, as an iteration asks for them one by
-// one, and where the valid plan `offsets` has them; the others are there beside. With clues. O(n
-// log n).
+// Converts the valid plan `offsets` of a valid problem to a PlacementPlan of the first `requests`
+// buffers, which an iteration requests one by one. The remaining buffers are fixed obstacles. Fills
+// each `clue`, so that a lookup is O(1). O(n log n).
 TIDEPOOL_EXPORT std::shared_ptr<const PlacementPlan> ToPlacementPlan(
     const PlanProblem& problem, const std::vector<std::int64_t>& offsets, std::size_t requests);
 

@@ -1,5 +1,5 @@
-// Whether a plan is a trace's: rows and allocations are compared one by one, each in the order of
-// time and then of ids, because what lives at the same time has different ids.
+// Matches a plan with a trace: compares rows and allocations one by one, each sorted by time and
+// then by id, because buffers that live at the same time have different ids.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace {
 using io::Escaped;
 using io::Quoted;
 
-// What a row of a plan and an allocation of a trace have in common.
+// The properties that a row of a plan shares with an allocation of a trace.
 struct RowLifetime {
   std::string_view id;
   std::int64_t lower;
@@ -58,7 +58,7 @@ absl::Status RowError(const PlanFile& plan, std::int64_t line, std::string_view 
       absl::StrCat(io::Escaped(plan.name), ":", line, ": ", std::string(what)));
 }
 
-// The rows of a plan and the allocations of a trace, each in their common order.
+// The rows of a plan and the allocations of a trace, sorted alike.
 class Comparison {
  public:
   Comparison(const PlanFile& plan, const Trace& trace, const csv::TraceLifetimes& lifetimes)
@@ -69,7 +69,7 @@ class Comparison {
         allocations_(
             InOrder(trace.allocations.size(), [this](std::size_t i) { return Allocation(i); })) {}
 
-  // The row of each allocation, or the first difference.
+  // Returns the row of each allocation, or the first difference.
   absl::StatusOr<std::vector<std::uint32_t>> Rows() const {
     std::vector<std::uint32_t> rows(allocations_.size());
     for (std::size_t i = 0; i < std::max(rows_.size(), allocations_.size()); ++i) {
@@ -127,7 +127,7 @@ absl::Status CheckOffsetsAligned(const PlanFile& plan, std::int64_t alignment) {
   return absl::OkStatus();
 }
 
-// That the allocations of `problem`, whose rows are `rows`, are not in each other's way.
+// Returns an error if allocations of `problem`, whose rows are `rows`, overlap.
 absl::Status CheckPlaces(const PlanFile& plan, const PlanProblem& problem,
                          const std::vector<std::uint32_t>& rows,
                          const std::vector<std::int64_t>& offsets) {

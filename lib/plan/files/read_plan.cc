@@ -1,4 +1,4 @@
-// Plans from files: the rows of a lifetime CSV with an offset each.
+// Reads plan files: the rows of a lifetime CSV, each with an offset.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -26,7 +26,7 @@ using io::ByteSource;
 using io::CsvReader;
 using io::Quoted;
 
-// A planner takes no more.
+// Returns an error beyond the planner's limit.
 absl::Status CheckSumOfSizes(const csv::LifetimeRows& rows, const io::CsvReader& reader) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
   std::int64_t left = kMostBytes;

@@ -1,4 +1,4 @@
-// From traces to problems.
+// Converts traces to plan problems.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +22,9 @@ plan::MemoryEvent::Kind KindOf(TraceEvent::Kind kind) {
   }
 }
 
-// PyTorch says when the last stream was done with a block: that is its free. Other allocators' logs
-// do not say which stream waited for which, and a pool that follows the plan makes streams wait
-// where they must.
+// A PyTorch snapshot records a free when the last stream had finished with the block. Logs of other
+// allocators do not say which stream waited for which; a pool that follows the plan makes streams
+// wait where they must.
 bool HasAllWaits(const Trace& trace) {
   return trace.original_format == TraceFormat::kNative ||
          std::any_of(trace.events.begin(), trace.events.end(),
@@ -42,7 +42,7 @@ plan::MemoryLog ToMemoryLog(const Trace& trace) {
   return log;
 }
 
-// The file's time of an event; just after the last one for an index beyond it.
+// Returns the file's time of an event, and a time just after the last one for an index beyond it.
 std::int64_t TimeOf(const Trace& trace, std::int64_t event) {
   if (event < static_cast<std::int64_t>(trace.events.size())) {
     return trace.events[static_cast<std::size_t>(event)].time;

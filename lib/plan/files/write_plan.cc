@@ -1,4 +1,4 @@
-// Plans as files.
+// Writes plan files.
 #include "absl/strings/str_cat.h"
 #include "lib/trace/csv/csv_traces.h"
 #include "tidepool/trace/output_file.h"
