@@ -1,4 +1,4 @@
-// One pass a question; the first that finds something ends it.
+// Checks graphs: one pass per property, and the first fault ends the check.
 #include "lib/graph/check_graph.h"
 
 #include <array>
@@ -23,7 +23,7 @@ using Fault = std::optional<GraphFault>;
 
 constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
 
-// What is wrong with a name as such; "" when nothing is.
+// Returns the fault of a name by itself; "" for a valid name.
 std::string NameFault(const std::string& name, NameSet& others) {
   if (name.empty()) return "an empty name, expected a name";
   if (!io::IsUtf8(name)) {
@@ -73,7 +73,7 @@ std::string AlgorithmFault(const TaskAlgorithm& algorithm, NameSet& names) {
   if (algorithm.workspace_bytes < 0 || algorithm.workspace_bytes > kMostDataBytes) {
     return OutOfRange("algorithm", algorithm.name, "a workspace of ", algorithm.workspace_bytes, 0);
   }
-  // Also false for what is no number.
+  // Also refuses NaN.
   if (!(algorithm.seconds >= 0 && algorithm.seconds <= kMostTaskSeconds)) {
     return absl::StrCat("algorithm ", io::Quoted(algorithm.name), " takes ", algorithm.seconds,
                         " seconds, expected 0 to 10^9");
@@ -97,7 +97,7 @@ std::string AlgorithmsFault(const GraphTask& task) {
   return "";
 }
 
-// What a task says of itself.
+// Returns the fault of a task by itself.
 std::string TaskFault(const GraphTask& task) {
   for (const std::string* text : {&task.layer, &task.operation}) {
     if (!io::IsUtf8(*text)) {
@@ -156,7 +156,7 @@ bool IsThereBefore(const GraphData& data) {
   return data.kind == DataKind::kInput || data.kind == DataKind::kWeight;
 }
 
-// Who writes what; kNoTask for what nobody does.
+// Returns the task that writes each datum; kNoTask for data that no task writes.
 std::vector<std::size_t> WritersOf(const TaskGraph& graph) {
   std::vector<std::size_t> writers(graph.data.size(), kNoTask);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {

@@ -1,4 +1,4 @@
-// What can be wrong with a task graph, and with which part of it: readers know the lines of parts.
+// Finds faults of a task graph and the part that has each fault: readers know the lines of parts.
 #ifndef TIDEPOOL_LIB_GRAPH_CHECK_GRAPH_H_
 #define TIDEPOOL_LIB_GRAPH_CHECK_GRAPH_H_
 
@@ -15,14 +15,14 @@ struct GraphFault {
   enum class About : std::uint8_t { kGraph, kData, kTask };
   About about = About::kGraph;
   std::size_t index = 0;  // of the datum or the task
-  std::string what;       // what is wrong, and what was expected
+  std::string what;       // the fault and the expectation
 };
 
-// The first index of a task that is none.
+// Returns the first invalid index of a task.
 std::optional<GraphFault> FindIndexFault(const TaskGraph& graph);
-// All that ValidateGraph asks, but for the order of the tasks.
+// Checks all rules of ValidateGraph except the order of the tasks.
 std::optional<GraphFault> FindFault(const TaskGraph& graph);
-// A task that comes before one that it needs. Of a graph without other faults.
+// Finds a task that comes before a task that it needs. The graph has no other faults.
 std::optional<GraphFault> FindOrderFault(const TaskGraph& graph);
 
 }  // namespace tidepool::graph

@@ -1,5 +1,5 @@
-// RapidJSON's events walk through a few places, each of which knows its keys. What is no such key
-// is refused, so values are never in each other deeper than the format has it.
+// Reads the JSON of graphs: RapidJSON's events walk through a few kinds of objects, each of which
+// knows its keys. Unknown keys are refused, so nesting is never deeper than in the format.
 #include "lib/graph/graph_json_reader.h"
 
 #include <rapidjson/error/en.h>
@@ -49,7 +49,7 @@ std::string KeyName(Key key) { return std::string(kKeyNames[static_cast<std::siz
 
 constexpr unsigned Bit(Key key) { return 1U << static_cast<unsigned>(key); }
 
-// A kind of object: which keys it must have, and which it may have.
+// A kind of object: its required and its optional keys.
 struct Keys {
   const char* what;
   unsigned required;
@@ -73,7 +73,8 @@ std::string NamesOf(unsigned keys) {
   return names;
 }
 
-// What RapidJSON calls. False ends the reading; then status() says why, and line() where.
+// The handler of RapidJSON's events. A false result ends the reading; then status() gives the
+// reason and line() the line.
 class GraphHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, GraphHandler> {
  public:
   explicit GraphHandler(io::JsonInput& input) : input_(input) {}
@@ -100,13 +101,13 @@ class GraphHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Grap
     kDatum,
     kTaskList,
     kTask,
-    kNames,  // what a task reads, writes or updates
+    kNames,  // the names of the data that a task reads, writes or updates
     kAlgorithmList,
     kAlgorithm,
   };
 
   const Keys& keys() const;
-  // The keys that the object at this place has had.
+  // Returns the keys seen in the object at this level.
   unsigned& seen();
   TaskGraph& graph() { return file_.graph; }
   GraphTask& task() { return file_.graph.tasks.back(); }
@@ -126,8 +127,8 @@ class GraphHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Grap
   GraphFile file_;
   Place place_ = Place::kStart;
   graph::Key key_ = graph::Key::kNone;
-  graph::Key uses_ = graph::Key::kNone;  // the list of names that we are in
-  std::array<unsigned, 9> seen_ = {};    // by place
+  graph::Key uses_ = graph::Key::kNone;  // the current list of names
+  std::array<unsigned, 9> seen_ = {};    // by kind of object
   std::int64_t line_ = 1;
   absl::Status status_;
 };
@@ -389,7 +390,7 @@ absl::Status At(const std::string& name, std::int64_t line, std::string_view wha
       absl::StrCat(io::Escaped(name), ":", line, ": ", std::string(what)));
 }
 
-// Why RapidJSON stopped.
+// Returns the reason why RapidJSON stopped.
 absl::Status StatusOfParsing(const rapidjson::ParseResult& result, io::JsonInput& input,
                              const GraphHandler& handler, const std::string& name) {
   if (!input.status().ok()) {

@@ -13,16 +13,15 @@
 
 namespace tidepool::graph {
 
-// A graph as the file says it: what tasks read, write and update are not indexes of data yet, but
-// numbers of names.
+// The contents of a file. The uses of tasks are not indices of data yet, but numbers of names.
 struct GraphFile {
   TaskGraph graph;
   io::TextNumbers names;
-  std::vector<std::int64_t> data_lines;  // in which each begins
+  std::vector<std::int64_t> data_lines;  // line where each datum begins
   std::vector<std::int64_t> task_lines;
 };
 
-// Errors are about the file: they begin with NAME:LINE.
+// Reads the whole source. Errors begin with NAME:LINE.
 absl::StatusOr<GraphFile> ReadGraphFile(io::ByteSource& source, const std::string& name);
 
 }  // namespace tidepool::graph

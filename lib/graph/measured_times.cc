@@ -1,4 +1,4 @@
-// Times that somebody measured, for a graph whose times are computed.
+// Replaces computed times of a graph by measured ones.
 #include <memory>
 #include <string>
 #include <utility>

@@ -1,4 +1,4 @@
-// Times as files spell them.
+// Reads times in files.
 #ifndef TIDEPOOL_LIB_GRAPH_PARSE_SECONDS_H_
 #define TIDEPOOL_LIB_GRAPH_PARSE_SECONDS_H_
 
@@ -9,7 +9,7 @@
 
 namespace tidepool::graph {
 
-// A decimal number from 0 to kMostTaskSeconds, or false.
+// Parses a decimal number from 0 to kMostTaskSeconds. Returns false for other text.
 inline bool ParseSeconds(std::string_view text, double* seconds) {
   return absl::SimpleAtod({text.data(), text.size()}, seconds) && *seconds >= 0 &&
          *seconds <= kMostTaskSeconds;

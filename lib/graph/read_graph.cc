@@ -1,5 +1,5 @@
-// From what a file says to a graph that can run: names become indexes, tasks are brought into
-// order, and faults get the line of what they are about.
+// Turns the contents of a file into a graph that can run: names become indices, tasks are sorted,
+// and faults get the line of their part.
 #include <memory>
 #include <string>
 #include <utility>
@@ -56,7 +56,7 @@ absl::Status GraphFileReader::ResolveNames() {
   std::vector<std::size_t> data_called(used_names, none);
   for (std::size_t i = 0; i < none; ++i) {
     const std::uint32_t name = file_.names.Number(file_.graph.data[i].name);
-    if (name < used_names) data_called[name] = i;  // the others nobody uses
+    if (name < used_names) data_called[name] = i;  // no task uses later names
   }
   for (std::size_t i = 0; i < file_.graph.tasks.size(); ++i) {
     GraphTask& task = file_.graph.tasks[i];

@@ -1,6 +1,6 @@
-// Who must come before whom is a list of arrows, at most two for each use of a datum: readers
-// between two updates are free among each other, so only updates tie them. Kahn's algorithm runs on
-// it.
+// Sorts tasks. The order constraints are a list of arrows, at most two per use of a datum: readers
+// between two updates are free among each other, so only updates constrain them. Kahn's algorithm
+// runs on the arrows.
 #include "lib/graph/task_order.h"
 
 #include <functional>
@@ -23,7 +23,7 @@ struct Arrow {
   std::size_t after;
 };
 
-// Arrows by where they begin, or where they end.
+// Arrows, grouped by their begin or by their end.
 class ArrowLists {
  public:
   template <typename From, typename To>
@@ -60,7 +60,7 @@ void AddArrowsFromWriters(const TaskGraph& graph, std::vector<Arrow>& arrows) {
 
 void AddArrowsOfUpdates(const TaskGraph& graph, std::vector<Arrow>& arrows) {
   struct Uses {
-    std::size_t updater = kNobody;     // the last so far
+    std::size_t updater = kNobody;     // the last update so far
     std::vector<std::size_t> readers;  // since then
   };
   std::vector<Uses> uses(graph.data.size());
@@ -78,7 +78,7 @@ void AddArrowsOfUpdates(const TaskGraph& graph, std::vector<Arrow>& arrows) {
   }
 }
 
-// Each task that is left has one before it that is left too, so the way back comes to a task twice.
+// Each remaining task has a remaining predecessor, so a walk along predecessors meets a task twice.
 absl::Status CycleError(const TaskGraph& graph, const ArrowLists& befores,
                         const std::vector<std::size_t>& missing) {
   std::size_t at = 0;

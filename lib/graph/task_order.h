@@ -1,4 +1,4 @@
-// The order in which the tasks of a graph can run.
+// Sorts the tasks of a graph into an order in which they can run.
 #ifndef TIDEPOOL_LIB_GRAPH_TASK_ORDER_H_
 #define TIDEPOOL_LIB_GRAPH_TASK_ORDER_H_
 
@@ -10,10 +10,11 @@
 
 namespace tidepool::graph {
 
-// Indexes of tasks, in the order that SortTasks documents. Every index of the graph is one.
+// Returns indices of tasks, in the order that SortTasks documents. Every index in the graph is
+// valid.
 absl::StatusOr<std::vector<std::size_t>> TaskOrder(const TaskGraph& graph);
 
-// `parts[order[0]], parts[order[1]], ...`
+// Returns `parts[order[0]], parts[order[1]], ...`
 template <typename Part>
 std::vector<Part> InOrder(std::vector<Part> parts, const std::vector<std::size_t>& order) {
   std::vector<Part> ordered;

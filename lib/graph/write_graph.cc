@@ -1,4 +1,5 @@
-// A line for each datum and each task, so that errors name lines that mean something.
+// Writes graphs: each datum and each task has a line of its own, so that line numbers in errors are
+// useful.
 #include <array>
 #include <charconv>
 #include <string>
@@ -14,7 +15,7 @@ namespace {
 
 using io::JsonText;
 
-// The shortest spelling that is read as the same number.
+// Returns the shortest text that is read as the same number.
 std::string SecondsText(double seconds) {
   std::array<char, 32> text;
   const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), seconds);

@@ -13,14 +13,14 @@ constexpr double kPrecomputedGemmEfficiency = 0.5;
 constexpr double kTransformedEfficiency = 0.25;
 
 constexpr std::int64_t kTile = 32;
-constexpr std::int64_t kSpectrumNumbers = kTile * (kTile / 2 + 1);  // complex ones
+constexpr std::int64_t kSpectrumNumbers = kTile * (kTile / 2 + 1);  // complex numbers
 constexpr std::int64_t kSpectrumBytes = kSpectrumNumbers * 2 * kWordBytes;
 constexpr double kFftOperations = 2.5 * kTile * kTile * 10;  // 2.5 n log2(n), real to complex
 
-// How often a convolution is computed: each gradient is one more.
+// The costs of one convolution; a gradient costs as much as a convolution.
 struct Convolutions {
   double count;
-  double bytes;  // of X, Y and W, or of their gradients, of all of them together
+  double bytes;  // of X, Y and W, or of their gradients, in sum
 };
 
 double Multiplications(const ConvolutionShape& shape) {
@@ -139,10 +139,10 @@ std::vector<TaskAlgorithm> BackwardAlgorithms(const GpuRates& gpu, const Convolu
   return Algorithms(gpu, shape, {gradients, gradients * TouchedBytes(shape)});
 }
 
-// Single precision and memory bandwidth of NVIDIA's data sheets; from Ampere on, the matrix units'
-// dense TF32, which is what frameworks use for single precision there. Consumer cards: cores x 2 x
-// boost clock, from their specification pages. A launch takes about 5 us (measured by many; the
-// guides name no number).
+// Single precision rates and memory bandwidths of NVIDIA's data sheets. From Ampere on, the rate is
+// the matrix units' dense TF32, which frameworks use there for single precision. Rates of consumer
+// cards are cores x 2 x boost clock, from their specification pages. A launch takes about 5 us (a
+// common measurement; the guides name no number).
 absl::Span<const GpuRates> Gpus() {
   static constexpr auto kGpus = std::to_array<GpuRates>({
       {"gtx-970", 3.92e12, 224e9, 5e-6},       // GeForce GTX 970: 1664 cores, 1178 MHz

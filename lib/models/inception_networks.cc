@@ -1,4 +1,4 @@
-// Networks of modules whose branches stand side by side: GoogLeNet and Inception v3.
+// Networks of modules with parallel branches: GoogLeNet and Inception v3.
 #include "absl/strings/str_cat.h"
 #include "lib/models/networks.h"
 
@@ -25,7 +25,7 @@ Convolution Unpadded(std::int64_t outputs, std::int64_t kernel, std::int64_t str
   return {.outputs = outputs, .kernel_height = kernel, .kernel_width = kernel, .stride = stride};
 }
 
-// One after the other.
+// Adds convolutions in sequence.
 Tensor Branch(NetworkBuilder& net, const std::string& name, const Tensor& input,
               const std::vector<Convolution>& convolutions) {
   Tensor x = input;
@@ -40,8 +40,8 @@ void AddDroppedEnd(NetworkBuilder& net, const Tensor& features) {
   AddClassifierEnd(net, net.Linear("fc", x, kClasses));
 }
 
-// Channels of GoogLeNet's modules: of 1x1, of the two 3x3 branches (each behind a 1x1), of the
-// pool.
+// Channels of one of GoogLeNet's modules: the 1x1 branch, the two 3x3 branches (each after a 1x1),
+// and the pool.
 struct GoogLeNetModule {
   const char* name;
   std::int64_t one;
@@ -62,7 +62,7 @@ Tensor AddGoogLeNetModule(NetworkBuilder& net, const Tensor& input, const GoogLe
   return net.Concat(name + ".concat", {one, three, five, pool});
 }
 
-// The modules of Inception v3, called as in torchvision.
+// The modules of Inception v3 have the names of torchvision.
 Tensor AddInceptionA(NetworkBuilder& net, const std::string& name, const Tensor& input,
                      std::int64_t pool_channels) {
   const Tensor one = Branch(net, name + ".1x1", input, {Square(64, 1)});
@@ -106,7 +106,7 @@ Tensor AddInceptionD(NetworkBuilder& net, const std::string& name, const Tensor&
   return net.Concat(name + ".concat", {three, seven, pool});
 }
 
-// What was given to both a 1x3 and a 3x1 convolution, next to each other.
+// Adds a 1x3 and a 3x1 convolution of one input and concatenates them.
 Tensor AddSplit(NetworkBuilder& net, const std::string& name, const Tensor& input) {
   const Tensor wide = BasicConv(net, name + ".wide", input, Rectangle(384, 1, 3));
   const Tensor high = BasicConv(net, name + ".high", input, Rectangle(384, 3, 1));

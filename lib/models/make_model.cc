@@ -1,4 +1,4 @@
-// The table of networks, and the way from a name to a graph.
+// The table of networks, and the search by name.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -19,12 +19,12 @@ constexpr std::int64_t kMostImage = std::int64_t{1} << 16;
 
 struct KnownNetwork {
   std::string_view name;
-  std::string_view alias;  // another name; "" when there is none
-  std::int64_t image;      // what it is known for
+  std::string_view alias;  // another name; "" without one
+  std::int64_t image;      // the usual size
   void (*add)(NetworkBuilder& net, std::int64_t image);
 };
 
-// Five groups, to each of which vDNN++ adds as many convolutions.
+// Each of vDNN++'s long VGGs adds the same number of convolutions to all five groups.
 template <int kMore>
 void AddLongVgg(NetworkBuilder& net, std::int64_t image) {
   AddVgg(net, image, {2 + kMore, 2 + kMore, 3 + kMore, 3 + kMore, 3 + kMore});
@@ -84,7 +84,7 @@ constexpr auto kNetworks = std::to_array<KnownNetwork>({
     {"vit-l-16", "", 224, AddVitOf<1024, 16, 24>},
 });
 
-// "ResNet50" and "resnet_50" are "resnet-50".
+// Returns the canonical name: "ResNet50" and "resnet_50" become "resnet-50".
 std::string Plain(std::string_view name) {
   std::string plain;
   for (const char c : name) {

@@ -1,4 +1,5 @@
-// Layers say what they read, write and keep; tasks follow from that in one way for all of them.
+// Derives tasks from layers: a layer lists the data that it reads, writes and keeps, and one rule
+// turns all layers into tasks.
 #include "lib/models/network_builder.h"
 
 #include <utility>
@@ -85,8 +86,8 @@ std::size_t NetworkBuilder::NewGradient(std::size_t data) {
                  is_weight ? DataKind::kWeightGradient : DataKind::kGradient);
 }
 
-// A sum's gradient is that of what was added. One of the two can be it instead of a copy, if nobody
-// else adds to it.
+// A sum's gradient equals the gradient of each summand. One summand can share it without a copy, if
+// no other layer adds to it.
 bool NetworkBuilder::SharesGradient(const Layer& layer) const {
   if (!layer.first_input_may_share_gradient) return false;
   const std::size_t input = layer.inputs.front();
@@ -145,7 +146,7 @@ void NetworkBuilder::AddBackward(std::size_t index) {
   graph_.tasks.push_back(std::move(task));
 }
 
-// Plain gradient descent: it reads a weight and its gradient, and writes the weight.
+// Adds plain gradient descent: it reads a weight and its gradient, and writes the weight.
 void NetworkBuilder::AddUpdate(std::size_t index) {
   const Layer& layer = layers_[index];
   GraphTask task;

@@ -1,9 +1,9 @@
 // Builds the task graph of a training iteration from the layers of a network.
 //
 // Layers are added in the order of the forward pass; Finish() adds the backward pass. Each layer
-// becomes a forward task, a backward task that reads exactly what its gradients need, and, where it
-// learns, an update right behind that. The gradient of a tensor is written by the backward task of
-// its last reader and updated (accumulated) by those of the others.
+// becomes a forward task, a backward task that reads exactly the data that its gradients need and,
+// where it learns, an update right after that. The backward task of a tensor's last reader writes
+// the tensor's gradient; those of earlier readers update (accumulate) it.
 //
 // Data is named after its layer: `conv1.output`, `conv1.weight`, `conv1.output.gradient`; tasks are
 // `conv1.forward`, `conv1.backward`, `conv1.update`.
@@ -23,7 +23,7 @@
 
 namespace tidepool::models {
 
-// Of one sample. A sequence has its features as channels and its tokens as height.
+// The shape of one sample. A sequence has its features as channels and its tokens as height.
 struct Shape {
   std::int64_t channels = 1;
   std::int64_t height = 1;
@@ -32,7 +32,7 @@ struct Shape {
   std::int64_t elements() const { return channels * height * width; }
 };
 
-// A shape that data is seen in: reshaping makes no new data.
+// Data together with a shape: reshaping makes no new data.
 struct Tensor {
   std::size_t data = 0;
   Shape shape;
@@ -67,12 +67,12 @@ struct Pooling {
   std::int64_t kernel = 2;
   std::int64_t stride = 2;
   std::int64_t padding = 0;
-  bool round_up = false;  // windows may reach over the edge
+  bool round_up = false;  // windows may exceed the edge
 };
 
 // A learned tensor that several layers share.
 struct SharedWeight {
-  std::size_t number = 0;  // the builder's
+  std::size_t number = 0;  // the builder's number
 };
 
 struct Network {
@@ -84,17 +84,17 @@ class NetworkBuilder {
  public:
   NetworkBuilder(std::string name, const ModelOptions& options, const GpuRates& gpu);
 
-  // `elements` of one sample; has no gradient.
+  // Adds input data of `elements` per sample; it has no gradient.
   Tensor Input(const Shape& shape);
 
   Tensor Conv(const std::string& name, const Tensor& input, const Convolution& convolution);
-  // Stride times the size, and up to stride - 1 more, to `height` x `width`. No bias.
+  // Enlarges the size by the stride, and by up to stride - 1 more, to `height` x `width`. No bias.
   Tensor TransposedConv(const std::string& name, const Tensor& input, std::int64_t kernel,
                         std::int64_t stride, std::int64_t height, std::int64_t width);
-  // At each position; Flattened() makes one position of an image.
+  // Applies to each position; Flattened() makes one position of an image.
   Tensor Linear(const std::string& name, const Tensor& input, std::int64_t outputs,
                 bool bias = true);
-  // With a weight that is there already, [outputs x channels], without bias.
+  // Uses an existing weight, [outputs x channels], without bias.
   Tensor LinearWith(const std::string& name, const Tensor& input, const SharedWeight& weight,
                     std::int64_t outputs);
   Tensor Relu(const std::string& name, const Tensor& input);  // in place
@@ -102,31 +102,32 @@ class NetworkBuilder {
   Tensor MaxPool(const std::string& name, const Tensor& input, const Pooling& pooling);
   Tensor AveragePool(const std::string& name, const Tensor& input, const Pooling& pooling);
   Tensor GlobalAveragePool(const std::string& name, const Tensor& input);
-  // Learns scale and shift, and keeps running statistics, which are weights that are not learned.
-  // Fused, it happens in place: then nothing else may read `input`.
+  // Learns scale and shift, and keeps running statistics, which are weights but not learned. The
+  // fused form works in place: then no other layer may read `input`.
   Tensor BatchNorm(const std::string& name, const Tensor& input);
   Tensor LayerNorm(const std::string& name, const Tensor& input);
-  // In place, into `sum`, which is what a batch normalisation left; where that is fused and needs
-  // what it left, into a new tensor.
+  // Adds in place into `sum`, the output of a batch normalisation. Where that is fused and needs
+  // its output, the sum is a new tensor.
   Tensor AddTo(const std::string& name, const Tensor& sum, const Tensor& other);
   Tensor Add(const std::string& name, const Tensor& a, const Tensor& b);
   Tensor Concat(const std::string& name, const std::vector<Tensor>& inputs);
   Tensor Dropout(const std::string& name,
-                 const Tensor& input);  // in place, keeps a byte an element
+                 const Tensor& input);  // in place, keeps a byte per element
   Tensor Softmax(const std::string& name, const Tensor& input);
-  // Of `heads` heads, on queries, keys and values next to each other: three layers, `name`.scores,
-  // `name`.softmax (in place) and `name`.context.
+  // Adds attention of `heads` heads on adjacent queries, keys and values, as three layers:
+  // `name`.scores, `name`.softmax (in place) and `name`.context.
   Tensor Attention(const std::string& name, const Tensor& queries_keys_values, std::int64_t heads);
-  // Of tokens (one word each) and their positions; both tables are learned.
+  // Embeds tokens (one word each) and their positions; both tables are learned.
   Tensor Embedding(const std::string& name, const Tensor& tokens, std::int64_t vocabulary,
                    std::int64_t positions, std::int64_t features, SharedWeight* table);
-  // An image's positions as a sequence behind a learned first token, with learned positions added.
+  // Turns an image's positions into a sequence after a learned first token, with learned positions
+  // added.
   Tensor PatchEmbedding(const std::string& name, const Tensor& patches);
   Tensor FirstToken(const std::string& name, const Tensor& sequence);
-  // The gradient of the loss, in the shape of `output`: where the backward pass begins.
+  // Adds the gradient of the loss, in the shape of `output`: the backward pass begins here.
   void Loss(const std::string& name, const Tensor& output);
 
-  // For networks: an image that they cannot take.
+  // Reports an image size that a network does not support.
   void Refuse(const std::string& what);
 
   absl::StatusOr<Network> Finish() &&;
@@ -148,14 +149,14 @@ class NetworkBuilder {
     std::string name;
     std::string operation;
     std::vector<std::size_t> inputs = {};
-    std::vector<std::size_t> outputs = {};    // new ones; the last layer's loss has none
+    std::vector<std::size_t> outputs = {};    // new data; empty for the loss of the last layer
     std::optional<std::size_t> updated = {};  // in place
     InPlace in_place = InPlace::kNothing;
-    std::vector<std::size_t> weights = {};       // indexes of weights_, each of which it learns
+    std::vector<std::size_t> weights = {};  // indices in weights_ of the layer's learned weights
     std::vector<std::size_t> read_weights = {};  // data, of the forward task
     std::vector<std::size_t> statistics = {};    // data that the forward task updates
     std::vector<std::size_t> saved = {};         // data for the backward task
-    std::vector<std::size_t> kept = {};          // what the backward task reads besides gradients
+    std::vector<std::size_t> kept = {};  // data that the backward task reads besides gradients
     bool first_input_may_share_gradient = false;
     std::vector<TaskAlgorithm> forward = {};
     std::vector<TaskAlgorithm> backward = {};
@@ -165,16 +166,17 @@ class NetworkBuilder {
   Tensor Output(const std::string& name, const Shape& shape);
   std::int64_t Bytes(const Shape& shape) const;
   double BytesRead(const Shape& shape) const { return static_cast<double>(Bytes(shape)); }
-  // A new learned weight of the layer that is added next.
+  // Adds a new learned weight to the layer under construction.
   std::size_t Learn(const std::string& name, std::int64_t elements, Layer& layer);
   void Costs(Layer& layer, const Work& forward, const Work& backward) const;
   Tensor AddLayer(Layer layer, const Tensor& output);
   bool HasGradient(std::size_t data) const;
-  // One side of an image behind windows over it; records an error when it is too small.
+  // Returns the number of windows along one side of an image, and records an error when the side is
+  // too small.
   std::int64_t Windows(const std::string& name, std::int64_t side, std::int64_t kernel,
                        std::int64_t stride, std::int64_t padding, bool round_up);
   Tensor Pool(const std::string& name, const Tensor& input, const Pooling& pooling, bool is_max);
-  // With its weights learned already.
+  // Adds a linear layer whose weights were added before.
   Tensor AddLinear(Layer layer, const Tensor& input, std::int64_t outputs);
 
   void AddForward(const Layer& layer);
@@ -190,7 +192,7 @@ class NetworkBuilder {
   TaskGraph graph_;
   std::vector<Layer> layers_;
   std::vector<Weight> weights_;
-  std::vector<int> readers_;  // of each datum, in the forward pass
+  std::vector<int> readers_;  // by datum, in the forward pass
   std::vector<std::optional<std::size_t>> gradients_;
   std::int64_t parameters_ = 0;
   absl::Status status_;

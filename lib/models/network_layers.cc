@@ -1,4 +1,4 @@
-// What each kind of layer reads, writes, keeps for its gradients, and costs.
+// The data that each kind of layer reads, writes and keeps for its gradients, and its costs.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -23,7 +23,7 @@ std::int64_t NetworkBuilder::Windows(const std::string& name, std::int64_t side,
     return 1;
   }
   const std::int64_t windows = (room + (round_up ? stride - 1 : 0)) / stride + 1;
-  // A window that begins in the padding behind the image is left out.
+  // A window that begins in the padding after the image is left out.
   return round_up && (windows - 1) * stride >= side + padding ? windows - 1 : windows;
 }
 
@@ -60,7 +60,7 @@ Tensor NetworkBuilder::Conv(const std::string& name, const Tensor& input,
   return AddLayer(std::move(layer), output);
 }
 
-// It is the gradient of a convolution that leads from `height` x `width` to the input.
+// A transposed convolution is the gradient of a convolution from `height` x `width` to the input.
 Tensor NetworkBuilder::TransposedConv(const std::string& name, const Tensor& input,
                                       std::int64_t kernel, std::int64_t stride, std::int64_t height,
                                       std::int64_t width) {
@@ -188,7 +188,7 @@ Tensor NetworkBuilder::BatchNorm(const std::string& name, const Tensor& input) {
                          DataKind::kActivation)};
   layer.kept = {input.data, scale};
   const double bytes = BytesRead(input.shape);
-  // Once for the statistics, once for the rest.
+  // The statistics read the data once; the rest reads it again.
   Costs(layer, {.bytes = 3 * bytes}, {.bytes = 5 * bytes});
   if (options_.fused_batch_normalization) {
     layer.updated = input.data;

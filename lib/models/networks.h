@@ -16,10 +16,10 @@ inline constexpr std::int64_t kClasses = 1000;  // of ImageNet
 void AddAlexNet(NetworkBuilder& net, std::int64_t image);
 
 // Simonyan and Zisserman, arXiv:1409.1556: convolutions in each of the five groups. No dropout; the
-// first fully connected layer takes whatever image is left.
+// first fully connected layer takes the remaining image of any size.
 using VggGroups = std::array<int, 5>;
 void AddVgg(NetworkBuilder& net, std::int64_t image, const VggGroups& convolutions);
-// The convolutions of VGG-16 with their pools: what FCN stands on.
+// The convolutions of VGG-16 with their pools, which FCN uses.
 struct VggFeatures {
   std::array<Tensor, 5> pools;
 };
@@ -28,15 +28,14 @@ VggFeatures AddVggFeatures(NetworkBuilder& net, std::int64_t image, const VggGro
 // vDNN++'s Table III: quick 1x1 between slow 5x5 convolutions, and a pool over all of the image.
 void AddFastBetweenSlow(NetworkBuilder& net, std::int64_t image);
 
-// He et al., arXiv:1512.03385, as torchvision has them (a stage's stride is in its 3x3
-// convolution).
+// He et al., arXiv:1512.03385, as in torchvision (a stage's stride is in its 3x3 convolution).
 struct ResNetShape {
   std::array<int, 4> blocks;
   bool has_bottlenecks;
 };
 void AddResNet(NetworkBuilder& net, std::int64_t image, const ResNetShape& shape);
 
-// Huang et al., arXiv:1608.06993, as torchvision has them: every layer concatenates anew.
+// Huang et al., arXiv:1608.06993, as in torchvision: every layer makes a new concatenation.
 struct DenseNetShape {
   std::array<int, 4> layers;
   std::int64_t growth;
@@ -44,10 +43,10 @@ struct DenseNetShape {
 };
 void AddDenseNet(NetworkBuilder& net, std::int64_t image, const DenseNetShape& shape);
 
-// Szegedy et al., arXiv:1409.4842, as torchvision has it: with batch normalisation, 3x3
-// convolutions where the paper has 5x5, without the two auxiliary classifiers.
+// Szegedy et al., arXiv:1409.4842, as in torchvision: with batch normalisation, 3x3 convolutions
+// instead of the paper's 5x5, without the two auxiliary classifiers.
 void AddGoogLeNet(NetworkBuilder& net, std::int64_t image);
-// Szegedy et al., arXiv:1512.00567, as torchvision has it, without the auxiliary classifier.
+// Szegedy et al., arXiv:1512.00567, as in torchvision, without the auxiliary classifier.
 void AddInceptionV3(NetworkBuilder& net, std::int64_t image);
 
 // Long et al., arXiv:1411.4038: FCN-8s on VGG-16, 21 classes. Padding keeps sizes, instead of 100

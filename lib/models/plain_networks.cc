@@ -1,4 +1,4 @@
-// Chains: AlexNet, the VGGs, and FCN, which is a VGG that goes up again.
+// Chains: AlexNet, the VGGs, and FCN, a VGG with upsampling at the end.
 #include "absl/strings/str_cat.h"
 #include "lib/models/networks.h"
 

@@ -1,4 +1,4 @@
-// Networks whose blocks add to, or stand beside, what they were given: ResNet and DenseNet.
+// Networks whose blocks add to their input, or concatenate with it: ResNet and DenseNet.
 #include "absl/strings/str_cat.h"
 #include "lib/models/networks.h"
 
@@ -53,7 +53,7 @@ Tensor AddResNetBlock(NetworkBuilder& net, const Tensor& input, const ResNetBloc
   return net.Relu(absl::StrCat(block.name, ".relu", last), x);
 }
 
-// 7x7 of stride 2 and a pool of stride 2: how both families begin.
+// Adds the beginning of both families: 7x7 of stride 2 and a pool of stride 2.
 Tensor AddStem(NetworkBuilder& net, std::int64_t image, std::int64_t channels) {
   Tensor x = net.Input({kColours, image, image});
   x = net.Conv("conv1", x, Unbiased(Square(channels, 7, 2)));
@@ -66,7 +66,7 @@ void AddAveragedEnd(NetworkBuilder& net, const Tensor& features) {
   AddClassifierEnd(net, net.Linear("fc", x, kClasses));
 }
 
-// What a DenseNet calls a layer: from all that came before it, `growth` more channels.
+// Adds one of DenseNet's layers: `growth` more channels from all earlier features.
 Tensor AddDenseLayer(NetworkBuilder& net, const std::string& name,
                      const std::vector<Tensor>& features, std::int64_t growth) {
   Tensor x = net.Concat(absl::StrCat(name, ".concat"), features);

@@ -1,4 +1,4 @@
-// GPT-2 and the vision transformers: the same blocks behind different beginnings.
+// GPT-2 and the vision transformers: the same blocks after different beginnings.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
