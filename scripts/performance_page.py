@@ -266,7 +266,7 @@ def cnmem(results):
         return [label, form.format(theirs), form.format(ours), f"{theirs / ours:.1f}"]
 
     return ("## In CNMeM's place\n\nOne program with CNMeM 1.0.0 and with `libcnmem.so` on the stand-in runtime, in turn, the best of three "
-            "runs. Pools are over peak live:\n\n" + table(["", "CNMeM 1.0.0", "tidepool", "ratio"], [row(label) for label in runs["CNMeM"]]) +
+            "runs. Pools are relative to peak live:\n\n" + table(["", "CNMeM 1.0.0", "tidepool", "ratio"], [row(label) for label in runs["CNMeM"]]) +
             "\n" + results.source())
 
 
