@@ -44,7 +44,7 @@ struct ModelOptions {
 
 // All functions are thread-safe. Case, '-' and '_' in names of models and GPUs do not matter.
 
-// Returns the names of the models, in the order of the table in the documentation.
+// In the order of the table in docs/guide/models.md.
 TIDEPOOL_EXPORT std::vector<std::string> KnownModels();
 // Returns a valid graph of one iteration: the forward pass, the backward pass, and plain gradient
 // descent, in which each weight's gradient is temporary. Tensors are float32; the labels are left
