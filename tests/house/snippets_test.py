@@ -7,19 +7,23 @@ Each block of C++ in a Markdown file follows a line that names its source, a fil
 
 A region lies between the comments `[use-the-pool]` and `[/use-the-pool]`. A source line may stand before blocks of other
 languages too. With `--tool FILE` the test also runs the commands in blocks that follow `<!-- output -->`, and compares
-their output. `--write` puts regions and outputs into the pages.
+their output; so it does with pictures that a page says how to draw, `tidepool report TRACE -o docs/images/PICTURE.svg`.
+`--write` puts regions, outputs and pictures right.
 usage: snippets_test.py ROOT [--tool FILE] [--write]
 """
 import argparse
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 BLOCK = re.compile(r"(?P<head>(?:<!-- (?:(?P<output>output)|(?P<file>\S+) (?P<region>[\w-]+)) -->\n)?)"
                    r"(?P<fence>```(?P<language>\w*)\n)(?P<code>.*?)^```$", re.M | re.S)
+DRAWING = re.compile(r"`tidepool report (\S+) -o (docs/images/\S+\.svg)`")
 MARK = r"^\s*(?://|#) \[{}\]\n"
 
 
@@ -84,6 +88,20 @@ def check_page(root, page, tool, faults):
     return text, BLOCK.sub(replace, text)
 
 
+def check_pictures(root, page, tool, is_writing):
+    """Yields a fault for each picture of a page that the tool draws in another way now."""
+    for trace, picture in DRAWING.findall(page.read_text(encoding="utf-8")) if tool else []:
+        with tempfile.TemporaryDirectory() as folder:
+            drawn = pathlib.Path(folder) / "drawn.svg"
+            subprocess.run([tool, "report", trace, "-o", drawn], cwd=root, capture_output=True, check=True)
+            if drawn.read_bytes() == (root / picture).read_bytes():
+                continue
+            if is_writing:
+                shutil.copyfile(drawn, root / picture)
+            else:
+                yield f"{picture}: the tool draws another picture of {trace}; snippets_test.py --write puts it right"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("root", type=pathlib.Path)
@@ -94,6 +112,7 @@ def main():
     faults, count = [], 0
     for page in pages(root):
         text, right = check_page(root, page, tool, faults)
+        faults += check_pictures(root, page, tool, options.write)
         count += text.count("\n```cpp\n")
         if text == right:
             continue
