@@ -1,5 +1,4 @@
-// A training loop whose pool plans: it sees some iterations and then serves them at planned
-// offsets.
+// A training loop on a pool that plans: later iterations are served at planned offsets.
 #include <vector>
 
 #include "check.h"

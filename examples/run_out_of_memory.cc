@@ -1,5 +1,5 @@
-// A pool at its budget: an error that says what would help, a cache that is given up, a request
-// that waits for another thread's free.
+// A pool at its budget: an error that tells the cure, a cache that is given up, a request that
+// waits for the free of another thread.
 #include <thread>
 
 #include "absl/time/clock.h"
