@@ -77,6 +77,12 @@ for how in "-DCMAKE_PREFIX_PATH=$scratch/prefix" "-DTIDEPOOL_SOURCE=$source_dir"
   "$scratch/build/size_a_trace" "$source_dir/examples/traces/alexnet-b32-sgd.rmm.csv.gz" | grep "best-fit needs"
 done
 
+# The examples are a project of their own, too.
+cmake -S "$source_dir/examples" -B "$scratch/examples" -DCMAKE_PREFIX_PATH="$scratch/prefix" >"$scratch/log" ||
+  { cat "$scratch/log"; exit 1; }
+cmake --build "$scratch/examples" --target use_a_pool >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+"$scratch/examples/use_a_pool" | grep "1024 MiB reserved"
+
 configure "-DCMAKE_PREFIX_PATH=$scratch/prefix" -DWANTED=cuda
 if [ "$has_cuda" = 1 ]; then
   cmake --build "$scratch/build" --target ask_for_a_gpu -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
