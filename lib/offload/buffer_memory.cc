@@ -1,3 +1,4 @@
+// Memory of a buffer: counted while it exists, given back by the destructor.
 #include "lib/offload/buffer_memory.h"
 
 #include <algorithm>
@@ -14,16 +15,17 @@ DeviceMemory::DeviceMemory(const DeviceSource& source, void* address, std::int64
 DeviceMemory::~DeviceMemory() {
   SetLeaving(false);
   source_.holdings.device_bytes -= bytes_;
-  // These streams are ours and live.
+  // The offloader's own streams exist, so the pool accepts them.
   if (last_out_ != 0) source_.pool.RecordUse(address_, source_.out).IgnoreError();
   if (is_coming_) source_.pool.RecordUse(address_, source_.in).IgnoreError();
-  // The address is one of the pool's, so only a stream that is gone is refused.
+  // The address came from the pool, so Free fails only if the home stream was destroyed.
   if (!FreeAtHome().ok()) FreeWithoutHome().IgnoreError();
 }
 
 absl::Status DeviceMemory::FreeAtHome() { return source_.pool.Free(address_, home_); }
 
-// Events can be recorded in a stream that was destroyed: one of ours takes its place.
+// Frees on the offloader's stream when the home stream was destroyed. CUDA still records events on
+// such a stream, so the offloader's stream can wait for its work.
 absl::Status DeviceMemory::FreeWithoutHome() {
   const absl::StatusOr<Event> event = source_.device.CreateEvent();
   absl::Status status = event.status();
@@ -65,7 +67,7 @@ void HostMemory::Count() {
 
 HostMemory::~HostMemory() {
   holdings_.host_bytes -= bytes_;
-  // It is ours, so the pool does not refuse it.
+  // The address came from the pool, so Free does not fail.
   if (pool_ != nullptr) pool_->Free(address_).IgnoreError();
 }
 

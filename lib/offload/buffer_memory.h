@@ -1,5 +1,6 @@
-// The two kinds of memory that a buffer has: on the device and on the host. Each goes back to where
-// it came from with the last who holds it.
+// Memory of a buffer on the device and on the host. The last owner's destructor gives it back.
+//
+// The mutex of OffloaderState guards all objects here.
 #ifndef TIDEPOOL_LIB_OFFLOAD_BUFFER_MEMORY_H_
 #define TIDEPOOL_LIB_OFFLOAD_BUFFER_MEMORY_H_
 
@@ -15,15 +16,15 @@
 
 namespace tidepool::offload {
 
-// What all buffers of an offloader have, guarded by its mutex, as is all memory below.
+// Sums over all buffers of an offloader.
 struct Holdings {
   std::int64_t device_bytes = 0;
-  std::int64_t leaving_bytes = 0;  // of these, that come back to the pool when copies are over
+  std::int64_t leaving_bytes = 0;  // the part that goes back to the pool after copies in flight
   std::int64_t host_bytes = 0;
   std::int64_t peak_host_bytes = 0;
 };
 
-// Where memory of the device comes from. Copies of raw buffers run on the two streams.
+// Origin of device memory. Raw copies run on the two streams.
 struct DeviceSource {
   Device& device;
   Pool& pool;
@@ -32,26 +33,26 @@ struct DeviceSource {
   Stream in;
 };
 
-// Memory of a pool, taken and given back on its *home* stream.
+// Memory of a pool, allocated and freed on its *home* stream.
 class DeviceMemory {
  public:
   DeviceMemory(const DeviceSource& source, void* address, std::int64_t bytes, Stream home);
-  // Gives it back behind the work of all who used it, and copies of raw buffers under way.
+  // Frees the memory, ordered after the work of all streams that used it and raw copies in flight.
   ~DeviceMemory();
   DeviceMemory(const DeviceMemory&) = delete;
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   void* address() const { return address_; }
   Stream home() const { return home_; }
-  // Work queued on the stream uses it from here on.
+  // Lets work queued on the stream from now on use the memory.
   absl::Status AddUser(Stream stream);
 
-  // Whether it goes back when copies are over.
+  // Whether it goes back to the pool after copies in flight.
   bool is_leaving() const { return is_leaving_; }
   void SetLeaving(bool is_leaving);
 
-  // Raw copies that may be under way, and that the home stream does not come after. Of those out
-  // the last stands for all: they are on one stream.
+  // Count raw copies in flight that the home stream does not wait for. The last copy out stands for
+  // all copies out, because they run on one stream.
   void BeginOut(std::int64_t sequence) { last_out_ = sequence; }
   void EndOut(std::int64_t sequence) {
     if (last_out_ == sequence) last_out_ = 0;
@@ -67,13 +68,13 @@ class DeviceMemory {
   void* const address_;
   const std::int64_t bytes_;
   const Stream home_;
-  std::vector<Stream> users_;  // beside it
+  std::vector<Stream> users_;  // except the home stream
   bool is_leaving_ = false;
-  std::int64_t last_out_ = 0;  // none
+  std::int64_t last_out_ = 0;  // 0: no copy out
   bool is_coming_ = false;
 };
 
-// A pinned buffer, or what a pipeline keeps.
+// A pinned buffer, or the compressed bytes that a pipeline stores.
 class HostMemory {
  public:
   HostMemory(Holdings& holdings, PinnedPool& pool, void* address, std::int64_t bytes);
@@ -82,7 +83,7 @@ class HostMemory {
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
 
-  // Null when it is stored.
+  // Null for compressed bytes.
   void* address() const { return address_; }
   const std::shared_ptr<const StoredBuffer>& stored() const { return stored_; }
 

@@ -1,3 +1,4 @@
+// The states of a buffer, their order, and their words in errors.
 #include "lib/offload/buffer_states.h"
 
 #include <cassert>
@@ -19,7 +20,7 @@ std::string_view BufferStateName(BufferState state) {
     case BufferState::kComingBack:
       return "coming back";
   }
-  return "in no state";
+  return "in an unknown state";
 }
 
 namespace offload {
@@ -30,12 +31,13 @@ namespace {
     case BufferState::kOnDevice:
       return to == BufferState::kGoingOut;
     case BufferState::kGoingOut:
-      // It left; or it stays, or the copy failed; or it stays and had not yet come back.
+      // kOut: it left. kOnDevice: a prefetch cancelled the copy, or the copy failed. kComingBack: a
+      // prefetch cancelled the copy before the buffer had arrived.
       return to != BufferState::kGoingOut;
     case BufferState::kOut:
       return to == BufferState::kComingBack;
     case BufferState::kComingBack:
-      // It is there; or it goes again once it is; or the copy failed.
+      // kOnDevice: it arrived. kGoingOut: it leaves again after its arrival. kOut: the copy failed.
       return to != BufferState::kComingBack;
   }
   return false;
@@ -51,17 +53,18 @@ std::string DescribeBuffer(const Buffer& buffer) {
 absl::Status WrongState(const Buffer& buffer, std::string_view expected) {
   return absl::FailedPreconditionError(
       absl::StrCat(DescribeBuffer(buffer), " is ", std::string(BufferStateName(buffer.state)),
-                   ", expected one that is ", std::string(expected)));
+                   ", expected a buffer that is ", std::string(expected)));
 }
 
-absl::Status EndOf(const BufferCopy& copy) {
+absl::Status ResultOf(const BufferCopy& copy) {
   if (copy.result.ok()) return absl::OkStatus();
-  return absl::Status(copy.result.code(),
-                      absl::StrCat(copy.name, copy.is_out ? " did not leave" : " did not come back",
-                                   ", expected a copy without an error: ", copy.result.message()));
+  return absl::Status(
+      copy.result.code(),
+      absl::StrCat(copy.buffer_name, copy.is_out ? " did not leave" : " did not come back",
+                   ", its copy failed: ", copy.result.message()));
 }
 
-void Move(Buffer& buffer, BufferState to) {
+void SetState(Buffer& buffer, BufferState to) {
   assert(MayFollow(buffer.state, to));
   buffer.state = to;
 }

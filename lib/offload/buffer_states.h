@@ -1,4 +1,4 @@
-// Which states follow which, and what is said of a buffer that is in the wrong one.
+// The states of a buffer: which may follow which, and the errors of calls in a wrong state.
 #ifndef TIDEPOOL_LIB_OFFLOAD_BUFFER_STATES_H_
 #define TIDEPOOL_LIB_OFFLOAD_BUFFER_STATES_H_
 
@@ -11,14 +11,14 @@
 
 namespace tidepool::offload {
 
-// "buffer 'x'", or "buffer 7" for one without a name.
+// Returns "buffer 'x'", or "buffer 7" for a buffer without a name.
 std::string DescribeBuffer(const Buffer& buffer);
-// "buffer 'x' is out, expected one that is `expected`".
+// Returns FailedPrecondition, "buffer 'x' is out, expected a buffer that is `expected`".
 absl::Status WrongState(const Buffer& buffer, std::string_view expected);
-// How a copy that is over ended, for who asks.
-absl::Status EndOf(const BufferCopy& copy);
-// The only place where a state changes.
-void Move(Buffer& buffer, BufferState to);
+// Returns the result of a copy that has ended, with the buffer's name.
+absl::Status ResultOf(const BufferCopy& copy);
+// Changes the state; no other function does.
+void SetState(Buffer& buffer, BufferState to);
 
 }  // namespace tidepool::offload
 

@@ -1,4 +1,5 @@
-// What an offloader knows of its buffers and of their copies under way.
+// The records of an offloader's buffers and of their copies. The mutex of OffloaderState guards
+// them.
 #ifndef TIDEPOOL_LIB_OFFLOAD_BUFFERS_H_
 #define TIDEPOOL_LIB_OFFLOAD_BUFFERS_H_
 
@@ -16,48 +17,53 @@
 
 namespace tidepool::offload {
 
-// One way of one buffer. It has a life of its own: the buffer may be freed, or stay, meanwhile.
+// A copy of a buffer in one direction. The buffer may be freed, or stay on the device, meanwhile:
+// the copy exists until it is settled.
 struct BufferCopy {
-  std::int64_t sequence = 0;  // in the order in which they were asked for
+  std::int64_t sequence = 0;  // the order in which copies were requested
   BufferId buffer;
-  std::string name;  // of the buffer, as messages have it
+  std::string buffer_name;  // as in messages
   std::int64_t bytes = 0;
   bool is_out = false;
   std::weak_ptr<DeviceMemory> device;
   std::shared_ptr<HostMemory> host;
-  // Of a copy out: the copy in that it comes after, while nobody knows how that ends.
-  std::shared_ptr<BufferCopy> behind;
-  std::vector<Stream> awaited_on;  // streams that were told to wait for it
-  bool is_settled = false;         // what it changes is changed
-  // Of a copy in: whether Use gave the address to work that comes after it. When the copy fails,
-  // the memory stays until that error was told, because such work may still be queued.
-  bool is_promised = false;
-  std::shared_ptr<DeviceMemory> promised;
+  // Copy out: the copy in after which it runs, until that copy is settled.
+  std::shared_ptr<BufferCopy> predecessor;
+  std::vector<Stream> waiting_streams;  // streams that were told to wait for the copy
+  bool is_settled = false;              // its changes to buffer, memory and statistics are made
+  // Copy in: whether Use gave the address to work that runs after the copy. If such a copy fails,
+  // `kept_device` holds the memory until a caller has received the error: the work may still be
+  // queued.
+  bool has_given_address = false;
+  std::shared_ptr<DeviceMemory> kept_device;
 
-  // Raw: on a copy stream, with an event behind it. Without its mark it is marked later. Of a
-  // compressed copy in it stands for what that comes behind, all before it among them.
+  // Raw copy: recorded after it on its stream, at once or, after an error, later. Compressed copy
+  // in: recorded after the work that the copy must wait for.
   PooledEvent event;
-  bool is_marked = false;
+  bool is_recorded = false;
 
-  // Compressed: told by the pipeline, whose streams the pool does not know: so it holds the memory.
+  // Compressed copy. The pool does not know the pipeline's streams, so `held` keeps the memory
+  // until the copy has finished. The pipeline reports the end.
   bool is_compressed = false;
   std::shared_ptr<DeviceMemory> held;
-  std::shared_ptr<std::latch> arrival;
-  bool is_over = false;
+  std::shared_ptr<std::latch> arrival;  // copy in: host functions of waiting streams wait for it
+  bool has_ended = false;
 
-  absl::Status result;  // of what is over
+  absl::Status result;  // valid after the end
 };
+
+using CopyPointer = std::shared_ptr<BufferCopy>;
 
 struct Buffer {
   BufferId id;
   std::string name;
   std::int64_t bytes = 0;
   BufferState state = BufferState::kOnDevice;
-  std::shared_ptr<DeviceMemory> device;  // but when it is out
+  std::shared_ptr<DeviceMemory> device;  // null when it is out
   std::shared_ptr<HostMemory> host;      // when it is out or coming back
-  std::shared_ptr<BufferCopy> copy;      // when it is going out or coming back
-  std::shared_ptr<BufferCopy> given_up;  // the last copy out that it did not go by
-  std::shared_ptr<BufferCopy> failed;    // of which nobody was told
+  CopyPointer copy;                      // when it is going out or coming back
+  CopyPointer cancelled;                 // the last copy out that a prefetch cancelled
+  CopyPointer failed;                    // the failed copy, until a caller has received its error
 };
 
 }  // namespace tidepool::offload

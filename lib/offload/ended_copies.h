@@ -1,19 +1,20 @@
-// The ends of compressed copies, and all else that threads of an offloader wait for.
+// The ends of compressed copies, and a counter of all changes that threads of an offloader wait
+// for.
 //
-// The pipeline's threads leave ends here and go on: they must not wait for the offloader's mutex,
-// because a thread that holds it may wait for a copy, and copies need those threads. The lock here
-// is held for moments and while no function of another room is called.
+// The pipeline's threads leave ends here and go on. They must not wait for the offloader's mutex: a
+// thread that holds it may wait for a copy, and copies need the pipeline's threads (deadlock). The
+// mutex here is held for moments, and no function of another room is called under it.
 #ifndef TIDEPOOL_LIB_OFFLOAD_ENDED_COPIES_H_
 #define TIDEPOOL_LIB_OFFLOAD_ENDED_COPIES_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "lib/offload/buffers.h"
 #include "tidepool/compress/compression_pipeline.h"
@@ -21,63 +22,63 @@
 namespace tidepool::offload {
 
 struct EndedCopy {
-  std::shared_ptr<BufferCopy> copy;
+  CopyPointer copy;
   absl::Status result;
-  std::shared_ptr<const StoredBuffer> stored;  // of a copy out that ended well
+  std::shared_ptr<const StoredBuffer> stored;  // by a copy out that succeeded
 };
 
 // Thread-safe.
 class EndedCopies {
  public:
-  // Leaves an end, which is a change.
-  void Add(EndedCopy ended) {
-    const std::lock_guard lock(mutex_);
+  // Adds an end, which counts as a change.
+  void Add(EndedCopy ended) ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
     ended_.push_back(std::move(ended));
-    NoteChangeLocked();
+    CountChange();
   }
-  std::vector<EndedCopy> TakeAll() {
-    const std::lock_guard lock(mutex_);
+  std::vector<EndedCopy> TakeAll() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
     return std::exchange(ended_, {});
   }
 
-  // Counts changes. A thread that finds nothing to do waits for the next one after those that it
-  // saw before it looked: so it misses none.
-  std::uint64_t changes() const {
-    const std::lock_guard lock(mutex_);
+  // Returns the number of changes so far. A thread reads it before it looks for work, and then
+  // waits for a later change: so it misses no change.
+  std::uint64_t Changes() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
     return changes_;
   }
-  void NoteChange() {
-    const std::lock_guard lock(mutex_);
-    NoteChangeLocked();
+  // Counts a change and wakes all waiting threads.
+  void NoteChange() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
+    CountChange();
   }
-  // Releases `outer` and waits for a change after `seen`. False when there was none by the
-  // deadline.
-  bool Await(std::unique_lock<std::mutex>& outer, std::uint64_t seen, absl::Time deadline) {
-    outer.unlock();
+  // Releases `outer` and waits for a change after `seen`. Returns false when the deadline came
+  // first.
+  bool Await(absl::Mutex& outer, std::uint64_t seen, absl::Time deadline)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(outer) ABSL_LOCKS_EXCLUDED(mutex_) {
+    outer.Unlock();
     const bool has_changed = AwaitChange(seen, deadline);
-    outer.lock();
+    outer.Lock();
     return has_changed;
   }
 
  private:
-  void NoteChangeLocked() {
+  void CountChange() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     ++changes_;
-    changed_.notify_all();
+    changed_.SignalAll();
   }
-  bool AwaitChange(std::uint64_t seen, absl::Time deadline) {
-    std::unique_lock lock(mutex_);
-    const auto has_changed = [&] { return changes_ != seen; };
-    if (deadline != absl::InfiniteFuture()) {
-      return changed_.wait_until(lock, absl::ToChronoTime(deadline), has_changed);
+  bool AwaitChange(std::uint64_t seen, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
+    while (changes_ == seen) {
+      if (changed_.WaitWithDeadline(&mutex_, deadline)) return changes_ != seen;
     }
-    changed_.wait(lock, has_changed);
     return true;
   }
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::uint64_t changes_ = 0;
-  std::vector<EndedCopy> ended_;
+  absl::Mutex mutex_;
+  absl::CondVar changed_;
+  std::uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::vector<EndedCopy> ended_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::offload

@@ -1,20 +1,22 @@
-// Events that are used again: to create one costs a call of the driver.
+// Events that are used again: creating an event costs a call of the driver.
 #ifndef TIDEPOOL_LIB_OFFLOAD_EVENT_POOL_H_
 #define TIDEPOOL_LIB_OFFLOAD_EVENT_POOL_H_
 
-#include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::offload {
 
 class EventPool;
 
-// An event of a pool, which has it back in the end. Empty when default-made.
+// An event that goes back to its pool on destruction. Empty by default.
 class PooledEvent {
  public:
   PooledEvent() = default;
@@ -40,26 +42,20 @@ class EventPool {
  public:
   explicit EventPool(Device& device) : device_(device) {}
   ~EventPool() {
-    // What the device does not take back is its own loss.
+    // An event that the device refuses to destroy is lost: no caller could act on the error.
     for (const Event event : free_) device_.DestroyEvent(event).IgnoreError();
   }
   EventPool(const EventPool&) = delete;
   EventPool& operator=(const EventPool&) = delete;
 
+  // Returns a free event, or creates one; the device's error when it cannot.
   absl::StatusOr<PooledEvent> Take() {
-    {
-      const std::lock_guard lock(mutex_);
-      if (!free_.empty()) {
-        const Event event = free_.back();
-        free_.pop_back();
-        return PooledEvent(this, event);
-      }
-    }
+    if (const std::optional<Event> event = TakeFree()) return PooledEvent(this, *event);
     const absl::StatusOr<Event> event = device_.CreateEvent();
     if (!event.ok()) return event.status();
     return PooledEvent(this, *event);
   }
-  // One that marks what is queued on `stream` so far.
+  // Returns an event recorded after the work that is queued on `stream` now.
   absl::StatusOr<PooledEvent> Record(Stream stream) {
     absl::StatusOr<PooledEvent> event = Take();
     if (!event.ok()) return event;
@@ -69,14 +65,22 @@ class EventPool {
     return event;
   }
   void Return(Event event) {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     free_.push_back(event);
   }
 
  private:
+  std::optional<Event> TakeFree() {
+    const absl::MutexLock lock(&mutex_);
+    if (free_.empty()) return std::nullopt;
+    const Event event = free_.back();
+    free_.pop_back();
+    return event;
+  }
+
   Device& device_;
-  std::mutex mutex_;
-  std::vector<Event> free_;
+  absl::Mutex mutex_;
+  std::vector<Event> free_ ABSL_GUARDED_BY(mutex_);
 };
 
 inline PooledEvent::~PooledEvent() {

@@ -173,7 +173,7 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
     const absl::Status told = ask();
     EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(told.message()),
-                ::testing::HasSubstr("did not leave, expected a copy"));
+                ::testing::HasSubstr("did not leave, its copy failed"));
     EXPECT_EQ(fixture.State(buffer), BufferState::kOnDevice);
     EXPECT_EQ(ask().code(), awaits ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk);
     EXPECT_EQ(fixture.offloader().Stats().failures, 1);
@@ -186,7 +186,7 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
     fixture.device().ReleaseCopies();
     fixture.device().FailCall(Call::kSynchronizeEvent, 1);
     EXPECT_THAT(std::string(fixture.offloader().Synchronize().message()),
-                ::testing::HasSubstr("did not come back, expected a copy"));
+                ::testing::HasSubstr("did not come back, its copy failed"));
     EXPECT_EQ(fixture.State(buffer), BufferState::kOut);
     EXPECT_EQ(fixture.offloader().Use(buffer, fixture.stream()).status().code(),
               absl::StatusCode::kFailedPrecondition);

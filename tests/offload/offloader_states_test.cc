@@ -80,7 +80,7 @@ TEST_P(OffloaderStatesTest, MisuseNamesTheBufferAndBothStates) {
   const auto refuses = [](const absl::Status& status, const char* is, const char* expected) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
     EXPECT_THAT(std::string(status.message()),
-                AllOf(HasSubstr(std::string("buffer 'x' is ") + is + ", expected one"),
+                AllOf(HasSubstr(std::string("buffer 'x' is ") + is + ", expected a buffer"),
                       HasSubstr(std::string("that is ") + expected)));
   };
   refuses(offloader_.Await(buffer), "on the device", "going out");
@@ -115,7 +115,7 @@ TEST_P(OffloaderStatesTest, KnowsNoOtherBuffers) {
           offloader_.Prefetch(id, fixture_.stream()), offloader_.State(id).status(),
           offloader_.Use(id, fixture_.stream()).status()}) {
       EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
-      EXPECT_THAT(std::string(status.message()), HasSubstr("expected one that was not freed"));
+      EXPECT_THAT(std::string(status.message()), HasSubstr("expected a buffer that was not freed"));
     }
   }
   EXPECT_EQ(offloader_.Allocate(0, fixture_.stream()).status().code(),
