@@ -40,9 +40,7 @@ std::string DescribeLargest(const BufferTable& table) {
 
 absl::Status CannotFit(Books& books, const MemoryRequest& request, const absl::Status& refusal) {
   std::string text = absl::StrCat(Shortage(request), ", and only ", books.holdings().leaving_bytes,
-                                  " bytes are going out: free or offload buffers, or enlarge the "
-                                  "pool; ",
-                                  std::string(refusal.message()));
+                                  " bytes are going out; ", std::string(refusal.message()));
   const std::int64_t kept = books.errors().KeptBytes() + books.buffers().KeptBytes();
   if (kept > 0) {
     absl::StrAppend(&text, "; ", kept,
