@@ -22,29 +22,30 @@ absl::Status NoPhysical(PhysicalMemory memory) {
 }  // namespace
 
 VirtualMemory::~VirtualMemory() {
-  mapped_.ForEach([this](void* address, std::int64_t bytes) {
-    TryTwice([&] { return backing_->Unmap(address, bytes); });
+  VirtualBacking& backing = *backing_;
+  mapped_.ForEach([&](void* address, std::int64_t bytes) {
+    TryTwice([&] { return backing.Unmap(address, bytes); });
   });
   for (const auto& [name, physical] : physical_) {
     const std::uint64_t handle = physical.handle;
-    if (!physical.is_released) TryTwice([&] { return backing_->GiveUp(handle); });
-    backing_->Forget(handle, physical.bytes);
+    if (!physical.is_released) TryTwice([&] { return backing.ReleaseHandle(handle); });
+    backing.Reclaim(handle, physical.bytes);
   }
-  reserved_.ForEach([this](void* address, std::int64_t bytes) {
-    TryTwice([&] { return backing_->Release(address, bytes); });
+  reserved_.ForEach([&](void* address, std::int64_t bytes) {
+    TryTwice([&] { return backing.Release(address, bytes); });
   });
 }
 
 absl::StatusOr<void*> VirtualMemory::ReserveAddresses(std::int64_t bytes) {
   if (absl::Status status = CheckBytes(bytes); !status.ok()) return status;
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   absl::StatusOr<void*> address = backing_->Reserve(bytes);
   if (address.ok()) reserved_.Insert(*address, bytes);
   return address;
 }
 
 absl::Status VirtualMemory::ReleaseAddresses(void* address, std::int64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const std::int64_t reserved = reserved_.BytesAt(address);
   if (reserved == 0) return absl::NotFoundError("no reserved range begins at the address");
   if (reserved != bytes) {
@@ -61,7 +62,7 @@ absl::Status VirtualMemory::ReleaseAddresses(void* address, std::int64_t bytes) 
 
 absl::StatusOr<PhysicalMemory> VirtualMemory::CreatePhysical(std::int64_t bytes) {
   if (absl::Status status = CheckBytes(bytes); !status.ok()) return status;
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const absl::StatusOr<std::uint64_t> handle = backing_->Create(bytes);
   if (!handle.ok()) return handle.status();
   const std::uint64_t name = names_.Next();
@@ -70,10 +71,10 @@ absl::StatusOr<PhysicalMemory> VirtualMemory::CreatePhysical(std::int64_t bytes)
 }
 
 absl::Status VirtualMemory::ReleasePhysical(PhysicalMemory memory) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const auto found = physical_.find(memory.id);
   if (found == physical_.end() || found->second.is_released) return NoPhysical(memory);
-  absl::Status status = backing_->GiveUp(found->second.handle);
+  absl::Status status = backing_->ReleaseHandle(found->second.handle);
   if (!status.ok()) return status;
   found->second.is_released = true;
   DropIfUnreachable(found);
@@ -81,7 +82,7 @@ absl::Status VirtualMemory::ReleasePhysical(PhysicalMemory memory) {
 }
 
 absl::Status VirtualMemory::Map(void* address, PhysicalMemory memory) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const auto found = physical_.find(memory.id);
   if (found == physical_.end() || found->second.is_released) return NoPhysical(memory);
   Physical& physical = found->second;
@@ -105,7 +106,7 @@ absl::Status VirtualMemory::Map(void* address, PhysicalMemory memory) {
 }
 
 absl::Status VirtualMemory::Unmap(void* address) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const auto found = physical_at_.find(address);
   if (found == physical_at_.end()) return absl::NotFoundError("nothing is mapped at the address");
   const auto physical = physical_.find(found->second);
@@ -119,12 +120,12 @@ absl::Status VirtualMemory::Unmap(void* address) {
 }
 
 bool VirtualMemory::IsMapped(const void* address, std::int64_t bytes) const {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   return mapped_.Cover(address, bytes);
 }
 
 bool VirtualMemory::OverlapsReserved(const void* address, std::int64_t bytes) const {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   return reserved_.Overlap(address, bytes);
 }
 
@@ -137,7 +138,7 @@ absl::Status VirtualMemory::CheckBytes(std::int64_t bytes) const {
 void VirtualMemory::DropIfUnreachable(PhysicalMap::iterator physical) {
   const Physical& memory = physical->second;
   if (!memory.is_released || memory.mappings > 0) return;
-  backing_->Forget(memory.handle, memory.bytes);
+  backing_->Reclaim(memory.handle, memory.bytes);
   physical_.erase(physical);
 }
 

@@ -5,12 +5,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "lib/device/address_ranges.h"
 #include "lib/device/names.h"
 #include "tidepool/device.h"
@@ -31,9 +32,9 @@ class VirtualBacking {
   // Creates physical memory. Returns a handle that only the backing interprets.
   virtual absl::StatusOr<std::uint64_t> Create(std::int64_t bytes) = 0;
   // Gives the handle up: the memory is not mapped again. Existing mappings stay.
-  virtual absl::Status GiveUp(std::uint64_t handle) = 0;
+  virtual absl::Status ReleaseHandle(std::uint64_t handle) = 0;
   // Takes note that released memory is mapped nowhere any more, so its bytes are free.
-  virtual void Forget(std::uint64_t handle, std::int64_t bytes) = 0;
+  virtual void Reclaim(std::uint64_t handle, std::int64_t bytes) = 0;
   virtual absl::Status Map(void* address, std::uint64_t handle, std::int64_t bytes) = 0;
   virtual absl::Status Unmap(void* address, std::int64_t bytes) = 0;
 };
@@ -73,16 +74,18 @@ class VirtualMemory {
 
   absl::Status CheckBytes(std::int64_t bytes) const;
   // Drops the entry if the memory is released and mapped nowhere.
-  void DropIfUnreachable(PhysicalMap::iterator physical);
+  void DropIfUnreachable(PhysicalMap::iterator physical) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::int64_t granularity_;
-  mutable std::mutex mutex_;
-  std::unique_ptr<VirtualBacking> backing_;
-  Names names_;
-  AddressRanges reserved_;
-  AddressRanges mapped_;
-  PhysicalMap physical_;                                         // by name
-  absl::flat_hash_map<const void*, std::uint64_t> physical_at_;  // names by address
+  mutable absl::Mutex mutex_;
+  const std::unique_ptr<VirtualBacking> backing_ ABSL_PT_GUARDED_BY(mutex_);
+  Names names_ ABSL_GUARDED_BY(mutex_);
+  AddressRanges reserved_ ABSL_GUARDED_BY(mutex_);
+  AddressRanges mapped_ ABSL_GUARDED_BY(mutex_);
+  // By name.
+  PhysicalMap physical_ ABSL_GUARDED_BY(mutex_);
+  // Names of mapped memory, by address.
+  absl::flat_hash_map<const void*, std::uint64_t> physical_at_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::device

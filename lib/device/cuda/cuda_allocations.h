@@ -3,11 +3,12 @@
 #define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_ALLOCATIONS_H_
 
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 
 namespace tidepool::cuda {
 
@@ -31,9 +32,9 @@ class CudaAllocations {
 
  private:
   const MemoryKind kind_;
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<void*, std::int64_t> sizes_;
-  std::int64_t bytes_ = 0;
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<void*, std::int64_t> sizes_ ABSL_GUARDED_BY(mutex_);
+  std::int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tidepool::cuda

@@ -19,7 +19,7 @@
 #include "lib/device/cuda/cuda_streams.h"
 #include "lib/device/cuda/device_guard.h"
 #include "lib/device/cuda/driver_backing.h"
-#include "lib/device/cuda/marks.h"
+#include "lib/device/cuda/recordings.h"
 #include "lib/device/virtual_memory.h"
 
 namespace tidepool {
@@ -36,7 +36,7 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
 struct Parts {
   Parts(int ordinal, MemoryKind kind) : events(&pool), streams(ordinal, &pool), memory(kind) {}
 
-  EventPool pool;
+  NativeEventPool pool;
   CudaEvents events;
   CudaStreams streams;
   CudaAllocations memory;
@@ -167,10 +167,10 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   absl::Status SynchronizeStream(Stream stream) override {
     return Run("SynchronizeStream", [&] {
       // Waits for an event, because the stream may be destroyed during the wait.
-      absl::StatusOr<SharedMark> end = TakeMark(parts_->pool);
+      absl::StatusOr<SharedRecording> end = MakeRecording(parts_->pool);
       if (!end.ok()) return end.status();
-      absl::Status status = parts_->streams.Use(
-          stream, [&](cudaStream_t native) { return RecordMark(**end, native); });
+      absl::Status status =
+          parts_->streams.Use(stream, [&](cudaStream_t native) { return Record(**end, native); });
       return status.ok() ? WaitFor(*end) : status;
     });
   }
@@ -184,11 +184,11 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   absl::Status RecordEvent(Event event, Stream stream) override {
     return Run("RecordEvent", [&] {
       absl::Status status = parts_->streams.Use(stream, [&](cudaStream_t native) {
-        return parts_->events.Set(event,
-                                  [&](const Mark& mark) { return RecordMark(mark, native); });
+        return parts_->events.Set(
+            event, [&](const Recording& recording) { return Record(recording, native); });
       });
       if (!absl::IsNotFound(status) || parts_->streams.Has(stream)) return status;
-      absl::StatusOr<SharedMark> end = parts_->streams.EndOf(stream);
+      absl::StatusOr<SharedRecording> end = parts_->streams.EndOf(stream);
       return end.ok() ? parts_->events.SetShared(event, *std::move(end)) : end.status();
     });
   }
@@ -196,26 +196,26 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   absl::Status WaitEvent(Stream stream, Event event) override {
     return Run("WaitEvent", [&] {
       return parts_->streams.Use(stream, [&](cudaStream_t native) {
-        const absl::StatusOr<SharedMark> mark = parts_->events.Get(event);
-        if (!mark.ok() || *mark == nullptr) return mark.status();
-        return Check(cudaStreamWaitEvent(native, (*mark)->event(), 0), "cudaStreamWaitEvent",
-                     native, (*mark)->event());
+        const absl::StatusOr<SharedRecording> recording = parts_->events.Get(event);
+        if (!recording.ok() || *recording == nullptr) return recording.status();
+        return Check(cudaStreamWaitEvent(native, (*recording)->event(), 0), "cudaStreamWaitEvent",
+                     native, (*recording)->event());
       });
     });
   }
 
   absl::StatusOr<bool> QueryEvent(Event event) override {
     return Run("QueryEvent", [&]() -> absl::StatusOr<bool> {
-      const absl::StatusOr<SharedMark> mark = parts_->events.Get(event);
-      if (!mark.ok()) return mark.status();
-      return IsOver(*mark);
+      const absl::StatusOr<SharedRecording> recording = parts_->events.Get(event);
+      if (!recording.ok()) return recording.status();
+      return HasFinished(*recording);
     });
   }
 
   absl::Status SynchronizeEvent(Event event) override {
     return Run("SynchronizeEvent", [&] {
-      const absl::StatusOr<SharedMark> mark = parts_->events.Get(event);
-      return mark.ok() ? WaitFor(*mark) : mark.status();
+      const absl::StatusOr<SharedRecording> recording = parts_->events.Get(event);
+      return recording.ok() ? WaitFor(*recording) : recording.status();
     });
   }
 
@@ -408,9 +408,10 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     return status;
   }
 
-  static absl::Status WaitFor(const SharedMark& mark) {
-    if (mark == nullptr) return absl::OkStatus();
-    return Check(cudaEventSynchronize(mark->event()), "cudaEventSynchronize", mark->event());
+  static absl::Status WaitFor(const SharedRecording& recording) {
+    if (recording == nullptr) return absl::OkStatus();
+    return Check(cudaEventSynchronize(recording->event()), "cudaEventSynchronize",
+                 recording->event());
   }
 
   const int ordinal_;

@@ -4,13 +4,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/device/cuda/marks.h"
+#include "absl/synchronization/mutex.h"
+#include "lib/device/cuda/recordings.h"
 #include "lib/device/names.h"
 #include "tidepool/device.h"
 
@@ -19,41 +20,41 @@ namespace tidepool::cuda {
 // Thread-safe. The pool outlives it. All functions answer NotFound for an unknown event.
 class CudaEvents {
  public:
-  explicit CudaEvents(EventPool* pool) : pool_(*pool) {}
+  explicit CudaEvents(NativeEventPool* pool) : pool_(*pool) {}
 
   Event Create();
   absl::Status Destroy(Event event);
   // Calls `record` with a native event that is in no other use. If it succeeds, the event stands
   // for that recording from then on.
-  template <typename Record>
-  absl::Status Set(Event event, Record record) {
+  template <typename Function>
+  absl::Status Set(Event event, Function record) {
     const absl::StatusOr<std::shared_ptr<State>> state = Find(event);
     if (!state.ok()) return state.status();
-    const std::lock_guard lock((*state)->mutex);
-    SharedMark& current = (*state)->mark;
+    const absl::MutexLock lock(&(*state)->mutex);
+    SharedRecording& current = (*state)->recording;
     if (current != nullptr && current.use_count() == 1) return record(*current);
-    absl::StatusOr<SharedMark> fresh = TakeMark(pool_);
+    absl::StatusOr<SharedRecording> fresh = MakeRecording(pool_);
     if (!fresh.ok()) return fresh.status();
     absl::Status status = record(**fresh);
     if (status.ok()) current = *std::move(fresh);
     return status;
   }
   // Lets the event stand for a recording that other events may share.
-  absl::Status SetShared(Event event, SharedMark mark);
-  absl::StatusOr<SharedMark> Get(Event event) const;
+  absl::Status SetShared(Event event, SharedRecording recording);
+  absl::StatusOr<SharedRecording> Get(Event event) const;
 
  private:
   struct State {
-    std::mutex mutex;
-    SharedMark mark;
+    absl::Mutex mutex;
+    SharedRecording recording ABSL_GUARDED_BY(mutex);
   };
 
   absl::StatusOr<std::shared_ptr<State>> Find(Event event) const;
 
-  EventPool& pool_;
-  mutable std::mutex mutex_;
-  device::Names names_;
-  absl::flat_hash_map<std::uint64_t, std::shared_ptr<State>> states_;
+  NativeEventPool& pool_;
+  mutable absl::Mutex mutex_;
+  device::Names names_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::uint64_t, std::shared_ptr<State>> states_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::cuda

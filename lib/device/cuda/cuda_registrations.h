@@ -3,10 +3,11 @@
 #define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_REGISTRATIONS_H_
 
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 
 namespace tidepool::cuda {
 
@@ -25,8 +26,8 @@ class CudaRegistrations {
   absl::Status Unregister(void* address);
 
  private:
-  std::mutex mutex_;
-  absl::flat_hash_set<void*> addresses_;
+  absl::Mutex mutex_;
+  absl::flat_hash_set<void*> addresses_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::cuda

@@ -6,14 +6,14 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
-#include <shared_mutex>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "lib/device/cuda/marks.h"
+#include "absl/synchronization/mutex.h"
+#include "lib/device/cuda/recordings.h"
 #include "lib/device/names.h"
 #include "tidepool/device.h"
 
@@ -22,7 +22,7 @@ namespace tidepool::cuda {
 // Thread-safe. The device is current in every call that may call CUDA. The pool outlives it.
 class CudaStreams {
  public:
-  CudaStreams(int ordinal, EventPool* pool) : ordinal_(ordinal), pool_(*pool) {}
+  CudaStreams(int ordinal, NativeEventPool* pool) : ordinal_(ordinal), pool_(*pool) {}
   // Destroys the streams that were created here.
   ~CudaStreams();
   CudaStreams(const CudaStreams&) = delete;
@@ -51,13 +51,13 @@ class CudaStreams {
   absl::Status Use(Stream stream, Function use) const {
     const absl::StatusOr<SharedEntry> entry = Find(stream);
     if (!entry.ok()) return entry.status();
-    const std::shared_lock lock((*entry)->mutex);
+    const absl::ReaderMutexLock lock(&(*entry)->mutex);
     return (*entry)->is_gone ? NoStream(stream) : use(NativeOf(**entry));
   }
   bool Has(Stream stream) const { return Find(stream).ok(); }
   // Returns the recording after all work that a destroyed stream was ever given. NotFound for a
   // name that never was a stream.
-  absl::StatusOr<SharedMark> EndOf(Stream stream) const;
+  absl::StatusOr<SharedRecording> EndOf(Stream stream) const;
 
  private:
   enum class Kind : std::uint8_t { kCreated, kWrapped, kOfThread };
@@ -66,8 +66,8 @@ class CudaStreams {
     cudaStream_t native = nullptr;
     std::uint64_t thread = 0;   // the owner of a stream of kind kOfThread
     unsigned long long id = 0;  // CUDA's id of the stream, 0: unknown
-    std::shared_mutex mutex;    // shared by uses of the stream, exclusive to end it
-    bool is_gone = false;
+    absl::Mutex mutex;          // shared by uses of the stream, exclusive to end it
+    bool is_gone ABSL_GUARDED_BY(mutex) = false;
   };
   using SharedEntry = std::shared_ptr<Entry>;
 
@@ -75,21 +75,23 @@ class CudaStreams {
   static cudaStream_t NativeOf(const Entry& entry);
 
   absl::StatusOr<SharedEntry> Find(Stream stream) const;
-  Stream Add(Kind kind, cudaStream_t native, unsigned long long id, std::uint64_t thread);
+  Stream Add(Kind kind, cudaStream_t native, unsigned long long id, std::uint64_t thread)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Stream WrapOwnOfThread();
   absl::StatusOr<bool> IsLost(const Entry& entry) const;
   absl::Status ForgetReplaced(Stream stream);
-  void ForgetIdle(Stream stream, Entry& entry);
+  void ForgetIdle(Stream stream, Entry& entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(entry.mutex);
   void ForgetEnded();
 
   const int ordinal_;
-  EventPool& pool_;
-  mutable std::mutex mutex_;  // guards the members below; CUDA is not called under it
-  device::Names names_;
-  absl::flat_hash_map<std::uint64_t, SharedEntry> entries_;
-  absl::flat_hash_map<cudaStream_t, std::uint64_t> by_native_;
-  absl::flat_hash_map<std::uint64_t, std::uint64_t> by_thread_;
-  absl::flat_hash_map<std::uint64_t, SharedMark> ends_;  // of destroyed streams with work left
+  NativeEventPool& pool_;
+  mutable absl::Mutex mutex_;  // guards the members below; CUDA is not called under it
+  device::Names names_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::uint64_t, SharedEntry> entries_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<cudaStream_t, std::uint64_t> by_native_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::uint64_t, std::uint64_t> by_thread_ ABSL_GUARDED_BY(mutex_);
+  // The ends of destroyed streams with work left.
+  absl::flat_hash_map<std::uint64_t, SharedRecording> ends_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::cuda

@@ -64,12 +64,12 @@ class DriverBacking final : public device::VirtualBacking {
     return handle;
   }
 
-  absl::Status GiveUp(std::uint64_t handle) override {
+  absl::Status ReleaseHandle(std::uint64_t handle) override {
     return driver_.Check(driver_.release(handle), "cuMemRelease", handle);
   }
 
   // The driver frees released memory itself once it is mapped nowhere.
-  void Forget(std::uint64_t /*handle*/, std::int64_t bytes) override { used_bytes_ -= bytes; }
+  void Reclaim(std::uint64_t /*handle*/, std::int64_t bytes) override { used_bytes_ -= bytes; }
 
   absl::Status Map(void* address, std::uint64_t handle, std::int64_t bytes) override {
     absl::Status status = driver_.Check(driver_.map(Number(address), Size(bytes), 0, handle, 0),

@@ -3,9 +3,10 @@
 #define TIDEPOOL_LIB_DEVICE_HOST_ALLOCATIONS_H_
 
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "lib/device/address_ranges.h"
 
 namespace tidepool::host {
@@ -29,8 +30,8 @@ class Allocations {
   bool Overlap(const void* address, std::int64_t bytes) const;
 
  private:
-  mutable std::mutex mutex_;
-  device::AddressRanges ranges_;
+  mutable absl::Mutex mutex_;
+  device::AddressRanges ranges_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::host

@@ -2,67 +2,43 @@
 #include "lib/device/host/call_faults.h"
 
 namespace tidepool::host {
+namespace {
 
-const char* NameOf(HostDevice::Call call) {
-  using Call = HostDevice::Call;
-  switch (call) {
-    case Call::kAny:
-      return "Any";
-    case Call::kCreateStream:
-      return "CreateStream";
-    case Call::kDestroyStream:
-      return "DestroyStream";
-    case Call::kSynchronizeStream:
-      return "SynchronizeStream";
-    case Call::kCreateEvent:
-      return "CreateEvent";
-    case Call::kDestroyEvent:
-      return "DestroyEvent";
-    case Call::kRecordEvent:
-      return "RecordEvent";
-    case Call::kWaitEvent:
-      return "WaitEvent";
-    case Call::kQueryEvent:
-      return "QueryEvent";
-    case Call::kSynchronizeEvent:
-      return "SynchronizeEvent";
-    case Call::kCopy:
-      return "Copy";
-    case Call::kFill:
-      return "Fill";
-    case Call::kCallHost:
-      return "CallHost";
-    case Call::kAllocateMemory:
-      return "AllocateMemory";
-    case Call::kFreeMemory:
-      return "FreeMemory";
-    case Call::kAllocatePinned:
-      return "AllocatePinned";
-    case Call::kFreePinned:
-      return "FreePinned";
-    case Call::kRegisterHostMemory:
-      return "RegisterHostMemory";
-    case Call::kUnregisterHostMemory:
-      return "UnregisterHostMemory";
-    case Call::kReserveAddresses:
-      return "ReserveAddresses";
-    case Call::kReleaseAddresses:
-      return "ReleaseAddresses";
-    case Call::kCreatePhysical:
-      return "CreatePhysical";
-    case Call::kReleasePhysical:
-      return "ReleasePhysical";
-    case Call::kMap:
-      return "Map";
-    case Call::kUnmap:
-      return "Unmap";
-  }
-  return "Unknown";
-}
+// In the order of HostDevice::Call.
+constexpr std::array kNames = {"Any",
+                               "CreateStream",
+                               "DestroyStream",
+                               "SynchronizeStream",
+                               "CreateEvent",
+                               "DestroyEvent",
+                               "RecordEvent",
+                               "WaitEvent",
+                               "QueryEvent",
+                               "SynchronizeEvent",
+                               "Copy",
+                               "Fill",
+                               "CallHost",
+                               "AllocateMemory",
+                               "FreeMemory",
+                               "AllocatePinned",
+                               "FreePinned",
+                               "RegisterHostMemory",
+                               "UnregisterHostMemory",
+                               "ReserveAddresses",
+                               "ReleaseAddresses",
+                               "CreatePhysical",
+                               "ReleasePhysical",
+                               "Map",
+                               "Unmap"};
+static_assert(kNames.size() == CallFaults::kCalls);
+
+}  // namespace
+
+const char* NameOf(HostDevice::Call call) { return kNames[static_cast<std::size_t>(call)]; }
 
 bool CallFaults::Enter(HostDevice::Call call) {
-  const bool any_fails = CountOne(HostDevice::Call::kAny);
-  return CountOne(call) || any_fails;
+  const bool any_fails = CountCall(HostDevice::Call::kAny);
+  return CountCall(call) || any_fails;
 }
 
 std::int64_t CallFaults::Count(HostDevice::Call call) const {
@@ -74,7 +50,7 @@ void CallFaults::Order(HostDevice::Call call, std::int64_t n) {
   counter.failing.store(n <= 0 ? 0 : counter.count.load() + n);
 }
 
-bool CallFaults::CountOne(HostDevice::Call call) {
+bool CallFaults::CountCall(HostDevice::Call call) {
   Counter& counter = counters_[static_cast<std::size_t>(call)];
   return counter.count.fetch_add(1) + 1 == counter.failing.load();
 }

@@ -17,6 +17,8 @@ const char* NameOf(HostDevice::Call call);
 // The counters of all kinds of calls, and the orders to fail. Thread-safe.
 class CallFaults {
  public:
+  static constexpr std::size_t kCalls = static_cast<std::size_t>(HostDevice::Call::kUnmap) + 1;
+
   // Counts a call and returns whether it has to fail.
   bool Enter(HostDevice::Call call);
   std::int64_t Count(HostDevice::Call call) const;
@@ -29,9 +31,8 @@ class CallFaults {
     std::atomic<std::int64_t> failing{0};  // the count of the call that fails, 0: no order
   };
 
-  bool CountOne(HostDevice::Call call);
+  bool CountCall(HostDevice::Call call);
 
-  static constexpr std::size_t kCalls = static_cast<std::size_t>(HostDevice::Call::kUnmap) + 1;
   std::array<Counter, kCalls> counters_;
 };
 

@@ -6,20 +6,24 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/time/time.h"
+
 namespace tidepool::host {
 
 CopyEngine::Clock::time_point CopyEngine::SpendTime(Clock::time_point ready, std::int64_t bytes) {
-  std::unique_lock lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const Clock::time_point end = EndOfCopy(std::max(ready, idle_from_), bytes);
   idle_from_ = end;
-  was_stopped_.wait_until(lock, end, [this] { return is_stopped_; });
+  for (Clock::time_point now = Clock::now(); !is_stopped_ && now < end; now = Clock::now()) {
+    was_stopped_.WaitWithTimeout(&mutex_, absl::FromChrono(end - now));
+  }
   return end;
 }
 
 void CopyEngine::StopTime() {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   is_stopped_ = true;
-  was_stopped_.notify_all();
+  was_stopped_.SignalAll();
 }
 
 CopyEngine::Clock::time_point CopyEngine::EndOfCopy(Clock::time_point begin,

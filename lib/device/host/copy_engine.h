@@ -3,9 +3,10 @@
 #define TIDEPOOL_LIB_DEVICE_HOST_COPY_ENGINE_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 
 namespace tidepool::host {
 
@@ -29,11 +30,11 @@ class CopyEngine {
 
   const double bytes_per_second_;
   const std::int64_t latency_ns_;
-  std::mutex mutex_;
-  std::condition_variable was_stopped_;
+  absl::Mutex mutex_;
+  absl::CondVar was_stopped_;
   // The clock's zero would be wrong: it may be the start of the machine, a moment ago.
-  Clock::time_point idle_from_ = Clock::time_point::min();
-  bool is_stopped_ = false;
+  Clock::time_point idle_from_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::min();
+  bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tidepool::host

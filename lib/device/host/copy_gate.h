@@ -2,9 +2,10 @@
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_COPY_GATE_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_COPY_GATE_H_
 
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 
 namespace tidepool::host {
 
@@ -13,36 +14,36 @@ namespace tidepool::host {
 class CopyGate {
  public:
   void Hold() {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     is_held_ = true;
   }
 
   void Release() {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     is_held_ = false;
     ++releases_;
-    was_released_.notify_all();
+    was_released_.SignalAll();
   }
 
   // Returns the number of releases that a copy queued now has to wait for.
   std::uint64_t Ticket() const {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     return is_held_ ? releases_ + 1 : releases_;
   }
 
   // Waits for the releases of the ticket. Returns whether it had to wait.
   bool Pass(std::uint64_t ticket) {
-    std::unique_lock lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (releases_ >= ticket) return false;
-    was_released_.wait(lock, [&] { return releases_ >= ticket; });
+    while (releases_ < ticket) was_released_.Wait(&mutex_);
     return true;
   }
 
  private:
-  mutable std::mutex mutex_;
-  std::condition_variable was_released_;
-  bool is_held_ = false;
-  std::uint64_t releases_ = 0;
+  mutable absl::Mutex mutex_;
+  absl::CondVar was_released_;
+  bool is_held_ ABSL_GUARDED_BY(mutex_) = false;
+  std::uint64_t releases_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tidepool::host

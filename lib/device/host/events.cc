@@ -16,29 +16,29 @@ absl::Status NoEvent(Event event) {
 }  // namespace
 
 Event Events::Create() {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const std::uint64_t name = names_.Next();
-  marks_[name] = Mark();
+  positions_[name] = QueuePosition();
   return {.id = name};
 }
 
 absl::Status Events::Destroy(Event event) {
-  const std::lock_guard lock(mutex_);
-  return marks_.erase(event.id) == 1 ? absl::OkStatus() : NoEvent(event);
+  const absl::MutexLock lock(&mutex_);
+  return positions_.erase(event.id) == 1 ? absl::OkStatus() : NoEvent(event);
 }
 
-absl::Status Events::Set(Event event, Mark mark) {
-  const std::lock_guard lock(mutex_);
-  const auto found = marks_.find(event.id);
-  if (found == marks_.end()) return NoEvent(event);
-  found->second = std::move(mark);
+absl::Status Events::Set(Event event, QueuePosition position) {
+  const absl::MutexLock lock(&mutex_);
+  const auto found = positions_.find(event.id);
+  if (found == positions_.end()) return NoEvent(event);
+  found->second = std::move(position);
   return absl::OkStatus();
 }
 
-absl::StatusOr<Mark> Events::Get(Event event) const {
-  const std::lock_guard lock(mutex_);
-  const auto found = marks_.find(event.id);
-  if (found == marks_.end()) return NoEvent(event);
+absl::StatusOr<QueuePosition> Events::Get(Event event) const {
+  const absl::MutexLock lock(&mutex_);
+  const auto found = positions_.find(event.id);
+  if (found == positions_.end()) return NoEvent(event);
   return found->second;
 }
 

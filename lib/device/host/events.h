@@ -3,11 +3,12 @@
 #define TIDEPOOL_LIB_DEVICE_HOST_EVENTS_H_
 
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "lib/device/host/work_queue.h"
 #include "lib/device/names.h"
 #include "tidepool/device.h"
@@ -19,13 +20,13 @@ class Events {
  public:
   Event Create();
   absl::Status Destroy(Event event);
-  absl::Status Set(Event event, Mark mark);
-  absl::StatusOr<Mark> Get(Event event) const;
+  absl::Status Set(Event event, QueuePosition position);
+  absl::StatusOr<QueuePosition> Get(Event event) const;
 
  private:
-  mutable std::mutex mutex_;
-  device::Names names_;
-  absl::flat_hash_map<std::uint64_t, Mark> marks_;
+  mutable absl::Mutex mutex_;
+  device::Names names_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::uint64_t, QueuePosition> positions_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::host

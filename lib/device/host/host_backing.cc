@@ -52,9 +52,9 @@ class HostBacking final : public device::VirtualBacking {
     return offset.status();
   }
 
-  absl::Status GiveUp(std::uint64_t /*handle*/) override { return absl::OkStatus(); }
+  absl::Status ReleaseHandle(std::uint64_t /*handle*/) override { return absl::OkStatus(); }
 
-  void Forget(std::uint64_t handle, std::int64_t bytes) override {
+  void Reclaim(std::uint64_t handle, std::int64_t bytes) override {
     file_->Free(static_cast<std::int64_t>(handle), bytes);
     budget_.Return(bytes);
   }

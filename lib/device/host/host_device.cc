@@ -117,8 +117,8 @@ class HostDeviceOfThreads final : public HostDevice {
 
   absl::Status RecordEvent(Event event, Stream stream) override {
     return Run(Call::kRecordEvent, [&] {
-      absl::StatusOr<Mark> mark = streams_.EndOf(stream);
-      return mark.ok() ? events_.Set(event, *std::move(mark)) : mark.status();
+      absl::StatusOr<QueuePosition> position = streams_.EndOf(stream);
+      return position.ok() ? events_.Set(event, *std::move(position)) : position.status();
     });
   }
 
@@ -126,26 +126,26 @@ class HostDeviceOfThreads final : public HostDevice {
     return Run(Call::kWaitEvent, [&]() -> absl::Status {
       absl::StatusOr<std::shared_ptr<WorkQueue>> queue = streams_.Find(stream);
       if (!queue.ok()) return queue.status();
-      absl::StatusOr<Mark> mark = events_.Get(event);
-      if (!mark.ok()) return mark.status();
-      if (mark->IsIn(**queue) || mark->IsOver()) return absl::OkStatus();
-      return (*queue)->Push(OnTime([mark = *std::move(mark)] { mark.Wait(); }));
+      absl::StatusOr<QueuePosition> position = events_.Get(event);
+      if (!position.ok()) return position.status();
+      if (position->IsIn(**queue) || position->IsReached()) return absl::OkStatus();
+      return (*queue)->Push(OnTime([position = *std::move(position)] { position.Wait(); }));
     });
   }
 
   absl::StatusOr<bool> QueryEvent(Event event) override {
     return Run(Call::kQueryEvent, [&]() -> absl::StatusOr<bool> {
-      absl::StatusOr<Mark> mark = events_.Get(event);
-      if (!mark.ok()) return mark.status();
-      return mark->IsOver();
+      absl::StatusOr<QueuePosition> position = events_.Get(event);
+      if (!position.ok()) return position.status();
+      return position->IsReached();
     });
   }
 
   absl::Status SynchronizeEvent(Event event) override {
     return Run(Call::kSynchronizeEvent, [&] {
-      absl::StatusOr<Mark> mark = events_.Get(event);
-      if (mark.ok()) mark->Wait();
-      return mark.status();
+      absl::StatusOr<QueuePosition> position = events_.Get(event);
+      if (position.ok()) position->Wait();
+      return position.status();
     });
   }
 

@@ -3,10 +3,11 @@
 #define TIDEPOOL_LIB_DEVICE_HOST_MEMORY_BUDGET_H_
 
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 
 namespace tidepool::host {
 
@@ -17,7 +18,7 @@ class MemoryBudget {
 
   std::int64_t total_bytes() const { return total_bytes_; }
   std::int64_t used_bytes() const {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     return used_bytes_;
   }
 
@@ -27,7 +28,7 @@ class MemoryBudget {
       return absl::InvalidArgumentError(
           absl::StrCat("asked for ", bytes, " bytes, expected at least one"));
     }
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (bytes > total_bytes_ - used_bytes_) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "asked for ", bytes, " bytes, but ", used_bytes_, " of ", total_bytes_, " are in use"));
@@ -37,14 +38,14 @@ class MemoryBudget {
   }
 
   void Return(std::int64_t bytes) {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     used_bytes_ -= bytes;
   }
 
  private:
   const std::int64_t total_bytes_;
-  mutable std::mutex mutex_;
-  std::int64_t used_bytes_ = 0;
+  mutable absl::Mutex mutex_;
+  std::int64_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tidepool::host

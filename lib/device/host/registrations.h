@@ -3,9 +3,10 @@
 #define TIDEPOOL_LIB_DEVICE_HOST_REGISTRATIONS_H_
 
 #include <cstdint>
-#include <mutex>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "lib/device/address_ranges.h"
 
 namespace tidepool::host {
@@ -25,8 +26,8 @@ class Registrations {
   absl::Status Unregister(void* address);
 
  private:
-  std::mutex mutex_;
-  device::AddressRanges ranges_;
+  absl::Mutex mutex_;
+  device::AddressRanges ranges_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::host

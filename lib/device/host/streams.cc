@@ -18,29 +18,33 @@ absl::Status NoStream(Stream stream) {
 }  // namespace
 
 Streams::~Streams() {
-  std::unique_lock lock(mutex_);
   std::vector<Stream> streams;
-  for (const auto& [name, entry] : entries_) {
-    if (!entry.is_destroyed) streams.push_back({.id = name});
+  {
+    const absl::MutexLock lock(&mutex_);
+    for (const auto& [name, entry] : entries_) {
+      if (!entry.is_destroyed) streams.push_back({.id = name});
+    }
   }
-  lock.unlock();
   for (const Stream stream : streams) Destroy(stream).IgnoreError();
-  lock.lock();
-  was_forgotten_.wait(lock, [this] { return entries_.empty(); });
-  lock.unlock();
-  if (last_ended_.joinable()) last_ended_.join();
+  std::thread last;
+  {
+    const absl::MutexLock lock(&mutex_);
+    while (!entries_.empty()) was_removed_.Wait(&mutex_);
+    last.swap(last_ended_);
+  }
+  if (last.joinable()) last.join();
 }
 
 Stream Streams::Create() {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const std::uint64_t name = names_.Next();
   entries_[name].queue = std::make_shared<WorkQueue>(
-      [this, name](std::thread thread) { Forget(name, std::move(thread)); });
+      [this, name](std::thread thread) { Remove(name, std::move(thread)); });
   return {.id = name};
 }
 
 absl::Status Streams::Destroy(Stream stream) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const auto found = entries_.find(stream.id);
   if (found == entries_.end() || found->second.is_destroyed) return NoStream(stream);
   found->second.is_destroyed = true;
@@ -49,26 +53,26 @@ absl::Status Streams::Destroy(Stream stream) {
 }
 
 absl::StatusOr<std::shared_ptr<WorkQueue>> Streams::Find(Stream stream) const {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const auto found = entries_.find(stream.id);
   if (found == entries_.end() || found->second.is_destroyed) return NoStream(stream);
   return found->second.queue;
 }
 
-absl::StatusOr<Mark> Streams::EndOf(Stream stream) const {
-  const std::lock_guard lock(mutex_);
+absl::StatusOr<QueuePosition> Streams::EndOf(Stream stream) const {
+  const absl::MutexLock lock(&mutex_);
   const auto found = entries_.find(stream.id);
   if (found != entries_.end()) return found->second.queue->End();
-  if (names_.HasGiven(stream.id)) return Mark();
+  if (names_.HasGiven(stream.id)) return QueuePosition();
   return NoStream(stream);
 }
 
-void Streams::Forget(std::uint64_t name, std::thread thread) {
+void Streams::Remove(std::uint64_t name, std::thread thread) {
   {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     entries_.erase(name);
     last_ended_.swap(thread);
-    was_forgotten_.notify_all();
+    was_removed_.SignalAll();
   }
   if (thread.joinable()) thread.join();
 }

@@ -2,15 +2,15 @@
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_STREAMS_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_STREAMS_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <thread>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "lib/device/host/work_queue.h"
 #include "lib/device/names.h"
 #include "tidepool/device.h"
@@ -32,7 +32,7 @@ class Streams {
   absl::StatusOr<std::shared_ptr<WorkQueue>> Find(Stream stream) const;
   // Returns the position after all work that the stream was ever given. Takes destroyed streams
   // too.
-  absl::StatusOr<Mark> EndOf(Stream stream) const;
+  absl::StatusOr<QueuePosition> EndOf(Stream stream) const;
 
  private:
   struct Entry {
@@ -40,14 +40,14 @@ class Streams {
     bool is_destroyed = false;
   };
 
-  void Forget(std::uint64_t name, std::thread thread);
+  void Remove(std::uint64_t name, std::thread thread);
 
-  mutable std::mutex mutex_;
-  std::condition_variable was_forgotten_;
-  device::Names names_;
+  mutable absl::Mutex mutex_;
+  absl::CondVar was_removed_;
+  device::Names names_ ABSL_GUARDED_BY(mutex_);
   // Streams that take work, and destroyed streams with work left.
-  absl::flat_hash_map<std::uint64_t, Entry> entries_;
-  std::thread last_ended_;
+  absl::flat_hash_map<std::uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);
+  std::thread last_ended_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::host

@@ -12,44 +12,44 @@
 
 namespace tidepool::host {
 
-bool Mark::IsOver() const { return queue_ == nullptr || queue_->IsOver(pushed_); }
+bool QueuePosition::IsReached() const { return queue_ == nullptr || queue_->HaveFinished(pushed_); }
 
-void Mark::Wait() const {
+void QueuePosition::Wait() const {
   if (queue_ != nullptr) queue_->Wait(pushed_);
 }
 
 absl::Status WorkQueue::Push(Work work) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   if (is_closed_) return absl::NotFoundError("the stream was destroyed");
   if (!thread_.joinable()) {
     if (absl::Status status = StartThread(); !status.ok()) return status;
   }
   work_.push_back({std::move(work), Clock::now()});
   ++pushed_;
-  was_pushed_.notify_one();
+  was_pushed_.Signal();
   return absl::OkStatus();
 }
 
 bool WorkQueue::Close() {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   is_closed_ = true;
-  was_pushed_.notify_one();
+  was_pushed_.Signal();
   return thread_.joinable();
 }
 
-Mark WorkQueue::End() {
-  const std::lock_guard lock(mutex_);
+QueuePosition WorkQueue::End() {
+  const absl::MutexLock lock(&mutex_);
   return {shared_from_this(), pushed_};
 }
 
-bool WorkQueue::IsOver(std::uint64_t pushed) {
-  const std::lock_guard lock(mutex_);
-  return done_ >= pushed;
+bool WorkQueue::HaveFinished(std::uint64_t count) {
+  const absl::MutexLock lock(&mutex_);
+  return finished_ >= count;
 }
 
-void WorkQueue::Wait(std::uint64_t pushed) {
-  std::unique_lock lock(mutex_);
-  was_done_.wait(lock, [&] { return done_ >= pushed; });
+void WorkQueue::Wait(std::uint64_t count) {
+  const absl::MutexLock lock(&mutex_);
+  while (finished_ < count) was_finished_.Wait(&mutex_);
 }
 
 absl::Status WorkQueue::StartThread() {
@@ -70,7 +70,7 @@ void WorkQueue::Run() {
   }
   std::thread self;
   {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     self = std::move(thread_);
   }
   on_end_(std::move(self));
@@ -79,18 +79,18 @@ void WorkQueue::Run() {
 bool WorkQueue::RunNext() {
   Pushed next;
   {
-    std::unique_lock lock(mutex_);
-    was_pushed_.wait(lock, [this] { return !work_.empty() || is_closed_; });
+    const absl::MutexLock lock(&mutex_);
+    while (work_.empty() && !is_closed_) was_pushed_.Wait(&mutex_);
     if (work_.empty()) return false;
     next = std::move(work_.front());
     work_.pop_front();
   }
-  last_over_ = next.work(std::max(next.time, last_over_));
+  last_finish_ = next.work(std::max(next.time, last_finish_));
   // A thread that sees the work finished may rely on its captures being destroyed.
   next.work = nullptr;
-  const std::lock_guard lock(mutex_);
-  ++done_;
-  was_done_.notify_all();
+  const absl::MutexLock lock(&mutex_);
+  ++finished_;
+  was_finished_.SignalAll();
   return true;
 }
 

@@ -4,16 +4,16 @@
 #define TIDEPOOL_LIB_DEVICE_HOST_WORK_QUEUE_H_
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 
 namespace tidepool::host {
 
@@ -21,14 +21,14 @@ class WorkQueue;
 
 // A position in a queue: all work that was pushed before it. A position without a queue has been
 // reached.
-class Mark {
+class QueuePosition {
  public:
-  Mark() = default;
-  Mark(std::shared_ptr<WorkQueue> queue, std::uint64_t pushed)
+  QueuePosition() = default;
+  QueuePosition(std::shared_ptr<WorkQueue> queue, std::uint64_t pushed)
       : queue_(std::move(queue)), pushed_(pushed) {}
 
   bool IsIn(const WorkQueue& queue) const { return queue_.get() == &queue; }
-  bool IsOver() const;
+  bool IsReached() const;
   void Wait() const;
 
  private:
@@ -56,32 +56,32 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
   // then ends.
   bool Close();
   // Returns the position after all work pushed so far.
-  Mark End();
+  QueuePosition End();
 
  private:
-  friend class Mark;
+  friend class QueuePosition;
 
-  bool IsOver(std::uint64_t pushed);
-  void Wait(std::uint64_t pushed);
+  bool HaveFinished(std::uint64_t count);
+  void Wait(std::uint64_t count);
 
-  absl::Status StartThread();
+  absl::Status StartThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Run();
   bool RunNext();
 
   const OnEnd on_end_;
-  std::mutex mutex_;
-  std::condition_variable was_pushed_;
-  std::condition_variable was_done_;
+  absl::Mutex mutex_;
+  absl::CondVar was_pushed_;
+  absl::CondVar was_finished_;
   struct Pushed {
     Work work;
     Clock::time_point time;
   };
-  std::deque<Pushed> work_;
-  std::uint64_t pushed_ = 0;
-  std::uint64_t done_ = 0;
-  bool is_closed_ = false;
-  std::thread thread_;
-  Clock::time_point last_over_ = Clock::time_point::min();  // used by the queue's thread only
+  std::deque<Pushed> work_ ABSL_GUARDED_BY(mutex_);
+  std::uint64_t pushed_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t finished_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_ ABSL_GUARDED_BY(mutex_);
+  Clock::time_point last_finish_ = Clock::time_point::min();  // used by the queue's thread only
 };
 
 }  // namespace tidepool::host

@@ -1,19 +1,19 @@
 // Creates native events without timing, and keeps them until the pool is destroyed.
-#include "lib/device/cuda/marks.h"
+#include "lib/device/cuda/recordings.h"
 
 #include "lib/device/cuda/cuda_error.h"
 
 namespace tidepool::cuda {
 
-EventPool::~EventPool() {
+NativeEventPool::~NativeEventPool() {
   for (const cudaEvent_t event : idle_) {
     TryTwice([&] { return cudaEventDestroy(event); });
   }
 }
 
-absl::StatusOr<cudaEvent_t> EventPool::Take() {
+absl::StatusOr<cudaEvent_t> NativeEventPool::Take() {
   {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (!idle_.empty()) {
       const cudaEvent_t event = idle_.back();
       idle_.pop_back();
@@ -27,26 +27,27 @@ absl::StatusOr<cudaEvent_t> EventPool::Take() {
   return event;
 }
 
-void EventPool::Return(cudaEvent_t event) {
-  const std::lock_guard lock(mutex_);
+void NativeEventPool::Return(cudaEvent_t event) {
+  const absl::MutexLock lock(&mutex_);
   idle_.push_back(event);
 }
 
-absl::StatusOr<SharedMark> TakeMark(EventPool& pool) {
+absl::StatusOr<SharedRecording> MakeRecording(NativeEventPool& pool) {
   const absl::StatusOr<cudaEvent_t> event = pool.Take();
   if (!event.ok()) return event.status();
-  return std::make_shared<Mark>(&pool, *event);
+  return std::make_shared<Recording>(&pool, *event);
 }
 
-absl::Status RecordMark(const Mark& mark, cudaStream_t stream) {
-  return Check(cudaEventRecord(mark.event(), stream), "cudaEventRecord", mark.event(), stream);
+absl::Status Record(const Recording& recording, cudaStream_t stream) {
+  return Check(cudaEventRecord(recording.event(), stream), "cudaEventRecord", recording.event(),
+               stream);
 }
 
-absl::StatusOr<bool> IsOver(const SharedMark& mark) {
-  if (mark == nullptr) return true;
-  const cudaError_t error = cudaEventQuery(mark->event());
+absl::StatusOr<bool> HasFinished(const SharedRecording& recording) {
+  if (recording == nullptr) return true;
+  const cudaError_t error = cudaEventQuery(recording->event());
   if (error == cudaSuccess) return true;
-  absl::Status status = Check(error, "cudaEventQuery", mark->event());
+  absl::Status status = Check(error, "cudaEventQuery", recording->event());
   if (error == cudaErrorNotReady) return false;
   return status;
 }

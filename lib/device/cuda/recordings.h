@@ -1,0 +1,59 @@
+// Native events: recordings in use, and idle events that are used again.
+#ifndef TIDEPOOL_LIB_DEVICE_CUDA_RECORDINGS_H_
+#define TIDEPOOL_LIB_DEVICE_CUDA_RECORDINGS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+
+namespace tidepool::cuda {
+
+// Keeps idle native events for later use. Thread-safe. The device is current in every call.
+class NativeEventPool {
+ public:
+  NativeEventPool() = default;
+  // Destroys the idle events. All events have come back by then.
+  ~NativeEventPool();
+  NativeEventPool(const NativeEventPool&) = delete;
+  NativeEventPool& operator=(const NativeEventPool&) = delete;
+
+  absl::StatusOr<cudaEvent_t> Take();
+  void Return(cudaEvent_t event);
+
+ private:
+  absl::Mutex mutex_;
+  std::vector<cudaEvent_t> idle_ ABSL_GUARDED_BY(mutex_);
+};
+
+// A native event that was recorded once. It is not recorded again while it is shared, so a waiter
+// keeps the recording that it found.
+class Recording {
+ public:
+  Recording(NativeEventPool* pool, cudaEvent_t event) : pool_(*pool), event_(event) {}
+  ~Recording() { pool_.Return(event_); }
+  Recording(const Recording&) = delete;
+  Recording& operator=(const Recording&) = delete;
+
+  cudaEvent_t event() const { return event_; }
+
+ private:
+  NativeEventPool& pool_;
+  const cudaEvent_t event_;
+};
+
+// A recording, or null: work that has finished.
+using SharedRecording = std::shared_ptr<Recording>;
+
+absl::StatusOr<SharedRecording> MakeRecording(NativeEventPool& pool);
+absl::Status Record(const Recording& recording, cudaStream_t stream);
+absl::StatusOr<bool> HasFinished(const SharedRecording& recording);
+
+}  // namespace tidepool::cuda
+
+#endif  // TIDEPOOL_LIB_DEVICE_CUDA_RECORDINGS_H_
