@@ -26,8 +26,8 @@ struct MemoryEvent {
 };
 
 struct MemoryLog {
-  std::vector<MemoryEvent> events;
-  std::vector<std::int64_t> bytes;  // of each allocation
+  std::vector<MemoryEvent> events = {};
+  std::vector<std::int64_t> bytes = {};  // of each allocation
   std::size_t streams = 1;
   // Whether the log has every wait. Otherwise all streams are assumed to know of all frees.
   bool has_all_waits = true;
