@@ -1,5 +1,5 @@
-// Free blocks by address, with the largest size in each subtree: the lowest and the highest block
-// that fits, and the block that covers a range, in O(log n).
+// An index of free blocks by address, with the largest size in each subtree. Finds the lowest and
+// the highest block that fits, and the block that covers a range, in O(log n).
 #ifndef TIDEPOOL_LIB_BLOCKS_ADDRESS_INDEX_H_
 #define TIDEPOOL_LIB_BLOCKS_ADDRESS_INDEX_H_
 
@@ -30,7 +30,7 @@ class AddressIndex {
     tree_.Replace(PathTo(old_entry), old_entry, Entry(offset, block), bytes, nodes_);
   }
 
-  // Of all blocks, or 0.
+  // Returns the largest size of any block, or 0.
   std::int64_t LargestBytes() const { return tree_.LargestValue(); }
   BlockId LowestFit(std::int64_t bytes) {
     answer_ = tree_.FirstWithValue(bytes, path_);
@@ -40,7 +40,7 @@ class AddressIndex {
     answer_ = tree_.LastWithValue(bytes, path_);
     return BlockOf(answer_);
   }
-  // The last block that begins at or before `offset`.
+  // Returns the last block that begins at or before `offset`.
   BlockId AtOrBelow(std::int64_t offset) const {
     return BlockOf(
         tree_.AtOrBelow(Entry(offset, static_cast<BlockId>(geometry_.max_blocks() - 1))));
@@ -49,7 +49,7 @@ class AddressIndex {
   bool Contains(std::int64_t offset, BlockId block) const {
     return tree_.AtOrAbove(Entry(offset, block)) == Entry(offset, block);
   }
-  // Whether the tree is well-formed and holds `entries` entries. O(n).
+  // Returns whether the tree is well-formed and holds `entries` entries. O(n).
   bool IsValid(std::int64_t entries) const {
     return tree_.IsValid() && tree_.CountEntries() == entries;
   }
@@ -64,8 +64,8 @@ class AddressIndex {
 
   using Tree = EntryTree<MapLeaf>;
 
-  // The way to an entry that is about to change. An allocation changes what the last question
-  // found.
+  // Returns the path to an entry that is about to change. It is often known already: an allocation
+  // changes the block that the last question found.
   Tree::Path& PathTo(FreeEntry entry) {
     if (std::exchange(answer_, kNoEntry) != entry) tree_.FindPath(entry, path_);
     return path_;
@@ -74,7 +74,7 @@ class AddressIndex {
   Geometry geometry_;
   Tree tree_;
   EntryNodePool<MapLeaf> nodes_;
-  FreeEntry answer_ = kNoEntry;  // where path_ leads, unless the tree has changed since
+  FreeEntry answer_ = kNoEntry;  // the entry at the end of path_, unless the tree has changed since
   Tree::Path path_;
 };
 

@@ -1,5 +1,5 @@
 // One arena served by one policy: rounds requests up, asks the policy, keeps the high-water mark.
-// Freed by offset, as a pool frees by pointer. Offsets only. Not thread-safe.
+// Blocks are freed by offset, as a pool frees by pointer. Offsets only. Not thread-safe.
 #ifndef TIDEPOOL_LIB_BLOCKS_ARENA_H_
 #define TIDEPOOL_LIB_BLOCKS_ARENA_H_
 
@@ -19,28 +19,28 @@ class Arena {
   // outlives the arena.
   Arena(std::int64_t capacity, std::int64_t alignment, PlacementPolicy& policy)
       : Arena(capacity, alignment, policy, capacity) {}
-  // The same, for an arena whose block map may be resized up to `max_capacity`, cut likewise.
+  // Makes an arena whose block map may be resized up to `max_capacity`, cut to the alignment, too.
   Arena(std::int64_t capacity, std::int64_t alignment, PlacementPolicy& policy,
         std::int64_t max_capacity)
       : blocks_(capacity & -alignment, alignment, max_capacity & -alignment),
         policy_(policy),
         policy_has_memory_(policy.HasMemory()) {}
 
-  // The size of the block that serves `bytes`.
+  // Returns the size of the block that serves `bytes`.
   std::int64_t Rounded(std::int64_t bytes) const {
     return (bytes + blocks_.alignment() - 1) & -blocks_.alignment();
   }
 
-  // Places 0 < `bytes` <= MaxArenaBytes(alignment); kNoBlock, and nothing changes, when nothing
-  // fits.
+  // Places 0 < `bytes` <= MaxArenaBytes(alignment). Returns kNoBlock, and changes nothing, when no
+  // block fits.
   BlockId AllocateBlock(std::int64_t bytes, Hint hint) {
     const Request request{Rounded(bytes), hint};
     const Placement placement = policy_.Place(request, blocks_);
     return placement.block == kNoBlock ? kNoBlock : Take(placement, request.bytes);
   }
 
-  // The two halves of that. `blocks` answers the policy in place of all of the arena's blocks, with
-  // blocks of this arena.
+  // Performs AllocateBlock in two steps. `blocks` answers the policy instead of the arena's block
+  // map, with blocks of this arena.
   Placement Place(const Request& request, FreeBlocks& blocks) {
     return policy_.Place(request, blocks);
   }
@@ -58,7 +58,7 @@ class Arena {
     return blocks_.Free(used);
   }
 
-  // The same, keyed by offset. `Allocate` returns kNoOffset when nothing fits; `Free` returns
+  // Allocate and free by offset. `Allocate` returns kNoOffset when no block fits; `Free` returns
   // false, and changes nothing, when no used block begins at `offset`.
   std::int64_t Allocate(std::int64_t bytes, Hint hint) {
     const BlockId used = AllocateBlock(bytes, hint);

@@ -1,5 +1,5 @@
-// One block of an arena, 16 bytes: at a hundred thousand blocks what an operation costs is the
-// cache lines it touches. A block ends where the next one begins, so its size is not stored.
+// One block of an arena, in 16 bytes: with a hundred thousand blocks, the touched cache lines are
+// the cost of an operation. A block ends where the next one begins, so its size is not stored.
 #ifndef TIDEPOOL_LIB_BLOCKS_BLOCK_H_
 #define TIDEPOOL_LIB_BLOCKS_BLOCK_H_
 
@@ -25,8 +25,8 @@ class Block {
   BlockId next;
 
  private:
-  // Not bit fields: those are written a byte at a time, and the next whole load then waits for the
-  // store.
+  // Not bit fields: the compiler writes those byte by byte, and the next load of the whole word
+  // would wait for the store.
   std::int64_t offset_and_used_;
 };
 static_assert(sizeof(Block) == 16);

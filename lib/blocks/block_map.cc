@@ -30,7 +30,7 @@ BlockMap::BlockMap(const BlockMap& other)
       excluded_bytes_(other.excluded_bytes_),
       spare_(other.spare_) {}
 
-// The next three do nothing out of line where the block is held back and no policy asks by address.
+// The next three functions make no call if the block is held back and no policy asks by address.
 inline void BlockMap::IndexFree(BlockId id, Change change) {
   if (by_size_ != nullptr) HoldBack(id, change);
   if (by_address_ != nullptr) InsertByAddress(id);
@@ -41,7 +41,7 @@ inline void BlockMap::UnindexFree(BlockId id) {
   if (by_address_ != nullptr) EraseByAddress(id);
 }
 
-// Puts the free block `id` in the place of one that lay between the same used neighbours.
+// Replaces a free block in the indexes by `id`, which lies between the same used neighbours.
 inline void BlockMap::ReindexFree(BlockId old_id, std::int64_t old_offset, std::int64_t old_bytes,
                                   BlockId id, Change change) {
   if (!RenameHeld(old_id, id) && by_size_ != nullptr) {
@@ -51,13 +51,13 @@ inline void BlockMap::ReindexFree(BlockId old_id, std::int64_t old_offset, std::
   if (by_address_ != nullptr) ReplaceByAddress(old_offset, old_id, id);
 }
 
-// Holds `id` back from the index by size, and lets in what was held back there before.
+// Holds `id` back from the index by size, and inserts the block that was held back there before.
 inline void BlockMap::HoldBack(BlockId id, Change change) {
   const BlockId before = std::exchange(held_[change], id);
   if (before != kFront) InsertBySize(before);
 }
 
-// Whether `old_id` is held back; then `id` is in its place.
+// Puts `id` in the place of `old_id` if that is held back. Returns whether it was.
 inline bool BlockMap::RenameHeld(BlockId old_id, BlockId id) {
   for (BlockId& held : held_) {
     if (held == old_id) {
@@ -78,7 +78,7 @@ void BlockMap::ReplaceByAddress(std::int64_t old_offset, BlockId old_id, BlockId
   by_address_->Replace(old_offset, old_id, offset(id), bytes(id), id);
 }
 
-// Takes a part out of a free block. What is taken is marked as used and is nowhere else yet.
+// Cuts a part out of a free block. The part is marked as used and is in no index yet.
 inline BlockId BlockMap::Cut(const Placement& placement, std::int64_t wanted) {
   const BlockId id = placement.block;
   const std::int64_t old_offset = offset(id);
@@ -160,7 +160,7 @@ BlockId BlockMap::FreeAt(std::int64_t begin) {
   return id == kNoBlock ? kNoBlock : Merge(id);
 }
 
-// Makes a used block free and one with its free neighbours. Returns the free block that results.
+// Frees a used block and merges it with its free neighbours. Returns the resulting free block.
 BlockId BlockMap::Merge(BlockId id) {
   assert(used(id) && id > kBack);
   const BlockId previous = blocks_[id].previous;
@@ -213,7 +213,7 @@ bool BlockMap::HasSpareNames(std::int64_t count) const {
   return count == 0;
 }
 
-// Cuts `id` to its first `bytes` and returns a new block with what follows them.
+// Cuts `id` to its first `bytes` and returns a new block with the rest.
 BlockId BlockMap::Split(BlockId id, std::int64_t bytes) {
   const BlockId next = blocks_[id].next;
   if (spare_ == kNoBlock) [[unlikely]]
@@ -232,7 +232,7 @@ void BlockMap::MakeSpare() {
   blocks_.push_back(Block(0, false, kNoBlock, kNoBlock));
 }
 
-// Merges the block behind `id` into it.
+// Merges the next block into `id`.
 void BlockMap::AbsorbNext(BlockId id) {
   const BlockId gone = blocks_[id].next;
   blocks_[id].next = blocks_[gone].next;
@@ -267,7 +267,8 @@ BlockId BlockMap::SmallestFit(std::int64_t wanted) {
   const Fit indexed = id != kNoBlock ? FitOf(id, wanted) : Fit{kNoBlock, INT64_MAX, 0};
   const Fit freed = FitOf(held_[kFreed], wanted);
   const Fit cut = FitOf(held_[kCut], wanted);
-  // Branches, because to choose without one would make what follows wait for all three.
+  // Branches on purpose: a choice without a branch would make the next instructions wait for all
+  // three values.
   if (IsBetter(freed, indexed) || IsBetter(cut, indexed)) [[unlikely]]
     return held_[IsBetter(freed, cut) ? kFreed : kCut];
   return id;
@@ -347,7 +348,7 @@ BlockId BlockMap::CoveringByClue(std::int64_t begin, std::int64_t end, const Clu
   return end <= offset(id) + bytes(id) ? id : kNoBlock;
 }
 
-// Making them anew costs about what was done without them.
+// Drops the indexes after about as many questions without them as a rebuild costs.
 void BlockMap::DropIndexes() {
   by_size_ = nullptr;
   by_address_ = nullptr;

@@ -1,10 +1,10 @@
 // The blocks of one arena in address order, split on allocation and merged on free, and the indexes
 // that answer a policy's questions.
 //
-// The list owns the truth. An index (by size, by address, by start) exists from the first question
-// that needs it and is kept up to date from then on, so that a policy pays for what it asks and a
-// copied map copies blocks alone; one that the answers by clues did without for long is dropped.
-// Offsets only: nothing here is dereferenced. Not thread-safe.
+// The list is the truth. An index (by size, by address, by start) exists from the first question
+// that needs it, and is kept up to date from then on. So a policy pays only for its own questions,
+// and copying a map copies only blocks. An index is dropped when clues answered all questions for
+// long. Offsets only: nothing here is dereferenced. Not thread-safe.
 #ifndef TIDEPOOL_LIB_BLOCKS_BLOCK_MAP_H_
 #define TIDEPOOL_LIB_BLOCKS_BLOCK_MAP_H_
 
@@ -26,11 +26,11 @@ namespace tidepool::blocks {
 
 class BlockMap final : public FreeBlocks {
  public:
-  // One free block of `capacity` bytes, or none when it is 0. `capacity` is a multiple of
+  // Makes one free block of `capacity` bytes, or no block when it is 0. `capacity` is a multiple of
   // `alignment`, a power of two, and at most MaxArenaBytes(alignment).
   BlockMap(std::int64_t capacity, std::int64_t alignment)
       : BlockMap(capacity, alignment, capacity) {}
-  // The same, for an arena that may be resized up to `max_capacity`, which has the same limits.
+  // Makes a map that may be resized up to `max_capacity`, which has the same limits.
   BlockMap(std::int64_t capacity, std::int64_t alignment, std::int64_t max_capacity);
 
   // A copy has the same blocks with the same names, and no index yet.
@@ -38,24 +38,24 @@ class BlockMap final : public FreeBlocks {
   BlockMap& operator=(const BlockMap&) = delete;
 
   // Makes `bytes` (a positive multiple of the alignment) of a free block used, as `placement` says,
-  // which must be possible. Returns the used block. The arena has fewer than max_blocks() - 2
+  // which must be possible. Returns the used block. The arena must have fewer than max_blocks() - 2
   // blocks before.
   BlockId Allocate(const Placement& placement, std::int64_t bytes);
-  // Where `bytes` would begin.
+  // Returns the offset at which `bytes` would begin.
   std::int64_t OffsetOf(const Placement& placement, std::int64_t bytes) const;
-  // Frees a used block and merges it with free neighbours. Returns the free block that results.
+  // Frees a used block and merges it with free neighbours. Returns the resulting free block.
   BlockId Free(BlockId block);
-  // The same for the used block that begins at `offset`; kNoBlock when there is none.
+  // Frees the used block that begins at `offset`. Returns kNoBlock when there is no such block.
   BlockId FreeAt(std::int64_t offset);
-  // Takes `bytes` of a free block out of the arena, as `placement` says: they are neither free nor
-  // used, and no question is answered with them, until they are included again. Excluded
-  // neighbours become one block. Returns the excluded block.
+  // Removes `bytes` of a free block from the arena, as `placement` says. They are neither free nor
+  // used, and answer no question, until they are included again. Excluded neighbours become one
+  // block. Returns the excluded block.
   BlockId Exclude(const Placement& placement, std::int64_t bytes);
-  // Makes [begin, end) of an excluded block free and merges it with free neighbours, which keep
-  // their names where they are not merged. Returns the free block that results.
+  // Makes [begin, end) of an excluded block free and merges it with free neighbours; free blocks
+  // that are not merged keep their names. Returns the resulting free block.
   BlockId Include(BlockId excluded, std::int64_t begin, std::int64_t end);
-  // Moves the end of the arena to `capacity`, a multiple of the alignment up to the maximum. What
-  // is cut off is free; what is added is free and merges with a free block before it.
+  // Moves the end of the arena to `capacity`, a multiple of the alignment up to the maximum. The
+  // removed part must be free; the added part is free and merges with a free block before it.
   void Resize(std::int64_t capacity);
 
   BlockId SmallestFit(std::int64_t bytes) override;
@@ -63,21 +63,23 @@ class BlockMap final : public FreeBlocks {
   BlockId LowestFit(std::int64_t bytes) override;
   BlockId HighestFit(std::int64_t bytes) override;
   using FreeBlocks::Covering;
-  // Where clues answer for long, the indexes that nobody asks meanwhile are dropped.
+  // Drops indexes that no question used while clues answered for long.
   BlockId Covering(std::int64_t offset, std::int64_t bytes, Clue* clue) override;
 
-  // The free block that follows `block`, a free one, in the order of (size, address), or kNoBlock.
+  // Returns the next free block after `block`, a free one, in the order of (size, address), or
+  // kNoBlock.
   BlockId NextBySize(BlockId block);
-  // The largest free block, or kNoBlock.
+  // Returns the largest free block, or kNoBlock.
   BlockId Largest();
-  // Its size, or 0. O(1) while there is an index of free blocks, O(blocks) otherwise.
+  // Returns the size of the largest free block, or 0. O(1) while there is an index of free blocks,
+  // O(blocks) otherwise.
   std::int64_t LargestBytes() const;
-  // The used block that begins at `offset`, or kNoBlock. O(1).
+  // Returns the used block that begins at `offset`, or kNoBlock. O(1).
   BlockId Find(std::int64_t offset);
 
   std::int64_t offset(BlockId id) const { return blocks_[id].offset(); }
   std::int64_t bytes(BlockId id) const { return offset(blocks_[id].next) - offset(id); }
-  // Not free; excluded blocks are not.
+  // Returns whether the block is neither free nor excluded.
   bool used(BlockId id) const { return blocks_[id].used(); }
   bool excluded(BlockId id) const { return excluded_.contains(id); }
 
@@ -93,18 +95,18 @@ class BlockMap final : public FreeBlocks {
   std::int64_t alignment() const { return alignment_; }
   std::int64_t live_bytes() const { return live_bytes_; }
   std::int64_t excluded_bytes() const { return excluded_bytes_; }
-  // How many blocks the arena's geometry can name: at least 2^20.
+  // Returns the number of blocks that the arena's geometry can name: at least 2^20.
   std::int64_t max_blocks() const { return geometry_.max_blocks(); }
-  // Whether there are names left for an allocation and a resize, and `more` calls of Exclude or
-  // Include, whatever they split.
+  // Returns whether there are enough names for an allocation, a resize, and `more` calls of Exclude
+  // or Include, with all their splits.
   bool HasNames(std::int64_t more = 0) const {
     return static_cast<std::int64_t>(blocks_.size()) + 4 + 2 * more < geometry_.max_blocks() ||
            HasSpareNames(3 + 2 * more);
   }
 
-  // Walks everything: blocks tile the arena, no two free neighbours, each index equals the list,
-  // live bytes are the sum of used blocks. Internal error that names the first violation. O(n log
-  // n).
+  // Checks that blocks tile the arena, no two neighbours are free, each index equals the list, and
+  // live bytes are the sum of used blocks. Returns an Internal error that names the first
+  // violation. O(n log n).
   absl::Status CheckInvariants() const;
 
  private:
@@ -118,7 +120,7 @@ class BlockMap final : public FreeBlocks {
   bool HasSpareNames(std::int64_t count) const;
   void AbsorbNext(BlockId block);
 
-  // What made a free block what it is.
+  // The reason for a free block's current range.
   enum Change { kFreed, kCut };
 
   void IndexFree(BlockId id, Change change);
@@ -133,7 +135,7 @@ class BlockMap final : public FreeBlocks {
   [[gnu::noinline]] void EraseByAddress(BlockId id);
   [[gnu::noinline]] void ReplaceByAddress(std::int64_t old_offset, BlockId old_id, BlockId id);
 
-  // How well a free block serves a request.
+  // The quality of a free block for a request.
   struct Fit {
     BlockId block;
     std::uint64_t excess;  // modulo 2^64, so that a block that is too small comes last
@@ -142,7 +144,7 @@ class BlockMap final : public FreeBlocks {
   Fit FitOf(BlockId id, std::int64_t wanted) const {
     return {id, static_cast<std::uint64_t>(bytes(id) - wanted), offset(id)};
   }
-  // The smaller one is, the lower among equals.
+  // The smaller block is better, and the lower one among equals.
   static bool IsBetter(const Fit& a, const Fit& b) {
     return a.excess < b.excess || (a.excess == b.excess && a.offset < b.offset);
   }
@@ -169,7 +171,7 @@ class BlockMap final : public FreeBlocks {
       MakeAddressIndex();
     return *by_address_;
   }
-  // Out of line: what happens seldom would cost each call registers.
+  // Not inlined: rare code would cost each call registers.
   [[gnu::noinline]] void MakeSpare();
   [[gnu::noinline]] void MakeSizeIndex();
   [[gnu::noinline]] void MakeAddressIndex();
@@ -185,15 +187,15 @@ class BlockMap final : public FreeBlocks {
   std::vector<Block> blocks_;
   absl::flat_hash_set<BlockId> excluded_;
   std::int64_t excluded_bytes_ = 0;
-  BlockId spare_ = kNoBlock;  // head of the list, through `next`, of names to use again
-  // The block that was freed last and the one that was cut last are held back from the index by
-  // size, because the next operations often change them again: a queue frees into the one and
-  // allocates from the other. kFront, which is of no bytes, where there is none.
+  BlockId spare_ = kNoBlock;  // head of the list, through `next`, of reusable names
+  // The block that was freed last and the block that was cut last. They are held back from the
+  // index by size, because the next operations often change them again: a queue frees into the
+  // first and allocates from the second. kFront, which has no bytes, stands for no block.
   std::array<BlockId, 2> held_ = {kFront, kFront};
   std::unique_ptr<SizeIndex> by_size_;
   std::unique_ptr<AddressIndex> by_address_;
-  std::unique_ptr<StartTable> by_start_;  // of the used blocks
-  std::size_t answers_by_clue_ = 0;       // since an index of free blocks was asked
+  std::unique_ptr<StartTable> by_start_;  // used blocks
+  std::size_t answers_by_clue_ = 0;       // since the last question to an index of free blocks
 };
 
 }  // namespace tidepool::blocks

@@ -1,8 +1,8 @@
-// The nodes of the B+ trees in entry_tree.h, and the pool that they come from.
+// The nodes of the B+ trees in entry_tree.h, and their pool.
 //
 // An entry is one 64-bit number, so an index orders blocks by comparing numbers. Leaves are aligned
 // to cache lines, padded with kEndEntry and searched in whole lines, without a branch that depends
-// on their contents: a mispredicted branch costs more than the work.
+// on their contents: a mispredicted branch costs more than the search.
 #ifndef TIDEPOOL_LIB_BLOCKS_ENTRY_NODE_H_
 #define TIDEPOOL_LIB_BLOCKS_ENTRY_NODE_H_
 
@@ -24,11 +24,11 @@ using FreeEntry = std::uint64_t;
 inline constexpr FreeEntry kNoEntry = 0;            // below every entry
 inline constexpr FreeEntry kEndEntry = UINT64_MAX;  // above every entry
 
-// The largest of some values that are not negative.
+// Returns the largest of some nonnegative values.
 template <std::size_t kValues>
 std::int64_t LargestOf(const std::array<std::int64_t, kValues>& values) {
   static_assert(kValues % 2 == 0);
-  std::int64_t even = 0;  // two chains, as each step waits for the one before
+  std::int64_t even = 0;  // two chains, because each step waits for the one before
   std::int64_t odd = 0;
   for (std::size_t i = 0; i < kValues; i += 2) {
     even = std::max(even, values[i]);
@@ -37,7 +37,7 @@ std::int64_t LargestOf(const std::array<std::int64_t, kValues>& values) {
   return std::max(even, odd);
 }
 
-// Bit i: values[i] >= least. No value is negative.
+// Returns a bit set: bit i says whether values[i] >= least. No value is negative.
 template <std::size_t kValues>
 std::uint32_t ValuesAtLeast(const std::array<std::int64_t, kValues>& values, std::int64_t least) {
   static_assert(kValues % 4 == 0 && kValues <= 32);
@@ -51,9 +51,9 @@ struct EntryNode {
   std::int32_t count = 0;
 };
 
-// A leaf of entries alone, in no order: the least entry from a bound on is one pass over them, and
-// in return an insertion is one store. The first line holds the header and seven entries, as many
-// as most bins have.
+// A leaf of unordered entries: a pass over all finds the least entry above a bound, and an
+// insertion is one store. The first line holds the header and seven entries, as many as most bins
+// have.
 struct alignas(64) SetLeaf : EntryNode {
   static constexpr int kCapacity = 63;
   static constexpr int kLine = 8;
@@ -61,9 +61,9 @@ struct alignas(64) SetLeaf : EntryNode {
 
   std::array<FreeEntry, kCapacity> entries;  // kEndEntry from `count` on
 
-  // The least entry >= bound, or kEndEntry.
+  // Returns the least entry >= bound, or kEndEntry.
   FreeEntry AtOrAbove(FreeEntry bound) const {
-    // Modulo 2^64, what lies below the bound is farther from it than kEndEntry.
+    // Modulo 2^64, entries below the bound are farther from it than kEndEntry.
     FreeEntry even = kEndEntry - bound;
     FreeEntry odd = even;
     for (int i = 0; i < kLine - 2; i += 2) {
@@ -84,7 +84,7 @@ struct alignas(64) SetLeaf : EntryNode {
 
   void Insert(FreeEntry entry, std::int64_t /*value*/) { entries[count++] = entry; }
 
-  // `entry` is here. Returns its value.
+  // Erases `entry`, which is here. Returns its value.
   std::int64_t Erase(FreeEntry entry) {
     const int at = IndexOf(entry);
     assert(entries[at] == entry);
@@ -95,7 +95,7 @@ struct alignas(64) SetLeaf : EntryNode {
 
   std::int64_t Largest() const { return 0; }
 
-  // Whether no entry is here twice: there is no other order to keep.
+  // Returns whether all entries differ: a set leaf has no order.
   bool IsOrdered() const {
     std::array<FreeEntry, kCapacity> sorted = entries;
     std::sort(sorted.begin(), sorted.begin() + count);
@@ -133,14 +133,14 @@ struct alignas(64) MapLeaf : EntryNode {
   std::array<FreeEntry, kCapacity> entries;        // ascending; kEndEntry from `count` on
   std::array<std::int64_t, kCapacity + 1> values;  // positive; 0 from `count` on
 
-  // The number of entries below `bound`.
+  // Returns the number of entries below `bound`.
   int Rank(FreeEntry bound) const {
     int rank = 0;
     for (const FreeEntry entry : entries) rank += entry < bound ? 1 : 0;
     return rank;
   }
 
-  // The least entry >= bound, or kEndEntry.
+  // Returns the least entry >= bound, or kEndEntry.
   FreeEntry AtOrAbove(FreeEntry bound) const {
     const int at = Rank(bound);
     return at < count ? entries[at] : kEndEntry;
@@ -157,7 +157,7 @@ struct alignas(64) MapLeaf : EntryNode {
     ++count;
   }
 
-  // `entry` is here. Returns its value.
+  // Erases `entry`, which is here. Returns its value.
   std::int64_t Erase(FreeEntry entry) {
     const int at = Rank(entry);
     assert(entries[at] == entry);
@@ -200,7 +200,8 @@ struct alignas(64) EntryInner : EntryNode {
   std::array<std::int64_t, kCapacity>
       largest;  // the largest value below each child; 0 without values
 
-  // The last child whose bound is at most `entry`; the first one when there is none.
+  // Returns the last child whose bound is at most `entry`; the first child if there is no such
+  // child.
   int ChildFor(FreeEntry entry) const {
     int child = 0;
     for (int half = kCapacity / 2; half > 0; half /= 2) {

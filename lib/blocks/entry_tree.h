@@ -1,10 +1,10 @@
 // An ordered set of entries: a B+ tree whose nodes are freed when they run empty.
 //
-// The nodes of many trees come from one pool, so a tree is one pointer and the size index can
-// afford a tree a bin. Nodes that are merely under-full are not merged ("free-at-empty"): erasing
-// touches one leaf, and the height stays logarithmic in the largest number of entries the tree ever
-// held. When leaves keep values, an inner node knows the largest value below each child, which
-// makes "first entry whose value is at least v" one descent.
+// The nodes of many trees come from one pool, so a tree is one pointer, and the size index can
+// afford a tree per bin. Under-full nodes are not merged ("free-at-empty"): erasing touches one
+// leaf, and the height stays logarithmic in the largest number of entries so far. When leaves keep
+// values, an inner node knows the largest value below each child. Then the first entry whose value
+// is at least v is found in one descent.
 #ifndef TIDEPOOL_LIB_BLOCKS_ENTRY_TREE_H_
 #define TIDEPOOL_LIB_BLOCKS_ENTRY_TREE_H_
 
@@ -52,7 +52,8 @@ class EntryTree {
     int length = 0;
     Leaf* leaf = nullptr;
 
-    // Goes from a node to a leaf, by what `child_of` chooses in each inner node: kNoChild ends it.
+    // Goes from a node to a leaf. `child_of` chooses a child in each inner node; kNoChild ends the
+    // walk.
     bool Descend(EntryNode* node, auto child_of) {
       while (node->level > 0) {
         EntryInner& inner = AsInner(node);
@@ -78,7 +79,7 @@ class EntryTree {
       return kEndEntry;
     }
 
-    // Keeps the bounds at or below an entry that came into the leaf.
+    // Lowers the bounds on the path to at most an entry that was added to the leaf.
     void LowerBounds(FreeEntry entry) const {
       for (int i = length; i-- > 0;) {
         const auto [inner, child] = steps[i];
@@ -87,7 +88,7 @@ class EntryTree {
       }
     }
 
-    // Brings the largest values up to date from the leaf upwards, as far as they change.
+    // Updates the largest values from the leaf upwards, as far as they change.
     void UpdateLargest() const {
       if constexpr (!Leaf::kHasValues) return;
       for (int i = length; i-- > 0;) {
@@ -98,8 +99,8 @@ class EntryTree {
       }
     }
 
-    // The same when all that changed in the leaf is that `old_value` became `new_value`. A node is
-    // searched only when it lost its largest value.
+    // Updates the largest values after only one value in the leaf changed, from `old_value` to
+    // `new_value`. Searches a node only when it lost its largest value.
     void UpdateLargest(std::int64_t old_value, std::int64_t new_value) const {
       if constexpr (!Leaf::kHasValues) return;
       for (int i = length; i-- > 0;) {
@@ -122,7 +123,7 @@ class EntryTree {
   }
 
   bool empty() const { return root_ == nullptr || root_->count == 0; }
-  // Whether there is more than one leaf.
+  // Returns whether there is more than one leaf.
   bool IsDeep() const { return root_ != nullptr && root_->level > 0; }
 
   // O(log n).
@@ -143,8 +144,8 @@ class EntryTree {
     }
   }
 
-  // Makes `path` the way to `entry`, which is present. A path holds until the tree changes. O(log
-  // n).
+  // Makes `path` the path to `entry`, which is present. A path is valid until the tree changes.
+  // O(log n).
   void FindPath(FreeEntry entry, Path& path) const {
     path.length = 0;
     path.Descend(root_, entry);
@@ -160,7 +161,7 @@ class EntryTree {
     }
   }
 
-  // O(log n). `path` leads to `old_entry`, and `new_entry` has its rank among the others.
+  // O(log n). `path` leads to `old_entry`, and `new_entry` has the same rank.
   void Replace(Path& path, FreeEntry old_entry, FreeEntry new_entry, std::int64_t new_value,
                NodePool& pool) requires Leaf::kHasValues {
     if (new_entry >= path.UpperBound()) [[unlikely]] {
@@ -177,11 +178,11 @@ class EntryTree {
     path.UpdateLargest(old_value, new_value);
   }
 
-  // The least and the greatest entry of a tree that is not empty.
+  // Return the least and the greatest entry of a tree that is not empty.
   FreeEntry Lowest() const { return LowestBelow(root_); }
   FreeEntry Highest() const { return HighestBelow(root_); }
 
-  // The least entry >= bound, or kNoEntry. O(log n).
+  // Returns the least entry >= bound, or kNoEntry. O(log n).
   FreeEntry AtOrAbove(FreeEntry bound) const {
     if (root_ == nullptr) return kNoEntry;
     if (root_->level > 0) [[unlikely]]
@@ -190,7 +191,7 @@ class EntryTree {
     return entry != kEndEntry ? entry : kNoEntry;
   }
 
-  // The greatest entry <= bound, or kNoEntry. O(log n).
+  // Returns the greatest entry <= bound, or kNoEntry. O(log n).
   FreeEntry AtOrBelow(FreeEntry bound) const requires Leaf::kHasValues {
     if (root_ == nullptr) return kNoEntry;
     Path path;
@@ -204,28 +205,28 @@ class EntryTree {
     return kNoEntry;
   }
 
-  // The largest value, or 0.
+  // Returns the largest value, or 0.
   std::int64_t LargestValue() const requires Leaf::kHasValues {
     return root_ == nullptr ? 0 : LargestIn(root_);
   }
 
-  // The least entry whose value is at least `value`, which is positive, or kNoEntry; `path` then
-  // leads there. O(log n).
+  // Returns the least entry whose value is at least `value`, which is positive, or kNoEntry; `path`
+  // then leads there. O(log n).
   FreeEntry FirstWithValue(std::int64_t value, Path& path) const requires Leaf::kHasValues {
     return WithValue(value, path, [](std::uint32_t fits) { return std::countr_zero(fits); });
   }
 
-  // The same for the greatest entry.
+  // Returns the greatest such entry.
   FreeEntry LastWithValue(std::int64_t value, Path& path) const requires Leaf::kHasValues {
     return WithValue(value, path, [](std::uint32_t fits) { return 31 ^ std::countl_zero(fits); });
   }
 
-  // Whether order, counts, bounds, padding and largest values are as described. O(n).
+  // Returns whether order, counts, bounds, padding and largest values are right. O(n).
   bool IsValid() const { return root_ == nullptr || IsValidBelow(root_, 0, kEndEntry); }
   std::int64_t CountEntries() const { return root_ == nullptr ? 0 : CountBelow(root_); }
 
  private:
-  // The general cases are kept out of line, so that the common ones, a bin of one leaf, stay small.
+  // The general cases are not inlined, so that the common case, a bin of one leaf, stays small.
   [[gnu::noinline]] FreeEntry AtOrAboveBelow(FreeEntry bound) const {
     Path path;
     const FreeEntry entry = path.Descend(root_, bound).AtOrAbove(bound);
@@ -275,7 +276,8 @@ class EntryTree {
     }
   }
 
-  // Where `choose` takes one of the bits of what fits, in each node on the way.
+  // Returns an entry with such a value. `choose` picks a bit among the fitting children of each
+  // node.
   FreeEntry WithValue(std::int64_t value, Path& path, auto choose) const {
     path.length = 0;
     if (empty()) return kNoEntry;
@@ -348,7 +350,7 @@ class EntryTree {
     return sum;
   }
 
-  EntryNode* root_ = nullptr;  // an empty leaf is kept once there was an entry
+  EntryNode* root_ = nullptr;  // an empty leaf is kept after the first entry
 };
 
 }  // namespace tidepool::blocks

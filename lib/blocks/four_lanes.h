@@ -1,5 +1,5 @@
-// Four numbers compared at once: a few instructions where the processor has them (every x86-64), a
-// loop that means the same elsewhere.
+// Comparison of four numbers at once: a few instructions where the processor has them (every
+// x86-64), an equivalent loop elsewhere.
 #ifndef TIDEPOOL_LIB_BLOCKS_FOUR_LANES_H_
 #define TIDEPOOL_LIB_BLOCKS_FOUR_LANES_H_
 
@@ -11,7 +11,8 @@
 
 namespace tidepool::blocks {
 
-// Bit i: lanes[i], of which `mask` is looked at, is `bits`. `lanes` is aligned to 16 bytes.
+// Returns a bit set: bit i says whether the bits `mask` of lanes[i] are `bits`. `lanes` is aligned
+// to 16 bytes.
 inline unsigned EqualLanes(const std::uint32_t* lanes, std::uint32_t mask, std::uint32_t bits) {
 #ifdef __SSE2__
   const __m128i values = _mm_load_si128(reinterpret_cast<const __m128i*>(lanes));
@@ -25,10 +26,10 @@ inline unsigned EqualLanes(const std::uint32_t* lanes, std::uint32_t mask, std::
 #endif
 }
 
-// Bit i: lanes[i] >= least. No number here is negative.
+// Returns a bit set: bit i says whether lanes[i] >= least. No number is negative.
 inline unsigned LanesAtLeast(const std::int64_t* lanes, std::int64_t least) {
 #ifdef __SSE2__
-  // least - 1 - lanes[i] is negative just then, and the high halves hold the signs.
+  // least - 1 - lanes[i] is negative exactly then, and the high halves hold the signs.
   const auto* pairs = reinterpret_cast<const __m128i*>(lanes);
   const __m128i below = _mm_set1_epi64x(least - 1);
   const __m128i low = _mm_sub_epi64(below, _mm_loadu_si128(pairs));

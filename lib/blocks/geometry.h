@@ -1,5 +1,5 @@
-// The numbers that fix how an arena's blocks are packed into 64-bit entries: the size of a granule,
-// the bits of an address counted in granules, and the bits that are left for the name of a block.
+// The packing of an arena's blocks into 64-bit entries: the size of a granule, the bits of an
+// address counted in granules, and the bits that remain for the name of a block.
 #ifndef TIDEPOOL_LIB_BLOCKS_GEOMETRY_H_
 #define TIDEPOOL_LIB_BLOCKS_GEOMETRY_H_
 
@@ -36,7 +36,7 @@ struct Geometry {
   std::uint64_t block_mask;
 };
 
-// The largest capacity at `alignment`: less than 2^62 bytes, too.
+// Returns the largest capacity at `alignment`, which is also less than 2^62 bytes.
 inline std::int64_t MaxArenaBytes(std::int64_t alignment) {
   const int shift = std::countr_zero(static_cast<std::uint64_t>(alignment));
   return ((std::int64_t{1} << std::min(kMaxAddressBits, 62 - shift)) - 1) << shift;

@@ -1,14 +1,15 @@
-// Free blocks by size: two-level bins over bitmaps, and an ordered tree in each bin.
+// An index of free blocks by size: two-level bins over bitmaps, and an ordered tree in each bin.
 //
 // A size of g granules falls into bin g when g < 128, else into one of 64 equal bins of its octave
-// [2^k, 2^(k+1)), as in TLSF (Masmano et al., ECRTS 2004) and OffsetAllocator. Unlike those, a bin
-// is ordered by (size, address), so every answer is exact: the smallest block that fits, the lowest
-// address among equals. Most bins hold a few blocks in one cache line; a crowded one stays
+// [2^k, 2^(k+1)), as in TLSF (Masmano et al., ECRTS 2004) and OffsetAllocator. Unlike in those, a
+// bin is ordered by (size, address), so every answer is exact: the smallest block that fits, the
+// lowest address among equals. Most bins hold a few blocks in one cache line; a crowded bin stays
 // logarithmic.
 //
 // Size, address and name fit into 64 bits because blocks do not overlap: two blocks of 2^k granules
-// or more begin at least 2^k granules apart, so in their bin the low k bits of the address order
-// nothing. Those bits pay for the bits of the size that the bin leaves open, which are fewer.
+// or more begin at least 2^k granules apart, so in their bin the low k bits of the address are not
+// needed for the order. These bits make room for the bits of the size that the bin does not
+// determine, which are fewer.
 #ifndef TIDEPOOL_LIB_BLOCKS_SIZE_INDEX_H_
 #define TIDEPOOL_LIB_BLOCKS_SIZE_INDEX_H_
 
@@ -49,7 +50,7 @@ class SizeIndex {
     words_ &= ~(std::uint64_t{occupied == 0 ? 1U : 0U} << (bin / kWord));
   }
 
-  // kNoBlock: none. O(log n).
+  // Returns kNoBlock when no block fits. O(log n).
   BlockId SmallestFit(std::int64_t bytes) {
     const Place least = PlaceOf(0, bytes, 0);
     if (IsOccupied(least.bin)) {
@@ -69,7 +70,7 @@ class SizeIndex {
     return entry != kNoEntry && exact ? geometry_.BlockOf(entry) : kNoBlock;
   }
 
-  // The block behind one that is here, in the order of (size, address). O(log n).
+  // Returns the next block after one that is here, in the order of (size, address). O(log n).
   BlockId Next(std::int64_t offset, std::int64_t bytes, BlockId block) {
     const Place place = PlaceOf(offset, bytes, block);
     const FreeEntry entry = AtOrAbove({place.bin, place.entry + 1});
@@ -90,7 +91,7 @@ class SizeIndex {
     return bins_[place.bin].AtOrAbove(place.entry) == place.entry;
   }
 
-  // Whether bins, bitmaps and trees agree and hold `entries` entries. O(n).
+  // Returns whether bins, bitmaps and trees agree and hold `entries` entries. O(n).
   bool IsValid(std::int64_t entries) const {
     for (unsigned bin = 0; bin < kBins; ++bin) {
       const std::uint64_t occupied = occupied_[bin / kWord];
@@ -108,8 +109,8 @@ class SizeIndex {
 
   struct Bin {
     unsigned index;
-    int octave;          // each size here is at least 2^octave granules, and so many bits are open
-    std::uint64_t size;  // the open bits of this size, above the place of the address and the name
+    int octave;          // every size here is at least 2^octave granules and has as many open bits
+    std::uint64_t size;  // the open bits of this size, above the address and the name
   };
 
   Bin BinOf(std::int64_t bytes) const {
@@ -127,7 +128,7 @@ class SizeIndex {
            block;
   }
 
-  // Places are in the order of (size, address).
+  // A lower bound in the order of (size, address).
   struct Place {
     unsigned bin;
     FreeEntry entry;
@@ -141,15 +142,15 @@ class SizeIndex {
     return {bin.index, Entry(bin, offset, block)};
   }
 
-  // The least entry from `least` on in its bin, which is occupied, or kNoEntry.
+  // Returns the least entry at or above `least` in its bin, which is occupied, or kNoEntry.
   FreeEntry AtOrAbove(Place least) {
     if (bins_[least.bin].IsDeep()) [[unlikely]]
       return AtOrAboveInCrowd(least);
     return bins_[least.bin].AtOrAbove(least.entry);
   }
 
-  // A crowd is a bin with more than one leaf, as blocks of one size make it. Its last answer is
-  // remembered, because the next question is often the same.
+  // Searches a crowd: a bin with more than one leaf, as many blocks of one size make it. Remembers
+  // its last answer, because the next question is often the same.
   [[gnu::noinline]] FreeEntry AtOrAboveInCrowd(Place least) {
     if (asked_ != least) {
       asked_ = least;
@@ -164,7 +165,7 @@ class SizeIndex {
 
   bool IsOccupied(unsigned bin) const { return (occupied_[bin / kWord] >> (bin % kWord) & 1) != 0; }
 
-  // The first occupied bin >= bin, or kBins. There is one more word than there are bins.
+  // Returns the first occupied bin >= bin, or kBins. There is one more word than the bins need.
   unsigned NextOccupied(unsigned bin) const {
     unsigned word = bin / kWord;
     std::uint64_t occupied = occupied_[word] & (~std::uint64_t{0} << (bin % kWord));
@@ -184,7 +185,8 @@ class SizeIndex {
   std::vector<EntryTree<SetLeaf>> bins_;
   EntryNodePool<SetLeaf> nodes_;
 
-  Place asked_ = kNowhere;  // what a crowd's tree was asked last, unless it has changed since
+  Place asked_ =
+      kNowhere;  // the last question to a crowd's tree, unless the tree has changed since
   FreeEntry answer_ = kNoEntry;
 };
 

@@ -1,10 +1,10 @@
-// Finds the used block that begins at an offset: a hash table of block names, four bytes a slot.
+// A hash table that finds the used block at an offset: block names, four bytes a slot.
 //
 // A bucket of four slots is compared at once, without a branch. A slot holds a name, five bits of
-// its hash and whether its own bucket was full, so a look-up seldom looks at a wrong block; at the
-// load that is kept few buckets overflow into the next, so hardly anything here branches on chance.
-// Free blocks are not in the table: an allocation adds one name and a free takes one out, however
-// blocks split and merge.
+// its hash and whether its own bucket was full, so a look-up rarely looks at a wrong block. At the
+// load limit few buckets overflow into the next, so branches are predictable. Free blocks are not
+// in the table: an allocation adds one name and a free removes one, regardless of splits and
+// merges.
 #ifndef TIDEPOOL_LIB_BLOCKS_START_TABLE_H_
 #define TIDEPOOL_LIB_BLOCKS_START_TABLE_H_
 
@@ -28,7 +28,7 @@ class StartTable {
     return SlotOf(offset, blocks).block;
   }
 
-  // `block` begins at `offset`, where no block in the table does.
+  // Inserts `block`, which begins at `offset`. No other block in the table begins there.
   void Insert(BlockId block, std::int64_t offset, const std::vector<Block>& blocks) {
     if (++size_ * 5 > buckets_.size() * kBucket * 2) [[unlikely]]
       Grow(blocks);
@@ -65,9 +65,9 @@ class StartTable {
 
     unsigned Empty() const { return EqualLanes(slots, ~std::uint32_t{0}, kEmpty); }
     unsigned Displaced() const { return EqualLanes(slots, kDisplaced, kDisplaced); }
-    // Whether names that belong in an earlier bucket may be here or further on.
+    // Returns whether names that belong in an earlier bucket may be here or in later buckets.
     bool MayHoldOthers() const { return Displaced() != 0 || Empty() == 0; }
-    // The slots with this tag that are not empty.
+    // Returns the slots with this tag that are not empty.
     unsigned WithTag(std::uint32_t tag) const {
       return EqualLanes(slots, kTagMask, tag) & ~Empty();
     }
@@ -112,8 +112,8 @@ class StartTable {
     buckets_[at].slots[std::countr_zero(buckets_[at].Empty())] = slot;
   }
 
-  // The bucket before `at` is no longer full, and a look-up would stop there: places again what was
-  // displaced into the buckets from `at` on.
+  // Moves names back after the bucket before `at` lost a name: a look-up would now stop there, and
+  // miss the names that were displaced into the buckets from `at` on.
   [[gnu::noinline]] void PullBack(std::size_t at, const std::vector<Block>& blocks) {
     for (bool was_full = true; was_full; at = Next(at)) {
       was_full = buckets_[at].Empty() == 0;

@@ -1,5 +1,5 @@
-// Walks a schedule in the order of its steps and keeps where all data is: whether a schedule is
-// valid does not depend on times.
+// Checks schedules: walks through the steps in order and keeps the state of all data. The validity
+// of a schedule does not depend on times.
 #include <algorithm>
 #include <cstdint>
 #include <limits>
@@ -19,7 +19,7 @@ using io::Quoted;
 constexpr std::size_t kNotYet = std::numeric_limits<std::size_t>::max();
 constexpr auto kLastStepKind = StepKind::kSynchronize;
 
-// What is there before the iteration.
+// Returns whether the data exists before the iteration.
 bool IsGiven(const GraphData& data) {
   return data.kind == DataKind::kInput || data.kind == DataKind::kWeight;
 }
@@ -53,14 +53,15 @@ class ScheduleCheck {
   struct Datum {
     Place place = Place::kNowhere;
     bool is_written = false;
-    std::size_t since = 0;   // the step that brought it to its place
+    std::size_t since = 0;   // the step that brought it into its state
     std::size_t uses = 0;    // tasks that read or update it
-    std::size_t done = 0;    // those that ran
-    std::size_t update = 0;  // uses up to and with the last update, while uses are counted
+    std::size_t done = 0;    // tasks among these that ran
+    std::size_t update = 0;  // uses up to the last update, while uses are counted
   };
 
-  // A reader comes after the updates before it, an update after all uses before it. When each that
-  // ran kept to that, those that have run are enough exactly when they are as many as these.
+  // Counts the uses that must come before each task's own. A reader comes after the updates before
+  // it, and an update after all uses before it. If each task that ran kept to that, a task may run
+  // exactly when as many uses have run.
   void CountUses(const GraphTask& task) {
     first_need_.push_back(needs_.size());
     for (const std::size_t data : task.reads) {
@@ -139,7 +140,7 @@ class ScheduleCheck {
     return absl::OkStatus();
   }
 
-  // " was ... at step N".
+  // Returns " was ... at step N".
   std::string Past(const Datum& datum) const {
     switch (datum.place) {
       case Place::kNowhere:
@@ -246,8 +247,8 @@ class ScheduleCheck {
     return absl::OkStatus();
   }
 
-  // The first task that has not run and that uses `data`; there is one. What a task has to come
-  // after is among those before the first one.
+  // Returns the first task that has not run and that uses `data`; there is such a task. All tasks
+  // that it depends on come before it in the graph.
   std::size_t NextUser(std::size_t data) const {
     std::size_t task = 0;
     while (ran_at_[task] != kNotYet || !Uses(graph_.tasks[task], data)) ++task;
@@ -290,7 +291,7 @@ class ScheduleCheck {
   const std::vector<ScheduleStep>& steps_;
   std::vector<Datum> data_;
   std::vector<std::size_t> ran_at_;  // steps, by task
-  // By task, in the order of its reads and updates: how many uses of the data come before.
+  // By task, in the order of its reads and updates: the number of earlier uses of the data.
   std::vector<std::size_t> first_need_;
   std::vector<std::size_t> needs_;
   std::size_t at_ = 0;

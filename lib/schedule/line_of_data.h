@@ -1,5 +1,5 @@
-// Data in the order in which it was sent out, of which any may leave the line: a list through
-// arrays, by number. Calls are O(1) unless they say so. Not thread-safe.
+// A queue of data in the order in which it was sent out, with removal from any position: a list
+// through arrays, by number. Calls are O(1) unless stated otherwise. Not thread-safe.
 #ifndef TIDEPOOL_LIB_SCHEDULE_LINE_OF_DATA_H_
 #define TIDEPOOL_LIB_SCHEDULE_LINE_OF_DATA_H_
 
@@ -11,7 +11,7 @@ namespace tidepool::schedule {
 
 class LineOfData {
  public:
-  // Of data below `count`.
+  // `count` is more than any number of data.
   explicit LineOfData(std::size_t count) : links_(count + 1), ends_(count) {
     for (Link& link : links_) link.next = kNowhere;
     links_[ends_] = {ends_, ends_};
@@ -20,7 +20,7 @@ class LineOfData {
   bool empty() const { return links_[ends_].next == ends_; }
   std::size_t first() const { return links_[ends_].next; }
   bool Holds(std::size_t data) const { return links_[data].next != kNowhere; }
-  // The first for which `is_it` holds, or end(). O(line).
+  // Returns the first data for which `is_it` holds, or end(). O(length).
   template <typename IsIt>
   std::size_t FirstThat(IsIt is_it) const {
     std::size_t data = first();
@@ -29,14 +29,14 @@ class LineOfData {
   }
   std::size_t end() const { return ends_; }
 
-  // Data that is not in the line.
+  // `data` is not in the queue.
   void Join(std::size_t data) {
     const std::size_t last = links_[ends_].previous;
     links_[data] = {last, ends_};
     links_[last].next = data;
     links_[ends_].previous = data;
   }
-  // Data that is.
+  // `data` is in the queue.
   void Leave(std::size_t data) {
     const Link link = links_[data];
     links_[link.previous].next = link.next;
@@ -53,7 +53,7 @@ class LineOfData {
   };
 
   std::vector<Link> links_;
-  std::size_t ends_;  // stands before the first and behind the last
+  std::size_t ends_;  // the position before the first and after the last
 };
 
 }  // namespace tidepool::schedule

@@ -1,4 +1,4 @@
-// Names of steps, and by what a schedule knows its graph.
+// Names of steps, and the fingerprint that ties a schedule to its graph.
 #include "tidepool/schedule/schedule.h"
 
 #include <array>
@@ -19,7 +19,7 @@ class Fingerprint {
     hash_ ^= hash_ >> 32;
   }
 
-  // The size first, so that no two lists of texts are alike.
+  // Adds the size first, so that different lists of texts differ.
   void Add(std::string_view text) {
     Add(text.size());
     for (std::size_t i = 0; i < text.size(); i += 8) Add(Word(text.substr(i, 8)));
@@ -49,7 +49,7 @@ class Fingerprint {
   std::uint64_t value() const { return hash_; }
 
  private:
-  // Up to 8 bytes, the first one lowest on every machine.
+  // Returns up to 8 bytes as a number; the first byte is the lowest on every machine.
   static std::uint64_t Word(std::string_view bytes) {
     std::uint64_t word = 0;
     for (std::size_t i = 0; i < bytes.size(); ++i) {

@@ -1,4 +1,4 @@
-// What a schedule asks of a pool, as a trace.
+// Turns a schedule into a trace of its requests to a pool.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -94,7 +94,7 @@ class ScheduleTracer {
   std::int64_t at_ = 0;
 };
 
-// Of the steps that send data out, those after which it is waited for before it is fetched.
+// Returns the offload steps that are awaited before their prefetch.
 std::vector<bool> StepsThatAreAwaited(const TaskGraph& graph, const Schedule& schedule) {
   const std::size_t never = schedule.steps.size();
   std::vector<bool> are_awaited(schedule.steps.size());

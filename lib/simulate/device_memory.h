@@ -1,4 +1,4 @@
-// The device's memory of a simulation: which block is whose. Not thread-safe.
+// The device memory of a simulation: the block of each datum. Not thread-safe.
 #ifndef TIDEPOOL_LIB_SIMULATE_DEVICE_MEMORY_H_
 #define TIDEPOOL_LIB_SIMULATE_DEVICE_MEMORY_H_
 
@@ -15,7 +15,7 @@ namespace tidepool::simulate {
 
 class DeviceMemory {
  public:
-  // `graph` outlives the memory. The size and the alignment are those of an arena.
+  // `graph` outlives the memory. The size and the alignment must suit an arena.
   DeviceMemory(const TaskGraph& graph, std::int64_t bytes, std::int64_t alignment,
                std::unique_ptr<PlacementPolicy> policy)
       : graph_(graph),
@@ -25,18 +25,18 @@ class DeviceMemory {
 
   std::int64_t Rounded(std::int64_t bytes) const { return arena_.Rounded(bytes); }
 
-  // kNoBlock when there is no room.
+  // Returns kNoBlock when no block fits.
   BlockId Take(std::int64_t bytes, Hint hint) {
     if (Rounded(bytes) > arena_.blocks().capacity() || !arena_.blocks().HasNames()) return kNoBlock;
     return arena_.AllocateBlock(bytes, hint);
   }
-  // The same at an offset.
+  // Takes `bytes` at an offset. Returns kNoBlock unless they are free.
   BlockId TakeAt(std::int64_t offset, std::int64_t bytes) {
     const BlockId free = arena_.blocks().Covering(offset, Rounded(bytes));
     if (free == kNoBlock || !arena_.blocks().HasNames()) return kNoBlock;
     return arena_.Take(Placement::At(free, offset), Rounded(bytes));
   }
-  // Whether the block of data that has one reaches into `bytes` from `offset` on.
+  // Returns whether the block of `data`, which has one, overlaps `bytes` from `offset` on.
   bool IsWithin(std::size_t data, std::int64_t offset, std::int64_t bytes) const {
     const std::int64_t begin = arena_.blocks().offset(blocks_[data]);
     return begin < offset + Rounded(bytes) && offset < begin + arena_.blocks().bytes(blocks_[data]);
@@ -48,15 +48,15 @@ class DeviceMemory {
 
   std::int64_t high_water() const { return arena_.high_water(); }
 
-  // "the largest free block has ... bytes of ...; 3 data hold ...: 'a' 4096, ...": at most the
-  // five largest.
+  // Returns "the largest free block has ... bytes of ...; 3 data hold ...: 'a' 4096, ...", with at
+  // most the five largest.
   std::string Account() const;
 
  private:
   const TaskGraph& graph_;
   std::unique_ptr<PlacementPolicy> policy_;
   blocks::Arena arena_;
-  std::vector<BlockId> blocks_;  // by data; kNoBlock: none
+  std::vector<BlockId> blocks_;  // by data; kNoBlock: not on the device
 };
 
 }  // namespace tidepool::simulate

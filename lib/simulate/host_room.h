@@ -1,4 +1,4 @@
-// The memory of the host for what was sent out. Not thread-safe.
+// The host memory for offloaded data. Not thread-safe.
 #ifndef TIDEPOOL_LIB_SIMULATE_HOST_ROOM_H_
 #define TIDEPOOL_LIB_SIMULATE_HOST_ROOM_H_
 
@@ -15,8 +15,8 @@ class HostRoom {
  public:
   explicit HostRoom(std::int64_t limit) : limit_(limit) {}
 
-  // Takes `bytes` for a copy out that starts at `start`, no earlier than that of the last copy out
-  // for which there was room. False, and nothing is taken, when there is none then. O(log n).
+  // Takes `bytes` for an offload that starts at `start`, not before the last successful one.
+  // Returns false, and takes nothing, when there is no room at that time. O(log n).
   bool Take(double start, std::int64_t bytes) {
     const std::int64_t kept = taken_ - fetched_.Until(start) - freed_.Until(start);
     if (bytes > limit_ - kept) return false;
@@ -25,17 +25,18 @@ class HostRoom {
     return true;
   }
 
-  // Three ways of giving it back. The ends of copies in ascend,
+  // Gives memory back after a prefetch. Each of the three GiveBack functions needs ascending times:
+  // prefetches end in ascending order.
   void GiveBackFetched(double end, std::int64_t bytes) {
     fetched_.Add(end, bytes);
     curve_.Add(end, -bytes);
   }
-  // as do the times at which data is freed,
+  // Gives memory back when data is freed. Frees happen in ascending order.
   void GiveBackFreed(double seconds, std::int64_t bytes) {
     freed_.Add(seconds, bytes);
     curve_.Add(seconds, -bytes);
   }
-  // and before the end of a copy out that was in vain no other begins.
+  // Gives memory back after an offload that was not needed. No other offload begins before it ends.
   void GiveBackUnused(double end, std::int64_t bytes) {
     taken_ -= bytes;
     curve_.Add(end, -bytes);
@@ -44,7 +45,7 @@ class HostRoom {
   MemoryCurve& curve() { return curve_; }
 
  private:
-  // Sums of what was given back, by ascending times.
+  // Sums of returned bytes, by ascending times.
   class Sums {
    public:
     void Add(double seconds, std::int64_t bytes) {

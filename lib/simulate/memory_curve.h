@@ -1,4 +1,4 @@
-// Bytes over time, from when each piece was there and how long. Not thread-safe.
+// Bytes over time, from the begin and the end of each buffer. Not thread-safe.
 #ifndef TIDEPOOL_LIB_SIMULATE_MEMORY_CURVE_H_
 #define TIDEPOOL_LIB_SIMULATE_MEMORY_CURVE_H_
 
@@ -11,21 +11,21 @@ namespace tidepool::simulate {
 
 class MemoryCurve {
  public:
-  // In any order of times.
+  // Accepts times in any order.
   void Add(double seconds, std::int64_t bytes) { changes_.push_back({seconds, bytes}); }
   void AddBetween(double start, double end, std::int64_t bytes) {
     Add(start, bytes);
     Add(end, -bytes);
   }
 
-  // Where it changes: times ascend and differ, and so do bytes from one to the next. Ends the
-  // curve. O(n log n).
+  // Ends the curve and returns the points where it changes: times ascend and differ, and so do
+  // bytes of neighbouring points. O(n log n).
   std::vector<MemoryPoint> TakePoints();
 
   static std::int64_t PeakOf(const std::vector<MemoryPoint>& points);
 
  private:
-  std::vector<MemoryPoint> changes_;  // `bytes` more from then on
+  std::vector<MemoryPoint> changes_;  // change of the bytes at that time
 };
 
 }  // namespace tidepool::simulate

@@ -1,4 +1,4 @@
-// A timeline for Perfetto and chrome://tracing: an event a line.
+// Writes a timeline for Perfetto and chrome://tracing, one event per line.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -72,7 +72,7 @@ class TimelineWriter {
 
   void Begin(const char* phase) { absl::StrAppend(&json_, ",\n{\"ph\":\"", phase, "\",\"pid\":1"); }
 
-  // Up to where the arguments begin.
+  // Writes a span up to its arguments.
   void BeginSpan(std::size_t track, const char* category, std::string_view name, double start,
                  double end) {
     const std::int64_t from = ShownNanoseconds(start);
@@ -108,7 +108,7 @@ class TimelineWriter {
   }
 
   void WriteStall(const TimelineStall& stall) {
-    // The sum may be a rounding error behind the task that waited.
+    // The sum may be a rounding error after the start of the waiting task.
     const double end = std::min(stall.start + stall.seconds, task_starts_[stall.task]);
     BeginSpan(kComputeTrack, "stall", "stall", stall.start, end);
     absl::StrAppend(&json_, "\"reason\":\"", std::string(StallReasonName(stall.reason)),

@@ -1,4 +1,4 @@
-// What a simulation may be asked for.
+// Checks the options of a simulation.
 #include "lib/simulate/timeline_options.h"
 
 #include <bit>
@@ -18,7 +18,7 @@ bool IsBoundary(std::int64_t alignment) {
          std::has_single_bit(static_cast<std::uint64_t>(alignment));
 }
 
-// Also of what is no number. Slower links would make times that cannot be added up.
+// Also refuses NaN. Sums of times would overflow with slower links.
 absl::Status CheckLinkRate(const char* direction, double bytes_per_second) {
   if (bytes_per_second >= 1) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a link ", direction, " of ", bytes_per_second,

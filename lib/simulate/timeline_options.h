@@ -6,7 +6,7 @@
 
 namespace tidepool::simulate {
 
-// InvalidArgument for what is out of range.
+// Returns InvalidArgument for options out of range.
 absl::Status CheckTimelineOptions(const TimelineOptions& options);
 
 }  // namespace tidepool::simulate

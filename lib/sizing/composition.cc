@@ -1,4 +1,4 @@
-// What is live at an event, and whose it is.
+// Finds the allocations live at an event, and sums them by their stacks.
 #include "tidepool/trace/composition.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace tidepool {
 namespace {
 
-// Whether a sequence of UTF-8 is a control, or turns the writing around, or breaks the line.
+// Returns whether a UTF-8 sequence is a control character, a bidirectional control or a line break.
 bool IsControl(std::string_view sequence) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(sequence[i]); };
   if (sequence.size() == 1) return byte(0) < 0x20 || byte(0) == 0x7F;
@@ -89,7 +89,7 @@ std::string CollapsedStacks(const Trace& trace, const std::vector<std::uint32_t>
     const TraceAllocation& allocation = trace.allocations[number];
     by_tag[allocation.tag] += (allocation.bytes + alignment - 1) & -alignment;
   }
-  // Stacks that differ only in what was replaced are one.
+  // Stacks that differ only in replaced characters are merged.
   std::map<std::string, std::int64_t> by_text;
   for (const auto& [tag, bytes] : by_tag) by_text[StackText(trace, tag)] += bytes;
   std::string lines;

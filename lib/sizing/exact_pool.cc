@@ -1,6 +1,7 @@
-// All arenas that differ are stepped through the trace side by side. One divides where its pools
-// disagree about a placement; two become one again when every live allocation has the same place in
-// both, as often happens at the end of an iteration, so their number stays small over long traces.
+// Steps all different arenas through the trace side by side. An arena divides where its pools
+// disagree about a placement. Two arenas become one again when every live allocation has the same
+// offset in both. That happens often at the end of an iteration, so their number stays small over
+// long traces.
 #include "lib/sizing/exact_pool.h"
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace tidepool::sizing {
 namespace {
 
 constexpr std::int64_t kEventsBetweenMerges = 16;
-// To copy an arena with so many live allocations takes as long as an event.
+// Copying an arena with this many live allocations takes as long as an event.
 constexpr std::int64_t kAllocationsCopiedInAStep = 32;
 
 std::uint64_t Mix(std::uint64_t value) {
@@ -24,7 +25,7 @@ std::uint64_t Mix(std::uint64_t value) {
   return value ^ value >> 32;
 }
 
-// One arena and where the live allocations are in it.
+// One arena and the blocks of the live allocations in it.
 class Branch {
  public:
   Branch(PoolSet pools, std::int64_t addresses, const TraceLoad& load, std::int64_t alignment)
@@ -122,7 +123,7 @@ class Search {
     branches_.resize(kept);
   }
 
-  // Forgets pools above the one that is known to serve once it is known that one of them fails.
+  // Once a pool above the serving one is known to fail, drops all pools above the serving one.
   bool KeepRelevant(ManyPoolsArena& arena) const {
     if (!larger_fails_ || arena.pools().end() <= serving_pool_) return true;
     PoolSet smaller = arena.pools().Intersection({0, serving_pool_});
@@ -131,8 +132,8 @@ class Search {
     return true;
   }
 
-  // Serves `step` in branch `i` and adds a branch for the pools that place it elsewhere. False when
-  // the pools of branch `i` fail or are given up.
+  // Serves `step` in branch `i` and adds a branch for the pools that place it elsewhere. Returns
+  // false when the pools of branch `i` fail or are dropped.
   bool Allocate(const Step& step, std::size_t i) {
     ManyPoolsArena& arena = branches_[i]->arena();
     PoolSet others;
@@ -173,8 +174,7 @@ class Search {
     branches_.resize(kept);
   }
 
-  // Gives up the largest pools when the branches are too many to be kept, or to be stepped to the
-  // end.
+  // Drops the largest pools when there are too many branches to keep, or to step to the end.
   void Prune(std::int64_t steps_to_go) {
     outcome_.pieces = std::max(outcome_.pieces, CountPieces());
     const std::int64_t affordable = std::max<std::int64_t>(steps_left_ / steps_to_go, 1);

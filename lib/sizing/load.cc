@@ -1,4 +1,4 @@
-// The load of a trace: how much is live at a time, and how much was reserved for it.
+// Measures the load of a trace: live bytes and reserved bytes over its events.
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"

@@ -75,8 +75,7 @@ BlockId ManyPoolsArena::SmallestHole(std::int64_t bytes) const {
   return hole == holes_.end() ? kNoBlock : hole->block;
 }
 
-// Answers with the gap when the smallest pool is one of `pools_with_gap`, else with the other
-// block.
+// Answers with the gap when the smallest pool is in `pools_with_gap`, else with the other block.
 BlockId ManyPoolsArena::ChooseGap(PoolInterval pools_with_gap, BlockId otherwise) {
   const bool takes_gap = pools_with_gap.begin <= pools_.min() && pools_.min() < pools_with_gap.end;
   // Most often all pools agree, and then nothing needs to be computed.
@@ -95,7 +94,7 @@ BlockId ManyPoolsArena::SmallestFit(std::int64_t bytes) {
   const BlockId hole = SmallestHole(bytes);
   const std::int64_t begin = PoolWithGap(bytes);
   if (hole == kNoBlock) return ChooseGap({begin, kUnbounded}, kNoBlock);
-  // Of equals the lower one is taken.
+  // Of equal sizes the lower block is better.
   const std::int64_t tie = IsBelowGap(hole) ? 0 : map_.alignment();
   return ChooseGap({begin, PoolWithGap(map_.bytes(hole)) + tie}, hole);
 }

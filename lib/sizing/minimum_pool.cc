@@ -1,4 +1,4 @@
-// The restart search of the papers, and the exact answers beside it.
+// The restart search of the papers, and the exact answers.
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -96,10 +96,10 @@ class Finder {
     }
   }
 
-  // Finds a pool that serves the trace and no larger than need be, by few replays.
+  // Finds, by few replays, a pool that serves the trace and is close to the smallest.
   absl::Status Bisect() {
     constexpr int kMostReplays = 12;
-    constexpr int kFinest = 256;  // parts of the peak: closer need not be
+    constexpr int kFinest = 256;  // parts of the peak: precise enough
     result_.gave_up_restarts = true;
     result_.attempts = 0;
     std::int64_t fails = load_.peak_live_bytes - options_.alignment;
@@ -115,7 +115,7 @@ class Finder {
     return absl::OkStatus();
   }
 
-  // The peak and ever more above it. Every arena ends somewhere: when that is reached, so be it.
+  // Tries the peak and larger and larger pools above it, up to the largest possible arena.
   absl::Status FindServing(std::int64_t* fails) {
     const std::int64_t largest = blocks::MaxArenaBytes(options_.alignment);
     result_.pool_bytes = load_.peak_live_bytes;
@@ -136,8 +136,8 @@ class Finder {
     return Serves(pool_bytes);
   }
 
-  // Tries some pools around the one that the restart search found. A smaller one that serves, or a
-  // larger one that fails, spares the exact search most of its work.
+  // Tries some pools around the result of the restart search. A smaller pool that serves, or a
+  // larger one that fails, saves the exact search most of its work.
   absl::StatusOr<PoolQuestion> Sample(plan::Deadline& deadline) {
     constexpr std::int64_t kMostSamples = 256;
     const auto events = static_cast<std::int64_t>(trace_.events.size());

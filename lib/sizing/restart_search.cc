@@ -8,7 +8,7 @@
 namespace tidepool::sizing {
 namespace {
 
-// One simulation from the start of the trace, which may hold several attempts.
+// One simulation from the start of the trace, which may stand for several attempts.
 class Attempts {
  public:
   Attempts(const TraceLoad& load, PlacementPolicy& policy, std::int64_t alignment,
@@ -42,14 +42,14 @@ class Attempts {
   }
 
  private:
-  // Begins the attempts that follow the failure of a request of `bytes`. False when the last of
-  // them would have placed something else before.
+  // Begins the attempts that follow the failure of a request of `bytes`. Returns false when the
+  // last of them would have placed an earlier request elsewhere.
   bool StartAgain(std::int64_t bytes) {
     const std::int64_t hole = arena_.LargestHole();
     const std::int64_t gap = arena_.gap_bytes();
     const std::int64_t more = bytes - std::max(hole, gap);
-    // As long as the gap has not outgrown the hole, attempts fail in the same place for the same
-    // lack. They may be billions, so they are counted at once.
+    // While the gap is no larger than the hole, attempts fail at the same event by the same amount.
+    // There may be billions of them, so they are counted at once.
     std::int64_t attempts = 1;
     if (gap <= hole) {
       const std::int64_t agreeing = arena_.pools().intervals().front().end - 1 - result_.pool_bytes;

@@ -1,5 +1,5 @@
 // The papers' search for a sufficient pool (vDNN++, IPDPS 2019, section IV-B): start at the peak of
-// live bytes; where a request of r bytes fails with a largest free block of f, start again with r -
+// live bytes. When a request of r bytes fails with a largest free block of f, start again with r -
 // f more.
 #ifndef TIDEPOOL_LIB_SIZING_RESTART_SEARCH_H_
 #define TIDEPOOL_LIB_SIZING_RESTART_SEARCH_H_
@@ -16,7 +16,8 @@ namespace tidepool::sizing {
 struct RestartResult {
   enum class End {
     kServed,
-    kUndetermined,  // beyond the addresses of ManyPoolsArena, or the policy asked the unanswerable
+    kUndetermined,  // beyond the addresses of ManyPoolsArena, or the policy asked an unanswerable
+                    // question
     kOutOfSteps,
   };
 
@@ -25,9 +26,10 @@ struct RestartResult {
   End end = End::kServed;
 };
 
-// The same attempts without simulating each from the start: while the larger pool would have placed
-// everything so far in the same way, an attempt goes on where the one before it failed. Unless it
-// ended with kServed, the result is as far as the search came. `policy` has no memory.
+// Makes the attempts without simulating each from the start: while the larger pool would have
+// placed everything so far in the same way, an attempt continues at the event where the one before
+// it failed. Unless it ended with kServed, the result is the last state of the search. `policy` has
+// no memory.
 RestartResult SearchByRestart(const std::vector<Step>& steps, const TraceLoad& load,
                               PlacementPolicy& policy, std::int64_t alignment,
                               std::int64_t most_steps);

@@ -1,6 +1,6 @@
-// A trace as the searches step through it: sizes aligned, what touches no memory gone, and for
-// every allocation a slot, a number that is used again after the free, so that what is kept for the
-// live allocations is an array without gaps.
+// A trace in the form that the searches use: sizes are aligned, and only events that touch memory
+// remain. Every allocation has a slot, a number that is reused after the free, so arrays by slot
+// have no gaps.
 #ifndef TIDEPOOL_LIB_SIZING_STEPS_H_
 #define TIDEPOOL_LIB_SIZING_STEPS_H_
 

@@ -1,4 +1,5 @@
-// Memory first, then time: a buffer that does not save enough is never worth the processor.
+// Decides by memory first, then by time: a buffer that does not save enough is never worth the
+// processor time.
 #include "tidepool/compress/compression_advisor.h"
 
 #include <algorithm>
@@ -64,7 +65,7 @@ std::int64_t RoundedUp(std::int64_t bytes, std::int64_t granularity) {
   return (bytes + granularity - 1) / granularity * granularity;
 }
 
-// What ends later than it must, and later than it would without compression.
+// Returns the delay of an event beyond its deadline, if compression caused it.
 double Delay(double end, double deadline, double raw_end) {
   return std::max(0.0, end - std::max(deadline, raw_end));
 }

@@ -1,4 +1,4 @@
-// Tries all, and halves what takes too long.
+// Tries all offloads at once, and halves groups that take too long.
 #include "policies/offload/compression_choice.h"
 
 #include <algorithm>
@@ -11,9 +11,10 @@
 namespace tidepool::offload_policies {
 namespace {
 
-// Of the iteration: what is fast enough for the link still adds the time for its last slot.
+// As a share of the iteration. Even compression that keeps up with the link adds the time for its
+// last slot.
 constexpr double kMostDelay = 0.01;
-// Each costs simulations of the whole iteration, so to halve down to single offloads would take
+// Each group costs simulations of the whole iteration; halving down to single offloads would take
 // hours for 100,000 tasks.
 constexpr std::size_t kMostGroups = 128;
 
@@ -29,7 +30,7 @@ class CompressionChoice {
     if (!seconds.ok() && !does_not_fit) return seconds.status();
     const absl::StatusOr<std::vector<std::size_t>> steps = StepsThatSave();
     if (!steps.ok()) return steps.status();
-    // Then the host may have room enough for what is compressed, and any time is less than never.
+    // The host may have enough room for compressed data, and then any time is acceptable.
     if (does_not_fit) return TryAll(*steps, seconds.status());
     allowed_seconds_ = *seconds * (1 + kMostDelay);
     least_group_ = std::max<std::size_t>(steps->size() / kMostGroups, 1);
@@ -43,7 +44,7 @@ class CompressionChoice {
     return timeline->seconds;
   }
 
-  // The offloads that are worth it if there is time enough.
+  // Returns the offloads that compression is worth if there is enough time.
   absl::StatusOr<std::vector<std::size_t>> StepsThatSave() const {
     CompressionAdvisorOptions options;
     options.link_bytes_per_second =
@@ -70,14 +71,14 @@ class CompressionChoice {
     }
   }
 
-  // `otherwise` when there is no room for the iteration with that either.
+  // Compresses all of `steps`. Returns `otherwise` when the iteration does not fit then either.
   absl::Status TryAll(absl::Span<const std::size_t> steps, const absl::Status& otherwise) {
     Compress(steps);
     const absl::Status status = Seconds().status();
     return absl::IsResourceExhausted(status) ? otherwise : status;
   }
 
-  // Compresses as many of `steps`, beside those that are, as time allows.
+  // Compresses as many of `steps`, in addition to those already compressed, as time allows.
   absl::Status Try(absl::Span<const std::size_t> steps) {
     if (steps.empty()) return absl::OkStatus();
     Compress(steps);
@@ -97,7 +98,7 @@ class CompressionChoice {
   const TimelineOptions& machine_;
   Schedule& schedule_;
   double allowed_seconds_ = 0;
-  std::size_t least_group_ = 1;  // of steps that is not halved any more
+  std::size_t least_group_ = 1;  // steps in a group that is not halved further
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What of a schedule's offloads to compress.
+// Chooses the offloads of a schedule to compress.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_COMPRESSION_CHOICE_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_COMPRESSION_CHOICE_H_
 
@@ -11,12 +11,13 @@
 
 namespace tidepool::offload_policies {
 
-// Sets the density of those offloads of `schedule` that are to be compressed: what the
-// CompressionAdvisor says saves enough, as far as the iteration takes at most 1 % longer, as the
-// simulator predicts (Shriram et al., IPDPS 2019, section V-C, choose by density alone).
-// Where the iteration does not fit without, because the host has no room, everything that saves
-// enough is compressed. `densities` are of the graph's data. Errors are Simulate's. A simulation,
-// and two more for each offload at most, for many offloads no more than 512.
+// Sets the density of the offloads of `schedule` that are to be compressed. These are the offloads
+// for which the CompressionAdvisor finds a sufficient saving, as long as the simulator predicts at
+// most 1 % more time for the iteration. (Shriram et al., IPDPS 2019, section V-C, choose by density
+// alone.) Where the iteration does not fit otherwise, because the host has no room, every offload
+// that saves enough is compressed. `densities` has one value per datum of the graph. Errors are
+// Simulate's. Runs one simulation and at most two more per offload, but no more than 512 for many
+// offloads.
 absl::Status ChooseCompression(const TaskGraph& graph, const std::vector<double>& densities,
                                const TimelineOptions& machine, Schedule& schedule);
 

@@ -1,4 +1,4 @@
-// Groups tasks into layers, and finds where data begins and ends to be needed.
+// Groups tasks into layers, and finds the lifetime of data by layers.
 #include "policies/offload/layers.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ bool EndsBackwardLayer(const TaskGraph& graph, std::size_t next) {
   return next == graph.tasks.size() || graph.tasks[next].phase != TaskPhase::kUpdate;
 }
 
-// What is computed in place changes the gradient that the task behind it reads.
+// A task in place changes the gradient that the next task reads.
 std::vector<Layer> BackwardLayers(const TaskGraph& graph, std::size_t begin) {
   std::vector<Layer> layers;
   Layer layer = {.begin = begin, .end = begin, .head = begin};
@@ -46,8 +46,8 @@ std::vector<Layer> BackwardLayers(const TaskGraph& graph, std::size_t begin) {
   return layers;
 }
 
-// Where layers have no names: of the forward layers that use what the task reads, the first. It is
-// the one whose input that is; the next one's is its output.
+// For layers without names: returns the first forward layer that uses data that the task reads. The
+// data is that layer's input, and the next layer's output.
 std::size_t FirstReader(const TaskGraph& graph, const Layers& layers, std::size_t task) {
   std::size_t first = kNone;
   for (const std::size_t data : graph.tasks[task].reads) {

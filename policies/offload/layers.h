@@ -1,6 +1,5 @@
-// The layers of a task graph, as the papers on offloading count them: what is computed in place
-// belongs to the layer whose output it changes, and a backward layer ends with the update of its
-// weights.
+// The layers of a task graph, as the papers on offloading count them: a task in place belongs to
+// the layer whose output it changes, and a backward layer ends with the update of its weights.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_
 
@@ -18,27 +17,27 @@ struct Layer {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::size_t head = 0;  // the task that writes; the first if none does
-  // Of a backward layer: the forward layer of the same name, or, where it has none, the one whose
-  // input it reads; or kNone.
+  // For a backward layer: the forward layer of the same name or, without one, the layer whose input
+  // it reads; or kNone.
   std::size_t forward = kNone;
 };
 
-// Where data is used, by layers: indexes into one of the two lists, or kNone.
+// The uses of a datum by layers: indices into one of the two lists, or kNone.
 struct Lifetime {
   std::size_t written = kNone;         // the forward layer that writes it
-  std::size_t last_forward = kNone;    // that uses it last
-  std::size_t first_backward = kNone;  // that uses it first
-  std::size_t last_backward = kNone;   // that uses or writes it last
+  std::size_t last_forward = kNone;    // the last one that uses it
+  std::size_t first_backward = kNone;  // the first one that uses it
+  std::size_t last_backward = kNone;   // the last one that uses or writes it
 };
 
 struct Layers {
-  // Tasks of the forward pass, and all from the first one on that is not.
+  // Tasks of the forward pass, and all tasks from the first other one on.
   std::vector<Layer> forward;
   std::vector<Layer> backward;
   std::vector<Lifetime> lifetimes;  // of the graph's data
 };
 
-// Of a valid graph. O(tasks + uses).
+// Returns the layers of a valid graph. O(tasks + uses).
 Layers LayersOf(const TaskGraph& graph);
 
 }  // namespace tidepool::offload_policies

@@ -1,9 +1,10 @@
 // Builds a schedule layer by layer: after a layer of the forward pass its input leaves, and during
-// a layer of the backward pass that of an earlier one comes back.
+// a layer of the backward pass the input of an earlier layer comes back.
 //
 // vDNN (Rhu et al., MICRO 2016, section III) and vDNN++ (Shriram et al., IPDPS 2019, sections II-B
-// and IV-A) have in common what leaves and what is fetched when: during a layer, the input of the
-// nearest one before it that is out, looking no further back than the next convolution.
+// and IV-A) choose the same data and the same times of prefetches. During a layer they fetch the
+// input of the nearest earlier layer whose input is on the host, but look no further back than the
+// next convolution.
 #include "policies/offload/layerwise.h"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ class LayerwiseBuilder {
   }
 
  private:
-  // Where data is freed, and which forward layer's counterpart needs what has left.
+  // Records where data is freed, and which forward layer's counterpart needs data that left.
   void FileByUse(std::size_t data) {
     if (graph_.data[data].kind == DataKind::kWeight) return;
     const Lifetime& lifetime = layers_.lifetimes[data];
@@ -111,9 +112,9 @@ class LayerwiseBuilder {
     for (const std::size_t data : needed_by_[end - 1]) Fetch(data);
   }
 
-  // One past the nearest layer below `begin` that ends the search; 0 when none does. A layer that
-  // does not will never do so again, so it is passed over from then on: searches take nearly
-  // constant time, instead of that for all layers where none is a convolution.
+  // Returns one past the nearest layer below `begin` that ends the search; 0 without one. A layer
+  // that does not end it never will, so later searches skip it. This keeps searches at nearly
+  // constant time, even where no layer is a convolution.
   std::size_t EndOfSearch(std::size_t begin) {
     std::size_t end = begin;
     while (end > 0 && !EndsSearch(end - 1)) end = goes_on_below_[end - 1];
@@ -181,7 +182,7 @@ class LayerwiseBuilder {
   std::vector<bool> leaves_;                             // by data, as the next
   std::vector<bool> is_out_;
   std::vector<std::vector<std::size_t>> needed_by_;  // by forward layer, as the next three
-  std::vector<std::size_t> goes_on_below_;           // where the search for what to fetch does
+  std::vector<std::size_t> goes_on_below_;           // where the search for data to fetch continues
   std::vector<std::vector<std::size_t>> last_used_forward_;
   std::vector<std::vector<std::size_t>> last_used_backward_;
   std::size_t fetched_ = 0;

@@ -13,26 +13,26 @@
 
 namespace tidepool::offload_policies {
 
-// The quickest algorithm of each task is taken among those with so small a workspace, or the one
-// with the smallest.
+// The fastest algorithm of each task is taken among those with at most this workspace, or else the
+// one with the smallest workspace.
 inline constexpr std::int64_t kLeastWorkspace = 0;
 inline constexpr std::int64_t kAnyWorkspace = std::numeric_limits<std::int64_t>::max();
 
 struct LayerwiseMode {
-  bool offloads = true;                        // or everything stays
+  bool offloads = true;                        // false: everything stays
   OffloadSet set = OffloadSet::kConvolutions;  // not kDynamic
   std::int64_t most_workspace = kAnyWorkspace;
   AllocationOrder order = AllocationOrder::kPrefetchFirst;
-  // Whether each layer waits for the copies that it overlaps with (vDNN), or, once, the backward
-  // pass for what still leaves (vDNN++).
+  // Whether each layer waits for the copies that it overlaps with (vDNN), or the backward pass
+  // waits once for all leaving data (vDNN++).
   bool synchronizes = false;
 };
 
-// The data that leaves after each forward layer. O(uses).
+// Returns the data that leaves after each forward layer. O(uses).
 std::vector<std::vector<std::size_t>> LeavingAfter(const TaskGraph& graph, const Layers& layers,
                                                    const LayerwiseMode& mode);
 
-// A valid schedule of a valid graph; nothing is compressed. O(steps + uses).
+// Returns a valid schedule of a valid graph, without compression. O(steps + uses).
 Schedule MakeLayerwise(const TaskGraph& graph, const Layers& layers, const LayerwiseMode& mode);
 
 }  // namespace tidepool::offload_policies

@@ -1,4 +1,4 @@
-// Which data leaves the device after which layer.
+// Decides which data leaves the device after which layer.
 #include <string_view>
 
 #include "policies/offload/layerwise.h"
@@ -22,7 +22,7 @@ std::vector<bool> AreOfSet(const TaskGraph& graph, const Layers& layers, Offload
   return are;
 }
 
-// The papers keep what lies between the linear layers that end a network, and behind them: it is
+// The papers keep the data between and after the linear layers at the end of a network: it is
 // small.
 bool IsOfClassifier(const TaskGraph& graph, const Layers& layers, std::size_t data,
                     std::size_t reader) {

@@ -1,4 +1,4 @@
-// Simulates mode after mode and keeps the quickest.
+// Simulates one mode after the other and keeps the fastest.
 #include "policies/offload/mode_search.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class ModeSearch {
       : graph_(graph), layers_(layers), machine_(machine), workspaces_(WorkspacesOf(graph)) {}
 
   absl::Status Try(const LayerwiseMode& mode) {
-    // Up to here limits are known to fit, and from there on not to.
+    // Limits up to this one are known to fit, and limits from the next variable on not to.
     std::size_t fits = 0;
     std::size_t fails = workspaces_.size();
     absl::Status status = TryLimit(mode, workspaces_.size() - 1);

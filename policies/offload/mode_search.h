@@ -1,4 +1,4 @@
-// vDNN's dynamic mode: the quickest of the modes that fit.
+// vDNN's dynamic mode: the fastest of the modes that fit.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_MODE_SEARCH_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_MODE_SEARCH_H_
 
@@ -10,11 +10,11 @@
 
 namespace tidepool::offload_policies {
 
-// `mode` with the set and the limit of workspaces with which an iteration takes the least time on
-// `machine`, as the simulator predicts (Rhu et al., MICRO 2016, section III-C, where the profile of
-// a few iterations does). Where the quickest algorithms do not fit, the limit is lowered as little
-// as must be. A mode that offloads nothing stays one. ResourceExhausted, for the mode that needs
-// least, when none fits.
+// Returns `mode` with the offload set and the limit of workspaces that give the fastest iteration
+// on `machine`, as the simulator predicts. (Rhu et al., MICRO 2016, section III-C, profile a few
+// iterations instead.) Where the fastest algorithms do not fit, the limit is lowered as little as
+// possible. A mode without offloads stays one. ResourceExhausted, for the mode that needs least,
+// when no mode fits.
 absl::StatusOr<LayerwiseMode> FindMode(const TaskGraph& graph, const Layers& layers,
                                        const LayerwiseMode& mode, const TimelineOptions& machine);
 

@@ -28,7 +28,7 @@ constexpr auto kLayerwisePolicies = std::to_array<NamedLayerwise>({
     {"vdnn++", true, false},
 });
 
-// By their position, the values of an enumeration.
+// The names of enumerations, by value.
 constexpr std::array<std::string_view, 4> kOffloadSets = {"all", "conv", "aconv", "dynamic"};
 constexpr std::array<std::string_view, 2> kAlgorithmChoices = {"m", "p"};
 constexpr std::array<std::string_view, 2> kAllocationOrders = {"prefetch-first",
@@ -90,7 +90,7 @@ absl::Status CheckDensities(const TaskGraph& graph, const std::vector<double>& d
   return absl::OkStatus();
 }
 
-// Larger ones, times the data of a graph, would be more than can be counted.
+// Larger alignments, times the data of a graph, would overflow.
 constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
 
 absl::Status CheckMachine(std::int64_t alignment) {
@@ -117,7 +117,7 @@ absl::StatusOr<LayerwiseMode> ModeOf(const NamedLayerwise& policy, const TaskGra
   return mode;
 }
 
-// As the papers write modes: "vdnn++ conv(p)".
+// Returns the text of a mode in the papers' notation: "vdnn++ conv(p)".
 std::string DescriptionOf(const NamedLayerwise& policy, const LayerwiseMode& mode) {
   std::string text = policy.name;
   if (policy.offloads) {

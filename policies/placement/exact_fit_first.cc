@@ -1,6 +1,6 @@
 // exact-fit-first, moDNN's two-step allocation (TPDS 2019, section 3.3): a free block of exactly
-// the size asked for, because blocks of one layer often have equal sizes; else the first that is
-// big enough.
+// the requested size, because blocks of one layer often have equal sizes; else the first block that
+// is large enough.
 #include "policies/placement/policies.h"
 
 namespace tidepool {

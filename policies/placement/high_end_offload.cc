@@ -1,6 +1,6 @@
-// high-end-offload, vDNN++'s "non-offloaded high end allocation" (IPDPS 2019, section IV-B): what
-// will be offloaded takes the highest available address, so that after the forward pass what stays
-// is one used block at the low end; everything else is placed by best-fit.
+// high-end-offload, vDNN++'s "non-offloaded high end allocation" (IPDPS 2019, section IV-B):
+// offloadable data takes the highest available address, so that after the forward pass the
+// remaining data is one used block at the low end. All other data is placed by best-fit.
 #include "policies/placement/policies.h"
 
 namespace tidepool {

@@ -1,6 +1,6 @@
-// planned: each request of an iteration goes where a plan has it. The plan is followed by the sizes
-// of the requests alone; after a deviation the next ones are compared with all that it can have
-// been: requests more, others instead, or some less.
+// planned: each request of an iteration gets the offset that a plan has for it. Only the sizes of
+// requests identify their position in the plan. After a deviation, requests are compared with every
+// explanation: additional, replaced or missing requests.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -16,7 +16,7 @@ PlacementPlan::PlacementPlan(std::vector<PlannedRequest> requests)
   for (const PlannedRequest& request : requests_) {
     signatures_.push_back(Extend(signatures_.back(), request.bytes));
     if (request.offset != PlannedRequest::kAnywhere) {
-      // Nothing was checked yet: whatever the numbers are, this is defined.
+      // Plans are not checked yet, so this avoids overflow for any numbers.
       const std::int64_t bytes = std::max<std::int64_t>(request.bytes, 0);
       const std::int64_t most = std::numeric_limits<std::int64_t>::max() - bytes;
       height_bytes_ = std::max(height_bytes_, std::min(request.offset, most) + bytes);
@@ -32,12 +32,11 @@ std::uint64_t PlacementPlan::Extend(std::uint64_t signature, std::int64_t bytes)
 
 namespace {
 
-// Requests that match nothing after which the iteration is none of the plan's: in a row, and in
-// all, beside half of the plan's.
+// Limits after which the iteration no longer counts as the plan's: unmatched requests in a row, and
+// in all, the latter plus half of the plan's requests.
 constexpr std::size_t kMostLost = 256;
 constexpr std::size_t kMostStrayed = 16;
-// How far ahead in the plan the sizes of requests are looked for: this much, and more with every
-// request that matched nothing.
+// How many requests ahead in the plan to compare: this many, and more with every unmatched request.
 constexpr std::size_t kLookAhead = 64;
 constexpr std::size_t kLookAheadPerLost = 4;
 
@@ -45,14 +44,14 @@ constexpr std::size_t kNone = SIZE_MAX;
 
 struct KnownPlan {
   std::shared_ptr<const PlacementPlan> plan;
-  std::vector<Clue> clues;  // one a request
+  std::vector<Clue> clues;  // one per request
 };
 
-// What a request is thought to be.
+// The assumed position of a request in a plan.
 struct Match {
   KnownPlan* known = nullptr;
-  std::size_t at = kNone;  // of the plan's requests
-  bool is_guess = false;   // it has the size of a later one, which does not say much
+  std::size_t at = kNone;  // index of a request of the plan
+  bool is_guess = false;   // only its size matches a later one, which is weak evidence
 
   const PlannedRequest& request() const { return known->plan->requests()[at]; }
 };
@@ -90,7 +89,7 @@ class Planned final : public PlannedPlacement {
       if (block != kNoBlock) [[likely]]
         return Placement::At(block, offset);
     }
-    // The plan fills memory from below, so the highest is what it wants last.
+    // The plan fills memory from below, so it needs the highest block last.
     return known_ == nullptr ? Placement::LowEnd(blocks.SmallestFit(request.bytes))
                              : Placement::HighEnd(blocks.HighestFit(request.bytes));
   }
@@ -111,8 +110,8 @@ class Planned final : public PlannedPlacement {
  private:
   const std::vector<PlannedRequest>& requests() const { return known_->plan->requests(); }
 
-  // With the clues, if it was known before. Looks `from` where the last one was, as most are in the
-  // same order again.
+  // Returns the plan with its clues, if it was known before. Searches from index `from`, next to
+  // the last one found, because plans mostly come in the same order again.
   KnownPlan Know(std::shared_ptr<const PlacementPlan> plan, std::size_t& from) {
     for (std::size_t i = 0; i < plans_.size(); ++i, ++from) {
       if (from >= plans_.size()) from = 0;
@@ -133,20 +132,21 @@ class Planned final : public PlannedPlacement {
     match_ = {};
   }
 
-  // What the plan goes on with that never came, as the iteration ends. When nothing matched, what
-  // came may have been the end of the iteration before.
+  // Counts the requests that the plan still has when the iteration ends. When no request matched,
+  // the requests may have been the end of the iteration before.
   void CountMissing() {
     if (known_ == nullptr || (next_ == 0 && guess_ == kNone) || IsAllOfAnother()) return;
     CountSkipped(requests().size());
   }
 
-  // The plan's requests up to `at` did not come; others may have come instead, and are counted.
+  // Counts the plan's requests before `at` that did not come, except those that others replaced:
+  // these are counted already.
   void CountSkipped(std::size_t at) {
     const std::size_t skipped = at - next_;
     counts_.deviations += static_cast<std::int64_t>(skipped - std::min(skipped, lost_));
   }
 
-  // Whether what came is another plan, which the one that is followed only begins with.
+  // Returns whether the iteration was exactly a shorter plan, with which the followed one begins.
   bool IsAllOfAnother() const {
     if (strayed_ > 0 || IsAtEnd()) return false;
     const std::uint64_t signature = known_->plan->SignatureOfFirst(next_);
@@ -162,19 +162,19 @@ class Planned final : public PlannedPlacement {
   Match Find(std::int64_t bytes) {
     if (known_ == nullptr) return {};
     if (Is(next_, bytes)) [[likely]]
-      return {known_, next_};  // as planned, maybe after some that are not
+      return {known_, next_};  // as planned, maybe after additional requests
     if (lost_ == 0) {
       if (KnownPlan* other = OtherThatBegins(bytes)) return {other, next_};
     } else if (guess_ != kNone && Is(guess_ + 1, bytes)) {
-      return {known_, guess_ + 1};  // so the guess was right, and some did not come
+      return {known_, guess_ + 1};  // the guess was right, and some requests did not come
     } else if (Is(next_ + lost_, bytes)) {
-      return {known_, next_ + lost_};  // after others instead
+      return {known_, next_ + lost_};  // after replaced requests
     }
     return FindAhead(bytes);
   }
 
-  // Two sizes in a row say where the iteration is, and one is a guess. What stays, as weights do,
-  // was asked for in an iteration before: the first requests of a plan may all be missing.
+  // Finds the position by two sizes in a row; a single size is a guess. Resident memory, such as
+  // weights, comes from an iteration before, so the first requests of a plan may all be missing.
   Match FindAhead(std::int64_t bytes) const {
     const std::size_t end =
         next_ == 0 ? requests().size()
@@ -188,7 +188,7 @@ class Planned final : public PlannedPlacement {
     return {known_, guess, true};
   }
 
-  // Another plan that begins as this iteration did, and goes on with `bytes`.
+  // Returns another plan that begins as this iteration did, and continues with `bytes`.
   KnownPlan* OtherThatBegins(std::int64_t bytes) {
     if (strayed_ > 0) return nullptr;
     const std::uint64_t signature = known_->plan->SignatureOfFirst(next_);
@@ -219,11 +219,11 @@ class Planned final : public PlannedPlacement {
   std::vector<KnownPlan> plans_;
   KnownPlan* known_ = nullptr;   // the plan that is followed
   std::size_t next_ = 0;         // of its requests
-  std::size_t lost_ = 0;         // requests since the last one that matched
-  std::size_t guess_ = kNone;    // what the last of them may have been
+  std::size_t lost_ = 0;         // unmatched requests since the last matched one
+  std::size_t guess_ = kNone;    // assumed position of the last of them
   std::int64_t last_bytes_ = 0;  // of the last request
   std::size_t strayed_ = 0;      // requests of this iteration that did not match
-  Match match_;                  // of the request that was asked about last
+  Match match_;                  // for the last request that Place was asked about
   PlannedCounts counts_;
 };
 
