@@ -1,7 +1,7 @@
-// Claims: how much of the arena a policy leaves unused (peak address over peak live, against the
-// best a pool can do, which is 1), and how evenly it answers (p99 over median of an allocate + free
-// pair). Random replacement, sizes from 512 B to 64 MiB. Times are not the point of the first
-// table, which repeats exactly.
+// Claims: the share of the arena that a policy leaves unused (peak address over peak live; the best
+// possible is 1), and how evenly it answers (p99 over median of an allocate + free pair). Random
+// replacement, sizes from 512 B to 64 MiB. The first table measures no times, so it repeats
+// exactly.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kSteps = 200'000;
 
-// The mean over ten draws of sizes: with ten live blocks a single one says little.
+// Measures the mean over ten draws of sizes: with ten live blocks a single draw says little.
 void MeasureAddresses(benchmark::State& state, const std::string& policy, int live) {
   constexpr int kDraws = 10;
   double sum = 0;
@@ -39,7 +39,7 @@ double NanosecondsBetween(std::chrono::steady_clock::time_point a,
   return std::chrono::duration<double, std::nano>(b - a).count();
 }
 
-// What it takes to look at the clock, which is in every sample.
+// Returns the time of a look at the clock, which is part of every sample.
 double ClockCost() {
   std::vector<double> samples(10'001);
   for (double& sample : samples) {

@@ -1,11 +1,12 @@
-// Claim: a plan needs no more memory than what is live at the peak, where policies that place each
-// request as it comes need more. For each trace, the smallest pool that serves it under every
-// policy over what is live at its peak, and the same of the plan, which a replay verifies, each
-// with the time that it took to find. Single-threaded; the time is that of the processor, so that
-// it counts on a machine that has other work, and the best of three.
+// Claim: a plan needs no more memory than the peak of live bytes; policies that place each request
+// as it comes need more.
 //
-// usage: policy_table [--time-limit SECONDS] [--json] [TRACE...]
-// The example traces, and those that are named.
+// Prints, for each trace, the smallest pool of every policy over the peak of live bytes, the same
+// ratio of the plan, which a replay verifies, and the search time of each. Single-threaded; times
+// are the best of three in processor time, which is comparable on a machine that has other work.
+//
+// usage: policy_table [--time-limit SECONDS] [--json] [TRACE...] The example traces, and those that
+// are named.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -48,7 +49,7 @@ void Require(const absl::Status& status) {
   std::exit(1);
 }
 
-// The shortest of several runs, and what the last one answered.
+// Returns the answer of the last of several runs, and the time of the shortest.
 template <typename Work>
 auto Timed(const Work& work, double& seconds) {
   seconds = std::numeric_limits<double>::infinity();
@@ -90,7 +91,8 @@ Cell SmallestPool(const Trace& trace, const std::string& name) {
   return cell;
 }
 
-// That the placement `planned` serves the trace in a pool of the plan's height, as planned.
+// Checks that the placement `planned` serves the trace in a pool of the plan's height, without
+// deviation.
 absl::Status Verify(const Trace& trace, const Plan& plan) {
   const std::int64_t alignment = trace.default_alignment;
   std::vector<PlannedRequest> requests;

@@ -1,5 +1,5 @@
 // Claim: the simulator takes less than 20 ms for a schedule of ResNet-152 and less than 0.5 s for
-// one of 10,000 tasks, when everything that can leave does.
+// one of 10,000 tasks, with the most offloads possible.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -61,7 +61,7 @@ class OffloadEverything {
   }
 
  private:
-  // Data that is used in two tasks with at least two between them leaves meanwhile.
+  // Finds data for which two tasks in between do not use it: it leaves meanwhile.
   void FindGap(std::size_t data) {
     const std::vector<std::size_t>& uses = uses_[data];
     std::size_t longest = kNone;
@@ -131,7 +131,7 @@ Timeline Check(const absl::StatusOr<Timeline>& timeline) {
   std::exit(1);
 }
 
-// With the given part of the memory that it takes when there is enough.
+// Measures with this share of the memory that the schedule takes when there is enough.
 void Measure(benchmark::State& state, const TaskGraph& graph, const std::string& placement) {
   const Schedule schedule = OffloadEverything(graph).Make();
   TimelineOptions options;
@@ -163,7 +163,7 @@ void TenThousandTasksHighEnd(benchmark::State& state) {
 }
 BENCHMARK(TenThousandTasksHighEnd)->Arg(100)->Unit(benchmark::kMillisecond);
 
-// Of that, what checks the schedule.
+// Measures the part of Simulate that checks the schedule.
 void Validate(benchmark::State& state) {
   const TaskGraph graph = MakeModel("resnet152", {.batch = 64}).value();
   const Schedule schedule = OffloadEverything(graph).Make();

@@ -1,5 +1,5 @@
-// Claim: what AlexNet and VGG-16 offload at batch 128 takes 44 % and 70 % less memory of the host
-// than raw, where vDNN++ saves 36 % and 67 %, and what is pinned is two rings instead of all of it.
+// Claim: the offloaded data of AlexNet and VGG-16 at batch 128 takes 44 % and 70 % less host memory
+// than raw, where vDNN++ saves 36 % and 67 %, and only two rings are pinned instead of all of it.
 //
 // The buffers are those that vDNN++ offloads (IPDPS 2019, sections III-C and V-C): the input of
 // each convolution and pooling layer and of the first fully connected one, with ReLU in place. For
@@ -7,22 +7,22 @@
 // paper says 453 and 7,436 MB.
 //
 // Densities (share of values that are not zero) are assumptions, because the paper prints none.
-//  - The mean over all bytes is what its own savings imply: plain zero-value compression leaves
-//    density + 1/32 of float32, and it leaves 64 % and 33 %: 0.609 and 0.299.
-//  - How it is spread over the layers has the shape that Rhu et al. describe ("Compressing DMA
-//    engine", HPCA 2018, section IV): images are dense; the first convolution stays near a half in
-//    AlexNet; deeper layers are sparser; max pooling makes its output denser than its input. The
-//    numbers per layer are made up in that shape, and one factor for each network (on all but the
-//    image) makes the mean right.
+//  - The mean over all bytes follows from the paper's savings: plain zero-value compression leaves
+//    density + 1/32 of float32, and the paper's leaves 64 % and 33 %: 0.609 and 0.299.
+//  - The distribution over layers has the shape that Rhu et al. describe ("Compressing DMA engine",
+//    HPCA 2018, section IV): images are dense; the first convolution stays near a half in AlexNet;
+//    deeper layers are sparser; max pooling makes its output denser than its input. The numbers per
+//    layer are made up in that shape, and one factor for each network (on all but the image) makes
+//    the mean right.
 //
 //   vdnnpp_compression shapes                                      the tables of buffers
 //   vdnnpp_compression run NETWORK uniform|clustered [THREADS [LINK_GB_PER_S [SLOT_KIB]]]
 //   vdnnpp_compression curve NETWORK [MOST_THREADS [LINK_GB_PER_S]]
 //   vdnnpp_compression fractions
 //
-// Buffers of more than 64 MiB go through the pipeline in parts of 64 MiB with the same values, one
-// after the other, and what the parts hold is added up: so VGG-16 runs where memory is small. Times
-// are the best of three rounds of each part.
+// Buffers of more than 64 MiB go through the pipeline in parts of 64 MiB with equal values, in
+// sequence, and the held bytes are added up, so that VGG-16 runs where memory is small. Times are
+// the best of three rounds of each part.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -51,7 +51,7 @@ constexpr std::int64_t kPart = 64 * kMiB;
 constexpr ZeroValueWord kWord = ZeroValueWord::k32Bits;
 
 struct Buffer {
-  std::string layer;  // whose input it is
+  std::string layer;  // the layer that reads it
   std::int64_t channels;
   std::int64_t side;
   double shape;  // of the density, before the factor; 1 for an image stays 1
@@ -115,7 +115,7 @@ Network NetworkCalled(std::string_view name) {
   std::exit(1);
 }
 
-// With the factor that makes the mean right; none is above 1.
+// Returns the densities with the factor that makes the mean right; none exceeds 1.
 std::vector<double> Densities(const Network& network) {
   double low = 0;
   double high = 10;
@@ -152,7 +152,7 @@ void PrintShapes() {
   }
 }
 
-// Of one buffer through the pipeline.
+// The transfers of one buffer through the pipeline.
 struct Passage {
   double raw = 0;
   double compressed = 0;
@@ -327,7 +327,7 @@ void PrintCurve(const Network& network, int most_threads, double link) {
   }
 }
 
-// How much more is held than what is compressed takes, by the fraction that chunks are of a buffer.
+// Prints the ratio of held memory to compressed size, for chunks of several fractions of a buffer.
 void PrintFractions() {
   constexpr int kThreads = 2;
   constexpr double kDensity = 0.5;

@@ -33,7 +33,7 @@ double SmallestPool(const Trace& trace, const char* placement) {
   return static_cast<double>(MinimumPool(trace, *policy, {.most_steps = 0})->pool_bytes);
 }
 
-// Of the paper; 0: it has none.
+// A row of the paper; 0: no value.
 struct TableRow {
   const char* model;
   std::int64_t batch;
@@ -151,7 +151,7 @@ void PrintFigure() {
   }
 }
 
-// At the memory that vDNN needs at least, under best-fit.
+// Uses the least memory that vDNN needs under best-fit.
 int Compare() {
   int compared = 0;
   int refused = 0;

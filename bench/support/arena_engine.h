@@ -1,4 +1,4 @@
-// The arena as the placement benchmarks drive it.
+// The arena in the form that the placement benchmarks use.
 #ifndef TIDEPOOL_BENCH_SUPPORT_ARENA_ENGINE_H_
 #define TIDEPOOL_BENCH_SUPPORT_ARENA_ENGINE_H_
 
@@ -11,7 +11,7 @@
 
 namespace tidepool::bench {
 
-// The arena behind its offset-keyed interface, as a pool would use it. Every fourth request is
+// The arena with its offset-keyed interface, as a pool would use it. Every fourth request is
 // offloadable.
 class ArenaEngine {
  public:

@@ -1,4 +1,4 @@
-// Numbers that a benchmark is given by position.
+// Numbers among a benchmark's positional arguments.
 #ifndef TIDEPOOL_BENCH_SUPPORT_NUMBER_ARGUMENT_H_
 #define TIDEPOOL_BENCH_SUPPORT_NUMBER_ARGUMENT_H_
 
@@ -12,7 +12,8 @@ struct NumberArguments {
   int count = 0;
   char** texts = nullptr;
 
-  // What is out of the range, or no number, is brought into it: no conversion of it is undefined.
+  // Clamps an argument to the range, so that later conversions are defined. Text that is not a
+  // number counts as 0, and NaN as `otherwise`.
   double At(int i, double otherwise, double least, double most) const {
     const double number = i < count ? std::atof(texts[i]) : otherwise;
     return std::isnan(number) ? otherwise : std::clamp(number, least, most);

@@ -1,6 +1,6 @@
-// The request patterns that the placement benchmarks serve, for any engine with
-//   Key Allocate(std::int64_t bytes)   and   void Free(Key key).
-// Sizes come from a table that is drawn beforehand, so that what is timed is the engine.
+// The request patterns that the placement benchmarks serve, for any engine with Key
+// Allocate(std::int64_t bytes) and void Free(Key key). Sizes come from a table that is drawn
+// beforehand, so that only the engine is timed.
 #ifndef TIDEPOOL_BENCH_SUPPORT_WORKLOADS_H_
 #define TIDEPOOL_BENCH_SUPPORT_WORKLOADS_H_
 

@@ -16,7 +16,7 @@
 namespace tidepool::blocks {
 namespace {
 
-// How sizes are drawn: what a workload crowds in the indexes.
+// The distribution of sizes: each crowds a different part of the indexes.
 enum class Sizes { kLogUniform, kFewSizes, kTiny, kMinute, kOneSize };
 
 struct Scenario {

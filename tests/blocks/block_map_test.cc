@@ -125,8 +125,7 @@ TEST(BlockMap, ReachesTheEndOfTheLargestArena) {
   }
 }
 
-// A placement at a drawn offset exercises what the end placements do not: three pieces from one
-// block.
+// A placement at a random offset splits one block into three, which placements at an end do not.
 TEST(BlockMap, KeepsItsInvariantsUnderPlacementsAnywhere) {
   std::mt19937_64 random(7);
   BlockMap map(4096 * 512, 512);
@@ -150,8 +149,8 @@ TEST(BlockMap, KeepsItsInvariantsUnderPlacementsAnywhere) {
   }
 }
 
-// Whatever a clue says, the answer is the one without it; and the map is sound when clues answered
-// for so long that it has no index any more.
+// An answer does not depend on the clue, and the map is sound after clues answered for so long that
+// it dropped its indexes.
 TEST(BlockMap, CluesChangeNoAnswer) {
   constexpr std::int64_t kGranules = 64;
   std::mt19937_64 random(11);
@@ -200,7 +199,7 @@ TEST(BlockMap, GrowsAndShrinksAtItsEnd) {
   EXPECT_EQ(map.SmallestFit(512), kNoBlock);
   EXPECT_EQ(map.Last(), used);
   ASSERT_TRUE(map.CheckInvariants().ok()) << map.CheckInvariants();
-  map.Resize(1536);  // behind a used block a new one begins
+  map.Resize(1536);  // after a used block a new one begins
   EXPECT_EQ(map.bytes(map.LowestFit(512)), 512);
   map.Free(used);
   EXPECT_EQ(map.bytes(map.First()), 1536);
@@ -232,7 +231,7 @@ TEST(BlockMap, WalksFreeBlocksInTheOrderOfSizeAndAddress) {
   EXPECT_EQ(walked, expected);
 }
 
-// Against an array that says of every granule what it is.
+// Compares with an array that has the state of every granule.
 TEST(BlockMap, ExcludesAndIncludesRanges) {
   constexpr std::int64_t kGranules = 200;
   enum What { kFree, kUsed, kOut };

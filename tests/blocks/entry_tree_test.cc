@@ -93,7 +93,7 @@ TEST(EntryTreeWithValues, FindsTheFirstAndTheLastLargeEnough) {
   ASSERT_TRUE(tree.IsValid());
 }
 
-// Once an entry moved past the stale lower bound of the leaf behind it, and was not found again.
+// Regression: an entry moved past the stale lower bound of the next leaf, and was not found again.
 TEST(EntryTreeWithValues, ReplacesAcrossAStaleBound) {
   std::mt19937_64 random(9);
   EntryNodePool<MapLeaf> nodes;

@@ -1,4 +1,4 @@
-// The hash table from starts to blocks, against what it holds.
+// The hash table from starts to blocks, against a model of its contents.
 #include "lib/blocks/start_table.h"
 
 #include <gtest/gtest.h>

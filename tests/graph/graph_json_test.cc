@@ -1,4 +1,4 @@
-// Task graphs as files: what is read, what is refused, and in which line.
+// Files of task graphs: valid ones, refused ones, and the lines in errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -194,7 +194,8 @@ TEST(GraphJson, DataNobodyReadsIsAnError) {
   EXPECT_THAT(error, HasSubstr("g.json:3: data 'unread' is read and updated by no task"));
 }
 
-// What the last task leaves is a result; what another leaves beside that is not.
+// The data that the last task writes is a result. Unread data of another task is not, if other data
+// of that task is read.
 TEST(GraphJson, ResultsNeedNoReader) {
   EXPECT_TRUE(ParseGraph(kSmall, "g").ok());
   const std::string more = absl::StrReplaceAll(

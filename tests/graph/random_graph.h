@@ -1,4 +1,4 @@
-// Random task graphs: valid ones, and what chance makes of them.
+// Random task graphs: valid ones, and randomly changed ones.
 #ifndef TIDEPOOL_TESTS_GRAPH_RANDOM_GRAPH_H_
 #define TIDEPOOL_TESTS_GRAPH_RANDOM_GRAPH_H_
 

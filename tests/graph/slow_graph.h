@@ -1,4 +1,4 @@
-// What graph.h promises, said again in the slowest and plainest way.
+// A model of graph.h, in the slowest and plainest way.
 #ifndef TIDEPOOL_TESTS_GRAPH_SLOW_GRAPH_H_
 #define TIDEPOOL_TESTS_GRAPH_SLOW_GRAPH_H_
 
@@ -44,7 +44,7 @@ inline bool SlowTaskIsValid(const TaskGraph& graph, const GraphTask& task) {
   return task.writes.size() + task.updates.size() > 0 && SlowAlgorithmsAreValid(task);
 }
 
-// Whether another task than its writer needs what `task` writes.
+// Returns whether a task other than its writer needs data that `task` writes.
 inline bool SlowHasUsedResult(const TaskGraph& graph, const GraphTask& task) {
   for (const std::size_t data : task.writes) {
     for (const GraphTask& other : graph.tasks) {
@@ -89,7 +89,7 @@ inline bool SlowIsValid(const TaskGraph& graph) {
   return true;
 }
 
-// Whether `task` must wait for `other`, which has not run yet.
+// Returns whether `task` must wait for `other`, which has not run yet.
 inline bool SlowMustWait(const TaskGraph& graph, std::size_t task, std::size_t other) {
   const GraphTask& its = graph.tasks[task];
   const GraphTask& first = graph.tasks[other];
@@ -101,7 +101,7 @@ inline bool SlowMustWait(const TaskGraph& graph, std::size_t task, std::size_t o
   return false;
 }
 
-// The names of the tasks in the order that SortTasks documents; nothing when there is a cycle.
+// Returns the names of the tasks in the order that SortTasks documents; no value for a cycle.
 inline std::optional<std::vector<std::string>> SlowOrder(const TaskGraph& graph) {
   std::vector<bool> has_run(graph.tasks.size());
   std::vector<std::string> order;

@@ -1,4 +1,4 @@
-// The zoo against what is known of its networks.
+// The zoo against published facts about its networks.
 #include "tidepool/schedule/model_zoo.h"
 
 #include <gmock/gmock.h>
@@ -148,7 +148,7 @@ TEST_P(EveryModel, BytesGrowWithTheBatch) {
     ASSERT_EQ(data.name, seven.data[i].name);
     const bool is_of_weights = data.kind == DataKind::kWeight ||
                                data.kind == DataKind::kWeightGradient ||
-                               // Of channels, over the whole batch.
+                               // Channels, over the whole batch.
                                (data.name.ends_with(".statistics") &&
                                 !GetParam().starts_with("gpt") && !GetParam().starts_with("vit"));
     EXPECT_EQ(seven.data[i].bytes, is_of_weights ? data.bytes : 7 * data.bytes) << data.name;
@@ -162,7 +162,7 @@ TEST_P(EveryModel, ReadsTheSameFromJson) {
   EXPECT_TRUE(*again == graph);
 }
 
-// Weights and what is learned of them: a gradient each, and one update that follows at once.
+// Each learned weight has one gradient and one update, which follows at once.
 TEST_P(EveryModel, LearnsEveryWeight) {
   const TaskGraph graph = Made(GetParam(), {.batch = 2});
   std::int64_t learned = 0;
@@ -182,8 +182,8 @@ TEST_P(EveryModel, LearnsEveryWeight) {
   EXPECT_EQ(learned, 4 * *tidepool::ModelParameters(GetParam()));
 }
 
-// A backward task that reads what its layer's forward task read finds it as it was, unless a fused
-// normalisation, which computes it again, or the layer itself changed it.
+// A backward task finds the data of its layer's forward task unchanged, unless the layer itself
+// changed it, or a fused normalisation, which computes it again.
 TEST_P(EveryModel, WhatIsKeptIsNotChanged) {
   const TaskGraph graph = Made(GetParam(), {.batch = 2});
   std::vector<int> changes(graph.data.size());  // in the forward pass so far
@@ -224,7 +224,7 @@ TEST_P(EveryModel, RefusesATinyImageByItsLayer) {
     EXPECT_THAT(ErrorOf(name, {.batch = 1, .image = 8}), HasSubstr("expected a multiple of"));
     return;
   }
-  // These pad, or average over, whatever there is.
+  // These networks pad, or average over, an image of any size.
   if (name.starts_with("resnet") || name.starts_with("vdnnpp")) {
     EXPECT_EQ(BytesOf(Made(name, {.batch = 1, .image = 1}), "softmax.output"),
               BytesOf(Made(name, {.batch = 1, .image = 224}), "softmax.output"));
@@ -338,7 +338,7 @@ TEST(ModelZoo, NormalisationKeepsItsInputOrItsOutput) {
   EXPECT_LT(TotalsOf(fused).kept_activations, TotalsOf(plain).kept_activations * 7 / 8);
 }
 
-// The gradient of what has several readers is written once and then added to.
+// The gradient of a tensor with several readers is written once and then added to.
 TEST(ModelZoo, GradientsOfSharedTensorsAreAccumulated) {
   const TaskGraph graph = Made("resnet-18", {.batch = 2});
   EXPECT_EQ(Names(graph, TaskOf(graph, "layer1.1.add.backward").writes),
@@ -405,8 +405,8 @@ TEST(ModelZoo, TimesAreNearVdnnppsTableOne) {
   EXPECT_NEAR(pool, 0.003, 0.0005);
 }
 
-// vDNN++'s Table IV: an iteration of 3.02 and 5.10 seconds, in the mode whose transfers are covered
-// by the computations best. This is no fit: the efficiencies are from elsewhere.
+// vDNN++'s Table IV: an iteration of 3.02 and 5.10 seconds, in the mode in which computations hide
+// transfers best. This is not a fit: the efficiencies come from elsewhere.
 TEST(ModelZoo, TimesAreNearVdnnppsTableFour) {
   const auto seconds = [](const char* model) {
     return TotalsOf(Made(model, {.batch = 32, .gpu = "gtx-1080-ti"})).least_seconds;

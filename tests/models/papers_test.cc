@@ -67,7 +67,8 @@ TEST(Vdnnpp, BaseNeedsWhatThePaperSays) {
   EXPECT_NEAR(BaseGibibytes(Made("vgg-191", 32)), 30, 1);
 }
 
-// What is live while the tasks run in their order, each datum from its writer to its last user.
+// Returns the peak of live bytes while the tasks run in their order, each datum from its writer to
+// its last user.
 std::int64_t PeakOfWalk(const TaskGraph& graph) {
   std::vector<std::size_t> last_use(graph.data.size());
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
@@ -108,8 +109,8 @@ TEST(Walk, PeakLiesBetweenWhatIsKeptAndAll) {
   }
 }
 
-// By hand. The peak of AlexNet is in fc6.backward: of what was kept, X0 to X8 are there (X9 is gone
-// since the gradient of relu6), with the gradients of the layer's weights, output and input.
+// Computed by hand. The peak of AlexNet is in fc6.backward. Of the kept data, X0 to X8 are live (X9
+// ended with the gradient of relu6), with the gradients of the layer's weights, output and input.
 TEST(Walk, PeakOfAlexNetIsInItsFirstLinearLayer) {
   const TaskGraph graph = Made("alexnet", 128);
   const std::int64_t inputs = 474'691'072;  // X0 to X8: 452.70 MiB

@@ -1,5 +1,5 @@
-// AlexNet and VGG-16 against the request sequences of vDNN++ (tests/support/vdnnpp): every
-// tensor in there has the size of ours, and there are as many.
+// AlexNet and VGG-16 against the request sequences of vDNN++ (tests/support/vdnnpp): the same
+// number of tensors, of the same sizes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ Sizes SizesOfTrace(const std::filesystem::path& path) {
   return sizes;
 }
 
-// X0 is the input, and X1, X2, ... what layers write anew, in their order.
+// X0 is the input, and X1, X2, ... are the outputs of layers that are not in place, in their order.
 Sizes SizesOfGraph(const TaskGraph& graph) {
   Sizes sizes;
   std::map<std::size_t, std::string> names;
@@ -115,7 +115,7 @@ TEST_P(VdnnppSizes, OfWorkspacesAreEqual) {
   EXPECT_GT(compared, 0);
 }
 
-// Pinned memory of vDNN++ section III-C: what convolutions, pools and fc6 read.
+// Pinned memory of vDNN++ section III-C: the inputs of convolutions, pools and fc6.
 TEST(VdnnppPinnedMemory, IsTheInputsOfConvolutionsPoolsAndTheFirstLinear) {
   for (const auto& [model, mib] : {std::pair("alexnet", 452.70), std::pair("vgg-16", 7435.75)}) {
     const TaskGraph graph = *MakeModel(model, {.batch = 128});

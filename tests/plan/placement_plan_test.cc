@@ -1,4 +1,4 @@
-// From plans to what pools follow.
+// Conversion of plans to the form that pools follow.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -9,7 +9,7 @@
 namespace tidepool {
 namespace {
 
-// What lies next below a request when it comes, from all that is live then.
+// Returns the nearest block below a request among the buffers live at that time.
 std::int64_t UsedBelow(const PlanProblem& problem, const std::vector<std::int64_t>& offsets,
                        std::size_t request) {
   const PlanBuffer& asked = problem.buffers[request];

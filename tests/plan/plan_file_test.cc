@@ -1,4 +1,4 @@
-// Plans as files: what is read again, and what is refused.
+// Plan files: round trips and refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -112,8 +112,8 @@ TEST(PlanFile, IsNotFoundWhenThereIsNone) {
   EXPECT_EQ(ReadPlan("/no/such/plan.csv").status().code(), absl::StatusCode::kNotFound);
 }
 
-// A trace of any kind, small enough for the slow referee: sizes of a few bytes, equal times, and
-// what is never freed.
+// Makes a trace of any kind, small enough for the slow referee: sizes of a few bytes, equal times,
+// and unfreed allocations.
 Trace SmallTrace(std::mt19937_64& random) {
   if (random() % 2 == 0) {
     const PlanProblem problem = testing::RandomProblem(

@@ -1,4 +1,4 @@
-// Plans around buffers that lie somewhere already and must stay.
+// Plans around buffers that are fixed at an offset.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -132,7 +132,8 @@ TEST(FixedBuffers, TwinsAreFixedAtTheSameOffset) {
 
 class FixedShapes : public ::testing::TestWithParam<ProblemShape> {};
 
-// Some buffers of a random plan are fixed, so that there is a plan of its height at most.
+// Some buffers of a random plan are fixed, so the smallest height is at most the height of that
+// plan.
 TEST_P(FixedShapes, ReachTheSmallestHeight) {
   std::mt19937_64 random(1);
   int higher = 0;
@@ -196,7 +197,7 @@ TEST(FixedProperty, ReachTheSmallestHeightAmongObstacles) {
   }
 }
 
-// What is there throughout leaves holes, in which the smallest height is proved.
+// Obstacles that live throughout leave holes, in which the smallest height is proved.
 TEST(FixedProperty, ReachAndProveTheSmallestHeightInHoles) {
   std::mt19937_64 random(4);
   for (int i = 0; i < testing::Rounds(1'000); ++i) {
@@ -240,7 +241,7 @@ TEST(FixedProperty, RectanglesArePutTogetherAgainBetweenObstacles) {
   }
 }
 
-// Too large to be solved by trying everything: valid, and no higher than what was planted by much.
+// Problems too large for brute force: plans are valid, and not much higher than the planted plan.
 TEST(FixedProperty, LargerPlansAreNearThePlantedOne) {
   std::mt19937_64 random(3);
   for (const int buffers : {50, 300, 3'000}) {

@@ -1,4 +1,4 @@
-// Problems made of traces: what lives until when.
+// Problems made of traces: the lifetimes of buffers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ TEST(ToPlanProblem, RefusesTooManyStreams) {
   EXPECT_THAT(std::string(problem.status().message()), HasSubstr("1025 streams, expected"));
 }
 
-// Stream b takes nothing of a's over before it has waited for it.
+// Stream b takes over no memory of a before it has waited for a.
 TEST(ToPlanProblem, AFreeOnAnotherStreamIsWaitedFor) {
   TraceBuilder builder(TraceFormat::kNative);
   ASSERT_TRUE(builder.Allocate("x", 1, Hint::kResident, "a", 0).ok());
@@ -94,8 +94,8 @@ TEST(ToPlanProblem, AFreeIsWaitedForThroughAThirdStream) {
   EXPECT_EQ(problem->buffers[0].upper, 3);
 }
 
-// Until which event each free keeps its memory, found by asking of every later allocation on
-// another stream whether a chain of waits leads to it.
+// Finds by brute force until which event each free keeps its memory: looks for a chain of waits
+// from every later allocation on another stream.
 std::vector<std::int64_t> SlowUppers(const Trace& trace) {
   const auto events = static_cast<std::int64_t>(trace.events.size());
   std::vector<std::int64_t> uppers(trace.allocations.size(), events);

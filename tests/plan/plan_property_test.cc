@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(
         ProblemShape{.buffers = 6, .alignment_bits = 3},
         ProblemShape{.buffers = 6, .largest = 40, .alignment_bits = 4},
         ProblemShape{.buffers = 6, .times = 2, .largest = 100'000, .unit = 1 << 20},
-        // Heights beyond 32 bits, and times at both ends of what there is.
+        // Heights beyond 32 bits, and times at both ends of the range.
         ProblemShape{.buffers = 6, .unit = (std::int64_t{1} << 33) + 1, .earliest = INT64_MIN},
         ProblemShape{.buffers = 6, .times = 5, .alignment_bits = 30, .earliest = INT64_MAX - 5}));
 

@@ -1,4 +1,4 @@
-// Plans: what is promised of single cases, and of bad input.
+// Single cases of plans, and bad input.
 #include "tidepool/trace/plan.h"
 
 #include <gmock/gmock.h>
@@ -65,7 +65,7 @@ TEST(MakePlan, MixedAlignments) {
       {{0, 9, huge, huge}, {0, 9, 300, 256}, {0, 9, 512, 512}, {3, 9, huge, huge}}};
   const auto plan = MakePlan(problem);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  // What is small goes above.
+  // The small buffers go above.
   EXPECT_EQ(plan->height, 2 * huge + 512 + 300);
   EXPECT_TRUE(plan->optimal);
 }

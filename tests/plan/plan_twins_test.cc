@@ -1,4 +1,4 @@
-// What repeats is found and planned once.
+// Repetitions are found and planned once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -46,7 +46,7 @@ TEST(FindTwins, AlignmentsCount) {
   EXPECT_THAT(FindTwins(problem), ElementsAre(0, 0, 2, 2));
 }
 
-// Steps repeated beside weights need what one step needs, and are planned to the smallest height.
+// Repeated steps beside weights need as much as one step, and are planned to the smallest height.
 TEST(PlanTwins, RepeatedStepsNeedNoMoreThanOne) {
   std::mt19937_64 random(1);
   constexpr std::int64_t kTimes = 8;

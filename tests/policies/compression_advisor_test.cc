@@ -33,7 +33,7 @@ CompressionProfile ProfileOf(std::mt19937_64& random) {
   return profile;
 }
 
-// A buffer of as many slots takes the link; threads work on what came.
+// Each slot takes the link in turn; threads compress slots that have arrived.
 double SlowOffload(const CompressionProfile& profile, double slots, double link_seconds,
                    double codec_seconds, int threads) {
   std::vector<double> free_at(static_cast<std::size_t>(threads), 0);
@@ -166,7 +166,7 @@ TEST(CompressionAdvisor, MoreTimeAndMoreZerosNeverSpeakAgainstIt) {
   }
 }
 
-// What it says is saved is saved at least: by the codec itself.
+// The codec saves at least the advised bytes.
 TEST(CompressionAdvisor, SavesAtLeastWhatItSays) {
   std::mt19937_64 random(3);
   const CompressionProfile profile;

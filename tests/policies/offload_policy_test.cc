@@ -1,4 +1,4 @@
-// Offload policies: names, what leaves and comes back, and that every schedule is one.
+// Offload policies: names, the data that leaves and comes back, and the validity of every schedule.
 #include "tidepool/schedule/offload_policy.h"
 
 #include <gmock/gmock.h>
@@ -244,7 +244,8 @@ TEST(OffloadPolicy, ErrorsShowNamesOnOneLine) {
   EXPECT_THAT(MakeSchedule("\n", graph, {}).status().message(), HasSubstr("'\\n'"));
 }
 
-// The host has room enough for what is compressed alone, and without it the device has too little.
+// The host has room enough only for compressed data, and without offloads the device has too
+// little.
 TEST(OffloadPolicy, CompressesWhereNothingElseFits) {
   const TaskGraph graph = Network("vgg-16", 64);
   OffloadPolicyOptions options = Plenty();

@@ -96,7 +96,7 @@ TEST_F(Choice, HighEndOffloadPutsTemporaryDataOnTop) {
   EXPECT_EQ(Place("high-end-offload", 2, Hint::kResident), 5);
 }
 
-// Notes what it is told, and places by best-fit.
+// Notes the calls that it receives, and places by best-fit.
 class Noting final : public PlacementPolicy {
  public:
   Placement Place(const Request& request, FreeBlocks& blocks) override {

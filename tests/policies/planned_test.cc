@@ -1,4 +1,4 @@
-// The planned placement: offsets as planned, and what becomes of iterations that differ.
+// The planned placement: offsets as planned, and iterations that differ from the plan.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ std::shared_ptr<const PlacementPlan> PlanOf(std::vector<PlannedRequest> requests
   return std::make_shared<const PlacementPlan>(std::move(requests));
 }
 
-// An iteration whose requests all have other sizes, each freed some requests later.
+// An iteration of requests with different sizes, each freed some requests later.
 struct Iteration {
   struct Event {
     std::size_t request = 0;
@@ -141,7 +141,7 @@ TEST(PlannedTest, IsBestFitWithoutAPlan) {
 
 class OneDeviationTest : public ::testing::Test {
  protected:
-  // Serves the iteration with one change, twice what it needs of memory, and then as planned.
+  // Serves the iteration with one change, in twice the memory, and then as planned.
   void Check(const Iteration& iteration, const std::vector<std::int64_t>& instead,
              std::size_t changed) {
     const auto policy = PlannedPlacement::Create({iteration.plan});
@@ -204,7 +204,7 @@ TEST_F(OneDeviationTest, AnExtraRequestLeavesTheRestAsItWas) {
   }
 }
 
-// Whatever comes, nothing overlaps (the arena sees to that, and is checked at every step), all is
+// For any iterations, no blocks overlap (the arena is checked at every step), all requests are
 // counted, and an iteration as planned is served as planned.
 TEST(PlannedTest, SurvivesIterationsOfAnyKind) {
   std::mt19937_64 random(5);
@@ -348,7 +348,7 @@ TEST(PlannedTest, PlansWithoutRequestsAreNone) {
   EXPECT_EQ(arena.Allocate(4, Hint::kResident), 0);
 }
 
-// What was asked for first stays, and iterations after the first begin behind it.
+// The first requests stay, and later iterations begin after them in the plan.
 TEST(PlannedTest, IterationsMayBeginBehindWhatStays) {
   constexpr std::size_t kWeights = 500;
   constexpr std::size_t kOthers = 20;

@@ -74,7 +74,7 @@ TEST(VdnnppPapers, PinnedMemoryIsWithinAThousandth) {
   }
 }
 
-// Table II, less what a context takes of the GPU.
+// Table II, without the memory that a context takes.
 TEST(VdnnppPapers, ActualPoolsAreWithinOnePercent) {
   constexpr double kContextMiB = 179.5;
   for (const Entry& entry : {

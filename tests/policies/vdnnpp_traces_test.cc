@@ -1,5 +1,5 @@
-// The requests of vDNN's schedules are, one by one, those of the sequences that were made from the
-// paper (tests/support/vdnnpp).
+// The requests of vDNN's schedules equal, one by one, the sequences made from the paper
+// (tests/support/vdnnpp).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 namespace tidepool {
 namespace {
 
-using Request = std::tuple<std::string, std::int64_t, std::string>;  // what, bytes, hint
+using Request = std::tuple<std::string, std::int64_t, std::string>;  // name, bytes, hint
 
 std::vector<Request> RequestsOf(const Trace& trace) {
   std::vector<Request> requests;

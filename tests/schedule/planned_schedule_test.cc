@@ -1,5 +1,5 @@
-// Schedules whose memory is planned: offsets without overlap in as little memory as was planned,
-// and waits for what lies in the way alone.
+// Planned schedules: offsets do not overlap in the planned height, and a schedule waits only for
+// data that lies in the way.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -49,7 +49,8 @@ TimelineOptions SlowLink(std::int64_t memory) {
   return options;
 }
 
-// That the requests of the trace, as they came, lie where they were planned without overlap.
+// Checks that the requests of the trace, in their order, have their planned offsets without
+// overlap.
 void ExpectPlanOf(const Trace& trace, std::int64_t alignment, const PlacementPlan& plan) {
   std::vector<std::int64_t> offsets;
   for (const PlannedRequest& request : plan.requests()) offsets.push_back(request.offset);
@@ -118,7 +119,7 @@ TEST(PlannedSchedule, IsMadeForWhatStays) {
       << "a plan of the caller's is taken as it is";
 }
 
-// With any memory of the host, plans are those of what is asked of the pool in the end.
+// With any host memory, a plan fits the requests that the schedule really makes.
 TEST(PlannedScheduleProperty, IsMadeForWhatStays) {
   int stayed = 0;
   const int rounds = testing::Rounds(500);
@@ -144,8 +145,8 @@ TEST(PlannedScheduleProperty, IsMadeForWhatStays) {
   EXPECT_GT(stayed, rounds / 20);
 }
 
-// With no more memory than planned every schedule runs, and its requests, as they came, lie where
-// they were planned without overlap.
+// With exactly the planned memory every schedule runs, and its requests have their planned offsets
+// without overlap.
 TEST(PlannedScheduleProperty, RunsInItsHeight) {
   int waits = 0;
   const int rounds = testing::Rounds(2000);

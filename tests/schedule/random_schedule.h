@@ -1,4 +1,4 @@
-// Random valid schedules of random graphs, and what chance makes of them.
+// Random valid schedules of random graphs, and randomly changed ones.
 #ifndef TIDEPOOL_TESTS_SCHEDULE_RANDOM_SCHEDULE_H_
 #define TIDEPOOL_TESTS_SCHEDULE_RANDOM_SCHEDULE_H_
 

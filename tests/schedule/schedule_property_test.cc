@@ -51,7 +51,7 @@ TEST(ScheduleProperty, ValidationIsThatOfTheSlowModel) {
   EXPECT_GT(broken, Rounds(10'000) / 4);
 }
 
-// What is live after the step, from all steps so far, when all that is sent out leaves.
+// Returns the data live after the step, from all steps so far, if every offload leaves.
 std::set<std::string> SlowLive(const TaskGraph& graph, const Schedule& schedule,
                                std::size_t steps) {
   std::set<std::string> live;

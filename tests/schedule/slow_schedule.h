@@ -1,5 +1,5 @@
-// What schedule.h promises of validity, said again in the slowest and plainest way: each question
-// is answered from all steps before.
+// A model of schedule.h in the slowest and plainest way: each question is answered from all earlier
+// steps.
 #ifndef TIDEPOOL_TESTS_SCHEDULE_SLOW_SCHEDULE_H_
 #define TIDEPOOL_TESTS_SCHEDULE_SLOW_SCHEDULE_H_
 

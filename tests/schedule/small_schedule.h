@@ -1,4 +1,4 @@
-// A graph of a few tasks, and words for steps, to write examples with.
+// A graph of a few tasks, and short names for steps, for examples.
 #ifndef TIDEPOOL_TESTS_SCHEDULE_SMALL_SCHEDULE_H_
 #define TIDEPOOL_TESTS_SCHEDULE_SMALL_SCHEDULE_H_
 
@@ -9,7 +9,7 @@
 
 namespace tidepool::testing {
 
-// Of the small graph.
+// Data of the small graph.
 inline constexpr std::size_t kBatch = 0;
 inline constexpr std::size_t kKernel = 1;
 inline constexpr std::size_t kMap = 2;

@@ -70,7 +70,7 @@ TimelineOptions AnyMachine(const TaskGraph& graph, RandomGraphs& random) {
   return options;
 }
 
-// Whatever the model says, some things are so.
+// Checks properties that hold for every timeline.
 void CheckSense(const Timeline& timeline, const TimelineOptions& options) {
   ASSERT_LE(timeline.peak_device_bytes, timeline.pool_bytes);
   ASSERT_LE(timeline.pool_bytes, options.memory_bytes);
@@ -88,8 +88,8 @@ bool Holds(const SlowTimeline::Span& span, std::size_t data, double start, doubl
   return span.data == data && span.start <= start && end <= span.end;
 }
 
-// No two things are in one place at a time, and all that a task or a copy touches is in its place
-// from start to end: what the order of steps gives away is given away in the order of time too.
+// Checks that no two buffers overlap at any time, and that data keeps its place while a task or
+// copy uses it. Blocks that are reused in the order of steps are also reused in the order of time.
 void CheckPlaces(const TaskGraph& graph, const SlowTimeline& slow) {
   const auto& spans = slow.device();
   for (std::size_t i = 0; i < spans.size(); ++i) {
@@ -203,8 +203,8 @@ TEST(SimulateProperty, TimelineIsThatOfTheSlowModel) {
   for (const int count : seen.stalls) EXPECT_GT(count, rounds / 20);
 }
 
-// A pool as large as a plan for what a resolved schedule asks of it serves it, at the plan's
-// places.
+// A pool as large as a plan for the requests of a resolved schedule serves the schedule at the
+// plan's offsets.
 TEST(SimulateProperty, APlanForTheResolvedScheduleIsFollowed) {
   RandomGraphs random(22);
   int moved = 0;

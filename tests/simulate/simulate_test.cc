@@ -175,8 +175,8 @@ TEST(Simulate, NoRoomWaitsForWhatLeavesFirst) {
               ElementsAre("task 2: 1 from 2, memory 1", "task 3: 2 from 4, data 1"));
 }
 
-// By the time b is allocated, a has left: b and c get a's place if it is given back early, and
-// places of their own otherwise.
+// By the time b is allocated, a has left. With early release b and c take a's memory, otherwise
+// each takes its own.
 TEST(Simulate, EarlyReleaseUsesLessOfThePool) {
   TaskGraph graph = Chain();
   graph.tasks[2].reads = {kB};
@@ -312,7 +312,7 @@ TEST(Simulate, AnInfiniteLinkTakesNoTime) {
   EXPECT_EQ(timeline.peak_device_bytes, 4000);
 }
 
-// Places that a plan has are those that it gets.
+// Requests get their planned offsets.
 TEST(Simulate, FollowsAPlan) {
   const TaskGraph graph = Chain();
   const Steps steps = OutAndBack();
@@ -325,7 +325,7 @@ TEST(Simulate, FollowsAPlan) {
                                   {.bytes = 1000, .offset = 0},
                                   {.bytes = 1000, .offset = 7000}});
   EXPECT_EQ(Simulated(graph, steps, options).pool_bytes, 8000);
-  // Of another placement it is none.
+  // Another placement refuses a plan.
   options.placement = "best-fit";
   EXPECT_EQ(Simulate(graph, Of(graph, steps), options).status().code(),
             absl::StatusCode::kInvalidArgument);

@@ -1,5 +1,5 @@
-// What timeline.h promises, said again in the slowest and plainest way: every clock is read off the
-// list of all that has happened.
+// A model of timeline.h in the slowest and plainest way: every clock is computed from the list of
+// all earlier events.
 #ifndef TIDEPOOL_TESTS_SIMULATE_SLOW_TIMELINE_H_
 #define TIDEPOOL_TESTS_SIMULATE_SLOW_TIMELINE_H_
 
@@ -28,7 +28,7 @@ class SlowTimeline {
     double density = -1;
     std::int64_t offset = -1;
   };
-  // Of the host or of the compute stream.
+  // A wait of the host or of the compute stream.
   struct Wait {
     double until = 0;
     TimelineStall::Reason reason = TimelineStall::Reason::kMemory;
@@ -43,7 +43,7 @@ class SlowTimeline {
         places_(graph.data.size(), "nowhere"),
         offsets_(graph.data.size(), -1) {}
 
-  // The first step for which there is no room, or nothing.
+  // Returns the first step for which there is no room, or no value.
   std::optional<std::size_t> Run() {
     for (at_ = 0; at_ < steps_.size(); ++at_) {
       if (!Do(steps_[at_])) return at_;
@@ -64,9 +64,9 @@ class SlowTimeline {
   std::int64_t bytes_in() const { return SumOf(ins_); }
   std::int64_t stayed() const { return stayed_; }
   std::int64_t pool_bytes() const { return pool_bytes_; }
-  // Of everything that was placed, in order.
+  // Returns the offsets of all allocations, in order.
   const std::vector<std::int64_t>& placed() const { return placed_; }
-  // What was where and when on the device; workspaces have a number that no data has.
+  // Returns the use of device memory over time; workspaces have numbers above those of data.
   const std::vector<Span>& device() const { return device_; }
   std::vector<MemoryPoint> DeviceMemory() const { return CurveOf(device_); }
   std::vector<MemoryPoint> HostMemory() const { return CurveOf(host_); }
@@ -128,7 +128,7 @@ class SlowTimeline {
     }
     return end;
   }
-  // Where the next task would begin if it used nothing.
+  // Returns the time at which the next task would begin if it used no data.
   double Position() const {
     double time = std::max(HostTime(), TaskEnd());
     for (const Wait& wait : device_waits_) time = std::max(time, wait.until);
@@ -140,7 +140,7 @@ class SlowTimeline {
   double InTail() const {
     return options_.one_transfer_at_a_time ? std::max(TailOf(outs_), TailOf(ins_)) : TailOf(ins_);
   }
-  // The end of the last task that used (wrote or updated) data.
+  // Returns the end of the last task that used (wrote or updated) data.
   double LastUse(std::size_t data, bool changes) const {
     double end = 0;
     for (const TimelineEvent& event : events_) {
@@ -336,7 +336,7 @@ class SlowTimeline {
     return true;
   }
 
-  // The copy that is over last; of equals one out, and the first that was asked for.
+  // Returns the copy that finishes last; among equals an offload, and the first one.
   Wait LastCopy() const {
     Wait last{.reason = Reason::kSynchronize};
     const auto look = [&](EventKind kind) {

@@ -1,4 +1,4 @@
-// What viewers are shown is what the timeline says.
+// The file for viewers agrees with the timeline.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -66,7 +66,7 @@ void CheckCounter(const json& trace, const std::string& name,
   }
 }
 
-// Viewers lose spans of a track that overlap without one holding the other.
+// Viewers lose spans that overlap on a track without nesting.
 void CheckNoOverlap(const json& trace) {
   std::map<int, std::vector<std::pair<std::int64_t, std::int64_t>>> spans;
   const auto nanoseconds = [](const json& number) {

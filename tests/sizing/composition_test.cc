@@ -1,4 +1,4 @@
-// What is live at an event, and collapsed stacks: examples, and a slow obvious model.
+// Live allocations at an event, and collapsed stacks: examples, and a slow obvious model.
 #include "tidepool/trace/composition.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ void Allocate(TraceBuilder& builder, TraceTag tag, std::string_view id, std::int
   EXPECT_TRUE(builder.Allocate(id, bytes, Hint::kResident, "", 0).ok());
 }
 
-// Of everything in the trace.
+// Returns the stacks of all allocations of the trace.
 std::string AllStacks(const Trace& trace, std::int64_t alignment) {
   std::vector<std::uint32_t> all(trace.allocations.size());
   std::iota(all.begin(), all.end(), 0);
@@ -106,7 +106,7 @@ TEST(CollapsedStacks, ReplacesWhatWouldEndAFrameOrALine) {
   Allocate(builder, Frame(builder, 0, "\xff\xc3(\xed\xa0\x80", ""), "2", 1);
   Allocate(builder, Frame(builder, 0, "\xc2\x85 \xc3\xa9 \xf0\x9f\x8c\x8a", ""), "3", 1);
   Allocate(builder, Frame(builder, 0, "", "unnamed.py", 3), "4", 1);
-  // What turns the writing around, and a mark of the order of bytes.
+  // Bidirectional controls and a byte order mark.
   Allocate(builder, Frame(builder, 0, "x\u202ey\u2066z\ufeff", ""), "5", 1);
   EXPECT_EQ(AllStacks(builder.Build(), 1),
             "  \xc3\xa9 \xf0\x9f\x8c\x8a 1\n"

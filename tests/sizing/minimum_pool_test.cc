@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, MinimumPoolProperty,
                            return name;
                          });
 
-// Bounded, the search keeps few pieces of the 65,536 that there are, and says how many.
+// A bounded search keeps few of the 65,536 pieces, and reports their number.
 TEST(MinimumPool, GivesUpWhatItMayNotKeep) {
   const Trace trace = Parse(testing::DividingTrace(16));
   const TraceLoad load = *MeasureLoad(trace, 512);

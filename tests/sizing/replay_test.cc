@@ -1,4 +1,4 @@
-// Load and replay: refusals, offsets, and what no arena can hold.
+// Load and replay: refusals, offsets, and traces that no arena can hold.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
