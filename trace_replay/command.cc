@@ -9,44 +9,6 @@
 
 namespace tidepool::tool {
 
-CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t& bytes,
-                           const std::string& description) {
-  return app
-      .add_option_function<std::string>(
-          name,
-          [&bytes, name](const std::string& text) {
-            absl::StatusOr<std::int64_t> parsed = ParseSize(text);
-            if (!parsed.ok())
-              throw CLI::ValidationError(name, std::string(parsed.status().message()));
-            bytes = *parsed;
-          },
-          description)
-      ->type_name("SIZE");
-}
-
-CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment) {
-  return AddSizeOption(app, "--align", alignment,
-                       "Alignment of sizes (default: the trace's own; 512 for a CSV, 1 for a "
-                       "lifetime CSV)")
-      ->check([](const std::string& text) -> std::string {
-        const absl::StatusOr<std::int64_t> bytes = ParseSize(text);
-        constexpr std::int64_t kLargest = std::int64_t{1} << 30;
-        if (!bytes.ok()) return std::string(bytes.status().message());
-        if (*bytes >= 1 && *bytes <= kLargest && (*bytes & (*bytes - 1)) == 0) return "";
-        return absl::StrCat(*bytes, ", expected a power of two up to 1 GiB");
-      });
-}
-
-CLI::Option* AddTraceDeviceOption(CLI::App& app, ReadOptions& options, DeviceAlias alias) {
-  return app
-      .add_option_function<std::int32_t>(
-          alias == DeviceAlias::kFree ? "--trace-device,--device" : "--trace-device",
-          [&options](const std::int32_t& device) { options.device = device; },
-          "The device whose memory is asked about, where the trace tells of several; -1 is the "
-          "host (default: the first GPU with events)")
-      ->type_name("NUMBER");
-}
-
 absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment,
                                            const ReadOptions& options) {
   absl::StatusOr<Trace> trace = ReadTrace(path, options);
@@ -99,7 +61,7 @@ void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {
-  // In ASCII: what a terminal would act upon is not only below it.
+  // Terminals obey control characters beyond ASCII too, so all of those are escaped.
   std::cout << json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) << '\n';
 }
 

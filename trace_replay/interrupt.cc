@@ -5,10 +5,10 @@
 namespace tidepool::tool {
 namespace {
 
-// Never destroyed: a signal may come late.
+// Never destroyed: a signal may arrive while the program exits.
 std::stop_source* source = nullptr;
 
-// To request a stop is an atomic operation as long as nobody has registered a callback.
+// Safe in a signal handler: without registered callbacks, request_stop() is one atomic operation.
 void RequestStop(int /*signal*/) { source->request_stop(); }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// An interrupt from the keyboard as the wish to have what there is so far.
+// Ctrl-C as a request for the best answer so far.
 #ifndef TIDEPOOL_TRACE_REPLAY_INTERRUPT_H_
 #define TIDEPOOL_TRACE_REPLAY_INTERRUPT_H_
 
@@ -6,8 +6,8 @@
 
 namespace tidepool::tool {
 
-// A stop is requested by the first SIGINT from here on; the second one ends the program, as
-// without this. Once a program.
+// Returns a token of which the first SIGINT after this call requests the stop. The second SIGINT
+// ends the program. Called at most once in a program.
 std::stop_token StopAtInterrupt();
 
 }  // namespace tidepool::tool

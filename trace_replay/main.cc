@@ -1,5 +1,5 @@
-// tidepool: sizes pools from recorded traces. One file a subcommand; this one parses the command
-// line and turns errors into one line and an exit status.
+// The command line `tidepool`: parses arguments, runs a command, and turns an error into one line
+// and an exit status.
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -9,12 +9,15 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "trace_replay/argument_errors.h"
 #include "trace_replay/command.h"
+#include "trace_replay/help.h"
 
 namespace tidepool::tool {
 namespace {
 
-// On one line, and without what would steer the terminal: CLI11 shows arguments as they are.
+// Returns `message` on one line, with control characters escaped: CLI11 quotes arguments as they
+// are, and a terminal would obey them.
 std::string Printable(const std::string& message) {
   std::string printable;
   for (std::size_t i = 0; i < message.size(); ++i) {
@@ -39,42 +42,67 @@ int Fail(const std::string& message) {
   return static_cast<int>(Answer::kBadInput);
 }
 
-int Main(int argc, char** argv) {
-  CLI::App app("Sizes GPU memory pools from recorded traces.", "tidepool");
+void Describe(CLI::App& app) {
+  app.formatter(MakeHelpFormatter());
   app.require_subcommand(1);
-  const std::vector<Command> commands = {
-      AddInfo(app), AddSize(app), AddReplay(app), AddConvert(app),  AddReport(app),
-      AddPlan(app), AddTune(app), AddModel(app),  AddSimulate(app), AddRun(app)};
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    std::cout << app.help(
-        "", app.get_subcommands().empty() ? CLI::AppFormatMode::Normal : CLI::AppFormatMode::All);
-    return 0;
-  } catch (const CLI::ParseError& error) {
-    return Fail(absl::StrCat(error.what(), ", expected arguments as in 'tidepool --help'"));
-  }
+  app.set_help_flag("-h,--help", "Print help for the command and exit");
+  app.set_version_flag("--version", "tidepool " TIDEPOOL_VERSION, "Print the version and exit");
+  app.footer(
+      "Examples:\n"
+      "  tidepool size step.tide                       how much memory does this job need?\n"
+      "  tidepool report snapshot.pickle --pool 80GiB  where did the memory go?\n"
+      "  tidepool plan step.tide -o plan.csv           an offset for every allocation\n"
+      "  tidepool COMMAND --help                       the options of a command\n\n"
+      "Sizes are bytes, or numbers with KiB, MiB, GiB, TiB (K, M, G, T) or KB, MB, GB, TB.\n"
+      "Exit status: 0 done; 1 wrong input or arguments; 2 the answer is no: it does not fit.");
+}
+
+// Runs the command that was chosen.
+int Run(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
     absl::StatusOr<Answer> answer = command.run();
     if (!answer.ok()) return Fail(std::string(answer.status().message()));
     std::cout.flush();
-    if (!std::cout)
-      return Fail("standard output cannot be written, expected a place for the answer");
+    if (!std::cout) {
+      return Fail("standard output cannot be written, expected a file or pipe with room");
+    }
     return static_cast<int>(*answer);
   }
-  return Fail("no subcommand, expected one of those in 'tidepool --help'");
+  return Fail("no command, expected one of those in 'tidepool --help'");
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Sizes, plans and replays GPU memory pools from recorded traces.", "tidepool");
+  Describe(app);
+  const std::vector<Command> commands = {
+      AddInfo(app),    AddSize(app),  AddPlan(app),     AddReplay(app), AddReport(app),
+      AddConvert(app), AddModel(app), AddSimulate(app), AddRun(app),    AddTune(app)};
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::cout << app.help();
+    return 0;
+  } catch (const CLI::CallForVersion& version) {
+    std::cout << version.what() << '\n';
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    if (argc == 1) std::cout << app.help();
+    return Fail(ArgumentError(app, error));
+  }
+  return Run(commands);
 }
 
 }  // namespace
 }  // namespace tidepool::tool
 
 int main(int argc, char** argv) {
-  // A limit on the size of files is an error of the write, not the end.
+  // Without this, a file beyond the limit of its size (ulimit -f) ends the program instead of the
+  // write.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     return tidepool::tool::Main(argc, argv);
-  } catch (const std::exception& error) {  // out of memory, most likely
+  } catch (const std::exception& error) {  // most likely std::bad_alloc
     std::fprintf(stderr, "tidepool: %s, expected more memory or a smaller trace\n", error.what());
     return 1;
   }

@@ -1,7 +1,7 @@
-// The program's malloc is jemalloc, with huge pages: most of what traces cost beside their parsing
-// is memory that is touched for the first time.
+// Options of jemalloc, the program's malloc: huge pages, because the first touch of memory is the
+// largest cost of reading a trace besides parsing.
 
-// jemalloc reads it before main.
+// Read by jemalloc before main.
 extern "C" {
 extern const char* malloc_conf;
 const char* malloc_conf = "thp:always,metadata_thp:always";

@@ -99,12 +99,15 @@ TEST_F(ModelCommand, ListsWhatIsKnown) {
 TEST_F(ModelCommand, RefusesWhatItCannotDo) {
   EXPECT_THAT(ErrorOf({"model", "vgg-17", "--batch", "1"}),
               HasSubstr("unknown model 'vgg-17', expected one of alexnet, "));
-  EXPECT_THAT(ErrorOf({"model", "vgg-16"}), HasSubstr("batch 0, expected 1 to 1048576"));
-  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "0"}), HasSubstr("batch 0"));
-  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "-3"}), HasSubstr("batch -3"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16"}),
+              HasSubstr("--batch: missing, expected the samples of an iteration, 1 to 1048576"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "0"}),
+              HasSubstr("--batch: '0', expected a whole number from 1 to 1048576"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "-3"}), HasSubstr("--batch: '-3'"));
   EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "many"}), HasSubstr("batch"));
   EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "99999999999999999999"}), HasSubstr("batch"));
-  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "--image", "0"}), HasSubstr("image 0"));
+  EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "--image", "0"}),
+              HasSubstr("--image: '0'"));
   EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "--image", "31"}),
               HasSubstr("layer 'pool5' gets 1 pixels a side"));
   EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "--gpu", "voodoo"}),

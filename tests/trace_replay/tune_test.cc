@@ -112,15 +112,15 @@ TEST_F(TuneCommand, PrintsATable) {
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("words of 32 bits"), HasSubstr("words of 16 bits"),
                                  HasSubstr("x memcpy"), HasSubstr("64.0 KiB"), HasSubstr("knee: "),
                                  HasSubstr("recommended: "), HasSubstr("core-seconds a GB"),
-                                 HasSubstr("64 GB/s"), HasSubstr("pays up to")));
+                                 HasSubstr("64 GB/s"), HasSubstr("saves memory up to")));
   EXPECT_THAT(Tune({"--word", "32", "--save", folder_ / "p"}).out,
               HasSubstr("words of 16 bits were not measured"));
 }
 
 TEST_F(TuneCommand, ListsWhatThereIsToTune) {
-  EXPECT_THAT(ErrorOf({"tune"}), HasSubstr("nothing to tune, expected one of: compression"));
+  EXPECT_THAT(ErrorOf({"tune"}), HasSubstr("no subject, expected one of: compression"));
   EXPECT_THAT(ErrorOf({"tune", "placement"}),
-              HasSubstr("'placement', expected one of: compression"));
+              HasSubstr("no subject 'placement', expected one of: compression"));
   EXPECT_THAT(ErrorOf({"tune", "--json"}), HasSubstr("expected one of: compression"));
 }
 
@@ -149,8 +149,8 @@ TEST_F(TuneCommand, RefusesWhatCannotBeMeasured) {
 TEST_F(TuneCommand, RefusesPlacesThatCannotBeWritten) {
   const std::string nowhere = folder_ / "not-there" / "profile.json";
   EXPECT_THAT(TuneError({"--bytes", "64KiB", "--save", nowhere}),
-              AllOf(StartsWith("tidepool: " + nowhere + ":0: "), HasSubstr("a place to write")));
-  EXPECT_THAT(TuneError({"--bytes", "64KiB", "--save", folder_}), HasSubstr("a place to write"));
+              AllOf(StartsWith("tidepool: " + nowhere + ":0: "), HasSubstr("a writable folder")));
+  EXPECT_THAT(TuneError({"--bytes", "64KiB", "--save", folder_}), HasSubstr("a writable folder"));
   EXPECT_THAT(TuneError({"--bytes", "64KiB", "--save", "/dev/full"}), HasSubstr("/dev/full:0: "));
   EXPECT_THAT(TuneError({"--json", "--save", "/dev/stdout"}), HasSubstr("expected another file"));
 }

@@ -9,6 +9,7 @@
 #include "tidepool/trace/trace_plan.h"
 #include "trace_replay/command.h"
 #include "trace_replay/commands/planned.h"
+#include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -180,22 +181,27 @@ absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
 
 Command AddConvert(CLI::App& app) {
   auto options = std::make_shared<ConvertOptions>();
-  CLI::App* convert = app.add_subcommand("convert", "One trace format to another");
-  convert->add_option("input", options->input, "The trace")->required();
-  convert->add_option("output", options->output, "The new file; compressed when it ends in .gz")
+  CLI::App* convert = app.add_subcommand("convert", "Converts a trace to another format");
+  convert->group("Traces");
+  convert->add_option("INPUT", options->input, "The trace file, of any format")->required();
+  convert->add_option("OUTPUT", options->output, "The new file; compressed if the name ends in .gz")
       ->required();
-  convert->add_option(
-      "--to", options->format,
-      "native, pytorch-snapshot, chrome-trace, operation-csv, rmm-csv or lifetime-csv (default: as "
-      "the new name says, *.tide, *.pickle, *.pkl, *.json, *.rmm.csv or *.lifetime.csv, else "
-      "operation-csv)");
+  convert
+      ->add_option("--to", options->format,
+                   "native, pytorch-snapshot, chrome-trace, operation-csv, rmm-csv or lifetime-csv "
+                   "(default: by the new name, *.tide, *.pickle, *.pkl, *.json, *.rmm.csv or "
+                   "*.lifetime.csv, otherwise operation-csv)")
+      ->type_name("FORMAT");
   convert
       ->add_option("--policy", options->policy,
-                   "The placement policy that lays out a PyTorch snapshot of a trace without "
-                   "addresses")
+                   "Placement policy that gives addresses to allocations without them, for a "
+                   "PyTorch snapshot")
+      ->type_name("NAME")
       ->capture_default_str();
   AddTraceDeviceOption(*convert, options->read);
-  convert->add_flag("--json", options->json, "One JSON object about what was done");
+  AddJsonOption(*convert, options->json);
+  AddExamples(*convert, {"tidepool convert snapshot.pickle step.tide",
+                         "tidepool convert step.tide step.json.gz"});
   return {convert, [options] { return RunConvert(*options); }};
 }
 

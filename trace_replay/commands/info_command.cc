@@ -1,4 +1,4 @@
-// tidepool info: what is in a trace.
+// The command `info`: the contents of a trace in figures.
 #include <algorithm>
 #include <iostream>
 #include <vector>
@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "trace_replay/command.h"
+#include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -21,7 +22,7 @@ struct InfoOptions {
 
 constexpr std::size_t kListed = 10;
 
-// The allocations that are never freed, the largest first.
+// Returns the allocations that are never freed, the largest first.
 std::vector<std::uint32_t> Unfreed(const Trace& trace) {
   std::vector<bool> freed(trace.allocations.size());
   for (const TraceEvent& event : trace.events) {
@@ -47,7 +48,7 @@ std::int64_t Count(const Trace& trace, TraceEvent::Kind kind) {
                        [&](const TraceEvent& event) { return event.kind == kind; });
 }
 
-// How many different stacks allocated something.
+// Counts the distinct stacks that allocated memory.
 std::int64_t Stacks(const Trace& trace) {
   std::vector<bool> are_used(trace.frames.size() + 1);
   for (const TraceAllocation& allocation : trace.allocations) are_used[allocation.tag] = true;
@@ -89,7 +90,7 @@ void PrintInfoJson(const MeasuredTrace& measured) {
 }
 
 std::string DevicesText(const Trace& trace) {
-  if (trace.devices.empty()) return "not known";
+  if (trace.devices.empty()) return "unknown";
   std::string text = absl::StrCat(trace.device);
   if (trace.devices.size() > 1) absl::StrAppend(&text, " of ", absl::StrJoin(trace.devices, ", "));
   return text;
@@ -98,45 +99,73 @@ std::string DevicesText(const Trace& trace) {
 void AddReservedRows(const MeasuredTrace& measured, std::vector<std::vector<std::string>>& rows) {
   if (!measured.reserved.has_value()) return;
   const ReservedLoad& reserved = *measured.reserved;
-  rows.push_back({"peak reserved when recorded", SizeText(reserved.peak_reserved_bytes)});
+  rows.push_back(
+      {"peak reserved by the recorded allocator", SizeText(reserved.peak_reserved_bytes)});
   rows.push_back(
       {"  / peak live", RatioText(Overhead(reserved.peak_reserved_bytes, measured.load))});
   rows.push_back({"  at the end", SizeText(reserved.reserved_bytes)});
+}
+
+// "1 (4.9 GiB refused at event 332)".
+std::string FailuresText(const Trace& trace) {
+  std::string text = CountText(static_cast<std::int64_t>(trace.failures.size()));
+  const auto first = std::find_if(
+      trace.events.begin(), trace.events.end(),
+      [](const TraceEvent& event) { return event.kind == TraceEvent::Kind::kFailure; });
+  if (first == trace.events.end()) return text;
+  absl::StrAppend(&text, " (", trace.failures.size() > 1 ? "the first: " : "",
+                  SizeText(trace.failures[first->index].bytes), " refused at event ",
+                  CountText(first - trace.events.begin()), ")");
+  return text;
+}
+
+void AddCountIfAny(const std::string& name, std::int64_t count,
+                   std::vector<std::vector<std::string>>& rows) {
+  if (count > 0) rows.push_back({name, CountText(count)});
+}
+
+std::vector<std::vector<std::string>> CountRows(const Trace& trace) {
+  std::vector<std::vector<std::string>> rows = {
+      {"frees", CountText(Count(trace, TraceEvent::Kind::kFree))},
+      {"out of memory", FailuresText(trace)}};
+  AddCountIfAny("waits between streams", Count(trace, TraceEvent::Kind::kWait), rows);
+  rows.push_back({"marks", CountText(Count(trace, TraceEvent::Kind::kMark))});
+  rows.push_back({"streams", CountText(static_cast<std::int64_t>(trace.stream_names.size()))});
+  rows.push_back({"threads", CountText(static_cast<std::int64_t>(trace.thread_names.size()))});
+  rows.push_back({"stacks", CountText(Stacks(trace))});
+  rows.push_back({"device", DevicesText(trace)});
+  AddCountIfAny("offloadable allocations", Offloadable(trace), rows);
+  return rows;
+}
+
+void PrintLargestUnfreed(const Trace& trace) {
+  const std::vector<std::uint32_t> unfreed = Unfreed(trace);
+  if (unfreed.empty()) return;
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t i = 0; i < std::min(kListed, unfreed.size()); ++i) {
+    rows.push_back(
+        {absl::CHexEscape(Id(trace, unfreed[i])), SizeText(trace.allocations[unfreed[i]].bytes)});
+  }
+  std::cout << "\n  largest allocations that were never freed\n" << TableText(rows);
 }
 
 void PrintInfoTable(const InfoOptions& options, const MeasuredTrace& measured) {
   const Trace& trace = measured.trace;
   const TraceLoad& load = measured.load;
   PrintTraceLine(options.trace, measured);
-  std::vector<std::vector<std::string>> rows = {
-      {"frees", CountText(Count(trace, TraceEvent::Kind::kFree))},
-      {"failures", CountText(Count(trace, TraceEvent::Kind::kFailure))},
-      {"waits", CountText(Count(trace, TraceEvent::Kind::kWait))},
-      {"marks", CountText(Count(trace, TraceEvent::Kind::kMark))},
-      {"streams", CountText(static_cast<std::int64_t>(trace.stream_names.size()))},
-      {"threads", CountText(static_cast<std::int64_t>(trace.thread_names.size()))},
-      {"stacks", CountText(Stacks(trace))},
-      {"device", DevicesText(trace)},
-      {"offloadable", CountText(Offloadable(trace))},
-      {absl::StrCat("peak live, aligned to ", measured.alignment), SizeText(load.peak_live_bytes)},
-      {"  reached at event", CountText(load.peak_event)},
-      {"most live at a time", CountText(load.peak_live_count)},
-      {"never freed", CountText(load.unfreed_count)},
-      {"  bytes", SizeText(load.unfreed_bytes)},
-      {"frees without allocation", CountText(trace.unmatched_frees)},
-      {"rows skipped", CountText(trace.skipped_rows)},
-      {"ended early", trace.ended_early ? "yes" : "no"},
-  };
+  std::vector<std::vector<std::string>> rows = CountRows(trace);
+  rows.push_back(
+      {absl::StrCat("peak live, aligned to ", measured.alignment), SizeText(load.peak_live_bytes)});
+  rows.push_back({"  reached at event", CountText(load.peak_event)});
+  rows.push_back({"most allocations live at once", CountText(load.peak_live_count)});
+  rows.push_back({"never freed", CountText(load.unfreed_count)});
+  rows.push_back({"  bytes", SizeText(load.unfreed_bytes)});
+  AddCountIfAny("frees without allocation", trace.unmatched_frees, rows);
+  AddCountIfAny("rows skipped", trace.skipped_rows, rows);
+  rows.push_back({"recording ended early", trace.ended_early ? "yes" : "no"});
   AddReservedRows(measured, rows);
   std::cout << TableText(rows);
-  const std::vector<std::uint32_t> unfreed = Unfreed(trace);
-  if (unfreed.empty()) return;
-  rows.clear();
-  for (std::size_t i = 0; i < std::min(kListed, unfreed.size()); ++i) {
-    rows.push_back(
-        {absl::CHexEscape(Id(trace, unfreed[i])), SizeText(trace.allocations[unfreed[i]].bytes)});
-  }
-  std::cout << "\n  the largest that were never freed\n" << TableText(rows);
+  PrintLargestUnfreed(trace);
 }
 
 absl::StatusOr<Answer> RunInfo(const InfoOptions& options) {
@@ -155,11 +184,15 @@ absl::StatusOr<Answer> RunInfo(const InfoOptions& options) {
 
 Command AddInfo(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
-  CLI::App* info = app.add_subcommand("info", "What is in a trace");
-  info->add_option("trace", options->trace, "The trace")->required();
+  CLI::App* info = app.add_subcommand(
+      "info", "Counts the contents of a trace: events, peak, allocations that were never freed");
+  info->group("Traces");
+  AddTraceArgument(*info, options->trace);
   AddAlignOption(*info, options->alignment);
   AddTraceDeviceOption(*info, options->read);
-  info->add_flag("--json", options->json, "One JSON object");
+  AddJsonOption(*info, options->json);
+  AddExamples(*info, {"tidepool info examples/traces/vgg16-b4-sgd.rmm.csv.gz",
+                      "tidepool info snapshot.pickle --device 1 --json"});
   return {info, [options] { return RunInfo(*options); }};
 }
 

@@ -1,18 +1,22 @@
-// tidepool model: the task graph of a known network.
+// The command `model`: the task graph of a known network.
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "trace_replay/command.h"
+#include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
 namespace {
 
+constexpr std::int64_t kMostSamples = std::int64_t{1} << 20;
+
 struct ModelCommandOptions {
   std::string name;
-  std::optional<std::int64_t> image;
+  std::int64_t image = 0;  // 0: the size that the network is known for
   std::string times;
   std::string output;
   bool json = false;
@@ -77,8 +81,8 @@ void PrintModelTable(const ModelCommandOptions& options, const TaskGraph& graph,
                     {"  kept for the backward pass", SizeText(totals.kept_activations)},
                     {absl::StrCat("largest task, ", graph.tasks[totals.largest_task_index].name),
                      SizeText(totals.largest_task)},
-                    {"time, the quickest algorithms", MillisecondsText(totals.least_seconds)},
-                    {"  the smallest workspaces",
+                    {"time with the fastest algorithms", MillisecondsText(totals.least_seconds)},
+                    {"time with the smallest workspaces",
                      MillisecondsText(totals.least_workspace_seconds)}});
 }
 
@@ -91,17 +95,16 @@ absl::StatusOr<TaskGraph> MakeTimedModel(const ModelCommandOptions& options) {
 
 absl::StatusOr<Answer> RunModel(ModelCommandOptions options) {
   if (options.name.empty()) return ListModels(options);
-  if (options.json && options.output == "/dev/stdout") {
-    return absl::InvalidArgumentError(
-        "--json: the graph goes to standard output, expected another file for it");
+  if (absl::Status status = CheckJsonOutput(options.json, options.output, "graph"); !status.ok()) {
+    return status;
   }
   const absl::StatusOr<std::int64_t> image = ModelImage(options.name);
   if (!image.ok()) return image.status();
-  if (options.image.has_value() && *options.image < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("image ", *options.image, ", expected at least 1"));
+  if (options.model.batch == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--batch: missing, expected the samples of an iteration, 1 to ", kMostSamples));
   }
-  options.model.image = options.image.value_or(*image);
+  options.model.image = options.image == 0 ? *image : options.image;
   const absl::StatusOr<TaskGraph> graph = MakeTimedModel(options);
   if (!graph.ok()) return graph.status();
   const absl::StatusOr<std::int64_t> parameters =
@@ -119,28 +122,43 @@ absl::StatusOr<Answer> RunModel(ModelCommandOptions options) {
   return Answer::kYes;
 }
 
+std::string GpuNames() {
+  return absl::StrJoin(KnownGpus(), ", ", [](std::string* text, const GpuRates& gpu) {
+    absl::StrAppend(text, std::string(gpu.name));
+  });
+}
+
 }  // namespace
 
 Command AddModel(CLI::App& app) {
   auto options = std::make_shared<ModelCommandOptions>();
-  CLI::App* model = app.add_subcommand("model", "The task graph of a known network");
-  model->add_option("name", options->name, "The network; without one, those that are known");
-  model->add_option("--batch", options->model.batch, "Samples of an iteration, 1 to 2^20")
-      ->type_name("N");
+  CLI::App* model = app.add_subcommand(
+      "model", "Makes the task graph of one training iteration of a known network");
+  model->group("Training iterations");
+  model->add_option("NAME", options->name, "The network; without a name, the networks are listed");
+  AddWholeOption(*model, "--batch", options->model.batch, {.least = 1, .most = kMostSamples},
+                 "Samples of an iteration");
+  AddWholeOption(*model, "--image", options->image, {.least = 1, .most = INT64_MAX},
+                 "Pixels of a side of the image, or tokens of a sequence (default: the size that "
+                 "the network is known for)");
   model
-      ->add_option("--image", options->image,
-                   "Pixels of a side, or tokens of a sequence (default: what the network is known "
-                   "for)")
-      ->type_name("N");
-  model->add_option("--gpu", options->model.gpu, "Whose rates give the times of tasks")
+      ->add_option(
+          "--gpu", options->model.gpu,
+          absl::StrCat("Take the times of tasks from the data sheet of this GPU: ", GpuNames()))
+      ->type_name("NAME")
       ->capture_default_str();
   model->add_flag("--fused-batch-norm", options->model.fused_batch_normalization,
-                  "Batch normalisation keeps one tensor instead of its input and its output");
-  model->add_option("--times", options->times,
-                    "Measured times instead: a CSV with the columns task, algorithm and seconds");
-  model->add_option("-o,--output", options->output,
-                    "A JSON file for the graph; compressed when it ends in .gz");
-  model->add_flag("--json", options->json, "One JSON object");
+                  "Let batch normalisation keep one tensor instead of its input and its output");
+  model
+      ->add_option("--times", options->times,
+                   "Take measured times from this CSV file, task,algorithm,seconds")
+      ->type_name("FILE");
+  model
+      ->add_option("-o,--output", options->output,
+                   "Write the graph to this JSON file; compressed if the name ends in .gz")
+      ->type_name("FILE");
+  AddJsonOption(*model, options->json);
+  AddExamples(*model, {"tidepool model", "tidepool model resnet-50 --batch 32 -o graph.json"});
   return {model, [options] { return RunModel(*options); }};
 }
 

@@ -1,31 +1,21 @@
 #include "trace_replay/commands/plan_answer.h"
 
-#include <cmath>
-#include <cstdlib>
-
 #include "absl/strings/str_cat.h"
 #include "tidepool/trace/trace_plan.h"
 #include "trace_replay/interrupt.h"
+#include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
-namespace {
-
-// A range does not refuse what compares with nothing.
-std::string IsNumber(const std::string& text) {
-  return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number of seconds" : "";
-}
-
-}  // namespace
-
-CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds) {
-  return app
-      .add_option("--time-limit", seconds,
-                  "Seconds to look for a plan; the best so far counts then, and the first one is "
-                  "always made")
-      ->check(CLI::Range(0.0, 1e9))
-      ->check(IsNumber)
-      ->capture_default_str();
+CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds, const std::string& description) {
+  constexpr double kMostSeconds = 1e9;
+  return AddSecondsOption(app, "--time-limit", seconds, description)
+      ->default_str(absl::StrCat(seconds, "s"))
+      ->check([](const std::string& text) {
+        return ParseSeconds(text).value_or(0) > kMostSeconds
+                   ? absl::StrCat("'", text, "', expected at most ", kMostSeconds, " seconds")
+                   : "";
+      });
 }
 
 absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, std::optional<std::int64_t> capacity,
@@ -49,11 +39,11 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const TraceLoad& load) {
 }
 
 std::string PlanText(const Plan& plan) {
-  if (plan.optimal) return "the smallest there is";
-  return absl::StrCat(plan.stopped     ? "the best when it was interrupted"
+  if (plan.optimal) return "the smallest possible";
+  return absl::StrCat(plan.stopped     ? "the best before the interrupt"
                       : plan.timed_out ? "the best within the time limit"
-                                       : "the best that was found",
-                      ", none is below ", SizeText(plan.lower_bound));
+                                       : "the best that the search found",
+                      ", no plan is smaller than ", SizeText(plan.lower_bound));
 }
 
 }  // namespace tidepool::tool

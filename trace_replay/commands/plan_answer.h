@@ -1,4 +1,4 @@
-// A plan for a trace, computed and told.
+// Plans of traces for several commands: made, and printed.
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_PLAN_ANSWER_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMANDS_PLAN_ANSWER_H_
 
@@ -12,15 +12,15 @@
 
 namespace tidepool::tool {
 
-// `--time-limit`, in seconds.
-CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds);
+// `--time-limit`, the seconds that a search for a plan may take.
+CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds, const std::string& description);
 
-// Plans a trace on so many threads; an interrupt ends the search.
+// Plans a trace on `threads` threads. Ctrl-C ends the search with the best plan so far.
 absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, std::optional<std::int64_t> capacity,
                                double time_limit_seconds, int threads = 1);
 
 nlohmann::ordered_json PlanJson(const Plan& plan, const TraceLoad& load);
-// "smallest", or why the search ended and how near the plan is.
+// Returns "the smallest possible", or why the search ended and the lower bound.
 std::string PlanText(const Plan& plan);
 
 }  // namespace tidepool::tool

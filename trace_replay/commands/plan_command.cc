@@ -1,4 +1,4 @@
-// tidepool plan: an offset for every allocation of a trace.
+// The command `plan`: an offset for every allocation of a trace.
 #include <algorithm>
 #include <iostream>
 
@@ -7,6 +7,7 @@
 #include "tidepool/trace/trace_plan.h"
 #include "trace_replay/command.h"
 #include "trace_replay/commands/plan_answer.h"
+#include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -15,7 +16,7 @@ namespace {
 struct PlanCommandOptions {
   std::string trace;
   std::string output;
-  std::int64_t capacity = -1;  // none
+  std::int64_t capacity = -1;  // -1: no limit
   std::int64_t alignment = 0;
   double time_limit_seconds = 10;
   int threads = 1;
@@ -23,7 +24,7 @@ struct PlanCommandOptions {
   bool json = false;
 };
 
-// The first of the largest allocations.
+// Returns the first of the largest allocations.
 std::size_t Largest(const Trace& trace) {
   const auto smaller = [](const TraceAllocation& a, const TraceAllocation& b) {
     return a.bytes < b.bytes;
@@ -33,9 +34,9 @@ std::size_t Largest(const Trace& trace) {
       trace.allocations.begin());
 }
 
-// No plan was looked for: one allocation alone is too large.
-Answer TooLarge(const PlanCommandOptions& options, const MeasuredTrace& measured,
-                std::size_t largest, std::int64_t bytes) {
+// Answers without a search: one allocation alone is larger than the capacity.
+Answer PrintTooLarge(const PlanCommandOptions& options, const MeasuredTrace& measured,
+                     std::size_t largest, std::int64_t bytes) {
   const std::string id(measured.trace.allocation_ids[largest]);
   if (options.json) {
     PrintJson({{"pool_bytes", nullptr},
@@ -48,7 +49,7 @@ Answer TooLarge(const PlanCommandOptions& options, const MeasuredTrace& measured
                {"too_large", {{"id", id}, {"bytes", bytes}}}});
   } else {
     PrintTraceLine(options.trace, measured);
-    std::cout << "  does not fit: allocation " << absl::CHexEscape(id) << " alone has "
+    std::cout << "  does not fit: allocation " << absl::CHexEscape(id) << " alone needs "
               << SizeText(bytes) << ", the capacity is " << SizeText(options.capacity) << "\n";
   }
   return Answer::kNo;
@@ -76,9 +77,8 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
 }
 
 absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
-  if (options.json && options.output == "/dev/stdout") {
-    return absl::InvalidArgumentError(
-        "--json: the plan goes to standard output, expected another file for it");
+  if (absl::Status status = CheckJsonOutput(options.json, options.output, "plan"); !status.ok()) {
+    return status;
   }
   const absl::StatusOr<MeasuredTrace> measured =
       ReadMeasured(options.trace, options.alignment, options.read);
@@ -91,7 +91,7 @@ absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
       const std::size_t largest = Largest(trace);
       const std::int64_t bytes =
           (trace.allocations[largest].bytes + measured->alignment - 1) & -measured->alignment;
-      if (bytes > *capacity) return TooLarge(options, *measured, largest, bytes);
+      if (bytes > *capacity) return PrintTooLarge(options, *measured, largest, bytes);
     }
   }
   const absl::StatusOr<Plan> plan =
@@ -110,21 +110,27 @@ absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
 
 Command AddPlan(CLI::App& app) {
   auto options = std::make_shared<PlanCommandOptions>();
-  CLI::App* plan = app.add_subcommand("plan", "An offset for every allocation of a trace");
-  plan->add_option("trace", options->trace, "The trace")->required();
+  CLI::App* plan = app.add_subcommand(
+      "plan", "Finds an offset for every allocation, so that the pool is as small as possible");
+  plan->group("Traces");
+  AddTraceArgument(*plan, options->trace);
   plan->add_option("-o,--output", options->output,
-                   "A CSV file for the plan, id,lower,upper,size,offset; compressed when it ends "
-                   "in .gz; not written when the plan does not fit");
+                   "Write the plan to this CSV file, id,lower,upper,size,offset; compressed if the "
+                   "name ends in .gz; not written if the plan does not fit")
+      ->type_name("FILE");
   AddSizeOption(*plan, "--capacity", options->capacity,
-                "The pool that the plan must fit into: the first that does ends the search");
-  AddTimeLimitOption(*plan, options->time_limit_seconds);
-  plan->add_option("--threads", options->threads,
-                   "Searches side by side; the plan is the same each time for the same number")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+                "Stop at the first plan that fits into a pool of this size; exit status 2 if no "
+                "plan was found that does");
+  AddTimeLimitOption(*plan, options->time_limit_seconds,
+                     "Stop the search after this time with the best plan so far; the first plan is "
+                     "always made");
+  AddWholeOption(*plan, "--threads", options->threads, {.least = 1, .most = 1024},
+                 "Search on this many threads; the same number gives the same plan each time");
   AddAlignOption(*plan, options->alignment);
   AddTraceDeviceOption(*plan, options->read);
-  plan->add_flag("--json", options->json, "One JSON object");
+  AddJsonOption(*plan, options->json);
+  AddExamples(*plan, {"tidepool plan examples/traces/vgg16-b4-sgd.rmm.csv.gz -o plan.csv",
+                      "tidepool plan step.tide --capacity 16GiB --time-limit 60s --threads 4"});
   return {plan, [options] { return RunPlan(*options); }};
 }
 

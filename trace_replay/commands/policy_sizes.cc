@@ -17,11 +17,11 @@ nlohmann::ordered_json OrNull(const std::optional<Value>& value) {
 }
 
 std::string LargerText(const std::optional<bool>& serves_all_larger) {
-  if (!serves_all_larger.has_value()) return "not determined";
-  return *serves_all_larger ? "every larger one too" : "not every larger one";
+  if (!serves_all_larger.has_value()) return "unknown";
+  return *serves_all_larger ? "all work" : "some fail";
 }
 
-// The limit that struck, as JSON names it.
+// Returns the limit that ended the exact search, as JSON names it.
 nlohmann::ordered_json LimitName(ExactLimit limit) {
   switch (limit) {
     case ExactLimit::kNone:
@@ -38,7 +38,7 @@ nlohmann::ordered_json LimitName(ExactLimit limit) {
   return nullptr;
 }
 
-// How far the search may go by the limit that struck: pieces, events or seconds.
+// Returns the value of the limit that ended the exact search: pieces, events or seconds.
 nlohmann::ordered_json LimitValue(const PolicySize& size) {
   switch (size.result.exact_limit) {
     case ExactLimit::kNone:
@@ -54,19 +54,19 @@ nlohmann::ordered_json LimitValue(const PolicySize& size) {
   return nullptr;
 }
 
-// Empty where all is determined.
+// Returns the reason why the exact search has no answer; empty if it has one.
 std::string LimitText(const PolicySize& size) {
   switch (size.result.exact_limit) {
     case ExactLimit::kNone:
       break;
     case ExactLimit::kUnsearchable:
-      return "the exact search cannot follow the policy";
+      return "the exact search does not cover this policy";
     case ExactLimit::kSteps:
       return absl::StrCat("more than ", CountText(size.options.most_steps),
-                          " events to simulate, over all pool sizes that differ");
+                          " events to simulate, over all pool sizes");
     case ExactLimit::kPieces:
       return absl::StrCat("more than ", CountText(size.result.most_exact_pieces),
-                          " pieces to keep (sets of pool sizes that differ in a placement): ",
+                          " sets of pool sizes with different placements to keep: ",
                           CountText(size.result.exact_pieces));
     case ExactLimit::kTime:
       return absl::StrCat("more than ", size.options.time_limit_seconds,
@@ -99,8 +99,8 @@ nlohmann::ordered_json PolicyJson(const PolicySize& size, const TraceLoad& load)
 
 std::vector<std::vector<std::string>> PolicyRows(const std::vector<PolicySize>& sizes,
                                                  const TraceLoad& load) {
-  std::vector<std::vector<std::string>> rows = {
-      {"policy", "pool", "/ peak live", "attempts", "smallest", "/ peak live", "serves"}};
+  std::vector<std::vector<std::string>> rows = {{"policy", "first found", "/ peak live", "attempts",
+                                                 "smallest", "/ peak live", "larger pools"}};
   for (const PolicySize& size : sizes) {
     const std::optional<std::int64_t>& exact = size.result.exact_pool_bytes;
     rows.push_back({size.policy,
@@ -108,7 +108,7 @@ std::vector<std::vector<std::string>> PolicyRows(const std::vector<PolicySize>& 
                                  SizeText(size.result.pool_bytes)),
                     RatioText(Overhead(size.result.pool_bytes, load)),
                     CountText(size.result.attempts),
-                    exact.has_value() ? SizeText(*exact) : "not determined",
+                    exact.has_value() ? SizeText(*exact) : "not found",
                     exact.has_value() ? RatioText(Overhead(*exact, load)) : "",
                     LargerText(size.result.serves_all_larger)});
   }
@@ -130,7 +130,7 @@ std::vector<std::string> LimitNotes(const std::vector<PolicySize>& sizes) {
   std::vector<std::string> notes;
   notes.reserve(policies_by_text.size());
   for (const auto& [text, policies] : policies_by_text) {
-    notes.push_back(absl::StrCat("not determined for ", absl::StrJoin(policies, ", "), ": ", text));
+    notes.push_back(absl::StrCat("not found for ", absl::StrJoin(policies, ", "), ": ", text));
   }
   return notes;
 }

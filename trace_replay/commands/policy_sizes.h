@@ -1,4 +1,4 @@
-// What each policy needs for a trace, computed and told.
+// The pools that placement policies need for a trace: computed, and printed.
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_POLICY_SIZES_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMANDS_POLICY_SIZES_H_
 
@@ -20,16 +20,16 @@ struct PolicySize {
   MinimumPoolOptions options;  // the limits of the search
 };
 
-// `names`, or those of all policies when there are none. NotFound for one that there is not.
+// Returns `names`, or the names of all policies if `names` is empty. NotFound for an unknown name.
 absl::StatusOr<std::vector<std::string>> PolicyNames(std::vector<std::string> names);
 
 nlohmann::ordered_json PolicyJson(const PolicySize& size, const TraceLoad& load);
 
-// A heading and one row a policy: name, pool, / peak live, attempts, smallest, / peak live, serves.
+// Returns a heading and one row a policy: name, first pool that the restart search finds, over peak
+// live, attempts, smallest pool, over peak live, whether all larger pools work.
 std::vector<std::vector<std::string>> PolicyRows(const std::vector<PolicySize>& sizes,
                                                  const TraceLoad& load);
-// Below the rows: one line for each reason why something was not determined, and for which
-// policies.
+// Returns one line for each reason why a search stopped without an answer, with its policies.
 std::vector<std::string> LimitNotes(const std::vector<PolicySize>& sizes);
 
 }  // namespace tidepool::tool

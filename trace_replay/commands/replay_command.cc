@@ -11,6 +11,7 @@
 #include "trace_replay/command.h"
 #include "trace_replay/commands/plan_answer.h"
 #include "trace_replay/commands/planned.h"
+#include "trace_replay/options.h"
 #include "trace_replay/replay/device_replay.h"
 #include "trace_replay/replay/live_replay.h"
 #include "trace_replay/text.h"
@@ -343,61 +344,85 @@ absl::StatusOr<Answer> RunReplay(ReplayCommandOptions options) {
   return replay->result.refused == 0 ? Answer::kYes : Answer::kNo;
 }
 
+void AddPlacementOptions(CLI::App& app, ReplayCommandOptions& options) {
+  AddSizeOption(app, "--pool", options.pool_bytes,
+                "Size of the pool (default with --policy planned: the height of the plan)");
+  app.add_option("--policy", options.policy, "Placement policy")
+      ->type_name("NAME")
+      ->capture_default_str();
+}
+
+void AddPlanOptions(CLI::App& app, ReplayCommandOptions& options) {
+  const std::string group = "With --policy planned";
+  app.add_option("--plan", options.plan,
+                 "Follow the plan in this file, from `tidepool plan -o` (default: plan the trace "
+                 "first)")
+      ->type_name("FILE")
+      ->group(group);
+  AddTimeLimitOption(app, options.time_limit_seconds,
+                     "Stop the search for a plan after this time with the best plan so far")
+      ->group(group);
+  app.add_flag("--learn", options.learn,
+               "Let the pool plan iterations that it sees while the trace runs, instead of the "
+               "whole trace: marks named `iteration`, or repeated requests; not with --device none")
+      ->group(group);
+}
+
+void AddPoolMemoryOptions(CLI::App& app, ReplayCommandOptions& options, const std::string& group) {
+  AddSizeOption(app, "--initial", options.initial_bytes,
+                "Memory that the pool reserves at the start (default: all of --pool)")
+      ->group(group);
+  AddNumberOption(app, "--growth", options.growth, {.least = 0, .most = 1},
+                  "Grow by at least this part of the pool's size")
+      ->group(group);
+  app.add_option("--memory", options.memory,
+                 "virtual: one range of addresses, to which the pool maps memory; segments: whole "
+                 "allocations of the device; auto: virtual where the device has it")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--remap", options.remap,
+               "Move free memory, 2 MiB at a time, to where a request fits instead of refusing it")
+      ->group(group);
+}
+
+void AddDeviceOptions(CLI::App& app, ReplayCommandOptions& options) {
+  const std::string group = "On a device (not with --device none)";
+  app.add_option("--device", options.device,
+                 "none: placement alone; host: a live pool on a device made of the host; cuda: a "
+                 "live pool on the first GPU. A live pool reports latencies. With several streams "
+                 "its offsets may differ: it prefers blocks that no stream must wait for")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--verify", options.verify,
+               "Write each buffer, and check its contents before its free; host only")
+      ->group(group);
+  app.add_option("--record", options.recording, "Record the pool's requests to this native trace")
+      ->type_name("FILE")
+      ->group(group);
+  AddPoolMemoryOptions(app, options, group);
+}
+
 }  // namespace
 
 Command AddReplay(CLI::App& app) {
   auto options = std::make_shared<ReplayCommandOptions>();
-  CLI::App* replay = app.add_subcommand("replay", "Serve a trace from a pool of a given size");
-  replay->add_option("trace", options->trace, "The trace")->required();
-  AddSizeOption(*replay, "--pool", options->pool_bytes,
-                "Size of the pool (default with --policy planned: the height of the plan)");
-  replay->add_option("--policy", options->policy, "The placement policy")->capture_default_str();
-  replay
-      ->add_option("--plan", options->plan,
-                   "The plan of this trace, as `plan -o` writes it (only with --policy planned; "
-                   "default: the trace is planned first)")
-      ->type_name("FILE");
-  AddTimeLimitOption(*replay, options->time_limit_seconds);
-  replay->add_flag("--learn", options->learn,
-                   "Instead of a plan of the trace, those that the pool makes of the iterations "
-                   "that it sees, as if that took no time: marks called `iteration`, or what "
-                   "repeats (only with --policy planned, not with --device none)");
-  replay
-      ->add_option("--device", options->device,
-                   "none: placement alone; host: a live pool on a device made of the host, with "
-                   "the latency of each call, reading the clock included; cuda: the same on the "
-                   "first GPU. Traces with one stream "
-                   "get the same offsets from both; with several a live pool prefers blocks that "
-                   "no stream must wait for")
-      ->capture_default_str();
+  CLI::App* replay = app.add_subcommand(
+      "replay", "Serves a trace from a pool of a given size, on a device or not");
+  replay->group("Traces");
+  AddTraceArgument(*replay, options->trace);
+  AddPlacementOptions(*replay, *options);
+  AddPlanOptions(*replay, *options);
+  AddDeviceOptions(*replay, *options);
+  replay->add_flag("--offsets", options->offsets,
+                   "Also print the offset of each allocation; -1: refused");
   AddAlignOption(*replay, options->alignment);
   AddTraceDeviceOption(*replay, options->read, DeviceAlias::kTaken);
-  replay->add_flag("--offsets", options->offsets,
-                   "Also print the offset of every allocation, -1 = refused");
-  replay->add_flag("--verify", options->verify,
-                   "Write every buffer, and check it before its free (not with --device none)");
-  replay
-      ->add_option("--record", options->recording,
-                   "Record what the pool is asked for to a native trace (not with --device none)")
-      ->type_name("FILE");
-  AddSizeOption(*replay, "--initial", options->initial_bytes,
-                "What the pool takes from the device at once (default: all of it; not with "
-                "--device none)");
-  replay
-      ->add_option("--growth", options->growth,
-                   "The part of its size by which it then grows at least (not with --device none)")
-      ->check(CLI::Range(0.0, 1.0))
-      ->capture_default_str();
-  replay
-      ->add_option("--memory", options->memory,
-                   "virtual: the pool maps memory to one range of addresses; segments: it takes "
-                   "whole allocations of the device; auto: segments where there is no virtual "
-                   "memory (not with --device none)")
-      ->capture_default_str();
-  replay->add_flag("--remap", options->remap,
-                   "Move free memory to where a request fits, 2 MiB at a time, instead of refusing "
-                   "it (not with --device none)");
-  replay->add_flag("--json", options->json, "One JSON object");
+  AddJsonOption(*replay, options->json);
+  AddExamples(*replay, {"tidepool replay examples/traces/vgg16-b4-sgd.rmm.csv.gz --pool 900MiB",
+                        "tidepool replay step.tide --policy planned",
+                        "tidepool replay step.tide --pool 8GiB --device host --verify"});
   return {replay, [options] { return RunReplay(*options); }};
 }
 

@@ -11,6 +11,7 @@
 #include "tidepool/trace/composition.h"
 #include "tidepool/trace/output_file.h"
 #include "trace_replay/command.h"
+#include "trace_replay/options.h"
 #include "trace_replay/report/drawing.h"
 #include "trace_replay/report/figures.h"
 #include "trace_replay/report/page.h"
@@ -110,19 +111,24 @@ absl::StatusOr<Answer> RunReport(const ReportOptions& options) {
 
 Command AddReport(CLI::App& app) {
   auto options = std::make_shared<ReportOptions>();
-  CLI::App* report = app.add_subcommand("report", "A trace as pictures");
-  report->add_option("trace", options->trace, "The trace")->required();
-  report
-      ->add_option("--policy", options->policies,
-                   "A placement policy; may be given several times (default: all)")
-      ->allow_extra_args(false);
-  AddSizeOption(*report, "--pool", options->budget, "The budget, drawn beside what is needed");
+  CLI::App* report = app.add_subcommand(
+      "report", "Draws a trace: a page to explore, a drawing, or stacks for flame graphs");
+  report->group("Traces");
+  AddTraceArgument(*report, options->trace);
+  AddPoliciesOption(*report, options->policies);
+  AddSizeOption(*report, "--pool", options->budget,
+                "The budget: a line in the charts, and a sentence on whether the trace fits");
   AddAlignOption(*report, options->alignment);
   AddTraceDeviceOption(*report, options->read);
-  report->add_option("-o,--output", options->output,
-                     "What to write: *.html (a page), *.svg (a drawing) or *.folded (collapsed "
-                     "stacks of the peak); default report.html");
-  report->add_flag("--json", options->json, "One JSON object with the figures");
+  report
+      ->add_option("-o,--output", options->output,
+                   "The file to write: *.html (a page), *.svg (a drawing) or *.folded (collapsed "
+                   "stacks of the peak)")
+      ->type_name("FILE")
+      ->capture_default_str();
+  AddJsonOption(*report, options->json);
+  AddExamples(*report, {"tidepool report snapshot.pickle --pool 80GiB",
+                        "tidepool report step.tide --policy best-fit -o step.svg"});
   return {report, [options] { return RunReport(*options); }};
 }
 

@@ -1,14 +1,18 @@
-// tidepool run: iterations under an offload policy on a device, beside what the simulator predicts.
+// The command `run`: iterations under an offload policy on a device, beside the prediction of the
+// simulator.
 #include <unistd.h>
 
+#include <climits>
 #include <cstdio>
 #include <iostream>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/schedule/timeline.h"
 #include "trace_replay/offload/live_iteration.h"
 #include "trace_replay/offload/offload_options.h"
+#include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -26,21 +30,14 @@ absl::Status CheckRunOptions(const RunCommandOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat("--device: '", absl::CHexEscape(options.device), "', expected host or cuda"));
   }
-  if (options.iterations < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--iterations: ", options.iterations, ", expected at least 1"));
-  }
-  if (!(options.scale >= 0 && options.scale <= 1e6)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--scale: ", options.scale, ", expected 0 to 1,000,000"));
-  }
   if (options.offload.in_bytes_per_second.has_value()) {
-    return absl::InvalidArgumentError("--link-in: expected --link alone, for both directions");
+    return absl::InvalidArgumentError(
+        "--link-in: a device has one rate for both directions, expected --link alone");
   }
   return absl::OkStatus();
 }
 
-// The graph whose tasks take as long as they are made to.
+// Multiplies the time of each task by `scale`.
 void Scale(TaskGraph& graph, double scale) {
   for (GraphTask& task : graph.tasks) {
     for (TaskAlgorithm& algorithm : task.algorithms) algorithm.seconds *= scale;
@@ -53,48 +50,81 @@ void ShowProgress(int iteration, int iterations) {
                iterations);
 }
 
-absl::StatusOr<Answer> RunRun(const RunCommandOptions& options) {
-  if (absl::Status status = CheckRunOptions(options); !status.ok()) return status;
+// A schedule and its simulation. ResourceExhausted if the memory does not suffice.
+struct Prepared {
+  ScheduledGraph scheduled;
+  absl::StatusOr<Timeline> simulated;
+};
+
+absl::StatusOr<Prepared> Prepare(const RunCommandOptions& options) {
   absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options.offload);
   if (!scheduled.ok()) return scheduled.status();
-  const auto does_not_fit = [&](const absl::Status& why) {
-    return PrintDoesNotFit(options.offload, scheduled->graph, why);
-  };
-  if (!scheduled->schedule.ok()) return does_not_fit(scheduled->schedule.status());
+  if (!scheduled->schedule.ok()) {
+    absl::Status why = scheduled->schedule.status();
+    return Prepared{*std::move(scheduled), std::move(why)};
+  }
   Scale(scheduled->graph, options.scale);
-  const absl::StatusOr<Timeline> simulated =
+  absl::StatusOr<Timeline> simulated =
       Simulate(scheduled->graph, *scheduled->schedule, scheduled->offload.machine);
-  if (absl::IsResourceExhausted(simulated.status())) return does_not_fit(simulated.status());
-  if (!simulated.ok()) return simulated.status();
-  const absl::StatusOr<std::unique_ptr<LiveIteration>> live =
-      LiveIteration::Create({.device = options.device, .machine = scheduled->offload.machine},
-                            scheduled->graph, *simulated);
-  if (!live.ok()) return live.status();
-  std::vector<double> seconds;
+  if (!simulated.ok() && !absl::IsResourceExhausted(simulated.status())) return simulated.status();
+  return Prepared{*std::move(scheduled), std::move(simulated)};
+}
+
+struct Iterations {
+  std::string device;
+  std::vector<double> seconds;  // one an iteration
   Timeline last;
+};
+
+absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options, const Prepared& prepared) {
+  const absl::StatusOr<std::unique_ptr<LiveIteration>> live = LiveIteration::Create(
+      {.device = options.device, .machine = prepared.scheduled.offload.machine},
+      prepared.scheduled.graph, *prepared.simulated);
+  if (!live.ok()) return live.status();
+  Iterations iterations;
+  iterations.device = (*live)->device_name();
   for (int i = 0; i < options.iterations; ++i) {
     ShowProgress(i, options.iterations);
     absl::StatusOr<Timeline> timeline = (*live)->Run();
     if (!timeline.ok()) return timeline.status();
-    seconds.push_back(timeline->seconds);
-    last = *std::move(timeline);
+    iterations.seconds.push_back(timeline->seconds);
+    iterations.last = *std::move(timeline);
   }
   ShowProgress(options.iterations, options.iterations);
-  last.pool_bytes = simulated->pool_bytes;  // the places are the same
-  absl::StatusOr<Answer> answer =
-      PrintTimeline(options.offload, scheduled->graph, *scheduled->schedule, last,
-                    {{"device", (*live)->device_name()},
-                     {"iteration_seconds", seconds},
-                     {"predicted_seconds", simulated->seconds}});
+  // The offsets are those of the simulation, and so is the pool.
+  iterations.last.pool_bytes = prepared.simulated->pool_bytes;
+  return iterations;
+}
+
+absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const Prepared& prepared,
+                                       const Iterations& iterations) {
+  const double predicted = prepared.simulated->seconds;
+  absl::StatusOr<Answer> answer = PrintTimeline(options.offload, prepared.scheduled.graph,
+                                                *prepared.scheduled.schedule, iterations.last,
+                                                {{"device", iterations.device},
+                                                 {"iteration_seconds", iterations.seconds},
+                                                 {"predicted_seconds", predicted}});
   if (!answer.ok() || options.offload.json || options.offload.timeline == "/dev/stdout") {
     return answer;
   }
   std::cout << '\n'
-            << TableText({{"on " + (*live)->device_name(), ""},
+            << TableText({{"on " + iterations.device, ""},
                           {absl::StrCat("  last of ", options.iterations, " iterations"),
-                           MillisecondsText(last.seconds)},
-                          {"  predicted", MillisecondsText(simulated->seconds)}});
+                           MillisecondsText(iterations.last.seconds)},
+                          {"  predicted", MillisecondsText(predicted)}});
   return answer;
+}
+
+absl::StatusOr<Answer> RunRun(const RunCommandOptions& options) {
+  if (absl::Status status = CheckRunOptions(options); !status.ok()) return status;
+  const absl::StatusOr<Prepared> prepared = Prepare(options);
+  if (!prepared.ok()) return prepared.status();
+  if (!prepared->simulated.ok()) {
+    return PrintDoesNotFit(options.offload, prepared->scheduled, prepared->simulated.status());
+  }
+  const absl::StatusOr<Iterations> iterations = Iterate(options, *prepared);
+  if (!iterations.ok()) return iterations.status();
+  return PrintIterations(options, *prepared, *iterations);
 }
 
 }  // namespace
@@ -102,13 +132,24 @@ absl::StatusOr<Answer> RunRun(const RunCommandOptions& options) {
 Command AddRun(CLI::App& app) {
   auto options = std::make_shared<RunCommandOptions>();
   CLI::App* run = app.add_subcommand(
-      "run", "Iterations under an offload policy on a device; on the host, tasks take their time");
+      "run", "Runs training iterations under an offload policy on a device, with real copies");
+  run->group("Training iterations");
   AddOffloadOptions(*run, options->offload);
-  run->add_option("--device", options->device, "host; or cuda, where each task writes its outputs")
-      ->capture_default_str();
-  run->add_option("--iterations", options->iterations, "How many")->capture_default_str();
-  run->add_option("--scale", options->scale, "Tasks take so many times what the graph says")
-      ->capture_default_str();
+  const std::string group = "Run";
+  run->add_option("--device", options->device,
+                  "host: tasks sleep for their time, copies take the time of --link; cuda: tasks "
+                  "write their outputs")
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group(group);
+  AddWholeOption(*run, "--iterations", options->iterations, {.least = 1, .most = INT_MAX},
+                 "Number of iterations")
+      ->group(group);
+  AddNumberOption(*run, "--scale", options->scale, {.least = 0, .most = 1e6},
+                  "Multiply the time of each task by this number")
+      ->group(group);
+  AddExamples(*run, {"tidepool model alexnet --batch 32 -o alexnet.json",
+                     "tidepool run alexnet.json --memory 1GiB --link 2GB/s --iterations 5"});
   return {run, [options] { return RunRun(*options); }};
 }
 

@@ -1,4 +1,4 @@
-// tidepool simulate: one training iteration under an offload policy, by a virtual clock.
+// The command `simulate`: one training iteration under an offload policy, on a virtual clock.
 #include <iostream>
 
 #include "tidepool/schedule/timeline.h"
@@ -6,15 +6,16 @@
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace_plan.h"
 #include "trace_replay/offload/offload_options.h"
+#include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
 namespace {
 
-// The pools that serve the iteration's requests in their order.
+// The smallest pools that serve the requests of the iteration in their order.
 struct SmallestPools {
   std::int64_t peak_live_bytes = 0;
-  std::int64_t best_fit_bytes = 0;  // by restarts
+  std::int64_t best_fit_bytes = 0;  // by the restart search
   std::int64_t planned_bytes = 0;
 };
 
@@ -40,7 +41,7 @@ absl::StatusOr<Answer> RunSimulate(const OffloadCommandOptions& options) {
   const absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options);
   if (!scheduled.ok()) return scheduled.status();
   const auto does_not_fit = [&](const absl::Status& why) {
-    return PrintDoesNotFit(options, scheduled->graph, why);
+    return PrintDoesNotFit(options, *scheduled, why);
   };
   if (!scheduled->schedule.ok()) return does_not_fit(scheduled->schedule.status());
   const absl::StatusOr<Timeline> timeline =
@@ -57,7 +58,7 @@ absl::StatusOr<Answer> RunSimulate(const OffloadCommandOptions& options) {
                        {"planned_bytes", pools->planned_bytes}}}});
   if (!answer.ok() || options.json || options.timeline == "/dev/stdout") return answer;
   std::cout << '\n'
-            << TableText({{"smallest pools for these requests", ""},
+            << TableText({{"smallest pools for the iteration", ""},
                           {"  live at the peak", SizeText(pools->peak_live_bytes)},
                           {"  best-fit", SizeText(pools->best_fit_bytes)},
                           {"  planned", SizeText(pools->planned_bytes)}});
@@ -68,9 +69,14 @@ absl::StatusOr<Answer> RunSimulate(const OffloadCommandOptions& options) {
 
 Command AddSimulate(CLI::App& app) {
   auto options = std::make_shared<OffloadCommandOptions>();
-  CLI::App* simulate =
-      app.add_subcommand("simulate", "One training iteration under an offload policy");
+  CLI::App* simulate = app.add_subcommand(
+      "simulate", "Predicts the time of one training iteration under an offload policy");
+  simulate->group("Training iterations");
   AddOffloadOptions(*simulate, *options);
+  AddExamples(*simulate, {"tidepool model vgg-16 --batch 64 -o vgg.json",
+                          "tidepool simulate vgg.json --memory 8GiB --offload dynamic",
+                          "tidepool simulate vgg.json --memory 8GiB --link 25GB/s --latency 10us "
+                          "--timeline vgg.trace.json"});
   return {simulate, [options] { return RunSimulate(*options); }};
 }
 

@@ -1,4 +1,4 @@
-// tidepool size: the pool that each policy needs for a trace.
+// The command `size`: the pool that each placement policy needs for a trace.
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -10,6 +10,7 @@
 #include "trace_replay/commands/plan_answer.h"
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/policy_sizes.h"
+#include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -49,7 +50,8 @@ absl::StatusOr<MinimumPoolResult> SizeOf(const std::string& name, const Measured
   return MinimumPool(measured.trace, **policy, limits);
 }
 
-// Of the policies called `names`, which were asked for or are simply all.
+// Sizes the policies `names`. `are_asked_for`: the user named them; otherwise policies that cannot
+// serve the trace are left out.
 absl::StatusOr<std::vector<PolicySize>> Sizes(const std::vector<std::string>& names,
                                               bool are_asked_for, const MeasuredTrace& measured,
                                               const MinimumPoolOptions& limits,
@@ -111,19 +113,21 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
 
 Command AddSize(CLI::App& app) {
   auto options = std::make_shared<SizeOptions>();
-  CLI::App* size = app.add_subcommand("size", "The pool that each policy needs for a trace");
-  size->add_option("trace", options->trace, "The trace")->required();
-  size->add_option("--policy", options->policies,
-                   "A placement policy; may be given several times (default: all)")
-      ->allow_extra_args(false);
-  size->add_flag("--plan", options->plan, "Says of the plan of the trace how near it is, too");
-  AddTimeLimitOption(*size, options->time_limit_seconds)
-      ->description(
-          "Seconds to look for a plan, of which the best so far counts then, and for the exact "
-          "answers of each policy, which are given up then");
+  CLI::App* size = app.add_subcommand(
+      "size", "Finds the smallest pool that each placement policy needs to serve a trace");
+  size->group("Traces");
+  AddTraceArgument(*size, options->trace);
+  AddPoliciesOption(*size, options->policies);
+  size->add_flag("--plan", options->plan,
+                 "Also plan the trace, and print how near the plan is to the lower bound");
+  AddTimeLimitOption(*size, options->time_limit_seconds,
+                     "Stop the search for a plan after this time with the best plan so far, and "
+                     "the exact search of each policy without an answer");
   AddAlignOption(*size, options->alignment);
   AddTraceDeviceOption(*size, options->read);
-  size->add_flag("--json", options->json, "One JSON object");
+  AddJsonOption(*size, options->json);
+  AddExamples(*size, {"tidepool size examples/traces/vgg16-b4-sgd.rmm.csv.gz",
+                      "tidepool size step.tide --policy best-fit --plan --time-limit 60s"});
   return {size, [options] { return RunSize(*options); }};
 }
 

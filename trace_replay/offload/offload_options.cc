@@ -6,13 +6,15 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/compress/compression_profile.h"
+#include "trace_replay/options.h"
 
 namespace tidepool::tool {
 namespace {
 
-// Images are dense: of what leaves, activations alone have zeros to speak of.
+// Returns `density` for activations and 1 for other data: images and weights have hardly any zeros.
 std::vector<double> DensitiesOf(const TaskGraph& graph, double density) {
   std::vector<double> densities(graph.data.size(), 1);
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
@@ -22,8 +24,11 @@ std::vector<double> DensitiesOf(const TaskGraph& graph, double density) {
 }
 
 absl::StatusOr<CompressionProfile> ProfileOf(const OffloadCommandOptions& options) {
-  return options.profile.empty() ? CompressionProfileFromEnvironment()
-                                 : ReadCompressionProfile(options.profile);
+  if (!options.profile.empty()) return ReadCompressionProfile(options.profile);
+  absl::StatusOr<CompressionProfile> profile = CompressionProfileFromEnvironment();
+  if (profile.ok()) return profile;
+  return absl::Status(profile.status().code(),
+                      absl::StrCat("TIDEPOOL_COMPRESSION_PROFILE: ", profile.status().message()));
 }
 
 absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions& options,
@@ -48,9 +53,9 @@ absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions
 }
 
 absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {
-  if (options.json && options.timeline == "/dev/stdout") {
-    return absl::InvalidArgumentError(
-        "--json: the timeline goes to standard output, expected another file for it");
+  if (absl::Status status = CheckJsonOutput(options.json, options.timeline, "timeline");
+      !status.ok()) {
+    return status;
   }
   std::error_code error;
   if (options.timeline.empty() ||
@@ -61,45 +66,85 @@ absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {
                                                  " is the graph itself, expected another file"));
 }
 
+void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
+  const auto add = [&](const std::string& name, std::string& value, const std::string& text) {
+    app.add_option(name, value, text)->type_name("NAME")->capture_default_str()->group("Policy");
+  };
+  add("--policy", options.policy,
+      "Offload policy: none; vdnn, where each layer waits for the copies that it overlaps with; "
+      "vdnn++, where no layer does");
+  add("--offload", options.set,
+      "Copy the inputs of these layers to the host: conv, aconv (every other conv), all (but "
+      "linear layers after linear layers), or dynamic (the fastest of these that fits)");
+  add("--algorithms", options.algorithms,
+      "p: the fastest algorithm of each task; m: the algorithm with the smallest workspace");
+  add("--order", options.order, "Allocate in the backward pass prefetch-first or derivative-first");
+  add("--placement", options.offload.machine.placement, "Placement policy of the pool");
+}
+
+void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
+  TimelineOptions& machine = options.offload.machine;
+  const std::string group = "Machine";
+  AddSizeOption(app, "--memory", machine.memory_bytes, "Memory of the device")
+      ->required()
+      ->group(group);
+  AddSizeOption(app, "--host-memory", machine.host_bytes,
+                "Memory of the host for offloaded data; data without room stays on the device "
+                "(default: unlimited)")
+      ->group(group);
+  AddRateOption(app, "--link", machine.out_bytes_per_second,
+                "Rate of the link in each direction, bytes a second, such as 12e9, 25GB/s, 16GiB/s "
+                "or infinity")
+      ->default_str("12GB/s")
+      ->group(group);
+  AddRateOption(app, "--link-in", options.in_bytes_per_second,
+                "Rate from host to device, where it differs from --link")
+      ->group(group);
+  AddSecondsOption(app, "--latency", machine.transfer_latency_seconds,
+                   "Delay before each copy, such as 10us")
+      ->default_str("0s")
+      ->group(group);
+  app.add_flag("--one-way", machine.one_transfer_at_a_time,
+               "Copy in one direction at a time, as in the papers")
+      ->group(group);
+}
+
+void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
+  const std::string group = "Compression";
+  app.add_option_function<std::string>(
+         "--density",
+         [&options](const std::string& text) {
+           double density = 0;
+           if (!absl::SimpleAtod(text, &density) || !(density >= 0 && density <= 1)) {
+             throw CLI::ValidationError(
+                 "--density", absl::StrCat("'", absl::CHexEscape(text), "', expected 0 to 1"));
+           }
+           options.density = density;
+         },
+         "Share of values of activations that are not zero; compress copies where that pays "
+         "(default: no compression)")
+      ->type_name("NUMBER")
+      ->group(group);
+  app.add_option("--compression-profile", options.profile,
+                 "Profile of this machine from `tidepool tune compression --save` (default: the "
+                 "file in the environment variable TIDEPOOL_COMPRESSION_PROFILE)")
+      ->type_name("FILE")
+      ->group(group);
+}
+
 }  // namespace
 
 void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options) {
-  TimelineOptions& machine = options.offload.machine;
-  app.add_option("graph", options.graph, "The task graph, as `tidepool model` writes it")
+  app.add_option("GRAPH", options.graph, "The task graph, a file as `tidepool model -o` writes it")
       ->required();
-  app.add_option("--policy", options.policy, "none, vdnn or vdnn++")->capture_default_str();
-  app.add_option("--offload", options.set,
-                 "The layers whose input leaves: all, conv, aconv (every other convolution), or "
-                 "dynamic: the quickest that fits, with the algorithms that fit")
-      ->capture_default_str();
-  app.add_option("--algorithms", options.algorithms,
-                 "m: those with the smallest workspaces; p: the fastest")
-      ->capture_default_str();
-  app.add_option("--order", options.order,
-                 "Of allocations in the backward pass: prefetch-first or derivative-first")
-      ->capture_default_str();
-  AddSizeOption(app, "--memory", machine.memory_bytes, "Of the device")->required();
-  app.add_option("--placement", machine.placement, "How memory is placed")->capture_default_str();
-  app.add_option("--link", machine.out_bytes_per_second,
-                 "Bytes a second of the link, each way; infinity is one")
-      ->capture_default_str();
-  app.add_option("--link-in", options.in_bytes_per_second, "Back to the device, where it differs");
-  app.add_option("--latency", machine.transfer_latency_seconds, "Seconds before each copy")
-      ->capture_default_str();
-  app.add_flag("--one-way", machine.one_transfer_at_a_time,
-               "One copy at a time, as the papers have it, instead of one each way");
-  AddSizeOption(app, "--host-memory", machine.host_bytes,
-                "For what leaves; what finds no room stays (default: all that is needed)");
-  app.add_option("--density", options.density,
-                 "Share of values of activations that are not zero: compress where it pays");
-  app.add_option("--compression-profile", options.profile,
-                 "Of this machine, from `tidepool tune compression` (default: the file that "
-                 "TIDEPOOL_COMPRESSION_PROFILE names)")
-      ->type_name("FILE");
+  AddPolicyOptions(app, options);
+  AddMachineOptions(app, options);
+  AddCompressionOptions(app, options);
   app.add_option("--timeline", options.timeline,
-                 "A Chrome trace of it, for Perfetto; compressed when it ends in .gz")
+                 "Write the timeline to this Chrome trace, for ui.perfetto.dev; compressed if the "
+                 "name ends in .gz")
       ->type_name("FILE");
-  app.add_flag("--json", options.json, "One JSON object");
+  AddJsonOption(app, options.json);
 }
 
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options) {

@@ -1,4 +1,5 @@
-// What `simulate` and `run` share: a graph, a machine, a policy, and the schedule that follows.
+// Options of `simulate` and `run`: a graph, a machine, an offload policy; and the schedule for
+// them.
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_OFFLOAD_OPTIONS_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_OFFLOAD_OPTIONS_H_
 
@@ -23,8 +24,8 @@ struct OffloadCommandOptions {
   std::string order = "prefetch-first";
   std::optional<double> in_bytes_per_second;
   std::optional<double> density;
-  std::string profile;   // a file
-  std::string timeline;  // the same
+  std::string profile;   // a file; empty: the environment's
+  std::string timeline;  // a file; empty: none is written
   bool json = false;
   OffloadPolicyOptions offload;
 };
@@ -34,17 +35,17 @@ void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options);
 struct ScheduledGraph {
   TaskGraph graph;
   OffloadPolicyOptions offload;
-  // ResourceExhausted: nothing fits.
+  // ResourceExhausted if no schedule fits the memory.
   absl::StatusOr<Schedule> schedule;
 };
-// Reads the graph and makes the schedule. Errors are those of the input.
+// Reads the graph and makes the schedule. Returns an error for wrong input only.
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options);
 
-// Says that there is not memory enough, and why.
-Answer PrintDoesNotFit(const OffloadCommandOptions& options, const TaskGraph& graph,
+// Prints that the memory does not suffice, and the reason.
+Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
                        const absl::Status& why);
-// Prints what an iteration takes, with `more` in JSON, and writes the timeline where one is asked
-// for.
+// Prints the times and bytes of an iteration, with the fields `more` in JSON. Writes the timeline
+// to the file of `--timeline`, if given.
 absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options, const TaskGraph& graph,
                                      const Schedule& schedule, const Timeline& timeline,
                                      const nlohmann::ordered_json& more);

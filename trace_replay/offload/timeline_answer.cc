@@ -1,4 +1,4 @@
-// Prints what an iteration takes.
+// Prints the answers of `simulate` and `run`: times, stalls and bytes of an iteration.
 #include <algorithm>
 #include <array>
 #include <iostream>
@@ -97,25 +97,26 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const TaskGraph& g
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << schedule.policy << ", memory " << SizeText(options.offload.machine.memory_bytes)
             << "\n\n"
-            << TableText({{"iteration", MillisecondsText(timeline.seconds)},
-                          {"  all in memory, the quickest algorithms", MillisecondsText(ideal)},
-                          {"  times that", ideal > 0 ? RatioText(timeline.seconds / ideal) : "-"},
-                          {"computing", MillisecondsText(timeline.compute_seconds)},
-                          {"waiting", MillisecondsText(stalled)},
-                          {"  for data", MillisecondsText(SecondsOf(timeline, Reason::kData))},
-                          {"  for memory", MillisecondsText(SecondsOf(timeline, Reason::kMemory))},
-                          {"  at the ends of layers",
-                           MillisecondsText(SecondsOf(timeline, Reason::kSynchronize))},
-                          {absl::StrCat("sent out, ", CountOf(schedule, false), " buffers"),
-                           SizeText(timeline.bytes_out)},
-                          {"  compressed", CountText(CountOf(schedule, true))},
-                          {"  stayed, for want of host memory", CountText(timeline.stayed)},
-                          {"fetched", SizeText(timeline.bytes_in)},
-                          {"peak on the device", SizeText(timeline.peak_device_bytes)},
-                          {"peak on the host", SizeText(timeline.peak_host_bytes)},
-                          {"pool", SizeText(timeline.pool_bytes)},
-                          {"  fragmentation",
-                           absl::StrFormat("%.1f %%", FragmentationOf(timeline) * 100)}});
+            << TableText(
+                   {{"iteration", MillisecondsText(timeline.seconds)},
+                    {"  ideal, all data in memory", MillisecondsText(ideal)},
+                    {"  slowdown", ideal > 0 ? RatioText(timeline.seconds / ideal) : "-"},
+                    {"computing", MillisecondsText(timeline.compute_seconds)},
+                    {"stalled", MillisecondsText(stalled)},
+                    {"  for data", MillisecondsText(SecondsOf(timeline, Reason::kData))},
+                    {"  for memory", MillisecondsText(SecondsOf(timeline, Reason::kMemory))},
+                    {"  for copies at the end of a layer",
+                     MillisecondsText(SecondsOf(timeline, Reason::kSynchronize))},
+                    {absl::StrCat("copied to the host, ", CountOf(schedule, false), " buffers"),
+                     SizeText(timeline.bytes_out)},
+                    {"  compressed", CountText(CountOf(schedule, true))},
+                    {"  kept on the device, host memory full", CountText(timeline.stayed)},
+                    {"copied back", SizeText(timeline.bytes_in)},
+                    {"peak on the device", SizeText(timeline.peak_device_bytes)},
+                    {"peak on the host", SizeText(timeline.peak_host_bytes)},
+                    {"pool", SizeText(timeline.pool_bytes)},
+                    {"  fragmentation",
+                     absl::StrFormat("%.1f %%", FragmentationOf(timeline) * 100)}});
 }
 
 void PrintLongestStalls(const TaskGraph& graph, const Timeline& timeline) {
@@ -126,7 +127,7 @@ void PrintLongestStalls(const TaskGraph& graph, const Timeline& timeline) {
       [](const TimelineStall& a, const TimelineStall& b) { return a.seconds > b.seconds; });
   if (stalls.empty()) return;
   if (stalls.size() > kMost) stalls.resize(kMost);
-  std::vector<std::vector<std::string>> rows = {{"longest waits", "time", "for", ""}};
+  std::vector<std::vector<std::string>> rows = {{"longest stalls", "time", "for", ""}};
   for (const TimelineStall& stall : stalls) {
     rows.push_back({absl::CHexEscape(graph.tasks[stall.task].name), MillisecondsText(stall.seconds),
                     std::string(StallReasonName(stall.reason)),
@@ -137,15 +138,23 @@ void PrintLongestStalls(const TaskGraph& graph, const Timeline& timeline) {
 
 }  // namespace
 
-Answer PrintDoesNotFit(const OffloadCommandOptions& options, const TaskGraph& graph,
+Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
                        const absl::Status& why) {
+  const TaskGraph& graph = scheduled.graph;
   if (options.json) {
     nlohmann::ordered_json json = BeginJson(options, graph);
     json["fits"] = false;
     json["why"] = std::string(why.message());
     PrintJson(json);
   } else {
-    std::cout << absl::CHexEscape(graph.name) << "\n  does not fit: " << why.message() << '\n';
+    std::cout << absl::CHexEscape(graph.name) << "\n  does not fit in "
+              << SizeText(options.offload.machine.memory_bytes) << ": " << why.message() << '\n';
+    const bool offloads_nothing =
+        scheduled.schedule.ok() && CountOf(*scheduled.schedule, false) == 0;
+    if (offloads_nothing && options.policy != "none") {
+      std::cout << "  nothing was offloaded: --offload " << options.set
+                << " finds no layer in this graph; try --offload all\n";
+    }
   }
   return Answer::kNo;
 }

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Checks that docs/cli.md shows what the command line prints, or writes it there.
+
+cli_docs_test.py TOOL SOURCE            compares
+cli_docs_test.py TOOL SOURCE --write    replaces the outputs in docs/cli.md
+
+Each block ```console holds command lines after "$ ", each with its output, standard error included. The lines run in the
+order of the page, in one folder that holds examples/. A comment before a block says how it is compared:
+<!-- masked: the figures depend on the machine --> without numbers; <!-- not run ... --> not at all.
+"""
+import difflib
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+BLOCK = re.compile(r"(?P<mode><!-- (?:masked|not run)[^\n]*-->\n)?```console\n(?P<text>.*?)```\n", re.S)
+COMMAND_ROW = re.compile(r"^  ([a-z]+)  ", re.M)
+
+
+def commands_in(text):
+    """Splits a block into pairs of command line and output."""
+    parts = re.split(r"^\$ ([^\n]*)\n", text, flags=re.M)
+    return list(zip(parts[1::2], parts[2::2]))
+
+
+def run(tool, line, folder):
+    arguments = shlex.split(line)
+    assert arguments[0] == "tidepool", line
+    done = subprocess.run([tool, *arguments[1:]], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return done.stdout
+
+
+def masked(text):
+    """Replaces figures, and leaves out the rows of stalls, whose number depends on the machine."""
+    text = re.sub(r"\n  longest stalls.*?(?=\n\n|\Z)", "", text, flags=re.S)
+    text = re.sub(r"[\d,.]+", "#", text)
+    return re.sub(r" +", " ", text)
+
+
+def check_commands(tool, page):
+    """Returns the commands that have no section."""
+    help_text = subprocess.run([tool, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    names = COMMAND_ROW.findall(help_text)
+    assert len(names) >= 10, help_text
+    return [name for name in names if f"\n## tidepool {name}" not in page]
+
+
+def main(tool, source, writes):
+    path = os.path.join(source, "docs/cli.md")
+    with open(path, encoding="utf-8") as file:
+        page = file.read()
+    differences = [f"no section for the command {name}" for name in check_commands(tool, page)]
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.symlink(os.path.join(source, "examples"), os.path.join(folder, "examples"))
+
+        def actual_block(match):
+            mode = match["mode"] or ""
+            if mode.startswith("<!-- not run"):
+                return match[0]
+            text = ""
+            for line, expected in commands_in(match["text"]):
+                actual = run(tool, line, folder)
+                text += f"$ {line}\n{actual}"
+                view = masked if mode.startswith("<!-- masked") else str
+                if view(actual.strip()) != view(expected.strip()):
+                    differences.extend(difflib.unified_diff(expected.splitlines(), actual.splitlines(), "docs/cli.md",
+                                                            line, lineterm="", n=1))
+                if not text.endswith("\n\n"):
+                    text += "\n"
+            return f"{mode}```console\n{text.rstrip()}\n```\n"
+
+        new_page = BLOCK.sub(actual_block, page)
+
+    if writes:
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(new_page)
+        return 0
+    if differences:
+        print("\n".join(differences))
+        print("docs/cli.md differs from the tool; after a check of the new texts: cli_docs_test.py TOOL SOURCE --write")
+    return 1 if differences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), "--write" in sys.argv[3:]))

@@ -1,0 +1,82 @@
+#include "trace_replay/argument_errors.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "trace_replay/help.h"
+
+namespace tidepool::tool {
+namespace {
+
+// The command that was named last: "tune compression" in "tidepool tune compression --word 8".
+const CLI::App& ChosenCommand(const CLI::App& app) {
+  const std::vector<CLI::App*> chosen = app.get_subcommands();
+  return chosen.empty() ? app : ChosenCommand(*chosen.back());
+}
+
+std::string ExpectedOptions(const CLI::App& command) {
+  return absl::StrCat(", expected an option of '", FullName(command), " --help'");
+}
+
+std::string NoCommand(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  const std::string expected = absl::StrCat(", expected one of ", absl::StrJoin(names, ", "));
+  const std::vector<std::string> rest = app.remaining();
+  if (rest.empty()) return "no command" + expected;
+  if (absl::StartsWith(rest[0], "-")) {
+    return absl::StrCat("no option '", rest[0], "' before a command", expected);
+  }
+  return absl::StrCat("no command '", rest[0], "'", expected);
+}
+
+std::string UnexpectedArgument(const CLI::App& command, const std::string& argument) {
+  const std::string name = command.get_name();
+  if (absl::StartsWith(argument, "-")) {
+    return absl::StrCat(name, ": no option '", argument, "'", ExpectedOptions(command));
+  }
+  const bool takes_a_trace = command.get_option_no_throw("TRACE") != nullptr;
+  return absl::StrCat(name, ": ",
+                      takes_a_trace ? absl::StrCat("'", argument, "' is a second trace")
+                                    : absl::StrCat("'", argument, "' is one argument too many"),
+                      ", expected ", UsageLine(command));
+}
+
+// CLI11's "--memory: At Most 1 required but received 2", "--pool: 1 required SIZE missing" and
+// "--json was given a disallowed flag override".
+std::string WrongCount(const CLI::App& command, const std::string& text) {
+  const std::string name = text.substr(0, text.find_first_of(": "));
+  const std::size_t received = text.rfind("received ");
+  if (received != std::string::npos) {
+    return absl::StrCat(name, ": given ", text.substr(received + 9), " times, expected once");
+  }
+  if (absl::EndsWith(text, " missing")) return name + ": no value, expected one";
+  return absl::StrCat(text, ExpectedOptions(command));
+}
+
+}  // namespace
+
+std::string ArgumentError(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = ChosenCommand(app);
+  const std::string text = error.what();
+  if (&command == &app) return NoCommand(app);
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    const std::vector<std::string> rest = app.remaining(true);
+    if (!rest.empty()) return UnexpectedArgument(command, rest[0]);
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    return absl::StrCat(command.get_name(), ": ", absl::StripSuffix(text, " is required"),
+                        " is missing, expected ", UsageLine(command));
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    return WrongCount(command, text);
+  }
+  return absl::StrContains(text, "expected") ? text : absl::StrCat(text, ExpectedOptions(command));
+}
+
+}  // namespace tidepool::tool

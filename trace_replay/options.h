@@ -1,0 +1,66 @@
+// Options of the command line by the kind of their value. Each names itself in its errors:
+// "--pool: 'much' is not a size, expected ...".
+#ifndef TIDEPOOL_TRACE_REPLAY_OPTIONS_H_
+#define TIDEPOOL_TRACE_REPLAY_OPTIONS_H_
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "tidepool/trace/trace_files.h"
+
+namespace tidepool::tool {
+
+// Values in the words of ParseSize, ParseRate and ParseSeconds.
+CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t& bytes,
+                           const std::string& description);
+CLI::Option* AddRateOption(CLI::App& app, const std::string& name, double& bytes_per_second,
+                           const std::string& description);
+CLI::Option* AddRateOption(CLI::App& app, const std::string& name,
+                           std::optional<double>& bytes_per_second, const std::string& description);
+CLI::Option* AddSecondsOption(CLI::App& app, const std::string& name, double& seconds,
+                              const std::string& description);
+
+// A closed range.
+template <typename Number>
+struct Range {
+  Number least;
+  Number most;
+};
+CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, std::int64_t& number,
+                            const Range<std::int64_t>& range, const std::string& description);
+CLI::Option* AddWholeOption(CLI::App& app, const std::string& name, int& number,
+                            const Range<int>& range, const std::string& description);
+CLI::Option* AddNumberOption(CLI::App& app, const std::string& name, double& number,
+                             const Range<double>& range, const std::string& description);
+
+// The trace to read, the first argument of a command.
+CLI::Option* AddTraceArgument(CLI::App& app, std::string& path);
+
+// `--align`: 0 until it is given, then a power of two up to 1 GiB.
+CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment);
+
+// `--trace-device`, the number of the device whose memory is in question. It is called `--device`
+// too unless the command has another option of that name.
+enum class DeviceAlias : std::uint8_t { kTaken, kFree };
+CLI::Option* AddTraceDeviceOption(CLI::App& app, ReadOptions& options,
+                                  DeviceAlias alias = DeviceAlias::kFree);
+
+// `--policy`, any number of times.
+CLI::Option* AddPoliciesOption(CLI::App& app, std::vector<std::string>& policies);
+
+CLI::Option* AddJsonOption(CLI::App& app, bool& json);
+
+// Refuses `--json` beside `output` where both would go to standard output; `subject` says what is
+// written to `output`.
+absl::Status CheckJsonOutput(bool json, const std::string& output, const std::string& subject);
+
+// Lists command lines below the help of `app`.
+void AddExamples(CLI::App& app, const std::vector<std::string>& examples);
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_OPTIONS_H_
