@@ -29,8 +29,8 @@ absl::Status CheckMemory(std::int64_t device_bytes, std::int64_t host_bytes) {
   const std::optional<std::int64_t> available = AvailableMemory();
   if (!available.has_value() || device_bytes + host_bytes <= *available) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "--memory: a pool of ", device_bytes, " bytes and ", host_bytes, " for what leaves, of ",
-      *available, " bytes of memory available, expected fewer"));
+      "--memory: a pool of ", device_bytes, " bytes and ", host_bytes,
+      " bytes of offloaded data, expected at most ", *available, ", the memory available"));
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(const TimelineOptions& machine) {
@@ -42,7 +42,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(const TimelineOptions& ma
   return HostDevice::Create(options);
 }
 
-// Takes the place of kernels: each task writes its outputs.
+// Returns stand-ins for kernels: each task writes its outputs.
 LaunchTask FillingTasks(Device* device, const TaskGraph& graph) {
   return [device, &graph](const TaskLaunch& launch) {
     const GraphTask& task = graph.tasks[launch.task];
@@ -112,7 +112,7 @@ absl::Status LiveIteration::MakePools(const LiveIterationOptions& options,
   absl::Status status = Keep(Pool::Create(device_.get(), pool), pool_);
   if (!status.ok()) return status;
   PinnedPoolOptions host;
-  // Each buffer is rounded up.
+  // The pinned pool rounds each buffer up to 512 bytes.
   host.max_bytes = InPages(std::max(simulated.peak_host_bytes, kPage)) +
                    InPages(static_cast<std::int64_t>(simulated.resolved.steps.size()) * 512);
   return Keep(PinnedPool::Create(device_.get(), host), host_);

@@ -1,4 +1,4 @@
-// A device with everything that an executor needs, for a schedule that was simulated.
+// A device, pools and an executor for a schedule that was simulated.
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_LIVE_ITERATION_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_LIVE_ITERATION_H_
 
@@ -25,8 +25,8 @@ struct LiveIterationOptions {
 
 class LiveIteration {
  public:
-  // Carries out `simulated.resolved`, whose places are those of the simulation. `graph` outlives
-  // it. InvalidArgument where the machine has not memory enough; otherwise the device's errors.
+  // Carries out `simulated.resolved` at the offsets of the simulation. `graph` must outlive the
+  // iteration. InvalidArgument if the machine lacks memory; otherwise errors of the device.
   static absl::StatusOr<std::unique_ptr<LiveIteration>> Create(const LiveIterationOptions& options,
                                                                const TaskGraph& graph,
                                                                const Timeline& simulated);
@@ -42,7 +42,7 @@ class LiveIteration {
   absl::Status MakePools(const LiveIterationOptions& options, const Timeline& simulated);
   absl::Status MakePipeline(const LiveIterationOptions& options, const Timeline& simulated);
 
-  // Later ones use earlier ones.
+  // In the order of their use: each member uses members before it.
   std::unique_ptr<Device> device_;
   std::unique_ptr<Pool> pool_;
   std::unique_ptr<PinnedPool> host_;

@@ -1,4 +1,4 @@
-// How much memory the host has left.
+// The memory that the host has left.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_AVAILABLE_MEMORY_H_
 #define TIDEPOOL_TRACE_REPLAY_REPLAY_AVAILABLE_MEMORY_H_
 
@@ -7,7 +7,8 @@
 
 namespace tidepool::tool {
 
-// What the host can still give to programs; nothing when it does not say.
+// Returns the bytes that the host can still give to programs; nothing if the system does not report
+// them.
 std::optional<std::int64_t> AvailableMemory();
 
 }  // namespace tidepool::tool

@@ -1,5 +1,6 @@
-// A pattern is a row of words, each the one before it plus a constant; where it starts is the
-// buffer's number, scrambled. So no two buffers agree anywhere at the same offset, but by chance.
+// Patterns of buffers: a sequence of words in which each word is the previous one plus a constant.
+// The first word is a hash of the buffer's number, so two buffers differ at every offset, except by
+// chance.
 #include "trace_replay/replay/contents_check.h"
 
 #include <algorithm>
@@ -15,7 +16,8 @@ using Word = std::uint64_t;
 constexpr std::int64_t kWordBytes = sizeof(Word);
 constexpr Word kStep = 0x9e3779b97f4a7c15;
 
-// Work that is queued and not done takes memory, and a trace may have more events than fit.
+// Bounds the queued work: each item takes memory, and a trace may have more events than memory
+// holds.
 constexpr std::int64_t kMostQueued = 4096;
 
 // The last step of SplitMix64.
@@ -35,14 +37,14 @@ void WritePattern(const Buffer& buffer) {
   std::memcpy(buffer.address + at, &word, static_cast<std::size_t>(buffer.bytes - at));
 }
 
-// How many of the first `bytes` bytes at `address` are as in `word`.
+// Returns how many of the `bytes` bytes at `address`, from the first on, equal those of `word`.
 std::int64_t BytesAsIn(Word word, const char* address, std::int64_t bytes) {
   std::array<char, kWordBytes> expected;
   std::memcpy(expected.data(), &word, kWordBytes);
   return std::mismatch(address, address + bytes, expected.begin()).first - address;
 }
 
-// The offset of the first byte that is not as written; the size when there is none.
+// Returns the offset of the first damaged byte; the size of the buffer if it is intact.
 std::int64_t FirstWrongByte(const Buffer& buffer) {
   Word word = FirstWord(buffer.number);
   std::int64_t at = 0;
@@ -77,11 +79,11 @@ absl::Status ContentsCheck::Read(const Buffer& buffer, Stream written_on, Stream
 
 absl::StatusOr<std::optional<ContentsCheck::Damage>> ContentsCheck::FindDamage() {
   if (absl::Status status = Drain(); !status.ok()) return status;
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   return damage_;
 }
 
-// One event is enough: a wait takes what it stands for at that moment.
+// One event suffices: a wait covers the work that the event has recorded at the time of the call.
 absl::Status ContentsCheck::Order(Stream first, Stream second) {
   if (event_.id == 0) {
     const absl::StatusOr<Event> event = device_.CreateEvent();
@@ -108,7 +110,7 @@ absl::Status ContentsCheck::Drain() {
 void ContentsCheck::Compare(const Buffer& buffer) {
   const std::int64_t offset = FirstWrongByte(buffer);
   if (offset == buffer.bytes) return;
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   if (!damage_.has_value() || buffer.number < damage_->number) {
     damage_ = Damage{.number = buffer.number, .offset = offset};
   }

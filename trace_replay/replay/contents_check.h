@@ -1,28 +1,29 @@
-// Whether buffers keep what was written to them: a pattern that only one buffer has is written and
-// read by work queued on streams, as a program would.
+// Checks that buffers keep their contents: each gets a pattern of its own, written and read by work
+// on streams, as in a program.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_CONTENTS_CHECK_H_
 #define TIDEPOOL_TRACE_REPLAY_REPLAY_CONTENTS_CHECK_H_
 
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::tool {
 
-// A part of a device's memory with a number of its own.
+// A range of a device's memory with a number of its own.
 struct Buffer {
   std::uint32_t number = 0;
   char* address = nullptr;
   std::int64_t bytes = 0;
 };
 
-// Of a device whose memory the host can read and write. Not thread-safe.
+// Checks buffers of a device whose memory the host can read and write. Not thread-safe.
 class ContentsCheck {
  public:
   struct Damage {
@@ -30,20 +31,20 @@ class ContentsCheck {
     std::int64_t offset = 0;  // of the first wrong byte
   };
 
-  // `streams` are all that buffers are used on.
+  // `streams`: every stream on which buffers are used.
   ContentsCheck(Device& device, std::vector<Stream> streams);
-  // Waits for what was queued.
+  // Waits for all queued work.
   ~ContentsCheck();
   ContentsCheck(const ContentsCheck&) = delete;
   ContentsCheck& operator=(const ContentsCheck&) = delete;
 
   // Queues writing all of `buffer` on `stream`.
   absl::Status Write(const Buffer& buffer, Stream stream);
-  // Queues reading it on `stream`, after what was queued on `written_on` so far: work that is
-  // queued on `stream` later comes after the write, too.
+  // Queues reading all of `buffer` on `stream`, after all work that is queued on `written_on` now.
+  // Later work on `stream` runs after that work too.
   absl::Status Read(const Buffer& buffer, Stream written_on, Stream stream);
-  // Waits for what was queued, and says which buffer of those that were read so far was damaged:
-  // that with the smallest number.
+  // Waits for all queued work. Returns the damaged buffer with the smallest number among the
+  // buffers that were read; nothing if all are intact.
   absl::StatusOr<std::optional<Damage>> FindDamage();
 
  private:
@@ -54,11 +55,11 @@ class ContentsCheck {
 
   Device& device_;
   const std::vector<Stream> streams_;
-  Event event_;  // none before streams first meet
+  Event event_;  // id 0 until one stream first waits for another
   std::int64_t queued_ = 0;
 
-  std::mutex mutex_;  // of what follows, which the streams write
-  std::optional<Damage> damage_;
+  absl::Mutex mutex_;
+  std::optional<Damage> damage_ ABSL_GUARDED_BY(mutex_);  // written by work on streams
 };
 
 }  // namespace tidepool::tool

@@ -23,7 +23,7 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
   return absl::InvalidArgumentError(
-      "--device: this build has no CUDA device, expected none or host");
+      "--device: cuda: this build has no CUDA, expected none or host");
 }
 
 #endif

@@ -9,8 +9,8 @@
 
 namespace tidepool::tool {
 
-// The first GPU. InvalidArgument, about the option, in a build without CUDA, on a machine without a
-// GPU, and for one without virtual memory.
+// Returns the first GPU. InvalidArgument, about the option --device, in a build without CUDA and on
+// a machine without a GPU.
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice();
 
 }  // namespace tidepool::tool

@@ -21,8 +21,8 @@ absl::Status CheckMemory(std::int64_t pool_bytes) {
   const std::optional<std::int64_t> available = AvailableMemory();
   if (!available.has_value() || pool_bytes <= *available) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--verify: a pool of ", pool_bytes, " bytes, which is really written, and ",
-                   *available, " bytes of memory available, expected a smaller pool"));
+      absl::StrCat("--verify: writes a pool of ", pool_bytes, " bytes, and ", *available,
+                   " bytes of memory are available, expected a smaller pool"));
 }
 
 absl::Status CheckRecording(const DeviceReplayOptions& options) {
@@ -42,19 +42,20 @@ absl::Status Check(const DeviceReplayOptions& options, std::int64_t pool_bytes,
   if (pool_bytes == 0) {
     return absl::InvalidArgumentError(absl::StrCat("--pool: ", options.pool_bytes,
                                                    ", expected at least the alignment, ", alignment,
-                                                   ", of a pool on a device"));
+                                                   ", for a pool on a device"));
   }
   if (options.remap && pool_bytes < kGpuGranularity) {
-    return absl::InvalidArgumentError(absl::StrCat("--pool: ", options.pool_bytes,
-                                                   ", expected at least ", kGpuGranularity,
-                                                   " with --remap, which moves so much at a time"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--pool: ", options.pool_bytes, ", expected at least ", kGpuGranularity,
+                     " with --remap, which moves that many bytes at a time"));
   }
   if (absl::Status status = CheckRecording(options); !status.ok()) return status;
   return options.verify ? CheckMemory(pool_bytes) : absl::OkStatus();
 }
 
-// As large as the pool. A pool aligns no further than its device. What remapping costs depends on
-// the granularity, so that is a GPU's then.
+// Makes a host device as large as the pool. Its granularity is at least the alignment, because a
+// pool cannot align beyond its device. The cost of remapping depends on the granularity, so with
+// `remap` it is a GPU's.
 absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(std::int64_t pool_bytes,
                                                        std::int64_t alignment, bool remap) {
   HostDeviceOptions options;
@@ -73,15 +74,15 @@ absl::StatusOr<std::unique_ptr<Device>> MakeDevice(const DeviceReplayOptions& op
   return device.ok() ? std::move(device) : AboutFile(options.trace, device.status());
 }
 
-// Null when there is none.
+// Returns null for an empty path.
 absl::StatusOr<std::unique_ptr<Recorder>> OpenRecording(const std::string& path,
                                                         std::int64_t alignment) {
   if (path.empty()) return nullptr;
   return Recorder::Create({.path = path, .alignment = alignment});
 }
 
-// A replay that failed leaves no half of a recording behind. The error to report is the
-// recording's own, if it has one.
+// Removes the recording of a replay that failed with `error`. Returns the error of the recording if
+// it failed too: it came first.
 absl::Status Discard(Recorder& recorder, const std::string& path, const absl::Status& error) {
   absl::Status written = recorder.Close();
   std::error_code ignored;
@@ -89,7 +90,7 @@ absl::Status Discard(Recorder& recorder, const std::string& path, const absl::St
   return written.ok() ? error : written;
 }
 
-// Says what would help, as the pool does where it can.
+// Adds advice to an error of a device that ran out of memory or streams.
 absl::Status WithAdvice(const absl::Status& status) {
   if (!absl::IsResourceExhausted(status)) return status;
   return absl::Status(status.code(),

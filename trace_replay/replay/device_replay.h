@@ -1,5 +1,5 @@
-// Live replay on a device of the command line's choice. The host device needs no GPU and, unless
-// buffers are really written, no memory to speak of.
+// Live replay on the device that the command line names. The host device needs no GPU, and hardly
+// any memory unless buffers are written.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_DEVICE_REPLAY_H_
 #define TIDEPOOL_TRACE_REPLAY_REPLAY_DEVICE_REPLAY_H_
 
@@ -19,8 +19,8 @@ struct DeviceReplayOptions {
   std::string device;  // "host" or "cuda"
   std::string trace;   // the file
   std::string policy;
-  // For the placement `planned`: the whole trace is one iteration. At most as high as the pool.
-  // Null: the pool makes its own.
+  // The plan for a placement that needs one: the whole trace is one iteration. At most as high as
+  // the pool. Null: the pool makes its own plans.
   std::shared_ptr<const PlacementPlan> plan;
   std::int64_t pool_bytes = 0;
   std::int64_t initial_bytes = 0;  // at most the pool
@@ -28,11 +28,11 @@ struct DeviceReplayOptions {
   double growth = 0;
   bool remap = false;
   bool verify = false;
-  std::string recording;  // a file to record to; none when empty
+  std::string recording;  // the file to record to; empty: no recording
 };
 
-// Serves a trace from a pool on a device; the host device is made as large as the pool. When it
-// fails there is no recording. Errors name the file or the option.
+// Serves a trace from a pool on a device. The host device is as large as the pool. A failed replay
+// leaves no recording. Errors name the file or the option.
 absl::StatusOr<LiveReplay> ReplayOnDevice(const MeasuredTrace& measured,
                                           const DeviceReplayOptions& options);
 

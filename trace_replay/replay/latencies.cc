@@ -9,7 +9,7 @@ std::optional<LatencySummary> Latencies::Summarize() {
   return LatencySummary{.median_ns = AtRank(50), .p99_ns = AtRank(99)};
 }
 
-// The smallest of which at least `percent` of a hundred are no larger.
+// Returns the smallest latency that at least `percent` % of all latencies do not exceed.
 std::uint32_t Latencies::AtRank(std::size_t percent) {
   const std::size_t rank = (nanoseconds_.size() * percent + 99) / 100;
   const auto at = nanoseconds_.begin() + static_cast<std::ptrdiff_t>(rank) - 1;

@@ -1,4 +1,4 @@
-// How long calls took.
+// Latencies of calls, and their percentiles.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_LATENCIES_H_
 #define TIDEPOOL_TRACE_REPLAY_REPLAY_LATENCIES_H_
 
@@ -9,7 +9,7 @@
 
 namespace tidepool::tool {
 
-// By nearest rank: a median and a 99th percentile that were really measured.
+// Percentiles by nearest rank: each is a measured value.
 struct LatencySummary {
   std::uint32_t median_ns = 0;
   std::uint32_t p99_ns = 0;
@@ -19,7 +19,7 @@ class Latencies {
  public:
   void Reserve(std::size_t calls) { nanoseconds_.reserve(calls); }
   void Add(std::uint32_t nanoseconds) { nanoseconds_.push_back(nanoseconds); }
-  // Nothing when there was no call. Forgets in which order they were. O(calls).
+  // Returns nothing without calls. Reorders the latencies. O(calls).
   std::optional<LatencySummary> Summarize();
 
  private:

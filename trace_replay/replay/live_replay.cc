@@ -1,5 +1,4 @@
-// The clock is read right around each call of the pool; all else that an event needs is done
-// outside of that.
+// Reads the clock right around each call of the pool. All other work of an event is outside.
 #include "trace_replay/replay/live_replay.h"
 
 #include <algorithm>
@@ -66,9 +65,9 @@ class LiveReplayer {
   const LiveReplayOptions& options_;
   std::vector<Stream> streams_;  // by the trace's index
   std::unique_ptr<Pool> pool_;
-  std::unique_ptr<ContentsCheck> contents_;  // none unless asked for
+  std::unique_ptr<ContentsCheck> contents_;  // null without --verify
 
-  // By allocation.
+  // Indexed by allocation.
   std::vector<std::uint32_t> live_on_;  // the index of its stream, or kNotLive
   std::vector<void*> addresses_;
   std::vector<std::uint32_t> allocate_ns_;
@@ -79,7 +78,7 @@ class LiveReplayer {
   Latencies pairs_;
 };
 
-// A pool complains of what is live when it goes.
+// The destructor of a pool reports allocations that are still live, so they are freed first.
 LiveReplayer::~LiveReplayer() {
   contents_.reset();
   if (pool_ != nullptr) FreeLive();
@@ -140,7 +139,7 @@ absl::Status LiveReplayer::ServeEvent(std::size_t at) {
         pool_->Mark(trace_.mark_names[event.index]);
       }
       break;
-    // What another pool once did follows from this one's own books.
+    // Failures, waits and reservations were those of the recorded pool; this pool makes its own.
     case TraceEvent::Kind::kFailure:
     case TraceEvent::Kind::kWait:
     case TraceEvent::Kind::kReserve:
@@ -167,7 +166,8 @@ absl::Status LiveReplayer::Allocate(std::size_t at) {
   return contents_ == nullptr ? absl::OkStatus() : contents_->Write(BufferOf(event.index), stream);
 }
 
-// That there is no room is an answer of the pool, which counts it; all else is an error.
+// Counts a request without room, which the pool counts as a failure too. Other errors end the
+// replay.
 absl::Status LiveReplayer::Refused(std::size_t at, const absl::Status& status) {
   const PoolStats stats = pool_->Stats();
   ReplayResult& placement = result_.placement;
@@ -205,8 +205,7 @@ absl::Status LiveReplayer::ReadLive() {
   return absl::OkStatus();
 }
 
-// The pool need not be told of the stream that wrote (RecordUse): the one that reads, and frees,
-// waits for it.
+// RecordUse is not needed for the stream that wrote: the stream that reads and frees waits for it.
 absl::Status LiveReplayer::ReadContents(std::uint32_t allocation, Stream stream) {
   return contents_->Read(BufferOf(allocation), streams_[live_on_[allocation]], stream);
 }
@@ -219,7 +218,7 @@ absl::Status LiveReplayer::ReportDamage() {
   return absl::DataLossError(absl::StrCat(
       "allocation ", number, " ('", absl::CHexEscape(std::string(trace_.allocation_ids[number])),
       "', ", trace_.allocations[number].bytes, " bytes) is damaged from byte ", offset,
-      " on, expected what was written to it"));
+      " on, expected the bytes that were written"));
 }
 
 void LiveReplayer::FreeLive() {
@@ -230,7 +229,7 @@ void LiveReplayer::FreeLive() {
   }
 }
 
-// Where what is live lies is known only as long as the result is here.
+// Frees live allocations first: their addresses are lost with the result.
 LiveReplay LiveReplayer::Result() {
   FreeLive();
   result_.placement.high_water_bytes = result_.pool.high_water_bytes;

@@ -15,32 +15,31 @@
 namespace tidepool::tool {
 
 struct LiveReplay {
-  // In the words of a replay by placement alone. Offsets are the pool's (Pool::OffsetOf) and are
-  // always kept.
+  // The fields of a replay by placement alone. Offsets are Pool::OffsetOf, and are always kept.
   ReplayResult placement;
   PoolStats pool;  // at the end of the trace
   double seconds = 0;
-  // Of single calls, the two clock readings around each included; those of refused allocations are
-  // left out. A pair is an allocation and its own free.
+  // Latencies of single calls, including the two clock readings around each. Refused allocations do
+  // not count. A pair is an allocation and its free.
   std::optional<LatencySummary> allocate;
   std::optional<LatencySummary> free;
   std::optional<LatencySummary> pair;
 };
 
 struct LiveReplayOptions {
-  // Plans that the pool makes are awaited outside the latencies, as if they took no time.
+  // The replay waits for plans of the pool outside the measured calls.
   PoolOptions pool;
-  // Records the pool; none when null. It is closed when the trace ends, before the replay frees
-  // what is still live.
+  // Records the pool unless null. Closed at the end of the trace, before the replay frees the
+  // allocations that are still live.
   Recorder* recorder = nullptr;
-  // Write every buffer and check it right before its free, or at the end. The host must be able to
-  // read and write the device's memory. Otherwise no memory is touched.
+  // Writes each buffer, and checks it right before its free or at the end. The host must be able to
+  // read and write the device's memory. If false, no memory is touched.
   bool verify = false;
 };
 
-// Serves `trace` from a new pool on `device`, each stream of the trace on one of the device. A
-// refused allocation is left out, and so is its free; failures and waits of the trace are not
-// replayed. DataLoss, with the allocation's id, when a buffer was damaged; otherwise the errors of
+// Serves `trace` from a new pool on `device`, with one stream of the device for each stream of the
+// trace. A refused allocation is skipped, and so is its free. Failures and waits of the trace are
+// not replayed. DataLoss, with the allocation's id, for a damaged buffer; otherwise the errors of
 // the pool, the device and the recorder.
 absl::StatusOr<LiveReplay> ReplayLive(const Trace& trace, Device& device,
                                       const LiveReplayOptions& options);

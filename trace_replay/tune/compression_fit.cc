@@ -10,7 +10,7 @@ namespace {
 
 double At(const CompressionCost& line, double x) { return line.a + line.b * x; }
 
-// The median of the slopes between samples, and of what is left without them.
+// Returns the Theil-Sen line: the median slope between samples, and the median of the rests.
 CompressionCost MedianLine(const std::vector<CostSample>& samples) {
   std::vector<double> slopes;
   for (const CostSample& one : samples) {
@@ -27,7 +27,7 @@ CompressionCost MedianLine(const std::vector<CostSample>& samples) {
   return line;
 }
 
-// Of least weighted squares among those with a and b of at least 0.
+// Returns the line of least weighted squares with a and b of at least 0.
 CompressionCost SquaresLine(const std::vector<CostSample>& samples,
                             const std::vector<double>& weights) {
   double w = 0;
@@ -54,7 +54,7 @@ CompressionCost SquaresLine(const std::vector<CostSample>& samples,
 
 CompressionCost FitCost(const std::vector<CostSample>& samples) {
   constexpr int kSteps = 50;
-  // Tukey: behind so many deviations a sample does not count at all.
+  // Beyond this many standard deviations a sample has no weight (Tukey).
   constexpr double kDeviations = 4.685;
   if (samples.empty()) return {};
   double largest = 0;
@@ -62,19 +62,21 @@ CompressionCost FitCost(const std::vector<CostSample>& samples) {
   CompressionCost line = MedianLine(samples);
   std::vector<double> weights(samples.size());
   for (int step = 0; step < kSteps; ++step) {
-    // In proportion to the line, not to the sample, which may be far too small.
+    // Errors are relative to the line: relative to a sample that is far too small they would
+    // explode.
     const auto scale = [&](const CostSample& sample) {
       return std::max(At(line, sample.x), largest * 1e-3);
     };
-    std::vector<double> wrong;
-    wrong.reserve(samples.size());
+    std::vector<double> errors;
+    errors.reserve(samples.size());
     for (const CostSample& sample : samples) {
-      wrong.push_back(std::abs(sample.y - At(line, sample.x)) / scale(sample));
+      errors.push_back(std::abs(sample.y - At(line, sample.x)) / scale(sample));
     }
-    // Of normal errors, the deviation is 1.4826 times the median. Of samples that fit, any.
-    const double limit = std::max(kDeviations * 1.4826 * Median(wrong), 1e-9);
+    // The standard deviation of normal errors is 1.4826 times their median. The lower bound avoids
+    // a division by zero when all samples lie on the line.
+    const double limit = std::max(kDeviations * 1.4826 * Median(errors), 1e-9);
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double share = std::min(1.0, wrong[i] / limit);
+      const double share = std::min(1.0, errors[i] / limit);
       const double tukey = (1 - share * share) * (1 - share * share);
       weights[i] = tukey / (scale(samples[i]) * scale(samples[i]));
     }

@@ -1,4 +1,4 @@
-// A straight line through measurements, some of which are wrong.
+// Fits a straight line through measurements of which some are outliers.
 #ifndef TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_FIT_H_
 #define TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_FIT_H_
 
@@ -13,10 +13,10 @@ struct CostSample {
   double y = 0;  // more than 0: a time
 };
 
-// a and b, neither less than 0, so that a + b x is near y: least squares of what is wrong in
-// proportion to the line, in which samples far off count less and then not at all (Tukey's
-// bisquare), from the medians of Theil and Sen on. A quarter of the samples may be anything.
-// Without two samples of different x b is 0; without samples a is, too. O(samples^2).
+// Returns a and b, at least 0, for the line a + b x. Iteratively reweighted least squares of the
+// relative errors with Tukey's bisquare weights (Beaton and Tukey, 1974), from a Theil-Sen line on:
+// samples far from the line lose their weight, so a quarter of the samples may be outliers. b is 0
+// without two samples of different x; a is 0 too without samples. O(samples^2).
 CompressionCost FitCost(const std::vector<CostSample>& samples);
 
 }  // namespace tidepool::tool

@@ -1,4 +1,4 @@
-// Rounds in which every setting takes its turn, so that a disturbance hits all alike.
+// Measures compression in rounds: each round has all settings, so a disturbance hits all of them.
 #include "trace_replay/tune/compression_measurement.h"
 
 #include <time.h>
@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "trace_replay/tune/median.h"
@@ -24,7 +25,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A slot of each thread is filled while others are worked on.
+// Slots of each thread, used in turn as in the pipeline.
 constexpr std::size_t kSlots = 4;
 constexpr std::size_t kPatternBytes = std::size_t{1} << 20;
 
@@ -36,7 +37,7 @@ std::int64_t NsSince(Clock::time_point begin) {
   return std::chrono::nanoseconds(Clock::now() - begin).count();
 }
 
-// That the calling thread had a processor.
+// Returns the processor time of the calling thread.
 std::int64_t ProcessorNs() {
   timespec time = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -48,7 +49,8 @@ struct Pattern {
   double density = 0;
 };
 
-// Normal numbers as a ReLU leaves them; where all are wanted, without their signs.
+// Returns absolute values of normal numbers, of which a share of `density` is kept and the rest is
+// 0.
 Pattern PatternOf(ZeroValueWord word, double density) {
   std::mt19937_64 random(1);
   std::normal_distribution<float> normal;
@@ -73,7 +75,7 @@ class Measurer {
       : options_(options), bytes_(static_cast<std::size_t>(options.bytes)) {}
 
   absl::Status Prepare(const std::vector<CompressionSetting>& settings);
-  // Appends what a round says of a setting.
+  // Measures a setting once, and appends the times to its samples.
   absl::Status Measure(const CompressionSetting& setting, bool check);
 
   struct Samples {
@@ -96,21 +98,25 @@ class Measurer {
   void Begin(std::size_t setting) { current_ = &samples_[setting]; }
 
  private:
-  // What a thread has of its own.
+  // The state of one thread.
   struct Thread {
     std::unique_ptr<ZeroValueCodec> codec;
     std::vector<std::byte> slots;
     std::int64_t busy_ns = 0;
-    std::int64_t work_ns = 0;  // of all runs, as the next
-    std::int64_t processor_ns = 0;
+    std::int64_t work_ns = 0;       // over all runs
+    std::int64_t processor_ns = 0;  // over all runs
     absl::Status status;
   };
   using Task = std::function<void(Thread&, std::size_t piece, std::byte* slot)>;
 
   void Fill(double density);
-  // Calls `task` for each piece on one of the threads; says for how long they were busy, in
-  // nanoseconds for a byte.
+  // Calls `task` for each piece on one of the threads. Returns the nanoseconds of a thread for a
+  // byte.
   absl::StatusOr<double> Run(const CompressionSetting& setting, const Task& task);
+  absl::StatusOr<double> Copy(const CompressionSetting& setting);
+  absl::StatusOr<double> Compress(const CompressionSetting& setting);
+  // Compares the output with the input if `check` is true.
+  absl::StatusOr<double> Decompress(const CompressionSetting& setting, bool check);
   std::size_t Pieces() const { return (bytes_ + chunk_ - 1) / chunk_; }
   absl::Span<std::byte> Piece(std::size_t piece) const {
     return {input_.get() + piece * chunk_, std::min(chunk_, bytes_ - piece * chunk_)};
@@ -148,7 +154,7 @@ absl::Status Measurer::Prepare(const std::vector<CompressionSetting>& settings) 
   }
   samples_.resize(settings.size());
   try {
-    // Touched: the first write to memory is another story.
+    // make_unique writes zeros: page faults must not be measured.
     input_ = std::make_unique<std::byte[]>(bytes_);
     streams_ = std::make_unique<std::byte[]>(stream_room);
     threads_.resize(static_cast<std::size_t>(most_threads));
@@ -220,17 +226,16 @@ absl::StatusOr<double> Measurer::Run(const CompressionSetting& setting, const Ta
   return static_cast<double>(busy_ns) / static_cast<double>(bytes_);
 }
 
-absl::Status Measurer::Measure(const CompressionSetting& setting, bool check) {
-  Fill(setting.density);
-  chunk_ = static_cast<std::size_t>(setting.chunk_bytes);
-  stream_bytes_.assign(Pieces(), 0);
-  const auto copy = Run(setting, [&](Thread& thread, std::size_t piece, std::byte*) {
+absl::StatusOr<double> Measurer::Copy(const CompressionSetting& setting) {
+  return Run(setting, [&](Thread& thread, std::size_t piece, std::byte*) {
     const auto begin = Clock::now();
     std::memcpy(Stream(piece), Piece(piece).data(), Piece(piece).size());
     thread.busy_ns += NsSince(begin);
   });
-  if (!copy.ok()) return copy.status();
-  const auto compress = Run(setting, [&](Thread& thread, std::size_t piece, std::byte* slot) {
+}
+
+absl::StatusOr<double> Measurer::Compress(const CompressionSetting& setting) {
+  return Run(setting, [&](Thread& thread, std::size_t piece, std::byte* slot) {
     const std::size_t bytes = Piece(piece).size();
     std::memcpy(slot, Piece(piece).data(), bytes);
     const auto begin = Clock::now();
@@ -243,8 +248,10 @@ absl::Status Measurer::Measure(const CompressionSetting& setting, bool check) {
       thread.status = compressed.status();
     }
   });
-  if (!compress.ok()) return compress.status();
-  const auto decompress = Run(setting, [&](Thread& thread, std::size_t piece, std::byte* slot) {
+}
+
+absl::StatusOr<double> Measurer::Decompress(const CompressionSetting& setting, bool check) {
+  return Run(setting, [&](Thread& thread, std::size_t piece, std::byte* slot) {
     const std::size_t bytes = Piece(piece).size();
     const auto begin = Clock::now();
     const auto done =
@@ -254,13 +261,23 @@ absl::Status Measurer::Measure(const CompressionSetting& setting, bool check) {
       thread.status = done.status();
     } else if (check && std::memcmp(slot, Piece(piece).data(), bytes) != 0) {
       thread.status = absl::InternalError(
-          "what was decompressed is not what was compressed, expected the same: is the memory of "
-          "this machine sound?");
+          "decompression did not restore the input, expected equal bytes: check the memory of this "
+          "machine");
     }
   });
+}
+
+absl::Status Measurer::Measure(const CompressionSetting& setting, bool check) {
+  Fill(setting.density);
+  chunk_ = static_cast<std::size_t>(setting.chunk_bytes);
+  stream_bytes_.assign(Pieces(), 0);
+  const absl::StatusOr<double> copy = Copy(setting);
+  if (!copy.ok()) return copy.status();
+  const absl::StatusOr<double> compress = Compress(setting);
+  if (!compress.ok()) return compress.status();
+  const absl::StatusOr<double> decompress = Decompress(setting, check);
   if (!decompress.ok()) return decompress.status();
-  std::size_t sum = 0;
-  for (const std::size_t bytes : stream_bytes_) sum += bytes;
+  const std::size_t sum = absl::c_accumulate(stream_bytes_, std::size_t{0});
   current_->density = density_;
   current_->compressed_share = static_cast<double>(sum) / static_cast<double>(bytes_);
   current_->copy.push_back(*copy);

@@ -1,4 +1,4 @@
-// How fast this machine compresses and decompresses, and copies beside it.
+// Measures how fast this machine compresses, decompresses and copies.
 #ifndef TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_MEASUREMENT_H_
 #define TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_MEASUREMENT_H_
 
@@ -13,7 +13,7 @@
 
 namespace tidepool::tool {
 
-// One way of doing it.
+// The parameters of one measurement.
 struct CompressionSetting {
   double density = 0.5;
   int threads = 1;
@@ -22,11 +22,10 @@ struct CompressionSetting {
   friend bool operator==(const CompressionSetting&, const CompressionSetting&) = default;
 };
 
-// Nanoseconds that a thread is busy with a byte of input while all threads are: medians over
-// rounds.
+// Nanoseconds of a thread for a byte of input while all threads work: medians over rounds.
 struct CompressionTimes {
   CompressionSetting setting;
-  double density = 0;           // as it came out
+  double density = 0;           // of the generated input
   double compressed_share = 0;  // of the input
   double compress_ns = 0;
   double decompress_ns = 0;
@@ -35,12 +34,12 @@ struct CompressionTimes {
 
 struct MeasurementOptions {
   ZeroValueWord word = ZeroValueWord::k32Bits;
-  std::optional<ZeroValueInstructionSet> instruction_set = std::nullopt;  // the best, if not given
+  std::optional<ZeroValueInstructionSet> instruction_set = std::nullopt;  // empty: the fastest
   std::int64_t bytes = std::int64_t{64} << 20;
-  // It takes the median of as many rounds as fit, at least one and at most most_rounds.
+  // Rounds go on until this time is up: at least one round, at most most_rounds.
   double time_limit_seconds = 5;
   int most_rounds = 9;
-  // The best of the rounds instead: what a machine would do that does nothing else.
+  // Takes the fastest round instead of the median: an estimate of an idle machine.
   bool takes_best = false;
   // Called before each setting of a round.
   std::function<void(int round, const CompressionSetting&)> progress;
@@ -49,16 +48,16 @@ struct MeasurementOptions {
 struct CompressionMeasurement {
   std::vector<CompressionTimes> times;  // one a setting
   int rounds = 0;
-  // Of the time that threads were at work, the share in which they had a processor: 1 on a machine
-  // that does nothing else. Of settings that do not ask for more threads than there are processors.
+  // The share of their working time in which threads had a processor: 1 on an idle machine.
+  // Settings with more threads than processors do not count.
   double processor_share = 1;
 };
 
-// As the pipeline does it (compression_pipeline.h): each thread takes one piece after the other.
-// What it compresses is in a slot that was just filled, and it writes to memory that is in no
-// cache; what it decompresses comes from there, and goes to a slot. Normal numbers behind a ReLU.
-// ResourceExhausted when there is no memory for it or no threads; Internal when what was
-// decompressed is not what was compressed.
+// Measures each setting, in rounds. The access pattern is the compression pipeline's
+// (compression_pipeline.h): each thread takes one piece after the other, compresses it from a slot
+// that was just filled into memory outside the caches, and decompresses it from there to a slot.
+// The input is normal numbers after a ReLU. ResourceExhausted without enough memory or threads;
+// Internal if decompression does not restore the input.
 absl::StatusOr<CompressionMeasurement> MeasureCompression(
     const std::vector<CompressionSetting>& settings, const MeasurementOptions& options);
 

@@ -11,12 +11,12 @@ namespace {
 
 constexpr std::int64_t kStandardChunk = std::int64_t{1} << 20;
 constexpr std::int64_t kChunks[] = {64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20};
-// As few pieces as quick as the quickest, but for so much.
-constexpr double kAsGood = 1.03;
-// That a buffer must save at least, as CompressionAdvisorOptions has it.
+// The recommended pieces may be this factor slower than the fastest.
+constexpr double kTolerance = 1.03;
+// The least share of a buffer that compression must save: the default of CompressionAdvisorOptions.
 constexpr double kLeastSaving = 0.05;
 
-// Up to 8 one after the other, then in steps of about a third.
+// Returns 1, 2, ... 6, then numbers that grow by about a third, up to `most`.
 std::vector<int> ThreadCounts(int most) {
   std::vector<int> counts;
   for (int threads = 1; threads < most; threads += std::max(1, threads / 3)) {
@@ -30,8 +30,9 @@ double RoundTrip(const CompressionTimes& times) { return times.compress_ns + tim
 
 double MaskShareOf(ZeroValueWord word) { return 1.0 / (8 * static_cast<int>(word)); }
 
-// How much faster k threads are, for each k up to the last that was measured; in between straight.
-// At most `most`: threads that take turns are as quick, each by itself, as one alone.
+// Returns how much faster k threads are than one, for each k up to the last measured number;
+// between measured numbers by linear interpolation. The result is at most `most`: threads that
+// share a processor in turns look as fast as one alone, each by itself.
 std::vector<double> Speedups(const std::vector<CompressionTimes>& by_threads, double most) {
   std::vector<double> speedups = {1};
   double last = 1;
@@ -53,7 +54,7 @@ CompressionCost CostFrom(const std::vector<CompressionTimes>& by_density, ZeroVa
                          double CompressionTimes::*ns, double slot_ns_per_byte) {
   std::vector<CostSample> samples;
   for (const CompressionTimes& times : by_density) {
-    // Blocks without words are quicker than the line says: they have no mask.
+    // Density 0 is left out: its blocks have no mask, and are faster than the line.
     if (times.density > 0) samples.push_back({PlainRatio(word, times.density), times.*ns});
   }
   if (samples.empty()) return {by_density.front().*ns, 0};
@@ -62,22 +63,22 @@ CompressionCost CostFrom(const std::vector<CompressionTimes>& by_density, ZeroVa
   return cost;
 }
 
-// The largest that was seen, so that sizes are not promised too small.
+// Returns the largest measured share, so that predicted sizes are never too small.
 double PackedShare(const std::vector<CompressionTimes>& by_density, ZeroValueWord word) {
-  // Index and rounding; on few words they weigh much.
-  constexpr double kBesides = (8.0 + 32) / static_cast<double>(kZeroValueBlockBytes);
-  constexpr double kEnough = 0.2;
+  // The share of index and rounding, which distorts low densities.
+  constexpr double kIndexShare = (8.0 + 32) / static_cast<double>(kZeroValueBlockBytes);
+  constexpr double kLeastDensity = 0.2;
   double share = 0;
   for (const CompressionTimes& times : by_density) {
-    if (times.density < kEnough) continue;
+    if (times.density < kLeastDensity) continue;
     share =
-        std::max(share, (times.compressed_share - MaskShareOf(word) - kBesides) / times.density);
+        std::max(share, (times.compressed_share - MaskShareOf(word) - kIndexShare) / times.density);
   }
   return share == 0 ? 1 : std::clamp(share, 0.01, 1.0);
 }
 
-// What a piece costs beside its bytes: where the straight line through the times of pieces meets
-// none.
+// Returns the cost of a piece besides its bytes: the slope of the time for a byte over 1 / bytes of
+// a piece.
 double SlotNs(const std::vector<CompressionTimes>& by_chunk) {
   std::vector<CostSample> samples;
   samples.reserve(by_chunk.size());
@@ -91,7 +92,7 @@ std::int64_t BestChunk(const std::vector<CompressionTimes>& by_chunk) {
   double least = RoundTrip(by_chunk.front());
   for (const CompressionTimes& times : by_chunk) least = std::min(least, RoundTrip(times));
   for (const CompressionTimes& times : by_chunk) {
-    if (RoundTrip(times) <= least * kAsGood) return times.setting.chunk_bytes;
+    if (RoundTrip(times) <= least * kTolerance) return times.setting.chunk_bytes;
   }
   return by_chunk.back().setting.chunk_bytes;
 }
@@ -101,7 +102,7 @@ double SlowerNs(const CompressionProfile& profile, ZeroValueWord word, double de
                   CodecNsPerByte(profile, word, density, TransferDirection::kPrefetch));
 }
 
-// The fewest threads whose codec takes a byte no longer than the link.
+// Returns the fewest threads that compress a byte in no more time than the link copies it.
 std::optional<int> ThreadsFor(const CompressionProfile& profile, ZeroValueWord word, double density,
                               double link_bytes_per_second) {
   const double needed = SlowerNs(profile, word, density) * 1e-9 * link_bytes_per_second;
@@ -111,7 +112,7 @@ std::optional<int> ThreadsFor(const CompressionProfile& profile, ZeroValueWord w
   return std::nullopt;
 }
 
-// The highest of the hundredths from 0 to 1 for which `holds`, which those below it do too.
+// Returns the highest hundredth in [0, 1] up to which `holds` is true for all hundredths.
 template <typename Holds>
 std::optional<double> HighestDensity(const Holds& holds) {
   std::optional<double> highest;
@@ -185,7 +186,7 @@ std::vector<CompressionTimes> ByChunk(const WordMeasurement& measured, double de
 
 int KneeOf(const std::vector<double>& speedups) {
   std::size_t knee = speedups.size();
-  // From behind, so that one bad measurement in front does not end it.
+  // From the end, so that one bad measurement at the start does not end the search.
   while (knee > 1 && speedups[knee - 1] - speedups[knee - 2] < kLeastGainOfThread) --knee;
   return static_cast<int>(knee);
 }
@@ -193,8 +194,8 @@ int KneeOf(const std::vector<double>& speedups) {
 CompressionProfile ProfileFrom(const std::vector<WordMeasurement>& measured,
                                const std::vector<double>& densities, std::int64_t bytes,
                                std::optional<double> link_bytes_per_second,
-                               const CompressionProfile& otherwise) {
-  CompressionProfile profile = otherwise;
+                               const CompressionProfile& defaults) {
+  CompressionProfile profile = defaults;
   const double middle = MiddleDensity(densities);
   const std::int64_t standard = StandardChunk(bytes);
   const WordMeasurement& first = measured.front();
@@ -203,7 +204,7 @@ CompressionProfile ProfileFrom(const std::vector<WordMeasurement>& measured,
   profile.chunk_bytes = BestChunk(by_chunk);
   profile.slot_ns = SlotNs(by_chunk);
   profile.memcpy_bytes_per_second = std::clamp(1e9 / by_threads.front().copy_ns, 1e6, 1e13);
-  // Where there are fewer pieces than threads, some have nothing to do.
+  // With fewer pieces than threads, some threads have no work.
   const std::int64_t at_once =
       std::min<std::int64_t>(profile.processors, (bytes + standard - 1) / standard);
   profile.speedups = Speedups(by_threads, static_cast<double>(at_once));
@@ -234,7 +235,7 @@ LinkAnswer AnswerForLink(const CompressionProfile& profile, ZeroValueWord word, 
   const double speedup = Speedup(profile, profile.threads);
   const double rate =
       std::min(link_bytes_per_second, speedup / SlowerNs(profile, word, density) * 1e9);
-  // With several threads each of them takes longer for a byte.
+  // Each of several threads takes longer for a byte than one thread alone.
   answer.cpu_share = rate * SlowerNs(profile, word, density) * 1e-9 * profile.threads / speedup /
                      profile.processors;
   const auto is_in_time = [&](double d) {

@@ -1,4 +1,5 @@
-// What measurements mean: a profile, the knee, and for which links compressing pays.
+// From measurements to recommendations: a profile, the knee, and the links for which compression
+// pays.
 #ifndef TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_TUNING_H_
 #define TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_TUNING_H_
 
@@ -11,51 +12,55 @@
 
 namespace tidepool::tool {
 
-// Of one size of words.
+// A measurement of one word size.
 struct WordMeasurement {
   ZeroValueWord word = ZeroValueWord::k32Bits;
   CompressionMeasurement measurement;
 };
 
-// What is measured: each density on one thread, and at the density nearest to a half 1, 2, ...
-// threads and pieces of 64 KiB to 1 MiB (none larger than `bytes`).
+// Returns the settings to measure: each density on one thread; and, at the density nearest to 0.5,
+// 1, 2, ... threads, and pieces of 64 KiB to 1 MiB that are no larger than `bytes`.
 std::vector<CompressionSetting> SettingsFor(const std::vector<double>& densities, int most_threads,
                                             std::int64_t bytes);
+// Returns the density nearest to 0.5.
 double MiddleDensity(const std::vector<double>& densities);
+// Returns 1 MiB, or less for smaller buffers: the size of pieces where others are not measured.
 std::int64_t StandardChunk(std::int64_t bytes);
 
-// The rows of a measurement that differ in one thing from the standard setting.
+// Return the rows of a measurement that differ from the standard setting in one parameter, sorted
+// by it.
 std::vector<CompressionTimes> ByDensity(const WordMeasurement& measured, std::int64_t chunk);
 std::vector<CompressionTimes> ByThreads(const WordMeasurement& measured, double density,
                                         std::int64_t chunk);
 std::vector<CompressionTimes> ByChunk(const WordMeasurement& measured, double density);
 
-// A further thread is worth it that brings at least so much of what the first does.
+// One more thread pays if it adds at least this share of the first thread's speed.
 inline constexpr double kLeastGainOfThread = 0.5;
-// The fewest threads after which no next one is worth it. `speedups` as in a profile.
+// Returns the fewest threads after which no further thread pays. `speedups` as in a profile.
 int KneeOf(const std::vector<double>& speedups);
 
-// Everything that follows but the machine's name. Recommended are as many threads as the knee has,
-// or as a link needs, if that is fewer; and the smallest piece that is within 3 % of the quickest.
-// Words that were not measured keep `otherwise`.
+// Returns `defaults` with the measured fields replaced. It recommends as many threads as the knee
+// has, or fewer if the link needs fewer; and the smallest pieces within 3 % of the fastest. Word
+// sizes that were not measured, and the name of the machine, keep `defaults`.
 CompressionProfile ProfileFrom(const std::vector<WordMeasurement>& measured,
                                const std::vector<double>& densities, std::int64_t bytes,
                                std::optional<double> link_bytes_per_second,
-                               const CompressionProfile& otherwise);
+                               const CompressionProfile& defaults);
 
-// When the link is as busy as it can be in one direction, with buffers of `density`.
+// The cost of compression on a link that is saturated in one direction.
 struct LinkAnswer {
   double link_bytes_per_second = 0;
-  // The fewest of the profile's speedups that keep up; none when no number of threads does.
+  // The fewest threads that keep up with the link; empty if no measured number of threads does.
   std::optional<int> threads_to_keep_up;
-  // Of all processors, with the threads that the profile recommends; the busier direction.
+  // The share of all processors that the recommended threads take, in the busier direction.
   double cpu_share = 0;
-  // Up to which density transfers take no longer than raw ones, but for a slot; none when always
-  // longer.
+  // The highest density up to which transfers take no longer than raw transfers, except for one
+  // slot; empty if they always take longer.
   std::optional<double> in_time_up_to;
-  // Up to which density that holds and memory is saved, 5 % or more.
+  // The highest density up to which, in addition, compression saves at least 5 % of the memory.
   std::optional<double> pays_up_to;
 };
+// Computes the answer for buffers of `density`.
 LinkAnswer AnswerForLink(const CompressionProfile& profile, ZeroValueWord word, double density,
                          double link_bytes_per_second);
 

@@ -1,3 +1,4 @@
+// The median of measurements.
 #ifndef TIDEPOOL_TRACE_REPLAY_TUNE_MEDIAN_H_
 #define TIDEPOOL_TRACE_REPLAY_TUNE_MEDIAN_H_
 
@@ -7,7 +8,7 @@
 
 namespace tidepool::tool {
 
-// Of at least one value; the upper one of two in the middle.
+// Returns the median of at least one value: the upper of two in the middle. O(values).
 inline double Median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
