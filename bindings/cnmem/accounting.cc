@@ -1,3 +1,4 @@
+// Serves reservations in the order of the streams, from the bytes that are free.
 #include "bindings/cnmem/accounting.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// CNMeM's numbers: how much memory each stream has, when in truth all have one pool.
+// CNMeM's accounting: how much memory each stream has, although all streams share one pool.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_ACCOUNTING_H_
 #define TIDEPOOL_BINDINGS_CNMEM_ACCOUNTING_H_
 
@@ -7,28 +7,29 @@
 
 namespace tidepool::cnmem {
 
-// Of the pool.
+// The use of the pool that all streams share.
 struct PoolUse {
-  std::int64_t pool_bytes = 0;    // taken of the device
-  std::int64_t budget_bytes = 0;  // at least that
+  std::int64_t pool_bytes = 0;    // taken from the device
+  std::int64_t budget_bytes = 0;  // at least pool_bytes
   std::int64_t live_bytes = 0;    // on the default stream
 };
 
-// Of a stream. What is reserved is its own as long as nobody took it.
+// The use of one stream. Reserved memory counts as the stream's own until another stream takes it.
 struct StreamUse {
   std::int64_t reserved_bytes = 0;
   std::int64_t live_bytes = 0;
 };
 
+// The free memory as CNMeM counts it.
 struct Shares {
-  std::int64_t total_bytes = 0;                 // of the pool: all that is live or free
-  std::int64_t free_bytes = 0;                  // for everybody
-  std::vector<std::int64_t> stream_free_bytes;  // for each stream, of what is reserved for it
+  std::int64_t total_bytes = 0;                 // of the pool: live and free together
+  std::int64_t free_bytes = 0;                  // free for all streams
+  std::vector<std::int64_t> stream_free_bytes;  // free bytes of each stream's reservation
 };
 
-// What is live and what is free add up to the total, whatever the numbers; nothing is negative. A
-// pool that may still grow counts as grown by what is reserved and not there. When others hold what
-// was reserved, the last streams lack it.
+// Divides the free memory among the streams. Live and free bytes always add up to the total, and no
+// figure is negative. A pool that may still grow counts reservations as if they were allocated
+// already. If other streams hold reserved memory, the last streams in the list lack it.
 Shares ShareOut(const PoolUse& pool, const std::vector<StreamUse>& streams);
 
 }  // namespace tidepool::cnmem

@@ -1,5 +1,5 @@
-// The functions that programs see: what CNMeM's arguments may be, and nothing else. What is checked
-// before what is observable, and as CNMeM does it.
+// The exported functions: they check arguments and nothing else, in CNMeM's order, because programs
+// can observe the order.
 #include "bindings/cnmem/include/cnmem.h"
 
 #include <algorithm>
@@ -22,29 +22,29 @@ using tidepool::cnmem::DeviceRequest;
 namespace {
 
 [[gnu::noinline]] cnmemStatus_t Failed(const char* function, cnmemStatus_t code, const char* text,
-                                       bool speaks) {
-  if (speaks) {
+                                       bool prints) {
+  if (prints) {
     std::fprintf(stderr, "tidepool: %s: %s: %s\n", function, cnmemGetErrorString(code), text);
   }
   return code;
 }
 
-cnmemStatus_t Failed(const char* function, const absl::Status& status, bool speaks) {
+cnmemStatus_t Failed(const char* function, const absl::Status& status, bool prints) {
   return Failed(function, tidepool::cnmem::CodeOf(status), std::string(status.message()).c_str(),
-                speaks);
+                prints);
 }
 
 cnmemStatus_t NotInitialized(const char* function) {
   return Failed(function, CNMEM_STATUS_NOT_INITIALIZED,
-                "there was no cnmemInit, or cnmemFinalize has ended it: call cnmemInit first",
+                "the library is not initialized: call cnmemInit first",
                 tidepool::cnmem::ErrorsOfEnvironment());
 }
 
 cnmemStatus_t Invalid(const char* function, const char* text, const Context& context) {
-  return Failed(function, CNMEM_STATUS_INVALID_ARGUMENT, text, context.speaks_of_errors());
+  return Failed(function, CNMEM_STATUS_INVALID_ARGUMENT, text, context.prints_errors());
 }
 
-// No exception gets out of C functions.
+// Runs `call`. Exceptions must not leave a C function, so they become error codes.
 template <typename Call>
 cnmemStatus_t Guarded(const char* function, Call call) {
   try {
@@ -53,7 +53,7 @@ cnmemStatus_t Guarded(const char* function, Call call) {
     return Failed(function, CNMEM_STATUS_OUT_OF_MEMORY, "the host has no memory left",
                   tidepool::cnmem::ErrorsOfEnvironment());
   } catch (...) {
-    return Failed(function, CNMEM_STATUS_UNKNOWN_ERROR, "an exception that nothing expects",
+    return Failed(function, CNMEM_STATUS_UNKNOWN_ERROR, "unexpected exception",
                   tidepool::cnmem::ErrorsOfEnvironment());
   }
 }
@@ -66,7 +66,7 @@ cnmemStatus_t OnCurrentDevice(const Context& context, const char* function, Use 
     const absl::Status status = device.ok() ? use(**device) : device.status();
     if (status.ok()) [[likely]]
       return CNMEM_STATUS_SUCCESS;
-    return Failed(function, status, context.speaks_of_errors());
+    return Failed(function, status, context.prints_errors());
   });
 }
 
@@ -74,16 +74,17 @@ cnmemStatus_t Release(const char* function) {
   return Guarded(function, [&] {
     absl::Status status;
     if (!Context::Release(&status)) return NotInitialized(function);
-    // Memory that is lost is worth a word, whether or not errors are printed.
+    // Lost memory is always reported, even if errors are not printed.
     return status.ok() ? CNMEM_STATUS_SUCCESS : Failed(function, status, true);
   });
 }
 
 absl::Status AddStreams(const cnmemDevice_t& device, DeviceRequest& request) {
   if (device.numStreams < 0 || (device.numStreams > 0 && device.streams == nullptr)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        device.numStreams, " streams", device.streams == nullptr ? " and no array of them" : "",
-        ", expected an array of at least none"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("numStreams is ", device.numStreams,
+                     device.streams == nullptr ? " and streams is null" : "",
+                     ", expected an array of at least 0 streams"));
   }
   for (int i = 0; i < device.numStreams; ++i) {
     request.streams.push_back(
@@ -92,12 +93,13 @@ absl::Status AddStreams(const cnmemDevice_t& device, DeviceRequest& request) {
   return absl::OkStatus();
 }
 
-// A device that is listed more than once gets all that is asked for it.
+// Collects the requests for each device. A device that is listed twice gets the sum of its sizes.
 absl::StatusOr<std::vector<DeviceRequest>> Requests(int count, const cnmemDevice_t* devices,
                                                     unsigned flags) {
   if (count <= 0 || devices == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        count, " devices", devices == nullptr ? " and no array of them" : "", ", expected some"));
+    return absl::InvalidArgumentError(absl::StrCat("numDevices is ", count,
+                                                   devices == nullptr ? " and devices is null" : "",
+                                                   ", expected an array of at least 1 device"));
   }
   std::vector<DeviceRequest> requests;
   for (int i = 0; i < count; ++i) {

@@ -1,3 +1,4 @@
+// Counts references, and ends each manager in the way that the state of CUDA allows.
 #include "bindings/cnmem/context.h"
 
 #include <cuda_runtime_api.h>
@@ -11,8 +12,8 @@
 namespace tidepool::cnmem {
 namespace {
 
-// In a process that ends, CUDA may be over before the destructors of the program are. It has taken
-// all memory back then.
+// Returns whether CUDA has shut down. In a process that ends, CUDA may do so before the program's
+// destructors run. All memory is freed then.
 bool HasCudaEnded() {
   int device = 0;
   const cudaError_t error = cudaGetDevice(&device);
@@ -20,8 +21,8 @@ bool HasCudaEnded() {
   return error == cudaErrorCudartUnloading;
 }
 
-// To destroy what a reset has invalidated would give CUDA handles and addresses that may be others'
-// by now.
+// Keeps a manager after its device was reset. Destroying its handles and addresses would be wrong:
+// CUDA may have given them to other objects by now.
 void KeepForever(std::unique_ptr<DeviceManager> manager) {
   static auto& kept = *new std::vector<std::unique_ptr<DeviceManager>>();
   manager->Report();
@@ -30,20 +31,22 @@ void KeepForever(std::unique_ptr<DeviceManager> manager) {
 
 }  // namespace
 
-// Never destroyed: programs may free memory until their very end.
-constinit std::mutex Context::mutex_;
+// Programs may free memory until their very end: constant initialisation makes the mutex usable
+// even after its destructor.
+ABSL_CONST_INIT absl::Mutex Context::mutex_(absl::kConstInit);
 constinit std::atomic<Context*> Context::current_ = nullptr;
 
 absl::Status Context::Begin(const std::vector<DeviceRequest>& requests, const Settings& settings) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   if (Current() != nullptr) {
-    return absl::InvalidArgumentError("cnmemInit once more, expected cnmemFinalize before it");
+    return absl::InvalidArgumentError(
+        "the library is initialized already: call cnmemFinalize before the next cnmemInit");
   }
   auto context = std::make_unique<Context>();
   int count = 0;
   if (cudaGetDeviceCount(&count) == cudaSuccess && count == 1) context->only_ordinal_ = 0;
   static_cast<void>(cudaGetLastError());
-  context->speaks_of_errors_ = settings.errors;
+  context->prints_errors_ = settings.errors;
   for (const DeviceRequest& request : requests) {
     absl::StatusOr<std::unique_ptr<DeviceManager>> manager =
         DeviceManager::Create(request, settings);
@@ -57,7 +60,7 @@ absl::Status Context::Begin(const std::vector<DeviceRequest>& requests, const Se
 }
 
 bool Context::Retain() {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   Context* const context = Current();
   if (context == nullptr) return false;
   ++context->references_;
@@ -65,7 +68,7 @@ bool Context::Retain() {
 }
 
 bool Context::Release(absl::Status* status) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   Context* const context = Current();
   if (context == nullptr) return false;
   if (--context->references_ > 0) return true;
@@ -100,8 +103,8 @@ absl::StatusOr<DeviceManager*> Context::CurrentDevice() const {
   if (index < by_ordinal_.size() && by_ordinal_[index] != nullptr) [[likely]] {
     return by_ordinal_[index].get();
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("device ", ordinal, " is current, expected one that cnmemInit was given"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "device ", ordinal, " is current, expected a device that was given to cnmemInit"));
 }
 
 void Context::Report() const {

@@ -1,4 +1,4 @@
-// What there is between cnmemInit and the last cnmemRelease: a manager for each device.
+// The state between cnmemInit and the last cnmemRelease: a manager for each device.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_CONTEXT_H_
 #define TIDEPOOL_BINDINGS_CNMEM_CONTEXT_H_
 
@@ -7,52 +7,55 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "bindings/cnmem/device_manager.h"
 #include "bindings/cnmem/settings.h"
 
 namespace tidepool::cnmem {
 
-// One at a time in a process. Begin, Retain and Release are thread-safe; nobody may use the context
-// beside the last Release. A process that was forked has neither CUDA nor the threads of this one:
-// there the last Release forgets the context and asks nothing of anybody; and so it does where CUDA
-// has ended with this one.
+// At most one context exists in a process. Begin, Retain and Release are thread-safe; no call may
+// use the context while the last Release runs. A forked process has neither CUDA nor the threads of
+// its parent. There the last Release only forgets the context, because calls of CUDA would fail or
+// hang. It does the same after CUDA has shut down.
 class Context {
  public:
-  // InvalidArgument when there is one; otherwise the first manager's error, and there is none.
+  // Makes the context. InvalidArgument if one exists; otherwise the first error of a manager, and
+  // then no context exists.
   static absl::Status Begin(const std::vector<DeviceRequest>& requests, const Settings& settings);
-  // Null when there is none.
+  // Returns the context, or null.
   static Context* Current() { return current_.load(std::memory_order_acquire); }
-  // False when there is none.
+  // Adds a reference. Returns false if no context exists.
   static bool Retain();
-  // The last one ends it: `*status` says whether everything was given back.
+  // Drops a reference. Returns false if no context exists. The last call destroys the context;
+  // `*status` says whether all memory was given back.
   static bool Release(absl::Status* status);
 
-  // Of the device that is current in the calling thread. InvalidArgument when it has none.
+  // Returns the manager of the calling thread's current device. InvalidArgument if it has none.
   absl::StatusOr<DeviceManager*> CurrentDevice() const;
-  bool speaks_of_errors() const { return speaks_of_errors_; }
+  bool prints_errors() const { return prints_errors_; }
 
  private:
   bool IsOfThisProcess() const { return process_ == getpid(); }
 
   void Report() const;
-  // A process may end without the last Release.
+  // Reports at the end of a process that never made the last Release.
   [[gnu::destructor]] static void ReportAtExit();
 
-  static std::mutex mutex_;  // of beginning, counting and ending
+  static absl::Mutex mutex_;
   static std::atomic<Context*> current_;
 
   const pid_t process_ = getpid();
-  int references_ = 1;
-  bool speaks_of_errors_ = false;
-  // Where there is one device no other can be current, and CUDA is not asked; -1 where there are
-  // several.
+  int references_ ABSL_GUARDED_BY(mutex_) = 1;
+  bool prints_errors_ = false;
+  // The only device of the machine, so that CUDA need not be asked which one is current. -1: there
+  // are several devices.
   int only_ordinal_ = -1;
-  std::vector<std::unique_ptr<DeviceManager>> by_ordinal_;  // null for those that nobody asked for
+  std::vector<std::unique_ptr<DeviceManager>> by_ordinal_;  // null for devices without a request
 };
 
 }  // namespace tidepool::cnmem

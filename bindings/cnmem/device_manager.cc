@@ -1,3 +1,4 @@
+// Serves CNMeM's calls from a pool, and translates streams and errors.
 #include "bindings/cnmem/device_manager.h"
 
 #include <algorithm>
@@ -17,14 +18,14 @@ constexpr std::int64_t kUnit = 512;
 
 std::int64_t RoundedUp(std::int64_t bytes) { return (bytes + kUnit - 1) & -kUnit; }
 
-// Of sizes that are each less than the device.
+// Adds up sizes, each of which has to be less than the device's memory.
 absl::StatusOr<std::int64_t> SumOfSizes(const std::vector<std::size_t>& sizes,
                                         std::int64_t device_bytes) {
   std::int64_t sum = 0;
   for (const std::size_t size : sizes) {
     if (size >= static_cast<std::size_t>(device_bytes)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "a size of ", size, " bytes, expected less than the device's ", device_bytes));
+          "the size is ", size, " bytes, expected less than the device's ", device_bytes));
     }
     sum += RoundedUp(size == 0 ? device_bytes / 2 : static_cast<std::int64_t>(size));
   }
@@ -34,7 +35,7 @@ absl::StatusOr<std::int64_t> SumOfSizes(const std::vector<std::size_t>& sizes,
 absl::Status UnknownStream(cudaStream_t native) {
   return absl::InvalidArgumentError(
       absl::StrCat("stream 0x", absl::Hex(reinterpret_cast<std::uintptr_t>(native)),
-                   ", expected one that is registered on the current device"));
+                   " is not registered on the current device: call cnmemRegisterStream first"));
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ absl::StatusOr<std::unique_ptr<DeviceManager>> DeviceManager::Create(const Devic
 }
 
 DeviceManager::~DeviceManager() {
-  // Only what could not be started is not closed.
+  // Close was called, unless Start failed.
   if (!is_closed_) Close().IgnoreError();
 }
 
@@ -80,15 +81,15 @@ absl::Status DeviceManager::Start(const DeviceRequest& request) {
     if (!manager.ok()) return manager.status();
     if (bytes > static_cast<std::size_t>(budget - reserved)) {
       return absl::ResourceExhaustedError(
-          absl::StrCat(reserved, " bytes are reserved for streams, and ", bytes,
-                       " more, expected at most ", budget, " together"));
+          absl::StrCat("streamSizes reserve ", bytes, " bytes after ", reserved,
+                       " bytes, expected at most ", budget, " bytes together"));
     }
     (*manager)->reserved_bytes += RoundedUp(static_cast<std::int64_t>(bytes));
     reserved += RoundedUp(static_cast<std::int64_t>(bytes));
   }
   const std::int64_t initial = std::min(std::max(*sum, reserved), budget);
   if (can_steal) return StartPool(initial, budget);
-  for (const auto& manager : managers_) {
+  for (StreamManager* const manager : Managers()) {
     const std::int64_t bytes = manager->reserved_bytes;
     if (bytes == 0) continue;
     absl::StatusOr<std::unique_ptr<Reserve>> reserve =
@@ -115,7 +116,7 @@ absl::Status DeviceManager::StartPool(std::int64_t initial_bytes, std::int64_t m
   return absl::OkStatus();
 }
 
-// A trace that cannot be written is no reason for a program not to run.
+// Starts the recorder. A trace that cannot be written must not keep the program from running.
 void DeviceManager::StartRecorder() {
   if (settings_.trace.empty()) return;
   absl::StatusOr<std::unique_ptr<Recorder>> recorder =
@@ -139,8 +140,9 @@ PoolOptions DeviceManager::InSegments(std::int64_t initial_bytes, std::int64_t m
   return options;
 }
 
-// Virtual memory comes in whole granules: of more than there are in `max_bytes`, the last one would
-// exceed them. Where there is not one, programs that ask for little still have what they ask for.
+// Chooses virtual memory if it is enabled. It comes in whole granules, so the limit is rounded down
+// to granules: rounding up would exceed `max_bytes`. A limit below one granule falls back to
+// segments, so that small programs get the memory that they request.
 PoolOptions DeviceManager::Options(std::int64_t initial_bytes, std::int64_t max_bytes) const {
   PoolOptions options = InSegments(initial_bytes, max_bytes);
   const std::int64_t granule = device_->granularity();
@@ -167,16 +169,16 @@ std::int64_t DeviceManager::BudgetOf(std::int64_t bytes) const {
 
 absl::Status DeviceManager::Register(cudaStream_t native) {
   if (native == nullptr) {
-    return absl::InvalidArgumentError("a null stream, expected one that was created");
+    return absl::InvalidArgumentError("stream is null, expected a stream that was created");
   }
   return Add(native).status();
 }
 
-// The legacy default stream has another handle beside null.
+// Registers a stream. The legacy default stream has a second handle besides null.
 absl::StatusOr<StreamManager*> DeviceManager::Add(cudaStream_t native) {
   const absl::StatusOr<Stream> name = device_->WrapStream(native);
   if (!name.ok()) return name.status();
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   StreamManager* manager = streams_.Find(native);
   if (manager != nullptr) {
     manager->Rename(*name);
@@ -210,8 +212,8 @@ absl::StatusOr<void*> DeviceManager::Allocate(std::size_t bytes, cudaStream_t na
       absl::IsDeadlineExceeded(address.status())) [[likely]] {
     return address;
   }
-  // Something may have been asked of a stream that is not there any more. This thread finds that
-  // out, or another thread has since.
+  // The allocation may have used a destroyed stream. FindLostStreams detects it, or another thread
+  // has detected it meanwhile.
   if (!FindLostStreams(*manager).ok()) return address;
   const bool has_changed = device_->stream_epoch() != epoch || manager->name() != name;
   return has_changed ? TryAllocate(bytes, *manager) : address;
@@ -232,7 +234,7 @@ absl::StatusOr<void*> DeviceManager::TryAllocate(std::size_t bytes, StreamManage
   }
   absl::StatusOr<void*> address = AllocateFromPool(bytes, *stream);
   if (!address.ok()) [[unlikely]]
-    return Explained(address.status(), bytes);
+    return WithHelp(address.status(), bytes);
   return address;
 }
 
@@ -241,8 +243,8 @@ absl::StatusOr<void*> DeviceManager::AllocateFromPool(std::size_t bytes, Stream 
   return pool_->AllocateBlocking(bytes, stream, Hint::kResident, absl::Now() + settings_.wait);
 }
 
-// What the pool says of memory that is not there has words of the pool's own.
-absl::Status DeviceManager::Explained(const absl::Status& status, std::size_t bytes) const {
+// Replaces the pool's out-of-memory text, which uses terms of the pool, by CNMeM's terms.
+absl::Status DeviceManager::WithHelp(const absl::Status& status, std::size_t bytes) const {
   const bool has_waited = absl::IsDeadlineExceeded(status);
   if (!settings_.errors || (!has_waited && !absl::IsResourceExhausted(status))) return status;
   Shortage shortage;
@@ -256,7 +258,7 @@ absl::Status DeviceManager::Explained(const absl::Status& status, std::size_t by
   return absl::Status(status.code(), OutOfMemoryText(shortage));
 }
 
-// Lets the device forget them, and the stream have a new name if it is one of them.
+// Makes the device forget lost streams, and renames the stream of `manager` if it was lost.
 absl::Status DeviceManager::FindLostStreams(StreamManager& manager) {
   if (absl::Status status = device_->ForgetLostStreams().status(); !status.ok()) return status;
   if (device_->HasStream(manager.name())) return absl::OkStatus();
@@ -271,7 +273,8 @@ absl::Status DeviceManager::Free(void* address, cudaStream_t native) {
   const absl::StatusOr<Stream> stream = NameOf(*manager);
   if (!stream.ok()) return stream.status();
   Pool* const pool = PoolOf(address, *manager);
-  if (pool == nullptr) return absl::InvalidArgumentError("expected a live allocation");
+  if (pool == nullptr)
+    return absl::InvalidArgumentError("the address was not allocated, expected a live allocation");
   absl::Status status = pool->FreeOwn(address, *stream);
   if (status.ok()) [[likely]]
     return status;
@@ -279,7 +282,7 @@ absl::Status DeviceManager::Free(void* address, cudaStream_t native) {
   return FreeForOther(*pool, address, *manager);
 }
 
-// The pool that would know an address that the stream may free; null when there is none.
+// Returns the pool that may hold an address which the stream may free, or null.
 Pool* DeviceManager::PoolOf(const void* address, StreamManager& manager) {
   if (manager.reserve != nullptr && manager.reserve->Contains(address)) {
     return &manager.reserve->pool();
@@ -291,17 +294,18 @@ Pool* DeviceManager::PoolOf(const void* address, StreamManager& manager) {
   return pool_.get();
 }
 
-// What another stream allocated may be freed on the default stream, and memory of a stream that was
-// destroyed, or of another thread's own, on the handle that it had. It is kept for the work of
-// both.
+// Frees memory that was not allocated on the stream's current name. The default stream may free
+// memory of every stream. A handle may free memory of the destroyed stream, or of the other thread,
+// that had the same handle. The memory is kept until the work of both streams is done.
 absl::Status DeviceManager::FreeForOther(Pool& pool, void* address, StreamManager& manager) {
   const absl::StatusOr<Stream> owner = pool.AllocatedOn(address);
   if (!owner.ok()) return owner.status();
   if (&manager != default_.get() && !manager.WasNamed(*owner)) {
-    return absl::InvalidArgumentError("the allocation is one of another stream, expected its own");
+    return absl::InvalidArgumentError(
+        "the allocation belongs to another stream: free it on that stream or on NULL");
   }
   absl::Status status = pool.RecordUse(address, *owner);
-  // The device was waited for when it found the stream gone.
+  // NotFound: the device was synchronized when it found that the stream is gone.
   if (!status.ok() && !absl::IsNotFound(status)) return status;
   const absl::StatusOr<Stream> stream = NameOf(manager);
   if (stream.ok() && device_->HasStream(*stream)) return pool.Free(address, *stream);
@@ -309,7 +313,7 @@ absl::Status DeviceManager::FreeForOther(Pool& pool, void* address, StreamManage
 }
 
 std::vector<StreamManager*> DeviceManager::Managers() const {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   std::vector<StreamManager*> managers;
   for (const auto& manager : managers_) managers.push_back(manager.get());
   return managers;
@@ -324,9 +328,9 @@ absl::StatusOr<MemoryState> DeviceManager::State(cudaStream_t native) const {
     if (manager->reserve != nullptr)
       state.AddReserve(*manager, manager->reserve->pool().Snapshot());
   }
-  // Granules that were taken beside the size that was asked for are nobody's business.
+  // Granules taken beyond the requested size are an internal matter and do not count.
   const std::int64_t grown = state.pool_bytes() - initially_held_bytes_;
-  return state.SeenFrom(*asked, std::max<std::int64_t>(0, initial_bytes_ + grown), max_bytes_);
+  return state.StateFor(*asked, std::max<std::int64_t>(0, initial_bytes_ + grown), max_bytes_);
 }
 
 absl::Status DeviceManager::FreeAll(Pool& pool, Stream stream) {
@@ -352,21 +356,21 @@ bool DeviceManager::WasReset() const {
 absl::Status DeviceManager::Close() {
   is_closed_ = true;
   Report();
-  // CNMeM's programs may end with live memory, and a pool would speak of that.
+  // CNMeM's programs may end with live memory; the pool would print a warning about it.
   if (pool_ != nullptr) FreeAll(*pool_, default_->name()).IgnoreError();
-  for (const auto& manager : managers_) {
+  for (StreamManager* const manager : Managers()) {
     if (manager->reserve != nullptr) {
       FreeAll(manager->reserve->pool(), default_->name()).IgnoreError();
     }
   }
-  // The program may have destroyed them.
+  // The program may have destroyed the streams already.
   absl::Status status = device_->ForgetWrappedStreams();
   if (!status.ok()) status = device_->ForgetWrappedStreams();
   pool_.reset();
-  for (const auto& manager : managers_) manager->reserve.reset();
+  for (StreamManager* const manager : Managers()) manager->reserve.reset();
   if (status.ok() && device_->used_bytes() > 0) {
-    status = absl::InternalError(
-        absl::StrCat("CUDA did not take ", device_->used_bytes(), " bytes back"));
+    status =
+        absl::InternalError(absl::StrCat("CUDA failed to free ", device_->used_bytes(), " bytes"));
   }
   recorder_.reset();
   device_.reset();
@@ -376,7 +380,7 @@ absl::Status DeviceManager::Close() {
 void DeviceManager::Report() const {
   if (recorder_ != nullptr) {
     if (absl::Status status = recorder_->Flush(); !status.ok()) {
-      std::fprintf(stderr, "tidepool: the trace is not whole: %s\n",
+      std::fprintf(stderr, "tidepool: the trace is incomplete: %s\n",
                    std::string(status.message()).c_str());
     }
   }

@@ -1,4 +1,5 @@
-// The memory of one device: a pool for all of its streams, and who may have what of it.
+// The memory of one device: a pool for all of its streams, and the memory that single streams
+// reserve.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_DEVICE_MANAGER_H_
 #define TIDEPOOL_BINDINGS_CNMEM_DEVICE_MANAGER_H_
 
@@ -8,12 +9,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "bindings/cnmem/memory_state.h"
 #include "bindings/cnmem/out_of_memory.h"
 #include "bindings/cnmem/settings.h"
@@ -25,7 +27,7 @@
 
 namespace tidepool::cnmem {
 
-// What cnmemInit was told of a device, in CNMeM's words.
+// The parameters of cnmemInit for one device.
 struct DeviceRequest {
   struct StreamRequest {
     cudaStream_t native = nullptr;
@@ -33,38 +35,40 @@ struct DeviceRequest {
   };
 
   int ordinal = 0;
-  std::vector<std::size_t> sizes;  // together; 0 is half of the device
+  std::vector<std::size_t> sizes;  // they add up; 0 stands for half of the device
   std::vector<StreamRequest> streams;
   unsigned flags = 0;
 };
 
-// Thread-safe. The device need not be current, and which one is current stays as it is.
+// The memory of one device. Thread-safe. The device need not be current; every call leaves the
+// current device unchanged.
 class DeviceManager {
  public:
-  // InvalidArgument for a size that the device cannot give, ResourceExhausted for one that it has
-  // not left.
+  // Makes a manager and takes the memory. InvalidArgument for a size that is not less than the
+  // device's memory, ResourceExhausted if the device has less memory left.
   static absl::StatusOr<std::unique_ptr<DeviceManager>> Create(const DeviceRequest& request,
                                                                const Settings& settings);
   ~DeviceManager();
   DeviceManager(const DeviceManager&) = delete;
   DeviceManager& operator=(const DeviceManager&) = delete;
 
-  // Below, InvalidArgument for a stream that is not registered; null always is.
+  // The functions below answer InvalidArgument for a stream that is not registered. The null stream
+  // always is.
 
   absl::Status Register(cudaStream_t native);
   absl::StatusOr<void*> Allocate(std::size_t bytes, cudaStream_t native);
   absl::Status Free(void* address, cudaStream_t native);
-  // O(blocks).
+  // Returns the blocks and figures of the device. O(blocks).
   absl::StatusOr<MemoryState> State(cudaStream_t native) const;
 
-  // Waits for the device and gives everything back, what is live included. Once, last; nobody else
-  // calls anything then. An error when something was not given back.
+  // Waits for the device and gives all memory back, including live allocations. Called once, as the
+  // last call, while no other call runs. An error if CUDA did not take all memory back.
   absl::Status Close();
-  // Whether the device was reset since: then CUDA has all memory back, and no handle from before is
-  // good any more. Then Report takes the place of Close, and this is never destroyed.
+  // Returns whether the device was reset after Create. Then CUDA has all memory back, and no handle
+  // is valid any more. Call Report instead of Close then, and never destroy the manager.
   bool WasReset() const;
-  // Writes what was recorded, and prints the statistics if they are wanted: for a process that ends
-  // without Close. Calls no CUDA.
+  // Writes the trace, and prints the statistics if they are enabled. For a process that ends
+  // without Close: makes no call of CUDA.
   void Report() const;
 
  private:
@@ -79,14 +83,14 @@ class DeviceManager {
   std::int64_t BudgetOf(std::int64_t bytes) const;
   absl::StatusOr<StreamManager*> Add(cudaStream_t native);
 
-  // The manager of a stream; null when it is not registered.
+  // Returns the manager of a stream, or null if it is not registered.
   StreamManager* Find(cudaStream_t native) const {
     return native == nullptr ? default_.get() : streams_.Find(native);
   }
   absl::StatusOr<Stream> NameOf(StreamManager& manager);
   absl::StatusOr<void*> TryAllocate(std::size_t bytes, StreamManager& manager);
   absl::StatusOr<void*> AllocateFromPool(std::size_t bytes, Stream stream);
-  absl::Status Explained(const absl::Status& status, std::size_t bytes) const;
+  absl::Status WithHelp(const absl::Status& status, std::size_t bytes) const;
   absl::Status FindLostStreams(StreamManager& manager);
   Pool* PoolOf(const void* address, StreamManager& manager);
   absl::Status FreeForOther(Pool& pool, void* address, StreamManager& manager);
@@ -97,17 +101,17 @@ class DeviceManager {
   bool is_managed_ = false;
   std::unique_ptr<CudaDevice> device_;
   std::unique_ptr<Recorder> recorder_;
-  std::unique_ptr<Pool> pool_;      // null when all memory is reserved and there cannot be more
-  std::int64_t initial_bytes_ = 0;  // asked for
+  std::unique_ptr<Pool> pool_;      // null: all memory is reserved and the pool may not grow
+  std::int64_t initial_bytes_ = 0;  // as requested
   std::int64_t initially_held_bytes_ = 0;
   std::int64_t max_bytes_ = 0;
   Limit limit_ = Limit::kDevice;
 
   std::unique_ptr<StreamManager> default_;
-  StreamTable streams_;
-  mutable std::mutex mutex_;  // of registering
-  std::vector<std::unique_ptr<StreamManager>> managers_;
-  std::vector<Reserve*> reserves_;  // of managers; set before others see this
+  StreamTable streams_;  // read without a lock, changed under mutex_
+  mutable absl::Mutex mutex_;
+  std::vector<std::unique_ptr<StreamManager>> managers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Reserve*> reserves_;  // of managers; filled before other threads see this
   bool is_closed_ = false;
 };
 

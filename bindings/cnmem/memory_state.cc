@@ -43,7 +43,7 @@ std::string ToText(const MemoryState& state) {
   absl::StrAppend(&text, "cnmem: device ", state.device, ": ", state.device_total_bytes, " bytes, ",
                   used, " used, ", state.device_free_bytes, " free for all streams, ",
                   state.device_total_bytes - used - state.device_free_bytes,
-                  " free for those that have reserved it\n");
+                  " free for the streams that reserved it\n");
   for (const MemoryBlock& block : state.blocks) AddBlock(block, text);
   absl::StrAppend(&text, "\n");
   return text;

@@ -1,3 +1,4 @@
+// Chooses the help by the first limit that the request exceeds.
 #include "bindings/cnmem/out_of_memory.h"
 
 #include "absl/strings/str_cat.h"
@@ -5,7 +6,7 @@
 namespace tidepool::cnmem {
 namespace {
 
-// Empty where nothing raises it.
+// Returns how to raise a limit. Empty for the device's own memory.
 std::string Raise(Limit limit) {
   switch (limit) {
     case Limit::kDevice:
@@ -22,7 +23,7 @@ std::string Help(const Shortage& shortage) {
   const PoolStats& stats = shortage.stats;
   const std::string raise = Raise(shortage.limit);
   if (shortage.bytes > static_cast<std::size_t>(stats.max_bytes)) {
-    return raise.empty() ? "it has no more" : raise;
+    return raise.empty() ? "the device has no more memory" : raise;
   }
   const auto wanted = static_cast<std::int64_t>(shortage.bytes);
   const std::int64_t missing = wanted - (stats.max_bytes - stats.live_bytes);
@@ -32,8 +33,9 @@ std::string Help(const Shortage& shortage) {
   if (wanted <= stats.max_bytes - stats.reserved_bytes) {
     return absl::StrCat("CUDA has ", shortage.device_free_bytes, " bytes of the device left");
   }
-  return absl::StrCat("enough is free, but not in one piece: free a neighbour of the largest hole",
-                      shortage.remaps ? "" : ", or set TIDEPOOL_CNMEM_REMAP=1");
+  return absl::StrCat(
+      "enough is free, but no hole is large enough: free a neighbour of the largest hole",
+      shortage.remaps ? "" : ", or set TIDEPOOL_CNMEM_REMAP=1");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The text of an out-of-memory error, in the words of CNMeM's users.
+// The text of an out-of-memory error, in terms of CNMeM's interface.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_OUT_OF_MEMORY_H_
 #define TIDEPOOL_BINDINGS_CNMEM_OUT_OF_MEMORY_H_
 
@@ -11,16 +11,17 @@
 
 namespace tidepool::cnmem {
 
-// What limits a pool.
+// The cause of a pool's limit: the device's memory, the budget, or the size given to cnmemInit.
 enum class Limit : std::uint8_t { kDevice, kBudget, kSize };
 
+// The circumstances of a refused request.
 struct Shortage {
-  std::size_t bytes = 0;  // asked for
+  std::size_t bytes = 0;  // of the request
   int device = 0;
   Limit limit = Limit::kDevice;
   bool remaps = false;
-  absl::Duration waited;               // zero: not at all
-  std::int64_t device_free_bytes = 0;  // as CUDA says
+  absl::Duration waited;               // zero: did not wait
+  std::int64_t device_free_bytes = 0;  // reported by CUDA
   PoolStats stats;
 };
 

@@ -1,4 +1,4 @@
-// Memory that one stream has for itself: a pool of one piece, which never changes.
+// Memory that one stream has for itself: a pool of a single segment, which never changes.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_RESERVE_H_
 #define TIDEPOOL_BINDINGS_CNMEM_RESERVE_H_
 
@@ -12,10 +12,11 @@
 
 namespace tidepool::cnmem {
 
+// The pool, and the addresses of its segment.
 class Reserve {
  public:
-  // As Pool::Create. The options have the whole size from the beginning, in segments: virtual
-  // memory could be moved out of the piece.
+  // Makes the pool, with the errors of Pool::Create. The options request the whole size at once, in
+  // segments: virtual memory could be remapped out of the segment.
   static absl::StatusOr<std::unique_ptr<Reserve>> Create(Device* device,
                                                          const PoolOptions& options) {
     absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device, options);

@@ -1,3 +1,4 @@
+// The table of variables, and the parser of the environment.
 #include "bindings/cnmem/settings.h"
 
 #include <unistd.h>
@@ -18,9 +19,9 @@ namespace {
 
 constexpr std::string_view kPrefix = "TIDEPOOL_CNMEM_";
 
-// Keeps a value that was one.
+// Stores a value if it was parsed. Returns whether it was.
 template <typename Target, typename Value>
-bool Keep(const std::optional<Value>& value, Target& target) {
+bool Store(const std::optional<Value>& value, Target& target) {
   if (value.has_value()) target = *value;
   return value.has_value();
 }
@@ -31,8 +32,8 @@ bool SetPlacement(std::string_view text, Settings& settings) {
 }
 
 bool SetBudget(std::string_view text, Settings& settings) {
-  return Keep(ParsePercent(text), settings.budget_part) ||
-         Keep(ParseBytes(text), settings.budget_bytes);
+  return Store(ParsePercent(text), settings.budget_part) ||
+         Store(ParseBytes(text), settings.budget_bytes);
 }
 
 bool SetMemory(std::string_view text, Settings& settings) {
@@ -45,9 +46,9 @@ bool SetTrace(std::string_view text, Settings& settings) {
   return true;
 }
 
-// In the order in which they are listed for people.
+// All variables, in the order of the documentation.
 struct Variable {
-  std::string_view name;  // behind the prefix
+  std::string_view name;  // after the prefix
   std::string_view expected;
   bool (*set)(std::string_view text, Settings& settings);  // false: malformed
 };
@@ -57,28 +58,28 @@ constexpr std::array<Variable, 9> kVariables = {{
     {"MEMORY", "segments or virtual", SetMemory},
     {"GROWTH", "a part of the pool, from 0 to 1",
      [](std::string_view text, Settings& settings) {
-       return Keep(ParseFraction(text), settings.growth);
+       return Store(ParseFraction(text), settings.growth);
      }},
     {"REMAP", "0 or 1",
      [](std::string_view text, Settings& settings) {
-       return Keep(ParseSwitch(text), settings.remaps);
+       return Store(ParseSwitch(text), settings.remaps);
      }},
     {"WAIT", "a time such as 500ms, 2s or inf",
      [](std::string_view text, Settings& settings) {
-       return Keep(ParseWait(text), settings.wait);
+       return Store(ParseWait(text), settings.wait);
      }},
-    {"TRACE", "where the paths of traces begin", SetTrace},
+    {"TRACE", "the beginning of the paths of traces", SetTrace},
     {"STATISTICS", "0 or 1",
      [](std::string_view text, Settings& settings) {
-       return Keep(ParseSwitch(text), settings.statistics);
+       return Store(ParseSwitch(text), settings.statistics);
      }},
     {"ERRORS", "0 or 1",
      [](std::string_view text, Settings& settings) {
-       return Keep(ParseSwitch(text), settings.errors);
+       return Store(ParseSwitch(text), settings.errors);
      }},
 }};
 
-std::string Names() {
+std::string VariableNames() {
   std::string names;
   for (const Variable& variable : kVariables) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(kPrefix),
@@ -108,7 +109,7 @@ Settings ReadSettings(const std::vector<std::string>& environment,
         std::find_if(kVariables.begin(), kVariables.end(),
                      [&](const Variable& variable) { return variable.name == name; });
     if (found == kVariables.end()) {
-      complaints->push_back(Ignored(line, "one of " + Names()));
+      complaints->push_back(Ignored(line, "one of " + VariableNames()));
       continue;
     }
     Settings changed = settings;

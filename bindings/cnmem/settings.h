@@ -1,4 +1,4 @@
-// What a user of the drop-in chooses by environment variables (README.md beside this file).
+// The settings that users choose by environment variables (README.md in this folder).
 #ifndef TIDEPOOL_BINDINGS_CNMEM_SETTINGS_H_
 #define TIDEPOOL_BINDINGS_CNMEM_SETTINGS_H_
 
@@ -13,29 +13,29 @@ namespace tidepool::cnmem {
 
 struct Settings {
   std::string placement = "best-fit";
-  // Limits what is taken of a device: bytes, or a part of its memory. Neither: no limit.
+  // The limit on memory taken from a device: bytes, or a fraction of its memory. Neither: no limit.
   std::optional<std::int64_t> budget_bytes;
   std::optional<double> budget_part;
   std::optional<bool> has_virtual_memory;
   std::optional<double> growth;
   bool remaps = false;
-  absl::Duration wait;  // for memory; zero: not at all
-  std::string trace;    // where the paths of traces begin; empty: none
+  absl::Duration wait;  // the longest wait of an allocation for memory; zero: none
+  std::string trace;    // the beginning of the paths of traces; empty: no traces
   bool statistics = false;
   bool errors = false;
 };
 
-// From lines "NAME=value" as in `environ`; other names than ours are skipped. Adds a line to
-// `complaints` for each value that is malformed and each of our names that is none; what was
-// complained of is as if it were not there, like what is empty.
+// Parses lines "NAME=value" as in `environ`, and skips names without our prefix. Adds a line to
+// `complaints` for each malformed value and each unknown name with our prefix. Such lines are
+// ignored, and so are empty values.
 Settings ReadSettings(const std::vector<std::string>& environment,
                       std::vector<std::string>* complaints);
 
-// From the environment of this process. Each complaint is printed on stderr once in the life of the
+// Parses the environment of this process. Prints each complaint on stderr once in the life of the
 // process. Not thread-safe.
 Settings ReadSettings();
 
-// Whether errors are printed where there are no settings, because there was no cnmemInit.
+// Returns whether errors are printed before cnmemInit, when no settings have been read yet.
 bool ErrorsOfEnvironment();
 
 }  // namespace tidepool::cnmem

@@ -1,3 +1,4 @@
+// Assigns each used block to the stream of its owner.
 #include "bindings/cnmem/state_of_device.h"
 
 #include <algorithm>
@@ -32,7 +33,7 @@ void StateOfDevice::AddReserve(const StreamManager& manager, const std::vector<P
   }
 }
 
-MemoryState StateOfDevice::SeenFrom(const StreamManager& asked, std::int64_t pool_bytes,
+MemoryState StateOfDevice::StateFor(const StreamManager& asked, std::int64_t pool_bytes,
                                     std::int64_t budget_bytes) const {
   std::vector<StreamUse> uses(managers_.size());
   for (std::size_t i = 0; i < managers_.size(); ++i) {

@@ -1,4 +1,4 @@
-// What a pool has done, for people.
+// The statistics of a pool as text.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_STATISTICS_H_
 #define TIDEPOOL_BINDINGS_CNMEM_STATISTICS_H_
 
@@ -8,7 +8,7 @@
 
 namespace tidepool::cnmem {
 
-// A few lines; `of` says whose memory it is.
+// Returns a few lines about the memory called `of`.
 std::string StatisticsText(const std::string& of, const PoolStats& stats);
 
 }  // namespace tidepool::cnmem

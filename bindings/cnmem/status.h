@@ -1,4 +1,4 @@
-// Statuses as CNMeM's.
+// Statuses as codes of CNMeM.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_STATUS_H_
 #define TIDEPOOL_BINDINGS_CNMEM_STATUS_H_
 
@@ -7,8 +7,9 @@
 
 namespace tidepool::cnmem {
 
-// What the caller gave that cannot be is InvalidArgument, FailedPrecondition or NotFound; memory
-// that is not there ResourceExhausted or DeadlineExceeded; all else went wrong in CUDA.
+// Returns INVALID_ARGUMENT for InvalidArgument, FailedPrecondition and NotFound: the caller's
+// arguments are wrong. OUT_OF_MEMORY for ResourceExhausted and DeadlineExceeded. CUDA_ERROR for all
+// other errors.
 cnmemStatus_t CodeOf(const absl::Status& status);
 
 }  // namespace tidepool::cnmem

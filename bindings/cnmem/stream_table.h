@@ -1,5 +1,5 @@
-// Finds the manager of a stream by CUDA's handle, without a lock and without a write: every call of
-// the library begins with it.
+// Finds the manager of a stream by CUDA's handle, without locks and writes: every call of the
+// library begins with it.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_STREAM_TABLE_H_
 #define TIDEPOOL_BINDINGS_CNMEM_STREAM_TABLE_H_
 
@@ -15,13 +15,14 @@
 
 namespace tidepool::cnmem {
 
-// Open addressing with linear probing, at most half full; nothing is ever removed. A table that has
-// become too small is kept, because somebody may be looking into it.
+// A hash table with open addressing and linear probing, at most half full. Entries are never
+// removed. Outgrown tables are kept, because another thread may be searching them.
 class StreamTable {
  public:
   StreamTable() { Grow(16); }
 
-  // Null when it was not added. May run beside everything. No stream is null.
+  // Returns the manager of a stream, or null. May run at the same time as all other calls. `native`
+  // is not null.
   StreamManager* Find(cudaStream_t native) const {
     const Slots& slots = *slots_.load(std::memory_order_acquire);
     for (std::size_t i = Home(native);; ++i) {
@@ -32,7 +33,7 @@ class StreamTable {
     }
   }
 
-  // One call at a time; the stream is not there yet.
+  // Adds a stream that is not in the table yet. One call at a time.
   void Add(cudaStream_t native, StreamManager* manager) {
     if (2 * (count_ + 1) > slots_.load(std::memory_order_relaxed)->size()) {
       Grow(2 * slots_.load(std::memory_order_relaxed)->size());
@@ -43,12 +44,12 @@ class StreamTable {
 
  private:
   struct Slot {
-    std::atomic<cudaStream_t> native = nullptr;  // who sees it sees the manager
+    std::atomic<cudaStream_t> native = nullptr;  // a reader that sees it also sees the manager
     StreamManager* manager = nullptr;
   };
   using Slots = std::vector<Slot>;
 
-  // Handles are addresses, whose low bits are all the same.
+  // Handles are addresses with equal low bits, so the hash takes high bits of a product.
   static std::size_t Home(cudaStream_t native) {
     return (reinterpret_cast<std::uintptr_t>(native) * 0x9E3779B97F4A7C15) >> 40;
   }

@@ -20,7 +20,7 @@ bool IsDigits(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Without signs, exponents, blanks and names of what is no number.
+// Parses a number without sign, exponent, blanks or names such as "nan".
 std::optional<double> ParseDecimal(std::string_view text) {
   double value = 0;
   if (text.find_first_not_of("0123456789.") != std::string_view::npos) return std::nullopt;

@@ -1,4 +1,4 @@
-// What the values of environment variables say. Nothing where a text is no such value.
+// Parsers of the values of environment variables. Each returns nullopt for malformed text.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_VALUES_H_
 #define TIDEPOOL_BINDINGS_CNMEM_VALUES_H_
 
@@ -10,15 +10,15 @@
 
 namespace tidepool::cnmem {
 
-// "0" and "1".
+// Parses "0" or "1".
 std::optional<bool> ParseSwitch(std::string_view text);
-// A decimal number from 0 to 1.
+// Parses a decimal number from 0 to 1.
 std::optional<double> ParseFraction(std::string_view text);
-// A positive number of bytes, with KiB, MiB, GiB or TiB behind it or nothing.
+// Parses a positive number of bytes, plain or with KiB, MiB, GiB or TiB after it.
 std::optional<std::int64_t> ParseBytes(std::string_view text);
-// A positive part of a whole, "80%" of it at most all.
+// Parses a positive percentage up to "100%", and returns it as a fraction.
 std::optional<double> ParsePercent(std::string_view text);
-// A positive duration as Abseil writes it ("500ms", "1h30m"), or "inf".
+// Parses a positive duration as Abseil writes it ("500ms", "1h30m"), or "inf".
 std::optional<absl::Duration> ParseWait(std::string_view text);
 
 }  // namespace tidepool::cnmem

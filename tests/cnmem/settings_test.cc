@@ -381,13 +381,14 @@ TEST_F(CnmemErrorsTest, OfEveryFunctionBeforeInit) {
 
 TEST_F(CnmemErrorsTest, OfArguments) {
   const cnmemStatus_t invalid = CNMEM_STATUS_INVALID_ARGUMENT;
-  ExpectLine("cnmemInit", invalid, "no array", [] { return cnmemInit(1, nullptr, 0); });
+  ExpectLine("cnmemInit", invalid, "devices is null", [] { return cnmemInit(1, nullptr, 0); });
   ExpectLine("cnmemInit", invalid, "expected less than the device's",
              [] { return Init(2 * kMemory); });
   ASSERT_EQ(Init(4096), CNMEM_STATUS_SUCCESS);
-  ExpectLine("cnmemInit", invalid, "once more", [] { return Init(4096); });
+  ExpectLine("cnmemInit", invalid, "initialized already", [] { return Init(4096); });
   const cudaStream_t unknown = NewStream();
-  const std::string registered = "expected one that is registered on the current device";
+  const std::string registered =
+      "is not registered on the current device: call cnmemRegisterStream first";
   std::size_t bytes = 0;
   int other = 0;
   ExpectLine("cnmemMalloc", invalid, "ptr is null",
@@ -406,7 +407,7 @@ TEST_F(CnmemErrorsTest, OfArguments) {
              [] { return cnmemPrintMemoryState(nullptr, nullptr); });
   ExpectLine("cnmemPrintMemoryState", invalid, registered,
              [&] { return cnmemPrintMemoryState(stderr, unknown); });
-  ExpectLine("cnmemRegisterStream", invalid, "a null stream",
+  ExpectLine("cnmemRegisterStream", invalid, "stream is null",
              [] { return cnmemRegisterStream(nullptr); });
 }
 
@@ -432,7 +433,7 @@ TEST_F(CnmemErrorsTest, OfMemoryInWordsOfCnmem) {
   expect(1024, "free 1024 bytes");
   Free(blocks[0]);
   Free(blocks[2]);
-  expect(2048, "enough is free, but not in one piece");
+  expect(2048, "enough is free, but no hole is large enough");
   ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
   {
     const Variable budget("TIDEPOOL_CNMEM_BUDGET", "8192");
@@ -442,7 +443,7 @@ TEST_F(CnmemErrorsTest, OfMemoryInWordsOfCnmem) {
   }
   void* taken = nullptr;
   ASSERT_EQ(Init(4096), CNMEM_STATUS_SUCCESS);
-  expect(2 * kMemory, "the limit of device 0 is 67108864: it has no more");
+  expect(2 * kMemory, "the limit of device 0 is 67108864: the device has no more memory");
   Malloc(kMemory / 2);
   expect(kMemory, "67108864: free 33554432 bytes\n");
   ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
