@@ -33,8 +33,8 @@ class Books {
   OffloaderStats& counts() { return counts_; }
   OffloaderStats Stats() const;
 
-  // Returns a buffer that is on the device or coming back, with whose address no more work may be
-  // queued. Errors: NotFound, and those of CheckIsOnDevice.
+  // Returns a buffer that is on the device or coming back. No more work may be queued with its
+  // address. Errors: NotFound, and those of CheckIsOnDevice.
   absl::StatusOr<Buffer*> FindToOffload(BufferId id);
   // Checks that the buffer is on the device or coming back. Otherwise returns the error of a copy
   // back that failed, once, or FailedPrecondition.

@@ -14,8 +14,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "lib/locks/mutex.h"
 #include "lib/offload/buffers.h"
 #include "tidepool/compress/compression_pipeline.h"
 
@@ -32,29 +32,29 @@ class EndedCopies {
  public:
   // Adds an end, which counts as a change.
   void Add(EndedCopy ended) ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     ended_.push_back(std::move(ended));
     CountChange();
   }
   std::vector<EndedCopy> TakeAll() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     return std::exchange(ended_, {});
   }
 
   // Returns the number of changes so far. A thread reads it before it looks for work, and then
   // waits for a later change: so it misses no change.
   std::uint64_t Changes() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     return changes_;
   }
   // Counts a change and wakes all waiting threads.
   void NoteChange() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     CountChange();
   }
   // Releases `outer` and waits for a change after `seen`. Returns false when the deadline came
   // first.
-  bool Await(absl::Mutex& outer, std::uint64_t seen, absl::Time deadline)
+  bool Await(locks::Mutex& outer, std::uint64_t seen, absl::Time deadline)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(outer) ABSL_LOCKS_EXCLUDED(mutex_) {
     outer.Unlock();
     const bool has_changed = AwaitChange(seen, deadline);
@@ -68,15 +68,15 @@ class EndedCopies {
     changed_.SignalAll();
   }
   bool AwaitChange(std::uint64_t seen, absl::Time deadline) ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     while (changes_ == seen) {
       if (changed_.WaitWithDeadline(&mutex_, deadline)) return changes_ != seen;
     }
     return true;
   }
 
-  absl::Mutex mutex_;
-  absl::CondVar changed_;
+  locks::Mutex mutex_;
+  locks::CondVar changed_;
   std::uint64_t changes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<EndedCopy> ended_ ABSL_GUARDED_BY(mutex_);
 };

@@ -9,7 +9,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::offload {
@@ -65,13 +65,13 @@ class EventPool {
     return event;
   }
   void Return(Event event) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     free_.push_back(event);
   }
 
  private:
   std::optional<Event> TakeFree() {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (free_.empty()) return std::nullopt;
     const Event event = free_.back();
     free_.pop_back();
@@ -79,7 +79,7 @@ class EventPool {
   }
 
   Device& device_;
-  absl::Mutex mutex_;
+  locks::Mutex mutex_;
   std::vector<Event> free_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::offload {
 
@@ -26,7 +27,7 @@ absl::Status ReleaseThreads::StartThread(std::thread& thread, bool is_compressed
 
 ReleaseThreads::~ReleaseThreads() {
   {
-    const absl::MutexLock lock(&state_.mutex);
+    const locks::MutexLock lock(&state_.mutex);
     is_ending_ = true;
     state_.ended.NoteChange();
   }

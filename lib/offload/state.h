@@ -12,8 +12,8 @@
 #include <cstdint>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "lib/locks/mutex.h"
 #include "lib/offload/books.h"
 #include "lib/offload/copies.h"
 #include "lib/offload/ended_copies.h"
@@ -34,7 +34,7 @@ struct OffloaderState {
   // Finishes the copy, or returns false when the deadline comes first.
   bool FinishBy(const CopyPointer& copy, absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-  absl::Mutex mutex;
+  locks::Mutex mutex;
   // Streams and events, which are thread-safe; the mutex guards the records of copies given to it.
   Copies copies;
   EndedCopies ended;  // thread-safe; its mutex may be locked under this one

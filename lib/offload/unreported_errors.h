@@ -11,8 +11,8 @@
 
 namespace tidepool::offload {
 
-// A buffer has its failed copy (Buffer::failed). This class adds failed copies in whose buffer was
-// freed or copied again. The mutex of OffloaderState guards it.
+// A buffer has its own failed copy (Buffer::failed). This class keeps failed copies in after their
+// buffer was freed or copied again. The mutex of OffloaderState guards it.
 class UnreportedErrors {
  public:
   // A release of kept memory is a change of `ended`: a request may wait for the memory.
@@ -31,7 +31,7 @@ class UnreportedErrors {
   // earliest failed copy, or null.
   absl::Status TakeEarliest(Buffer* first_failed);
 
-  // Releases memory kept for the buffer, with whose address no more work may be queued.
+  // Releases memory kept for the buffer. No more work may be queued with its address.
   void ReleaseMemory(const Buffer& buffer);
   // Returns the bytes of kept memory, except that of buffers' failed copies.
   std::int64_t KeptBytes() const;
