@@ -1,3 +1,4 @@
+// Memory for compressed bytes: chunks from a pool, and strands that grow in them.
 #include "lib/pipeline/compressed_space.h"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ ChunkSource::ChunkSource(CompressedMemory memory, std::int64_t chunk_bytes,
     const PagePoolStats stats = (*pages)->Stats();
     extent_bytes_ = stats.page_bytes;
     extents_a_chunk_ = (chunk_bytes + extent_bytes_ - 1) / extent_bytes_;
-    // What the pool never has is not worth asking for, nor a list of so many pages.
+    // The pool never has more than max_pages: do not build a list of so many.
     if (extents_a_chunk_ > stats.max_pages) extents_a_chunk_ = 1;
   }
 }
@@ -46,14 +47,14 @@ absl::Status ChunkSource::TakeExtents(std::int64_t count, std::vector<std::byte*
 absl::Status ChunkSource::TakeChunk(std::vector<std::byte*>& extents) const {
   absl::Status status = TakeExtents(extents_a_chunk_, extents);
   if (status.ok() || extents_a_chunk_ == 1) return status;
-  // Near the end of the memory a chunk may be too much where an extent is enough.
+  // When memory is short, an extent may fit although a chunk does not.
   return TakeExtents(1, extents);
 }
 
 void ChunkSource::Return(absl::Span<std::byte* const> extents) const {
   if (extents.empty()) return;
   held_->Add(-static_cast<std::int64_t>(extents.size()) * extent_bytes_);
-  // They are ours, so neither pool refuses them.
+  // The extents came from the pools, so neither call fails.
   if (PagePool* const* const pages = std::get_if<PagePool*>(&memory_)) {
     const std::vector<void*> addresses(extents.begin(), extents.end());
     (*pages)->Return(addresses).IgnoreError();

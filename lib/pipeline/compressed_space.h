@@ -1,4 +1,4 @@
-// Space on the host for what is compressed, taken as it is needed.
+// Memory on the host for compressed bytes, taken as it is needed.
 #ifndef TIDEPOOL_LIB_PIPELINE_COMPRESSED_SPACE_H_
 #define TIDEPOOL_LIB_PIPELINE_COMPRESSED_SPACE_H_
 
@@ -15,7 +15,7 @@
 
 namespace tidepool::pipeline {
 
-// What all buffers of a pipeline hold. Thread-safe.
+// The bytes that all buffers of a pipeline hold. Thread-safe.
 class HeldBytes {
  public:
   void Add(std::int64_t bytes);
@@ -27,14 +27,15 @@ class HeldBytes {
   std::atomic<std::int64_t> peak_ = 0;
 };
 
-// Where the strands of one buffer get their memory: in chunks, each of one or more *extents* of one
-// size, which is a page's or, in pinned memory, the chunk's. Thread-safe.
+// The source of memory for the strands of a buffer. It hands out chunks, each of one or more
+// *extents* of the same size: a page of pageable memory, or a whole chunk of pinned memory.
+// Thread-safe.
 class ChunkSource {
  public:
   ChunkSource(CompressedMemory memory, std::int64_t chunk_bytes, std::shared_ptr<HeldBytes> held);
 
   std::int64_t extent_bytes() const { return extent_bytes_; }
-  // Appends the extents of a chunk, or nothing.
+  // Appends the extents of a chunk. After an error it appends no extent.
   absl::Status TakeChunk(std::vector<std::byte*>& extents) const;
   void Return(absl::Span<std::byte* const> extents) const;
 
@@ -48,8 +49,8 @@ class ChunkSource {
   const std::shared_ptr<HeldBytes> held_;
 };
 
-// Bytes that grow at their end; what is longer than the rest of an extent goes on in the next. Not
-// thread-safe.
+// A sequence of bytes that grows at its end. Bytes continue in the next extent when an extent is
+// full. Not thread-safe.
 class Strand {
  public:
   explicit Strand(const ChunkSource& source) : source_(source) {}
@@ -60,22 +61,24 @@ class Strand {
   std::int64_t size() const { return size_; }
   std::int64_t held_bytes() const;
 
-  // Where to write the next `bytes` bytes: at their place, or in `scratch`, which has room for
-  // them, where their place is not in one piece. ResourceExhausted when there is no memory.
+  // Returns the address at which to write the next `bytes` bytes: in the strand, or `scratch`, of
+  // at least `bytes` bytes, when they cross extents. ResourceExhausted when the source has no
+  // memory.
   absl::StatusOr<std::byte*> Reserve(std::int64_t bytes, std::byte* scratch);
-  // What was written to where Reserve said.
+  // Appends the bytes that were written to the address from Reserve.
   void Commit(const std::byte* written, std::int64_t bytes);
   // Replaces bytes that were committed.
   void Overwrite(std::int64_t offset, const std::byte* from, std::int64_t bytes);
-  // Gives back the extents in which nothing is.
+  // Gives unused extents back.
   void Trim();
 
-  // `bytes` bytes that were committed: at their place, or copied to `scratch`.
+  // Returns the address of committed bytes: in the strand, or copied to `scratch` when they cross
+  // extents.
   const std::byte* Read(std::int64_t offset, std::int64_t bytes, std::byte* scratch) const;
 
  private:
   std::byte* At(std::int64_t offset) const;
-  // From `offset` on, in one piece.
+  // Returns the bytes from `offset` to the end of its extent.
   std::int64_t RestOfExtent(std::int64_t offset) const;
 
   const ChunkSource& source_;

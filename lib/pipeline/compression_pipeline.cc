@@ -1,67 +1,52 @@
-// A few threads take up three roles: to wait for the oldest copy of a direction (one thread a
-// direction), to compress what has come, and to decompress what is wanted. Who waits for a copy
-// works on it himself, so data is not handed from thread to thread (the leader/followers pattern:
-// Schmidt et al., 2000); to wake a thread costs as much as to compress a piece. There are two
-// threads more than may work at once: so both directions are waited for, however long that takes,
-// while all others work.
+// Threads of the pipeline take three roles: they wait for the oldest copy of a direction (at most
+// one thread for each direction), compress pieces that have arrived, and decompress pieces for the
+// device.
 //
-// Copies of a direction are queued in the order of the transfers: a transfer whose gate is closed
-// holds up those behind it, never one before it.
+// The thread that waited for a copy also works on its piece, so data is not handed from thread to
+// thread (the leader/followers pattern: Schmidt et al., 2000): waking a thread costs as much as
+// compressing a piece. There are two more threads than may work at once. So both directions always
+// have a thread to wait for them, however long a copy takes, while all other threads work.
+//
+// Copies of a direction are queued in the order of the transfers. A transfer with a closed gate
+// delays later transfers, never an earlier one.
 #include "tidepool/compress/compression_pipeline.h"
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
+#include <memory>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "lib/locks/mutex.h"
 #include "lib/pipeline/compressed_space.h"
 #include "lib/pipeline/copy_lane.h"
+#include "lib/pipeline/direction.h"
+#include "lib/pipeline/ended_transfers.h"
 #include "lib/pipeline/piece_codec.h"
+#include "lib/pipeline/pipeline_options.h"
 #include "lib/pipeline/transfers.h"
 #include "lib/zvc/kernels.h"
-#include "tidepool/compress/compression_profile.h"
 
 namespace tidepool {
 namespace pipeline {
 namespace {
 
 constexpr int kWaitingThreads = 2;
-constexpr int kMostChunkFraction = 65536;
 constexpr std::int64_t kLeastChunkBytes = std::int64_t{64} << 10;
-constexpr std::int64_t kChunkAlignment = 4096;  // no less than that of any pinned pool
+constexpr std::int64_t kChunkAlignment = 4096;  // at least that of every pinned pool
 constexpr auto kMostBytes = static_cast<std::int64_t>(kMaxZeroValueInputBytes);
 
-// A piece of a transfer in a slot.
-template <typename TransferType>
-struct Piece {
-  std::shared_ptr<TransferType> transfer;
-  std::int64_t number = 0;
-  StagingSlot slot;
-  bool is_filled = false;     // its copy may be queued
-  bool is_under_way = false;  // a copy was, and is to be waited for
-};
-using OutPiece = Piece<OutTransfer>;
-using InPiece = Piece<InTransfer>;
-
-// The transfers of one direction. `filling` are pieces to the device that are being decompressed.
-template <typename TransferType>
-struct Direction {
-  std::unique_ptr<CopyLane> lane;
-  std::deque<std::shared_ptr<TransferType>> queue;  // that have pieces to begin
-  std::deque<Piece<TransferType>> filling;
-  std::deque<Piece<TransferType>> copying;
-  bool is_waited_for = false;
-};
-
-absl::Status NobodyToTell() {
-  return absl::InvalidArgumentError("no function, expected one to call at the end");
+absl::Status NoFunction() {
+  return absl::InvalidArgumentError("`done` is null, expected a function to call at the end");
 }
 
 class Stopwatch {
@@ -81,9 +66,12 @@ class CompressionPipelineImpl final : public CompressionPipeline {
       : device_(device),
         memory_(memory),
         options_(options),
-        set_(options.instruction_set.value_or(zvc::BestInstructionSet())) {}
+        set_(options.instruction_set.value_or(zvc::BestInstructionSet())),
+        out_(device, ended_),
+        in_(device, ended_) {}
   ~CompressionPipelineImpl() override;
 
+  // Creates the rings and streams, and starts the threads.
   absl::Status Start(PinnedPool& staging);
 
   absl::Status Offload(const void* from, std::int64_t bytes, ZeroValueWord word, Stream after,
@@ -94,84 +82,94 @@ class CompressionPipelineImpl final : public CompressionPipeline {
 
  private:
   enum class Role : std::uint8_t { kNone, kDecompress, kCompress, kWaitOut, kWaitIn };
-  using Lock = std::unique_lock<std::mutex>;
 
+  absl::Status StartLanes(PinnedPool& staging) ABSL_LOCKS_EXCLUDED(mutex_);
   absl::StatusOr<std::optional<Event>> GateAfter(Stream after);
   std::int64_t ChunkBytes(std::int64_t bytes) const;
   absl::Status CheckWorks() const;
   template <typename TransferType>
   absl::Status Enqueue(Direction<TransferType>& direction, std::shared_ptr<TransferType> transfer,
-                       Stream after);
+                       Stream after) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  void Work();
-  Role NextRole();
-  void WakeOther();
-  void Decompress(Lock& lock, PieceCodec& codec);
-  void Compress(Lock& lock, PieceCodec& codec);
+  void Work() ABSL_LOCKS_EXCLUDED(mutex_);
+  Role NextRole() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Wakes a thread if there is work for it. Called after work became available, unless this thread
+  // looks for work next. Threads that work look for finished copies afterwards, so no thread is
+  // woken for copies while another works.
+  void WakeThread() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // These release the mutex while they work or wait.
+  void Decompress(PieceCodec& codec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Compress(PieceCodec& codec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CompressPiece(PieceCodec& codec, const OutPiece& piece)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  template <typename TransferType>
+  void WaitForOldest(Direction<TransferType>& direction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void RunEnded() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Takes pieces from finished copies, without waiting.
   template <typename TransferType>
-  Piece<TransferType> Begin(Direction<TransferType>& direction);
+  void Collect(Direction<TransferType>& direction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnCopied(OutPiece piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void OnCopied(const InPiece& piece) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { in_.Finish(piece); }
   template <typename TransferType>
-  absl::Status QueueCopy(Direction<TransferType>& direction, Piece<TransferType>& piece,
-                         std::int64_t begin, std::int64_t bytes);
-  template <typename TransferType>
-  void Collect(Direction<TransferType>& direction);
-  template <typename TransferType>
-  void WaitForOldest(Lock& lock, Direction<TransferType>& direction);
-  void OnCopied(OutPiece piece);
-  void OnCopied(const InPiece& piece);
-  template <typename TransferType>
-  void Finish(Direction<TransferType>& direction, const Piece<TransferType>& piece);
-  template <typename TransferType>
-  void Fail(Direction<TransferType>& direction, TransferType& transfer, const absl::Status& error);
-  template <typename TransferType>
-  void DropFinished(Direction<TransferType>& direction);
-  void CloseGate(Transfer& transfer);
-  void QueueCopiesOut();
-  void QueueCopiesIn();
-  void End(const std::shared_ptr<OutTransfer>& transfer);
-  void End(const std::shared_ptr<InTransfer>& transfer);
-  void RunEnded(Lock& lock);
+  absl::Status QueueCopy(Direction<TransferType>& direction, Piece<TransferType>& piece)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Queues copies out, as many as there are free slots.
+  void QueueCopiesOut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Queues copies in, in the order of the pieces: no piece waits for the gate of a later transfer.
+  void QueueCopiesIn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Device& device_;
   const CompressedMemory memory_;
   const CompressionPipelineOptions options_;
   const ZeroValueInstructionSet set_;
   const std::shared_ptr<HeldBytes> held_ = std::make_shared<HeldBytes>();
+  // Do not change after Start. A thread waits for a lane's copy without the mutex.
+  std::unique_ptr<CopyLane> out_lane_;
+  std::unique_ptr<CopyLane> in_lane_;
 
-  mutable std::mutex mutex_;  // of all that follows but `threads_`
-  std::condition_variable work_;
-  std::condition_variable all_over_;
-  Direction<OutTransfer> out_;
-  Direction<InTransfer> in_;
-  std::deque<OutPiece> arrived_;  // to be compressed
-  int working_ = 0;               // threads that compress or decompress
-  int idle_ = 0;
-  std::int64_t unfinished_ = 0;               // transfers
-  std::vector<std::function<void()>> ended_;  // what is to be told of transfers
-  bool is_ending_ = false;
-  CompressionPipelineStats stats_;
+  mutable locks::Mutex mutex_;
+  locks::CondVar work_;
+  locks::CondVar all_ended_;
+  EndedTransfers ended_ ABSL_GUARDED_BY(mutex_);
+  Direction<OutTransfer> out_ ABSL_GUARDED_BY(mutex_);
+  Direction<InTransfer> in_ ABSL_GUARDED_BY(mutex_);
+  std::deque<OutPiece> arrived_ ABSL_GUARDED_BY(mutex_);  // to compress
+  std::deque<InPiece> filling_ ABSL_GUARDED_BY(mutex_);   // being decompressed, in order
+  int working_ ABSL_GUARDED_BY(mutex_) = 0;               // threads that compress or decompress
+  int idle_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t unfinished_ ABSL_GUARDED_BY(mutex_) = 0;  // transfers
+  bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::int64_t compress_ns_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::int64_t decompress_ns_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<std::thread> threads_;
 };
 
-// Beginnings. -----------------------------------------------------------------------------------
+// Start and end of the pipeline. ----------------------------------------------------------------
 
-absl::Status CompressionPipelineImpl::Start(PinnedPool& staging) {
+absl::Status CompressionPipelineImpl::StartLanes(PinnedPool& staging) {
   auto out = CopyLane::Create(device_, staging, CopyDirection::kFromDevice, options_.ring);
   if (!out.ok()) return out.status();
-  out_.lane = *std::move(out);
+  out_lane_ = *std::move(out);
   auto in = CopyLane::Create(device_, staging, CopyDirection::kToDevice, options_.ring);
   if (!in.ok()) return in.status();
-  in_.lane = *std::move(in);
+  in_lane_ = *std::move(in);
+  const locks::MutexLock lock(&mutex_);
+  out_.SetLane(out_lane_.get());
+  in_.SetLane(in_lane_.get());
+  return absl::OkStatus();
+}
+
+absl::Status CompressionPipelineImpl::Start(PinnedPool& staging) {
+  if (absl::Status status = StartLanes(staging); !status.ok()) return status;
   const int threads = options_.threads + kWaitingThreads;
   threads_.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) {
     try {
       threads_.emplace_back([this] { Work(); });
     } catch (const std::system_error& error) {
-      return absl::ResourceExhaustedError(absl::StrCat("thread ", i + 1, " cannot be started (",
-                                                       error.what(), "), expected ", threads,
-                                                       " threads"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("cannot start thread ", i + 1, " of ", threads, ": ", error.what()));
     }
   }
   return absl::OkStatus();
@@ -179,15 +177,18 @@ absl::Status CompressionPipelineImpl::Start(PinnedPool& staging) {
 
 CompressionPipelineImpl::~CompressionPipelineImpl() {
   {
-    Lock lock(mutex_);
-    all_over_.wait(lock, [this] { return unfinished_ == 0; });
+    const locks::MutexLock lock(&mutex_);
+    while (unfinished_ > 0) all_ended_.Wait(&mutex_);
     is_ending_ = true;
   }
-  work_.notify_all();
+  work_.SignalAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
-// An event of the transfer's own: `after` goes on, and so may whoever queues on it.
+// Requests. ---------------------------------------------------------------------------------------
+
+// Returns an event of the transfer's own: the caller may queue further work on `after`, or destroy
+// it.
 absl::StatusOr<std::optional<Event>> CompressionPipelineImpl::GateAfter(Stream after) {
   if (after == Stream()) return std::nullopt;
   const absl::StatusOr<Event> gate = device_.CreateEvent();
@@ -205,34 +206,34 @@ std::int64_t CompressionPipelineImpl::ChunkBytes(std::int64_t bytes) const {
 }
 
 absl::Status CompressionPipelineImpl::CheckWorks() const {
-  if (!out_.lane->IsBroken() && !in_.lane->IsBroken()) return absl::OkStatus();
+  if (!out_lane_->IsBroken() && !in_lane_->IsBroken()) return absl::OkStatus();
   return absl::UnavailableError(
-      "the device failed while it copied, and again when it was asked whether it still does; "
-      "expected it to answer");
+      "the device failed during a copy, and failed again when it was asked about the copy; create "
+      "a new device and pipeline");
 }
 
+// Under the mutex, so that transfers reach the device in the order of the calls.
 template <typename TransferType>
 absl::Status CompressionPipelineImpl::Enqueue(Direction<TransferType>& direction,
                                               std::shared_ptr<TransferType> transfer,
                                               Stream after) {
-  if (absl::Status status = CheckWorks(); !status.ok()) return status;
-  // Under the lock: who comes first is first with the device as well.
-  Lock lock(mutex_);
   absl::StatusOr<std::optional<Event>> gate = GateAfter(after);
   if (!gate.ok()) return gate.status();
   transfer->gate = *gate;
   ++unfinished_;
-  direction.queue.push_back(std::move(transfer));
+  direction.Add(std::move(transfer));
   QueueCopiesOut();
-  DropFinished(in_);
-  WakeOther();
+  in_.DropBegun();
+  WakeThread();
   return absl::OkStatus();
 }
 
 absl::Status CompressionPipelineImpl::Offload(const void* from, std::int64_t bytes,
                                               ZeroValueWord word, Stream after, OffloadDone done) {
-  if (from == nullptr) return absl::InvalidArgumentError("null, expected memory of the device");
-  if (done == nullptr) return NobodyToTell();
+  if (from == nullptr) {
+    return absl::InvalidArgumentError("`from` is null, expected memory of the device");
+  }
+  if (done == nullptr) return NoFunction();
   if (bytes < 0 || bytes > kMostBytes) {
     return absl::InvalidArgumentError(absl::StrCat(bytes, " bytes, expected 0 to ", kMostBytes));
   }
@@ -248,180 +249,147 @@ absl::Status CompressionPipelineImpl::Offload(const void* from, std::int64_t byt
                                options_.ring.slot_bytes, PieceCoding{set_, word, options_.mode});
   transfer->pieces = transfer->stored->pieces();
   transfer->done = std::move(done);
+  if (absl::Status status = CheckWorks(); !status.ok()) return status;
+  const locks::MutexLock lock(&mutex_);
   return Enqueue(out_, std::move(transfer), after);
 }
 
 absl::Status CompressionPipelineImpl::Prefetch(std::shared_ptr<const StoredBuffer> stored, void* to,
                                                Stream after, PrefetchDone done) {
-  if (to == nullptr) return absl::InvalidArgumentError("null, expected memory of the device");
-  if (done == nullptr) return NobodyToTell();
+  if (to == nullptr) {
+    return absl::InvalidArgumentError("`to` is null, expected memory of the device");
+  }
+  if (done == nullptr) return NoFunction();
   auto transfer = std::make_shared<InTransfer>();
   transfer->stored = std::dynamic_pointer_cast<const Stored>(std::move(stored));
   if (transfer->stored == nullptr) {
-    return absl::InvalidArgumentError("no stored buffer, expected one of a pipeline");
+    return absl::InvalidArgumentError("`stored` is null, expected a buffer stored by a pipeline");
   }
   if (transfer->stored->largest_piece_bytes() > options_.ring.slot_bytes) {
     return absl::InvalidArgumentError(
         absl::StrCat("a buffer stored in pieces of ", transfer->stored->largest_piece_bytes(),
-                     " bytes, expected at most those of a slot, ", options_.ring.slot_bytes));
+                     " bytes, expected at most the bytes of a slot, ", options_.ring.slot_bytes));
   }
   transfer->device_memory = static_cast<std::byte*>(to);
   transfer->pieces = transfer->stored->pieces();
   transfer->done = std::move(done);
+  if (absl::Status status = CheckWorks(); !status.ok()) return status;
+  const locks::MutexLock lock(&mutex_);
   return Enqueue(in_, std::move(transfer), after);
 }
 
-// Threads. --------------------------------------------------------------------------------------
+CompressionPipelineStats CompressionPipelineImpl::Stats() const {
+  const locks::MutexLock lock(&mutex_);
+  CompressionPipelineStats stats = ended_.stats();
+  stats.compress_ns = compress_ns_;
+  stats.decompress_ns = decompress_ns_;
+  stats.held_bytes = held_->now();
+  stats.peak_held_bytes = held_->peak();
+  stats.ring_bytes = 2 * options_.ring.slots * options_.ring.slot_bytes;
+  return stats;
+}
+
+// Threads and their roles. ------------------------------------------------------------------------
 
 CompressionPipelineImpl::Role CompressionPipelineImpl::NextRole() {
   if (working_ < options_.threads) {
-    // What is wanted back comes first: somebody waits for it.
-    if (!in_.queue.empty() && in_.lane->HasSlot()) return Role::kDecompress;
+    // Prefetches come first: work of the device waits for them.
+    if (in_.CanBegin()) return Role::kDecompress;
     if (!arrived_.empty()) return Role::kCompress;
   }
-  if (!out_.is_waited_for && !out_.copying.empty()) return Role::kWaitOut;
-  if (!in_.is_waited_for && !in_.copying.empty()) return Role::kWaitIn;
+  if (out_.NeedsWaiter()) return Role::kWaitOut;
+  if (in_.NeedsWaiter()) return Role::kWaitIn;
   return Role::kNone;
 }
 
-// Whoever changes what is to be done, and does not look for it next, calls this. Who works looks
-// for copies when he is done, so nobody is woken for them.
-void CompressionPipelineImpl::WakeOther() {
+void CompressionPipelineImpl::WakeThread() {
   if (idle_ == 0) return;
   const Role role = NextRole();
   const bool is_wait = role == Role::kWaitOut || role == Role::kWaitIn;
-  if (!ended_.empty() || (is_wait ? working_ == 0 : role != Role::kNone)) work_.notify_one();
+  if (!ended_.empty() || (is_wait ? working_ == 0 : role != Role::kNone)) work_.Signal();
 }
 
 void CompressionPipelineImpl::Work() {
   PieceCodec codec;
-  Lock lock(mutex_);
+  const locks::MutexLock lock(&mutex_);
   for (;;) {
     Collect(out_);
     Collect(in_);
-    RunEnded(lock);
+    RunEnded();
     switch (NextRole()) {
       case Role::kDecompress:
-        Decompress(lock, codec);
+        Decompress(codec);
         break;
       case Role::kCompress:
-        Compress(lock, codec);
+        Compress(codec);
         break;
       case Role::kWaitOut:
-        WaitForOldest(lock, out_);
+        WaitForOldest(out_);
         break;
       case Role::kWaitIn:
-        WaitForOldest(lock, in_);
+        WaitForOldest(in_);
         break;
       case Role::kNone:
         if (is_ending_) return;
         ++idle_;
-        work_.wait(lock);
+        work_.Wait(&mutex_);
         --idle_;
     }
   }
 }
 
-// Pieces. ---------------------------------------------------------------------------------------
-
-// Of the transfer that is first in line, which has one, in the slot whose turn it is.
 template <typename TransferType>
-Piece<TransferType> CompressionPipelineImpl::Begin(Direction<TransferType>& direction) {
-  const std::shared_ptr<TransferType> transfer = direction.queue.front();
-  return {transfer, transfer->begun++, direction.lane->TakeSlot()};
+void CompressionPipelineImpl::WaitForOldest(Direction<TransferType>& direction) {
+  CopyLane& lane = direction.lane();
+  const StagingSlot slot = direction.oldest().slot;
+  direction.SetWaitedFor(true);
+  WakeThread();
+  mutex_.Unlock();
+  const absl::Status status = lane.Wait(slot);
+  mutex_.Lock();
+  direction.SetWaitedFor(false);
+  Piece<TransferType> piece = direction.TakeOldest();
+  if (!status.ok()) direction.Fail(*piece.transfer, status);
+  OnCopied(std::move(piece));
+}
+
+// Loops, because a caller's function may complete further transfers while all threads are busy: a
+// thread that goes to sleep must have seen them.
+void CompressionPipelineImpl::RunEnded() {
+  while (!ended_.empty()) {
+    std::vector<std::function<void()>> functions = ended_.TakeAll();
+    WakeThread();
+    mutex_.Unlock();
+    for (const std::function<void()>& function : functions) function();
+    const auto count = static_cast<std::int64_t>(functions.size());
+    functions.clear();
+    mutex_.Lock();
+    unfinished_ -= count;
+    if (unfinished_ == 0) all_ended_.SignalAll();
+  }
+}
+
+// Pieces. -----------------------------------------------------------------------------------------
+
+template <typename TransferType>
+void CompressionPipelineImpl::Collect(Direction<TransferType>& direction) {
+  while (direction.HasCopied()) OnCopied(direction.TakeOldest());
 }
 
 template <typename TransferType>
 absl::Status CompressionPipelineImpl::QueueCopy(Direction<TransferType>& direction,
-                                                Piece<TransferType>& piece, std::int64_t begin,
-                                                std::int64_t bytes) {
-  TransferType& transfer = *piece.transfer;
-  if (!transfer.status.ok()) return transfer.status;
-  if (absl::Status status = CheckWorks(); !status.ok()) return status;
-  if (transfer.gate.has_value()) {
-    absl::Status status = direction.lane->WaitFor(*transfer.gate);
-    CloseGate(transfer);
-    if (!status.ok()) return status;
-  }
-  return direction.lane->Copy(piece.slot, transfer.device_memory + begin, bytes,
-                              piece.is_under_way);
+                                                Piece<TransferType>& piece) {
+  absl::Status status = piece.transfer->status;
+  if (status.ok()) status = CheckWorks();
+  return status.ok() ? direction.QueueCopy(piece) : status;
 }
 
-template <typename TransferType>
-void CompressionPipelineImpl::Fail(Direction<TransferType>& direction, TransferType& transfer,
-                                   const absl::Status& error) {
-  transfer.Fail(error);
-  DropFinished(direction);
-}
-
-void CompressionPipelineImpl::CloseGate(Transfer& transfer) {
-  if (!transfer.gate.has_value()) return;
-  // Copies that wait for it still do.
-  device_.DestroyEvent(*transfer.gate).IgnoreError();
-  transfer.gate.reset();
-}
-
-// Of all transfers that are first in line: takes those out that begin no piece more.
-template <typename TransferType>
-void CompressionPipelineImpl::DropFinished(Direction<TransferType>& direction) {
-  while (!direction.queue.empty() && !direction.queue.front()->HasMore()) {
-    const std::shared_ptr<TransferType> transfer = std::move(direction.queue.front());
-    direction.queue.pop_front();
-    // Else its last piece ends it.
-    if (transfer->IsOver()) End(transfer);
-  }
-}
-
-// The slot of the piece is free again, and the transfer may be over.
-template <typename TransferType>
-void CompressionPipelineImpl::Finish(Direction<TransferType>& direction,
-                                     const Piece<TransferType>& piece) {
-  direction.lane->ReleaseSlot(piece.slot);
-  TransferType& transfer = *piece.transfer;
-  ++transfer.finished;
-  const bool is_queued = !direction.queue.empty() && direction.queue.front() == piece.transfer;
-  if (transfer.IsOver() && !is_queued) End(piece.transfer);
-  DropFinished(direction);
-}
-
-// Takes up what copies have brought, without waiting.
-template <typename TransferType>
-void CompressionPipelineImpl::Collect(Direction<TransferType>& direction) {
-  while (!direction.is_waited_for && !direction.copying.empty()) {
-    Piece<TransferType>& oldest = direction.copying.front();
-    if (oldest.is_under_way && !direction.lane->IsOver(oldest.slot)) return;
-    Piece<TransferType> piece = std::move(oldest);
-    direction.copying.pop_front();
-    OnCopied(std::move(piece));
-  }
-}
-
-template <typename TransferType>
-void CompressionPipelineImpl::WaitForOldest(Lock& lock, Direction<TransferType>& direction) {
-  const StagingSlot slot = direction.copying.front().slot;
-  direction.is_waited_for = true;
-  WakeOther();
-  lock.unlock();
-  const absl::Status status = direction.lane->Wait(slot);
-  lock.lock();
-  direction.is_waited_for = false;
-  Piece<TransferType> piece = std::move(direction.copying.front());
-  direction.copying.pop_front();
-  if (!status.ok()) Fail(direction, *piece.transfer, status);
-  OnCopied(std::move(piece));
-}
-
-// Out. ------------------------------------------------------------------------------------------
-
-// As many as there are slots for.
 void CompressionPipelineImpl::QueueCopiesOut() {
-  for (DropFinished(out_); !out_.queue.empty() && out_.lane->HasSlot(); DropFinished(out_)) {
-    OutPiece piece = Begin(out_);
-    const Stored& stored = *piece.transfer->stored;
-    const absl::Status status =
-        QueueCopy(out_, piece, stored.PieceBegin(piece.number), stored.PieceBytes(piece.number));
+  for (out_.DropBegun(); out_.CanBegin(); out_.DropBegun()) {
+    OutPiece piece = out_.Begin();
+    const absl::Status status = QueueCopy(out_, piece);
     if (!status.ok()) piece.transfer->Fail(status);
-    out_.copying.push_back(std::move(piece));
+    out_.AddCopying(std::move(piece));
   }
 }
 
@@ -430,174 +398,70 @@ void CompressionPipelineImpl::OnCopied(OutPiece piece) {
     arrived_.push_back(std::move(piece));
     return;
   }
-  Finish(out_, piece);
+  out_.Finish(piece);
   QueueCopiesOut();
 }
 
-void CompressionPipelineImpl::Compress(Lock& lock, PieceCodec& codec) {
+void CompressionPipelineImpl::Compress(PieceCodec& codec) {
   const OutPiece piece = std::move(arrived_.front());
   arrived_.pop_front();
-  OutTransfer& transfer = *piece.transfer;
-  Stored& stored = *transfer.stored;
-  if (transfer.status.ok()) {
-    ++working_;
-    const std::int32_t number = stored.TakeStrand();
-    Strand& strand = stored.strand(number);
-    PiecePlace& place = stored.NewPlace(piece.number);
-    WakeOther();
-    lock.unlock();
-    const Stopwatch stopwatch;
-    const auto bytes = static_cast<std::size_t>(stored.PieceBytes(piece.number));
-    place.strand = number;
-    const absl::Status status =
-        codec.Compress(stored.coding(), absl::MakeConstSpan(piece.slot.data, bytes), strand, place);
-    const std::int64_t ns = stopwatch.ns();
-    lock.lock();
-    stats_.compress_ns += ns;
-    stored.ReturnStrand(number);
-    --working_;
-    if (!status.ok()) Fail(out_, transfer, status);
-  }
-  Finish(out_, piece);
+  if (piece.transfer->status.ok()) CompressPiece(codec, piece);
+  out_.Finish(piece);
   QueueCopiesOut();
 }
 
-// In. -------------------------------------------------------------------------------------------
+void CompressionPipelineImpl::CompressPiece(PieceCodec& codec, const OutPiece& piece) {
+  Stored& stored = *piece.transfer->stored;
+  ++working_;
+  const std::int32_t number = stored.TakeStrand();
+  Strand& strand = stored.strand(number);
+  PiecePosition& position = stored.NewPosition(piece.number);
+  WakeThread();
+  mutex_.Unlock();
+  const Stopwatch stopwatch;
+  const auto bytes = static_cast<std::size_t>(stored.PieceBytes(piece.number));
+  position.strand = number;
+  const absl::Status status = codec.Compress(
+      stored.coding(), absl::MakeConstSpan(piece.slot.data, bytes), strand, position);
+  const std::int64_t ns = stopwatch.ns();
+  mutex_.Lock();
+  compress_ns_ += ns;
+  stored.ReturnStrand(number);
+  --working_;
+  if (!status.ok()) out_.Fail(*piece.transfer, status);
+}
 
-void CompressionPipelineImpl::Decompress(Lock& lock, PieceCodec& codec) {
-  // What is in a deque stays at its place while others come and go at its ends.
-  InPiece& piece = in_.filling.emplace_back(Begin(in_));
-  DropFinished(in_);
+void CompressionPipelineImpl::Decompress(PieceCodec& codec) {
+  // An element of a deque keeps its address while elements come and go at the ends.
+  InPiece& piece = filling_.emplace_back(in_.Begin());
+  in_.DropBegun();
   InTransfer& transfer = *piece.transfer;
   const Stored& stored = *transfer.stored;
   ++working_;
-  WakeOther();
-  lock.unlock();
+  WakeThread();
+  mutex_.Unlock();
   const Stopwatch stopwatch;
   const auto bytes = static_cast<std::size_t>(stored.PieceBytes(piece.number));
-  const PiecePlace& place = stored.place(piece.number);
-  const absl::Status status = codec.Decompress(stored.coding(), stored.strand(place.strand), place,
-                                               absl::MakeSpan(piece.slot.data, bytes));
+  const PiecePosition& position = stored.position(piece.number);
+  const absl::Status status = codec.Decompress(stored.coding(), stored.strand(position.strand),
+                                               position, absl::MakeSpan(piece.slot.data, bytes));
   const std::int64_t ns = stopwatch.ns();
-  lock.lock();
-  stats_.decompress_ns += ns;
+  mutex_.Lock();
+  decompress_ns_ += ns;
   --working_;
-  if (!status.ok()) Fail(in_, transfer, status);
+  if (!status.ok()) in_.Fail(transfer, status);
   piece.is_filled = true;
   QueueCopiesIn();
 }
 
-// In the order of the pieces, so none waits for the gate of a later transfer.
 void CompressionPipelineImpl::QueueCopiesIn() {
-  while (!in_.filling.empty() && in_.filling.front().is_filled) {
-    InPiece piece = std::move(in_.filling.front());
-    in_.filling.pop_front();
-    const Stored& stored = *piece.transfer->stored;
-    const absl::Status status =
-        QueueCopy(in_, piece, stored.PieceBegin(piece.number), stored.PieceBytes(piece.number));
-    if (!status.ok()) Fail(in_, *piece.transfer, status);
-    in_.copying.push_back(std::move(piece));
+  while (!filling_.empty() && filling_.front().is_filled) {
+    InPiece piece = std::move(filling_.front());
+    filling_.pop_front();
+    const absl::Status status = QueueCopy(in_, piece);
+    if (!status.ok()) in_.Fail(*piece.transfer, status);
+    in_.AddCopying(std::move(piece));
   }
-}
-
-void CompressionPipelineImpl::OnCopied(const InPiece& piece) { Finish(in_, piece); }
-
-// Ends. -----------------------------------------------------------------------------------------
-
-void CompressionPipelineImpl::End(const std::shared_ptr<OutTransfer>& transfer) {
-  CloseGate(*transfer);
-  if (transfer->status.ok()) {
-    ++stats_.offloads;
-    stats_.offloaded_bytes += transfer->stored->input_bytes();
-    stats_.compressed_bytes += transfer->stored->compressed_bytes();
-  } else {
-    ++stats_.failures;
-  }
-  ended_.push_back([transfer] {
-    const OffloadDone done = std::move(transfer->done);
-    if (!transfer->status.ok()) {
-      // Before anybody is told: its memory may be what they need next.
-      transfer->stored.reset();
-      return done(transfer->status);
-    }
-    transfer->stored->Trim();
-    done(std::shared_ptr<const StoredBuffer>(std::move(transfer->stored)));
-  });
-}
-
-void CompressionPipelineImpl::End(const std::shared_ptr<InTransfer>& transfer) {
-  CloseGate(*transfer);
-  if (transfer->status.ok()) {
-    ++stats_.prefetches;
-    stats_.prefetched_bytes += transfer->stored->input_bytes();
-  } else {
-    ++stats_.failures;
-  }
-  ended_.push_back([transfer] {
-    const PrefetchDone done = std::move(transfer->done);
-    transfer->stored.reset();
-    done(transfer->status);
-  });
-}
-
-void CompressionPipelineImpl::RunEnded(Lock& lock) {
-  // Again, as what is told may end others: when it does nobody may be idle, and who goes to sleep
-  // must have seen it.
-  while (!ended_.empty()) {
-    std::vector<std::function<void()>> ended = std::exchange(ended_, {});
-    WakeOther();
-    lock.unlock();
-    for (const std::function<void()>& tell : ended) tell();
-    const auto count = static_cast<std::int64_t>(ended.size());
-    ended.clear();
-    lock.lock();
-    unfinished_ -= count;
-    if (unfinished_ == 0) all_over_.notify_all();
-  }
-}
-
-CompressionPipelineStats CompressionPipelineImpl::Stats() const {
-  const std::lock_guard lock(mutex_);
-  CompressionPipelineStats stats = stats_;
-  stats.held_bytes = held_->now();
-  stats.peak_held_bytes = held_->peak();
-  stats.ring_bytes = 2 * options_.ring.slots * options_.ring.slot_bytes;
-  return stats;
-}
-
-absl::Status CheckOptions(const CompressionPipelineOptions& options) {
-  const std::int64_t slot_bytes = options.ring.slot_bytes;
-  constexpr auto kBlock = static_cast<std::int64_t>(kZeroValueBlockBytes);
-  if (slot_bytes < kBlock || slot_bytes % kBlock != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("slot_bytes ", slot_bytes, ", expected a multiple of ", kBlock));
-  }
-  if (options.threads < 1 || options.threads > kMaxZeroValueThreads) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("threads ", options.threads, ", expected 1 to ", kMaxZeroValueThreads));
-  }
-  if (options.chunk_fraction < 1 || options.chunk_fraction > kMostChunkFraction) {
-    return absl::InvalidArgumentError(absl::StrCat("chunk_fraction ", options.chunk_fraction,
-                                                   ", expected 1 to ", kMostChunkFraction));
-  }
-  if (options.mode != ZeroValueMode::kPacked && options.mode != ZeroValueMode::kPlain) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("mode ", static_cast<int>(options.mode), ", expected packed or plain"));
-  }
-  if (options.instruction_set.has_value() && !zvc::HasInstructionSet(*options.instruction_set)) {
-    return absl::InvalidArgumentError("an instruction set, expected one that this processor has");
-  }
-  return absl::OkStatus();
-}
-
-// With what the machine's profile recommends, where that is asked for.
-absl::StatusOr<CompressionPipelineOptions> Resolved(CompressionPipelineOptions options) {
-  if (options.threads != 0 && options.ring.slot_bytes != 0) return options;
-  const absl::StatusOr<CompressionProfile> profile = CompressionProfileFromEnvironment();
-  if (!profile.ok()) return profile.status();
-  if (options.threads == 0) options.threads = profile->threads;
-  if (options.ring.slot_bytes == 0) options.ring.slot_bytes = profile->chunk_bytes;
-  return options;
 }
 
 bool IsNull(const CompressedMemory& memory) {
@@ -612,11 +476,10 @@ absl::StatusOr<std::unique_ptr<CompressionPipeline>> CompressionPipeline::Create
     const CompressionPipelineOptions& options) {
   if (device == nullptr || staging == nullptr || pipeline::IsNull(memory)) {
     return absl::InvalidArgumentError(
-        "null, expected a device, a pool for staging, and one for what is compressed");
+        "a null pointer, expected a device, a pool for staging, and a pool for compressed bytes");
   }
-  const absl::StatusOr<CompressionPipelineOptions> resolved = pipeline::Resolved(options);
+  const absl::StatusOr<CompressionPipelineOptions> resolved = pipeline::ResolveOptions(options);
   if (!resolved.ok()) return resolved.status();
-  if (absl::Status status = pipeline::CheckOptions(*resolved); !status.ok()) return status;
   auto pipeline = std::make_unique<pipeline::CompressionPipelineImpl>(*device, memory, *resolved);
   if (absl::Status status = pipeline->Start(*staging); !status.ok()) return status;
   return pipeline;

@@ -1,3 +1,4 @@
+// Copies of one direction: queued on a stream, waited for by the event of their slot.
 #include "lib/pipeline/copy_lane.h"
 
 #include <utility>
@@ -19,12 +20,12 @@ absl::StatusOr<std::unique_ptr<CopyLane>> CopyLane::Create(Device& device, Pinne
     if (!event.ok()) return event.status();
     lane->events_.push_back(*event);
   }
-  lane->is_marked_.resize(lane->events_.size());
+  lane->is_recorded_.resize(lane->events_.size());
   return lane;
 }
 
 CopyLane::~CopyLane() {
-  // What the device does not take back is its own loss.
+  // Objects that the device refuses to destroy are lost: no caller could act on the error.
   for (const Event event : events_) device_.DestroyEvent(event).IgnoreError();
   if (stream_ != Stream()) device_.DestroyStream(stream_).IgnoreError();
 }
@@ -42,28 +43,28 @@ StagingSlot CopyLane::TakeSlot() { return *std::exchange(next_, std::nullopt); }
 void CopyLane::ReleaseSlot(const StagingSlot& slot) { ring_->Release(slot.index).IgnoreError(); }
 
 absl::Status CopyLane::Copy(const StagingSlot& slot, std::byte* device_memory, std::int64_t bytes,
-                            bool& is_under_way) {
+                            bool& is_queued) {
   const bool is_to_device = direction_ == CopyDirection::kToDevice;
   std::byte* const to = is_to_device ? device_memory : slot.data;
   const std::byte* const from = is_to_device ? slot.data : device_memory;
   absl::Status status = device_.Copy(to, from, bytes, direction_, stream_);
-  is_under_way = status.ok();
+  is_queued = status.ok();
   if (!status.ok()) return status;
   status = device_.RecordEvent(EventOf(slot), stream_);
-  // Without its mark it is waited for in another way, by who waits: for all that is queued behind
-  // it too, which may wait for what comes of this copy. So it is tried once more.
-  const bool is_marked = status.ok() || device_.RecordEvent(EventOf(slot), stream_).ok();
-  is_marked_[static_cast<std::size_t>(slot.index)] = is_marked ? 1 : 0;
+  // Without an event, Wait must drain the whole stream. Copies that were queued later may then wait
+  // for the result of this copy (deadlock), so the event is recorded again after an error.
+  const bool is_recorded = status.ok() || device_.RecordEvent(EventOf(slot), stream_).ok();
+  is_recorded_[static_cast<std::size_t>(slot.index)] = is_recorded ? 1 : 0;
   return status;
 }
 
-bool CopyLane::IsOver(const StagingSlot& slot) const {
-  // What the device has to say of an error it says who waits.
-  return IsMarked(slot) && device_.QueryEvent(EventOf(slot)).value_or(false);
+bool CopyLane::HasFinished(const StagingSlot& slot) const {
+  // Wait reports errors of the device.
+  return IsRecorded(slot) && device_.QueryEvent(EventOf(slot)).value_or(false);
 }
 
 absl::Status CopyLane::Wait(const StagingSlot& slot) {
-  if (!IsMarked(slot)) {
+  if (!IsRecorded(slot)) {
     Drain();
     return absl::OkStatus();
   }

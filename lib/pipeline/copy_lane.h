@@ -1,4 +1,4 @@
-// One direction of copies: a stream, a ring of slots and an event a slot.
+// A lane for the copies of one direction: a stream, a ring of slots, and an event for each slot.
 #ifndef TIDEPOOL_LIB_PIPELINE_COPY_LANE_H_
 #define TIDEPOOL_LIB_PIPELINE_COPY_LANE_H_
 
@@ -16,35 +16,35 @@
 
 namespace tidepool::pipeline {
 
-// All but Wait is called by one thread at a time.
+// At most one thread at a time calls functions other than Wait and IsBroken.
 class CopyLane {
  public:
   static absl::StatusOr<std::unique_ptr<CopyLane>> Create(Device& device, PinnedPool& staging,
                                                           CopyDirection direction,
                                                           const StagingRingOptions& options);
-  // Nothing is under way.
+  // No copy may be in flight.
   ~CopyLane();
   CopyLane(const CopyLane&) = delete;
   CopyLane& operator=(const CopyLane&) = delete;
 
-  // Whether the slot whose turn it is is free.
+  // Returns whether the next slot of the ring is free.
   bool HasSlot();
   StagingSlot TakeSlot();
   void ReleaseSlot(const StagingSlot& slot);
 
-  // Lets copies that are queued from here on wait for what `gate` stands for.
+  // Makes copies that are queued from now on wait for the work before `gate`.
   absl::Status WaitFor(Event gate) { return device_.WaitEvent(stream_, gate); }
-  // Queues a copy of `bytes` bytes between the slot and the device. `is_under_way`: whether one was
-  // queued, be it with an error, and is to be waited for.
+  // Queues a copy of `bytes` bytes between the slot and the device. Sets `is_queued` when a copy
+  // was queued, even if an error followed: then it must be waited for.
   absl::Status Copy(const StagingSlot& slot, std::byte* device_memory, std::int64_t bytes,
-                    bool& is_under_way);
-  // Whether the copy that was queued last for the slot is known to be over.
-  bool IsOver(const StagingSlot& slot) const;
-  // Waits for the copy that was queued last for the slot. After an error nothing uses the slot,
-  // unless IsBroken. Thread-safe.
+                    bool& is_queued);
+  // Returns whether the copy that was queued last for the slot is known to have finished.
+  bool HasFinished(const StagingSlot& slot) const;
+  // Waits for the copy that was queued last for the slot. After an error too, no copy accesses the
+  // slot any more, unless IsBroken. Thread-safe.
   absl::Status Wait(const StagingSlot& slot);
-  // The device failed, and failed again when it was asked once more: nobody knows what its copies
-  // still do. Thread-safe.
+  // Returns whether the device failed repeatedly when it was asked about its copies. Then they may
+  // still access memory. Thread-safe.
   bool IsBroken() const { return is_broken_.load(std::memory_order_acquire); }
 
  private:
@@ -52,20 +52,20 @@ class CopyLane {
   Event EventOf(const StagingSlot& slot) const {
     return events_[static_cast<std::size_t>(slot.index)];
   }
-  bool IsMarked(const StagingSlot& slot) const {
-    return is_marked_[static_cast<std::size_t>(slot.index)] != 0;
+  bool IsRecorded(const StagingSlot& slot) const {
+    return is_recorded_[static_cast<std::size_t>(slot.index)] != 0;
   }
-  // After an error: waits until nothing is under way any more.
+  // Waits, after an error, until no copy is in flight.
   void Drain();
 
   Device& device_;
   const CopyDirection direction_;
   Stream stream_;
   std::unique_ptr<StagingRing> ring_;
-  std::vector<Event> events_;  // one a slot
-  // Whether it stands for the copy that was queued last for the slot. No vector of bits: threads
-  // look at one slot while others copy to another.
-  std::vector<char> is_marked_;
+  std::vector<Event> events_;  // by slot
+  // By slot: whether the event was recorded after the slot's last copy. Not a vector of bits: a
+  // thread may read the element of a slot while another thread writes that of another slot (race).
+  std::vector<char> is_recorded_;
   std::optional<StagingSlot> next_;
   std::atomic<bool> is_broken_ = false;
 };

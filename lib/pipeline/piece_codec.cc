@@ -1,3 +1,4 @@
+// The coding of a piece: its blocks, one after another, and their index.
 #include "lib/pipeline/piece_codec.h"
 
 #include <cstring>
@@ -9,7 +10,7 @@
 namespace tidepool::pipeline {
 namespace {
 
-// Slots are a part of the cache and are used again at once.
+// Slots fit into the cache and are used again at once.
 constexpr bool kIsStreaming = false;
 
 const std::byte* BytesOf(const std::vector<zvc::IndexEntry>& entries) {
@@ -23,13 +24,13 @@ std::size_t BlockBytes(absl::Span<const std::byte> piece, std::size_t block) {
 }  // namespace
 
 absl::Status PieceCodec::Compress(const PieceCoding& coding, absl::Span<const std::byte> piece,
-                                  Strand& strand, PiecePlace& place) {
+                                  Strand& strand, PiecePosition& position) {
   const std::size_t blocks = zvc::BlocksOf(piece.size());
   const auto index_bytes = static_cast<std::int64_t>(zvc::IndexBytes(blocks));
   index_scratch_.resize(static_cast<std::size_t>(index_bytes));
   entries_.clear();
-  place.offset = strand.size();
-  place.nonzero_words = 0;
+  position.offset = strand.size();
+  position.nonzero_words = 0;
   absl::StatusOr<std::byte*> to = strand.Reserve(index_bytes, index_scratch_.data());
   if (!to.ok()) return to.status();
   strand.Commit(*to, index_bytes);
@@ -40,28 +41,28 @@ absl::Status PieceCodec::Compress(const PieceCoding& coding, absl::Span<const st
     const std::byte* const begin = piece.data() + block * zvc::kBlockBytes;
     entries_.push_back(
         compressor.Scan({begin, BlockBytes(piece, block)}, begin + zvc::kBlockBytes));
-    place.nonzero_words += entries_.back().count;
+    position.nonzero_words += entries_.back().count;
     const auto bytes = static_cast<std::int64_t>(compressor.payload_bytes());
     to = strand.Reserve(bytes, block_scratch_.data());
     if (!to.ok()) return to.status();
     compressor.Write(*to);
     strand.Commit(*to, bytes);
   }
-  strand.Overwrite(place.offset, BytesOf(entries_),
+  strand.Overwrite(position.offset, BytesOf(entries_),
                    static_cast<std::int64_t>(blocks * sizeof(zvc::IndexEntry)));
   return absl::OkStatus();
 }
 
 absl::Status PieceCodec::Decompress(const PieceCoding& coding, const Strand& strand,
-                                    const PiecePlace& place, absl::Span<std::byte> piece) {
+                                    const PiecePosition& position, absl::Span<std::byte> piece) {
   const std::size_t blocks = zvc::BlocksOf(piece.size());
   const auto index_bytes = static_cast<std::int64_t>(zvc::IndexBytes(blocks));
   index_scratch_.resize(static_cast<std::size_t>(index_bytes));
-  const std::byte* const index = strand.Read(place.offset, index_bytes, index_scratch_.data());
+  const std::byte* const index = strand.Read(position.offset, index_bytes, index_scratch_.data());
 
   const zvc::BlockFormat format = zvc::FormatOf(coding.set, coding.word, kIsStreaming);
-  zvc::RowSums sums;  // nobody asks for them
-  std::int64_t offset = place.offset + index_bytes;
+  zvc::RowSums sums;  // unused
+  std::int64_t offset = position.offset + index_bytes;
   for (std::size_t block = 0; block < blocks; ++block) {
     zvc::IndexEntry entry;
     std::memcpy(&entry, index + block * sizeof(entry), sizeof(entry));

@@ -1,8 +1,7 @@
-// One piece of a buffer, from a slot into a strand and back.
+// The coding of a piece of a buffer, from a slot into a strand and back.
 //
-// A piece is stored as the index entries of its blocks and then their payloads, all as
-// docs/formats/zero_value_format.md has them, but without header and checksum: it never leaves the
-// process.
+// A piece is stored as the index entries of its blocks followed by their payloads, in the format of
+// zero-value streams, but without header and checksum: it never leaves the process.
 #ifndef TIDEPOOL_LIB_PIPELINE_PIECE_CODEC_H_
 #define TIDEPOOL_LIB_PIPELINE_PIECE_CODEC_H_
 
@@ -25,23 +24,23 @@ struct PieceCoding {
   ZeroValueMode mode = ZeroValueMode::kPacked;
 };
 
-// Where a piece is.
-struct PiecePlace {
+// The position of a stored piece.
+struct PiecePosition {
   std::int32_t strand = 0;
-  std::int64_t offset = 0;  // in the strand, of its index
+  std::int64_t offset = 0;  // of its index, in the strand
   std::int64_t nonzero_words = 0;
 };
 
-// What a thread needs for it, kept from one piece to the next.
+// Compresses and decompresses pieces. Each thread has its own, and keeps it for its scratch memory.
 class PieceCodec {
  public:
-  // Appends the piece to `strand`, and says in `place` where it is, but for the number of the
-  // strand. ResourceExhausted when the strand cannot grow.
+  // Appends the piece to `strand` and sets `position`, except the number of the strand.
+  // ResourceExhausted when the strand cannot grow.
   absl::Status Compress(const PieceCoding& coding, absl::Span<const std::byte> piece,
-                        Strand& strand, PiecePlace& place);
-  // Writes all of `piece`. DataLoss when what is stored is damaged.
-  absl::Status Decompress(const PieceCoding& coding, const Strand& strand, const PiecePlace& place,
-                          absl::Span<std::byte> piece);
+                        Strand& strand, PiecePosition& position);
+  // Writes all of `piece`. DataLoss when the stored bytes are damaged.
+  absl::Status Decompress(const PieceCoding& coding, const Strand& strand,
+                          const PiecePosition& position, absl::Span<std::byte> piece);
 
  private:
   std::vector<zvc::IndexEntry> entries_;

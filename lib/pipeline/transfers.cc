@@ -1,3 +1,4 @@
+// Stored buffers: sums over strands and pieces.
 #include "lib/pipeline/transfers.h"
 
 namespace tidepool::pipeline {
@@ -16,7 +17,7 @@ std::int64_t Stored::held_bytes() const {
 
 std::int64_t Stored::nonzero_words() const {
   std::int64_t words = 0;
-  for (const PiecePlace& place : places_) words += place.nonzero_words;
+  for (const PiecePosition& position : positions_) words += position.nonzero_words;
   return words;
 }
 

@@ -1,4 +1,4 @@
-// What the pipeline knows of buffers that are stored or on their way.
+// The records of the pipeline: stored buffers, and transfers in flight.
 #ifndef TIDEPOOL_LIB_PIPELINE_TRANSFERS_H_
 #define TIDEPOOL_LIB_PIPELINE_TRANSFERS_H_
 
@@ -18,7 +18,7 @@
 
 namespace tidepool::pipeline {
 
-// Pieces are all of `piece_bytes`, but the last may be shorter.
+// A stored buffer. All pieces have `piece_bytes`, except that the last may be shorter.
 class Stored final : public StoredBuffer {
  public:
   Stored(ChunkSource source, std::int64_t bytes, std::int64_t piece_bytes,
@@ -43,23 +43,23 @@ class Stored final : public StoredBuffer {
     return std::min(piece_bytes_, bytes_ - PieceBegin(piece));
   }
 
-  // A strand to which nobody else appends; it goes back to the others with ReturnStrand.
+  // Returns the number of a strand to which no other thread appends, until ReturnStrand.
   std::int32_t TakeStrand();
   void ReturnStrand(std::int32_t strand) { idle_strands_.push_back(strand); }
   Strand& strand(std::int32_t number) { return strands_[static_cast<std::size_t>(number)]; }
   const Strand& strand(std::int32_t number) const {
     return strands_[static_cast<std::size_t>(number)];
   }
-  // Of a piece that has come. Places of others stay where they are.
-  PiecePlace& NewPlace(std::int64_t piece) {
+  // Returns the position of a piece that has arrived, to be set. Addresses of other positions stay.
+  PiecePosition& NewPosition(std::int64_t piece) {
     const auto index = static_cast<std::size_t>(piece);
-    if (index >= places_.size()) places_.resize(index + 1);
-    return places_[index];
+    if (index >= positions_.size()) positions_.resize(index + 1);
+    return positions_[index];
   }
-  const PiecePlace& place(std::int64_t piece) const {
-    return places_[static_cast<std::size_t>(piece)];
+  const PiecePosition& position(std::int64_t piece) const {
+    return positions_[static_cast<std::size_t>(piece)];
   }
-  // When all pieces are there.
+  // Gives unused memory back, after all pieces have arrived.
   void Trim();
 
  private:
@@ -68,24 +68,24 @@ class Stored final : public StoredBuffer {
   const std::int64_t piece_bytes_;
   const std::int64_t pieces_;
   const PieceCoding coding_;
-  // They come with the pieces: of a size that somebody just says there may be no memory for all.
-  std::deque<PiecePlace> places_;
-  std::deque<Strand> strands_;  // where they are they stay
+  // Grows with the pieces: reserving it for a claimed size could exhaust the memory.
+  std::deque<PiecePosition> positions_;
+  std::deque<Strand> strands_;  // addresses stay
   std::vector<std::int32_t> idle_strands_;
 };
 
-// One direction's share of a transfer, guarded by the pipeline's mutex.
+// A transfer of either direction. The pipeline's mutex guards it.
 struct Transfer {
   std::byte* device_memory = nullptr;
-  std::optional<Event> gate;  // until copies were told to wait for it
-  std::int64_t pieces = 0;    // that are wanted: fewer after an error
-  std::int64_t begun = 0;     // of them
-  std::int64_t finished = 0;  // of those
-  absl::Status status;        // the first error
+  std::optional<Event> gate;  // until copies have been made to wait for it
+  std::int64_t pieces = 0;    // to begin in all: fewer after an error
+  std::int64_t begun = 0;
+  std::int64_t finished = 0;
+  absl::Status status;  // the first error
 
   bool HasMore() const { return begun < pieces; }
-  bool IsOver() const { return finished == pieces; }
-  // Begins no piece more.
+  bool HasEnded() const { return finished == pieces; }
+  // Keeps the first error, and begins no further piece.
   void Fail(const absl::Status& error) {
     if (status.ok()) status = error;
     pieces = begun;
