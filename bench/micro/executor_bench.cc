@@ -1,9 +1,10 @@
-// What the executor takes of the host for a task: ResNet-152 with all that moves moved, on the host
-// device, with tasks that do nothing and data so small that copies take no time. And copies both
-// ways at once beside copies one after the other, on a link as slow as is said. The best of rounds.
+// Time of the host that the executor takes for a task: ResNet-152 with all movable data moved, on
+// the host device, with empty tasks and data so small that copies take no time. Then copies in both
+// directions at once, compared with copies one after another, on a slow link. The best of the
+// rounds.
 //
 //   executor_bench [ROUNDS [LINK_GB_PER_S]]
-//       20 rounds, 2 GB/s when not given
+//       default: 20 rounds, 2 GB/s
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -82,7 +83,7 @@ void MeasureTasks(const TaskGraph& graph, const Schedule& schedule, Release rele
       schedule.steps.size(), thread / tasks * 1e6, wall / tasks * 1e6);
 }
 
-// Half of the buffers come back while the others leave, again and again.
+// Repeatedly brings half of the buffers back while the other half leaves.
 double BothWaysSeconds(double link, bool one_at_a_time, int rounds) {
   constexpr std::int64_t kBytes = std::int64_t{4} << 20;
   constexpr std::size_t kEachWay = 8;

@@ -1,10 +1,11 @@
-// The compression pipeline beside what one would write without it: to copy the whole buffer into
-// pinned memory, wait, and compress it there; and the same backwards. Both use the same codec, the
-// same threads and host memory that was touched before. Medians over rounds in which each takes its
-// turn. On the host device, whose copies are those of a thread, or with a link as slow as is said.
+// The compression pipeline compared with code without it, which copies the whole buffer into pinned
+// memory, waits, and compresses it there; and the reverse. Both use the same codec, the same number
+// of threads, and host memory that was touched before. Prints medians over rounds in which they
+// alternate. Runs on the host device: a thread copies, at full speed or at that of a simulated
+// link.
 //
 //   pipeline_bench [MIB [ROUNDS [THREADS [LINK_GB_PER_S [SLOTS [SLOT_KIB]]]]]]
-//       256 MiB, 9 rounds, 2 threads, no link, 4 slots of 256 KiB when not given
+//       default: 256 MiB, 9 rounds, 2 threads, no link, 4 slots of 256 KiB
 #include <sys/resource.h>
 
 #include <chrono>

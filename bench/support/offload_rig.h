@@ -1,4 +1,4 @@
-// A pipeline on the host device, and transfers that are waited for.
+// A pipeline on the host device, and transfers that wait for their end.
 #ifndef TIDEPOOL_BENCH_SUPPORT_OFFLOAD_RIG_H_
 #define TIDEPOOL_BENCH_SUPPORT_OFFLOAD_RIG_H_
 
@@ -39,9 +39,9 @@ inline double SecondsSince(std::chrono::steady_clock::time_point begin) {
 
 struct RigOptions {
   std::int64_t device_bytes = 0;
-  std::int64_t host_bytes = 0;       // for what is compressed
+  std::int64_t host_bytes = 0;       // for compressed bytes
   double link_bytes_per_second = 0;  // 0: as fast as the host copies
-  bool is_pinned = false;            // where compressed bytes are kept
+  bool is_pinned = false;            // the memory for compressed bytes
   CompressionPipelineOptions pipeline = {};
 };
 
@@ -78,7 +78,7 @@ class OffloadRig {
   OffloadRig(const OffloadRig&) = delete;
   OffloadRig& operator=(const OffloadRig&) = delete;
 
-  // Of the device; the host may write it, because the device is the host.
+  // Returns memory of the device; the host may write it, because the device is the host.
   std::byte* memory() { return memory_; }
   Device& device() { return *device_; }
   CompressionPipeline& pipeline() { return *pipeline_; }
@@ -104,7 +104,7 @@ class OffloadRig {
     Check(device_->Copy(to, from, bytes, direction, stream_));
     Check(device_->SynchronizeStream(stream_));
   }
-  // To the host and back as it is, in copies of 1 MiB.
+  // Copies the buffer raw to the host and back, in copies of 1 MiB.
   double RawSeconds(std::int64_t bytes) {
     constexpr std::int64_t kCopy = std::int64_t{1} << 20;
     if (raw_.size() < static_cast<std::size_t>(bytes)) raw_.resize(static_cast<std::size_t>(bytes));

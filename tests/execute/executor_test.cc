@@ -1,5 +1,5 @@
-// The executor with real data on the host device: whatever moves, tasks find what a plain run in
-// memory finds.
+// The executor with real data on the host device: tasks read the same bytes as in a plain run in
+// memory, for every schedule.
 #include "tidepool/schedule/executor.h"
 
 #include <gmock/gmock.h>
@@ -48,7 +48,7 @@ class Rig {
         {.measures = measures});
   }
   absl::StatusOr<Timeline> Run() { return executor_->Run(); }
-  // The hashes of so many iterations.
+  // Returns the hashes of this number of iterations.
   absl::StatusOr<std::vector<std::uint64_t>> Run(int iterations) {
     std::vector<std::uint64_t> hashes;
     for (int i = 0; i < iterations; ++i) {
@@ -58,7 +58,7 @@ class Rig {
     }
     return hashes;
   }
-  // The launch of the n-th task from now on fails; 0: none.
+  // Makes the launch of the n-th task from now on fail; 0: no launch.
   void FailLaunch(std::size_t n) { failing_ = n; }
   void Destroy() { executor_.reset(); }
   OffloaderFixture& fixture() { return fixture_; }
@@ -144,8 +144,8 @@ void AwaitBeforePrefetches(Schedule& schedule) {
 class NoRoomTest : public ::testing::TestWithParam<bool> {};
 INSTANTIATE_TEST_SUITE_P(ToldElsewhere, NoRoomTest, ::testing::Bool());
 
-// Each copy out is over, and was refused, before the next task is queued and its data is wanted
-// back. Another user of the offloader may have been told so.
+// Each copy out has ended, refused, before the next task is queued and the data is prefetched.
+// Another user of the offloader may have received the error.
 TEST_P(NoRoomTest, LeavesDataWhereItIs) {
   const bool is_told_elsewhere = GetParam();
   RandomGraphs random(5);

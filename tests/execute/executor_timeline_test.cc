@@ -1,5 +1,5 @@
-// The executor beside the simulator: on a device whose clock is as exact, everything starts and
-// ends when the simulator says.
+// The executor compared with the simulator: on a device with an exact clock, all tasks and copies
+// start and end at the simulated times.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ std::int64_t RoundedBytes(const TaskGraph& graph) {
   return bytes;
 }
 
-// Sizes that the host has memory for.
+// Scales sizes down to the memory of the host.
 void Shrink(TaskGraph& graph, std::int64_t divisor, std::int64_t most) {
   const auto shrunk = [&](std::int64_t bytes) { return std::min(bytes / divisor, most); };
   for (GraphData& data : graph.data) data.bytes = shrunk(data.bytes) + 1;
@@ -43,7 +43,7 @@ void Shrink(TaskGraph& graph, std::int64_t divisor, std::int64_t most) {
   }
 }
 
-// One that runs on the machine that the options describe.
+// An executor on the machine that the options describe.
 class Machine {
  public:
   Machine(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options)
@@ -85,7 +85,7 @@ class Machine {
   std::unique_ptr<Executor> executor_;
 };
 
-// To a nanosecond, or what is left of one after seconds were added up.
+// Compares to a nanosecond, plus the rounding of sums of seconds.
 void ExpectNear(double actual, double expected, const char* what, std::size_t step) {
   EXPECT_NEAR(actual, expected, 1e-9 * std::max(1.0, expected)) << what << " of step " << step;
 }
@@ -113,7 +113,7 @@ void ExpectSame(Timeline actual, Timeline expected) {
   EXPECT_EQ(actual.stayed, expected.stayed);
 }
 
-// False when there is no room: for neither.
+// Returns false when memory is too small, for the simulator and the executor alike.
 bool Compare(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options) {
   const absl::StatusOr<Timeline> simulated = Simulate(graph, schedule, options);
   Machine machine(graph, schedule, options);
@@ -194,7 +194,7 @@ void ExpectSameStalls(const std::vector<TimelineStall>& actual,
   }
 }
 
-// What a simulation resolved runs as it was simulated, in planned memory too.
+// A schedule that a simulation resolved runs as simulated, in planned memory too.
 TEST(ExecutorTimelineTest, IsTheSimulatorsForPolicies) {
   int stalls = 0;
   for (const char* name : {"alexnet", "vgg16", "resnet-50"}) {
@@ -237,7 +237,7 @@ TEST(ExecutorTimelineTest, IsTheSimulatorsForPolicies) {
   EXPECT_GT(stalls, 30);
 }
 
-// Weights stay where they are; all else is as it was.
+// Weights keep their addresses, and the second iteration equals the first.
 TEST(ExecutorTimelineTest, IterationsAreAlike) {
   ModelOptions model;
   model.batch = 8;

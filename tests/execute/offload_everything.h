@@ -1,5 +1,5 @@
-// The simplest schedule that moves data: what the next task does not use goes out when a task has
-// used it, and comes back for the task before the one that uses it.
+// The simplest schedule that moves data. Data leaves after a task unless the next task uses it, and
+// comes back one task before its next use.
 #ifndef TIDEPOOL_TESTS_EXECUTE_OFFLOAD_EVERYTHING_H_
 #define TIDEPOOL_TESTS_EXECUTE_OFFLOAD_EVERYTHING_H_
 
@@ -13,9 +13,9 @@
 namespace tidepool::testing {
 
 struct OffloadEverythingOptions {
-  bool awaits = false;  // what goes out before the next task, as vDNN does
+  bool awaits = false;  // awaits offloads before the next task, as vDNN does
   double density = -1;
-  // Of weights too.
+  // Moves weights too.
   bool moves_weights = false;
 };
 

@@ -1,5 +1,5 @@
-// Tasks that do something: what each reads decides what it writes, so that a hash for each tells
-// whether it found what it should.
+// Tasks with real work: the bytes that a task reads determine the bytes that it writes. So a hash
+// for each task shows whether it read the right bytes.
 #ifndef TIDEPOOL_TESTS_EXECUTE_TASK_WORK_H_
 #define TIDEPOOL_TESTS_EXECUTE_TASK_WORK_H_
 
@@ -25,16 +25,16 @@ inline std::uint64_t HashOf(std::uint64_t hash, const void* data, std::int64_t b
   return hash;
 }
 
-// A copy out that was given up, as the data was wanted again, may still read what is changed here;
-// what it finds is nobody's business but that of a sanitizer.
+// Not checked by ThreadSanitizer: a copy out that a prefetch cancelled may still read the bytes
+// that are changed here, and its result is not used.
 [[gnu::no_sanitize("thread")]] inline void Change(void* data, std::int64_t bytes,
                                                   std::uint64_t seed) {
   auto* const memory = static_cast<std::uint8_t*>(data);
   for (std::int64_t i = 0; i < bytes; ++i) memory[i] ^= PatternByte(seed, i);
 }
 
-// What a task does: the hash of all that it reads and updates decides what it writes and how it
-// changes what it updates.
+// Performs the work of a task: the hash of all bytes that it reads and updates determines the bytes
+// that it writes and the changes of its updates.
 inline std::uint64_t DoTask(const TaskGraph& graph, const TaskLaunch& launch) {
   const GraphTask& task = graph.tasks[launch.task];
   std::uint64_t hash = launch.task;
@@ -55,7 +55,8 @@ inline std::uint64_t DoTask(const TaskGraph& graph, const TaskLaunch& launch) {
   return hash;
 }
 
-// The hashes of tasks, in memory and in the order of the schedule, for some iterations.
+// Returns the hashes of tasks, computed in memory in the order of the schedule, for some
+// iterations.
 inline std::vector<std::uint64_t> PlainRun(const TaskGraph& graph, const Schedule& schedule,
                                            int iterations) {
   std::vector<std::vector<std::uint8_t>> data;

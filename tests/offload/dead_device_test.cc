@@ -1,5 +1,5 @@
-// A device that fails from some call on and stays so: every transfer ends all the same, and what is
-// compressed goes back to where it came from.
+// A device that fails all calls from a certain call on: every transfer ends all the same, and
+// memory of compressed bytes goes back to its pool.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,8 +12,8 @@
 namespace tidepool {
 namespace {
 
-// Nothing that is asked of it succeeds after so many calls. Copies are over at once: nobody could
-// wait for them later.
+// Fails all calls after a number of calls. Copies finish at once, because no thread could wait for
+// them later.
 class MortalDevice final : public testing::ForwardingDevice {
  public:
   explicit MortalDevice(HostDevice& host) : ForwardingDevice(host) {}

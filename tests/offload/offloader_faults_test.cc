@@ -1,5 +1,5 @@
-// A device that fails at any of its calls: buffers stay where they were, whole, nothing is lost,
-// and what was tried is done when it is tried again.
+// A device that fails at any of its calls: buffers stay where they were with their contents, no
+// memory is lost, and a repeated call succeeds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,8 +23,8 @@ constexpr std::int64_t kBytes = 70'000;
 class OffloaderFaultsTest
     : public ::testing::TestWithParam<std::tuple<Call, OffloaderOptions::Release, bool>> {
  protected:
-  // Two buffers go out and come back until they are where they should be, each call of the
-  // offloader with the fault.
+  // Sends two buffers out and back until they are where they should be, with the fault in each call
+  // of the offloader.
   class Scenario {
    public:
     Scenario(OffloaderFixture& fixture, Call call, std::int64_t n)
@@ -52,7 +52,7 @@ class OffloaderFaultsTest
    private:
     static constexpr int kTries = 8;
 
-    // With the fault while the offloader is called; what the test does is done.
+    // Enables the fault only during calls of the offloader: the calls of the test succeed.
     absl::Status With(const std::function<absl::Status()>& act) {
       const std::int64_t calls = fixture_.device().CountCalls(call_);
       if (left_ > 0) fixture_.device().FailCall(call_, left_);
@@ -75,7 +75,7 @@ class OffloaderFaultsTest
         }).IgnoreError();
       }
       fixture_.Write(buffer, kBytes, seed);
-      EXPECT_TRUE(fixture_.Holds(buffer, kBytes, seed));  // by now
+      EXPECT_TRUE(fixture_.Holds(buffer, kBytes, seed));  // after the retries
       return buffer;
     }
     void GoOut(BufferId buffer, std::uint64_t seed) {
@@ -111,7 +111,7 @@ class OffloaderFaultsTest
       EXPECT_EQ(fixture_.State(buffer), BufferState::kOnDevice);
       EXPECT_TRUE(fixture_.Holds(buffer, kBytes, seed));
     }
-    // Out, back, and out before it is back.
+    // Sends the buffer out, back, and out again before it is back.
     void LeaveAgain(BufferId buffer) {
       Arrive(buffer);
       With([&] { return fixture_.offloader().Prefetch(buffer, fixture_.stream()); }).IgnoreError();
@@ -158,7 +158,7 @@ TEST_P(OffloaderFaultsTest, NothingIsLost) {
   }
 }
 
-// An error that nobody was told of is told once.
+// Synchronize returns an error that no caller has received, once.
 TEST(OffloaderErrorsTest, AreToldOnce) {
   for (const bool awaits : {false, true}) {
     OffloaderFixtureOptions options;
@@ -178,7 +178,7 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
     EXPECT_EQ(ask().code(), awaits ? absl::StatusCode::kFailedPrecondition : absl::StatusCode::kOk);
     EXPECT_EQ(fixture.offloader().Stats().failures, 1);
 
-    // Of one that comes back, by who wants to use it.
+    // Use returns the error of a copy back.
     ASSERT_TRUE(fixture.Send(buffer).ok());
     ASSERT_TRUE(fixture.offloader().Await(buffer).ok());
     fixture.device().HoldCopies();
@@ -195,8 +195,8 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
   }
 }
 
-// Work that was queued behind a copy that failed found anything: somebody must be told, even when
-// the buffer is freed, or fetched again, before the copy is over.
+// Work that was queued after a failed copy read undefined contents. So a caller must receive the
+// error, even if the buffer is freed or prefetched again before the copy has finished.
 TEST(OffloaderErrorsTest, OutliveTheBufferWhereWorkWasMisled) {
   for (const bool is_freed : {true, false}) {
     for (const auto release : {kWhenOut, kWhenAwaited}) {
@@ -229,7 +229,7 @@ TEST(OffloaderErrorsTest, OutliveTheBufferWhereWorkWasMisled) {
   }
 }
 
-// Use gave an address, and work that is queued with it later must not find another buffer there.
+// Work that is queued later with an address from Use must not access another buffer there.
 TEST(OffloaderErrorsTest, KeepMemoryThatUsePromisedUntilTheyAreTold) {
   enum class Told { kByUse, kBySynchronize, kByOffload, kByFree };
   for (const Told told : {Told::kByUse, Told::kBySynchronize, Told::kByOffload, Told::kByFree}) {
@@ -276,7 +276,8 @@ TEST(OffloaderErrorsTest, KeepMemoryThatUsePromisedUntilTheyAreTold) {
   }
 }
 
-// Another copy back of the same buffer does not end the promise: its error was not told.
+// Another copy back of the same buffer does not release the kept memory: no caller has received the
+// error.
 TEST(OffloaderErrorsTest, KeepPromisedMemoryWhileTheBufferIsFetchedAgain) {
   OffloaderFixtureOptions options;
   options.compresses = true;
@@ -310,7 +311,7 @@ TEST(OffloaderErrorsTest, AreTheBuffersOwn) {
   const BufferId second = fixture.New(kBytes, 2);
   ASSERT_TRUE(fixture.Send(first).ok());
   fixture.device().FailCall(Call::kSynchronizeEvent, 1);
-  // Who needs the memory is not who is told.
+  // The thread that needs the memory is not the thread that receives the error.
   EXPECT_EQ(fixture.offloader().Allocate(1 << 20, fixture.stream()).status().code(),
             absl::StatusCode::kResourceExhausted);
   const absl::StatusOr<BufferId> third =
@@ -323,7 +324,8 @@ TEST(OffloaderErrorsTest, AreTheBuffersOwn) {
   EXPECT_TRUE(fixture.offloader().Synchronize().ok());
 }
 
-// Fails for ever whoever waits for it. Copies are over at once: nobody could wait for them later.
+// A device that fails all waits. Its copies finish at once, because no thread could wait for them
+// later.
 class DeafDevice final : public testing::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -352,7 +354,7 @@ class DeafDevice final : public testing::ForwardingDevice {
   std::atomic<bool> is_deaf_ = false;
 };
 
-// Copies seem to be under way for ever, and waits for them fail once it has lost them.
+// A device with copies that seem to stay in flight; waits for them fail after it has lost them.
 class LosingDevice final : public testing::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -371,7 +373,8 @@ class LosingDevice final : public testing::ForwardingDevice {
   std::atomic<bool> has_lost_ = false;
 };
 
-// Of two raw copies that fail, Synchronize tells the first: the memory of the other stays.
+// Synchronize returns the error of the first of two failed raw copies; the memory of the other
+// stays.
 TEST(OffloaderErrorsTest, KeepPromisedMemoryOfRawCopies) {
   constexpr std::int64_t kPoolBytes = 256 << 10;
   const auto host = HostDevice::Create({.memory_bytes = 1 << 20}).value();
@@ -457,7 +460,7 @@ class BrokenPromiseTest : public ::testing::Test {
   }
 };
 
-// The memory went back after the offloader's streams, by way of one that was destroyed.
+// Regression: memory was freed after the offloader's streams, on a stream that was destroyed.
 TEST_F(BrokenPromiseTest, EndsWithTheOffloaderThoughItsStreamIsGone) {
   OffloaderFixture fixture(Options());
   const Stream stream = fixture.device().CreateStream().value();
@@ -473,7 +476,8 @@ TEST_F(BrokenPromiseTest, EndsWithTheOffloaderThoughItsStreamIsGone) {
   EXPECT_EQ(fixture.pool().Stats().live_bytes, 0);
 }
 
-// The pipeline's thread had the copy, and so the memory, for longer than there was an offloader.
+// Regression: the pipeline's thread owned the copy, and so the memory, for longer than the
+// offloader existed.
 TEST_F(BrokenPromiseTest, EndsWithTheOffloaderThoughAThreadStillHasTheCopy) {
   struct Late {
     explicit Late(std::shared_future<void> awaited) : may_go(std::move(awaited)) {}
@@ -492,7 +496,7 @@ TEST_F(BrokenPromiseTest, EndsWithTheOffloaderThoughAThreadStillHasTheCopy) {
   gone.set_value();
 }
 
-// The request slept beside the memory, until some other copy ended.
+// Regression: the request slept although memory was free, until another copy ended.
 TEST_F(BrokenPromiseTest, MakesRoomForARequestWhenItEnds) {
   OffloaderFixtureOptions options = Options();
   options.pool_bytes = 192 << 10;
@@ -513,7 +517,7 @@ TEST_F(BrokenPromiseTest, MakesRoomForARequestWhenItEnds) {
   work.set_value();
 }
 
-// Nothing leaves by the copy out any more, and its pinned memory is of no use.
+// A cancelled copy out must give its pinned memory back.
 TEST_F(BrokenPromiseTest, KeepsNothingOfARawCopyOutThatCameAfterIt) {
   OffloaderFixtureOptions options = Options();
   options.release = kWhenAwaited;

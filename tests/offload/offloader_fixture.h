@@ -1,5 +1,4 @@
-// An offloader on a host device, with patterns in its buffers that the device itself writes and
-// checks, in its turn.
+// An offloader on a host device. Host functions on streams write and check patterns in its buffers.
 #ifndef TIDEPOOL_TESTS_OFFLOAD_OFFLOADER_FIXTURE_H_
 #define TIDEPOOL_TESTS_OFFLOAD_OFFLOADER_FIXTURE_H_
 
@@ -30,7 +29,7 @@ struct OffloaderFixtureOptions {
   HostDeviceOptions device = {.memory_bytes = std::int64_t{64} << 20};
   std::int64_t pool_bytes = std::int64_t{1} << 20;
   std::int64_t host_bytes = std::int64_t{4} << 20;
-  std::int64_t page_bytes = std::int64_t{4} << 20;  // for what is compressed
+  std::int64_t page_bytes = std::int64_t{4} << 20;  // for compressed bytes
   bool compresses = false;
   OffloaderOptions::Release release = kWhenOut;
   bool one_transfer_at_a_time = false;
@@ -78,7 +77,7 @@ class OffloaderFixture {
   PinnedPool& host() { return *host_; }
   Offloader& offloader() { return *offloader_; }
   Stream stream() const { return stream_; }
-  // What buffers are compressed with, if they are.
+  // Returns the word to compress with, or nothing for raw copies.
   std::optional<ZeroValueWord> word() const {
     return options_.compresses ? std::optional(ZeroValueWord::k32Bits) : std::nullopt;
   }
@@ -90,18 +89,18 @@ class OffloaderFixture {
     Write(buffer, bytes, seed);
     return buffer;
   }
-  // Queues it.
+  // Queues the write on the stream.
   void Write(BufferId buffer, std::int64_t bytes, std::uint64_t seed) {
     void* const address = offloader_->Use(buffer, stream_).value();
     ASSERT_TRUE(device_->CallHost(stream_, [=] { WritePattern(address, bytes, seed); }).ok());
   }
-  // Behind all that is queued on the stream.
+  // Offloads the buffer after the work that is queued on the stream now.
   absl::Status Send(BufferId buffer) { return Send(buffer, word()); }
   absl::Status Send(BufferId buffer, std::optional<ZeroValueWord> word) {
     EXPECT_TRUE(device_->RecordEvent(event_, stream_).ok());
     return offloader_->Offload(buffer, event_, word);
   }
-  // Waits for it.
+  // Returns whether the buffer has the pattern; waits for the stream.
   bool Holds(BufferId buffer, std::int64_t bytes, std::uint64_t seed) {
     const absl::StatusOr<void*> address = offloader_->Use(buffer, stream_);
     EXPECT_TRUE(address.ok()) << address.status();
@@ -116,7 +115,7 @@ class OffloaderFixture {
   }
   BufferState State(BufferId buffer) const { return offloader_->State(buffer).value(); }
 
-  // Work on the stream waits for the promise.
+  // Makes work on the stream wait for the promise.
   std::promise<void> Block(Stream stream) {
     std::promise<void> promise;
     EXPECT_TRUE(

@@ -1,5 +1,5 @@
-// What one thread does must not keep another from what the first waits for: no lock is held while a
-// thread waits for a stream, pins memory, or is told of the end of a copy.
+// Waits without locks: no thread holds a lock while it waits for a stream, pins memory, or takes
+// the end of a copy. Otherwise it could stop the thread that it waits for.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,9 +37,9 @@ constexpr PoolKind kKinds[] = {{"TrimOfVirtualMemory", PoolMemory::kVirtual, fal
 INSTANTIATE_TEST_SUITE_P(Pools, DependentStreamTest, ::testing::ValuesIn(kKinds),
                          [](const auto& kind) { return std::string(kind.param.name); });
 
-// The stream waits for a compressed copy back, which needs a thread of the pipeline, and those give
-// memory of copies out back to the pool: a pool that kept its mutex while it waited for the stream
-// never came back.
+// Regression: the stream waits for a compressed copy back, which needs a thread of the pipeline.
+// These threads give memory of copies out back to the pool. A pool that held its mutex while it
+// waited for the stream never returned (deadlock).
 TEST_P(DependentStreamTest, IsAwaitedWithoutHoldingUpTheCopiesThatItNeeds) {
   const PoolKind& kind = GetParam();
   const auto device = HostDevice::Create({.memory_bytes = 64 * kMiB}).value();
@@ -85,7 +85,7 @@ TEST_P(DependentStreamTest, IsAwaitedWithoutHoldingUpTheCopiesThatItNeeds) {
   ASSERT_TRUE(offloader->Prefetch(out, stream).ok());
   ASSERT_TRUE(offloader->Use(out, stream).ok());
   ASSERT_TRUE(offloader->Free(freed).ok());
-  await_waits(2);  // the pipeline's, for a copy each way
+  await_waits(2);  // by the pipeline, for a copy each way
   std::future<absl::Status> waiting = std::async(std::launch::async, [&] {
     if (kind.trims) return pool->Trim(0).status();
     const absl::StatusOr<void*> p = pool->Allocate(5 * kMiB / 2, stream);
@@ -98,11 +98,11 @@ TEST_P(DependentStreamTest, IsAwaitedWithoutHoldingUpTheCopiesThatItNeeds) {
   EXPECT_EQ(offloader->Stats().offloads, 13);
 }
 
-// Its calls can be made to stay.
+// A device with calls that the test can block.
 class GatedDevice final : public testing::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
-  // The next copy, or registration of host memory, stays until Open.
+  // Blocks the next copy, or registration of host memory, until Open.
   void CloseForCopies() { gate_for_copies_ = true; }
   void CloseForRegistrations() { gate_for_registrations_ = true; }
   void AwaitCall() { is_there_.wait(); }
@@ -179,7 +179,7 @@ TEST_F(OffloaderLocksTest, QueriesDoNotWaitWhileMemoryIsPinned) {
   EXPECT_TRUE(offloader_->Await(one).ok());
 }
 
-// Meanwhile another thread frees the buffer, or sends it out compressed.
+// Another thread frees the buffer meanwhile, or sends it out compressed.
 class OvertakenOffloadTest : public OffloaderLocksTest,
                              public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(Ways, OvertakenOffloadTest, ::testing::Bool());

@@ -1,6 +1,6 @@
 // Thousands of buffers that are sent, fetched, used, written and freed at random, by one thread and
-// by several, in a pool that holds a part of them, at any speed of copies, with and without faults:
-// what was written last is what is there.
+// by several. The pool holds a part of them; copies have any speed; devices may fail. A buffer
+// always has the contents that were written last.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -29,7 +29,7 @@ constexpr std::array kFaults = {Call::kCopy,
                                 Call::kSynchronizeStream,
                                 Call::kCallHost};
 
-// Until the device does not fail.
+// Repeats the call until the device does not fail.
 template <typename Function>
 auto Again(Function function) {
   for (int i = 0; i < 20; ++i) {
@@ -39,7 +39,7 @@ auto Again(Function function) {
   return function();
 }
 
-// Has buffers and a stream of its own.
+// A thread with buffers and a stream of its own.
 class Owner {
  public:
   Owner(OffloaderFixture& fixture, std::uint64_t seed, bool has_faults)
@@ -59,9 +59,9 @@ class Owner {
       Step();
     }
   }
-  // Checks what is there once more, and makes room for the rest.
+  // Checks the remaining buffers, and frees them.
   void CheckWhatIsThere() {
-    // One error a call.
+    // Each call returns at most one error.
     while (!offloader_.Synchronize().ok()) {
     }
     for (std::size_t i = owned_.size(); i-- > 0;) {
@@ -85,7 +85,7 @@ class Owner {
     BufferId buffer;
     std::int64_t bytes = 0;
     std::uint64_t seed = 0;
-    bool stayed = false;  // a copy that was given up may still read it
+    bool stayed = false;  // a cancelled copy may still read it
   };
   static constexpr std::size_t kMostBuffers = 100;
 
@@ -107,7 +107,7 @@ class Owner {
       case 4:
         return Fetch(owned);
       case 5:
-        // A copy back that fails later is one whose contents never came.
+        // If the copy back fails later, the contents never arrived.
         if (IsThere(owned) || !has_faults_) Check(owned);
         return;
       case 6:
@@ -127,7 +127,7 @@ class Owner {
     owned_.push_back(owned);
     Write(owned_.back());
   }
-  // As a policy would.
+  // Offloads and prefetches as a policy would.
   void MakeRoom() {
     for (Owned& owned : owned_) {
       if (random_() % 2 == 0) Send(owned);
@@ -147,7 +147,7 @@ class Owner {
   void Write(Owned& owned) {
     const auto address = Again([&] { return offloader_.Use(owned.buffer, stream_); });
     ASSERT_TRUE(address.ok()) << address.status();
-    // For sanitizers: what such a copy finds is nobody's business else.
+    // Waits for the cancelled copy, only because a sanitizer would report a race.
     if (std::exchange(owned.stayed, false)) offloader_.Synchronize().IgnoreError();
     owned.seed = random_();
     ASSERT_TRUE(Again([&] {
@@ -157,7 +157,7 @@ class Owner {
                 }).ok());
   }
   void CheckAndFree(std::size_t at) {
-    // A copy back that fails later is one whose contents never came.
+    // If the copy back fails later, the contents never arrived.
     if (IsThere(owned_[at]) || !has_faults_) Check(owned_[at]);
     EXPECT_TRUE(offloader_.Free(owned_[at].buffer).ok());
     owned_[at] = owned_.back();
@@ -232,7 +232,7 @@ TEST_P(OffloaderPropertyTest, WhatWasWrittenLastIsThere) {
   }
 }
 
-// Buffers that several threads share: nothing breaks, whatever they do to each other.
+// Buffers that several threads share: any order of calls leaves the offloader consistent.
 TEST(OffloaderSharedTest, ThreadsShareBuffers) {
   for (const auto release : {kWhenOut, kWhenAwaited}) {
     OffloaderFixtureOptions options;

@@ -1,5 +1,5 @@
-// Memory that is short: allocations that wait for copies, those that need not try, and a host that
-// is full.
+// Shortage of memory: allocations that wait for copies, allocations that cannot succeed, and a full
+// host.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ OffloaderFixtureOptions Small(OffloaderOptions::Release release, bool compresses
 class OffloaderRoomTest
     : public ::testing::TestWithParam<std::tuple<OffloaderOptions::Release, bool>> {
  protected:
-  // Somebody waits for memory, or for the copy that gives it back.
+  // Waits until the request sleeps, or waits for the copy that gives memory back.
   void AwaitBlocked(const std::future<absl::StatusOr<BufferId>>& allocation, std::int64_t waits) {
     const bool is_sleeping = std::get<0>(GetParam()) == kWhenOut || std::get<1>(GetParam());
     while (is_sleeping
@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, OffloaderRoomTest,
                          ::testing::Combine(::testing::Values(kWhenOut, kWhenAwaited),
                                             ::testing::Bool()));
 
-// Who waits is woken; else he waits for a copy himself.
+// With kWhenOut a waiting request is woken; with kWhenAwaited it waits for a copy itself.
 class OffloaderRoomWhenOutTest : public OffloaderRoomTest {};
 INSTANTIATE_TEST_SUITE_P(Ways, OffloaderRoomWhenOutTest,
                          ::testing::Combine(::testing::Values(kWhenOut), ::testing::Bool()));
@@ -67,7 +67,7 @@ TEST_P(OffloaderRoomTest, WaitsForCopies) {
   fixture_.device().HoldCopies();
   ASSERT_TRUE(fixture_.Send(first).ok());
   ASSERT_TRUE(fixture_.Send(second).ok());
-  // Both must have left.
+  // Needs the memory of both.
   auto allocation = Allocate(256 * kKiB);
   AwaitBlocked(allocation, 1);
   fixture_.device().ReleaseCopies();
@@ -76,7 +76,7 @@ TEST_P(OffloaderRoomTest, WaitsForCopies) {
   EXPECT_EQ(fixture_.State(first), BufferState::kOut);
   EXPECT_EQ(fixture_.State(second), BufferState::kOut);
   EXPECT_EQ(offloader_.Stats().blocked, 1);
-  // A prefetch waits as well, and brings back what was.
+  // A prefetch waits as well, and brings the contents back.
   ASSERT_TRUE(fixture_.Send(*third).ok());
   ASSERT_TRUE(offloader_.Prefetch(second, fixture_.stream()).ok());
   EXPECT_TRUE(fixture_.Holds(second, 128 * kKiB, 2));
@@ -84,7 +84,7 @@ TEST_P(OffloaderRoomTest, WaitsForCopies) {
   EXPECT_TRUE(fixture_.Holds(first, 128 * kKiB, 1));
 }
 
-// The pool rounds sizes up: what is given back is more than what was asked for.
+// The pool rounds sizes up, so a buffer gives back more memory than it requested.
 TEST_P(OffloaderRoomTest, WaitsForWhatIsJustEnoughRoundedUp) {
   const BufferId buffer = fixture_.New(256 * kKiB - 100, 1);
   fixture_.device().HoldCopies();
@@ -110,7 +110,7 @@ TEST_P(OffloaderRoomTest, FailsAtOnceWhenNothingIsGoingOut) {
             HasSubstr("the largest of 7 buffers on the device: buffer 'large' (102400 bytes, on "
                       "the device), buffer 'medium' (51200 bytes, on the device), buffer "
                       "'small' (4096 bytes, on the device)")));
-  // Names are five at most.
+  // The error names at most five buffers.
   const std::string text(status.message());
   std::size_t small = 0;
   for (std::size_t at = text.find("'small'"); at != std::string::npos;
@@ -132,7 +132,7 @@ TEST_P(OffloaderRoomTest, FailsAtOnceWhenWhatIsGoingOutIsNotEnough) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("65536 bytes are going out"), HasSubstr("(65536 bytes, going out)")));
-  // Nor is what is out, and cannot come back.
+  // Memory of a buffer that is out does not help either: its prefetch fails.
   fixture_.device().ReleaseCopies();
   ASSERT_TRUE(offloader_.Await(leaves).ok());
   fixture_.New(64 * kKiB, 1);
@@ -145,7 +145,7 @@ TEST_P(OffloaderRoomTest, FailsAtOnceWhenWhatIsGoingOutIsNotEnough) {
   EXPECT_TRUE(fixture_.Holds(leaves, 64 * kKiB, 1));
 }
 
-// Nobody waits for ever for what will not come.
+// No request waits for memory that will not come.
 TEST_P(OffloaderRoomWhenOutTest, FailsWhenWhatWasGoingOutStays) {
   const BufferId buffer = fixture_.New(256 * kKiB, 1);
   fixture_.device().HoldCopies();
@@ -176,13 +176,13 @@ TEST_P(OffloaderRoomTest, WhoCameFirstIsServedFirst) {
   ASSERT_TRUE(fixture_.Send(buffer).ok());
   auto first = Allocate(256 * kKiB);
   AwaitBlocked(first, 1);
-  // There is room for it, and it waits.
+  // There is enough memory for this request, but it waits for its turn.
   auto second = Allocate(kKiB, absl::Now() + absl::Milliseconds(20));
   EXPECT_EQ(second.get().status().code(), absl::StatusCode::kDeadlineExceeded);
   auto third = Allocate(kKiB);
   fixture_.device().ReleaseCopies();
   ASSERT_TRUE(first.get().ok());
-  // And when the first has it all, there is none.
+  // The first request took all memory.
   EXPECT_EQ(third.get().status().code(), absl::StatusCode::kResourceExhausted);
 }
 
@@ -241,7 +241,7 @@ TEST(OffloaderHostTest, AFullHostKeepsBuffersOnTheDevice) {
     ASSERT_TRUE(fixture.offloader().Await(first).ok());
     EXPECT_EQ(fixture.offloader().Stats().refused, 1);
     EXPECT_LE(fixture.offloader().Stats().peak_host_bytes, 64 * kKiB);
-    // What has come back makes room.
+    // A buffer that has come back leaves free host memory.
     ASSERT_TRUE(fixture.offloader().Prefetch(first, fixture.stream()).ok());
     ASSERT_TRUE(fixture.Holds(first, 48 * kKiB, 1));
     ASSERT_TRUE(fixture.Send(second).ok());
@@ -249,7 +249,7 @@ TEST(OffloaderHostTest, AFullHostKeepsBuffersOnTheDevice) {
   }
 }
 
-TEST(OffloaderHostTest, WhatIsCompressedIsRefusedInTheEnd) {
+TEST(OffloaderHostTest, ACompressedCopyIsRefusedAtItsEnd) {
   for (const auto release : {kWhenOut, kWhenAwaited}) {
     OffloaderFixtureOptions options = Small(release, true);
     options.page_bytes = 32 * kKiB;
@@ -265,8 +265,7 @@ TEST(OffloaderHostTest, WhatIsCompressedIsRefusedInTheEnd) {
   }
 }
 
-// Where buffers lie, when memory is given back as it is awaited, is the same however fast copies
-// are.
+// With kWhenAwaited, addresses of buffers do not depend on the speed of copies.
 TEST(OffloaderHostTest, PlacesDoNotDependOnTime) {
   for (int seed = 0; seed < testing::Rounds(20); ++seed) {
     std::vector<std::vector<std::int64_t>> places;
@@ -312,7 +311,7 @@ TEST(OffloaderHostTest, PlacesDoNotDependOnTime) {
   }
 }
 
-// Where nobody awaits or synchronizes.
+// Without Await or Synchronize.
 TEST(OffloaderHostRoomTest, CopiesThatAreOfNoUseKeepNothingOnTheHost) {
   OffloaderFixtureOptions options = Small(kWhenAwaited);
   options.host_bytes = 128 * kKiB;

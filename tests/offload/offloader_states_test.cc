@@ -1,4 +1,4 @@
-// Each state of a buffer, what leads out of it, and what is refused in it.
+// The states of a buffer: the calls that each allows, and the calls that it refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,7 +54,7 @@ TEST_P(OffloaderStatesTest, GoesOutAndComesBack) {
   EXPECT_EQ(out.bytes_out, kBytes);
   EXPECT_GT(out.host_bytes, 0);
 
-  // What was there is overwritten.
+  // Overwrites the former contents.
   const BufferId other = fixture_.New(kBytes, 2);
   ASSERT_TRUE(offloader_.Prefetch(buffer, fixture_.stream()).ok());
   EXPECT_TRUE(fixture_.Holds(buffer, kBytes, 1));
@@ -67,7 +67,7 @@ TEST_P(OffloaderStatesTest, GoesOutAndComesBack) {
   EXPECT_EQ(back.bytes_in, kBytes);
   EXPECT_EQ(back.host_bytes, 0);
   EXPECT_EQ(back.peak_host_bytes, out.host_bytes);
-  // It may be written, and go again.
+  // The buffer may be written, and leave again.
   fixture_.Write(buffer, kBytes, 3);
   ASSERT_TRUE(fixture_.Send(buffer).ok());
   ASSERT_TRUE(offloader_.Synchronize().ok());
@@ -150,13 +150,13 @@ TEST_P(OffloaderStatesTest, StaysWhenItIsWantedWhileItGoes) {
   EXPECT_EQ(fixture_.State(buffer), BufferState::kOnDevice);
 }
 
-// The copy that began first is of no use any more; the second decides.
+// A cancelled copy has no effect: the later copy decides.
 TEST_P(OffloaderStatesTest, GoesAgainWhileTheCopyThatWasGivenUpStillRuns) {
   const BufferId buffer = fixture_.New(kBytes, 1);
   fixture_.device().HoldCopies();
   ASSERT_TRUE(fixture_.Send(buffer, std::nullopt).ok());
   ASSERT_TRUE(offloader_.Prefetch(buffer, fixture_.stream()).ok());
-  // What the first finds is nobody's business, but that of a sanitizer.
+  // Lets the cancelled copy finish before the write, only because a sanitizer would report a race.
   const Event first = fixture_.device().CreateEvent().value();
   ASSERT_TRUE(fixture_.device().RecordEvent(first, offloader_.out_stream()).ok());
   ASSERT_TRUE(fixture_.device().WaitEvent(fixture_.stream(), first).ok());
@@ -177,7 +177,7 @@ TEST_P(OffloaderStatesTest, GoesAgainWhileItIsComing) {
       fixture_.device().HoldCopies();
       ASSERT_TRUE(offloader_.Prefetch(buffer, fixture_.stream()).ok());
       ASSERT_TRUE(fixture_.Send(buffer, second).ok());
-      // It may even stay again, and go.
+      // A prefetch may cancel this offload too, and the buffer may leave again.
       ASSERT_TRUE(offloader_.Prefetch(buffer, fixture_.stream()).ok());
       EXPECT_EQ(fixture_.State(buffer), BufferState::kComingBack);
       ASSERT_TRUE(fixture_.Send(buffer, second).ok());
@@ -210,7 +210,7 @@ TEST_P(OffloaderStatesTest, IsFreedInEveryState) {
     }
     EXPECT_EQ(fixture_.State(buffer), state);
     ASSERT_TRUE(offloader_.Free(buffer).ok());
-    // Who gets the memory next comes behind the copy.
+    // The next user of the memory is ordered after the copy.
     const BufferId next = fixture_.New(kBytes, 2);
     fixture_.device().ReleaseCopies();
     ASSERT_TRUE(offloader_.Synchronize().ok());
@@ -245,7 +245,7 @@ TEST_P(OffloaderStatesTest, LeavesBehindTheWorkThatWroteIt) {
   EXPECT_EQ(fixture_.State(buffer), BufferState::kGoingOut);
   writes.set_value();
   ASSERT_TRUE(offloader_.Await(buffer).ok());
-  // It comes back behind the work that is queued, and what uses it behind it.
+  // The copy back runs after the queued work, and work that uses the buffer runs after the copy.
   std::promise<void> before = fixture_.Block(fixture_.stream());
   ASSERT_TRUE(offloader_.Prefetch(buffer, fixture_.stream()).ok());
   const Stream other = fixture_.device().CreateStream().value();
@@ -347,7 +347,7 @@ TEST(OffloaderTest, OneTransferAtATimeIsOneStream) {
   EXPECT_TRUE(one.Holds(buffer, kBytes, 1));
 }
 
-// On a device that forgets to let streams wait, what is above must be seen to fail.
+// On a device that never makes streams wait, the tests above must fail.
 TEST(OffloaderTest, OrderOfStreamsIsWhatKeepsContents) {
   const auto host = HostDevice::Create({.memory_bytes = 1 << 20}).value();
   testing::NeverWaits device(*host);
@@ -378,7 +378,7 @@ TEST(OffloaderTest, OrderOfStreamsIsWhatKeepsContents) {
   EXPECT_FALSE(HasPattern(offloader->Use(buffer, stream).value(), kBytes, 1));
 }
 
-// As a CUDA device may: one thread for the host functions of all streams.
+// A device with one thread for the host functions of all streams, as CUDA allows.
 class OneThreadDevice final : public testing::ForwardingDevice {
  public:
   explicit OneThreadDevice(HostDevice& host) : ForwardingDevice(host) {}
@@ -393,8 +393,8 @@ class OneThreadDevice final : public testing::ForwardingDevice {
   std::mutex thread_;
 };
 
-// Else the two would wait for each other.
-TEST(OffloaderHostFunctionsTest, WhoWaitsForACompressedCopyWaitsForWhatThatComesBehindFirst) {
+// Otherwise the host function that waits and the work before the copy would wait for each other.
+TEST(OffloaderHostFunctionsTest, AStreamWaitsForTheWorkBeforeACompressedCopyFirst) {
   OffloaderFixture fixture({.compresses = true});
   OneThreadDevice device(fixture.device());
   const auto staging = PinnedPool::Create(&device, {.max_bytes = std::int64_t{1} << 20}).value();
@@ -415,7 +415,7 @@ TEST(OffloaderHostFunctionsTest, WhoWaitsForACompressedCopyWaitsForWhatThatComes
   ASSERT_TRUE(offloader->Offload(buffer, written, ZeroValueWord::k32Bits).ok());
   ASSERT_TRUE(offloader->Await(buffer).ok());
 
-  // What the copy in comes behind: slow work, and a host function behind that.
+  // The copy in must wait for slow work and for a host function after it.
   std::promise<void> slow = fixture.Block(one);
   ASSERT_TRUE(device.CallHost(one, [] {}).ok());
   ASSERT_TRUE(offloader->Prefetch(buffer, one).ok());

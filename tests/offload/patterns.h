@@ -1,4 +1,4 @@
-// What tests fill buffers with.
+// Patterns with which tests fill buffers.
 #ifndef TIDEPOOL_TESTS_OFFLOAD_PATTERNS_H_
 #define TIDEPOOL_TESTS_OFFLOAD_PATTERNS_H_
 
@@ -6,7 +6,7 @@
 
 namespace tidepool {
 
-// A byte of a pattern; two of three words are zero.
+// Returns a byte of a pattern; two of three words are zero.
 inline std::uint8_t PatternByte(std::uint64_t seed, std::int64_t at) {
   const std::uint64_t word = seed * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(at / 4);
   const std::uint64_t mixed = (word ^ (word >> 29U)) * 0xbf58476d1ce4e5b9U;

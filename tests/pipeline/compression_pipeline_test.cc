@@ -1,4 +1,4 @@
-// What a pipeline promises for one transfer and for a few: contents, memory, order, errors.
+// Guarantees of a pipeline for single transfers and a few: contents, memory, order, errors.
 #include "tidepool/compress/compression_pipeline.h"
 
 #include <gmock/gmock.h>
@@ -104,7 +104,7 @@ TEST_P(CompressionPipelineTest, WaitsForTheStream) {
                   .Copy(memory, contents.data(), bytes, CopyDirection::kToDevice, producer)
                   .ok());
   auto offload = fixture_.BeginOffload(memory, bytes, producer);
-  // What is queued later does not count.
+  // The transfer does not wait for work that is queued later.
   std::latch never(1);
   ASSERT_TRUE(fixture_.device().CallHost(producer, [&never] { never.wait(); }).ok());
   latch.count_down();
@@ -131,7 +131,7 @@ TEST_P(CompressionPipelineTest, DirectionsDoNotWaitForEachOther) {
   const Stream busy = fixture_.device().CreateStream().value();
   std::latch latch(1);
   ASSERT_TRUE(fixture_.device().CallHost(busy, [&latch] { latch.wait(); }).ok());
-  // More transfers than there are threads and slots, none of which can begin.
+  // More transfers than threads and slots; none can begin.
   std::vector<std::future<absl::StatusOr<Stored>>> offloads;
   for (int i = 0; i < 10; ++i) offloads.push_back(fixture_.BeginOffload(memory, bytes, busy));
   void* const other = fixture_.NewMemory(bytes);
@@ -149,7 +149,7 @@ TEST_P(CompressionPipelineTest, AGateHoldsUpNoEarlierTransfer) {
   void* const first = fixture_.NewMemory(bytes);
   void* const second = fixture_.NewMemory(bytes);
   for (int i = 0; i < 20; ++i) {
-    // The second waits for a stream that waits for the first.
+    // The second transfer waits for a stream that waits for the first.
     const Stream stream = fixture_.device().CreateStream().value();
     std::latch latch(1);
     ASSERT_TRUE(fixture_.device().CallHost(stream, [&latch] { latch.wait(); }).ok());
@@ -208,7 +208,7 @@ TEST_P(CompressionPipelineTest, StoredBuffersOutliveIt) {
   fixture_.DestroyPipeline();
   const CompressedMemory pool = GetParam() == Memory::kPages ? CompressedMemory(&fixture_.pages())
                                                              : CompressedMemory(&fixture_.pinned());
-  // Of other slots and threads.
+  // A pipeline with other slots and threads.
   const auto other =
       CompressionPipeline::Create(&fixture_.device(), &fixture_.staging(), pool,
                                   {.ring = {.slots = 2, .slot_bytes = 64 * kKiB}, .threads = 1});
@@ -231,12 +231,12 @@ TEST_P(CompressionPipelineTest, StoredBuffersOutliveIt) {
   EXPECT_EQ(fixture_.HeldBytes(), 0);
 }
 
-// With all other threads at waiting for copies, who tells is the only one to hear of what ends
-// meanwhile.
+// While all other threads wait for copies, only the thread that runs callers' functions can see the
+// transfers that end meanwhile.
 TEST(CompressionPipelineThreadsTest, TellsWhatEndsWhileItTells) {
   PipelineFixture fixture(
       {.pipeline = {.ring = {.slots = 3, .slot_bytes = 32 * kKiB}, .threads = 1}});
-  const std::int64_t bytes = 90 * kKiB;  // all of it under way
+  const std::int64_t bytes = 90 * kKiB;  // all in flight
   void* const memory = fixture.NewMemory(ActivationBytes(bytes, 0.5, 7));
   const Stored stored = fixture.Offload(memory, bytes).value();
   fixture.device().HoldCopies();
@@ -279,7 +279,7 @@ TEST(CompressionPipelineMemoryTest, LeavesTheDeviceAsItIsWhenItRunsOut) {
     EXPECT_EQ(fixture.HeldBytes(), 0);
     EXPECT_EQ(fixture.pipeline().Stats().failures, 1);
     EXPECT_EQ(fixture.Read(buffer, bytes), contents);
-    // What needs less is served.
+    // A smaller transfer is served.
     const Bytes zeros(static_cast<std::size_t>(bytes));
     void* const empty = fixture.NewMemory(zeros);
     const auto stored = fixture.Offload(empty, bytes);
@@ -302,7 +302,7 @@ TEST(CompressionPipelineMemoryTest, ChunksAreAFractionOfTheBuffer) {
     const std::int64_t chunk = std::max(bytes / fraction / 2, 64 * kKiB);
     EXPECT_EQ(stored->held_bytes() % chunk, 0);
     EXPECT_EQ(stored->held_bytes() / chunk, fixture.pinned().Stats().live_count);
-    // No more than what is begun by each thread.
+    // At most the begun chunk of each thread is unused.
     EXPECT_LT(stored->held_bytes() - stored->compressed_bytes(), 2 * chunk);
   }
 }
@@ -380,7 +380,7 @@ TEST(CompressionPipelineArgumentsTest, OutOfRangeAreRefused) {
   const Stream unknown = {std::uint64_t{1} << 60};
   EXPECT_EQ(fixture.BeginOffload(memory, 1, unknown).get().status().code(),
             absl::StatusCode::kNotFound);
-  // The device knows its memory: the error of a copy comes with the transfer.
+  // The device checks addresses: the transfer reports the error of its copy.
   EXPECT_EQ(fixture.BeginOffload(memory, 2 * kMiB).get().status().code(),
             absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(fixture.Offload(memory, kMiB).ok());

@@ -1,5 +1,5 @@
-// A device that fails at any of its calls: each transfer ends, well or with an error, nothing is
-// lost, and the next ones are as good as ever.
+// A device that fails at any of its calls: each transfer ends with success or an error, no memory
+// is lost, and later transfers succeed.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -17,7 +17,7 @@ INSTANTIATE_TEST_SUITE_P(EachCall, PipelineFaultsTest,
                                          Call::kSynchronizeEvent, Call::kCreateEvent,
                                          Call::kDestroyEvent));
 
-// Two buffers out, two in, all at once and behind a stream.
+// Sends two buffers out and two in, all at once and after the work of a stream.
 struct Result {
   absl::StatusOr<Stored> first;
   absl::StatusOr<Stored> second;
@@ -64,7 +64,7 @@ TEST_P(PipelineFaultsTest, NothingIsLost) {
       ASSERT_TRUE(fixture.Prefetch(*result, other).ok());
       EXPECT_EQ(fixture.Read(other, bytes), contents);
     }
-    // What is stored is still there after a failed prefetch.
+    // The stored bytes remain after a failed prefetch.
     fixture.Write(other, noise);
     ASSERT_TRUE(fixture.Prefetch(stored, other).ok());
     EXPECT_EQ(fixture.Read(other, bytes), contents);
@@ -72,8 +72,8 @@ TEST_P(PipelineFaultsTest, NothingIsLost) {
   EXPECT_EQ(fixture.HeldBytes(), 0);
 }
 
-// Copies that are held end only after the calls that begin them: whoever fails to mark one must not
-// wait for it while he keeps all others out.
+// Held copies end only after the calls that begin them. A thread that fails to record an event must
+// not wait for the copy while it holds the mutex (deadlock).
 TEST(PipelineFaultsTest, NobodyIsKeptOutByACopyWithoutAMark) {
   PipelineFixture fixture;
   const std::int64_t bytes = 150 * kKiB;

@@ -1,4 +1,4 @@
-// A host device, pools of host memory and pipelines on them, with transfers that are waited for.
+// A host device, pools of host memory, pipelines on them, and transfers that wait for their end.
 #ifndef TIDEPOOL_TESTS_PIPELINE_PIPELINE_FIXTURE_H_
 #define TIDEPOOL_TESTS_PIPELINE_PIPELINE_FIXTURE_H_
 
@@ -26,7 +26,7 @@ using Stored = std::shared_ptr<const StoredBuffer>;
 inline constexpr std::int64_t kKiB = 1024;
 inline constexpr std::int64_t kMiB = 1024 * kKiB;
 
-// Words as a ReLU leaves them: `density` of them are something else than zero.
+// Returns words as a ReLU leaves them: a share `density` of them is nonzero.
 inline Bytes ActivationBytes(std::int64_t bytes, double density, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
@@ -39,7 +39,7 @@ inline Bytes ActivationBytes(std::int64_t bytes, double density, std::uint64_t s
   return buffer;
 }
 
-// Where compressed bytes are kept.
+// The memory for compressed bytes.
 enum class Memory : std::uint8_t { kPages, kPinned };
 
 struct PipelineFixtureOptions {
@@ -127,7 +127,7 @@ class PipelineFixture {
     return BeginPrefetch(std::move(stored), to).get();
   }
 
-  // What is compressed, in both pools.
+  // Returns the bytes in use for compressed buffers, in both pools.
   std::int64_t HeldBytes() const {
     return pages_->Stats().used_pages * pages_->Stats().page_bytes + pinned_->Stats().live_bytes;
   }

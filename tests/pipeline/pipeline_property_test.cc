@@ -1,5 +1,5 @@
-// Random buffers on their ways out and in, from several threads, on a device with random delays and
-// faults: whatever comes back is what was taken.
+// Random transfers out and in by several threads, on a device with random delays and faults: the
+// bytes that come back equal the bytes that left.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -10,7 +10,7 @@
 namespace tidepool {
 namespace {
 
-// A buffer of the device that is there, or stored, or on its way.
+// A buffer on the device, stored, or in flight.
 struct Buffer {
   Bytes contents;
   void* memory = nullptr;
@@ -55,7 +55,7 @@ void Shuffle(PipelineFixture& fixture, std::uint64_t seed, bool with_faults) {
     if (with_faults) fixture.device().FailCall(HostDevice::Call::kAny, 0);
     for (Buffer& buffer : buffers) {
       if (buffer.stored != nullptr) {
-        // Nobody promised anything of it.
+        // After a failed prefetch the contents are undefined.
         fixture.Write(buffer.memory, Bytes(buffer.contents.size(), std::byte{0xee}));
       } else {
         ASSERT_EQ(fixture.Read(buffer.memory, buffer.bytes()), buffer.contents);
