@@ -33,11 +33,11 @@ void KeepForever(std::unique_ptr<DeviceManager> manager) {
 
 // Programs may free memory until their very end: constant initialisation makes the mutex usable
 // even after its destructor.
-ABSL_CONST_INIT absl::Mutex Context::mutex_(absl::kConstInit);
+constinit locks::Mutex Context::mutex_;
 constinit std::atomic<Context*> Context::current_ = nullptr;
 
 absl::Status Context::Begin(const std::vector<DeviceRequest>& requests, const Settings& settings) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   if (Current() != nullptr) {
     return absl::InvalidArgumentError(
         "the library is initialized already: call cnmemFinalize before the next cnmemInit");
@@ -60,7 +60,7 @@ absl::Status Context::Begin(const std::vector<DeviceRequest>& requests, const Se
 }
 
 bool Context::Retain() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   Context* const context = Current();
   if (context == nullptr) return false;
   ++context->references_;
@@ -68,7 +68,7 @@ bool Context::Retain() {
 }
 
 bool Context::Release(absl::Status* status) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   Context* const context = Current();
   if (context == nullptr) return false;
   if (--context->references_ > 0) return true;

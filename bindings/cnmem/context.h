@@ -9,12 +9,11 @@
 #include <memory>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "bindings/cnmem/device_manager.h"
 #include "bindings/cnmem/settings.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::cnmem {
 
@@ -46,7 +45,7 @@ class Context {
   // Reports at the end of a process that never made the last Release.
   [[gnu::destructor]] static void ReportAtExit();
 
-  static absl::Mutex mutex_;
+  static locks::Mutex mutex_;
   static std::atomic<Context*> current_;
 
   const pid_t process_ = getpid();

@@ -178,7 +178,7 @@ absl::Status DeviceManager::Register(cudaStream_t native) {
 absl::StatusOr<StreamManager*> DeviceManager::Add(cudaStream_t native) {
   const absl::StatusOr<Stream> name = device_->WrapStream(native);
   if (!name.ok()) return name.status();
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   StreamManager* manager = streams_.Find(native);
   if (manager != nullptr) {
     manager->Rename(*name);
@@ -313,7 +313,7 @@ absl::Status DeviceManager::FreeForOther(Pool& pool, void* address, StreamManage
 }
 
 std::vector<StreamManager*> DeviceManager::Managers() const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   std::vector<StreamManager*> managers;
   for (const auto& manager : managers_) managers.push_back(manager.get());
   return managers;

@@ -12,15 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "bindings/cnmem/memory_state.h"
 #include "bindings/cnmem/out_of_memory.h"
 #include "bindings/cnmem/settings.h"
 #include "bindings/cnmem/stream_manager.h"
 #include "bindings/cnmem/stream_table.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/pool.h"
 #include "tidepool/recorder.h"
@@ -109,7 +108,7 @@ class DeviceManager {
 
   std::unique_ptr<StreamManager> default_;
   StreamTable streams_;  // read without a lock, changed under mutex_
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   std::vector<std::unique_ptr<StreamManager>> managers_ ABSL_GUARDED_BY(mutex_);
   std::vector<Reserve*> reserves_;  // of managers; filled before other threads see this
   bool is_closed_ = false;

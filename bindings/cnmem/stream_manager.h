@@ -10,9 +10,8 @@
 #include <memory>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "bindings/cnmem/reserve.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::cnmem {
@@ -28,12 +27,12 @@ class StreamManager {
   // Returns the latest name.
   Stream name() const { return {.id = name_.load(std::memory_order_acquire)}; }
   void Rename(Stream name) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (!WasNamedLocked(name)) names_.push_back(name);
     name_.store(name.id, std::memory_order_release);
   }
   bool WasNamed(Stream name) const {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     return WasNamedLocked(name);
   }
 
@@ -49,7 +48,7 @@ class StreamManager {
 
   const cudaStream_t native_;
   std::atomic<std::uint64_t> name_ = 0;
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   std::vector<Stream> names_ ABSL_GUARDED_BY(mutex_);
 };
 

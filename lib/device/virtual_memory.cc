@@ -38,14 +38,14 @@ VirtualMemory::~VirtualMemory() {
 
 absl::StatusOr<void*> VirtualMemory::ReserveAddresses(std::int64_t bytes) {
   if (absl::Status status = CheckBytes(bytes); !status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   absl::StatusOr<void*> address = backing_->Reserve(bytes);
   if (address.ok()) reserved_.Insert(*address, bytes);
   return address;
 }
 
 absl::Status VirtualMemory::ReleaseAddresses(void* address, std::int64_t bytes) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const std::int64_t reserved = reserved_.BytesAt(address);
   if (reserved == 0) return absl::NotFoundError("no reserved range begins at the address");
   if (reserved != bytes) {
@@ -62,7 +62,7 @@ absl::Status VirtualMemory::ReleaseAddresses(void* address, std::int64_t bytes) 
 
 absl::StatusOr<PhysicalMemory> VirtualMemory::CreatePhysical(std::int64_t bytes) {
   if (absl::Status status = CheckBytes(bytes); !status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const absl::StatusOr<std::uint64_t> handle = backing_->Create(bytes);
   if (!handle.ok()) return handle.status();
   const std::uint64_t name = names_.Next();
@@ -71,7 +71,7 @@ absl::StatusOr<PhysicalMemory> VirtualMemory::CreatePhysical(std::int64_t bytes)
 }
 
 absl::Status VirtualMemory::ReleasePhysical(PhysicalMemory memory) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = physical_.find(memory.id);
   if (found == physical_.end() || found->second.is_released) return NoPhysical(memory);
   absl::Status status = backing_->ReleaseHandle(found->second.handle);
@@ -82,7 +82,7 @@ absl::Status VirtualMemory::ReleasePhysical(PhysicalMemory memory) {
 }
 
 absl::Status VirtualMemory::Map(void* address, PhysicalMemory memory) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = physical_.find(memory.id);
   if (found == physical_.end() || found->second.is_released) return NoPhysical(memory);
   Physical& physical = found->second;
@@ -106,7 +106,7 @@ absl::Status VirtualMemory::Map(void* address, PhysicalMemory memory) {
 }
 
 absl::Status VirtualMemory::Unmap(void* address) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = physical_at_.find(address);
   if (found == physical_at_.end()) return absl::NotFoundError("nothing is mapped at the address");
   const auto physical = physical_.find(found->second);
@@ -120,12 +120,12 @@ absl::Status VirtualMemory::Unmap(void* address) {
 }
 
 bool VirtualMemory::IsMapped(const void* address, std::int64_t bytes) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return mapped_.Cover(address, bytes);
 }
 
 bool VirtualMemory::OverlapsReserved(const void* address, std::int64_t bytes) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return reserved_.Overlap(address, bytes);
 }
 

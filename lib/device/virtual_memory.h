@@ -7,13 +7,12 @@
 #include <memory>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "lib/device/address_ranges.h"
 #include "lib/device/names.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::device {
@@ -77,7 +76,7 @@ class VirtualMemory {
   void DropIfUnreachable(PhysicalMap::iterator physical) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::int64_t granularity_;
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   const std::unique_ptr<VirtualBacking> backing_ ABSL_PT_GUARDED_BY(mutex_);
   Names names_ ABSL_GUARDED_BY(mutex_);
   AddressRanges reserved_ ABSL_GUARDED_BY(mutex_);

@@ -20,4 +20,11 @@ bool CondVar::WaitWithDeadline(Mutex* mutex, absl::Time deadline) {
   return status == std::cv_status::timeout;
 }
 
+bool CondVar::WaitFor(Mutex* mutex, std::chrono::nanoseconds duration) {
+  std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+  const std::cv_status status = variable_.wait_for(lock, duration);
+  lock.release();
+  return status == std::cv_status::timeout;
+}
+
 }  // namespace tidepool::locks

@@ -79,7 +79,7 @@ absl::Status ContentsCheck::Read(const Buffer& buffer, Stream written_on, Stream
 
 absl::StatusOr<std::optional<ContentsCheck::Damage>> ContentsCheck::FindDamage() {
   if (absl::Status status = Drain(); !status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return damage_;
 }
 
@@ -110,7 +110,7 @@ absl::Status ContentsCheck::Drain() {
 void ContentsCheck::Compare(const Buffer& buffer) {
   const std::int64_t offset = FirstWrongByte(buffer);
   if (offset == buffer.bytes) return;
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   if (!damage_.has_value() || buffer.number < damage_->number) {
     damage_ = Damage{.number = buffer.number, .offset = offset};
   }

@@ -8,10 +8,9 @@
 #include <optional>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::tool {
@@ -58,7 +57,7 @@ class ContentsCheck {
   Event event_;  // id 0 until one stream first waits for another
   std::int64_t queued_ = 0;
 
-  absl::Mutex mutex_;
+  locks::Mutex mutex_;
   std::optional<Damage> damage_ ABSL_GUARDED_BY(mutex_);  // written by work on streams
 };
 

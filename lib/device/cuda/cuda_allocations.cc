@@ -48,7 +48,7 @@ absl::StatusOr<void*> CudaAllocations::Allocate(std::int64_t bytes) {
     return absl::InternalError(
         absl::StrCat("CUDA gave ", ArgumentText(address), ", expected a multiple of ", kAlignment));
   }
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   sizes_.emplace(address, bytes);
   bytes_ += bytes;
   return address;
@@ -57,7 +57,7 @@ absl::StatusOr<void*> CudaAllocations::Allocate(std::int64_t bytes) {
 absl::Status CudaAllocations::Free(void* address) {
   std::int64_t bytes = 0;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     const auto found = sizes_.find(address);
     if (found == sizes_.end()) return absl::NotFoundError("nothing is allocated at the address");
     bytes = found->second;
@@ -65,7 +65,7 @@ absl::Status CudaAllocations::Free(void* address) {
   }
   absl::Status status = Check(FreeNative(kind_, address),
                               kind_ == MemoryKind::kPinned ? "cudaFreeHost" : "cudaFree", address);
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   if (status.ok()) {
     bytes_ -= bytes;
   } else {
@@ -75,12 +75,12 @@ absl::Status CudaAllocations::Free(void* address) {
 }
 
 std::int64_t CudaAllocations::bytes() const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return bytes_;
 }
 
 bool CudaAllocations::empty() const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return sizes_.empty();
 }
 

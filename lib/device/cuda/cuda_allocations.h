@@ -4,11 +4,10 @@
 
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::cuda {
 
@@ -32,7 +31,7 @@ class CudaAllocations {
 
  private:
   const MemoryKind kind_;
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   absl::flat_hash_map<void*, std::int64_t> sizes_ ABSL_GUARDED_BY(mutex_);
   std::int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -15,21 +15,21 @@ absl::Status NoEvent(Event event) {
 }  // namespace
 
 Event CudaEvents::Create() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const std::uint64_t name = names_.Next();
   states_.emplace(name, std::make_shared<State>());
   return {.id = name};
 }
 
 absl::Status CudaEvents::Destroy(Event event) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return states_.erase(event.id) == 1 ? absl::OkStatus() : NoEvent(event);
 }
 
 absl::Status CudaEvents::SetShared(Event event, SharedRecording recording) {
   const absl::StatusOr<std::shared_ptr<State>> state = Find(event);
   if (!state.ok()) return state.status();
-  const absl::MutexLock lock(&(*state)->mutex);
+  const locks::MutexLock lock(&(*state)->mutex);
   (*state)->recording = std::move(recording);
   return absl::OkStatus();
 }
@@ -37,12 +37,12 @@ absl::Status CudaEvents::SetShared(Event event, SharedRecording recording) {
 absl::StatusOr<SharedRecording> CudaEvents::Get(Event event) const {
   const absl::StatusOr<std::shared_ptr<State>> state = Find(event);
   if (!state.ok()) return state.status();
-  const absl::MutexLock lock(&(*state)->mutex);
+  const locks::MutexLock lock(&(*state)->mutex);
   return (*state)->recording;
 }
 
 absl::StatusOr<std::shared_ptr<CudaEvents::State>> CudaEvents::Find(Event event) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = states_.find(event.id);
   if (found == states_.end()) return NoEvent(event);
   return found->second;

@@ -6,13 +6,12 @@
 #include <memory>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "lib/device/cuda/recordings.h"
 #include "lib/device/names.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::cuda {
@@ -30,7 +29,7 @@ class CudaEvents {
   absl::Status Set(Event event, Function record) {
     const absl::StatusOr<std::shared_ptr<State>> state = Find(event);
     if (!state.ok()) return state.status();
-    const absl::MutexLock lock(&(*state)->mutex);
+    const locks::MutexLock lock(&(*state)->mutex);
     SharedRecording& current = (*state)->recording;
     if (current != nullptr && current.use_count() == 1) return record(*current);
     absl::StatusOr<SharedRecording> fresh = MakeRecording(pool_);
@@ -45,14 +44,14 @@ class CudaEvents {
 
  private:
   struct State {
-    absl::Mutex mutex;
+    locks::Mutex mutex;
     SharedRecording recording ABSL_GUARDED_BY(mutex);
   };
 
   absl::StatusOr<std::shared_ptr<State>> Find(Event event) const;
 
   NativeEventPool& pool_;
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   device::Names names_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, std::shared_ptr<State>> states_ ABSL_GUARDED_BY(mutex_);
 };

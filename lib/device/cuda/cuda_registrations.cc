@@ -19,21 +19,21 @@ absl::Status CudaRegistrations::Register(void* address, std::int64_t bytes) {
       Check(cudaHostRegister(address, static_cast<std::size_t>(bytes), cudaHostRegisterPortable),
             "cudaHostRegister", address, bytes, "cudaHostRegisterPortable");
   if (!status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   addresses_.insert(address);
   return status;
 }
 
 absl::Status CudaRegistrations::Unregister(void* address) {
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (addresses_.erase(address) == 0) {
       return absl::NotFoundError("no registered range begins at the address");
     }
   }
   absl::Status status = Check(cudaHostUnregister(address), "cudaHostUnregister", address);
   if (status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   addresses_.insert(address);
   return status;
 }

@@ -4,10 +4,9 @@
 
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::cuda {
 
@@ -26,7 +25,7 @@ class CudaRegistrations {
   absl::Status Unregister(void* address);
 
  private:
-  absl::Mutex mutex_;
+  locks::Mutex mutex_;
   absl::flat_hash_set<void*> addresses_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -56,7 +56,7 @@ absl::StatusOr<Stream> CudaStreams::Create() {
   absl::Status status = Check(cudaStreamCreateWithFlags(&native, cudaStreamNonBlocking),
                               "cudaStreamCreateWithFlags", "cudaStreamNonBlocking");
   if (!status.ok()) return status;
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return Add(Kind::kCreated, native, 0, 0);
 }
 
@@ -72,7 +72,7 @@ absl::StatusOr<CudaStreams::Wrapped> CudaStreams::Wrap(cudaStream_t native) {
   while (true) {
     Stream known;
     {
-      const absl::MutexLock lock(&mutex_);
+      const locks::MutexLock lock(&mutex_);
       const auto found = by_native_.find(native);
       if (found == by_native_.end()) {
         return Wrapped{Add(Kind::kWrapped, native, id, 0), has_replaced};
@@ -94,7 +94,7 @@ absl::Status CudaStreams::Destroy(Stream stream, Which which) {
     return absl::InvalidArgumentError("the stream was created here, expected one that was wrapped");
   }
   {
-    const absl::MutexLock in_use(&entry.mutex);
+    const locks::WriterMutexLock in_use(&entry.mutex);
     if (entry.is_gone) return NoStream(stream);
     absl::StatusOr<SharedRecording> last = MakeRecording(pool_);
     if (!last.ok()) return last.status();
@@ -103,18 +103,18 @@ absl::Status CudaStreams::Destroy(Stream stream, Which which) {
     if (entry.kind == Kind::kCreated) {
       // Another stream may get the handle as soon as this one is destroyed.
       {
-        const absl::MutexLock lock(&mutex_);
+        const locks::MutexLock lock(&mutex_);
         by_native_.erase(entry.native);
       }
       status = Check(cudaStreamDestroy(entry.native), "cudaStreamDestroy", entry.native);
       if (!status.ok()) {
-        const absl::MutexLock lock(&mutex_);
+        const locks::MutexLock lock(&mutex_);
         by_native_.emplace(entry.native, stream.id);
         return status;
       }
     }
     entry.is_gone = true;
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (entry.kind == Kind::kWrapped) by_native_.erase(entry.native);
     if (entry.kind == Kind::kOfThread) by_thread_.erase(entry.thread);
     entries_.erase(stream.id);
@@ -125,7 +125,7 @@ absl::Status CudaStreams::Destroy(Stream stream, Which which) {
 }
 
 absl::StatusOr<SharedRecording> CudaStreams::EndOf(Stream stream) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = ends_.find(stream.id);
   if (found != ends_.end()) return found->second;
   if (names_.HasGiven(stream.id)) return SharedRecording();
@@ -142,7 +142,7 @@ cudaStream_t CudaStreams::NativeOf(const Entry& entry) {
 }
 
 absl::StatusOr<CudaStreams::SharedEntry> CudaStreams::Find(Stream stream) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = entries_.find(stream.id);
   if (found == entries_.end()) return NoStream(stream);
   return found->second;
@@ -166,7 +166,7 @@ Stream CudaStreams::Add(Kind kind, cudaStream_t native, unsigned long long id,
 }
 
 Stream CudaStreams::WrapOwnOfThread() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = by_thread_.find(ThisThread());
   if (found != by_thread_.end()) return {.id = found->second};
   return Add(Kind::kOfThread, cudaStreamPerThread, 0, ThisThread());
@@ -178,7 +178,7 @@ absl::Status CudaStreams::ForgetReplaced(Stream stream) {
   const absl::StatusOr<SharedEntry> found = Find(stream);
   if (!found.ok()) return absl::OkStatus();  // another thread forgot it
   Entry& entry = **found;
-  const absl::MutexLock in_use(&entry.mutex);
+  const locks::WriterMutexLock in_use(&entry.mutex);
   if (entry.is_gone) return absl::OkStatus();
   absl::Status status = Check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
   if (!status.ok()) return status;
@@ -189,7 +189,7 @@ absl::Status CudaStreams::ForgetReplaced(Stream stream) {
 // Forgets a stream without work left, which needs no recording of its end.
 void CudaStreams::ForgetIdle(Stream stream, Entry& entry) {
   entry.is_gone = true;
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   if (entry.kind == Kind::kOfThread) {
     by_thread_.erase(entry.thread);
   } else {
@@ -201,7 +201,7 @@ void CudaStreams::ForgetIdle(Stream stream, Entry& entry) {
 absl::StatusOr<int> CudaStreams::Forget(Forgotten which) {
   std::vector<std::pair<std::uint64_t, SharedEntry>> wrapped;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     for (const auto& [name, entry] : entries_) {
       if (entry->kind != Kind::kCreated) wrapped.emplace_back(name, entry);
     }
@@ -221,7 +221,7 @@ absl::StatusOr<int> CudaStreams::Forget(Forgotten which) {
   if (!status.ok()) return status;
   int count = 0;
   for (const auto& [name, entry] : wrapped) {
-    const absl::MutexLock in_use(&entry->mutex);
+    const locks::WriterMutexLock in_use(&entry->mutex);
     if (entry->is_gone) continue;
     ForgetIdle({.id = name}, *entry);
     ++count;
@@ -242,13 +242,13 @@ absl::StatusOr<bool> CudaStreams::IsLost(const Entry& entry) const {
 void CudaStreams::ForgetEnded() {
   std::vector<std::pair<std::uint64_t, SharedRecording>> ends;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     ends.assign(ends_.begin(), ends_.end());
   }
   for (const auto& [name, recording] : ends) {
     // An end that cannot be queried now is queried again by the next call.
     if (!HasFinished(recording).value_or(false)) continue;
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     ends_.erase(name);
   }
 }

@@ -8,13 +8,12 @@
 #include <memory>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "lib/device/cuda/recordings.h"
 #include "lib/device/names.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::cuda {
@@ -51,7 +50,7 @@ class CudaStreams {
   absl::Status Use(Stream stream, Function use) const {
     const absl::StatusOr<SharedEntry> entry = Find(stream);
     if (!entry.ok()) return entry.status();
-    const absl::ReaderMutexLock lock(&(*entry)->mutex);
+    const locks::ReaderMutexLock lock(&(*entry)->mutex);
     return (*entry)->is_gone ? NoStream(stream) : use(NativeOf(**entry));
   }
   bool Has(Stream stream) const { return Find(stream).ok(); }
@@ -66,7 +65,7 @@ class CudaStreams {
     cudaStream_t native = nullptr;
     std::uint64_t thread = 0;   // the owner of a stream of kind kOfThread
     unsigned long long id = 0;  // CUDA's id of the stream, 0: unknown
-    absl::Mutex mutex;          // shared by uses of the stream, exclusive to end it
+    locks::SharedMutex mutex;   // shared by uses of the stream, exclusive to end it
     bool is_gone ABSL_GUARDED_BY(mutex) = false;
   };
   using SharedEntry = std::shared_ptr<Entry>;
@@ -85,7 +84,7 @@ class CudaStreams {
 
   const int ordinal_;
   NativeEventPool& pool_;
-  mutable absl::Mutex mutex_;  // guards the members below; CUDA is not called under it
+  mutable locks::Mutex mutex_;  // guards the members below; CUDA is not called under it
   device::Names names_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, SharedEntry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<cudaStream_t, std::uint64_t> by_native_ ABSL_GUARDED_BY(mutex_);

@@ -13,7 +13,7 @@ NativeEventPool::~NativeEventPool() {
 
 absl::StatusOr<cudaEvent_t> NativeEventPool::Take() {
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (!idle_.empty()) {
       const cudaEvent_t event = idle_.back();
       idle_.pop_back();
@@ -28,7 +28,7 @@ absl::StatusOr<cudaEvent_t> NativeEventPool::Take() {
 }
 
 void NativeEventPool::Return(cudaEvent_t event) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   idle_.push_back(event);
 }
 

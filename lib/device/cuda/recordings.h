@@ -7,10 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::cuda {
 
@@ -27,7 +26,7 @@ class NativeEventPool {
   void Return(cudaEvent_t event);
 
  private:
-  absl::Mutex mutex_;
+  locks::Mutex mutex_;
   std::vector<cudaEvent_t> idle_ ABSL_GUARDED_BY(mutex_);
 };
 

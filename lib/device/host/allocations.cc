@@ -16,7 +16,7 @@ Allocations::~Allocations() {
 }
 
 absl::StatusOr<void*> Allocations::Allocate(std::int64_t bytes) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   void* address = mmap(nullptr, static_cast<std::size_t>(bytes), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (address == MAP_FAILED) return absl::ErrnoToStatus(errno, "the host has no memory");
@@ -25,7 +25,7 @@ absl::StatusOr<void*> Allocations::Allocate(std::int64_t bytes) {
 }
 
 absl::StatusOr<std::int64_t> Allocations::Free(void* address) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const std::int64_t bytes = ranges_.BytesAt(address);
   if (bytes == 0) return absl::NotFoundError("nothing is allocated at the address");
   if (munmap(address, static_cast<std::size_t>(bytes)) != 0) {
@@ -36,12 +36,12 @@ absl::StatusOr<std::int64_t> Allocations::Free(void* address) {
 }
 
 bool Allocations::Contain(const void* address, std::int64_t bytes) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return ranges_.Contain(address, bytes);
 }
 
 bool Allocations::Overlap(const void* address, std::int64_t bytes) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return ranges_.Overlap(address, bytes);
 }
 

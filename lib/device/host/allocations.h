@@ -4,10 +4,9 @@
 
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "lib/device/address_ranges.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::host {
 
@@ -30,7 +29,7 @@ class Allocations {
   bool Overlap(const void* address, std::int64_t bytes) const;
 
  private:
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   device::AddressRanges ranges_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -11,17 +11,17 @@
 namespace tidepool::host {
 
 CopyEngine::Clock::time_point CopyEngine::SpendTime(Clock::time_point ready, std::int64_t bytes) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const Clock::time_point end = EndOfCopy(std::max(ready, idle_from_), bytes);
   idle_from_ = end;
   for (Clock::time_point now = Clock::now(); !is_stopped_ && now < end; now = Clock::now()) {
-    was_stopped_.WaitWithTimeout(&mutex_, absl::FromChrono(end - now));
+    was_stopped_.WaitFor(&mutex_, end - now);
   }
   return end;
 }
 
 void CopyEngine::StopTime() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   is_stopped_ = true;
   was_stopped_.SignalAll();
 }

@@ -5,8 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::host {
 
@@ -30,8 +29,8 @@ class CopyEngine {
 
   const double bytes_per_second_;
   const std::int64_t latency_ns_;
-  absl::Mutex mutex_;
-  absl::CondVar was_stopped_;
+  locks::Mutex mutex_;
+  locks::CondVar was_stopped_;
   // The clock's zero would be wrong: it may be the start of the machine, a moment ago.
   Clock::time_point idle_from_ ABSL_GUARDED_BY(mutex_) = Clock::time_point::min();
   bool is_stopped_ ABSL_GUARDED_BY(mutex_) = false;

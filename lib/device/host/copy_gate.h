@@ -4,8 +4,7 @@
 
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::host {
 
@@ -14,12 +13,12 @@ namespace tidepool::host {
 class CopyGate {
  public:
   void Hold() {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     is_held_ = true;
   }
 
   void Release() {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     is_held_ = false;
     ++releases_;
     was_released_.SignalAll();
@@ -27,21 +26,21 @@ class CopyGate {
 
   // Returns the number of releases that a copy queued now has to wait for.
   std::uint64_t Ticket() const {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     return is_held_ ? releases_ + 1 : releases_;
   }
 
   // Waits for the releases of the ticket. Returns whether it had to wait.
   bool Pass(std::uint64_t ticket) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (releases_ >= ticket) return false;
     while (releases_ < ticket) was_released_.Wait(&mutex_);
     return true;
   }
 
  private:
-  mutable absl::Mutex mutex_;
-  absl::CondVar was_released_;
+  mutable locks::Mutex mutex_;
+  locks::CondVar was_released_;
   bool is_held_ ABSL_GUARDED_BY(mutex_) = false;
   std::uint64_t releases_ ABSL_GUARDED_BY(mutex_) = 0;
 };

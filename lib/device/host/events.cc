@@ -16,19 +16,19 @@ absl::Status NoEvent(Event event) {
 }  // namespace
 
 Event Events::Create() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const std::uint64_t name = names_.Next();
   positions_[name] = QueuePosition();
   return {.id = name};
 }
 
 absl::Status Events::Destroy(Event event) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return positions_.erase(event.id) == 1 ? absl::OkStatus() : NoEvent(event);
 }
 
 absl::Status Events::Set(Event event, QueuePosition position) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = positions_.find(event.id);
   if (found == positions_.end()) return NoEvent(event);
   found->second = std::move(position);
@@ -36,7 +36,7 @@ absl::Status Events::Set(Event event, QueuePosition position) {
 }
 
 absl::StatusOr<QueuePosition> Events::Get(Event event) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = positions_.find(event.id);
   if (found == positions_.end()) return NoEvent(event);
   return found->second;

@@ -4,13 +4,12 @@
 
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "lib/device/host/work_queue.h"
 #include "lib/device/names.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::host {
@@ -24,7 +23,7 @@ class Events {
   absl::StatusOr<QueuePosition> Get(Event event) const;
 
  private:
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   device::Names names_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, QueuePosition> positions_ ABSL_GUARDED_BY(mutex_);
 };

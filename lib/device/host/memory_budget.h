@@ -4,10 +4,9 @@
 
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::host {
 
@@ -18,7 +17,7 @@ class MemoryBudget {
 
   std::int64_t total_bytes() const { return total_bytes_; }
   std::int64_t used_bytes() const {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     return used_bytes_;
   }
 
@@ -28,7 +27,7 @@ class MemoryBudget {
       return absl::InvalidArgumentError(
           absl::StrCat("asked for ", bytes, " bytes, expected at least one"));
     }
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (bytes > total_bytes_ - used_bytes_) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "asked for ", bytes, " bytes, but ", used_bytes_, " of ", total_bytes_, " are in use"));
@@ -38,13 +37,13 @@ class MemoryBudget {
   }
 
   void Return(std::int64_t bytes) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     used_bytes_ -= bytes;
   }
 
  private:
   const std::int64_t total_bytes_;
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   std::int64_t used_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -39,7 +39,7 @@ absl::Status Registrations::Register(void* address, std::int64_t bytes) {
     return absl::InvalidArgumentError(
         "some of the addresses have no memory, expected mapped memory");
   }
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   if (ranges_.Overlap(address, bytes)) {
     return absl::InvalidArgumentError(
         "some of the memory is registered already, expected none to be");
@@ -50,7 +50,7 @@ absl::Status Registrations::Register(void* address, std::int64_t bytes) {
 }
 
 absl::Status Registrations::Unregister(void* address) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const std::int64_t bytes = ranges_.BytesAt(address);
   if (bytes == 0) {
     return absl::NotFoundError("no registered range begins at the address");

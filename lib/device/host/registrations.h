@@ -4,10 +4,9 @@
 
 #include <cstdint>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
 #include "lib/device/address_ranges.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::host {
 
@@ -26,7 +25,7 @@ class Registrations {
   absl::Status Unregister(void* address);
 
  private:
-  absl::Mutex mutex_;
+  locks::Mutex mutex_;
   device::AddressRanges ranges_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -20,7 +20,7 @@ absl::Status NoStream(Stream stream) {
 Streams::~Streams() {
   std::vector<Stream> streams;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     for (const auto& [name, entry] : entries_) {
       if (!entry.is_destroyed) streams.push_back({.id = name});
     }
@@ -28,7 +28,7 @@ Streams::~Streams() {
   for (const Stream stream : streams) Destroy(stream).IgnoreError();
   std::thread last;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     while (!entries_.empty()) was_removed_.Wait(&mutex_);
     last.swap(last_ended_);
   }
@@ -36,7 +36,7 @@ Streams::~Streams() {
 }
 
 Stream Streams::Create() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const std::uint64_t name = names_.Next();
   entries_[name].queue = std::make_shared<WorkQueue>(
       [this, name](std::thread thread) { Remove(name, std::move(thread)); });
@@ -44,7 +44,7 @@ Stream Streams::Create() {
 }
 
 absl::Status Streams::Destroy(Stream stream) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = entries_.find(stream.id);
   if (found == entries_.end() || found->second.is_destroyed) return NoStream(stream);
   found->second.is_destroyed = true;
@@ -53,14 +53,14 @@ absl::Status Streams::Destroy(Stream stream) {
 }
 
 absl::StatusOr<std::shared_ptr<WorkQueue>> Streams::Find(Stream stream) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = entries_.find(stream.id);
   if (found == entries_.end() || found->second.is_destroyed) return NoStream(stream);
   return found->second.queue;
 }
 
 absl::StatusOr<QueuePosition> Streams::EndOf(Stream stream) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = entries_.find(stream.id);
   if (found != entries_.end()) return found->second.queue->End();
   if (names_.HasGiven(stream.id)) return QueuePosition();
@@ -69,7 +69,7 @@ absl::StatusOr<QueuePosition> Streams::EndOf(Stream stream) const {
 
 void Streams::Remove(std::uint64_t name, std::thread thread) {
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     entries_.erase(name);
     last_ended_.swap(thread);
     was_removed_.SignalAll();

@@ -6,13 +6,12 @@
 #include <memory>
 #include <thread>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
 #include "lib/device/host/work_queue.h"
 #include "lib/device/names.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::host {
@@ -42,8 +41,8 @@ class Streams {
 
   void Remove(std::uint64_t name, std::thread thread);
 
-  mutable absl::Mutex mutex_;
-  absl::CondVar was_removed_;
+  mutable locks::Mutex mutex_;
+  locks::CondVar was_removed_;
   device::Names names_ ABSL_GUARDED_BY(mutex_);
   // Streams that take work, and destroyed streams with work left.
   absl::flat_hash_map<std::uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);

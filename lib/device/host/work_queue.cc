@@ -19,7 +19,7 @@ void QueuePosition::Wait() const {
 }
 
 absl::Status WorkQueue::Push(Work work) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   if (is_closed_) return absl::NotFoundError("the stream was destroyed");
   if (!thread_.joinable()) {
     if (absl::Status status = StartThread(); !status.ok()) return status;
@@ -31,24 +31,24 @@ absl::Status WorkQueue::Push(Work work) {
 }
 
 bool WorkQueue::Close() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   is_closed_ = true;
   was_pushed_.Signal();
   return thread_.joinable();
 }
 
 QueuePosition WorkQueue::End() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return {shared_from_this(), pushed_};
 }
 
 bool WorkQueue::HaveFinished(std::uint64_t count) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return finished_ >= count;
 }
 
 void WorkQueue::Wait(std::uint64_t count) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   while (finished_ < count) was_finished_.Wait(&mutex_);
 }
 
@@ -70,7 +70,7 @@ void WorkQueue::Run() {
   }
   std::thread self;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     self = std::move(thread_);
   }
   on_end_(std::move(self));
@@ -79,7 +79,7 @@ void WorkQueue::Run() {
 bool WorkQueue::RunNext() {
   Pushed next;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     while (work_.empty() && !is_closed_) was_pushed_.Wait(&mutex_);
     if (work_.empty()) return false;
     next = std::move(work_.front());
@@ -88,7 +88,7 @@ bool WorkQueue::RunNext() {
   last_finish_ = next.work(std::max(next.time, last_finish_));
   // A thread that sees the work finished may rely on its captures being destroyed.
   next.work = nullptr;
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   ++finished_;
   was_finished_.SignalAll();
   return true;

@@ -11,9 +11,8 @@
 #include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::host {
 
@@ -69,9 +68,9 @@ class WorkQueue : public std::enable_shared_from_this<WorkQueue> {
   bool RunNext();
 
   const OnEnd on_end_;
-  absl::Mutex mutex_;
-  absl::CondVar was_pushed_;
-  absl::CondVar was_finished_;
+  locks::Mutex mutex_;
+  locks::CondVar was_pushed_;
+  locks::CondVar was_finished_;
   struct Pushed {
     Work work;
     Clock::time_point time;
