@@ -1,6 +1,7 @@
-// The executor does the steps of a schedule, one after the other; each starts something and leaves
-// it to streams. Where a copy out begins, behind the last task that wrote the data, is known from
-// the schedule before it runs, so only such tasks have events behind them.
+// The executor performs the steps of a schedule one after another; each queues work on streams.
+//
+// A copy out begins after the last task that wrote the data. These tasks are known before the
+// schedule runs, so events are recorded only after them.
 #include "tidepool/schedule/executor.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -29,8 +31,8 @@ double MachineSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// For each step the number of the event that is recorded behind it, and for each kOffload that of
-// the one that it waits for.
+// Numbers of events by step: the event that is recorded after the step, and the event that a
+// kOffload waits for.
 struct StepEvents {
   std::vector<std::size_t> recorded;
   std::vector<std::size_t> awaited;
@@ -41,7 +43,8 @@ StepEvents PlaceEvents(const TaskGraph& graph, const Schedule& schedule) {
   StepEvents events;
   events.recorded.assign(schedule.steps.size(), kNoEvent);
   events.awaited.assign(schedule.steps.size(), kNoEvent);
-  std::vector<std::size_t> writer(graph.data.size(), kNoEvent);  // the last step that did
+  std::vector<std::size_t> writer(graph.data.size(),
+                                  kNoEvent);  // the last step that wrote the data
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const ScheduleStep& step = schedule.steps[i];
     if (step.kind == StepKind::kAllocate) writer[step.index] = i;
@@ -80,11 +83,11 @@ class ExecutorImpl final : public Executor {
 
  private:
   struct Datum {
-    BufferId buffer;          // none: it is nowhere
-    bool is_leaving = false;  // it was sent out, and not waited for
+    BufferId buffer;          // BufferId() when the data has no memory
+    bool is_leaving = false;  // it was offloaded, and not waited for
   };
 
-  absl::Status Do(std::size_t at);
+  absl::Status PerformStep(std::size_t at);
   absl::Status Allocate(const ScheduleStep& step);
   absl::Status Free(std::size_t data);
   absl::Status RunTask(std::size_t at);
@@ -100,7 +103,7 @@ class ExecutorImpl final : public Executor {
   void Abandon();
   absl::Status AtStep(std::size_t at, const absl::Status& error) const;
   CopyWatch WatchOf(std::size_t at) const;
-  void Note();
+  void NotePeaks();
   void ReadStamps();
 
   Device& device_;
@@ -115,14 +118,15 @@ class ExecutorImpl final : public Executor {
   Stream compute_;
   std::vector<Event> events_;
   std::vector<Datum> data_;
-  std::deque<std::size_t> leaving_;  // data in the order in which it was sent, and some that stayed
-  // Of the iteration.
+  // Data in the order of its offloads; may include data that stayed.
+  std::deque<std::size_t> leaving_;
+  // The current iteration.
   double begin_ = 0;
   Timeline timeline_;
   std::shared_ptr<Stamps> stamps_;
 };
 
-// Beginnings and ends. ----------------------------------------------------------------------------
+// Iterations. -------------------------------------------------------------------------------------
 
 absl::Status ExecutorImpl::Start() {
   const absl::StatusOr<Stream> stream = device_.CreateStream();
@@ -138,7 +142,7 @@ absl::Status ExecutorImpl::Start() {
 
 ExecutorImpl::~ExecutorImpl() {
   Abandon();
-  // What the device does not take back is its own loss.
+  // Objects that the device refuses to destroy are lost: no caller could act on the error.
   for (const Event event : events_) device_.DestroyEvent(event).IgnoreError();
   if (compute_ != Stream()) device_.DestroyStream(compute_).IgnoreError();
 }
@@ -151,7 +155,7 @@ absl::StatusOr<Timeline> ExecutorImpl::Run() {
   absl::Status status;
   std::size_t at = 0;
   for (; status.ok() && at < schedule_.steps.size(); ++at) {
-    status = AtStep(at, Do(at));
+    status = AtStep(at, PerformStep(at));
   }
   if (status.ok()) status = AtStep(at, Synchronize());
   if (status.ok()) status = AtStep(at, FreeAllButWeights());
@@ -167,19 +171,21 @@ absl::StatusOr<Timeline> ExecutorImpl::Run() {
   return std::move(timeline_);
 }
 
-// After an error: nothing is under way any more, and nothing is left.
+// Waits for all queued work after an error, and frees all data.
 void ExecutorImpl::Abandon() {
-  constexpr int kTimes = 2;  // a device that fails once may not the next time
-  bool is_over = compute_ == Stream();
-  for (int i = 0; i < kTimes && !is_over; ++i) is_over = device_.SynchronizeStream(compute_).ok();
-  // The errors are those of buffers that are freed now.
+  constexpr int kTries = 2;  // a device that fails once may work the next time
+  bool has_finished = compute_ == Stream();
+  for (int i = 0; i < kTries && !has_finished; ++i) {
+    has_finished = device_.SynchronizeStream(compute_).ok();
+  }
+  // The errors belong to buffers that are freed next.
   offloader_.Synchronize().IgnoreError();
   for (Datum& datum : data_) {
     if (datum.buffer != BufferId()) offloader_.Free(datum.buffer).IgnoreError();
     datum = {};
   }
   leaving_.clear();
-  // Compressed copies may have had the memory until now.
+  // Compressed copies may have held the memory until now.
   offloader_.Synchronize().IgnoreError();
   stamps_ = nullptr;
 }
@@ -205,7 +211,7 @@ absl::Status ExecutorImpl::AtStep(std::size_t at, const absl::Status& error) con
 
 // Steps. ------------------------------------------------------------------------------------------
 
-absl::Status ExecutorImpl::Do(std::size_t at) {
+absl::Status ExecutorImpl::PerformStep(std::size_t at) {
   const ScheduleStep& step = schedule_.steps[at];
   absl::Status status;
   switch (step.kind) {
@@ -239,12 +245,13 @@ absl::Status ExecutorImpl::Do(std::size_t at) {
 absl::Status ExecutorImpl::Allocate(const ScheduleStep& step) {
   const GraphData& data = graph_.data[step.index];
   Datum& datum = data_[step.index];
-  if (datum.buffer != BufferId()) return absl::OkStatus();  // a weight, of an iteration before
+  const bool is_allocated = datum.buffer != BufferId();  // a weight, in a previous iteration
+  if (is_allocated) return absl::OkStatus();
   const absl::StatusOr<BufferId> buffer =
       offloader_.Allocate(static_cast<std::size_t>(data.bytes), compute_, step.hint, data.name);
   if (!buffer.ok()) return buffer.status();
   datum.buffer = *buffer;
-  Note();
+  NotePeaks();
   const bool is_there_before = data.kind == DataKind::kInput || data.kind == DataKind::kWeight;
   if (!is_there_before || fill_ == nullptr) return absl::OkStatus();
   const absl::StatusOr<void*> address = offloader_.Use(*buffer, compute_);
@@ -266,7 +273,7 @@ absl::Status ExecutorImpl::RunTask(std::size_t at) {
   const absl::StatusOr<BufferId> workspace =
       offloader_.Allocate(static_cast<std::size_t>(bytes), compute_, Hint::kResident, "workspace");
   if (!workspace.ok()) return workspace.status();
-  Note();
+  NotePeaks();
   absl::Status status = Launch(at, *workspace);
   status.Update(offloader_.Free(*workspace));
   return status;
@@ -326,8 +333,8 @@ absl::Status ExecutorImpl::Await(std::size_t data) {
   return CountStay(offloader_.Await(datum.buffer));
 }
 
-// Data that was compressed on its way may have had no room in the end. When another executor of the
-// offloader was told so, the buffer is just on the device.
+// Counts data that stayed on the device: the host had too little memory for the compressed bytes.
+// If another executor of the offloader received that error, Await returned FailedPrecondition.
 absl::Status ExecutorImpl::CountStay(const absl::Status& left) {
   if (!absl::IsResourceExhausted(left) && !absl::IsFailedPrecondition(left)) return left;
   ++timeline_.stayed;
@@ -340,10 +347,10 @@ absl::Status ExecutorImpl::Prefetch(std::size_t at) {
   const bool was_leaving = std::exchange(datum.is_leaving, false);
   absl::Status status =
       offloader_.Prefetch(datum.buffer, compute_, step.hint, absl::InfiniteFuture(), WatchOf(at));
-  Note();
+  NotePeaks();
   if (!status.ok() || !was_leaving) return status;
-  // It is not going out any more, so this does not wait: either the copy out failed, or it has no
-  // more to say.
+  // Returns at once, because the buffer is not going out any more: with the error of the copy out
+  // if it failed.
   status = offloader_.Await(datum.buffer);
   if (absl::IsFailedPrecondition(status)) return absl::OkStatus();
   return CountStay(status);
@@ -357,12 +364,12 @@ absl::Status ExecutorImpl::Synchronize() {
   absl::Status status;
   do {
     status = offloader_.Synchronize();
-    // Data of another executor of the offloader had no room on the host, and stayed.
+    // Data of another executor of the offloader stayed: the host had too little memory.
   } while (absl::IsResourceExhausted(status));
   return status;
 }
 
-// A valid schedule leaves no others.
+// Frees all data except weights. A valid schedule has freed it already.
 absl::Status ExecutorImpl::FreeAllButWeights() {
   for (std::size_t i = 0; i < data_.size(); ++i) {
     if (data_[i].buffer == BufferId() || graph_.data[i].kind == DataKind::kWeight) continue;
@@ -377,7 +384,7 @@ CopyWatch ExecutorImpl::WatchOf(std::size_t at) const {
   return stamps_ == nullptr ? CopyWatch() : stamps_->Watch(at);
 }
 
-void ExecutorImpl::Note() {
+void ExecutorImpl::NotePeaks() {
   if (!measures_) return;
   const OffloaderStats stats = offloader_.Stats();
   timeline_.peak_device_bytes = std::max(timeline_.peak_device_bytes, stats.device_bytes);
@@ -385,7 +392,7 @@ void ExecutorImpl::Note() {
 }
 
 void ExecutorImpl::ReadStamps() {
-  Note();
+  NotePeaks();
   using Kind = TimelineEvent::Kind;
   for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
     const Stamps::Stamp& stamp = stamps_->of(i);
@@ -398,8 +405,8 @@ void ExecutorImpl::ReadStamps() {
     if (kind == Kind::kTask) timeline_.compute_seconds += *stamp.end - *stamp.start;
   }
   std::sort(timeline_.events.begin(), timeline_.events.end(),
-            [](const TimelineEvent& one, const TimelineEvent& other) {
-              return one.start < other.start || (one.start == other.start && one.step < other.step);
+            [](const TimelineEvent& left, const TimelineEvent& right) {
+              return std::tie(left.start, left.step) < std::tie(right.start, right.step);
             });
   timeline_.stalls = MeasuredStalls(graph_, schedule_, timeline_.events);
 }
@@ -414,7 +421,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, Offlo
                                                            const ExecutorOptions& options) {
   if (device == nullptr || offloader == nullptr || launch == nullptr) {
     return absl::InvalidArgumentError(
-        "null, expected a device, an offloader, and a function that launches tasks");
+        "a null pointer, expected a device, an offloader, and a function that launches tasks");
   }
   if (absl::Status status = ValidateSchedule(graph, schedule); !status.ok()) return status;
   auto executor = std::make_unique<execute::ExecutorImpl>(

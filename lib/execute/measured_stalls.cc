@@ -1,3 +1,4 @@
+// A pass over the steps of a schedule that finds the stalls of an iteration.
 #include "lib/execute/measured_stalls.h"
 
 #include <algorithm>
@@ -38,7 +39,7 @@ class StallFinder {
  private:
   using Reason = TimelineStall::Reason;
 
-  // A copy that was waited for since the task before.
+  // Notes a copy that was waited for since the previous task.
   void Consider(const TimelineEvent* copy, Reason reason) {
     if (copy == nullptr || copy->end <= last_end_) return;
     if (awaited_ != nullptr && awaited_->end >= copy->end) return;
@@ -63,10 +64,10 @@ class StallFinder {
 
   const TaskGraph& graph_;
   const Schedule& schedule_;
-  std::vector<const TimelineEvent*> events_;  // by step; null: none
-  std::vector<const TimelineEvent*> out_;     // by data: the last copy
+  std::vector<const TimelineEvent*> events_;  // by step; null for a step without an event
+  std::vector<const TimelineEvent*> out_;     // by data: its last copy
   std::vector<const TimelineEvent*> in_;
-  double last_end_ = 0;  // of a task
+  double last_end_ = 0;  // of the previous task
   const TimelineEvent* awaited_ = nullptr;
   Reason reason_ = Reason::kData;
   std::vector<TimelineStall> stalls_;

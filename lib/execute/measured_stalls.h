@@ -1,4 +1,4 @@
-// What the compute stream waited for, as far as what was measured tells.
+// The waits of the compute stream for copies, found from measured times.
 #ifndef TIDEPOOL_LIB_EXECUTE_MEASURED_STALLS_H_
 #define TIDEPOOL_LIB_EXECUTE_MEASURED_STALLS_H_
 
@@ -10,10 +10,10 @@
 
 namespace tidepool::execute {
 
-// The gaps between tasks in which a copy ended that the next task, or a step of the host before it,
-// waits for: the one that ended last. Other gaps are the time that it takes to start a task.
-// `events` are those of an iteration of `schedule`, each step at most once. O((steps + uses) log
-// steps).
+// Returns the gaps between tasks in which a copy ended that the next task, or an earlier step of
+// the host, waited for. Each gap names the copy that ended last. Other gaps are the time of
+// starting a task. `events` are the events of an iteration of `schedule`, at most one for each
+// step. O((steps + uses) log steps).
 std::vector<TimelineStall> MeasuredStalls(const TaskGraph& graph, const Schedule& schedule,
                                           const std::vector<TimelineEvent>& events);
 

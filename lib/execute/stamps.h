@@ -1,4 +1,4 @@
-// When the steps of an iteration began and ended, as host functions on streams find it.
+// The times at which steps of an iteration began and ended, as host functions on streams saw them.
 #ifndef TIDEPOOL_LIB_EXECUTE_STAMPS_H_
 #define TIDEPOOL_LIB_EXECUTE_STAMPS_H_
 
@@ -13,8 +13,8 @@
 
 namespace tidepool::execute {
 
-// Functions write different stamps, and are over when they are read. Functions share it: should one
-// come late, it is there still.
+// Each function writes its own stamp, and has finished when the stamp is read. Functions share
+// ownership, so a function that runs late (after an error) does not access freed memory.
 class Stamps : public std::enable_shared_from_this<Stamps> {
  public:
   struct Stamp {
