@@ -1,4 +1,4 @@
-// The driver's virtual memory, as the stand-in gives it out.
+// The driver's virtual memory on the stand-in.
 #include <cuda.h>
 #include <cudaTypedefs.h>
 

@@ -1,4 +1,4 @@
-// The stand-in, as a process finds it when it begins.
+// The stand-in in its state at the start of a process.
 #ifndef TIDEPOOL_TESTS_CUDART_HOST_FIXTURE_H_
 #define TIDEPOOL_TESTS_CUDART_HOST_FIXTURE_H_
 
@@ -59,7 +59,7 @@ class CudartHost : public ::testing::Test {
   }
 };
 
-// Keeps a stream busy until it is told to stop, at the latest in the end.
+// Keeps a stream busy until Release, or until the object is destroyed.
 class BusyStream {
  public:
   explicit BusyStream(cudaStream_t stream) {

@@ -100,7 +100,7 @@ TEST_F(MemoryTest, ChecksCopies) {
   EXPECT_EQ(cudaMemcpyPeer(memory, 0, other, 9, 10), cudaErrorInvalidDevice);
 }
 
-// Every kind of memory there is, with copies between all of them, against vectors.
+// Copies between all kinds of memory, compared with vectors.
 TEST_F(MemoryTest, CopiesAsVectorsDo) {
   constexpr std::size_t kBytes = 5000;
   std::vector<char> pageable[2] = {std::vector<char>(kBytes), std::vector<char>(kBytes)};
@@ -127,7 +127,7 @@ TEST_F(MemoryTest, CopiesAsVectorsDo) {
     const std::size_t width = 1 + random() % std::min(pitch, from_pitch);
     const std::size_t height = 1 + random() % 30;
     const std::size_t to_begin = random() % 3000;
-    // Copies within one memory that overlap are nothing that anybody may rely on.
+    // CUDA leaves copies between overlapping ranges of the same memory undefined.
     const std::size_t from_begin = from == to ? (to_begin + 2500) % kBytes : random() % 3000;
     if (std::max(to_begin, from_begin) + 1800 > kBytes ||
         (from == to && std::max(to_begin, from_begin) < std::min(to_begin, from_begin) + 1800)) {
@@ -150,7 +150,7 @@ TEST_F(MemoryTest, CopiesAsVectorsDo) {
             model[to].begin() + static_cast<std::ptrdiff_t>(to_begin + row * pitch));
       }
     }
-    // A fill does not wait, and the next copy may be on the other device.
+    // A fill does not wait, and the next copy may run on the other device.
     ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
@@ -176,7 +176,7 @@ TEST_F(MemoryTest, CopiesOfPinnedMemoryDoNotWaitAndThoseOfPageableMemoryDo) {
   std::memset(pinned, 3, kBytes);  // too early: the copy has not begun
   ASSERT_EQ(cudaMemcpyAsync(memory, pageable.data(), kBytes / 2, cudaMemcpyHostToDevice, stream),
             cudaSuccess);
-  std::fill(pageable.begin(), pageable.end(), 4);  // in time: it was read already
+  std::fill(pageable.begin(), pageable.end(), 4);  // in time: the copy has read it already
   cudartHostReleaseCopies(0);
   ASSERT_EQ(cudaMemcpyAsync(pageable.data(), memory, kBytes, cudaMemcpyDeviceToHost, stream),
             cudaSuccess);
@@ -238,7 +238,7 @@ TEST_F(MemoryTest, WhoFreesWaitsForTheDevice) {
       for (int j = 0; j < 50; ++j) {
         char* const mine = NewMemory(4096);
         EXPECT_EQ(cudaMemsetAsync(mine, j, 4096, stream), cudaSuccess);
-        EXPECT_EQ(cudaFree(mine), cudaSuccess);  // or the fill would fault
+        EXPECT_EQ(cudaFree(mine), cudaSuccess);  // otherwise the fill would fault
       }
       EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
     });

@@ -1,6 +1,5 @@
-/* A CUDA program without kernels that knows nothing of the stand-in: it is linked with the
-   toolkit's own libcudart.so and finds the stand-in's through the library path. Prints what it
-   finds. */
+/* A CUDA program without kernels, written for the toolkit's libcudart.so. It is linked with that
+   library, and loads the stand-in through the library path. Prints the devices that it finds. */
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>

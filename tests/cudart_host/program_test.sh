@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A program that was linked with the toolkit's libcudart.so runs on the stand-in unchanged, as the environment says; and
-# the stand-in has every symbol that the toolkit's library has, with the same version.
+# A program that was linked with the toolkit's libcudart.so runs unchanged on the stand-in, as
+# configured by the environment. The stand-in has every symbol of the toolkit's library, with the
+# same version.
 # usage: program_test.sh PROGRAM DIRECTORY_OF_STAND_IN TOOLKIT_LIBRARY
 set -euo pipefail
 program=$1 stand_in=$2 toolkit=$3

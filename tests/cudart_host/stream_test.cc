@@ -1,4 +1,4 @@
-// Streams and events of the stand-in: what is in order, and what is not.
+// Streams and events of the stand-in: which work is ordered, and which is not.
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -144,13 +144,13 @@ TEST_F(StreamTest, NothingIsCaptured) {
   EXPECT_EQ(status, cudaStreamCaptureStatusNone);
 }
 
-// Random work on all kinds of streams, against the rules of CUDA written down as sets: which work
-// is certain to be over before other work begins.
+// Random work on all kinds of streams, compared with CUDA's rules as sets: the work that must have
+// finished before other work begins.
 class OrderModel {
  public:
   using Works = std::set<int>;
 
-  // The works that are over before one that is queued now on the stream.
+  // Returns the work that has finished before work queued now on the stream begins.
   Works Before(std::size_t stream) {
     TakeTurn(stream);
     return done_[stream];
@@ -172,7 +172,7 @@ class OrderModel {
     }
   }
 
-  Works done_[5];  // the legacy stream, two that are blocking, two that are not
+  Works done_[5];  // the legacy stream, two blocking streams, two non-blocking streams
 };
 
 TEST_F(StreamTest, KeepsTheOrderOfCuda) {

@@ -1,3 +1,4 @@
+// Refuses calls in the order in which CUDA checks.
 #include "tests/support/cudart_host/call.h"
 
 #include "tests/support/cudart_host/unsupported.h"
@@ -7,7 +8,7 @@ namespace tidepool::cudart_host {
 cudaError_t Refusal(const char* function, Needs needs) {
   if (ThisThread().is_in_host_function) return cudaErrorNotPermitted;
   Runtime& runtime = Runtime::Get();
-  if (runtime.is_over()) return cudaErrorCudartUnloading;
+  if (runtime.has_ended()) return cudaErrorCudartUnloading;
   const int ordered = runtime.counts.Enter(function);
   if (ordered != 0) return static_cast<cudaError_t>(ordered);
   if (needs == Needs::kNothing) return cudaSuccess;

@@ -1,5 +1,6 @@
-// How every function of the stand-in begins and ends: it is counted and told to fail, refused on a
-// device that is broken and in a host function, and its error is the thread's last.
+// The frame of every function of the stand-in. It counts the call, lets it fail on order, and
+// refuses it in host functions and on broken devices. It also keeps the error as the thread's last
+// error.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_CALL_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_CALL_H_
 
@@ -9,23 +10,26 @@
 
 namespace tidepool::cudart_host {
 
+// The part of the runtime that a call needs.
 enum class Needs : char {
-  kNothing,  // works on a broken device and without any
+  kNothing,  // works on a broken device and without devices
   kDevice,   // works on a broken device
   kContext,
 };
 
+// Returns the error that refuses the call, or cudaSuccess.
 cudaError_t Refusal(const char* function, Needs needs);
+// Stores an error as the calling thread's last error, and returns it.
 cudaError_t Remember(cudaError_t error);
 
-// `body` is given the runtime and returns an error.
+// Runs `body` with the runtime, unless the call is refused. `body` returns an error.
 template <typename Body>
 cudaError_t Call(const char* function, Needs needs, Body body) {
   const cudaError_t refusal = Refusal(function, needs);
   return Remember(refusal != cudaSuccess ? refusal : body(Runtime::Get()));
 }
 
-// The same, where `body` needs a stream.
+// Runs `body` with the runtime and a stream, unless the call is refused or the stream is unknown.
 template <typename Body>
 cudaError_t CallOnStream(const char* function, cudaStream_t handle, Body body) {
   return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {

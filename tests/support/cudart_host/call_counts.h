@@ -1,36 +1,39 @@
-// The calls of the stand-in, counted by name, and which of them are to fail.
+// Counts the calls of the stand-in by name, and decides which of them fail.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_CALL_COUNTS_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_CALL_COUNTS_H_
 
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
 namespace tidepool::cudart_host {
 
-// Thread-safe. The empty name stands for any function.
+// The counters of all functions. The empty name stands for any function. Thread-safe.
 class CallCounts {
  public:
-  // Counts a call. Returns the error that it is to fail with, 0 for none.
+  // Counts a call. Returns the error that it has to fail with, or 0.
   int Enter(std::string_view function);
   std::int64_t Count(std::string_view function) const;
+  // Lets the n-th call from now on fail; replaces an earlier order for the function. 0 cancels it.
   void Order(std::string_view function, std::int64_t n, int error);
   void Clear();
 
  private:
   struct Counter {
     std::int64_t count = 0;
-    std::int64_t failing = 0;  // the count of the call that is to fail
+    std::int64_t failing = 0;  // the count of the call that fails, 0: no order
     int error = 0;
   };
 
-  static int CountOne(Counter& counter);
+  static int CountCall(Counter& counter);
 
-  mutable std::mutex mutex_;
-  std::map<std::string, Counter, std::less<>> counters_;
+  mutable absl::Mutex mutex_;
+  std::map<std::string, Counter, std::less<>> counters_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::cudart_host

@@ -1,3 +1,4 @@
+// Passes the calls of tests on to the runtime.
 #include "tests/support/cudart_host/control.h"
 
 #include "tests/support/cudart_host/runtime.h"
@@ -44,7 +45,7 @@ void cudartHostReleaseCopies(int device) {
 
 void cudartHostCountLive(CudartHostLive* live) {
   Runtime& runtime = Runtime::Get();
-  const std::lock_guard lock(runtime.reservations_mutex);
+  const absl::MutexLock lock(&runtime.reservations_mutex);
   live->streams = runtime.streams.size();
   live->events = runtime.events.size();
   live->allocations = runtime.memory.CountIf(

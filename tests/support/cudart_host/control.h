@@ -1,6 +1,7 @@
-// What a test may tell the stand-in for the CUDA runtime (libcudart.so built from this folder), and
-// ask it. Programs that do not know it use environment variables instead (README.md beside this
-// file). C, so that every program can; all functions are thread-safe.
+// The functions by which tests control the stand-in for the CUDA runtime (libcudart.so built from
+// this folder) and query it. Programs that do not know the stand-in use environment variables
+// instead (README.md in this folder). The interface is C, so that every program can use it. All
+// functions are thread-safe.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_CONTROL_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_CONTROL_H_
 
@@ -12,35 +13,35 @@ struct CudartHostConfig {
   int devices;
   long long memory_bytes;              // of each device
   long long granularity;               // of virtual memory: a power of two
-  int has_virtual_memory;              // 0: a driver without it
-  double copy_bytes_per_second;        // to and from a device; 0: as fast as the host copies
-  long long copy_latency_nanoseconds;  // of each such copy
+  int has_virtual_memory;              // 0: a driver without virtual memory
+  double copy_bytes_per_second;        // between device and host; 0: as fast as the host copies
+  long long copy_latency_nanoseconds;  // a delay in front of each such copy
 };
 
-// As the environment says.
+// Stores the configuration that the environment variables describe.
 void cudartHostDefaultConfig(struct CudartHostConfig* config);
-// Begins anew, as a process does: with these devices, nothing allocated, no error, no fault
-// ordered, every count 0. What streams were given is finished first. Returns 0, and changes
-// nothing, when the configuration is none. No other thread may be in a CUDA call.
+// Starts the runtime again with these devices: no allocations, no errors, no ordered faults, all
+// counts 0. Finishes queued work first. Returns 1, or 0 and changes nothing if the configuration is
+// invalid. No other thread may be in a CUDA call.
 int cudartHostConfigure(const struct CudartHostConfig* config);
 
-// Lets the n-th call from now on (the next is 1) of `function` ("cudaMalloc", "cuMemCreate"; null:
-// of any) fail with `error`, once and without having done anything. Takes the place of an order
-// before it for the same function; n = 0 only takes that back. The functions about errors
-// themselves are never counted.
+// Lets the n-th call of `function` from now on (the next call is 1) fail with `error`, once and
+// without any effect. Names are such as "cudaMalloc" and "cuMemCreate"; null stands for any
+// function. Replaces an earlier order for the same function; n = 0 only cancels that order. The
+// functions that query errors are never counted.
 void cudartHostFailCall(const char* function, long long n, int error);
-// How many calls of `function` (null: of any) there were, those that failed included.
+// Returns the number of calls of `function` (null: of any function), including failed calls.
 long long cudartHostCountCalls(const char* function);
 
-// What a kernel that reads a wild address does: from here on every call on the device fails with
-// `error` until cudaDeviceReset.
+// Does the same as a kernel that reads a wild address: from now on every call on the device fails
+// with `error`, until cudaDeviceReset.
 void cudartHostBreakDevice(int device, int error);
 
-// Copies to and from the device that are queued from here on do not end before they are released.
+// Holds back copies to and from the device that are queued from now on, until ReleaseCopies.
 void cudartHostHoldCopies(int device);
 void cudartHostReleaseCopies(int device);
 
-// What is there now, of all devices, that somebody has to give back.
+// The objects of all devices that exist now and that a program has to give back.
 struct CudartHostLive {
   long long streams;
   long long events;

@@ -1,5 +1,5 @@
-// Copies and fills. The stream's host device does those that touch its memory, so that they can be
-// slow or held; what is left, from host to host and between other devices, is a host function.
+// Copies and fills. The stream's host device runs those that touch its memory, so that they can be
+// slow or held. The rest, from host to host and between other devices, is a host function.
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -38,7 +38,7 @@ bool KindFits(cudaMemcpyKind kind, const Region& to, const Region& from) {
   return false;
 }
 
-// From the first byte to the last, the gaps between rows included.
+// Returns the bytes from the first to the last byte of a shape, including the gaps between rows.
 std::int64_t Span(std::size_t pitch, const CopyShape& shape) {
   return static_cast<std::int64_t>(pitch * (shape.height - 1) + shape.width);
 }
@@ -58,7 +58,7 @@ absl::Status QueueRow(const StreamRef& stream, char* to, bool to_is_here, const 
   return stream.host().CallHost(stream.stream, [=] { std::memmove(to, from, bytes); });
 }
 
-// Reads what is copied now, into memory that goes when the copy is over.
+// Reads the source at once, into memory that is freed when the copy has finished.
 CopyShape Stage(const CopyShape& shape, std::shared_ptr<std::vector<char>>& staged) {
   staged = std::make_shared<std::vector<char>>(shape.width * shape.height);
   for (std::size_t row = 0; row < shape.height; ++row) {

@@ -1,4 +1,4 @@
-// Copies and fills, in their variants.
+// Copies and fills of the runtime, in all their variants.
 #include <cuda_runtime_api.h>
 
 #include "tests/support/cudart_host/call.h"

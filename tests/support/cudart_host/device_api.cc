@@ -1,4 +1,4 @@
-// Devices: which there are, what they are like, which is the thread's, and beginning anew.
+// Devices: their number, their properties, the current device, and reset.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -10,7 +10,7 @@
 namespace tidepool::cudart_host {
 namespace {
 
-// The runtime's numbers and the driver's are the same. What is not here is 0.
+// The attributes that are not 0. The runtime and the driver use the same numbers.
 struct Attribute {
   int number;
   int value;
@@ -75,7 +75,7 @@ void Describe(StandInDevice& device, Runtime& runtime, cudaDeviceProp& propertie
   properties.pciBusID = device.ordinal();
 }
 
-// Calls `body` with a device that there is.
+// Calls `body` with the device `ordinal`, if it exists.
 template <typename Body>
 cudaError_t CallWithDevice(const char* function, int ordinal, Body body) {
   return Call(function, Needs::kNothing, [&](Runtime& runtime) -> cudaError_t {
@@ -92,7 +92,7 @@ cudaError_t Done(Runtime& /*runtime*/) { return cudaSuccess; }
 }  // namespace
 }  // namespace tidepool::cudart_host
 
-using namespace tidepool::cudart_host;  // NOLINT: what follows is this namespace's face in C
+using namespace tidepool::cudart_host;  // NOLINT: the C functions below use all of it
 
 extern "C" {
 
@@ -169,7 +169,7 @@ cudaError_t cudaDeviceSynchronize() {
   return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
     const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
     if (!device->SynchronizeAll().ok()) return cudaErrorUnknown;
-    device->FreeWhatIsDue();
+    device->FreeDueMemory();
     return static_cast<cudaError_t>(device->broken_with());
   });
 }

@@ -1,4 +1,4 @@
-// The way from the runtime to the driver: a table of names.
+// cudaGetDriverEntryPoint: the runtime finds the driver's functions in a table of names.
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 
@@ -27,7 +27,7 @@ CUresult ErrorName(CUresult error, const char** name) {
 }
 
 CUresult ErrorString(CUresult error, const char** words) {
-  *words = DriverNameOf(error) == nullptr ? nullptr : WordsFor(error);
+  *words = DriverNameOf(error) == nullptr ? nullptr : DescriptionOf(error);
   return *words == nullptr ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
 
@@ -49,7 +49,7 @@ CUresult DeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d
 struct EntryPoint {
   std::string_view name;
   void* function;
-  int version;  // of the driver that has it first
+  int version;  // the first version of the driver that has it
 };
 
 template <typename Function>

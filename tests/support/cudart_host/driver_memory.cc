@@ -1,4 +1,4 @@
-// Virtual memory as the driver has it, on that of the host device.
+// The driver's virtual memory, made of the host device's.
 #include "tests/support/cudart_host/driver_memory.h"
 
 #include <algorithm>
@@ -11,14 +11,14 @@
 namespace tidepool::cudart_host {
 namespace {
 
-// Like Call, in the driver's words: it keeps no last error.
+// The counterpart of Call for functions of the driver, which keep no last error.
 template <typename Body>
 CUresult DriverCall(const char* function, Body body) {
   const cudaError_t refusal = Refusal(function, Needs::kContext);
   if (refusal != cudaSuccess) return static_cast<CUresult>(refusal);
   Runtime& runtime = Runtime::Get();
   if (runtime.config().has_virtual_memory == 0) return CUDA_ERROR_NOT_SUPPORTED;
-  const std::lock_guard lock(runtime.driver_mutex);
+  const absl::MutexLock lock(&runtime.driver_mutex);
   return body(runtime);
 }
 
@@ -53,10 +53,10 @@ CUresult CheckProperties(Runtime& runtime, const CUmemAllocationProp* properties
                                                                 : CUDA_SUCCESS;
 }
 
-// The device whose addresses hold all of the range; null when there is none.
+// Returns the device that reserved all of the range, or null.
 std::shared_ptr<StandInDevice> ReservedBy(Runtime& runtime, const char* address,
                                           std::size_t bytes) {
-  const std::lock_guard lock(runtime.reservations_mutex);
+  const absl::MutexLock lock(&runtime.reservations_mutex);
   for (const Reservation& each : runtime.reservations) {
     if (each.address <= address && Size(bytes) <= each.bytes &&
         address - each.address <= each.bytes - Size(bytes)) {
@@ -108,7 +108,7 @@ CUresult AddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_t ali
     const absl::StatusOr<void*> reserved = device->host().ReserveAddresses(Size(bytes));
     if (!reserved.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
     *address = reinterpret_cast<CUdeviceptr>(*reserved);
-    const std::lock_guard lock(runtime.reservations_mutex);
+    const absl::MutexLock lock(&runtime.reservations_mutex);
     runtime.reservations.push_back({device, static_cast<char*>(*reserved), Size(bytes)});
     return CUDA_SUCCESS;
   });
@@ -116,7 +116,7 @@ CUresult AddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_t ali
 
 CUresult AddressFree(CUdeviceptr address, std::size_t bytes) {
   return DriverCall("cuMemAddressFree", [&](Runtime& runtime) {
-    const std::lock_guard lock(runtime.reservations_mutex);
+    const absl::MutexLock lock(&runtime.reservations_mutex);
     const auto found = std::find_if(
         runtime.reservations.begin(), runtime.reservations.end(), [&](const Reservation& each) {
           return each.address == Pointer(address) && each.bytes == Size(bytes);
@@ -138,7 +138,7 @@ CUresult Create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
     const CUresult result = CheckProperties(runtime, properties);
     if (result != CUDA_SUCCESS) return result;
     const std::shared_ptr<StandInDevice> device = runtime.FindDevice(properties->location.id);
-    device->FreeWhatIsDue();
+    device->FreeDueMemory();
     const absl::StatusOr<PhysicalMemory> memory = device->host().CreatePhysical(Size(bytes));
     if (!memory.ok()) return ResultOf(memory.status());
     *handle = runtime.physical_handles.Add(

@@ -1,4 +1,4 @@
-// The driver's functions that are found by cudaGetDriverEntryPoint.
+// The driver's functions that cudaGetDriverEntryPoint finds.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_DRIVER_MEMORY_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_DRIVER_MEMORY_H_
 
@@ -8,8 +8,8 @@
 
 namespace tidepool::cudart_host {
 
-// Virtual memory. They check what the driver checks. What is the stand-in's own limit: physical
-// memory is mapped only to addresses that were reserved while its device was current, and whole.
+// The functions of virtual memory. They check all that the driver checks. Limits of the stand-in:
+// physical memory is mapped whole, and only to addresses reserved while its device was current.
 CUresult GetAllocationGranularity(std::size_t* granularity, const CUmemAllocationProp* properties,
                                   CUmemAllocationGranularity_flags option);
 CUresult AddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_t alignment,

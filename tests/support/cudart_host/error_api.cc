@@ -1,5 +1,5 @@
-// The functions about errors. They are never counted nor told to fail, so that a program can
-// always find out what happened.
+// The functions that query errors. They are never counted and never fail on order, so that a
+// program can always find out the cause of a failure.
 #include <cuda_runtime_api.h>
 
 #include <utility>
@@ -12,7 +12,7 @@ using tidepool::cudart_host::ThisThread;
 
 namespace {
 
-// What cannot be taken back is returned again and again.
+// Returns the error of a broken device. It cannot be cleared, so every call returns it.
 int StickyError() {
   const auto device = Runtime::Get().CurrentDevice();
   return device == nullptr ? 0 : device->broken_with();
@@ -42,7 +42,7 @@ const char* cudaGetErrorName(cudaError_t error) {
 }
 
 const char* cudaGetErrorString(cudaError_t error) {
-  return OrUnrecognized(tidepool::cudart_host::WordsFor(error));
+  return OrUnrecognized(tidepool::cudart_host::DescriptionOf(error));
 }
 
 }  // extern "C"

@@ -1,3 +1,4 @@
+// The table of errors.
 #include "tests/support/cudart_host/errors.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@ struct Error {
   const char* words;
 };
 
-// Those that the stand-in returns, and those that a test may want it to.
+// The errors that the stand-in returns, and further errors that tests may order.
 constexpr Error kErrors[] = {
     {0, "cudaSuccess", "CUDA_SUCCESS", "no error"},
     {1, "cudaErrorInvalidValue", "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
@@ -83,7 +84,7 @@ const char* DriverNameOf(int error) {
   return found == nullptr ? nullptr : found->driver_name;
 }
 
-const char* WordsFor(int error) {
+const char* DescriptionOf(int error) {
   const Error* found = Find(error);
   return found == nullptr ? nullptr : found->words;
 }

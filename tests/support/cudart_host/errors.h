@@ -1,4 +1,4 @@
-// Errors by number: those of the runtime and of the driver have the same ones.
+// Errors by number. The runtime and the driver use the same numbers.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_ERRORS_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_ERRORS_H_
 
@@ -8,13 +8,13 @@
 
 namespace tidepool::cudart_host {
 
-// Null for a number that is none.
+// Return the names and the description of an error, or null for an unknown number.
 const char* RuntimeNameOf(int error);
 const char* DriverNameOf(int error);
-const char* WordsFor(int error);
+const char* DescriptionOf(int error);
 
-// What CUDA says where the host device says `status`: ResourceExhausted is no memory, NotFound is
-// `not_found`.
+// Translates a status of the host device to CUDA's error: ResourceExhausted to out of memory,
+// NotFound to `not_found`.
 cudaError_t ErrorOf(const absl::Status& status, cudaError_t not_found);
 
 }  // namespace tidepool::cudart_host

@@ -1,5 +1,5 @@
-// Events. What an event stands for is an event of the host device, and where time is taken, a host
-// function before it that looks at the clock.
+// Events. A recording is an event of the host device. With timing, a host function queued before it
+// reads the clock.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -26,7 +26,7 @@ std::shared_ptr<EventState> Find(Runtime& runtime, cudaEvent_t handle) {
 }
 
 std::shared_ptr<Recorded> LastOf(EventState& event) {
-  const std::lock_guard lock(event.mutex);
+  const absl::MutexLock lock(&event.mutex);
   return event.last;
 }
 
@@ -44,7 +44,7 @@ cudaError_t Create(const char* function, cudaEvent_t* handle, unsigned flags) {
   });
 }
 
-// Calls `body` with an event that there is.
+// Calls `body` with an event, if it exists.
 template <typename Body>
 cudaError_t CallOnEvent(const char* function, cudaEvent_t handle, Body body) {
   return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {
@@ -69,17 +69,17 @@ absl::Status QueueRecord(const StreamRef& stream, Recorded& recorded) {
 cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle) {
   const std::shared_ptr<EventState> event = Find(runtime, handle);
   if (event == nullptr || event->device != stream.device) return cudaErrorInvalidResourceHandle;
-  const absl::StatusOr<Event> mark = stream.host().CreateEvent();
-  if (!mark.ok()) return ErrorOf(mark.status(), cudaErrorUnknown);
+  const absl::StatusOr<Event> native = stream.host().CreateEvent();
+  if (!native.ok()) return ErrorOf(native.status(), cudaErrorUnknown);
   auto recorded = std::make_shared<Recorded>();
   recorded->device = stream.device;
-  recorded->event = *mark;
+  recorded->event = *native;
   if ((event->flags & cudaEventDisableTiming) == 0) {
     recorded->reached_ns = std::make_shared<std::atomic<std::int64_t>>(0);
   }
   const absl::Status status = stream.Enqueue([&] { return QueueRecord(stream, *recorded); });
   if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
-  const std::lock_guard lock(event->mutex);
+  const absl::MutexLock lock(&event->mutex);
   event->last.swap(recorded);
   return cudaSuccess;
 }
@@ -112,7 +112,7 @@ cudaError_t Elapsed(const EventState& first, const Recorded* start, const EventS
 }  // namespace
 }  // namespace tidepool::cudart_host
 
-using namespace tidepool::cudart_host;  // NOLINT: what follows is this namespace's face in C
+using namespace tidepool::cudart_host;  // NOLINT: the C functions below use all of it
 
 extern "C" {
 

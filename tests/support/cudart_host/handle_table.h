@@ -1,27 +1,29 @@
-// Handles as CUDA gives them out: pointers that mean nothing but to their maker, and that are given
-// out again as soon as they are free.
+// Handles as CUDA gives them out: pointers that only their maker understands, and that are reused
+// as soon as they are free.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_HANDLE_TABLE_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_HANDLE_TABLE_H_
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
 
 namespace tidepool::cudart_host {
 
-// Thread-safe. T is copied out: a handle that is removed meanwhile does no harm.
+// A table from handles to values. Values are copied out, so removing a handle does not affect a
+// caller that found it before. Thread-safe.
 template <typename T>
 class HandleTable {
  public:
-  // The handles are unlike those of any other `kind`, and no addresses of memory.
+  // The handles of different kinds differ, and none is an address of memory.
   explicit HandleTable(std::uintptr_t kind) : next_((kind << 40) + kStep) {}
 
   std::uintptr_t Add(T value) {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     std::uintptr_t handle = next_;
     if (free_.empty()) {
       next_ += kStep;
@@ -34,14 +36,14 @@ class HandleTable {
   }
 
   std::optional<T> Find(std::uintptr_t handle) const {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     const auto found = values_.find(handle);
     if (found == values_.end()) return std::nullopt;
     return found->second;
   }
 
   std::optional<T> Remove(std::uintptr_t handle) {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     const auto found = values_.find(handle);
     if (found == values_.end()) return std::nullopt;
     std::optional<T> value = std::move(found->second);
@@ -50,10 +52,10 @@ class HandleTable {
     return value;
   }
 
-  // Removes and returns all for which `predicate` holds.
+  // Removes all values for which `predicate` holds, and returns them.
   template <typename Predicate>
   std::vector<T> RemoveIf(Predicate predicate) {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     std::vector<T> removed;
     for (auto entry = values_.begin(); entry != values_.end();) {
       const auto current = entry++;
@@ -66,17 +68,17 @@ class HandleTable {
   }
 
   std::int64_t size() const {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     return static_cast<std::int64_t>(values_.size());
   }
 
  private:
   static constexpr std::uintptr_t kStep = 64;
 
-  mutable std::mutex mutex_;
-  absl::flat_hash_map<std::uintptr_t, T> values_;
-  std::vector<std::uintptr_t> free_;
-  std::uintptr_t next_;
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<std::uintptr_t, T> values_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::uintptr_t> free_ ABSL_GUARDED_BY(mutex_);
+  std::uintptr_t next_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::cudart_host

@@ -1,5 +1,5 @@
-// What programs with kernels call. Kernels are registered, for that happens before main, and none
-// is ever run: there is nothing here that could.
+// The functions that compiled kernels call. Kernels register before main, so registration succeeds;
+// a launch never does.
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
@@ -13,19 +13,19 @@ using tidepool::cudart_host::Call;
 using tidepool::cudart_host::Needs;
 using tidepool::cudart_host::Runtime;
 
-void SayOnce() {
+void WarnOnce() {
   static std::once_flag once;
   std::call_once(once, [] {
     std::fputs(
-        "cudart_host: a kernel was launched, and this stand-in for the CUDA runtime runs "
-        "none: kernels are out of its scope\n",
+        "cudart_host: a kernel was launched, but this stand-in for the CUDA runtime "
+        "cannot run kernels\n",
         stderr);
   });
 }
 
 cudaError_t RefuseLaunch(const char* function) {
   return Call(function, Needs::kContext, [](Runtime&) {
-    SayOnce();
+    WarnOnce();
     return cudaErrorNotSupported;
   });
 }

@@ -1,4 +1,4 @@
-// Memory: of the device, managed, and of the host.
+// Memory of the device, managed memory, and memory of the host.
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -20,12 +20,12 @@ constexpr unsigned kHostAllocFlags =
 constexpr unsigned kRegisterFlags = cudaHostRegisterPortable | cudaHostRegisterMapped |
                                     cudaHostRegisterIoMemory | cudaHostRegisterReadOnly;
 
-// Whether the host has something at all of the addresses.
+// Returns whether the host has memory at all of the addresses.
 bool IsMapped(const void* address, std::size_t bytes) {
   const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
   const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(address) & -page;
   const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(address) + bytes;
-  // It writes nothing back, and says whether it could.
+  // With MS_ASYNC, msync writes nothing back; it only fails for addresses without memory.
   return end > begin && msync(reinterpret_cast<void*>(begin), end - begin, MS_ASYNC) == 0;
 }
 
@@ -41,11 +41,12 @@ cudaError_t Allocate(Runtime& runtime, void** address, std::size_t bytes, Memory
   }
   const auto size = static_cast<std::int64_t>(bytes);
   const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
-  device->FreeWhatIsDue();
+  device->FreeDueMemory();
   const absl::StatusOr<void*> allocated = kind == MemoryKind::kPinned
                                               ? device->host().AllocatePinned(size)
                                               : device->host().AllocateMemory(size);
-  // The host refuses sizes that nobody has with errors of its own.
+  // All errors mean that there is no memory: for absurd sizes the host device has errors of its
+  // own.
   if (!allocated.ok()) return cudaErrorMemoryAllocation;
   *address = *allocated;
   runtime.memory.Insert({.address = static_cast<char*>(*allocated),
@@ -58,7 +59,7 @@ cudaError_t Allocate(Runtime& runtime, void** address, std::size_t bytes, Memory
 
 namespace {
 
-// Waits for the device, as CUDA does.
+// Frees memory after waiting for the device, as CUDA does.
 cudaError_t Free(Runtime& runtime, void* address, std::initializer_list<MemoryKind> kinds) {
   if (address == nullptr) return cudaSuccess;
   const std::optional<Region> found = runtime.memory.Find(address);
@@ -78,14 +79,14 @@ cudaError_t Free(Runtime& runtime, void* address, std::initializer_list<MemoryKi
 }  // namespace
 }  // namespace tidepool::cudart_host
 
-using namespace tidepool::cudart_host;  // NOLINT: what follows is this namespace's face in C
+using namespace tidepool::cudart_host;  // NOLINT: the C functions below use all of it
 
 extern "C" {
 
 cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
   return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
     const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
-    device->FreeWhatIsDue();
+    device->FreeDueMemory();
     const std::int64_t total = device->host().memory_bytes();
     if (free_bytes != nullptr) {
       *free_bytes = static_cast<size_t>(total - device->host().used_bytes());

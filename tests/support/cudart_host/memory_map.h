@@ -1,4 +1,4 @@
-// What the stand-in knows about addresses.
+// The stand-in's knowledge of addresses.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_MEMORY_MAP_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_MEMORY_MAP_H_
 
@@ -7,26 +7,27 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "tests/support/cudart_host/stand_in_device.h"
 
 namespace tidepool::cudart_host {
 
 enum class MemoryKind : std::uint8_t {
-  kPageable,  // of the host, and unknown
+  kPageable,  // host memory that the runtime does not know
   kDevice,
   kManaged,
   kPinned,
   kRegistered,
   kMapped,   // physical memory at reserved addresses
-  kInvalid,  // not all of one kind, or not accessible
+  kInvalid,  // several kinds, or not accessible
 };
 
-// Physical memory of a device. It goes when nobody has it: no handle and no mapping.
+// Physical memory of a device. It is released with its last handle and mapping.
 struct Physical {
   Physical(std::shared_ptr<StandInDevice> its_device, PhysicalMemory its_memory,
            std::int64_t its_bytes)
@@ -40,6 +41,7 @@ struct Physical {
   const std::int64_t bytes;
 };
 
+// A range of addresses of one kind.
 struct Region {
   char* address = nullptr;
   std::int64_t bytes = 0;
@@ -47,30 +49,30 @@ struct Region {
   std::shared_ptr<StandInDevice> device = nullptr;
   unsigned flags = 0;                            // of pinned and registered memory
   std::shared_ptr<Physical> physical = nullptr;  // of mapped memory
-  std::uint64_t access = 0;  // of mapped memory: a bit for each device that may use it
+  std::uint64_t access = 0;  // of mapped memory: a bit for each device with access
 };
 
-// Thread-safe. Regions do not overlap.
+// All regions of the process, which do not overlap. Thread-safe.
 class MemoryMap {
  public:
-  // False, with nothing done, when the region overlaps another.
+  // Adds a region. Returns false and changes nothing if it overlaps another region.
   bool Insert(Region region);
-  // Only if there is one that begins at the address and is of one of the kinds.
+  // Removes and returns the region that begins at the address, if it is of one of the kinds.
   std::optional<Region> Remove(const void* address, std::initializer_list<MemoryKind> kinds);
-  // The one that holds the byte.
+  // Returns the region that holds the byte.
   std::optional<Region> Find(const void* address) const;
-  // What `bytes` bytes from the address on are. A region of the kind, with its device, that need
-  // not be one of the map: mapped memory may lie in several.
+  // Returns the kind and the device of `bytes` bytes from the address on. The result need not be a
+  // region of the map: mapped memory may lie in several regions.
   Region Classify(const void* address, std::int64_t bytes) const;
-  // The regions that make up the range without gap or rest; empty when they do not.
+  // Returns the regions that cover the range exactly, or none if there are gaps or overhangs.
   std::vector<Region> Cover(const void* address, std::int64_t bytes) const;
   bool Overlaps(const void* address, std::int64_t bytes) const;
   void SetAccess(const void* address, std::uint64_t given, std::uint64_t taken);
 
-  // Without what the predicate holds for.
+  // Removes and returns the regions for which the predicate holds.
   template <typename Predicate>
   std::vector<Region> RemoveIf(Predicate predicate) {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     std::vector<Region> removed;
     for (auto entry = regions_.begin(); entry != regions_.end();) {
       const auto current = entry++;
@@ -85,11 +87,13 @@ class MemoryMap {
  private:
   using Regions = std::map<std::uintptr_t, Region>;
 
-  Regions::const_iterator Holding(std::uintptr_t address) const;
-  bool OverlapsLocked(std::uintptr_t begin, std::int64_t bytes) const;
+  Regions::const_iterator Holding(std::uintptr_t address) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool OverlapsLocked(std::uintptr_t begin, std::int64_t bytes) const
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable std::mutex mutex_;
-  Regions regions_;
+  mutable absl::Mutex mutex_;
+  Regions regions_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::cudart_host

@@ -1,4 +1,4 @@
-// What several faces of the stand-in do with memory.
+// Operations on memory that several groups of the runtime's functions share.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_MEMORY_OPERATIONS_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_MEMORY_OPERATIONS_H_
 
@@ -10,14 +10,14 @@
 
 namespace tidepool::cudart_host {
 
-// On the current device.
+// Allocates memory on the current device.
 cudaError_t Allocate(Runtime& runtime, void** address, std::size_t bytes, MemoryKind kind,
                      unsigned flags);
 
-// The value of an attribute of a device, by its number in both interfaces.
+// Returns an attribute of a device. Both interfaces use the same numbers.
 int AttributeOf(Runtime& runtime, int number);
 
-// Rows of bytes. A row alone is all of a plain copy.
+// Rows of bytes. A plain copy is a single row.
 struct CopyShape {
   char* to;
   std::size_t to_pitch;
@@ -27,13 +27,13 @@ struct CopyShape {
   std::size_t height;
 };
 
-// Queues a copy. When it returns, pageable memory that is read has been read, and pageable memory
-// that is written has been written.
+// Queues a copy. On return, pageable sources have been read and pageable destinations have been
+// written.
 cudaError_t QueueCopy(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
                       cudaMemcpyKind kind);
 cudaError_t QueueFill(Runtime& runtime, const StreamRef& stream, void* to, std::size_t pitch,
                       int value, std::size_t width, std::size_t height);
-// And waits for it.
+// Queues a copy and waits for it.
 cudaError_t CopyNow(const char* function, cudaStream_t handle, const CopyShape& shape,
                     cudaMemcpyKind kind);
 

@@ -1,5 +1,5 @@
-// The same functions for programs that were compiled with a default stream for each thread: there,
-// a null stream is that of the thread.
+// The variants for programs that were compiled with a default stream for each thread. In them, a
+// null stream stands for the calling thread's own stream.
 #include <cuda_runtime_api.h>
 
 namespace {

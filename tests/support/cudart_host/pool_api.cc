@@ -1,11 +1,13 @@
-// Memory in the order of streams, and the pools that CUDA has for it. The stand-in keeps nothing
-// back: what was freed goes when the stream has come to it.
+// Stream-ordered memory, and CUDA's memory pools. The stand-in caches nothing: freed memory is
+// given back when its stream has reached the free.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <memory>
 #include <optional>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "tests/support/cudart_host/call.h"
 #include "tests/support/cudart_host/errors.h"
 #include "tests/support/cudart_host/memory_operations.h"
@@ -16,11 +18,11 @@ namespace {
 cudaMemPool_t HandleOf(std::uintptr_t handle) { return reinterpret_cast<cudaMemPool_t>(handle); }
 std::uintptr_t NumberOf(cudaMemPool_t pool) { return reinterpret_cast<std::uintptr_t>(pool); }
 
-// Those of a device are made when they are asked for.
+// The default pools of devices, made on first use.
 class DefaultPools {
  public:
   std::uintptr_t Get(Runtime& runtime, int device) {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     std::uintptr_t& handle = handles_[device];
     if (handle == 0 || !runtime.pools.Find(handle).has_value()) {
       handle = runtime.pools.Add(
@@ -31,11 +33,11 @@ class DefaultPools {
 
   using Attributes = absl::flat_hash_map<int, std::uint64_t>;
 
-  std::mutex& mutex() { return mutex_; }
+  absl::Mutex& mutex() { return mutex_; }
 
  private:
-  std::mutex mutex_;
-  absl::flat_hash_map<int, std::uintptr_t> handles_;
+  absl::Mutex mutex_;
+  absl::flat_hash_map<int, std::uintptr_t> handles_ ABSL_GUARDED_BY(mutex_);
 };
 
 DefaultPools& Pools() {
@@ -62,13 +64,13 @@ cudaError_t GetPoolOf(const char* function, cudaMemPool_t* pool, int device) {
   });
 }
 
-// Calls `body` with a pool that there is, one call at a time.
+// Calls `body` with a pool, if it exists. One call runs at a time.
 template <typename Body>
 cudaError_t CallWithPool(const char* function, cudaMemPool_t handle, Body body) {
   return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {
     const std::optional<MemoryPool> pool = runtime.pools.Find(NumberOf(handle));
     if (!pool.has_value()) return cudaErrorInvalidValue;
-    const std::lock_guard lock(Pools().mutex());
+    const absl::MutexLock lock(&Pools().mutex());
     return body(runtime, *pool);
   });
 }
@@ -76,7 +78,7 @@ cudaError_t CallWithPool(const char* function, cudaMemPool_t handle, Body body) 
 }  // namespace
 }  // namespace tidepool::cudart_host
 
-using namespace tidepool::cudart_host;  // NOLINT: what follows is this namespace's face in C
+using namespace tidepool::cudart_host;  // NOLINT: the C functions below use all of it
 
 extern "C" {
 
@@ -142,7 +144,7 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
 
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t handle, size_t /*keep_bytes*/) {
   return CallWithPool(__func__, handle, [](Runtime& runtime, const MemoryPool& pool) {
-    runtime.FindDevice(pool.device)->FreeWhatIsDue();
+    runtime.FindDevice(pool.device)->FreeDueMemory();
     return cudaSuccess;
   });
 }

@@ -1,3 +1,4 @@
+// Replaces devices as a whole, so that a reset leaves nothing of the old device.
 #include "tests/support/cudart_host/runtime.h"
 
 #include <cstdlib>
@@ -26,33 +27,33 @@ Runtime::Runtime() {
 void Runtime::EndIfIdle() {
   std::vector<std::shared_ptr<StandInDevice>> devices;
   {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     devices = devices_;
   }
   for (const std::shared_ptr<StandInDevice>& device : devices) {
     if (!device->IsAllIdle()) return;
   }
-  is_over_ = true;
+  has_ended_ = true;
   {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     devices_.clear();
   }
   for (const std::shared_ptr<StandInDevice>& device : devices) DropAllOf(device);
 }
 
 std::shared_ptr<StandInDevice> Runtime::FindDevice(int ordinal) const {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   if (ordinal < 0 || ordinal >= static_cast<int>(devices_.size())) return nullptr;
   return devices_[static_cast<std::size_t>(ordinal)];
 }
 
 int Runtime::device_count() const {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   return static_cast<int>(devices_.size());
 }
 
 CudartHostConfig Runtime::config() const {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   return config_;
 }
 
@@ -64,7 +65,7 @@ void Runtime::ResetDevice(int ordinal) {
   auto fresh = std::make_shared<StandInDevice>(ordinal, config());
   std::shared_ptr<StandInDevice> old;
   {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     old = std::exchange(devices_[static_cast<std::size_t>(ordinal)], std::move(fresh));
   }
   DropAllOf(old);
@@ -77,7 +78,7 @@ void Runtime::Configure(const CudartHostConfig& config) {
     fresh.push_back(std::make_shared<StandInDevice>(i, config));
   }
   {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     config_ = config;
     devices_.swap(fresh);
   }
@@ -87,7 +88,7 @@ void Runtime::Configure(const CudartHostConfig& config) {
   ThisThread() = ThreadState();
 }
 
-// In the order of need: work first, then what work uses.
+// Destroys in the order of dependency: first work, then the objects that work uses.
 void Runtime::DropAllOf(const std::shared_ptr<StandInDevice>& device) {
   device->host().ReleaseCopies();
   device->SynchronizeAll().IgnoreError();
@@ -99,7 +100,7 @@ void Runtime::DropAllOf(const std::shared_ptr<StandInDevice>& device) {
        memory.RemoveIf([&](const Region& each) { return each.device == device; })) {
     if (region.kind == MemoryKind::kMapped) device->host().Unmap(region.address).IgnoreError();
   }
-  const std::lock_guard lock(reservations_mutex);
+  const absl::MutexLock lock(&reservations_mutex);
   std::erase_if(reservations, [&](const Reservation& each) { return each.device == device; });
 }
 

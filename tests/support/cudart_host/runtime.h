@@ -1,4 +1,4 @@
-// The stand-in as a whole: its devices, its handles, and what a thread knows.
+// The whole stand-in: its devices, its handles, and the state of each thread.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_RUNTIME_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_RUNTIME_H_
 
@@ -7,11 +7,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
 #include "tests/support/cudart_host/call_counts.h"
 #include "tests/support/cudart_host/control.h"
 #include "tests/support/cudart_host/handle_table.h"
@@ -20,7 +21,7 @@
 
 namespace tidepool::cudart_host {
 
-// A stream as a call finds it.
+// The parts of a stream that a call needs.
 struct StreamRef {
   std::shared_ptr<StandInDevice> device;
   Stream stream;
@@ -35,20 +36,22 @@ struct StreamRef {
   HostDevice& host() const { return device->host(); }
 };
 
-// What an event stands for: each record is another, so that a wait keeps the one it found.
+// One recording of an event. Each record makes another, so a wait keeps the recording that it
+// found.
 struct Recorded {
   ~Recorded() { device->host().DestroyEvent(event).IgnoreError(); }
 
   std::shared_ptr<StandInDevice> device;
   Event event;
-  std::shared_ptr<std::atomic<std::int64_t>> reached_ns;  // null without timing
+  std::shared_ptr<std::atomic<std::int64_t>>
+      reached_ns;  // when the stream reached it; null: without timing
 };
 
 struct EventState {
   std::shared_ptr<StandInDevice> device;
   unsigned flags = 0;
-  std::mutex mutex;
-  std::shared_ptr<Recorded> last;  // null before the first record
+  absl::Mutex mutex;
+  std::shared_ptr<Recorded> last ABSL_GUARDED_BY(mutex);  // null: never recorded
 };
 
 struct MemoryPool {
@@ -70,23 +73,24 @@ struct PhysicalHandle {
 
 class Runtime {
  public:
-  // The one of the process. It is never destroyed: programs call CUDA until their very end. But
-  // when the process ends its devices go, unless work hangs there, and then CUDA is over.
+  // Returns the runtime of the process. It is never destroyed, since programs call CUDA until their
+  // very end. At the end of the process its devices are destroyed, unless work still hangs there;
+  // all later calls are refused.
   static Runtime& Get();
-  bool is_over() const { return is_over_.load(); }
+  bool has_ended() const { return has_ended_.load(); }
 
-  // Null when there is no such device.
+  // Returns a device, or null if it does not exist.
   std::shared_ptr<StandInDevice> FindDevice(int ordinal) const;
   int device_count() const;
   CudartHostConfig config() const;
-  // The calling thread's device.
+  // Returns the calling thread's current device.
   std::shared_ptr<StandInDevice> CurrentDevice() const;
 
-  // Takes everything of a device away and begins anew.
+  // Replaces a device by a fresh one.
   void ResetDevice(int ordinal);
   void Configure(const CudartHostConfig& config);
 
-  // One that CUDA knows: a handle, or a default stream of the current device.
+  // Finds a stream by its handle, or a default stream of the current device.
   std::optional<StreamRef> FindStream(cudaStream_t handle);
 
   CallCounts counts;
@@ -95,22 +99,22 @@ class Runtime {
   HandleTable<std::shared_ptr<EventState>> events{0x12};
   HandleTable<MemoryPool> pools{0x13};
   HandleTable<PhysicalHandle> physical_handles{0x14};
-  std::mutex reservations_mutex;
-  std::vector<Reservation> reservations;
-  std::mutex driver_mutex;  // one call about virtual memory at a time
+  absl::Mutex reservations_mutex;
+  std::vector<Reservation> reservations ABSL_GUARDED_BY(reservations_mutex);
+  absl::Mutex driver_mutex;  // one call about virtual memory at a time
 
  private:
   Runtime();
   void EndIfIdle();
   void DropAllOf(const std::shared_ptr<StandInDevice>& device);
 
-  std::atomic<bool> is_over_ = false;
-  mutable std::mutex mutex_;
-  CudartHostConfig config_;
-  std::vector<std::shared_ptr<StandInDevice>> devices_;
+  std::atomic<bool> has_ended_ = false;
+  mutable absl::Mutex mutex_;
+  CudartHostConfig config_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<StandInDevice>> devices_ ABSL_GUARDED_BY(mutex_);
 };
 
-// What a thread knows.
+// The runtime's state of one thread.
 struct ThreadState {
   int device = 0;
   int last_error = 0;

@@ -18,7 +18,7 @@ void Report(const char* variable, std::string_view value, const char* expected) 
                static_cast<int>(value.size()), value.data(), expected);
 }
 
-// Leaves `value` as it is unless the variable is a number of at least `least`.
+// Stores the variable in `value` if it is a number of at least `least`.
 template <typename Number>
 void Read(const char* variable, Number least, Number& value) {
   const char* text = std::getenv(variable);
@@ -27,7 +27,7 @@ void Read(const char* variable, Number least, Number& value) {
   if (absl::SimpleAtod(text, &number) && number >= static_cast<double>(least) && number < 1e18) {
     value = static_cast<Number>(number);
   } else {
-    Report(variable, text, "a number, neither negative nor beyond all machines");
+    Report(variable, text, "a number from the least valid value up to 1e18");
   }
 }
 

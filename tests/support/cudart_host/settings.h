@@ -1,4 +1,4 @@
-// What the stand-in is like: as a test says, or else as the environment does.
+// The configuration of the stand-in: set by a test, or else by the environment.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_SETTINGS_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_SETTINGS_H_
 
@@ -8,9 +8,9 @@
 
 namespace tidepool::cudart_host {
 
-// A variable that cannot be understood is reported on stderr and ignored.
+// Reads the environment. Malformed variables are reported on stderr and ignored.
 CudartHostConfig ConfigOfEnvironment();
-// Orders the faults of CUDART_HOST_FAIL.
+// Orders the faults that CUDART_HOST_FAIL lists.
 void OrderFaultsOfEnvironment(CallCounts& counts);
 
 HostDeviceOptions DeviceOptions(const CudartHostConfig& config);

@@ -1,5 +1,6 @@
-// The turns of the legacy stream are events of the host device. They are taken and the work is
-// queued under one lock, or two threads could each be before the other.
+// The order between the legacy stream and the others is made of events of the host device.
+// Recording them and queuing the work happen under one lock: otherwise each of two threads could
+// come before the other.
 #include "tests/support/cudart_host/stand_in_device.h"
 
 #include <algorithm>
@@ -17,15 +18,15 @@ StandInDevice::StandInDevice(int ordinal, const CudartHostConfig& config)
 }
 
 absl::StatusOr<Stream> StandInDevice::CreateStream(StreamKind kind) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   absl::StatusOr<Stream> stream = host_->CreateStream();
   if (stream.ok()) streams_.emplace(stream->id, kind);
   return stream;
 }
 
 absl::Status StandInDevice::DestroyStream(Stream stream, StreamKind kind) {
-  const std::lock_guard lock(mutex_);
-  ForgetEnded();
+  const absl::MutexLock lock(&mutex_);
+  ForgetFinished();
   const absl::StatusOr<Event> end = host_->CreateEvent();
   if (!end.ok()) return end.status();
   if (absl::Status status = host_->DestroyStream(stream); !status.ok()) return status;
@@ -35,7 +36,7 @@ absl::Status StandInDevice::DestroyStream(Stream stream, StreamKind kind) {
 }
 
 absl::StatusOr<Stream> StandInDevice::PerThreadStream() {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const auto found = per_thread_.find(std::this_thread::get_id());
   if (found != per_thread_.end()) return found->second;
   absl::StatusOr<Stream> stream = host_->CreateStream();
@@ -49,9 +50,9 @@ absl::StatusOr<bool> StandInDevice::IsIdle(Stream stream, StreamKind kind) {
   const absl::StatusOr<Event> end = host_->CreateEvent();
   if (!end.ok()) return end.status();
   absl::Status status = Enqueue(stream, kind, [&] { return host_->RecordEvent(*end, stream); });
-  absl::StatusOr<bool> is_over = status.ok() ? host_->QueryEvent(*end) : status;
+  absl::StatusOr<bool> has_finished = status.ok() ? host_->QueryEvent(*end) : status;
   host_->DestroyEvent(*end).IgnoreError();
-  return is_over;
+  return has_finished;
 }
 
 absl::Status StandInDevice::Synchronize(Stream stream, StreamKind kind) {
@@ -63,23 +64,24 @@ absl::Status StandInDevice::SynchronizeAll() {
   std::vector<Event> ends;
   absl::Status status;
   {
-    const std::lock_guard lock(mutex_);
-    ForgetEnded();
+    const absl::MutexLock lock(&mutex_);
+    ForgetFinished();
     for (const auto& [name, kind] : streams_) {
       const absl::StatusOr<Event> end = host_->CreateEvent();
       if (!end.ok()) return end.status();
       status.Update(host_->RecordEvent(*end, {.id = name}));
       ends.push_back(*end);
     }
-    // The events of destroyed streams may be forgotten meanwhile: those are over.
+    // These events may be destroyed during the wait; then their streams have finished.
     for (const Ended& ended : ended_) ends.push_back(ended.event);
   }
   for (const Event end : ends) {
     const absl::Status waited = host_->SynchronizeEvent(end);
     if (!absl::IsNotFound(waited)) status.Update(waited);
   }
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   const auto is_kept = [&](Event end) {
+    mutex_.AssertHeld();
     return std::any_of(ended_.begin(), ended_.end(),
                        [&](const Ended& ended) { return ended.event == end; });
   };
@@ -90,8 +92,8 @@ absl::Status StandInDevice::SynchronizeAll() {
 }
 
 bool StandInDevice::IsAllIdle() {
-  const std::lock_guard lock(mutex_);
-  ForgetEnded();
+  const absl::MutexLock lock(&mutex_);
+  ForgetFinished();
   if (!ended_.empty()) return false;
   return std::all_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
     return host_->RecordEvent(scratch_, {.id = stream.first}).ok() &&
@@ -103,13 +105,14 @@ absl::Status StandInDevice::FreeLater(void* address, Stream stream, StreamKind k
   const absl::StatusOr<Event> end = host_->CreateEvent();
   if (!end.ok()) return end.status();
   return Enqueue(stream, kind, [&] {
+    mutex_.AssertHeld();  // by Enqueue
     late_frees_.push_back({address, *end});
     return host_->RecordEvent(*end, stream);
   });
 }
 
-void StandInDevice::FreeWhatIsDue() {
-  const std::lock_guard lock(mutex_);
+void StandInDevice::FreeDueMemory() {
+  const absl::MutexLock lock(&mutex_);
   std::erase_if(late_frees_, [&](const LateFree& late) {
     if (!host_->QueryEvent(late.event).value_or(false)) return false;
     host_->FreeMemory(late.address).IgnoreError();
@@ -119,12 +122,12 @@ void StandInDevice::FreeWhatIsDue() {
 }
 
 bool StandInDevice::EnablePeer(int ordinal) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   return peers_.insert(ordinal).second;
 }
 
 bool StandInDevice::DisablePeer(int ordinal) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   return peers_.erase(ordinal) == 1;
 }
 
@@ -135,7 +138,7 @@ absl::Status StandInDevice::TakeTurn(Stream stream, StreamKind kind) {
   for (const auto& [name, other] : streams_) {
     if (other == StreamKind::kBlocking) status.Update(Join({.id = name}, stream));
   }
-  ForgetEnded();
+  ForgetFinished();
   for (const Ended& ended : ended_) {
     if (ended.kind == StreamKind::kBlocking) status.Update(host_->WaitEvent(stream, ended.event));
   }
@@ -147,7 +150,7 @@ absl::Status StandInDevice::Join(Stream from, Stream to) {
   return status.ok() ? host_->WaitEvent(to, scratch_) : status;
 }
 
-void StandInDevice::ForgetEnded() {
+void StandInDevice::ForgetFinished() {
   std::erase_if(ended_, [&](const Ended& ended) {
     if (!host_->QueryEvent(ended.event).value_or(true)) return false;
     host_->DestroyEvent(ended.event).IgnoreError();

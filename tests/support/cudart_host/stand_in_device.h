@@ -1,19 +1,20 @@
-// One device of the stand-in: a host device, and what CUDA adds to streams.
+// One device of the stand-in: a host device, and the order between CUDA's streams.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_STAND_IN_DEVICE_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_STAND_IN_DEVICE_H_
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "tests/support/cudart_host/control.h"
 #include "tidepool/host_device.h"
 
@@ -21,7 +22,7 @@ namespace tidepool::cudart_host {
 
 enum class StreamKind : std::uint8_t { kBlocking, kNonBlocking, kLegacy };
 
-// Thread-safe. In the end, held copies are released and what was queued is finished.
+// Thread-safe. The destructor releases held copies and finishes queued work.
 class StandInDevice {
  public:
   StandInDevice(int ordinal, const CudartHostConfig& config);
@@ -31,38 +32,38 @@ class StandInDevice {
   int ordinal() const { return ordinal_; }
   HostDevice& host() { return *host_; }
 
-  // The error that every call on the device returns since it broke; 0 while it works.
+  // Returns the error with which the device broke, or 0. Every call on a broken device returns it.
   int broken_with() const { return broken_with_.load(); }
   void Break(int error) { broken_with_.store(error); }
 
-  // Streams. A legacy stream takes turns with the blocking ones: its work waits for all of theirs
-  // before it, and theirs after it waits for it.
+  // Streams. The legacy stream is ordered with all blocking streams: its work waits for their
+  // earlier work, and their later work waits for it.
   absl::StatusOr<Stream> CreateStream(StreamKind kind);
   absl::Status DestroyStream(Stream stream, StreamKind kind);
   Stream legacy_stream() const { return legacy_; }
-  // The calling thread's own.
+  // Returns the calling thread's own stream.
   absl::StatusOr<Stream> PerThreadStream();
-  // Calls `queue`, which queues work on the stream and returns a status, in its turn.
+  // Calls `queue` in the stream's turn, under the lock. It queues work and returns a status.
   template <typename Queue>
   absl::Status Enqueue(Stream stream, StreamKind kind, Queue queue) {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     if (absl::Status status = TakeTurn(stream, kind); !status.ok()) return status;
     return queue();
   }
-  // Whether all that was queued on the stream so far is over.
+  // Returns whether all work queued on the stream so far has finished.
   absl::StatusOr<bool> IsIdle(Stream stream, StreamKind kind);
   absl::Status Synchronize(Stream stream, StreamKind kind);
-  // Waits for all streams, destroyed ones too.
+  // Waits for all streams, including destroyed streams with work left.
   absl::Status SynchronizeAll();
 
   bool IsAllIdle();
 
-  // Memory that is freed when what the stream was given so far is over.
+  // Frees memory after all work that the stream was given so far.
   absl::Status FreeLater(void* address, Stream stream, StreamKind kind);
-  // Frees what can be freed.
-  void FreeWhatIsDue();
+  // Frees the memory of FreeLater that is no longer in use.
+  void FreeDueMemory();
 
-  // Devices that may be reached from here, by ordinal. Returns whether something changed.
+  // Change which devices this one may access, by ordinal. Return whether that changed anything.
   bool EnablePeer(int ordinal);
   bool DisablePeer(int ordinal);
 
@@ -76,21 +77,21 @@ class StandInDevice {
     Event event;
   };
 
-  absl::Status TakeTurn(Stream stream, StreamKind kind);
-  absl::Status Join(Stream from, Stream to);
-  void ForgetEnded();
+  absl::Status TakeTurn(Stream stream, StreamKind kind) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Join(Stream from, Stream to) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void ForgetFinished() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int ordinal_;
-  std::unique_ptr<HostDevice> host_;
+  const std::unique_ptr<HostDevice> host_;
   std::atomic<int> broken_with_ = 0;
-  std::mutex mutex_;  // of all below; held while work is queued, never while it is waited for
-  Stream legacy_;
-  Event scratch_;
-  absl::flat_hash_map<std::uint64_t, StreamKind> streams_;
-  absl::flat_hash_map<std::thread::id, Stream> per_thread_;
-  std::vector<Ended> ended_;  // the ends of destroyed streams
-  std::vector<LateFree> late_frees_;
-  std::set<int> peers_;
+  absl::Mutex mutex_;  // held while work is queued, never while waiting for it
+  const Stream legacy_;
+  const Event scratch_;  // recorded under mutex_
+  absl::flat_hash_map<std::uint64_t, StreamKind> streams_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::thread::id, Stream> per_thread_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Ended> ended_ ABSL_GUARDED_BY(mutex_);  // the ends of destroyed streams
+  std::vector<LateFree> late_frees_ ABSL_GUARDED_BY(mutex_);
+  std::set<int> peers_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::cudart_host

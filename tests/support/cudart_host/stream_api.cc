@@ -1,4 +1,4 @@
-// Streams and the host functions in them.
+// Streams, and host functions in them.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ cudaError_t Create(const char* function, cudaStream_t* handle, unsigned flags, i
   });
 }
 
-// Runs a host function as CUDA does: it may not call CUDA.
+// Runs a host function. As in CUDA, it must not call CUDA.
 template <typename Function>
 void RunHostFunction(Function function) {
   ThisThread().is_in_host_function = true;
@@ -42,7 +42,7 @@ void RunHostFunction(Function function) {
 }  // namespace
 }  // namespace tidepool::cudart_host
 
-using namespace tidepool::cudart_host;  // NOLINT: what follows is this namespace's face in C
+using namespace tidepool::cudart_host;  // NOLINT: the C functions below use all of it
 
 extern "C" {
 
@@ -70,7 +70,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   return CallOnStream(__func__, handle, [](Runtime&, const StreamRef& stream) {
     const absl::Status status = stream.device->Synchronize(stream.stream, stream.kind);
     if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
-    stream.device->FreeWhatIsDue();
+    stream.device->FreeDueMemory();
     return static_cast<cudaError_t>(stream.device->broken_with());
   });
 }
@@ -138,7 +138,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t call
   });
 }
 
-// Nothing is ever captured. -------------------------------------------------------------------
+// Stream capture is not supported: no stream is ever capturing. -----------------------------------
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
   return CallOnStream(__func__, handle, [&](Runtime&, const StreamRef&) {

@@ -1,5 +1,5 @@
-// All that the runtime has and the stand-in does not do, so that every program finds its symbols.
-// What arguments a function has does not matter to one that looks at none.
+// Defines all functions of the runtime that the stand-in lacks, so that every program finds its
+// symbols. They look at no argument, so the types of their parameters do not matter.
 #include "tests/support/cudart_host/unsupported.h"
 
 #include <atomic>

@@ -1,10 +1,10 @@
-// Knows nothing of CUDA's own headers, which declare what is defined with it.
+// Without CUDA's own headers, which declare the functions that unsupported.cc defines otherwise.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_UNSUPPORTED_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_UNSUPPORTED_H_
 
 namespace tidepool::cudart_host {
 
-// Ends a call that is not supported as every other call that fails. Returns the error.
+// Ends an unsupported call in the same way as every other failed call. Returns the error.
 int RefuseUnsupported(const char* function);
 
 }  // namespace tidepool::cudart_host
