@@ -1,9 +1,10 @@
-# tidepool::cuda, where there is a toolkit: a library of its own, so that who uses no GPU needs no CUDA.
+# tidepool::cuda, built if the CUDA Toolkit was found. It is a library of its own, so that programs
+# without a GPU need no CUDA.
 if(NOT CUDAToolkit_FOUND)
   return()
 endif()
 
-# Tests see the objects; they hold only what is of CUDA.
+# Tests link the objects to see hidden symbols. The objects hold only the code for CUDA.
 file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/device/cuda/*.cc)
 add_library(tidepool_cuda_objects OBJECT ${sources})
 target_compile_features(tidepool_cuda_objects PUBLIC cxx_std_20)
@@ -18,7 +19,8 @@ target_link_libraries(tidepool_cuda_objects
 add_library(tidepool_cuda $<TARGET_OBJECTS:tidepool_cuda_objects>)
 add_library(tidepool::cuda ALIAS tidepool_cuda)
 if(BUILD_SHARED_LIBS)
-  # What devices share is hidden in the other library.
+  # The files that all devices share are compiled again, since the other library hides their
+  # symbols.
   target_sources(tidepool_cuda PRIVATE lib/device/address_ranges.cc lib/device/names.cc lib/device/virtual_memory.cc)
   set_target_properties(tidepool_cuda PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_include_directories(tidepool_cuda PRIVATE ${PROJECT_SOURCE_DIR})

@@ -1,4 +1,5 @@
-# What scripts/gpu_suite.sh runs on a machine with a GPU: tests with kernels, and a benchmark. Whoever has nvcc builds it.
+# The programs that scripts/gpu_suite.sh runs on a machine with a GPU: tests with kernels, and a
+# benchmark. Built if nvcc was found.
 set(default OFF)
 if(CUDAToolkit_FOUND AND CUDAToolkit_NVCC_EXECUTABLE AND TIDEPOOL_TESTS AND TIDEPOOL_BENCHMARKS)
   set(default ON)
@@ -10,14 +11,14 @@ endif()
 find_package(GTest REQUIRED)
 find_package(nlohmann_json REQUIRED)
 if(NOT CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80 90)  # with their PTX, for what is newer
+  set(CMAKE_CUDA_ARCHITECTURES 80 90)  # their PTX serves newer GPUs
 endif()
 if(NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
 endif()
 enable_language(CUDA)
 
-# Warnings are for the compiler of C++.
+# The warnings are meant for the C++ compiler, so nvcc gets none of them.
 add_library(tidepool_gpu_kernels OBJECT ${PROJECT_SOURCE_DIR}/tests/gpu/patterns.cu)
 set_target_properties(tidepool_gpu_kernels PROPERTIES CUDA_STANDARD 17 CUDA_RUNTIME_LIBRARY None)
 target_include_directories(tidepool_gpu_kernels PRIVATE ${PROJECT_SOURCE_DIR})
@@ -37,7 +38,7 @@ endforeach()
 if(TIDEPOOL_TESTS)
   add_test(NAME gpu.tests COMMAND gpu_test)
   set_tests_properties(gpu.tests PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
-  # As on a machine without a GPU.
+  # Hides the GPU, to test the suite's answer without one.
   if(TIDEPOOL_TOOLS)
     add_test(NAME gpu.suite_without_a_gpu
              COMMAND ${PROJECT_SOURCE_DIR}/scripts/gpu_suite.sh ${PROJECT_BINARY_DIR} ${PROJECT_BINARY_DIR}/gpu/none.json)

@@ -6,11 +6,11 @@ install(TARGETS tidepool tidepool_pool EXPORT tidepoolTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(DIRECTORY include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN cuda_device.h EXCLUDE)
-# Paths of headers before they lay in folders.
+# The headers' paths of version 0.1, before they lay in folders.
 install(DIRECTORY include/compatibility/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# `find_package(tidepool COMPONENTS cuda)` gives tidepool::cuda. Its targets are a file of their own: who does not ask for
-# them needs no CUDA.
-# With `COMPONENTS cnmem` there is tidepool::cnmem, which needs nothing of the others.
+# `find_package(tidepool COMPONENTS cuda)` provides tidepool::cuda. Its targets lie in a file of
+# their own, so that projects without this component need no CUDA. `COMPONENTS cnmem` provides
+# tidepool::cnmem, which needs no other part.
 set(TIDEPOOL_HAS_CUDA OFF)
 if(TARGET tidepool_cuda)
   set(TIDEPOOL_HAS_CUDA ON)

@@ -1,9 +1,9 @@
-# The rooms of the library as object libraries, read from the one table of rooms. A room is linked with the rooms that the
-# table lets it use, so a forbidden arrow is an undefined symbol.
+# Makes an object library of each room, as the table of rooms lists them. A room is linked only with
+# the rooms that the table lets it use, so a forbidden arrow is an undefined symbol.
 set(TIDEPOOL_ROOM_TABLE ${PROJECT_SOURCE_DIR}/docs/design/rooms.md)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${TIDEPOOL_ROOM_TABLE})
 
-# The target of a room: lib/trace/csv is tidepool_trace_csv.
+# Returns the target of a room: tidepool_room_trace_csv for lib/trace/csv.
 function(tidepool_room_target room result)
   string(REGEX REPLACE "^lib/" "" name ${room})
   string(REPLACE "/" "_" name ${name})
@@ -23,14 +23,15 @@ function(tidepool_add_room room)
     ${TIDEPOOL_DEPENDENCIES} ZLIB::ZLIB Threads::Threads $<BUILD_INTERFACE:tidepool_flags>)
 endfunction()
 
-# Sets TIDEPOOL_ROOMS, and for each room its closure: itself and every room that it uses, directly or not.
+# Sets TIDEPOOL_ROOMS, and the closure of each room: itself and every room that it uses, directly or
+# indirectly.
 set(TIDEPOOL_ROOMS)
 file(STRINGS ${TIDEPOOL_ROOM_TABLE} rows REGEX "^\\| `(lib|policies)/")
 foreach(row ${rows})
   string(REGEX MATCHALL "`(lib|policies)/[a-z/]+`" cells "${row}")
   string(REPLACE "`" "" cells "${cells}")
   list(POP_FRONT cells room)
-  # CUDA's calls need a toolkit (cmake/cuda.cmake).
+  # The room of CUDA needs a toolkit (cmake/cuda.cmake).
   if(NOT room STREQUAL "lib/device/cuda")
     list(APPEND TIDEPOOL_ROOMS ${room})
     set(TIDEPOOL_CLOSURE_${room} ${room})
@@ -42,7 +43,7 @@ foreach(row ${rows})
   endif()
 endforeach()
 
-# The objects of rooms, for targets made of them.
+# Returns the objects of rooms, for targets made of them.
 function(tidepool_objects_of result)
   set(objects)
   foreach(room ${ARGN})

@@ -1,5 +1,5 @@
-# Programs that run where nothing but a driver is installed. Debian's CMake packages name shared libraries even where static
-# ones lie beside them.
+# Links programs statically, for machines with nothing but a driver. Debian's CMake packages name
+# shared libraries even if static libraries are installed too.
 set(TIDEPOOL_CUDART CUDA::cudart)
 if(NOT TIDEPOOL_STATIC_DEPENDENCIES)
   return()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sizes a pool for recorded training steps of real networks, under every placement policy, replays one live, as it comes and
-# as planned, and draws one.
+# Sizes a pool for recorded training steps of real networks, under every placement policy. Replays
+# one of them live, without and with a plan, and draws a report.
 # usage: scripts/demo.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."

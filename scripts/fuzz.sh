@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes every reader for some seconds each, from small examples and the beginnings of the shipped traces.
+# Fuzzes every reader for a number of seconds, starting from small examples and the beginnings of
+# the shipped traces.
 # usage: scripts/fuzz.sh SECONDS
 set -euo pipefail
 cd "$(dirname "$0")/.."

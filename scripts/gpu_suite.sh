@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# On a machine with a GPU: tests with kernels, compute-sanitizer on a short part of them, benchmarks, and, where PyTorch is,
-# its allocator beside ours and traces of training steps. Everything goes into one JSON file; traces lie beside it. The
-# machine needs nothing but a driver. Before, and anywhere:
+# Measures a machine with a GPU. Runs tests with kernels, compute-sanitizer on a short part of them,
+# and benchmarks. With PyTorch installed, it also measures PyTorch's allocator and records traces of
+# training steps. Writes one JSON file, with the traces next to it. The machine needs only a driver.
+# Build before, on any machine:
 #   cmake --preset gpu && cmake --build build/gpu
-# Exit status: 0 all passed, or there is no GPU; 1 something failed, and the file says what.
+# Exit status: 0 all passed, or there is no GPU; 1 a step failed, and the file names it.
 # usage: scripts/gpu_suite.sh [BUILD_FOLDER [OUT.json]]
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -12,17 +13,17 @@ out=${2:-gpu_suite.json}
 tests=$build/gpu/gpu_test
 bench=$build/gpu/gpu_bench
 tool=$build/trace_replay/tidepool
-# Where the toolkit puts compute-sanitizer, whether a shell looks there or not.
+# The toolkit installs compute-sanitizer here, and a shell's PATH may lack the folder.
 PATH=$PATH:/usr/local/cuda/bin
 
 for program in "$tests" "$bench" "$tool"; do
-  [ -x "$program" ] || { echo "gpu_suite: $program is not there, expected what cmake --preset gpu builds" >&2; exit 1; }
+  [ -x "$program" ] || { echo "gpu_suite: $program does not exist: build it with cmake --preset gpu" >&2; exit 1; }
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# What needs no GPU: programs start, and say so where there is none.
+# The probe needs no GPU: the programs start, and report a missing GPU.
 "$tests" --gtest_filter=None >"$work/probe" 2>&1
 probe=$?
 if [ $probe -eq 77 ]; then
@@ -36,13 +37,13 @@ if [ $probe -eq 77 ]; then
 fi
 [ $probe -eq 0 ] || { cat "$work/probe" >&2; exit 1; }
 
-# Ten minutes of measuring are not for nothing.
+# Checks that the file can be written before ten minutes of measurements.
 if [ -e "$out" ] && [ ! -f "$out" ] || ! : >"$out.part"; then
-  echo "gpu_suite: $out cannot be written, expected a place for the figures" >&2
+  echo "gpu_suite: $out cannot be written: choose another path for the figures" >&2
   exit 1
 fi
 
-# Runs a step, keeps its log, and notes its exit status in the file: 124 when it hung.
+# Runs a step, keeps its log, and notes its exit status in the file: 124 if it hung.
 step_seconds=240
 steps=()
 step() {
@@ -55,7 +56,8 @@ step() {
   steps+=("\"$name\": {\"exit_status\": $status, \"seconds\": $((SECONDS - begin))}")
   return $status
 }
-# The same for one that prints JSON. What a failed one has printed need not be whole.
+# Runs a step that prints JSON. A failed step may have printed only a part of it, which is
+# discarded.
 json_step() {
   local name=$1
   shift

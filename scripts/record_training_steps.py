@@ -1,4 +1,4 @@
-"""Records what PyTorch's allocator is asked for in some training steps, as native traces that ship as examples.
+"""Records the requests to PyTorch's allocator in some training steps, as native traces that ship as examples.
 
 Needs torch and a GPU; no other package.
 usage: python3 scripts/record_training_steps.py TIDEPOOL FOLDER [MODEL ...]

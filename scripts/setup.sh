@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What demo and tests share: installs the packages that are missing (Debian and Ubuntu) and configures the release
-# build. With --ci also what the sanitizer, format, tidy and fuzz runs need.
+# The common setup of demo and tests: installs missing packages (Debian and Ubuntu) and configures
+# the release build. With --ci it also installs the tools of the sanitizer, format, tidy and fuzz
+# runs.
 # usage: scripts/setup.sh [--ci]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,9 +10,9 @@ packages=(g++ cmake ninja-build pkg-config python3 zlib1g-dev libabsl-dev libcli
           libgtest-dev libgmock-dev libbenchmark-dev libjemalloc-dev liblz4-dev libzstd-dev)
 if [ "${1:-}" = --ci ]; then
   packages+=(clang clang-format clang-tidy)
-  # The sanitizer runtimes that libFuzzer comes with: a package of their own since Debian 12.
+  # The sanitizer runtimes for libFuzzer are a package of their own since Debian 12.
   apt-cache show libclang-rt-dev >/dev/null 2>&1 && packages+=(libclang-rt-dev)
-  # The report is tested in it. Ubuntu has no such package; the test is skipped there.
+  # A test opens the report in Chromium. Ubuntu has no such package, so the test is skipped there.
   apt-cache show chromium >/dev/null 2>&1 && packages+=(chromium)
 fi
 

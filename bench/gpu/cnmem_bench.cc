@@ -1,8 +1,8 @@
-// The same program for CNMeM and for what stands in its place: nanoseconds per cnmemFree +
-// cnmemMalloc pair with few, 1,000 and 10,000 live blocks, of all sizes and of one, and how much
-// memory 16 streams take of the device for what is live. It uses nothing but CNMeM's functions and
-// CUDA's, and touches no memory, so that it runs on the stand-in for the CUDA runtime, with a
-// device of any size. How: README.md beside cnmem.h.
+// One program for CNMeM and for its replacement. It measures the nanoseconds per pair of cnmemFree
+// and cnmemMalloc with few, 1,000 and 10,000 live blocks, of all sizes and of one size. It also
+// measures the device memory that 16 streams take for their live bytes. It uses only functions of
+// CNMeM and CUDA, and touches no memory, so it runs on the stand-in for the CUDA runtime with a
+// device of any size. See README.md in bindings/cnmem.
 #include <cnmem.h>
 #include <cuda_runtime_api.h>
 
@@ -27,7 +27,7 @@ void Check(bool is_true, const char* what) {
 }
 #define CHECK(call) Check((call) == 0, #call)
 
-// Uniform in their logarithm, drawn beforehand.
+// Sizes with a uniform logarithm, drawn before the measurement.
 class Sizes {
  public:
   explicit Sizes(std::uint64_t seed) {
@@ -48,7 +48,7 @@ struct Block {
   cudaStream_t stream = nullptr;
 };
 
-// Frees a random block and allocates another. After the first refusal nothing more is done.
+// Frees a random block and allocates another. Stops after the first refused request.
 class Replacement {
  public:
   Replacement(std::size_t live, std::vector<cudaStream_t> streams, std::uint64_t seed)
@@ -100,7 +100,7 @@ void Begin(std::size_t bytes, unsigned flags, std::vector<cudaStream_t>& streams
   CHECK(cnmemInit(1, &device, flags));
 }
 
-// The best of some rounds of about a tenth of a second each.
+// Returns the best of several rounds of about a tenth of a second each.
 template <typename Function>
 double Nanoseconds(std::int64_t calls, Function function) {
   double best = INFINITY;
@@ -120,7 +120,7 @@ std::size_t FreeOnDevice() {
   return free_bytes;
 }
 
-// A random block of one size is freed, and another takes its place.
+// Frees a random block and allocates another of the same size.
 double NanosecondsOfOneSize(std::size_t live) {
   constexpr std::size_t kBytes = 1 << 20;
   std::vector<void*> blocks(live);
@@ -135,7 +135,7 @@ double NanosecondsOfOneSize(std::size_t live) {
   return pair;
 }
 
-// One stream, a pool that is large enough.
+// One stream, in a pool that is large enough.
 void MeasurePairs(std::size_t pool_bytes) {
   std::vector<cudaStream_t> none;
   Begin(pool_bytes, CNMEM_FLAGS_CANNOT_GROW, none);
@@ -164,11 +164,11 @@ constexpr int kSteps = 20'000;
 
 struct Served {
   bool is_all = false;
-  std::size_t taken_bytes = 0;  // of the device
+  std::size_t taken_bytes = 0;  // from the device
   std::size_t peak_live_bytes = 0;
 };
 
-// Every block is freed on its own stream.
+// Frees every block on its own stream.
 Served Serve(std::size_t pool_bytes, unsigned flags, std::size_t stream_count, std::uint64_t seed) {
   std::vector<cudaStream_t> streams(stream_count);
   for (cudaStream_t& stream : streams) CHECK(cudaStreamCreate(&stream));
@@ -185,14 +185,14 @@ Served Serve(std::size_t pool_bytes, unsigned flags, std::size_t stream_count, s
   return served;
 }
 
-// Of a pool that begins with next to nothing and grows.
+// Measures a pool that starts almost empty and grows.
 double GrownRatio(std::size_t stream_count, std::uint64_t seed) {
   const Served served = Serve(512, CNMEM_FLAGS_DEFAULT, stream_count, seed);
   Check(served.is_all, "an allocation");
   return static_cast<double>(served.taken_bytes) / static_cast<double>(served.peak_live_bytes);
 }
 
-// Of the smallest pool that cannot grow and serves all, to a hundredth of the peak.
+// Finds the smallest pool that cannot grow and serves all requests, to a hundredth of the peak.
 double SmallestRatio(std::size_t stream_count, std::uint64_t seed) {
   const std::size_t peak = Serve(512, CNMEM_FLAGS_DEFAULT, stream_count, seed).peak_live_bytes;
   int too_small = 99;

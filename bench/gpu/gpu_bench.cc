@@ -1,8 +1,9 @@
-// Claims, on a GPU: a pair through the pool costs what it costs on the host, because it calls CUDA
-// for nothing; what growth, remapping and copies cost; copies both ways at once reach the link's
-// rate each way, and an iteration whose transfers fit under its compute takes hardly longer. Peers
-// are CUDA's own allocators, under the same workloads in the same run. One JSON object on standard
-// output; 77 where there is no GPU.
+// Claims about the pool on a GPU, measured. An allocation and a free cost as much as on the host,
+// because the pool does not call CUDA for them. The costs of growth, remapping and copies. Copies
+// in both directions at once reach the link's rate in each direction. An iteration with transfers
+// that fit under its compute takes hardly longer than one without. The peers are CUDA's own
+// allocators, under the same workloads in the same run. Prints one JSON object on standard output;
+// exits with 77 without a GPU.
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
@@ -66,7 +67,7 @@ class CudaMallocEngine {
   void Free(void* address) { Expect(cudaFree(address), "cudaFree"); }
 };
 
-// The device's pool keeps what it has: as fast as it gets.
+// CUDA's pool keeps all its memory: its fastest setting.
 class CudaMallocAsyncEngine {
  public:
   CudaMallocAsyncEngine() {
@@ -103,7 +104,8 @@ struct Workloads {
   int steps;              // of a round
 };
 
-// Nanoseconds a pair: the median of some rounds, and single pairs with the clock's own time.
+// Returns the nanoseconds per pair: the median of several rounds, and of single pairs including the
+// clock's own time.
 template <typename Workload>
 json TimePairs(Workload& workload, int steps) {
   constexpr int kRounds = 7;
@@ -152,7 +154,7 @@ void MeasurePool(Device& device, const std::string& allocator, const PoolOptions
 json Pairs(CudaDevice& device) {
   json rows = json::array();
   const std::int64_t budget = *device.FreeBytes() - 2 * kGiB;
-  // 10,000 random blocks have 57 GiB and need a fifth more.
+  // 10,000 random blocks have 57 GiB, and need a fifth more.
   Workloads fast = {{100, 1000}, 100'000};
   if (budget > 76 * kGiB) fast.live.push_back(10'000);
   MeasurePool(*HostDevice::Create({.memory_bytes = kDeviceBytes}).value(), "tidepool on the host",
@@ -173,7 +175,7 @@ json Pairs(CudaDevice& device) {
 
 // Growth. ---------------------------------------------------------------------------------------
 
-// Microseconds of each of some steps.
+// Measures the microseconds of each growth step.
 json Steps(const std::string& what, std::int64_t bytes, int count,
            const std::function<void()>& step) {
   std::vector<double> us;
@@ -215,7 +217,7 @@ json Growth(CudaDevice& device) {
 
 // Remapping. ------------------------------------------------------------------------------------
 
-// Every other granule is free; one request takes them all.
+// Every second granule is free, and one request takes all of them.
 json Remap(CudaDevice& device, int granules) {
   const std::int64_t granule = device.granularity();
   const auto pool =

@@ -1,5 +1,5 @@
-// Offloading on a GPU: copies both ways at once beside copies of one way, and an iteration whose
-// transfers fit under its compute beside the same one without any.
+// Offloading on a GPU: copies in both directions at once against copies in one direction, and an
+// iteration with transfers that fit under its compute against the same iteration without transfers.
 #ifndef TIDEPOOL_BENCH_GPU_GPU_OFFLOAD_H_
 #define TIDEPOOL_BENCH_GPU_GPU_OFFLOAD_H_
 
@@ -82,7 +82,7 @@ class GpuOffload {
     for (const BufferId buffer : buffers) Check(offloader_->Prefetch(buffer, stream_));
   }
 
-  // Rates of each direction, alone and while the other runs.
+  // Returns the rates of each direction, alone and while the other direction runs.
   nlohmann::json Copies() {
     std::vector<BufferId> here = Buffers();
     std::vector<BufferId> there = Buffers();
@@ -110,7 +110,7 @@ class GpuOffload {
             {"at_once_over_the_slower_alone", slower / Median(both)}};
   }
 
-  // A chain whose tasks fill a workspace often enough to take longer than a copy.
+  // Makes a chain of tasks that fill a workspace so often that they take longer than a copy.
   static TaskGraph Chain() {
     constexpr std::size_t kLayers = 24;
     TaskGraph graph;

@@ -21,7 +21,7 @@ def sizes(count, seed=1):
 
 
 def replacement(live, allocate, free):
-    """Nanoseconds a pair: the median of some rounds."""
+    """Returns the nanoseconds per pair: the median of several rounds."""
     table = sizes(1 << 16)
     victims = [random.Random(2).randrange(live) for _ in range(1 << 16)]
     blocks = [allocate(table[i]) for i in range(live)]

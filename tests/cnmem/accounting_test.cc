@@ -1,4 +1,4 @@
-// CNMeM's numbers add up, whatever is live.
+// CNMeM's figures add up for all combinations of live memory.
 #include "bindings/cnmem/accounting.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-/* A program that ends the library when CUDA has ended, as static objects do: it says so when that fails. */
+/* A program that calls cnmemFinalize after CUDA has shut down, as static objects do. Exits with an error if that fails. */
 #define _POSIX_C_SOURCE 200809L
 #include <cnmem.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@ static void finalize(void) {
 int main(void) {
   cnmemDevice_t device = {0};
   void* address = NULL;
-  if (atexit(finalize) != 0) return 2; /* runs after what CUDA registers later */
+  if (atexit(finalize) != 0) return 2; /* runs after the handlers that CUDA registers later */
   device.size = 4096;
   if (cnmemInit(1, &device, CNMEM_FLAGS_DEFAULT) != CNMEM_STATUS_SUCCESS) return 3;
   return cnmemMalloc(&address, 1000, NULL) == CNMEM_STATUS_SUCCESS ? 0 : 4;

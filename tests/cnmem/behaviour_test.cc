@@ -1,4 +1,4 @@
-// What programs rely on, as CNMeM's own tests and its documentation show it.
+// Behaviour that programs rely on, as CNMeM's own tests and its documentation define it.
 #include <gmock/gmock.h>
 
 #include <limits>
@@ -80,7 +80,7 @@ TEST_P(CnmemBehaviourTest, ADeviceThatIsFullIsOutOfMemory) {
   Malloc(512);
   EXPECT_EQ(TryMalloc(kMemory / 2), CNMEM_STATUS_OUT_OF_MEMORY);
   EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << "nobody else finds the error";
-  Malloc(kMemory / 4 - 512);  // and what fits is still served
+  Malloc(kMemory / 4 - 512);  // requests that fit are still served
   ASSERT_EQ(cudaFree(taken), cudaSuccess);
 }
 

@@ -1,5 +1,5 @@
-// Every call to CUDA in a program's life fails once, whichever it is: somebody is told or nobody
-// need be, nothing is lost, and the next try works.
+// Each call of CUDA in a program's life fails once. The caller gets an error if it matters to the
+// caller, no memory is lost, and the next try succeeds.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -18,7 +18,8 @@ struct Case {
 
 class CnmemFaultsTest : public CnmemFixture, public ::testing::WithParamInterface<Case> {
  protected:
-  // Tries twice. What fails first says so, what fails then is an error of the test.
+  // Tries an operation twice. A first failure must return an error code; a second failure is an
+  // error of the test.
   void Try(const std::function<cnmemStatus_t()>& call) {
     const cnmemStatus_t first = call();
     static_cast<void>(cudaGetLastError());
@@ -52,7 +53,7 @@ class CnmemFaultsTest : public CnmemFixture, public ::testing::WithParamInterfac
       Try([&] { return cnmemFree(live[i].first, stream); });
     }
     live.clear();
-    // More than there is in one piece, across streams, and on one that goes.
+    // More than the largest hole, across streams, and on a stream that is destroyed.
     allocate(3 << 20, streams_[1]);
     allocate(1 << 20, streams_[0]);
     Try([&] { return cnmemFree(live[0].first, streams_[1]); });
@@ -99,7 +100,7 @@ TEST_P(CnmemFaultsTest, FailTheCallAndNothingElse) {
     Play();
     EXPECT_LE(failures_, 1);
     told += failures_;
-    // What fails in the end is tried twice there.
+    // Calls at the end are made twice if they fail.
     EXPECT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
     cudartHostFailCall(nullptr, 0, 0);
     CudartHostLive live;
@@ -129,7 +130,8 @@ TEST_F(CnmemFixture, ADeviceThatIsBrokenIsReportedAndLeft) {
   Free(Malloc(4096));
 }
 
-// CUDA has the memory back then, and the library must not touch what else is there now.
+// After a reset CUDA has the memory back, and the library must not touch new objects at the old
+// addresses.
 TEST_F(CnmemFixture, EndsAfterAResetOfTheDevice) {
   const std::pair<std::string, std::string> memories[] = {
       {"MEMORY", "segments"}, {"MEMORY", "virtual"}, {"REMAP", "1"}};
@@ -145,7 +147,7 @@ TEST_F(CnmemFixture, EndsAfterAResetOfTheDevice) {
       Malloc(2 << 20);
       ASSERT_EQ(cudaDeviceReset(), cudaSuccess);
       cudaEvent_t event = nullptr;
-      ASSERT_EQ(cudaEventCreate(&event), cudaSuccess);  // may get the name of an old one
+      ASSERT_EQ(cudaEventCreate(&event), cudaSuccess);  // may get the handle of a destroyed event
       ::testing::internal::CaptureStderr();
       EXPECT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
       EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
@@ -176,7 +178,7 @@ TEST_F(CnmemFixture, GrowthThatFailsLeavesRoomForLess) {
   Malloc(512);
   Malloc((1 << 20) - 512);
   cudartHostFailCall("cudaMalloc", 1, cudaErrorMemoryAllocation);
-  void* const small = Malloc(4096);  // without what was to be taken beside it
+  void* const small = Malloc(4096);  // without the reserve that could not be taken
   EXPECT_EQ(FreeOnDevice(), kMemory - (1 << 20) - 4096);
   void* taken = nullptr;
   ASSERT_EQ(cudaMalloc(&taken, FreeOnDevice()), cudaSuccess);

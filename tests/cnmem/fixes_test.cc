@@ -1,4 +1,4 @@
-// Where CNMeM was wrong: each of these fails with the original.
+// Faults of the original CNMeM: each of these tests fails with it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 class CnmemFixesTest : public CnmemFixture {};
 
-// The original returned the address behind what it had stolen, which was somebody's.
+// The original returned the address after the block that it had stolen, which was live.
 TEST_F(CnmemFixesTest, WhatIsTakenFromAnotherStreamIsNobodysElse) {
   const std::vector<cudaStream_t> streams = {NewStream(), NewStream()};
   ASSERT_EQ(Init(4096, CNMEM_FLAGS_CANNOT_GROW, streams, {0, 4096}), CNMEM_STATUS_SUCCESS);
@@ -29,7 +29,8 @@ TEST_F(CnmemFixesTest, WhatIsTakenFromAnotherStreamIsNobodysElse) {
   Free(stolen, streams[0]);
 }
 
-// Whatever is asked for: no two live blocks share a byte, with streams that take from each other.
+// No two live blocks share a byte, for random requests, with streams that take memory from each
+// other.
 TEST_F(CnmemFixesTest, NoAddressIsGivenOutTwice) {
   std::vector<cudaStream_t> streams = {nullptr};
   for (int i = 0; i < 3; ++i) streams.push_back(NewStream());
@@ -90,7 +91,7 @@ TEST_F(CnmemFixesTest, WhatIsFreedOnTheDefaultStreamIsFreedOnce) {
   EXPECT_EQ(TryMalloc(512, stream), CNMEM_STATUS_OUT_OF_MEMORY);
 }
 
-// The original rounded these up to nothing, and succeeded.
+// The original rounded these sizes up to 0 bytes, and succeeded.
 TEST_F(CnmemFixesTest, NobodyGetsMoreThanThereIs) {
   const cudaStream_t stream = NewStream();
   ASSERT_EQ(Init(2048, CNMEM_FLAGS_DEFAULT, {stream}), CNMEM_STATUS_SUCCESS);
@@ -104,7 +105,7 @@ TEST_F(CnmemFixesTest, NobodyGetsMoreThanThereIs) {
   EXPECT_EQ(GetInfo(), (Info{2048, 2048}));
 }
 
-// The original called it an invalid argument.
+// The original returned INVALID_ARGUMENT.
 TEST_F(CnmemFixesTest, WithoutStealingOutOfMemoryIsCalledSo) {
   const cudaStream_t stream = NewStream();
   const unsigned flags = CNMEM_FLAGS_CANNOT_GROW | CNMEM_FLAGS_CANNOT_STEAL;
@@ -119,7 +120,7 @@ TEST_F(CnmemFixesTest, WithoutStealingReservedMemoryIsTheStreamsInOnePiece) {
   const unsigned flags = CNMEM_FLAGS_CANNOT_GROW | CNMEM_FLAGS_CANNOT_STEAL;
   ASSERT_EQ(Init(8192, flags, streams, {4096, 0}), CNMEM_STATUS_SUCCESS);
   EXPECT_EQ(GetInfo(), (Info{4096, 8192}));
-  // Small blocks of both, by turns, and then one that needs all of it.
+  // Small blocks of both streams in turn, and then a block that needs all of the memory.
   std::vector<void*> own;
   std::vector<void*> others;
   for (int i = 0; i < 8; ++i) {
@@ -142,7 +143,8 @@ TEST_F(CnmemFixesTest, WithoutStealingReservedMemoryIsTheStreamsInOnePiece) {
   for (int i = 0; i < 8; ++i) Free(others[i], i % 2 == 0 ? streams[1] : nullptr);
   void* const beyond = Malloc(2048, streams[0]);
   EXPECT_EQ(GetInfo(streams[0]), (Info{2048, 4096}));
-  void* const more = Malloc(4096, streams[0]);  // what is not reserved is for everybody
+  void* const more =
+      Malloc(4096, streams[0]);  // memory that is not reserved is free for all streams
   EXPECT_EQ(GetInfo(streams[0]), (Info{2048, 8192}));
   EXPECT_NE(State(streams[0]).find("free, reserved for stream"), std::string::npos);
   Free(beyond, streams[0]);
@@ -188,14 +190,14 @@ TEST_F(CnmemFixesTest, AFailedInitHoldsNothing) {
   EXPECT_EQ(FreeOnDevice(), kMemory);
 }
 
-// In the original what a stream had once taken stayed with it.
+// In the original, memory that a stream had taken once stayed with it.
 TEST_F(CnmemFixesTest, MemoryOfAStreamReturnsToAll) {
   const std::vector<cudaStream_t> streams = {NewStream(), NewStream()};
   ASSERT_EQ(Init(8192, CNMEM_FLAGS_CANNOT_GROW | CNMEM_FLAGS_CANNOT_STEAL, streams),
             CNMEM_STATUS_SUCCESS);
   for (int round = 0; round < 50; ++round) {
     const cudaStream_t stream = streams[round % 2];
-    // In pieces, so that what the last stream gave back must become one again.
+    // In small blocks, so that the memory that the previous stream freed must coalesce again.
     std::vector<void*> pieces;
     for (int i = 0; i < 16; ++i) pieces.push_back(Malloc(512, stream));
     for (void* const piece : pieces) Free(piece, stream);

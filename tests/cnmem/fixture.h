@@ -19,7 +19,7 @@ namespace tidepool {
 
 inline constexpr std::size_t kMemory = 64 << 20;  // of each of two devices
 
-// Sets an environment variable, until it is gone.
+// Sets an environment variable for the life of the object.
 class Variable {
  public:
   Variable(std::string name, const std::string& value) : name_(std::move(name)) {
@@ -33,7 +33,7 @@ class Variable {
   const std::string name_;
 };
 
-// Begins with two devices and nothing in use, and expects the same in the end but for streams.
+// Starts with two unused devices, and expects at the end that only streams are left.
 class CnmemFixture : public ::testing::Test {
  protected:
   struct Info {

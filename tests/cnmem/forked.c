@@ -1,4 +1,4 @@
-/* A process that has the library begun, and forks: the other one has neither CUDA nor its threads. */
+/* A process that forks after cnmemInit. The child has neither CUDA nor the threads of its parent. */
 #define _POSIX_C_SOURCE 200809L
 #include <cnmem.h>
 #include <stdio.h>
@@ -6,12 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* How a forked process ends, with or without cnmemFinalize before. */
+/* Returns the exit status of a forked process, which calls cnmemFinalize or not. */
 static int end_of_forked(int with_finalize) {
   int status = 0;
   const pid_t forked = fork();
   if (forked == 0) {
-    alarm(30); /* one that waits for what is not there ends too */
+    alarm(30); /* ends a child that waits for threads which it does not have */
     if (with_finalize && cnmemFinalize() != CNMEM_STATUS_SUCCESS) exit(1);
     exit(0);
   }

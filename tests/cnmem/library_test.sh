@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# libcnmem.so as programs find it: its name, what it shows and what it needs; a C99 program that was linked with it; a
-# program that loads it; a process that ends without cnmemFinalize; one that forks; and one that ends the library after CUDA.
+# libcnmem.so as programs see it: its name, its exported symbols and its dependencies. Runs a C99
+# program that was linked with it, a program that loads it, a process that ends without
+# cnmemFinalize, a process that forks, and a process that calls cnmemFinalize after CUDA has shut
+# down.
 # usage: library_test.sh LIBRARY DIRECTORY_OF_STAND_IN PROGRAM LOADING_PROGRAM FORKING_PROGRAM LATE_PROGRAM
 set -euo pipefail
 library=$1 stand_in=$2 program=$3 loading=$4 forking=$5 late=$6

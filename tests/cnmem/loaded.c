@@ -1,4 +1,4 @@
-/* A program that loads the library while it runs, as scripting languages do, and more than once. */
+/* A program that loads the library at run time, as scripting languages do, several times. */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* A C program of CNMeM's time: what it needs of cnmem.h is there, in C99. */
+/* A C99 program for CNMeM: cnmem.h declares all that it uses. */
 #include <cnmem.h>
 #include <stdlib.h>
 

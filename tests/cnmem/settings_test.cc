@@ -1,4 +1,4 @@
-// Environment variables: what they say, and what they do.
+// Environment variables: how they are parsed, and their effects.
 #include "bindings/cnmem/settings.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr std::size_t kGranule = 64 << 10;  // of virtual memory of the stand-in
+constexpr std::size_t kGranule = 64 << 10;  // of the stand-in's virtual memory
 
 cnmem::Settings Read(const std::vector<std::string>& lines, std::vector<std::string>* complaints) {
   return cnmem::ReadSettings(lines, complaints);
@@ -194,7 +194,7 @@ TEST_F(CnmemEnvironmentTest, MemoryMayBeVirtual) {
   EXPECT_EQ(attributes.type, cudaMemoryTypeManaged) << "which cannot be virtual";
 }
 
-// A granule of virtual memory must never come on top of what may be taken.
+// Rounding up to granules must never exceed the limit.
 TEST_F(CnmemEnvironmentTest, NoMoreThanTheBudgetIsTakenOrHandedOut) {
   const auto check = [](std::size_t budget, std::size_t size, unsigned flags) {
     const cudaStream_t stream = NewStream();
@@ -226,7 +226,7 @@ TEST_F(CnmemEnvironmentTest, NoMoreThanTheBudgetIsTakenOrHandedOut) {
   }
 }
 
-// A reserve that moved memory gave out addresses that it did not know any more.
+// A reserve of virtual memory would remap its memory, and return addresses outside of its range.
 TEST_F(CnmemEnvironmentTest, WhatIsReservedInOnePieceStaysThere) {
   const Variable remap("TIDEPOOL_CNMEM_REMAP", "1");
   const cudaStream_t stream = NewStream();
@@ -341,13 +341,13 @@ TEST_F(CnmemEnvironmentTest, PrintsStatisticsInTheEnd) {
 
 class CnmemErrorsTest : public CnmemFixture {
  protected:
-  // What a call that returns `status` prints.
+  // Returns the text that a call prints; the call returns `status`.
   static std::string Said(cnmemStatus_t status, const std::function<cnmemStatus_t()>& call) {
     ::testing::internal::CaptureStderr();
     EXPECT_EQ(call(), status);
     return ::testing::internal::GetCapturedStderr();
   }
-  // One line that begins with the function and the status, and has these words.
+  // Expects a single line that begins with the function and the status, and contains these words.
   static void ExpectLine(const std::string& function, cnmemStatus_t status,
                          const std::string& words, const std::function<cnmemStatus_t()>& call) {
     const std::string text = Said(status, call);
@@ -411,7 +411,7 @@ TEST_F(CnmemErrorsTest, OfArguments) {
              [] { return cnmemRegisterStream(nullptr); });
 }
 
-// Their users know no words of the pool's own.
+// CNMeM's users do not know the pool's own terms.
 TEST_F(CnmemErrorsTest, OfMemoryInWordsOfCnmem) {
   const auto expect = [](std::size_t bytes, const std::string& words) {
     const std::string text = Said(CNMEM_STATUS_OUT_OF_MEMORY, [&] { return TryMalloc(bytes); });
@@ -448,7 +448,7 @@ TEST_F(CnmemErrorsTest, OfMemoryInWordsOfCnmem) {
   expect(kMemory, "67108864: free 33554432 bytes\n");
   ASSERT_EQ(cnmemFinalize(), CNMEM_STATUS_SUCCESS);
   ASSERT_EQ(Init(4096), CNMEM_STATUS_SUCCESS);
-  Malloc(4096);  // or it would be given back to CUDA for the larger one
+  Malloc(4096);  // otherwise it would be given back to CUDA for the larger allocation
   ASSERT_EQ(cudaMalloc(&taken, FreeOnDevice() - 8192), cudaSuccess);
   expect(1 << 20, "CUDA has 8192 bytes of the device left");
   ASSERT_EQ(cudaFree(taken), cudaSuccess);

@@ -1,4 +1,4 @@
-// Memory that crosses between streams, and streams that come and go.
+// Memory that moves between streams, and streams that are created and destroyed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 class CnmemStreamsTest : public CnmemFixture {
  protected:
-  // What `reader` copies out of memory that it then frees on `freed_on`, when `writer` gets the
-  // memory and fills it before the copy ends.
+  // Returns the bytes that `reader` copies out of memory, which is then freed on `freed_on`.
+  // `writer` gets the memory and fills it before the copy ends.
   static bool IsIntactAfterReuse(cudaStream_t reader, cudaStream_t freed_on, cudaStream_t writer) {
     constexpr std::size_t kBytes = 64 << 10;
     void* pinned = nullptr;
@@ -61,7 +61,7 @@ TEST_F(CnmemStreamsTest, AStreamDoesNotWaitForItself) {
   Free(Malloc(64 << 10, stream), stream);
   const long long calls = cudartHostCountCalls(nullptr);
   for (int i = 0; i < 1000; ++i) Free(Malloc(64 << 10, stream), stream);
-  // Which device is current is asked, since there are two.
+  // There are two devices, so the library asks CUDA which one is current.
   EXPECT_EQ(cudartHostCountCalls(nullptr) - calls, 2000);
 }
 
@@ -101,7 +101,7 @@ TEST_F(CnmemStreamsTest, MemoryOfDestroyedStreamsGoesToOthers) {
   ASSERT_EQ(cudaStreamDestroy(streams[1]), cudaSuccess);
   void* const taken = Malloc(4096, streams[2]);
   EXPECT_EQ(taken, first);
-  Free(second, streams[1]);  // which is not there any more
+  Free(second, streams[1]);  // which is destroyed already
   void* const other = Malloc(4096);
   EXPECT_EQ(other, second);
   EXPECT_EQ(cnmemFree(other, streams[0]), CNMEM_STATUS_INVALID_ARGUMENT);
@@ -177,8 +177,7 @@ TEST_F(CnmemStreamsTest, ManyStreamsAreFound) {
   for (const cudaStream_t stream : streams) ASSERT_EQ(cudaStreamDestroy(stream), cudaSuccess);
 }
 
-// Each thread writes what is its own number into its memory, on one of the streams, and finds it
-// there.
+// Each thread writes its own number into its memory, on one of the streams, and finds it there.
 TEST_F(CnmemStreamsTest, ThreadsKeepTheirContentsOnSharedStreams) {
   constexpr int kThreads = 4;
   constexpr int kStreams = 3;
@@ -209,8 +208,8 @@ TEST_F(CnmemStreamsTest, ThreadsKeepTheirContentsOnSharedStreams) {
   EXPECT_EQ(GetInfo(), (Info{48 << 10, 48 << 10}));
 }
 
-// Each thread uses the library for as long as it has a reference; the last one ends it, and then
-// another begins.
+// Each thread uses the library as long as it holds a reference. The last thread ends the library,
+// and then another thread initializes it again.
 TEST_F(CnmemStreamsTest, ReferencesAreCountedByManyThreads) {
   const cudaStream_t stream = NewStream();
   std::atomic<int> begun = 0;

@@ -1,4 +1,4 @@
-// A CUDA device does what every device must do, whichever it is and wherever its memory comes from.
+// CUDA devices pass the tests of all devices, for every ordinal and every kind of memory.
 #include "tests/device/conformance.h"
 
 #include "tidepool/cuda_device.h"
@@ -8,7 +8,7 @@ namespace {
 
 std::unique_ptr<Device> MakeCudaDevice() { return *CudaDevice::Create({}); }
 
-// While another device is the thread's.
+// Runs the tests while another device is the thread's current device.
 std::unique_ptr<Device> MakeLastCudaDevice() {
   int count = 0;
   EXPECT_EQ(cudaGetDeviceCount(&count), cudaSuccess);

@@ -1,5 +1,5 @@
-// What is peculiar to a CUDA device: wrapped streams, the caller's device, errors, drivers that
-// lack something.
+// Features of CUDA devices only: wrapped streams, the caller's current device, errors, and drivers
+// that lack functions.
 #include "tidepool/cuda_device.h"
 
 #include <gmock/gmock.h>
@@ -172,7 +172,7 @@ TEST_F(CudaDeviceTest, RefusesStreamsOfOtherDevices) {
   const auto refused = device_->WrapStream(native);
   EXPECT_TRUE(absl::IsInvalidArgument(refused.status()));
   EXPECT_THAT(Message(refused.status()), HasSubstr("device 1, expected one of device 0"));
-  // The default stream is that of the device, whichever is current.
+  // The default stream belongs to the device, whichever device is current.
   const Stream stream = *device_->WrapStream(nullptr);
   std::latch latch(1);
   ASSERT_TRUE(device_->CallHost(stream, [&] { latch.wait(); }).ok());
@@ -359,8 +359,8 @@ TEST_F(CudaDeviceTest, KeepsNothingOfStreamsThatAreGoneAndIdle) {
   EXPECT_LT(live.events, 10);
 }
 
-// Threads create, wrap, use and destroy streams and events that other threads use: for the
-// sanitizers, and nothing may crash or report anything but NotFound.
+// Threads create, wrap, use and destroy streams and events that other threads use. For the
+// sanitizers: no crash, and no error but NotFound.
 TEST_F(CudaDeviceTest, ThreadsMayUseWhatOthersDestroy) {
   std::vector<Stream> streams;
   std::vector<Event> events;

@@ -1,5 +1,5 @@
-// Every call to CUDA in a device's life fails once, whichever it is: somebody is told, nothing is
-// lost, the thread's device and last error are as they were, and the next try works.
+// Each call of CUDA in a device's life fails once. The caller gets an error, no memory is lost, the
+// thread's current device and last error stay unchanged, and the next try succeeds.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -19,11 +19,12 @@ class CudaFaultsTest : public ::testing::Test {
   CudaFaultsTest() { ConfigureStandIn({}); }
   ~CudaFaultsTest() override { ConfigureStandIn({}); }
 
-  // Tries twice. What fails first says so in CUDA's words, what fails then is an error of the test.
+  // Tries an operation twice. A first failure must carry CUDA's description; a second failure is an
+  // error of the test.
   void Try(const std::function<absl::Status()>& operation) {
     const absl::Status first = operation();
     int current = -1;
-    // These may be the calls that are to fail, and then have not been seen by anybody.
+    // These calls may be the calls that fail, and no caller has seen their error yet.
     if (cudaGetDevice(&current) == cudaSuccess) {
       EXPECT_EQ(current, 1);
     }
@@ -48,7 +49,7 @@ class CudaFaultsTest : public ::testing::Test {
     return result;
   }
 
-  // Uses every function of the device, while another one is current.
+  // Uses every function of the device while another device is current.
   void Play() {
     std::unique_ptr<CudaDevice> device;
     Try([&] {
@@ -95,7 +96,7 @@ class CudaFaultsTest : public ::testing::Test {
     Try([&] { return device->FreeMemory(memory); });
     Try([&] { return device->DestroyEvent(event); });
     EXPECT_EQ(device->used_bytes(), 0);
-    // And something is left to the destructor.
+    // Leaves an allocation to the destructor.
     const auto left = Get<void*>([&] { return device->ReserveAddresses(granule); });
     Try([&] {
       const absl::StatusOr<PhysicalMemory> more = device->CreatePhysical(granule);
@@ -111,7 +112,7 @@ class CudaFaultsTest : public ::testing::Test {
     Try([&] { return device->CreateStream().status(); });
   }
 
-  // The native stream that is wrapped is one that was there before.
+  // Wraps a native stream that existed before.
   void Begin() {
     ConfigureStandIn({});
     ASSERT_EQ(cudaStreamCreateWithFlags(&native_, cudaStreamNonBlocking), cudaSuccess);
@@ -146,12 +147,13 @@ TEST_F(CudaFaultsTest, FailTheCallAndNothingElse) {
       break;
     }
   }
-  // The others are those of this test, those that make the thread's device current again, and those
-  // that nobody can be told of: in the destructor, and about streams that are gone.
+  // The other failures hit calls of the test itself, calls that restore the thread's current
+  // device, or calls without a caller to report to: in the destructor, and for streams that are
+  // gone.
   EXPECT_GT(told, calls / 3);
 }
 
-// The same for a pool on the device, of virtual memory or of managed or other segments.
+// Does the same for a pool on the device, with virtual memory, managed segments and other segments.
 class CudaPoolFaultsTest
     : public CudaFaultsTest,
       public ::testing::WithParamInterface<std::tuple<CudaMemory, PoolMemory>> {};

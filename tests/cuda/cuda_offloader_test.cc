@@ -1,5 +1,5 @@
-// The offloader on a CUDA device: more buffers than fit, raw and compressed, with copies that take
-// their time, behind work of the caller's stream.
+// The offloader on a CUDA device: more buffers than fit, raw and compressed, with slow copies,
+// after work of the caller's stream.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -97,9 +97,9 @@ TEST_P(CudaOffloaderTest, BringsBackMoreThanFits) {
   EXPECT_EQ(offloader_->Stats().failures, 0);
 }
 
-// Use gave the address, so work may still be queued with it.
+// Use returned the address, so work that uses it may still be queued.
 TEST_P(CudaOffloaderTest, KeepsMemoryOfACompressedCopyThatFailedUntilTheErrorIsTold) {
-  constexpr std::int64_t kBytes = 100'000;  // in two pieces
+  constexpr std::int64_t kBytes = 100'000;  // two pieces
   const BufferId buffer = offloader_->Allocate(kBytes, stream_).value();
   ASSERT_TRUE(offloader_->Offload(buffer, {}, ZeroValueWord::k32Bits).ok());
   ASSERT_TRUE(offloader_->Await(buffer).ok());
@@ -116,7 +116,7 @@ TEST_P(CudaOffloaderTest, KeepsMemoryOfACompressedCopyThatFailedUntilTheErrorIsT
   ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
 }
 
-// Synchronize tells of the first of two.
+// Synchronize reports the first of two errors.
 TEST_P(CudaOffloaderTest, KeepsMemoryOfARawCopyThatFailedUntilTheErrorIsTold) {
   constexpr std::int64_t kBytes = 100'000;
   std::vector<BufferId> buffers;

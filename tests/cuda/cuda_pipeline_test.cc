@@ -1,5 +1,5 @@
-// The compression pipeline on a CUDA device: its streams, events and registered memory, with copies
-// that take their time, behind work of the caller's streams.
+// The compression pipeline on a CUDA device: its streams, events and registered memory, with slow
+// copies, after work of the caller's streams.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -95,7 +95,7 @@ TEST_F(CudaPipelineTest, ReportsFailuresOfTheDevice) {
   const Stream stream = *device_->CreateStream();
   ASSERT_TRUE(device_->Fill(memory, 7, bytes, stream).ok());
   ASSERT_TRUE(device_->SynchronizeStream(stream).ok());
-  // Past the end of the memory.
+  // The address lies past the end of the memory.
   EXPECT_FALSE(Offload(static_cast<std::byte*>(memory) + bytes, 64 * kMiB, stream).get().ok());
   EXPECT_EQ(pages_->Stats().used_pages, 0);
   EXPECT_TRUE(Offload(memory, bytes, stream).get().ok());

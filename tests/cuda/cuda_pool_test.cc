@@ -1,5 +1,5 @@
-// A pool on a CUDA device: memory that crosses between streams of all kinds is never in use by two,
-// with copies that are held or take their time.
+// A pool on a CUDA device. Memory that moves between streams of all kinds is never used by two
+// owners at once, with held and slow copies.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,8 +41,8 @@ class CudaPoolTest : public ::testing::Test {
     return *device_->WrapStream(native);
   }
 
-  // Frees memory on one stream under a copy that is held, reuses it on another, and says whether
-  // the copy still found what was written for it.
+  // Frees memory on one stream under a held copy and reuses it on another stream. Returns whether
+  // the copy still found the bytes that were written for it.
   bool IsIntactAfterReuse(Device& device, Stream first, Stream second,
                           PoolMemory memory = PoolMemory::kAutomatic) {
     const bool waits = dynamic_cast<testing::NeverWaits*>(&device) == nullptr;
@@ -117,7 +117,7 @@ TEST_F(CudaPoolTest, TakesSegmentsOfTheMemoryOfItsDevice) {
       if (is_managed) std::memset(block, 1, kBytes);
       ASSERT_TRUE(pool->Free(block, stream).ok());
     }
-    // All of them make room for one.
+    // The next request needs the memory of all blocks.
     void* const all = *pool->Allocate(kBudget, stream);
     EXPECT_EQ(device_->used_bytes(), kBudget);
     EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
@@ -127,7 +127,7 @@ TEST_F(CudaPoolTest, TakesSegmentsOfTheMemoryOfItsDevice) {
   }
 }
 
-// Where the device is smaller than the budget.
+// The device is smaller than the budget.
 TEST_F(CudaPoolTest, GivesSegmentsBackWhenTheDeviceIsFull) {
   const Stream stream = NewStream();
   auto pool = Pool::Create(device_.get(), {.memory = PoolMemory::kSegments}).value();
@@ -155,7 +155,7 @@ TEST_F(CudaPoolTest, WouldBeSeenToBreakWithoutTheWait) {
   EXPECT_FALSE(IsIntactAfterReuse(careless, NewStream(), NewStream()));
 }
 
-// One stream needs no events, and its pool no CUDA, once it has the memory.
+// With a single stream the pool records no events, and calls CUDA only to take its memory.
 TEST_F(CudaPoolTest, CallsNothingOnTheSingleStreamPath) {
   for (const PoolMemory memory : {PoolMemory::kVirtual, PoolMemory::kSegments}) {
     auto pool =
@@ -195,8 +195,8 @@ TEST_F(CudaPoolTest, KeepsTheOrderOfStreamsThatAreUnwrapped) {
   EXPECT_TRUE(pool->Free(q, second).ok());
 }
 
-// Threads write patterns on one stream and look at them on another, behind slow copies. Nothing but
-// the pool keeps one pattern from another's memory.
+// Threads write patterns on one stream and check them on another, after slow copies. Only the pool
+// keeps a pattern out of another pattern's memory.
 class PatternStress {
  public:
   PatternStress(Device& device, Pool& pool, std::vector<Stream> streams)
@@ -215,7 +215,7 @@ class PatternStress {
  private:
   static constexpr std::int64_t kLargest = 24 * kKiB;
 
-  // Pinned memory for one pattern on its way to the device and back.
+  // Pinned memory for one pattern, on its way to the device and back.
   struct Slot {
     char* there;
     char* back;
@@ -356,9 +356,9 @@ TEST_F(CudaPoolStressTest, WouldBeSeenToBreakWithoutTheWait) {
 #endif
   testing::NeverWaits careless(*device_);
   auto pool = Pool::Create(&careless, {.max_bytes = 64 * kKiB}).value();
-  // The patterns themselves wait on the device that does.
+  // The patterns themselves wait on the device that waits.
   PatternStress stress(*device_, *pool, {NewStream(), NewStream(), NewStream()});
-  // How soon depends on how fast the streams are.
+  // The number of rounds until damage depends on the speed of the streams.
   for (int round = 0; round < 100 && stress.damaged() == 0; ++round) stress.Run(4, 50);
   EXPECT_GT(stress.damaged(), 0);
 }

@@ -1,5 +1,5 @@
-// What the kernels of tests/gpu do, as host functions of the stand-in's streams: so the tests of a
-// pool under kernels run without a GPU too.
+// The kernels of tests/gpu as host functions of the stand-in's streams, so that the tests of a pool
+// under kernels run without a GPU.
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -14,7 +14,7 @@ std::uint32_t Word(std::uint32_t seed, std::int64_t index) {
   return (seed ^ static_cast<std::uint32_t>(index)) * 0x7FEB352DU;
 }
 
-// What a stream does with memory takes its time.
+// Delays each access of a stream to memory.
 cudaError_t Launch(std::int64_t delay_ns, cudaStream_t stream, std::function<void()> kernel) {
   auto queued = std::make_unique<std::function<void()>>([delay_ns, run = std::move(kernel)] {
     std::this_thread::sleep_for(std::chrono::nanoseconds(delay_ns));

@@ -1,4 +1,4 @@
-// The stand-in as tests of the CUDA device want it.
+// The stand-in as configured for the tests of CUDA devices.
 #ifndef TIDEPOOL_TESTS_CUDA_STAND_IN_H_
 #define TIDEPOOL_TESTS_CUDA_STAND_IN_H_
 
@@ -29,7 +29,7 @@ inline void ConfigureStandIn(const StandInChanges& changes) {
   ASSERT_EQ(cudartHostConfigure(&config), 1);
 }
 
-// What somebody has to give back.
+// Returns the live objects that a program has to give back.
 inline std::int64_t CountLive() {
   CudartHostLive live;
   cudartHostCountLive(&live);

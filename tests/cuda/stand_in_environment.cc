@@ -1,4 +1,4 @@
-// The tests of this folder run on the stand-in: two devices, small and with small granules. Built
+// Runs the tests of this folder on the stand-in: two small devices with small granules. Built
 // without this file they run on a GPU.
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ class StandIn : public ::testing::Environment {
 };
 
 const ::testing::Environment* const registered =
-    ::testing::AddGlobalTestEnvironment(new StandIn());  // which gtest deletes
+    ::testing::AddGlobalTestEnvironment(new StandIn());  // gtest deletes it
 
 }  // namespace
 }  // namespace tidepool

@@ -18,7 +18,8 @@ TEST(AddressRanges, EqualASetOfBytes) {
   constexpr std::int64_t kEnd = 60;
   std::mt19937_64 random(1);
   AddressRanges ranges;
-  std::vector<std::int64_t> owner(kEnd + 1, 0);  // the begin of the range of each byte, or 0
+  std::vector<std::int64_t> owner(kEnd + 1,
+                                  0);  // the beginning of the range that holds each byte, or 0
   for (int step = 0; step < 20'000; ++step) {
     const auto begin = static_cast<std::int64_t>(1 + random() % (kEnd - 1));
     const auto bytes = static_cast<std::int64_t>(1 + random() % 12);

@@ -1,10 +1,11 @@
-// What every device must do, asked of nothing but the interface. A device runs all of it with
+// The tests that every device must pass. They use only the Device interface. A device runs all of
+// them with
 //
-//   TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(MyDevice, MakeMyDevice);
+// TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(MyDevice, MakeMyDevice);
 //
-// Device memory is only looked at through copies, host memory of asynchronous copies is pinned, no
-// two host functions have to run at once, and memory is neither taken nor given back while a stream
-// is kept busy: on some devices these wait.
+// The tests allow for devices that wait. They read device memory only through copies, and use
+// pinned host memory for asynchronous copies. They never need two host functions to run at once.
+// They take and give back no memory while a stream is kept busy.
 #ifndef TIDEPOOL_TESTS_DEVICE_CONFORMANCE_H_
 #define TIDEPOOL_TESTS_DEVICE_CONFORMANCE_H_
 
@@ -26,7 +27,7 @@
 
 namespace tidepool {
 
-// A device with at least 64 MiB.
+// Makes a device with at least 64 MiB.
 struct DeviceFactory {
   const char* name;
   std::unique_ptr<Device> (*make)();
@@ -34,7 +35,7 @@ struct DeviceFactory {
   friend void PrintTo(const DeviceFactory& factory, std::ostream* out) { *out << factory.name; }
 };
 
-// Keeps a stream busy until it is told to stop.
+// Keeps a stream busy until Release.
 class Blocker {
  public:
   Blocker(Device& device, Stream stream) {
@@ -79,12 +80,12 @@ class DeviceConformance : public testing::TestWithParam<DeviceFactory> {
     return static_cast<std::uint8_t*>(*device_->ReserveAddresses(bytes));
   }
 
-  // Waits for it.
+  // Waits for the fill.
   void Fill(void* to, std::uint8_t value, std::int64_t bytes) {
     ASSERT_TRUE(device_->Fill(to, value, bytes, stream_).ok());
     ASSERT_TRUE(device_->SynchronizeStream(stream_).ok());
   }
-  // What is in device memory. Waits for it.
+  // Returns the contents of device memory. Waits for the copy.
   Bytes Read(const void* from, std::int64_t bytes) {
     std::uint8_t* pinned = NewPinned(bytes);
     EXPECT_TRUE(device_->Copy(pinned, from, bytes, CopyDirection::kFromDevice, stream_).ok());
@@ -642,7 +643,8 @@ TEST_P(DeviceWithoutVirtualMemory, SaysSo) {
   EXPECT_EQ(device_->used_bytes(), 0);
 }
 
-// Of devices of both kinds there are some, or a suite would say that it has no test.
+// gtest reports a suite without instances as a failure. So each program uses both macros below,
+// with a device of each kind.
 #define TIDEPOOL_INSTANTIATE_DEVICE_CONFORMANCE(name, factory)              \
   INSTANTIATE_TEST_SUITE_P(name, DeviceConformance,                         \
                            testing::Values(DeviceFactory{#name, factory})); \

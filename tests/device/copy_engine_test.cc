@@ -8,8 +8,8 @@ namespace {
 using Clock = CopyEngine::Clock;
 using std::chrono::nanoseconds;
 
-// Long past, so nothing is waited for; and before the clock's zero, which may be the machine's
-// start, because nothing may depend on where it is.
+// Long past, so that the engine never waits. Before the clock's zero, which may be the start of the
+// machine: results must not depend on the position of the zero.
 constexpr Clock::time_point kThen(-std::chrono::hours(1));
 
 TEST(CopyEngineTest, CopiesThatAreReadyFollowEachOtherWithoutAGap) {
@@ -17,7 +17,7 @@ TEST(CopyEngineTest, CopiesThatAreReadyFollowEachOtherWithoutAGap) {
   Clock::time_point end = kThen;
   for (int i = 1; i <= 100; ++i) end = engine.SpendTime(kThen, 1000);
   EXPECT_EQ(end, kThen + 100 * nanoseconds(1005));
-  // As in a stream, where each is ready when the one before it is over.
+  // Each copy is ready when the previous copy ends, as in a stream.
   for (int i = 1; i <= 100; ++i) end = engine.SpendTime(end, 1000);
   EXPECT_EQ(end, kThen + 200 * nanoseconds(1005));
 }

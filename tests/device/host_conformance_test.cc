@@ -1,4 +1,4 @@
-// The host device does what every device must do.
+// The host device passes the tests of all devices.
 #include "tests/device/conformance.h"
 #include "tidepool/host_device.h"
 
@@ -9,7 +9,7 @@ std::unique_ptr<Device> MakeHostDevice() {
   return *HostDevice::Create({.memory_bytes = 64 << 20, .granularity = 16 << 10});
 }
 
-// Slower than any host: work is seen while it waits for its time.
+// Slower than any host, so that tests observe work that waits for its simulated time.
 std::unique_ptr<Device> MakeSlowHostDevice() {
   return *HostDevice::Create({.memory_bytes = 64 << 20,
                               .granularity = 16 << 10,

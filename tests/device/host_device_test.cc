@@ -1,5 +1,5 @@
-// What the host device does beyond what every device must do: faults to order, copies to hold, the
-// time of copies, exact books, and memory that costs nothing until it is touched.
+// Features of the host device beyond the Device interface: ordered faults, held copies, the time of
+// copies, exact accounting, and memory that costs nothing until it is touched.
 #include "tidepool/host_device.h"
 
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ TEST(HostDeviceOptions, RefusesWhatIsOutOfRange) {
 
 // Faults. ---------------------------------------------------------------------------------------
 
-// One of everything, for one call of any kind.
+// One object of every kind, for one call of any kind.
 struct World {
   explicit World(HostDevice& device)
       : stream(*device.CreateStream()),
@@ -90,7 +90,7 @@ struct World {
   std::uint8_t* pinned;
   std::vector<char> registered;
   std::vector<char> plain = std::vector<char>(100);
-  std::uint8_t* empty;   // reserved
+  std::uint8_t* empty;   // reserved, without memory
   std::uint8_t* mapped;  // reserved, with memory
   PhysicalMemory physical;
   std::shared_ptr<int> functions_run = std::make_shared<int>(0);
@@ -365,8 +365,8 @@ TEST(HostDevice, EveryCopyHasItsLatency) {
   EXPECT_GE(stopwatch.seconds(), 0.02);
 }
 
-// A copy that takes thirty years keeps nothing but its direction from going on, and not the end of
-// the device.
+// A copy that would take thirty years delays only copies of its direction, and not the device's
+// end.
 TEST(HostDevice, DirectionsDoNotWaitForEachOther) {
   auto device = NewDevice({.copy_bytes_per_second = 1e-3});
   const Stream slow = *device->CreateStream();
@@ -483,7 +483,7 @@ TEST(HostDevice, ForgetsStreamsThatAreDestroyed) {
   const Stream first = *device->CreateStream();
   int ran = 0;
   Stream previous = first;
-  // More than a process may have threads, or stacks of them.
+  // More than the number of threads or stacks that a process may have.
   for (int i = 0; i < 10'000; ++i) {
     const Stream stream = *device->CreateStream();
     ASSERT_TRUE(device->RecordEvent(event, previous).ok());
@@ -522,7 +522,7 @@ TEST(HostDevice, EnforcesItsMemoryOverAllKinds) {
 }
 
 TEST(HostDevice, TakesNothingFromTheHostBeforeItIsTouched) {
-  // Few hosts have as much; ThreadSanitizer has no addresses for more.
+  // Few hosts have as much memory; ThreadSanitizer has no addresses for more.
   constexpr std::int64_t kHuge = std::int64_t{128} << 30;
   const auto device = NewDevice({.memory_bytes = 4 * kHuge});
   const Stream stream = *device->CreateStream();

@@ -1,9 +1,9 @@
-// Random work on many streams against the same work done one after the other.
+// Random work on many streams, compared with the same work done sequentially.
 //
-// The test knows what is ordered: every stream, every event and the host have a vector clock, how
-// much of each stream is over for whoever comes after them. Only where two accesses to a buffer are
-// in no order yet does it record and wait; so an order that the device does not keep is a wrong
-// byte, and under ThreadSanitizer a race.
+// The test knows which work is ordered. Every stream, every event and the host have a vector clock:
+// the finished part of each stream as seen by work that follows. The test records an event and
+// waits only if two accesses to a buffer are not ordered yet. So a missing order in the device
+// shows as a wrong byte, and under ThreadSanitizer as a race.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ void Join(Clock& clock, const Clock& other) {
   for (std::size_t i = 0; i < other.size(); ++i) clock[i] = std::max(clock[i], other[i]);
 }
 
-// A piece of work: the n-th of a stream.
+// A piece of work: the n-th work of a stream.
 struct Point {
   std::size_t stream = 0;
   std::uint64_t count = 0;
@@ -76,7 +76,7 @@ class Stress {
                  .physical = *device.CreatePhysical(kBytes)});
       EXPECT_TRUE(device.Map(buffers_.back().address, buffers_.back().physical).ok());
     }
-    // Memory of a device holds anything.
+    // Fresh device memory has arbitrary contents.
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
       if (buffers_[i].is_on_device) FillAll(i);
     }
@@ -139,7 +139,7 @@ class Stress {
     }
   }
 
-  // What happens to events and streams.
+  // Operations on events and streams.
 
   void Record(std::size_t event, std::size_t stream) {
     ASSERT_TRUE(device_.RecordEvent(events_[event].event, streams_[stream].stream).ok());
@@ -170,7 +170,7 @@ class Stress {
     Join(host_, streams_[stream].clock);
   }
 
-  // An event that stands for the point: one that happens to, or one that is recorded for it.
+  // Returns an event for the position: one that has recorded it already, or a newly recorded event.
   std::size_t EventAfter(Point point) {
     const auto found = std::find_if(events_.begin(), events_.end(), [&](const EventState& state) {
       return At(state.clock, point.stream) >= point.count;
@@ -191,7 +191,8 @@ class Stress {
     Join(host_, events_[event].clock);
   }
 
-  // Accesses to buffers. Those of a stream come before its next work, which is then counted.
+  // Accesses to buffers. A stream's accesses come before its next work, which is counted
+  // afterwards.
 
   void Reads(std::size_t stream, Buffer& buffer) {
     Join(streams_[stream].clock, host_);
@@ -202,7 +203,7 @@ class Stress {
     Join(streams_[stream].clock, host_);
     OrderStream(stream, buffer.writer);
     for (const Point reader : buffer.readers) {
-      // A copy within a buffer reads it itself.
+      // A copy within a buffer reads the buffer itself.
       if (reader.stream != stream) OrderStream(stream, reader);
     }
     buffer.writer = NextOf(stream);
@@ -273,7 +274,7 @@ class Stress {
     Scramble(buffer.expected.data(), kBytes);
   }
 
-  // Gives a buffer other addresses.
+  // Maps a buffer at another address.
   void Move() {
     Buffer& buffer = buffers_[AnyBuffer(true)];
     if (buffer.physical.id == 0) return;
@@ -285,7 +286,7 @@ class Stress {
     buffer.address = address;
   }
 
-  // The memory of this device is memory of the host: it can be looked at when it stands still.
+  // Device memory is host memory here, so the test reads it directly while no work runs.
   void Compare(std::size_t index) {
     const Buffer& buffer = buffers_[index];
     HostReads(buffer);

@@ -1,4 +1,4 @@
-// Stretches of a file in memory against a list of those that are taken.
+// Ranges of a file in memory, compared with a list of taken ranges.
 #include "lib/device/host/memory_file.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Names: nobody's twice, and recognised by who gave them.
+// Names: unique, and recognised by the source that gave them.
 #include "lib/device/names.h"
 
 #include <gtest/gtest.h>

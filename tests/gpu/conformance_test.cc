@@ -1,5 +1,5 @@
-// A GPU does what every device must do. Its managed memory is left to the stand-in runtime: asking
-// a GPU for more of it than there is can hang the machine.
+// A GPU passes the tests of all devices. Its managed memory is tested on the stand-in only:
+// allocating more than the GPU has can hang the machine.
 #include "tests/device/conformance.h"
 
 #include "tidepool/cuda_device.h"

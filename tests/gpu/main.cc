@@ -1,5 +1,4 @@
-// Runs the tests on the first GPU. Where there is none it says so, in CUDA's words, and ends with
-// 77.
+// Runs the tests on the first GPU. Without a GPU it prints CUDA's error and exits with 77.
 #include <gtest/gtest.h>
 
 #include <cstdio>

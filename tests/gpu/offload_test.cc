@@ -1,5 +1,5 @@
-// Iterations on a GPU: kernels find in every buffer what was written there last, however often it
-// went to the host and back meanwhile.
+// Iterations on a GPU: kernels find the last written pattern in every buffer, however often it went
+// to the host and back meanwhile.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kDelayNs = 20'000;
 
-// Sizes in whole words, and so small that a test is short.
+// Sizes are whole words, and so small that a test is short.
 TaskGraph SmallNetwork(const std::string& name) {
   TaskGraph graph = MakeModel(name, {.batch = 32}).value();
   const std::int64_t divisor = (std::int64_t{2} << 30) / (1024 * gpu::Unit());

@@ -1,5 +1,5 @@
-// Kernels that write a pattern and look for it, late: what a stream does with memory that it was
-// given. Patterns differ by their seeds, in every word.
+// Kernels that write and check patterns after a delay, as a slow stream would use its memory.
+// Patterns with different seeds differ in every word.
 #ifndef TIDEPOOL_TESTS_GPU_PATTERNS_H_
 #define TIDEPOOL_TESTS_GPU_PATTERNS_H_
 
@@ -9,14 +9,14 @@
 
 namespace tidepool::gpu {
 
-// Of what tests ask for: the device has at least 4,096 of them.
+// Enough for all tests: every device has at least 4,096 of them.
 std::int64_t Unit();
 
-// Bytes are a multiple of 4. Each queues one kernel, which begins after a delay, and returns what
-// the launch said.
+// Sizes are multiples of 4 bytes. Each function queues one kernel, which begins after a delay, and
+// returns the error of the launch.
 cudaError_t WritePattern(void* to, std::int64_t bytes, std::uint32_t seed, std::int64_t delay_ns,
                          cudaStream_t stream);
-// Adds the number of words that are not as written to `damaged`, in memory of the device.
+// Adds the number of damaged words to `damaged`, which lies in device memory.
 cudaError_t CheckPattern(const void* from, std::int64_t bytes, std::uint32_t seed,
                          std::int64_t delay_ns, unsigned long long* damaged, cudaStream_t stream);
 

@@ -1,5 +1,5 @@
-// A pool on a GPU: kernels of many streams write patterns and find them again, whatever the pool
-// does with its memory meanwhile: reuse across streams, growth, remapping, trimming.
+// A pool on a GPU. Kernels of many streams write patterns and find them again, while the pool
+// reuses memory across streams, grows, remaps and trims.
 #include "tidepool/pool.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ struct Configuration {
   friend void PrintTo(const Configuration& c, std::ostream* out) { *out << c.name; }
 };
 
-// Counts damaged words, in memory of its own.
+// Counts damaged words, in device memory of its own.
 class DamageCount {
  public:
   DamageCount() {
@@ -52,11 +52,11 @@ class DamageCount {
   unsigned long long* words_ = nullptr;
 };
 
-// Writes on one stream, looks on another, frees on either. The order between the two is the
-// pattern's own affair (an event); that between it and the next owner of the memory is the pool's.
+// Writes on one stream, checks on another, and frees on either. The test orders the two by an
+// event; the pool orders them with the next owner of the memory.
 class Patterns {
  public:
-  // The pool may be one on a device that breaks its contract; events go past it.
+  // The pool may lie on a device that breaks its contract, so events bypass that device.
   Patterns(CudaDevice& device, Pool& pool, int streams) : device_(device), pool_(pool) {
     for (int i = 0; i < streams; ++i) streams_.push_back(*device.CreateStream());
     streams_.push_back(*device.WrapStream(nullptr));
@@ -65,7 +65,7 @@ class Patterns {
   ~Patterns() {
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
     while (!live_.empty()) Free(0);
-    streams_.pop_back();  // not ours
+    streams_.pop_back();  // owned by the test
     for (const Stream stream : streams_) EXPECT_TRUE(device_.DestroyStream(stream).ok());
     EXPECT_TRUE(device_.DestroyEvent(event_).ok());
   }
@@ -149,7 +149,7 @@ class GpuPoolTest : public ::testing::TestWithParam<Configuration> {
 
 TEST_P(GpuPoolTest, DamagesNothing) {
   for (const std::string& policy : PlacementPolicyNames()) {
-    if (policy == "planned" && GetParam().remap) continue;  // there is no such pool
+    if (policy == "planned" && GetParam().remap) continue;  // the pool refuses this combination
     PoolOptions options = Options(256 * kUnit);
     options.placement = policy;
     const auto pool = Pool::Create(device_.get(), options).value();
@@ -186,7 +186,8 @@ TEST_P(GpuPoolTest, GivesTheWholeBudgetInOnePieceWhenAllIsFree) {
   EXPECT_TRUE(pool->Free(*whole, stream).ok());
 }
 
-// The device has less than the budget: what does not fit is refused, what fits is served after.
+// The device has less memory than the budget: larger requests are refused, and later requests that
+// fit are served.
 TEST_P(GpuPoolTest, OutlivesADeviceThatIsFull) {
   const std::int64_t free_bytes = *device_->FreeBytes();
   void* hog = nullptr;
@@ -216,7 +217,7 @@ TEST_P(GpuPoolTest, LeavesTheDeviceAsItWas) {
     Patterns patterns(*device_, *pool, 4);
     patterns.Run(500, 64 * kUnit, 3);
   }
-  // Kernels and events keep a little of their own.
+  // Kernels and events keep a little memory of their own.
   EXPECT_GE(*device_->FreeBytes(), before - 32 * kUnit);
   EXPECT_EQ(device_->used_bytes(), 0);
 }
@@ -228,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(Memory, GpuPoolTest,
                                            Configuration{"segments", PoolMemory::kSegments, false}),
                          [](const auto& test) { return test.param.name; });
 
-// Every other granule is free: only moving them together makes room.
+// Every second granule is free, so only remapping can make room.
 TEST(GpuRemapTest, KeepsContentsAndServesWhatFits) {
   const auto device = *CudaDevice::Create({});
   const std::int64_t granule = device->granularity();
@@ -267,7 +268,7 @@ TEST(GpuRemapTest, KeepsContentsAndServesWhatFits) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-// The tests above can fail.
+// Shows that the tests above can fail.
 TEST(GpuPatternTest, IsSeenToBreakWithoutTheWait) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "the sanitizer reports the race that this test is about";
@@ -276,7 +277,7 @@ TEST(GpuPatternTest, IsSeenToBreakWithoutTheWait) {
   testing::NeverWaits careless(*device);
   const auto pool = Pool::Create(&careless, {.max_bytes = 64 * kUnit}).value();
   Patterns patterns(*device, *pool, 4);
-  // How soon depends on how fast the streams are.
+  // The number of rounds until damage depends on the speed of the streams.
   constexpr unsigned kRounds = 100;
   for (unsigned round = 0; round < kRounds && patterns.damaged_words() == 0; ++round) {
     patterns.Run(1000, 32 * kUnit, round);

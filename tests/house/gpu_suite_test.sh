@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What scripts/gpu_suite.sh writes and answers, on programs that only say what the real ones would: its file is JSON
-# whatever fails, and who reads its exit status learns of it.
+# Tests scripts/gpu_suite.sh with programs that print prepared texts in place of the real programs.
+# Its file is JSON whichever program fails, and its exit status reports each failure.
 # usage: gpu_suite_test.sh SOURCE_FOLDER
 set -uo pipefail
 suite=$1/scripts/gpu_suite.sh
@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/build/gpu" "$work/build/trace_replay" "$work/bin"
 
-# A program that prints $TEXT_OF_name and ends with $STATUS_OF_name.
+# Writes a program that prints $TEXT_OF_name and ends with $STATUS_OF_name.
 program() {
   printf '#!/bin/bash\nname=%s\n%s\nprintf "%%s" "$(printenv "TEXT_OF_$name")"\nexit "$(printenv "STATUS_OF_$name" || echo 0)"\n' \
     "$2" "$3" >"$1"
@@ -27,7 +27,8 @@ python=$(command -v python3)
 export TEXT_OF_bench='{"bench": 1}' TEXT_OF_replay='{"replay": 2}'
 
 fail() { echo "$1"; exit 1; }
-# usage: expect STATUS CONDITION [VARIABLE=VALUE...]: the status of the suite, and what holds for its file
+# usage: expect STATUS CONDITION [VARIABLE=VALUE...]: checks the status of the suite, and a
+# condition on its file
 expect() {
   local status=$1 condition=$2
   shift 2

@@ -1,4 +1,4 @@
-/* A plain program that loads libraries while it runs, all of them and then once more.
+/* A C program that loads libraries at run time: all of them, and then all of them again.
    usage: load_libraries LIBRARY... */
 #include <dlfcn.h>
 #include <stdio.h>

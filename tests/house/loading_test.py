@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Loads the shared libraries as a framework would, into programs that were not linked with them: a plain one and
-Python. A library with much initial-exec TLS cannot be loaded so, nor one that needs such a library (jemalloc has 2.6 KB).
+"""Loads the shared libraries as a framework would, into programs that were not linked with them: a C program and
+Python. That fails for a library with much initial-exec TLS, and for a library that needs such a library (jemalloc has 2.6 KB).
 usage: loading_test.py LOADING_PROGRAM LIBRARY_THAT_CANNOT_BE_LOADED FOLDER_TO_SEARCH LIBRARY..."""
 import os
 import re
 import subprocess
 import sys
 
-# Of the loader's reserve, about 1.6 KB, others need some too.
+# The loader's reserve for static TLS is about 1.6 KB, and other libraries need a part of it.
 MOST_TLS_BYTES = 256
 
 
@@ -24,8 +24,8 @@ def python_loads(*libraries):
 def faults_of(library):
     _, needed = run("ldd", library)
     if "not found" in needed:
-        yield f"needs what is not there:\n{needed}"
-    # To be somebody's malloc is the program's business.
+        yield f"needs missing libraries:\n{needed}"
+    # Which malloc serves the program is the program's choice.
     if re.search(r"jemalloc|tcmalloc|mimalloc", needed):
         yield f"brings a malloc of its own:\n{needed}"
     _, dynamic = run("readelf", "-dW", library)
@@ -40,7 +40,7 @@ def faults_of(library):
 def main(program, unloadable, folder, *libraries):
     os.environ["LD_LIBRARY_PATH"] = folder
     faults = []
-    # This test can fail.
+    # Shows that this test can fail.
     for how, (status, said) in (("program", run(program, unloadable)), ("Python", python_loads(unloadable))):
         if status == 0 or "static TLS" not in said:
             faults.append(f"{unloadable}: expected that the {how} cannot load it: {said}")

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
-# Installs the built project into a prefix, builds a little project of its own against it with find_package, and
-# runs that; then the same with add_subdirectory.
-# A build with CUDA also installs tidepool::cuda and tidepool::cnmem, which are used where they were asked for, without a
-# GPU.
+# Installs the built project into a prefix, builds a small project against it with find_package, and
+# runs it. Does the same with add_subdirectory. A build with CUDA also installs tidepool::cuda and
+# tidepool::cnmem, which the small project requests as components and uses without a GPU.
 # usage: package_test.sh SOURCE BUILD SCRATCH HAS_CUDA
 set -euo pipefail
 source_dir=$1 build_dir=$2 scratch=$3 has_cuda=$4
@@ -56,7 +55,7 @@ int main() {
   return device.ok() ? 1 : 0;
 }
 EOF
-# Every header by itself, old paths included.
+# Compiles each header alone, including the old paths.
 {
   find "$source_dir/include/tidepool" "$source_dir/include/compatibility/tidepool" -name '*.h' ! -name cuda_device.h |
     sed -E 's|.*/include/(compatibility/)?||; s|.*|#include "&"|' | sort
@@ -88,7 +87,7 @@ if [ "$has_cuda" = 1 ]; then
   cmake --build "$scratch/build" --target ask_for_a_gpu -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
   "$scratch/build/ask_for_a_gpu" | grep -E 'cudaError|expected one below'
   if readelf -d "$scratch/build/ask_for_a_gpu" | grep 'libcuda\.so'; then fail "a driver is linked"; fi
-  # In CNMeM's place.
+  # Uses the library in CNMeM's place.
   configure "-DCMAKE_PREFIX_PATH=$scratch/prefix" -DWANTED=cnmem
   cmake --build "$scratch/build" --target program_of_cnmem -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
   readelf -d "$scratch/build/program_of_cnmem" | grep 'libcnmem\.so\.1'
@@ -98,7 +97,7 @@ else
   if cmake --build "$scratch/build" --target ask_for_a_gpu >"$scratch/log" 2>&1; then fail "there is CUDA"; fi
 fi
 
-# Not one symbol of the libraries is visible but the public ones.
+# Only public symbols of the libraries are visible.
 find "$scratch/prefix" -name 'libtidepool*.so' | while read -r library; do
   if nm -DC --defined-only "$library" | grep -E ' tidepool::[a-z_]+::'; then
     fail "hidden symbols of $library are visible"

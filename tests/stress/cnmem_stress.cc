@@ -1,5 +1,5 @@
-// libcnmem.so on the stand-in for the CUDA runtime: threads that use CNMeM's functions on streams
-// that come and go, with any flags and environment variables, while calls to CUDA fail.
+// libcnmem.so on the stand-in for the CUDA runtime. Threads use CNMeM's functions on streams that
+// are created and destroyed, with random flags and environment variables, while calls of CUDA fail.
 #include <cnmem.h>
 #include <cuda_runtime_api.h>
 
@@ -33,7 +33,7 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kMemory = 16 * kMiB;  // of each device
 constexpr std::int64_t kGranularity = 64 << 10;
 
-// What the library calls; null is any of them and all others.
+// The functions of CUDA that the library calls; null stands for any function.
 constexpr std::array<const char*, 21> kFunctions = {nullptr,
                                                     "cudaMalloc",
                                                     "cudaMallocManaged",
@@ -56,7 +56,7 @@ constexpr std::array<const char*, 21> kFunctions = {nullptr,
                                                     "cuMemRelease",
                                                     "cuMemAddressFree"};
 
-// Thread-safe.
+// Orders calls of CUDA to fail. Thread-safe.
 class CudaFaults {
  public:
   explicit CudaFaults(Round& round) : counts_(round.counts()) {
@@ -75,7 +75,7 @@ class CudaFaults {
     ordered_[function] = cudartHostCountCalls(kFunctions[function]) + n;
     cudartHostFailCall(kFunctions[function], n, error_);
   }
-  // Takes back what was not met.
+  // Cancels orders that were not met.
   void End() {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < kFunctions.size(); ++i) {
@@ -101,7 +101,7 @@ class CudaFaults {
   std::array<std::int64_t, kFunctions.size()> ordered_ = {};
 };
 
-// Until CUDA does not fail. What a round needs for itself is not what is tested.
+// Repeats a call until CUDA does not fail. The round's own calls are not under test.
 template <typename Function>
 void CudaAgain(const char* what, Function function) {
   cudaError_t error = cudaSuccess;
@@ -128,7 +128,8 @@ absl::Status StatusOf(cnmemStatus_t status) {
   }
 }
 
-// Of one device. A thread that replaces a stream is alone with them: CUDA gives handles out again.
+// The streams of one device. A thread that replaces a stream locks all of them: CUDA reuses
+// handles.
 class CudaStreams {
  public:
   struct Name {
@@ -146,14 +147,14 @@ class CudaStreams {
   CudaStreams(const CudaStreams&) = delete;
   CudaStreams& operator=(const CudaStreams&) = delete;
 
-  // While one has it, streams stay as they are.
+  // A shared lock: streams are not replaced while a thread holds it.
   std::shared_lock<std::shared_mutex> Keep() { return std::shared_lock(mutex_); }
-  // With Keep. Of a place that there is not: the default stream.
+  // Returns a stream under the lock of Keep, or the default stream for an unknown index.
   Name Any(Dice& dice) const {
     const std::size_t place = dice.Below(places_.size() + 1);
     return {place, place < places_.size() ? places_[place].generation : 0};
   }
-  // The default stream for one that was replaced.
+  // Returns the default stream for a replaced stream.
   cudaStream_t Get(Name name) const {
     if (name.place >= places_.size()) return nullptr;
     const Place& place = places_[name.place];
@@ -164,7 +165,7 @@ class CudaStreams {
     for (const Place& place : places_) all.push_back(place.stream);
     return all;
   }
-  // Returns the new one, which is to be registered before others see it.
+  // Returns the new stream, which has to be registered before other threads see it.
   template <typename Register>
   void ReplaceOne(Dice& dice, Register register_stream) {
     const std::unique_lock lock(mutex_);
@@ -192,7 +193,7 @@ class CudaStreams {
   std::vector<Place> places_;
 };
 
-// What threads of a device share.
+// The state that the threads of a device share.
 struct DeviceShare {
   DeviceShare(int device, std::size_t stream_count, std::int64_t most)
       : ordinal(device), streams(device, stream_count), budget(most), live(most) {}
@@ -331,7 +332,7 @@ class CnmemUser {
     const std::unique_ptr<FILE, int (*)(FILE*)> nowhere(std::fopen("/dev/null", "w"), std::fclose);
     Ended(cnmemPrintMemoryState(nowhere.get(), nullptr));
   }
-  // INVALID_ARGUMENT; or CUDA's error, where that is asked first.
+  // INVALID_ARGUMENT; or CUDA's error, if the library calls CUDA first.
   void Misuse() {
     worker_.Begins("misuse");
     const auto is_refused = [&](cnmemStatus_t status) {
@@ -352,7 +353,7 @@ class CnmemUser {
   std::vector<Buffer> buffers_;
 };
 
-// Environment variables of a round, until it is over.
+// Sets the environment variables of a round for the life of the object.
 class Variables {
  public:
   ~Variables() {

@@ -1,4 +1,4 @@
-// Faults of a host device: some of its calls are told to fail, again and again.
+// Faults of a host device: random calls of it fail.
 #ifndef TIDEPOOL_TESTS_STRESS_DEVICE_FAULTS_H_
 #define TIDEPOOL_TESTS_STRESS_DEVICE_FAULTS_H_
 
@@ -14,17 +14,18 @@ namespace tidepool::stress {
 using Call = HostDevice::Call;
 inline constexpr int kCalls = static_cast<int>(Call::kUnmap) + 1;
 
-// All calls that devices can be told to fail.
+// All calls that can fail on order.
 inline std::vector<Call> AllCalls() {
   std::vector<Call> calls;
   for (int i = 0; i < kCalls; ++i) calls.push_back(static_cast<Call>(i));
   return calls;
 }
 
-// Thread-safe.
+// Orders faults. Thread-safe.
 class DeviceFaults {
  public:
-  // None in every third round, or at all; else often or seldom, of some calls or of all.
+  // Draws the rate of faults: none in a third of the rounds, else high or low, for some calls or
+  // for all.
   DeviceFaults(HostDevice& device, Round& round, bool may_fail = true)
       : device_(device), counts_(round.counts()), ordered_(kCalls) {
     Dice& dice = round.dice();
@@ -42,7 +43,7 @@ class DeviceFaults {
   }
 
   bool are_wanted() const { return !kinds_.empty(); }
-  // What operations may return for that; OK when there are no faults.
+  // The errors that operations may return because of the faults; OK without faults.
   absl::StatusCode expected() const {
     return are_wanted() ? absl::StatusCode::kUnavailable : absl::StatusCode::kOk;
   }
@@ -59,7 +60,7 @@ class DeviceFaults {
     ordered_[static_cast<std::size_t>(call)] = device_.CountCalls(call) + n;
     device_.FailCall(call, n);
   }
-  // Takes back what was not met.
+  // Cancels orders that were not met.
   void End() {
     const std::lock_guard lock(mutex_);
     for (const Call call : AllCalls()) {
@@ -80,10 +81,10 @@ class DeviceFaults {
   std::vector<Call> kinds_;
   double chance_ = 0;
   std::mutex mutex_;
-  std::vector<std::int64_t> ordered_;  // the count of the call that is to fail; 0: none
+  std::vector<std::int64_t> ordered_;  // the count of the call that fails; 0: no order
 };
 
-// Until the device does not fail. What a round needs for itself is not what is tested.
+// Repeats a call until the device does not fail. The round's own calls are not under test.
 template <typename Function>
 auto Again(Function function) {
   for (int i = 0; i < 1000; ++i) {

@@ -1,6 +1,6 @@
-// The executor: random schedules of random graphs, iteration after iteration, alone and several of
-// one offloader. A call of the device fails, or many do, or a launch: the iteration says so, all
-// memory is given back, and the next one is right.
+// The executor: random schedules of random graphs, iteration after iteration, alone and several on
+// one offloader. Calls of the device or launches fail. Then the iteration reports an error, all
+// memory is given back, and the next iteration is right.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -41,7 +41,7 @@ Schedule AnySchedule(RandomGraphs& random, const TaskGraph& graph) {
       .Make();
 }
 
-// An executor with what its tasks are to find.
+// An executor, and the contents that its tasks have to find.
 class Runner {
  public:
   Runner(Worker& worker, OffloaderRig& rig, std::int64_t most_bytes)
@@ -55,7 +55,7 @@ class Runner {
     Begin();
   }
 
-  // Weights are filled anew.
+  // Fills the weights again.
   void Begin() {
     worker_.Begins("Executor::Create");
     executor_ = nullptr;
@@ -73,13 +73,13 @@ class Runner {
     iterations_ = 0;
   }
 
-  // One iteration, which is right where it does not fail.
+  // Runs one iteration. Its results are right if it does not fail.
   absl::Status Run() {
     if (iterations_ == kMostIterations) Begin();
     worker_.Begins("Executor::Run");
     absl::Status status = executor_->Run().status();
-    // ResourceExhausted: the pool is too small, which is not known beforehand. FailedPrecondition:
-    // a copy failed, and another executor was told.
+    // ResourceExhausted: the pool is too small, which the test cannot know beforehand.
+    // FailedPrecondition: a copy failed, and another executor got its error.
     const bool is_sure = is_alone_ || !rig_.faults().are_wanted();
     worker_.Ended(status, {StatusCode::kResourceExhausted, StatusCode::kAborted,
                            is_sure ? StatusCode::kOk : StatusCode::kFailedPrecondition,
@@ -98,14 +98,14 @@ class Runner {
     return status;
   }
 
-  // Lets the n-th launch from now on fail; 0: none.
+  // Lets the n-th launch from now on fail; 0: no launch.
   void FailLaunch(std::size_t n) { failing_launch_ = n; }
-  // Others of the same offloader may be told that a copy failed which this one needed.
+  // Other executors of the same offloader may get the error of a copy that this one needed.
   void SetAlone(bool is_alone) { is_alone_ = is_alone; }
   // Orders faults with each launch.
   void SetStorm(bool storms) { storms_ = storms; }
   std::size_t tasks() const { return graph_.tasks.size(); }
-  // Together, with all workspaces.
+  // The bytes of all data and workspaces together.
   std::int64_t bytes() const {
     std::int64_t sum = 0;
     for (const GraphData& data : graph_.data) sum += data.bytes + 512;
@@ -132,10 +132,10 @@ class Runner {
   RandomGraphs random_;
   const TaskGraph graph_;
   const Schedule schedule_;
-  const std::vector<std::uint64_t> expected_;  // hashes of tasks, an iteration after the other
+  const std::vector<std::uint64_t> expected_;  // hashes of tasks, for one iteration after the other
   std::vector<std::uint64_t> found_;
   std::unique_ptr<Executor> executor_;
-  int iterations_ = 0;  // since weights were filled
+  int iterations_ = 0;  // since the weights were filled
   std::size_t failing_launch_ = 0;
   bool storms_ = false;
   bool is_alone_ = true;
@@ -149,7 +149,7 @@ void CheckAllIsBack(OffloaderRig& rig) {
   Check(live == 0, "an iteration failed, and live in the pool are ", live, " bytes");
 }
 
-// One call of the device fails, any one that an iteration makes.
+// One call of the device fails, chosen from all calls of an iteration.
 void RunWithOneFault(Worker& worker, OffloaderRig& rig, Runner& runner) {
   Dice& dice = worker.dice();
   const Call call = static_cast<Call>(dice.Below(kCalls));
@@ -164,7 +164,7 @@ void RunWithOneFault(Worker& worker, OffloaderRig& rig, Runner& runner) {
   rig.faults().End();
 }
 
-// As if the iteration before had not been.
+// Resets the rig as if the previous iteration had not run.
 void RunAfterFaults(OffloaderRig& rig, Runner& runner, bool has_room) {
   const absl::Status status = runner.Run();
   Check(status.ok() || !has_room,
@@ -175,7 +175,7 @@ void RunAfterFaults(OffloaderRig& rig, Runner& runner, bool has_room) {
 void RunAlone(Worker& worker, OffloaderRig& rig, std::int64_t most_bytes) {
   Dice& dice = worker.dice();
   Runner runner(worker, rig, most_bytes);
-  rig.faults().End();  // of making the rig
+  rig.faults().End();  // of the construction of the rig
   const bool has_room = !rig.pool().has_neighbours() && runner.bytes() * 4 < rig.pool().budget();
   RunAfterFaults(rig, runner, has_room);
   for (int i = Steps(10); i > 0; --i) {

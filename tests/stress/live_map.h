@@ -1,4 +1,4 @@
-// The addresses that are handed out now: none twice, and not more bytes than the budget.
+// The addresses that are allocated now: no byte twice, and no more bytes than the budget.
 #ifndef TIDEPOOL_TESTS_STRESS_LIVE_MAP_H_
 #define TIDEPOOL_TESTS_STRESS_LIVE_MAP_H_
 
@@ -11,7 +11,7 @@
 
 namespace tidepool::stress {
 
-// Thread-safe. Memory is added after it was taken, and removed before it is given back.
+// Thread-safe. Memory is added after it was allocated, and removed before it is freed.
 class LiveMap {
  public:
   explicit LiveMap(std::int64_t budget) : budget_(budget) {}
@@ -39,7 +39,7 @@ class LiveMap {
  private:
   const std::int64_t budget_;
   std::mutex mutex_;
-  std::map<std::intptr_t, std::intptr_t> ends_;  // by where they begin
+  std::map<std::intptr_t, std::intptr_t> ends_;  // by their beginnings
   std::int64_t live_bytes_ = 0;
 };
 

@@ -1,8 +1,10 @@
 // Stress: random work on every part of the library at once, by several threads, with faults at any
-// call of the device, as long as one likes.
-//   tidepool_stress [--seconds N | --rounds N] [--part NAME]... [--seed N]
-// Parts take turns, a round each. With --seed all rounds have that seed; without, each has another.
-// Exit status: 0 all went well, 1 a check failed, 2 the command line is wrong, 3 nothing went on.
+// call of the device, for any time.
+// tidepool_stress [--seconds N | --rounds N] [--part NAME]... [--seed N]
+// Parts take turns, one round each. With --seed all rounds use that seed; without it each round
+// draws another seed.
+// Exit status: 0 success, 1 a check failed, 2 the command line is wrong, 3 no operation made
+// progress.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -36,7 +38,7 @@ const std::vector<Part>& Parts() {
 
 struct Options {
   double seconds = 10;
-  std::int64_t rounds = 0;  // of each part; 0: as many as there is time for
+  std::int64_t rounds = 0;  // of each part; 0: until the time is up
   std::vector<std::string> parts;
   std::optional<std::uint64_t> seed;
 };
@@ -97,7 +99,7 @@ void Run(const Options& options) {
     });
   };
   for (;;) {
-    // The part that had the least until now.
+    // Chooses the part that ran for the least time so far.
     const auto next = options.rounds > 0
                           ? least([](const Running& a) { return a.counts.rounds.load(); })
                           : least([](const Running& a) { return a.seconds; });

@@ -1,4 +1,4 @@
-// An offloader over a pool, with small memory of the host: pinned, pages, rings.
+// An offloader over a pool, with little host memory: pinned, pages, rings.
 #ifndef TIDEPOOL_TESTS_STRESS_OFFLOADER_RIG_H_
 #define TIDEPOOL_TESTS_STRESS_OFFLOADER_RIG_H_
 
@@ -27,15 +27,15 @@ class OffloaderRig {
   Offloader& offloader() { return *offloader_; }
   bool compresses() const { return pipeline_ != nullptr; }
 
-  // Shared from Use until work with its address is queued, as the memory stays until Synchronize,
-  // which another thread may call, has told the error of a copy back.
+  // Held shared from Use until work with its address is queued. Synchronize, which another thread
+  // may call, reports failed copies, and the memory stays only until that report.
   std::shared_mutex& uses() { return uses_; }
 
-  // For the next buffer that is sent, if it is to be compressed.
+  // Whether the next buffer is offered for compression.
   std::optional<ZeroValueWord> AnyWord(Dice& dice) const;
-  // Of memory of the host.
+  // The sizes of host memory.
   void Inspect(Dice& dice);
-  // The offloader, and with it all buffers, has gone, and so has all memory.
+  // Expects that the offloader, all its buffers and all memory are gone.
   void End();
 
  private:

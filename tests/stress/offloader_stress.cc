@@ -1,5 +1,5 @@
-// The offloader: threads whose buffers leave the device and come back, compressed or not, beside
-// threads that use the same pool.
+// The offloader: threads with buffers that leave the device and come back, compressed or not, next
+// to threads that use the same pool.
 #include "tests/stress/offloader_rig.h"
 #include "tests/stress/offloader_user.h"
 #include "tests/stress/pool_user.h"
@@ -18,7 +18,7 @@ void UseOffloader(Worker& worker, OffloaderRig& rig, BufferNames& names, int ste
   }
 }
 
-// As others do that share the pool: small and short, so that there is room for buffers.
+// Small and short-lived allocations of other users of the pool, which leave room for buffers.
 void UsePool(Worker& worker, PoolRig& rig, int steps) {
   PoolUser user(worker, rig.share());
   Dice& dice = worker.dice();

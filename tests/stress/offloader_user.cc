@@ -14,8 +14,8 @@ namespace {
 
 using absl::StatusCode;
 
-// Whether a copy out that was given up, as its buffer was wanted again, may still read what is
-// written meanwhile. What it finds concerns nobody but a sanitizer.
+// Whether an abandoned offload may still read memory that is being overwritten. Its result is
+// unused, so only a sanitizer would see the race.
 #if defined(__SANITIZE_THREAD__)
 constexpr bool kMindsLateReads = true;
 #else
@@ -26,7 +26,7 @@ bool IsComing(BufferState state) {
   return state == BufferState::kOnDevice || state == BufferState::kComingBack;
 }
 
-// That a copy begins and ends at most once each.
+// Checks that each copy begins and ends at most once.
 CopyWatch NewWatch() {
   struct Seen {
     std::atomic<int> begins = 0;
@@ -66,8 +66,8 @@ void OffloaderUser::Step() {
   Free(at);
 }
 
-// FailedPrecondition: the buffer is elsewhere. ResourceExhausted: there is no room, or there was
-// none for a compressed copy.
+// FailedPrecondition: the buffer is elsewhere. ResourceExhausted: no room, or no room for a
+// compressed copy.
 bool OffloaderUser::Ended(const absl::Status& status) {
   return worker_.Ended(status, {StatusCode::kFailedPrecondition, StatusCode::kResourceExhausted,
                                 StatusCode::kDeadlineExceeded, rig_.faults().expected()});
@@ -94,8 +94,8 @@ void OffloaderUser::Queue(Stream stream, std::function<void()> work) {
   CheckOk(Again([&] { return rig_.device().CallHost(stream, work); }), "CallHost");
 }
 
-// Queues late what comes after Use: the copy back may have failed by then, and its memory was
-// promised all the same.
+// Queues work late after Use. The prefetch may have failed by then, but the memory has to stay
+// valid.
 void OffloaderUser::Dawdle() {
   if (dice().Chance(0.5)) return;
   std::this_thread::sleep_for(std::chrono::microseconds(dice().Between(1, 1000)));
@@ -132,7 +132,7 @@ void OffloaderUser::Add() {
   Queue(stream, [to = *address, bytes, seed = owned.seed] { FillPattern(to, bytes, seed); });
 }
 
-// As a policy would.
+// Chooses as an offload policy would.
 void OffloaderUser::MakeRoom() {
   for (std::size_t at = owned_.size(); at-- > 0;) {
     if (dice().Chance(0.3)) {
@@ -165,7 +165,7 @@ absl::Status OffloaderUser::Prefetch(Owned& owned) {
   return status;
 }
 
-// Use while a copy back is under way is what can go wrong.
+// Use during a prefetch is the risky case.
 bool OffloaderUser::MayUse(Owned& owned) {
   const BufferState state = StateOf(owned);
   if (IsComing(state)) return true;
@@ -244,7 +244,7 @@ void OffloaderUser::Free(std::size_t at) {
                 "a buffer that is gone is there");
 }
 
-// With buffers of others.
+// Uses buffers of other threads.
 void OffloaderUser::Meddle() {
   worker_.Begins("meddle with buffers of others");
   const BufferId buffer = {dice().Pick(names_).load()};
@@ -254,7 +254,7 @@ void OffloaderUser::Meddle() {
     case 1:
       return offloader_.Await(buffer).IgnoreError();
     default:
-      // One that failed and came back meanwhile is not what its thread wrote to.
+      // A failed buffer that came back meanwhile does not hold the bytes that its thread wrote.
       if (rig_.faults().are_wanted()) return;
       offloader_.Prefetch(buffer, AnyStream(), Hint::kResident, AnyDeadline()).IgnoreError();
   }

@@ -1,5 +1,5 @@
-// A thread with buffers of an offloader: it writes and checks them on its streams, sends them out
-// and fetches them, and knows what each has to hold whatever failed.
+// A thread with buffers of an offloader. It writes and checks them on its streams, offloads and
+// prefetches them, and knows their expected contents whichever call failed.
 #ifndef TIDEPOOL_TESTS_STRESS_OFFLOADER_USER_H_
 #define TIDEPOOL_TESTS_STRESS_OFFLOADER_USER_H_
 
@@ -17,7 +17,7 @@
 
 namespace tidepool::stress {
 
-// Names of buffers, so that threads can ask for those of others.
+// The names of buffers, by which threads use each other's buffers.
 using BufferNames = std::array<std::atomic<std::uint64_t>, 32>;
 
 class OffloaderUser {
@@ -27,9 +27,9 @@ class OffloaderUser {
   OffloaderUser& operator=(const OffloaderUser&) = delete;
 
   void Step();
-  // Checks and frees all buffers. Other threads do so too, as memory may have to become free.
+  // Checks and frees all buffers. Other threads do so too, since memory may have to become free.
   void End();
-  // Waits for its streams, and leaves buffers to the offloader.
+  // Waits for its streams, and leaves the buffers to the offloader.
   void Leave();
 
  private:
@@ -37,7 +37,7 @@ class OffloaderUser {
     BufferId buffer;
     std::int64_t bytes = 0;
     std::uint64_t seed = 0;
-    Stream stream;  // whose work so far comes after all that wrote the buffer
+    Stream stream;  // its work so far comes after all writes of the buffer
     bool was_sent = false;
   };
   static constexpr std::size_t kMostBuffers = 12;
@@ -51,8 +51,8 @@ class OffloaderUser {
   void Queue(Stream stream, std::function<void()> work);
   void Dawdle();
   void WaitFor(Stream stream);
-  // Whether the buffer is on the device after the work that is queued on `stream`; no when its copy
-  // back failed, and with it what was queued after Use.
+  // Whether the buffer is on the device after the work queued on `stream`. False if its prefetch
+  // failed, and with it the work queued after Use.
   bool IsThereAfter(const Owned& owned, Stream stream);
 
   void Add();

@@ -1,5 +1,5 @@
-// What buffers are filled with: words that a seed decides, two thirds of them zero, so that they
-// compress.
+// The contents of buffers: words that a seed determines, two thirds of them zero, so that they can
+// be compressed.
 #ifndef TIDEPOOL_TESTS_STRESS_PATTERN_H_
 #define TIDEPOOL_TESTS_STRESS_PATTERN_H_
 
@@ -13,8 +13,8 @@ inline std::uint64_t PatternWord(std::uint64_t seed, std::int64_t at) {
   return (word >> 32U) % 3 == 0 ? word : 0;
 }
 
-// Calls `use` with each piece of up to 8 bytes, how many it has, and the word that is to be there;
-// ends when that returns false, and says whether it did not.
+// Calls `use` with each part of up to 8 bytes, its size, and its expected word. Stops at the first
+// call that returns false. Returns whether all calls returned true.
 template <typename Byte, typename Use>
 bool ForEachWord(Byte* memory, std::int64_t bytes, std::uint64_t seed, Use use) {
   for (std::int64_t at = 0; at < bytes; at += 8) {

@@ -1,5 +1,5 @@
-// Planned iterations: threads that ask for what they asked for before, most of the time, with marks
-// or without, in a pool that makes plans of that meanwhile.
+// Planned iterations: threads that mostly repeat their earlier requests, with or without marks, in
+// a pool that makes plans meanwhile.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace tidepool::stress {
 namespace {
 
-// What an iteration asks for: some of it is freed at once, the rest in the end, the last first.
+// The requests of an iteration: some are freed at once, the rest at the end in reverse order.
 struct Request {
   std::int64_t bytes = 0;
   bool is_temporary = false;
@@ -29,7 +29,7 @@ std::vector<Kind> AnyKinds(Dice& dice, std::int64_t most_bytes) {
   return kinds;
 }
 
-// As if all of it were live at once.
+// The bytes of all requests together.
 std::shared_ptr<const PlacementPlan> PlanOf(const Kind& kind, std::int64_t alignment) {
   std::vector<PlannedRequest> requests;
   std::int64_t end = 0;
@@ -41,7 +41,7 @@ std::shared_ptr<const PlacementPlan> PlanOf(const Kind& kind, std::int64_t align
   return std::make_shared<const PlacementPlan>(std::move(requests));
 }
 
-// An iteration; `deviating` is the chance of each request to be another one or none.
+// Runs an iteration. `deviating` is the probability of each request to differ or to be left out.
 void RunIteration(Worker& worker, PoolRig& rig, PoolUser& user, const Kind& kind,
                   double deviating) {
   Dice& dice = worker.dice();
@@ -65,7 +65,7 @@ void Mark(Worker& worker, Pool& pool) {
   pool.MarkIteration();
 }
 
-// Anything goes.
+// Any number of threads, faults and sizes.
 void RunFreely(Round& round, PoolRig& rig, const std::vector<Kind>& kinds) {
   const int threads = static_cast<int>(round.dice().Between(1, 3));
   const double deviating = round.dice().Chance(0.5) ? 0 : 0.03;
@@ -74,7 +74,7 @@ void RunFreely(Round& round, PoolRig& rig, const std::vector<Kind>& kinds) {
     PoolUser user(worker, rig.share());
     Dice& dice = worker.dice();
     for (int i = Steps(80 / threads); i > 0; --i) {
-      // What stays, as weights do.
+      // Permanent allocations, such as weights.
       if (dice.Chance(0.1) && user.size() < 10) user.Take(dice.Between(1, 2000));
       if (marks) Mark(worker, rig.pool());
       RunIteration(worker, rig, user, dice.Pick(kinds), deviating);
@@ -84,7 +84,8 @@ void RunFreely(Round& round, PoolRig& rig, const std::vector<Kind>& kinds) {
   });
 }
 
-// One thread, marks, no faults, memory enough: what was asked for three times is followed then.
+// One thread, with marks, no faults and enough memory: requests that were repeated three times are
+// then planned.
 void RunExactly(Round& round, PoolRig& rig, const std::vector<Kind>& kinds) {
   RunWorkers(round, 1, [&](Worker& worker) {
     PoolUser user(worker, rig.share());
@@ -112,7 +113,7 @@ void RunPlannedRound(Round& round) {
   const bool is_exact = dice.Chance(0.3);
   if (is_exact) {
     options.most_plans = 6;
-    // What is planned where segments meet goes elsewhere.
+    // Plans that cross a border of segments are served elsewhere.
     options.memory = PoolMemory::kVirtual;
   }
   const std::vector<Kind> kinds =

@@ -23,7 +23,7 @@ std::int64_t RoundedUp(std::int64_t bytes, std::int64_t to) {
 std::unique_ptr<HostDevice> NewDevice(Dice& dice, const PoolOptions& options) {
   HostDeviceOptions device;
   device.granularity = 64 << 10;
-  // Without virtual memory only segments are left.
+  // Devices without virtual memory have only segments.
   if (options.memory == PoolMemory::kSegments && dice.Chance(0.5)) device.granularity = 0;
   device.memory_bytes =
       RoundedUp(options.max_bytes, 64 << 10) + (dice.Chance(0.5) ? 0 : options.max_bytes);

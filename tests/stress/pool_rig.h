@@ -1,5 +1,5 @@
-// A pool on a small host device, with all that threads do to it beside taking and freeing memory,
-// and what must hold in the end.
+// A pool on a small host device, with the operations of threads besides allocating and freeing, and
+// the conditions that must hold at the end.
 #ifndef TIDEPOOL_TESTS_STRESS_POOL_RIG_H_
 #define TIDEPOOL_TESTS_STRESS_POOL_RIG_H_
 
@@ -23,12 +23,12 @@
 
 namespace tidepool::stress {
 
-// Of a small pool of any kind.
+// The options of a random small pool.
 PoolOptions AnyPoolOptions(Dice& dice);
 
 class PoolRig {
  public:
-  // Quiet: without faults, and the device has memory for nothing but the pool.
+  // Quiet rounds have no faults, and the device's memory is for the pool alone.
   enum Surroundings { kAnything, kQuiet };
   PoolRig(Round& round, PoolOptions options, Surroundings surroundings = kAnything);
   PoolRig(const PoolRig&) = delete;
@@ -42,13 +42,13 @@ class PoolRig {
   bool has_neighbours() const { return has_neighbours_; }
   PoolShare share() { return {*device_, *pool_, *streams_, *live_, *faults_}; }
 
-  // Something that is neither to take nor to free memory.
+  // A random operation other than allocating and freeing.
   void Inspect(Worker& worker, PoolUser& user);
-  // Other memory of the device, so that the pool cannot always grow: all that is left, and back.
+  // Takes all memory that is left on the device, so that the pool cannot grow, and gives it back.
   void FillDevice();
   void GiveToDevice();
   void GiveAllToDevice();
-  // All was freed: the books say so, and the device has its memory back.
+  // Expects that all memory was freed: the pool's figures say so, and the device has it back.
   void End();
 
  private:
@@ -70,7 +70,7 @@ class PoolRig {
   std::optional<LiveMap> live_;
   std::mutex neighbours_mutex_;
   std::vector<std::pair<void*, std::int64_t>> neighbours_;
-  // Or more: counted before it is taken and after it was given back.
+  // an upper bound: counted before the allocation and until after the free
   std::atomic<std::int64_t> neighbour_bytes_ = 0;
   std::atomic<std::int64_t> neighbour_changes_ = 0;
   const bool has_neighbours_;

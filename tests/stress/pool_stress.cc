@@ -1,5 +1,5 @@
-// The pool: threads that take, use and free memory of all sizes on streams that come and go, while
-// others trim it, look at it and take the device's memory away.
+// The pool: threads that allocate, use and free memory of all sizes on streams that are created and
+// destroyed, while other threads trim it, query it and take the device's memory away.
 #include <atomic>
 #include <thread>
 
@@ -20,7 +20,7 @@ void Allocate(Worker& worker, PoolUser& user, std::int64_t most_bytes) {
     user.Take(bytes);
     return;
   }
-  // A thread that holds nothing may wait for ever: those that hold something free it in the end.
+  // A thread without allocations may wait for ever: threads with allocations free them in the end.
   if (dice.Chance(0.1)) user.FreeAll();
   const absl::Time deadline = user.size() == 0
                                   ? absl::InfiniteFuture()
@@ -41,8 +41,8 @@ void Step(Worker& worker, PoolRig& rig, PoolUser& user, std::int64_t most_bytes)
   user.CheckContents(at);
 }
 
-// One thread waits for memory while the device is full. What the pool takes when it no longer is,
-// for whatever it is asked by another thread, is for the first one too.
+// One thread waits for memory while the device is full. When the device has room again, memory that
+// the pool takes for other threads serves the first waiter too.
 class WaiterScene {
  public:
   WaiterScene(PoolRig& rig, std::int64_t bytes) : rig_(rig), bytes_(bytes) {}
@@ -113,7 +113,7 @@ void RunPoolRound(Round& round) {
     for (int i = Steps(6000 / threads); i > 0; --i) Step(worker, rig, user, most_bytes);
     user.FreeAll();
   });
-  // Moving memory and rounding to granules have needs of their own.
+  // Remapping and rounding to granules need additional memory.
   for (int i = 0; i < 3 && !rig.remaps(); ++i) RunWaiter(round, rig);
   rig.End();
 }

@@ -90,7 +90,7 @@ void PoolUser::Rewrite(std::size_t at) {
     }
   }
   buffer.seed = dice().Seed();
-  // Slow work shows memory that is handed to others too early.
+  // Slow work reveals memory that is given to another thread too early.
   const int naps = dice().Chance(0.1) ? 20 : 0;
   Queue(buffer, [to = buffer.address, bytes = buffer.bytes, seed = buffer.seed, naps] {
     for (int i = 0; i < naps; ++i) std::this_thread::yield();
@@ -173,7 +173,7 @@ void PoolUser::Misuse() {
   worker_.Begins("misuse");
   const Stream stream = share_.streams.Any(dice());
   Pool& pool = share_.pool;
-  // A stream that is there, or one that another thread destroyed meanwhile.
+  // Returns an existing stream, or one that another thread destroyed meanwhile.
   const auto is_one_of = [](const absl::Status& status, StatusCode code) {
     return status.code() == code || absl::IsNotFound(status);
   };

@@ -1,4 +1,4 @@
-// A thread that uses a pool as programs do: it takes memory for a stream, lets streams fill and
+// A thread that uses a pool as programs do. It allocates memory for a stream, lets streams fill and
 // check it in their order, and frees it on any stream.
 #ifndef TIDEPOOL_TESTS_STRESS_POOL_USER_H_
 #define TIDEPOOL_TESTS_STRESS_POOL_USER_H_
@@ -18,7 +18,7 @@
 
 namespace tidepool::stress {
 
-// What threads that use a pool share.
+// The state that threads of the same pool share.
 struct PoolShare {
   HostDevice& device;
   Pool& pool;
@@ -30,22 +30,22 @@ struct PoolShare {
 class PoolUser {
  public:
   PoolUser(Worker& worker, const PoolShare& share);
-  // Everything is freed by then.
+  // All buffers are freed by then.
   ~PoolUser();
   PoolUser(const PoolUser&) = delete;
   PoolUser& operator=(const PoolUser&) = delete;
 
   std::size_t size() const { return buffers_.size(); }
-  // Whether there was room. With a deadline it waits for that.
+  // Returns whether there was room. With a deadline it waits for room.
   bool Take(std::int64_t bytes);
   bool TakeBlocking(std::int64_t bytes, absl::Time deadline);
-  // Buffers are numbered; the last one takes the number of one that is freed.
+  // Buffers are numbered. The last buffer takes the number of a freed buffer.
   void Free(std::size_t at);
   void FreeAll();
-  // On the stream that it lies on, or on another.
+  // Frees the buffer on its own stream, or on another stream.
   void Rewrite(std::size_t at);
   void CheckContents(std::size_t at);
-  // What the pool has to refuse.
+  // Makes calls that the pool has to refuse.
   void Misuse();
 
  private:
@@ -53,21 +53,21 @@ class PoolUser {
     std::uint8_t* address = nullptr;
     std::int64_t bytes = 0;
     std::uint64_t seed = 0;
-    Stream stream;                // whose work so far comes after all that used the buffer,
-    std::vector<Stream> readers;  // but for work of these, which the pool knows of
+    Stream stream;                // its work so far comes after all uses of the buffer,
+    std::vector<Stream> readers;  // except work of these streams, which the pool knows of
   };
 
   Dice& dice() { return worker_.dice(); }
   bool Keep(std::int64_t bytes, Stream stream, const absl::StatusOr<void*>& address);
-  // Lets what is queued on `stream` from here on wait for what `before` was given; false when
-  // `stream` was destroyed.
+  // Makes work queued on `stream` from now on wait for the earlier work of `before`. Returns false
+  // if `stream` was destroyed.
   bool Order(Stream stream, Stream before);
-  // Brings the buffer to another stream, where it may have to wait for its readers.
+  // Moves the buffer to another stream, which may have to wait for the buffer's readers.
   void Move(Buffer& buffer);
   void Queue(Buffer& buffer, const std::function<void()>& work);
   std::function<void()> Checks(const Buffer& buffer);
   void ReadBeside(Buffer& buffer);
-  // Makes the pool know of the work on the buffer's stream, or moves it to `stream`.
+  // Reports the work on the buffer's stream to the pool, or moves the buffer to `stream`.
   void Hand(Buffer& buffer, Stream stream);
 
   Worker& worker_;

@@ -1,5 +1,5 @@
-// The recorder: threads that record, flush and close at the same time, on disks that run full, and
-// processes that fork meanwhile. What was recorded is in the file, in order, up to where it ends.
+// The recorder: threads that record, flush and close at the same time, on full disks, and processes
+// that fork meanwhile. The file holds the recorded events in order, up to its end.
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -38,7 +38,7 @@ struct Recorded {
   std::string name = {};
 };
 
-// Files of this process grow no further than that.
+// The limit on the size of files of this process.
 class FileLimit {
  public:
   explicit FileLimit(std::int64_t bytes) {
@@ -55,7 +55,7 @@ class FileLimit {
   rlimit before_ = {};
 };
 
-// What the recorder was told, by threads that take turns, as those of a pool do.
+// The events given to the recorder, by threads that take turns as the threads of a pool do.
 class Log {
  public:
   explicit Log(Recorder& recorder) : recorder_(recorder) {}
@@ -71,7 +71,7 @@ class Log {
     return events_.size();
   }
   const std::vector<Recorded>& events() const { return events_; }
-  // While nothing is being recorded.
+  // Runs while no thread records.
   template <typename Function>
   auto Between(Function function) {
     const std::lock_guard lock(mutex_);
@@ -141,7 +141,7 @@ bool Holds(const Trace& trace, std::size_t at, const Recorded& recorded) {
          (allocation.bytes == recorded.bytes && allocation.hint == recorded.hint);
 }
 
-// The file has the first events of the log: at least so many.
+// Expects that the file holds the first events of the log, at least `least` of them.
 void CheckFile(const std::string& path, const Log& log, std::size_t least) {
   const auto trace = ReadTrace(path);
   CheckOk(trace.status(), "ReadTrace");
@@ -154,7 +154,7 @@ void CheckFile(const std::string& path, const Log& log, std::size_t least) {
   }
 }
 
-// Does what a child may do that does not know of the recorder that it has inherited, or does.
+// The operations of a child process, which may or may not use the recorder that it inherited.
 void ForkOnce(Worker& worker, Log& log, Recorder& recorder) {
 #if !defined(__SANITIZE_THREAD__)
   worker.Begins("fork, and wait for the child");
@@ -180,11 +180,12 @@ void ForkOnce(Worker& worker, Log& log, Recorder& recorder) {
 #endif
 }
 
-// Of files that may not grow: what is there is in order, and an error was told if it is not all.
+// Files that must not grow: their events are in order, and an error was reported if some are
+// missing.
 struct Closing {
   std::mutex mutex;
   bool has_closed = false;
-  std::size_t least = 0;  // events before it was closed
+  std::size_t least = 0;  // events recorded before it was closed
   absl::Status status;
 };
 

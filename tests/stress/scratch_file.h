@@ -1,4 +1,4 @@
-// A path for a file that is gone in the end.
+// A path for a file that is removed at the end.
 #ifndef TIDEPOOL_TESTS_STRESS_SCRATCH_FILE_H_
 #define TIDEPOOL_TESTS_STRESS_SCRATCH_FILE_H_
 

@@ -1,4 +1,4 @@
-// Streams that threads share: any of them may destroy one meanwhile and put another in its place.
+// Streams that threads share: each thread may destroy a stream and put another in its place.
 #ifndef TIDEPOOL_TESTS_STRESS_SHARED_STREAMS_H_
 #define TIDEPOOL_TESTS_STRESS_SHARED_STREAMS_H_
 

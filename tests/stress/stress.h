@@ -1,8 +1,8 @@
-// What the parts of the stress share: rounds of random work that a seed decides, counts of what was
-// done, and checks that say how to see a failure again.
+// The parts' common tools: rounds of random work that a seed determines, counts of operations, and
+// checks that print how to repeat a failure.
 //
-// The seed decides what each thread does. How threads meet it does not decide: a failure may need
-// several rounds of its seed.
+// The seed determines the work of each thread, but not how the threads interleave. A failure may
+// need several rounds of its seed.
 #ifndef TIDEPOOL_TESTS_STRESS_STRESS_H_
 #define TIDEPOOL_TESTS_STRESS_STRESS_H_
 
@@ -24,13 +24,13 @@
 
 namespace tidepool::stress {
 
-// Of a part, over all rounds.
+// The counts of a part over all rounds.
 struct Counts {
   std::atomic<std::int64_t> rounds = 0;
   std::atomic<std::int64_t> operations = 0;
-  std::atomic<std::int64_t> checks = 0;  // of contents
-  std::atomic<std::int64_t> faults = 0;  // calls that failed because they were told to
-  std::array<std::atomic<std::int64_t>, 17> errors = {};  // that operations returned, by code
+  std::atomic<std::int64_t> checks = 0;                   // of contents
+  std::atomic<std::int64_t> faults = 0;                   // calls that failed on order
+  std::array<std::atomic<std::int64_t>, 17> errors = {};  // returned by operations, by code
 };
 
 class Dice {
@@ -49,7 +49,7 @@ class Dice {
   const auto& Pick(const Values& values) {
     return values[Below(values.size())];
   }
-  // Mostly small, seldom up to `most`, as requests of programs are.
+  // Draws a size, mostly small and rarely up to `most`, as requests of programs are.
   std::int64_t Bytes(std::int64_t most) {
     return Between(1, Chance(0.1) ? most : std::max<std::int64_t>(most / 40, 1));
   }
@@ -59,8 +59,8 @@ class Dice {
   std::mt19937_64 random_;
 };
 
-// Prints the part, the seed, what each thread is doing, `what`, and the command for another try;
-// ends the process with status 1. Thread-safe.
+// Prints the part, the seed, the operation of each thread, the failed check, and the command that
+// repeats the round. Ends the process with status 1. Thread-safe.
 [[noreturn]] void Fail(std::string_view what);
 
 template <typename... Details>
@@ -77,7 +77,7 @@ class Round {
   Round(std::uint64_t seed, Counts& counts) : counts_(counts), dice_(seed) {}
 
   Counts& counts() { return counts_; }
-  // Of the thread that runs the round.
+  // The random numbers of the thread that runs the round.
   Dice& dice() { return dice_; }
 
  private:
@@ -85,7 +85,7 @@ class Round {
   Dice dice_;
 };
 
-// A thread of a round, which says what it does.
+// A thread of a round, which reports its current operation.
 class Worker {
  public:
   Worker(Round& round, std::uint64_t seed);
@@ -97,7 +97,7 @@ class Worker {
   Dice& dice() { return dice_; }
   // Counts an operation. `operation` is a literal.
   void Begins(const char* operation);
-  // Whether an operation ended well. Fails where it returned an error that is not expected.
+  // Returns whether an operation succeeded. Fails the round if it returned an unexpected error.
   bool Ended(const absl::Status& status, std::initializer_list<absl::StatusCode> expected);
 
  private:
@@ -106,10 +106,10 @@ class Worker {
   std::atomic<const char*>* doing_;
 };
 
-// Runs `work` on so many threads and waits for them.
+// Runs `work` on a number of threads and waits for them.
 void RunWorkers(Round& round, int threads, const std::function<void(Worker&)>& work);
 
-// Fewer operations under sanitizers, where each takes longer.
+// Fewer operations under sanitizers, where each of them takes longer.
 int Steps(int usual);
 
 struct Part {
@@ -117,13 +117,13 @@ struct Part {
   void (*run)(Round& round);
 };
 
-// Parts, in the order in which they take turns.
+// The parts, in the order of their turns.
 void RunPoolRound(Round& round);
 void RunPlannedRound(Round& round);
 void RunOffloaderRound(Round& round);
 void RunExecutorRound(Round& round);
 void RunRecorderRound(Round& round);
-// Where there is a CUDA Toolkit.
+// Exists only if the CUDA Toolkit was found.
 void RunCnmemRound(Round& round);
 
 }  // namespace tidepool::stress

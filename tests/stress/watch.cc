@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::size_t kMostWorkers = 64;
 
-// Fixed places, so that a signal handler can read them.
+// Fixed slots, so that a signal handler can read them.
 struct {
   std::array<char, 4096> program;
   std::array<char, 64> part;
@@ -69,7 +69,7 @@ void AddDescription(std::string_view description) {
 }
 
 void PrintRound() {
-  // A round of the recorder may have set a limit, and stderr may be a file.
+  // A round of the recorder may have set a limit on the size of files, and stderr may be a file.
   rlimit limit = {};
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0) {
     limit.rlim_cur = limit.rlim_max;

@@ -1,5 +1,5 @@
-// What the program watches while rounds run: which part and seed, what threads do, and whether
-// anything goes on.
+// The watch over running rounds: their part and seed, the operations of their threads, and whether
+// any operation makes progress.
 #ifndef TIDEPOOL_TESTS_STRESS_WATCH_H_
 #define TIDEPOOL_TESTS_STRESS_WATCH_H_
 
@@ -13,23 +13,23 @@
 
 namespace tidepool::stress {
 
-// Of the round that begins, for messages. `program` is what another try is made with.
+// Stores the round that begins, for messages. `program` is the program that can repeat it.
 void SetProgram(std::string program);
 void SetRound(std::string_view part, std::uint64_t seed);
-// What the round drew, for people.
+// Stores a description of the settings that the round drew.
 void AddDescription(std::string_view description);
 
-// A place for what a thread is doing, a literal; null gives the place back.
+// Stores the current operation of a thread, a literal, in a slot; null frees the slot.
 std::atomic<const char*>* TakePlace();
-// Says that an operation began or ended.
+// Counts an operation that began or ended.
 void ShowLife();
 
-// Prints the round and the operation of each thread, and how to try again, on stderr.
+// Prints the round, the operation of each thread and the command that repeats the round, on stderr.
 void PrintRound();
-// Does so when a signal or a sanitizer ends the process.
+// Prints the same when a signal or a sanitizer ends the process.
 void PrintRoundWhenKilled();
 
-// Ends the process with status 3 when no operation begins or ends for long.
+// Ends the process with status 3 if no operation begins or ends for a long time.
 class Watchdog {
  public:
   Watchdog();

@@ -1,6 +1,6 @@
 """Drives a headless Chromium by the DevTools protocol over pipes, with Python's standard library alone.
 
-Messages are JSON, each ended by a NUL byte: to the browser on its file descriptor 3, from it on 4.
+Messages are JSON, each ended by a NUL byte. The browser reads them on file descriptor 3 and writes them on 4.
 """
 import base64
 import json
@@ -16,7 +16,7 @@ import zlib
 
 
 def find_chromium():
-    """The path of a Chromium, or None."""
+    """Returns the path of a Chromium, or None."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
@@ -29,7 +29,7 @@ class Chromium:
         self.from_browser, from_browser = os.pipe()
 
         def wire():
-            # Away from 3 and 4 first: these may be among the four.
+            # Duplicate the pipes first: their descriptors may be 3 and 4 themselves.
             ours = os.dup2(to_browser, 60), os.dup2(from_browser, 61)
             os.dup2(ours[0], 3)
             os.dup2(ours[1], 4)
@@ -117,11 +117,11 @@ class Chromium:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=False)
 
     def prefer(self, scheme):
-        """'light' or 'dark'."""
+        """Sets the colour scheme, 'light' or 'dark'."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def open(self, path, ready="true", seconds=60):
-        """Opens a file and waits until the expression `ready` is true of it. Returns the seconds that took."""
+        """Opens a file and waits until the expression `ready` is true on its page. Returns the seconds that it took."""
         self.events.clear()
         began = time.monotonic()
         self.call("Page.navigate", url="file://" + os.path.abspath(path))
@@ -129,7 +129,7 @@ class Chromium:
         return time.monotonic() - began
 
     def wait_until(self, expression, seconds=60):
-        """Asks frame by frame until `expression` is true."""
+        """Evaluates `expression` in each frame until it is true."""
         deadline = time.monotonic() + seconds
         while not self.evaluate(f"new Promise((resolve) => requestAnimationFrame(() => resolve(Boolean({expression}))))"):
             if time.monotonic() > deadline:
@@ -142,7 +142,7 @@ class Chromium:
         return result["result"].get("value")
 
     def complaints(self):
-        """Exceptions, errors and warnings in the console since the page was opened."""
+        """Returns exceptions, and errors and warnings in the console, since the page was opened."""
         self.evaluate("0")
         said = []
         for event in self.events:
@@ -156,14 +156,14 @@ class Chromium:
         return said
 
     def requests(self):
-        """The addresses of all that was asked for since the page was opened, the page and data in addresses left out."""
+        """Returns the URLs requested since the page was opened, without the page itself and data URLs."""
         self.evaluate("0")
         urls = [event["params"]["request"]["url"] for event in self.events
                 if event.get("method") == "Network.requestWillBeSent" and event["params"].get("type") != "Document"]
         return [url for url in urls if not url.startswith(("data:", "blob:"))]
 
     def settle(self):
-        """Waits until what was changed is drawn."""
+        """Waits until all changes are drawn."""
         self.evaluate("new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(0))))")
 
     def mouse(self, kind, x, y, **more):
@@ -186,7 +186,7 @@ class Chromium:
         self.settle()
 
     def screenshot(self, is_full=False):
-        """A PNG of what is seen, or of the whole page."""
+        """Returns a PNG of the visible part, or of the whole page."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png", captureBeyondViewport=is_full)["data"])
 
     def pdf(self):
@@ -194,7 +194,7 @@ class Chromium:
 
 
 def decode_png(png):
-    """Width, height and rows of (r, g, b) bytes, of an 8-bit RGB or RGBA PNG that is not interlaced."""
+    """Decodes an 8-bit RGB or RGBA PNG without interlacing. Returns width, height and rows of (r, g, b) bytes."""
     width, height, depth, kind, _, _, interlaced = struct.unpack(">IIBBBBB", png[16:29])
     assert depth == 8 and kind in (2, 6) and not interlaced
     size = 3 if kind == 2 else 4

@@ -1,5 +1,5 @@
-// A short trace that drives pools of different sizes apart: the exact search for the smallest pool
-// must tell 2^depth sets of them apart when it has seen 5 * depth events.
+// A short trace on which pools of different sizes behave differently: after 5 * depth events the
+// exact search for the smallest pool has to distinguish 2^depth sets of them.
 #ifndef TIDEPOOL_TESTS_SUPPORT_DIVIDING_TRACE_H_
 #define TIDEPOOL_TESTS_SUPPORT_DIVIDING_TRACE_H_
 
@@ -10,10 +10,11 @@
 
 namespace tidepool::testing {
 
-// Operation CSV. With best fit the pools differ in the bytes above all that is live at the peak. A
-// request of half of what those may be takes them where they suffice, because the hole that is free
-// beside them is larger, and takes the hole otherwise; then the same with a quarter, and so on. The
-// last request fits into no pool that was told apart, but the one that serves is far above.
+// Operation CSV. With best fit, the pools differ in the bytes above all live bytes at the peak. A
+// request for half of the possible difference is served from these bytes if they suffice, because
+// the free hole next to them is larger; otherwise it is served from the hole. The next request asks
+// for a quarter, and so on. The last request fits into none of the distinguished pools; the pool
+// that serves it is far larger.
 inline std::string DividingTrace(int depth) {
   constexpr std::int64_t kUnit = 512;
   const auto units = [](std::int64_t count) { return count * kUnit; };

@@ -1,4 +1,4 @@
-// Hands every call on to another device, so that a test can change one of them.
+// Forwards every call to another device, so that a test can override some of them.
 #ifndef TIDEPOOL_TESTS_SUPPORT_FORWARDING_DEVICE_H_
 #define TIDEPOOL_TESTS_SUPPORT_FORWARDING_DEVICE_H_
 

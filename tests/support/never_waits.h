@@ -1,4 +1,4 @@
-// A device that forgets to let streams wait: what a test of their order must be seen to fail on.
+// A device without WaitEvent: tests of the order between streams must fail on it.
 #ifndef TIDEPOOL_TESTS_SUPPORT_NEVER_WAITS_H_
 #define TIDEPOOL_TESTS_SUPPORT_NEVER_WAITS_H_
 

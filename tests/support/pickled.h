@@ -1,4 +1,4 @@
-// Pickles from JSON, so that tests can show what they hold; and by hand, opcode by opcode.
+// Pickles made from JSON, so that tests can show their contents, and by hand, opcode by opcode.
 #ifndef TIDEPOOL_TESTS_SUPPORT_PICKLED_H_
 #define TIDEPOOL_TESTS_SUPPORT_PICKLED_H_
 
@@ -35,7 +35,7 @@ inline std::string Opcodes(const nlohmann::json& json) {
   return json.is_object() ? "}(" + bytes + "u" : "](" + bytes + "e";
 }
 
-// Of protocol 2, with nothing shared.
+// Pickles with protocol 2, without shared objects.
 inline std::string Pickled(const nlohmann::json& json) { return "\x80\x02" + Opcodes(json) + "."; }
 
 }  // namespace tidepool::testing

@@ -1,4 +1,4 @@
-// The placement policies that the exact answers of sizing hold for.
+// The placement policies for which the exact search of sizing gives exact answers.
 #ifndef TIDEPOOL_TESTS_SUPPORT_POLICY_NAMES_H_
 #define TIDEPOOL_TESTS_SUPPORT_POLICY_NAMES_H_
 

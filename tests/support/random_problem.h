@@ -1,5 +1,5 @@
-// Problems for the planner that are small enough to be solved by trying everything, and the slow
-// planner that does.
+// Problems for the planner that are small enough for exhaustive search, and the slow planner that
+// searches.
 #ifndef TIDEPOOL_TESTS_SUPPORT_RANDOM_PROBLEM_H_
 #define TIDEPOOL_TESTS_SUPPORT_RANDOM_PROBLEM_H_
 
@@ -15,9 +15,9 @@ namespace tidepool::testing {
 
 struct ProblemShape {
   int buffers = 6;
-  int times = 6;  // buffers begin and end at one of so many, and one more
+  int times = 6;  // the number of times at which buffers begin and end, less 1
   std::int64_t largest = 9;
-  std::int64_t unit = 1;      // sizes are multiples of it
+  std::int64_t unit = 1;      // all sizes are multiples of it
   int alignment_bits = 0;     // alignments are powers of two of fewer bits
   std::int64_t earliest = 0;  // the first time
 };
@@ -38,9 +38,9 @@ inline PlanProblem RandomProblem(std::mt19937_64& random, const ProblemShape& sh
   return problem;
 }
 
-// A rectangle of `width` ticks and `height` bytes cut into pieces, which can be put together again:
-// no byte of it is free at any time. The more pieces, the harder; thousands are too hard for
-// anyone.
+// Cuts a rectangle of `width` ticks and `height` bytes into buffers: a plan exists in which no byte
+// is ever free. The problem gets harder with the number of buffers; thousands are too hard for
+// every planner.
 inline PlanProblem CutRectangle(std::mt19937_64& random, int pieces, std::int64_t width,
                                 std::int64_t height) {
   const auto inside = [&](std::int64_t from, std::int64_t to) {
@@ -49,7 +49,7 @@ inline PlanProblem CutRectangle(std::mt19937_64& random, int pieces, std::int64_
   };
   PlanProblem problem = {{{.lower = 0, .upper = width, .bytes = height}}};
   while (static_cast<int>(problem.buffers.size()) < pieces) {
-    // The largest of a few, so that there are no splinters.
+    // The largest of a few candidates, so that no splinters remain.
     PlanBuffer* cut = &problem.buffers.front();
     double largest = 0;
     for (PlanBuffer& piece : problem.buffers) {
@@ -77,8 +77,8 @@ inline bool LiveTogether(const PlanBuffer& a, const PlanBuffer& b) {
   return a.lower < b.upper && b.lower < a.upper;
 }
 
-// The smallest height of any plan: in some order, each buffer at its lowest place above all those
-// before it that it is live with. O(n! n^2).
+// Returns the smallest height of any plan. Tries all orders, with each buffer at its lowest offset
+// above all earlier buffers that are live at the same time. O(n! n^2).
 inline std::int64_t SlowSmallestHeight(const PlanProblem& problem) {
   const std::vector<PlanBuffer>& buffers = problem.buffers;
   std::vector<std::size_t> order(buffers.size());
@@ -104,8 +104,8 @@ inline std::int64_t SlowSmallestHeight(const PlanProblem& problem) {
 
 inline bool IsFixed(const PlanBuffer& buffer) { return buffer.offset != PlanBuffer::kAnywhere; }
 
-// The lowest offset at which a buffer fits beside those in `placed`, found by trying the ground and
-// the end of each. O(n^2).
+// Returns the lowest offset at which a buffer fits next to the buffers in `placed`. Tries 0 and the
+// end of each of them. O(n^2).
 inline std::int64_t SlowFirstFit(const PlanProblem& problem,
                                  const std::vector<std::int64_t>& offsets,
                                  const std::vector<std::size_t>& placed, std::size_t index) {
@@ -125,8 +125,8 @@ inline std::int64_t SlowFirstFit(const PlanProblem& problem,
   return lowest;
 }
 
-// The smallest height of any plan that leaves fixed buffers where they are: in some order, each
-// other one at the lowest place where it fits. O(n! n^3).
+// Returns the smallest height of any plan that keeps fixed buffers where they are. Tries all orders
+// of the other buffers, each at the lowest offset where it fits. O(n! n^3).
 inline std::int64_t SlowSmallestHeightAroundFixed(const PlanProblem& problem) {
   std::vector<std::int64_t> offsets;
   std::vector<std::size_t> fixed;
@@ -161,7 +161,7 @@ inline PlanProblem FixSome(std::mt19937_64& random, PlanProblem problem,
   return problem;
 }
 
-// Whether offsets are a plan, pair by pair.
+// Returns whether offsets are a valid plan, by comparing all pairs.
 inline bool SlowIsValid(const PlanProblem& problem, const std::vector<std::int64_t>& offsets,
                         std::int64_t height) {
   const std::vector<PlanBuffer>& buffers = problem.buffers;

@@ -1,4 +1,4 @@
-// Traces that nobody would record: every kind of event, ids of all sorts, times that jump.
+// Traces that no program would record: every kind of event, all forms of ids, times that jump.
 #ifndef TIDEPOOL_TESTS_SUPPORT_RANDOM_TRACE_H_
 #define TIDEPOOL_TESTS_SUPPORT_RANDOM_TRACE_H_
 
@@ -35,7 +35,7 @@ class RandomTrace {
  private:
   std::uint64_t Below(std::uint64_t limit) { return random_() % limit; }
   Hint AnyHint() { return Below(2) == 0 ? Hint::kResident : Hint::kOffloadable; }
-  // Of any number of bits, so that small ones and large ones are equally likely.
+  // Draws a number with a random count of bits, so that small and large numbers are equally likely.
   std::int64_t AnySize(int most_bits) {
     return static_cast<std::int64_t>(random_() >> (64 - 1 - Below(most_bits)));
   }
@@ -49,7 +49,7 @@ class RandomTrace {
       case 0:
         return absl::StrCat("t", Below(1000));
       case 1:
-        return absl::StrCat("0x0", absl::Hex(random_()));  // no address: a leading zero
+        return absl::StrCat("0x0", absl::Hex(random_()));  // not an address: a leading zero
       case 2:
         return absl::StrCat("0X", Below(1000), std::string("\n,\"\0", 4));
       case 3:
@@ -110,7 +110,7 @@ class RandomTrace {
 
   void AllocateAny() {
     const std::string id = AnyId();
-    // Refused when the id is live.
+    // Refused if the id is live.
     if (builder_.Allocate(id, AnySize(50) + 1, AnyHint(), AnyStream(), AnyTime()).ok()) {
       live_.push_back(id);
     }
@@ -145,7 +145,7 @@ inline void ExpectSame(const std::vector<TraceAllocation>& a,
   }
 }
 
-// All that a trace holds but the format of the file that it came from.
+// Compares all of a trace except the format of its file.
 inline void ExpectSame(const Trace& a, const Trace& b) {
   EXPECT_EQ(a.original_format, b.original_format);
   EXPECT_EQ(a.default_alignment, b.default_alignment);

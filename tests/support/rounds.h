@@ -1,4 +1,4 @@
-// How many random cases a test tries.
+// The number of random cases that a test tries.
 #ifndef TIDEPOOL_TESTS_SUPPORT_ROUNDS_H_
 #define TIDEPOOL_TESTS_SUPPORT_ROUNDS_H_
 
@@ -6,8 +6,8 @@
 
 namespace tidepool::testing {
 
-// `usual`; a fifth of them under sanitizers, where everything takes ten times as long and what is
-// looked for, memory and threads, hardly depends on the case.
+// Returns `usual`, or a fifth of it under sanitizers. There each case takes ten times as long, and
+// the faults that sanitizers look for, in memory and threads, hardly depend on the case.
 constexpr int Rounds(int usual) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   return std::max(usual / 5, 1);

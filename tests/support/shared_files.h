@@ -1,4 +1,5 @@
-// Files beside the project that only some machines have, and the traces that ship with it.
+// Files next to the project that only some machines have, and the traces that ship with the
+// project.
 #ifndef TIDEPOOL_TESTS_SUPPORT_SHARED_FILES_H_
 #define TIDEPOOL_TESTS_SUPPORT_SHARED_FILES_H_
 
@@ -15,7 +16,7 @@ inline std::filesystem::path SharedFile(const std::string& name) {
   return std::filesystem::path(TIDEPOOL_SOURCE_DIR) / ".." / "shared" / name;
 }
 
-// Request sequences of vDNN's modes, made from the text of vDNN++.
+// Returns the request sequences of vDNN's modes, derived from the text of vDNN++.
 inline std::filesystem::path VdnnppTraces() {
   return std::filesystem::path(TIDEPOOL_SOURCE_DIR) / "tests" / "support" / "vdnnpp";
 }
@@ -24,7 +25,7 @@ inline std::filesystem::path ExampleTraces() {
   return std::filesystem::path(TIDEPOOL_SOURCE_DIR) / "examples" / "traces";
 }
 
-// The files in `folder` whose names end in `ending`, sorted.
+// Returns the files in `folder` that end in `ending`, sorted.
 inline std::vector<std::filesystem::path> FilesIn(const std::filesystem::path& folder,
                                                   const std::string& ending) {
   std::vector<std::filesystem::path> files;

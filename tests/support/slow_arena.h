@@ -1,4 +1,4 @@
-// The oracle of the placement engine: a sorted list of blocks and linear scans, written to be
+// The oracle of the placement engine: a sorted list of blocks with linear scans, written to be
 // obviously right.
 #ifndef TIDEPOOL_TESTS_SUPPORT_SLOW_ARENA_H_
 #define TIDEPOOL_TESTS_SUPPORT_SLOW_ARENA_H_
@@ -19,7 +19,7 @@ class SlowArena {
       blocks_.push_back({0, capacity / alignment * alignment, false});
   }
 
-  // The offset, or -1.
+  // Returns the offset, or -1.
   std::int64_t Allocate(std::int64_t bytes, Hint hint) {
     bytes = (bytes + alignment_ - 1) / alignment_ * alignment_;
     const bool high_end = policy_ == "high-end-offload" && hint == Hint::kOffloadable;

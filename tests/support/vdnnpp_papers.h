@@ -1,5 +1,5 @@
-// What the tables of vDNN++ (Shriram et al., IPDPS 2019) are about: its networks as the paper has
-// them, its modes, and what its memory manager does when it runs out of memory.
+// The subject of the tables of vDNN++ (Shriram et al., IPDPS 2019): its networks as the paper
+// describes them, its modes, and the behaviour of its memory manager when memory runs out.
 #ifndef TIDEPOOL_TESTS_SUPPORT_VDNNPP_PAPERS_H_
 #define TIDEPOOL_TESTS_SUPPORT_VDNNPP_PAPERS_H_
 
@@ -22,8 +22,8 @@
 
 namespace tidepool::testing {
 
-// The papers keep the input and the output of a layer until its backward pass is over, whether that
-// needs them or not.
+// The papers keep the input and the output of a layer until its backward pass has finished, even if
+// the pass does not need them.
 inline void KeepAllOfLayers(TaskGraph& graph) {
   absl::flat_hash_map<std::string, const GraphTask*> forward;
   for (const GraphTask& task : graph.tasks) {
@@ -43,8 +43,8 @@ inline void KeepAllOfLayers(TaskGraph& graph) {
   }
 }
 
-// The workspaces that fit the paper's tables: none in the forward pass, for the convolutions of
-// 3 x 3 in AlexNet, and for the second convolution of VGG-16 at batch 16.
+// The workspaces that fit the paper's tables: none in the forward pass, for the 3 x 3 convolutions
+// of AlexNet, and for the second convolution of VGG-16 at batch 16.
 inline void FitWorkspaces(TaskGraph& graph) {
   for (GraphTask& task : graph.tasks) {
     const bool has_none = task.phase == TaskPhase::kForward || graph.name == "alexnet" ||
@@ -64,7 +64,7 @@ inline TaskGraph PaperGraph(std::string_view network, std::int64_t batch) {
   return graph;
 }
 
-// As the paper writes them: "all(m)", "aconv(p)", ...
+// Returns the name in the paper's notation: "all(m)", "aconv(p)", ...
 inline OffloadPolicyOptions PaperMode(std::string_view name) {
   OffloadPolicyOptions options;
   const std::size_t open = name.find('(');
@@ -74,13 +74,13 @@ inline OffloadPolicyOptions PaperMode(std::string_view name) {
   return options;
 }
 
-// What a layer has sent out has left before the next one begins.
+// The data that a layer offloads has left the device before the next layer begins.
 inline Trace PaperTrace(const TaskGraph& graph, const OffloadPolicyOptions& options) {
   return ScheduleTrace(graph, MakeSchedule("vdnn", graph, options).value()).value();
 }
 
-// CNMeM: a pool that serves by best-fit, and, whenever a request finds no room in any, one more of
-// the request's size, which is never merged with the others. The sum of all.
+// Simulates CNMeM: a pool with best fit. When a request fits into no pool, it adds a pool of the
+// request's size, which never merges with the others. Returns the sum of all pools.
 inline std::int64_t GrownBySeparatePools(const Trace& trace, std::int64_t first_pool) {
   constexpr std::int64_t kAlignment = 512;
   const std::unique_ptr<PlacementPolicy> policy = MakePlacementPolicy("best-fit").value();

@@ -1,6 +1,6 @@
-// A device on which everything takes exactly the time that it should: what is queued gets its start
-// and its end at once, from the clocks of its stream, of what it waits for and of the host, and is
-// done at once. The host takes no time but where it waits. For one thread.
+// A device on which all work takes exactly its nominal time. Queued work gets its start and end at
+// once, from the clocks of its stream, of the events that it waits for and of the host, and runs at
+// once. The host spends time only while it waits. For a single thread.
 #ifndef TIDEPOOL_TESTS_SUPPORT_VIRTUAL_CLOCK_DEVICE_H_
 #define TIDEPOOL_TESTS_SUPPORT_VIRTUAL_CLOCK_DEVICE_H_
 
@@ -25,16 +25,16 @@ struct VirtualClockOptions {
   std::int64_t memory_bytes = std::int64_t{1} << 30;
   double out_bytes_per_second = std::numeric_limits<double>::infinity();
   double in_bytes_per_second = std::numeric_limits<double>::infinity();
-  double latency_seconds = 0;  // before each copy
+  double latency_seconds = 0;  // a delay in front of each copy
 };
 
 class VirtualClockDevice final : public Device {
  public:
   explicit VirtualClockDevice(const VirtualClockOptions& options) : options_(options) {}
 
-  // The host's clock; in a host function, that of its stream.
+  // Returns the host's clock; in a host function, the clock of its stream.
   double now() const { return function_time_.value_or(host_); }
-  // Queues work of so many seconds.
+  // Queues work that takes a number of seconds.
   void Work(Stream stream, double seconds) { streams_.at(stream.id) = Begin(stream) + seconds; }
 
   std::string name() const override { return "virtual clock"; }
@@ -173,7 +173,7 @@ class VirtualClockDevice final : public Device {
   const VirtualClockOptions options_;
   double host_ = 0;
   std::optional<double> function_time_;
-  std::map<std::uint64_t, double> streams_;  // when all is over that was queued so far
+  std::map<std::uint64_t, double> streams_;  // when all work queued so far ends
   std::map<std::uint64_t, double> destroyed_;
   std::map<std::uint64_t, double> events_;
   std::map<void*, std::pair<std::unique_ptr<std::byte, Release>, std::int64_t>> memory_;
