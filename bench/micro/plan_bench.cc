@@ -1,9 +1,8 @@
-// The planner in figures: heights over the lower bound, and the time that they took, on
-// MiniMalloc's hard inputs, on real traces and on training steps that are made here.
-// Single-threaded unless asked otherwise; the time is that of the processor, of all threads in sum,
-// so that it counts on a machine that has other work. The validator is on.
+// Measures the planner: heights over the lower bound, and the processor time of each search, on
+// MiniMalloc's hard inputs, on real traces and on training steps that are made here. Processor time
+// is comparable on a machine that has other work. The validator is on.
 //
-// usage: plan_bench [--time-limit SECONDS] [--json] [--fixed COUNT] [--threads N] [TRACE...]
+// usage: plan_bench [--time-limit SECONDS] [--json] [--fixed COUNT] [TRACE...]
 // With --fixed, each problem gets so many fixed buffers that live throughout, of a quarter of its
 // peak in sum, where best-fit leaves what is allocated at random times and stays. Without traces:
 // those of ../shared/traces beside the project, where it is there, the examples and the training
@@ -134,8 +133,8 @@ PlanProblem WithFixed(PlanProblem problem, int count) {
 class Table {
  public:
   // With so many fixed buffers in each problem.
-  Table(double time_limit, bool json, int fixed, int threads)
-      : time_limit_(time_limit), json_(json), fixed_(fixed), threads_(threads) {
+  Table(double time_limit, bool json, int fixed)
+      : time_limit_(time_limit), json_(json), fixed_(fixed) {
     std::printf(json_ ? "[\n" : "%-40s %8s | %9s %8s | %9s %8s | %9s\n", "problem", "buffers",
                 "in 0.1 s", "s", "in limit", "s", "s to fit");
   }
@@ -151,13 +150,11 @@ class Table {
 
   void AddRow(const std::string& name, const PlanProblem& problem,
               std::optional<std::int64_t> capacity) {
-    const Figures quick = Measure(problem, {.time_limit_seconds = 0.1, .threads = threads_});
-    const Figures best = Measure(problem, {.time_limit_seconds = time_limit_, .threads = threads_});
+    const Figures quick = Measure(problem, {.time_limit_seconds = 0.1});
+    const Figures best = Measure(problem, {.time_limit_seconds = time_limit_});
     const double fit =
         capacity.has_value()
-            ? Measure(problem,
-                      {.capacity = capacity, .time_limit_seconds = 1e9, .threads = threads_})
-                  .seconds
+            ? Measure(problem, {.capacity = capacity, .time_limit_seconds = 1e9}).seconds
             : 0;
     if (json_) {
       std::printf(
@@ -190,7 +187,6 @@ class Table {
   const double time_limit_;
   const bool json_;
   const int fixed_;
-  const int threads_;
   int rows_ = 0;
   int at_bound_ = 0;
   double logarithms_ = 0;
@@ -307,7 +303,6 @@ int main(int argc, char** argv) {
   double time_limit = 10;
   bool json = false;
   int fixed = 0;
-  int threads = 1;
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -315,15 +310,13 @@ int main(int argc, char** argv) {
       time_limit = std::strtod(argv[++i], nullptr);
     } else if (argument == "--fixed" && i + 1 < argc) {
       fixed = std::atoi(argv[++i]);
-    } else if (argument == "--threads" && i + 1 < argc) {
-      threads = std::atoi(argv[++i]);
     } else if (argument == "--json") {
       json = true;
     } else {
       files.emplace_back(argument);
     }
   }
-  Table table(time_limit, json, fixed, threads);
+  Table table(time_limit, json, fixed);
   for (const std::string& file : files) AddFile(file, table);
   if (files.empty()) AddAll(table);
   table.Summarize();

@@ -3,32 +3,12 @@
 #ifndef TIDEPOOL_LIB_PLAN_BUDGET_H_
 #define TIDEPOOL_LIB_PLAN_BUDGET_H_
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <stop_token>
 #include <utility>
 
 namespace tidepool::plan {
-
-// Between searches side by side: once one has reached the goal, those that have looked at their
-// deadlines more often have lost. Thread-safe.
-class Race {
- public:
-  void Reach(std::int64_t looks) {
-    std::int64_t least = least_.load(std::memory_order_relaxed);
-    while (looks < least &&
-           !least_.compare_exchange_weak(least, looks, std::memory_order_relaxed)) {
-    }
-  }
-  bool IsLost(std::int64_t looks) const { return looks > least_.load(std::memory_order_relaxed); }
-  bool IsWon() const { return least_.load(std::memory_order_relaxed) != kNobody; }
-
- private:
-  static constexpr std::int64_t kNobody = INT64_MAX;
-
-  std::atomic<std::int64_t> least_ = kNobody;
-};
 
 // The end of all searches of a plan. Not thread-safe.
 class Deadline {
@@ -45,16 +25,8 @@ class Deadline {
   bool HasPassed() {
     if (stop_.stop_requested()) is_stopped_ = true;
     if (has_end_ && !timed_out_ && Clock::now() >= end_) timed_out_ = true;
-    if (race_ != nullptr && race_->IsLost(++looks_)) return true;
     return is_stopped_ || timed_out_;
   }
-  // From now on a race that is lost ends it too; nothing: none does.
-  void Enter(const Race* race) {
-    race_ = race;
-    looks_ = 0;
-  }
-  // How often it was asked since it entered a race.
-  std::int64_t looks() const { return looks_; }
   // Return the results of HasPassed.
   bool timed_out() const { return timed_out_; }
   bool is_stopped() const { return is_stopped_; }
@@ -67,8 +39,6 @@ class Deadline {
   Clock::time_point end_;
   bool timed_out_ = false;
   bool is_stopped_ = false;
-  const Race* race_ = nullptr;
-  std::int64_t looks_ = 0;
 };
 
 // The number of steps that one search may take.

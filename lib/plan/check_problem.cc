@@ -17,7 +17,6 @@ namespace {
 
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // heights stay far from overflow
 constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
-constexpr int kMostThreads = 1024;
 constexpr std::size_t kMostBuffers = INT32_MAX - 1;
 
 absl::Status CheckBuffer(const PlanBuffer& buffer, std::size_t index) {
@@ -62,7 +61,7 @@ absl::Status FixedOverlap(const PlanProblem& problem, std::size_t a, std::size_t
   return absl::InvalidArgumentError(
       absl::StrCat("buffer ", a, " fixed at offset ", problem.buffers[a].offset, " and buffer ", b,
                    " fixed at offset ", problem.buffers[b].offset,
-                   " overlap in time and address, expected addresses of their own"));
+                   " overlap in time and address, expected disjoint addresses"));
 }
 
 absl::Status CheckFixed(const PlanProblem& problem) {
@@ -113,10 +112,6 @@ absl::Status CheckOptions(const PlanProblem& problem, const PlanOptions& options
   if (!(options.time_limit_seconds >= 0)) {
     return absl::InvalidArgumentError(
         absl::StrCat("time limit of ", options.time_limit_seconds, " seconds, expected 0 or more"));
-  }
-  if (options.threads < 1 || options.threads > kMostThreads) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("threads ", options.threads, ", expected 1 to ", kMostThreads));
   }
   if (!options.capacity.has_value() || problem.buffers.empty()) return absl::OkStatus();
   const auto largest =

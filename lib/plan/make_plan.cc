@@ -1,6 +1,6 @@
-// Plans for whole problems. What repeats is planned once. Stretches of time that no buffer crosses
-// the ends of are planned by themselves; the one with the highest plan is always the one to work
-// on.
+// Plans whole problems. Equal episodes are planned once. A time that no buffer crosses divides the
+// problem into intervals, which are planned separately. The search always works on the interval
+// with the highest plan.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -12,7 +12,7 @@
 #include "lib/plan/budget.h"
 #include "lib/plan/check_problem.h"
 #include "lib/plan/instance.h"
-#include "lib/plan/team.h"
+#include "lib/plan/minimizer.h"
 #include "lib/plan/twins.h"
 #include "tidepool/trace/plan.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 using plan::Deadline;
 using plan::Instance;
-using plan::Team;
+using plan::Minimizer;
 
 class Planner {
  public:
@@ -29,38 +29,34 @@ class Planner {
       : deadline_(options.time_limit_seconds, options.stop),
         instances_(plan::ToInstances(problem)) {
     for (const Instance& instance : instances_) {
-      const Team& added = teams_.emplace_back(instance, options.seed,
-                                              static_cast<std::size_t>(options.threads), deadline_);
+      const Minimizer& added = minimizers_.emplace_back(instance, options.seed, deadline_);
       lower_bound_ = std::max(lower_bound_, LowerBound(added));
     }
-    // What one stretch of time needs, another may take.
-    lower_bound_alone_ = lower_bound_;
     enough_ = options.capacity.value_or(0);
   }
 
   void Run() {
-    for (Team& team : teams_) team.TryHeuristics(Enough() / team.instance().unit);
-    while (!teams_.empty()) {
-      Team& highest = Highest();
+    for (Minimizer& minimizer : minimizers_)
+      minimizer.TryHeuristics(Enough() / minimizer.instance().unit);
+    while (!minimizers_.empty()) {
+      Minimizer& highest = Highest();
       if (Bytes(highest) <= Enough() || lower_bound_ > CapacityOrMost()) return;
       if (deadline_.HasPassed()) return;
       const std::int64_t unit = highest.instance().unit;
-      const std::int64_t enough_alone = std::max(enough_, lower_bound_alone_);
-      if (!highest.SearchRound(Enough() / unit, enough_alone / unit)) return;
+      if (!highest.SearchRound(Enough() / unit)) return;
       lower_bound_ = std::max(lower_bound_, LowerBound(highest));
-      lower_bound_alone_ = std::max(lower_bound_alone_, highest.lower_bound_alone() * unit);
     }
   }
 
   Plan Result(const PlanProblem& problem) {
     Plan plan;
     for (const PlanBuffer& buffer : problem.buffers) plan.offsets.push_back(buffer.offset);
-    for (const Team& team : teams_) {
-      const Instance& instance = team.instance();
+    for (const Minimizer& minimizer : minimizers_) {
+      const Instance& instance = minimizer.instance();
       for (std::size_t i = 0; i < instance.buffer.size(); ++i) {
-        plan.offsets[instance.buffer[i]] = team.offsets()[i] * instance.unit;
+        plan.offsets[instance.buffer[i]] = minimizer.offsets()[i] * instance.unit;
       }
-      plan.height = std::max(plan.height, Bytes(team));
+      plan.height = std::max(plan.height, Bytes(minimizer));
     }
     plan.lower_bound = lower_bound_;
     plan.optimal = plan.height == plan.lower_bound;
@@ -70,30 +66,28 @@ class Planner {
   }
 
  private:
-  static std::int64_t Bytes(const Team& team) { return team.height() * team.instance().unit; }
-  static std::int64_t LowerBound(const Team& team) {
-    return team.lower_bound() * team.instance().unit;
+  static std::int64_t Bytes(const Minimizer& minimizer) {
+    return minimizer.height() * minimizer.instance().unit;
+  }
+  static std::int64_t LowerBound(const Minimizer& minimizer) {
+    return minimizer.lower_bound() * minimizer.instance().unit;
   }
 
   std::int64_t Enough() const { return std::max(enough_, lower_bound_); }
   std::int64_t CapacityOrMost() const { return enough_ > 0 ? enough_ : INT64_MAX; }
 
-  Team& Highest() {
-    return *std::max_element(teams_.begin(), teams_.end(),
-                             [](const Team& a, const Team& b) { return Bytes(a) < Bytes(b); });
+  Minimizer& Highest() {
+    return *std::max_element(
+        minimizers_.begin(), minimizers_.end(),
+        [](const Minimizer& a, const Minimizer& b) { return Bytes(a) < Bytes(b); });
   }
 
   Deadline deadline_;
   const std::vector<Instance> instances_;
-  std::deque<Team> teams_;              // one an instance
-  std::int64_t lower_bound_ = 0;        // of all, in bytes
-  std::int64_t lower_bound_alone_ = 0;  // what it would be with one thread
-  std::int64_t enough_ = 0;             // the capacity, or 0
+  std::deque<Minimizer> minimizers_;  // one per instance
+  std::int64_t lower_bound_ = 0;      // of all instances, in bytes
+  std::int64_t enough_ = 0;           // the capacity, or 0
 };
-
-}  // namespace
-
-namespace {
 
 bool HasTwins(const std::vector<std::uint32_t>& twins) {
   for (std::uint32_t i = 0; i < twins.size(); ++i) {
@@ -102,7 +96,7 @@ bool HasTwins(const std::vector<std::uint32_t>& twins) {
   return false;
 }
 
-// The buffers that are their own twins, in their order.
+// Returns the buffers that are their own twins, in their order.
 PlanProblem WithoutTwins(const PlanProblem& problem, const std::vector<std::uint32_t>& twins) {
   PlanProblem rest;
   for (std::uint32_t i = 0; i < twins.size(); ++i) {
@@ -111,7 +105,7 @@ PlanProblem WithoutTwins(const PlanProblem& problem, const std::vector<std::uint
   return rest;
 }
 
-// The offsets of all, from those of the buffers that are their own twins.
+// Returns the offsets of all buffers, from those of the buffers that are their own twins.
 std::vector<std::int64_t> WithTwins(const std::vector<std::int64_t>& offsets,
                                     const std::vector<std::uint32_t>& twins) {
   std::vector<std::int64_t> all(twins.size());
@@ -158,7 +152,7 @@ absl::StatusOr<Plan> MakePlan(const PlanProblem& problem, const PlanOptions& opt
   if (absl::Status status = plan::CheckOptions(problem, options); !status.ok()) return status;
   Plan plan = PlanOnce(problem, options);
   if (absl::Status valid = ValidatePlan(problem, plan.offsets, plan.height); !valid.ok()) {
-    return absl::InternalError(absl::StrCat("a plan that is none: ", valid.message()));
+    return absl::InternalError(absl::StrCat("the planner made an invalid plan: ", valid.message()));
   }
   plan.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return plan;

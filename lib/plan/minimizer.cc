@@ -4,13 +4,13 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "lib/plan/ejection_search.h"
 #include "lib/plan/first_fit_plan.h"
 #include "lib/plan/order.h"
-#include "lib/plan/side_by_side.h"
 #include "lib/plan/skyline.h"
 
 namespace tidepool::plan {
@@ -85,7 +85,6 @@ double FirstSteps(double count) { return std::min(3 * count, count + 20'000); }
 Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& deadline)
     : instance_(instance),
       seed_(seed),
-      variant_(0),
       deadline_(deadline),
       at_goal_(instance, seed),
       between_(instance, seed),
@@ -94,27 +93,6 @@ Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& dea
       lower_bound_(instance.lower_bound),
       steps_(FirstSteps(instance.count())),
       descent_(FirstDescent(instance.count())) {}
-
-Minimizer::Minimizer(const Minimizer& other, std::uint64_t seed, std::uint64_t variant,
-                     Deadline& deadline)
-    : instance_(other.instance_),
-      seed_(seed),
-      variant_(variant),
-      deadline_(deadline),
-      at_goal_(other.instance_, seed),
-      between_(other.instance_, seed),
-      best_(other.best_),
-      height_(other.height_),
-      lower_bound_(other.lower_bound_),
-      steps_(FirstSteps(other.instance_.count())),
-      descent_(FirstDescent(other.instance_.count())) {}
-
-void Minimizer::Learn(const Offsets& offsets, std::int64_t height, std::int64_t lower_bound) {
-  lower_bound_ = std::max(lower_bound_, lower_bound);
-  if (height >= height_) return;
-  height_ = height;
-  best_ = offsets;
-}
 
 std::int64_t Minimizer::Goal(std::int64_t enough) const { return std::max(lower_bound_, enough); }
 
@@ -125,16 +103,10 @@ void Minimizer::Take(Offsets offsets) {
   best_ = std::move(offsets);
 }
 
-void Minimizer::TryHeuristics(std::int64_t enough, std::size_t threads) {
-  const std::size_t orders = HeuristicOrders().size();
-  for (std::size_t begin = 1; begin < orders && !IsDone(enough); begin += threads) {
-    std::vector<Offsets> plans(std::min(threads, orders - begin));
-    SideBySide(plans.size(), [&](std::size_t i) {
-      plans[i] = PlanBySkyline(instance_, OrderBy(instance_, HeuristicOrders()[begin + i]));
-    });
-    for (Offsets& plan : plans) {
-      if (height_ > Goal(enough)) Take(std::move(plan));
-    }
+void Minimizer::TryHeuristics(std::int64_t enough) {
+  for (const KeyList& keys : std::span(HeuristicOrders()).subspan(1)) {
+    if (IsDone(enough)) break;
+    Take(PlanBySkyline(instance_, OrderBy(instance_, keys)));
   }
   if (instance_.obstacles() > 0 && instance_.count() <= kMostForFirstFit) TryFirstFit(enough);
 }
@@ -170,7 +142,7 @@ bool Minimizer::TryOrders(std::int64_t capacity) {
 
 bool Minimizer::TryEjection(std::int64_t capacity) {
   Budget budget(deadline_, static_cast<std::int64_t>(steps_ / kStepsPerEjection));
-  const EjectionOptions options = {.tenure = kTenures[(tries_ + variant_) % kTenures.size()],
+  const EjectionOptions options = {.tenure = kTenures[tries_ % kTenures.size()],
                                    .seed = seed_ + tries_};
   ++tries_;
   std::optional<Offsets> found = SearchByEjection(instance_, capacity, best_, options, budget);
@@ -191,7 +163,7 @@ void Minimizer::SearchBetween(std::int64_t enough) {
     const auto way = static_cast<double>(height_ - goal);
     const std::int64_t capacity = height_ - std::max<std::int64_t>(1, std::llround(way * descent_));
     if (capacity == goal) return;
-    const KeyList& keys = ExactOrders()[(round_ + variant_) % ExactOrders().size()];
+    const KeyList& keys = ExactOrders()[round_ % ExactOrders().size()];
     if (!TryEjection(capacity) && !TryOrders(capacity) && !TryExact(between_, capacity, keys)) {
       descent_ *= kShorter;
       ++failures;
@@ -204,7 +176,7 @@ void Minimizer::SearchBetween(std::int64_t enough) {
 void Minimizer::SearchAt(std::int64_t enough) {
   for (std::size_t i = 0; i < ExactOrders().size(); ++i) {
     if (IsDone(enough)) return;
-    TryExact(at_goal_, Goal(enough), ExactOrders()[(i + variant_) % ExactOrders().size()]);
+    TryExact(at_goal_, Goal(enough), ExactOrders()[i % ExactOrders().size()]);
   }
   if (!IsDone(enough)) TryEjection(Goal(enough));
   if (!IsDone(enough)) TryOrders(Goal(enough));

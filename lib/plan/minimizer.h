@@ -18,14 +18,9 @@ class Minimizer {
  public:
   // Makes the first plan. The instance and the deadline must outlive the minimizer.
   Minimizer(const Instance& instance, std::uint64_t seed, Deadline& deadline);
-  // Begins with another's plan. What comes in turns comes in another one for each `variant`.
-  Minimizer(const Minimizer& other, std::uint64_t seed, std::uint64_t variant, Deadline& deadline);
 
-  // Makes plans by the other heuristics, `threads` at a time, until one is no higher than `enough`:
-  // the same whatever the threads, unless the deadline passes.
-  void TryHeuristics(std::int64_t enough, std::size_t threads);
-  // Takes over a plan and a bound, where they are better.
-  void Learn(const Offsets& offsets, std::int64_t height, std::int64_t lower_bound);
+  // Makes plans by the other heuristics until one is no higher than `enough`.
+  void TryHeuristics(std::int64_t enough);
   // Searches for lower plans, down to `enough`, longer in each round. Returns false when the search
   // has given up for good.
   bool SearchRound(std::int64_t enough);
@@ -51,7 +46,6 @@ class Minimizer {
 
   const Instance& instance_;
   const std::uint64_t seed_;
-  const std::uint64_t variant_;
   Deadline& deadline_;
   ExactSearch at_goal_;  // separate, because weights learned at a capacity mislead at another
   ExactSearch between_;

@@ -130,17 +130,6 @@ TEST_F(PlanCommand, AnswersWhetherItFits) {
   EXPECT_THAT(Run({"plan", trace, "--capacity", "9215"}).out, HasSubstr("allocation a alone"));
 }
 
-TEST_F(PlanCommand, SearchesOnSeveralThreads) {
-  const std::string trace = File("hard.csv", kHard);
-  const Outcome outcome = Run({"plan", trace, "--threads", "3", "--json"});
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_EQ(json::parse(outcome.out)["pool_bytes"], 18432);
-  EXPECT_EQ(json::parse(outcome.out)["optimal"], true);
-  for (const char* threads : {"0", "-1", "1025", "two", "1.5", "99999999999"}) {
-    EXPECT_THAT(ErrorOf({"plan", trace, "--threads", threads}), HasSubstr("--threads"));
-  }
-}
-
 TEST_F(PlanCommand, AlwaysHasAPlan) {
   const Outcome outcome = Run({"plan", BusyTrace(), "--time-limit", "0", "--json"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;

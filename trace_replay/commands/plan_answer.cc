@@ -19,13 +19,12 @@ CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds, const std::strin
 }
 
 absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, std::optional<std::int64_t> capacity,
-                               double time_limit_seconds, int threads) {
+                               double time_limit_seconds) {
   const absl::StatusOr<PlanProblem> problem = ToPlanProblem(measured.trace, measured.alignment);
   if (!problem.ok()) return problem.status();
-  return MakePlan(*problem, {.capacity = capacity,
-                             .time_limit_seconds = time_limit_seconds,
-                             .stop = StopAtInterrupt(),
-                             .threads = threads});
+  return MakePlan(
+      *problem,
+      {.capacity = capacity, .time_limit_seconds = time_limit_seconds, .stop = StopAtInterrupt()});
 }
 
 nlohmann::ordered_json PlanJson(const Plan& plan, const TraceLoad& load) {

@@ -15,9 +15,9 @@ namespace tidepool::tool {
 // `--time-limit`, the seconds that a search for a plan may take.
 CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds, const std::string& description);
 
-// Plans a trace on `threads` threads. Ctrl-C ends the search with the best plan so far.
+// Plans a trace; an interrupt ends the search.
 absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, std::optional<std::int64_t> capacity,
-                               double time_limit_seconds, int threads = 1);
+                               double time_limit_seconds);
 
 nlohmann::ordered_json PlanJson(const Plan& plan, const TraceLoad& load);
 // Returns "the smallest possible", or why the search ended and the lower bound.

@@ -19,7 +19,6 @@ struct PlanCommandOptions {
   std::int64_t capacity = -1;  // -1: no limit
   std::int64_t alignment = 0;
   double time_limit_seconds = 10;
-  int threads = 1;
   ReadOptions read;
   bool json = false;
 };
@@ -94,8 +93,7 @@ absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
       if (bytes > *capacity) return PrintTooLarge(options, *measured, largest, bytes);
     }
   }
-  const absl::StatusOr<Plan> plan =
-      PlanTrace(*measured, capacity, options.time_limit_seconds, options.threads);
+  const absl::StatusOr<Plan> plan = PlanTrace(*measured, capacity, options.time_limit_seconds);
   if (!plan.ok()) return AboutFile(options.trace, plan.status());
   const bool fits = plan->height <= capacity.value_or(plan->height);
   if (fits && !options.output.empty()) {
@@ -119,13 +117,8 @@ Command AddPlan(CLI::App& app) {
                    "name ends in .gz; not written if the plan does not fit")
       ->type_name("FILE");
   AddSizeOption(*plan, "--capacity", options->capacity,
-                "Stop at the first plan that fits into a pool of this size; exit status 2 if no "
-                "plan was found that does");
-  AddTimeLimitOption(*plan, options->time_limit_seconds,
-                     "Stop the search after this time with the best plan so far; the first plan is "
-                     "always made");
-  AddWholeOption(*plan, "--threads", options->threads, {.least = 1, .most = 1024},
-                 "Search on this many threads; the same number gives the same plan each time");
+                "The pool that the plan must fit into: the first that does ends the search");
+  AddTimeLimitOption(*plan, options->time_limit_seconds);
   AddAlignOption(*plan, options->alignment);
   AddTraceDeviceOption(*plan, options->read);
   AddJsonOption(*plan, options->json);

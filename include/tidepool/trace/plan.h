@@ -57,9 +57,6 @@ struct PlanOptions {
   std::uint64_t seed = 1;
   // The search polls this token often, and returns the best plan so far when a stop is requested.
   std::stop_token stop = {};
-  // From 1 to 1024 search side by side. In the same number of rounds more threads find a plan that
-  // is no higher, and where they are on cores of their own, a round takes as long as with one.
-  int threads = 1;
 };
 
 struct Plan {
@@ -76,10 +73,9 @@ struct Plan {
 
 // Returns the best plan that the search finds, checked by ValidatePlan. The plan may exceed the
 // wished capacity; no plan meets a capacity below `lower_bound`. ResourceExhausted for more than
-// 2^31 - 2 buffers. InvalidArgument for invalid buffers, sizes whose sum exceeds 2^60, fixed
-// buffers that overlap, a capacity below the largest buffer or below the end of a fixed buffer, and
-// a time limit that is negative or not a number. Memory is O(n), and at most 512 MiB more for the
-// search.
+// 2^31 - 2 buffers. InvalidArgument for invalid buffers, sizes with a sum above 2^60, fixed buffers
+// that overlap, a capacity below the largest buffer or below the end of a fixed buffer, and a time
+// limit that is negative or not a number. Memory is O(n), and at most 512 MiB more for the search.
 TIDEPOOL_EXPORT absl::StatusOr<Plan> MakePlan(const PlanProblem& problem,
                                               const PlanOptions& options = {});
 
