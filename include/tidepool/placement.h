@@ -1,7 +1,7 @@
 // Placement: the choice of a free block of an arena for a request, and of an offset inside the
 // block.
 //
-// A policy is a pure choice. It sees the arena only through the questions of `FreeBlocks`, whose
+// A policy is a pure choice. It sees the arena only through the questions of `FreeBlocks`. Their
 // answers are opaque block names. It never reads a clock, and it reads no size or address beyond
 // those in its questions. Therefore one policy object serves the live pool, the trace replay and
 // the search for the smallest pool, which answers the same questions for many pool sizes at once.

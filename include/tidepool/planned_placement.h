@@ -2,9 +2,9 @@
 //
 // The policy compares the requests of an iteration, in order, with the requests of a plan. A
 // request that does not match is a *deviation*: it gets memory that the plan is unlikely to need
-// soon, and later requests can match again. Requests at the start of a plan whose memory stays,
-// such as weights, need not come again. Where several plans begin alike, the requests decide which
-// plan is followed.
+// soon, and later requests can match again. The first requests of a plan need not come again if
+// their memory stays, as that of weights does. Where several plans begin alike, the requests decide
+// which plan is followed.
 #ifndef TIDEPOOL_PLANNED_PLACEMENT_H_
 #define TIDEPOOL_PLANNED_PLACEMENT_H_
 
@@ -27,8 +27,8 @@ struct PlannedRequest {
 };
 
 // The requests of an iteration, in order, with the offset of each. Immutable, so threads may share
-// it. The class does not check whether live requests overlap: a request whose offset is taken
-// becomes a deviation.
+// it. The class does not check whether live requests overlap: a request becomes a deviation if its
+// offset is taken.
 class TIDEPOOL_EXPORT PlacementPlan {
  public:
   explicit PlacementPlan(std::vector<PlannedRequest> requests);

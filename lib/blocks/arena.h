@@ -19,7 +19,8 @@ class Arena {
   // outlives the arena.
   Arena(std::int64_t capacity, std::int64_t alignment, PlacementPolicy& policy)
       : Arena(capacity, alignment, policy, capacity) {}
-  // Makes an arena whose block map may be resized up to `max_capacity`, cut to the alignment, too.
+  // Makes an arena with a block map that may be resized up to `max_capacity`, cut to the alignment,
+  // too.
   Arena(std::int64_t capacity, std::int64_t alignment, PlacementPolicy& policy,
         std::int64_t max_capacity)
       : blocks_(capacity & -alignment, alignment, max_capacity & -alignment),

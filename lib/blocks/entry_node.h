@@ -200,7 +200,7 @@ struct alignas(64) EntryInner : EntryNode {
   std::array<std::int64_t, kCapacity>
       largest;  // the largest value below each child; 0 without values
 
-  // Returns the last child whose bound is at most `entry`; the first child if there is no such
+  // Returns the last child with a bound of at most `entry`; the first child if there is no such
   // child.
   int ChildFor(FreeEntry entry) const {
     int child = 0;

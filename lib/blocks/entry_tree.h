@@ -1,10 +1,10 @@
-// An ordered set of entries: a B+ tree whose nodes are freed when they run empty.
+// An ordered set of entries: a B+ tree that frees nodes when they run empty.
 //
 // The nodes of many trees come from one pool, so a tree is one pointer, and the size index can
 // afford a tree per bin. Under-full nodes are not merged ("free-at-empty"): erasing touches one
 // leaf, and the height stays logarithmic in the largest number of entries so far. When leaves keep
-// values, an inner node knows the largest value below each child. Then the first entry whose value
-// is at least v is found in one descent.
+// values, an inner node knows the largest value below each child. Then one descent finds the first
+// entry with a value of at least v.
 #ifndef TIDEPOOL_LIB_BLOCKS_ENTRY_TREE_H_
 #define TIDEPOOL_LIB_BLOCKS_ENTRY_TREE_H_
 
@@ -210,8 +210,8 @@ class EntryTree {
     return root_ == nullptr ? 0 : LargestIn(root_);
   }
 
-  // Returns the least entry whose value is at least `value`, which is positive, or kNoEntry; `path`
-  // then leads there. O(log n).
+  // Returns the least entry with a value of at least `value`, which is positive, or kNoEntry;
+  // `path` then leads there. O(log n).
   FreeEntry FirstWithValue(std::int64_t value, Path& path) const requires Leaf::kHasValues {
     return WithValue(value, path, [](std::uint32_t fits) { return std::countr_zero(fits); });
   }

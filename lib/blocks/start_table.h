@@ -35,7 +35,7 @@ class StartTable {
     Place(block, Hash(offset));
   }
 
-  // Removes the block that begins at `offset`. Returns it, or kNoBlock when there is none.
+  // Removes the block that begins at `offset`. Returns it, or kNoBlock without such a block.
   BlockId Take(std::int64_t offset, const std::vector<Block>& blocks) {
     const Slot slot = SlotOf(offset, blocks);
     if (slot.block == kNoBlock) [[unlikely]]

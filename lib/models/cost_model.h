@@ -59,8 +59,8 @@ struct ConvolutionShape {
   std::int64_t weight_bytes = 0;
 };
 
-// Returns cuDNN's algorithms whose workspaces can be computed from the shape, in ascending order of
-// workspaces:
+// Returns the algorithms of cuDNN for which the shape determines the workspace, in ascending order
+// of workspaces:
 // - implicit-gemm: no workspace.
 // - precomputed-gemm (forward): an index of four bytes for each element of a filter. cuDNN
 // documents "some memory workspace to precompute some indices"; micro-cuDNN (Oyama et al., CLUSTER

@@ -176,7 +176,7 @@ class NetworkBuilder {
   std::int64_t Windows(const std::string& name, std::int64_t side, std::int64_t kernel,
                        std::int64_t stride, std::int64_t padding, bool round_up);
   Tensor Pool(const std::string& name, const Tensor& input, const Pooling& pooling, bool is_max);
-  // Adds a linear layer whose weights were added before.
+  // Adds a linear layer after its weights were added.
   Tensor AddLinear(Layer layer, const Tensor& input, std::int64_t outputs);
 
   void AddForward(const Layer& layer);

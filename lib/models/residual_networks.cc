@@ -1,4 +1,4 @@
-// Networks whose blocks add to their input, or concatenate with it: ResNet and DenseNet.
+// Networks of blocks that add to their input, or concatenate with it: ResNet and DenseNet.
 #include "absl/strings/str_cat.h"
 #include "lib/models/networks.h"
 

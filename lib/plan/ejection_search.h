@@ -1,9 +1,9 @@
 // Ejection search for a plan within a capacity. It places an unplaced buffer where the buffers in
 // its way weigh least, removes those, and raises the weight of the placed buffer.
 //
-// The search proves nothing, and is strong where a plan has some room to spare. The exact search is
-// its counterpart: it is strong where there is none. The weights are those of breakout local search
-// (Morris 1993); a recently placed buffer weighs more (tabu).
+// The search proves nothing, and is strong where a plan has some room to spare. Its counterpart,
+// the exact search, is strong where a plan has no room to spare. The weights are those of breakout
+// local search (Morris 1993); a recently placed buffer weighs more (tabu).
 #ifndef TIDEPOOL_LIB_PLAN_EJECTION_SEARCH_H_
 #define TIDEPOOL_LIB_PLAN_EJECTION_SEARCH_H_
 

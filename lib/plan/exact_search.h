@@ -1,9 +1,9 @@
 // Exact search for a plan within a capacity, in the manner of MiniMalloc (Moffitt, ASPLOS 2023).
 //
 // If a plan exists, a canonical one does: every buffer lies on another buffer or on the ground, and
-// buffers are placed in ascending order of their offsets, equal offsets by rank. So the next
-// candidates are the buffers whose lowest offset is at least the last placed offset, and at most
-// the lowest top of any unplaced buffer.
+// buffers are placed in ascending order of their offsets, equal offsets by rank. So a buffer is a
+// candidate for the next placement if its lowest offset is at least the last placed offset, and at
+// most the lowest top of any unplaced buffer.
 //
 // One rule goes beyond MiniMalloc. A buffer was passed over when its lowest offset lies below the
 // last placed one. Only a buffer that is still to be placed can lift it, so it lies no lower than

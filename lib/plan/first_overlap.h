@@ -17,8 +17,8 @@ struct PlanOverlap {
   std::int64_t time = 0;  // the first at which both are live
 };
 
-// Returns an overlap at the earliest time, or no value. There is one offset for each buffer, whose
-// end does not overflow. O(n log n).
+// Returns an overlap at the earliest time, or no value. There is one offset for each buffer, and no
+// end overflows. O(n log n).
 std::optional<PlanOverlap> FirstOverlap(const std::vector<PlanBuffer>& buffers,
                                         const std::vector<std::int64_t>& offsets);
 

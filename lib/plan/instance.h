@@ -1,7 +1,7 @@
 // A problem in the form that the searches use: time is a row of sections, and sizes are multiples
 // of the largest unit that divides them all.
 //
-// A section is an interval of time whose set of live buffers is contained in neither neighbour's
+// A section is an interval of time. Its set of live buffers is contained in neither neighbour's
 // set. Buffers overlap in time if and only if they share a section (MiniMalloc, ASPLOS 2023). So
 // sections, of which there are fewer than buffers, contain all that matters of time.
 #ifndef TIDEPOOL_LIB_PLAN_INSTANCE_H_
@@ -59,8 +59,8 @@ inline std::int64_t AlignUp(std::int64_t offset, std::int64_t alignment) {
 // Returns the highest end of any buffer or obstacle.
 std::int64_t Height(const Instance& instance, const Offsets& offsets);
 
-// Returns one instance for every interval of time whose ends no buffer crosses, in the order of
-// time. The problem's buffers are valid. O(n log n).
+// Splits the problem at every time that no buffer crosses, and returns one instance per interval,
+// in the order of time. The problem's buffers are valid. O(n log n).
 std::vector<Instance> ToInstances(const PlanProblem& problem);
 
 // Returns the greatest of `values` in each range of sections [first[i], end[i]); no range is empty.

@@ -28,10 +28,10 @@ class PlacedLists {
     std::vector<Entry> by_top;
   };
 
-  // Lists all obstacles, and all buffers whose offset is not negative. O(n log n).
+  // Lists all obstacles, and all buffers with a nonnegative offset. O(n log n).
   PlacedLists(const Instance& instance, const Offsets& offsets);
 
-  // O(windows that it meets x what is placed there).
+  // O(windows that it meets x buffers placed there).
   void Insert(std::int32_t buffer, std::int64_t offset);
   void Remove(std::int32_t buffer, std::int64_t offset);
   // Returns lists that contain every placed buffer that overlaps `buffer` in time, and possibly

@@ -13,9 +13,9 @@
 
 namespace tidepool::plan {
 
-// Returns, for each buffer, the buffer whose offset it can take: itself, unless its episode equals
-// an earlier one. A plan for the buffers that are their own twins is a plan of the same height for
-// all buffers. The problem's buffers are valid. O(n log n).
+// Returns the twin of each buffer, which can have the same offset: the buffer itself, unless its
+// episode equals an earlier one. A plan for the buffers that are their own twins is a plan of the
+// same height for all buffers. The problem's buffers are valid. O(n log n).
 std::vector<std::uint32_t> FindTwins(const PlanProblem& problem);
 
 }  // namespace tidepool::plan

@@ -94,7 +94,7 @@ BlockId ManyPoolsArena::SmallestFit(std::int64_t bytes) {
   const BlockId hole = SmallestHole(bytes);
   const std::int64_t begin = PoolWithGap(bytes);
   if (hole == kNoBlock) return ChooseGap({begin, kUnbounded}, kNoBlock);
-  // Of equal sizes the lower block is better.
+  // The lower block of two equal ones is better.
   const std::int64_t tie = IsBelowGap(hole) ? 0 : map_.alignment();
   return ChooseGap({begin, PoolWithGap(map_.bytes(hole)) + tie}, hole);
 }

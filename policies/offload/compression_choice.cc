@@ -11,8 +11,8 @@
 namespace tidepool::offload_policies {
 namespace {
 
-// As a share of the iteration. Even compression that keeps up with the link adds the time for its
-// last slot.
+// Share of the iteration. Even compression that keeps up with the link adds the time for its last
+// slot.
 constexpr double kMostDelay = 0.01;
 // Each group costs simulations of the whole iteration; halving down to single offloads would take
 // hours for 100,000 tasks.

@@ -46,8 +46,8 @@ std::vector<Layer> BackwardLayers(const TaskGraph& graph, std::size_t begin) {
   return layers;
 }
 
-// For layers without names: returns the first forward layer that uses data that the task reads. The
-// data is that layer's input, and the next layer's output.
+// Returns the first forward layer that uses data that the task reads, where layers have no names.
+// The data is that layer's input, and the next layer's output.
 std::size_t FirstReader(const TaskGraph& graph, const Layers& layers, std::size_t task) {
   std::size_t first = kNone;
   for (const std::size_t data : graph.tasks[task].reads) {

@@ -1,5 +1,5 @@
 // The layers of a task graph, as the papers on offloading count them: a task in place belongs to
-// the layer whose output it changes, and a backward layer ends with the update of its weights.
+// the layer that wrote its data, and a backward layer ends with the update of its weights.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_
 
@@ -17,8 +17,8 @@ struct Layer {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::size_t head = 0;  // the task that writes; the first if none does
-  // For a backward layer: the forward layer of the same name or, without one, the layer whose input
-  // it reads; or kNone.
+  // The forward layer of a backward layer: the layer of the same name or, without one, the layer
+  // that has the same input; or kNone.
   std::size_t forward = kNone;
 };
 

@@ -3,8 +3,8 @@
 //
 // vDNN (Rhu et al., MICRO 2016, section III) and vDNN++ (Shriram et al., IPDPS 2019, sections II-B
 // and IV-A) choose the same data and the same times of prefetches. During a layer they fetch the
-// input of the nearest earlier layer whose input is on the host, but look no further back than the
-// next convolution.
+// nearest earlier layer's input that is on the host, but look no further back than the next
+// convolution.
 #include "policies/offload/layerwise.h"
 
 #include <algorithm>

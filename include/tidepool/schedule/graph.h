@@ -88,9 +88,9 @@ struct TaskGraph {
 // - Every index is valid, and occurs in a task only once.
 // - No task writes data of kInput and kWeight; exactly one task writes each other datum. A task
 // comes after all tasks that write the data that it reads or updates.
-// - Some task reads or updates each datum, except weights and results. Results are the data of a
-// task whose data no other task reads or updates.
-// Otherwise InvalidArgument, with the name of the task or the data. O(tasks + data + uses).
+// - Some task reads or updates each datum, except weights and results. A task's data are results if
+// no other task reads or updates any of it. Otherwise InvalidArgument, with the name of the task or
+// the data. O(tasks + data + uses).
 TIDEPOOL_EXPORT absl::Status ValidateGraph(const TaskGraph& graph);
 
 // Sorts tasks into an order in which they can run. Among runnable tasks, the first in `graph.tasks`
@@ -100,9 +100,9 @@ TIDEPOOL_EXPORT absl::Status ValidateGraph(const TaskGraph& graph);
 // uses) log tasks).
 TIDEPOOL_EXPORT absl::Status SortTasks(TaskGraph& graph);
 
-// Read and write graphs as JSON (docs/task_graph.md). Reading accepts gzip, sorts the tasks and
-// validates. Errors are InvalidArgument with `FILE:LINE: what is wrong, what was expected`. Memory
-// is the size of the graph and its names; time is linear, except for the sort.
+// Read and write graphs as JSON (docs/formats/task_graph.md). Reading accepts gzip, sorts the tasks and
+// validates. Errors are InvalidArgument with `FILE:LINE: fault, expectation`. Memory is the size of
+// the graph and its names; time is linear, except for the sort.
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> ReadGraph(const std::filesystem::path& path);
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> ParseGraph(std::string_view json, std::string_view name);
 // Validates the graph, and writes the whole file or none. A path that ends in ".gz" is compressed.

@@ -16,10 +16,10 @@
 
 namespace tidepool {
 
-// The layers whose input is offloaded.
+// The layers that offload their input.
 enum class OffloadSet : std::uint8_t {
-  // Every layer whose input the backward pass reads again, except trailing linear and softmax
-  // layers (they are small).
+  // Every layer with an input that the backward pass reads again, except trailing linear and
+  // softmax layers (they are small).
   kAll,
   kConvolutions,
   kAlternateConvolutions,  // every other convolution, beginning with the first

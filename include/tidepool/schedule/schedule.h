@@ -42,7 +42,7 @@ enum class StepKind : std::uint8_t {
   // tasks queued so far. Does nothing for data that stayed or was awaited before.
   kAwait,
   // Takes memory, as kAllocate does, and fetches data from the host. The copy begins after all
-  // earlier tasks. Data that is on the device, or whose offload was not awaited yet, stays there.
+  // earlier tasks. Data stays there if it is on the device, or if its offload was not awaited yet.
   kPrefetch,
   // Waits on the host until all tasks and copies have finished, and awaits all leaving data.
   kSynchronize,

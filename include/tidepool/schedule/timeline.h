@@ -1,9 +1,9 @@
 // Timeline: the times of all tasks and copies of a training iteration. An event-driven simulator
 // with its own clock predicts them, or an executor measures them (executor.h).
 //
-// The simulated machine has one compute stream, one copy stream per direction, and a host whose
-// steps take no time unless it waits. Memory is placed by the same policies and block map as in
-// live pools, so the result includes fragmentation.
+// The simulated machine has one compute stream, one copy stream per direction, and a host. A step
+// of the host takes no time unless the host waits. Memory is placed by the same policies and block
+// map as in live pools, so the result includes fragmentation.
 #ifndef TIDEPOOL_SCHEDULE_TIMELINE_H_
 #define TIDEPOOL_SCHEDULE_TIMELINE_H_
 
@@ -101,7 +101,7 @@ struct Timeline {
   std::int64_t peak_device_bytes = 0;
   std::int64_t peak_host_bytes = 0;
   // The highest end of any block of the pool. It exceeds `peak_device_bytes` by fragmentation, and
-  // by offloaded data whose memory was not needed yet.
+  // by the memory of offloaded data that was not needed yet.
   std::int64_t pool_bytes = 0;
   // The plan that the placement `planned` followed.
   std::shared_ptr<const PlacementPlan> plan = nullptr;

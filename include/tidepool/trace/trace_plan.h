@@ -47,9 +47,8 @@ struct PlanFile {
 };
 
 // Reads a CSV file, compressed by gzip or not, with the columns id, lower, upper, size and offset.
-// NotFound, or InvalidArgument with "FILE:LINE: what is wrong, what was expected" for an invalid
-// row, an id that is already live, buffers that overlap, or sizes whose sum exceeds 2^60. O(n log
-// n).
+// NotFound, or InvalidArgument with "FILE:LINE: fault, expectation" for an invalid row, an id that
+// is already live, buffers that overlap, or sizes with a sum above 2^60. O(n log n).
 TIDEPOOL_EXPORT absl::StatusOr<PlanFile> ReadPlan(const std::string& path);
 // Parses such a file from memory; `name` stands for the file in errors.
 TIDEPOOL_EXPORT absl::StatusOr<PlanFile> ParsePlan(std::string_view contents,
