@@ -3,10 +3,10 @@
 // is comparable on a machine that has other work. The validator is on.
 //
 // usage: plan_bench [--time-limit SECONDS] [--json] [--fixed COUNT] [TRACE...]
-// With --fixed, each problem gets so many fixed buffers that live throughout, of a quarter of its
-// peak in sum, where best-fit leaves what is allocated at random times and stays. Without traces:
-// those of ../shared/traces beside the project, where it is there, the examples and the training
-// steps.
+// With --fixed, each problem gets this many fixed buffers that live throughout, with a quarter of its
+// peak in sum. Best-fit places them, as if they were allocated at random times. Without traces, the
+// program takes the folder ../shared/traces beside the project, if it exists, the examples and the
+// training steps.
 #include <sys/resource.h>
 
 #include <algorithm>

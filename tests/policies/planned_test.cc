@@ -204,7 +204,7 @@ TEST_F(OneDeviationTest, AnExtraRequestLeavesTheRestAsItWas) {
   }
 }
 
-// For any iterations, no blocks overlap (the arena is checked at every step), all requests are
+// In iterations of any kind no blocks overlap (the arena is checked at every step), all requests are
 // counted, and an iteration as planned is served as planned.
 TEST(PlannedTest, SurvivesIterationsOfAnyKind) {
   std::mt19937_64 random(5);

@@ -279,7 +279,7 @@ TEST(MinimumPool, SaysWhichLimitStruck) {
   }
 }
 
-// For first-fit the free tail is never preferred to a hole, so more memory never hurts, and the
+// First-fit never prefers the free tail to a hole, so more memory never hurts, and the
 // answer is the height of one simulation in an arena without end.
 TEST(MinimumPool, OfFirstFitIsTheHeightOfAnUnboundedArena) {
   std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("first-fit");
