@@ -43,8 +43,8 @@ CLI::Option* AddTraceArgument(CLI::App& app, std::string& path);
 // `--align`: 0 until it is given, then a power of two up to 1 GiB.
 CLI::Option* AddAlignOption(CLI::App& app, std::int64_t& alignment);
 
-// `--trace-device`, the number of the device whose memory is in question. It is called `--device`
-// too unless the command has another option of that name.
+// `--trace-device`, the number of a device in a trace of several. It is called `--device` too,
+// unless the command has another option of that name.
 enum class DeviceAlias : std::uint8_t { kTaken, kFree };
 CLI::Option* AddTraceDeviceOption(CLI::App& app, ReadOptions& options,
                                   DeviceAlias alias = DeviceAlias::kFree);
@@ -54,8 +54,8 @@ CLI::Option* AddPoliciesOption(CLI::App& app, std::vector<std::string>& policies
 
 CLI::Option* AddJsonOption(CLI::App& app, bool& json);
 
-// Refuses `--json` beside `output` where both would go to standard output; `subject` says what is
-// written to `output`.
+// Refuses `--json` if the output file, which holds a `subject` such as "plan", is standard output
+// too.
 absl::Status CheckJsonOutput(bool json, const std::string& output, const std::string& subject);
 
 // Lists command lines below the help of `app`.

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Claim: jemalloc makes the command line faster than glibc's malloc, on what it spends its time on. Each program given is
-timed on the same files, in turn; prints the best of several rounds of each as JSON.
+"""Claim: jemalloc makes the command line faster than glibc's malloc on large traces. Times each of the given programs on
+the same files, in turn, and prints the best of several rounds of each as JSON.
 
-A second program comes of `cmake -B build/glibc -DTIDEPOOL_JEMALLOC=OFF -DCMAKE_BUILD_TYPE=Release`.
+Build a second program with `cmake -B build/glibc -DTIDEPOOL_JEMALLOC=OFF -DCMAKE_BUILD_TYPE=Release`.
 
 usage: bench/micro/malloc_bench.py ROUNDS TIDEPOOL [TIDEPOOL ...]
 """
@@ -38,7 +38,7 @@ def write_log(path):
 
 
 def write_snapshot(path):
-    """As torch.cuda.memory._dump_snapshot writes it, with a few hundred stacks of twenty frames."""
+    """Writes a snapshot like torch.cuda.memory._dump_snapshot, with 400 stacks of twenty frames."""
     draw = random.Random(2)
     frames = [{"name": f"function_{i}", "filename": f"/model/layers/file_{i % 40}.py", "line": i} for i in range(2_000)]
     stacks = [draw.sample(frames, 20) for _ in range(400)]

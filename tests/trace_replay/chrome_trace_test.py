@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Converts traces to Chrome traces and looks at them as a viewer does: they are JSON, asynchronous events come in pairs
-that do not cross their own kind, and what was live is what the events say.
+"""Converts traces to Chrome traces and reads them as a viewer does: they are JSON, asynchronous events come in pairs that do
+not cross pairs of their kind, and the live bytes follow from the events.
 usage: chrome_trace_test.py TIDEPOOL FOLDER_OF_TRACES"""
 import gzip
 import json

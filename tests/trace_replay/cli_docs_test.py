@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that docs/cli.md shows what the command line prints, or writes it there.
+"""Compares docs/cli.md with the output of the command line, or writes the output there.
 
 cli_docs_test.py TOOL SOURCE            compares
 cli_docs_test.py TOOL SOURCE --write    replaces the outputs in docs/cli.md
@@ -34,7 +34,7 @@ def run(tool, line, folder):
 
 
 def masked(text):
-    """Replaces figures, and leaves out the rows of stalls, whose number depends on the machine."""
+    """Replaces figures, and leaves out the rows of stalls: their number depends on the machine."""
     text = re.sub(r"\n  longest stalls.*?(?=\n\n|\Z)", "", text, flags=re.S)
     text = re.sub(r"[\d,.]+", "#", text)
     return re.sub(r" +", " ", text)

@@ -1,4 +1,4 @@
-// The command line in a folder of its own: runs it and says what it answered.
+// Runs the command line in a folder of its own, and returns its outputs and exit status.
 #ifndef TIDEPOOL_TESTS_TRACE_REPLAY_COMMAND_LINE_H_
 #define TIDEPOOL_TESTS_TRACE_REPLAY_COMMAND_LINE_H_
 
@@ -57,7 +57,7 @@ class CommandLine : public ::testing::Test {
             testing::Contents(err)};
   }
 
-  // Runs what must fail: status 1, nothing on standard output, one line on standard error.
+  // Runs a command that must fail, and returns its error: status 1, no output, one line of error.
   std::string ErrorOf(const std::vector<std::string>& arguments) {
     const Outcome outcome = Run(arguments);
     EXPECT_EQ(outcome.status, 1);
@@ -71,7 +71,7 @@ class CommandLine : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-// vDNN++ section IV-B, in units of 512 bytes.
+// The example of vDNN++ section IV-B, in units of 512 bytes.
 inline constexpr char kPaper[] =
     "op,id,size,hint\na,1,2560,\na,2,1024,\na,3,512,\nf,2,,\na,4,512,\nf,1,,\nf,3,,\na,5,4096,\n";
 

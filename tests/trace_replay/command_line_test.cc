@@ -1,5 +1,4 @@
-// The command line as a user meets it: what it prints, its exit status, and one line on standard
-// error.
+// Tests the command line as a program: its output, its exit status, and its one line of error.
 #include "tests/trace_replay/command_line.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +49,7 @@ TEST_F(CommandLine, SizePrintsTheContractsObject) {
   EXPECT_EQ(best_fit["serves_all_larger"], false);
 }
 
-// A terminal obeys what begins with an escape character, whatever prints it.
+// A terminal obeys text after an escape character, also in an error.
 TEST_F(CommandLine, ErrorsShowArgumentsWithoutWhatSteersATerminal) {
   const std::string evil =
       "\x1b[31m\x07\xc2\x9b"
@@ -293,13 +292,13 @@ TEST_F(CommandLine, ConvertTakesChromeTracesBothWays) {
   EXPECT_EQ(json::parse(Run({"convert", native, folder_ / "z", "--to", "chrome-trace", "--json"})
                             .out)["left_out"],
             json({"waits", "ends of marks that did not begin", "times that go back"}));
-  // A profile without memory events is refused with what to do about it.
+  // The error of a profile without memory events names the missing option of the profiler.
   EXPECT_THAT(ErrorOf({"info", File("profile.json", "{\"traceEvents\":[]}")}),
               HasSubstr("profile.json:0: no [memory] events, expected a trace recorded with "
                         "profile_memory=True"));
 }
 
-// Two devices: one that had reserved more than it needed, and one of segments alone.
+// Two devices: one reserved more than it needed, the other has segments alone.
 json TwoDevices() {
   const auto event = [](const char* action, int address, int size) {
     return json{{"action", action}, {"addr", address}, {"size", size}, {"stream", 0}};
@@ -380,7 +379,7 @@ TEST_F(CommandLine, ConvertLaysOutASnapshot) {
     EXPECT_EQ(info["trace"]["peak_live_bytes"], 4608);
     EXPECT_EQ(info["peak_reserved_bytes"], 4608);
   }
-  // First-fit needs no more here, but it is another policy's layout that is asked for.
+  // First-fit needs no more here, but the requested layout is that of another policy.
   EXPECT_EQ(Run({"convert", trace, folder_ / "y.pickle", "--policy", "first-fit"}).status, 0);
   EXPECT_THAT(ErrorOf({"convert", trace, folder_ / "y.pickle", "--policy", "worst-fit"}),
               HasSubstr("'worst-fit'"));

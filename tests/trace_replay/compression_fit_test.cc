@@ -1,4 +1,4 @@
-// The fit on lines that are known.
+// Tests the fit on samples of known lines.
 #include "trace_replay/tune/compression_fit.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST(CompressionFit, NoiseAveragesOut) {
   }
 }
 
-// One of five measurements was disturbed, whichever and however much.
+// Disturbs each of five measurements in turn, by small and large factors.
 TEST(CompressionFit, OneDisturbedSampleDoesLittle) {
   const CompressionCost line = {0.099, 0.099};
   for (std::size_t disturbed = 0; disturbed < 5; ++disturbed) {

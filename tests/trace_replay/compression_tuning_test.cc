@@ -1,4 +1,4 @@
-// What the tuner concludes, from measurements of machines that are made up.
+// Tests the conclusions of the tuner from measurements of invented machines.
 #include "trace_replay/tune/compression_tuning.h"
 
 #include <gtest/gtest.h>
@@ -16,11 +16,11 @@ constexpr std::int64_t kBytes = 64 << 20;
 struct Machine {
   CompressionCosts costs = {{0.1, 0.08}, {0.12, 0.06}, 0.85};
   double slot_ns = 3000;
-  // Nothing is gained from more.
+  // More threads gain no speed.
   int cores = 4;
 };
 
-// Exactly what the model says.
+// Returns measurements that agree exactly with the model.
 WordMeasurement MeasurementOf(const Machine& machine, ZeroValueWord word, int most_threads) {
   WordMeasurement measured;
   measured.word = word;
@@ -54,7 +54,7 @@ CompressionProfile ProfileOfMachine(const Machine& machine, int most_threads,
 }
 
 TEST(CompressionTuning, ThreadsThatTakeTurnsAreNoFaster) {
-  // As measured thread by thread, each seems to have a processor.
+  // The measured time of each thread looks as if it had a processor of its own.
   const Machine machine = {.cores = 64};
   const WordMeasurement measured = MeasurementOf(machine, ZeroValueWord::k32Bits, 64);
   const auto profile_of = [&](int processors, std::int64_t bytes) {
@@ -88,7 +88,7 @@ TEST(CompressionTuning, FindsTheMachine) {
   ASSERT_EQ(profile.speedups.size(), 8);
   EXPECT_NEAR(profile.speedups[2], 3, 1e-9);
   EXPECT_NEAR(profile.speedups[7], 4, 1e-9);
-  // 3 % of 0.17 ns a byte is 3,000 ns a slot at about 600 KB; 1 MiB is the quickest.
+  // 3 % of 0.17 ns a byte is 3,000 ns a slot at about 600 KB; 1 MiB is the fastest.
   EXPECT_EQ(profile.chunk_bytes, 512 << 10);
 }
 
@@ -117,7 +117,7 @@ TEST(CompressionTuning, Knees) {
   EXPECT_EQ(KneeOf({1, 1.4}), 1);
   EXPECT_EQ(KneeOf({1, 1.5}), 2);
   EXPECT_EQ(KneeOf({1, 2, 3, 3.2, 3.3}), 3);
-  EXPECT_EQ(KneeOf({1, 1.2, 3, 3.2}), 3);  // a bad measurement in front
+  EXPECT_EQ(KneeOf({1, 1.2, 3, 3.2}), 3);  // a bad measurement at the start
 }
 
 TEST(CompressionTuning, SettingsCoverWhatIsAskedForOnce) {
@@ -137,7 +137,7 @@ TEST(CompressionTuning, SettingsCoverWhatIsAskedForOnce) {
   EXPECT_EQ(SettingsFor({0.9}, 1, 64 << 10).size(), 1);
 }
 
-// Against asking the model for each hundredth.
+// Compares with a query of the model for each hundredth.
 TEST(CompressionTuning, LinksAreAnsweredByTheModel) {
   CompressionProfile profile = ProfileOfMachine(Machine(), 4);
   profile.processors = 8;
@@ -164,7 +164,7 @@ TEST(CompressionTuning, LinksAreAnsweredByTheModel) {
     EXPECT_GT(answer.cpu_share, 0);
     EXPECT_EQ(answer.threads_to_keep_up.has_value(), highest >= 0.5);
   }
-  // Nothing is saved of what has no zeros when words keep all of their bits.
+  // Input without zeros saves no memory when words keep all of their bits.
   profile.words32.packed_share = 1;
   const LinkAnswer slow = AnswerForLink(profile, ZeroValueWord::k32Bits, 0.5, 1e9);
   EXPECT_EQ(slow.in_time_up_to, 1);

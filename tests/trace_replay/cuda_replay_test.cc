@@ -1,4 +1,4 @@
-// `tidepool replay --device cuda`: on the stand-in, where there is none, and without CUDA.
+// Tests `tidepool replay --device cuda`: on the stand-in runtime, without a GPU, and without CUDA.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

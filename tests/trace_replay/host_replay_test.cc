@@ -1,4 +1,4 @@
-// `tidepool replay --device host` as a user meets it.
+// Tests `tidepool replay --device host` as a program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ std::vector<std::filesystem::path> Examples() {
   return testing::FilesIn(testing::ExampleTraces(), ".csv.gz");
 }
 
-// The figures that do not depend on time.
+// Returns the figures that do not depend on time.
 json Placement(const json& answer) {
   json placement = {{"high_water_bytes", answer["high_water_bytes"]},
                     {"offsets", answer["offsets"]},
@@ -79,7 +79,7 @@ json Placement(const json& answer) {
   return placement;
 }
 
-// All that does not depend on which pool it was that was asked: no waits, no names, no times.
+// Returns the parts of a trace that do not depend on the pool: no waits, names or times.
 std::vector<std::vector<std::int64_t>> Requests(const Trace& trace) {
   std::vector<std::vector<std::int64_t>> requests;
   for (const TraceEvent& event : trace.events) {
@@ -97,7 +97,7 @@ TEST_F(HostReplay, AnswersWithItsStatus) {
   EXPECT_EQ(answer["served"], true);
   EXPECT_EQ(answer["high_water_bytes"], 4608);
   EXPECT_EQ(answer["peak_live_bytes"], 4608);
-  EXPECT_EQ(answer["peak_reserved_bytes"], 64 << 10);  // what the device gives at least
+  EXPECT_EQ(answer["peak_reserved_bytes"], 64 << 10);  // one granule of the device
   EXPECT_EQ(answer["stream_waits"], 0);
   EXPECT_EQ(answer["event_records"], 0);
   EXPECT_EQ(answer["growths"], 0);
@@ -124,7 +124,7 @@ TEST_F(HostReplay, HasNoLatencyOfWhatDidNotHappen) {
   EXPECT_EQ(Run({"replay", trace, "--pool", "512", "--device", "host"}).status, 2);
 }
 
-// In a pool that is as small as may be, in one that serves all, and in one that no machine has.
+// Replays in the smallest pool, in a larger one, and in one larger than any machine's memory.
 TEST_F(HostReplay, PlacesTracesOfOneStreamLikeAReplayByPlacementAlone) {
   for (const std::filesystem::path& trace : Examples()) {
     const json info = json::parse(Run({"info", trace, "--json"}).out);
@@ -164,7 +164,7 @@ TEST_F(HostReplay, KeepsContentsOfManyStreams) {
     for (const std::string& policy : PlacementPolicyNames()) {
       std::vector<std::string> arguments = {trace,      "--policy", policy,
                                             "--device", "host",     "--verify"};
-      // Nobody waits in this trace, so a plan takes no memory over from another stream.
+      // No stream waits in this trace, so no planned memory passes from one stream to another.
       if (policy != "planned") arguments.insert(arguments.end(), {"--pool", "3MiB"});
       EXPECT_EQ(Answer(arguments)["verified"], true);
     }
@@ -189,7 +189,7 @@ TEST_F(HostReplay, KeepsContentsInSegments) {
   EXPECT_GE(answer["peak_reserved_bytes"], answer["high_water_bytes"]);
 }
 
-// One of every two neighbours is freed, and what is left takes their memory in one piece.
+// Frees every second block; a large request then gets the memory of the freed blocks, remapped.
 TEST_F(HostReplay, MovesFreeMemoryWhenItMay) {
   std::string rows = "op,id,size,hint\n";
   for (int i = 0; i < 8; ++i) absl::StrAppend(&rows, "a,", i, ",", 2 << 20, ",\n");
@@ -260,7 +260,7 @@ TEST_F(HostReplay, RecordsRefusals) {
   EXPECT_EQ(recorded.allocations.size(), 4);
 }
 
-// Files may have 64 KiB (128 blocks), which is what the device takes, and less than the recording.
+// Limits files to 64 KiB (128 blocks): enough for the device, too little for the recording.
 TEST_F(HostReplay, LeavesNoHalfOfARecording) {
   std::string events = "op,id,size,hint\n";
   for (int i = 0; i < 50'000; ++i) absl::StrAppend(&events, "a,x,", 1 + i % 999, ",\nf,x,,\n");
@@ -295,8 +295,9 @@ TEST_F(HostReplay, RefusesBadArgumentsInOneLine) {
   EXPECT_THAT(error("8KiB", {"--device", "host", "--growth", "2"}), HasSubstr("--growth"));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--initial", "9KiB"}), HasSubstr("--initial"));
   EXPECT_THAT(error("511", {"--device", "host"}), HasSubstr("--pool: 511, expected"));
-  EXPECT_THAT(error("4096TiB", {"--device", "host", "--verify"}),
-              ContainsRegex("a pool of 4503599627370496 bytes.* [0-9]+ bytes of memory available"));
+  EXPECT_THAT(
+      error("4096TiB", {"--device", "host", "--verify"}),
+      ContainsRegex("a pool of 4503599627370496 bytes.* [0-9]+ bytes of memory are available"));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--policy", "x"}), HasSubstr("'x'"));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--record", trace}), HasSubstr("trace itself"));
   EXPECT_EQ(testing::Contents(trace), kPaper);

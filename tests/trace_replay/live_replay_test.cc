@@ -1,4 +1,4 @@
-// Live replay on devices that do what a host device never does.
+// Tests live replay on devices with faults that a host device never has.
 #include "trace_replay/replay/live_replay.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ LiveReplayOptions Verified() {
   return {.pool = {.initial_bytes = kMemory, .max_bytes = kMemory}, .verify = true};
 }
 
-// Changes what is queued to run on the host, by its number.
+// A device that changes functions queued to run on the host, by their number.
 class ChangingDevice final : public testing::ForwardingDevice {
  public:
   using Function = std::function<void()>;
@@ -68,7 +68,8 @@ class ChangingDevice final : public testing::ForwardingDevice {
 
 TEST(LiveReplay, NamesTheBufferThatWasDamagedAndWhere) {
   const Trace trace = Parse("a,x,1000,,s,0\na,y,13,,s,1\na,z,8,,s,2\nf,x,,,s,3\nf,y,,,s,4\n");
-  // Of y, which lies at 1024: the last byte, one in a whole word, and the one behind it.
+  // Damages of y, which is at 1024: its last byte, a byte within a whole word, and the byte after
+  // y.
   for (const auto& [byte, is_damage] : {std::pair{12, true}, {5, true}, {13, false}}) {
     const auto host = NewDevice();
     ChangingDevice* self = nullptr;
@@ -105,7 +106,7 @@ TEST(LiveReplay, ChecksWhatIsNeverFreed) {
               HasSubstr("allocation 0 ('x', 1000 bytes) is damaged from byte 0 on"));
 }
 
-// x's write, on a stream that is behind, comes after that of y, which got its memory.
+// The write of x, on a slow stream, runs after the write of y, which got the memory of x.
 TEST(LiveReplay, FindsAStreamThatDoesNotWait) {
   const Trace trace = Parse("a,x,1000,,s,0\nf,x,,,s,1\na,y,1048576,,t,2\nf,y,,,t,3\n");
   const auto host = NewDevice();
@@ -125,7 +126,7 @@ TEST(LiveReplay, FindsAStreamThatDoesNotWait) {
               HasSubstr("allocation 1 ('y', 1048576 bytes) is damaged from byte 0 on"));
 }
 
-// The same on a device that keeps order; and the stream that frees is not the one that wrote.
+// Repeats this on a device that keeps the order; the freeing stream is not the one that wrote.
 TEST(LiveReplay, IsInOrderOnStreamsThatFallBehind) {
   const Trace trace = Parse("a,x,1000,,s,0\nf,x,,,t,1\na,y,1048576,,u,2\nf,y,,,s,3\n");
   const auto host = NewDevice();
@@ -139,7 +140,7 @@ TEST(LiveReplay, IsInOrderOnStreamsThatFallBehind) {
   });
   const absl::StatusOr<LiveReplay> replay = ReplayLive(trace, device, Verified());
   ASSERT_TRUE(replay.ok()) << replay.status();
-  // For the frees on t, and for what s did before the pool knew of a second stream.
+  // Events for the frees on t, and for the work of s before the pool knew a second stream.
   EXPECT_EQ(replay->pool.stream_waits, 2);
   EXPECT_EQ(replay->pool.event_records, 2);
 }
@@ -160,7 +161,7 @@ TEST(LiveReplay, AnErrorOfTheDeviceIsNoRefusal) {
             absl::StatusCode::kUnavailable);
 }
 
-// More work than is kept in queues.
+// Queues more work than the bound of the queues.
 TEST(LiveReplay, TakesLongTraces) {
   std::string events;
   for (int i = 0; i < 5000; ++i) {

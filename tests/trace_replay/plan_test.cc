@@ -1,4 +1,4 @@
-// tidepool plan and size --plan: what they print and write, and their exit status.
+// Tests `tidepool plan` and `size --plan`: their output, their files and their exit status.
 #include "tidepool/trace/plan.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ using nlohmann::json;
 using testing::Contents;
 using ::testing::HasSubstr;
 
-// The peak of live bytes is 17,920, and no plan is below 18,432.
+// A trace with a peak of 17,920 live bytes, for which no plan is below 18,432.
 constexpr char kHard[] =
     "id,lower,upper,size\n"
     "a,0,1,9216\nb,1,3,3072\nc,2,4,3072\nd,0,2,8704\ne,1,4,3072\nf,2,3,2560\ng,4,5,6144\n"
@@ -33,7 +33,7 @@ constexpr char kHard[] =
 
 class PlanCommand : public CommandLine {
  protected:
-  // The offsets in a file that was written, whose rows begin with those of `rows`.
+  // Returns the offsets in a written file. Its rows must begin with those of `rows`.
   std::vector<std::int64_t> Offsets(const std::string& path, const std::string& rows) {
     std::istringstream expected(rows);
     std::ifstream file(path);
@@ -52,7 +52,7 @@ class PlanCommand : public CommandLine {
     return offsets;
   }
 
-  // A trace that keeps a planner busy for minutes.
+  // A trace that takes a planner minutes.
   std::string BusyTrace() {
     std::mt19937_64 random(7);
     std::string text = "id,lower,upper,size\n";
@@ -80,7 +80,7 @@ TEST_F(PlanCommand, PrintsTheContractsObject) {
   EXPECT_EQ(answer["interrupted"], false);
 }
 
-// The buffers of `csv`, a row each.
+// Returns the buffers of `csv`, one a row.
 PlanProblem ProblemOfRows(const std::string& csv) {
   PlanProblem problem;
   std::istringstream rows(csv);
@@ -216,7 +216,7 @@ TEST_F(PlanCommand, RefusesRowsThatAreNone) {
               HasSubstr("bad.csv:0: more than 17592186044415 bytes are live"));
 }
 
-// As doubles, these times are equal.
+// These times are equal as doubles.
 TEST_F(PlanCommand, KeepsTimesBeyondWhatADoubleHolds) {
   const std::string rows =
       "id,lower,upper,size\n"

@@ -1,4 +1,4 @@
-// The placement `planned` on the command line: replay, size, report and convert.
+// Tests the placement `planned` on the command line: replay, size, report and convert.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using testing::Contents;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// The peak of live bytes is 17,920, and no plan is below 18,432.
+// A trace with a peak of 17,920 live bytes, for which no plan is below 18,432.
 constexpr char kHard[] =
     "id,lower,upper,size\n"
     "a,0,1,9216\nb,1,3,3072\nc,2,4,3072\nd,0,2,8704\ne,1,4,3072\nf,2,3,2560\ng,4,5,6144\n"
@@ -54,7 +54,7 @@ class PlannedCommand : public CommandLine {
     return path;
   }
 
-  // What `size` says of the policy.
+  // Returns the answer of `size` about the policy.
   json Size(const std::string& trace, const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = {"size", trace, "--policy", "planned"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -94,7 +94,7 @@ TEST_F(PlannedCommand, ReplaysAPlanFromAFile) {
   }
 }
 
-// Only what is as low as it can be is known to be the smallest.
+// A plan is known to be the smallest only at the lower bound.
 TEST_F(PlannedCommand, SaysOfAFileWhetherItIsKnownToBeTheSmallest) {
   const std::string trace = File("paper.csv", kPaper);
   const std::string plan = PlanOf(trace);
@@ -107,14 +107,14 @@ TEST_F(PlannedCommand, SaysOfAFileWhetherItIsKnownToBeTheSmallest) {
   EXPECT_EQ(answer["pool_bytes"], 51200 + 4096);
   EXPECT_EQ(answer["planned"]["deviations"], 0);
   EXPECT_THAT(Run({"replay", trace, "--policy", "planned", "--plan", higher}).out,
-              ContainsRegex("smallest there is +not known, none is below"));
+              ContainsRegex("smallest possible +unknown, at least"));
 }
 
 TEST_F(PlannedCommand, PrintsATable) {
   const Outcome outcome = Run({"replay", File("hard.csv", kHard), "--policy", "planned"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.out, ContainsRegex("plan +18.0 KiB"));
-  EXPECT_THAT(outcome.out, ContainsRegex("smallest there is +yes"));
+  EXPECT_THAT(outcome.out, ContainsRegex("smallest possible +yes"));
   EXPECT_THAT(outcome.out, ContainsRegex("as planned +9"));
   EXPECT_THAT(outcome.out, ContainsRegex("deviations +0"));
 }
@@ -137,7 +137,8 @@ TEST_F(PlannedCommand, TakesATraceOfNothing) {
   EXPECT_EQ(answer["planned"]["optimal"], true);
 }
 
-// Buffers of up to 60 KiB, freed on any of three streams, which wait for each other now and then.
+// Makes buffers of up to 60 KiB, freed on any of three streams, which sometimes wait for each
+// other.
 void WriteManyStreams(std::uint64_t seed, const std::string& path) {
   std::mt19937_64 random(seed);
   TraceBuilder builder(TraceFormat::kNative);
@@ -249,7 +250,7 @@ TEST_F(PlannedCommand, IsAPolicyOfSize) {
   EXPECT_THAT(Run({"size", folder_ / "paper.csv"}).out, HasSubstr("planned"));
 }
 
-// A plan keeps memory for its stream as long as no other has waited, so there may be smaller pools.
+// A plan keeps memory for its stream until another stream waits, so smaller pools may exist.
 TEST_F(PlannedCommand, IsNotExactWhereStreamsWaitForNobody) {
   TraceBuilder builder(TraceFormat::kNative);
   ASSERT_TRUE(builder.Allocate("x", 512, Hint::kResident, "s", 0).ok());
@@ -263,14 +264,14 @@ TEST_F(PlannedCommand, IsNotExactWhereStreamsWaitForNobody) {
   EXPECT_EQ(size["exact_pool_bytes"], nullptr);
   EXPECT_EQ(size["serves_all_larger"], true);
   EXPECT_EQ(Run({"replay", trace, "--pool", "512"}).status, 0);
-  // A log that does not tell of waits does not ask for any.
+  // A log without waits needs none for a plan.
   const std::string log = File("two.csv",
                                "op,id,size,hint,stream\n"
                                "a,x,512,,s\nf,x,,,s\na,y,512,,t\nf,y,,,t\n");
   EXPECT_EQ(Size(log)["exact_pool_bytes"], 512);
 }
 
-// Iterations that are marked, and some that are not.
+// Makes iterations of which some are marked.
 TEST_F(PlannedCommand, ShowsWhatAPoolLearns) {
   for (const bool is_marked : {true, false}) {
     std::string text = "op,id,size,hint\na,weights,5000,\n";
@@ -315,7 +316,7 @@ TEST_F(PlannedCommand, IsInTheReport) {
   EXPECT_EQ(answer.back()["exact_pool_bytes"], 18432);
 }
 
-// More streams than a plan can keep apart.
+// Makes more streams than a plan supports.
 TEST_F(PlannedCommand, IsLeftOutOfTablesOfTracesThatCannotBePlanned) {
   TraceBuilder builder(TraceFormat::kNative);
   for (int i = 0; i < 1025; ++i) {

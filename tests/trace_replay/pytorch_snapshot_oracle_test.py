@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compares `tidepool info` and `convert` of PyTorch snapshots with what Python's own pickle and a slow, obvious
-evaluation say: of the example files, and of a small caching allocator that forgets the beginning of its history.
+"""Compares `tidepool info` and `convert` of PyTorch snapshots with Python's pickle and a slow, obvious evaluation: on the
+example files, and on a small caching allocator that forgets the beginning of its history.
 
 usage: pytorch_snapshot_oracle_test.py TIDEPOOL FOLDER_OF_EXAMPLES
 """
@@ -57,7 +57,7 @@ def peak_of(start, changes):
 
 
 def evaluated(snapshot, device):
-    """What lived before is found in the most naive way: by asking the rest of the history."""
+    """Finds allocations from before the history in the simplest way: by a search of the whole history."""
     events = snapshot["device_traces"][device]
     segments = [s for s in snapshot["segments"] if s["device"] == device]
     before = {}
@@ -91,14 +91,14 @@ def evaluated(snapshot, device):
 
 
 def check_round_trip(tool, path, snapshot, device, folder):
-    """What tidepool writes, Python reads; and behind the events that tidepool added, it is the same."""
+    """Python reads files that tidepool wrote; after the events that tidepool added, they are equal."""
     written = os.path.join(folder, "written.pickle")
     run(tool, "convert", path, written, "--device", str(device))
     with open(written, "rb") as file:
         again = pickle.load(file)
 
     def lines(events):
-        # Of a free that took a while tidepool keeps when it was over.
+        # tidepool keeps the end of a free, not its request.
         return [(e["action"], e.get("addr"), e["size"], e["stream"], e["time_us"]) for e in events
                 if e["action"] != "free_requested"]
 
@@ -121,7 +121,7 @@ def check_round_trip(tool, path, snapshot, device, folder):
 
 
 class CachingAllocator:
-    """Segments cut into blocks, as PyTorch does it, and all that ever happened."""
+    """Segments cut into blocks as in PyTorch, and their whole history."""
 
     def __init__(self, choose, device):
         self.choose = choose
@@ -220,7 +220,7 @@ class CachingAllocator:
                 for address, (size, stream, blocks) in self.segments.items()]
 
     def truth(self, kept):
-        """Of the last events, when what happened before is known."""
+        """Returns the figures of the last events, computed with the events before them."""
         first = len(self.events) - kept
         live, reserved = self.states[first - 1]
         states = self.states[first - 1:]
@@ -236,7 +236,7 @@ class CachingAllocator:
 
 
 def old_segments(segments):
-    """As memory_snapshot() of PyTorch 1.12 has them: no addresses, and what was asked for in a history."""
+    """Returns segments as memory_snapshot() of PyTorch 1.12: no addresses, requested sizes in a history."""
     old = []
     for segment in segments:
         blocks = []

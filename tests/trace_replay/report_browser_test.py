@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The report as a reader meets it, in a headless Chromium: it loads without a word in the console and without a request,
-zooms, says what is under the pointer, and shows hostile names as text. Skipped (77) where there is no Chromium.
+"""Tests the report in a headless Chromium: it loads without console messages and without requests, zooms, describes the
+allocation at the pointer, and shows hostile names as text. Skipped (77) without Chromium.
 
 usage: report_browser_test.py TIDEPOOL REPORT_TRACES
 """
@@ -48,7 +48,7 @@ class ReportTest(unittest.TestCase):
         return os.path.join(self.folder.name, name)
 
     def report(self, trace, *arguments, output="x.html"):
-        """The answer of the command, whose page is then open."""
+        """Runs the command, opens its page, and returns its answer."""
         done = subprocess.run([TOOL, "report", trace, "-o", self.path(output), "--json", *arguments], check=True,
                               stdout=subprocess.PIPE)
         self.browser.open(self.path(output), READY)
@@ -65,7 +65,7 @@ class ReportTest(unittest.TestCase):
         return self.evaluate("tidepoolReport.visibleRange()")
 
     def box(self, element):
-        """Scrolls an element into sight; left, top, width, height."""
+        """Scrolls an element into sight, and returns left, top, width, height."""
         return self.evaluate(f"(() => {{ const e = document.getElementById('{element}'); e.scrollIntoView({{block: 'center'}});"
                              "const b = e.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()")
 
@@ -75,7 +75,7 @@ class ReportTest(unittest.TestCase):
         self.browser.settle()
 
     def point_at(self, allocation):
-        """Moves the pointer to the middle of an allocation on the map; what the tooltip says."""
+        """Moves the pointer to the middle of an allocation on the map, and returns the tooltip."""
         self.box("map")
         place = self.evaluate(f"tidepoolReport.pixelOf({json.dumps(allocation)})")
         self.assertIsNotNone(place, allocation)
@@ -84,7 +84,7 @@ class ReportTest(unittest.TestCase):
         return self.text("tooltip")
 
     def colours_of(self, canvas):
-        """How many pixels of each colour a canvas has."""
+        """Counts the pixels of each colour of a canvas."""
         return self.evaluate(f"""(() => {{
             const canvas = document.getElementById('{canvas}');
             const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');
@@ -121,7 +121,7 @@ class ReportTest(unittest.TestCase):
         self.assertLess(max(colours.values()), 0.7 * sum(colours.values()))
 
     def test_map_shows_what_is_live(self):
-        """The share of the map that is in use is that of the trace."""
+        """The used share of the map equals that of the trace."""
         self.report(EXAMPLE, "--policy", "best-fit")
         free = {self.evaluate(f"(([r, g, b]) => (255 << 24 | b << 16 | g << 8 | r) >>> 0)({colour})")
                 for colour in ("[243, 245, 247]", "[226, 231, 235]", "[198, 206, 214]", "[255, 255, 255]")}

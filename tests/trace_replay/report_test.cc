@@ -1,4 +1,4 @@
-// The report without a browser: what is in its files, and what it says of bad arguments.
+// Tests the report without a browser: its files and its errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -35,7 +35,7 @@ using ::testing::StartsWith;
 
 // --- Columns.
 
-// Reads columns back as the page does.
+// Reads columns as the page does.
 class ColumnReader {
  public:
   explicit ColumnReader(std::string bytes) : bytes_(std::move(bytes)) {}
@@ -90,7 +90,7 @@ std::int64_t Unzigzag(std::uint64_t value) {
   return static_cast<std::int64_t>(value >> 1) ^ -static_cast<std::int64_t>(value & 1);
 }
 
-// Reads `columns` and compares everything with the trace.
+// Compares all of `columns` with the trace.
 void ExpectColumnsOf(const Trace& trace, const tool::EventTimes& times,
                      const std::string& columns) {
   ColumnReader reader(columns);
@@ -294,7 +294,7 @@ struct Rectangle {
   double left, top, right, bottom;
 };
 
-// Reads "Mx yhwvhh-wz" back.
+// Parses "Mx yhwvhh-wz".
 std::vector<Rectangle> Rectangles(const std::string& path) {
   std::vector<Rectangle> rectangles;
   const char* at = path.c_str();
@@ -312,7 +312,7 @@ std::vector<Rectangle> Rectangles(const std::string& path) {
   return rectangles;
 }
 
-// Divides a rectangle at random into boxes that do not overlap, some of which are left out.
+// Divides a rectangle at random into boxes that do not overlap, and leaves some of them out.
 void Divide(std::mt19937_64& random, tool::MapBox box, double least,
             std::vector<tool::MapBox>& boxes) {
   const double share = 0.1 + 0.8 * static_cast<double>(random() % 1000) / 1000;
@@ -437,11 +437,11 @@ TEST_F(Report, GivesTheFiguresOfSize) {
   }
   EXPECT_EQ(answer["policies"], sizes["policies"]);
   EXPECT_EQ(answer["headline"],
-            "planned needs 801.4 MiB, exactly what is live at the peak: no pool can be smaller; "
-            "first-fit, the most demanding, 1.203x.");
+            "planned needs 801.4 MiB, exactly the live bytes at the peak: no pool can be smaller; "
+            "first-fit needs the most, 1.203x.");
 }
 
-// More events than searches without bounds are made for.
+// A trace with more events than the limit of unbounded searches.
 TEST_F(Report, BoundsTheSearchInLongTracesAndSaysSo) {
   std::mt19937_64 random(4);
   std::string rows = "op,id,size,hint\n";
@@ -459,7 +459,7 @@ TEST_F(Report, BoundsTheSearchInLongTracesAndSaysSo) {
   int bounded = 0;
   for (const json& policy : answer["policies"]) {
     if (policy["at_most"]) ++bounded;
-    if (policy["policy"] == "planned") continue;  // the tool's own plan is another one
+    if (policy["policy"] == "planned") continue;  // the tool plans again
     const Outcome replay = Run({"replay", trace, "--pool", policy["pool_bytes"].dump(), "--policy",
                                 policy["policy"].get<std::string>()});
     EXPECT_EQ(replay.status, 0) << policy;
@@ -481,19 +481,19 @@ TEST_F(Report, SaysWhetherTheBudgetSuffices) {
   };
   EXPECT_EQ(
       headline(paper, "5632"),
-      "best-fit needs 4.5 KiB, exactly what is live at the peak: no pool can be smaller. That "
-      "fits the budget of 5.5 KiB with 1.0 KiB to spare.");
+      "best-fit needs 4.5 KiB, exactly the live bytes at the peak: no pool can be smaller. The "
+      "budget of 5.5 KiB suffices, with 1.0 KiB to spare.");
   EXPECT_THAT(headline(paper, "4608"), HasSubstr("with 0 B to spare"));
   EXPECT_THAT(headline(paper, "0"),
-              HasSubstr("No placement fits the budget of 0 B: 4.5 KiB must leave the device"));
-  // x and z are live around a hole into which w does not go.
+              HasSubstr("No placement fits the budget of 0 B: 4.5 KiB must be off the device"));
+  // x and z are live around a hole that is too small for w.
   const std::string holes = File("holes.csv",
                                  "op,id,size,hint\na,x,512,\na,y,512,\na,z,512,\nf,x,,\nf,z,,\n"
                                  "a,w,1024,\n");
   EXPECT_THAT(headline(holes, "1536"),
-              HasSubstr("What is live fits the budget of 1.5 KiB, but no policy's smallest pool "
-                        "does: 512 B are missing."));
-  EXPECT_THAT(headline(holes, "2048"), HasSubstr("1.333x of what is live"));
+              HasSubstr("The live bytes fit the budget of 1.5 KiB, but no policy's smallest pool "
+                        "does: 512 B more are needed."));
+  EXPECT_THAT(headline(holes, "2048"), HasSubstr("1.333x of the live bytes"));
 }
 
 TEST_F(Report, SaysWhatTheRecordedAllocatorReserved) {
@@ -562,7 +562,7 @@ TEST_F(Report, ShowsHostileNamesAsText) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("\x1b")));
 }
 
-// Traces that nobody would record are shown, or refused in so many words.
+// Shows traces of extreme values, or refuses them with an error.
 TEST_F(Report, SurvivesAnyTrace) {
   int shown = 0;
   for (std::uint64_t seed = 0; seed < 24; ++seed) {

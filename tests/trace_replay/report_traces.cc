@@ -1,6 +1,6 @@
 // Writes native traces that only a program can make, for the test of the report in a browser:
 // training.tide (stacks, marks, reservations, a failure, streams, threads) and hostile.tide (names
-// that are markup, control characters and no UTF-8).
+// with markup, control characters and bytes that are not UTF-8).
 // usage: report_traces FOLDER
 #include <cstdio>
 #include <cstdlib>

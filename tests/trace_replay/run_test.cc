@@ -1,4 +1,4 @@
-// tidepool run: iterations on the host's device, and what is refused.
+// Tests `tidepool run`: iterations on the host device, and errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// tidepool simulate: what it prints and writes, and what it refuses.
+// Tests `tidepool simulate`: its output, its files and its errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

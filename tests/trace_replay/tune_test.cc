@@ -1,4 +1,4 @@
-// tidepool tune: what it prints and writes, and what it refuses. Not how fast anything is.
+// Tests `tidepool tune`: its output, its files and its errors, but no speeds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using ::testing::StartsWith;
 
 class TuneCommand : public CommandLine {
  protected:
-  // Of small buffers: what is measured does not matter here.
+  // Uses small buffers: speeds do not matter here.
   Outcome Tune(std::vector<std::string> more) {
     std::vector<std::string> arguments = {"tune", "compression", "--bytes", "192KiB"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -80,7 +80,7 @@ TEST_F(TuneCommand, MeasuresWhatItIsAskedFor) {
     EXPECT_EQ(row["threads"], 1);
     densities.push_back(row["density"]);
   }
-  EXPECT_EQ(densities.size(), 4);  // and two sizes of slots at the one nearer to a half
+  EXPECT_EQ(densities.size(), 4);  // and two slot sizes at the density nearer to 0.5
   EXPECT_NEAR(densities.front(), 0.3, 0.01);
   EXPECT_NEAR(densities.back(), 0.9, 0.01);
   ASSERT_EQ(answer["links"].size(), 1);
@@ -100,14 +100,14 @@ TEST_F(TuneCommand, SavesAProfileThatTheLibraryReads) {
   EXPECT_EQ(profile->speedups.size(), 2);
   EXPECT_GT(profile->words32.compress.a + profile->words32.compress.b, 0);
   EXPECT_GT(profile->words16.decompress.a + profile->words16.decompress.b, 0);
-  // Nothing else is left in the folder.
+  // The folder holds no other files.
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 3);
 }
 
 TEST_F(TuneCommand, PrintsATable) {
   const Outcome outcome = Tune({"--max-threads", "2"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
-  // Progress is for terminals.
+  // Progress appears on terminals only.
   EXPECT_THAT(outcome.err, IsEmpty());
   EXPECT_THAT(outcome.out, AllOf(HasSubstr("words of 32 bits"), HasSubstr("words of 16 bits"),
                                  HasSubstr("x memcpy"), HasSubstr("64.0 KiB"), HasSubstr("knee: "),

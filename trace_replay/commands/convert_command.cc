@@ -1,9 +1,10 @@
-// tidepool convert: one trace format to another.
+// The command `convert`: one trace format to another.
 #include <algorithm>
 #include <iostream>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/trace_files.h"
 #include "tidepool/trace/trace_plan.h"
@@ -28,8 +29,8 @@ bool HasEnding(const std::string& path, const std::string& ending) {
   return absl::EndsWith(path, ending) || absl::EndsWith(path, ending + ".gz");
 }
 
-// The format that a file name asks for: "x.tide", "x.json", "x.pickle", "x.rmm.csv" and
-// "x.lifetime.csv" say so, any other is an operation CSV.
+// Returns the format of a new file by its name: "x.tide", "x.json", "x.pickle", "x.rmm.csv",
+// "x.lifetime.csv"; operation CSV for any other name.
 TraceFormat FormatFromPath(const std::string& path) {
   if (HasEnding(path, ".tide")) return TraceFormat::kNative;
   if (HasEnding(path, ".json")) return TraceFormat::kChromeTrace;
@@ -68,7 +69,7 @@ bool HasTimesThatGoBack(const Trace& trace) {
                          [](const TraceEvent& a, const TraceEvent& b) { return a.time < b.time; });
 }
 
-// Nearly all can be said; what is not, shows as an instant.
+// Returns the losses of a Chrome trace: it shows them as instants.
 std::vector<std::string> ChromeLosses(const Trace& trace) {
   std::vector<std::string> losses;
   if (HasWaits(trace)) losses.emplace_back("waits");
@@ -77,8 +78,8 @@ std::vector<std::string> ChromeLosses(const Trace& trace) {
   return losses;
 }
 
-// What a snapshot cannot say. One whose allocations were laid out anew has other ids and
-// reservations too.
+// Returns the losses of a snapshot. If it gives new addresses to allocations, ids and reservations
+// are lost too.
 std::vector<std::string> SnapshotLosses(const Trace& trace) {
   std::vector<std::string> losses;
   const bool is_new = trace.original_format != TraceFormat::kPyTorchSnapshot;
@@ -94,7 +95,7 @@ std::vector<std::string> SnapshotLosses(const Trace& trace) {
   return losses;
 }
 
-// What the new file cannot say, as a note to the user.
+// Returns the parts of the trace for which the new format has no place, as JSON names them.
 std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
   if (to == TraceFormat::kPyTorchSnapshot) return SnapshotLosses(trace);
   std::vector<std::string> losses;
@@ -117,7 +118,7 @@ std::vector<std::string> Losses(const Trace& trace, TraceFormat to) {
   return losses;
 }
 
-// Where a plan has the trace.
+// Returns the trace at the offsets of a plan.
 absl::StatusOr<Trace> PlacedAsPlanned(const Trace& trace) {
   const absl::StatusOr<PlanProblem> problem = ToPlanProblem(trace, trace.default_alignment);
   if (!problem.ok()) return problem.status();
@@ -126,7 +127,7 @@ absl::StatusOr<Trace> PlacedAsPlanned(const Trace& trace) {
   return AtOffsets(trace, plan->offsets, plan->height);
 }
 
-// The trace as the smallest pool of this policy would have served it.
+// Returns the trace at the offsets of the smallest pool of a policy.
 absl::StatusOr<Trace> Placed(const Trace& trace, const std::string& policy_name) {
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(policy_name);
   if (!policy.ok()) return policy.status();
@@ -150,13 +151,20 @@ absl::Status Write(const Trace& trace, TraceFormat format, const ConvertOptions&
   return WriteTrace(*placed, format, options.output);
 }
 
+// Names a loss in the words of users.
+void AppendLoss(std::string* text, const std::string& loss) {
+  *text += loss == "tags"           ? "call stacks"
+           : loss == "reservations" ? "allocator segments"
+           : loss == "failures"     ? "refused requests"
+                                    : loss;
+}
+
 absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
   absl::StatusOr<TraceFormat> format =
       options.format.empty() ? FormatFromPath(options.output) : TraceFormatFromName(options.format);
   if (!format.ok()) return format.status();
-  if (options.json && options.output == "/dev/stdout") {
-    return absl::InvalidArgumentError(
-        "--json: the trace goes to standard output, expected another file for it");
+  if (absl::Status status = CheckJsonOutput(options.json, options.output, "trace"); !status.ok()) {
+    return status;
   }
   absl::StatusOr<Trace> trace = ReadTrace(options.input, options.read);
   if (!trace.ok()) return trace.status();
@@ -171,8 +179,10 @@ absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
   }
   std::cerr << TraceFormatName(trace->format) << " -> " << TraceFormatName(*format) << ", "
             << CountText(static_cast<std::int64_t>(trace->events.size())) << " events";
-  for (std::size_t i = 0; i < losses.size(); ++i)
-    std::cerr << (i == 0 ? "; left out: " : ", ") << losses[i];
+  if (!losses.empty()) {
+    std::cerr << "; not written, " << TraceFormatName(*format)
+              << " has no place for them: " << absl::StrJoin(losses, ", ", AppendLoss);
+  }
   std::cerr << '\n';
   return Answer::kYes;
 }

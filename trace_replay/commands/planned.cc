@@ -10,14 +10,14 @@
 namespace tidepool::tool {
 namespace {
 
-// `offsets` are a plan for the trace.
+// Converts the offsets of a plan of the trace.
 std::shared_ptr<const PlacementPlan> ToPlacement(const MeasuredTrace& measured,
                                                  const std::vector<std::int64_t>& offsets) {
   const PlanProblem problem = ToPlanProblem(measured.trace, measured.alignment).value();
   return ToPlacementPlan(problem, offsets, offsets.size());
 }
 
-// A plan keeps memory for a stream longer than a placement alone would have to.
+// Returns whether all events of memory are on one stream.
 bool HasOneStream(const Trace& trace) {
   std::optional<std::uint32_t> stream;
   return std::all_of(trace.events.begin(), trace.events.end(), [&](const TraceEvent& event) {
@@ -73,7 +73,7 @@ absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
   if (replay->refused > 0 || policy->counts().deviations > 0) {
     return absl::InternalError(absl::StrCat("a plan of ", pool_bytes, " bytes with ",
                                             policy->counts().deviations,
-                                            " deviations in its own trace, expected none"));
+                                            " deviations in its own trace, expected 0"));
   }
   MinimumPoolResult result;
   result.pool_bytes = pool_bytes;
@@ -85,7 +85,7 @@ absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
   } else {
     result.exact_limit = ExactLimit::kUnsearchable;
   }
-  // What is free in a pool is free in every larger one, and a plan asks for nothing else.
+  // The offsets of a plan are free in every larger pool too.
   result.serves_all_larger = true;
   return result;
 }

@@ -1,4 +1,4 @@
-// Plans of whole traces for the placement `planned`: made, or read from a file.
+// Plans of whole traces for placement policies that need a plan: made, or read from a file.
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_PLANNED_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMANDS_PLANNED_H_
 
@@ -27,19 +27,20 @@ std::string NamesThatNeedPlans();
 struct PlannedTrace {
   std::shared_ptr<const PlacementPlan> placement = nullptr;  // the trace is one iteration
   std::int64_t lower_bound_bytes = 0;
-  std::optional<bool> optimal = std::nullopt;    // nothing when it is not known
-  bool interrupted = false;                      // so that it is the best until then
-  std::optional<double> seconds = std::nullopt;  // that it took to make; nothing for a file
+  std::optional<bool> optimal = std::nullopt;    // empty: unknown
+  bool interrupted = false;                      // the plan is the best before Ctrl-C
+  std::optional<double> seconds = std::nullopt;  // of the search; empty for a plan from a file
 };
 
-// `plan` is one for this trace.
+// `plan` must be a plan of this trace.
 PlannedTrace ToPlanned(const MeasuredTrace& measured, const Plan& plan);
 
-// From a file as `plan -o` writes it: errors are ReadPlan's and OffsetsFor's.
+// Reads a plan from a file of `plan -o`. Errors are those of ReadPlan and OffsetsFor.
 absl::StatusOr<PlannedTrace> ReadPlanned(const std::string& path, const MeasuredTrace& measured);
 
-// The pool of a plan, verified by a replay. It is the smallest, and so exact, where a plan is
-// optimal and says the same of every placement: one stream never waits for another.
+// Returns the pool of a plan, verified by a replay. The pool is exact, the smallest of all
+// placements, if the plan is optimal and the trace has one stream: with several streams a plan
+// keeps memory for a stream longer than other placements have to.
 absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
                                               const PlannedTrace& planned);
 

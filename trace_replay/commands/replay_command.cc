@@ -1,4 +1,5 @@
-// tidepool replay: serves a trace from a pool of a given size, by placement alone or on a device.
+// The command `replay`: serves a trace from a pool of a given size, by placement alone or on a
+// device.
 #include <algorithm>
 #include <chrono>
 #include <iostream>
@@ -23,11 +24,11 @@ struct ReplayCommandOptions {
   std::string trace;
   std::string policy = "best-fit";
   std::string device = "none";
-  std::int64_t pool_bytes = -1;  // not given: the plan's height
-  std::string plan;              // a file; made when there is none
+  std::int64_t pool_bytes = -1;  // -1: the height of the plan
+  std::string plan;              // a file; empty: the trace is planned
   bool learn = false;            // the pool makes its own plans
   double time_limit_seconds = 10;
-  std::int64_t initial_bytes = -1;  // all of the pool
+  std::int64_t initial_bytes = -1;  // -1: all of the pool
   std::string memory = "auto";
   double growth = PoolOptions().growth;
   bool remap = false;
@@ -42,8 +43,8 @@ struct ReplayCommandOptions {
 struct TimedReplay {
   ReplayResult result;
   double seconds = 0;
-  std::optional<LiveReplay> live;       // without what is above
-  std::optional<PlannedCounts> counts;  // of the placement `planned`
+  std::optional<LiveReplay> live;       // its placement is moved to `result`
+  std::optional<PlannedCounts> counts;  // of a policy that needs a plan
 };
 
 absl::StatusOr<PoolMemory> MemoryOf(const std::string& name) {
@@ -54,7 +55,7 @@ absl::StatusOr<PoolMemory> MemoryOf(const std::string& name) {
       absl::StrCat("--memory: '", absl::CHexEscape(name), "', expected auto, virtual or segments"));
 }
 
-// `planned` is null for another policy.
+// `planned`: null for a policy that needs no plan.
 absl::StatusOr<TimedReplay> ReplayByPlacement(const ReplayCommandOptions& options,
                                               const MeasuredTrace& measured,
                                               const PlannedTrace* planned) {
@@ -118,7 +119,7 @@ void AddLiveJson(const ReplayCommandOptions& options, const LiveReplay& live,
   json["allocate_ns"] = LatencyJson(live.allocate);
   json["free_ns"] = LatencyJson(live.free);
   json["pair_ns"] = LatencyJson(live.pair);
-  if (options.verify) json["verified"] = true;  // it is an error otherwise
+  if (options.verify) json["verified"] = true;  // damage is an error
 }
 
 nlohmann::ordered_json LearnedJson(const PoolStats& pool) {
@@ -186,7 +187,7 @@ std::vector<std::string> LatencyRow(const std::string& name,
 
 void PrintLatencies(const LiveReplay& live) {
   std::cout << '\n'
-            << TableText({{"ns, clock included", "median", "p99"},
+            << TableText({{"latency in ns, with clock", "median", "p99"},
                           LatencyRow("allocate", live.allocate),
                           LatencyRow("free", live.free),
                           LatencyRow("allocate + free", live.pair)});
@@ -195,10 +196,10 @@ void PrintLatencies(const LiveReplay& live) {
 std::vector<std::vector<std::string>> PlannedRows(const PlannedTrace& planned,
                                                   const PlannedCounts& counts) {
   return {{"plan", SizeText(planned.placement->height_bytes())},
-          {"  smallest there is",
+          {"  smallest possible",
            planned.optimal.value_or(false)
                ? "yes"
-               : absl::StrCat("not known, none is below ", SizeText(planned.lower_bound_bytes))},
+               : absl::StrCat("unknown, at least ", SizeText(planned.lower_bound_bytes))},
           {"as planned", CountText(counts.planned)},
           {"deviations", CountText(counts.deviations)}};
 }
@@ -222,7 +223,7 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
       {"time", absl::StrCat(static_cast<std::int64_t>(replay.seconds * 1e6), " us")}};
   if (result.refused > 0) {
     rows.push_back({"first refused at event", CountText(result.first_refused_event)});
-    rows.push_back({"  it asked for", SizeText(result.first_refused_bytes)});
+    rows.push_back({"  requested", SizeText(result.first_refused_bytes)});
     rows.push_back({"  largest free block", SizeText(result.largest_free_bytes)});
   }
   const auto append = [&](const std::vector<std::vector<std::string>>& more) {
@@ -241,7 +242,7 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
   }
 }
 
-// The first option given that only a pool on a device can do something about.
+// Returns the first given option that only applies to a pool on a device; empty without one.
 std::string OptionOfDevices(const ReplayCommandOptions& options) {
   if (options.verify) return "--verify";
   if (!options.recording.empty()) return "--record";
@@ -280,15 +281,14 @@ absl::Status CheckOptions(const ReplayCommandOptions& options) {
   }
   if (options.device == "cuda" && options.verify) {
     return absl::InvalidArgumentError(
-        "--verify: the host cannot look into the memory of a GPU, expected --device host beside "
-        "it");
+        "--verify: the host cannot look into the memory of a GPU, expected --device host");
   }
   if (absl::Status status = CheckPlanOptions(options); !status.ok()) return status;
   if (absl::Status status = MemoryOf(options.memory).status(); !status.ok()) return status;
   const std::string option = OptionOfDevices(options);
   if (options.device == "none" && !option.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        option, ": --device none is placement alone, expected --device host beside it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(option, ": --device none is placement alone, expected --device host"));
   }
   return absl::OkStatus();
 }
@@ -301,7 +301,7 @@ absl::StatusOr<PlannedTrace> PlannedOf(const ReplayCommandOptions& options,
   return ToPlanned(measured, *plan);
 }
 
-// Of a pool whose size is known.
+// Checks options that depend on the size of the pool.
 absl::Status CheckPool(const ReplayCommandOptions& options, const PlannedTrace* planned) {
   if (options.initial_bytes > options.pool_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -312,7 +312,7 @@ absl::Status CheckPool(const ReplayCommandOptions& options, const PlannedTrace* 
   if (options.pool_bytes >= height) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("--pool: ", options.pool_bytes,
                                                  ", expected at least the plan's height, ", height,
-                                                 ", of a pool on a device"));
+                                                 ", for a pool on a device"));
 }
 
 absl::StatusOr<Answer> RunReplay(ReplayCommandOptions options) {

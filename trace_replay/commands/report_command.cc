@@ -1,5 +1,5 @@
-// tidepool report: a trace as pictures. The ending of the output's name says which: a page to look
-// around in, a drawing for documents, or collapsed stacks for flame graph tools.
+// The command `report`: a trace as pictures. The ending of the output's name chooses a page to
+// explore, a drawing for documents, or collapsed stacks for flame graph tools.
 #include <filesystem>
 #include <iostream>
 #include <system_error>
@@ -23,7 +23,7 @@ namespace {
 struct ReportOptions {
   std::string trace;
   std::vector<std::string> policies;
-  std::int64_t budget = -1;  // none
+  std::int64_t budget = -1;  // -1: no budget
   std::int64_t alignment = 0;
   std::string output = "report.html";
   ReadOptions read;
@@ -36,8 +36,8 @@ absl::StatusOr<Kind> KindOf(const std::string& output) {
   if (absl::EndsWith(output, ".html")) return Kind::kPage;
   if (absl::EndsWith(output, ".svg")) return Kind::kDrawing;
   if (absl::EndsWith(output, ".folded")) return Kind::kStacks;
-  return absl::InvalidArgumentError(absl::StrCat("-o: ", absl::CHexEscape(output),
-                                                 ", expected a name in .html, .svg or .folded"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "-o: ", absl::CHexEscape(output), ", expected a name that ends in .html, .svg or .folded"));
 }
 
 absl::Status CheckOptions(const ReportOptions& options) {
@@ -49,7 +49,7 @@ absl::Status CheckOptions(const ReportOptions& options) {
   return PolicyNames(options.policies).status();
 }
 
-// Of a file name, what people know it by.
+// Returns the name of a file without its folder.
 std::string Name(const std::string& path) {
   return std::filesystem::path(path).filename().string();
 }

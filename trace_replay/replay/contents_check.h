@@ -22,7 +22,7 @@ struct Buffer {
   std::int64_t bytes = 0;
 };
 
-// Checks buffers of a device whose memory the host can read and write. Not thread-safe.
+// Checks buffers of a device with memory that the host can read and write. Not thread-safe.
 class ContentsCheck {
  public:
   struct Damage {

@@ -1,13 +1,14 @@
-// Where ticks stand, and what part of an axis is seen.
+// Ticks of an axis, and its visible part.
 
-// Steps of 1, 2 and 5 times a power of ten.
+// Ticks 1, 2 or 5 times a power of ten apart.
 function decimalStep(range, most) {
   const least = range / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(least));
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least * 0.999) ?? 10 * power;
 }
 
-// Bytes: powers of two, and tens and hundreds of a unit, which read better than 64, 128, 192.
+// Ticks of bytes: powers of two, and tens and hundreds of a unit, which are easier to read than 64,
+// 128, 192.
 function byteStep(range, most) {
   const least = Math.max(range / Math.max(1, most), 1);
   for (const unit of [1, 2 ** 10, 2 ** 20, 2 ** 30, 2 ** 40]) {
@@ -23,7 +24,7 @@ function ticksBetween(from, to, step) {
   return ticks;
 }
 
-// The first index in `values`, which never fall, whose value is at least `limit`, or above it.
+// Returns the first index of a value that is at least `limit`, or above it. `values` must not fall.
 function lowerBound(values, limit, from = 0, to = values.length, isAbove = false) {
   while (from < to) {
     const middle = (from + to) >>> 1;
@@ -33,7 +34,7 @@ function lowerBound(values, limit, from = 0, to = values.length, isAbove = false
   return from;
 }
 
-// A part of [0, length] that never leaves it, at least `least` long.
+// A part of [0, length] that is at least `least` long and never leaves it.
 class Range {
   constructor(length, least) { this.reset(length, least); }
 
@@ -58,7 +59,7 @@ class Range {
     this.set(this.from + step, this.to + step);
   }
 
-  // Makes it `factor` times as long; `fixed` stays where it is.
+  // Multiplies the length by `factor`. The position `fixed` stays in its place on the screen.
   zoom(factor, fixed) {
     const size = Math.min(this.length, Math.max(this.least, this.size * factor));
     const share = (fixed - this.from) / this.size;

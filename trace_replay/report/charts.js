@@ -1,4 +1,4 @@
-// The two charts: memory over time, and the map of addresses by time. They share what is seen across.
+// The two charts, memory over time and the map of addresses over time. They share their range of time.
 const SERIES = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8a6d00'];  // Okabe and Ito
 const SERIES_DARK = ['#4fa8e0', '#f0803c', '#2fc497', '#e29cc3', '#f0b73d', '#8fd0f5', '#d8c25a'];
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3], [12, 4], [4, 4]];
@@ -23,7 +23,7 @@ function rgb(hex) {
   return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 }
 
-// Moves `places` ({y}) apart so that labels of `height` do not meet, as little as need be.
+// Moves `places` ({y}) apart by the least distances at which labels of `height` do not overlap.
 function spread(places, height, from, to) {
   places.sort((a, b) => a.y - b.y);
   let least = from;
@@ -72,7 +72,7 @@ class Charts {
     this.setAxis('events');
   }
 
-  // --- What is shown.
+  // --- The visible range and the colours.
 
   setAxis(axis) {
     const share = [this.across.from / this.across.length, this.across.to / this.across.length];
@@ -136,14 +136,14 @@ class Charts {
     return number < SERIES.length ? this.theme.series[number] : this.theme.other;
   }
 
-  // As far apart as the palette allows.
+  // Returns colours that are as far apart as the palette allows.
   sizeColours() {
     const {theme: {sizes}, sizes: {names}} = this;
     if (names.length === 1) return [sizes[4]];
     return names.map((_, i) => sizes[Math.round(i * (sizes.length - 1) / (names.length - 1))]);
   }
 
-  // The horizontal lines of the memory chart.
+  // Returns the horizontal lines of the memory chart.
   levels() {
     const levels = this.facts.policies.map((policy, i) => ({
       name: policy.policy, bytes: policy.layout_bytes, colour: this.theme.series[(i + 1) % SERIES.length], dash: DASHES[i % DASHES.length],
@@ -155,9 +155,9 @@ class Charts {
     return levels;
   }
 
-  // --- Where things are.
+  // --- Positions on the screen.
 
-  // On paper the charts have a size of their own.
+  // Printed charts have a fixed size.
   measure() {
     const width = this.isPaper ? 1000 : this.memory.clientWidth;
     const heights = this.isPaper ? {memory: 190, map: 330} : {memory: this.memory.clientHeight, map: this.map.clientHeight};
@@ -180,7 +180,7 @@ class Charts {
   yOf(address) { const frame = this.frames.map; return frame.top + (this.up.to - address) / this.up.size * frame.plotHeight; }
   addressAt(y) { const frame = this.frames.map; return this.up.to - (y - frame.top) / frame.plotHeight * this.up.size; }
 
-  // The number of the last event at or before a position; -1: none yet.
+  // Returns the last event at or before a position; -1 before the first event.
   eventAt(position) {
     if (this.axis === 'events') return Math.min(this.trace.events, Math.floor(position)) - (position >= this.trace.events ? 1 : 0);
     let [from, to] = [0, this.trace.events];
@@ -192,7 +192,8 @@ class Charts {
     return from - 1;
   }
 
-  // The allocation at a place of the map, or the nearest one at most `reach` pixels away; -1: none.
+  // Returns the allocation at a point of the map, or the nearest one at most `reach` pixels away; -1
+  // without one.
   allocationAt(x, y, reach = 3) {
     const frame = this.frames.map;
     if (x < frame.left - reach || x > frame.left + frame.plotWidth + reach || y < frame.top || y > frame.top + frame.plotHeight) return -1;
@@ -211,7 +212,7 @@ class Charts {
     return nearest;
   }
 
-  // The middle of what is seen of an allocation on the map; null when nothing is.
+  // Returns the middle of the visible part of an allocation on the map; null if it is out of sight.
   middleOf(i) {
     const from = Math.max(this.spans.start[i], this.across.from);
     const to = Math.min(this.spans.end[i], this.across.to);
@@ -233,7 +234,7 @@ class Charts {
     });
   }
 
-  // Draws both charts. While the view moves a slow map is drawn coarsely, and again when it rests.
+  // Draws both charts. While the view moves a slow map is drawn coarsely; when it rests, in full.
   draw() {
     const began = performance.now();
     this.measure();
@@ -344,7 +345,7 @@ class Charts {
     }
   }
 
-  // Thin lines where marks are, no two on one pixel.
+  // Draws thin lines at marks, at most one a pixel.
   drawMarks(context, frame) {
     context.strokeStyle = this.theme.mark;
     context.lineWidth = 1;
@@ -361,7 +362,7 @@ class Charts {
     context.stroke();
   }
 
-  // Names stand beside their marks where there is room; marks that stand together share it.
+  // Writes names beside their marks where there is room. Marks close together share the room.
   drawMarkNames(context, frame) {
     const end = frame.left + frame.plotWidth;
     const groups = [];
@@ -389,7 +390,7 @@ class Charts {
     });
   }
 
-  // The most and the least that is live in each pixel column.
+  // Returns the most and the least live bytes in each column of pixels.
   liveByColumn(columns) {
     const most = new Float64Array(columns);
     const least = new Float64Array(columns);
@@ -457,7 +458,7 @@ class Charts {
     context.fillStyle = this.theme.live;
     for (let i = 0; i < columns; ++i) {
       const high = yOf(most[i]) - 0.75;
-      // Steps between columns are closed.
+      // Closes the gap between columns at a step.
       const low = Math.max(yOf(least[i]), i > 0 ? Math.min(yOf(most[i - 1]), bottom) : 0) + 0.75;
       context.fillRect(frame.left + i * width, high, Math.max(width, 1), Math.max(1.5, Math.min(low, bottom) - high));
     }
@@ -584,7 +585,7 @@ class Charts {
     context.restore();
   }
 
-  // Colour, name and whether it is hatched, of what the map shows.
+  // Returns the rows of the map's legend: colour, name, and whether the colour is hatched.
   legend() {
     const rows = this.classNames.map((name, i) => [this.classColour(i), name, false]).filter((_, i) => this.classUsed[i]);
     if (this.colourMode === 'size') rows.reverse();
@@ -634,8 +635,8 @@ class Charts {
   }
 }
 
-// At most seven classes of sizes, each from one power of two to another. At first each power is a
-// class; then neighbours that fill the least of the map are joined.
+// At most seven classes of sizes, as in size_classes.h. Starts with a class for each power of two, and
+// joins the neighbours that fill the least of the map until seven are left.
 function sizeClasses(trace) {
   const powerOf = (bytes) => Math.max(0, Math.floor(Math.log2(bytes) + 1e-12));
   const areas = new Map();
@@ -643,7 +644,7 @@ function sizeClasses(trace) {
     const power = powerOf(trace.bytes[i]);
     areas.set(power, (areas.get(power) ?? 0) + trace.bytes[i] * (trace.end[i] - trace.start[i]));
   }
-  // The cube root: what is small should be told apart, too.
+  // The cube root keeps small classes apart: by area alone the large ones would take all colours.
   let groups = [...areas].sort((a, b) => a[0] - b[0]).map(([power, area]) => ({from: power, to: power + 1, weight: Math.cbrt(area)}));
   while (groups.length > 7) {
     let least = 0;
@@ -661,7 +662,7 @@ function sizeClasses(trace) {
   };
 }
 
-// The numbers that stand for the most bytes, at most `most` of them, and their ranks.
+// Returns the ranks of the at most `most` numbers with the most bytes.
 function heaviestNumbers(numbers, bytes, most) {
   const sums = new Map();
   for (let i = 0; i < numbers.length; ++i) sums.set(numbers[i], (sums.get(numbers[i]) ?? 0) + bytes[i]);

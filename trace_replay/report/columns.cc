@@ -164,7 +164,7 @@ std::string OffsetColumn(const std::vector<std::int64_t>& offsets, std::int64_t 
 }
 
 absl::StatusOr<std::string> Deflated(std::string_view bytes) {
-  constexpr int kLevel = 3;  // varints are dense: higher ones gain next to nothing
+  constexpr int kLevel = 3;  // varints are dense: higher levels gain next to nothing
   uLongf size = compressBound(bytes.size());
   std::string deflated(size, '\0');
   if (compress2(reinterpret_cast<Bytef*>(deflated.data()), &size,

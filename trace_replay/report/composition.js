@@ -1,10 +1,10 @@
-// What the peak is made of, and what was never freed.
+// The composition of the peak, and of the allocations that were never freed.
 
-// The stacks of the trace: frames are numbered as tags, 0 is none.
+// The stacks of the trace. Frames are numbered as tags; 0 stands for no stack.
 class Stacks {
   constructor(trace) { this.trace = trace; }
 
-  // The frames of a tag, the outermost first.
+  // Returns the frames of a tag, the outermost first.
   stackOf(tag) {
     const stack = [];
     for (let frame = tag; frame !== 0; frame = this.trace.frames[frame - 1].caller) stack.push(frame);
@@ -17,7 +17,7 @@ class Stacks {
     return {name: this.trace.frameText(name) || '(unnamed)', place: place && line > 0 ? `${place}:${line}` : place};
   }
 
-  // For each tag (0 and up) the bytes of `allocations` at and below it.
+  // Returns for each tag, from 0 on, the bytes of `allocations` at the tag and below it.
   sums(allocations) {
     const bytes = new Float64Array(this.trace.frames.length + 1);
     const count = new Uint32Array(this.trace.frames.length + 1);
@@ -25,7 +25,7 @@ class Stacks {
       bytes[this.trace.tag[i]] += this.trace.bytes[i];
       ++count[this.trace.tag[i]];
     }
-    // Callers come before those whom they call.
+    // Callers have smaller numbers than the frames that they call.
     for (let tag = this.trace.frames.length; tag > 0; --tag) {
       const {caller} = this.trace.frames[tag - 1];
       if (caller === 0) continue;
@@ -35,7 +35,7 @@ class Stacks {
     return {bytes, count};
   }
 
-  // The tags called by each tag, the heaviest first; those of 0 are the outermost frames.
+  // Returns the tags that each tag calls, the heaviest first. The outermost frames belong to tag 0.
   children(bytes) {
     const children = Array.from({length: this.trace.frames.length + 1}, () => []);
     this.trace.frames.forEach(({caller}, i) => {
@@ -45,9 +45,9 @@ class Stacks {
     return children;
   }
 
-  // At most `most` parts of the trace's memory that are about as heavy as can be: starting from
-  // the outermost frames, the heaviest part is divided into those whom it calls as long as there is
-  // room. Each tag has the number of its part; the last is what is in none.
+  // Divides the trace's memory into at most `most` parts of similar weight: starts with the outermost
+  // frames, and replaces the heaviest part by the frames that it calls while there is room. Returns the
+  // part of each tag; the last part holds all other memory.
   grouping(most) {
     const everything = Array.from({length: this.trace.count}, (_, i) => i);
     const {bytes} = this.sums(everything);
@@ -76,8 +76,8 @@ class Stacks {
   }
 }
 
-// A tree of <details>, whose branches are made when they are opened. A run of frames of which each
-// calls only the next is one row.
+// A tree of <details>, which makes a branch when it is opened. A run of frames in which each calls only
+// the next is one row.
 class StackTree {
   constructor(stacks, allocations) {
     this.stacks = stacks;
@@ -103,7 +103,7 @@ class StackTree {
     while (this.children[last].length === 1 && this.bytes[this.children[last][0]] === this.bytes[last]) run.push(last = this.children[last][0]);
     const isLeaf = this.children[last].length === 0;
     const name = element('span', {class: 'name'});
-    // Of a long run, the ends.
+    // A long run shows its two ends.
     const shown = run.length > 6 ? [...run.slice(0, 2), 0, ...run.slice(-3)] : run;
     shown.forEach((frame, i) => {
       if (i > 0) name.append(element('small', {}, ' › '));
@@ -137,7 +137,7 @@ class StackTree {
       element('span', {class: 'share'}, percentText(bytes, this.total)), barElement(bytes, this.total));
   }
 
-  // Opens branches, the heavier and outer ones first, until there are about `most` rows.
+  // Opens branches, heavy and outer ones first, until about `most` rows are visible.
   open(place, most) {
     let rows = place.childElementCount;
     const closed = [...place.querySelectorAll(':scope > details')];
@@ -195,10 +195,10 @@ function renderSizes(table, trace, allocations, sizes, colours) {
     row.querySelector('.swatch rect').style.fill = colours[at];
     return row;
   });
-  tableOf(table, 'What is live at the peak, by size', ['size', 'allocations', 'bytes', 'share', ''], rows);
+  tableOf(table, 'Live at the peak, by size', ['size', 'allocations', 'bytes', 'share', ''], rows);
 }
 
-// The largest, those of one size and innermost frame together.
+// Lists the largest allocations. Allocations of equal size and innermost frame share a row.
 function renderLargest(table, trace, stacks, allocations, caption) {
   const groups = new Map();
   for (const i of allocations) {

@@ -1,5 +1,5 @@
-// The trace as the page holds it: typed arrays, one a column, in the order that
-// trace_replay/report/columns.h says.
+// Reads the trace of the page: typed arrays, one a column, in the order of
+// trace_replay/report/columns.h.
 async function inflate(id) {
   const base64 = document.getElementById(id).textContent;
   let bytes;
@@ -41,14 +41,14 @@ class Reader {
 
   get ended() { return this.at >= this.bytes.length; }
 
-  // The bytes of the next column.
+  // Returns the bytes of the next column.
   column() {
     const length = this.varint();
     this.at += length;
     return this.bytes.subarray(this.at - length, this.at);
   }
 
-  // The next column, one number a row.
+  // Returns the next column, one number a row.
   numbers(Type, rows) {
     const reader = new Reader(this.column());
     const values = new Type(rows);
@@ -56,7 +56,7 @@ class Reader {
     return values;
   }
 
-  // The next two columns: strings, decoded when they are asked for.
+  // Returns the next two columns, strings, each decoded when it is first used.
   texts() {
     const lengths = new Reader(this.column());
     const ends = [0];
@@ -66,7 +66,7 @@ class Reader {
     return (i) => visible(decoder.decode(bytes.subarray(ends[i], ends[i + 1])));
   }
 
-  // The next column: what happened beside, at events.
+  // Returns the next column: marks, reservations or failures, with their events.
   moments(read) {
     const reader = new Reader(this.column());
     const moments = [];
@@ -114,7 +114,7 @@ async function readTrace(facts) {
     failures, frames, frameText};
 }
 
-// The time of each event since the first, and of the end.
+// Returns the time of each event since the first one, and the time of the end.
 function readTimes(trace, facts) {
   const reader = new Reader(trace.steps);
   const times = new Float64Array(trace.events + 1);
@@ -123,14 +123,14 @@ function readTimes(trace, facts) {
   return times;
 }
 
-// The offset of each allocation under the policy of that number; -1 where it has none.
+// Returns the offset of each allocation under the policy with this number; -1 without an offset.
 async function readLayout(number, trace, facts) {
   const offsets = new Reader(await inflate(`data-layout-${number}`)).numbers(Float64Array, trace.count);
   for (let i = 0; i < trace.count; ++i) offsets[i] = offsets[i] === 0 ? -1 : (offsets[i] - 1) * facts.trace.alignment;
   return offsets;
 }
 
-// What is live after each event, in bytes.
+// Returns the live bytes after each event.
 function liveAfterEvents(trace) {
   const live = new Float64Array(trace.events);
   for (let i = 0; i < trace.count; ++i) {

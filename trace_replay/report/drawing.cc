@@ -45,7 +45,7 @@ constexpr std::array<const char*, 4> kDashes = {"", "7 4", "2 3", "9 3 2 3"};
 
 std::string Place(double value) { return absl::StrFormat("%.5g", std::round(value * 10) / 10); }
 
-// About as many characters as fit, broken at spaces.
+// Breaks `text` at spaces into lines of at most about `longest` characters.
 std::vector<std::string> Lines(const std::string& text, std::size_t longest) {
   std::vector<std::string> lines = {""};
   for (const auto word : absl::StrSplit(text, ' ')) {
@@ -57,7 +57,7 @@ std::vector<std::string> Lines(const std::string& text, std::size_t longest) {
   return lines;
 }
 
-// 1, 2 or 5 times a power of ten.
+// Returns the step between ticks: 1, 2 or 5 times a power of ten.
 double DecimalStep(double range, int most) {
   const double least = std::max(range / most, 1.0);
   const double power = std::pow(10.0, std::floor(std::log10(least)));
@@ -67,7 +67,8 @@ double DecimalStep(double range, int most) {
   return 10 * power;
 }
 
-// The same of a unit of bytes, and halves and quarters of the next.
+// Returns the step between ticks of bytes: 1, 2 or 5 times a power of ten of a unit, or a half or a
+// quarter of the next unit.
 double ByteStep(double range, int most) {
   const double least = std::max(range / most, 1.0);
   for (int shift = 0; shift < 60; shift += 10) {
@@ -79,15 +80,15 @@ double ByteStep(double range, int most) {
   return least;
 }
 
-// 1.5 GiB where SizeText says 1.5 GiB, and 2 GiB where it says 2.0 GiB.
+// Returns SizeText without ".0": "1.5 GiB", but "2 GiB".
 std::string TickText(double bytes) {
   if (bytes == 0) return "0";
   return absl::StrReplaceAll(SizeText(static_cast<std::int64_t>(bytes)), {{".0 ", " "}});
 }
 
-// A line of the legend at the right, drawn beside what it names where there is room.
+// A line of the legend at the right, drawn beside its curve where there is room.
 struct Label {
-  double at;  // of what it names
+  double at;  // of its curve
   double y;   // of the text
   std::string key;
   std::string text;
@@ -185,7 +186,7 @@ class Drawing {
     for (std::size_t i = 0; i < names.size(); ++i) {
       const auto& [x, name] = names[i];
       const double next = i + 1 < names.size() ? names[i + 1].first : kPlotWidth;
-      // About how wide letters are.
+      // The approximate width of letters.
       if (x < free || next - x < 7.0 * static_cast<double>(name.size())) continue;
       free = x + 7.0 * static_cast<double>(name.size());
       Text(kLeft + x + 2, curve_top_ - 6, "t", name);
@@ -215,14 +216,14 @@ class Drawing {
     Path("grid", grid);
   }
 
-  // What is live at most and at least in each unit across.
+  // Returns the least and the most live bytes in each column of a unit.
   std::vector<std::pair<std::int64_t, std::int64_t>> LiveByColumn() const {
     std::vector<std::pair<std::int64_t, std::int64_t>> columns;
     std::int64_t live = 0;
     std::size_t event = 0;
     for (int column = 0; column < kPlotWidth; ++column) {
       std::pair<std::int64_t, std::int64_t> range(live, live);
-      // What a column ends before counts to the next.
+      // An event at the right edge of a column counts to the next column.
       while (event < trace_.events.size() && X(static_cast<double>(event)) < column + 1) {
         const TraceEvent& change = trace_.events[event++];
         if (!change.TouchesMemory()) continue;
@@ -410,7 +411,7 @@ class Drawing {
     key("class=\"free grid\"", "free above them");
   }
 
-  // The colours of few classes are as far apart as the palette allows.
+  // With few classes the colours are as far apart as the palette allows.
   static std::string Style(std::size_t number, const SizeClasses& classes) {
     if (classes.size() == 1) return "s4";
     const double step =

@@ -1,4 +1,4 @@
-// The report as one SVG drawing, for documents: memory over time, and the map of addresses by time
+// The report as an SVG drawing for documents: memory over time, and the map of addresses over time
 // under the first policy.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_DRAWING_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_DRAWING_H_
@@ -11,8 +11,9 @@
 
 namespace tidepool::tool {
 
-// Writes the drawing of `figures`, whose first layout has offsets; `name` is the trace's. It is
-// less than about 600 kB however long the trace: what is smaller than a pixel is merged.
+// Writes the drawing of `figures`. The first layout must have offsets. `name` is the trace's. The
+// drawing has at most about 600 kB for a trace of any length: boxes smaller than a pixel are
+// merged.
 absl::Status WriteDrawing(const ReportFigures& figures, const std::string& name, std::ostream& out);
 
 }  // namespace tidepool::tool

@@ -1,7 +1,7 @@
-# Makes a C++ source of the page's sources: cmake -DFOLDER=... -DSCRIPTS=a.js,b.js -DOUTPUT=... -P embed.cmake
+# Writes a C++ source that holds the page's sources: cmake -DFOLDER=... -DSCRIPTS=a.js,b.js -DOUTPUT=... -P embed.cmake
 cmake_minimum_required(VERSION 3.22)
 
-# The base64 of a hexadecimal number of 64 digits.
+# Converts a hexadecimal number of 64 digits to base64.
 function(hash_base64 hex result)
   set(alphabet "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
   set(text "")
@@ -41,7 +41,7 @@ file(READ "${FOLDER}/report.css" hex HEX)
 append_bytes(kPageStyle "${hex}")
 append_hash(kPageStyleHash "${FOLDER}/report.css")
 
-# One script of several files, in their order.
+# Joins the scripts in their order.
 string(REPLACE "," ";" scripts "${SCRIPTS}")
 set(all "")
 foreach(script ${scripts})

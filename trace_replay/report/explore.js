@@ -1,5 +1,5 @@
-// Looking around: wheel, pinch, drag and keys move what the charts show; pointing at something says
-// what it is.
+// Navigation: wheel, pinch, drag and keys move the visible part of the charts; the tooltip describes
+// the allocation or event at the pointer.
 class Explorer {
   constructor(charts, stacks) {
     this.charts = charts;
@@ -38,7 +38,7 @@ class Explorer {
     const {x, y, isMap} = this.place(event);
     const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;
     const [dx, dy] = [event.deltaX * unit, event.deltaY * unit];
-    // Nothing to zoom out of: the page scrolls.
+    // At the full range a wheel event scrolls the page instead.
     if (dy > 0 && charts.across.isWhole && charts.up.isWhole && !event.ctrlKey && Math.abs(dy) > Math.abs(dx)) return;
     event.preventDefault();
     if (event.shiftKey || Math.abs(dx) > Math.abs(dy)) {
@@ -92,7 +92,7 @@ class Explorer {
     if (!['n', 'p', 'Escape'].includes(key)) this.changed();
   }
 
-  // Goes to the next allocation in sight, in the order in which they begin, and says what it is.
+  // Chooses the next allocation in sight, in the order of their starts, and describes it.
   walk(by) {
     const {charts} = this;
     const count = charts.trace.count;
@@ -112,7 +112,7 @@ class Explorer {
     this.charts.invalidate(false);
   }
 
-  // --- Pointers: one moves or selects, two pinch.
+  // --- Pointers: one pointer moves or selects, two pinch.
 
   onDown(event) {
     if (event.button !== 0) return;
@@ -180,7 +180,7 @@ class Explorer {
     charts.invalidate(false);
   }
 
-  // --- What is under the pointer.
+  // --- The allocation or event at the pointer.
 
   point(event, {x, y, isMap}) {
     const {charts} = this;
@@ -220,7 +220,7 @@ class Explorer {
     return durationText(charts.times[event], charts.facts.times.nanoseconds, charts.times[charts.trace.events] / 1e5);
   }
 
-  // From when to when, in events and, where there are times, in time.
+  // Returns the lifetime in events, and in time if the trace has times.
   lifetime(i) {
     const {trace, facts, times} = this.charts;
     const end = trace.freed[i] ? countText(trace.end[i]) : 'the end, never freed';
@@ -251,7 +251,7 @@ class Explorer {
     return content;
   }
 
-  // The innermost frames, which tell most; how many more there are.
+  // Returns the innermost frames, and the number of the other ones.
   stackList(tag) {
     const most = 9;
     const list = element('ol');

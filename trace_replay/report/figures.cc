@@ -64,7 +64,7 @@ std::optional<std::int64_t> ReservedPeak(const Trace& trace) {
   std::int64_t peak = 0;
   for (const TraceEvent& event : trace.events) {
     if (event.kind != TraceEvent::Kind::kReserve) continue;
-    // A damaged trace may say anything: what overflows says nothing.
+    // In a damaged trace the sum may overflow: then it is unknown.
     if (__builtin_add_overflow(reserved, trace.reservations[event.index].bytes, &reserved)) {
       return std::nullopt;
     }
@@ -88,16 +88,16 @@ std::string NeedText(const ReportFigures& figures) {
   const std::string ratio = RatioOf(best.pool_bytes, figures);
   if (best.pool_bytes == peak) {
     absl::StrAppend(&text, SizeText(peak),
-                    ", exactly what is live at the peak: no pool can be smaller");
+                    ", exactly the live bytes at the peak: no pool can be smaller");
   } else if (ratio == RatioText(1)) {
     absl::StrAppend(&text, at_most, SizeText(best.pool_bytes), ", only ",
-                    SizeText(best.pool_bytes - peak), " more than what is live at the peak");
+                    SizeText(best.pool_bytes - peak), " more than the live bytes at the peak");
   } else {
-    absl::StrAppend(&text, at_most, ratio, " of what is live at the peak, ",
+    absl::StrAppend(&text, at_most, ratio, " of the live bytes at the peak, ",
                     SizeText(best.pool_bytes), " for ", SizeText(peak));
   }
   if (worst->pool_bytes > best.pool_bytes) {
-    absl::StrAppend(&text, "; ", worst->size.policy, ", the most demanding, ",
+    absl::StrAppend(&text, "; ", worst->size.policy, " needs the most, ",
                     IsUpperBound(*worst, figures.measured.load) ? "at most " : "",
                     RatioOf(worst->pool_bytes, figures));
   }
@@ -118,17 +118,17 @@ std::string BudgetText(const ReportFigures& figures) {
   const std::string the_budget = absl::StrCat("the budget of ", SizeText(budget));
   if (budget < peak) {
     return absl::StrCat("No placement fits ", the_budget, ": ", SizeText(peak - budget),
-                        " must leave the device at the peak.");
+                        " must be off the device at the peak.");
   }
   if (best.pool_bytes <= budget) {
-    return absl::StrCat("That fits ", the_budget, " with ", SizeText(budget - best.pool_bytes),
-                        " to spare.");
+    return absl::StrCat("The budget of ", SizeText(budget), " suffices, with ",
+                        SizeText(budget - best.pool_bytes), " to spare.");
   }
-  return absl::StrCat("What is live fits ", the_budget, ", but ",
+  return absl::StrCat("The live bytes fit ", the_budget, ", but ",
                       IsUpperBound(best, figures.measured.load)
-                          ? "no pool that was found does: "
+                          ? "no pool that the search found does: "
                           : "no policy's smallest pool does: ",
-                      SizeText(best.pool_bytes - budget), " are missing.");
+                      SizeText(best.pool_bytes - budget), " more are needed.");
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The figures of a report: what is live, reserved and needed, and where each policy puts every
-// allocation. Pages and drawings show them and compute nothing of their own that could differ.
+// The figures of a report: live, reserved and needed bytes, and the offset of every allocation
+// under each policy. Pages and drawings only show these figures, so they cannot disagree.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_FIGURES_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_FIGURES_H_
 
@@ -15,41 +15,41 @@
 
 namespace tidepool::tool {
 
-// Where the allocations of a trace lie in a pool that serves it.
+// The offsets of the allocations of a trace in a pool that serves it.
 struct Layout {
   PolicySize size;
   std::int64_t pool_bytes = 0;        // the smallest pool that is known to serve the trace
-  std::vector<std::int64_t> offsets;  // one an allocation; empty when they were not asked for
+  std::vector<std::int64_t> offsets;  // one an allocation; empty if not requested
 };
 
 struct ReportFigures {
   MeasuredTrace measured;
-  std::vector<Layout> layouts;                // one a policy, in the order asked for
-  std::optional<std::int64_t> budget_bytes;   // what there is
-  std::optional<std::int64_t> reserved_peak;  // of the recorded allocator, where the trace says it
+  std::vector<Layout> layouts;                // one a policy, in the requested order
+  std::optional<std::int64_t> budget_bytes;   // of `--pool`
+  std::optional<std::int64_t> reserved_peak;  // of the recorded allocator, if it was recorded
 };
 
 struct FiguresRequest {
-  std::vector<std::string> policies;  // all that there are sizes of when empty
+  std::vector<std::string> policies;  // empty: all policies that can serve the trace
   std::optional<std::int64_t> budget_bytes;
-  std::size_t layouts_with_offsets = SIZE_MAX;  // the first so many
+  std::size_t layouts_with_offsets = SIZE_MAX;  // of the first layouts
 };
 
-// The policies share the processors. The plan is the best that is found in a second, and beyond
-// 200,000 events the other searches are bounded too, so that all policies and a million events take
-// seconds: then some sizes are upper bounds, and say so.
+// Computes the policies on all processors side by side. The plan is the best that a search of one
+// second finds. Beyond 200,000 events the other searches are bounded too, so that all policies and
+// a million events take seconds; some sizes are then marked as upper bounds.
 absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured, const FiguresRequest& request);
 
-// Whether a smaller pool might serve the trace under the same policy, for all that is known.
+// Returns whether a smaller pool may serve the trace under the same policy.
 bool IsUpperBound(const Layout& layout, const TraceLoad& load);
-// The layout with the smallest pool, the first among equals. There is at least one.
+// Returns the layout with the smallest pool, the first among equals. There must be a layout.
 const Layout& Best(const ReportFigures& figures);
 
-// What the figures mean for who has to choose a pool: one sentence, and others about the budget and
-// the recorded allocator where there are such.
+// Returns the figures in words: a sentence about the pool to choose, one about the budget, and one
+// about the recorded allocator, as far as they are known.
 std::vector<std::string> Headline(const ReportFigures& figures);
 
-// Everything of size --json, and more of the same kind.
+// Returns all fields of size --json, and those of docs/report.md.
 nlohmann::ordered_json FiguresJson(const ReportFigures& figures);
 
 }  // namespace tidepool::tool

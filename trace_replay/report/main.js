@@ -1,4 +1,4 @@
-// Puts the page together.
+// Builds the page from its parts.
 function renderFigures(facts, trace) {
   const list = document.getElementById('figures');
   const add = (name, value, more = '') => list.append(element('div', {}, element('dt', {}, name), element('dd', {}, value, more ? element('small', {}, more) : '')));
@@ -8,10 +8,10 @@ function renderFigures(facts, trace) {
   const best = facts.policies.reduce((a, b) => b.layout_bytes < a.layout_bytes ? b : a);
   add(`Pool under ${best.policy}`, `${best.is_upper_bound ? '≤ ' : ''}${sizeText(best.layout_bytes)}`, ratio(best.layout_bytes));
   if (facts.budget_bytes !== null) add('Budget', sizeText(facts.budget_bytes), ratio(facts.budget_bytes));
-  if (facts.reserved_peak_bytes !== null) add('Reserved when recorded', sizeText(facts.reserved_peak_bytes), ratio(facts.reserved_peak_bytes));
+  if (facts.reserved_peak_bytes !== null) add('Reserved by the recorded allocator', sizeText(facts.reserved_peak_bytes), ratio(facts.reserved_peak_bytes));
   add('Allocations', countText(facts.trace.allocations), `${manyText(facts.trace.events, 'event', 'events')}, ${facts.format}`);
   add('Never freed', countText(facts.trace.unfreed), sizeText(facts.unfreed_bytes));
-  if (trace.failures.length > 0) add('Refused when recorded', countText(trace.failures.length), 'marked ▾ over the chart');
+  if (trace.failures.length > 0) add('Refused by the recorded allocator', countText(trace.failures.length), 'marked ▾ over the chart');
 }
 
 function renderPolicies(facts, charts) {
@@ -19,8 +19,8 @@ function renderPolicies(facts, charts) {
   tableOf(document.getElementById('policies'), 'The pool that each policy needs', headings, rows.map((cells, i) =>
     element('tr', i === charts.layoutNumber ? {class: 'chosen'} : {}, element('th', {scope: 'row'}, cells[0]), ...cells.slice(1).map((cell) => element('td', {}, cell)))));
   const hasBounds = facts.policies.some((policy) => policy.at_most);
-  document.getElementById('policies-note').textContent = 'pool: what the restart search of the vDNN++ paper gives. smallest: the smallest pool that serves the trace at all. Each was verified by a replay.'
-    + (hasBounds ? ' at most: the trace is long, so the search was bounded; the pool serves it, a smaller one may, too.' : '')
+  document.getElementById('policies-note').textContent = 'first found: the pool that the restart search of the vDNN++ paper finds. smallest: the smallest pool that serves the trace at all. A replay verified each.'
+    + (hasBounds ? ' at most: the trace is long, so the search was bounded; the pool serves it, and a smaller one may too.' : '')
     + ` Sizes are rounded up to ${countText(facts.trace.alignment)} B.`;
 }
 
@@ -28,13 +28,13 @@ function renderComposition(facts, trace, stacks, charts) {
   const live = facts.trace.peak_live_bytes > 0 ? liveAfter(trace, facts.peak_event) : [];
   const note = document.getElementById('peak-note');
   if (live.length === 0) {
-    note.textContent = 'Nothing is ever live.';
+    note.textContent = 'No allocation is ever live.';
     document.querySelector('#peak-heading ~ .columns').hidden = true;
   } else {
     note.textContent = `${sizeText(facts.trace.peak_live_bytes)} in ${manyText(live.length, 'allocation', 'allocations')}, live after event ${countText(facts.peak_event)}.`
-      + (trace.frames.length === 0 ? ' Whose they are the trace does not say: it carries no stacks.' : '');
+      + (trace.frames.length === 0 ? ' The trace has no stacks, so the code that allocated them is unknown.' : '');
     renderSizes(document.getElementById('sizes'), trace, live, charts.sizes, charts.sizeColours());
-    renderLargest(document.getElementById('largest'), trace, stacks, live, 'The largest that are live at the peak');
+    renderLargest(document.getElementById('largest'), trace, stacks, live, 'The largest allocations that are live at the peak');
   }
   if (trace.frames.length > 0 && live.length > 0) {
     const tree = new StackTree(stacks, live);
@@ -51,7 +51,7 @@ function renderComposition(facts, trace, stacks, charts) {
     unfreedNote.textContent = 'Everything was freed.';
   } else {
     unfreedNote.textContent = `${manyText(unfreed.length, 'allocation', 'allocations')}, ${sizeText(facts.unfreed_bytes)}, still live at the end${facts.ended_early ? ' of a recording that was cut off' : ''}. The heaviest:`;
-    renderLargest(document.getElementById('unfreed'), trace, stacks, unfreed, 'The largest that were never freed');
+    renderLargest(document.getElementById('unfreed'), trace, stacks, unfreed, 'The largest allocations that were never freed');
   }
   return live.length > 0 ? live : null;
 }
@@ -85,7 +85,7 @@ function describeRange(charts) {
   const shown = across.isWhole && up.isWhole ? `${what} 0 to ${text(across.length)}, all` : `${what} ${text(across.from)} to ${text(across.to)} of ${text(across.length)}${addresses}`;
   const range = document.getElementById('range');
   if (range.textContent !== shown) range.textContent = shown;
-  charts.memory.setAttribute('aria-label', `Memory over time: live bytes, at most ${sizeText(facts.trace.peak_live_bytes)}, and what each policy needs. ${shown}.`);
+  charts.memory.setAttribute('aria-label', `Memory over time: live bytes, at most ${sizeText(facts.trace.peak_live_bytes)}, and the pool of each policy. ${shown}.`);
   charts.map.setAttribute('aria-label', `Addresses by time of ${manyText(facts.trace.allocations, 'allocation', 'allocations')} under ${facts.policies[charts.layoutNumber].policy}. ${shown}.`);
 }
 
@@ -179,7 +179,7 @@ class Page {
     on('theme', 'click', () => retheme(this.theme === 'dark' ? 'light' : 'dark'));
     this.darkness.addEventListener('change', (event) => retheme(event.matches ? 'dark' : 'light'));
     new ResizeObserver(() => charts.isPaper || charts.invalidate()).observe(charts.map);
-    // On paper everything is light, and drawn for the paper's width.
+    // Prints in light colours, at the width of the paper.
     let before = null;
     addEventListener('beforeprint', () => {
       before = this.theme;
@@ -194,7 +194,7 @@ class Page {
     });
   }
 
-  // What tests ask (docs/report.md).
+  // The interface for tests (docs/report.md).
   interface() {
     const {charts, trace} = this;
     const onMap = ({x, y}) => {
@@ -213,13 +213,13 @@ class Page {
       eventPixel: (event) => onMap({x: charts.xOf(charts.positions[event]), y: 0}).x,
       policy: () => this.facts.policies[charts.layoutNumber].policy,
       peakBytes: () => this.peak ? sumOf(trace, this.peak) : 0,
-      // The share of the whole map, in addresses times events, that is in use.
+      // Returns the used share of the whole map, in addresses times events.
       usedShare: () => {
         let area = 0;
         for (let i = 0; i < trace.count; ++i) area += trace.bytes[i] * (trace.end[i] - trace.start[i]);
         return area / (trace.events * charts.up.length);
       },
-      // How many pixels of the map have each colour, 0xAABBGGRR.
+      // Returns the number of pixels of the map for each colour, 0xAABBGGRR.
       mapColours: () => {
         const {width, height} = charts.layer;
         const pixels = new Uint32Array(charts.layer.getContext('2d').getImageData(0, 0, width, height).data.buffer);
@@ -227,7 +227,7 @@ class Page {
         for (const pixel of pixels) counts[pixel] = (counts[pixel] ?? 0) + 1;
         return counts;
       },
-      // Draws everything anew; the milliseconds that took.
+      // Draws everything again, and returns the milliseconds.
       redraw: () => {
         charts.isMapChanged = true;
         charts.isMoving = false;
@@ -245,7 +245,7 @@ try {
   window.tidepoolReport = page.interface();
 } catch (error) {
   const trouble = document.getElementById('trouble');
-  trouble.textContent = `The pictures cannot be drawn here: ${error.message}. A browser of 2023 or later can.`;
+  trouble.textContent = `The charts cannot be drawn: ${error.message}. They need a browser of 2023 or later.`;
   trouble.hidden = false;
   throw error;
 }

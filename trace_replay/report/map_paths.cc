@@ -15,7 +15,7 @@ constexpr std::size_t kMostBoxes = 5000;
 constexpr std::size_t kMostRuns = 16'000;
 constexpr double kLeastWithEdge = 4;
 
-// With one digit after the point, and none where it is 0.
+// Formats a coordinate with one decimal, or none for a whole number.
 std::string Number(double value) {
   const auto tenths = static_cast<std::int64_t>(std::llround(value * 10));
   if (tenths % 10 == 0) return absl::StrCat(tenths / 10);
@@ -29,7 +29,7 @@ void AppendBox(double left, double top, double right, double bottom, std::string
                   "h-", width, "z");
 }
 
-// The edge above which a box is drawn as such, so that there are not too many.
+// Returns the least edge of boxes that are drawn as rectangles, so that at most kMostBoxes are.
 double LeastEdge(const std::vector<MapBox>& boxes) {
   for (double edge = 1.5;; edge *= 1.5) {
     const auto count = std::count_if(boxes.begin(), boxes.end(), [&](const MapBox& box) {
@@ -39,7 +39,7 @@ double LeastEdge(const std::vector<MapBox>& boxes) {
   }
 }
 
-// Cells of a grid; each has the class of the box that its middle is in.
+// A grid of cells. Each has the class of the box around its middle.
 class Grid {
  public:
   static constexpr std::uint8_t kNone = 255;
@@ -60,7 +60,8 @@ class Grid {
     }
   }
 
-  // Rectangles of cells, each as wide as it goes and then as high. False when they are too many.
+  // Merges cells into rectangles, each first as wide and then as high as possible. Returns false if
+  // there are more than kMostRuns.
   bool AppendTo(std::vector<std::string>& paths) && {
     std::size_t runs = 0;
     for (std::size_t row = 0; row < rows_; ++row) {
@@ -82,10 +83,10 @@ class Grid {
   }
 
  private:
-  // The first cell whose middle is not before `place`.
-  std::size_t Cell(double place, std::size_t most) const {
+  // Returns the first cell with its middle at or after `position`.
+  std::size_t Cell(double position, std::size_t most) const {
     return static_cast<std::size_t>(
-        std::clamp(std::ceil(place / cell_ - 0.5), 0.0, static_cast<double>(most)));
+        std::clamp(std::ceil(position / cell_ - 0.5), 0.0, static_cast<double>(most)));
   }
   double Unit(std::size_t cell) const { return static_cast<double>(cell) * cell_; }
   bool IsRun(std::size_t row, std::size_t from, std::size_t to, std::uint8_t number) const {

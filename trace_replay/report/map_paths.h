@@ -1,6 +1,5 @@
-// The map of addresses by time as SVG paths, one a class, of bounded length: allocations that are
-// large enough are rectangles; what is smaller is sampled in cells, and cells of a class that lie
-// together are one rectangle.
+// The map of addresses over time as SVG paths of bounded length, one a class. Large allocations are
+// rectangles. Smaller ones are sampled in cells, and neighbouring cells of a class are merged.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_MAP_PATHS_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_MAP_PATHS_H_
 
@@ -10,23 +9,23 @@
 
 namespace tidepool::tool {
 
-// In units of the drawing; no two overlap.
+// A rectangle in units of the drawing. No two boxes of a map overlap.
 struct MapBox {
   double left;
   double top;
   double right;
   double bottom;
-  std::size_t number;  // of its class
+  std::size_t number;  // the class
 };
 
 struct MapPaths {
-  std::vector<std::string> boxes;  // one path a class: rectangles that have room for an edge
-  std::vector<std::string> cells;  // the same of what is smaller, or was sampled
+  std::vector<std::string> boxes;  // one path a class: rectangles large enough for an edge
+  std::vector<std::string> cells;  // one path a class: merged cells of smaller boxes
   std::vector<double>
-      skyline;  // the top of what is in use in each column of a unit; else the height
+      skyline;  // the top of the highest box in each column of a unit; without a box, the height
 };
 
-// Of boxes in [0, width] x [0, height] (what lies beyond is cut off) of `classes` classes.
+// Draws boxes of `classes` classes. Parts outside [0, width] x [0, height] are cut off.
 MapPaths DrawMap(const std::vector<MapBox>& boxes, std::size_t classes, int width, int height);
 
 }  // namespace tidepool::tool

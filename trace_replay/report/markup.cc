@@ -6,7 +6,7 @@
 namespace tidepool::tool {
 namespace {
 
-// As ASCII, in which every other character is \uXXXX, in two halves beyond 0xFFFF.
+// Returns JSON in ASCII: other characters are \uXXXX, in surrogate pairs beyond 0xFFFF.
 std::string Ascii(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
 }
@@ -27,7 +27,7 @@ void AppendCode(unsigned code, std::string& markup) {
   }
 }
 
-// The code of one of JSON's short escapes.
+// Returns the code of a short escape of JSON.
 unsigned ShortEscape(char letter) {
   switch (letter) {
     case 'b':
@@ -40,7 +40,7 @@ unsigned ShortEscape(char letter) {
       return '\r';
     case 't':
       return '\t';
-    default:  // itself: a quote or a backslash
+    default:  // a quote or a backslash
       return static_cast<unsigned char>(letter);
   }
 }
@@ -53,7 +53,7 @@ std::string ScriptJson(const nlohmann::ordered_json& json) {
 
 std::string MarkupText(std::string_view text) {
   const std::string json = Ascii(std::string(text));
-  const auto unit = [&](std::size_t at) {  // of \uXXXX
+  const auto unit = [&](std::size_t at) {  // the code in \uXXXX
     return static_cast<unsigned>(std::stoul(json.substr(at + 2, 4), nullptr, 16));
   };
   std::string markup;

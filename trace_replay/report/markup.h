@@ -1,4 +1,4 @@
-// Text from a trace, as it may stand in a page, a drawing or a script.
+// Makes text from a trace safe in a page, a drawing or a script.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_MARKUP_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_MARKUP_H_
 
@@ -8,13 +8,13 @@
 
 namespace tidepool::tool {
 
-// JSON that may stand in an HTML script element: it is ASCII and holds no '<', '>' or '&'. What is
-// no UTF-8 is replaced.
+// Returns JSON for an HTML script element: ASCII without '<', '>' and '&'. Bytes that are not UTF-8
+// are replaced.
 std::string ScriptJson(const nlohmann::ordered_json& json);
 
-// Text that may stand in an HTML or XML element and in quotes in an attribute, in ASCII. What
-// would be invisible, move a cursor or turn the writing around is shown as in C ("\x1b",
-// "\u202e"), what is no UTF-8 replaced.
+// Returns ASCII text for an HTML or XML element, or for an attribute in quotes. Characters that are
+// invisible, move a cursor or reverse the direction of writing are escaped as in C ("\x1b",
+// "\u202e"). Bytes that are not UTF-8 are replaced.
 std::string MarkupText(std::string_view text);
 
 }  // namespace tidepool::tool

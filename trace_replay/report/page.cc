@@ -30,7 +30,8 @@ std::string FormatText(const Trace& trace) {
   return format + " from " + std::string(TraceFormatName(trace.original_format));
 }
 
-// What the script needs to read the columns, and what it shows as it is.
+// Returns the JSON that the script needs to read the columns, and the texts that it shows as they
+// are.
 ordered_json PageJson(const ReportFigures& figures, const std::string& name,
                       const EventTimes& times) {
   const Trace& trace = figures.measured.trace;
@@ -55,7 +56,8 @@ ordered_json PageJson(const ReportFigures& figures, const std::string& name,
   return json;
 }
 
-// The texts of the data elements, deflated and in base64: the trace, then each layout's offsets.
+// Returns the texts of the data elements, deflated, in base64: the trace, then the offsets of each
+// layout.
 absl::StatusOr<std::vector<std::string>> Data(const ReportFigures& figures,
                                               const EventTimes& times) {
   std::vector<absl::StatusOr<std::string>> parts(1 + figures.layouts.size(), std::string());
@@ -90,7 +92,7 @@ absl::Status WritePage(const ReportFigures& figures, const std::string& name, st
   const EventTimes times = MeasureTimes(figures.measured.trace);
   const absl::StatusOr<std::vector<std::string>> data = Data(figures, times);
   if (!data.ok()) return data.status();
-  // Nothing that is filled in is looked through again: a trace may be called {{script}}.
+  // Inserted text is not searched for placeholders: a trace may be named {{script}}.
   std::string_view rest = kPageTemplate;
   for (;;) {
     const std::size_t begin = rest.find("{{");

@@ -1,4 +1,4 @@
-// The report as one HTML page that loads nothing.
+// The report as an HTML page in one file, which loads nothing.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_PAGE_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_PAGE_H_
 
@@ -10,7 +10,7 @@
 
 namespace tidepool::tool {
 
-// Writes the page about `figures`, whose layouts all have offsets; `name` is the trace's.
+// Writes the page of `figures`. Every layout must have offsets. `name` is the trace's.
 absl::Status WritePage(const ReportFigures& figures, const std::string& name, std::ostream& out);
 
 }  // namespace tidepool::tool

@@ -1,4 +1,4 @@
-// The sources of the page, embedded when the tool is built (embed.cmake).
+// The sources of the page, which the build embeds (embed.cmake).
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_PAGE_SOURCES_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_PAGE_SOURCES_H_
 
@@ -6,10 +6,10 @@
 
 namespace tidepool::tool {
 
-extern const std::string_view kPageTemplate;  // places to fill are {{name}}
+extern const std::string_view kPageTemplate;  // placeholders are {{name}}
 extern const std::string_view kPageStyle;
 extern const std::string_view kPageScript;
-// 'sha256-...', as a content security policy names what may run.
+// 'sha256-...', the hashes by which a content security policy allows a script or style.
 extern const std::string_view kPageStyleHash;
 extern const std::string_view kPageScriptHash;
 

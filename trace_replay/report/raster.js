@@ -1,11 +1,11 @@
-// Draws rectangles that do not overlap into pixels, each of which is 4 x 4 samples. Allocations never
-// overlap in address and time, so no sample is drawn twice, and however many there are the work is
-// bounded by the samples and one look at each that is in sight. What is smaller than a sample counts
-// as often as it should: where samples hit it.
+// Draws rectangles that do not overlap into pixels of 4 x 4 samples. Allocations never overlap in
+// address and time, so no sample is drawn twice: the work is bounded by the number of samples, plus one
+// check for each allocation in sight. Allocations smaller than a sample show in proportion to their
+// area, wherever a sample hits them.
 const SAMPLES = 4;
-const BLOCK = 256;  // allocations are passed over in blocks of so many
+const BLOCK = 256;  // allocations are skipped in blocks of this size
 
-// For each block of allocations the latest end, so that those that are over need no look.
+// Returns the latest end in each block of allocations: a block that ended before the window is skipped.
 function blockEnds(ends) {
   const latest = new Float64Array(Math.ceil(ends.length / BLOCK));
   for (let i = 0; i < ends.length; ++i) {
@@ -54,7 +54,7 @@ class Raster {
     forEachBetween(spans, window.from, window.to, (i) => {
       const offset = offsets[i];
       if (offset < 0) return;
-      // A sample is hit when its middle is.
+      // A rectangle hits a sample if it covers the middle of the sample.
       let left = Math.ceil((spans.start[i] - window.from) * acrossScale - 0.5);
       let right = Math.ceil((spans.end[i] - window.from) * acrossScale - 0.5);
       let above = Math.ceil((window.high - offset - bytes[i]) * upScale - 0.5);
@@ -98,8 +98,8 @@ class Raster {
     }
   }
 
-  // The pixels: holes are what is free below what is in use, hatched by lines `thickness` wide;
-  // `roof` is the row of the pool's end.
+  // Returns the pixels. Free pixels below used ones are holes, hatched by lines `thickness` wide. `roof`
+  // is the row of the pool's end.
   image({free, hole, hatch, outside, edge}, roof, thickness) {
     const {width, height, redGreen, blueCount, top} = this;
     const image = new ImageData(width, height);
@@ -127,7 +127,7 @@ class Raster {
     return image;
   }
 
-  // A thin edge at the left and at the upper end tells neighbours apart.
+  // Draws a thin edge at the left and at the top of large rectangles, which separates neighbours.
   outline(pixels, edge) {
     const blend = (at) => {
       const pixel = pixels[at];

@@ -34,7 +34,7 @@ SizeClasses::SizeClasses(const std::vector<Use>& uses) {
   std::vector<Group> groups;
   for (int power = 0; power < 63; ++power) {
     const double area = areas[static_cast<std::size_t>(power)];
-    // The cube root: what is small should be told apart, too.
+    // The cube root keeps small classes apart: by area alone the large ones would take all colours.
     if (area > 0) groups.push_back({power, power + 1, std::cbrt(area)});
   }
   while (groups.size() > kMost) {

@@ -1,4 +1,4 @@
-// Classes of sizes that tell the allocations of a trace apart on a map. charts.js has the same.
+// Classes of sizes, which give the allocations on a map their colours. charts.js has the same ones.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_SIZE_CLASSES_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_SIZE_CLASSES_H_
 
@@ -9,13 +9,13 @@
 
 namespace tidepool::tool {
 
-// At most seven classes, each from one power of two to another. At first each power is a class;
-// then neighbours that fill the least of the map are joined.
+// At most seven classes, each from one power of two to another. Starts with a class for each power,
+// and joins the neighbours that fill the least of the map until seven are left.
 class SizeClasses {
  public:
   static constexpr std::size_t kMost = 7;
 
-  // Bytes and how long they live, of each allocation; bytes are positive.
+  // The bytes, more than 0, and the lifetime of an allocation.
   struct Use {
     std::int64_t bytes;
     std::int64_t events;
@@ -24,7 +24,7 @@ class SizeClasses {
 
   std::size_t size() const { return first_powers_.size(); }
   std::size_t ClassOf(std::int64_t bytes) const;
-  // "1 MiB - 4 MiB", with a dash between.
+  // "1 MiB - 4 MiB", with an en dash.
   std::string Name(std::size_t number) const;
 
  private:

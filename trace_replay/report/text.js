@@ -1,5 +1,5 @@
-// Figures and names as people read them. Whatever comes from the trace goes through visible() and
-// into the page as text, never as markup.
+// Figures and names as text. All text from the trace goes through visible(), and into the page as
+// text, never as markup.
 const UNITS = [['TiB', 2 ** 40], ['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]];
 
 function sizeText(bytes) {
@@ -9,7 +9,7 @@ function sizeText(bytes) {
   return `${bytes} B`;
 }
 
-// A number of bytes on an axis whose ticks are `step` apart: no digits that say nothing.
+// Formats bytes for an axis with ticks `step` apart, without digits that all ticks share.
 function tickText(bytes, step) {
   if (bytes === 0) return '0';
   for (const [unit, size] of UNITS) {
@@ -37,7 +37,7 @@ function percentText(part, whole) {
 
 const DURATIONS = [['s', 1e9], ['ms', 1e6], ['µs', 1e3], ['ns', 1]];
 
-// Nanoseconds, or a lifetime CSV's own unit.
+// Formats nanoseconds, or times of a lifetime CSV in its own unit.
 function durationText(time, isNanoseconds, step = time / 100) {
   if (!isNanoseconds) return Number.isInteger(time) ? countText(time) : String(Number(time.toFixed(2)));
   if (time === 0) return '0';
@@ -48,8 +48,8 @@ function durationText(time, isNanoseconds, step = time / 100) {
 
 const LONGEST_TEXT = 300;
 
-// What would be invisible, move the cursor or turn the writing around is shown as in C, and what is
-// too long for a page is cut.
+// Escapes characters that are invisible, move the cursor or reverse the direction of writing, as in C.
+// Cuts text that is too long for a page.
 function visible(text) {
   const cut = text.length > LONGEST_TEXT ? `${text.slice(0, LONGEST_TEXT)}…` : text;
   return cut.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (character) => {
@@ -58,7 +58,7 @@ function visible(text) {
   });
 }
 
-// An element with `children`, texts or elements.
+// Makes an element with `children`, texts or elements.
 function element(name, attributes = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -73,7 +73,7 @@ function svgElement(name, attributes, ...children) {
   return made;
 }
 
-// A bar for `part` of `whole`, which the figures beside it say in words.
+// Makes a bar for `part` of `whole`. Screen readers skip it: the figures beside it say the same.
 function barElement(part, whole) {
   const width = whole === 0 ? 0 : Math.max(0.3, 100 * part / whole);
   return svgElement('svg', {viewBox: '0 0 100 10', preserveAspectRatio: 'none', 'aria-hidden': 'true'},
