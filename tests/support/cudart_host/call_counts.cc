@@ -4,27 +4,27 @@
 namespace tidepool::cudart_host {
 
 int CallCounts::Enter(std::string_view function) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const int error_of_any = CountCall(counters_[std::string()]);
   const int error = CountCall(counters_[std::string(function)]);
   return error != 0 ? error : error_of_any;
 }
 
 std::int64_t CallCounts::Count(std::string_view function) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = counters_.find(function);
   return found == counters_.end() ? 0 : found->second.count;
 }
 
 void CallCounts::Order(std::string_view function, std::int64_t n, int error) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   Counter& counter = counters_[std::string(function)];
   counter.failing = n <= 0 ? 0 : counter.count + n;
   counter.error = error;
 }
 
 void CallCounts::Clear() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   counters_.clear();
 }
 

@@ -8,8 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::cudart_host {
 
@@ -32,7 +31,7 @@ class CallCounts {
 
   static int CountCall(Counter& counter);
 
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   std::map<std::string, Counter, std::less<>> counters_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -18,7 +18,7 @@ CUresult DriverCall(const char* function, Body body) {
   if (refusal != cudaSuccess) return static_cast<CUresult>(refusal);
   Runtime& runtime = Runtime::Get();
   if (runtime.config().has_virtual_memory == 0) return CUDA_ERROR_NOT_SUPPORTED;
-  const absl::MutexLock lock(&runtime.driver_mutex);
+  const locks::MutexLock lock(&runtime.driver_mutex);
   return body(runtime);
 }
 
@@ -56,7 +56,7 @@ CUresult CheckProperties(Runtime& runtime, const CUmemAllocationProp* properties
 // Returns the device that reserved all of the range, or null.
 std::shared_ptr<StandInDevice> ReservedBy(Runtime& runtime, const char* address,
                                           std::size_t bytes) {
-  const absl::MutexLock lock(&runtime.reservations_mutex);
+  const locks::MutexLock lock(&runtime.reservations_mutex);
   for (const Reservation& each : runtime.reservations) {
     if (each.address <= address && Size(bytes) <= each.bytes &&
         address - each.address <= each.bytes - Size(bytes)) {
@@ -108,7 +108,7 @@ CUresult AddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_t ali
     const absl::StatusOr<void*> reserved = device->host().ReserveAddresses(Size(bytes));
     if (!reserved.ok()) return CUDA_ERROR_OUT_OF_MEMORY;
     *address = reinterpret_cast<CUdeviceptr>(*reserved);
-    const absl::MutexLock lock(&runtime.reservations_mutex);
+    const locks::MutexLock lock(&runtime.reservations_mutex);
     runtime.reservations.push_back({device, static_cast<char*>(*reserved), Size(bytes)});
     return CUDA_SUCCESS;
   });
@@ -116,7 +116,7 @@ CUresult AddressReserve(CUdeviceptr* address, std::size_t bytes, std::size_t ali
 
 CUresult AddressFree(CUdeviceptr address, std::size_t bytes) {
   return DriverCall("cuMemAddressFree", [&](Runtime& runtime) {
-    const absl::MutexLock lock(&runtime.reservations_mutex);
+    const locks::MutexLock lock(&runtime.reservations_mutex);
     const auto found = std::find_if(
         runtime.reservations.begin(), runtime.reservations.end(), [&](const Reservation& each) {
           return each.address == Pointer(address) && each.bytes == Size(bytes);

@@ -26,7 +26,7 @@ std::shared_ptr<EventState> Find(Runtime& runtime, cudaEvent_t handle) {
 }
 
 std::shared_ptr<Recorded> LastOf(EventState& event) {
-  const absl::MutexLock lock(&event.mutex);
+  const locks::MutexLock lock(&event.mutex);
   return event.last;
 }
 
@@ -79,7 +79,7 @@ cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle
   }
   const absl::Status status = stream.Enqueue([&] { return QueueRecord(stream, *recorded); });
   if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
-  const absl::MutexLock lock(&event->mutex);
+  const locks::MutexLock lock(&event->mutex);
   event->last.swap(recorded);
   return cudaSuccess;
 }

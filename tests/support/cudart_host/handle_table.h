@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::cudart_host {
 
@@ -23,7 +22,7 @@ class HandleTable {
   explicit HandleTable(std::uintptr_t kind) : next_((kind << 40) + kStep) {}
 
   std::uintptr_t Add(T value) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     std::uintptr_t handle = next_;
     if (free_.empty()) {
       next_ += kStep;
@@ -36,14 +35,14 @@ class HandleTable {
   }
 
   std::optional<T> Find(std::uintptr_t handle) const {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     const auto found = values_.find(handle);
     if (found == values_.end()) return std::nullopt;
     return found->second;
   }
 
   std::optional<T> Remove(std::uintptr_t handle) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     const auto found = values_.find(handle);
     if (found == values_.end()) return std::nullopt;
     std::optional<T> value = std::move(found->second);
@@ -55,7 +54,7 @@ class HandleTable {
   // Removes all values for which `predicate` holds, and returns them.
   template <typename Predicate>
   std::vector<T> RemoveIf(Predicate predicate) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     std::vector<T> removed;
     for (auto entry = values_.begin(); entry != values_.end();) {
       const auto current = entry++;
@@ -68,14 +67,14 @@ class HandleTable {
   }
 
   std::int64_t size() const {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     return static_cast<std::int64_t>(values_.size());
   }
 
  private:
   static constexpr std::uintptr_t kStep = 64;
 
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   absl::flat_hash_map<std::uintptr_t, T> values_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::uintptr_t> free_ ABSL_GUARDED_BY(mutex_);
   std::uintptr_t next_ ABSL_GUARDED_BY(mutex_);

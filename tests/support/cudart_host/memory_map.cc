@@ -21,7 +21,7 @@ bool IsAccessible(const Region& region) {
 }  // namespace
 
 bool MemoryMap::Insert(Region region) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const std::uintptr_t begin = Number(region.address);
   if (OverlapsLocked(begin, region.bytes)) return false;
   regions_.emplace(begin, std::move(region));
@@ -30,7 +30,7 @@ bool MemoryMap::Insert(Region region) {
 
 std::optional<Region> MemoryMap::Remove(const void* address,
                                         std::initializer_list<MemoryKind> kinds) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = regions_.find(Number(address));
   if (found == regions_.end()) return std::nullopt;
   if (std::find(kinds.begin(), kinds.end(), found->second.kind) == kinds.end()) return std::nullopt;
@@ -40,14 +40,14 @@ std::optional<Region> MemoryMap::Remove(const void* address,
 }
 
 std::optional<Region> MemoryMap::Find(const void* address) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = Holding(Number(address));
   if (found == regions_.end()) return std::nullopt;
   return found->second;
 }
 
 Region MemoryMap::Classify(const void* address, std::int64_t bytes) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const std::uintptr_t begin = Number(address);
   const std::uintptr_t end = begin + static_cast<std::uintptr_t>(bytes);
   const Region invalid = {.kind = MemoryKind::kInvalid};
@@ -68,7 +68,7 @@ Region MemoryMap::Classify(const void* address, std::int64_t bytes) const {
 }
 
 std::vector<Region> MemoryMap::Cover(const void* address, std::int64_t bytes) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const std::uintptr_t end = Number(address) + static_cast<std::uintptr_t>(bytes);
   std::vector<Region> regions;
   std::uintptr_t covered = Number(address);
@@ -83,18 +83,18 @@ std::vector<Region> MemoryMap::Cover(const void* address, std::int64_t bytes) co
 }
 
 bool MemoryMap::Overlaps(const void* address, std::int64_t bytes) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return OverlapsLocked(Number(address), bytes);
 }
 
 void MemoryMap::SetAccess(const void* address, std::uint64_t given, std::uint64_t taken) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = regions_.find(Number(address));
   if (found != regions_.end()) found->second.access = (found->second.access & ~taken) | given;
 }
 
 std::int64_t MemoryMap::CountIf(bool (*predicate)(const Region&)) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return std::count_if(regions_.begin(), regions_.end(),
                        [&](const auto& entry) { return predicate(entry.second); });
 }

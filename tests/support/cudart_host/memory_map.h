@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 #include "tests/support/cudart_host/stand_in_device.h"
 
 namespace tidepool::cudart_host {
@@ -72,7 +71,7 @@ class MemoryMap {
   // Removes and returns the regions for which the predicate holds.
   template <typename Predicate>
   std::vector<Region> RemoveIf(Predicate predicate) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     std::vector<Region> removed;
     for (auto entry = regions_.begin(); entry != regions_.end();) {
       const auto current = entry++;
@@ -92,7 +91,7 @@ class MemoryMap {
   bool OverlapsLocked(std::uintptr_t begin, std::int64_t bytes) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   Regions regions_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -6,8 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 #include "tests/support/cudart_host/call.h"
 #include "tests/support/cudart_host/errors.h"
 #include "tests/support/cudart_host/memory_operations.h"
@@ -22,7 +21,7 @@ std::uintptr_t NumberOf(cudaMemPool_t pool) { return reinterpret_cast<std::uintp
 class DefaultPools {
  public:
   std::uintptr_t Get(Runtime& runtime, int device) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     std::uintptr_t& handle = handles_[device];
     if (handle == 0 || !runtime.pools.Find(handle).has_value()) {
       handle = runtime.pools.Add(
@@ -33,10 +32,10 @@ class DefaultPools {
 
   using Attributes = absl::flat_hash_map<int, std::uint64_t>;
 
-  absl::Mutex& mutex() { return mutex_; }
+  locks::Mutex& mutex() { return mutex_; }
 
  private:
-  absl::Mutex mutex_;
+  locks::Mutex mutex_;
   absl::flat_hash_map<int, std::uintptr_t> handles_ ABSL_GUARDED_BY(mutex_);
 };
 
@@ -70,7 +69,7 @@ cudaError_t CallWithPool(const char* function, cudaMemPool_t handle, Body body) 
   return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {
     const std::optional<MemoryPool> pool = runtime.pools.Find(NumberOf(handle));
     if (!pool.has_value()) return cudaErrorInvalidValue;
-    const absl::MutexLock lock(&Pools().mutex());
+    const locks::MutexLock lock(&Pools().mutex());
     return body(runtime, *pool);
   });
 }

@@ -27,7 +27,7 @@ Runtime::Runtime() {
 void Runtime::EndIfIdle() {
   std::vector<std::shared_ptr<StandInDevice>> devices;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     devices = devices_;
   }
   for (const std::shared_ptr<StandInDevice>& device : devices) {
@@ -35,25 +35,25 @@ void Runtime::EndIfIdle() {
   }
   has_ended_ = true;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     devices_.clear();
   }
   for (const std::shared_ptr<StandInDevice>& device : devices) DropAllOf(device);
 }
 
 std::shared_ptr<StandInDevice> Runtime::FindDevice(int ordinal) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   if (ordinal < 0 || ordinal >= static_cast<int>(devices_.size())) return nullptr;
   return devices_[static_cast<std::size_t>(ordinal)];
 }
 
 int Runtime::device_count() const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return static_cast<int>(devices_.size());
 }
 
 CudartHostConfig Runtime::config() const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return config_;
 }
 
@@ -65,7 +65,7 @@ void Runtime::ResetDevice(int ordinal) {
   auto fresh = std::make_shared<StandInDevice>(ordinal, config());
   std::shared_ptr<StandInDevice> old;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     old = std::exchange(devices_[static_cast<std::size_t>(ordinal)], std::move(fresh));
   }
   DropAllOf(old);
@@ -78,7 +78,7 @@ void Runtime::Configure(const CudartHostConfig& config) {
     fresh.push_back(std::make_shared<StandInDevice>(i, config));
   }
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     config_ = config;
     devices_.swap(fresh);
   }
@@ -100,7 +100,7 @@ void Runtime::DropAllOf(const std::shared_ptr<StandInDevice>& device) {
        memory.RemoveIf([&](const Region& each) { return each.device == device; })) {
     if (region.kind == MemoryKind::kMapped) device->host().Unmap(region.address).IgnoreError();
   }
-  const absl::MutexLock lock(&reservations_mutex);
+  const locks::MutexLock lock(&reservations_mutex);
   std::erase_if(reservations, [&](const Reservation& each) { return each.device == device; });
 }
 

@@ -10,9 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 #include "tests/support/cudart_host/call_counts.h"
 #include "tests/support/cudart_host/control.h"
 #include "tests/support/cudart_host/handle_table.h"
@@ -50,7 +49,7 @@ struct Recorded {
 struct EventState {
   std::shared_ptr<StandInDevice> device;
   unsigned flags = 0;
-  absl::Mutex mutex;
+  locks::Mutex mutex;
   std::shared_ptr<Recorded> last ABSL_GUARDED_BY(mutex);  // null: never recorded
 };
 
@@ -99,9 +98,9 @@ class Runtime {
   HandleTable<std::shared_ptr<EventState>> events{0x12};
   HandleTable<MemoryPool> pools{0x13};
   HandleTable<PhysicalHandle> physical_handles{0x14};
-  absl::Mutex reservations_mutex;
+  locks::Mutex reservations_mutex;
   std::vector<Reservation> reservations ABSL_GUARDED_BY(reservations_mutex);
-  absl::Mutex driver_mutex;  // one call about virtual memory at a time
+  locks::Mutex driver_mutex;  // one call about virtual memory at a time
 
  private:
   Runtime();
@@ -109,7 +108,7 @@ class Runtime {
   void DropAllOf(const std::shared_ptr<StandInDevice>& device);
 
   std::atomic<bool> has_ended_ = false;
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   CudartHostConfig config_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<StandInDevice>> devices_ ABSL_GUARDED_BY(mutex_);
 };

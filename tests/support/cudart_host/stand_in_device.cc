@@ -18,14 +18,14 @@ StandInDevice::StandInDevice(int ordinal, const CudartHostConfig& config)
 }
 
 absl::StatusOr<Stream> StandInDevice::CreateStream(StreamKind kind) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   absl::StatusOr<Stream> stream = host_->CreateStream();
   if (stream.ok()) streams_.emplace(stream->id, kind);
   return stream;
 }
 
 absl::Status StandInDevice::DestroyStream(Stream stream, StreamKind kind) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   ForgetFinished();
   const absl::StatusOr<Event> end = host_->CreateEvent();
   if (!end.ok()) return end.status();
@@ -36,7 +36,7 @@ absl::Status StandInDevice::DestroyStream(Stream stream, StreamKind kind) {
 }
 
 absl::StatusOr<Stream> StandInDevice::PerThreadStream() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto found = per_thread_.find(std::this_thread::get_id());
   if (found != per_thread_.end()) return found->second;
   absl::StatusOr<Stream> stream = host_->CreateStream();
@@ -64,7 +64,7 @@ absl::Status StandInDevice::SynchronizeAll() {
   std::vector<Event> ends;
   absl::Status status;
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     ForgetFinished();
     for (const auto& [name, kind] : streams_) {
       const absl::StatusOr<Event> end = host_->CreateEvent();
@@ -79,7 +79,7 @@ absl::Status StandInDevice::SynchronizeAll() {
     const absl::Status waited = host_->SynchronizeEvent(end);
     if (!absl::IsNotFound(waited)) status.Update(waited);
   }
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const auto is_kept = [&](Event end) {
     mutex_.AssertHeld();
     return std::any_of(ended_.begin(), ended_.end(),
@@ -92,7 +92,7 @@ absl::Status StandInDevice::SynchronizeAll() {
 }
 
 bool StandInDevice::IsAllIdle() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   ForgetFinished();
   if (!ended_.empty()) return false;
   return std::all_of(streams_.begin(), streams_.end(), [&](const auto& stream) {
@@ -112,7 +112,7 @@ absl::Status StandInDevice::FreeLater(void* address, Stream stream, StreamKind k
 }
 
 void StandInDevice::FreeDueMemory() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   std::erase_if(late_frees_, [&](const LateFree& late) {
     if (!host_->QueryEvent(late.event).value_or(false)) return false;
     host_->FreeMemory(late.address).IgnoreError();
@@ -122,12 +122,12 @@ void StandInDevice::FreeDueMemory() {
 }
 
 bool StandInDevice::EnablePeer(int ordinal) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return peers_.insert(ordinal).second;
 }
 
 bool StandInDevice::DisablePeer(int ordinal) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return peers_.erase(ordinal) == 1;
 }
 

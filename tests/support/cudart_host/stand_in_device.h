@@ -10,11 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 #include "tests/support/cudart_host/control.h"
 #include "tidepool/host_device.h"
 
@@ -46,7 +45,7 @@ class StandInDevice {
   // Calls `queue` in the stream's turn, under the lock. It queues work and returns a status.
   template <typename Queue>
   absl::Status Enqueue(Stream stream, StreamKind kind, Queue queue) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (absl::Status status = TakeTurn(stream, kind); !status.ok()) return status;
     return queue();
   }
@@ -84,7 +83,7 @@ class StandInDevice {
   const int ordinal_;
   const std::unique_ptr<HostDevice> host_;
   std::atomic<int> broken_with_ = 0;
-  absl::Mutex mutex_;  // held while work is queued, never while waiting for it
+  locks::Mutex mutex_;  // held while work is queued, never while waiting for it
   const Stream legacy_;
   const Event scratch_;  // recorded under mutex_
   absl::flat_hash_map<std::uint64_t, StreamKind> streams_ ABSL_GUARDED_BY(mutex_);
