@@ -95,7 +95,7 @@ Schedule RandomSchedule(const TaskGraph& graph, RandomGraphs& random) {
   return schedule;
 }
 
-TEST(ExecutorTest, TasksFindWhatTheyShould) {
+TEST(ExecutorTest, TasksReadTheRightBytes) {
   int served = 0;
   const int rounds = testing::Rounds(120);
   for (int seed = 0; seed < rounds; ++seed) {
@@ -294,7 +294,7 @@ TEST(ExecutorTest, ExecutorsOfOneOffloaderRunAtTheSameTime) {
   }
 }
 
-TEST(ExecutorTest, MeasuresWhatHappens) {
+TEST(ExecutorTest, MeasuresTasksAndCopies) {
   RandomGraphs random(3);
   const TaskGraph graph = SmallRandomGraph(random, 10);
   for (const bool compresses : {false, true}) {
@@ -333,7 +333,7 @@ TEST(ExecutorTest, MeasuresWhatHappens) {
   }
 }
 
-TEST(ExecutorTest, RefusesWhatItCannotRun) {
+TEST(ExecutorTest, RefusesInvalidSchedulesAndArguments) {
   RandomGraphs random(3);
   const TaskGraph graph = SmallRandomGraph(random, 3);
   Schedule schedule = testing::OffloadEverything(graph, {}).Make();

@@ -230,7 +230,7 @@ TEST(OffloaderErrorsTest, OutliveTheBufferWhereWorkWasMisled) {
 }
 
 // Work that is queued later with an address from Use must not access another buffer there.
-TEST(OffloaderErrorsTest, KeepMemoryThatUsePromisedUntilTheyAreTold) {
+TEST(OffloaderErrorsTest, KeepMemoryWithAKnownAddressUntilTheirErrorIsReturned) {
   enum class Told { kByUse, kBySynchronize, kByOffload, kByFree };
   for (const Told told : {Told::kByUse, Told::kBySynchronize, Told::kByOffload, Told::kByFree}) {
     for (const auto release : {kWhenOut, kWhenAwaited}) {
@@ -278,7 +278,7 @@ TEST(OffloaderErrorsTest, KeepMemoryThatUsePromisedUntilTheyAreTold) {
 
 // Another copy back of the same buffer does not release the kept memory: no caller has received the
 // error.
-TEST(OffloaderErrorsTest, KeepPromisedMemoryWhileTheBufferIsFetchedAgain) {
+TEST(OffloaderErrorsTest, KeepMemoryWithAKnownAddressDuringTheNextPrefetch) {
   OffloaderFixtureOptions options;
   options.compresses = true;
   options.pool_bytes = 192 << 10;
@@ -375,7 +375,7 @@ class LosingDevice final : public testing::ForwardingDevice {
 
 // Synchronize returns the error of the first of two failed raw copies; the memory of the other
 // stays.
-TEST(OffloaderErrorsTest, KeepPromisedMemoryOfRawCopies) {
+TEST(OffloaderErrorsTest, KeepMemoryWithAKnownAddressOfRawCopies) {
   constexpr std::int64_t kPoolBytes = 256 << 10;
   const auto host = HostDevice::Create({.memory_bytes = 1 << 20}).value();
   LosingDevice device(*host);
@@ -497,7 +497,7 @@ TEST_F(BrokenPromiseTest, EndsWithTheOffloaderThoughAThreadStillHasTheCopy) {
 }
 
 // Regression: the request slept although memory was free, until another copy ended.
-TEST_F(BrokenPromiseTest, MakesRoomForARequestWhenItEnds) {
+TEST_F(BrokenPromiseTest, FreesMemoryForARequestWhenItEnds) {
   OffloaderFixtureOptions options = Options();
   options.pool_bytes = 192 << 10;
   OffloaderFixture fixture(options);

@@ -192,7 +192,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, OffloaderPropertyTest,
                                             ::testing::Bool(), ::testing::Values(1, 3),
                                             ::testing::Bool()));
 
-TEST_P(OffloaderPropertyTest, WhatWasWrittenLastIsThere) {
+TEST_P(OffloaderPropertyTest, ContentsAreTheLastWritten) {
   const auto& [release, compresses, threads, has_faults] = GetParam();
   for (int round = 0; round < testing::Rounds(5); ++round) {
     SCOPED_TRACE(round);

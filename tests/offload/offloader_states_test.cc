@@ -123,7 +123,7 @@ TEST_P(OffloaderStatesTest, KnowsNoOtherBuffers) {
   EXPECT_EQ(offloader_.Allocate(1, Stream{}).status().code(), absl::StatusCode::kNotFound);
 }
 
-TEST_P(OffloaderStatesTest, KnowsNoBuffersOfOthers) {
+TEST_P(OffloaderStatesTest, KnowsNoBuffersOfOtherOffloaders) {
   const BufferId buffer = fixture_.New(kBytes, 1);
   const auto other = fixture_.Create().value();
   const BufferId others = other->Allocate(kBytes, fixture_.stream()).value();
@@ -222,7 +222,7 @@ TEST_P(OffloaderStatesTest, IsFreedInEveryState) {
   EXPECT_EQ(offloader_.Stats().failures, 0);
 }
 
-TEST_P(OffloaderStatesTest, DestructionFinishesWhatIsUnderWay) {
+TEST_P(OffloaderStatesTest, DestructionFinishesCopiesInFlight) {
   const BufferId out = fixture_.New(kBytes, 1);
   const BufferId in = fixture_.New(kBytes, 2);
   const BufferId stays = fixture_.New(kBytes, 3);
@@ -237,7 +237,7 @@ TEST_P(OffloaderStatesTest, DestructionFinishesWhatIsUnderWay) {
   EXPECT_EQ(fixture_.host().Stats().live_bytes, 0);
 }
 
-TEST_P(OffloaderStatesTest, LeavesBehindTheWorkThatWroteIt) {
+TEST_P(OffloaderStatesTest, LeavesAfterTheWorkThatWroteIt) {
   const BufferId buffer = offloader_.Allocate(kBytes, fixture_.stream()).value();
   std::promise<void> writes = fixture_.Block(fixture_.stream());
   fixture_.Write(buffer, kBytes, 1);
@@ -293,7 +293,7 @@ TEST_P(OffloaderStatesTest, MemoryOfAStreamThatIsGoneComesBack) {
   work.set_value();
 }
 
-TEST_P(OffloaderStatesTest, WhoWatchesIsToldOfBeginningAndEnd) {
+TEST_P(OffloaderStatesTest, WatchesSeeBeginningAndEnd) {
   const BufferId buffer = fixture_.New(kBytes, 1);
   std::atomic<int> calls = 0;
   const auto watch = [&](int begins, int ends) {
@@ -348,7 +348,7 @@ TEST(OffloaderTest, OneTransferAtATimeIsOneStream) {
 }
 
 // On a device that never makes streams wait, the tests above must fail.
-TEST(OffloaderTest, OrderOfStreamsIsWhatKeepsContents) {
+TEST(OffloaderTest, OrderOfStreamsKeepsContents) {
   const auto host = HostDevice::Create({.memory_bytes = 1 << 20}).value();
   testing::NeverWaits device(*host);
   PoolOptions pool_options;

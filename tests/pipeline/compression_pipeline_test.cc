@@ -27,7 +27,7 @@ INSTANTIATE_TEST_SUITE_P(, CompressionPipelineTest,
                            return test.param == Memory::kPages ? "pages" : "pinned";
                          });
 
-TEST_P(CompressionPipelineTest, BringsBackWhatItTook) {
+TEST_P(CompressionPipelineTest, BringsTheBytesBack) {
   for (const std::int64_t bytes :
        {0, 1, 2, 3, 4, 5, 8191, 8192, 8193, 32 * 1024 - 1, 32 * 1024, 32 * 1024 + 1, 1'000'003}) {
     for (const double density : {0.0, 0.01, 0.5, 1.0}) {
@@ -52,7 +52,7 @@ TEST_P(CompressionPipelineTest, BringsBackWhatItTook) {
   EXPECT_EQ(fixture_.pipeline().Stats().held_bytes, 0);
 }
 
-TEST_P(CompressionPipelineTest, CountsWhatItDid) {
+TEST_P(CompressionPipelineTest, CountsTransfers) {
   const std::int64_t bytes = 3 * kMiB;
   const Bytes contents = ActivationBytes(bytes, 0.25, 2);
   std::int64_t words = 0;
@@ -167,7 +167,7 @@ TEST_P(CompressionPipelineTest, AGateHoldsUpNoEarlierTransfer) {
   EXPECT_EQ(fixture_.Read(second, bytes), contents);
 }
 
-TEST_P(CompressionPipelineTest, CanBeUsedByWhatItCalls) {
+TEST_P(CompressionPipelineTest, CanBeUsedByTheFunctionsThatItCalls) {
   const std::int64_t bytes = 100 * kKiB;
   const Bytes contents = ActivationBytes(bytes, 0.5, 7);
   void* const memory = fixture_.NewMemory(contents);
@@ -186,7 +186,7 @@ TEST_P(CompressionPipelineTest, CanBeUsedByWhatItCalls) {
   EXPECT_EQ(fixture_.Read(other, bytes), contents);
 }
 
-TEST_P(CompressionPipelineTest, EndsWithWhatWasBegun) {
+TEST_P(CompressionPipelineTest, DestructionFinishesTransfers) {
   const std::int64_t bytes = 2 * kMiB;
   void* const memory = fixture_.NewMemory(ActivationBytes(bytes, 0.5, 8));
   std::vector<std::future<absl::StatusOr<Stored>>> offloads;
@@ -233,7 +233,7 @@ TEST_P(CompressionPipelineTest, StoredBuffersOutliveIt) {
 
 // While all other threads wait for copies, only the thread that runs callers' functions can see the
 // transfers that end meanwhile.
-TEST(CompressionPipelineThreadsTest, TellsWhatEndsWhileItTells) {
+TEST(CompressionPipelineThreadsTest, RunsFunctionsOfTransfersThatEndMeanwhile) {
   PipelineFixture fixture(
       {.pipeline = {.ring = {.slots = 3, .slot_bytes = 32 * kKiB}, .threads = 1}});
   const std::int64_t bytes = 90 * kKiB;  // all in flight
@@ -334,7 +334,7 @@ TEST(CompressionPipelineOptionsTest, OutOfRangeAreRefused) {
       CompressionPipeline::Create(&fixture.device(), &fixture.staging(), no_pages, {}).ok());
 }
 
-TEST(CompressionPipelineOptionsTest, AreWhatTheProfileRecommends) {
+TEST(CompressionPipelineOptionsTest, FollowTheProfile) {
   PipelineFixture fixture;
   const auto ring_bytes = [&](const CompressionPipelineOptions& options) {
     return CompressionPipeline::Create(&fixture.device(), &fixture.staging(), &fixture.pages(),

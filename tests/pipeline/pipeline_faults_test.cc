@@ -74,7 +74,7 @@ TEST_P(PipelineFaultsTest, NothingIsLost) {
 
 // Held copies end only after the calls that begin them. A thread that fails to record an event must
 // not wait for the copy while it holds the mutex (deadlock).
-TEST(PipelineFaultsTest, NobodyIsKeptOutByACopyWithoutAMark) {
+TEST(PipelineFaultsTest, ACopyWithoutAnEventBlocksNoOtherThread) {
   PipelineFixture fixture;
   const std::int64_t bytes = 150 * kKiB;
   const Bytes contents = ActivationBytes(bytes, 0.5, 1);

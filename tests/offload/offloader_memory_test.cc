@@ -28,7 +28,7 @@ OffloaderFixtureOptions Small(OffloaderOptions::Release release, bool compresses
   return options;
 }
 
-class OffloaderRoomTest
+class OffloaderMemoryTest
     : public ::testing::TestWithParam<std::tuple<OffloaderOptions::Release, bool>> {
  protected:
   // Waits until the request sleeps, or waits for the copy that gives memory back.
@@ -52,16 +52,16 @@ class OffloaderRoomTest
   OffloaderFixture fixture_{Small(std::get<0>(GetParam()), std::get<1>(GetParam()))};
   Offloader& offloader_ = fixture_.offloader();
 };
-INSTANTIATE_TEST_SUITE_P(Ways, OffloaderRoomTest,
+INSTANTIATE_TEST_SUITE_P(Ways, OffloaderMemoryTest,
                          ::testing::Combine(::testing::Values(kWhenOut, kWhenAwaited),
                                             ::testing::Bool()));
 
 // With kWhenOut a waiting request is woken; with kWhenAwaited it waits for a copy itself.
-class OffloaderRoomWhenOutTest : public OffloaderRoomTest {};
-INSTANTIATE_TEST_SUITE_P(Ways, OffloaderRoomWhenOutTest,
+class OffloaderMemoryWhenOutTest : public OffloaderMemoryTest {};
+INSTANTIATE_TEST_SUITE_P(Ways, OffloaderMemoryWhenOutTest,
                          ::testing::Combine(::testing::Values(kWhenOut), ::testing::Bool()));
 
-TEST_P(OffloaderRoomTest, WaitsForCopies) {
+TEST_P(OffloaderMemoryTest, WaitsForCopies) {
   const BufferId first = fixture_.New(128 * kKiB, 1);
   const BufferId second = fixture_.New(128 * kKiB, 2);
   fixture_.device().HoldCopies();
@@ -85,7 +85,7 @@ TEST_P(OffloaderRoomTest, WaitsForCopies) {
 }
 
 // The pool rounds sizes up, so a buffer gives back more memory than it requested.
-TEST_P(OffloaderRoomTest, WaitsForWhatIsJustEnoughRoundedUp) {
+TEST_P(OffloaderMemoryTest, WaitsForMemoryThatJustSufficesRoundedUp) {
   const BufferId buffer = fixture_.New(256 * kKiB - 100, 1);
   fixture_.device().HoldCopies();
   ASSERT_TRUE(fixture_.Send(buffer).ok());
@@ -96,7 +96,7 @@ TEST_P(OffloaderRoomTest, WaitsForWhatIsJustEnoughRoundedUp) {
   ASSERT_TRUE(whole.ok()) << whole.status();
 }
 
-TEST_P(OffloaderRoomTest, FailsAtOnceWhenNothingIsGoingOut) {
+TEST_P(OffloaderMemoryTest, FailsAtOnceWhenNothingIsGoingOut) {
   fixture_.New(100 * kKiB, 1, "large");
   fixture_.New(50 * kKiB, 1, "medium");
   for (int i = 0; i < 5; ++i) fixture_.New(4 * kKiB, 1, "small");
@@ -123,7 +123,7 @@ TEST_P(OffloaderRoomTest, FailsAtOnceWhenNothingIsGoingOut) {
             absl::StatusCode::kResourceExhausted);
 }
 
-TEST_P(OffloaderRoomTest, FailsAtOnceWhenWhatIsGoingOutIsNotEnough) {
+TEST_P(OffloaderMemoryTest, FailsAtOnceWhenLeavingMemoryDoesNotSuffice) {
   const BufferId leaves = fixture_.New(64 * kKiB, 1, "leaves");
   const BufferId stays = fixture_.New(128 * kKiB, 1, "stays");
   fixture_.device().HoldCopies();
@@ -146,7 +146,7 @@ TEST_P(OffloaderRoomTest, FailsAtOnceWhenWhatIsGoingOutIsNotEnough) {
 }
 
 // No request waits for memory that will not come.
-TEST_P(OffloaderRoomWhenOutTest, FailsWhenWhatWasGoingOutStays) {
+TEST_P(OffloaderMemoryWhenOutTest, FailsWhenTheLeavingBufferStays) {
   const BufferId buffer = fixture_.New(256 * kKiB, 1);
   fixture_.device().HoldCopies();
   ASSERT_TRUE(fixture_.Send(buffer).ok());
@@ -157,7 +157,7 @@ TEST_P(OffloaderRoomWhenOutTest, FailsWhenWhatWasGoingOutStays) {
   fixture_.device().ReleaseCopies();
 }
 
-TEST_P(OffloaderRoomWhenOutTest, AFreeIsAsGoodAsACopy) {
+TEST_P(OffloaderMemoryWhenOutTest, AFreeIsAsGoodAsACopy) {
   const BufferId leaves = fixture_.New(128 * kKiB, 1);
   const BufferId stays = fixture_.New(128 * kKiB, 2);
   fixture_.device().HoldCopies();
@@ -170,7 +170,7 @@ TEST_P(OffloaderRoomWhenOutTest, AFreeIsAsGoodAsACopy) {
   fixture_.device().ReleaseCopies();
 }
 
-TEST_P(OffloaderRoomTest, WhoCameFirstIsServedFirst) {
+TEST_P(OffloaderMemoryTest, ServesRequestsInTheirOrder) {
   const BufferId buffer = fixture_.New(192 * kKiB, 1);
   fixture_.device().HoldCopies();
   ASSERT_TRUE(fixture_.Send(buffer).ok());
@@ -186,7 +186,7 @@ TEST_P(OffloaderRoomTest, WhoCameFirstIsServedFirst) {
   EXPECT_EQ(third.get().status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST_P(OffloaderRoomTest, WaitsUntilTheDeadline) {
+TEST_P(OffloaderMemoryTest, WaitsUntilTheDeadline) {
   const BufferId out = fixture_.New(kKiB, 2);
   ASSERT_TRUE(fixture_.Send(out).ok());
   ASSERT_TRUE(offloader_.Await(out).ok());
@@ -211,7 +211,7 @@ TEST_P(OffloaderRoomTest, WaitsUntilTheDeadline) {
                   .ok());
 }
 
-TEST_P(OffloaderRoomTest, KeepsMemoryUntilItIsAskedFor) {
+TEST_P(OffloaderMemoryTest, KeepsMemoryUntilItIsAskedFor) {
   const BufferId buffer = fixture_.New(64 * kKiB, 1);
   ASSERT_TRUE(fixture_.Send(buffer).ok());
   ASSERT_TRUE(fixture_.device().SynchronizeStream(offloader_.out_stream()).ok());
@@ -266,7 +266,7 @@ TEST(OffloaderHostTest, ACompressedCopyIsRefusedAtItsEnd) {
 }
 
 // With kWhenAwaited, addresses of buffers do not depend on the speed of copies.
-TEST(OffloaderHostTest, PlacesDoNotDependOnTime) {
+TEST(OffloaderHostTest, AddressesDoNotDependOnTime) {
   for (int seed = 0; seed < testing::Rounds(20); ++seed) {
     std::vector<std::vector<std::int64_t>> places;
     for (const double speed : {0.0, 4e8, 5e7}) {
@@ -312,7 +312,7 @@ TEST(OffloaderHostTest, PlacesDoNotDependOnTime) {
 }
 
 // Without Await or Synchronize.
-TEST(OffloaderHostRoomTest, CopiesThatAreOfNoUseKeepNothingOnTheHost) {
+TEST(OffloaderHostMemoryTest, CopiesThatAreOfNoUseKeepNothingOnTheHost) {
   OffloaderFixtureOptions options = Small(kWhenAwaited);
   options.host_bytes = 128 * kKiB;
   OffloaderFixture fixture(options);
@@ -332,7 +332,7 @@ TEST(OffloaderHostRoomTest, CopiesThatAreOfNoUseKeepNothingOnTheHost) {
   EXPECT_EQ(offloader.Stats().offloads, 20);
 }
 
-TEST(OffloaderHostRoomTest, WhatLeftAfterAllIsNotBackForAnErrorOfBefore) {
+TEST(OffloaderHostMemoryTest, AnEarlierErrorDoesNotBringABufferBack) {
   OffloaderFixtureOptions options = Small(kWhenOut, true);
   options.page_bytes = 16 * kKiB;
   OffloaderFixture fixture(options);
