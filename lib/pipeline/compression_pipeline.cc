@@ -1,6 +1,6 @@
-// Threads of the pipeline take three roles: they wait for the oldest copy of a direction (at most
-// one thread for each direction), compress pieces that have arrived, and decompress pieces for the
-// device.
+// Threads of the pipeline take three roles: they wait for the oldest copy of a direction, compress
+// pieces that have arrived, and decompress pieces for the device. At most one thread waits for each
+// direction.
 //
 // The thread that waited for a copy also works on its piece, so data is not handed from thread to
 // thread (the leader/followers pattern: Schmidt et al., 2000): waking a thread costs as much as

@@ -1,7 +1,7 @@
 // The coding of a piece of a buffer, from a slot into a strand and back.
 //
-// A piece is stored as the index entries of its blocks followed by their payloads, in the format of
-// zero-value streams, but without header and checksum: it never leaves the process.
+// A stored piece is the index entries of its blocks, followed by their payloads, in the format of
+// zero-value streams. It has no header and no checksum, because it never leaves the process.
 #ifndef TIDEPOOL_LIB_PIPELINE_PIECE_CODEC_H_
 #define TIDEPOOL_LIB_PIPELINE_PIECE_CODEC_H_
 

@@ -7,10 +7,10 @@
 // two rings for any size of the buffers. Compressed bytes are kept in pageable memory, or in pinned
 // memory by choice.
 //
-// Compressed size is unknown beforehand, so space is taken as it is needed, in chunks of
+// The compressed size is unknown beforehand, so space is taken as it is needed, in chunks of
 //     bytes of the buffer / (chunk_fraction * threads)
-// (Shriram et al., "Dynamic memory management for GPU-based training of deep neural networks",
-// IPDPS 2019, section IV-C).
+// as in Shriram et al., "Dynamic memory management for GPU-based training of deep neural networks",
+// IPDPS 2019, section IV-C.
 //
 // A query that asks a failed device about its copies is repeated. After the second failure no
 // transfer begins any more (Unavailable), and transfers in flight may still access their memory: do

@@ -7,9 +7,9 @@
 // functions that say so wait for the device.
 //
 // After a copy out has finished, the device memory of the buffer goes back to the pool, ordered
-// after the work of the streams that used it (Shriram et al., "Dynamic memory management for
-// GPU-based training of deep neural networks", IPDPS 2019, section IV-A). The paper starts a thread
-// for each buffer; here a queue serves all buffers.
+// after the work of the streams that used it. This is the scheme of Shriram et al., "Dynamic memory
+// management for GPU-based training of deep neural networks", IPDPS 2019, section IV-A. The paper
+// starts a thread for each buffer; here a queue serves all buffers.
 //
 // When a copy fails, its buffer stays where it was, with all of its contents. A query that asks a
 // failed device about its copies is repeated; after the second failure the copies count as
@@ -155,12 +155,13 @@ class TIDEPOOL_EXPORT Offloader {
   // in any other state.
   virtual absl::Status Await(BufferId buffer) = 0;
 
-  // Takes device memory for work on `stream`, waiting for it as Allocate does, and begins to copy
-  // the buffer back after the work that is queued on `stream` now. A buffer that is going out and
-  // still has its memory stays on the device. A call for a buffer that is on the device or coming
-  // back has no effect. Errors are NotFound, Allocate's and the device's. The host memory of the
-  // copy is free at the latest when the next function of the offloader is called after the end of
-  // the copy.
+  // Takes device memory for work on `stream`, and waits for it as Allocate does. Then begins to
+  // copy the buffer back, after the work that is queued on `stream` now. A buffer that is going out
+  // and still has its memory stays on the device. A call for a buffer that is on the device or
+  // coming back has no effect. Errors are NotFound, Allocate's and the device's.
+  //
+  // The first call of any function after the end of the copy frees the copy's host memory, if it is
+  // not free already.
   virtual absl::Status Prefetch(BufferId buffer, Stream stream, Hint hint = Hint::kResident,
                                 absl::Time deadline = absl::InfiniteFuture(),
                                 CopyWatch watch = {}) = 0;
