@@ -47,8 +47,8 @@ class GzipBuffer final : public std::streambuf {
 };
 
 absl::Status FileError(const std::string& path, const char* what) {
-  return absl::InvalidArgumentError(absl::StrCat(io::Escaped(path), ":0: ", what, " (",
-                                                 strerror(errno), "), expected a place to write"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(io::Escaped(path), ":0: ", what, ": ", strerror(errno)));
 }
 
 absl::Status WriteTo(int descriptor, const std::string& path,
@@ -76,7 +76,7 @@ absl::Status WriteFile(const std::string& path,
                        const std::function<absl::Status(std::ostream&)>& write) {
   struct stat info = {};
   const bool exists = stat(path.c_str(), &info) == 0;
-  // These names may refer to a regular file that is already open: write in place.
+  // These names may refer to a regular file that is already open: write in target.
   const bool is_open_already = absl::StartsWith(path, "/dev/") || absl::StartsWith(path, "/proc/");
   if (exists && (is_open_already || !S_ISREG(info.st_mode))) {
     const int descriptor =
@@ -86,14 +86,14 @@ absl::Status WriteFile(const std::string& path,
   }
   // Through a symbolic link, replace the file that it points to.
   std::error_code ignored;
-  const std::string place =
+  const std::string target =
       exists ? std::filesystem::canonical(path, ignored).string() : std::string(path);
-  const std::string draft = absl::StrCat(place, ".", getpid(), ".part");
+  const std::string draft = absl::StrCat(target, ".", getpid(), ".part");
   const int descriptor = open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) return FileError(path, "cannot be created");
   if (exists) fchmod(descriptor, info.st_mode & 07777);
   absl::Status status = WriteTo(descriptor, path, write);
-  if (status.ok() && std::rename(draft.c_str(), place.c_str()) != 0) {
+  if (status.ok() && std::rename(draft.c_str(), target.c_str()) != 0) {
     status = FileError(path, "cannot be replaced");
   }
   if (!status.ok()) unlink(draft.c_str());

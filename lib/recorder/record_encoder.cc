@@ -74,7 +74,7 @@ void RecordEncoder::EncodeFree(const native::NativeEncoder::Context& context,
   live_.erase(found);
 }
 
-std::uint32_t RecordEncoder::Numbers::Of(std::uint64_t key, bool* is_new) {
+std::uint32_t RecordEncoder::KeyNumbers::NumberOf(std::uint64_t key, bool* is_new) {
   *is_new = false;
   if (key == last_key_ && last_ != UINT32_MAX) return last_;
   const auto [found, inserted] =
@@ -87,14 +87,14 @@ std::uint32_t RecordEncoder::Numbers::Of(std::uint64_t key, bool* is_new) {
 
 std::uint32_t RecordEncoder::StreamNumber(std::uint64_t stream) {
   bool is_new = false;
-  const std::uint32_t number = streams_.Of(stream, &is_new);
+  const std::uint32_t number = streams_.NumberOf(stream, &is_new);
   if (is_new) encoder_.StreamName(absl::StrCat(stream));
   return number;
 }
 
 std::uint32_t RecordEncoder::ThreadNumber(std::uint64_t thread) {
   bool is_new = false;
-  const std::uint32_t number = threads_.Of(thread, &is_new);
+  const std::uint32_t number = threads_.NumberOf(thread, &is_new);
   if (is_new) encoder_.ThreadName(absl::StrCat(thread));
   return number;
 }

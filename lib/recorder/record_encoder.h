@@ -33,9 +33,9 @@ class RecordEncoder {
  private:
   // Numbers keys 0, 1, 2, ... in the order of their first use. Remembers the last key, because most
   // calls repeat it.
-  class Numbers {
+  class KeyNumbers {
    public:
-    std::uint32_t Of(std::uint64_t key, bool* is_new);
+    std::uint32_t NumberOf(std::uint64_t key, bool* is_new);
 
    private:
     absl::flat_hash_map<std::uint64_t, std::uint32_t> numbers_;
@@ -49,8 +49,8 @@ class RecordEncoder {
   void EncodeFree(const native::NativeEncoder::Context& context, std::uint64_t address);
 
   native::NativeEncoder encoder_;
-  Numbers streams_;
-  Numbers threads_;
+  KeyNumbers streams_;
+  KeyNumbers threads_;
   absl::flat_hash_map<std::uint64_t, std::uint64_t> live_;  // allocation by address
 };
 

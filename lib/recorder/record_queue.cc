@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "absl/time/time.h"
+
 namespace tidepool::recorder {
 
 namespace {
@@ -18,58 +20,61 @@ RecordQueue::RecordQueue(std::int64_t bytes)
 
 // Called when a chunk is full: wakes the taker and waits until another chunk is free.
 bool RecordQueue::NextChunk() {
-  std::unique_lock lock(mutex_);
   const std::uint64_t added = added_.load(std::memory_order_relaxed);
+  const absl::MutexLock lock(&mutex_);
   wanted_ = added;
-  work_.notify_one();
-  progress_.wait(lock, [&] { return is_stopped() || added + chunk_ - taken_ <= records_.size(); });
+  work_.Signal();
+  while (!is_stopped() && added + chunk_ - taken_ > records_.size()) progress_.Wait(&mutex_);
   if (is_stopped()) return false;
   limit_ = added + chunk_;
   return true;
 }
 
 void RecordQueue::AwaitWork(std::chrono::nanoseconds longest) {
-  std::unique_lock lock(mutex_);
-  work_.wait_for(lock, longest, [&] { return wanted_ > taken_ || is_stopped(); });
+  const absl::MutexLock lock(&mutex_);
+  while (wanted_ <= taken_ && !is_stopped()) {
+    if (work_.WaitWithTimeout(&mutex_, absl::FromChrono(longest))) return;
+  }
 }
 
 absl::Span<const Record> RecordQueue::Front(std::uint64_t end) const {
-  const std::size_t begin = taken_ % records_.size();
+  const std::size_t begin = front_ % records_.size();
   const std::uint64_t count =
-      std::min({end - taken_, chunk_, std::uint64_t{records_.size() - begin}});
+      std::min({end - front_, chunk_, std::uint64_t{records_.size() - begin}});
   return {records_.data() + begin, static_cast<std::size_t>(count)};
 }
 
 void RecordQueue::Take(std::size_t count) {
-  const std::lock_guard lock(mutex_);
-  taken_ += count;
-  progress_.notify_all();
+  front_ += count;
+  const absl::MutexLock lock(&mutex_);
+  taken_ = front_;
+  progress_.SignalAll();
 }
 
 void RecordQueue::Finish() {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   is_finished_ = true;
-  progress_.notify_all();
+  progress_.SignalAll();
 }
 
-void RecordQueue::Hurry() {
-  std::unique_lock lock(mutex_);
+void RecordQueue::AwaitTaken() {
+  const absl::MutexLock lock(&mutex_);
   const std::uint64_t end = added();
   wanted_ = std::max(wanted_, end);
-  work_.notify_one();
-  progress_.wait(lock, [&] { return is_finished_ || taken_ >= end; });
+  work_.Signal();
+  while (!is_finished_ && taken_ < end) progress_.Wait(&mutex_);
 }
 
 void RecordQueue::Stop() {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   is_stopped_.store(true, std::memory_order_relaxed);
-  work_.notify_one();
-  progress_.notify_all();
+  work_.Signal();
+  progress_.SignalAll();
 }
 
 void RecordQueue::AwaitFinish() {
-  std::unique_lock lock(mutex_);
-  progress_.wait(lock, [&] { return is_finished_; });
+  const absl::MutexLock lock(&mutex_);
+  while (!is_finished_) progress_.Wait(&mutex_);
 }
 
 }  // namespace tidepool::recorder

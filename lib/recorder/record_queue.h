@@ -5,24 +5,25 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "lib/recorder/record.h"
 
 namespace tidepool::recorder {
 
-// Queue for one adding thread at a time and one taking thread. Any thread may call Stop and Hurry.
+// Queue for one adding thread at a time and one taking thread. Any thread may call Stop, AwaitTaken
+// and AwaitFinish.
 class RecordQueue {
  public:
   // Allocates as many records as fit in `bytes`, but at least 8.
   explicit RecordQueue(std::int64_t bytes);
 
   // Adds a record; waits while the queue is full. Adds nothing once the queue is stopped.
-  void Add(const Record& record) {
+  void Add(const Record& record) ABSL_LOCKS_EXCLUDED(mutex_) {
     const std::uint64_t added = added_.load(std::memory_order_relaxed);
     if (added == limit_ && !NextChunk()) return;
     records_[next_] = record;
@@ -33,25 +34,25 @@ class RecordQueue {
 
   // Returns how many records were ever added. All of them may be taken.
   std::uint64_t added() const { return added_.load(std::memory_order_acquire); }
-  // Waits until a chunk is full, a thread called Hurry, the queue is stopped, or `longest` has
+  // Waits until a chunk is full, a thread called AwaitTaken, the queue is stopped, or `longest` has
   // passed.
-  void AwaitWork(std::chrono::nanoseconds longest);
+  void AwaitWork(std::chrono::nanoseconds longest) ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns the next records to take, before the `end`th ever added: at most a chunk, and empty
   // when all are taken.
   absl::Span<const Record> Front(std::uint64_t end) const;
   // Frees the space of the first `count` records.
-  void Take(std::size_t count);
+  void Take(std::size_t count) ABSL_LOCKS_EXCLUDED(mutex_);
   // Declares that no more records will be taken, so that no thread waits for that.
-  void Finish();
+  void Finish() ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Wakes the taker for all records added so far, and waits until they are taken or the taker has
   // finished.
-  void Hurry();
-  void Stop();
-  void AwaitFinish();
+  void AwaitTaken() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  void AwaitFinish() ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  bool NextChunk();
+  bool NextChunk() ABSL_LOCKS_EXCLUDED(mutex_);
 
   std::vector<Record> records_;
   std::uint64_t chunk_;
@@ -62,12 +63,16 @@ class RecordQueue {
   std::atomic<std::uint64_t> added_{0};
   std::atomic<bool> is_stopped_{false};
 
-  std::mutex mutex_;
-  std::condition_variable work_;
-  std::condition_variable progress_;
-  std::uint64_t wanted_ = 0;  // count of records that should be taken at once
-  std::uint64_t taken_ = 0;
-  bool is_finished_ = false;
+  // Used by the taking thread: as taken_, without the lock.
+  std::uint64_t front_ = 0;
+
+  absl::Mutex mutex_;
+  absl::CondVar work_;
+  absl::CondVar progress_;
+  // Count of records that should be taken at once.
+  std::uint64_t wanted_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool is_finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace tidepool::recorder

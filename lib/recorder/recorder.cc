@@ -12,14 +12,15 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <mutex>
 #include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "lib/io/quote.h"
 #include "lib/recorder/fork_count.h"
 #include "lib/recorder/record_encoder.h"
@@ -64,12 +65,12 @@ absl::Status CheckOptions(const RecorderOptions& options) {
   }
   if (options.flush_interval_ns < 1) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "a flush interval of ", options.flush_interval_ns, " ns, expected a positive one"));
+        "a flush interval of ", options.flush_interval_ns, " ns, expected at least 1 ns"));
   }
   if (absl::EndsWith(options.path, ".gz")) {
     return absl::InvalidArgumentError(
         absl::StrCat(io::Escaped(options.path),
-                     ":0: a recording is not compressed, expected a name without .gz"));
+                     ":0: a recording cannot be compressed: choose a name without .gz"));
   }
   return absl::OkStatus();
 }
@@ -87,7 +88,8 @@ class Recorder::Writer {
   ~Writer() {
     queue_.Stop();
     if (thread_.joinable()) thread_.join();
-    if (status_.ok() || was_told_) return;
+    const absl::MutexLock lock(&mutex_);
+    if (status_.ok() || was_reported_) return;
     std::fprintf(stderr, "tidepool: %s\n", std::string(status_.message()).c_str());
   }
 
@@ -96,7 +98,7 @@ class Recorder::Writer {
   bool IsInChild() const { return recorder::ForkCount() != forks_; }
   // Prints that the child's records are lost, unless a call returned that.
   void ReportLoss() const {
-    if (has_untold_loss_.load(std::memory_order_relaxed))
+    if (has_unreported_loss_.load(std::memory_order_relaxed))
       std::fprintf(stderr, "tidepool: %s\n", std::string(OtherProcess().message()).c_str());
   }
 
@@ -106,12 +108,12 @@ class Recorder::Writer {
   // Writes the header and starts the thread.
   absl::Status Start() {
     Write();
-    if (has_failed_) return Tell();
+    if (has_failed_) return ReportError();
     try {
       thread_ = std::thread([this] { Run(); });
     } catch (const std::system_error& error) {
       return absl::ResourceExhaustedError(
-          absl::StrCat("no thread to record with (", error.what(), "), expected one"));
+          absl::StrCat("the recording thread cannot be started: ", error.what()));
     }
     return absl::OkStatus();
   }
@@ -133,16 +135,16 @@ class Recorder::Writer {
   }
 
   absl::Status Flush() {
-    if (IsInChild()) return TellChild();
-    queue_.Hurry();
-    return Tell();
+    if (IsInChild()) return ReportForkedChild();
+    queue_.AwaitTaken();
+    return ReportError();
   }
 
   absl::Status Close() {
-    if (IsInChild()) return TellChild();
+    if (IsInChild()) return ReportForkedChild();
     queue_.Stop();
     queue_.AwaitFinish();
-    return Tell();
+    return ReportError();
   }
 
  private:
@@ -151,7 +153,7 @@ class Recorder::Writer {
 
   bool TakesRecords() {
     if (IsInChild()) [[unlikely]] {
-      has_untold_loss_.store(true, std::memory_order_relaxed);
+      has_unreported_loss_.store(true, std::memory_order_relaxed);
       return false;
     }
     return !queue_.is_stopped();
@@ -160,10 +162,10 @@ class Recorder::Writer {
   absl::Status OtherProcess() const {
     return absl::FailedPreconditionError(absl::StrCat(
         "the recorder belongs to process ", process_, ", and this is process ", getpid(),
-        ", forked from it: nothing is recorded here, create a recorder of its own after fork"));
+        ", forked from it: nothing is recorded here; create another recorder after the fork"));
   }
-  absl::Status TellChild() {
-    has_untold_loss_.store(false, std::memory_order_relaxed);
+  absl::Status ReportForkedChild() {
+    has_unreported_loss_.store(false, std::memory_order_relaxed);
     return OtherProcess();
   }
 
@@ -177,7 +179,7 @@ class Recorder::Writer {
     }
     encoder_.End();
     Write();
-    Note(file_.Close());
+    KeepError(file_.Close());
     queue_.Finish();
   }
 
@@ -195,29 +197,29 @@ class Recorder::Writer {
 
   // Moves encoded bytes to the file, unless a write has failed.
   void Write() {
-    if (!has_failed_) Note(file_.Append(encoder_.output()));
+    if (!has_failed_) KeepError(file_.Append(encoder_.output()));
     encoder_.Clear();
   }
 
-  void Note(absl::Status status) {
+  void KeepError(absl::Status status) ABSL_LOCKS_EXCLUDED(mutex_) {
     if (status.ok() || has_failed_) return;
     has_failed_ = true;
     {
-      const std::lock_guard lock(mutex_);
+      const absl::MutexLock lock(&mutex_);
       status_ = std::move(status);
     }
     queue_.Stop();
   }
 
-  absl::Status Tell() {
-    const std::lock_guard lock(mutex_);
-    was_told_ |= !status_.ok();
+  absl::Status ReportError() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
+    was_reported_ |= !status_.ok();
     return status_;
   }
 
   const pid_t process_ = getpid();
   const std::uint64_t forks_ = recorder::CountForks();
-  std::atomic<bool> has_untold_loss_ = false;  // in a child
+  std::atomic<bool> has_unreported_loss_ = false;  // in a child
 
   recorder::RecordQueue queue_;
   native::MarkNames marks_;
@@ -229,9 +231,9 @@ class Recorder::Writer {
   std::chrono::nanoseconds flush_interval_;
   bool has_failed_ = false;
 
-  std::mutex mutex_;
-  absl::Status status_;  // first error
-  bool was_told_ = false;
+  absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);  // first error
+  bool was_reported_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;
 };

@@ -17,11 +17,10 @@ namespace tidepool::recorder {
 namespace {
 
 // Returns the error of the last system call on a file.
-absl::Status SystemError(const std::string& path, const char* what, const char* expected) {
+absl::Status SystemError(const std::string& path, const char* what) {
   const int error = errno;
   return absl::Status(absl::ErrnoToStatusCode(error),
-                      absl::StrCat(io::Escaped(path), ":0: ", what, " (", strerror(error),
-                                   "), expected ", expected));
+                      absl::StrCat(io::Escaped(path), ":0: ", what, ": ", strerror(error)));
 }
 
 }  // namespace
@@ -30,12 +29,12 @@ absl::StatusOr<RecordingFile> RecordingFile::Create(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for its reader.
   const int descriptor =
       open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (descriptor < 0) return SystemError(path, "cannot be created", "a place to write");
+  if (descriptor < 0) return SystemError(path, "cannot be created");
   RecordingFile file(path, descriptor);
   struct stat info = {};
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(
-        absl::StrCat(io::Escaped(path), ":0: no regular file, expected one to record to"));
+        absl::StrCat(io::Escaped(path), ":0: not a regular file, expected a regular file"));
   }
   return file;
 }
@@ -52,7 +51,7 @@ absl::Status RecordingFile::Append(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return SystemError(path_, "cannot be written", "room for more");
+    if (written < 0) return SystemError(path_, "cannot be written");
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   return absl::OkStatus();
@@ -61,7 +60,7 @@ absl::Status RecordingFile::Append(std::string_view bytes) {
 absl::Status RecordingFile::Close() {
   const int descriptor = std::exchange(descriptor_, -1);
   if (descriptor < 0 || close(descriptor) == 0) return absl::OkStatus();
-  return SystemError(path_, "cannot be closed", "all of it written");
+  return SystemError(path_, "cannot be closed");
 }
 
 }  // namespace tidepool::recorder

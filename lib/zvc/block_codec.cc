@@ -58,7 +58,7 @@ absl::Status DecompressWholeBlock(const BlockFormat& format, const IndexEntry& e
     UnpackWords(format, entry, payload, output, sums);
     return absl::OkStatus();
   }
-  alignas(kRowBytes) std::array<std::byte, kWordsRoom> words;
+  alignas(kRowBytes) std::array<std::byte, kWordsBytes> words;
   format.kernel.sum(payload, mask_bytes, sums);
   UnpackWords(format, entry, payload + mask_bytes, words.data(), sums);
   const std::uint32_t count = format.writers.expand(payload, words.data(), output);
@@ -160,7 +160,7 @@ absl::Status CheckEntry(const IndexEntry& entry, std::size_t word_bytes, ZeroVal
   }
   if (entry.count == 0) {
     if (entry == IndexEntry{}) return absl::OkStatus();
-    return absl::DataLossError("it has no words, expected nothing else in its index entry");
+    return absl::DataLossError("it has no words, but its index entry is not zero");
   }
   if (entry.flags > kRaw) {
     return absl::DataLossError(absl::StrCat("its flags are ", entry.flags, ", expected 0, 1 or 2"));
@@ -171,16 +171,15 @@ absl::Status CheckEntry(const IndexEntry& entry, std::size_t word_bytes, ZeroVal
                                             word_bits));
   }
   if (word_bytes == 2 && entry.base > 0xffff) {
-    return absl::DataLossError(absl::StrCat("its base is ", entry.base, ", expected 16 bits"));
+    return absl::DataLossError(
+        absl::StrCat("its base is ", entry.base, ", expected at most 65535"));
   }
   if (entry.bits == word_bits ? entry.base != 0 || entry.flags == kRotated : entry.flags == kRaw) {
-    return absl::DataLossError(
-        "bits, flags and base of its index entry contradict each other, expected whole words "
-        "exactly where nothing was subtracted");
+    return absl::DataLossError("bits, flags and base of its index entry contradict each other");
   }
   if (entry.flags != kRaw &&
       PayloadBytes(entry, word_bytes, block_bytes) >= InWholeRows(block_bytes)) {
-    return absl::DataLossError("its payload is as long as the block, expected it to be stored raw");
+    return absl::DataLossError("its payload is as long as the block, but it is not stored raw");
   }
   return absl::OkStatus();
 }
@@ -208,7 +207,7 @@ absl::Status DecompressPayload(const BlockFormat& format, const IndexEntry& entr
   if (!status.ok()) return status;
   if (std::any_of(block.begin() + static_cast<std::ptrdiff_t>(output.size()), block.end(),
                   [](std::byte b) { return b != std::byte{}; })) {
-    return absl::DataLossError("it has words behind the end of the input, expected zeros");
+    return absl::DataLossError("it has words after the end of the input, expected zeros");
   }
   std::memcpy(output.data(), block.data(), output.size());
   return absl::OkStatus();

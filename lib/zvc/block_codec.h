@@ -51,7 +51,7 @@ class BlockCompressor {
   IndexEntry entry_;
   std::size_t payload_bytes_ = 0;
   alignas(kRowBytes) std::array<std::byte, 512> mask_;
-  alignas(kRowBytes) std::array<std::byte, kWordsRoom> words_;
+  alignas(kRowBytes) std::array<std::byte, kWordsBytes> words_;
 };
 
 // Checks that a block of `block_bytes` bytes can have `entry`. Errors do not name the block.

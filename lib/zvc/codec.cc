@@ -5,11 +5,12 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "lib/zvc/block_codec.h"
 #include "lib/zvc/kernels.h"
 #include "lib/zvc/ranges.h"
@@ -79,7 +80,7 @@ class Compression {
   absl::StatusOr<std::size_t> Finish() {
     if (end_ > output_.size()) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "an output of ", output_.size(), " bytes, expected ", end_, " for what was compressed"));
+          "an output of ", output_.size(), " bytes, expected at least ", end_, " for the stream"));
     }
     const std::size_t entries_end = sizeof(zvc::Header) + blocks_ * sizeof(zvc::IndexEntry);
     std::memset(output_.data() + entries_end, 0, payloads_begin_ - entries_end);
@@ -241,7 +242,8 @@ class Decompression {
     hash_.fetch_add(hash, std::memory_order_relaxed);
   }
 
-  absl::Status Finish(std::uint64_t hash) {
+  absl::Status Finish(std::uint64_t hash) ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
     if (!status_.ok()) return status_;
     if (hash_ == hash) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat("zero-value stream: the hash of its contents is ",
@@ -269,8 +271,8 @@ class Decompression {
 
   // Keeps the error of the first damaged block, independent of the order in which threads find
   // errors.
-  void Remember(std::size_t block, const absl::Status& status) {
-    const std::lock_guard lock(mutex_);
+  void Remember(std::size_t block, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
     if (!status_.ok() && damaged_block_ < block) return;
     damaged_block_ = block;
     status_ = absl::DataLossError(
@@ -284,9 +286,9 @@ class Decompression {
   const absl::Span<std::byte> output_;
   std::atomic<std::size_t> next_ = 0;
   std::atomic<std::uint64_t> hash_ = 0;
-  std::mutex mutex_;
-  absl::Status status_;
-  std::size_t damaged_block_ = 0;
+  absl::Mutex mutex_;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
+  std::size_t damaged_block_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 absl::Status CheckOptions(const ZeroValueOptions& options) {
@@ -332,7 +334,7 @@ absl::StatusOr<std::size_t> ZeroValueCodec::Compress(absl::Span<const std::byte>
         "an input of ", input.size(), " bytes, expected at most ", kMaxZeroValueInputBytes));
   }
   if (zvc::Overlap(input, output)) {
-    return absl::InvalidArgumentError("the output overlaps the input, expected them apart");
+    return absl::InvalidArgumentError("the output overlaps the input");
   }
   Compression compression(options_, set_, input, output);
   if (options_.threads == 1) {
@@ -353,12 +355,12 @@ absl::StatusOr<std::size_t> ZeroValueCodec::Decompress(absl::Span<const std::byt
 absl::StatusOr<std::size_t> ZeroValueCodec::Decompress(const ZeroValueStream& stream,
                                                        absl::Span<std::byte> output) const {
   if (output.size() < stream.input_bytes()) {
-    return absl::ResourceExhaustedError(absl::StrCat("an output of ", output.size(),
-                                                     " bytes, expected ", stream.input_bytes(),
-                                                     " for what was compressed"));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("an output of ", output.size(), " bytes, expected at least ",
+                     stream.input_bytes(), " for the decompressed input"));
   }
   if (zvc::Overlap(stream.bytes_, output)) {
-    return absl::InvalidArgumentError("the output overlaps the stream, expected them apart");
+    return absl::InvalidArgumentError("the output overlaps the stream");
   }
   Decompression decompression(zvc::FormatOf(set_, stream.word(), IsStreaming(options_, output)),
                               stream.bytes_, stream, stream.group_begins_, output);

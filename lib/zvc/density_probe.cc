@@ -83,13 +83,13 @@ Sample TakeSample(const std::byte* begin, std::size_t lines, std::size_t parts,
   std::array<const std::byte*, kLinesAhead> ahead;
   Sample sample;
   for (std::size_t i = 0; i < parts + kLinesAhead; ++i) {
-    const std::byte*& place = ahead[i % kLinesAhead];
-    if (i >= kLinesAhead) sample.Add(CountLine(place, options.word));
+    const std::byte*& address = ahead[i % kLinesAhead];
+    if (i >= kLinesAhead) sample.Add(CountLine(address, options.word));
     if (i >= parts) continue;
     const auto line = static_cast<std::size_t>((static_cast<double>(i) + random.Fraction()) * part);
-    place = begin + std::min(line, lines - 1) * kLineBytes;
-    __builtin_prefetch(place);
-    if (!is_aligned) __builtin_prefetch(place + kLineBytes - 1);
+    address = begin + std::min(line, lines - 1) * kLineBytes;
+    __builtin_prefetch(address);
+    if (!is_aligned) __builtin_prefetch(address + kLineBytes - 1);
   }
   return sample;
 }

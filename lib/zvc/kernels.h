@@ -53,7 +53,7 @@ struct Packing {
 
 // Size of a buffer for the words of a block: one row more, because words are read and written in
 // rows.
-inline constexpr std::size_t kWordsRoom = kBlockBytes + kRowBytes;
+inline constexpr std::size_t kWordsBytes = kBlockBytes + kRowBytes;
 
 // Loops that write output of the codec. Pointers need no alignment, except the output of streaming
 // stores, which is aligned to a row.
@@ -64,14 +64,14 @@ struct Writers {
   // Copies `bytes` bytes, a multiple of a row, and adds them to `sums`.
   void (*copy)(const std::byte* from, std::size_t bytes, std::byte* rows, RowSums& sums);
   // Writes a whole block and returns how many words the mask names. May read any part of `words`, a
-  // buffer of kWordsRoom bytes.
+  // buffer of kWordsBytes bytes.
   std::uint32_t (*expand)(const std::byte* mask, const std::byte* words, std::byte* block);
 };
 
 // Loops of one instruction set and word size. Pointers need no alignment.
 struct Kernel {
   // Scans a whole block. Writes the block's mask, and the non-zero words to `words`, a buffer of
-  // kWordsRoom bytes. Prefetches the memory at `next`, which need not exist: processors do not
+  // kWordsBytes bytes. Prefetches the memory at `next`, which need not exist: processors do not
   // prefetch across pages themselves, and memory would idle while the block is packed.
   Scan (*scan)(const std::byte* block, const std::byte* next, std::byte* mask, std::byte* words);
   // Adds `bytes` bytes, a multiple of a row, to `sums`.

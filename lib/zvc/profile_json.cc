@@ -61,7 +61,7 @@ class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Pr
     key_.assign(text, size);
     // Names with these characters would be mistaken for paths.
     if (key_.find_first_of(".[") == std::string::npos) return true;
-    return Fail(absl::StrCat("the name ", io::Quoted(key_), ", expected one that a profile has"));
+    return Fail(absl::StrCat("unknown name ", io::Quoted(key_)));
   }
   bool StartObject() { return Enter(false); }
   bool StartArray() { return Enter(true); }
@@ -94,9 +94,9 @@ class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Pr
 
   bool Enter(bool is_array) {
     input_.SawToken();
-    if (levels_.empty() && is_array) return Fail("an array, expected an object: a profile");
+    if (levels_.empty() && is_array) return Fail("an array, expected an object");
     if (levels_.size() == kDeepest)
-      return Fail("values too deep in each other, expected a profile");
+      return Fail(absl::StrCat("values nested too deep, expected at most ", kDeepest, " levels"));
     std::string path = NextPath();
     if (!levels_.empty() && !entered_.insert(path).second) return FailTwice(path);
     levels_.push_back({std::move(path), is_array});
@@ -114,9 +114,9 @@ class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Pr
 
   bool Add(ProfileValueKind kind, std::string_view text) {
     input_.SawToken();
-    if (levels_.empty()) return Fail("no object, expected a profile");
+    if (levels_.empty()) return Fail("a single value, expected an object");
     if (values_.size() == kMostValues) {
-      return Fail(absl::StrCat("more than ", kMostValues, " values, expected a profile"));
+      return Fail(absl::StrCat("too many values, expected at most ", kMostValues));
     }
     const std::string path = NextPath();
     ProfileValue value = {kind, std::string(text), input_.line()};
@@ -125,7 +125,7 @@ class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Pr
   }
 
   bool FailTwice(const std::string& path) {
-    return Fail(absl::StrCat(io::Quoted(path), " is there twice, expected it once"));
+    return Fail(absl::StrCat(io::Quoted(path), " is there twice"));
   }
 
   io::JsonInput& input_;
@@ -169,8 +169,9 @@ class ProfileValues {
   absl::Status Finish() {
     if (values_.empty()) return absl::OkStatus();
     const auto& [name, value] = *values_.begin();
-    return Fail(value.line, absl::StrCat(io::Quoted(name), " is in no profile of version ",
-                                         zvc::kProfileVersion, ", expected only what is"));
+    return Fail(value.line,
+                absl::StrCat(io::Quoted(name), " is not a field of profiles of version ",
+                             zvc::kProfileVersion));
   }
 
  private:
@@ -259,10 +260,9 @@ absl::Status ProfileParseStatus(const rapidjson::ParseResult& parsed, io::JsonIn
   const std::string why =
       parsed.IsError() ? rapidjson::GetParseError_En(parsed.Code()) : "There is a zero byte.";
   return ProfileAt(path, input.line(),
-                   absl::InvalidArgumentError(
-                       parsed.IsError() && input.is_at_end()
-                           ? "the JSON ends early, expected all of it"
-                           : absl::StrCat("broken JSON (", why, "), expected a profile")));
+                   absl::InvalidArgumentError(parsed.IsError() && input.is_at_end()
+                                                  ? "the file is cut off: its JSON ends early"
+                                                  : absl::StrCat("broken JSON (", why, ")")));
 }
 
 }  // namespace

@@ -24,11 +24,12 @@ absl::Status InBlock(std::size_t block, const absl::Status& status) {
 absl::StatusOr<zvc::Header> CheckedHeader(absl::Span<const std::byte> bytes) {
   zvc::Header header;
   if (bytes.size() < sizeof(header)) {
-    return Damaged(absl::StrCat(bytes.size(), " bytes, expected a header of ", sizeof(header)));
+    return Damaged(
+        absl::StrCat("cut off: ", bytes.size(), " bytes, expected a header of ", sizeof(header)));
   }
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (header.magic != zvc::kMagic) {
-    return Damaged("it begins like none, expected 89 74 70 7a 76 0d 0a 1a");
+    return Damaged("unknown first bytes, expected 89 74 70 7a 76 0d 0a 1a");
   }
   const std::uint32_t checksum = zvc::HeaderChecksum(header);
   if (header.header_checksum != checksum) {
@@ -62,7 +63,9 @@ absl::Status CheckSize(const zvc::Header& header, std::size_t size) {
   if (size >= payloads_begin && size - payloads_begin == header.payload_bytes) {
     return absl::OkStatus();
   }
-  return Damaged(absl::StrCat(size, " bytes, expected ", payloads_begin,
+  const char* const cut_off =
+      size < payloads_begin || size - payloads_begin < header.payload_bytes ? "cut off: " : "";
+  return Damaged(absl::StrCat(cut_off, size, " bytes, expected ", payloads_begin,
                               " of header and index and ", header.payload_bytes, " of payloads"));
 }
 
@@ -73,7 +76,7 @@ absl::Status CheckIndexPadding(absl::Span<const std::byte> bytes, std::size_t bl
   if (std::all_of(entries_end, end, [](std::byte b) { return b == std::byte{}; })) {
     return absl::OkStatus();
   }
-  return Damaged("something lies behind the index, expected zeros");
+  return Damaged("the bytes after the index are not zero");
 }
 
 }  // namespace
@@ -135,8 +138,7 @@ absl::Status ZeroValueStream::DecompressBlock(std::size_t block,
 absl::Status ZeroValueStream::DecompressBlock(std::size_t block, absl::Span<std::byte> output,
                                               ZeroValueInstructionSet set) const {
   if (block >= blocks_) {
-    return absl::OutOfRangeError(
-        absl::StrCat("block ", block, ", expected one of the stream's ", blocks_));
+    return absl::OutOfRangeError(absl::StrCat("block ", block, ", expected less than ", blocks_));
   }
   if (output.size() != BlockBytes(block)) {
     return absl::InvalidArgumentError(absl::StrCat("an output of ", output.size(),
@@ -144,7 +146,7 @@ absl::Status ZeroValueStream::DecompressBlock(std::size_t block, absl::Span<std:
                                                    " for block ", block));
   }
   if (zvc::Overlap(bytes_, output)) {
-    return absl::InvalidArgumentError("the output overlaps the stream, expected them apart");
+    return absl::InvalidArgumentError("the output overlaps the stream");
   }
   if (!zvc::HasInstructionSet(set)) return zvc::LacksInstructionSet(set);
   zvc::RowSums unused;

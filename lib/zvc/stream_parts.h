@@ -28,9 +28,8 @@ inline IndexEntry EntryAt(absl::Span<const std::byte> stream, std::size_t block)
 }
 
 inline absl::Status LacksInstructionSet(ZeroValueInstructionSet set) {
-  return absl::InvalidArgumentError(absl::StrCat("instruction set ",
-                                                 std::string(ZeroValueInstructionSetName(set)),
-                                                 ", expected one that this processor has"));
+  return absl::InvalidArgumentError(absl::StrCat("this processor lacks the instruction set ",
+                                                 std::string(ZeroValueInstructionSetName(set))));
 }
 
 }  // namespace tidepool::zvc

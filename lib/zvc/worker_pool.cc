@@ -8,31 +8,37 @@
 
 namespace tidepool::zvc {
 
-// State of one call of RunWithAll. Outlives the call: threads that join too late find `task` null.
-struct WorkerPool::Run {
-  std::mutex mutex;
-  std::condition_variable is_left;
-  const std::function<void()>* task = nullptr;  // null when no more threads may begin
-  int running = 0;
+// State of one call of RunWithAll. Outlives the call: threads that join too late find no task.
+class WorkerPool::Run {
+ public:
+  explicit Run(const std::function<void()>& task) : task_(&task) {}
 
-  void Join() {
-    const std::function<void()>* work = nullptr;
-    {
-      const std::lock_guard lock(mutex);
-      if (task == nullptr) return;
-      work = task;
-      ++running;
-    }
-    (*work)();
-    const std::lock_guard lock(mutex);
-    if (--running == 0) is_left.notify_all();
+  void Join() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const std::function<void()>* const task = Begin();
+    if (task == nullptr) return;
+    (*task)();
+    const absl::MutexLock lock(&mutex_);
+    if (--running_ == 0) is_left_.SignalAll();
   }
 
-  void Finish() {
-    std::unique_lock lock(mutex);
-    task = nullptr;
-    is_left.wait(lock, [this] { return running == 0; });
+  void Finish() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
+    task_ = nullptr;
+    while (running_ > 0) is_left_.Wait(&mutex_);
   }
+
+ private:
+  const std::function<void()>* Begin() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
+    if (task_ != nullptr) ++running_;
+    return task_;
+  }
+
+  absl::Mutex mutex_;
+  absl::CondVar is_left_;
+  // Null when no more threads may begin.
+  const std::function<void()>* task_ ABSL_GUARDED_BY(mutex_);
+  int running_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(int threads) {
@@ -42,9 +48,8 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(int threads) {
     try {
       pool->threads_.emplace_back([p = pool.get()] { p->Work(); });
     } catch (const std::system_error& error) {
-      return absl::ResourceExhaustedError(absl::StrCat("thread ", i + 1, " cannot be started (",
-                                                       error.what(), "), expected ", threads,
-                                                       " threads"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("thread ", i + 1, " of ", threads, " cannot be started: ", error.what()));
     }
   }
   return pool;
@@ -52,39 +57,38 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(int threads) {
 
 WorkerPool::~WorkerPool() {
   {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     is_ending_ = true;
+    has_work_.SignalAll();
   }
-  wake_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void WorkerPool::Work() {
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    wake_.wait(lock, [this] { return is_ending_ || !tasks_.empty(); });
-    if (tasks_.empty()) return;
-    const std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
-    lock.unlock();
-    task();
-    lock.lock();
-  }
+  while (const std::function<void()> task = NextTask()) task();
+}
+
+std::function<void()> WorkerPool::NextTask() {
+  const absl::MutexLock lock(&mutex_);
+  while (!is_ending_ && tasks_.empty()) has_work_.Wait(&mutex_);
+  if (tasks_.empty()) return nullptr;
+  std::function<void()> task = std::move(tasks_.front());
+  tasks_.pop_front();
+  return task;
 }
 
 void WorkerPool::Submit(std::function<void()> task) {
   if (threads_.empty()) return task();
   {
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     tasks_.push_back(std::move(task));
   }
-  wake_.notify_one();
+  has_work_.Signal();
 }
 
 void WorkerPool::RunWithAll(const std::function<void()>& task) {
   if (threads_.empty()) return task();
-  const auto run = std::make_shared<Run>();
-  run->task = &task;
+  const auto run = std::make_shared<Run>(task);
   for (int i = 0; i < threads(); ++i) Submit([run] { run->Join(); });
   task();
   run->Finish();

@@ -2,15 +2,15 @@
 #ifndef TIDEPOOL_LIB_ZVC_WORKER_POOL_H_
 #define TIDEPOOL_LIB_ZVC_WORKER_POOL_H_
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 
 namespace tidepool::zvc {
 
@@ -29,23 +29,25 @@ class WorkerPool {
   int threads() const { return static_cast<int>(threads_.size()); }
 
   // Runs `task` on a thread of the pool, or in this call if the pool has no threads.
-  void Submit(std::function<void()> task);
+  void Submit(std::function<void()> task) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Runs `task` on the caller's thread and on all pool threads that become free meanwhile. Returns
   // when all of these runs have returned.
   // `task` must split the work through its captured state, and must not wait for runs that have not
   // begun. When any run returns, no work may be left to begin.
-  void RunWithAll(const std::function<void()>& task);
+  void RunWithAll(const std::function<void()>& task) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
-  struct Run;
+  class Run;
   WorkerPool() = default;
-  void Work();
+  void Work() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Waits for a task. Returns an empty one when the pool ends.
+  std::function<void()> NextTask() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> tasks_;
-  bool is_ending_ = false;
+  absl::Mutex mutex_;
+  absl::CondVar has_work_;
+  std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
 

@@ -214,7 +214,6 @@ TEST_F(Recordings, RefuseOptionsOutOfRange) {
   const auto error = [](const RecorderOptions& options) {
     const auto recorder = Recorder::Create(options);
     EXPECT_EQ(recorder.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(recorder.status().message()), HasSubstr("expected"));
     return std::string(recorder.status().message());
   };
   EXPECT_THAT(error({.path = path_, .alignment = 0}), StartsWith("alignment 0"));
@@ -223,8 +222,9 @@ TEST_F(Recordings, RefuseOptionsOutOfRange) {
   EXPECT_THAT(error({.path = path_, .buffer_bytes = -1}), StartsWith("a buffer of -1 bytes"));
   EXPECT_THAT(error({.path = path_, .flush_interval_ns = 0}),
               StartsWith("a flush interval of 0 ns"));
-  EXPECT_THAT(error({.path = path_ + ".gz"}), HasSubstr("x.tide.gz:0: a recording is not"));
-  EXPECT_THAT(error({.path = "/dev/null"}), StartsWith("/dev/null:0: no regular file"));
+  EXPECT_THAT(error({.path = path_ + ".gz"}),
+              HasSubstr("x.tide.gz:0: a recording cannot be compressed"));
+  EXPECT_THAT(error({.path = "/dev/null"}), StartsWith("/dev/null:0: not a regular file"));
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
@@ -337,8 +337,7 @@ TEST_F(Recordings, AreReadableUpToWhereTheDiskWasFull) {
     const auto recorder = Create({.path = path_, .buffer_bytes = 1 << 16});
     RecordPairs(*recorder, 200'000);
   });
-  EXPECT_THAT(printed, StartsWith("tidepool: " + path_ +
-                                  ":0: cannot be written (File too large), expected"));
+  EXPECT_THAT(printed, StartsWith("tidepool: " + path_ + ":0: cannot be written: File too large"));
   EXPECT_EQ(std::count(printed.begin(), printed.end(), '\n'), 1) << printed;
   EXPECT_EQ(std::filesystem::file_size(path_), kSmallDisk);
   const Trace trace = Read();

@@ -141,17 +141,17 @@ INSTANTIATE_TEST_SUITE_P(EachInstructionSet, RoundTrip,
                          });
 
 // Expected bytes at given offsets for the examples on the format's page; all others are 0.
-struct Piece {
+struct ExpectedBytes {
   std::size_t at;
   const char* hex;
 };
 
-Bytes FromPieces(std::size_t bytes, const std::vector<Piece>& pieces) {
+Bytes FromExpectedBytes(std::size_t bytes, const std::vector<ExpectedBytes>& parts) {
   Bytes stream(bytes);
-  for (const Piece& piece : pieces) {
-    for (std::size_t i = 0; piece.hex[2 * i] != 0; ++i) {
-      const std::string digits(piece.hex + 2 * i, 2);
-      stream[piece.at + i] = static_cast<std::byte>(std::stoi(digits, nullptr, 16));
+  for (const ExpectedBytes& part : parts) {
+    for (std::size_t i = 0; part.hex[2 * i] != 0; ++i) {
+      const std::string digits(part.hex + 2 * i, 2);
+      stream[part.at + i] = static_cast<std::byte>(std::stoi(digits, nullptr, 16));
     }
   }
   return stream;
@@ -176,41 +176,41 @@ Bytes Example() {
 
 TEST(Golden, Packed) {
   EXPECT_EQ(CompressedBy(Example(), ZeroValueWord::k32Bits, ZeroValueMode::kPacked),
-            FromPieces(448, {{0, "8974707a760d0a1a010004000020000000040000"},
-                             {24, "4001"},
-                             {32, "a0368ad7dd0b54e2"},
-                             {60, "2cb5c4ed02001700"},
-                             {68, "0000803f"},
-                             {128, "08"},
-                             {140, "10"},
-                             {384, "0000000000004000"}}));
+            FromExpectedBytes(448, {{0, "8974707a760d0a1a010004000020000000040000"},
+                                    {24, "4001"},
+                                    {32, "a0368ad7dd0b54e2"},
+                                    {60, "2cb5c4ed02001700"},
+                                    {68, "0000803f"},
+                                    {128, "08"},
+                                    {140, "10"},
+                                    {384, "0000000000004000"}}));
 }
 
 TEST(Golden, Plain) {
   EXPECT_EQ(CompressedBy(Example(), ZeroValueWord::k32Bits, ZeroValueMode::kPlain),
-            FromPieces(448, {{0, "8974707a760d0a1a010004010020000000040000"},
-                             {24, "4001"},
-                             {32, "c159683e5b6a36af"},
-                             {60, "c4beb44402002000"},
-                             {128, "08"},
-                             {140, "10"},
-                             {384, "0000803f0000c03f"}}));
+            FromExpectedBytes(448, {{0, "8974707a760d0a1a010004010020000000040000"},
+                                    {24, "4001"},
+                                    {32, "c159683e5b6a36af"},
+                                    {60, "c4beb44402002000"},
+                                    {128, "08"},
+                                    {140, "10"},
+                                    {384, "0000803f0000c03f"}}));
 }
 
 TEST(Golden, Empty) {
   EXPECT_EQ(CompressedBy({}, ZeroValueWord::k32Bits, ZeroValueMode::kPacked),
-            FromPieces(64, {{0, "8974707a760d0a1a0100040000200000"},
-                            {32, "99f7d2cb10620bcf"},
-                            {60, "ca3cf45c"}}));
+            FromExpectedBytes(64, {{0, "8974707a760d0a1a0100040000200000"},
+                                   {32, "99f7d2cb10620bcf"},
+                                   {60, "ca3cf45c"}}));
 }
 
 TEST(Golden, RawByte) {
   EXPECT_EQ(CompressedBy({std::byte{7}}, ZeroValueWord::k32Bits, ZeroValueMode::kPacked),
-            FromPieces(192, {{0, "8974707a760d0a1a010004000020000001"},
-                             {24, "40"},
-                             {32, "caa0410acacfb508"},
-                             {60, "e517d62101002002"},
-                             {128, "07"}}));
+            FromExpectedBytes(192, {{0, "8974707a760d0a1a010004000020000001"},
+                                    {24, "40"},
+                                    {32, "caa0410acacfb508"},
+                                    {60, "e517d62101002002"},
+                                    {128, "07"}}));
 }
 
 // A block without mask: 2,047 times 7, after a first word 8.
@@ -219,11 +219,11 @@ TEST(Golden, BlockWithoutZeros) {
   for (std::size_t at = 0; at < input.size(); at += 4) input[at] = std::byte{7};
   input[0] = std::byte{8};
   EXPECT_EQ(CompressedBy(input, ZeroValueWord::k32Bits, ZeroValueMode::kPacked),
-            FromPieces(384, {{0, "8974707a760d0a1a010004000020000000200000"},
-                             {24, "0001"},
-                             {32, "e1e9b368767afa33"},
-                             {60, "c23b27020008010007000000"},
-                             {128, "01"}}));
+            FromExpectedBytes(384, {{0, "8974707a760d0a1a010004000020000000200000"},
+                                    {24, "0001"},
+                                    {32, "e1e9b368767afa33"},
+                                    {60, "c23b27020008010007000000"},
+                                    {128, "01"}}));
 }
 
 // Two blocks. The first is rotated; the second has an odd number of bytes and words of 0 bits.
@@ -238,15 +238,15 @@ TEST(Golden, RotatedWordsOf16Bits) {
   put(299, 0x4000);
   input.back() = std::byte{1};
   EXPECT_EQ(CompressedBy(input, ZeroValueWord::k16Bits, ZeroValueMode::kPacked),
-            FromPieces(1216, {{0, "8974707a760d0a1a01000200002000005922"},
-                              {24, "4004"},
-                              {32, "70b4a26c0b23cb81"},
-                              {60, "532f57ca04000901007f00000100000001"},
-                              {128, "03"},
-                              {133, "01"},
-                              {165, "08"},
-                              {642, "010081000001"},
-                              {741, "10"}}));
+            FromExpectedBytes(1216, {{0, "8974707a760d0a1a01000200002000005922"},
+                                     {24, "4004"},
+                                     {32, "70b4a26c0b23cb81"},
+                                     {60, "532f57ca04000901007f00000100000001"},
+                                     {128, "03"},
+                                     {133, "01"},
+                                     {165, "08"},
+                                     {642, "010081000001"},
+                                     {741, "10"}}));
 }
 
 TEST(Sizes, AreWithinTheirBounds) {

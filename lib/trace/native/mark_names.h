@@ -3,13 +3,14 @@
 #define TIDEPOOL_LIB_TRACE_NATIVE_MARK_NAMES_H_
 
 #include <cstdint>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
 #include "lib/trace/native/native_format.h"
 
 namespace tidepool::native {
@@ -18,24 +19,24 @@ namespace tidepool::native {
 class MarkNames {
  public:
   // Returns the number of `name`, cut to the longest text of the format.
-  std::uint64_t Number(std::string_view name) {
+  std::uint64_t Number(std::string_view name) ABSL_LOCKS_EXCLUDED(mutex_) {
     name = name.substr(0, kLongestText);
-    const std::lock_guard lock(mutex_);
+    const absl::MutexLock lock(&mutex_);
     const auto [found, is_new] = numbers_.try_emplace(std::string(name), numbers_.size());
     if (is_new) new_names_.emplace_back(name);
     return found->second;
   }
 
   // Returns the names added since the last call, in the order of their numbers.
-  std::vector<std::string> TakeNew() {
-    const std::lock_guard lock(mutex_);
+  std::vector<std::string> TakeNew() ABSL_LOCKS_EXCLUDED(mutex_) {
+    const absl::MutexLock lock(&mutex_);
     return std::exchange(new_names_, {});
   }
 
  private:
-  std::mutex mutex_;
-  absl::flat_hash_map<std::string, std::uint64_t> numbers_;
-  std::vector<std::string> new_names_;
+  absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, std::uint64_t> numbers_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> new_names_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::native
