@@ -31,8 +31,7 @@ class FileSource final : public ByteSource {
         return static_cast<std::size_t>(got);
       }
       if (errno != EINTR)
-        return absl::InvalidArgumentError(
-            absl::StrCat("cannot be read (", strerror(errno), "), expected a trace file"));
+        return absl::InvalidArgumentError(absl::StrCat("cannot be read: ", strerror(errno)));
     }
   }
   std::uint64_t file_bytes() const override { return file_bytes_; }
@@ -98,7 +97,7 @@ class GzipSource final : public ByteSource {
         if (!got.ok()) return got;
         if (*got == 0) {
           if (between_members_) return std::size_t{0};
-          return absl::InvalidArgumentError("the gzip data end early, expected a complete file");
+          return absl::InvalidArgumentError("the file is cut off: its gzip data end early");
         }
         stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
         stream_.avail_in = static_cast<uInt>(*got);
@@ -116,9 +115,8 @@ class GzipSource final : public ByteSource {
     if (result == Z_STREAM_END) {
       between_members_ = true;
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("broken gzip data (", stream_.msg != nullptr ? stream_.msg : "unknown error",
-                       "), expected a complete file"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "damaged gzip data: ", stream_.msg != nullptr ? stream_.msg : "unknown error"));
     }
     return absl::OkStatus();
   }
@@ -135,8 +133,7 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
-    const std::string why =
-        absl::StrCat("cannot be opened (", strerror(errno), "), expected a trace file");
+    const std::string why = absl::StrCat("cannot be opened: ", strerror(errno));
     return errno == ENOENT ? absl::NotFoundError(why) : absl::InvalidArgumentError(why);
   }
   auto source = std::make_unique<FileSource>(descriptor);
@@ -144,8 +141,8 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path) {
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
     return absl::InvalidArgumentError(absl::StrCat(S_ISDIR(info.st_mode)    ? "a directory"
                                                    : S_ISFIFO(info.st_mode) ? "a FIFO"
-                                                                            : "no regular file",
-                                                   ", expected a trace in a regular file"));
+                                                                            : "not a regular file",
+                                                   ", expected a regular file"));
   }
   return source;
 }

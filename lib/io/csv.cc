@@ -78,7 +78,7 @@ bool CsvReader::FillBuffer() {
   if (end_ == buffer_.size()) {
     if (end_ >= kLongestLine) {
       ++line_;
-      return Fail("a line of more than 1 MiB, expected a trace in CSV");
+      return Fail("a line of more than 1 MiB, expected at most 1 MiB");
     }
     buffer_.resize(buffer_.size() * 2);
   }
@@ -110,7 +110,7 @@ bool CsvReader::SplitQuoted(std::string_view line) {
 bool CsvReader::TakePlain(std::string_view* line) {
   const std::string_view text = line->substr(0, line->find(','));
   if (text.find('"') != std::string_view::npos) {
-    return Fail("a quote inside a field, expected the whole field in quotes");
+    return Fail("a quote inside an unquoted field: put the whole field in quotes");
   }
   unquoted_ += text;
   line->remove_prefix(text.size());
@@ -124,7 +124,7 @@ bool CsvReader::TakeQuoted(std::string_view* line) {
     line->remove_prefix(1);
     const std::size_t close = line->find('"');
     if (close == std::string_view::npos) {
-      return Fail("a quoted field without its closing quote, expected it on the same line");
+      return Fail("a quoted field without a closing quote on the same line");
     }
     unquoted_ += line->substr(0, close);
     line->remove_prefix(close + 1);
@@ -192,7 +192,7 @@ absl::Status ParseBytes(std::string_view text, std::int64_t most, std::int64_t* 
 absl::StatusOr<std::string> CsvField(std::string_view text) {
   if (text.find_first_of("\n\r") != std::string_view::npos) {
     return absl::InvalidArgumentError(
-        absl::StrCat("id ", Quoted(text), " holds a line break, which CSV cannot, expected none"));
+        absl::StrCat("id ", Quoted(text), " holds a line break, which CSV cannot represent"));
   }
   if (text.find_first_of(",\"") == std::string_view::npos) return std::string(text);
   std::string quoted = "\"";

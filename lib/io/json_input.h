@@ -29,7 +29,7 @@ class JsonInput {
     if (at_ == end_) Refill();
     return taken;
   }
-  std::size_t Tell() const { return before_ + static_cast<std::size_t>(at_ - piece_.data()); }
+  std::size_t Tell() const { return before_ + static_cast<std::size_t>(at_ - buffer_.data()); }
   // RapidJSON requires these of every stream; only output streams use them.
   void Put(char /*c*/) {}
   void Flush() {}
@@ -49,7 +49,7 @@ class JsonInput {
   void End();
 
   ByteSource& source_;
-  std::vector<char> piece_;
+  std::vector<char> buffer_;
   const char* at_;
   const char* end_;
   const char* counted_;  // line ends before this address are counted in line_

@@ -26,11 +26,6 @@ inline absl::Status AboutFile(std::string_view name, const absl::Status& status)
   return absl::Status(status.code(), absl::StrCat(Escaped(name), ":0: ", status.message()));
 }
 
-inline std::string AllocatedLive(std::string_view id) {
-  return absl::StrCat("id ", Quoted(id),
-                      " is allocated while it is live, expected it to be freed first");
-}
-
 }  // namespace tidepool::io
 
 #endif  // TIDEPOOL_LIB_IO_QUOTE_H_

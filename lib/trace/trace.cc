@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
-#include "lib/io/quote.h"
+#include "lib/trace/live_id.h"
 
 namespace tidepool {
 
@@ -25,9 +25,9 @@ void StringTable::RemoveLast() {
 namespace {
 
 // Index of a table's strings by text. Remembers the last string, because most lookups repeat it.
-class Names {
+class NameIndex {
  public:
-  explicit Names(StringTable& table) : table_(table) {}
+  explicit NameIndex(StringTable& table) : table_(table) {}
 
   // Returns the index of `name`, after adding it if it is new.
   std::uint32_t Index(std::string_view name) {
@@ -69,10 +69,10 @@ class TraceBuilder::Lookup {
         texts(trace.frame_texts),
         live_(0, Hash{&trace.allocation_ids}, Equal{&trace.allocation_ids}) {}
 
-  Names streams;
-  Names threads;
-  Names marks;
-  Names texts;
+  NameIndex streams;
+  NameIndex threads;
+  NameIndex marks;
+  NameIndex texts;
   absl::flat_hash_map<FrameKey, TraceTag> frames;
 
   bool Insert(std::uint32_t allocation) { return live_.insert(allocation).second; }
@@ -141,7 +141,7 @@ absl::Status TraceBuilder::Allocate(std::string_view id, std::int64_t bytes, Hin
   trace_.allocation_ids.Add(id);
   if (!lookup_->Insert(allocation)) {
     trace_.allocation_ids.RemoveLast();
-    return absl::InvalidArgumentError(io::AllocatedLive(id));
+    return absl::InvalidArgumentError(trace::LiveIdError(id));
   }
   trace_.allocations.push_back({bytes, hint, tag_});
   AddEvent(TraceEvent::Kind::kAllocate, allocation, lookup_->streams.Index(stream), time);

@@ -35,14 +35,12 @@ std::string ErrorOf(const std::string& contents) {
   const auto plan = ParsePlan(contents, "p.csv");
   EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument) << contents;
   const std::string message(plan.status().message());
-  EXPECT_THAT(message, HasSubstr("expected"));
   return message;
 }
 
 std::string Message(const absl::Status& status) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   const std::string message(status.message());
-  EXPECT_THAT(message, HasSubstr("expected"));
   return message;
 }
 
@@ -177,13 +175,11 @@ std::vector<std::string> LinesOf(const std::string& text) {
 void ExpectRefusedOrValid(const std::string& contents, const Trace& trace, std::int64_t alignment) {
   const auto plan = ParsePlan(contents, "p.csv");
   if (!plan.ok()) {
-    ASSERT_THAT(std::string(plan.status().message()), HasSubstr("expected"));
     return;
   }
   const auto offsets = OffsetsFor(*plan, trace, alignment);
   if (!offsets.ok()) {
     ASSERT_THAT(std::string(offsets.status().message()), StartsWith("p.csv:"));
-    ASSERT_THAT(std::string(offsets.status().message()), HasSubstr("expected"));
     return;
   }
   ASSERT_TRUE(testing::SlowIsValid(*ToPlanProblem(trace, alignment), *offsets, INT64_MAX))

@@ -50,7 +50,6 @@ std::string ErrorOf(const std::string& contents) {
   const auto trace = ParseTrace(contents, "test.tide");
   EXPECT_FALSE(trace.ok());
   const std::string message(trace.status().message());
-  EXPECT_THAT(message, HasSubstr("expected"));
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   return message;
 }
@@ -248,7 +247,7 @@ TEST(Native, NamesTheBlockThatIsDamaged) {
                                ": checksum 0x"),
                     HasSubstr(", expected 0x")));
   EXPECT_THAT(ErrorOf(recording.bytes + "x"),
-              StartsWith("test.tide:0: bytes behind the end of the trace, expected none"));
+              StartsWith("test.tide:0: bytes after the end of the trace"));
 }
 
 TEST(Native, RefusesHeadersOfOthers) {
@@ -267,7 +266,7 @@ TEST(Native, RefusesHeadersOfOthers) {
   EXPECT_THAT(ErrorOf(header(1, 3, 0)), StartsWith("test.tide:0: alignment 3 and"));
   EXPECT_THAT(ErrorOf(header(1, 512, 6)), HasSubstr("original format 6"));
   EXPECT_THAT(ErrorOf(header(1, 512, 0).substr(0, 20)),
-              StartsWith("test.tide:0: a native trace of 20 bytes, expected a header of 24"));
+              StartsWith("test.tide:0: the file is cut off: 20 bytes, expected a header of 24"));
   EXPECT_THAT(ErrorOf(header(1, 512, 0).substr(0, 23) + "?"),
               StartsWith("test.tide:0: a damaged header: checksum"));
 }
@@ -275,39 +274,39 @@ TEST(Native, RefusesHeadersOfOthers) {
 TEST(Native, RefusesItemsThatMakeNoTrace) {
   EXPECT_TRUE(ParseTrace(FileWith({0x00, 2, 1, 1, 0x01, 2, 0}), "test").ok());
   const std::vector<std::pair<std::vector<unsigned>, std::string>> cases = {
-      {{0x0b, 2}, "a number that its block cuts off"},
-      {{0x0d, 1}, "calling frame 1, expected one of 1"},
-      {{0x0d, 0, 0}, "text of a frame 0, expected one of 0"},
+      {{0x0b, 2}, "a number is cut off by the end of its block"},
+      {{0x0d, 1}, "unknown calling frame 1: the file has defined 1 so far"},
+      {{0x0d, 0, 0}, "unknown text of a frame 0: "},
       {{0x0c, 1, 'x', 0x0d, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x1f}, "line 8589934591"},
-      {{0x0e, 1}, "tag 1, expected one of 1"},
+      {{0x0e, 1}, "unknown tag 1: "},
       {{0x0f, 3}, "device -2, expected -1"},
       {{0x0f, 2, 0x0f, 2}, "device 1, expected -1 to 2^31 - 1, ascending"},
       {{0x1f, 0xfe, 0xff, 0xff, 0xff, 0x1f}, "device 4294967295"},
-      {{0x81, 0, 0}, "an item that begins with byte 129"},
-      {{0x00}, "a number that its block cuts off"},
+      {{0x81, 0, 0}, "an item with unknown flags: its first byte is 129"},
+      {{0x00}, "a number is cut off by the end of its block"},
       {{0x00, 2, 1, 0}, "size 0, expected 1 to"},
       {{0x00, 2, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x04}, "size 2251799813685248"},
-      {{0x00, 2, 2, 1, 0x00, 2, 0, 1}, "id '0x1' is allocated while it is live"},
-      {{0x80, 2, 1, 1, 'x', 0x80, 2, 1, 1, 'x'}, "id 'x' is allocated while it is live"},
+      {{0x00, 2, 2, 1, 0x00, 2, 0, 1}, "id '0x1' is allocated again while it is live"},
+      {{0x80, 2, 1, 1, 'x', 0x80, 2, 1, 1, 'x'}, "id 'x' is allocated again while it is live"},
       {{0x80, 2, 1, 3, '0', 'x', '1'}, "id '0x1' as text"},
-      {{0x01, 2, 0}, "a free of the allocation that 0 others followed"},
-      {{0x00, 2, 1, 1, 0x01, 2, 0, 0x01, 2, 0}, "a free of the allocation that 0 others"},
-      {{0x02, 2, 0}, "mark 0, expected one of 0"},
-      {{0x04, 2, 1}, "stream 1, expected one of 1"},
-      {{0x20, 1, 2, 1, 1}, "stream 1, expected one of 1"},
-      {{0x40, 1, 2, 1, 1}, "thread 1, expected one of 1"},
+      {{0x01, 2, 0}, "a free of the allocation before the last 0, which is not live"},
+      {{0x00, 2, 1, 1, 0x01, 2, 0, 0x01, 2, 0}, "a free of the allocation before the last 0,"},
+      {{0x02, 2, 0}, "unknown mark 0: "},
+      {{0x04, 2, 1}, "unknown stream 1: "},
+      {{0x20, 1, 2, 1, 1}, "unknown stream 1: "},
+      {{0x40, 1, 2, 1, 1}, "unknown thread 1: "},
       {{0x07, 9, 'x'}, "a text of 9 bytes, expected at most 1"},
       {{0x03, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, "size 1844674407"},
       {{0x03, 2, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x02},
        "a number of more than 64 bits"},
       {{0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x08, 1}, "a count beyond"},
-      {{0x0a, 0x02, 0, 0}, "items behind the end"},
+      {{0x0a, 0x02, 0, 0}, "items after the end"},
   };
   for (const auto& [items, error] : cases) {
     EXPECT_THAT(ErrorOf(FileWith(items)), StartsWith("test.tide:0: block at byte 24: " + error));
   }
-  EXPECT_THAT(ErrorOf(Header() + Block("")), HasSubstr("no address shift"));
-  EXPECT_THAT(ErrorOf(Header() + Block("\x40")), HasSubstr("no address shift"));
+  EXPECT_THAT(ErrorOf(Header() + Block("")), HasSubstr("no valid address shift"));
+  EXPECT_THAT(ErrorOf(Header() + Block("\x40")), HasSubstr("no valid address shift"));
   EXPECT_THAT(ErrorOf(Header() + Block(std::string("\0\0\2\1\1", 5))),
               HasSubstr("an event before the name of its stream or thread"));
 }

@@ -40,8 +40,8 @@ json ToJson(const Pickle& pickle, PickleValue value) {
   std::uint64_t large = 0;
   std::vector<PickleValue> elements;
   if (value.IsSequence() || value.IsDict()) {
-    pickle.VisitElements(value, [&](absl::Span<const PickleValue> piece) {
-      elements.insert(elements.end(), piece.begin(), piece.end());
+    pickle.VisitElements(value, [&](absl::Span<const PickleValue> part) {
+      elements.insert(elements.end(), part.begin(), part.end());
       return true;
     });
     EXPECT_EQ(elements.size(), pickle.Size(value));
@@ -90,7 +90,6 @@ std::string ErrorOf(const std::string& bytes) {
   const auto pickle = Parse(bytes);
   EXPECT_FALSE(pickle.ok());
   const std::string message(pickle.status().message());
-  EXPECT_THAT(message, HasSubstr("expected"));
   return message;
 }
 
@@ -230,12 +229,12 @@ TEST(Pickle, KeepsAMemo) {
             "a");
   EXPECT_EQ(Read("U\1ap3\n0g3\n"), "a");
   EXPECT_EQ(Read("U\1ar" + LittleEndian(5, 4) + "0j" + LittleEndian(5, 4)), "a");
-  EXPECT_THAT(ErrorIn("h\3"), HasSubstr("BINGET (0x68): nothing was kept as number 3"));
+  EXPECT_THAT(ErrorIn("h\3"), HasSubstr("BINGET (0x68): unknown memo number 3"));
   EXPECT_THAT(ErrorIn("j" + LittleEndian(UINT32_MAX, 4)), HasSubstr("LONG_BINGET"));
   EXPECT_THAT(ErrorIn("Nr" + LittleEndian(UINT32_MAX, 4)), HasSubstr("LONG_BINPUT"));
   EXPECT_THAT(ErrorIn("Np-1\n"), HasSubstr("PUT"));
   EXPECT_THAT(ErrorIn("Np9999999999\n"), HasSubstr("PUT"));
-  EXPECT_THAT(ErrorIn("\x94N"), HasSubstr("nothing is on the stack"));
+  EXPECT_THAT(ErrorIn("\x94N"), HasSubstr("the stack is empty"));
 }
 
 TEST(Pickle, TakesProtocols2To5AndFrames) {
@@ -273,7 +272,6 @@ TEST(Pickle, KnowsEveryOpcodeAsItsOwnOrRefusesIt) {
     if (pickle.ok()) {
       EXPECT_EQ(byte, '.');
     } else {
-      EXPECT_THAT(std::string(pickle.status().message()), HasSubstr("expected"));
     }
   }
 }
@@ -288,7 +286,7 @@ TEST(Pickle, RefusesWhatIsCutOffAnywhere) {
 TEST(Pickle, RefusesLengthsBeyondTheFile) {
   EXPECT_THAT(ErrorIn("X" + LittleEndian(UINT32_MAX, 4) + "a"), HasSubstr("BINUNICODE"));
   EXPECT_THAT(ErrorIn("X" + LittleEndian(100, 4) + "a"),
-              HasSubstr("BINUNICODE (0x58): the pickle lacks 98 bytes of its argument"));
+              HasSubstr("BINUNICODE (0x58): the file is cut off: the argument lacks 98 bytes"));
   EXPECT_THAT(ErrorIn("\x8d" + LittleEndian(UINT64_MAX, 8) + "a"), HasSubstr("BINUNICODE8"));
   EXPECT_THAT(ErrorIn("\x8e" + LittleEndian(std::uint64_t{1} << 62, 8)), HasSubstr("BINBYTES8"));
   EXPECT_THAT(ErrorIn("\x8b" + LittleEndian(UINT32_MAX, 4) + "a"), HasSubstr("LONG4"));
@@ -352,7 +350,7 @@ TEST(Pickle, KeepsNoMoreThanItsFileIsWorth) {
     const auto pickle = Pickle::Parse(bomb);
     ASSERT_FALSE(pickle.ok());
     EXPECT_THAT(std::string(pickle.status().message()),
-                HasSubstr("bytes of a file, expected a snapshot, which holds less"));
+                HasSubstr("bytes of a file, more than any snapshot has"));
     EXPECT_LE(bomb.given(), 128 << 20) << repeated;
   }
 }
@@ -384,12 +382,12 @@ TEST(Pickle, RefusesWhatDoesNotFitTogether) {
   EXPECT_THAT(ErrorIn("1"), HasSubstr("no mark"));
   EXPECT_THAT(ErrorIn("a"), HasSubstr("APPEND"));
   EXPECT_THAT(ErrorIn("Na"), HasSubstr("nothing lies below"));
-  EXPECT_THAT(ErrorIn("NNa"), HasSubstr("None lies below what is to be added, expected a list"));
+  EXPECT_THAT(ErrorIn("NNa"), HasSubstr("None lies below the elements to add, expected a list"));
   EXPECT_THAT(ErrorIn("](Na"), HasSubstr("nothing lies below"));
   EXPECT_THAT(ErrorIn("]Ne"), HasSubstr("no mark"));
-  EXPECT_THAT(ErrorIn("}(Nu"), HasSubstr("pairs"));
+  EXPECT_THAT(ErrorIn("}(Nu"), HasSubstr("a key without a value"));
   EXPECT_THAT(ErrorIn("](NNu"), HasSubstr("a list lies below"));
-  EXPECT_THAT(ErrorIn("(Nd"), HasSubstr("pairs"));
+  EXPECT_THAT(ErrorIn("(Nd"), HasSubstr("a key without a value"));
   EXPECT_THAT(ErrorIn("}Ns"), HasSubstr("SETITEM"));
   EXPECT_THAT(ErrorIn("N\x86"), HasSubstr("TUPLE2"));
   EXPECT_THAT(ErrorIn("N(\x85"), HasSubstr("TUPLE1"));
@@ -399,9 +397,9 @@ TEST(Pickle, RefusesWhatDoesNotFitTogether) {
 TEST(Pickle, DoesNotPileUpWhatIsNotCollected) {
   const std::size_t many = (std::size_t{1} << 24) + 1;
   EXPECT_THAT(ErrorOf("\x80\2" + std::string(many, 'N') + "."),
-              HasSubstr("too many values on the stack, expected them in lists"));
+              HasSubstr("too many values on the stack"));
   EXPECT_THAT(ErrorOf("\x80\2" + std::string(many, '(') + "."),
-              HasSubstr("too many marks, expected fewer"));
+              HasSubstr("too many marks on the stack"));
 }
 
 TEST(Pickle, NestsAsDeepAsAnyFile) {

@@ -44,7 +44,6 @@ std::string ErrorOf(const std::string& pickle, const ReadOptions& options = {}) 
   EXPECT_FALSE(trace.ok());
   const std::string message(trace.status().message());
   EXPECT_THAT(message, ::testing::StartsWith("test.pickle:0: "));
-  EXPECT_THAT(message, HasSubstr("expected"));
   return message;
 }
 std::string ErrorOf(const json& snapshot, const ReadOptions& options = {}) {
@@ -290,9 +289,9 @@ TEST(PyTorchSnapshot, ChoosesADevice) {
                           "0 allocate 0x200 8 [] on 0"));
   EXPECT_THAT(Lines(Read(snapshot, {.device = 2})), ElementsAre("0 reserve 1024 at 4096 on 0"));
   for (const int device : {-1, 0, 4}) {
-    EXPECT_THAT(ErrorOf(snapshot, {.device = device}),
-                HasSubstr(absl::StrCat("nothing of device ", device,
-                                       ", expected one of those in the file: 1, 2, 3")));
+    EXPECT_THAT(
+        ErrorOf(snapshot, {.device = device}),
+        HasSubstr(absl::StrCat("device ", device, " is not in the file, expected one of 1, 2, 3")));
   }
 }
 
@@ -369,7 +368,7 @@ TEST(PyTorchSnapshot, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of_segments(List({{{"total_size", 1}}})), HasSubstr("no address"));
   EXPECT_THAT(error_of_segments(5), HasSubstr("segments: an integer, expected a list"));
   EXPECT_THAT(ErrorOf(json{{"state_dict", 1}}), HasSubstr("torch.cuda.memory._snapshot()"));
-  EXPECT_THAT(ErrorOf(json(5)), HasSubstr("an integer, expected what torch"));
+  EXPECT_THAT(ErrorOf(json(5)), HasSubstr("an integer, expected the result of torch"));
   EXPECT_THAT(ErrorOf(json{{"device_traces", List({5})}}),
               HasSubstr("device_traces[0]: an integer"));
   EXPECT_THAT(ErrorOf(std::string("\x80\6N.")), HasSubstr("pickle protocol 6, expected 2 to 5"));
@@ -397,11 +396,11 @@ TEST(PyTorchSnapshot, DoesNotUnfoldWhatIsSharedABillionTimes) {
   for (int i = 0; i < 100'000; ++i) event += "K\1N";
   event += Opcodes(json("action")) + Opcodes(json("snapshot")) + "uq\1";
   EXPECT_THAT(ErrorOf(head("device_traces") + "(" + event + Times(100'000) + "llu."),
-              HasSubstr("the same objects again and again"));
+              HasSubstr("too many references to the same objects"));
   // Many references to one event with few keys: each reference would grow far beyond its two bytes.
   const std::string small = Opcodes(json{{"action", "snapshot"}});
   EXPECT_THAT(ErrorOf(head("device_traces") + "(" + small + "q\1" + Times(5000) + "llu."),
-              HasSubstr("the same objects again and again"));
+              HasSubstr("too many references to the same objects"));
   // Stacks of many frames, below many different metadata.
   std::string frames = "](";
   for (int i = 0; i < 10'000; ++i) frames += "}";
@@ -413,7 +412,8 @@ TEST(PyTorchSnapshot, DoesNotUnfoldWhatIsSharedABillionTimes) {
     events += one + Opcodes(json("user_metadata")) + Opcodes(json(absl::StrCat(i))) +
               Opcodes(json("frames")) + (i == 0 ? frames : "h\1") + "u";
   }
-  EXPECT_THAT(ErrorOf(head("device_traces") + "(" + events + "llu."), HasSubstr("again and again"));
+  EXPECT_THAT(ErrorOf(head("device_traces") + "(" + events + "llu."),
+              HasSubstr("too many references"));
 }
 
 TEST(PyTorchSnapshot, TakesCirclesAndDepthWhereNothingIsExpected) {
@@ -465,7 +465,7 @@ TEST(PyTorchSnapshot, WhatIsWrittenReadsBackTheSame) {
 }
 
 // Makes a trace of an allocator that reserves segments and returns them, whole or in parts.
-Trace Reserving(std::uint64_t seed, bool in_pieces) {
+Trace Reserving(std::uint64_t seed, bool in_parts) {
   std::mt19937_64 random(seed);
   TraceBuilder builder(TraceFormat::kPyTorchSnapshot);
   constexpr std::uint64_t kPlace = 1 << 20;
@@ -474,7 +474,7 @@ Trace Reserving(std::uint64_t seed, bool in_pieces) {
     const std::uint64_t at = random() % state.size();
     const std::uint64_t address = (at + 1) * kPlace;
     const trace::AddressText id(address);
-    const std::string stream = absl::StrCat(in_pieces ? 0 : at % 2);
+    const std::string stream = absl::StrCat(in_parts ? 0 : at % 2);
     if (state[at] == 0) {
       EXPECT_TRUE(builder.Reserve({address, kPlace}, stream, i * 1000).ok());
       state[at] = 1;
@@ -487,7 +487,7 @@ Trace Reserving(std::uint64_t seed, bool in_pieces) {
       state[at] = 2;
     } else {
       std::uint64_t end = at + 1;
-      while (in_pieces && end < state.size() && state[end] == 1) ++end;
+      while (in_parts && end < state.size() && state[end] == 1) ++end;
       const auto bytes = static_cast<std::int64_t>((end - at) * kPlace);
       EXPECT_TRUE(builder.Reserve({address, -bytes}, stream, i * 1000).ok());
       std::fill(state.begin() + at, state.begin() + end, 0);
@@ -499,11 +499,11 @@ Trace Reserving(std::uint64_t seed, bool in_pieces) {
 
 TEST(PyTorchSnapshot, KeepsReservationsWholeOrInPieces) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    const bool in_pieces = seed % 2 == 1;
-    const Trace trace = Reserving(seed, in_pieces);
+    const bool in_parts = seed % 2 == 1;
+    const Trace trace = Reserving(seed, in_parts);
     ASSERT_TRUE(HasAddresses(trace));
     const std::string written = Written(trace);
-    EXPECT_EQ(written.find("segment_map") != std::string::npos, in_pieces);
+    EXPECT_EQ(written.find("segment_map") != std::string::npos, in_parts);
     const Trace again = Read(written);
     ASSERT_EQ(Lines(again), Lines(trace)) << seed;
     // Without the first part of the history, the rest of it and its end are the same.
@@ -563,7 +563,6 @@ TEST(PyTorchSnapshot, OffsetsMustFit) {
        std::vector<std::vector<std::int64_t>>{{}, {0, 0}, {-1}, {29}, {INT64_MAX}}) {
     const auto placed = AtOffsets(trace, offsets, 128);
     EXPECT_FALSE(placed.ok());
-    EXPECT_THAT(std::string(placed.status().message()), HasSubstr("expected"));
   }
 }
 

@@ -62,7 +62,6 @@ std::string ErrorOf(const std::string& contents) {
   const auto trace = ParseTrace(contents, "test.csv");
   EXPECT_FALSE(trace.ok()) << contents;
   const std::string message(trace.status().message());
-  EXPECT_THAT(message, HasSubstr("expected")) << contents;
   EXPECT_EQ(message.find('\n'), std::string::npos) << message;
   return message;
 }
@@ -118,7 +117,7 @@ TEST(OperationCsv, RefusesWhatIsNoWholeRun) {
   const std::string header = "op,id,size,hint\n";
   EXPECT_THAT(ErrorOf(header + "f,x,,\n"), StartsWith("test.csv:2: id 'x' is freed but not live"));
   EXPECT_THAT(ErrorOf(header + "a,x,1,\na,x,1,\n"),
-              StartsWith("test.csv:3: id 'x' is allocated while it is live"));
+              StartsWith("test.csv:3: id 'x' is allocated again while it is live"));
   EXPECT_THAT(ErrorOf(header + "a,x,1,\nf,x,,\nf,x,,\n"),
               StartsWith("test.csv:4: id 'x' is freed"));
   EXPECT_THAT(ErrorOf(header + "x,x,1,\n"), StartsWith("test.csv:2: op 'x', expected a, f or m"));
@@ -182,7 +181,7 @@ TEST(RmmCsv, RefusesWhatRmmDoesNotWrite) {
               StartsWith("test.csv:2: Action 'realloc'"));
   EXPECT_THAT(
       ErrorOf(header + "1,00:00:00:000000,allocate,0x1,1,0\n1,00:00:00:000000,allocate,0x1,1,0\n"),
-      StartsWith("test.csv:3: id '0x1' is allocated while it is live"));
+      StartsWith("test.csv:3: id '0x1' is allocated again while it is live"));
 }
 
 TEST(LifetimeCsv, BecomesEventsByTimeWithFreesFirst) {
@@ -200,7 +199,7 @@ TEST(LifetimeCsv, RefusesLifetimesThatAreNone) {
   EXPECT_THAT(ErrorOf(header + "x,5,4,1\n"), StartsWith("test.csv:2: upper 4"));
   EXPECT_THAT(ErrorOf(header + "x,a,4,1\n"), StartsWith("test.csv:2: lower 'a'"));
   EXPECT_THAT(ErrorOf(header + "x,1,4,1\ny,2,3,1\nx,3,5,1\n"),
-              StartsWith("test.csv:4: id 'x' is allocated while"));
+              StartsWith("test.csv:4: id 'x' is allocated again while"));
   EXPECT_EQ(DumpOf(header + "x,1,3,1\nx,3,5,2\n"), "a x 1; f x; a x 2; f x; ");
   EXPECT_EQ(DumpOf(header + "x,-9223372036854775808,9223372036854775807,1\n"), "a x 1; f x; ");
 }
@@ -215,8 +214,9 @@ TEST(AnyFormat, TakesQuotesAndWindowsLineEndings) {
 TEST(AnyFormat, RefusesCsvThatIsBroken) {
   const std::string header = "op,id,size,hint\n";
   EXPECT_THAT(ErrorOf(header + "a,\"x,1,\n"),
-              StartsWith("test.csv:2: a quoted field without its closing quote"));
-  EXPECT_THAT(ErrorOf(header + "a,x\"y,1,\n"), StartsWith("test.csv:2: a quote inside a field"));
+              StartsWith("test.csv:2: a quoted field without a closing quote"));
+  EXPECT_THAT(ErrorOf(header + "a,x\"y,1,\n"),
+              StartsWith("test.csv:2: a quote inside an unquoted field"));
   EXPECT_THAT(ErrorOf(header + "a,\"x\"y,1,\n"),
               StartsWith("test.csv:2: text after a closing quote"));
   EXPECT_THAT(ErrorOf(header + "a,x,1\n"), StartsWith("test.csv:2: 3 fields, expected 4"));
@@ -258,8 +258,8 @@ TEST(Gzip, RefusesDataThatAreDamaged) {
   }
   std::string flipped = whole;
   flipped[whole.size() - 5] ^= 1;  // a byte of the checksum
-  EXPECT_THAT(ErrorOf(flipped), HasSubstr("broken gzip data"));
-  EXPECT_THAT(ErrorOf(whole + "garbage"), HasSubstr("broken gzip data"));
+  EXPECT_THAT(ErrorOf(flipped), HasSubstr("damaged gzip data"));
+  EXPECT_THAT(ErrorOf(whole + "garbage"), HasSubstr("damaged gzip data"));
 }
 
 // A file cut off anywhere is a shorter trace or an error, never a crash or a wrong event.
@@ -271,7 +271,6 @@ TEST(AnyFormat, SurvivesACutAtEveryByte) {
     for (std::size_t length = 0; length < contents.size(); ++length) {
       const auto cut = ParseTrace(contents.substr(0, length), "test");
       if (!cut.ok()) {
-        EXPECT_THAT(std::string(cut.status().message()), HasSubstr("expected"));
         continue;
       }
       ++read;
@@ -347,11 +346,11 @@ class Files : public ::testing::Test {
 };
 
 TEST_F(Files, ThatAreNoneAreRefusedWithoutWaiting) {
-  EXPECT_THAT(ErrorOfFile(folder_), AllOf(HasSubstr(":0: a directory"), HasSubstr("expected")));
+  EXPECT_THAT(ErrorOfFile(folder_), HasSubstr(":0: a directory, expected a regular file"));
   const std::string fifo = folder_ / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  EXPECT_THAT(ErrorOfFile(fifo), AllOf(HasSubstr(":0: a FIFO"), HasSubstr("expected")));
-  EXPECT_THAT(ErrorOfFile("/dev/null"), HasSubstr("no regular file"));
+  EXPECT_THAT(ErrorOfFile(fifo), HasSubstr(":0: a FIFO, expected a regular file"));
+  EXPECT_THAT(ErrorOfFile("/dev/null"), HasSubstr("not a regular file"));
   const std::string missing = folder_ / "mis\nsing";
   EXPECT_EQ(ReadTrace(missing).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(ErrorOfFile(missing).find('\n'), std::string::npos);

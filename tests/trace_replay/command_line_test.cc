@@ -294,7 +294,7 @@ TEST_F(CommandLine, ConvertTakesChromeTracesBothWays) {
             json({"waits", "ends of marks that did not begin", "times that go back"}));
   // The error of a profile without memory events names the missing option of the profiler.
   EXPECT_THAT(ErrorOf({"info", File("profile.json", "{\"traceEvents\":[]}")}),
-              HasSubstr("profile.json:0: no [memory] events, expected a trace recorded with "
+              HasSubstr("profile.json:0: no [memory] events: record the trace with "
                         "profile_memory=True"));
 }
 
@@ -355,9 +355,8 @@ TEST_F(CommandLine, AsksAboutADevice) {
         2048);
     ASSERT_EQ(Run({"convert", snapshot, folder_ / "x.tide", option, "1"}).status, 0);
     EXPECT_EQ(json::parse(Run({"info", folder_ / "x.tide", "--json"}).out)["device"], 1);
-    EXPECT_THAT(
-        ErrorOf({"info", snapshot, option, "2"}),
-        HasSubstr("x.pickle:0: nothing of device 2, expected one of those in the file: 0, 1"));
+    EXPECT_THAT(ErrorOf({"info", snapshot, option, "2"}),
+                HasSubstr("x.pickle:0: device 2 is not in the file, expected one of 0, 1"));
   }
   EXPECT_EQ(json::parse(Run({"replay", snapshot, "--pool", "512", "--trace-device", "1", "--device",
                              "none", "--json"})

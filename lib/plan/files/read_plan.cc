@@ -31,7 +31,7 @@ absl::Status CheckSumOfSizes(const csv::LifetimeRows& rows, const io::CsvReader&
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;
   std::int64_t left = kMostBytes;
   for (std::size_t row = 0; row < rows.lines.size(); ++row) {
-    const std::size_t i = rows.places.empty() ? row : rows.places[row];
+    const std::size_t i = rows.positions.empty() ? row : rows.positions[row];
     left -= rows.allocations[i].bytes;
     if (left >= 0) continue;
     return reader.ErrorAt(rows.lines[i],

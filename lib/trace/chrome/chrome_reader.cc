@@ -60,7 +60,8 @@ class ListedStacks {
       const auto frame = file_.frames.find(*at);
       if (frame == file_.frames.end()) break;
       if (missing.size() > file_.frames.size()) {
-        return absl::InvalidArgumentError("stackFrames that call each other, expected a tree");
+        return absl::InvalidArgumentError(
+            "stackFrames call each other in a circle, expected a tree");
       }
       missing.push_back(at);
       at = &frame->second.caller;
@@ -126,7 +127,7 @@ absl::Status ChromeTrace::CheckProcess() const {
     if (*process == its) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "memory events of the processes ", io::Quoted(file_.texts[*process]), " and ",
-        io::Quoted(file_.texts[its]), " on device ", device_, ", expected those of one process"));
+        io::Quoted(file_.texts[its]), " on device ", device_, ", expected one process"));
   }
   return absl::OkStatus();
 }
@@ -160,7 +161,7 @@ absl::Status ChromeTrace::SetTag(const ProfilerEvent& event) {
 }
 
 absl::StatusOr<bool> ChromeTrace::AddReservation(const ProfilerEvent& event) {
-  if (event.reserved == ProfilerEvent::kNotSaid || event.reserved == reserved_) return false;
+  if (event.reserved == ProfilerEvent::kUnknownBytes || event.reserved == reserved_) return false;
   const std::uint64_t address = event.bytes == 0 && !event.has_text_id ? event.subject : 0;
   absl::Status status = builder_.Reserve({address, event.reserved - reserved_},
                                          file_.texts[event.stream], event.time);
@@ -217,7 +218,7 @@ absl::Status ChromeTrace::Add(const ProfilerEvent& event) {
 absl::StatusOr<Trace> ChromeTrace::Build(const ReadOptions& options) {
   if (file_.devices.empty()) {
     return absl::InvalidArgumentError(
-        "no [memory] events, expected a trace recorded with profile_memory=True");
+        "no [memory] events: record the trace with profile_memory=True");
   }
   ChooseDevice(options);
   if (absl::Status status = CheckProcess(); !status.ok()) return status;

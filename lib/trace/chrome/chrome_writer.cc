@@ -18,7 +18,7 @@
 namespace tidepool::chrome {
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 // Bytes of stack shown with each lifetime: the innermost frames that fit.
 constexpr std::size_t kShownStackBytes = 200;
 constexpr std::uint32_t kUnpaired = UINT32_MAX;
@@ -159,7 +159,7 @@ void ChromeWriter::Begin(std::string_view phase, const TraceEvent* event) {
 void ChromeWriter::WriteFrames() {
   if (trace_.frames.empty()) return;
   text_ += "\"stackFrames\":{";
-  for (std::size_t i = 0; i < trace_.frames.size(); ++i, Flush(kPieceBytes)) {
+  for (std::size_t i = 0; i < trace_.frames.size(); ++i, Flush(kBufferBytes)) {
     const TraceFrame& frame = trace_.frames[i];
     absl::StrAppend(&text_, i == 0 ? "\n\"" : ",\n\"", i + 1,
                     "\":{\"name\":", frame_texts_[frame.name]);
@@ -176,7 +176,7 @@ void ChromeWriter::WriteFrames() {
 void ChromeWriter::WriteNames() {
   absl::StrAppend(&text_, R"({"ph":"M","name":"process_name","pid":1,"args":{"name":"memory of )",
                   trace_.device < 0 ? "the host" : absl::StrCat("device ", trace_.device), "\"}}");
-  for (std::size_t i = 0; i < threads_.size(); ++i, Flush(kPieceBytes)) {
+  for (std::size_t i = 0; i < threads_.size(); ++i, Flush(kBufferBytes)) {
     absl::StrAppend(&text_, ",\n", R"({"ph":"M","name":"thread_name","pid":1,"tid":)", i + 1,
                     R"(,"args":{"name":)", threads_[i], "}}");
   }
@@ -338,7 +338,7 @@ void ChromeWriter::WriteEvent(std::size_t index) {
 
 // Ends lifetimes without a free at the end of the trace: viewers drop lifetimes without an end.
 void ChromeWriter::WriteUnfreed() {
-  for (std::uint32_t i = 0; i < live_.size(); ++i, Flush(kPieceBytes)) {
+  for (std::uint32_t i = 0; i < live_.size(); ++i, Flush(kBufferBytes)) {
     if (!live_[i]) continue;
     AppendLifetime(i, "e", nullptr);
     text_ += R"(,"args":{"freed":false}})";
@@ -353,7 +353,7 @@ void ChromeWriter::Write() {
   text_ += "\"traceEvents\":[\n";
   WriteNames();
   Clock clock(trace_);
-  for (std::size_t i = 0; i < trace_.events.size(); ++i, Flush(kPieceBytes)) {
+  for (std::size_t i = 0; i < trace_.events.size(); ++i, Flush(kBufferBytes)) {
     const std::int64_t time = clock.At(i, trace_.events[i]);
     if (i == 0 || time != now_) {
       WriteCounters();

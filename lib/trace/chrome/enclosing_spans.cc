@@ -54,7 +54,7 @@ absl::StatusOr<TraceTag> EnclosingSpans::TagAt(std::uint32_t thread, std::int64_
   made_ += at.open.size() - tagged;
   if (made_ > kFewestAllowed + kMostRemade * spans_.size()) {
     return absl::InvalidArgumentError(
-        "spans of a thread overlap all the time without lying in each other, expected calls");
+        "spans of a thread overlap too often without being nested, as calls are");
   }
   for (; tagged < at.open.size(); ++tagged) {
     absl::StatusOr<TraceTag> made = frame(tag, at.open[tagged].name);

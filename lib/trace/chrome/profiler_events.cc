@@ -196,7 +196,7 @@ absl::Status CheckTwice(const Values& values) {
   const std::optional<Field> twice = values.Twice();
   if (!twice) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("'", std::string(NameOf(*twice)), "' is in an event twice, expected it once"));
+      absl::StrCat("'", std::string(NameOf(*twice)), "' is in an event twice"));
 }
 
 absl::Status GetTime(const Values& values, Field field, std::int64_t* time) {
@@ -322,7 +322,7 @@ absl::Status EventTaker::TakeExtras(const Values& values, ProfilerEvent* event) 
         GetWhole(values, Field::kReserved, std::numeric_limits<std::int64_t>::min(), kLatest,
                  &event->reserved);
     if (!status.ok()) return status;
-    event->reserved = std::max(event->reserved, ProfilerEvent::kNotSaid);
+    event->reserved = std::max(event->reserved, ProfilerEvent::kUnknownBytes);
   }
   for (const Field field : {Field::kStream, Field::kId, Field::kHint}) {
     if (values.Has(field) && !values.Is(field, Type::kText)) {
@@ -424,7 +424,7 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   EventTaker& taker() { return taker_; }
 
  private:
-  enum class Place : std::uint8_t {
+  enum class Level : std::uint8_t {
     kStart,
     kFile,  // the outermost object
     kEvents,
@@ -437,9 +437,11 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
 
   bool Value(Type type, std::string_view text);
   bool Descend(bool is_object);
+  bool DescendInFile(bool is_object);
+  void DescendInList(bool is_object);
+  void DescendInValues(bool is_object);
   bool Ascend();
   void EnterElsewhere();
-  bool Enter(Place place, Place in);
   bool Check(const absl::Status& status);
   bool Fail(std::string_view what);
   void StartEvent();
@@ -449,8 +451,8 @@ class Handler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Handler> 
   Values values_;
   std::string key_;                // last key in the outermost object, or the id of a frame
   Field field_ = Field::kUnknown;  // last key in an event or a frame
-  Place place_ = Place::kStart;
-  Place back_to_ = Place::kStart;  // position to return to after kElsewhere
+  Level level_ = Level::kStart;
+  Level back_to_ = Level::kStart;  // position to return to after kElsewhere
   int depth_ = 0;
   int elsewhere_ = 0;  // depth at which kElsewhere began
   bool has_events_ = false;
@@ -471,19 +473,19 @@ bool Handler::Check(const absl::Status& status) {
 
 bool Handler::Value(Type type, std::string_view text) {
   input_.SawToken();
-  switch (place_) {
-    case Place::kEvent:
-    case Place::kArguments:
-    case Place::kFrame:
+  switch (level_) {
+    case Level::kEvent:
+    case Level::kArguments:
+    case Level::kFrame:
       values_.Set(field_, type, text);
       return true;
-    case Place::kStart:
+    case Level::kStart:
       line_ = input_.line();
-      return Fail("no trace, expected an object with traceEvents or an array of events");
-    case Place::kFile:
+      return Fail("not a trace, expected an object with traceEvents or an array of events");
+    case Level::kFile:
       if (key_ != "traceEvents") return true;
       line_ = input_.line();
-      return Fail("traceEvents is no array, expected an array of events");
+      return Fail("traceEvents is not an array, expected an array of events");
     default:
       return true;
   }
@@ -492,18 +494,18 @@ bool Handler::Value(Type type, std::string_view text) {
 bool Handler::Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
   input_.SawToken();
   const std::string_view name(text, size);
-  switch (place_) {
-    case Place::kFile:
-    case Place::kFrames:
+  switch (level_) {
+    case Level::kFile:
+    case Level::kFrames:
       key_.assign(name);
       return true;
-    case Place::kEvent:
+    case Level::kEvent:
       field_ = FieldCalled(kEventKeys, name);
       return true;
-    case Place::kArguments:
+    case Level::kArguments:
       field_ = FieldCalled(kArgumentKeys, name);
       return true;
-    case Place::kFrame:
+    case Level::kFrame:
       field_ = FieldCalled(kFrameKeys, name);
       return true;
     default:
@@ -512,8 +514,8 @@ bool Handler::Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
 }
 
 void Handler::EnterElsewhere() {
-  back_to_ = place_;
-  place_ = Place::kElsewhere;
+  back_to_ = level_;
+  level_ = Level::kElsewhere;
   elsewhere_ = depth_;
 }
 
@@ -527,79 +529,84 @@ bool Handler::Descend(bool is_object) {
   if (++depth_ > kDeepestNesting) {
     line_ = input_.line();
     return Fail(
-        absl::StrCat("values in each other more than ", kDeepestNesting, " deep, expected fewer"));
+        absl::StrCat("values nested too deep, expected at most ", kDeepestNesting, " levels"));
   }
-  const Type type = is_object ? Type::kObject : Type::kOther;
-  switch (place_) {
-    case Place::kStart:
+  switch (level_) {
+    case Level::kStart:
       is_bare_ = has_events_ = !is_object;
-      place_ = is_object ? Place::kFile : Place::kEvents;
+      level_ = is_object ? Level::kFile : Level::kEvents;
       return true;
-    case Place::kFile:
-      if (key_ == "traceEvents") {
-        line_ = input_.line();
-        if (is_object) return Fail("traceEvents is an object, expected an array of events");
-        if (has_events_) return Fail("traceEvents is there twice, expected it once");
-        has_events_ = true;
-        place_ = Place::kEvents;
-      } else if (key_ == "stackFrames" && is_object) {
-        place_ = Place::kFrames;
-      } else {
-        EnterElsewhere();
-      }
+    case Level::kFile:
+      return DescendInFile(is_object);
+    case Level::kEvents:
+    case Level::kFrames:
+      DescendInList(is_object);
       return true;
-    case Place::kEvents:
-    case Place::kFrames:
-      if (!is_object) {
-        EnterElsewhere();
-        return true;
-      }
-      StartEvent();
-      place_ = place_ == Place::kEvents ? Place::kEvent : Place::kFrame;
+    case Level::kEvent:
+    case Level::kArguments:
+    case Level::kFrame:
+      DescendInValues(is_object);
       return true;
-    case Place::kEvent:
-      values_.Set(field_, type, "");
-      if (is_object && field_ == Field::kArguments) {
-        place_ = Place::kArguments;
-      } else {
-        EnterElsewhere();
-      }
-      return true;
-    case Place::kArguments:
-    case Place::kFrame:
-      values_.Set(field_, type, "");
-      EnterElsewhere();
-      return true;
-    case Place::kElsewhere:
+    case Level::kElsewhere:
       return true;
   }
   return true;
 }
 
+bool Handler::DescendInFile(bool is_object) {
+  if (key_ == "traceEvents") {
+    line_ = input_.line();
+    if (is_object) return Fail("traceEvents is an object, expected an array of events");
+    if (has_events_) return Fail("traceEvents is there twice");
+    has_events_ = true;
+    level_ = Level::kEvents;
+  } else if (key_ == "stackFrames" && is_object) {
+    level_ = Level::kFrames;
+  } else {
+    EnterElsewhere();
+  }
+  return true;
+}
+
+void Handler::DescendInList(bool is_object) {
+  if (!is_object) return EnterElsewhere();
+  StartEvent();
+  level_ = level_ == Level::kEvents ? Level::kEvent : Level::kFrame;
+}
+
+void Handler::DescendInValues(bool is_object) {
+  values_.Set(field_, is_object ? Type::kObject : Type::kOther, "");
+  if (level_ == Level::kEvent && is_object && field_ == Field::kArguments) {
+    level_ = Level::kArguments;
+  } else {
+    EnterElsewhere();
+  }
+}
+
 bool Handler::Ascend() {
   input_.SawToken();
   --depth_;
-  switch (place_) {
-    case Place::kElsewhere:
-      if (depth_ < elsewhere_) place_ = back_to_;
+  switch (level_) {
+    case Level::kElsewhere:
+      if (depth_ < elsewhere_) level_ = back_to_;
       return true;
-    case Place::kArguments:
-      place_ = Place::kEvent;
+    case Level::kArguments:
+      level_ = Level::kEvent;
       field_ = Field::kUnknown;
       return true;
-    case Place::kEvent:
-      place_ = Place::kEvents;
+    case Level::kEvent:
+      level_ = Level::kEvents;
       return Check(taker_.TakeEvent(values_));
-    case Place::kFrame:
-      place_ = Place::kFrames;
+    case Level::kFrame:
+      level_ = Level::kFrames;
       return Check(taker_.TakeFrame(key_, values_));
-    case Place::kEvents:
-    case Place::kFrames:
-      place_ = is_bare_ ? Place::kStart : Place::kFile;
+    case Level::kEvents:
+    case Level::kFrames:
+      level_ = is_bare_ ? Level::kStart : Level::kFile;
       return true;
-    case Place::kFile:
-    case Place::kStart:
-      place_ = Place::kStart;
+    case Level::kFile:
+    case Level::kStart:
+      level_ = Level::kStart;
       return true;
   }
   return true;
@@ -624,14 +631,13 @@ absl::Status ParseStatus(const rapidjson::ParseResult& result, io::JsonInput& in
   }
   if (result.IsError() && input.is_at_end()) {
     return At(name, input.line(),
-              absl::InvalidArgumentError("the JSON ends early, expected all of it"));
+              absl::InvalidArgumentError("the file is cut off: its JSON ends early"));
   }
   if (result.IsError() || !input.is_at_end()) {
     const std::string why = result.IsError() ? rapidjson::GetParseError_En(result.Code())
-                                             : "There is a zero byte behind the value.";
-    return At(
-        name, input.line(),
-        absl::InvalidArgumentError(absl::StrCat("broken JSON (", why, "), expected a trace")));
+                                             : "There is a zero byte after the value.";
+    return At(name, input.line(),
+              absl::InvalidArgumentError(absl::StrCat("broken JSON (", why, ")")));
   }
   return absl::OkStatus();
 }
@@ -648,8 +654,7 @@ absl::StatusOr<ProfilerEvents> ReadProfilerEvents(io::ByteSource& source, const 
   absl::Status status = ParseStatus(result, input, handler, name);
   if (!status.ok()) return status;
   if (!handler.has_events()) {
-    return io::AboutFile(name,
-                         absl::InvalidArgumentError("no traceEvents, expected them in the file"));
+    return io::AboutFile(name, absl::InvalidArgumentError("no traceEvents in the file"));
   }
   return handler.taker().Finish();
 }

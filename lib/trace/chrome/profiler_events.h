@@ -21,12 +21,12 @@ namespace tidepool::chrome {
 // Event of the file that becomes an event of the trace.
 struct ProfilerEvent {
   enum class Kind : std::uint8_t { kMemory, kFailure, kMark, kMarkEnd };
-  static constexpr std::int64_t kNotSaid = -1;
+  static constexpr std::int64_t kUnknownBytes = -1;
 
-  std::int64_t time = 0;             // nanoseconds
-  std::int64_t bytes = 0;            // negative for a free
-  std::uint64_t subject = 0;         // an address, or the number of an id's or a mark's text
-  std::int64_t reserved = kNotSaid;  // running total of the allocator's reserved bytes
+  std::int64_t time = 0;                  // nanoseconds
+  std::int64_t bytes = 0;                 // negative for a free
+  std::uint64_t subject = 0;              // an address, or the number of an id's or a mark's text
+  std::int64_t reserved = kUnknownBytes;  // running total of the allocator's reserved bytes
   std::uint32_t thread = 0;
   std::uint32_t stack = 0;   // number of a frame's id plus one; 0 when unknown
   std::uint32_t stream = 0;  // number of the text of its name

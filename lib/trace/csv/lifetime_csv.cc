@@ -53,7 +53,7 @@ absl::StatusOr<Trace> ReadLifetimeCsv(io::CsvReader& reader) {
   trace.allocation_ids = std::move(rows->ids);
   trace.stream_names.Add("");
   trace.thread_names.Add("");
-  trace.row_order = std::move(rows->places);
+  trace.row_order = std::move(rows->positions);
   return trace;
 }
 
@@ -81,7 +81,7 @@ absl::StatusOr<TraceLifetimes> LifetimesOf(const Trace& trace) {
     if (lifetimes.lower[i] < lifetimes.upper[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "a lifetime of ", io::Quoted(trace.allocation_ids[i]), " from ", lifetimes.lower[i], " to ",
-        lifetimes.upper[i], ", expected its end to be later than its beginning"));
+        lifetimes.upper[i], ", expected an end after ", lifetimes.lower[i]));
   }
   return lifetimes;
 }

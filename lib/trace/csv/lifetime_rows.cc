@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "lib/io/quote.h"
+#include "lib/trace/live_id.h"
 #include "lib/trace/order_by_time.h"
 
 namespace tidepool::csv {
@@ -30,9 +31,9 @@ struct RowColumns {
 void SortByLower(LifetimeRows& rows) {
   if (std::is_sorted(rows.lower.begin(), rows.lower.end())) return;
   LifetimeRows sorted;
-  sorted.places.resize(rows.lower.size());
+  sorted.positions.resize(rows.lower.size());
   for (const std::uint32_t row : trace::OrderByTime(rows.lower)) {
-    sorted.places[row] = static_cast<std::uint32_t>(sorted.lower.size());
+    sorted.positions[row] = static_cast<std::uint32_t>(sorted.lower.size());
     sorted.ids.Add(rows.ids[row]);
     sorted.allocations.push_back(rows.allocations[row]);
     sorted.lower.push_back(rows.lower[row]);
@@ -61,7 +62,7 @@ absl::Status CheckIds(const LifetimeRows& rows, const io::CsvReader& reader) {
   for (std::size_t row = 0; row < rows.ids.size(); ++row) {
     const std::string_view id = rows.ids[row];
     std::int64_t& until = live_until.try_emplace({id.data(), id.size()}, INT64_MIN).first->second;
-    if (until > rows.lower[row]) return reader.ErrorAt(rows.lines[row], io::AllocatedLive(id));
+    if (until > rows.lower[row]) return reader.ErrorAt(rows.lines[row], trace::LiveIdError(id));
     until = rows.upper[row];
   }
   return absl::OkStatus();
@@ -78,8 +79,8 @@ absl::Status AddLifetime(const io::CsvReader& reader, const RowColumns& columns,
         absl::StrCat(name, " ", io::Quoted(reader.field(column)), ", expected a whole number"));
   }
   if (end <= begin) {
-    return reader.Error(absl::StrCat("upper ", end, " after lower ", begin,
-                                     ", expected a greater one: a buffer lives in [lower, upper)"));
+    return reader.Error(absl::StrCat("upper ", end, " after lower ", begin, ", expected more than ",
+                                     begin, ": a buffer lives in [lower, upper)"));
   }
   rows.lower.push_back(begin);
   rows.upper.push_back(end);
@@ -107,7 +108,7 @@ absl::Status AddRow(const io::CsvReader& reader, const RowColumns& columns, Life
   rows.allocations.push_back({bytes, Hint::kResident});
   const std::string_view id = reader.field(columns.id);
   if (rows.ids.IsFullFor(id.size()) || rows.lines.size() == UINT32_MAX - 1) {
-    return reader.Error("ids of more than 4 GiB, expected fewer rows");
+    return reader.Error("ids of more than 4 GiB or more than 2^32 - 2 rows");
   }
   rows.ids.Add(id);
   rows.lines.push_back(reader.line());

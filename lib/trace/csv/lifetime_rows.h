@@ -21,7 +21,7 @@ struct LifetimeRows {
   std::vector<std::int64_t> offsets;  // only for plans
   std::vector<std::int64_t> lines;
   // Sorted position of each row of the file; empty when the file was sorted.
-  std::vector<std::uint32_t> places;
+  std::vector<std::uint32_t> positions;
 };
 
 enum class RowKind : std::uint8_t { kLifetime, kPlanned };

@@ -10,49 +10,80 @@
 
 namespace tidepool::csv {
 
+namespace {
+
+// Indices of the columns of a file.
+struct OperationColumns {
+  explicit OperationColumns(const io::CsvReader& reader)
+      : op(reader.Column("op")),
+        id(reader.Column("id")),
+        size(reader.Column("size")),
+        hint(reader.Column("hint")),
+        stream(reader.Column("stream")),
+        time(reader.Column("time_ns")) {}
+
+  int op;
+  int id;
+  int size;
+  int hint;
+  int stream;
+  int time;
+};
+
+absl::Status TakeTime(const io::CsvReader& reader, int column, std::int64_t* time) {
+  const std::string_view text = reader.field(column);
+  if (text.empty() || io::ParseInteger(text, time)) return absl::OkStatus();
+  return reader.Error(absl::StrCat("time_ns ", io::Quoted(text), ", expected whole nanoseconds"));
+}
+
+absl::Status AddAllocation(const io::CsvReader& reader, const OperationColumns& columns,
+                           std::int64_t time, TraceBuilder& builder) {
+  std::int64_t bytes = 0;
+  absl::Status status = io::ParseBytes(reader.field(columns.size), kMaxRequestBytes, &bytes);
+  const std::string_view hint_text = reader.field(columns.hint);
+  if (status.ok() && !hint_text.empty() && hint_text != "high") {
+    return reader.Error(
+        absl::StrCat("hint ", io::Quoted(hint_text), ", expected an empty hint or high"));
+  }
+  const Hint hint = hint_text.empty() ? Hint::kResident : Hint::kOffloadable;
+  if (status.ok()) {
+    status =
+        builder.Allocate(reader.field(columns.id), bytes, hint, reader.field(columns.stream), time);
+  }
+  if (status.ok()) return status;
+  return reader.Error({status.message().data(), status.message().size()});
+}
+
+// Adds the current row.
+absl::Status AddRow(const io::CsvReader& reader, const OperationColumns& columns,
+                    TraceBuilder& builder) {
+  std::int64_t time = 0;
+  if (absl::Status status = TakeTime(reader, columns.time, &time); !status.ok()) return status;
+  const std::string_view op = reader.field(columns.op);
+  const std::string_view id = reader.field(columns.id);
+  if (op == "a") return AddAllocation(reader, columns, time, builder);
+  if (op == "f") {
+    if (builder.Free(id, reader.field(columns.stream), time)) return absl::OkStatus();
+    return reader.Error(absl::StrCat("id ", io::Quoted(id), " is freed but not live"));
+  }
+  if (op == "m") {
+    builder.Mark(id, time);
+    return absl::OkStatus();
+  }
+  return reader.Error(absl::StrCat("op ", io::Quoted(op), ", expected a, f or m"));
+}
+
+}  // namespace
+
 bool IsOperationCsv(const io::CsvReader& reader) { return reader.HasColumn("op"); }
 
 absl::StatusOr<Trace> ReadOperationCsv(io::CsvReader& reader) {
   if (absl::Status status = reader.RequireColumns({"op", "id", "size", "hint"}); !status.ok())
     return status;
-  const int op = reader.Column("op");
-  const int id = reader.Column("id");
-  const int size = reader.Column("size");
-  const int hint = reader.Column("hint");
-  const int stream = reader.Column("stream");
-  const int time_column = reader.Column("time_ns");
+  const OperationColumns columns(reader);
   TraceBuilder builder(TraceFormat::kOperationCsv);
   while (reader.Next()) {
-    std::int64_t time = 0;
-    const std::string_view time_text = reader.field(time_column);
-    if (!time_text.empty() && !io::ParseInteger(time_text, &time)) {
-      return reader.Error(
-          absl::StrCat("time_ns ", io::Quoted(time_text), ", expected whole nanoseconds"));
-    }
-    const std::string_view op_text = reader.field(op);
-    const std::string_view id_text = reader.field(id);
-    if (op_text == "a") {
-      std::int64_t bytes = 0;
-      absl::Status status = io::ParseBytes(reader.field(size), kMaxRequestBytes, &bytes);
-      const std::string_view hint_text = reader.field(hint);
-      if (status.ok() && !hint_text.empty() && hint_text != "high") {
-        return reader.Error(
-            absl::StrCat("hint ", io::Quoted(hint_text), ", expected nothing or high"));
-      }
-      const Hint parsed_hint = hint_text.empty() ? Hint::kResident : Hint::kOffloadable;
-      if (status.ok())
-        status = builder.Allocate(id_text, bytes, parsed_hint, reader.field(stream), time);
-      if (!status.ok()) return reader.Error({status.message().data(), status.message().size()});
-    } else if (op_text == "f") {
-      if (!builder.Free(id_text, reader.field(stream), time)) {
-        return reader.Error(absl::StrCat("id ", io::Quoted(id_text),
-                                         " is freed but not live, expected its allocation before"));
-      }
-    } else if (op_text == "m") {
-      builder.Mark(id_text, time);
-    } else {
-      return reader.Error(absl::StrCat("op ", io::Quoted(op_text), ", expected a, f or m"));
-    }
+    if (absl::Status status = AddRow(reader, columns, builder); !status.ok()) return status;
   }
   if (!reader.status().ok()) return reader.status();
   return builder.Build();

@@ -59,46 +59,76 @@ absl::StatusOr<std::string> FieldOr(std::string_view name, std::string_view unna
   return io::CsvField(name.empty() ? unnamed : name);
 }
 
+// Indices of the columns of a log.
+struct RmmColumns {
+  explicit RmmColumns(const io::CsvReader& reader)
+      : thread(reader.Column("Thread")),
+        time(reader.Column("Time")),
+        action(reader.Column("Action")),
+        pointer(reader.Column("Pointer")),
+        size(reader.Column("Size")),
+        stream(reader.Column("Stream")) {}
+
+  int thread;
+  int time;
+  int action;
+  int pointer;
+  int size;
+  int stream;
+};
+
+absl::Status AddAllocation(const io::CsvReader& reader, const RmmColumns& columns,
+                           std::int64_t time, TraceBuilder& builder) {
+  if (reader.field(columns.size) == "0") {
+    builder.CountSkippedRow();
+    return absl::OkStatus();
+  }
+  std::int64_t bytes = 0;
+  absl::Status status = io::ParseBytes(reader.field(columns.size), kMaxRequestBytes, &bytes);
+  if (status.ok()) {
+    status = builder.Allocate(reader.field(columns.pointer), bytes, Hint::kResident,
+                              reader.field(columns.stream), time);
+  }
+  if (status.ok()) return status;
+  return reader.Error({status.message().data(), status.message().size()});
+}
+
+// Adds the current row.
+absl::Status AddRow(const io::CsvReader& reader, const RmmColumns& columns, TraceBuilder& builder) {
+  std::int64_t time = 0;
+  if (!ParseTime(reader.field(columns.time), &time)) {
+    return reader.Error(absl::StrCat("Time ", io::Quoted(reader.field(columns.time)),
+                                     ", expected HH:MM:SS:microseconds"));
+  }
+  builder.SetThread(reader.field(columns.thread));
+  const std::string_view action = reader.field(columns.action);
+  if (action == "allocate") return AddAllocation(reader, columns, time, builder);
+  if (action == "free") {
+    const bool is_live =
+        builder.Free(reader.field(columns.pointer), reader.field(columns.stream), time);
+    if (!is_live) builder.CountUnmatchedFree();
+    return absl::OkStatus();
+  }
+  if (action == "allocate failure") {
+    builder.CountSkippedRow();
+    return absl::OkStatus();
+  }
+  return reader.Error(
+      absl::StrCat("Action ", io::Quoted(action), ", expected allocate, free or allocate failure"));
+}
+
 }  // namespace
 
 bool IsRmmCsv(const io::CsvReader& reader) { return reader.HasColumn("Action"); }
 
 absl::StatusOr<Trace> ReadRmmCsv(io::CsvReader& reader) {
-  absl::Status columns =
+  absl::Status status =
       reader.RequireColumns({"Thread", "Time", "Action", "Pointer", "Size", "Stream"});
-  if (!columns.ok()) return columns;
-  const int thread = reader.Column("Thread");
-  const int time_column = reader.Column("Time");
-  const int action = reader.Column("Action");
-  const int pointer = reader.Column("Pointer");
-  const int size = reader.Column("Size");
-  const int stream = reader.Column("Stream");
+  if (!status.ok()) return status;
+  const RmmColumns columns(reader);
   TraceBuilder builder(TraceFormat::kRmmCsv);
   while (reader.Next()) {
-    std::int64_t time = 0;
-    if (!ParseTime(reader.field(time_column), &time)) {
-      return reader.Error(absl::StrCat("Time ", io::Quoted(reader.field(time_column)),
-                                       ", expected HH:MM:SS:microseconds"));
-    }
-    builder.SetThread(reader.field(thread));
-    const std::string_view action_text = reader.field(action);
-    const std::string_view pointer_text = reader.field(pointer);
-    const bool is_allocation = action_text == "allocate";
-    if (action_text == "allocate failure" || (is_allocation && reader.field(size) == "0")) {
-      builder.CountSkippedRow();
-    } else if (is_allocation) {
-      std::int64_t bytes = 0;
-      absl::Status status = io::ParseBytes(reader.field(size), kMaxRequestBytes, &bytes);
-      if (status.ok()) {
-        status = builder.Allocate(pointer_text, bytes, Hint::kResident, reader.field(stream), time);
-      }
-      if (!status.ok()) return reader.Error({status.message().data(), status.message().size()});
-    } else if (action_text == "free") {
-      if (!builder.Free(pointer_text, reader.field(stream), time)) builder.CountUnmatchedFree();
-    } else {
-      return reader.Error(absl::StrCat("Action ", io::Quoted(action_text),
-                                       ", expected allocate, free or allocate failure"));
-    }
+    if (status = AddRow(reader, columns, builder); !status.ok()) return status;
   }
   if (!reader.status().ok()) return reader.status();
   return builder.Build();

@@ -59,7 +59,7 @@ absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view name) {
     absl::StrAppend(&names, names.empty() ? "" : ", ", known.name);
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("no trace format ", io::Quoted(name), ", expected one of ", names));
+      absl::StrCat("unknown trace format ", io::Quoted(name), ", expected one of ", names));
 }
 
 }  // namespace tidepool

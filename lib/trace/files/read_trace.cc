@@ -48,7 +48,7 @@ absl::StatusOr<Trace> ReadCsv(std::unique_ptr<io::ByteSource> source, const std:
     absl::StatusOr<Trace> trace = format.read(reader);
     if (trace.ok() && trace->events.empty()) {
       return reader.ErrorAt(reader.line() + 1,
-                            "no events, expected at least one row behind the header");
+                            "no events, expected at least one row after the header");
     }
     return trace;
   }
@@ -76,11 +76,9 @@ absl::StatusOr<Trace> ReadFrom(std::unique_ptr<io::ByteSource> source, const std
   if (!plain.ok()) return io::AboutFile(name, plain.status());
   absl::StatusOr<Trace> trace = ReadPlain(*std::move(plain), name, options);
   if (!trace.ok() || !options.device || *options.device == trace->device) return trace;
-  return io::AboutFile(
-      name, absl::InvalidArgumentError(absl::StrCat("nothing of device ", *options.device,
-                                                    ", expected one of those in "
-                                                    "the file: ",
-                                                    DevicesOf(*trace))));
+  return io::AboutFile(name, absl::InvalidArgumentError(absl::StrCat(
+                                 "device ", *options.device,
+                                 " is not in the file, expected one of ", DevicesOf(*trace))));
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ absl::Status CheckOffsets(const Trace& trace, const std::vector<std::int64_t>& o
         trace.allocations[i].bytes <= pool_bytes - offsets[i])
       continue;
     return absl::InvalidArgumentError(absl::StrCat("allocation ", i, " at offset ", offsets[i],
-                                                   ", expected it inside of ", pool_bytes,
-                                                   " bytes"));
+                                                   ", expected all of it in [0, ", pool_bytes,
+                                                   ")"));
   }
   return absl::OkStatus();
 }

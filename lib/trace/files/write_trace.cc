@@ -29,7 +29,7 @@ absl::Status WriteTrace(const Trace& trace, TraceFormat format, const std::strin
     if (known.format != format) continue;
     return WriteFile(path, [&](std::ostream& out) { return known.write(trace, out); });
   }
-  return absl::InvalidArgumentError("no such trace format");
+  return absl::InvalidArgumentError("unknown trace format");
 }
 
 }  // namespace tidepool

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"
 #include "lib/trace/address_text.h"
+#include "lib/trace/live_id.h"
 
 namespace tidepool::native {
 
@@ -55,13 +56,13 @@ absl::Status NativeEvents::Add(std::string_view block) {
   constexpr unsigned kMostShift = 63;
   const unsigned shift = at_ == end_ ? kMostShift + 1 : static_cast<unsigned char>(*at_++);
   if (shift > kMostShift) {
-    Fail("no address shift, expected 0 to 63");
+    Fail("no valid address shift, expected 0 to 63");
     return status_;
   }
   address_shift_ = static_cast<int>(shift);
   while (at_ != end_) {
     if (is_at_end_) {
-      Fail("items behind the end of the trace, expected none");
+      Fail("items after the end of the trace");
       return status_;
     }
     if (!AddItem()) return status_;
@@ -75,8 +76,7 @@ bool NativeEvents::AddItem() {
   const unsigned tag = static_cast<unsigned char>(*at_++);
   const auto item = static_cast<Item>(tag & kItemMask);
   if ((tag & ~kItemMask & ~FlagsOf(item)) != 0) {
-    return Fail(absl::StrCat("an item that begins with byte ", tag,
-                             ", expected one of this version of the format"));
+    return Fail(absl::StrCat("an item with unknown flags: its first byte is ", tag));
   }
   TraceEvent event;
   switch (item) {
@@ -138,15 +138,15 @@ bool NativeEvents::AddAllocation(unsigned flags, TraceEvent event) {
   if (is_text) {
     if (!TakeText(&id)) return false;
     if (trace::ParseAddress(id, &address)) {
-      return Fail(absl::StrCat("id ", io::Quoted(id), " as text, expected addresses as numbers"));
+      return Fail(absl::StrCat("id ", io::Quoted(id), " as text, expected an address as a number"));
     }
   }
   if (number >= UINT32_MAX - 1 || trace_.allocation_ids.IsFullFor(id.size())) {
-    return Fail("more allocations than a trace can number, expected fewer");
+    return Fail("more allocations than a trace can number");
   }
   const bool is_new =
       is_text ? live_texts_.emplace(id).second : live_addresses_.insert(address).second;
-  if (!is_new) return Fail(io::AllocatedLive(id));
+  if (!is_new) return Fail(trace::LiveIdError(id));
   live_.push_back(is_text ? Live::kByText : Live::kByAddress);
   addresses_.push_back(address);
   trace_.allocation_ids.Add(id);
@@ -162,8 +162,8 @@ bool NativeEvents::AddFree(TraceEvent event) {
   std::uint64_t since = 0;
   if (!TakeNumber(&since)) return false;
   if (since >= live_.size() || live_[live_.size() - 1 - since] == Live::kNo) {
-    return Fail(absl::StrCat("a free of the allocation that ", since,
-                             " others followed, expected one that is live"));
+    return Fail(
+        absl::StrCat("a free of the allocation before the last ", since, ", which is not live"));
   }
   event.kind = TraceEvent::Kind::kFree;
   event.index = static_cast<std::uint32_t>(live_.size() - 1 - since);
@@ -181,7 +181,7 @@ bool NativeEvents::AddFailure(unsigned flags, TraceEvent event) {
   if (!TakeNumber(&bytes)) return false;
   if (bytes > INT64_MAX) return Fail(absl::StrCat("size ", bytes, ", expected less than 2^63"));
   if (trace_.failures.size() >= UINT32_MAX) {
-    return Fail("more failures than a trace can number, expected fewer");
+    return Fail("more failures than a trace can number");
   }
   event.kind = TraceEvent::Kind::kFailure;
   event.index = static_cast<std::uint32_t>(trace_.failures.size());
@@ -197,7 +197,7 @@ bool NativeEvents::AddReservation(TraceEvent event) {
   std::uint64_t bytes = 0;
   if (!TakeNumber(&reservation.address) || !TakeNumber(&bytes)) return false;
   if (trace_.reservations.size() >= UINT32_MAX) {
-    return Fail("more reservations than a trace can number, expected fewer");
+    return Fail("more reservations than a trace can number");
   }
   reservation.bytes = UnZigZag(bytes);
   event.kind = TraceEvent::Kind::kReserve;
@@ -217,7 +217,7 @@ bool NativeEvents::AddFrame() {
   }
   if (line > UINT32_MAX) return Fail(absl::StrCat("line ", line, ", expected less than 2^32"));
   if (trace_.frames.size() >= UINT32_MAX - 1) {
-    return Fail("more frames than a trace can number, expected fewer");
+    return Fail("more frames than a trace can number");
   }
   frame.line = static_cast<std::uint32_t>(line);
   trace_.frames.push_back(frame);
@@ -248,7 +248,7 @@ bool NativeEvents::AddReference(const StringTable& names, std::string_view what,
 bool NativeEvents::AddName(StringTable& names) {
   std::string_view name;
   if (!TakeText(&name)) return false;
-  if (names.IsFullFor(name.size())) return Fail("names of more than 4 GiB, expected fewer");
+  if (names.IsFullFor(name.size())) return Fail("names of 4 GiB or more, expected less");
   names.Add(name);
   return true;
 }
@@ -279,7 +279,7 @@ bool NativeEvents::TakeContext(unsigned tag, bool has_stream, TraceEvent* event)
   }
   if ((has_stream && last_.stream >= trace_.stream_names.size()) ||
       last_.thread >= trace_.thread_names.size()) {
-    return Fail("an event before the name of its stream or thread, expected the names first");
+    return Fail("an event before the name of its stream or thread");
   }
   std::uint64_t delta = 0;
   if (!TakeNumber(&delta)) return false;
@@ -295,22 +295,22 @@ bool NativeEvents::TakeLongNumber(std::uint64_t* value) {
   std::uint64_t number = 0;
   for (int shift = 0; at_ != end_; shift += 7) {
     const std::uint64_t byte = static_cast<unsigned char>(*at_++);
-    if (shift == 63 && byte > 1) return Fail("a number of more than 64 bits, expected fewer");
+    if (shift == 63 && byte > 1) return Fail("a number of more than 64 bits, expected at most 64");
     number |= (byte & 0x7f) << shift;
     if (byte < 0x80) {
       *value = number;
       return true;
     }
   }
-  return Fail("a number that its block cuts off, expected all of it");
+  return Fail("a number is cut off by the end of its block");
 }
 
 bool NativeEvents::TakeIndex(std::size_t size, std::string_view what, std::uint32_t* index) {
   std::uint64_t number = 0;
   if (!TakeNumber(&number)) return false;
   if (number >= size) {
-    return Fail(absl::StrCat(std::string(what), " ", number, ", expected one of ", size,
-                             " whose names were given"));
+    return Fail(absl::StrCat("unknown ", std::string(what), " ", number, ": the file has defined ",
+                             size, " so far"));
   }
   *index = static_cast<std::uint32_t>(number);
   return true;

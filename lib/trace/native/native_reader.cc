@@ -28,8 +28,8 @@ absl::StatusOr<Header> ReadHeader(io::ByteSource& source) {
   absl::StatusOr<std::size_t> got = io::ReadFully(source, bytes, sizeof(bytes));
   if (!got.ok()) return got.status();
   if (*got < sizeof(bytes)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a native trace of ", *got, " bytes, expected a header of ", sizeof(bytes)));
+    return absl::InvalidArgumentError(absl::StrCat("the file is cut off: ", *got,
+                                                   " bytes, expected a header of ", sizeof(bytes)));
   }
   const std::uint32_t version = Load32(bytes + 8);
   if (version < 1 || version > kVersion) {
@@ -107,7 +107,7 @@ absl::Status ExpectEnd(io::ByteSource& source) {
   absl::StatusOr<std::size_t> more = source.Read(&byte, 1);
   if (!more.ok()) return more.status();
   if (*more == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError("bytes behind the end of the trace, expected none");
+  return absl::InvalidArgumentError("bytes after the end of the trace");
 }
 
 absl::StatusOr<Trace> ReadBlocks(io::ByteSource& source) {

@@ -11,7 +11,7 @@ namespace tidepool::native {
 
 namespace {
 
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
 absl::Status CheckTexts(const StringTable& texts) {
   for (std::size_t i = 0; i < texts.size(); ++i) {
@@ -89,22 +89,22 @@ absl::Status WriteNative(const Trace& trace, std::ostream& out) {
     encoder.Clear();
   };
   encoder.SetAddressShift(CommonZeros(trace));
-  for (std::size_t i = 0; i < trace.stream_names.size(); ++i, write(kPieceBytes))
+  for (std::size_t i = 0; i < trace.stream_names.size(); ++i, write(kBufferBytes))
     encoder.StreamName(trace.stream_names[i]);
-  for (std::size_t i = 0; i < trace.thread_names.size(); ++i, write(kPieceBytes))
+  for (std::size_t i = 0; i < trace.thread_names.size(); ++i, write(kBufferBytes))
     encoder.ThreadName(trace.thread_names[i]);
-  for (std::size_t i = 0; i < trace.mark_names.size(); ++i, write(kPieceBytes))
+  for (std::size_t i = 0; i < trace.mark_names.size(); ++i, write(kBufferBytes))
     encoder.MarkName(trace.mark_names[i]);
-  for (std::size_t i = 0; i < trace.frame_texts.size(); ++i, write(kPieceBytes))
+  for (std::size_t i = 0; i < trace.frame_texts.size(); ++i, write(kBufferBytes))
     encoder.FrameText(trace.frame_texts[i]);
-  for (std::size_t i = 0; i < trace.frames.size(); ++i, write(kPieceBytes))
+  for (std::size_t i = 0; i < trace.frames.size(); ++i, write(kBufferBytes))
     encoder.Frame(trace.frames[i]);
   for (const std::int32_t device : trace.devices) encoder.Device(device, device == trace.device);
   encoder.UnmatchedFrees(trace.unmatched_frees);
   encoder.SkippedRows(trace.skipped_rows);
   for (const TraceEvent& event : trace.events) {
     EncodeEvent(trace, event, encoder);
-    write(kPieceBytes);
+    write(kBufferBytes);
   }
   encoder.End(trace.ended_early);
   write(0);

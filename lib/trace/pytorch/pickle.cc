@@ -60,11 +60,10 @@ class PickleMachine {
   bool RunNext() {
     if (input_.ahead().size() < kLongestOpcode && !Fill()) return false;
     opcode_at_ = input_.position();
-    if (input_.ahead().empty()) return Fail("the pickle ends early, expected the opcode STOP");
+    if (input_.ahead().empty()) return Fail("the file is cut off before the opcode STOP");
     opcode_ = static_cast<std::uint8_t>(input_.TakeByte());
     if (IsGet(opcode_) ? GetNumbered(opcode_) : Step(opcode_)) return true;
-    return status_.ok() ? FailAtOpcode("the pickle ends in its argument, expected all of it")
-                        : false;
+    return status_.ok() ? FailAtOpcode("the file is cut off within the argument") : false;
   }
 
   bool Fail(absl::string_view what) {
@@ -90,17 +89,16 @@ class PickleMachine {
         kFreeBytes + std::min(kBytesAByte * position, kBytesAFileByte * input_.file_bytes())) {
       return true;
     }
-    status_ = absl::InvalidArgumentError(
-        absl::StrCat("byte ", position, ": ", KeptBytes(), " bytes of values from ",
-                     input_.file_bytes(), " bytes of a file, expected a snapshot, which holds less",
-                     " (unless it is one: uncompress it first)"));
+    status_ = absl::InvalidArgumentError(absl::StrCat(
+        "byte ", position, ": ", KeptBytes(), " bytes of values from ", input_.file_bytes(),
+        " bytes of a file, more than any snapshot has (if it is a snapshot, decompress it first)"));
     return false;
   }
 
   std::uint64_t KeptBytes() const {
-    return pickle_.text_.size() + sizeof(Pickle::Stretch) * pickle_.texts_.size() +
+    return pickle_.text_.size() + sizeof(Pickle::IndexRange) * pickle_.texts_.size() +
            sizeof(PickleValue) * (pickle_.values_.size() + stack_.size() + memo_.size()) +
-           sizeof(Pickle::Piece) * pickle_.pieces_.size() +
+           sizeof(Pickle::Part) * pickle_.parts_.size() +
            sizeof(Pickle::Container) * pickle_.containers_.size() +
            sizeof(std::uint64_t) * (pickle_.integers_.size() + pickle_.floats_.size()) +
            sizeof(std::uint32_t) * marks_.size();
@@ -117,7 +115,7 @@ class PickleMachine {
         stopped_ = true;
         return Pop(&pickle_.root_);
       case Opcode::kMark:
-        if (marks_.size() >= kMostWaiting) return FailAtOpcode("too many marks, expected fewer");
+        if (marks_.size() >= kMostWaiting) return FailAtOpcode("too many marks on the stack");
         marks_.push_back(static_cast<std::uint32_t>(stack_.size()));
         return true;
       case Opcode::kPop:
@@ -224,7 +222,7 @@ class PickleMachine {
         return PutLine();
       default:
         return Fail(absl::StrCat(OpcodeText(byte),
-                                 ", expected only those of None, bools, numbers, texts, bytes, "
+                                 ", expected opcodes of None, bools, numbers, texts, bytes, "
                                  "lists, tuples and dicts"));
     }
   }
@@ -261,20 +259,20 @@ class PickleMachine {
 
   // Calls `take` with the next `size` bytes, buffer by buffer, so that a wrong size never reserves
   // memory. Stops early when `take` returns false.
-  template <typename TakePiece>
-  bool TakeBytes(std::uint64_t size, const TakePiece& take) {
+  template <typename TakePart>
+  bool TakeBytes(std::uint64_t size, const TakePart& take) {
     while (size > 0) {
       if (input_.ahead().empty()) {
         if (!Fill()) return false;
         if (input_.ahead().empty()) {
-          return FailAtOpcode(absl::StrCat("the pickle lacks ", size,
-                                           " bytes of its argument, expected all of it"));
+          return FailAtOpcode(
+              absl::StrCat("the file is cut off: the argument lacks ", size, " bytes"));
         }
       }
-      const std::string_view piece = input_.ahead().substr(0, size);
-      if (!take(piece)) return false;
-      input_.Skip(piece.size());
-      size -= piece.size();
+      const std::string_view part = input_.ahead().substr(0, size);
+      if (!take(part)) return false;
+      input_.Skip(part.size());
+      size -= part.size();
     }
     return true;
   }
@@ -295,12 +293,12 @@ class PickleMachine {
 
   bool CheckLength(std::uint64_t size) {
     if (size < UINT32_MAX) return true;
-    return FailAtOpcode(absl::StrCat(size, " bytes, expected less than 4 GiB, as of the pickle"));
+    return FailAtOpcode(absl::StrCat(size, " bytes, expected less than 4 GiB"));
   }
 
   bool Push(PickleValue value) {
     if (stack_.size() >= kMostWaiting) {
-      return FailAtOpcode("too many values on the stack, expected them in lists");
+      return FailAtOpcode("too many values on the stack");
     }
     stack_.push_back(value);
     return true;
@@ -380,8 +378,8 @@ class PickleMachine {
     std::uint64_t size = 0;
     if (!Take(width, &size) || !CheckLength(size)) return false;
     const auto begin = static_cast<std::uint32_t>(pickle_.text_.size());
-    const auto append = [this](std::string_view piece) {
-      pickle_.text_ += piece;
+    const auto append = [this](std::string_view part) {
+      pickle_.text_ += part;
       return true;
     };
     if (!TakeBytes(size, append)) return false;
@@ -394,7 +392,7 @@ class PickleMachine {
 
   PickleValue* Top() {
     if (Reach() > 0) return &stack_.back();
-    FailAtOpcode("nothing is on the stack, expected a value");
+    FailAtOpcode("the stack is empty, expected a value");
     return nullptr;
   }
 
@@ -414,7 +412,7 @@ class PickleMachine {
   // Removes the last mark. Returns the beginning of the values above it in `begin`; removes these
   // values if `begin` is null.
   bool PopToMark(std::uint32_t* begin) {
-    if (marks_.empty()) return FailAtOpcode("no mark is on the stack, expected one");
+    if (marks_.empty()) return FailAtOpcode("no mark is on the stack");
     const std::uint32_t mark = marks_.back();
     marks_.pop_back();
     if (begin == nullptr) {
@@ -436,18 +434,18 @@ class PickleMachine {
     const auto added = static_cast<std::uint32_t>(elements.size());
     pickle_.values_.insert(pickle_.values_.end(), elements.begin(), elements.end());
     container.size += added;
-    if (container.last != Pickle::kNoPiece) {
-      Pickle::Piece& last = pickle_.pieces_[container.last];
+    if (container.last != Pickle::kNoPart) {
+      Pickle::Part& last = pickle_.parts_[container.last];
       if (last.elements.begin + last.elements.size == end) {
         last.elements.size += added;
         return;
       }
-      last.next = static_cast<std::uint32_t>(pickle_.pieces_.size());
+      last.next = static_cast<std::uint32_t>(pickle_.parts_.size());
     } else {
-      container.first = static_cast<std::uint32_t>(pickle_.pieces_.size());
+      container.first = static_cast<std::uint32_t>(pickle_.parts_.size());
     }
-    container.last = static_cast<std::uint32_t>(pickle_.pieces_.size());
-    pickle_.pieces_.push_back({{end, added}, Pickle::kNoPiece});
+    container.last = static_cast<std::uint32_t>(pickle_.parts_.size());
+    pickle_.parts_.push_back({{end, added}, Pickle::kNoPart});
   }
 
   bool PushContainer(Kind kind, absl::Span<const PickleValue> elements) {
@@ -459,7 +457,7 @@ class PickleMachine {
 
   bool SmallTuple(std::size_t size) {
     if (Reach() < size)
-      return FailAtOpcode(absl::StrCat("fewer values on the stack, expected ", size));
+      return FailAtOpcode(absl::StrCat("too few values on the stack, expected ", size));
     const std::size_t begin = stack_.size() - size;
     return Collect(Kind::kTuple, begin);
   }
@@ -480,7 +478,7 @@ class PickleMachine {
 
   bool CheckPairs(Kind kind, std::size_t values) {
     if (kind != Kind::kDict || values % 2 == 0) return true;
-    return FailAtOpcode("a key without a value, expected pairs");
+    return FailAtOpcode("a key without a value");
   }
 
   // Moves the values from `begin` on into the container below them.
@@ -488,7 +486,7 @@ class PickleMachine {
     const std::size_t floor = marks_.empty() ? 0 : marks_.back();
     if (begin <= floor || stack_[begin - 1].kind() != kind) {
       return FailAtOpcode(absl::StrCat(begin <= floor ? "nothing" : KindText(stack_[begin - 1]),
-                                       " lies below what is to be added, expected ",
+                                       " lies below the elements to add, expected ",
                                        KindText(PickleValue(kind, 0))));
     }
     Add(stack_[begin - 1].index(), From(begin));
@@ -498,7 +496,7 @@ class PickleMachine {
 
   bool AddTop(Kind kind, std::size_t count) {
     if (Reach() < count)
-      return FailAtOpcode(absl::StrCat("fewer values on the stack, expected ", count));
+      return FailAtOpcode(absl::StrCat("too few values on the stack, expected ", count));
     return AddTo(kind, stack_.size() - count);
   }
 
@@ -509,8 +507,7 @@ class PickleMachine {
 
   bool Get(std::uint64_t number) {
     if (number < memo_.size() && memo_[number] != kNothing) return Push(memo_[number]);
-    return FailAtOpcode(
-        absl::StrCat("nothing was kept as number ", number, ", expected a value that was"));
+    return FailAtOpcode(absl::StrCat("unknown memo number ", number));
   }
 
   // Keeps the top value under `number`. Picklers number from 0 on, so a number is less than the
@@ -518,7 +515,7 @@ class PickleMachine {
   bool Put(std::uint64_t number) {
     if (Top() == nullptr) return false;
     if (number >= input_.position()) {
-      return FailAtOpcode(absl::StrCat("number ", number, ", expected less than ",
+      return FailAtOpcode(absl::StrCat("memo number ", number, ", expected less than ",
                                        input_.position(), ", the bytes of the pickle so far"));
     }
     if (number >= memo_.size())

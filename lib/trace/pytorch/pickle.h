@@ -75,7 +75,7 @@ class Pickle {
   double Float(PickleValue value) const { return floats_[value.index()]; }
   // Returns the contents of a text or bytes.
   std::string_view Text(PickleValue value) const {
-    const Stretch& text = texts_[value.index()];
+    const IndexRange& text = texts_[value.index()];
     return std::string_view(text_).substr(text.begin, text.size);
   }
   // Returns the number of elements of a list or tuple, or twice the number of entries of a dict.
@@ -85,9 +85,9 @@ class Pickle {
   // all elements were visited.
   template <typename Visit>
   bool VisitElements(PickleValue container, const Visit& visit) const {
-    for (std::uint32_t piece = containers_[container.index()].first; piece != kNoPiece;
-         piece = pieces_[piece].next) {
-      const Stretch& elements = pieces_[piece].elements;
+    for (std::uint32_t part = containers_[container.index()].first; part != kNoPart;
+         part = parts_[part].next) {
+      const IndexRange& elements = parts_[part].elements;
       if (!visit(absl::MakeConstSpan(values_).subspan(elements.begin, elements.size))) return false;
     }
     return true;
@@ -102,20 +102,20 @@ class Pickle {
  private:
   friend class PickleMachine;
 
-  static constexpr std::uint32_t kNoPiece = UINT32_MAX;
-  struct Stretch {
+  static constexpr std::uint32_t kNoPart = UINT32_MAX;
+  struct IndexRange {
     std::uint32_t begin;
     std::uint32_t size;
   };
   // Part of the elements of a container. Containers have several parts if others are filled in
   // between.
-  struct Piece {
-    Stretch elements;  // part of values_
+  struct Part {
+    IndexRange elements;  // part of values_
     std::uint32_t next;
   };
   struct Container {
-    std::uint32_t first = kNoPiece;
-    std::uint32_t last = kNoPiece;
+    std::uint32_t first = kNoPart;
+    std::uint32_t last = kNoPart;
     std::uint32_t size = 0;
   };
 
@@ -123,10 +123,10 @@ class Pickle {
 
   PickleValue root_;
   std::vector<PickleValue> values_;
-  std::vector<Piece> pieces_;
+  std::vector<Part> parts_;
   std::vector<Container> containers_;
-  std::string text_;            // all texts and bytes, one after the other
-  std::vector<Stretch> texts_;  // parts of text_
+  std::string text_;               // all texts and bytes, one after the other
+  std::vector<IndexRange> texts_;  // parts of text_
   std::vector<std::uint64_t> integers_;
   std::vector<double> floats_;
 };

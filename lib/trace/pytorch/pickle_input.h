@@ -16,37 +16,37 @@ namespace tidepool::pytorch {
 class PickleInput {
  public:
   // `source` must outlive the input.
-  explicit PickleInput(io::ByteSource& source) : source_(source), piece_(kPieceBytes) {}
+  explicit PickleInput(io::ByteSource& source) : source_(source), buffer_(kBufferBytes) {}
 
   // Buffered bytes that come next.
-  std::string_view ahead() const { return {piece_.data() + at_, end_ - at_}; }
+  std::string_view ahead() const { return {buffer_.data() + at_, end_ - at_}; }
   // Takes buffered bytes.
   void Skip(std::size_t bytes) { at_ += bytes; }
-  char TakeByte() { return piece_[at_++]; }
+  char TakeByte() { return buffer_[at_++]; }
   // Offset of the next byte in the pickle.
   std::uint64_t position() const { return before_ + at_; }
   std::uint64_t file_bytes() const { return source_.file_bytes(); }
 
   // Reads until the buffer is full or the source ends, and sets is_at_end().
   absl::Status Fill() {
-    std::memmove(piece_.data(), piece_.data() + at_, end_ - at_);
+    std::memmove(buffer_.data(), buffer_.data() + at_, end_ - at_);
     before_ += at_;
     end_ -= at_;
     at_ = 0;
     const absl::StatusOr<std::size_t> got =
-        io::ReadFully(source_, piece_.data() + end_, piece_.size() - end_);
+        io::ReadFully(source_, buffer_.data() + end_, buffer_.size() - end_);
     if (!got.ok()) return got.status();
     end_ += *got;
-    is_at_end_ = end_ < piece_.size();
+    is_at_end_ = end_ < buffer_.size();
     return absl::OkStatus();
   }
   bool is_at_end() const { return is_at_end_; }
 
  private:
-  static constexpr std::size_t kPieceBytes = std::size_t{1} << 16;
+  static constexpr std::size_t kBufferBytes = std::size_t{1} << 16;
 
   io::ByteSource& source_;
-  std::vector<char> piece_;
+  std::vector<char> buffer_;
   std::size_t at_ = 0;
   std::size_t end_ = 0;
   std::uint64_t before_ = 0;  // bytes before the buffer

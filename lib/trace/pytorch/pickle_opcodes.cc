@@ -1,148 +1,98 @@
 // The names of opcodes, for errors.
 #include "lib/trace/pytorch/pickle_opcodes.h"
 
-namespace tidepool::pytorch {
+#include <array>
 
-const char* OpcodeName(std::uint8_t byte) {
-  switch (static_cast<Opcode>(byte)) {
-    case Opcode::kMark:
-      return "MARK";
-    case Opcode::kStop:
-      return "STOP";
-    case Opcode::kPop:
-      return "POP";
-    case Opcode::kPopMark:
-      return "POP_MARK";
-    case Opcode::kDup:
-      return "DUP";
-    case Opcode::kFloat:
-      return "FLOAT";
-    case Opcode::kInt:
-      return "INT";
-    case Opcode::kBinInt:
-      return "BININT";
-    case Opcode::kBinInt1:
-      return "BININT1";
-    case Opcode::kLong:
-      return "LONG";
-    case Opcode::kBinInt2:
-      return "BININT2";
-    case Opcode::kNone:
-      return "NONE";
-    case Opcode::kPersid:
-      return "PERSID";
-    case Opcode::kBinPersid:
-      return "BINPERSID";
-    case Opcode::kReduce:
-      return "REDUCE";
-    case Opcode::kString:
-      return "STRING";
-    case Opcode::kBinString:
-      return "BINSTRING";
-    case Opcode::kShortBinString:
-      return "SHORT_BINSTRING";
-    case Opcode::kUnicode:
-      return "UNICODE";
-    case Opcode::kBinUnicode:
-      return "BINUNICODE";
-    case Opcode::kAppend:
-      return "APPEND";
-    case Opcode::kBuild:
-      return "BUILD";
-    case Opcode::kGlobal:
-      return "GLOBAL";
-    case Opcode::kDict:
-      return "DICT";
-    case Opcode::kEmptyDict:
-      return "EMPTY_DICT";
-    case Opcode::kAppends:
-      return "APPENDS";
-    case Opcode::kGet:
-      return "GET";
-    case Opcode::kBinGet:
-      return "BINGET";
-    case Opcode::kInst:
-      return "INST";
-    case Opcode::kLongBinGet:
-      return "LONG_BINGET";
-    case Opcode::kList:
-      return "LIST";
-    case Opcode::kEmptyList:
-      return "EMPTY_LIST";
-    case Opcode::kObj:
-      return "OBJ";
-    case Opcode::kPut:
-      return "PUT";
-    case Opcode::kBinPut:
-      return "BINPUT";
-    case Opcode::kLongBinPut:
-      return "LONG_BINPUT";
-    case Opcode::kSetItem:
-      return "SETITEM";
-    case Opcode::kTuple:
-      return "TUPLE";
-    case Opcode::kEmptyTuple:
-      return "EMPTY_TUPLE";
-    case Opcode::kSetItems:
-      return "SETITEMS";
-    case Opcode::kBinFloat:
-      return "BINFLOAT";
-    case Opcode::kBinBytes:
-      return "BINBYTES";
-    case Opcode::kShortBinBytes:
-      return "SHORT_BINBYTES";
-    case Opcode::kProto:
-      return "PROTO";
-    case Opcode::kNewObj:
-      return "NEWOBJ";
-    case Opcode::kExt1:
-      return "EXT1";
-    case Opcode::kExt2:
-      return "EXT2";
-    case Opcode::kExt4:
-      return "EXT4";
-    case Opcode::kTuple1:
-      return "TUPLE1";
-    case Opcode::kTuple2:
-      return "TUPLE2";
-    case Opcode::kTuple3:
-      return "TUPLE3";
-    case Opcode::kNewTrue:
-      return "NEWTRUE";
-    case Opcode::kNewFalse:
-      return "NEWFALSE";
-    case Opcode::kLong1:
-      return "LONG1";
-    case Opcode::kLong4:
-      return "LONG4";
-    case Opcode::kShortBinUnicode:
-      return "SHORT_BINUNICODE";
-    case Opcode::kBinUnicode8:
-      return "BINUNICODE8";
-    case Opcode::kBinBytes8:
-      return "BINBYTES8";
-    case Opcode::kEmptySet:
-      return "EMPTY_SET";
-    case Opcode::kAddItems:
-      return "ADDITEMS";
-    case Opcode::kFrozenSet:
-      return "FROZENSET";
-    case Opcode::kNewObjEx:
-      return "NEWOBJ_EX";
-    case Opcode::kStackGlobal:
-      return "STACK_GLOBAL";
-    case Opcode::kMemoize:
-      return "MEMOIZE";
-    case Opcode::kFrame:
-      return "FRAME";
-    case Opcode::kByteArray8:
-      return "BYTEARRAY8";
-    case Opcode::kNextBuffer:
-      return "NEXT_BUFFER";
-    case Opcode::kReadOnlyBuffer:
-      return "READONLY_BUFFER";
+namespace tidepool::pytorch {
+namespace {
+
+struct NamedOpcode {
+  Opcode opcode;
+  const char* name;
+};
+
+constexpr auto kNamedOpcodes = std::to_array<NamedOpcode>({
+    {Opcode::kMark, "MARK"},
+    {Opcode::kStop, "STOP"},
+    {Opcode::kPop, "POP"},
+    {Opcode::kPopMark, "POP_MARK"},
+    {Opcode::kDup, "DUP"},
+    {Opcode::kFloat, "FLOAT"},
+    {Opcode::kInt, "INT"},
+    {Opcode::kBinInt, "BININT"},
+    {Opcode::kBinInt1, "BININT1"},
+    {Opcode::kLong, "LONG"},
+    {Opcode::kBinInt2, "BININT2"},
+    {Opcode::kNone, "NONE"},
+    {Opcode::kPersid, "PERSID"},
+    {Opcode::kBinPersid, "BINPERSID"},
+    {Opcode::kReduce, "REDUCE"},
+    {Opcode::kString, "STRING"},
+    {Opcode::kBinString, "BINSTRING"},
+    {Opcode::kShortBinString, "SHORT_BINSTRING"},
+    {Opcode::kUnicode, "UNICODE"},
+    {Opcode::kBinUnicode, "BINUNICODE"},
+    {Opcode::kAppend, "APPEND"},
+    {Opcode::kBuild, "BUILD"},
+    {Opcode::kGlobal, "GLOBAL"},
+    {Opcode::kDict, "DICT"},
+    {Opcode::kEmptyDict, "EMPTY_DICT"},
+    {Opcode::kAppends, "APPENDS"},
+    {Opcode::kGet, "GET"},
+    {Opcode::kBinGet, "BINGET"},
+    {Opcode::kInst, "INST"},
+    {Opcode::kLongBinGet, "LONG_BINGET"},
+    {Opcode::kList, "LIST"},
+    {Opcode::kEmptyList, "EMPTY_LIST"},
+    {Opcode::kObj, "OBJ"},
+    {Opcode::kPut, "PUT"},
+    {Opcode::kBinPut, "BINPUT"},
+    {Opcode::kLongBinPut, "LONG_BINPUT"},
+    {Opcode::kSetItem, "SETITEM"},
+    {Opcode::kTuple, "TUPLE"},
+    {Opcode::kEmptyTuple, "EMPTY_TUPLE"},
+    {Opcode::kSetItems, "SETITEMS"},
+    {Opcode::kBinFloat, "BINFLOAT"},
+    {Opcode::kBinBytes, "BINBYTES"},
+    {Opcode::kShortBinBytes, "SHORT_BINBYTES"},
+    {Opcode::kProto, "PROTO"},
+    {Opcode::kNewObj, "NEWOBJ"},
+    {Opcode::kExt1, "EXT1"},
+    {Opcode::kExt2, "EXT2"},
+    {Opcode::kExt4, "EXT4"},
+    {Opcode::kTuple1, "TUPLE1"},
+    {Opcode::kTuple2, "TUPLE2"},
+    {Opcode::kTuple3, "TUPLE3"},
+    {Opcode::kNewTrue, "NEWTRUE"},
+    {Opcode::kNewFalse, "NEWFALSE"},
+    {Opcode::kLong1, "LONG1"},
+    {Opcode::kLong4, "LONG4"},
+    {Opcode::kShortBinUnicode, "SHORT_BINUNICODE"},
+    {Opcode::kBinUnicode8, "BINUNICODE8"},
+    {Opcode::kBinBytes8, "BINBYTES8"},
+    {Opcode::kEmptySet, "EMPTY_SET"},
+    {Opcode::kAddItems, "ADDITEMS"},
+    {Opcode::kFrozenSet, "FROZENSET"},
+    {Opcode::kNewObjEx, "NEWOBJ_EX"},
+    {Opcode::kStackGlobal, "STACK_GLOBAL"},
+    {Opcode::kMemoize, "MEMOIZE"},
+    {Opcode::kFrame, "FRAME"},
+    {Opcode::kByteArray8, "BYTEARRAY8"},
+    {Opcode::kNextBuffer, "NEXT_BUFFER"},
+    {Opcode::kReadOnlyBuffer, "READONLY_BUFFER"},
+});
+
+// Names by byte; nullptr for unknown opcodes.
+constexpr std::array<const char*, 256> kNames = [] {
+  std::array<const char*, 256> names = {};
+  for (const NamedOpcode& named : kNamedOpcodes) {
+    names[static_cast<std::uint8_t>(named.opcode)] = named.name;
   }
-  return nullptr;
-}
+  return names;
+}();
+
+}  // namespace
+
+const char* OpcodeName(std::uint8_t byte) { return kNames[byte]; }
 
 }  // namespace tidepool::pytorch

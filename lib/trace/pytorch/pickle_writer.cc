@@ -10,7 +10,7 @@ namespace tidepool::pytorch {
 namespace {
 
 constexpr int kBatch = 1000;
-constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -85,7 +85,7 @@ void PickleWriter::BeginDict() {
 
 void PickleWriter::EndDict() {
   Op(Opcode::kSetItems);
-  FlushAbove(kPieceBytes);
+  FlushAbove(kBufferBytes);
 }
 
 PickleWriter::List PickleWriter::BeginList() {

@@ -44,8 +44,8 @@ class StackTags {
     if (known != stacks_.end()) return known->second;
     if (absl::Status status = schema_.Spend(pickle_.Size(frames)); !status.ok()) return status;
     innermost_first_.clear();
-    pickle_.VisitElements(frames, [&](absl::Span<const PickleValue> piece) {
-      innermost_first_.insert(innermost_first_.end(), piece.begin(), piece.end());
+    pickle_.VisitElements(frames, [&](absl::Span<const PickleValue> part) {
+      innermost_first_.insert(innermost_first_.end(), part.begin(), part.end());
       return true;
     });
     TraceTag tag = base;
@@ -169,9 +169,9 @@ class SnapshotReader {
     devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
     if (wanted_.has_value() && !devices.empty() &&
         !std::binary_search(devices.begin(), devices.end(), *wanted_)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("nothing of device ", *wanted_,
-                       ", expected one of those in the file: ", absl::StrJoin(devices, ", ")));
+      return absl::InvalidArgumentError(absl::StrCat("device ", *wanted_,
+                                                     " is not in the file, expected one of ",
+                                                     absl::StrJoin(devices, ", ")));
     }
     if (wanted_.has_value() && !devices.empty()) device_ = *wanted_;
     builder_.SetDevices(device_, std::move(devices));

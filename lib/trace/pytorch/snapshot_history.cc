@@ -84,10 +84,60 @@ absl::Status CheckEachOnce(const std::vector<SnapshotSegment>& segments, std::in
     if (is_new) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "segments[", i, "]: address ", std::string(trace::AddressText(segments[i].address).text()),
-        " is that of segments[", found->second, "], expected each segment once"));
+        " is already that of segments[", found->second, "]"));
   }
   return absl::OkStatus();
 }
+
+absl::Status CheckSize(const SnapshotEvent& event, std::int32_t device, std::size_t index) {
+  const std::uint64_t end = event.address + static_cast<std::uint64_t>(event.size);
+  if (event.size >= 0 && event.size <= kMostReservedBytes && end >= event.address) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("device_traces[", device, "][", index, "]: size ",
+                                                 event.size, ", expected 0 to ", kMostReservedBytes,
+                                                 " bytes"));
+}
+
+// Reserved ranges before the first event: starts from the segments and undoes events backwards.
+class EarlierRanges {
+ public:
+  void AddSegment(const SnapshotSegment& segment) {
+    ranges_.Add(segment.address, segment.address + static_cast<std::uint64_t>(segment.total_size),
+                segment.stream);
+    missing_.Add(segment.total_size);
+  }
+
+  // `event` reserves or gives back a valid size.
+  void Undo(const SnapshotEvent& event) {
+    const std::uint64_t end = event.address + static_cast<std::uint64_t>(event.size);
+    if (Reserves(event.action)) {
+      ranges_.Remove(event.address, end);
+      missing_.Add(-event.size);
+    } else {
+      ranges_.Add(event.address, end, event.stream);
+      missing_.Add(event.size);
+    }
+  }
+
+  absl::StatusOr<std::vector<EarlierReservation>> Find() {
+    std::vector<EarlierReservation> earlier;
+    for (const auto& [begin, range] : ranges_.all()) {
+      earlier.push_back({begin, static_cast<std::int64_t>(range.end - begin), range.note});
+      missing_.Add(-earlier.back().bytes);
+    }
+    if (missing_.is_too_large())
+      return absl::InvalidArgumentError("segments: more than 2^61 bytes, expected less");
+    // A difference means that the history contradicts the segments.
+    if (missing_.total() != 0)
+      earlier.insert(earlier.begin(), {0, missing_.total(), PickleValue()});
+    return earlier;
+  }
+
+ private:
+  ReservedRanges<PickleValue> ranges_;
+  Sum missing_;  // bytes of the segments without those of events and earlier reservations
+};
 
 }  // namespace
 
@@ -139,41 +189,17 @@ absl::StatusOr<std::vector<EarlierReservation>> FindEarlierReservations(
     const std::vector<SnapshotEvent>& events, const std::vector<SnapshotSegment>& segments,
     std::int32_t device) {
   if (absl::Status status = CheckEachOnce(segments, device); !status.ok()) return status;
-  ReservedRanges<PickleValue> ranges;
-  Sum missing;
+  EarlierRanges ranges;
   for (const SnapshotSegment& segment : segments) {
-    if (segment.device != device) continue;
-    ranges.Add(segment.address, segment.address + static_cast<std::uint64_t>(segment.total_size),
-               segment.stream);
-    missing.Add(segment.total_size);
+    if (segment.device == device) ranges.AddSegment(segment);
   }
   for (std::size_t i = events.size(); i > 0; --i) {
     const SnapshotEvent& event = events[i - 1];
     if (!Reserves(event.action) && !GivesBack(event.action)) continue;
-    const std::uint64_t end = event.address + static_cast<std::uint64_t>(event.size);
-    if (event.size < 0 || event.size > kMostReservedBytes || end < event.address) {
-      return absl::InvalidArgumentError(absl::StrCat("device_traces[", device, "][", i - 1,
-                                                     "]: size ", event.size, ", expected 0 to ",
-                                                     kMostReservedBytes, " bytes"));
-    }
-    if (Reserves(event.action)) {
-      ranges.Remove(event.address, end);
-      missing.Add(-event.size);
-    } else {
-      ranges.Add(event.address, end, event.stream);
-      missing.Add(event.size);
-    }
+    if (absl::Status status = CheckSize(event, device, i - 1); !status.ok()) return status;
+    ranges.Undo(event);
   }
-  std::vector<EarlierReservation> earlier;
-  for (const auto& [begin, range] : ranges.all()) {
-    earlier.push_back({begin, static_cast<std::int64_t>(range.end - begin), range.note});
-    missing.Add(-earlier.back().bytes);
-  }
-  if (missing.is_too_large())
-    return absl::InvalidArgumentError("segments: more than 2^61 bytes, expected less");
-  // A difference means that the history contradicts the segments.
-  if (missing.total() != 0) earlier.insert(earlier.begin(), {0, missing.total(), PickleValue()});
-  return earlier;
+  return ranges.Find();
 }
 
 }  // namespace tidepool::pytorch

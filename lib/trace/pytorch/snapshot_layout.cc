@@ -56,8 +56,7 @@ class LayoutFinder {
     if (ranges == 0 || live_.Overlaps(begin, end)) {
       return absl::InvalidArgumentError(
           absl::StrCat(trace_.allocations[allocation].bytes, " bytes at ", Hexadecimal(begin),
-                       ranges == 0 ? " are not all reserved" : " overlap with what is live",
-                       ", expected addresses that are reserved and free"));
+                       ranges == 0 ? " are not all reserved" : " overlap a live allocation"));
     }
     is_expandable_ |= ranges > 1;
     live_.Add(begin, end, allocation);
@@ -83,7 +82,7 @@ class LayoutFinder {
     if (!is_possible) {
       return absl::InvalidArgumentError(absl::StrCat("a reservation of ", reservation.bytes,
                                                      " bytes at ", Hexadecimal(begin),
-                                                     ", expected one that is possible there"));
+                                                     ", which contradicts the events before it"));
     }
     if (gives_back) {
       is_expandable_ |= !reserved_.IsOneRange(begin, end);

@@ -2,8 +2,10 @@
 #include "lib/trace/pytorch/snapshot_schema.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
@@ -15,50 +17,53 @@ using Word = SnapshotWord;
 
 namespace {
 
+constexpr auto kWords = std::to_array<std::pair<std::string_view, Word>>({
+    {"segments", Word::kSegments},
+    {"device_traces", Word::kDeviceTraces},
+    {"external_annotations", Word::kExternalAnnotations},
+    {"device", Word::kDevice},
+    {"address", Word::kAddress},
+    {"total_size", Word::kTotalSize},
+    {"stream", Word::kStream},
+    {"blocks", Word::kBlocks},
+    {"size", Word::kSize},
+    {"requested_size", Word::kRequestedSize},
+    {"state", Word::kState},
+    {"frames", Word::kFrames},
+    {"history", Word::kHistory},
+    {"real_size", Word::kRealSize},
+    {"action", Word::kAction},
+    {"addr", Word::kAddr},
+    {"time_us", Word::kTimeUs},
+    {"user_metadata", Word::kUserMetadata},
+    {"compile_context", Word::kCompileContext},
+    {"name", Word::kName},
+    {"filename", Word::kFilename},
+    {"line", Word::kLine},
+    {"stage", Word::kStage},
+    {"before_event", Word::kBeforeEvent},
+    {"alloc", Word::kAlloc},
+    {"free", Word::kFree},
+    {"free_requested", Word::kFreeRequested},
+    {"free_completed", Word::kFreeCompleted},
+    {"segment_alloc", Word::kSegmentAlloc},
+    {"segment_free", Word::kSegmentFree},
+    {"segment_map", Word::kSegmentMap},
+    {"segment_unmap", Word::kSegmentUnmap},
+    {"oom", Word::kOom},
+    {"snapshot", Word::kSnapshot},
+    {"active_allocated", Word::kActiveAllocated},
+    {"active_awaiting_free", Word::kActiveAwaitingFree},
+    {"active_pending_free", Word::kActivePendingFree},
+    {"START", Word::kStart},
+    {"END", Word::kEnd},
+});
+
 Word WordFor(std::string_view text) {
-  static const auto* const kWords = new absl::flat_hash_map<std::string_view, Word>{
-      {"segments", Word::kSegments},
-      {"device_traces", Word::kDeviceTraces},
-      {"external_annotations", Word::kExternalAnnotations},
-      {"device", Word::kDevice},
-      {"address", Word::kAddress},
-      {"total_size", Word::kTotalSize},
-      {"stream", Word::kStream},
-      {"blocks", Word::kBlocks},
-      {"size", Word::kSize},
-      {"requested_size", Word::kRequestedSize},
-      {"state", Word::kState},
-      {"frames", Word::kFrames},
-      {"history", Word::kHistory},
-      {"real_size", Word::kRealSize},
-      {"action", Word::kAction},
-      {"addr", Word::kAddr},
-      {"time_us", Word::kTimeUs},
-      {"user_metadata", Word::kUserMetadata},
-      {"compile_context", Word::kCompileContext},
-      {"name", Word::kName},
-      {"filename", Word::kFilename},
-      {"line", Word::kLine},
-      {"stage", Word::kStage},
-      {"before_event", Word::kBeforeEvent},
-      {"alloc", Word::kAlloc},
-      {"free", Word::kFree},
-      {"free_requested", Word::kFreeRequested},
-      {"free_completed", Word::kFreeCompleted},
-      {"segment_alloc", Word::kSegmentAlloc},
-      {"segment_free", Word::kSegmentFree},
-      {"segment_map", Word::kSegmentMap},
-      {"segment_unmap", Word::kSegmentUnmap},
-      {"oom", Word::kOom},
-      {"snapshot", Word::kSnapshot},
-      {"active_allocated", Word::kActiveAllocated},
-      {"active_awaiting_free", Word::kActiveAwaitingFree},
-      {"active_pending_free", Word::kActivePendingFree},
-      {"START", Word::kStart},
-      {"END", Word::kEnd},
-  };
-  const auto found = kWords->find(text);
-  return found == kWords->end() ? Word::kUnknown : found->second;
+  static const auto* const kByText =
+      new absl::flat_hash_map<std::string_view, Word>(kWords.begin(), kWords.end());
+  const auto found = kByText->find(text);
+  return found == kByText->end() ? Word::kUnknown : found->second;
 }
 
 absl::Status Unexpected(PickleValue value, absl::string_view expected) {
@@ -75,7 +80,7 @@ absl::Status At(absl::string_view place, const absl::Status& status) {
 }
 
 absl::Status Missing(absl::string_view key, absl::string_view where) {
-  return absl::InvalidArgumentError(absl::StrCat("no ", key, ", expected one in ", where));
+  return absl::InvalidArgumentError(absl::StrCat("no ", key, " in ", where));
 }
 
 bool IsActive(Word state) {
@@ -101,8 +106,7 @@ absl::Status SnapshotSchema::Spend(std::size_t steps) { return SpendOf(steps, &s
 
 absl::Status SnapshotSchema::SpendOf(std::size_t count, std::size_t* left) {
   if (count > *left) {
-    return absl::InvalidArgumentError(
-        "the same objects again and again, expected about one reference to each");
+    return absl::InvalidArgumentError("too many references to the same objects");
   }
   *left -= count;
   return absl::OkStatus();
@@ -173,7 +177,8 @@ absl::Status SnapshotSchema::TakeDevice(PickleValue value, std::int32_t* device)
   std::int64_t number = 0;
   if (absl::Status status = TakeInteger(value, &number); !status.ok()) return status;
   if (number < -1 || number > std::numeric_limits<std::int32_t>::max())
-    return absl::InvalidArgumentError(absl::StrCat(number, ", expected the number of a device"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(number, ", expected the number of a device, -1 to 2^31 - 1"));
   *device = static_cast<std::int32_t>(number);
   return absl::OkStatus();
 }
@@ -203,7 +208,7 @@ absl::Status SnapshotSchema::ReadRoot() {
   if (!is_snapshot) {
     return absl::InvalidArgumentError(
         absl::StrCat(root.IsDict() ? "a dict without segments and device_traces" : KindText(root),
-                     ", expected what torch.cuda.memory._snapshot() returns"));
+                     ", expected the result of torch.cuda.memory._snapshot()"));
   }
   if (absl::Status status = ReadDevices(); !status.ok()) return status;
   return ReadSegments();
@@ -257,7 +262,7 @@ absl::StatusOr<SnapshotSegment> SnapshotSchema::Segment(PickleValue dict) {
   if (!has_address) return Missing("address", "a segment");
   if (!has_size) return Missing("total_size", "a segment");
   if (segment.address + static_cast<std::uint64_t>(segment.total_size) < segment.address)
-    return absl::InvalidArgumentError("a segment beyond the last address, expected it before");
+    return absl::InvalidArgumentError("a segment extends beyond the last address");
   return segment;
 }
 
@@ -341,7 +346,7 @@ absl::StatusOr<std::vector<SnapshotBlock>> SnapshotSchema::LiveBlocks(std::int32
       [](const SnapshotBlock& a, const SnapshotBlock& b) { return a.address == b.address; });
   if (twice == blocks.end()) return blocks;
   return absl::InvalidArgumentError(
-      absl::StrCat("segments: two live blocks at ", Hexadecimal(twice->address), ", expected one"));
+      absl::StrCat("segments: two live blocks at ", Hexadecimal(twice->address)));
 }
 
 absl::Status SnapshotSchema::AddBlocks(const SnapshotSegment& segment,
@@ -391,7 +396,7 @@ absl::StatusOr<std::optional<SnapshotBlock>> SnapshotSchema::Block(PickleValue d
   if (!has_size) return Missing("size", "a block");
   *address = block.address + static_cast<std::uint64_t>(block.size);
   if (*address < block.address)
-    return absl::InvalidArgumentError("a block beyond the last address, expected it before");
+    return absl::InvalidArgumentError("a block extends beyond the last address");
   if (!IsActive(state)) return std::nullopt;
   block.awaits_free = state != Word::kActiveAllocated;
   if (status = AddHistory(history, block); !status.ok()) return At("history", status);
