@@ -3,7 +3,7 @@
 //
 // `tidepool tune compression --save FILE` measures a machine and writes a profile. The library
 // reads the profile that TIDEPOOL_COMPRESSION_PROFILE names. All functions here are pure functions
-// of a profile, except the three that are said to read or write.
+// of a profile, except the three that read or write files.
 //
 // The model is fitted to measurements of this library's codec on memory outside the caches. The
 // time t for a byte of input grows linearly with the share r that the codec writes:

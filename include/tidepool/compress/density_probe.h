@@ -35,8 +35,8 @@ struct DensityEstimate {
   //     2 s / sqrt(n) + 3 / n
   // for n lines, where s is the standard deviation of the densities of the lines. The first term is
   // the normal approximation, however the zeros cluster. The second covers rare lines that no
-  // sample shows: if none of n lines differs, fewer than 3 / n of all lines do, with 95 %
-  // confidence (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA
+  // sample shows: if none of n lines differs, then with 95 % confidence fewer than 3 / n of all
+  // lines do (Hanley and Lippman-Hand, "If nothing goes wrong, is everything all right?", JAMA
   // 1983).
   double error = 0;
   std::int64_t counted_words = 0;

@@ -63,8 +63,9 @@ class Pickle {
  public:
   // Reads the pickle at the beginning of `source`, of less than 4 GiB; ignores bytes after its end,
   // as Python does. Returns InvalidArgument with "byte N: error". O(bytes) time. Keeps at most 64
-  // MiB plus 16 bytes for each byte of the pickle, or plus 256 bytes for each byte of the file if
-  // that is less. A larger pickle is an error before the memory is used.
+  // MiB plus 16 bytes for each byte of the pickle. For a compressed file, the limit is 64 MiB plus
+  // 256 bytes for each byte of the file if that is less. A larger pickle is an error before the
+  // memory is used.
   static absl::StatusOr<Pickle> Parse(io::ByteSource& source);
 
   PickleValue root() const { return root_; }

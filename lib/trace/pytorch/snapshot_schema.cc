@@ -92,10 +92,10 @@ std::string Hexadecimal(std::uint64_t address) { return absl::StrCat("0x", absl:
 
 }  // namespace
 
-// An object with many references is visited as often, so work is bounded by the size of the pickle,
-// not by the size of the tree that it describes. Nothing that PyTorch writes is visited more than
-// twice. Dicts in lists have a separate limit, because the struct made of a dict is larger than the
-// reference to it.
+// An object with many references is visited once for each reference. So work is limited by the size
+// of the pickle, not by the size of the tree that it describes. Nothing that PyTorch writes is
+// visited more than twice. Dicts in lists have a separate limit, because the struct made of a dict
+// is larger than the reference to it.
 SnapshotSchema::SnapshotSchema(const Pickle& pickle)
     : pickle_(pickle),
       words_(pickle.texts()),
