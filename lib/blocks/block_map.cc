@@ -1,3 +1,4 @@
+// Splits, merges and indexes the blocks of one arena.
 #include "lib/blocks/block_map.h"
 
 #include <algorithm>
@@ -57,7 +58,7 @@ inline void BlockMap::HoldBack(BlockId id, Change change) {
   if (before != kFront) InsertBySize(before);
 }
 
-// Puts `id` in the place of `old_id` if that is held back. Returns whether it was.
+// Replaces `old_id` by `id` if `old_id` is held back. Returns whether it was.
 inline bool BlockMap::RenameHeld(BlockId old_id, BlockId id) {
   for (BlockId& held : held_) {
     if (held == old_id) {

@@ -13,7 +13,7 @@ namespace tidepool::blocks {
 
 // An arena has at most 2^44 granules: 8 PiB at 512 bytes, 16 TiB at 1 byte.
 inline constexpr int kMaxAddressBits = 44;
-// And at most 2^26 blocks, fewer when its addresses need the bits: never less than 2^20.
+// An arena has at most 2^26 blocks, and fewer when addresses need the bits, but at least 2^20.
 inline constexpr int kMaxBlockBits = 26;
 
 inline int BitWidth(std::uint64_t value) { return 64 - std::countl_zero(value); }

@@ -1,3 +1,4 @@
+// Computes work, workspaces and times of tasks on known GPUs.
 #include "lib/models/cost_model.h"
 
 #include <algorithm>

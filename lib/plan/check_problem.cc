@@ -1,3 +1,4 @@
+// Checks problems and options before planning.
 #include "lib/plan/check_problem.h"
 
 #include <algorithm>

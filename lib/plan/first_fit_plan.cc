@@ -1,3 +1,4 @@
+// First-fit plans, and a local search over their orders.
 #include "lib/plan/first_fit_plan.h"
 
 #include <algorithm>

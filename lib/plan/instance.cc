@@ -1,3 +1,4 @@
+// Splits a problem into instances, and their time into sections.
 #include "lib/plan/instance.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Alternates heuristics, exact search and ejection search on one instance.
 #include "lib/plan/minimizer.h"
 
 #include <algorithm>

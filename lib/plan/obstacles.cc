@@ -1,3 +1,4 @@
+// Joins obstacles, and computes the lower bound that their holes imply.
 #include "lib/plan/obstacles.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sorts buffers by keys.
 #include "lib/plan/order.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Builds and searches the k-d tree over ranges.
 #include "lib/plan/range_tree.h"
 
 #include <algorithm>

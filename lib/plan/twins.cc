@@ -1,3 +1,4 @@
+// Finds equal episodes of a problem, apart from its background.
 #include "lib/plan/twins.h"
 
 #include <algorithm>

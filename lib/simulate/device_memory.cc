@@ -1,3 +1,4 @@
+// Describes the device memory of a simulation in errors.
 #include "lib/simulate/device_memory.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Sorts and sums the changes of a memory curve.
 #include "lib/simulate/memory_curve.h"
 
 #include <algorithm>

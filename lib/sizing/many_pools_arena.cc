@@ -1,3 +1,4 @@
+// Answers questions of policies for pools of many sizes at once.
 #include "lib/sizing/many_pools_arena.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// The restart search, with equal attempts counted at once.
 #include "lib/sizing/restart_search.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// Turns a trace into the steps of the searches.
 #include "lib/sizing/steps.h"
 
 namespace tidepool::sizing {

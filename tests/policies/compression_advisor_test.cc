@@ -193,7 +193,7 @@ TEST(CompressionAdvisor, SavesAtLeastWhatItSays) {
           static_cast<double>(set) / static_cast<double>(buffer.size() / word_bytes);
       const CompressionAdvice advice = advisor.Advise(candidate).value();
       EXPECT_GE(candidate.bytes - bytes, advice.saved_bytes) << density;
-      // And not much more, where words have all of their bits.
+      // The saving is not much larger either, where words use all of their bits.
       EXPECT_LE(candidate.bytes - bytes - advice.saved_bytes, (64 << 10) + (12 << 10)) << density;
     }
   }

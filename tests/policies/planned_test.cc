@@ -183,7 +183,7 @@ TEST_F(OneDeviationTest, AnExtraRequestLeavesTheRestAsItWas) {
   for (int round = 0; round < 100; ++round) {
     Iteration iteration = RandomIteration(random_, 2 + random_() % 60);
     std::vector<std::int64_t> planned = iteration.bytes;
-    // One more, live to the end, of which the plan knows nothing.
+    // An additional request, live to the end, that the plan does not have.
     const std::size_t extra = iteration.bytes.size();
     const std::size_t at = random_() % iteration.events.size();
     iteration.bytes.push_back(5'000);

@@ -20,7 +20,7 @@ class RandomSchedules {
         are_written_(graph.data.size()),
         have_run_(graph.tasks.size()) {}
 
-  // Once.
+  // Returns a valid schedule. May be called once.
   Schedule Valid() {
     const double restlessness = static_cast<double>(random_.Below(4)) * 0.3;
     for (std::size_t data = 0; data < places_.size(); ++data) {
