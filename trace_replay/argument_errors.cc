@@ -1,3 +1,4 @@
+// Translates errors of CLI11, by their class and text.
 #include "trace_replay/argument_errors.h"
 
 #include <vector>

@@ -1,3 +1,4 @@
+// Reading, and the head of answers, for all commands about traces.
 #include "trace_replay/command.h"
 
 #include <iostream>

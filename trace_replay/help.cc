@@ -1,3 +1,4 @@
+// A formatter for CLI11 that wraps lines.
 #include "trace_replay/help.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The handler of SIGINT.
 #include "trace_replay/interrupt.h"
 
 #include <csignal>

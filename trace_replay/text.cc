@@ -1,3 +1,4 @@
+// Parses and prints values with units.
 #include "trace_replay/text.h"
 
 #include <algorithm>

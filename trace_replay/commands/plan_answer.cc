@@ -1,3 +1,4 @@
+// The search for a plan, which Ctrl-C ends, and its answer.
 #include "trace_replay/commands/plan_answer.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Conversions from plans to placements, each verified by a replay.
 #include "trace_replay/commands/planned.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The table of policies: rows, JSON, and notes about searches that stopped.
 #include "trace_replay/commands/policy_sizes.h"
 
 #include <algorithm>

@@ -256,22 +256,21 @@ std::string OptionOfDevices(const ReplayCommandOptions& options) {
 absl::Status CheckPlanOptions(const ReplayCommandOptions& options) {
   if (options.learn && (!NeedsPlan(options.policy) || !options.plan.empty())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--learn: the pool makes its own plans, expected "
-                     "--policy ",
-                     NamesThatNeedPlans(), " beside it, and no --plan"));
+        absl::StrCat("--learn: the pool makes its own plans, expected --policy ",
+                     NamesThatNeedPlans(), " and no --plan"));
   }
   if (NeedsPlan(options.policy) && (!options.learn || options.pool_bytes >= 0)) {
     return absl::OkStatus();
   }
   if (!options.plan.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--plan: policy ", absl::CHexEscape(options.policy),
-        " has no use for a plan, expected --policy ", NamesThatNeedPlans(), " beside it"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--plan: policy ", absl::CHexEscape(options.policy),
+                     " follows no plan, expected --policy ", NamesThatNeedPlans()));
   }
   if (options.pool_bytes >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--pool: missing, expected a size, or --policy ",
-                                                 NamesThatNeedPlans(),
-                                                 " without --learn, which needs none"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--pool: missing, expected a size, or --policy ", NamesThatNeedPlans(),
+                   " without --learn, which takes the height of its plan"));
 }
 
 absl::Status CheckOptions(const ReplayCommandOptions& options) {

@@ -68,6 +68,32 @@ absl::StatusOr<std::vector<PolicySize>> Sizes(const std::vector<std::string>& na
   return sizes;
 }
 
+std::vector<std::vector<std::string>> SizeRows(const MeasuredTrace& measured,
+                                               const std::vector<PolicySize>& sizes,
+                                               const std::optional<Plan>& extra_plan) {
+  std::vector<std::vector<std::string>> rows = PolicyRows(sizes, measured.load);
+  if (measured.reserved.has_value()) {
+    const std::int64_t reserved = measured.reserved->peak_reserved_bytes;
+    rows.insert(rows.begin() + 1,
+                {"as recorded", SizeText(reserved), RatioText(Overhead(reserved, measured.load))});
+  }
+  if (extra_plan.has_value()) {
+    rows.push_back({"a plan", SizeText(extra_plan->height),
+                    RatioText(Overhead(extra_plan->height, measured.load))});
+  }
+  return rows;
+}
+
+void PrintSizeTable(const SizeOptions& options, const MeasuredTrace& measured,
+                    const std::vector<PolicySize>& sizes, const std::optional<Plan>& plan,
+                    bool lists_planned) {
+  PrintTraceLine(options.trace, measured);
+  std::cout << TableText(SizeRows(measured, sizes, lists_planned ? std::nullopt : plan));
+  const std::vector<std::string> notes = LimitNotes(sizes);
+  if (!notes.empty()) std::cout << "\n  " << absl::StrJoin(notes, "\n  ") << "\n";
+  if (plan.has_value()) std::cout << "\n  the plan is " << PlanText(*plan) << "\n";
+}
+
 absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
   const absl::StatusOr<std::vector<std::string>> policies = PolicyNames(options.policies);
   if (!policies.ok()) return policies.status();
@@ -90,21 +116,7 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
   if (options.json) {
     PrintSizeJson(*measured, *sizes, plan);
   } else {
-    PrintTraceLine(options.trace, *measured);
-    std::vector<std::vector<std::string>> rows = PolicyRows(*sizes, measured->load);
-    if (measured->reserved.has_value()) {
-      const std::int64_t reserved = measured->reserved->peak_reserved_bytes;
-      rows.insert(rows.begin() + 1, {"as recorded", SizeText(reserved),
-                                     RatioText(Overhead(reserved, measured->load))});
-    }
-    if (plan.has_value() && !lists_planned) {
-      rows.push_back(
-          {"a plan", SizeText(plan->height), RatioText(Overhead(plan->height, measured->load))});
-    }
-    std::cout << TableText(rows);
-    const std::vector<std::string> notes = LimitNotes(*sizes);
-    if (!notes.empty()) std::cout << "\n  " << absl::StrJoin(notes, "\n  ") << "\n";
-    if (plan.has_value()) std::cout << "\n  the plan is " << PlanText(*plan) << "\n";
+    PrintSizeTable(options, *measured, *sizes, plan, lists_planned);
   }
   return Answer::kYes;
 }

@@ -1,3 +1,4 @@
+// The host device sleeps for each task; a GPU fills the outputs of each task.
 #include "trace_replay/offload/live_iteration.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The options of a policy, a machine and compression, one function a group.
 #include "trace_replay/offload/offload_options.h"
 
 #include <filesystem>

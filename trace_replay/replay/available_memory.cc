@@ -1,3 +1,4 @@
+// Reads /proc/meminfo.
 #include "trace_replay/replay/available_memory.h"
 
 #include <fstream>

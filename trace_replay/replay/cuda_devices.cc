@@ -1,3 +1,4 @@
+// Without CUDA the device is an error about --device.
 #include "trace_replay/replay/cuda_devices.h"
 
 #include "absl/strings/str_cat.h"

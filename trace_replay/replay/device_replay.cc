@@ -1,3 +1,4 @@
+// Checks the options against the device, and removes the recording of a failed replay.
 #include "trace_replay/replay/device_replay.h"
 
 #include <algorithm>

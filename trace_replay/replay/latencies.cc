@@ -1,3 +1,4 @@
+// Percentiles by selection, without a full sort.
 #include "trace_replay/replay/latencies.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// The writing half of the columns.
 #include "trace_replay/report/columns.h"
 
 #include <zlib.h>

@@ -1,3 +1,4 @@
+// Computes layouts on several threads, and words the headline.
 #include "trace_replay/report/figures.h"
 
 #include <algorithm>

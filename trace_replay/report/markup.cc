@@ -1,3 +1,4 @@
+// Escapes texts by way of JSON, which nlohmann-json already makes safe ASCII.
 #include "trace_replay/report/markup.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// Fills the template of the page.
 #include "trace_replay/report/page.h"
 
 #include <atomic>
