@@ -4,8 +4,8 @@
 // that stream, and for another behind the work that may still use it: the pool makes the stream
 // that gets it wait on the device, never the host. A block of the map is taken by the pool's
 // placement policy; among blocks of about the same size, one that needs no wait is preferred. With
-// several streams each has a small front cache of blocks that it freed; they are emptied before the
-// pool grows, trims or refuses, and there are none while the pool is recorded.
+// several streams each has a small cache of blocks that it freed; the caches are emptied before the
+// pool grows, trims or refuses, and a pool with a recorder has no caches.
 //
 // All functions are thread-safe. None waits for a device unless it says so. One that waits for work
 // of a stream holds up no other call, but those that give memory back to the device: Trim, and an
@@ -92,7 +92,7 @@ struct PoolOptions {
 struct PoolStats {
   std::int64_t live_bytes = 0;  // rounded up to the alignment, like all sizes here
   std::int64_t live_count = 0;
-  // With several streams: and what their front caches held then.
+  // With several streams it includes the bytes that their caches held.
   std::int64_t peak_live_bytes = 0;
   std::int64_t reserved_bytes = 0;  // held of the device
   std::int64_t peak_reserved_bytes = 0;

@@ -10,7 +10,6 @@ namespace tidepool::pool {
 
 absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint hint) {
   if (bytes == 0) return nullptr;
-  if (void* const address = AllocateFromFront(bytes, stream)) return address;
   Lock lock(mutex_);
   if (bytes > MostBytes() || line_.IsClosed()) [[unlikely]]
     return RefuseUnasked(bytes, hint, stream);
@@ -23,6 +22,15 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
     line_.CountOvertake();
     ServeWaiting();  // the pool may have grown
   }
+  return address;
+}
+
+absl::StatusOr<void*> PoolImpl::AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint) {
+  const std::lock_guard lock(mutex_);
+  if (line_.IsClosed() || BeginsIteration()) return nullptr;
+  absl::StatusOr<void*> address = TryPlace(bytes, hint, stream);
+  if (!line_.empty() && address.ok() && *address != nullptr) [[unlikely]]
+    line_.CountOvertake();
   return address;
 }
 
@@ -40,7 +48,6 @@ absl::Status PoolImpl::RefuseUnasked(std::size_t bytes, Hint hint, Stream stream
 absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint,
                                                  absl::Time deadline) {
   if (bytes == 0) return nullptr;
-  if (void* const address = AllocateFromFront(bytes, stream)) return address;
   Lock lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
@@ -112,7 +119,6 @@ absl::StatusOr<void*> PoolImpl::PlaceOrGrow(std::int64_t bytes, Hint hint, Strea
   const absl::StatusOr<Placement> placement = Grow(request, stream, lock);
   if (!placement.ok()) return placement.status();
   if (placement->block == kNoBlock || !line_.MayServe(waiter)) return nullptr;
-  // Not by FindStream: it can empty the front caches, and so give the block another name.
   const absl::StatusOr<Timeline*> timeline = order_.Find(stream);
   return timeline.ok() ? Take(*placement, request, bytes, **timeline) : timeline.status();
 }
@@ -124,7 +130,7 @@ absl::StatusOr<void*> PoolImpl::TryPlace(std::int64_t bytes, Hint hint, Stream s
   if (!arena_.blocks().HasNames()) [[unlikely]]
     return nullptr;
   const Request request{Rounded(bytes), hint};
-  const Placement placement = PlaceEmptyingFronts(request, **timeline);
+  const Placement placement = Place(request, **timeline);
   if (placement.block == kNoBlock) return nullptr;
   return Take(placement, request, bytes, **timeline);
 }
@@ -163,26 +169,7 @@ absl::StatusOr<void*> PoolImpl::Take(const Placement& placement, const Request& 
   if (options_.recorder != nullptr) {
     options_.recorder->Allocate(address, asked_bytes, request.hint, timeline.stream);
   }
-  if (own_fronts_ != nullptr) LetFrontServe(timeline, address, request.bytes);
   return address;
-}
-
-void PoolImpl::LetFrontServe(const Timeline& timeline, void* address, std::int64_t bytes) {
-  // Waiters must see every free: as long as there are any, no cache begins.
-  if (!line_.empty()) return;
-  const blocks::BlockMap& blocks = arena_.blocks();
-  FrontCache& front = own_fronts_->Of(timeline.stream);
-  const auto streams = static_cast<std::int64_t>(order_.size());
-  const std::int64_t part = streams == 2 ? kFrontPart : kFrontPartOfMany * streams;
-  const std::int64_t most_bytes = (blocks.capacity() - blocks.excluded_bytes()) / part;
-  if (!front.Know({timeline.stream, fronts_epoch_, most_bytes}, address, bytes)) EmptyFront(front);
-}
-
-Placement PoolImpl::PlaceEmptyingFronts(const Request& request, Timeline& timeline) {
-  const Placement placement = Place(request, timeline);
-  if (placement.block != kNoBlock) [[likely]]
-    return placement;
-  return EmptyFronts() ? Place(request, timeline) : placement;
 }
 
 Placement PoolImpl::Place(const Request& request, Timeline& timeline) {

@@ -7,7 +7,7 @@
 namespace tidepool::pool {
 
 absl::Status PoolImpl::Free(void* address, Stream stream) {
-  if (address == nullptr || FreeToFront(address, stream)) return absl::OkStatus();
+  if (address == nullptr) return absl::OkStatus();
   const std::lock_guard lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
@@ -15,13 +15,13 @@ absl::Status PoolImpl::Free(void* address, Stream stream) {
 }
 
 absl::Status PoolImpl::FreeOwn(void* address, Stream stream) {
-  if (address == nullptr || FreeToFront(address, stream)) return absl::OkStatus();
+  if (address == nullptr) return absl::OkStatus();
   const std::lock_guard lock(mutex_);
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
   if (order_.begun() > 1) {
     const BlockId block = arena_.blocks().Find(addresses_.OffsetOf(address));
-    if (block != kNoBlock && !(allocated_on_[block] == stream) && !IsInFront(block)) {
+    if (block != kNoBlock && !(allocated_on_[block] == stream)) {
       return absl::FailedPreconditionError(absl::StrCat("the allocation is one of stream ",
                                                         allocated_on_[block].id,
                                                         ", expected one of stream ", stream.id));
@@ -33,7 +33,7 @@ absl::Status PoolImpl::FreeOwn(void* address, Stream stream) {
 absl::StatusOr<Stream> PoolImpl::AllocatedOn(const void* address) {
   const std::lock_guard lock(mutex_);
   const BlockId block = arena_.blocks().Find(addresses_.OffsetOf(address));
-  if (block == kNoBlock || IsInFront(block)) return NotLive(address);
+  if (block == kNoBlock) return NotLive(address);
   return allocated_on_[block];
 }
 
@@ -46,11 +46,24 @@ absl::Status PoolImpl::FreeLive(const void* address, Timeline& timeline) {
   return absl::OkStatus();
 }
 
+void PoolImpl::FreeCached(absl::Span<void* const> addresses, Stream stream) {
+  const std::lock_guard lock(mutex_);
+  Timeline* const timeline = order_.Known(stream);
+  for (const void* address : addresses) {
+    Tickets tickets;
+    if (timeline != nullptr) tickets.push_back(StreamOrder::NextTicket(*timeline));
+    FreeWithTickets(arena_.blocks().Find(addresses_.OffsetOf(address)), tickets);
+    ++stats_.frees;
+    --stats_.live_count;
+  }
+  ServeWaiting();
+}
+
 // False, and nothing changes, when no live allocation begins at `address`.
 bool PoolImpl::TakeBack(const void* address, Timeline& timeline) {
   if (!crossing_ && iterations_ == nullptr) return arena_.Free(addresses_.OffsetOf(address));
   const BlockId block = arena_.blocks().Find(addresses_.OffsetOf(address));
-  if (block == kNoBlock || !TakeFromFront(block)) return false;
+  if (block == kNoBlock) return false;
   if (iterations_ != nullptr) iterations_->OnFree(block, timeline.index);
   if (crossing_) {
     FreeWithTickets(block, TakeTickets(block, timeline));
@@ -66,7 +79,7 @@ absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
   const absl::StatusOr<Timeline*> timeline = FindStream(stream);
   if (!timeline.ok()) return timeline.status();
   const BlockId block = arena_.blocks().Find(addresses_.OffsetOf(address));
-  if (block == kNoBlock || !TakeFromFront(block)) return NotLive(address);
+  if (block == kNoBlock) return NotLive(address);
   if (!crossing_) BeginCrossing({});  // the free may come from another stream
   auto& uses = uses_[block];
   if (std::find(uses.begin(), uses.end(), stream) == uses.end()) uses.push_back(stream);
@@ -107,6 +120,12 @@ BlockId PoolImpl::FreeOrNone(BlockId block) const {
   return block == kNoBlock || arena_.blocks().used(block) ? kNoBlock : block;
 }
 
+absl::Status DoubleFreeError(const void* address) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("address 0x", absl::Hex(reinterpret_cast<std::uintptr_t>(address)),
+                   " is free already, expected a live allocation: a double free?"));
+}
+
 absl::Status PoolImpl::NotLive(const void* address) const {
   const auto where = absl::Hex(reinterpret_cast<std::uintptr_t>(address));
   const std::int64_t offset = addresses_.OffsetOf(address);
@@ -120,10 +139,7 @@ absl::Status PoolImpl::NotLive(const void* address) const {
     return absl::InvalidArgumentError(
         absl::StrCat("address 0x", where, " was given back, expected a live allocation"));
   }
-  if (!blocks.used(id) || blocks.offset(id) == offset) {  // in a front cache
-    return absl::InvalidArgumentError(absl::StrCat(
-        "address 0x", where, " is free already, expected a live allocation: a double free?"));
-  }
+  if (!blocks.used(id)) return DoubleFreeError(address);
   return absl::InvalidArgumentError(
       absl::StrCat("address 0x", where, " is ", offset - blocks.offset(id),
                    " bytes inside a live allocation, expected its beginning"));
@@ -132,11 +148,7 @@ absl::Status PoolImpl::NotLive(const void* address) const {
 // From now on memory crosses between streams: what is free so far may be in use by the work so far.
 void PoolImpl::BeginCrossing(Stream newest) {
   crossing_ = true;
-  if (options_.recorder == nullptr && !policy_->HasMemory()) {
-    own_fronts_ = std::make_unique<FrontCaches>();
-    fronts_epoch_ = device_.stream_epoch();
-    fronts_.store(own_fronts_.get(), std::memory_order_release);
-  }
+  has_crossed_.store(true, std::memory_order_relaxed);
   const Tickets tickets = order_.TicketsOfAllBut(newest);
   const blocks::BlockMap& blocks = arena_.blocks();
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {

@@ -22,7 +22,7 @@ absl::StatusOr<Placement> PoolImpl::Grow(const Request& request, Stream stream, 
           absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks");
       return Placement::None();
     }
-    const Placement placement = PlaceEmptyingFronts(request, **timeline);
+    const Placement placement = Place(request, **timeline);
     if (placement.block != kNoBlock) return placement;
     absl::StatusOr<Placement> grown = GrowOnce(request, memory, state);
     if (!grown.ok() || !state.again) return grown;

@@ -34,14 +34,6 @@ PoolStats PoolImpl::StatsLocked() const {
     stats.deviations = counts.deviations;
     stats.plans = iterations_->plans_made();
   }
-  if (own_fronts_ != nullptr) {
-    const FrontCache::Counts fronts = own_fronts_->Sum();
-    stats.allocations += fronts.allocations;
-    stats.frees += fronts.frees;
-    stats.live_bytes -= fronts.held_bytes;
-    stats.live_count -= fronts.held_count;
-    stats.free_bytes += fronts.held_bytes;
-  }
   return stats;
 }
 
@@ -62,10 +54,6 @@ std::vector<PoolBlock> PoolImpl::Snapshot() const {
     block.bytes = blocks.bytes(id);
     block.used = blocks.used(id);
     if (block.used) block.stream = allocated_on_[id];
-    if (block.used && IsInFront(id)) {
-      block.used = false;
-      block.pending = {std::exchange(block.stream, {})};
-    }
     tickets_.ForEach(id, begin, begin + block.bytes, [&](const Ticket& ticket) {
       const Stream stream = order_.StreamOf(ticket);
       const bool is_new =
@@ -108,6 +96,11 @@ absl::Status PoolImpl::CheckInvariants() const {
     return absl::InternalError("the counts differ from the blocks");
   }
   return absl::OkStatus();
+}
+
+std::size_t PoolImpl::CountStreams() const {
+  const std::lock_guard lock(mutex_);
+  return order_.size();
 }
 
 std::int64_t PoolImpl::CountAsleep() const {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "lib/pool/caching_pool.h"
 #include "lib/pool/pool_impl.h"
 
 namespace tidepool {
@@ -114,7 +115,6 @@ absl::Status CheckOptions(const Device& device, const PoolOptions& options) {
 PoolImpl::~PoolImpl() {
   {
     const std::lock_guard lock(mutex_);
-    EmptyFronts();
     if (stats_.live_count > 0) ReportLive();
   }
   if (absl::Status status = order_.SynchronizeAll(); !status.ok()) {
@@ -194,13 +194,12 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOpt
     context.plans.push_back(resolved.plan);
     resolved.initial_bytes = std::max(resolved.initial_bytes, resolved.plan->height_bytes());
   }
-  absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy =
-      MakePlacementPolicy(resolved.placement, context);
-  if (!policy.ok()) return policy.status();
-  auto* const planned = dynamic_cast<PlannedPlacement*>(policy->get());
+  // Caches would hide requests from an observer, and addresses from a policy that remembers them.
+  const bool has_caches = resolved.recorder == nullptr && !(*policy)->HasMemory();
   auto made = std::make_unique<pool::PoolImpl>(*device, resolved, *std::move(policy), planned);
   if (absl::Status status = made->Start(); !status.ok()) return status;
-  return made;
+  if (!has_caches) return made;
+  return std::make_unique<pool::CachingPool>(*device, std::move(made));
 }
 
 }  // namespace tidepool

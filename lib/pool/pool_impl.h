@@ -30,7 +30,6 @@
 #include "lib/pool/address_map.h"
 #include "lib/pool/backing.h"
 #include "lib/pool/backoff_mutex.h"
-#include "lib/pool/front_caches.h"
 #include "lib/pool/granules.h"
 #include "lib/pool/iterations.h"
 #include "lib/pool/memory_lock.h"
@@ -100,11 +99,8 @@ struct GrowthState {
   bool awaited_aliases = false;  // there is no room without aliases, and they were awaited
 };
 
-// Each of two front caches holds at most this part of the pool, and more than two hold together a
-// smaller one: what a cache holds serves nobody else, and lies between what others could use as
-// one.
-inline constexpr std::int64_t kFrontPart = 128;
-inline constexpr std::int64_t kFrontPartOfMany = 512;
+// The error for an allocation that is free already.
+absl::Status DoubleFreeError(const void* address);
 
 class PoolImpl final : public Pool {
  public:
@@ -149,15 +145,24 @@ class PoolImpl final : public Pool {
   // that a thread does nothing more by itself.
   std::int64_t CountAsleep() const;
 
+  // For a layer around the pool. Neither of the two needs a lock.
+  bool HasCrossed() const { return has_crossed_.load(std::memory_order_relaxed); }
+  bool CanServe(std::size_t bytes) const { return bytes > 0 && bytes <= MostBytes(); }
+  std::int64_t Rounded(std::int64_t bytes) const {
+    const std::int64_t rounded = arena_.Rounded(bytes);
+    return options_.remap ? granules_.Rounded(rounded) : rounded;
+  }
+  std::size_t CountStreams() const;
+  // Allocate without growth. Returns null when no free block serves the request.
+  absl::StatusOr<void*> AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint);
+  // Frees allocations of a stream that may have been destroyed, and that no other stream uses.
+  void FreeCached(absl::Span<void* const> addresses, Stream stream);
+
  private:
   // What can be asked for at all.
   std::size_t MostBytes() const {
     return static_cast<std::size_t>(std::min(options_.max_bytes, kMaxRequestBytes));
   }
-
-  // Two that need no lock. Null, or false: it is for the pool.
-  void* AllocateFromFront(std::size_t bytes, Stream stream);
-  bool FreeToFront(void* address, Stream stream);
 
   // Functions below hold the lock. Where one returns a null address there is no room.
 
@@ -171,13 +176,7 @@ class PoolImpl final : public Pool {
   absl::StatusOr<void*> TryPlace(std::int64_t bytes, Hint hint, Stream stream);
   absl::StatusOr<void*> Take(const Placement& placement, const Request& request,
                              std::int64_t asked_bytes, Timeline& timeline);
-  void LetFrontServe(const Timeline& timeline, void* address, std::int64_t bytes);
-  Placement PlaceEmptyingFronts(const Request& request, Timeline& timeline);
   Placement Place(const Request& request, Timeline& timeline);
-  std::int64_t Rounded(std::int64_t bytes) const {
-    const std::int64_t rounded = arena_.Rounded(bytes);
-    return options_.remap ? granules_.Rounded(rounded) : rounded;
-  }
 
   // What is one with virtual memory and another with segments begins here.
   absl::Status TakeInitial(MemoryLock& memory);
@@ -259,13 +258,6 @@ class PoolImpl final : public Pool {
   void ServeWaiting();
   void Serve(Waiter& waiter);
 
-  // Frees what the front caches hold; they begin anew. Whether they held anything.
-  bool EmptyFronts();
-  bool EmptyFront(FrontCache& front);
-  // Lets the front cache of its stream forget a used block. False when it is free, there.
-  bool TakeFromFront(BlockId block);
-  bool IsInFront(BlockId block) const;
-
   absl::StatusOr<Timeline*> FindStream(Stream stream);
   void BeginCrossing(Stream newest);
   absl::Status NotLive(const void* address) const;
@@ -310,6 +302,7 @@ class PoolImpl final : public Pool {
   absl::flat_hash_map<BlockId, absl::InlinedVector<Stream, 2>> uses_;
   // Whether there was ever more than one stream: as long as there is not, nobody needs tickets.
   bool crossing_ = false;
+  std::atomic<bool> has_crossed_ = false;  // the same, for threads without the lock
   TicketLists tickets_;
   WaitingLine line_;
   std::int64_t allocations_at_growth_ = 0;
@@ -319,35 +312,12 @@ class PoolImpl final : public Pool {
   std::int64_t noted_end_ = 0;
   std::int64_t noted_high_water_ = 0;
   PoolStats stats_;  // what is counted; the rest is asked for
-  std::uint64_t fronts_epoch_ = 0;
-  std::unique_ptr<FrontCaches> own_fronts_;
-
-  // Not guarded: null until there are several streams, and then what own_fronts_ is.
-  std::atomic<FrontCaches*> fronts_ = nullptr;
 };
-
-// Inline: every call begins with them.
-
-inline void* PoolImpl::AllocateFromFront(std::size_t bytes, Stream stream) {
-  FrontCaches* fronts = fronts_.load(std::memory_order_acquire);
-  if (fronts == nullptr || bytes > MostBytes()) return nullptr;
-  return fronts->Of(stream).Allocate(stream, device_.stream_epoch(),
-                                     Rounded(static_cast<std::int64_t>(bytes)));
-}
-
-inline bool PoolImpl::FreeToFront(void* address, Stream stream) {
-  FrontCaches* fronts = fronts_.load(std::memory_order_acquire);
-  return fronts != nullptr && fronts->Of(stream).Free(stream, device_.stream_epoch(), address);
-}
 
 inline absl::StatusOr<Timeline*> PoolImpl::FindStream(Stream stream) {
   absl::StatusOr<Timeline*> timeline = order_.Find(stream);
   if (order_.size() > 1 && !crossing_) [[unlikely]]
     BeginCrossing(stream);
-  if (own_fronts_ != nullptr && fronts_epoch_ != device_.stream_epoch()) [[unlikely]] {
-    fronts_epoch_ = device_.stream_epoch();
-    EmptyFronts();
-  }
   return timeline;
 }
 

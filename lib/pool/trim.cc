@@ -9,7 +9,6 @@ absl::StatusOr<std::int64_t> PoolImpl::Trim(std::int64_t keep_bytes) {
   const std::lock_guard giving_back(give_back_mutex_);
   Lock lock(mutex_);
   MemoryLock memory(memory_mutex_, lock);
-  EmptyFronts();
   given_back_bytes_ = 0;
   const absl::Status status = GiveBack(keep_bytes, memory);
   ServeWaiting();  // others can have what the device has again

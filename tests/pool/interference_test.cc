@@ -42,7 +42,7 @@ class InterferenceTest : public PoolFixture {
   std::unique_ptr<Pool> pool_;
 };
 
-// The front caches are emptied when a stream is destroyed. What they held can be beside the memory
+// The caches are emptied when a stream is destroyed. A cached block can be a neighbour of the memory
 // that was just taken for a request, and become one free block with it.
 TEST_F(InterferenceTest, AStreamIsDestroyedDuringGrowth) {
   Make({.initial_bytes = 16 * kMiB, .max_bytes = 16 * kMiB});

@@ -274,7 +274,7 @@ TEST_P(PoolTest, KnowsTheStreamOfAnAllocation) {
   EXPECT_TRUE(absl::IsInvalidArgument(pool->FreeOwn(static_cast<char*>(p) + 512, first)));
   EXPECT_TRUE(pool->FreeOwn(p, first).ok());
   EXPECT_TRUE(pool->FreeOwn(nullptr, first).ok());
-  // Also when it waits in a front cache for its stream to ask again.
+  // Also when it is in a cache until its stream asks again.
   for (int i = 0; i < 8; ++i) {
     void* const again = *pool->Allocate(kKiB, first);
     EXPECT_TRUE(pool->FreeOwn(again, first).ok());

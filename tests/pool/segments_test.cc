@@ -421,7 +421,7 @@ class SegmentsPropertyTest : public SegmentsTest,
     ASSERT_EQ(bytes, device().used_bytes());
     ASSERT_EQ(bytes, stats.reserved_bytes);
     ASSERT_EQ(bytes, stats.free_bytes + stats.live_bytes);
-    ASSERT_LE(stats.largest_hole_bytes, LargestGap());  // front caches hold some of it
+    ASSERT_LE(stats.largest_hole_bytes, LargestGap());  // the caches of streams hold some of it
     ASSERT_TRUE(pool.CheckInvariants().ok()) << pool.CheckInvariants();
   }
 

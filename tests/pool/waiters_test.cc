@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/pool/pool_impl.h"
+#include "lib/pool/caching_pool.h"
 #include "tests/pool/pool_fixture.h"
 #include "tests/support/forwarding_device.h"
 #include "tests/support/rounds.h"
@@ -274,14 +274,18 @@ class WaitersPropertyTest : public WaitersTest {
 
   // Until every waiter has its result or sleeps: then none wakes another.
   void Settle() {
-    const auto& pool = static_cast<const pool::PoolImpl&>(*pool_);
     for (;;) {
       const auto waiting =
           std::ranges::count_if(waiting_, [](const auto& w) { return !w->is_done(); });
-      if (pool.CountAsleep() == waiting) break;
+      if (CountAsleep() == waiting) break;
       std::this_thread::yield();
     }
     TakeResults();
+  }
+  std::int64_t CountAsleep() const {
+    const auto* const caching = dynamic_cast<const pool::CachingPool*>(pool_.get());
+    return caching != nullptr ? caching->CountAsleep()
+                              : static_cast<const pool::PoolImpl&>(*pool_).CountAsleep();
   }
   void TakeResults() {
     for (std::size_t i = 0; i < waiting_.size(); ++i) {

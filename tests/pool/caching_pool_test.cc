@@ -1,6 +1,5 @@
-// Front caches: what they give back, and that nobody else can tell that they are there.
-#include "lib/pool/front_cache.h"
-
+// The caches of streams: which blocks they give back, and that the pool's callers cannot tell that
+// they exist.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,9 +16,9 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class FrontCacheTest : public PoolFixture, public ::testing::WithParamInterface<PoolKind> {
+class CachingPoolTest : public PoolFixture, public ::testing::WithParamInterface<PoolKind> {
  protected:
-  // A pool that serves two streams, and so has front caches.
+  // Returns a pool that has served two streams, and so uses its caches.
   std::unique_ptr<Pool> NewSharedPool(std::int64_t max_bytes) {
     auto pool =
         NewPool({.initial_bytes = max_bytes, .max_bytes = max_bytes, .memory = GetParam().memory});
@@ -33,10 +32,10 @@ class FrontCacheTest : public PoolFixture, public ::testing::WithParamInterface<
   const Stream second_ = NewStream();
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, FrontCacheTest, ::testing::Values(kVirtualPool, kSegmentPool),
+INSTANTIATE_TEST_SUITE_P(Kinds, CachingPoolTest, ::testing::Values(kVirtualPool, kSegmentPool),
                          [](const auto& test) { return test.param.name; });
 
-TEST_P(FrontCacheTest, GivesAStreamItsOwnBlocksBack) {
+TEST_P(CachingPoolTest, GivesAStreamItsOwnBlocksBack) {
   auto pool = NewSharedPool(16 * kMiB);
   void* const p = *pool->Allocate(4096, first_);
   void* const q = *pool->Allocate(4096, first_);
@@ -50,7 +49,7 @@ TEST_P(FrontCacheTest, GivesAStreamItsOwnBlocksBack) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-TEST_P(FrontCacheTest, CountsWhatItHoldsAsFree) {
+TEST_P(CachingPoolTest, CountsWhatItHoldsAsFree) {
   auto pool = NewSharedPool(16 * kMiB);
   void* const p = *pool->Allocate(4096, first_);
   ASSERT_TRUE(pool->Free(p, first_).ok());
@@ -68,7 +67,7 @@ TEST_P(FrontCacheTest, CountsWhatItHoldsAsFree) {
   }
 }
 
-TEST_P(FrontCacheTest, KnowsADoubleFree) {
+TEST_P(CachingPoolTest, KnowsADoubleFree) {
   auto pool = NewSharedPool(16 * kMiB);
   void* const p = *pool->Allocate(4096, first_);
   ASSERT_TRUE(pool->Free(p, first_).ok());
@@ -81,7 +80,7 @@ TEST_P(FrontCacheTest, KnowsADoubleFree) {
   EXPECT_EQ(*pool->Allocate(4096, first_), p);
 }
 
-TEST_P(FrontCacheTest, LeavesBlocksThatOthersUseToThePool) {
+TEST_P(CachingPoolTest, LeavesBlocksOfSeveralStreamsToThePool) {
   auto pool = NewSharedPool(16 * kMiB);
   void* const p = *pool->Allocate(4096, first_);
   ASSERT_TRUE(pool->RecordUse(p, second_).ok());
@@ -96,7 +95,7 @@ TEST_P(FrontCacheTest, LeavesBlocksThatOthersUseToThePool) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-TEST_P(FrontCacheTest, IsEmptiedBeforeMemoryIsShort) {
+TEST_P(CachingPoolTest, IsEmptiedBeforeMemoryIsShort) {
   auto pool = NewSharedPool(kMiB);
   std::vector<void*> live;
   for (int i = 0; i < 256; ++i) live.push_back(*pool->Allocate(4096, first_));
@@ -107,14 +106,14 @@ TEST_P(FrontCacheTest, IsEmptiedBeforeMemoryIsShort) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-TEST_P(FrontCacheTest, IsEmptiedByTrimming) {
+TEST_P(CachingPoolTest, IsEmptiedByTrimming) {
   auto pool = NewSharedPool(16 * kMiB);
   ASSERT_TRUE(pool->Free(*pool->Allocate(4096, first_), first_).ok());
   EXPECT_EQ(*pool->Trim(), 16 * kMiB);
   EXPECT_EQ(device_->used_bytes(), 0);
 }
 
-TEST_P(FrontCacheTest, EndsWithItsStream) {
+TEST_P(CachingPoolTest, EndsWithItsStream) {
   auto pool = NewSharedPool(16 * kMiB);
   void* const p = *pool->Allocate(4096, first_);
   void* const q = *pool->Allocate(4096, first_);
@@ -127,7 +126,7 @@ TEST_P(FrontCacheTest, EndsWithItsStream) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-TEST_P(FrontCacheTest, HidesNoFreeFromThoseWhoWait) {
+TEST_P(CachingPoolTest, HidesNoFreeFromWaiters) {
   auto pool = NewSharedPool(kMiB);
   std::vector<void*> live;
   for (int i = 0; i < 256; ++i) live.push_back(*pool->Allocate(4096, first_));
