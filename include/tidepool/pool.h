@@ -84,6 +84,12 @@ struct PoolOptions {
   // GMLake (ASPLOS 2024), which stitches granules too. Should work under way still use all other
   // addresses, it waits on the host for that work.
   bool remap = false;
+  // With several streams, a request is placed exactly where the policy puts it, so `tidepool size`
+  // predicts every offset and the bytes of the pool. Otherwise a block of about the same size that
+  // needs no wait is preferred, and each stream has a cache of blocks that it freed: both save
+  // time, and make offsets depend on how far the streams are. A pool with one stream is always
+  // exact, as long as it does not remap and its memory is virtual and taken at once.
+  bool exact_placement = false;
   // Is told of every request; a Recorder (recorder.h) writes them to a file. None when null. It
   // outlives the pool.
   PoolObserver* recorder = nullptr;

@@ -14,18 +14,18 @@ using pool::Range;
 constexpr std::int64_t kLargePart = 4;
 
 absl::Status PinnedPoolImpl::Reserve(std::int64_t bytes) {
-  pool::Lock lock(mutex_);
+  const pool::BackoffLock lock(locks_.books);
   if (bytes < 0 || bytes > options_.max_bytes) {
     return absl::InvalidArgumentError(absl::StrCat(
         "asked to hold ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
   }
-  pool::MemoryLock memory(memory_mutex_, lock);
-  absl::Status status = PinUntil(bytes, memory);
+  const pool::MemoryLock memory(locks_);
+  absl::Status status = PinUntil(bytes);
   ServeWaiting();  // after an error too there may be more than before
   return status;
 }
 
-absl::Status PinnedPoolImpl::PinUntil(std::int64_t bytes, pool::MemoryLock& memory) {
+absl::Status PinnedPoolImpl::PinUntil(std::int64_t bytes) {
   const std::int64_t page = PageBytes(options_.pages);
   while (regions_.segments().held_bytes() < bytes) {
     if (!arena_.blocks().HasNames(2)) {
@@ -34,13 +34,13 @@ absl::Status PinnedPoolImpl::PinUntil(std::int64_t bytes, pool::MemoryLock& memo
     }
     const std::int64_t missing = (bytes - regions_.segments().held_bytes() + page - 1) & -page;
     const std::int64_t wanted = std::min(missing, options_.most_region_bytes);
-    const absl::StatusOr<BlockId> block = AddRegion(wanted, wanted, memory);
+    const absl::StatusOr<BlockId> block = AddRegion(wanted, wanted);
     if (!block.ok()) return block.status();
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes, pool::MemoryLock& memory) {
+absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes) {
   growth_error_.clear();
   const std::int64_t page = PageBytes(options_.pages);
   const std::int64_t needed = (bytes + page - 1) & -page;
@@ -56,14 +56,14 @@ absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes, pool::MemoryL
     growth_error_ = absl::StrCat("an arena has at most ", arena_.blocks().max_blocks(), " blocks");
     return Placement::None();
   }
-  const absl::StatusOr<bool> has_budget = MakeBudget(needed, memory);
+  const absl::StatusOr<bool> has_budget = MakeBudget(needed);
   if (!has_budget.ok()) return has_budget.status();
   if (!*has_budget) return Placement::None();
   const std::int64_t step = std::min(options_.growth_bytes & -page, options_.most_region_bytes);
   const std::int64_t left = options_.max_bytes - regions_.segments().held_bytes();
   const std::int64_t wanted =
       needed > step / kLargePart ? needed : std::max(needed, std::min(step, left));
-  const absl::StatusOr<BlockId> block = AddRegion(needed, wanted, memory);
+  const absl::StatusOr<BlockId> block = AddRegion(needed, wanted);
   if (absl::IsResourceExhausted(block.status())) {  // until others free
     growth_error_ = std::string(block.status().message());
     return Placement::None();
@@ -75,9 +75,8 @@ absl::StatusOr<Placement> PinnedPoolImpl::Grow(std::int64_t bytes, pool::MemoryL
 
 // Of `wanted` bytes, or of `bytes` where there is no memory for more. Returns the free block that
 // it is.
-absl::StatusOr<BlockId> PinnedPoolImpl::AddRegion(std::int64_t bytes, std::int64_t wanted,
-                                                  pool::MemoryLock& memory) {
-  const absl::StatusOr<PinnedMemory> pinned = memory.WithoutBooks([&] {
+absl::StatusOr<BlockId> PinnedPoolImpl::AddRegion(std::int64_t bytes, std::int64_t wanted) {
+  const absl::StatusOr<PinnedMemory> pinned = locks_.WithoutBooks([&] {
     absl::StatusOr<PinnedMemory> all = regions_.Pin(wanted);
     return absl::IsResourceExhausted(all.status()) && wanted > bytes ? regions_.Pin(bytes) : all;
   });
@@ -126,7 +125,7 @@ std::vector<BlockId> PinnedPoolImpl::FreeRegions() const {
 
 // Gives back free regions, the smallest first, until there is budget for `bytes`. False, and none
 // more is given back, when they are not enough.
-absl::StatusOr<bool> PinnedPoolImpl::MakeBudget(std::int64_t bytes, pool::MemoryLock& memory) {
+absl::StatusOr<bool> PinnedPoolImpl::MakeBudget(std::int64_t bytes) {
   const blocks::BlockMap& blocks = arena_.blocks();
   for (;;) {
     const std::int64_t held = regions_.segments().held_bytes();
@@ -140,13 +139,13 @@ absl::StatusOr<bool> PinnedPoolImpl::MakeBudget(std::int64_t bytes, pool::Memory
     if (free_bytes < missing) return false;
     const BlockId smallest =
         *std::ranges::min_element(free_ones, {}, [&](BlockId id) { return blocks.bytes(id); });
-    if (absl::Status status = GiveBackRegion(smallest, memory); !status.ok()) return status;
+    if (absl::Status status = GiveBackRegion(smallest); !status.ok()) return status;
   }
 }
 
 absl::StatusOr<std::int64_t> PinnedPoolImpl::Trim(std::int64_t keep_bytes) {
-  pool::Lock lock(mutex_);
-  pool::MemoryLock memory(memory_mutex_, lock);
+  const pool::BackoffLock lock(locks_.books);
+  const pool::MemoryLock memory(locks_);
   const blocks::BlockMap& blocks = arena_.blocks();
   const pool::Segments& segments = regions_.segments();
   const std::int64_t held = segments.held_bytes();
@@ -159,7 +158,7 @@ absl::StatusOr<std::int64_t> PinnedPoolImpl::Trim(std::int64_t keep_bytes) {
     });
     if (last == free_ones.rend()) break;
     end = blocks.offset(*last);
-    status = GiveBackRegion(*last, memory);
+    status = GiveBackRegion(*last);
   }
   ServeWaiting();  // there is budget to grow
   if (!status.ok()) return status;
@@ -167,14 +166,14 @@ absl::StatusOr<std::int64_t> PinnedPoolImpl::Trim(std::int64_t keep_bytes) {
 }
 
 // A free block that is one. It is out of the arena first, so that no other thread takes it.
-absl::Status PinnedPoolImpl::GiveBackRegion(BlockId block, pool::MemoryLock& memory) {
+absl::Status PinnedPoolImpl::GiveBackRegion(BlockId block) {
   blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t begin = blocks.offset(block);
   const pool::Range region = {begin, begin + blocks.bytes(block)};
   blocks.Exclude(Placement::At(block, region.begin), region.bytes());
   void* const address = regions_.segments().Hide(region);
   absl::Status status =
-      memory.WithoutBooks([&] { return regions_.Unpin(address, region.bytes()); });
+      locks_.WithoutBooks([&] { return regions_.Unpin(address, region.bytes()); });
   if (status.ok()) {
     regions_.segments().Remove(region);
   } else {

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/pinned/host_memory.h"
-#include "lib/pool/memory_lock.h"
+#include "lib/pool/pool_locks.h"
 
 namespace tidepool {
 namespace pinned {
@@ -59,9 +59,9 @@ class PagePoolImpl final : public PagePool {
   ~PagePoolImpl() override { UnmapMemory(base_, options_.max_bytes); }
 
   absl::Status Take(absl::Span<void*> pages) override {
-    pool::Lock lock(mutex_);
+    const pool::BackoffLock lock(locks_.books);
     if (pages.size() > free_.size()) {
-      if (absl::Status status = GrowFor(pages.size(), lock); !status.ok()) {
+      if (absl::Status status = GrowFor(pages.size()); !status.ok()) {
         ++stats_.failures;
         return status;
       }
@@ -79,7 +79,7 @@ class PagePoolImpl final : public PagePool {
   }
 
   absl::Status Return(absl::Span<void* const> pages) override {
-    const std::lock_guard lock(mutex_);
+    const pool::BackoffLock lock(locks_.books);
     for (std::size_t i = 0; i < pages.size(); ++i) {
       if (TakeBack(pages[i])) continue;
       // As if it had not been called.
@@ -95,21 +95,21 @@ class PagePoolImpl final : public PagePool {
   }
 
   absl::Status Reserve(std::int64_t bytes) override {
-    pool::Lock lock(mutex_);
+    const pool::BackoffLock lock(locks_.books);
     if (bytes < 0 || bytes > options_.max_bytes) {
       return absl::InvalidArgumentError(absl::StrCat(
           "asked to hold ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
     }
-    pool::MemoryLock memory(memory_mutex_, lock);
+    const pool::MemoryLock memory(locks_);
     const std::int64_t wanted = (bytes + options_.page_bytes - 1) / options_.page_bytes;
     return wanted <= stats_.touched_pages
                ? absl::OkStatus()
-               : Touch(static_cast<std::size_t>(wanted - stats_.touched_pages), memory);
+               : Touch(static_cast<std::size_t>(wanted - stats_.touched_pages));
   }
 
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override {
-    pool::Lock lock(mutex_);
-    pool::MemoryLock memory(memory_mutex_, lock);
+    const pool::BackoffLock lock(locks_.books);
+    const pool::MemoryLock memory(locks_);
     // Those that were returned first, whose memory is the coldest. They are in no list meanwhile.
     const std::int64_t kept =
         (std::max<std::int64_t>(keep_bytes, 0) + options_.page_bytes - 1) / options_.page_bytes;
@@ -118,7 +118,7 @@ class PagePoolImpl final : public PagePool {
     const auto end = free_.begin() + static_cast<std::ptrdiff_t>(std::min(most, free_.size()));
     const std::vector<std::uint32_t> leaving(free_.begin(), end);
     free_.erase(free_.begin(), end);
-    const auto stays = memory.WithoutBooks([&] {
+    const auto stays = locks_.WithoutBooks([&] {
       return std::ranges::find_if(leaving, [this](std::uint32_t number) {
         return madvise(AddressOf(number), PageSize(), MADV_DONTNEED) != 0;
       });
@@ -135,7 +135,7 @@ class PagePoolImpl final : public PagePool {
   }
 
   PagePoolStats Stats() const override {
-    const std::lock_guard lock(mutex_);
+    const pool::BackoffLock lock(locks_.books);
     return stats_;
   }
 
@@ -168,8 +168,8 @@ class PagePoolImpl final : public PagePool {
   // Functions below hold the lock. They release it while pages are touched, which takes long: other
   // threads return pages and ask meanwhile.
 
-  absl::Status GrowFor(std::size_t wanted, pool::Lock& lock) {
-    pool::MemoryLock memory(memory_mutex_, lock);
+  absl::Status GrowFor(std::size_t wanted) {
+    const pool::MemoryLock memory(locks_);
     while (wanted > free_.size()) {
       const std::size_t missing = wanted - free_.size();
       if (missing > untouched_.size() || !options_.may_grow) {
@@ -181,20 +181,20 @@ class PagePoolImpl final : public PagePool {
       }
       const auto step = static_cast<std::size_t>(options_.growth_bytes / options_.page_bytes);
       const std::size_t count = std::max(missing, std::min(step, untouched_.size()));
-      if (absl::Status status = Touch(count, memory); !status.ok()) return status;
+      if (absl::Status status = Touch(count); !status.ok()) return status;
     }
     return absl::OkStatus();
   }
 
   // Gives so many untouched pages memory, neighbours at once.
-  absl::Status Touch(std::size_t count, pool::MemoryLock& memory) {
+  absl::Status Touch(std::size_t count) {
     const auto begun = std::chrono::steady_clock::now();
     ++stats_.growths;
     while (count > 0) {
       const std::uint32_t first = untouched_.back();
       std::size_t run = 1;
       while (run < count && untouched_[untouched_.size() - 1 - run] == first + run) ++run;
-      absl::Status status = memory.WithoutBooks([&] {
+      absl::Status status = locks_.WithoutBooks([&] {
         return TouchMemory(AddressOf(first), static_cast<std::int64_t>(run) * options_.page_bytes,
                            options_.pages);
       });
@@ -217,11 +217,8 @@ class PagePoolImpl final : public PagePool {
   const PagePoolOptions options_;
   char* const base_;
 
-  // Taken before the other one, to change which pages have memory. Guards the next one too.
-  std::mutex memory_mutex_;
-  std::vector<std::uint32_t> untouched_;  // the lowest last
-
-  mutable pool::BackoffMutex mutex_;  // of all that follows
+  mutable pool::PoolLocks locks_;
+  std::vector<std::uint32_t> untouched_;  // the lowest last; changed with both locks held
   std::vector<State> states_;
   std::vector<std::uint32_t> free_;  // touched; the last is taken next
   PagePoolStats stats_;

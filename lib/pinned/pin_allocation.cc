@@ -8,22 +8,22 @@ namespace tidepool::pinned {
 
 absl::StatusOr<void*> PinnedPoolImpl::Allocate(std::size_t bytes) {
   if (bytes == 0) return nullptr;
-  pool::Lock lock(mutex_);
+  const pool::BackoffLock lock(locks_.books);
   if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes);
   absl::StatusOr<void*> address = nullptr;
-  if (!line_.IsClosed()) {
-    address = TryAllocate(static_cast<std::int64_t>(bytes), lock);
+  if (!queue_.IsClosed()) {
+    address = TryAllocate(static_cast<std::int64_t>(bytes));
     if (!address.ok()) return address;  // counted
   }
   if (*address == nullptr) {
     absl::Status status = Refuse(bytes);
-    if (!line_.IsClosed()) return status;
+    if (!queue_.IsClosed()) return status;
     return absl::ResourceExhaustedError(
         "out of pinned memory: what is free is kept for an allocation that has waited long, "
         "expected the caller to wait too (AllocateBlocking) or to free more");
   }
-  if (!line_.empty()) {
-    line_.CountOvertake();
+  if (!queue_.empty()) {
+    queue_.CountOvertake();
     ServeWaiting();  // the pool may have grown
   }
   return address;
@@ -32,59 +32,58 @@ absl::StatusOr<void*> PinnedPoolImpl::Allocate(std::size_t bytes) {
 // A waiter looks for memory by itself when it comes, whenever it is called, and on its deadline.
 absl::StatusOr<void*> PinnedPoolImpl::AllocateBlocking(std::size_t bytes, absl::Time deadline) {
   if (bytes == 0) return nullptr;
-  pool::Lock lock(mutex_);
+  const pool::BackoffLock lock(locks_.books);
   if (bytes > static_cast<std::size_t>(options_.max_bytes)) return Refuse(bytes);
-  pool::Waiter waiter(static_cast<std::int64_t>(bytes), Hint::kResident, Stream{});
-  auto address = line_.Wait(
-      waiter, deadline, lock, [&] { return Look(waiter, lock); }, [this] { ++stats_.blocked; });
+  pool::Waiter waiter({static_cast<std::int64_t>(bytes), Hint::kResident, {}});
+  auto address = queue_.Wait(
+      waiter, deadline, locks_.books, [&] { return Look(waiter); }, [this] { ++stats_.blocked; });
   ServeWaiting();  // the pool may have grown, or the line be open again
   return address.has_value() ? *std::move(address) : TooLate(waiter);
 }
 
 // Of the waiter's own thread.
-absl::StatusOr<void*> PinnedPoolImpl::Look(const pool::Waiter& waiter, pool::Lock& lock) {
-  absl::StatusOr<void*> address = TryAllocate(waiter.bytes, lock, &waiter);
+absl::StatusOr<void*> PinnedPoolImpl::Look(const pool::Waiter& waiter) {
+  absl::StatusOr<void*> address = TryAllocate(waiter.wanted.bytes, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
-  const bool may_come_again = waiter.is_called || !line_.MayServe(&waiter);
+  const bool may_come_again = waiter.is_called || !queue_.MayServe(&waiter);
   // When nothing is live no free will come.
   if (has_room || may_come_again || stats_.live_count > 0) return address;
-  return Refuse(static_cast<std::size_t>(waiter.bytes));
+  return Refuse(static_cast<std::size_t>(waiter.wanted.bytes));
 }
 
 absl::Status PinnedPoolImpl::TooLate(const pool::Waiter& waiter) {
   ++stats_.failures;
   return absl::DeadlineExceededError(absl::StrCat(
-      "no room for ", waiter.bytes, " bytes of pinned memory until the deadline, ",
+      "no room for ", waiter.wanted.bytes, " bytes of pinned memory until the deadline, ",
       arena_.blocks().live_bytes(), " live, expected frees: the budget is ", options_.max_bytes));
 }
 
 // Called whenever a waiter may find room that it did not find before.
 void PinnedPoolImpl::ServeWaiting() {
-  if (line_.empty()) return;
-  line_.ServeAll([this](pool::Waiter& waiter) { Serve(waiter); });
+  if (queue_.empty()) return;
+  queue_.ServeAll([this](pool::Waiter& waiter) { Serve(waiter); });
 }
 
 // Serves it from what is free. Pinning takes long, and is left to the waiter's own thread.
 void PinnedPoolImpl::Serve(pool::Waiter& waiter) {
-  if (waiter.is_looking) return waiter.Call();
-  if (void* const address = TryPlace(waiter.bytes)) {
+  if (waiter.is_looking) return waiter.CallThread();
+  if (void* const address = TryPlace(waiter.wanted.bytes)) {
     waiter.result = address;
   } else if (options_.may_grow || stats_.live_count == 0) {
-    waiter.Call();
+    waiter.CallThread();
   }
 }
 
 // Null when there is no room, or when what is free is kept for a waiter that is before `waiter`.
-absl::StatusOr<void*> PinnedPoolImpl::TryAllocate(std::int64_t bytes, pool::Lock& lock,
-                                                  const pool::Waiter* waiter) {
+absl::StatusOr<void*> PinnedPoolImpl::TryAllocate(std::int64_t bytes, const pool::Waiter* waiter) {
   if (void* const address = TryPlace(bytes)) return address;
-  pool::MemoryLock memory(memory_mutex_, lock);
-  if (!line_.MayServe(waiter)) return nullptr;
+  const pool::MemoryLock memory(locks_);
+  if (!queue_.MayServe(waiter)) return nullptr;
   // Other threads may have made room meanwhile.
   if (void* const address = TryPlace(bytes)) return address;
   const std::int64_t held = regions_.segments().held_bytes();
-  const absl::StatusOr<Placement> placement = Grow(arena_.Rounded(bytes), memory);
-  if (placement.ok() && placement->block != kNoBlock && line_.MayServe(waiter)) {
+  const absl::StatusOr<Placement> placement = Grow(arena_.Rounded(bytes));
+  if (placement.ok() && placement->block != kNoBlock && queue_.MayServe(waiter)) {
     return Take(*placement, bytes);
   }
   if (regions_.segments().held_bytes() != held) ServeWaiting();  // others may have room now
@@ -116,7 +115,7 @@ void* PinnedPoolImpl::Take(const Placement& placement, std::int64_t bytes) {
 
 absl::Status PinnedPoolImpl::Free(void* address) {
   if (address == nullptr) return absl::OkStatus();
-  const std::lock_guard lock(mutex_);
+  const pool::BackoffLock lock(locks_.books);
   const std::int64_t offset = addresses_.OffsetOf(address);
   const BlockId block = offset < 0 ? kNoBlock : arena_.blocks().Find(offset);
   if (block == kNoBlock) return NotLive(address);

@@ -60,7 +60,7 @@ PinnedPoolImpl::~PinnedPoolImpl() {
 }
 
 PinnedPoolStats PinnedPoolImpl::Stats() const {
-  const std::lock_guard lock(mutex_);
+  const pool::BackoffLock lock(locks_.books);
   return StatsLocked();
 }
 
@@ -80,7 +80,8 @@ PinnedPoolStats PinnedPoolImpl::StatsLocked() const {
 }
 
 absl::Status PinnedPoolImpl::CheckInvariants() const {
-  const std::scoped_lock lock(memory_mutex_, mutex_);
+  const absl::MutexLock memory(&locks_.memory);
+  const pool::BackoffLock lock(locks_.books);
   const blocks::BlockMap& blocks = arena_.blocks();
   if (absl::Status status = blocks.CheckInvariants(); !status.ok()) return status;
   if (regions_.segments().held_bytes() > options_.max_bytes) {

@@ -1,7 +1,7 @@
 // The pool of pinned memory: an arena over regions, and a line of waiting allocations.
 //
 // One mutex guards the books. A thread that pins or unpins releases it, because that takes long and
-// other threads free and ask meanwhile; memory_mutex_ keeps such threads apart.
+// other threads free and ask meanwhile; locks_.memory keeps such threads apart.
 #ifndef TIDEPOOL_LIB_PINNED_PINNED_POOL_IMPL_H_
 #define TIDEPOOL_LIB_PINNED_PINNED_POOL_IMPL_H_
 
@@ -17,9 +17,9 @@
 #include "lib/pinned/regions.h"
 #include "lib/pool/address_map.h"
 #include "lib/pool/backoff_mutex.h"
-#include "lib/pool/memory_lock.h"
+#include "lib/pool/pool_locks.h"
 #include "lib/pool/range.h"
-#include "lib/pool/waiting_line.h"
+#include "lib/pool/waiting_queue.h"
 #include "tidepool/host/pinned_pool.h"
 #include "tidepool/placement.h"
 
@@ -53,23 +53,21 @@ class PinnedPoolImpl final : public PinnedPool {
   // Those with a parameter `lock` or `memory` release it meanwhile: no block that was found before
   // them is good after them.
 
-  absl::StatusOr<void*> TryAllocate(std::int64_t bytes, pool::Lock& lock,
-                                    const pool::Waiter* waiter = nullptr);
+  absl::StatusOr<void*> TryAllocate(std::int64_t bytes, const pool::Waiter* waiter = nullptr);
   void* TryPlace(std::int64_t bytes);
   void* Take(const Placement& placement, std::int64_t bytes);
   // Until the pool holds so much.
-  absl::Status PinUntil(std::int64_t bytes, pool::MemoryLock& memory);
-  absl::StatusOr<Placement> Grow(std::int64_t bytes, pool::MemoryLock& memory);
-  absl::StatusOr<BlockId> AddRegion(std::int64_t bytes, std::int64_t wanted,
-                                    pool::MemoryLock& memory);
-  absl::StatusOr<bool> MakeBudget(std::int64_t bytes, pool::MemoryLock& memory);
-  absl::Status GiveBackRegion(BlockId block, pool::MemoryLock& memory);
+  absl::Status PinUntil(std::int64_t bytes);
+  absl::StatusOr<Placement> Grow(std::int64_t bytes);
+  absl::StatusOr<BlockId> AddRegion(std::int64_t bytes, std::int64_t wanted);
+  absl::StatusOr<bool> MakeBudget(std::int64_t bytes);
+  absl::Status GiveBackRegion(BlockId block);
   std::vector<BlockId> FreeRegions() const;
   BlockId Include(const pool::Range& region);
   BlockId ExcludedAt(std::int64_t offset) const;
   void NotePeakReserved();
 
-  absl::StatusOr<void*> Look(const pool::Waiter& waiter, pool::Lock& lock);
+  absl::StatusOr<void*> Look(const pool::Waiter& waiter);
   absl::Status TooLate(const pool::Waiter& waiter);
   void ServeWaiting();
   void Serve(pool::Waiter& waiter);
@@ -82,14 +80,12 @@ class PinnedPoolImpl final : public PinnedPool {
   const PinnedPoolOptions options_;
   std::unique_ptr<PlacementPolicy> policy_;
 
-  // Taken before the other one, to change which memory the pool has.
-  mutable std::mutex memory_mutex_;
-  mutable pool::BackoffMutex mutex_;  // of all that follows
+  mutable pool::PoolLocks locks_;
   pool::AddressMap addresses_;
   Regions regions_;
   blocks::Arena arena_;
   std::vector<std::int64_t> asked_;  // by name of a used block: the bytes that were asked for
-  pool::WaitingLine line_;
+  pool::WaitingQueue queue_;
   std::string growth_error_;  // why the pool did not grow for the last request
   PinnedPoolStats stats_;     // what is counted; the rest is asked for
 };

@@ -86,12 +86,14 @@ absl::Status CachingPool::ForgetAllocation(const void* address) {
   if (serving_.load() == 0) return absl::OkStatus();
   const absl::StatusOr<Stream> stream = pool_->AllocatedOn(address);
   if (!stream.ok()) return stream.status();
-  return CacheOf(*stream).Forget(*stream, address) ? absl::OkStatus() : DoubleFreeError(address);
+  return CacheOf(*stream).Forget(*stream, address) ? absl::OkStatus()
+                                                   : DoubleFreeError(address, kPoolWords);
 }
 
 absl::StatusOr<Stream> CachingPool::AllocatedOn(const void* address) {
   absl::StatusOr<Stream> stream = pool_->AllocatedOn(address);
-  if (stream.ok() && CacheOf(*stream).Holds(*stream, address)) return DoubleFreeError(address);
+  if (stream.ok() && CacheOf(*stream).Holds(*stream, address))
+    return DoubleFreeError(address, kPoolWords);
   return stream;
 }
 

@@ -1,6 +1,7 @@
-// Where a request lies among granules, so that their memory can be moved: a large one has granules
-// of its own, a small one is in one granule. Then what is live keeps no more granules from moving
-// than its sizes rounded up to granules.
+// Granules: where a request may lie among granules, so that their memory can be moved.
+//
+// A large request has granules of its own, and a small one lies within one granule. So live memory
+// keeps no more granules from moving than its sizes, rounded up to granules, have.
 #ifndef TIDEPOOL_LIB_POOL_GRANULES_H_
 #define TIDEPOOL_LIB_POOL_GRANULES_H_
 
@@ -13,12 +14,16 @@ namespace tidepool::pool {
 
 class Granules {
  public:
+  // Without granules a request may lie anywhere.
+  Granules() = default;
   explicit Granules(std::int64_t bytes) : granule_(bytes) {}
 
-  // What a request takes.
+  bool has_any() const { return granule_ != kNone; }
+  std::int64_t bytes() const { return granule_; }
+  // Returns the bytes that a request takes.
   std::int64_t Rounded(std::int64_t bytes) const { return bytes < granule_ ? bytes : Up(bytes); }
-  // The first offset from `begin` on, and the last one for an end up to `end`, where `bytes` may
-  // lie.
+  // Return the first offset from `begin` on, and the last one for an end up to `end`, where a
+  // request of `bytes` may lie.
   std::int64_t FirstFit(std::int64_t begin, std::int64_t bytes) const {
     return IsWithinOne(begin, bytes) ? begin : Up(begin);
   }
@@ -34,17 +39,18 @@ class Granules {
     return bytes < granule_ && Down(begin) == Down(begin + bytes - 1);
   }
 
-  std::int64_t granule_;
+  static constexpr std::int64_t kNone = std::int64_t{1} << 62;  // larger than any offset
+
+  std::int64_t granule_ = kNone;
 };
 
-// The free blocks in which a request finds such a place. A block is passed over when it is large
-// enough but lies badly, a few times; then one is asked for that is larger by a granule. So an
-// answer may be missed, and growing finds it.
+// The free blocks in which a request may lie. A few blocks that are large enough but lie badly are
+// passed over; then a block is asked for that is larger by a granule. So an answer may be missed,
+// and growth finds it.
 class GranuleBlocks final : public FreeBlocks {
  public:
-  GranuleBlocks(FreeBlocks& answers, blocks::BlockMap& blocks, const Granules& granules,
-                std::int64_t granule)
-      : answers_(answers), blocks_(blocks), granules_(granules), granule_(granule) {}
+  GranuleBlocks(FreeBlocks& answers, blocks::BlockMap& blocks, const Granules& granules)
+      : answers_(answers), blocks_(blocks), granules_(granules), granule_(granules.bytes()) {}
 
   BlockId SmallestFit(std::int64_t bytes) override {
     BlockId block = answers_.SmallestFit(bytes);
@@ -71,7 +77,7 @@ class GranuleBlocks final : public FreeBlocks {
                                                        : kNoBlock;
   }
 
-  // The placement of a policy that asked these blocks, moved to where the request may lie.
+  // Moves the placement of a policy that asked these blocks to offsets where the request may lie.
   Placement Adjusted(const Placement& placement, std::int64_t bytes) const {
     if (placement.block == kNoBlock) return placement;
     const std::int64_t begin = blocks_.offset(placement.block);

@@ -1,4 +1,4 @@
-// The first cause that applies decides which help is offered.
+// The first cause that applies decides which remedy is named.
 #include "lib/pool/out_of_memory.h"
 
 #include <string>
@@ -34,6 +34,18 @@ absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_
       absl::StrCat("out of memory: ", bytes, " bytes asked for, ", stats.live_bytes, " live in ",
                    stats.live_count, " allocations, the largest hole is ", stats.largest_hole_bytes,
                    ", the budget is ", stats.max_bytes, "; ", Help(bytes, stats, growth_error)));
+}
+
+absl::Status QueueClosed() {
+  return absl::ResourceExhaustedError(
+      "out of memory: free memory is kept for an allocation that has waited long; wait too "
+      "(AllocateBlocking), or free more");
+}
+
+absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats) {
+  return absl::DeadlineExceededError(absl::StrCat("no room for ", bytes,
+                                                  " bytes until the deadline, ", stats.live_bytes,
+                                                  " live, the budget is ", stats.max_bytes));
 }
 
 }  // namespace tidepool::pool

@@ -1,8 +1,9 @@
-// What an allocation that is refused says: what was asked for, how things stand, what would help.
+// The errors of refused allocations: the request, the state of the pool, and a remedy.
 #ifndef TIDEPOOL_LIB_POOL_OUT_OF_MEMORY_H_
 #define TIDEPOOL_LIB_POOL_OUT_OF_MEMORY_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -10,9 +11,13 @@
 
 namespace tidepool::pool {
 
-// ResourceExhausted. `bytes` are as asked for. `growth_error` is what the device said when the pool
+// ResourceExhausted. `bytes` are the caller's. `growth_error` is the device's error when the pool
 // last tried to grow for this request; empty when it did not try.
 absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_view growth_error);
+// ResourceExhausted, while free memory is kept for a waiter that was overtaken often.
+absl::Status QueueClosed();
+// DeadlineExceeded, for a request that waited.
+absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats);
 
 }  // namespace tidepool::pool
 

@@ -52,6 +52,9 @@ class Segments {
     return first_error;
   }
 
+  // Forgets all segments: the device keeps them.
+  void Abandon() { segments_.clear(); }
+
   std::int64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
   std::int64_t fence_bytes() const { return fence_bytes_; }
   bool Contain(const Range& segment) const {

@@ -8,75 +8,75 @@
 namespace tidepool::pool {
 namespace {
 
-void Advance(Clock& clock, std::size_t timeline, std::uint64_t position) {
-  if (timeline >= clock.size()) clock.resize(timeline + 1);
-  clock[timeline] = std::max(clock[timeline], position);
+void Advance(Positions& positions, std::size_t clock, std::uint64_t position) {
+  if (clock >= positions.size()) positions.resize(clock + 1);
+  positions[clock] = std::max(positions[clock], position);
 }
 
 }  // namespace
 
 StreamOrder::~StreamOrder() {
-  for (const auto& timeline : timelines_) {
-    if (timeline->event.id != 0) device_.DestroyEvent(timeline->event).IgnoreError();
+  for (const auto& clock : clocks_) {
+    if (clock->event.id != 0) device_.DestroyEvent(clock->event).IgnoreError();
   }
 }
 
-absl::StatusOr<Timeline*> StreamOrder::FindAnew(Stream stream) {
+absl::StatusOr<StreamClock*> StreamOrder::FindAnew(Stream stream) {
   const std::uint64_t epoch = device_.stream_epoch();
   if (epoch != epoch_) {
     Sweep();
     epoch_ = epoch;
   }
-  Timeline* timeline = Known(stream);
-  if (timeline == nullptr ? !device_.HasStream(stream) : timeline->destroyed) {
+  StreamClock* clock = Known(stream);
+  if (clock == nullptr ? !device_.HasStream(stream) : clock->destroyed) {
     return absl::NotFoundError(absl::StrCat("stream ", stream.id, ", expected one of ",
                                             device_.name(), " that was not destroyed"));
   }
-  last_ = timeline == nullptr ? Begin(stream) : timeline;
+  last_ = clock == nullptr ? Begin(stream) : clock;
   return last_;
 }
 
-Timeline* StreamOrder::Known(Stream stream) const {
+StreamClock* StreamOrder::Known(Stream stream) const {
   const auto found = by_stream_.find(stream.id);
   return found == by_stream_.end() ? nullptr : found->second;
 }
 
-Timeline* StreamOrder::Begin(Stream stream) {
+StreamClock* StreamOrder::Begin(Stream stream) {
   if (idle_.empty()) {
-    timelines_.push_back(std::make_unique<Timeline>());
-    timelines_.back()->index = static_cast<std::uint32_t>(timelines_.size() - 1);
-    idle_.push_back(timelines_.back().get());
+    clocks_.push_back(std::make_unique<StreamClock>());
+    clocks_.back()->index = static_cast<std::uint32_t>(clocks_.size() - 1);
+    idle_.push_back(clocks_.back().get());
   }
   ++begun_;
-  Timeline* timeline = idle_.back();
+  StreamClock* clock = idle_.back();
   idle_.pop_back();
-  timeline->stream = stream;
-  timeline->awaited.clear();
-  timeline->recorded_awaited.clear();
-  timeline->destroyed = false;
-  by_stream_[stream.id] = timeline;
-  return timeline;
+  clock->stream = stream;
+  clock->awaited.clear();
+  clock->recorded_awaited.clear();
+  clock->destroyed = false;
+  by_stream_[stream.id] = clock;
+  return clock;
 }
 
 // Lets go of streams that were destroyed and have no work left.
 void StreamOrder::Sweep() {
   last_ = nullptr;
-  std::vector<Timeline*> over;
-  for (const auto& [id, timeline] : by_stream_) {
-    if (!timeline->destroyed && !device_.HasStream(timeline->stream)) {
-      timeline->destroyed = true;
-      NextTicket(*timeline);  // stands for all of its work, tickets to come included
+  std::vector<StreamClock*> over;
+  for (const auto& [id, clock] : by_stream_) {
+    if (!clock->destroyed && !device_.HasStream(clock->stream)) {
+      clock->destroyed = true;
+      NextTicket(*clock);  // stands for all of its work, tickets to come included
     }
-    if (timeline->destroyed && IsOver(*timeline)) over.push_back(timeline);
+    if (clock->destroyed && HasFinished(*clock)) over.push_back(clock);
   }
-  for (Timeline* timeline : over) {
-    by_stream_.erase(timeline->stream.id);
-    idle_.push_back(timeline);
+  for (StreamClock* clock : over) {
+    by_stream_.erase(clock->stream.id);
+    idle_.push_back(clock);
   }
 }
 
 // An error of the device leaves the question for later: nothing depends on the answer.
-bool StreamOrder::IsOver(Timeline& destroyed) {
+bool StreamOrder::HasFinished(StreamClock& destroyed) {
   if (destroyed.recorded < destroyed.position && !Record(destroyed).ok()) return false;
   const absl::StatusOr<bool> done = device_.QueryEvent(destroyed.event);
   if (!done.ok() || !*done) return false;
@@ -86,14 +86,14 @@ bool StreamOrder::IsOver(Timeline& destroyed) {
 
 Tickets StreamOrder::TicketsOfAllBut(Stream stream) const {
   Tickets tickets;
-  for (const auto& [id, timeline] : by_stream_) {
-    if (id != stream.id) tickets.push_back(NextTicket(*timeline));
+  for (const auto& [id, clock] : by_stream_) {
+    if (id != stream.id) tickets.push_back(NextTicket(*clock));
   }
   return tickets;
 }
 
-absl::StatusOr<bool> StreamOrder::Await(Timeline& timeline, const Ticket& ticket) {
-  Timeline& awaited = At(ticket);
+absl::StatusOr<bool> StreamOrder::Await(StreamClock& clock, const Ticket& ticket) {
+  StreamClock& awaited = At(ticket);
   if (awaited.recorded < ticket.position) {
     if (absl::Status status = Record(awaited); !status.ok()) return status;
   } else {
@@ -104,24 +104,24 @@ absl::StatusOr<bool> StreamOrder::Await(Timeline& timeline, const Ticket& ticket
       return false;
     }
   }
-  if (absl::Status status = device_.WaitEvent(timeline.stream, awaited.event); !status.ok()) {
+  if (absl::Status status = device_.WaitEvent(clock.stream, awaited.event); !status.ok()) {
     return status;
   }
-  Advance(timeline.awaited, ticket.timeline, awaited.recorded);
+  Advance(clock.awaited, ticket.clock, awaited.recorded);
   for (std::size_t i = 0; i < awaited.recorded_awaited.size(); ++i) {
-    Advance(timeline.awaited, i, awaited.recorded_awaited[i]);
+    Advance(clock.awaited, i, awaited.recorded_awaited[i]);
   }
   return true;
 }
 
-absl::StatusOr<bool> StreamOrder::IsOver(const Ticket& ticket) {
+absl::StatusOr<bool> StreamOrder::HasFinished(const Ticket& ticket) {
   if (!MayRun(ticket)) return true;
-  Timeline& timeline = At(ticket);
-  if (timeline.recorded < ticket.position) {
-    if (absl::Status status = Record(timeline); !status.ok()) return status;
+  StreamClock& clock = At(ticket);
+  if (clock.recorded < ticket.position) {
+    if (absl::Status status = Record(clock); !status.ok()) return status;
   }
-  absl::StatusOr<bool> done = device_.QueryEvent(timeline.event);
-  if (done.ok() && *done) timeline.completed = timeline.recorded;
+  absl::StatusOr<bool> done = device_.QueryEvent(clock.event);
+  if (done.ok() && *done) clock.completed = clock.recorded;
   return done;
 }
 
@@ -129,11 +129,11 @@ absl::StatusOr<std::vector<HostWait>> StreamOrder::PrepareWait(const Tickets& ti
   std::vector<HostWait> waits;
   for (const Ticket& ticket : tickets) {
     if (!MayRun(ticket)) continue;
-    Timeline& timeline = At(ticket);
-    if (timeline.recorded < ticket.position) {
-      if (absl::Status status = Record(timeline); !status.ok()) return status;
+    StreamClock& clock = At(ticket);
+    if (clock.recorded < ticket.position) {
+      if (absl::Status status = Record(clock); !status.ok()) return status;
     }
-    waits.push_back({ticket.timeline, timeline.recorded, timeline.event});
+    waits.push_back({ticket.clock, clock.recorded, clock.event});
   }
   return waits;
 }
@@ -146,49 +146,49 @@ absl::Status StreamOrder::Wait(const std::vector<HostWait>& waits) const {
   return absl::OkStatus();
 }
 
-void StreamOrder::NoteOver(const std::vector<HostWait>& waits) {
+void StreamOrder::NoteFinished(const std::vector<HostWait>& waits) {
   for (const HostWait& wait : waits) {
-    std::uint64_t& completed = timelines_[wait.timeline]->completed;
+    std::uint64_t& completed = clocks_[wait.clock]->completed;
     completed = std::max(completed, wait.position);
   }
 }
 
 absl::Status StreamOrder::Synchronize(const Ticket& ticket) {
-  Timeline& timeline = At(ticket);
+  StreamClock& clock = At(ticket);
   if (!MayRun(ticket)) return absl::OkStatus();
-  if (timeline.recorded < ticket.position) {
-    if (absl::Status status = Record(timeline); !status.ok()) return status;
+  if (clock.recorded < ticket.position) {
+    if (absl::Status status = Record(clock); !status.ok()) return status;
   }
-  absl::Status status = device_.SynchronizeEvent(timeline.event);
-  if (status.ok()) timeline.completed = timeline.recorded;
+  absl::Status status = device_.SynchronizeEvent(clock.event);
+  if (status.ok()) clock.completed = clock.recorded;
   return status;
 }
 
 absl::Status StreamOrder::SynchronizeAll() {
   absl::Status first;
-  for (const auto& [id, timeline] : by_stream_) {
-    const Ticket ticket = NextTicket(*timeline);
+  for (const auto& [id, clock] : by_stream_) {
+    const Ticket ticket = NextTicket(*clock);
     absl::Status status = Synchronize(ticket);
     if (!status.ok()) status = Synchronize(ticket);
-    if (!status.ok() && device_.HasStream(timeline->stream)) {
-      status = device_.SynchronizeStream(timeline->stream);
+    if (!status.ok() && device_.HasStream(clock->stream)) {
+      status = device_.SynchronizeStream(clock->stream);
     }
     first.Update(status);
   }
   return first;
 }
 
-absl::Status StreamOrder::Record(Timeline& timeline) {
-  if (timeline.event.id == 0) {
+absl::Status StreamOrder::Record(StreamClock& clock) {
+  if (clock.event.id == 0) {
     const absl::StatusOr<Event> event = device_.CreateEvent();
     if (!event.ok()) return event.status();
-    timeline.event = *event;
+    clock.event = *event;
   }
-  absl::Status status = device_.RecordEvent(timeline.event, timeline.stream);
+  absl::Status status = device_.RecordEvent(clock.event, clock.stream);
   if (!status.ok()) return status;
   ++event_records_;
-  timeline.recorded = timeline.position;
-  timeline.recorded_awaited = timeline.awaited;
+  clock.recorded = clock.position;
+  clock.recorded_awaited = clock.awaited;
   return status;
 }
 

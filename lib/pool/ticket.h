@@ -1,8 +1,9 @@
-// A ticket stands for the work that a stream had been given when memory was freed on it. As long as
-// that work may run, the memory belongs to it.
+// Ticket: the work that a stream had been given when memory was freed on it. The memory belongs to
+// that work as long as it may run.
 #ifndef TIDEPOOL_LIB_POOL_TICKET_H_
 #define TIDEPOOL_LIB_POOL_TICKET_H_
 
+#include <algorithm>
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
@@ -10,14 +11,29 @@
 namespace tidepool::pool {
 
 struct Ticket {
-  std::uint32_t timeline = 0;  // the number of its stream
-  std::uint64_t position = 0;  // counts the frees of the timeline: its work before this one
+  std::uint32_t clock = 0;     // the index of the stream's clock
+  std::uint64_t position = 0;  // of that clock; it counts frees, and stands for the work before
 
   friend bool operator==(const Ticket& a, const Ticket& b) = default;
 };
 
-// Nearly always one: of the stream of the free. More when other streams used the memory too.
+// Nearly always a single ticket, of the stream of the free. More when several streams used the
+// memory.
 using Tickets = absl::InlinedVector<Ticket, 1>;
+
+// Adds a ticket, or moves the ticket of the same clock forward.
+inline void AddTicket(Tickets& tickets, const Ticket& ticket) {
+  for (Ticket& known : tickets) {
+    if (known.clock != ticket.clock) continue;
+    known.position = std::max(known.position, ticket.position);
+    return;
+  }
+  tickets.push_back(ticket);
+}
+
+inline void AddTickets(Tickets& tickets, const Tickets& added) {
+  for (const Ticket& ticket : added) AddTicket(tickets, ticket);
+}
 
 }  // namespace tidepool::pool
 

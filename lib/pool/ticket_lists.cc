@@ -75,7 +75,7 @@ bool TicketLists::AreAlike(PieceId a, PieceId b, std::uint64_t joins_after) cons
   const Piece& left = pieces_[a];
   const Piece& right = pieces_[b];
   return left.end == right.begin && left.tickets.size() == 1 && right.tickets.size() == 1 &&
-         left.tickets[0].timeline == right.tickets[0].timeline &&
+         left.tickets[0].clock == right.tickets[0].clock &&
          left.tickets[0].position > joins_after && right.tickets[0].position > joins_after;
 }
 

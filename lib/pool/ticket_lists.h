@@ -18,7 +18,7 @@ class TicketLists {
  public:
   // A range was freed under `tickets` and became one block with the free blocks `before` and
   // `after` it, or kNoBlock: `merged`, which may be one of them. It joins a piece beside it with a
-  // ticket of the same timeline, under the newer of the two, when both are newer than
+  // ticket of the same clock, under the newer of the two, when both are newer than
   // `joins_after`: up to there somebody can know the work to be over. O(1).
   void Merge(BlockId before, std::int64_t begin, std::int64_t end, const Tickets& tickets,
              BlockId after, BlockId merged, std::uint64_t joins_after);

@@ -1,6 +1,8 @@
-// The free blocks as one stream prefers them: among blocks of about the size that fits best, one
-// whose memory the stream need not wait for. Questions about addresses are answered as they are: an
-// order of addresses leaves no choice.
+// WaitAvoidingBlocks: the free blocks as a stream prefers them.
+//
+// Among blocks of about the size that fits best, the answer is a block whose memory the stream need
+// not wait for. Questions about addresses get the block map's answers: an order of addresses leaves
+// no choice.
 #ifndef TIDEPOOL_LIB_POOL_WAIT_AVOIDING_BLOCKS_H_
 #define TIDEPOOL_LIB_POOL_WAIT_AVOIDING_BLOCKS_H_
 
@@ -16,8 +18,8 @@ namespace tidepool::pool {
 class WaitAvoidingBlocks final : public FreeBlocks {
  public:
   WaitAvoidingBlocks(blocks::BlockMap& blocks, const TicketLists& tickets, const StreamOrder& order,
-                     const Timeline& timeline)
-      : blocks_(blocks), tickets_(tickets), order_(order), timeline_(timeline) {}
+                     const StreamClock& clock)
+      : blocks_(blocks), tickets_(tickets), order_(order), clock_(clock) {}
 
   BlockId SmallestFit(std::int64_t bytes) override {
     return Prefer(blocks_.SmallestFit(bytes), bytes, bytes / kSlack);
@@ -32,7 +34,8 @@ class WaitAvoidingBlocks final : public FreeBlocks {
   }
 
  private:
-  static constexpr std::int64_t kSlack = 8;  // a block may be larger than the best by 1/8 of bytes
+  static constexpr std::int64_t kSlack =
+      8;  // a block may be larger than the best by 1/8 of the request
   static constexpr int kMostTries = 8;
 
   BlockId Prefer(BlockId best, std::int64_t bytes, std::int64_t slack) {
@@ -48,14 +51,14 @@ class WaitAvoidingBlocks final : public FreeBlocks {
   bool MustWaitFor(BlockId block, std::int64_t bytes) const {
     const std::int64_t begin = blocks_.offset(block);
     return !tickets_.ForEach(block, begin, begin + bytes, [&](const Ticket& ticket) {
-      return !order_.MustWait(timeline_, ticket);
+      return !order_.MustWait(clock_, ticket);
     });
   }
 
   blocks::BlockMap& blocks_;
   const TicketLists& tickets_;
   const StreamOrder& order_;
-  const Timeline& timeline_;
+  const StreamClock& clock_;
 };
 
 }  // namespace tidepool::pool

@@ -235,7 +235,7 @@ TEST_F(SegmentsTest, AreTrimmedLastOnesFirst) {
   EXPECT_EQ(*pool->Trim(8 * kMiB), 0);
   EXPECT_EQ(*pool->Trim(6 * kMiB + 1), kMiB);
   EXPECT_EQ(pool->OffsetOf(blocks[7]), -1);
-  EXPECT_THAT(std::string(pool->Free(blocks[7], stream).message()), HasSubstr("none of this pool"));
+  EXPECT_THAT(std::string(pool->Free(blocks[7], stream).message()), HasSubstr("not in this pool"));
   EXPECT_EQ(*pool->Trim(), 3 * kMiB);
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
   EXPECT_EQ(device_->used_bytes(), 4 * kMiB);

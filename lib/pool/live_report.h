@@ -1,0 +1,36 @@
+// The texts of pools about live allocations: addresses that are not live, and allocations that are
+// live when their pool is destroyed.
+#ifndef TIDEPOOL_LIB_POOL_LIVE_REPORT_H_
+#define TIDEPOOL_LIB_POOL_LIVE_REPORT_H_
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "lib/blocks/block_map.h"
+#include "lib/pool/address_map.h"
+
+namespace tidepool::pool {
+
+// The words of a kind of pool, such as {"pool", "allocation"}.
+struct PoolWords {
+  const char* pool;
+  const char* allocation;
+};
+
+// InvalidArgument for an address that is free already.
+absl::Status DoubleFreeError(const void* address, const PoolWords& words);
+// InvalidArgument for an address at which no live allocation begins. Says where it is. O(blocks).
+absl::Status NotLiveError(const void* address, const AddressMap& addresses,
+                          const blocks::BlockMap& blocks, const PoolWords& words);
+
+// Writes the number of live allocations and the first of them to stderr. `describe(block)` returns
+// more text about an allocation.
+void ReportLive(const AddressMap& addresses, const blocks::BlockMap& blocks,
+                std::int64_t live_count, const PoolWords& words,
+                const std::function<std::string(BlockId)>& describe);
+
+}  // namespace tidepool::pool
+
+#endif  // TIDEPOOL_LIB_POOL_LIVE_REPORT_H_

@@ -1,0 +1,84 @@
+// The recorder sees requests as callers made them; iterations see blocks, because a plan is about
+// rounded sizes.
+#include "lib/pool/observers.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace tidepool::pool {
+
+Observers::Observers(const PoolOptions& options, PlannedPlacement* planned)
+    : recorder_(options.recorder),
+      planned_(planned),
+      iterations_(planned == nullptr ? nullptr : std::make_unique<Iterations>(*planned, options)),
+      has_any_(recorder_ != nullptr || iterations_ != nullptr) {}
+
+void Observers::TellAllocation(const Served& served, const StreamClock& clock) {
+  if (iterations_ != nullptr) {
+    iterations_->OnAllocate(served.block, served.request.bytes, served.live_bytes, clock.index);
+  }
+  if (recorder_ != nullptr) {
+    recorder_->Allocate(served.address, served.asked_bytes, served.request.hint, clock.stream);
+  }
+}
+
+void Observers::OnWait(const StreamClock& clock, const StreamClock& awaited) {
+  if (iterations_ != nullptr) iterations_->OnWait(clock.index, awaited.index);
+  if (recorder_ != nullptr) recorder_->Wait(clock.stream, awaited.stream);
+}
+
+void Observers::OnRefusal(std::size_t bytes, Hint hint, Stream stream) {
+  if (recorder_ == nullptr) return;
+  const auto recorded = std::min(bytes, static_cast<std::size_t>(kMaxRequestBytes));
+  recorder_->Failure(static_cast<std::int64_t>(recorded), hint, stream);
+}
+
+void Observers::OnMark(std::string_view name) {
+  if (recorder_ != nullptr) recorder_->Mark(name);
+}
+
+bool Observers::MarkIteration() {
+  OnMark(Pool::kIterationMark);
+  if (iterations_ == nullptr) return false;
+  iterations_->Mark();
+  return true;
+}
+
+std::int64_t Observers::BeginIteration(const blocks::BlockMap& blocks, bool exclusions_stay) {
+  if (iterations_->End()) iterations_->Plan(FixedRanges(blocks, exclusions_stay));
+  return iterations_->Begin();
+}
+
+// Returns the ranges that the next iteration cannot use, whatever it does. New segments begin after
+// the last fence.
+std::vector<Range> Observers::FixedRanges(const blocks::BlockMap& blocks,
+                                          bool exclusions_stay) const {
+  std::vector<Range> fixed;
+  for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
+    if (!blocks.used(id)) continue;
+    const bool is_fixed = blocks.excluded(id) ? exclusions_stay : !iterations_->IsOwn(id);
+    if (!is_fixed) continue;
+    const std::int64_t begin = blocks.offset(id);
+    if (!fixed.empty() && fixed.back().end == begin) {
+      fixed.back().end += blocks.bytes(id);
+    } else {
+      fixed.push_back({begin, begin + blocks.bytes(id)});
+    }
+  }
+  return fixed;
+}
+
+void Observers::AwaitPlans() {
+  if (iterations_ != nullptr) iterations_->AwaitPlans();
+}
+
+void Observers::AddCounts(PoolStats& stats) const {
+  if (iterations_ == nullptr) return;
+  const PlannedCounts counts = planned_->counts();
+  stats.planned = counts.planned;
+  stats.deviations = counts.deviations;
+  stats.plans = iterations_->plans_made();
+}
+
+}  // namespace tidepool::pool
