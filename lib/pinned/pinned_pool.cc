@@ -80,7 +80,7 @@ PinnedPoolStats PinnedPoolImpl::StatsLocked() const {
 }
 
 absl::Status PinnedPoolImpl::CheckInvariants() const {
-  const absl::MutexLock memory(&locks_.memory);
+  const locks::MutexLock memory(&locks_.memory);
   const pool::BackoffLock lock(locks_.books);
   const blocks::BlockMap& blocks = arena_.blocks();
   if (absl::Status status = blocks.CheckInvariants(); !status.ok()) return status;

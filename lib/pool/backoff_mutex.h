@@ -3,15 +3,13 @@
 //
 // Moving the pool from core to core costs more than using it: every cache line of its books moves.
 // A thread that finds the mutex taken therefore pauses, longer each time, so that its owner enters
-// many times in a row. A thread that paused for long goes to sleep. absl::Mutex takes half as much
+// many times in a row. A thread that paused for long goes to sleep. locks::Mutex takes half as much
 // time again for a pair of calls (docs/design/pool.md).
 #ifndef TIDEPOOL_LIB_POOL_BACKOFF_MUTEX_H_
 #define TIDEPOOL_LIB_POOL_BACKOFF_MUTEX_H_
 
 #include <atomic>
 #include <cstdint>
-
-#include "absl/base/thread_annotations.h"
 
 namespace tidepool::pool {
 

@@ -299,7 +299,7 @@ std::vector<PoolBlock> PoolImpl::Snapshot() const {
 }
 
 absl::Status PoolImpl::CheckInvariants() const {
-  const absl::MutexLock memory(&locks_.memory);
+  const locks::MutexLock memory(&locks_.memory);
   const BackoffLock lock(locks_.books);
   return CheckArena(arena_, *memory_, options_.max_bytes);
 }

@@ -7,17 +7,16 @@
 #ifndef TIDEPOOL_LIB_POOL_POOL_LOCKS_H_
 #define TIDEPOOL_LIB_POOL_POOL_LOCKS_H_
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 #include "lib/pool/backoff_mutex.h"
 
 namespace tidepool::pool {
 
 struct PoolLocks {
   // A thread that gives memory back to the device holds it throughout.
-  absl::Mutex give_back ABSL_ACQUIRED_BEFORE(memory);
+  locks::Mutex give_back ABSL_ACQUIRED_BEFORE(memory);
   // Guards which memory the pool has.
-  absl::Mutex memory ABSL_ACQUIRED_BEFORE(books);
+  locks::Mutex memory ABSL_ACQUIRED_BEFORE(books);
   // Guards which memory is live, and everything else that each call reads.
   BackoffMutex books;
 

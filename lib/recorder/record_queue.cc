@@ -21,7 +21,7 @@ RecordQueue::RecordQueue(std::int64_t bytes)
 // Called when a chunk is full: wakes the taker and waits until another chunk is free.
 bool RecordQueue::NextChunk() {
   const std::uint64_t added = added_.load(std::memory_order_relaxed);
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   wanted_ = added;
   work_.Signal();
   while (!is_stopped() && added + chunk_ - taken_ > records_.size()) progress_.Wait(&mutex_);
@@ -31,7 +31,7 @@ bool RecordQueue::NextChunk() {
 }
 
 void RecordQueue::AwaitWork(std::chrono::nanoseconds longest) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   while (wanted_ <= taken_ && !is_stopped()) {
     if (work_.WaitWithTimeout(&mutex_, absl::FromChrono(longest))) return;
   }
@@ -46,19 +46,19 @@ absl::Span<const Record> RecordQueue::Front(std::uint64_t end) const {
 
 void RecordQueue::Take(std::size_t count) {
   front_ += count;
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   taken_ = front_;
   progress_.SignalAll();
 }
 
 void RecordQueue::Finish() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   is_finished_ = true;
   progress_.SignalAll();
 }
 
 void RecordQueue::AwaitTaken() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   const std::uint64_t end = added();
   wanted_ = std::max(wanted_, end);
   work_.Signal();
@@ -66,14 +66,14 @@ void RecordQueue::AwaitTaken() {
 }
 
 void RecordQueue::Stop() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   is_stopped_.store(true, std::memory_order_relaxed);
   work_.Signal();
   progress_.SignalAll();
 }
 
 void RecordQueue::AwaitFinish() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   while (!is_finished_) progress_.Wait(&mutex_);
 }
 

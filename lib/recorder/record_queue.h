@@ -8,9 +8,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
+#include "lib/locks/mutex.h"
 #include "lib/recorder/record.h"
 
 namespace tidepool::recorder {
@@ -66,9 +65,9 @@ class RecordQueue {
   // Used by the taking thread: as taken_, without the lock.
   std::uint64_t front_ = 0;
 
-  absl::Mutex mutex_;
-  absl::CondVar work_;
-  absl::CondVar progress_;
+  locks::Mutex mutex_;
+  locks::CondVar work_;
+  locks::CondVar progress_;
   // Count of records that should be taken at once.
   std::uint64_t wanted_ ABSL_GUARDED_BY(mutex_) = 0;
   std::uint64_t taken_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -17,11 +17,10 @@
 #include <thread>
 #include <utility>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "lib/io/quote.h"
+#include "lib/locks/mutex.h"
 #include "lib/recorder/fork_count.h"
 #include "lib/recorder/record_encoder.h"
 #include "lib/recorder/record_queue.h"
@@ -88,7 +87,7 @@ class Recorder::Writer {
   ~Writer() {
     queue_.Stop();
     if (thread_.joinable()) thread_.join();
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (status_.ok() || was_reported_) return;
     std::fprintf(stderr, "tidepool: %s\n", std::string(status_.message()).c_str());
   }
@@ -205,14 +204,14 @@ class Recorder::Writer {
     if (status.ok() || has_failed_) return;
     has_failed_ = true;
     {
-      const absl::MutexLock lock(&mutex_);
+      const locks::MutexLock lock(&mutex_);
       status_ = std::move(status);
     }
     queue_.Stop();
   }
 
   absl::Status ReportError() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     was_reported_ |= !status_.ok();
     return status_;
   }
@@ -231,7 +230,7 @@ class Recorder::Writer {
   std::chrono::nanoseconds flush_interval_;
   bool has_failed_ = false;
 
-  absl::Mutex mutex_;
+  locks::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);  // first error
   bool was_reported_ ABSL_GUARDED_BY(mutex_) = false;
 

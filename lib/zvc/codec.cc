@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 #include "lib/zvc/block_codec.h"
 #include "lib/zvc/kernels.h"
 #include "lib/zvc/ranges.h"
@@ -243,7 +242,7 @@ class Decompression {
   }
 
   absl::Status Finish(std::uint64_t hash) ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (!status_.ok()) return status_;
     if (hash_ == hash) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat("zero-value stream: the hash of its contents is ",
@@ -272,7 +271,7 @@ class Decompression {
   // Keeps the error of the first damaged block, independent of the order in which threads find
   // errors.
   void Remember(std::size_t block, const absl::Status& status) ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (!status_.ok() && damaged_block_ < block) return;
     damaged_block_ = block;
     status_ = absl::DataLossError(
@@ -286,7 +285,7 @@ class Decompression {
   const absl::Span<std::byte> output_;
   std::atomic<std::size_t> next_ = 0;
   std::atomic<std::uint64_t> hash_ = 0;
-  absl::Mutex mutex_;
+  locks::Mutex mutex_;
   absl::Status status_ ABSL_GUARDED_BY(mutex_);
   std::size_t damaged_block_ ABSL_GUARDED_BY(mutex_) = 0;
 };

@@ -17,25 +17,25 @@ class WorkerPool::Run {
     const std::function<void()>* const task = Begin();
     if (task == nullptr) return;
     (*task)();
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (--running_ == 0) is_left_.SignalAll();
   }
 
   void Finish() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     task_ = nullptr;
     while (running_ > 0) is_left_.Wait(&mutex_);
   }
 
  private:
   const std::function<void()>* Begin() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (task_ != nullptr) ++running_;
     return task_;
   }
 
-  absl::Mutex mutex_;
-  absl::CondVar is_left_;
+  locks::Mutex mutex_;
+  locks::CondVar is_left_;
   // Null when no more threads may begin.
   const std::function<void()>* task_ ABSL_GUARDED_BY(mutex_);
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -57,7 +57,7 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(int threads) {
 
 WorkerPool::~WorkerPool() {
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     is_ending_ = true;
     has_work_.SignalAll();
   }
@@ -69,7 +69,7 @@ void WorkerPool::Work() {
 }
 
 std::function<void()> WorkerPool::NextTask() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   while (!is_ending_ && tasks_.empty()) has_work_.Wait(&mutex_);
   if (tasks_.empty()) return nullptr;
   std::function<void()> task = std::move(tasks_.front());
@@ -80,7 +80,7 @@ std::function<void()> WorkerPool::NextTask() {
 void WorkerPool::Submit(std::function<void()> task) {
   if (threads_.empty()) return task();
   {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     tasks_.push_back(std::move(task));
   }
   has_work_.Signal();

@@ -8,9 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::zvc {
 
@@ -44,8 +43,8 @@ class WorkerPool {
   // Waits for a task. Returns an empty one when the pool ends.
   std::function<void()> NextTask() ABSL_LOCKS_EXCLUDED(mutex_);
 
-  absl::Mutex mutex_;
-  absl::CondVar has_work_;
+  locks::Mutex mutex_;
+  locks::CondVar has_work_;
   std::deque<std::function<void()>> tasks_ ABSL_GUARDED_BY(mutex_);
   bool is_ending_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;

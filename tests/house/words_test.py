@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-BUDGET = 430
+BUDGET = 320
 
 CODE = (".h", ".cc", ".cu", ".c", ".js")
 SCRIPTS = (".py", ".sh", ".cmake", "CMakeLists.txt")

@@ -8,9 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 #include "lib/trace/native/native_format.h"
 
 namespace tidepool::native {
@@ -21,7 +20,7 @@ class MarkNames {
   // Returns the number of `name`, cut to the longest text of the format.
   std::uint64_t Number(std::string_view name) ABSL_LOCKS_EXCLUDED(mutex_) {
     name = name.substr(0, kLongestText);
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     const auto [found, is_new] = numbers_.try_emplace(std::string(name), numbers_.size());
     if (is_new) new_names_.emplace_back(name);
     return found->second;
@@ -29,12 +28,12 @@ class MarkNames {
 
   // Returns the names added since the last call, in the order of their numbers.
   std::vector<std::string> TakeNew() ABSL_LOCKS_EXCLUDED(mutex_) {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     return std::exchange(new_names_, {});
   }
 
  private:
-  absl::Mutex mutex_;
+  locks::Mutex mutex_;
   absl::flat_hash_map<std::string, std::uint64_t> numbers_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> new_names_ ABSL_GUARDED_BY(mutex_);
 };
