@@ -21,7 +21,7 @@ add_library(tidepool::cuda ALIAS tidepool_cuda)
 if(BUILD_SHARED_LIBS)
   # The files that all devices share are compiled again, since the other library hides their
   # symbols.
-  target_sources(tidepool_cuda PRIVATE lib/device/address_ranges.cc lib/device/names.cc lib/device/virtual_memory.cc)
+  target_sources(tidepool_cuda PRIVATE lib/device/address_ranges.cc lib/device/name_source.cc lib/device/virtual_memory.cc)
   set_target_properties(tidepool_cuda PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_include_directories(tidepool_cuda PRIVATE ${PROJECT_SOURCE_DIR})
 endif()

@@ -14,7 +14,7 @@ std::uintptr_t ToNumber(const void* address) { return reinterpret_cast<std::uint
 void AddressRanges::Insert(void* address, std::int64_t bytes) {
   const std::uintptr_t begin = ToNumber(address);
   ranges_.emplace(begin,
-                  Range{.address = address, .end = begin + static_cast<std::uintptr_t>(bytes)});
+                  Entry{.address = address, .end = begin + static_cast<std::uintptr_t>(bytes)});
 }
 
 void AddressRanges::Erase(const void* address) { ranges_.erase(ToNumber(address)); }

@@ -32,11 +32,11 @@ class AddressRanges {
   }
 
  private:
-  struct Range {
+  struct Entry {
     void* address;
     std::uintptr_t end;
   };
-  using Ranges = std::map<std::uintptr_t, Range>;
+  using Ranges = std::map<std::uintptr_t, Entry>;
 
   // Returns the range that holds the byte at `address`, or end().
   Ranges::const_iterator Holding(std::uintptr_t address) const;

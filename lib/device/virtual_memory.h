@@ -11,8 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/device/address_ranges.h"
-#include "lib/device/names.h"
-#include "lib/locks/mutex.h"
+#include "lib/device/name_source.h"
 #include "tidepool/device.h"
 
 namespace tidepool::device {
@@ -78,7 +77,7 @@ class VirtualMemory {
   const std::int64_t granularity_;
   mutable locks::Mutex mutex_;
   const std::unique_ptr<VirtualBacking> backing_ ABSL_PT_GUARDED_BY(mutex_);
-  Names names_ ABSL_GUARDED_BY(mutex_);
+  NameSource names_ ABSL_GUARDED_BY(mutex_);
   AddressRanges reserved_ ABSL_GUARDED_BY(mutex_);
   AddressRanges mapped_ ABSL_GUARDED_BY(mutex_);
   // By name.

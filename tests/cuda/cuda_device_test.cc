@@ -62,7 +62,7 @@ TEST_F(CudaDeviceTest, RefusesDevicesThatAreNotThere) {
   for (const int ordinal : {-1, 2, std::numeric_limits<int>::max()}) {
     const auto refused = CudaDevice::Create({.ordinal = ordinal});
     EXPECT_TRUE(absl::IsUnavailable(refused.status())) << refused.status();
-    EXPECT_THAT(Message(refused.status()), HasSubstr("expected one below 2"));
+    EXPECT_THAT(Message(refused.status()), HasSubstr("expected a number below 2"));
   }
   EXPECT_TRUE(absl::IsInvalidArgument(CudaDevice::Create({.peers = {0}}).status()));
   EXPECT_TRUE(absl::IsInvalidArgument(CudaDevice::Create({.peers = {5}}).status()));

@@ -346,15 +346,15 @@ class CudaDeviceOfRuntime final : public CudaDevice {
     if (!status.ok()) return status;
     const auto is_there = [&](int ordinal) { return ordinal >= 0 && ordinal < count; };
     if (!is_there(options.ordinal)) {
-      return absl::UnavailableError(absl::StrCat("CudaDeviceOptions: there is no device ",
-                                                 options.ordinal, ", expected one below ", count));
+      return absl::UnavailableError(absl::StrCat("CudaDeviceOptions: unknown device ",
+                                                 options.ordinal, ", expected a number below ",
+                                                 count));
     }
     for (const int peer : options.peers) {
       if (is_there(peer) && peer != options.ordinal) continue;
-      return absl::InvalidArgumentError(absl::StrCat("CudaDeviceOptions: device ", peer,
-                                                     " cannot be a peer, expected another one "
-                                                     "below ",
-                                                     count));
+      return absl::InvalidArgumentError(
+          absl::StrCat("CudaDeviceOptions: device ", peer,
+                       " cannot be a peer, expected another device below ", count));
     }
     return absl::OkStatus();
   }

@@ -10,8 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/device/cuda/recordings.h"
-#include "lib/device/names.h"
-#include "lib/locks/mutex.h"
+#include "lib/device/name_source.h"
 #include "tidepool/device.h"
 
 namespace tidepool::cuda {
@@ -51,8 +50,8 @@ class CudaEvents {
   absl::StatusOr<std::shared_ptr<State>> Find(Event event) const;
 
   NativeEventPool& pool_;
-  mutable locks::Mutex mutex_;
-  device::Names names_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::Mutex mutex_;
+  device::NameSource names_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, std::shared_ptr<State>> states_ ABSL_GUARDED_BY(mutex_);
 };
 

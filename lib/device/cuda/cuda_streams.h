@@ -12,8 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/device/cuda/recordings.h"
-#include "lib/device/names.h"
-#include "lib/locks/mutex.h"
+#include "lib/device/name_source.h"
 #include "tidepool/device.h"
 
 namespace tidepool::cuda {
@@ -84,8 +83,8 @@ class CudaStreams {
 
   const int ordinal_;
   NativeEventPool& pool_;
-  mutable locks::Mutex mutex_;  // guards the members below; CUDA is not called under it
-  device::Names names_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::Mutex mutex_;  // guards the members below; CUDA is not called under it
+  device::NameSource names_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, SharedEntry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<cudaStream_t, std::uint64_t> by_native_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, std::uint64_t> by_thread_ ABSL_GUARDED_BY(mutex_);

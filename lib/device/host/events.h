@@ -8,8 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/device/host/work_queue.h"
-#include "lib/device/names.h"
-#include "lib/locks/mutex.h"
+#include "lib/device/name_source.h"
 #include "tidepool/device.h"
 
 namespace tidepool::host {
@@ -23,8 +22,8 @@ class Events {
   absl::StatusOr<QueuePosition> Get(Event event) const;
 
  private:
-  mutable locks::Mutex mutex_;
-  device::Names names_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::Mutex mutex_;
+  device::NameSource names_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, QueuePosition> positions_ ABSL_GUARDED_BY(mutex_);
 };
 

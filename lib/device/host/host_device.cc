@@ -36,22 +36,27 @@ const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
   return result.status();
 }
 
-absl::Status InvalidOption(std::string_view fault) {
-  return absl::InvalidArgumentError(absl::StrCat("HostDeviceOptions: ", std::string(fault)));
+template <typename Value>
+absl::Status InvalidOption(const char* name, Value value, const char* expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("HostDeviceOptions: ", name, " is ", value, ", expected ", expected));
 }
 
 absl::Status Check(const HostDeviceOptions& options) {
-  if (options.memory_bytes <= 0) return InvalidOption("memory_bytes is not positive");
+  if (options.memory_bytes <= 0)
+    return InvalidOption("memory_bytes", options.memory_bytes, "at least 1");
   if (options.granularity < 0 || (options.granularity & (options.granularity - 1)) != 0) {
-    return InvalidOption("granularity is not a power of two");
+    return InvalidOption("granularity", options.granularity, "a power of two or 0");
   }
   if (options.granularity % sysconf(_SC_PAGESIZE) != 0) {
-    return InvalidOption("granularity is not a multiple of the host's page");
+    return InvalidOption("granularity", options.granularity, "a multiple of the host's page");
   }
   if (!std::isfinite(options.copy_bytes_per_second) || options.copy_bytes_per_second < 0) {
-    return InvalidOption("copy_bytes_per_second is negative or not finite");
+    return InvalidOption("copy_bytes_per_second", options.copy_bytes_per_second,
+                         "a finite number of at least 0");
   }
-  if (options.copy_latency_ns < 0) return InvalidOption("copy_latency_ns is negative");
+  if (options.copy_latency_ns < 0)
+    return InvalidOption("copy_latency_ns", options.copy_latency_ns, "at least 0");
   return absl::OkStatus();
 }
 

@@ -10,8 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/device/host/work_queue.h"
-#include "lib/device/names.h"
-#include "lib/locks/mutex.h"
+#include "lib/device/name_source.h"
 #include "tidepool/device.h"
 
 namespace tidepool::host {
@@ -41,9 +40,9 @@ class Streams {
 
   void Remove(std::uint64_t name, std::thread thread);
 
-  mutable locks::Mutex mutex_;
-  locks::CondVar was_removed_;
-  device::Names names_ ABSL_GUARDED_BY(mutex_);
+  mutable absl::Mutex mutex_;
+  absl::CondVar was_removed_;
+  device::NameSource names_ ABSL_GUARDED_BY(mutex_);
   // Streams that take work, and destroyed streams with work left.
   absl::flat_hash_map<std::uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);
   std::thread last_ended_ ABSL_GUARDED_BY(mutex_);

@@ -1,5 +1,5 @@
 // Names: unique, and recognised by the source that gave them.
-#include "lib/device/names.h"
+#include "lib/device/name_source.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 namespace tidepool::device {
 namespace {
 
-TEST(Names, AreUniqueAndRecognised) {
-  Names first;
-  Names second;
+TEST(NameSourceTest, AreUniqueAndRecognised) {
+  NameSource first;
+  NameSource second;
   std::set<std::uint64_t> of_first;
   std::set<std::uint64_t> of_second;
   for (int i = 0; i < 5000; ++i) {

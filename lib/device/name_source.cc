@@ -1,7 +1,7 @@
 // Each source takes names from the process in blocks. Each block is twice as long as the previous
 // block of the source, so a source never has more than 64 blocks. HasGiven therefore takes constant
 // time.
-#include "lib/device/names.h"
+#include "lib/device/name_source.h"
 
 #include <algorithm>
 
@@ -14,7 +14,7 @@ constexpr std::uint64_t kFirstBlock = 64;
 
 }  // namespace
 
-std::uint64_t Names::Next() {
+std::uint64_t NameSource::Next() {
   if (blocks_.empty() || next_ == blocks_.back().end) {
     const std::uint64_t count =
         blocks_.empty() ? kFirstBlock : 2 * (blocks_.back().end - blocks_.back().first);
@@ -24,7 +24,7 @@ std::uint64_t Names::Next() {
   return next_++;
 }
 
-bool Names::HasGiven(std::uint64_t name) const {
+bool NameSource::HasGiven(std::uint64_t name) const {
   return std::any_of(blocks_.begin(), blocks_.end(), [&](const Block& block) {
     const std::uint64_t given_end = block.end == blocks_.back().end ? next_ : block.end;
     return block.first <= name && name < given_end;

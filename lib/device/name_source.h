@@ -1,7 +1,7 @@
 // Names that are unique in the process, across all devices. The device that gave a name recognises
 // it later without having kept it.
-#ifndef TIDEPOOL_LIB_DEVICE_NAMES_H_
-#define TIDEPOOL_LIB_DEVICE_NAMES_H_
+#ifndef TIDEPOOL_LIB_DEVICE_NAME_SOURCE_H_
+#define TIDEPOOL_LIB_DEVICE_NAME_SOURCE_H_
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace tidepool::device {
 
 // A source of names. Not thread-safe, but independent of every other source.
-class Names {
+class NameSource {
  public:
   // Returns a new name, never 0.
   std::uint64_t Next();
@@ -28,4 +28,4 @@ class Names {
 
 }  // namespace tidepool::device
 
-#endif  // TIDEPOOL_LIB_DEVICE_NAMES_H_
+#endif  // TIDEPOOL_LIB_DEVICE_NAME_SOURCE_H_
