@@ -50,7 +50,7 @@ class CudaEvents {
   absl::StatusOr<std::shared_ptr<State>> Find(Event event) const;
 
   NativeEventPool& pool_;
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   device::NameSource names_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, std::shared_ptr<State>> states_ ABSL_GUARDED_BY(mutex_);
 };

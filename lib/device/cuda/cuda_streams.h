@@ -83,7 +83,7 @@ class CudaStreams {
 
   const int ordinal_;
   NativeEventPool& pool_;
-  mutable absl::Mutex mutex_;  // guards the members below; CUDA is not called under it
+  mutable locks::Mutex mutex_;  // guards the members below; CUDA is not called under it
   device::NameSource names_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, SharedEntry> entries_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<cudaStream_t, std::uint64_t> by_native_ ABSL_GUARDED_BY(mutex_);

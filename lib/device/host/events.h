@@ -22,7 +22,7 @@ class Events {
   absl::StatusOr<QueuePosition> Get(Event event) const;
 
  private:
-  mutable absl::Mutex mutex_;
+  mutable locks::Mutex mutex_;
   device::NameSource names_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::uint64_t, QueuePosition> positions_ ABSL_GUARDED_BY(mutex_);
 };

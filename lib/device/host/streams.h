@@ -40,8 +40,8 @@ class Streams {
 
   void Remove(std::uint64_t name, std::thread thread);
 
-  mutable absl::Mutex mutex_;
-  absl::CondVar was_removed_;
+  mutable locks::Mutex mutex_;
+  locks::CondVar was_removed_;
   device::NameSource names_ ABSL_GUARDED_BY(mutex_);
   // Streams that take work, and destroyed streams with work left.
   absl::flat_hash_map<std::uint64_t, Entry> entries_ ABSL_GUARDED_BY(mutex_);
