@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "lib/device/address_ranges.h"
 #include "lib/device/name_source.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::device {

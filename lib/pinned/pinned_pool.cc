@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
+#include "lib/locks/mutex.h"
 #include "lib/pinned/host_memory.h"
 #include "lib/pinned/pinned_pool_impl.h"
 #include "lib/pool/segments.h"

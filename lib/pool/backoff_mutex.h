@@ -11,6 +11,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "lib/locks/mutex.h"
+
 namespace tidepool::pool {
 
 // Meets the standard's Lockable. Not fair, and not recursive.

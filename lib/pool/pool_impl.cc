@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/locks/mutex.h"
 #include "lib/pool/out_of_memory.h"
 
 namespace tidepool::pool {

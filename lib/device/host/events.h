@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "lib/device/host/work_queue.h"
 #include "lib/device/name_source.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/device.h"
 
 namespace tidepool::host {

@@ -1,6 +1,7 @@
 // Passes the calls of tests on to the runtime.
 #include "tests/support/cudart_host/control.h"
 
+#include "lib/locks/mutex.h"
 #include "tests/support/cudart_host/runtime.h"
 #include "tests/support/cudart_host/settings.h"
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "lib/locks/mutex.h"
 #include "tests/support/cudart_host/call.h"
 
 namespace tidepool::cudart_host {

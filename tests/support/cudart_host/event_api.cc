@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "lib/locks/mutex.h"
 #include "tests/support/cudart_host/call.h"
 #include "tests/support/cudart_host/errors.h"
 
