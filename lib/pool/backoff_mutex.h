@@ -11,7 +11,6 @@
 #include <atomic>
 #include <cstdint>
 
-#include "lib/locks/mutex.h"
 
 namespace tidepool::pool {
 
