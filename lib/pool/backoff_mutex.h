@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "absl/base/thread_annotations.h"
 
 namespace tidepool::pool {
 
