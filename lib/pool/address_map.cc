@@ -1,4 +1,4 @@
-// Two sorted arrays: stretches come and go seldom, and are asked for by every call.
+// Two sorted arrays: stretches come and go seldom, and every call looks them up.
 #include "lib/pool/address_map.h"
 
 #include <algorithm>
@@ -51,7 +51,8 @@ void AddressMap::Index::Remove(const Stretch& stretch) {
   stretches.erase(place);
 }
 
-// Without a branch that depends on the answer, which is another one each time.
+// Has no branch that depends on the answer: it differs from call to call, and would be
+// mispredicted.
 const AddressMap::Stretch& AddressMap::Index::At(std::uint64_t key) const {
   std::size_t first = 0;
   for (std::size_t count = keys.size(); count > 1;) {

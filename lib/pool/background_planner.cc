@@ -1,4 +1,5 @@
-// The newest order counts: one that was not begun when the next came is likely to be out of date.
+// Only the newest order counts: an order that was not begun when the next came is likely out of
+// date.
 #include "lib/pool/background_planner.h"
 
 #include <algorithm>
@@ -11,7 +12,7 @@
 namespace tidepool::pool {
 namespace {
 
-// What is live at each time of an iteration of `end` events that comes again and again. Lifetimes
+// Returns the bytes that are live at each time of a repeating iteration of `end` events. Lifetimes
 // may reach beyond the end.
 std::vector<std::int64_t> LiveBytes(const PlanProblem& problem, std::int64_t end) {
   std::vector<std::int64_t> live(static_cast<std::size_t>(end) + 1);
@@ -29,8 +30,8 @@ std::vector<std::int64_t> LiveBytes(const PlanProblem& problem, std::int64_t end
   return live;
 }
 
-// Lifetimes of an iteration of `end` events, which is not empty, become those of one that begins
-// where the least is live.
+// Changes the lifetimes of an iteration of `end` > 0 events: it begins where the fewest bytes are
+// live.
 void LetRepeat(PlanProblem& problem, const std::vector<CarriedFree>& carried_frees,
                std::int64_t end) {
   for (PlanBuffer& buffer : problem.buffers) {
@@ -53,7 +54,7 @@ void LetRepeat(PlanProblem& problem, const std::vector<CarriedFree>& carried_fre
   }
 }
 
-// The same problem, with requests of another plan where that has them.
+// Returns the problem with the offsets that a plan of a similar iteration has.
 PlanProblem WithAlike(PlanProblem problem, const PlanOrder& order) {
   for (std::size_t i = 0; i < order.requests_alike; ++i) {
     problem.buffers[i].offset = order.alike->requests()[i].offset;
@@ -103,7 +104,7 @@ void BackgroundPlanner::Start(PlanOrder order) {
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
   } catch (const std::system_error&) {
-    waiting_.reset();  // no thread is to be had, so there is no plan
+    waiting_.reset();  // without a thread there is no plan
   }
 }
 
@@ -131,7 +132,7 @@ void BackgroundPlanner::Run(const std::stop_token& stop) {
     lock.unlock();
     absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan = PlanIteration(order, stop);
     lock.lock();
-    // Without one the iteration is served as before.
+    // Without a plan the iteration is served as before.
     if (plan.ok()) finished_.push_back(*std::move(plan));
     planning_.reset();
     changed_.notify_all();

@@ -1,4 +1,4 @@
-// Makes plans for iterations on a thread of its own, one at a time.
+// BackgroundPlanner: makes plans for iterations on a thread of its own, one at a time.
 #ifndef TIDEPOOL_LIB_POOL_BACKGROUND_PLANNER_H_
 #define TIDEPOOL_LIB_POOL_BACKGROUND_PLANNER_H_
 
@@ -18,26 +18,25 @@
 
 namespace tidepool::pool {
 
-// An iteration that is to be planned.
+// The order to plan an iteration.
 struct PlanOrder {
   plan::MemoryLog iteration;
   std::int64_t alignment = 1;
-  double seconds = 0;  // to look for a lower plan than the first
+  double seconds = 0;  // to search for a lower plan than the first
   std::uint64_t signature = 0;
-  // What the same iteration before left and this one freed.
+  // Frees, in this iteration, of requests that the same iteration before it left live.
   std::vector<CarriedFree> carried_frees;
-  std::vector<Range> fixed;  // what is there before, during and after it
-  // A plan for iterations that begin alike, and how many requests are. Null: there is none.
+  std::vector<Range> fixed;  // used before, during and after the iteration
+  // A plan for iterations that begin alike, and the number of requests that are alike. Or null.
   std::shared_ptr<const PlacementPlan> alike;
   std::size_t requests_alike = 0;
 };
 
-// The plan of an order, for an iteration that comes again and again: time is a circle, and what is
-// left to the next iteration lives across its beginning. It is cut where the least is live. What
-// lives across the cut, or is left and not freed in the next iteration, has its place to itself.
-// Where it can be, requests that are alike are planned alike, because
-// as they come nobody knows which iteration it will be. Errors are those of ToPlanProblem and
-// MakePlan.
+// Plans an iteration that repeats. Time is a circle: a buffer that is left to the next iteration
+// lives across its beginning. The circle is cut where the fewest bytes are live. A buffer that
+// lives across the cut, or that the next iteration does not free, has its offsets to itself.
+// Requests that another plan begins with keep its offsets where possible, because the pool cannot
+// know which of the two iterations begins. Errors are those of ToPlanProblem and MakePlan.
 absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanIteration(const PlanOrder& order,
                                                                    std::stop_token stop);
 
@@ -45,16 +44,16 @@ absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanIteration(const PlanOrd
 class BackgroundPlanner {
  public:
   BackgroundPlanner() = default;
-  // Stops what is being planned.
+  // Stops the search for a plan.
   ~BackgroundPlanner();
   BackgroundPlanner(const BackgroundPlanner&) = delete;
   BackgroundPlanner& operator=(const BackgroundPlanner&) = delete;
 
-  // Takes the place of an order that was not begun.
+  // Starts an order. It replaces an order that was not begun.
   void Start(PlanOrder order);
   // Whether an order with this signature waits or is being planned.
   bool IsPlanning(std::uint64_t signature) const;
-  // The plans that were finished since the last time.
+  // Returns the plans that were finished since the last call.
   PlacementPlans TakeFinished();
   // Waits until no order is left.
   void Await();

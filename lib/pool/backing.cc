@@ -1,5 +1,5 @@
-// Each step can fail, and leaves the books as the device has them: what it would not undo is set
-// aside, out of use, and tried again.
+// Each step can fail, and leaves the books as the device has them: addresses that the device would
+// not unmap are set aside, unusable, and tried again later.
 #include "lib/pool/backing.h"
 
 #include <algorithm>

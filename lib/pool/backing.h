@@ -1,5 +1,6 @@
-// The memory behind a pool: one range of addresses, reserved once, with pieces of physical memory
-// mapped inside it. A piece is mapped, moved and unmapped as a whole.
+// Backing: one range of addresses, reserved once, with pieces of physical memory mapped inside it.
+//
+// A piece is mapped, moved and unmapped as a whole.
 #ifndef TIDEPOOL_LIB_POOL_BACKING_H_
 #define TIDEPOOL_LIB_POOL_BACKING_H_
 
@@ -24,13 +25,13 @@ class Backing {
   using Range = pool::Range;
 
   explicit Backing(Device& device) : device_(device) {}
-  // Gives back all memory; nothing may use it any more. What the device does not take back, not
-  // even when it is asked twice, is reported on stderr.
+  // Gives back all memory; nothing may use it any more. Memory that the device does not take back,
+  // not even when asked twice, is reported on stderr.
   ~Backing();
   Backing(const Backing&) = delete;
   Backing& operator=(const Backing&) = delete;
 
-  // Reserves addresses for `bytes`, rounded up. Once, first.
+  // Reserves addresses for `bytes`, rounded up. Called once, first.
   absl::Status Reserve(std::int64_t bytes);
   // Maps new memory to ranges of whole granules in which nothing is mapped, in pieces of about
   // `piece_bytes`. After an error there is nothing mapped, or it is unusable.
@@ -38,33 +39,35 @@ class Backing {
   // Unmaps the piece that begins at `begin` and gives it to the device. After an error it may still
   // be there: see HasPiece.
   absl::Status Unmap(std::int64_t begin);
-  // The same; a piece that the device does not unmap is unusable.
+  // Unmaps the piece likewise; a piece that the device does not unmap becomes unusable.
   void Discard(std::int64_t begin);
   // Maps the piece that begins at `from` to `to` instead, where nothing is mapped. Its memory stays
-  // mapped at the old place too, which is unusable until DropAlias.
+  // mapped at the old offset too, which is unusable until DropAlias.
   absl::Status Move(std::int64_t from, std::int64_t to);
-  // As if a move had not been.
+  // Undoes a move.
   void UndoMove(std::int64_t from, std::int64_t to);
-  // No work uses the piece at the place that it was moved from any more. After an error it may be
-  // tried again.
+  // Unmaps the offset that a piece was moved from, after the last work that used it there. After an
+  // error it may be tried again.
   absl::Status DropAlias(std::int64_t from);
-  // Whether there is anything to try again, and does so: what the device would not do before.
+  // HasUnfinished returns whether the device refused to unmap or release memory before; Retry tries
+  // it again.
   bool HasUnfinished() const { return !stuck_.empty() || !unreleased_.empty(); }
   absl::Status Retry();
 
-  // Leaves everything to the device for ever: something may still use it.
+  // Leaves all memory to the device for ever: work may still use it.
   void Abandon();
 
   char* base() const { return base_; }
   std::int64_t reserved_bytes() const { return reserved_bytes_; }
-  // Of the device's memory, mapped or not.
+  // Returns the bytes of the device's memory that the backing holds, mapped or not.
   std::int64_t held_bytes() const { return held_bytes_.load(std::memory_order_relaxed); }
   bool HasPiece(std::int64_t begin) const { return pieces_.contains(begin); }
-  // The pieces that lie wholly inside a range, in the order of addresses.
+  // Returns the pieces that lie wholly inside a range, in the order of addresses.
   std::vector<Range> PiecesIn(const Range& range) const;
-  // Of the pieces, how much lies in a range.
+  // Returns how many bytes of pieces lie in a range.
   std::int64_t PieceBytesIn(const Range& range) const;
-  // Where an unusable stretch that overlaps a range ends; -1 if there is none.
+  // Returns the end of an unusable stretch that overlaps a range; -1 when nothing in it is
+  // unusable.
   std::int64_t EndOfUnusable(const Range& range) const;
   std::int64_t Rounded(std::int64_t bytes) const {
     return (bytes + device_.granularity() - 1) & -device_.granularity();
@@ -75,7 +78,7 @@ class Backing {
     std::int64_t end = 0;
     PhysicalMemory memory;
   };
-  using Pieces = absl::btree_map<std::int64_t, Piece>;  // by where they begin
+  using Pieces = absl::btree_map<std::int64_t, Piece>;  // by first offset
 
   absl::Status MapPiece(const Range& range);
   void Release(const Range& range, PhysicalMemory memory, absl::Status* status);
@@ -85,9 +88,9 @@ class Backing {
   std::int64_t reserved_bytes_ = 0;
   std::atomic<std::int64_t> held_bytes_ = 0;
   Pieces pieces_;
-  Pieces aliases_;  // mapped a second time, without a memory of their own
-  Pieces stuck_;    // the device would not unmap them; without a memory when they are no pieces
-  // Mapped nowhere, but the device would not take them back.
+  Pieces aliases_;  // old offsets of moved pieces, without a memory of their own
+  Pieces stuck_;    // the device would not unmap them; without a memory when they were not pieces
+  // Memory that is mapped nowhere and that the device would not take back.
   std::vector<std::pair<Range, PhysicalMemory>> unreleased_;
 };
 

@@ -50,9 +50,8 @@ absl::StatusOr<void*> CachingPool::AllocateFromPool(std::int64_t bytes, Stream s
 void CachingPool::LearnAllocation(Stream stream, void* address, std::int64_t bytes) {
   StreamCache& cache = CacheOf(stream);
   if (cache.MayBegin()) {
-    const auto streams = static_cast<std::int64_t>(pool_->CountStreams());
-    const std::int64_t part = streams <= 2 ? kPart : kPartOfMany * streams;
-    ++serving_;  // before the cache begins, so that no free overlooks it
+    const std::int64_t caches = ++serving_;  // before it begins, so that no free overlooks it
+    const std::int64_t part = caches <= 2 ? kPart : kPartOfMany * caches;
     if (!cache.Begin({stream, epoch_.load(), pool_->Stats().reserved_bytes / part})) --serving_;
   }
   if (!cache.LearnAllocation(stream, address, bytes)) GiveToPool(cache.Close());

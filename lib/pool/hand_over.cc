@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace tidepool::pool {
 
 // Begins to keep tickets. All work so far may still use each block that is free now.
@@ -87,6 +89,15 @@ void HandOver::AddUse(BlockId block, Stream stream) {
   if (!has_crossed()) BeginCrossing({});  // another stream may free the block
   auto& uses = uses_[block];
   if (std::find(uses.begin(), uses.end(), stream) == uses.end()) uses.push_back(stream);
+}
+
+absl::Status HandOver::CheckOwner(BlockId block, Stream stream) const {
+  if (order_.begun() <= 1 || block == kNoBlock || allocated_on_[block] == stream) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat("the allocation is one of stream ",
+                                                    allocated_on_[block].id,
+                                                    ", expected one of stream ", stream.id));
 }
 
 // Before memory crossed, all work of the pool's streams may use each free block.

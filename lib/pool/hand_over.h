@@ -66,10 +66,12 @@ class HandOver {
 
   // Notes that a stream uses a live block beside the stream that will free it.
   void AddUse(BlockId block, Stream stream);
+  // FailedPrecondition when a live block was allocated on another stream.
+  absl::Status CheckOwner(BlockId block, Stream stream) const;
   Stream AllocatedOn(BlockId block) const { return allocated_on_[block]; }
   // Returns the tickets of the work that may still use a range of a free block.
   Tickets TicketsIn(BlockId block, const Range& range) const;
-  // Returns the streams whose work may still use a block.
+  // Returns the streams with work that may still use a block.
   std::vector<Stream> PendingStreams(BlockId block) const;
   bool HasTickets(BlockId block) const { return !TicketsOf(block).empty(); }
 

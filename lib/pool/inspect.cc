@@ -1,6 +1,7 @@
 // Nothing here changes a pool.
 #include "lib/pool/inspect.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,13 @@ void ReportLiveOf(const StreamArena& arena) {
   ReportLive(arena.addresses(), arena.blocks(), arena.live_count(), kPoolWords, [&](BlockId block) {
     return absl::StrCat(", allocated on stream ", arena.hand_over().AllocatedOn(block).id);
   });
+}
+
+void ReportAbandoned(const absl::Status& status) {
+  std::fprintf(stderr,
+               "tidepool: a pool cannot wait for the streams that used it and leaves its memory to "
+               "the device: %s\n",
+               status.ToString().c_str());
 }
 
 std::vector<PoolBlock> BlocksOf(const StreamArena& arena) {

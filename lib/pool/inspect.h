@@ -19,6 +19,8 @@ inline constexpr PoolWords kPoolWords = {"pool", "allocation"};
 PoolStats StatsOf(const StreamArena& arena);
 // Writes the live allocations to stderr.
 void ReportLiveOf(const StreamArena& arena);
+// Writes to stderr why a pool leaves its memory to the device.
+void ReportAbandoned(const absl::Status& status);
 // Returns every block that has memory, in the order of offsets. O(blocks).
 std::vector<PoolBlock> BlocksOf(const StreamArena& arena);
 // Internal, with the first violation, when arena, tickets and memory contradict each other.

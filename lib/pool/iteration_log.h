@@ -1,4 +1,4 @@
-// What one iteration of a pool asked for: what a plan for the next one is made from.
+// IterationLog: the requests of an iteration, from which a plan for the next one is made.
 #ifndef TIDEPOOL_LIB_POOL_ITERATION_LOG_H_
 #define TIDEPOOL_LIB_POOL_ITERATION_LOG_H_
 
@@ -13,7 +13,7 @@
 
 namespace tidepool::pool {
 
-// The free of a request of the last iteration, after so many events of this one.
+// The free of a request of the last iteration, after `events` events of this iteration.
 struct CarriedFree {
   std::uint32_t request = 0;
   std::int64_t events = 0;
@@ -22,11 +22,11 @@ struct CarriedFree {
 // Not thread-safe. Everything is O(1), amortised.
 class IterationLog {
  public:
-  // Longer iterations have no plan.
+  // Longer iterations get no plan.
   static constexpr std::size_t kMostRequests = std::size_t{1} << 20;
 
-  // The next iteration begins, and this one is the last one. A brief log has nothing
-  // but the number of its requests and their signature, and cannot be taken.
+  // Begins the next iteration. A brief log has only the number of requests and their signature, and
+  // cannot be taken.
   void Begin(bool is_brief) {
     last_was_brief_ = std::exchange(is_brief_, is_brief);
     last_signature_ = signature_;
@@ -54,7 +54,7 @@ class IterationLog {
   }
   void Free(BlockId block, std::uint32_t stream) {
     if (is_brief_ || block >= request_.size()) return;
-    const std::uint64_t request = std::exchange(request_[block], 0);  // the name may come again
+    const std::uint64_t request = std::exchange(request_[block], 0);  // the block may be used again
     if (request >= first_) {
       Add(plan::MemoryEvent::Kind::kFree, request - first_, stream);
       --live_;
@@ -74,14 +74,14 @@ class IterationLog {
   bool IsFull() const { return requests_ >= kMostRequests; }
   std::size_t requests() const { return requests_; }
   std::uint64_t signature() const { return signature_; }
-  // Whether the last iteration asked for the same, and what it left is known.
+  // Whether the last iteration made the same requests, and was not logged briefly.
   bool RepeatsLast() const { return !last_was_brief_ && signature_ == last_signature_; }
-  // Whether all that this iteration asked for was freed in it.
+  // Whether every request of this iteration was freed in it.
   bool FreesAll() const { return live_ == 0; }
 
-  // The iteration. Only Begin may be called after it.
+  // Returns the iteration. Only Begin may be called afterwards.
   plan::MemoryLog Take() { return std::move(log_); }
-  // What the last iteration left and this one freed.
+  // Returns the frees of requests that the last iteration left live.
   std::vector<CarriedFree> TakeCarriedFrees() { return std::move(carried_frees_); }
 
  private:
@@ -94,9 +94,9 @@ class IterationLog {
   bool is_brief_ = false;
   bool last_was_brief_ = false;
   std::uint64_t first_ = 1;       // of the iteration's requests, among all
-  std::uint64_t last_first_ = 1;  // the same of the last iteration
+  std::uint64_t last_first_ = 1;  // of the last iteration's requests, among all
   std::uint64_t last_signature_ = 0;
-  std::vector<std::uint64_t> request_;  // by the name of a used block
+  std::vector<std::uint64_t> request_;  // by used block
   plan::MemoryLog log_;
   std::size_t requests_ = 0;
   std::size_t live_ = 0;

@@ -1,6 +1,6 @@
-// A plan is made for an iteration that there is none for, and anew when the one that there is does
-// not fit any more; both are rationed, so that iterations of which each is another do not keep a
-// processor busy for nothing. Where plans serve too few iterations there are none for a while.
+// An iteration without a plan gets one, and a plan that does not fit any more is made again. Both
+// are rationed: otherwise iterations that never repeat would keep a processor busy for nothing.
+// Where plans serve too few iterations, the pool makes no plans for a while.
 #include "lib/pool/iterations.h"
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace tidepool::pool {
 namespace {
 
-// An iteration is like its plan when it deviates for less than this part of its requests. So many
-// more may be unlike it than like it.
+// An iteration is like its plan when it deviates for less than this part of its requests. The
+// iterations unlike their plan may outnumber the others by kMostUnlike.
 constexpr std::int64_t kLikePart = 8;
 constexpr int kMostUnlike = 4;
 
@@ -20,7 +20,7 @@ std::size_t CountAlike(const std::vector<PlannedRequest>& a, const std::vector<P
   return static_cast<std::size_t>(differs.in1 - a.begin());
 }
 
-// Whether at least half of `plan` is how a longer one begins, but at other offsets.
+// Whether a longer plan begins with at least half of the sizes of `plan`, but at other offsets.
 bool IsAtOdds(const PlacementPlan& plan, const PlacementPlan& longer) {
   const std::vector<PlannedRequest>& requests = plan.requests();
   const std::size_t alike = CountAlike(requests, longer.requests());
@@ -48,21 +48,22 @@ void Iterations::OnAllocate(BlockId block, std::int64_t bytes, std::int64_t live
   if (is_logging_) {
     log_.Allocate(block, bytes, stream);
     if (log_.IsFull()) {
-      log_.Begin(rest_.is_resting());  // it is of no use, and the next iteration may never come
+      log_.Begin(
+          rest_.is_resting());  // the log is of no use, and the next iteration may never come
       is_logging_ = false;
     }
   }
   if (!is_marked_ && policy_.followed() == nullptr) FindPeriod(bytes, live_bytes);
 }
 
-// What was found so far may not be what is marked.
+// The iterations that were found may differ from the marked ones.
 void Iterations::Mark() {
   if (std::exchange(is_marked_, true)) return;
   finder_.Reset();
   until_boundary_ = kUnknown;
 }
 
-// As long as no plan is followed, iterations are found by what repeats.
+// Finds iterations by repetition, as long as no plan is followed.
 void Iterations::FindPeriod(std::int64_t bytes, std::int64_t live_bytes) {
   finder_.Add(bytes, live_bytes);
   const std::size_t period = finder_.period();
@@ -78,9 +79,9 @@ void Iterations::FindPeriod(std::int64_t bytes, std::int64_t live_bytes) {
 
 bool Iterations::End() {
   const bool was_resting = rest_.is_resting();
-  // What was ordered before a rest is of no use in it, and out of date after it.
+  // A plan that was ordered before a rest is of no use in it, and out of date after it.
   for (std::shared_ptr<const PlacementPlan>& plan : planner_.TakeFinished()) {
-    if (!was_resting) Put(std::move(plan));
+    if (!was_resting) AddPlan(std::move(plan));
   }
   const bool was_logged = std::exchange(is_logging_, false) && log_.requests() > 0;
   if (was_logged) CountForRest();
@@ -103,16 +104,17 @@ void Iterations::CountForRest() {
   }
 }
 
-// After the rest all is as in the beginning.
+// Forgets all plans: after the rest everything is as in the beginning.
 void Iterations::BeginRest() {
   known_.clear();
   seen_.clear();
   unlike_ = 0;
-  in_vain_ = 0;
+  unused_ = 0;
 }
 
-// A plan that the program does not follow may still match a part of whatever comes, and so end
-// iterations where the program has none. Then all plans are left until a period is found.
+// Compares an iteration with its plan. A plan that the program does not follow may still match a
+// part of its requests, and so end iterations in the middle. Then all plans rest until a period is
+// found.
 void Iterations::Compare() {
   const PlannedCounts counts = policy_.counts();
   const std::int64_t deviations = counts.deviations - counts_.deviations;
@@ -124,13 +126,13 @@ bool Iterations::WantsPlan(std::uint64_t signature, std::size_t requests) {
   const auto known = FindKnown(signature);
   if (known == known_.end()) {
     if (most_plans_ == 0 || planner_.IsPlanning(signature)) return false;
-    // When the next one frees what this one leaves is known when it was there twice.
+    // How the next iteration frees the memory that this one leaves is known after two of a kind.
     const bool is_known = log_.FreesAll() || log_.RepeatsLast();
-    return (is_known && in_vain_ < most_plans_) || WasSeen(signature);
+    return (is_known && unused_ < most_plans_) || WasSeen(signature);
   }
   Known used = std::move(*known);
   known_.erase(known);
-  if (!std::exchange(used.is_used, true)) in_vain_ = 0;
+  if (!std::exchange(used.is_used, true)) unused_ = 0;
   const std::int64_t planned = policy_.counts().planned - counts_.planned;
   used.failures = planned == static_cast<std::int64_t>(requests) ? 0 : used.failures + 1;
   const bool has_failed = used.failures > used.patience && most_plans_ > 0;
@@ -142,7 +144,7 @@ bool Iterations::WantsPlan(std::uint64_t signature, std::size_t requests) {
   return has_failed && !planner_.IsPlanning(signature);
 }
 
-// Whether an iteration like it was among the last ones that there is no plan for.
+// Whether an iteration of the same kind was among the last ones without a plan.
 bool Iterations::WasSeen(std::uint64_t signature) {
   const auto seen = std::find(seen_.begin(), seen_.end(), signature);
   const bool was_seen = seen != seen_.end();
@@ -164,7 +166,7 @@ void Iterations::Plan(std::vector<Range> fixed) {
   planner_.Start(std::move(order));
 }
 
-// Of the other plans, the one that begins like the iteration for longest.
+// Finds the other plan that begins like the iteration for the most requests.
 void Iterations::FindAlike(PlanOrder& order) const {
   const std::vector<std::int64_t>& sizes = order.iteration.bytes;
   for (const Known& known : known_) {
@@ -181,7 +183,7 @@ void Iterations::FindAlike(PlanOrder& order) const {
 }
 
 std::int64_t Iterations::Begin() {
-  // When the pool found the iteration by itself it knows which one it is.
+  // When the pool found the iteration by itself, it knows its kind.
   const bool is_found = until_boundary_ == 0;
   const std::uint64_t signature = is_found ? finder_.Signature() : 0;
   const bool is_lost = unlike_ > kMostUnlike;
@@ -196,7 +198,7 @@ std::int64_t Iterations::Begin() {
   }
   policy_.BeginIteration(std::move(plans));
   counts_ = policy_.counts();
-  // Once for each boundary, however often the request that follows it is refused.
+  // Only once for each boundary, however often the request after it is refused.
   if (is_found) until_boundary_ = finder_.period();
   if (policy_.followed() != nullptr) {
     finder_.Reset();
@@ -207,18 +209,19 @@ std::int64_t Iterations::Begin() {
   return bytes;
 }
 
-void Iterations::Put(std::shared_ptr<const PlacementPlan> plan) {
+void Iterations::AddPlan(std::shared_ptr<const PlacementPlan> plan) {
   ++plans_made_;
   if (!is_marked_) rest_.CountPlanOfFound();
-  // Where it could not be planned as what begins like it, that may be planned as it is: what the
-  // shorter one frees early, the longer one often needs for long.
+  // Drop shorter plans that begin like this one at other offsets: this plan could not keep theirs,
+  // but they can be made again with its offsets. The longer iteration often keeps for long the
+  // memory that the shorter one frees early.
   std::erase_if(known_, [&](const Known& known) { return IsAtOdds(*known.plan, *plan); });
   const auto known = FindKnown(plan->signature());
   if (known != known_.end()) {
     known->plan = std::move(plan);
     return;
   }
-  ++in_vain_;
+  ++unused_;
   known_.push_front({.plan = std::move(plan)});
   if (known_.size() > most_plans_) known_.pop_back();
 }

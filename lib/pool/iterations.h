@@ -1,5 +1,4 @@
-// The iterations of a pool: where they begin, what they ask for, and the plans that there are for
-// them.
+// Iterations: where the iterations of a pool begin, their requests, and the plans for them.
 #ifndef TIDEPOOL_LIB_POOL_ITERATIONS_H_
 #define TIDEPOOL_LIB_POOL_ITERATIONS_H_
 
@@ -22,10 +21,10 @@ namespace tidepool::pool {
 // Not thread-safe, but for AwaitPlans.
 class Iterations {
  public:
-  // The plan of the options is followed from the first request on. The policy has it, too.
+  // The plan of the options is followed from the first request on. The policy has it already.
   Iterations(PlannedPlacement& policy, const PoolOptions& options);
 
-  // What the pool did. `live_bytes` are those before.
+  // Note a call of the pool. `live_bytes` are live before it.
   void OnAllocate(BlockId block, std::int64_t bytes, std::int64_t live_bytes, std::uint32_t stream);
   void OnFree(BlockId block, std::uint32_t stream) {
     if (is_logging_) log_.Free(block, stream);
@@ -34,18 +33,18 @@ class Iterations {
     if (is_logging_) log_.Wait(stream, awaited);
   }
 
-  // Iterations are marked from now on, and need not be found.
+  // Notes that the caller marks iterations from now on: they need not be found.
   void Mark();
-  // Whether the next request begins an iteration, as far as it was found out.
+  // Whether the next request begins an iteration, as far as iterations were found.
   bool IsBoundary() const { return !is_marked_ && (policy_.IsAtEnd() || until_boundary_ == 0); }
 
-  // An iteration ends, and the next one begins in two steps. The first says whether the one that
-  // ends is to be planned; `fixed` is then everything used that was not allocated in it (IsOwn),
-  // and what can never be.
+  // Ends an iteration. Returns whether it must be planned by Plan, before Begin. `fixed` then has
+  // the ranges of live memory that was not allocated in the iteration (IsOwn), and of offsets that
+  // never get memory.
   bool End();
   bool IsOwn(BlockId block) const { return log_.Has(block); }
   void Plan(std::vector<Range> fixed);
-  // Returns what memory the plans need at most.
+  // Begins the next iteration. Returns how many bytes the plans need at most.
   std::int64_t Begin();
 
   // Waits until no plan is being made. Thread-safe.
@@ -56,8 +55,8 @@ class Iterations {
  private:
   struct Known {
     std::shared_ptr<const PlacementPlan> plan;
-    int failures = 0;  // in a row: iterations of its kind that it did not serve in full
-    int patience = 1;  // failures after which it is made anew; doubled each time
+    int failures = 0;  // in a row: iterations of its kind that it did not serve wholly
+    int patience = 1;  // failures after which it is made again; doubled each time
     bool is_used = false;
   };
 
@@ -65,7 +64,7 @@ class Iterations {
   void CountForRest();
   void BeginRest();
   bool WantsPlan(std::uint64_t signature, std::size_t requests);
-  void Put(std::shared_ptr<const PlacementPlan> plan);
+  void AddPlan(std::shared_ptr<const PlacementPlan> plan);
   std::deque<Known>::iterator FindKnown(std::uint64_t signature);
   bool WasSeen(std::uint64_t signature);
   void FindAlike(PlanOrder& order) const;
@@ -82,13 +81,13 @@ class Iterations {
   IterationLog log_;
   PeriodFinder finder_;
   std::size_t until_boundary_ = kUnknown;
-  std::deque<Known> known_;         // the one used last is the first
+  std::deque<Known> known_;         // the plan used last is the first
   std::deque<std::uint64_t> seen_;  // signatures of iterations that were not planned
-  int unlike_ = 0;                  // iterations that were not as planned, less those that were
-  std::size_t in_vain_ = 0;         // plans in a row that were never used
-  PlannedCounts counts_;            // when the iteration began
+  int unlike_ = 0;          // iterations that were not as planned, less iterations that were
+  std::size_t unused_ = 0;  // plans in a row that were never used
+  PlannedCounts counts_;    // at the beginning of the iteration
   std::int64_t plans_made_ = 0;
-  PlanRest rest_;  // at rest there are no plans, and requests go where best-fit has them
+  PlanRest rest_;  // at rest there are no plans, and requests are placed as by best-fit
   BackgroundPlanner planner_;
 };
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/pool/mapped_memory.h"
 #include "lib/pool/remapping_memory.h"
 #include "lib/pool/segment_memory.h"
-#include "lib/pool/virtual_memory.h"
 
 namespace tidepool::pool {
 
@@ -19,7 +19,7 @@ std::unique_ptr<MemorySource> MemorySource::Create(Device& device, const PoolOpt
     return std::make_unique<SegmentMemory>(device, options, arena);
   }
   if (options.remap) return std::make_unique<RemappingMemory>(device, options, arena);
-  return std::make_unique<VirtualMemory>(device, options, arena);
+  return std::make_unique<MappedMemory>(device, options, arena);
 }
 
 // Live memory can lie such that a request finds no room although there is memory. First-fit needs

@@ -27,7 +27,7 @@ namespace tidepool::pool {
 // so no block or clock that was found before such a call is valid after it.
 class MemorySource {
  public:
-  // Makes the source for options whose memory is not automatic. The arena outlives it.
+  // Makes the source that resolved options ask for. The arena outlives it.
   static std::unique_ptr<MemorySource> Create(Device& device, const PoolOptions& options,
                                               StreamArena& arena);
   // Returns how many bytes of offsets a pool needs.

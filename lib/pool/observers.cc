@@ -50,7 +50,7 @@ std::int64_t Observers::BeginIteration(const blocks::BlockMap& blocks, bool excl
   return iterations_->Begin();
 }
 
-// Returns the ranges that the next iteration cannot use, whatever it does. New segments begin after
+// Returns the ranges that no iteration can use. New segments begin after
 // the last fence.
 std::vector<Range> Observers::FixedRanges(const blocks::BlockMap& blocks,
                                           bool exclusions_stay) const {

@@ -1,5 +1,5 @@
-// When a pool makes no plans, because there are too many kinds of iterations for those that it may
-// keep: most plans would be dropped before their iteration comes again.
+// PlanRest: decides when a pool makes no plans, because it sees more kinds of iterations than it
+// may keep plans. Most plans would be dropped before their iteration comes again.
 #ifndef TIDEPOOL_LIB_POOL_PLAN_REST_H_
 #define TIDEPOOL_LIB_POOL_PLAN_REST_H_
 
@@ -9,25 +9,25 @@
 
 namespace tidepool::pool {
 
-// Counts iterations and plans, and nothing else: the same ones always give the same answer. What
-// ends a rest is more than what keeps one from beginning, so that it does not go to and fro. Not
+// Counts iterations and plans, and nothing else: equal sequences give equal answers. Ending a rest
+// takes more than keeping a rest from beginning, so that the pool does not change to and fro. Not
 // thread-safe.
 class PlanRest {
  public:
-  // With no plans there is nothing to rest from.
+  // A pool that may keep no plans never rests.
   explicit PlanRest(std::size_t most_plans);
 
-  // An iteration ended, which a plan served or did not. O(most_plans).
+  // The next two note that an iteration ended, and whether a plan served it. O(most_plans).
   //
-  // One that was marked, and whose kind is among the last `most_plans`, is as good as served: it is
-  // when its plan was made. The rest begins when less than two fifths are for long, and ends when
-  // more than half are for long.
+  // A marked iteration of one of the last `most_plans` kinds counts as served: its plan would be
+  // kept. The rest begins when less than two fifths of the iterations count for long. It ends when
+  // more than half of them count for long.
   void CountMarked(std::uint64_t signature, bool was_served);
-  // One that was found repeats the last one as a rule, and the requests before it was found count
-  // nowhere. The rest begins when plans serve less than three of them each, and ends when they
-  // repeat much longer than that.
+  // A found iteration usually repeats the last one, and requests before it was found do not count.
+  // The rest begins when each plan serves less than three such iterations, and ends when they
+  // repeat for much longer.
   void CountFound(std::uint64_t signature, bool was_served);
-  // A plan was made for iterations that were found.
+  // Notes that a plan was made for iterations that were found.
   void CountPlanOfFound();
 
   bool is_resting() const { return is_resting_; }
@@ -37,7 +37,7 @@ class PlanRest {
   void Add(std::int64_t points);
 
   const std::size_t most_plans_;
-  std::deque<std::uint64_t> kinds_;  // signatures; the one used last is the first
+  std::deque<std::uint64_t> kinds_;  // signatures; the signature used last is the first
   bool is_resting_ = false;
   // The rest begins at 0 and ends at the top.
   std::int64_t score_;

@@ -1,13 +1,9 @@
-// Every call takes the lock of the books, does its work in the parts, and serves waiters whenever
-// it may have made room for them.
+// Every call locks the books, works in the parts, and serves waiters whenever it may have made room.
 #include "lib/pool/pool_impl.h"
 
-#include <cstdio>
 #include <optional>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "lib/locks/mutex.h"
 #include "lib/pool/out_of_memory.h"
 
 namespace tidepool::pool {
@@ -23,10 +19,7 @@ PoolImpl::PoolImpl(Device& device, const PoolOptions& options, PoolPolicy policy
 PoolImpl::~PoolImpl() {
   if (arena_.live_count() > 0) ReportLiveOf(arena_);
   if (absl::Status status = arena_.hand_over().order().SynchronizeAll(); !status.ok()) {
-    std::fprintf(stderr,
-                 "tidepool: a pool cannot wait for the streams that used it and leaves its memory "
-                 "to the device: %s\n",
-                 status.ToString().c_str());
+    ReportAbandoned(status);
     memory_->Abandon();
   }
 }
@@ -67,25 +60,21 @@ absl::StatusOr<void*> PoolImpl::AllocateBlocking(std::size_t bytes, Stream strea
                                                  absl::Time deadline) {
   if (bytes == 0) return nullptr;
   const BackoffLock lock(locks_.books);
-  const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(stream);
-  if (!clock.ok()) return clock.status();
+  absl::Status known = arena_.hand_over().FindClock(stream).status();
+  if (!known.ok()) return known;
   if (bytes > MostBytes()) return Refuse(bytes, hint, stream);
   Waiter waiter({static_cast<std::int64_t>(bytes), hint, stream});
   if (queue_.empty() && !observers_.BeginsIteration()) {
     absl::StatusOr<void*> address = TryAllocate(waiter.wanted);
     if (!address.ok() || *address != nullptr) return address;
   }
-  const auto look = [&] {
-    locks_.books.AssertHeld();
-    return Look(waiter);
-  };
-  const auto sleeps = [&] {
-    locks_.books.AssertHeld();
-    ++blocked_;
-  };
+  const auto look = [&] { return locks_.books.AssertHeld(), Look(waiter); };
+  const auto sleeps = [&] { locks_.books.AssertHeld(), ++blocked_; };
   auto address = queue_.Wait(waiter, deadline, locks_.books, look, sleeps);
   ServeWaiting();  // the pool may have grown, or the queue be open again
-  return address.has_value() ? *std::move(address) : RefuseLate(waiter);
+  if (address.has_value()) return *std::move(address);
+  Refuse(bytes, hint, stream).IgnoreError();
+  return DeadlinePassed(waiter.wanted.bytes, StatsLocked());
 }
 
 absl::StatusOr<void*> PoolImpl::AllocateOrGrow(const WantedMemory& wanted, const Waiter* waiter) {
@@ -94,10 +83,6 @@ absl::StatusOr<void*> PoolImpl::AllocateOrGrow(const WantedMemory& wanted, const
     if (!address.ok() || *address != nullptr) [[likely]]
       return address;
   }
-  return AllocateSlowly(wanted, waiter);
-}
-
-absl::StatusOr<void*> PoolImpl::AllocateSlowly(const WantedMemory& wanted, const Waiter* waiter) {
   const std::int64_t held = memory_->held_bytes();
   absl::StatusOr<void*> address = GrowAndAllocate(wanted, waiter);
   const bool is_served = address.ok() && *address != nullptr;
@@ -149,17 +134,10 @@ absl::Status PoolImpl::Free(void* address, Stream stream) {
 absl::Status PoolImpl::FreeOwn(void* address, Stream stream) {
   if (address == nullptr) return absl::OkStatus();
   const BackoffLock lock(locks_.books);
-  HandOver& hand_over = arena_.hand_over();
-  const absl::StatusOr<StreamClock*> clock = hand_over.FindClock(stream);
+  const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(stream);
   if (!clock.ok()) return clock.status();
-  if (hand_over.order().begun() > 1) {
-    const BlockId block = arena_.Find(address);
-    if (block != kNoBlock && !(hand_over.AllocatedOn(block) == stream)) {
-      return absl::FailedPreconditionError(absl::StrCat("the allocation is one of stream ",
-                                                        hand_over.AllocatedOn(block).id,
-                                                        ", expected one of stream ", stream.id));
-    }
-  }
+  absl::Status status = arena_.hand_over().CheckOwner(arena_.Find(address), stream);
+  if (!status.ok()) return status;
   return FreeLive(address, **clock);
 }
 
@@ -187,8 +165,8 @@ absl::StatusOr<Stream> PoolImpl::AllocatedOn(const void* address) {
 absl::Status PoolImpl::RecordUse(void* address, Stream stream) {
   if (address == nullptr) return absl::OkStatus();
   const BackoffLock lock(locks_.books);
-  const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(stream);
-  if (!clock.ok()) return clock.status();
+  absl::Status known = arena_.hand_over().FindClock(stream).status();
+  if (!known.ok()) return known;
   const BlockId block = arena_.Find(address);
   if (block == kNoBlock) return NotLive(address);
   arena_.hand_over().AddUse(block, stream);
@@ -241,10 +219,7 @@ absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
 void PoolImpl::ServeWaiting() {
   if (queue_.empty()) [[likely]]
     return;
-  queue_.ServeAll([this](Waiter& waiter) {
-    locks_.books.AssertHeld();
-    Serve(waiter);
-  });
+  queue_.ServeAll([this](Waiter& waiter) { locks_.books.AssertHeld(), Serve(waiter); });
 }
 
 // Serves a waiter from free blocks. Growth may wait for the device, and is left to the waiter's own
@@ -267,16 +242,10 @@ absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
 
 // Refuses a request that is too large, or that comes while the queue is closed.
 absl::Status PoolImpl::RefuseAtOnce(std::size_t bytes, Hint hint, Stream stream) {
-  const absl::StatusOr<StreamClock*> clock = arena_.hand_over().FindClock(stream);
-  if (!clock.ok()) return clock.status();
+  absl::Status known = arena_.hand_over().FindClock(stream).status();
+  if (!known.ok()) return known;
   absl::Status refusal = Refuse(bytes, hint, stream);
   return bytes > MostBytes() ? refusal : QueueClosed();
-}
-
-absl::Status PoolImpl::RefuseLate(const Waiter& waiter) {
-  const auto& [bytes, hint, stream] = waiter.wanted;
-  Refuse(static_cast<std::size_t>(bytes), hint, stream).IgnoreError();
-  return DeadlinePassed(bytes, StatsLocked());
 }
 
 PoolStats PoolImpl::Stats() const {
@@ -311,11 +280,6 @@ void* PoolImpl::base() const ABSL_NO_THREAD_SAFETY_ANALYSIS { return memory_->ba
 std::int64_t PoolImpl::OffsetOf(const void* address) const {
   const BackoffLock lock(locks_.books);
   return arena_.addresses().OffsetOf(address);
-}
-
-std::size_t PoolImpl::CountStreams() const {
-  const BackoffLock lock(locks_.books);
-  return arena_.hand_over().order().size();
 }
 
 std::int64_t PoolImpl::CountAsleep() const {

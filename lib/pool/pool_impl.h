@@ -14,12 +14,10 @@
 #include <string_view>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/types/span.h"
 #include "lib/pool/inspect.h"
 #include "lib/pool/memory_source.h"
 #include "lib/pool/observers.h"
-#include "lib/pool/pool_locks.h"
 #include "lib/pool/pool_options.h"
 #include "lib/pool/stream_arena.h"
 #include "lib/pool/waiting_queue.h"
@@ -50,11 +48,10 @@ class PoolImpl final : public Pool {
   void* base() const override;
   std::int64_t OffsetOf(const void* address) const override;
   absl::Status CheckInvariants() const override;
-  // Counts the requests that sleep until other calls make room. Tests need it to know that a
-  // thread does nothing more by itself.
+  // Counts the requests that sleep until other calls make room: for tests.
   std::int64_t CountAsleep() const;
 
-  // For a layer around the pool. The first three need no lock.
+  // The rest is for a layer around the pool. The first three need no lock.
   bool HasCrossed() const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // reads an atomic
     return arena_.hand_over().has_crossed();
   }
@@ -62,7 +59,6 @@ class PoolImpl final : public Pool {
   std::int64_t Rounded(std::int64_t bytes) const ABSL_NO_THREAD_SAFETY_ANALYSIS {  // is constant
     return arena_.Rounded(bytes);
   }
-  std::size_t CountStreams() const;
   // Allocates without growth. Returns null when no free block serves the request.
   absl::StatusOr<void*> AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint);
   // Frees allocations of a stream that may have been destroyed, and that no other stream uses.
@@ -73,11 +69,9 @@ class PoolImpl final : public Pool {
     return static_cast<std::size_t>(std::min(options_.max_bytes, kMaxRequestBytes));
   }
 
-  // The four return null when there is no room, or when free memory is kept for a waiter that comes
-  // before `waiter`. Those with a waiter release the locks while the device is called.
+  // The three return null when there is no room, or when free memory is kept for a waiter that
+  // comes before `waiter`. Those with a waiter release the locks while the device is called.
   absl::StatusOr<void*> AllocateOrGrow(const WantedMemory& wanted, const Waiter* waiter)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  absl::StatusOr<void*> AllocateSlowly(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::StatusOr<void*> GrowAndAllocate(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
@@ -98,7 +92,6 @@ class PoolImpl final : public Pool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::Status RefuseAtOnce(std::size_t bytes, Hint hint, Stream stream)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
-  absl::Status RefuseLate(const Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   PoolStats StatsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
 
   const PoolOptions options_;

@@ -18,7 +18,7 @@ namespace {
 constexpr char kPlanned[] = "planned";
 constexpr int kMostPlans = 1 << 16;
 
-// Checks options whose memory is not automatic.
+// Checks the memory, which is not automatic any more.
 absl::Status CheckMemory(const Device& device, const PoolOptions& options) {
   if (options.memory == PoolMemory::kVirtual && device.granularity() == 0) {
     return absl::InvalidArgumentError(absl::StrCat("memory virtual, expected segments, because ",

@@ -1,4 +1,4 @@
-// RemappingMemory: virtual memory whose free granules move to addresses where a request finds no
+// RemappingMemory: virtual memory that moves free granules to addresses where a request finds no
 // room.
 //
 // Tickets order the work that may still use a moved granule, and go with it. The old addresses stay
@@ -13,18 +13,18 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "lib/pool/virtual_memory.h"
+#include "lib/pool/mapped_memory.h"
 
 namespace tidepool::pool {
 
-class RemappingMemory final : public VirtualMemory {
+class RemappingMemory final : public MappedMemory {
  public:
-  using VirtualMemory::VirtualMemory;
+  using MappedMemory::MappedMemory;
 
   bool MayGrow(std::int64_t bytes) const override { return MemorySource::MayGrow(bytes); }
 
  private:
-  // A free granule whose memory moves, and the tickets of work that may still use it.
+  // A free granule that moves, and the tickets of work that may still use its memory.
   struct Donor {
     BlockId block = kNoBlock;
     Range piece;

@@ -1,4 +1,4 @@
-// The blocks of an arena whose memory comes in segments: each segment lies between excluded fences.
+// The blocks of an arena with memory in segments: each segment lies between excluded fences.
 #ifndef TIDEPOOL_LIB_POOL_SEGMENT_BLOCKS_H_
 #define TIDEPOOL_LIB_POOL_SEGMENT_BLOCKS_H_
 

@@ -1,4 +1,4 @@
-// Offsets of segments are taken from the lowest on.
+// A new segment gets the lowest offsets that fit.
 #include "lib/pool/segments.h"
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 
 namespace tidepool::pool {
 
-// With a fence each, segments take twice their bytes at most. The lowest places for them need at
-// most so much more: J. M. Robson, "Worst case fragmentation of first fit and best fit storage
-// allocation strategies", The Computer Journal 20 (1977).
+// With a fence each, segments take twice their bytes at most. Placing each at the lowest offsets
+// needs at most this factor more: J. M. Robson, "Worst case fragmentation of first fit and best fit
+// storage allocation strategies", The Computer Journal 20 (1977).
 std::int64_t Segments::OffsetBytes(std::int64_t bytes, std::int64_t fence_bytes) {
   const std::int64_t times =
       2 * (std::bit_width(static_cast<std::uint64_t>(bytes / fence_bytes)) + 2);
@@ -18,7 +18,7 @@ std::int64_t Segments::OffsetBytes(std::int64_t bytes, std::int64_t fence_bytes)
 }
 
 Range Segments::Add(void* address, std::int64_t bytes) {
-  const std::int64_t begin = LowestPlace(bytes);
+  const std::int64_t begin = LowestOffset(bytes);
   const Range segment = {begin, begin + bytes};
   segments_[begin] = {segment.end, address};
   addresses_.Add(segment, static_cast<char*>(address));
@@ -26,7 +26,7 @@ Range Segments::Add(void* address, std::int64_t bytes) {
   return segment;
 }
 
-std::int64_t Segments::LowestPlace(std::int64_t bytes) const {
+std::int64_t Segments::LowestOffset(std::int64_t bytes) const {
   std::int64_t begin = 0;
   for (const auto& [next, segment] : segments_) {
     if (next - begin >= bytes + fence_bytes_) break;

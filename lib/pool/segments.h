@@ -1,6 +1,7 @@
-// Memory in whole pieces, such as allocations of a device or regions of pinned memory. Each has a
-// range of offsets of its own, and after it a *fence*, a unit of offsets without memory, so that no
-// two segments touch.
+// Segments: memory in whole allocations of a device, or in registered regions of host memory.
+//
+// Each segment has a range of offsets of its own. After it lies a *fence*, a unit of offsets
+// without memory, so that no two segments touch.
 #ifndef TIDEPOOL_LIB_POOL_SEGMENTS_H_
 #define TIDEPOOL_LIB_POOL_SEGMENTS_H_
 
@@ -14,32 +15,32 @@
 
 namespace tidepool::pool {
 
-// What allocations of a device are aligned to.
+// The alignment of a device's allocations.
 inline constexpr std::int64_t kSegmentAlignment = 512;
 
-// Books alone: the owner calls the device, because it must not hold its lock then. Not thread-safe,
-// but for held_bytes.
+// Keeps books and calls no device: the owner must not hold its lock while it calls the device. Not
+// thread-safe, but for held_bytes.
 class Segments {
  public:
   // Puts its segments into `addresses`.
   Segments(AddressMap& addresses, std::int64_t fence_bytes)
       : addresses_(addresses), fence_bytes_(fence_bytes) {}
 
-  // How many bytes of offsets segments of together `bytes` bytes need at most, whatever comes and
-  // goes, each a multiple of `fence_bytes`.
+  // Returns how many bytes of offsets are enough for segments of `bytes` bytes altogether, in any
+  // order of coming and going. Each segment is a multiple of `fence_bytes`.
   static std::int64_t OffsetBytes(std::int64_t bytes, std::int64_t fence_bytes);
 
-  // A new segment of memory that the owner has, at the lowest offsets where there is none.
+  // Adds a segment of memory that the owner took, at the lowest free offsets.
   Range Add(void* address, std::int64_t bytes);
-  // Takes the addresses of a segment out of the map and returns the first: another thread can get
-  // them as soon as the memory is given back. The offsets stay taken.
+  // Takes the addresses of a segment out of the map and returns the first address: as soon as the
+  // memory is given back, another thread can get the same addresses. The offsets stay taken.
   void* Hide(const Range& segment);
-  // Undoes that.
+  // Undoes Hide.
   void Show(const Range& segment);
-  // The memory of a hidden one was given back.
+  // Removes a hidden segment, after its memory was given back.
   void Remove(const Range& segment);
-  // Calls `give_back(address, bytes)` for each, and once more after an error, and forgets all.
-  // Returns the first error that stayed.
+  // Calls `give_back(address, bytes)` for each segment, and once more after an error, and forgets
+  // all segments. Returns the first error that stayed.
   template <typename GiveBack>
   absl::Status Empty(GiveBack give_back) {
     absl::Status first_error;
@@ -61,12 +62,12 @@ class Segments {
     const auto found = segments_.find(segment.begin);
     return found != segments_.end() && found->second.end == segment.end;
   }
-  // Whether the owner gives one back just now.
+  // Whether the owner is giving a segment back.
   bool HasHidden() const { return hidden_count_ > 0; }
   std::int64_t count() const { return static_cast<std::int64_t>(segments_.size()); }
-  // How much of a range is in segments that are not hidden.
+  // Returns how much of a range is in segments that are not hidden.
   std::int64_t BytesIn(const Range& range) const;
-  // What fences take of the offsets before `end`.
+  // Returns the bytes of fences among the offsets before `end`.
   std::int64_t FenceBytesBefore(std::int64_t end) const;
 
  private:
@@ -76,13 +77,13 @@ class Segments {
     bool is_hidden = false;
   };
 
-  std::int64_t LowestPlace(std::int64_t bytes) const;
+  std::int64_t LowestOffset(std::int64_t bytes) const;
 
   AddressMap& addresses_;
   const std::int64_t fence_bytes_;
   std::atomic<std::int64_t> held_bytes_ = 0;
   std::int64_t hidden_count_ = 0;
-  absl::btree_map<std::int64_t, Segment> segments_;  // by where they begin
+  absl::btree_map<std::int64_t, Segment> segments_;  // by first offset
 };
 
 }  // namespace tidepool::pool

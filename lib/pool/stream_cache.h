@@ -54,7 +54,7 @@ class alignas(64) StreamCache {
   bool Forget(Stream stream, const void* address);
   bool Holds(Stream stream, const void* address) const;
 
-  // The free blocks of a cache whose service ended.
+  // The free blocks of a cache that ended its service.
   struct Leftover {
     Stream stream;
     std::vector<void*> addresses;

@@ -21,7 +21,7 @@ StreamOrder::~StreamOrder() {
   }
 }
 
-absl::StatusOr<StreamClock*> StreamOrder::FindAnew(Stream stream) {
+absl::StatusOr<StreamClock*> StreamOrder::FindSlowly(Stream stream) {
   const std::uint64_t epoch = device_.stream_epoch();
   if (epoch != epoch_) {
     Sweep();
@@ -58,24 +58,24 @@ StreamClock* StreamOrder::Begin(Stream stream) {
   return clock;
 }
 
-// Lets go of streams that were destroyed and have no work left.
+// Drops streams that were destroyed and have no work left.
 void StreamOrder::Sweep() {
   last_ = nullptr;
-  std::vector<StreamClock*> over;
+  std::vector<StreamClock*> finished;
   for (const auto& [id, clock] : by_stream_) {
     if (!clock->destroyed && !device_.HasStream(clock->stream)) {
       clock->destroyed = true;
       NextTicket(*clock);  // stands for all of its work, tickets to come included
     }
-    if (clock->destroyed && HasFinished(*clock)) over.push_back(clock);
+    if (clock->destroyed && HasFinished(*clock)) finished.push_back(clock);
   }
-  for (StreamClock* clock : over) {
+  for (StreamClock* clock : finished) {
     by_stream_.erase(clock->stream.id);
     idle_.push_back(clock);
   }
 }
 
-// An error of the device leaves the question for later: nothing depends on the answer.
+// After an error of the device the next sweep asks again: nothing depends on the answer now.
 bool StreamOrder::HasFinished(StreamClock& destroyed) {
   if (destroyed.recorded < destroyed.position && !Record(destroyed).ok()) return false;
   const absl::StatusOr<bool> done = device_.QueryEvent(destroyed.event);
@@ -138,7 +138,7 @@ absl::StatusOr<std::vector<HostWait>> StreamOrder::PrepareWait(const Tickets& ti
   return waits;
 }
 
-// Another thread may record an event once more meanwhile: then the wait is for more.
+// Another thread may record an event again meanwhile: then the wait is for more work.
 absl::Status StreamOrder::Wait(const std::vector<HostWait>& waits) const {
   for (const HostWait& wait : waits) {
     if (absl::Status status = device_.SynchronizeEvent(wait.event); !status.ok()) return status;

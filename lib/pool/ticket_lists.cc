@@ -37,7 +37,7 @@ void TicketLists::SetList(BlockId block, List list) {
   lists_[block] = list;
 }
 
-// Walks from the end that is nearer.
+// Walks from the nearer end.
 TicketLists::PieceId TicketLists::FirstEndingAfter(List list, std::int64_t offset) const {
   if (list.first == kNoPiece) return kNoPiece;
   if (offset - pieces_[list.first].begin <= pieces_[list.last].end - offset) {
@@ -70,7 +70,7 @@ void TicketLists::DropPiece(PieceId id) {
   ++spare_count_;
 }
 
-// Whether nobody can tell the work of one from the work of the other.
+// Whether no stream can have waited for the work of one piece without the work of the other.
 bool TicketLists::AreAlike(PieceId a, PieceId b, std::uint64_t joins_after) const {
   const Piece& left = pieces_[a];
   const Piece& right = pieces_[b];

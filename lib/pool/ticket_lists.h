@@ -1,6 +1,8 @@
-// The tickets of free blocks. A free block is made of pieces, in the order of addresses, that were
-// freed under different tickets: they stay apart when blocks merge, so that who takes a part of a
-// large block waits for the work of that part alone.
+// TicketLists: the tickets of free blocks.
+//
+// A free block consists of pieces, in the order of addresses, that were freed under different
+// tickets. Pieces stay apart when blocks merge, so that a stream that takes a part of a large block
+// waits for the work of that part alone.
 #ifndef TIDEPOOL_LIB_POOL_TICKET_LISTS_H_
 #define TIDEPOOL_LIB_POOL_TICKET_LISTS_H_
 
@@ -16,18 +18,19 @@ namespace tidepool::pool {
 // Ranges are [begin, end), of offsets. A block that is not free has no pieces. Not thread-safe.
 class TicketLists {
  public:
-  // A range was freed under `tickets` and became one block with the free blocks `before` and
-  // `after` it, or kNoBlock: `merged`, which may be one of them. It joins a piece beside it with a
-  // ticket of the same clock, under the newer of the two, when both are newer than
-  // `joins_after`: up to there somebody can know the work to be over. O(1).
+  // Notes that a range was freed under `tickets` and became one block with the free blocks `before`
+  // and `after` it, or kNoBlock: `merged`, which may be one of them. The range joins a piece beside
+  // it with a ticket of the same clock, under the newer ticket, when both are newer than
+  // `joins_after`: an event may stand for the older work alone. O(1).
   void Merge(BlockId before, std::int64_t begin, std::int64_t end, const Tickets& tickets,
              BlockId after, BlockId merged, std::uint64_t joins_after);
-  // A range of the block `from` was taken; what is left of it is the free blocks `before` and
-  // `after` it, or kNoBlock. O(pieces in the range), and those between it and one end of the block.
+  // Notes that a range of the block `from` was taken; the free blocks `before` and `after` the
+  // range, or kNoBlock, are left of it. O(pieces in the range and between it and one end of the
+  // block).
   void Take(BlockId from, std::int64_t begin, std::int64_t end, BlockId before, BlockId after);
 
-  // Calls `visit(ticket)` for each ticket that a range of a free block has a part of, until it
-  // returns false. Returns whether it never did.
+  // Calls `visit(ticket)` for each ticket of the pieces that overlap a range of a free block, until
+  // it returns false. Returns whether it never did.
   template <typename Visit>
   bool ForEach(BlockId block, std::int64_t begin, std::int64_t end, Visit visit) const {
     for (PieceId id = FirstEndingAfter(ListOf(block), begin); id != kNoPiece;
@@ -40,7 +43,7 @@ class TicketLists {
     return true;
   }
 
-  // Pieces of all blocks.
+  // Returns the number of pieces of all blocks.
   std::size_t size() const { return pieces_.size() - spare_count_; }
 
  private:
@@ -68,7 +71,7 @@ class TicketLists {
   void DropPiece(PieceId id);
   bool AreAlike(PieceId a, PieceId b, std::uint64_t joins_after) const;
   List Concatenate(List a, List b, std::uint64_t joins_after);
-  // Cuts a list in two: what lies before `offset` and what does not.
+  // Cuts a list into the pieces before `offset` and the pieces after it.
   void SplitAt(List list, std::int64_t offset, List& before, List& after);
 
   std::vector<List> lists_;  // by block

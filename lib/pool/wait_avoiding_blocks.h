@@ -1,7 +1,7 @@
 // WaitAvoidingBlocks: the free blocks as a stream prefers them.
 //
-// Among blocks of about the size that fits best, the answer is a block whose memory the stream need
-// not wait for. Questions about addresses get the block map's answers: an order of addresses leaves
+// Among blocks of about the size that fits best, the answer is a block that needs no wait of the
+// stream. Questions about addresses get the block map's answers: an order of addresses leaves
 // no choice.
 #ifndef TIDEPOOL_LIB_POOL_WAIT_AVOIDING_BLOCKS_H_
 #define TIDEPOOL_LIB_POOL_WAIT_AVOIDING_BLOCKS_H_

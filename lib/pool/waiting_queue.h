@@ -79,7 +79,7 @@ class WaitingQueue {
   }
   // Whether a waiter may be served now; null stands for a request that does not wait.
   bool MayServe(const Waiter* waiter) const { return !IsClosed() || waiter == waiters_.front(); }
-  // Counts the waiters whose threads sleep and were not called: for tests.
+  // Counts the waiters that sleep and were not called: for tests.
   std::int64_t CountAsleep() const {
     return std::ranges::count_if(
         waiters_, [](const Waiter* waiter) { return !waiter->is_looking && !waiter->is_called; });

@@ -42,8 +42,8 @@ class InterferenceTest : public PoolFixture {
   std::unique_ptr<Pool> pool_;
 };
 
-// The caches are emptied when a stream is destroyed. A cached block can be a neighbour of the memory
-// that was just taken for a request, and become one free block with it.
+// The caches are emptied when a stream is destroyed. A cached block can be a neighbour of the
+// memory that was just taken for a request, and become one free block with it.
 TEST_F(InterferenceTest, AStreamIsDestroyedDuringGrowth) {
   Make({.initial_bytes = 16 * kMiB, .max_bytes = 16 * kMiB});
   const Stream grows = NewStream();

@@ -1,9 +1,9 @@
-// VirtualMemory: one range of addresses in which memory is mapped as the pool grows.
+// MappedMemory: one range of addresses in which memory is mapped as the pool grows.
 //
 // New memory is a neighbour of old. Growth finds the lowest addresses with nothing live in them and
 // maps memory to the gaps among them.
-#ifndef TIDEPOOL_LIB_POOL_VIRTUAL_MEMORY_H_
-#define TIDEPOOL_LIB_POOL_VIRTUAL_MEMORY_H_
+#ifndef TIDEPOOL_LIB_POOL_MAPPED_MEMORY_H_
+#define TIDEPOOL_LIB_POOL_MAPPED_MEMORY_H_
 
 #include <cstdint>
 #include <optional>
@@ -14,9 +14,9 @@
 
 namespace tidepool::pool {
 
-class VirtualMemory : public MemorySource {
+class MappedMemory : public MemorySource {
  public:
-  VirtualMemory(Device& device, const PoolOptions& options, StreamArena& arena)
+  MappedMemory(Device& device, const PoolOptions& options, StreamArena& arena)
       : MemorySource(device, options, arena), backing_(device), granule_(device.granularity()) {}
 
   void Abandon() override { backing_.Abandon(); }
@@ -96,4 +96,4 @@ class VirtualMemory : public MemorySource {
 
 }  // namespace tidepool::pool
 
-#endif  // TIDEPOOL_LIB_POOL_VIRTUAL_MEMORY_H_
+#endif  // TIDEPOOL_LIB_POOL_MAPPED_MEMORY_H_

@@ -1,5 +1,5 @@
 // The arena may end inside a granule, when the budget is no multiple of the granularity.
-#include "lib/pool/virtual_memory.h"
+#include "lib/pool/mapped_memory.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace tidepool::pool {
 
-absl::Status VirtualMemory::TakeInitial(std::int64_t bytes, PoolLocks&) {
+absl::Status MappedMemory::TakeInitial(std::int64_t bytes, PoolLocks&) {
   absl::Status status = backing_.Reserve(AddressBytes(options_, device_));
   if (!status.ok()) return status;
   arena_.addresses().Add({0, backing_.reserved_bytes()}, backing_.base());
@@ -20,14 +20,14 @@ absl::Status VirtualMemory::TakeInitial(std::int64_t bytes, PoolLocks&) {
   return absl::OkStatus();
 }
 
-bool VirtualMemory::MayGrow(std::int64_t bytes) const {
+bool MappedMemory::MayGrow(std::int64_t bytes) const {
   const blocks::BlockMap& blocks = arena_.blocks();
   return MemorySource::MayGrow(bytes) &&
          blocks.capacity() - blocks.excluded_bytes() < options_.max_bytes;
 }
 
-absl::StatusOr<Placement> VirtualMemory::TakeFor(const Request& request, Growth& growth,
-                                                 PoolLocks& locks) {
+absl::StatusOr<Placement> MappedMemory::TakeFor(const Request& request, Growth& growth,
+                                                PoolLocks& locks) {
   if (absl::Status status = RetryUnmapping(locks); !status.ok()) return status;
   DropAliases(locks);
   std::optional<Site> site = FindSite(request.bytes);
@@ -51,12 +51,12 @@ absl::StatusOr<Placement> VirtualMemory::TakeFor(const Request& request, Growth&
 }
 
 // Tries once more to unmap and release memory that the device did not take back before.
-absl::Status VirtualMemory::RetryUnmapping(PoolLocks& locks) {
+absl::Status MappedMemory::RetryUnmapping(PoolLocks& locks) {
   if (!backing_.HasUnfinished()) return absl::OkStatus();
   return locks.WithoutBooks([this] { return backing_.Retry(); });
 }
 
-bool VirtualMemory::IsFree(BlockId block, const Range& range) const {
+bool MappedMemory::IsFree(BlockId block, const Range& range) const {
   const blocks::BlockMap& blocks = arena_.blocks();
   return !blocks.used(block) && blocks.offset(block) <= range.begin &&
          range.end <= blocks.offset(block) + blocks.bytes(block);
@@ -64,7 +64,7 @@ bool VirtualMemory::IsFree(BlockId block, const Range& range) const {
 
 // Returns the lowest addresses with nothing live in them. As long as nothing was excluded they are
 // at the end, because no free block serves the request.
-std::optional<VirtualMemory::Site> VirtualMemory::FindSite(std::int64_t bytes) const {
+std::optional<MappedMemory::Site> MappedMemory::FindSite(std::int64_t bytes) const {
   const blocks::BlockMap& blocks = arena_.blocks();
   BlockId id = blocks.First();
   if (blocks.excluded_bytes() == 0) id = arena_.FreeOrNone(blocks.Last());
@@ -86,7 +86,7 @@ std::optional<VirtualMemory::Site> VirtualMemory::FindSite(std::int64_t bytes) c
 }
 
 // Returns the first addresses from `begin` on that a request may have.
-Range VirtualMemory::RangeFrom(std::int64_t begin, std::int64_t bytes) const {
+Range MappedMemory::RangeFrom(std::int64_t begin, std::int64_t bytes) const {
   for (;;) {
     const std::int64_t fit = arena_.granules().FirstFit(begin, bytes);
     const std::int64_t unusable = backing_.EndOfUnusable({fit, backing_.Rounded(fit + bytes)});
@@ -96,7 +96,7 @@ Range VirtualMemory::RangeFrom(std::int64_t begin, std::int64_t bytes) const {
 }
 
 // Returns the parts of a range without memory, in the order of addresses, in whole granules.
-std::vector<VirtualMemory::Gap> VirtualMemory::GapsIn(const Range& range) const {
+std::vector<MappedMemory::Gap> MappedMemory::GapsIn(const Range& range) const {
   const blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t first = range.begin & -granule_;
   const std::int64_t end = backing_.Rounded(range.end);
@@ -115,7 +115,7 @@ std::vector<VirtualMemory::Gap> VirtualMemory::GapsIn(const Range& range) const 
 
 // Maps new memory to the gaps: the site becomes one free block. At the end of the arena it maps
 // more than the gap when the pool grows often, so that the calls of the device are few.
-absl::StatusOr<BlockId> VirtualMemory::Fill(Site site, PoolLocks& locks) {
+absl::StatusOr<BlockId> MappedMemory::Fill(Site site, PoolLocks& locks) {
   const blocks::BlockMap& blocks = arena_.blocks();
   std::int64_t included = std::max(site.range.end, blocks.capacity()) - blocks.excluded_bytes();
   for (const Gap& gap : site.gaps) {
@@ -147,7 +147,7 @@ absl::StatusOr<BlockId> VirtualMemory::Fill(Site site, PoolLocks& locks) {
 
 // Whether the arena can go without its last `excess` bytes, for a site elsewhere. When the budget
 // is no whole number of granules, the last granule has so many bytes too many.
-bool VirtualMemory::CanCutOffEnd(const Site& site, std::int64_t excess) const {
+bool MappedMemory::CanCutOffEnd(const Site& site, std::int64_t excess) const {
   const blocks::BlockMap& blocks = arena_.blocks();
   const BlockId last = arena_.FreeOrNone(blocks.Last());
   const std::int64_t end = blocks.capacity() - excess;
@@ -156,14 +156,14 @@ bool VirtualMemory::CanCutOffEnd(const Site& site, std::int64_t excess) const {
 }
 
 // The memory stays mapped, and work may still use it.
-void VirtualMemory::CutOffEnd(std::int64_t excess) {
+void MappedMemory::CutOffEnd(std::int64_t excess) {
   const blocks::BlockMap& blocks = arena_.blocks();
   const Range end = {blocks.capacity() - excess, blocks.capacity()};
   AddTickets(cut_off_tickets_, arena_.hand_over().TicketsIn(blocks.Last(), end));
   arena_.Exclude(blocks.Last(), end);
 }
 
-absl::Status VirtualMemory::MapGaps(const Site& site, PoolLocks& locks) {
+absl::Status MappedMemory::MapGaps(const Site& site, PoolLocks& locks) {
   std::vector<Range> ranges;
   std::int64_t bytes = backing_.held_bytes();
   for (const Gap& gap : site.gaps) {
@@ -173,21 +173,21 @@ absl::Status VirtualMemory::MapGaps(const Site& site, PoolLocks& locks) {
   return locks.WithoutBooks([&] { return backing_.Map(ranges, PieceBytes(bytes)); });
 }
 
-BlockId VirtualMemory::IncludeSite(const Site& site) {
+BlockId MappedMemory::IncludeSite(const Site& site) {
   BlockId merged = site.block;
   for (const auto& [range, tickets] : site.gaps) merged = Include(range, tickets);
   const bool is_inside = site.range.end <= arena_.blocks().capacity();
   return is_inside ? merged : Extend(site.range.end, {}, {});
 }
 
-BlockId VirtualMemory::Include(const Range& range, const Tickets& tickets) {
+BlockId MappedMemory::Include(const Range& range, const Tickets& tickets) {
   if (range.begin >= arena_.blocks().capacity()) return Extend(range.end, range, tickets);
   return arena_.Include(range, tickets);
 }
 
 // Moves the end of the arena to `end`, rounded up to whole granules as far as the budget allows it.
 // Work of the tickets may still use `range`. Returns the free block at the end.
-BlockId VirtualMemory::Extend(std::int64_t end, const Range& range, const Tickets& tickets) {
+BlockId MappedMemory::Extend(std::int64_t end, const Range& range, const Tickets& tickets) {
   const blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t begin = blocks.capacity();
   BlockId before = arena_.FreeOrNone(blocks.Last());
@@ -206,7 +206,7 @@ BlockId VirtualMemory::Extend(std::int64_t end, const Range& range, const Ticket
   return merged;
 }
 
-void VirtualMemory::ProvideMemory(std::int64_t bytes, PoolLocks& locks) {
+void MappedMemory::ProvideMemory(std::int64_t bytes, PoolLocks& locks) {
   if (!RetryUnmapping(locks).ok()) return;
   const blocks::BlockMap& blocks = arena_.blocks();
   const Range range = {0, std::min(bytes, options_.max_bytes)};
@@ -224,11 +224,11 @@ void VirtualMemory::ProvideMemory(std::int64_t bytes, PoolLocks& locks) {
   if (MapGaps(site, locks).ok()) IncludeSite(site);
 }
 
-absl::Status VirtualMemory::SetAsideAll(std::int64_t keep_bytes, PoolLocks& locks) {
+absl::Status MappedMemory::SetAsideAll(std::int64_t keep_bytes, PoolLocks& locks) {
   const std::int64_t held = backing_.held_bytes();
   if (absl::Status status = RetryUnmapping(locks); !status.ok()) return status;
   given_back_bytes_ += held - backing_.held_bytes();
-  // As long as it has another address, the device does not get the memory of a piece.
+  // The device does not get the memory of a piece that is still mapped at an old address.
   if (absl::Status status = AwaitAliases(locks).status(); !status.ok()) return status;
   const blocks::BlockMap& blocks = arena_.blocks();
   std::int64_t left = backing_.held_bytes();
@@ -241,7 +241,7 @@ absl::Status VirtualMemory::SetAsideAll(std::int64_t keep_bytes, PoolLocks& lock
 }
 
 // Sets the pieces of a free block aside, the last ones first, as long as `keep_bytes` are left.
-void VirtualMemory::SetAsidePieces(BlockId block, std::int64_t keep_bytes, std::int64_t& left) {
+void MappedMemory::SetAsidePieces(BlockId block, std::int64_t keep_bytes, std::int64_t& left) {
   const blocks::BlockMap& blocks = arena_.blocks();
   const std::int64_t begin = blocks.offset(block);
   const std::int64_t end = begin + blocks.bytes(block);
@@ -256,12 +256,13 @@ void VirtualMemory::SetAsidePieces(BlockId block, std::int64_t keep_bytes, std::
   }
 }
 
-Tickets VirtualMemory::TakeTicketsBeyond(const Range& range) {
-  if (range.end <= arena_.blocks().capacity()) return {};
-  return std::exchange(cut_off_tickets_, {});
+Tickets MappedMemory::TakeTicketsBeyond(const Range& range) {
+  Tickets tickets;
+  if (range.end > arena_.blocks().capacity()) tickets.swap(cut_off_tickets_);
+  return tickets;
 }
 
-absl::Status VirtualMemory::GiveToDevice(const Range& range, bool& is_held, PoolLocks& locks) {
+absl::Status MappedMemory::GiveToDevice(const Range& range, bool& is_held, PoolLocks& locks) {
   absl::Status status = locks.WithoutBooks([&] { return backing_.Unmap(range.begin); });
   is_held = backing_.HasPiece(range.begin);
   return status;
