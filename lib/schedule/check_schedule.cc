@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"
+#include "lib/schedule/visit_step.h"
 #include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
@@ -41,17 +42,91 @@ class ScheduleCheck {
     for (at_ = 0; at_ < steps_.size(); ++at_) {
       const ScheduleStep& step = steps_[at_];
       absl::Status status = CheckNumbers(step);
-      if (status.ok()) status = CheckStep(step);
+      if (status.ok()) status = schedule::VisitStep(step, *this);
       if (!status.ok()) return status;
     }
     return CheckEnd();
   }
 
+  // The steps, for VisitStep.
+  absl::Status Allocate(const ScheduleStep& step) {
+    const std::size_t data = step.index;
+    const Datum& datum = data_[data];
+    if (datum.location != Location::kNowhere) {
+      return Wrong("the data", Past(datum), ", expected one allocation of all data");
+    }
+    Move(data, Location::kDevice);
+    return absl::OkStatus();
+  }
+
+  absl::Status Free(const ScheduleStep& step) {
+    const std::size_t data = step.index;
+    if (absl::Status status = CheckIsAlive(data); !status.ok()) return status;
+    if (graph_.data[data].kind == DataKind::kWeight) {
+      return Wrong("a weight, expected weights to stay");
+    }
+    const Datum& datum = data_[data];
+    if (!datum.is_written || datum.done < datum.uses) {
+      return Wrong("task ", TaskName(NextUser(data)), " needs the data later, expected it to stay");
+    }
+    Move(data, Location::kFreed);
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(const ScheduleStep& step) {
+    const std::size_t index = step.index;
+    const GraphTask& task = graph_.tasks[index];
+    if (ran_at_[index] != kNotYet) {
+      return Wrong("the task ran at step ", ran_at_[index], ", expected each task once");
+    }
+    std::size_t need = first_need_[index];
+    for (const auto* uses : {&task.reads, &task.updates}) {
+      for (const std::size_t data : *uses) {
+        if (absl::Status status = CheckUse(data, needs_[need++]); !status.ok()) {
+          return status;
+        }
+      }
+    }
+    for (const std::size_t data : task.writes) {
+      if (absl::Status status = CheckIsOnDevice(data, "writes"); !status.ok()) return status;
+    }
+    for (const std::size_t data : task.reads) ++data_[data].done;
+    for (const std::size_t data : task.updates) ++data_[data].done;
+    for (const std::size_t data : task.writes) data_[data].is_written = true;
+    ran_at_[index] = at_;
+    return absl::OkStatus();
+  }
+
+  absl::Status Offload(const ScheduleStep& step) {
+    const std::size_t data = step.index;
+    const Datum& datum = data_[data];
+    if (datum.location != Location::kDevice) {
+      return Wrong("the data", Past(datum), ", expected data on the device");
+    }
+    if (!datum.is_written) {
+      return Wrong("task ", TaskName(NextUser(data)),
+                   " writes the data later, expected data that is written");
+    }
+    Move(data, Location::kSentOut);
+    return absl::OkStatus();
+  }
+
+  absl::Status Await(const ScheduleStep& step) const { return CheckIsAlive(step.index); }
+
+  absl::Status Prefetch(const ScheduleStep& step) {
+    const std::size_t data = step.index;
+    if (absl::Status status = CheckIsAlive(data); !status.ok()) return status;
+    if (data_[data].location == Location::kSentOut) Move(data, Location::kDevice);
+    return absl::OkStatus();
+  }
+
+  static absl::Status Synchronize() { return absl::OkStatus(); }
+
  private:
-  enum class Place : std::uint8_t { kNowhere, kDevice, kSentOut, kFreed };
+  enum class Location : std::uint8_t { kNowhere, kDevice, kSentOut, kFreed };
 
   struct Datum {
-    Place place = Place::kNowhere;
+    Location location = Location::kNowhere;
     bool is_written = false;
     std::size_t since = 0;   // the step that brought it into its state
     std::size_t uses = 0;    // tasks that read or update it
@@ -120,119 +195,36 @@ class ScheduleCheck {
     return Wrong("algorithm ", step.algorithm, ", expected a number below ", count);
   }
 
-  absl::Status CheckStep(const ScheduleStep& step) {
-    switch (step.kind) {
-      case StepKind::kAllocate:
-        return Allocate(step.index);
-      case StepKind::kFree:
-        return Free(step.index);
-      case StepKind::kRun:
-        return Run(step.index);
-      case StepKind::kOffload:
-        return Offload(step.index);
-      case StepKind::kPrefetch:
-        return Prefetch(step.index);
-      case StepKind::kAwait:
-        return CheckIsSomewhere(step.index);
-      case StepKind::kSynchronize:
-        break;
-    }
-    return absl::OkStatus();
-  }
-
   // Returns " was ... at step N".
   std::string Past(const Datum& datum) const {
-    switch (datum.place) {
-      case Place::kNowhere:
+    switch (datum.location) {
+      case Location::kNowhere:
         return " was not allocated";
-      case Place::kDevice:
+      case Location::kDevice:
         return absl::StrCat(" is on the device since step ", datum.since);
-      case Place::kSentOut:
+      case Location::kSentOut:
         return absl::StrCat(" was sent out at step ", datum.since);
-      case Place::kFreed:
+      case Location::kFreed:
         break;
     }
     return absl::StrCat(" was freed at step ", datum.since);
   }
 
-  void Move(std::size_t data, Place place) {
-    data_[data].place = place;
+  void Move(std::size_t data, Location location) {
+    data_[data].location = location;
     data_[data].since = at_;
   }
 
-  absl::Status CheckIsSomewhere(std::size_t data) const {
+  absl::Status CheckIsAlive(std::size_t data) const {
     const Datum& datum = data_[data];
-    if (datum.place == Place::kDevice || datum.place == Place::kSentOut) return absl::OkStatus();
+    if (datum.location == Location::kDevice || datum.location == Location::kSentOut)
+      return absl::OkStatus();
     return Wrong("the data", Past(datum), ", expected data that is allocated");
-  }
-
-  absl::Status Allocate(std::size_t data) {
-    const Datum& datum = data_[data];
-    if (datum.place != Place::kNowhere) {
-      return Wrong("the data", Past(datum), ", expected one allocation of all data");
-    }
-    Move(data, Place::kDevice);
-    return absl::OkStatus();
-  }
-
-  absl::Status Free(std::size_t data) {
-    if (absl::Status status = CheckIsSomewhere(data); !status.ok()) return status;
-    if (graph_.data[data].kind == DataKind::kWeight) {
-      return Wrong("a weight, expected weights to stay");
-    }
-    const Datum& datum = data_[data];
-    if (!datum.is_written || datum.done < datum.uses) {
-      return Wrong("task ", TaskName(NextUser(data)), " needs the data later, expected it to stay");
-    }
-    Move(data, Place::kFreed);
-    return absl::OkStatus();
-  }
-
-  absl::Status Offload(std::size_t data) {
-    const Datum& datum = data_[data];
-    if (datum.place != Place::kDevice) {
-      return Wrong("the data", Past(datum), ", expected data on the device");
-    }
-    if (!datum.is_written) {
-      return Wrong("task ", TaskName(NextUser(data)),
-                   " writes the data later, expected data that is written");
-    }
-    Move(data, Place::kSentOut);
-    return absl::OkStatus();
-  }
-
-  absl::Status Prefetch(std::size_t data) {
-    if (absl::Status status = CheckIsSomewhere(data); !status.ok()) return status;
-    if (data_[data].place == Place::kSentOut) Move(data, Place::kDevice);
-    return absl::OkStatus();
-  }
-
-  absl::Status Run(std::size_t index) {
-    const GraphTask& task = graph_.tasks[index];
-    if (ran_at_[index] != kNotYet) {
-      return Wrong("the task ran at step ", ran_at_[index], ", expected each task once");
-    }
-    std::size_t need = first_need_[index];
-    for (const auto* uses : {&task.reads, &task.updates}) {
-      for (const std::size_t data : *uses) {
-        if (absl::Status status = CheckUse(data, needs_[need++]); !status.ok()) {
-          return status;
-        }
-      }
-    }
-    for (const std::size_t data : task.writes) {
-      if (absl::Status status = CheckIsOnDevice(data, "writes"); !status.ok()) return status;
-    }
-    for (const std::size_t data : task.reads) ++data_[data].done;
-    for (const std::size_t data : task.updates) ++data_[data].done;
-    for (const std::size_t data : task.writes) data_[data].is_written = true;
-    ran_at_[index] = at_;
-    return absl::OkStatus();
   }
 
   absl::Status CheckIsOnDevice(std::size_t data, const char* verb) const {
     const Datum& datum = data_[data];
-    if (datum.place == Place::kDevice) return absl::OkStatus();
+    if (datum.location == Location::kDevice) return absl::OkStatus();
     return Wrong("data ", DataName(data), ", which the task ", verb, ",", Past(datum),
                  ", expected it on the device or being fetched");
   }
@@ -267,14 +259,14 @@ class ScheduleCheck {
       if (ran_at_[i] == kNotYet) return WrongAtEnd("task ", TaskName(i), " did not run");
     }
     for (std::size_t i = 0; i < data_.size(); ++i) {
-      const Place place = data_[i].place;
+      const Location location = data_[i].location;
       if (graph_.data[i].kind == DataKind::kWeight) {
-        if (place == Place::kDevice) continue;
+        if (location == Location::kDevice) continue;
         return WrongAtEnd("weight ", DataName(i), Past(data_[i]));
       }
-      if (place != Place::kFreed) {
+      if (location != Location::kFreed) {
         return WrongAtEnd("data ", DataName(i),
-                          place == Place::kNowhere ? Past(data_[i]) : " is not freed");
+                          location == Location::kNowhere ? Past(data_[i]) : " is not freed");
       }
     }
     return absl::OkStatus();

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/schedule/line_of_data.h"
+#include "lib/schedule/visit_step.h"
 #include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
@@ -22,68 +23,67 @@ class ScheduleTracer {
         leaving_(graph.data.size()) {}
 
   absl::Status Add(const ScheduleStep& step) {
-    absl::Status status;
-    switch (step.kind) {
-      case StepKind::kAllocate:
-        status = Allocate(graph_.data[step.index], step.hint);
-        break;
-      case StepKind::kFree:
-        Free(step.index);
-        break;
-      case StepKind::kRun:
-        status = Run(graph_.tasks[step.index], step.algorithm);
-        break;
-      case StepKind::kOffload:
-        leaving_.Join(step.index);
-        if (leaves_at_once_[static_cast<std::size_t>(at_)]) Await(step.index);
-        break;
-      case StepKind::kAwait:
-        if (leaving_.Holds(step.index)) Await(step.index);
-        break;
-      case StepKind::kPrefetch:
-        status = Prefetch(step);
-        break;
-      case StepKind::kSynchronize:
-        while (!leaving_.empty()) Await(leaving_.first());
-        break;
-    }
+    absl::Status status = schedule::VisitStep(step, *this);
     ++at_;
     return status;
   }
 
   Trace Build() { return builder_.Build(); }
 
- private:
-  absl::Status Allocate(const GraphData& data, Hint hint) {
-    return builder_.Allocate(data.name, data.bytes, hint, "", at_);
-  }
-  void End(std::string_view id) { builder_.Free(id, "", at_); }
-
-  void Free(std::size_t data) {
-    if (leaving_.Holds(data)) leaving_.Leave(data);
-    if (!is_out_[data]) End(graph_.data[data].name);
+  // The steps, for VisitStep.
+  absl::Status Allocate(const ScheduleStep& step) {
+    return Begin(graph_.data[step.index], step.hint);
   }
 
-  void Await(std::size_t data) {
-    leaving_.Leave(data);
-    is_out_[data] = true;
-    End(graph_.data[data].name);
+  absl::Status Free(const ScheduleStep& step) {
+    if (leaving_.Holds(step.index)) leaving_.Leave(step.index);
+    if (!is_out_[step.index]) End(graph_.data[step.index].name);
+    return absl::OkStatus();
+  }
+
+  absl::Status Run(const ScheduleStep& step) {
+    const GraphTask& task = graph_.tasks[step.index];
+    const std::int64_t bytes = task.algorithms[step.algorithm].workspace_bytes;
+    if (bytes == 0) return absl::OkStatus();
+    const std::string id = absl::StrCat(task.name, ".workspace");
+    absl::Status status = builder_.Allocate(id, bytes, Hint::kResident, "", at_);
+    if (status.ok()) End(id);
+    return status;
+  }
+
+  absl::Status Offload(const ScheduleStep& step) {
+    leaving_.Join(step.index);
+    if (leaves_at_once_[static_cast<std::size_t>(at_)]) AwaitData(step.index);
+    return absl::OkStatus();
+  }
+
+  absl::Status Await(const ScheduleStep& step) {
+    if (leaving_.Holds(step.index)) AwaitData(step.index);
+    return absl::OkStatus();
   }
 
   absl::Status Prefetch(const ScheduleStep& step) {
     if (leaving_.Holds(step.index)) leaving_.Leave(step.index);
     if (!is_out_[step.index]) return absl::OkStatus();
     is_out_[step.index] = false;
-    return Allocate(graph_.data[step.index], step.hint);
+    return Begin(graph_.data[step.index], step.hint);
   }
 
-  absl::Status Run(const GraphTask& task, std::size_t algorithm) {
-    const std::int64_t bytes = task.algorithms[algorithm].workspace_bytes;
-    if (bytes == 0) return absl::OkStatus();
-    const std::string id = absl::StrCat(task.name, ".workspace");
-    absl::Status status = builder_.Allocate(id, bytes, Hint::kResident, "", at_);
-    if (status.ok()) End(id);
-    return status;
+  absl::Status Synchronize() {
+    while (!leaving_.empty()) AwaitData(leaving_.first());
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Begin(const GraphData& data, Hint hint) {
+    return builder_.Allocate(data.name, data.bytes, hint, "", at_);
+  }
+  void End(std::string_view id) { builder_.Free(id, "", at_); }
+
+  void AwaitData(std::size_t data) {
+    leaving_.Leave(data);
+    is_out_[data] = true;
+    End(graph_.data[data].name);
   }
 
   const TaskGraph& graph_;
