@@ -8,6 +8,7 @@
 #include "lib/plan/budget.h"
 #include "lib/sizing/exact_pool.h"
 #include "lib/sizing/many_pools_arena.h"
+#include "lib/sizing/replay.h"
 #include "lib/sizing/restart_search.h"
 #include "lib/sizing/steps.h"
 #include "tidepool/trace/sizing.h"
@@ -50,8 +51,8 @@ class Finder {
 
  private:
   absl::StatusOr<ReplayResult> ReplayIn(std::int64_t pool_bytes) {
-    return Replay(
-        trace_, policy_,
+    return sizing::ReplayWithLoad(
+        trace_, load_, policy_,
         {.pool_bytes = pool_bytes, .alignment = options_.alignment, .stop_at_refusal = true});
   }
 
@@ -128,7 +129,7 @@ class Finder {
           Aligned(more > largest - load_.peak_live_bytes ? largest : load_.peak_live_bytes + more);
     }
     return absl::InvalidArgumentError(absl::StrCat(
-        "no pool up to ", largest, " bytes serves it, expected a trace that one does"));
+        "no pool up to ", largest, " bytes serves the trace, expected a smaller trace"));
   }
 
   absl::StatusOr<bool> CountedServes(std::int64_t pool_bytes) {
@@ -203,10 +204,10 @@ absl::StatusOr<MinimumPoolResult> MinimumPool(const Trace& trace, PlacementPolic
   absl::StatusOr<TraceLoad> load = MeasureLoad(trace, options.alignment);
   if (!load.ok()) return load.status();
   // The load decides whether an arena can hold the trace; the largest pool needs the most bits.
-  absl::StatusOr<ReplayResult> fits = Replay(trace, policy,
-                                             {.pool_bytes = load->peak_live_bytes,
-                                              .alignment = options.alignment,
-                                              .stop_at_refusal = true});
+  absl::StatusOr<ReplayResult> fits = sizing::ReplayWithLoad(trace, *load, policy,
+                                                             {.pool_bytes = load->peak_live_bytes,
+                                                              .alignment = options.alignment,
+                                                              .stop_at_refusal = true});
   if (!fits.ok()) return fits.status();
   return Finder(trace, policy, options, *load).Find();
 }

@@ -1,10 +1,10 @@
 // Serves a trace from one arena of a given size.
+#include "lib/sizing/replay.h"
+
 #include "absl/strings/str_cat.h"
 #include "lib/blocks/arena.h"
-#include "tidepool/trace/sizing.h"
 
 namespace tidepool {
-
 namespace {
 
 using blocks::Arena;
@@ -30,9 +30,15 @@ absl::Status CheckPool(const TraceLoad& load, const ReplayOptions& options) {
 
 absl::StatusOr<ReplayResult> Replay(const Trace& trace, PlacementPolicy& policy,
                                     const ReplayOptions& options) {
-  absl::StatusOr<TraceLoad> load = MeasureLoad(trace, options.alignment);
+  const absl::StatusOr<TraceLoad> load = MeasureLoad(trace, options.alignment);
   if (!load.ok()) return load.status();
-  if (absl::Status status = CheckPool(*load, options); !status.ok()) return status;
+  return sizing::ReplayWithLoad(trace, *load, policy, options);
+}
+
+absl::StatusOr<ReplayResult> sizing::ReplayWithLoad(const Trace& trace, const TraceLoad& load,
+                                                    PlacementPolicy& policy,
+                                                    const ReplayOptions& options) {
+  if (absl::Status status = CheckPool(load, options); !status.ok()) return status;
 
   blocks::Arena arena(options.pool_bytes, options.alignment, policy);
   std::vector<BlockId> placed(trace.allocations.size(), kNoBlock);

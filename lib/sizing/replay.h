@@ -1,0 +1,15 @@
+// Replays of a trace after its load was measured, for searches that replay it many times.
+#ifndef TIDEPOOL_LIB_SIZING_REPLAY_H_
+#define TIDEPOOL_LIB_SIZING_REPLAY_H_
+
+#include "tidepool/trace/sizing.h"
+
+namespace tidepool::sizing {
+
+// Serves `trace` as Replay does. `load` is the trace's load at options.alignment.
+absl::StatusOr<ReplayResult> ReplayWithLoad(const Trace& trace, const TraceLoad& load,
+                                            PlacementPolicy& policy, const ReplayOptions& options);
+
+}  // namespace tidepool::sizing
+
+#endif  // TIDEPOOL_LIB_SIZING_REPLAY_H_
