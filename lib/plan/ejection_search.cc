@@ -1,3 +1,4 @@
+// Ejection search: removes the cheapest buffers that are in the way of a new one.
 #include "lib/plan/ejection_search.h"
 
 #include <algorithm>
@@ -31,12 +32,12 @@ class Random {
 };
 
 // The cheapest offset so far; each of several equally cheap offsets is equally likely.
-class CheapestPlace {
+class CheapestOffset {
  public:
   static constexpr float kNone =
-      std::numeric_limits<float>::infinity();  // the cost without a place
+      std::numeric_limits<float>::infinity();  // the cost without an offset
 
-  explicit CheapestPlace(Random& random) : random_(random) {}
+  explicit CheapestOffset(Random& random) : random_(random) {}
 
   // Offers the offsets in [from, to] at one cost. A free range offers its low end.
   void Offer(std::int64_t from, std::int64_t to, float cost, std::int64_t alignment) {
@@ -57,6 +58,80 @@ class CheapestPlace {
   std::int64_t offset_ = 0;
   float cost_ = kNone;
   std::uint32_t ties_ = 0;
+};
+
+// The placed buffers and obstacles that a new buffer would overlap, while its offset grows. They
+// count from the offset at which the new buffer touches them from below, up to their top.
+class OverlapSweep {
+ public:
+  OverlapSweep(const Instance& instance, const PlacedLists::Lists& lists, std::int32_t buffer)
+      : instance_(instance),
+        buffer_(buffer),
+        size_(instance.size[buffer]),
+        reached_(lists.by_offset.begin()),
+        reached_end_(lists.by_offset.end()),
+        passed_(lists.by_top.begin()),
+        passed_end_(lists.by_top.end()) {}
+
+  // Moves the new buffer up to `offset`. `cost_of` returns the cost of a placed buffer.
+  template <typename CostOf>
+  void MoveTo(std::int64_t offset, const CostOf& cost_of) {
+    for (; reached_ != reached_end_ && reached_->at - size_ < offset; ++reached_) {
+      if (Matters(reached_->buffer)) Add(reached_->buffer, cost_of);
+    }
+    for (; passed_ != passed_end_ && passed_->at <= offset; ++passed_) {
+      if (Matters(passed_->buffer)) Remove(passed_->buffer, cost_of);
+    }
+    if (buffers_ == 0) cost_ = 0;  // without a rounding error
+  }
+
+  // Returns the next offset at which the overlap changes, or `end` without a change before it.
+  std::int64_t NextChange(std::int64_t end) {
+    while (reached_ != reached_end_ && !Matters(reached_->buffer)) ++reached_;
+    while (passed_ != passed_end_ && !Matters(passed_->buffer)) ++passed_;
+    if (reached_ != reached_end_) end = std::min(end, reached_->at - size_ + 1);
+    if (passed_ != passed_end_) end = std::min(end, passed_->at);
+    return end;
+  }
+
+  bool meets_obstacle() const { return obstacles_ > 0; }
+  // Returns the sum over the placed buffers.
+  float cost() const { return static_cast<float>(cost_); }
+
+ private:
+  using Iterator = decltype(PlacedLists::Lists::by_offset)::const_iterator;
+
+  bool Matters(std::int32_t placed) const { return instance_.Overlap(placed, buffer_); }
+
+  template <typename CostOf>
+  void Add(std::int32_t placed, const CostOf& cost_of) {
+    if (placed >= instance_.count()) {
+      ++obstacles_;
+    } else {
+      cost_ += cost_of(placed);
+      ++buffers_;
+    }
+  }
+  template <typename CostOf>
+  void Remove(std::int32_t placed, const CostOf& cost_of) {
+    if (placed >= instance_.count()) {
+      --obstacles_;
+    } else {
+      cost_ -= cost_of(placed);
+      --buffers_;
+    }
+  }
+
+  const Instance& instance_;
+  const std::int32_t buffer_;
+  const std::int64_t size_;
+  Iterator reached_;
+  const Iterator reached_end_;
+  Iterator passed_;
+  const Iterator passed_end_;
+  double cost_ = 0;
+  std::int32_t buffers_ = 0;
+  std::int32_t obstacles_ = 0;
 };
 
 class Ejection {
@@ -113,10 +188,10 @@ class Ejection {
   // Places the buffer at the cheapest offset. Returns false when it fits nowhere between the
   // obstacles.
   bool PlaceOne(std::int32_t buffer) {
-    const CheapestPlace place = FindPlace(buffer);
-    if (place.cost() == CheapestPlace::kNone) return false;
-    const std::int64_t offset = place.offset();
-    if (place.cost() > 0) {
+    const CheapestOffset cheapest = FindOffset(buffer);
+    if (cheapest.cost() == CheapestOffset::kNone) return false;
+    const std::int64_t offset = cheapest.offset();
+    if (cheapest.cost() > 0) {
       weights_[buffer] += 1;
       Eject(buffer, offset, offset + instance_.size[buffer]);
     }
@@ -130,51 +205,22 @@ class Ejection {
     return tabu_until_[buffer] > step_ ? weights_[buffer] * kTabuFactor : weights_[buffer];
   }
 
-  // Walks up the addresses. A placed buffer costs from where the new one would touch it from below
-  // on, up to its top.
-  CheapestPlace FindPlace(std::int32_t buffer) {
-    const PlacedLists::Lists& lists = lists_.Around(buffer);
-    const std::int64_t size = instance_.size[buffer];
-    const std::int64_t highest = capacity_ - size;
-    CheapestPlace place(random_);
-    double cost = 0;
+  // Returns the cheapest offset of all, by a sweep up the addresses.
+  CheapestOffset FindOffset(std::int32_t buffer) {
+    const auto cost_of = [this](std::int32_t placed) { return Cost(placed); };
+    const std::int64_t end = capacity_ - instance_.size[buffer] + 1;
+    OverlapSweep sweep(instance_, lists_.Around(buffer), buffer);
+    CheapestOffset cheapest(random_);
     std::int64_t from = 0;
-    auto begin = lists.by_offset.begin();
-    auto end = lists.by_top.begin();
-    std::int32_t inside = 0;
-    std::int32_t obstacles = 0;
-    while (from <= highest) {
-      for (; begin != lists.by_offset.end() && begin->at - size < from; ++begin) {
-        if (!instance_.Overlap(begin->buffer, buffer)) continue;
-        if (begin->buffer < instance_.count()) {
-          cost += Cost(begin->buffer);
-          ++inside;
-        } else {
-          ++obstacles;
-        }
+    while (from < end && cheapest.cost() != 0) {
+      sweep.MoveTo(from, cost_of);
+      const std::int64_t next = sweep.NextChange(end);
+      if (!sweep.meets_obstacle()) {
+        cheapest.Offer(from, next - 1, sweep.cost(), instance_.alignment[buffer]);
       }
-      for (; end != lists.by_top.end() && end->at <= from; ++end) {
-        if (!instance_.Overlap(end->buffer, buffer)) continue;
-        if (end->buffer < instance_.count()) {
-          cost -= Cost(end->buffer);
-          --inside;
-        } else {
-          --obstacles;
-        }
-      }
-      while (begin != lists.by_offset.end() && !instance_.Overlap(begin->buffer, buffer)) ++begin;
-      while (end != lists.by_top.end() && !instance_.Overlap(end->buffer, buffer)) ++end;
-      std::int64_t next = highest + 1;
-      if (begin != lists.by_offset.end()) next = std::min(next, begin->at - size + 1);
-      if (end != lists.by_top.end()) next = std::min(next, end->at);
-      if (inside == 0) cost = 0;
-      if (obstacles == 0) {
-        place.Offer(from, next - 1, static_cast<float>(cost), instance_.alignment[buffer]);
-      }
-      if (place.cost() == 0) break;
       from = next;
     }
-    return place;
+    return cheapest;
   }
 
   void Eject(std::int32_t buffer, std::int64_t from, std::int64_t to) {

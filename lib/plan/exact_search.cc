@@ -1,3 +1,4 @@
+// Exact search: depth first over canonical plans, with undo.
 #include "lib/plan/exact_search.h"
 
 #include <algorithm>
@@ -287,24 +288,24 @@ class Searcher {
     }
   }
 
-  struct Piece {
+  struct Fragment {
     std::int32_t first;
     std::int32_t end;
     Offset tightness;  // greatest sum of a section's lowest offset and total
   };
 
-  // Solves the unplaced rest of the part, which may consist of several pieces, tightest pieces
-  // first.
+  // Solves the unplaced rest of the part, which may consist of several fragments, tightest
+  // fragments first.
   bool SolveSplit(std::size_t depth, const Last& last) {
     Level& level = levels_[depth];
-    const std::vector<Piece> pieces = FindPieces(level);
-    if (pieces.size() == 1) {
+    const std::vector<Fragment> fragments = FindFragments(level);
+    if (fragments.size() == 1) {
       Enter(level, last);
       return false;
     }
-    for (const Piece& piece : pieces) {
+    for (const Fragment& fragment : fragments) {
       const std::size_t memory = memory_;
-      if (!CopyPiece(levels_[depth].part, piece, LevelAt(depth + 1).part)) return Stop();
+      if (!CopyFragment(levels_[depth].part, fragment, LevelAt(depth + 1).part)) return Stop();
       // Offsets continue from the last one. Ranks changed, so all buffers of equal offset are
       // tried.
       const bool is_solved = SolvePart(depth + 1, {.offset = last.offset});
@@ -314,7 +315,7 @@ class Searcher {
     return true;
   }
 
-  static std::vector<Piece> FindPieces(Level& level) {
+  static std::vector<Fragment> FindFragments(Level& level) {
     const Part& part = level.part;
     std::vector<Offset>& lowest = level.section_lowest;
     std::fill(lowest.begin(), lowest.end(), Part::kNever);
@@ -323,34 +324,35 @@ class Searcher {
         lowest[s] = std::min(lowest[s], part.lowest[i]);
       }
     }
-    std::vector<Piece> pieces;
+    std::vector<Fragment> fragments;
     for (std::int32_t s = 0; s < part.sections(); ++s) {
       if (part.total[s] == 0) continue;
-      if (s == 0 || part.crossings[s - 1] == 0) pieces.push_back({s, s, 0});
-      pieces.back().end = s + 1;
-      pieces.back().tightness =
-          std::max<Offset>(pieces.back().tightness, lowest[s] + part.total[s]);
+      if (s == 0 || part.crossings[s - 1] == 0) fragments.push_back({s, s, 0});
+      fragments.back().end = s + 1;
+      fragments.back().tightness =
+          std::max<Offset>(fragments.back().tightness, lowest[s] + part.total[s]);
     }
-    std::stable_sort(pieces.begin(), pieces.end(),
-                     [](const Piece& a, const Piece& b) { return a.tightness > b.tightness; });
-    return pieces;
+    std::stable_sort(fragments.begin(), fragments.end(), [](const Fragment& a, const Fragment& b) {
+      return a.tightness > b.tightness;
+    });
+    return fragments;
   }
 
   // Returns false when the memory limit is reached.
-  bool CopyPiece(const Part& from, const Piece& piece, Part& to) {
+  bool CopyFragment(const Part& from, const Fragment& fragment, Part& to) {
     std::vector<std::int32_t> slots;
     for (std::int32_t i = 0; i < from.count; ++i) {
-      if (from.first[i] >= piece.first && from.end[i] <= piece.end) slots.push_back(i);
+      if (from.first[i] >= fragment.first && from.end[i] <= fragment.end) slots.push_back(i);
     }
-    to.Reset(static_cast<std::int32_t>(slots.size()), piece.end - piece.first);
+    to.Reset(static_cast<std::int32_t>(slots.size()), fragment.end - fragment.first);
     memory_ += to.size.size() + from.saved_lowest.size();
     if (memory_ > kMostMemory) return false;
-    to.first_section = from.first_section + piece.first;
+    to.first_section = from.first_section + fragment.first;
     for (std::int32_t i = 0; i < to.count; ++i) {
       to.lowest[i] = from.lowest[slots[i]];
       to.size[i] = from.size[slots[i]];
-      to.first[i] = from.first[slots[i]] - piece.first;
-      to.end[i] = from.end[slots[i]] - piece.first;
+      to.first[i] = from.first[slots[i]] - fragment.first;
+      to.end[i] = from.end[slots[i]] - fragment.first;
       to.buffer[i] = from.buffer[slots[i]];
     }
     to.CountSections();

@@ -1,7 +1,8 @@
+// Turns a memory log into a plan problem.
 #include "lib/plan/memory_log.h"
 
 #include "absl/strings/str_cat.h"
-#include "lib/plan/stream_knowledge.h"
+#include "lib/plan/reusable_from.h"
 
 namespace tidepool::plan {
 

@@ -1,3 +1,4 @@
+// The skyline heuristic, without and with obstacles.
 #include "lib/plan/skyline.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace tidepool::plan {
 namespace {
 
-constexpr std::int32_t kNobody = -1;
+constexpr std::int32_t kNoLevel = -1;
 
 // The levels of the skyline from left to right. No two neighbours have the same height.
 class Skyline {
@@ -23,7 +24,7 @@ class Skyline {
     std::int64_t height;
   };
 
-  explicit Skyline(std::int32_t sections) { Add({0, sections, 0}, kNobody, kNobody); }
+  explicit Skyline(std::int32_t sections) { Add({0, sections, 0}, kNoLevel, kNoLevel); }
 
   // Returns the lowest level, the leftmost of equal ones.
   std::int32_t Lowest() {
@@ -38,7 +39,7 @@ class Skyline {
   std::int64_t NeighbourHeight(std::int32_t index) const {
     std::int64_t height = std::numeric_limits<std::int64_t>::max();
     for (const std::int32_t beside : {links_[index].left, links_[index].right}) {
-      if (beside != kNobody) height = std::min(height, stretches_[beside].height);
+      if (beside != kNoLevel) height = std::min(height, stretches_[beside].height);
     }
     return height;
   }
@@ -47,15 +48,15 @@ class Skyline {
   void Raise(std::int32_t index) {
     const Link link = links_[index];
     const bool to_left =
-        link.left != kNobody &&
-        (link.right == kNobody || stretches_[link.left].height <= stretches_[link.right].height);
+        link.left != kNoLevel &&
+        (link.right == kNoLevel || stretches_[link.left].height <= stretches_[link.right].height);
     Stretch raised = stretches_[index];
     raised.height = stretches_[to_left ? link.left : link.right].height;
     Replace(index, raised);
   }
 
   // Gives the part `top` of the lowest level a new height; the rest of the level stays.
-  void Put(std::int32_t index, const Stretch& top) {
+  void RaisePart(std::int32_t index, const Stretch& top) {
     const Stretch whole = stretches_[index];
     if (whole.first < top.first) AddBeside(index, {whole.first, top.first, whole.height}, true);
     if (top.end < whole.end) AddBeside(index, {top.end, whole.end, whole.height}, false);
@@ -64,8 +65,8 @@ class Skyline {
 
  private:
   struct Link {
-    std::int32_t left = kNobody;
-    std::int32_t right = kNobody;
+    std::int32_t left = kNoLevel;
+    std::int32_t right = kNoLevel;
     bool is_live = true;
   };
 
@@ -73,8 +74,8 @@ class Skyline {
     const std::int32_t index = TakeUnused();
     stretches_[index] = stretch;
     links_[index] = {left, right};
-    if (left != kNobody) links_[left].right = index;
-    if (right != kNobody) links_[right].left = index;
+    if (left != kNoLevel) links_[left].right = index;
+    if (right != kNoLevel) links_[right].left = index;
     lowest_.emplace(stretch.height, stretch.first, index);
     return index;
   }
@@ -104,12 +105,12 @@ class Skyline {
     std::int32_t left = links_[index].left;
     std::int32_t right = links_[index].right;
     links_[index].is_live = false;
-    if (left != kNobody && stretches_[left].height == stretch.height) {
+    if (left != kNoLevel && stretches_[left].height == stretch.height) {
       stretch.first = stretches_[left].first;
       links_[left].is_live = false;
       left = links_[left].left;
     }
-    if (right != kNobody && stretches_[right].height == stretch.height) {
+    if (right != kNoLevel && stretches_[right].height == stretch.height) {
       stretch.end = stretches_[right].end;
       links_[right].is_live = false;
       right = links_[right].right;
@@ -235,9 +236,9 @@ class SkylineAmongObstacles {
     if (skyline_.NeighbourHeight(index) < ceiling || obstacle == Ceilings::kOpen) {
       skyline_.Raise(index);
     } else {
-      skyline_.Put(index,
-                   {std::max(stretch.first, instance_.first[obstacle]),
-                    std::min(stretch.end, instance_.end[obstacle]), ceilings_.Top(obstacle)});
+      skyline_.RaisePart(index,
+                         {std::max(stretch.first, instance_.first[obstacle]),
+                          std::min(stretch.end, instance_.end[obstacle]), ceilings_.Top(obstacle)});
     }
     return false;
   }
@@ -245,8 +246,8 @@ class SkylineAmongObstacles {
   void Place(std::int32_t buffer, std::int32_t index, std::int64_t height) {
     unplaced_.Remove(buffer);
     offsets_[buffer] = AlignUp(height, instance_.alignment[buffer]);
-    skyline_.Put(index, {instance_.first[buffer], instance_.end[buffer],
-                         offsets_[buffer] + instance_.size[buffer]});
+    skyline_.RaisePart(index, {instance_.first[buffer], instance_.end[buffer],
+                               offsets_[buffer] + instance_.size[buffer]});
   }
 
   const Instance& instance_;
@@ -277,8 +278,8 @@ Offsets PlanBySkyline(const Instance& instance, const std::vector<std::int32_t>&
     const std::int32_t buffer = order[found];
     unplaced.Remove(buffer);
     offsets[buffer] = AlignUp(stretch.height, instance.alignment[buffer]);
-    skyline.Put(index, {instance.first[buffer], instance.end[buffer],
-                        offsets[buffer] + instance.size[buffer]});
+    skyline.RaisePart(index, {instance.first[buffer], instance.end[buffer],
+                              offsets[buffer] + instance.size[buffer]});
     --left;
   }
   return offsets;

@@ -50,7 +50,7 @@ class Branch {
     for (std::size_t slot = 0; slot < placed_.size(); ++slot) {
       if ((placed_[slot] == kNoBlock) != (other.placed_[slot] == kNoBlock)) return false;
       if (placed_[slot] != kNoBlock &&
-          arena_.place(placed_[slot]) != other.arena_.place(other.placed_[slot])) {
+          arena_.address(placed_[slot]) != other.arena_.address(other.placed_[slot])) {
         return false;
       }
     }
@@ -59,7 +59,7 @@ class Branch {
 
  private:
   std::uint64_t Fingerprint(std::uint32_t slot) const {
-    return Mix(Mix(slot + 1) + static_cast<std::uint64_t>(arena_.place(placed_[slot])));
+    return Mix(Mix(slot + 1) + static_cast<std::uint64_t>(arena_.address(placed_[slot])));
   }
 
   ManyPoolsArena arena_;
@@ -91,7 +91,7 @@ class Search {
 
   PoolOutcome Run() {
     for (std::size_t i = 0; i < steps_.size() && !branches_.empty(); ++i) {
-      if (deadline_.HasPassed()) GiveUpFrom(0, ExactLimit::kTime);
+      if (deadline_.HasPassed()) DropFrom(0, ExactLimit::kTime);
       if (i % kEventsBetweenMerges == 0 || CountPieces() > most_pieces_) {
         MergeEqual();
         Prune(static_cast<std::int64_t>(steps_.size() - i));
@@ -183,13 +183,13 @@ class Search {
       return a->arena().pools().min() < b->arena().pools().min();
     });
     if (affordable < most_pieces_) {
-      GiveUpFrom(static_cast<std::size_t>(affordable), ExactLimit::kSteps);
+      DropFrom(static_cast<std::size_t>(affordable), ExactLimit::kSteps);
     } else {
-      GiveUpFrom(static_cast<std::size_t>(most_pieces_), ExactLimit::kPieces);
+      DropFrom(static_cast<std::size_t>(most_pieces_), ExactLimit::kPieces);
     }
   }
 
-  void GiveUpFrom(std::size_t first, ExactLimit limit) {
+  void DropFrom(std::size_t first, ExactLimit limit) {
     for (std::size_t i = first; i < branches_.size(); ++i) {
       outcome_.unknown = outcome_.unknown.Union(branches_[i]->arena().pools());
     }

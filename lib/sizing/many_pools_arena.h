@@ -54,7 +54,7 @@ class ManyPoolsArena final : public FreeBlocks {
 
   // Identifies the offset of a block: equal in two arenas exactly if the offset is equal for every
   // pool.
-  std::int64_t place(BlockId block) const { return map_.offset(block); }
+  std::int64_t address(BlockId block) const { return map_.offset(block); }
 
   BlockId SmallestFit(std::int64_t bytes) override;
   BlockId ExactFit(std::int64_t bytes) override;

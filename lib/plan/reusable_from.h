@@ -1,6 +1,6 @@
 // Computes when all streams know of a free, so that any of them may reuse the memory.
-#ifndef TIDEPOOL_LIB_PLAN_STREAM_KNOWLEDGE_H_
-#define TIDEPOOL_LIB_PLAN_STREAM_KNOWLEDGE_H_
+#ifndef TIDEPOOL_LIB_PLAN_REUSABLE_FROM_H_
+#define TIDEPOOL_LIB_PLAN_REUSABLE_FROM_H_
 
 #include <cstdint>
 #include <vector>
@@ -18,4 +18,4 @@ absl::StatusOr<std::vector<std::int64_t>> ReusableFrom(const MemoryLog& log);
 
 }  // namespace tidepool::plan
 
-#endif  // TIDEPOOL_LIB_PLAN_STREAM_KNOWLEDGE_H_
+#endif  // TIDEPOOL_LIB_PLAN_REUSABLE_FROM_H_

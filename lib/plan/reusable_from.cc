@@ -1,4 +1,5 @@
-#include "lib/plan/stream_knowledge.h"
+// Follows frees and waits of streams with vector clocks.
+#include "lib/plan/reusable_from.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -13,15 +14,15 @@ constexpr std::int64_t kNothing = -1;
 
 using Kind = MemoryEvent::Kind;
 
-// Tracks the knowledge of streams: up to which event each stream has waited for each other,
-// directly or through a third stream (vector clocks).
-class Knowledge {
+// A vector clock for each stream: the last event of every other stream that it has waited for,
+// directly or through a third stream.
+class VectorClocks {
  public:
-  Knowledge(const MemoryLog& log, std::vector<std::int64_t>& reusable)
+  VectorClocks(const MemoryLog& log, std::vector<std::int64_t>& reusable)
       : streams_(log.streams),
         reusable_(reusable),
         known_(streams_ * streams_, kNothing),
-        settled_(streams_ * streams_, 0),
+        learned_(streams_ * streams_, 0),
         last_allocation_(streams_, kNothing),
         frees_(streams_) {
     for (std::size_t i = 0; i < log.events.size(); ++i) {
@@ -31,26 +32,26 @@ class Knowledge {
     }
   }
 
-  void Free(const MemoryEvent& event, std::int64_t index) {
+  void AddFree(const MemoryEvent& event, std::int64_t index) {
     frees_[event.stream].push_back({index, event.index});
   }
 
-  void Wait(const MemoryEvent& event, std::int64_t index) {
+  void AddWait(const MemoryEvent& event, std::int64_t index) {
     const std::size_t waiting = event.stream;
     const std::size_t awaited = event.index;
     if (waiting == awaited) return;
     for (std::size_t other = 0; other < streams_; ++other) {
       std::int64_t& known = known_[waiting * streams_ + other];
       known = std::max(known, other == awaited ? index : known_[awaited * streams_ + other]);
-      if (other != waiting) Settle(waiting, other, known, index);
+      if (other != waiting) LearnFrees(waiting, other, known, index);
     }
   }
 
   // Without a wait, a free stays unknown to a stream until that stream's last allocation.
-  void End() {
+  void Finish() {
     for (std::size_t stream = 0; stream < streams_; ++stream) {
       for (std::size_t other = 0; other < streams_; ++other) {
-        if (other != stream) Settle(stream, other, INT64_MAX, INT64_MAX);
+        if (other != stream) LearnFrees(stream, other, INT64_MAX, INT64_MAX);
       }
     }
   }
@@ -62,11 +63,11 @@ class Knowledge {
   };
 
   // Records that, from event `now` on, `stream` knows the frees of `other` up to event `known`.
-  void Settle(std::size_t stream, std::size_t other, std::int64_t known, std::int64_t now) {
-    std::size_t& settled = settled_[stream * streams_ + other];
+  void LearnFrees(std::size_t stream, std::size_t other, std::int64_t known, std::int64_t now) {
+    std::size_t& learned = learned_[stream * streams_ + other];
     const std::int64_t until = std::min(now, last_allocation_[stream] + 1);
-    for (; settled < frees_[other].size() && frees_[other][settled].event <= known; ++settled) {
-      std::int64_t& reusable = reusable_[frees_[other][settled].allocation];
+    for (; learned < frees_[other].size() && frees_[other][learned].event <= known; ++learned) {
+      std::int64_t& reusable = reusable_[frees_[other][learned].allocation];
       reusable = std::max(reusable, until);
     }
   }
@@ -74,7 +75,7 @@ class Knowledge {
   const std::size_t streams_;
   std::vector<std::int64_t>& reusable_;
   std::vector<std::int64_t> known_;   // by stream and the stream that it knows of
-  std::vector<std::size_t> settled_;  // the same: number of known frees
+  std::vector<std::size_t> learned_;  // the same: number of known frees
   std::vector<std::int64_t> last_allocation_;
   std::vector<std::vector<FreeEvent>> frees_;  // by stream, in the order of events
 };
@@ -93,13 +94,13 @@ absl::StatusOr<std::vector<std::int64_t>> ReusableFrom(const MemoryLog& log) {
     return absl::ResourceExhaustedError(
         absl::StrCat(log.streams, " streams, expected at most ", kMostStreams, " for a plan"));
   }
-  Knowledge knowledge(log, reusable);
+  VectorClocks clocks(log, reusable);
   for (std::size_t i = 0; i < log.events.size(); ++i) {
     const MemoryEvent& event = log.events[i];
-    if (event.kind == Kind::kFree) knowledge.Free(event, static_cast<std::int64_t>(i));
-    if (event.kind == Kind::kWait) knowledge.Wait(event, static_cast<std::int64_t>(i));
+    if (event.kind == Kind::kFree) clocks.AddFree(event, static_cast<std::int64_t>(i));
+    if (event.kind == Kind::kWait) clocks.AddWait(event, static_cast<std::int64_t>(i));
   }
-  knowledge.End();
+  clocks.Finish();
   return reusable;
 }
 
