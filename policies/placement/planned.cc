@@ -66,7 +66,7 @@ class Planned final : public PlannedPlacement {
     known.reserve(plans.size());
     std::size_t from = 0;
     for (std::shared_ptr<const PlacementPlan>& plan : plans) {
-      known.push_back(Know(std::move(plan), from));
+      known.push_back(TakeKnown(std::move(plan), from));
     }
     plans_ = std::move(known);
     Rewind();
@@ -100,9 +100,9 @@ class Planned final : public PlannedPlacement {
         match_.at != kNone && (match_.request().offset == offset || match_.request().offset < 0);
     ++(is_planned ? counts_.planned : counts_.deviations);
     if (match_.at == kNone || match_.is_guess) {
-      Lose();
+      CountUnmatched();
     } else {
-      Follow();
+      FollowMatch();
     }
     last_bytes_ = bytes;
   }
@@ -112,7 +112,7 @@ class Planned final : public PlannedPlacement {
 
   // Returns the plan with its clues, if it was known before. Searches from index `from`, next to
   // the last one found, because plans mostly come in the same order again.
-  KnownPlan Know(std::shared_ptr<const PlacementPlan> plan, std::size_t& from) {
+  KnownPlan TakeKnown(std::shared_ptr<const PlacementPlan> plan, std::size_t& from) {
     for (std::size_t i = 0; i < plans_.size(); ++i, ++from) {
       if (from >= plans_.size()) from = 0;
       if (plans_[from].plan == plan) return std::move(plans_[from++]);
@@ -155,19 +155,19 @@ class Planned final : public PlannedPlacement {
     });
   }
 
-  bool Is(std::size_t at, std::int64_t bytes) const {
+  bool HasSize(std::size_t at, std::int64_t bytes) const {
     return at < requests().size() && requests()[at].bytes == bytes;
   }
 
   Match Find(std::int64_t bytes) {
     if (known_ == nullptr) return {};
-    if (Is(next_, bytes)) [[likely]]
+    if (HasSize(next_, bytes)) [[likely]]
       return {known_, next_};  // as planned, maybe after additional requests
     if (lost_ == 0) {
       if (KnownPlan* other = OtherThatBegins(bytes)) return {other, next_};
-    } else if (guess_ != kNone && Is(guess_ + 1, bytes)) {
+    } else if (guess_ != kNone && HasSize(guess_ + 1, bytes)) {
       return {known_, guess_ + 1};  // the guess was right, and some requests did not come
-    } else if (Is(next_ + lost_, bytes)) {
+    } else if (HasSize(next_ + lost_, bytes)) {
       return {known_, next_ + lost_};  // after replaced requests
     }
     return FindAhead(bytes);
@@ -181,8 +181,8 @@ class Planned final : public PlannedPlacement {
                    : std::min(next_ + kLookAhead + kLookAheadPerLost * lost_, requests().size());
     std::size_t guess = kNone;
     for (std::size_t at = next_ + 1; at < end; ++at) {
-      if (!Is(at, bytes)) continue;
-      if (lost_ > 0 && Is(at - 1, last_bytes_)) return {known_, at};
+      if (!HasSize(at, bytes)) continue;
+      if (lost_ > 0 && HasSize(at - 1, last_bytes_)) return {known_, at};
       if (guess == kNone) guess = at;
     }
     return {known_, guess, true};
@@ -202,7 +202,7 @@ class Planned final : public PlannedPlacement {
     return nullptr;
   }
 
-  void Follow() {
+  void FollowMatch() {
     CountSkipped(match_.at);
     known_ = match_.known;
     next_ = match_.at + 1;
@@ -210,7 +210,7 @@ class Planned final : public PlannedPlacement {
     guess_ = kNone;
   }
 
-  void Lose() {
+  void CountUnmatched() {
     guess_ = match_.at;
     const std::size_t most_strayed = kMostStrayed + requests().size() / 2;
     if (++lost_ > kMostLost || ++strayed_ > most_strayed) known_ = nullptr;
