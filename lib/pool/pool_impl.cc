@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "lib/pool/out_of_memory.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool::pool {
 
