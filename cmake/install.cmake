@@ -38,3 +38,4 @@ write_basic_package_version_file(tidepoolConfigVersion.cmake COMPATIBILITY SameM
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tidepoolConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/tidepoolConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
+install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -29,7 +29,7 @@ class ManyStreams {
     for (const Block& block : blocks_) Free(block);
   }
 
-  // In granules of 512 bytes, whatever the pool rounds to.
+  // Counts granules of 512 bytes, independently of the pool's alignment.
   std::int64_t peak_live_bytes() const { return peak_live_bytes_; }
 
   void Step() {

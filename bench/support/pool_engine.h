@@ -1,4 +1,4 @@
-// A pool as the benchmarks drive it: on a host device whose memory is never touched.
+// A pool as the benchmarks drive it: on a host device, without touching its memory.
 #ifndef TIDEPOOL_BENCH_SUPPORT_POOL_ENGINE_H_
 #define TIDEPOOL_BENCH_SUPPORT_POOL_ENGINE_H_
 

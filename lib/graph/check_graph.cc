@@ -264,7 +264,7 @@ std::optional<GraphFault> FindOrderFault(const TaskGraph& graph) {
             AboutTask(graph.tasks[i],
                       absl::StrCat("it needs ", io::Quoted(graph.data[data].name), ", which task ",
                                    io::Quoted(graph.tasks[writers[data]].name),
-                                   " writes later, expected it behind that task"))};
+                                   " writes later, list it after that task"))};
       }
     }
   }

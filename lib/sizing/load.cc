@@ -30,7 +30,7 @@ absl::StatusOr<TraceLoad> MeasureLoad(const Trace& trace, std::int64_t alignment
     if (load.unfreed_bytes > most) {
       return absl::InvalidArgumentError(
           absl::StrCat("more than ", most, " bytes are live at event ", i,
-                       ", expected less: what an arena can address at alignment ", alignment));
+                       ", expected less than an arena can address at alignment ", alignment));
     }
     if (load.unfreed_bytes > load.peak_live_bytes) {
       load.peak_live_bytes = load.unfreed_bytes;

@@ -7,7 +7,7 @@ import sys
 PUBLIC = "include/tidepool/"
 # Folders that stand on the public headers alone, and folders that may include everything.
 ON_THE_FACE = ("bindings/", "trace_replay/", "examples/")
-# Annotated mutexes serve whatever has threads.
+# Annotated mutexes serve all code that has threads.
 LOCKS = "lib/locks/mutex.h"
 EVERYTHING = ("tests/", "bench/")
 NOT_OURS = ("build", ".git", "include/compatibility/")

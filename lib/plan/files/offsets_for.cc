@@ -127,7 +127,7 @@ absl::Status CheckOffsetsAligned(const PlanFile& plan, std::int64_t alignment) {
   return absl::OkStatus();
 }
 
-// Returns an error if allocations of `problem`, whose rows are `rows`, overlap.
+// Returns an error if two allocations of `problem` overlap. `rows` holds the row of each.
 absl::Status CheckPlaces(const PlanFile& plan, const PlanProblem& problem,
                          const std::vector<std::uint32_t>& rows,
                          const std::vector<std::int64_t>& offsets) {
