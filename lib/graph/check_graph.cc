@@ -27,11 +27,11 @@ constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
 std::string NameFault(const std::string& name, NameSet& others) {
   if (name.empty()) return "an empty name, expected a name";
   if (!io::IsUtf8(name)) {
-    return absl::StrCat("the name ", io::Quoted(name), " is no UTF-8, expected UTF-8");
+    return absl::StrCat("the name ", io::Quoted(name), " is not UTF-8, expected UTF-8");
   }
   if (!others.insert(name).second) {
     return absl::StrCat("the name ", io::Quoted(name),
-                        " is there twice, expected names of their own");
+                        " occurs twice, expected unique names");
   }
   return "";
 }
@@ -62,7 +62,7 @@ Fault FindDataFault(const TaskGraph& graph) {
     if (left < 0) {
       return GraphFault{About::kData, i,
                         absl::StrCat("data up to ", io::Quoted(data.name),
-                                     " has more than 2^60 bytes together, expected at most that")};
+                                     " has more than 2^60 bytes together, expected at most 2^60")};
     }
   }
   return std::nullopt;
@@ -90,7 +90,7 @@ std::string AlgorithmsFault(const GraphTask& task) {
     if (algorithm.workspace_bytes < before) {
       return absl::StrCat("algorithm ", io::Quoted(algorithm.name),
                           " has a smaller workspace than the ",
-                          "one before it, expected them in ascending order");
+                          "one before it, expected ascending order");
     }
     before = algorithm.workspace_bytes;
   }
@@ -101,7 +101,7 @@ std::string AlgorithmsFault(const GraphTask& task) {
 std::string TaskFault(const GraphTask& task) {
   for (const std::string* text : {&task.layer, &task.operation}) {
     if (!io::IsUtf8(*text)) {
-      return absl::StrCat("the text ", io::Quoted(*text), " is no UTF-8, expected UTF-8");
+      return absl::StrCat("the text ", io::Quoted(*text), " is not UTF-8, expected UTF-8");
     }
   }
   if (task.phase > TaskPhase::kUpdate) return "an unknown phase, expected one of three";
@@ -174,11 +174,11 @@ Fault FindWriterFault(const TaskGraph& graph) {
       if (IsThereBefore(data)) {
         what = absl::StrCat("it writes ", io::Quoted(data.name), ", which is of the kind ",
                             std::string(DataKindName(data.kind)),
-                            " and there before, expected it to be updated");
+                            " and exists before the iteration, expected an update instead");
       } else if (writers[at] != kNoTask) {
         what =
             absl::StrCat("it writes ", io::Quoted(data.name), ", as does task ",
-                         io::Quoted(graph.tasks[writers[at]].name), ", expected one task to do so");
+                         io::Quoted(graph.tasks[writers[at]].name), ", expected one writer");
       }
       if (!what.empty()) return GraphFault{About::kTask, i, AboutTask(graph.tasks[i], what)};
       writers[at] = i;
@@ -188,7 +188,7 @@ Fault FindWriterFault(const TaskGraph& graph) {
     if (writers[i] != kNoTask || IsThereBefore(graph.data[i])) continue;
     return GraphFault{About::kData, i,
                       absl::StrCat("data ", io::Quoted(graph.data[i].name),
-                                   " is written by no task, expected exactly one")};
+                                   " is written by no task, expected exactly one writer")};
   }
   return std::nullopt;
 }
@@ -215,7 +215,7 @@ Fault FindUnused(const TaskGraph& graph) {
     if (writers[i] != kNoTask && !has_used_result[writers[i]]) continue;  // a result
     return GraphFault{About::kData, i,
                       absl::StrCat("data ", io::Quoted(data.name),
-                                   " is read and updated by no task, expected one that does so")};
+                                   " is read and updated by no task, expected a reader")};
   }
   return std::nullopt;
 }
@@ -244,7 +244,7 @@ std::optional<GraphFault> FindFault(const TaskGraph& graph) {
                       absl::StrCat("a batch of ", graph.batch, ", expected 0 (unknown) or more")};
   }
   if (!io::IsUtf8(graph.name)) {
-    return GraphFault{About::kGraph, 0, "its name is no UTF-8, expected UTF-8"};
+    return GraphFault{About::kGraph, 0, "its name is not UTF-8, expected UTF-8"};
   }
   for (const auto find : {FindDataFault, FindTaskFault, FindIndexFault, FindRepeatedUse,
                           FindWriterFault, FindUnused}) {
@@ -264,7 +264,7 @@ std::optional<GraphFault> FindOrderFault(const TaskGraph& graph) {
             AboutTask(graph.tasks[i],
                       absl::StrCat("it needs ", io::Quoted(graph.data[data].name), ", which task ",
                                    io::Quoted(graph.tasks[writers[data]].name),
-                                   " writes later, list it after that task"))};
+                                   " writes later, expected it after that task"))};
       }
     }
   }

@@ -349,8 +349,8 @@ bool GraphHandler::EndObject(rapidjson::SizeType /*members*/) {
   input_.SawToken();
   const unsigned missing = keys().required & ~seen();
   if (missing != 0) {
-    return Fail(absl::StrCat(keys().what, " without ", NamesOf(missing),
-                             ", expected all keys that it must have"));
+    return Fail(
+        absl::StrCat(keys().what, " without ", NamesOf(missing), ", expected every required key"));
   }
   place_ = place_ == Place::kGraph   ? Place::kStart
            : place_ == Place::kDatum ? Place::kDataList
@@ -404,7 +404,7 @@ absl::Status StatusOfParsing(const rapidjson::ParseResult& result, io::JsonInput
   }
   if (result.IsError() || !input.is_at_end()) {
     const std::string why = result.IsError() ? rapidjson::GetParseError_En(result.Code())
-                                             : "A zero byte follows the value.";
+                                             : "There is a zero byte after the value.";
     return At(name, input.line(), absl::StrCat("broken JSON (", why, "), expected a task graph"));
   }
   return absl::OkStatus();

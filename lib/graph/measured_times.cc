@@ -99,7 +99,7 @@ absl::Status TimesReader::Read() {
   }
   if (!reader_.status().ok()) return reader_.status();
   if (times_.empty()) {
-    return reader_.ErrorAt(reader_.line() + 1, "no times: add a row after the header");
+    return reader_.ErrorAt(reader_.line() + 1, "no times, expected a row after the header");
   }
   for (const Time& time : times_) {
     graph_.tasks[time.task].algorithms[time.algorithm].seconds = time.seconds;

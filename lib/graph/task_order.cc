@@ -15,7 +15,7 @@
 namespace tidepool::graph {
 namespace {
 
-constexpr std::size_t kNobody = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kMostNamed = 8;
 
 struct Arrow {
@@ -45,14 +45,14 @@ class ArrowLists {
 };
 
 void AddArrowsFromWriters(const TaskGraph& graph, std::vector<Arrow>& arrows) {
-  std::vector<std::size_t> writers(graph.data.size(), kNobody);
+  std::vector<std::size_t> writers(graph.data.size(), kNoTask);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     for (const std::size_t data : graph.tasks[i].writes) writers[data] = i;
   }
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     for (const auto* uses : {&graph.tasks[i].reads, &graph.tasks[i].updates}) {
       for (const std::size_t data : *uses) {
-        if (writers[data] != kNobody) arrows.push_back({writers[data], i});
+        if (writers[data] != kNoTask) arrows.push_back({writers[data], i});
       }
     }
   }
@@ -60,17 +60,17 @@ void AddArrowsFromWriters(const TaskGraph& graph, std::vector<Arrow>& arrows) {
 
 void AddArrowsOfUpdates(const TaskGraph& graph, std::vector<Arrow>& arrows) {
   struct Uses {
-    std::size_t updater = kNobody;     // the last update so far
+    std::size_t updater = kNoTask;     // the last update so far
     std::vector<std::size_t> readers;  // since then
   };
   std::vector<Uses> uses(graph.data.size());
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     for (const std::size_t data : graph.tasks[i].reads) {
-      if (uses[data].updater != kNobody) arrows.push_back({uses[data].updater, i});
+      if (uses[data].updater != kNoTask) arrows.push_back({uses[data].updater, i});
       uses[data].readers.push_back(i);
     }
     for (const std::size_t data : graph.tasks[i].updates) {
-      if (uses[data].updater != kNobody) arrows.push_back({uses[data].updater, i});
+      if (uses[data].updater != kNoTask) arrows.push_back({uses[data].updater, i});
       for (const std::size_t reader : uses[data].readers) arrows.push_back({reader, i});
       uses[data].readers.clear();
       uses[data].updater = i;
@@ -83,9 +83,9 @@ absl::Status CycleError(const TaskGraph& graph, const ArrowLists& befores,
                         const std::vector<std::size_t>& missing) {
   std::size_t at = 0;
   while (missing[at] == 0) ++at;
-  std::vector<std::size_t> seen_at(graph.tasks.size(), kNobody);
+  std::vector<std::size_t> seen_at(graph.tasks.size(), kNoTask);
   std::vector<std::size_t> way;
-  while (seen_at[at] == kNobody) {
+  while (seen_at[at] == kNoTask) {
     seen_at[at] = way.size();
     way.push_back(at);
     const std::size_t* before = befores.begin(at);

@@ -15,7 +15,7 @@ absl::Status CheckPlace(const PlanBuffer& buffer, std::size_t index, std::int64_
                         std::int64_t height) {
   if (offset < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("buffer ", index, " at offset ", offset, ", expected none below 0"));
+        absl::StrCat("buffer ", index, " at offset ", offset, ", expected 0 or more"));
   }
   if (buffer.bytes > height || offset > height - buffer.bytes) {
     return absl::InvalidArgumentError(absl::StrCat("buffer ", index, " of ", buffer.bytes,
@@ -53,7 +53,7 @@ absl::Status ValidatePlan(const PlanProblem& problem, const std::vector<std::int
   if (!overlap.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("buffers ", overlap->a, " and ", overlap->b,
                                                  " overlap at time ", overlap->time,
-                                                 ", expected addresses of their own"));
+                                                 ", expected disjoint addresses"));
 }
 
 }  // namespace tidepool

@@ -39,7 +39,7 @@ absl::Status CheckTimelineOptions(const TimelineOptions& options) {
   }
   if (options.host_bytes < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("memory of the host of ", options.host_bytes, " bytes, expected 0 or more"));
+        absl::StrCat("host memory of ", options.host_bytes, " bytes, expected 0 or more"));
   }
   if (absl::Status status = CheckLinkRate("out", options.out_bytes_per_second); !status.ok()) {
     return status;
@@ -54,7 +54,7 @@ absl::Status CheckTimelineOptions(const TimelineOptions& options) {
   }
   if (options.compression_threads < 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat(options.compression_threads, " threads that compress, expected 0 or more"));
+        absl::StrCat(options.compression_threads, " compression threads, expected 0 or more"));
   }
   return CheckCompressionProfile(options.compression);
 }

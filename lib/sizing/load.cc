@@ -28,9 +28,9 @@ absl::StatusOr<TraceLoad> MeasureLoad(const Trace& trace, std::int64_t alignment
     ++load.unfreed_count;
     load.peak_live_count = std::max(load.peak_live_count, load.unfreed_count);
     if (load.unfreed_bytes > most) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("more than ", most, " bytes are live at event ", i,
-                       ", expected less than an arena can address at alignment ", alignment));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "more than ", most, " bytes are live at event ", i,
+          ", expected at most the bytes that an arena can address at alignment ", alignment));
     }
     if (load.unfreed_bytes > load.peak_live_bytes) {
       load.peak_live_bytes = load.unfreed_bytes;

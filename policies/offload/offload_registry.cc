@@ -71,7 +71,7 @@ absl::Status CheckTasksFit(const TaskGraph& graph, const TimelineOptions& machin
     if (bytes <= machine.memory_bytes) continue;
     return absl::ResourceExhaustedError(absl::StrCat(
         "task ", InQuotes(task.name), " needs ", bytes, " bytes with the weights of the graph (",
-        weights, "), expected a memory of that at least, not of ", machine.memory_bytes));
+        weights, "), expected at least that much memory, not ", machine.memory_bytes));
   }
   return absl::OkStatus();
 }

@@ -167,7 +167,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"\"writes\": [\"z\"]", "\"writes\": [\"x\"]", "10", "of the kind input"},
         BadCase{"[\"z\"], \"updates\": [\"w\"]", "[]", "10", "it writes nothing"},
         BadCase{"\"writes\": [\"z\"], ", "", "6", "'z' is written by no task"},
-        BadCase{"\"name\": \"g\"", "\"name\": \"f\"", "10", "the name 'f' is there twice"},
+        BadCase{"\"name\": \"g\"", "\"name\": \"f\"", "10", "the name 'f' occurs twice"},
         BadCase{"\"name\": \"g\"", "\"name\": \"\"", "10", "an empty name"},
         BadCase{"\"name\": \"g\"", "\"name\": \"\xff\"", "10", "Invalid encoding"},
         BadCase{"\"name\": \"g\"", "\"name\": 5", "10", "name of a task is 5, expected a text"},
@@ -177,8 +177,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{kSeconds, "\"seconds\": Infinity}", "9", "broken JSON"},
         BadCase{", " + kSeconds, "}", "9", "an algorithm without seconds"},
         BadCase{kSeconds, "\"seconds\": 2, \"workspace\": -1}", "8", "a workspace of -1 bytes"},
-        BadCase{kSeconds, "\"seconds\": 2, \"workspace\": 5000}", "8", "in ascending order"},
-        BadCase{"\"quick\"", "\"slow\"", "8", "the name 'slow' is there twice"},
+        BadCase{kSeconds, "\"seconds\": 2, \"workspace\": 5000}", "8", "expected ascending order"},
+        BadCase{"\"quick\"", "\"slow\"", "8", "the name 'slow' occurs twice"},
         BadCase{"[{\"name\": \"only\", \"seconds\": 0}]", "[]", "10", "no algorithm"}));
 
 TEST(GraphJson, NothingComesBehindIt) {

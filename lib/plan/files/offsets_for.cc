@@ -127,7 +127,7 @@ absl::Status CheckOffsetsAligned(const PlanFile& plan, std::int64_t alignment) {
   return absl::OkStatus();
 }
 
-// Returns an error if two allocations of `problem` overlap. `rows` holds the row of each.
+// Returns an error if allocations of `problem` overlap. `rows` has the row of each allocation.
 absl::Status CheckPlaces(const PlanFile& plan, const PlanProblem& problem,
                          const std::vector<std::uint32_t>& rows,
                          const std::vector<std::int64_t>& offsets) {
@@ -139,8 +139,7 @@ absl::Status CheckPlaces(const PlanFile& plan, const PlanProblem& problem,
   return RowError(plan, plan.lines[one],
                   absl::StrCat(io::Quoted(plan.ids[one]), " and ", io::Quoted(plan.ids[other]),
                                " of line ", plan.lines[other], " overlap at time ", overlap->time,
-                               ", aligned and in the order of streams, expected addresses of their "
-                               "own"));
+                               ", aligned and in the order of streams, expected disjoint addresses"));
 }
 
 }  // namespace

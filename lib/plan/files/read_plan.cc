@@ -49,7 +49,7 @@ absl::Status CheckRowsApart(const PlanFile& plan, const io::CsvReader& reader) {
   return reader.ErrorAt(
       plan.lines[one], absl::StrCat(io::Quoted(plan.ids[one]), " and ", io::Quoted(plan.ids[other]),
                                     " of line ", plan.lines[other], " overlap at time ",
-                                    overlap->time, ", expected addresses of their own"));
+                                    overlap->time, ", expected disjoint addresses"));
 }
 
 PlanFile ToPlanFile(csv::LifetimeRows rows, const std::string& name) {
