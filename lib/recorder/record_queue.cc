@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "absl/time/time.h"
 
 namespace tidepool::recorder {
 
@@ -33,7 +32,7 @@ bool RecordQueue::NextChunk() {
 void RecordQueue::AwaitWork(std::chrono::nanoseconds longest) {
   const locks::MutexLock lock(&mutex_);
   while (wanted_ <= taken_ && !is_stopped()) {
-    if (work_.WaitWithTimeout(&mutex_, absl::FromChrono(longest))) return;
+    if (work_.WaitFor(&mutex_, longest)) return;
   }
 }
 

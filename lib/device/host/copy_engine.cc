@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "absl/time/time.h"
-
 namespace tidepool::host {
 
 CopyEngine::Clock::time_point CopyEngine::SpendTime(Clock::time_point ready, std::int64_t bytes) {
@@ -15,9 +13,7 @@ CopyEngine::Clock::time_point CopyEngine::SpendTime(Clock::time_point ready, std
   const Clock::time_point end = EndOfCopy(std::max(ready, idle_from_), bytes);
   idle_from_ = end;
   for (Clock::time_point now = Clock::now(); !is_stopped_ && now < end; now = Clock::now()) {
-    // Abseil waits by the wall clock: short waits bound the delay if that clock is set back.
-    const absl::Duration left = absl::FromChrono(end - now);
-    was_stopped_.WaitWithTimeout(&mutex_, std::min(left, absl::Seconds(1)));
+    was_stopped_.WaitFor(&mutex_, end - now);
   }
   return end;
 }
