@@ -1,4 +1,4 @@
-// PoolObserver: is told of every request that a pool serves or refuses. A Recorder is one.
+// PoolObserver: sees every request that a pool serves or refuses. A Recorder is an observer.
 #ifndef TIDEPOOL_POOL_OBSERVER_H_
 #define TIDEPOOL_POOL_OBSERVER_H_
 
@@ -11,14 +11,14 @@
 
 namespace tidepool {
 
-// A pool calls these functions one at a time, under its lock: they must be short and must not call
-// the pool.
+// A pool calls these functions one at a time, under its lock. They must be short, and must not call
+// the pool: that would be a deadlock.
 class TIDEPOOL_EXPORT PoolObserver {
  public:
   virtual ~PoolObserver() = default;
 
-  // `address` names the allocation until it is freed. `bytes` are those that the caller asked for,
-  // 1 to kMaxRequestBytes.
+  // The pool served an allocation. `address` names it until it is freed. `bytes` are the bytes that
+  // the caller asked for, 1 to kMaxRequestBytes.
   virtual void Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream) = 0;
   virtual void Free(const void* address, Stream stream) = 0;
   // The pool refused an allocation.
