@@ -43,7 +43,7 @@ void OneStreamOf(const PoolOptions& options, benchmark::State& state, int live) 
 
 void OneStream(benchmark::State& state, int live) { OneStreamOf(Roomy(), state, live); }
 
-// A pool that begins empty and takes as many segments as it needs.
+// Grows from nothing into as many segments as it needs.
 void ManySegments(benchmark::State& state, int live) {
   OneStreamOf({.max_bytes = kDeviceBytes, .memory = PoolMemory::kSegments}, state, live);
 }

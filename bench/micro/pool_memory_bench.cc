@@ -29,7 +29,7 @@ class ManyStreams {
     for (const Block& block : blocks_) Free(block);
   }
 
-  // Counts granules of 512 bytes, independently of the pool's alignment.
+  // Counts units of 512 bytes, although the pool may round further.
   std::int64_t peak_live_bytes() const { return peak_live_bytes_; }
 
   void Step() {

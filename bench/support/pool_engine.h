@@ -1,4 +1,4 @@
-// A pool as the benchmarks drive it: on a host device, without touching its memory.
+// A pool for benchmarks, on a host device with memory that is never touched.
 #ifndef TIDEPOOL_BENCH_SUPPORT_POOL_ENGINE_H_
 #define TIDEPOOL_BENCH_SUPPORT_POOL_ENGINE_H_
 

@@ -34,7 +34,7 @@ TEST(AddressMap, KnowsNoAddressWhenItIsEmpty) {
 TEST(AddressMap, AnswersLikeAListOfStretches) {
   constexpr std::int64_t kPlaces = 32;
   constexpr std::int64_t kPlace = 4096;
-  // Places with one more before and behind them.
+  // Each slot has an unused slot before and after it.
   std::vector<char> memory((kPlaces + 2) * kPlace);
   std::mt19937 random(3);
   AddressMap map;

@@ -1,4 +1,4 @@
-// Allocations that wait: in order, woken by what makes room for them and by nothing else.
+// Allocations that wait: served in order, and woken only by calls that make room for them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class BlockingTest : public PoolFixture, public ::testing::WithParamInterface<Po
     return waiting;
   }
   void* Take(std::size_t bytes) { return *pool_->Allocate(bytes, stream_); }
-  // Who frees serves the line, so this is exact.
+  // The thread that frees serves the queue, so this is exact.
   std::int64_t Live() { return pool_->Stats().live_count; }
   void Free(void* address) { ASSERT_TRUE(pool_->Free(address, stream_).ok()); }
 

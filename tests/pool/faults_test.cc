@@ -19,7 +19,7 @@ using Call = HostDevice::Call;
 
 using Case = std::tuple<Call, PoolKind>;
 
-// What pools of all kinds call of a device in their life.
+// The calls of a device that pools of all kinds make in their life.
 std::vector<Case> Cases() {
   std::vector<Case> cases;
   for (const PoolKind& kind : kPoolKinds) {
@@ -131,8 +131,8 @@ TEST_P(FaultsTest, FailTheOperationAndNothingElse) {
     device_->FailCall(call(), n);
     const Outcome outcome = Play();
     device_->FailCall(call(), 0);
-    // Who destroys a pool can be told nothing: it tries again. An event's fate matters to nobody,
-    // and old addresses of what was moved are unmapped when it can be done.
+    // A destructor cannot return an error, so it tries again. A lost event does no harm, and old
+    // addresses of moved memory are unmapped when the device allows it.
     const bool was_destroyed = start + n > outcome.calls;
     const bool may_wait = call() == Call::kDestroyEvent ||
                           (remap() && (call() == Call::kRecordEvent ||

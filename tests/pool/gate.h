@@ -20,11 +20,11 @@ class Gate {
   Gate(const Gate&) = delete;
   Gate& operator=(const Gate&) = delete;
 
-  // What `stream` is given from here on waits for Open.
+  // Makes the work that `stream` is given from now on wait for Open.
   void Close(Device& device, Stream stream) {
     EXPECT_TRUE(device.CallHost(stream, [latch = latch_] { latch->wait(); }).ok());
   }
-  // Once and for all; does nothing when called again.
+  // Opens the gate for good; does nothing when called again.
   void Open() {
     if (!std::exchange(is_open_, true)) latch_->count_down();
   }

@@ -92,7 +92,7 @@ class TrimWaitTest : public HostWaitTest,
     spare_ = pool_->Allocate(kSpareBytes, worker_).value();
   }
 
-  // Of memory that work of a stream uses, which does not end.
+  // Returns memory in use by work of a stream that does not end.
   void TrimUntilItWaits() {
     gate_.Close(*device_, worker_);
     EXPECT_TRUE(device_->Fill(spare_, 1, kSpareBytes, worker_).ok());
@@ -125,7 +125,7 @@ TEST_P(TrimWaitTest, HoldsUpNoOtherCall) {
   ExpectThatNothingIsLost();
 }
 
-// What it waits for may be a call that frees.
+// The awaited work may need a call that frees.
 TEST_P(TrimWaitTest, WaitsForWorkThatWaitsForAFree) {
   TrimUntilItWaits();
   std::thread frees([this] {
@@ -212,7 +212,7 @@ TEST_P(GrowthWaitTest, BySegmentsHoldsUpNoOtherCall) {
   ExpectThatNothingIsLost();
 }
 
-// As long as work of a stream does not end every move costs addresses; they end before the memory.
+// Each move costs addresses as long as work of a stream does not end; they end before the memory.
 TEST_P(GrowthWaitTest, ForOldAddressesHoldsUpNoOtherCall) {
   const std::int64_t granule = device_->granularity();
   pool_ = NewPool({.max_bytes = 12 * granule, .remap = true});

@@ -1,4 +1,4 @@
-// What other threads, streams and the device do while a call changes which memory a pool has.
+// Other threads, streams and the device act while a call changes which memory a pool has.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,7 +77,7 @@ TEST_F(InterferenceTest, ATrimIsAboutToMakeBudget) {
   std::future<absl::StatusOr<void*>> allocation;
   hooked_.before_free = [&] {
     allocation = std::async(std::launch::async, [&] { return pool_->Allocate(8 * kMiB, stream); });
-    // As long as an allocation that does not wait for this would take.
+    // An allocation that did not wait for the trim would finish in this time.
     for (int i = 0; i < 10000 && pool_->Stats().failures == 0; ++i) std::this_thread::yield();
   };
   EXPECT_TRUE(pool_->Trim().ok());
@@ -105,7 +105,7 @@ TEST_F(InterferenceTest, ATrimIsAboutToMakeRoomOnTheDevice) {
   EXPECT_TRUE(device_->FreeMemory(others).ok());
 }
 
-// As long as memory has old addresses too, the device does not have it again.
+// The device does not have memory again that is still mapped at old addresses.
 TEST_F(InterferenceTest, MemoryIsMovedDuringATrim) {
   Make({.max_bytes = 8 * granule_, .remap = true});
   const std::array streams = {NewStream(), NewStream()};

@@ -65,7 +65,7 @@ TEST(PlanRestTest, DoesNotRestWherePlansServeMost) {
   }
 }
 
-// Whatever part is served, it cannot go to and fro.
+// The rest does not begin and end in turn, however large the served part is.
 TEST(PlanRestTest, TurnsSeldom) {
   for (const int percent : {0, 10, 30, 35, 38, 40, 42, 45, 48, 50, 52, 55, 60, 100}) {
     pool::PlanRest rest(16);
@@ -97,7 +97,8 @@ class RestingPoolTest : public PoolFixture, public ::testing::WithParamInterface
                     .plan_seconds = 0});
   }
 
-  // Layers whose sizes depend on the length, forward and backward. Returns the offsets.
+  // Allocates layers, forward and backward, with sizes that depend on the length. Returns the
+  // offsets.
   std::vector<std::int64_t> Run(Pool& pool, std::int64_t length) {
     std::vector<std::int64_t> offsets;
     const auto allocate = [&](std::int64_t bytes) {
@@ -167,7 +168,7 @@ TEST_P(RestingPoolTest, BeginsAgainWhenIterationsRepeat) {
   }
 }
 
-// What one iteration leaves to the next must be planned as such after a rest, too.
+// Memory that an iteration leaves to the next must be planned so after a rest, too.
 TEST_P(RestingPoolTest, PlansWhatIsCarriedOverAfterARest) {
   const std::unique_ptr<Pool> pool = Make("planned", 32 * kMiB);
   PartPlanned(*pool, 1'000, Uniform(1000));

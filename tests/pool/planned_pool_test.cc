@@ -1,4 +1,4 @@
-// Pools that plan: from a plan that is given, and from what they see.
+// Pools that plan: by a given plan, and by the iterations that they see.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,8 +20,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What a program does again and again. A buffer that is freed in the next iteration is carried
-// over.
+// The iteration of a program. A buffer that is freed in the next iteration is carried over.
 struct Program {
   struct Event {
     std::size_t request = 0;
@@ -95,7 +94,7 @@ class PlannedPoolTest : public PoolFixture, public ::testing::WithParamInterface
     pool_->AwaitPlans();
     return offsets;
   }
-  // What this iteration adds to the deviations.
+  // Returns the deviations of this iteration.
   std::int64_t Deviations(const Program& program) {
     const PoolStats before = pool_->Stats();
     RunMarked(program);
@@ -151,7 +150,7 @@ TEST_P(PlannedPoolTest, PlansMarkedIterationsAroundWhatStays) {
     std::vector<void*> weights;
     for (int i = 0; i < 20; ++i) weights.push_back(Allocate(DrawBytes(random)));
     const Program program = RandomProgram(random, 100, round % 3);
-    // The first iteration leaves something behind among what it frees.
+    // The first iteration leaves a live block among the blocks that it frees.
     pool_->MarkIteration();
     for (const auto& [request, is_free] : program.events) {
       if (is_free && program.is_carried[request]) continue;
@@ -179,7 +178,7 @@ TEST_P(PlannedPoolTest, PlansMarkedIterationsAroundWhatStays) {
   }
 }
 
-// What is left to the next iteration has no place to itself, but only the time that it lives.
+// Memory that is left to the next iteration keeps its offsets only as long as it lives.
 TEST_P(PlannedPoolTest, PlansAcrossTheBeginningOfIterations) {
   Make({.initial_bytes = 4 * kMiB, .max_bytes = 4 * kMiB});
   void* carried = Allocate(kMiB);
@@ -263,7 +262,7 @@ TEST_P(PlannedPoolTest, FindsIterationsByItself) {
   }
 }
 
-// What was found just before the first mark says nothing of what is marked.
+// An iteration that was found just before the first mark tells nothing about marked iterations.
 TEST_P(PlannedPoolTest, MarksTakeThePlaceOfWhatWasFound) {
   std::mt19937_64 random(14);
   Make({});
@@ -275,7 +274,7 @@ TEST_P(PlannedPoolTest, MarksTakeThePlaceOfWhatWasFound) {
   EXPECT_EQ(Deviations(marked), 0);
 }
 
-// Of two programs one goes on where the other ends.
+// The second of two programs goes on after the first ends.
 TEST_P(PlannedPoolTest, TellsAProgramFromItsBeginning) {
   std::mt19937_64 random(15);
   for (int round = 0; round < 10; ++round) {
@@ -283,7 +282,7 @@ TEST_P(PlannedPoolTest, TellsAProgramFromItsBeginning) {
     const Program beginning = RandomProgram(random, 50);
     const Program rest = RandomProgram(random, 50);
     Program whole = beginning;
-    // The one that goes on keeps some of what the other frees.
+    // The second program keeps some of the buffers that the first frees.
     const auto is_kept = [&](const Program::Event& event) {
       return round % 2 == 1 && event.is_free && event.request % 2 == 1;
     };
@@ -306,7 +305,7 @@ TEST_P(PlannedPoolTest, TellsAProgramFromItsBeginning) {
   }
 }
 
-// Where there are few sizes, whatever comes is like a part of any plan.
+// With few sizes, all requests are like a part of any plan.
 TEST_P(PlannedPoolTest, LeavesPlansThatTheProgramDoesNotFollow) {
   std::mt19937_64 random(16);
   const auto few_sizes = [&] {
@@ -397,7 +396,7 @@ TEST_P(PlannedPoolTest, PlansAnewAroundWhatIsInTheWay) {
   RunMarked(program);
   RunMarked(program);
   ASSERT_EQ(Deviations(program), 0);
-  // It takes the highest of what is free, between iterations.
+  // It takes the highest free memory, between iterations.
   std::vector<void*> taken;
   for (int i = 0; i < 50; ++i) taken.push_back(Allocate(64 * kKiB));
   for (int again = 0; again < 8; ++again) RunMarked(program);
@@ -476,7 +475,7 @@ TEST_P(PlannedPoolTest, SurvivesADeviceThatFails) {
 }
 
 // Iterations on three streams, each buffer written on its own and checked before its free, with
-// requests that deviate: nobody sees another's bytes.
+// requests that deviate: no stream sees bytes of another one.
 TEST_P(PlannedPoolTest, KeepsTheOrderOfStreams) {
   std::mt19937_64 random(12);
   for (int round = 0; round < testing::Rounds(10); ++round) {

@@ -17,7 +17,7 @@ namespace tidepool {
 inline constexpr std::int64_t kKiB = 1024;
 inline constexpr std::int64_t kMiB = 1024 * kKiB;
 
-// What a pool's memory can be like.
+// The kinds of memory of a pool.
 struct PoolKind {
   const char* name;
   PoolMemory memory;

@@ -105,8 +105,8 @@ TEST_P(PoolTest, HandsOutAnOddBudgetToTheLastBlock) {
   EXPECT_TRUE(pool->Allocate(1000 * 512, stream).ok());
 }
 
-// A hole without memory lets the last granule be all of the arena's. Filled, it is too much by what
-// the budget lacks of a granule.
+// A hole without memory lets the whole last granule be in the arena. After the hole is filled, the
+// arena is too large by the bytes that the budget lacks of a granule.
 TEST_P(PoolTest, HandsOutAnOddBudgetInOnePieceAfterAHoleInIt) {
   constexpr std::int64_t kGranule = 64 * kKiB;
   for (const std::int64_t missing : {std::int64_t{512}, 3 * kGranule / 4, kGranule - 512}) {
@@ -178,7 +178,7 @@ TEST_F(VirtualPoolTest, TrimsWhatIsUnusedAtTheEnd) {
   EXPECT_GE(*pool->Trim(30 * kMiB), 1);
   EXPECT_GE(pool->Stats().reserved_bytes, 30 * kMiB);
   EXPECT_GE(*pool->Trim(), 1);
-  EXPECT_EQ(pool->Stats().reserved_bytes, kMiB);  // a sixteenth of what it began with
+  EXPECT_EQ(pool->Stats().reserved_bytes, kMiB);  // a sixteenth of its initial bytes
   EXPECT_EQ(device_->used_bytes(), kMiB);
   EXPECT_EQ(*pool->Trim(), 0);
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();

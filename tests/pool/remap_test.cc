@@ -1,4 +1,4 @@
-// Remapping: what is live decides what is refused, and never where it lies.
+// Remapping: the live bytes decide whether a request is refused, and their addresses never do.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ TEST_F(RemapTest, MovesFreeMemoryToWhereItFits) {
                          static_cast<char>(i)),
               kGranule);
   }
-  // What was taken away is none of the pool's.
+  // Memory that was taken away is not the pool's.
   EXPECT_EQ(pool->Free(blocks[0], stream).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(pool->Snapshot().size(), 5U);
   EXPECT_EQ(pool->Allocate(1, stream).status().code(), absl::StatusCode::kResourceExhausted);
@@ -95,8 +95,8 @@ TEST_F(RemapTest, ServesASequenceThatNoPlacementCan) {
   }
 }
 
-// A copy that is held still reads the old addresses when their memory is somebody else's at new
-// ones: that one waits, on the device.
+// A held copy still reads the old addresses when another stream has their memory at new addresses:
+// that stream waits, on the device.
 TEST_F(RemapTest, LetsTheNewOwnerWaitForTheOldOne) {
   for (const bool same_stream : {false, true}) {
     auto pool = Remapping(4);
@@ -133,7 +133,7 @@ TEST_F(RemapTest, LetsTheNewOwnerWaitForTheOldOne) {
   }
 }
 
-// Lets held copies go on when somebody waits for them on the host.
+// Lets held copies go on when a thread waits for them on the host.
 class ReleasesOnWait : public testing::ForwardingDevice {
  public:
   explicit ReleasesOnWait(HostDevice& device) : ForwardingDevice(device), host_(device) {}
@@ -150,7 +150,7 @@ class ReleasesOnWait : public testing::ForwardingDevice {
   int waits_ = 0;
 };
 
-// As long as a copy is held every move costs addresses; they end before the memory does.
+// Each move costs addresses while a copy is held; they end before the memory does.
 TEST_F(RemapTest, WaitsWhenWorkUnderWayUsesAllAddresses) {
   ReleasesOnWait device(*device_);
   auto pool = Pool::Create(&device, {.max_bytes = 8 * kGranule, .remap = true}).value();
@@ -236,8 +236,8 @@ INSTANTIATE_TEST_SUITE_P(Policies, RemapPropertyTest,
                            return name;
                          });
 
-// Random sizes up to the whole budget, from any of three streams: whatever fits in whole granules
-// is served, nothing overlaps, and every buffer holds what was written.
+// Random sizes up to the whole budget, from any of three streams: each request that fits in whole
+// granules is served, nothing overlaps, and every buffer holds what was written.
 TEST_P(RemapPropertyTest, ServesWhateverFitsInWholeGranules) {
   constexpr std::int64_t kGranules = 64;
   for (const unsigned seed : {1U, 2U, 3U}) {

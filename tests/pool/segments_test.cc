@@ -1,5 +1,5 @@
-// Segments: whole allocations of the device, whose budget is all theirs and always to be had in one
-// piece, and which no block joins.
+// Segments: whole allocations of the device. The whole budget is always available in one segment,
+// and no block joins two of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,8 +21,8 @@ namespace {
 using ::testing::HasSubstr;
 using Call = HostDevice::Call;
 
-// A device whose allocations touch each other and come from either end, so that neither their order
-// nor a distance keeps them apart. It knows which there are.
+// A device with allocations that touch each other and come from either end, so that neither their
+// order nor a distance keeps them apart. It knows all of them.
 class TouchingDevice : public testing::ForwardingDevice {
  public:
   TouchingDevice(HostDevice& device, std::int64_t bytes)
@@ -167,8 +167,8 @@ TEST_F(SegmentsTest, GrowInFewSteps) {
     std::int64_t count = 0;
     while (pool->Allocate(static_cast<std::size_t>(bytes), stream).ok()) ++count;
     const std::int64_t rounded = (bytes + 511) & -512;
-    EXPECT_GE(count, 128 * kMiB / rounded - 1);  // what the first segment has left
-    // ln(128) / ln(1.125) = 41 steps, each at most after one that is exact.
+    EXPECT_GE(count, 128 * kMiB / rounded - 1);  // the rest of the first segment
+    // ln(128) / ln(1.125) = 41 steps, each at most after an exact step.
     EXPECT_LE(pool->Stats().growths, 82);
   }
 }
@@ -240,7 +240,7 @@ TEST_F(SegmentsTest, AreTrimmedLastOnesFirst) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
   EXPECT_EQ(device_->used_bytes(), 4 * kMiB);
   EXPECT_EQ(pool->Stats().free_bytes, 0);
-  // Offsets of what is gone are used again, where they fit.
+  // Offsets of segments that are gone are used again, where they fit.
   const std::int64_t end = pool->OffsetOf(blocks[6]) + kMiB;
   void* const one = Take(*pool, 2 * kMiB, stream);
   EXPECT_LT(pool->OffsetOf(one), end);
@@ -278,7 +278,7 @@ TEST_F(SegmentsTest, StatisticsKnowNoFences) {
   EXPECT_EQ(pool->Stats().free_bytes, 6 * kMiB);
 }
 
-// Whoever is given memory back by the pool may do with it what he likes at once.
+// The device may reuse memory at once when the pool has given it back.
 TEST_F(SegmentsTest, AreGivenBackBehindTheWorkThatUsedThem) {
   for (const bool trims : {false, true}) {
     const Stream first = NewStream();
@@ -368,7 +368,7 @@ TEST_F(SegmentsTest, StayOnTheBooksWhenTheDeviceKeepsThem) {
 }
 
 // Random sizes, streams and trims on a device that is sometimes short of memory. The segments that
-// the device knows, and what is live in them, say what must be served.
+// the device knows, and the live blocks in them, decide which requests must be served.
 class SegmentsPropertyTest : public SegmentsTest,
                              public ::testing::WithParamInterface<std::string> {
  protected:
@@ -380,7 +380,7 @@ class SegmentsPropertyTest : public SegmentsTest,
     char value;
   };
 
-  // What segments with something live hold.
+  // Returns the bytes of segments with live blocks.
   std::int64_t FixedBytes() const {
     std::int64_t bytes = 0;
     for (const auto& [begin, size] : device().segments()) {
@@ -392,7 +392,7 @@ class SegmentsPropertyTest : public SegmentsTest,
     }
     return bytes;
   }
-  // The most that can be free in one segment beside what is live.
+  // Returns the most bytes that can be free in a segment beside its live blocks.
   std::int64_t LargestGap() const {
     std::int64_t largest = 0;
     for (const auto& [begin, size] : device().segments()) {

@@ -24,8 +24,8 @@ class StreamOrderTest : public PoolFixture {
   // One allocation at a time fits.
   PoolOptions Small() const { return {.max_bytes = 64 * kKiB}; }
 
-  // Frees memory on one stream under a copy that is held, reuses it on another, and says whether
-  // the copy still found what was written for it.
+  // Frees memory on one stream under a copy that is held, reuses it on another, and returns
+  // whether the copy still found the bytes that were written for it.
   bool IsIntactAfterReuse(Device& device) {
     auto pool = Pool::Create(&device, Small()).value();
     const Stream first = NewStream();
@@ -197,7 +197,7 @@ TEST_F(StreamOrderTest, ForgetsStreamsThatAreDestroyedAndIdle) {
 }
 
 // Threads allocate, fill, check and free on streams of their own choice, with copies that take
-// their time. Every check runs on the stream, behind the work that could go wrong.
+// their time. Every check runs on the stream, after the work that could go wrong.
 class Hammer {
  public:
   Hammer(Device& device, Pool& pool, std::vector<Stream> streams)
@@ -258,7 +258,7 @@ class Hammer {
   void End(const Buffer& buffer, std::mt19937& random) {
     Stream stream = buffer.stream;
     const auto bytes = static_cast<std::int64_t>(buffer.bytes);
-    if (random() % 4 == 0) {  // a copy on another stream, behind the fill
+    if (random() % 4 == 0) {  // a copy on another stream, after the fill
       stream = streams_[random() % streams_.size()];
       const Event filled = device_.CreateEvent().value();
       EXPECT_TRUE(device_.RecordEvent(filled, buffer.stream).ok());

@@ -1,4 +1,4 @@
-// Waiters and room: whatever makes room serves them, and no request that fits is left in line.
+// Waiters and room: each call that makes room serves them, and no request that fits stays queued.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,8 +20,8 @@
 namespace tidepool {
 namespace {
 
-// A device whose events are over at once, and which can be full for a few calls. No thread sleeps
-// in a call of it.
+// A device with events that finish at once, which can be full for a few calls. No thread sleeps in
+// a call of it.
 class IdleDevice : public testing::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
@@ -241,7 +241,7 @@ class WaitersPropertyTest : public WaitersTest {
     ASSERT_TRUE(pool_->Free(live_.back(), AnyStream()).ok());
     live_.pop_back();
   }
-  // Of a request that was served and did not wait in line.
+  // Notes a request that was served and did not wait.
   void NoteServed(const absl::StatusOr<void*>& address) {
     if (!address.ok()) return;
     live_.push_back(*address);
