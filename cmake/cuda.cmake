@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # tidepool::cuda, built if the CUDA Toolkit was found. It is a library of its own, so that programs
 # without a GPU need no CUDA.
 if(NOT CUDAToolkit_FOUND)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The programs that scripts/gpu_suite.sh runs on a machine with a GPU: tests with kernels, and a
 # benchmark. Built if nvcc was found.
 set(default OFF)

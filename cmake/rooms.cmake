@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Makes an object library of each room, as the table of rooms lists them. A room is linked only with
 # the rooms that the table lets it use, so a forbidden arrow is an undefined symbol.
 set(TIDEPOOL_ROOM_TABLE ${PROJECT_SOURCE_DIR}/docs/design/rooms.md)

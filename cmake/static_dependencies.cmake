@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Links programs statically, for machines with nothing but a driver. Debian's CMake packages name
 # shared libraries even if static libraries are installed too.
 set(TIDEPOOL_CUDART CUDA::cudart)

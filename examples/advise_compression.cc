@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks whether compressing a buffer pays: from a sample of its words and the machine's profile.
 #include <cstdint>
 #include <vector>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Check: ends an example with the error's text when a call has failed.
 //
 // A library would return the error to its caller instead.

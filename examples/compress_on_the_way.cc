@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A buffer is compressed on its way to the host, and decompressed on its way back.
 #include <future>
 #include <memory>

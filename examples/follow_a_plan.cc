@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool that starts with a plan made beforehand, and is exactly as high as the plan.
 #include <vector>
 

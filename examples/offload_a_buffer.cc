@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A buffer leaves the device, waits in page-locked memory of the host, and comes back.
 #include "check.h"
 #include "tidepool/host/pinned_pool.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A placement policy of one's own, beside best-fit on a recorded trace.
 //   place_my_way TRACE
 #include "check.h"

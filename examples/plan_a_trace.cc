@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans a recorded trace: an offset for every allocation, so that the pool is as small as possible.
 //   plan_a_trace TRACE [PLAN.csv]
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training loop on a pool that plans: later iterations are served at planned offsets.
 #include <vector>
 

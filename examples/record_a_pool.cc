@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records the requests of a pool, and of an allocator that is no pool, as native traces.
 //   record_a_pool FOLDER
 #include <cstdlib>

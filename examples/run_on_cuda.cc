@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool on a CUDA GPU, with a stream of CUDA's own. Without a GPU it prints the reason and ends.
 #include <cuda_runtime_api.h>
 

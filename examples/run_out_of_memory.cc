@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool at its budget: an error that tells the cure, a cache that is given up, a request that
 // waits for the free of another thread.
 #include <thread>

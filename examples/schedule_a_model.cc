@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training step of VGG-16 that does not fit: a schedule is made, simulated, and carried out.
 #include "check.h"
 #include "tidepool/host/pinned_pool.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A buffer that is allocated on one stream, used on a second and freed from a callback that knows
 // only its address.
 #include <cstddef>

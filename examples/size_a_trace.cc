@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much memory does my job need? Reads a recorded trace and prints the smallest pools.
 //   size_a_trace TRACE
 #include "check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two streams share a pool: memory that one stream has freed goes to the other stream after the
 // work that may still use it, and the host waits for neither.
 #include "check.h"

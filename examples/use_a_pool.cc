@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The smallest program that uses a pool: one device, one stream, one buffer.
 #include "check.h"
 #include "tidepool/host_device.h"

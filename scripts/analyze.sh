@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs clang's analyzer on every file of the library, and looks for unused using-declarations. It takes minutes, so it is
 # for releases and not a step of .ci/run. The analyzer follows calls one deep: following all of them takes three times as
 # long. It needs the release build, for its compile commands.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Sizes a pool for recorded training steps of real networks, under every placement policy. Replays
 # one of them live, without and with a plan, and draws a report.
 # usage: scripts/demo.sh

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Fuzzes every reader for a number of seconds, starting from small examples and the beginnings of
 # the shipped traces.
 # usage: scripts/fuzz.sh SECONDS

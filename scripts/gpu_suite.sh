@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Measures a machine with a GPU. Runs tests with kernels, compute-sanitizer on a short part of them,
 # and benchmarks. With PyTorch installed, it also measures PyTorch's allocator and records traces of
 # training steps. Writes one JSON file, with the traces next to it. The machine needs only a driver.

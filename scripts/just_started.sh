@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs a command as on a machine that started a few seconds ago. Its steady clock starts near zero,
 # in a time namespace, so code that uses times before the clock's zero fails.
 # usage: scripts/just_started.sh COMMAND [ARGUMENT...]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes docs/performance.md from the newest file of each benchmark in bench/results.
 
 usage: scripts/performance_page.py [--check]

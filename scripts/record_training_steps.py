@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records the requests to PyTorch's allocator in some training steps, as native traces that ship as examples.
 
 Needs torch and a GPU; no other package.

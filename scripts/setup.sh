@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The common setup of demo and tests: installs missing packages (Debian and Ubuntu) and configures
 # the release build. With --ci it also installs the tools of the sanitizer, format, tidy and fuzz
 # runs.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Random work on every part of the library, by several threads, with faults at any call of the
 # device, for a given time. A failure prints a command that runs its seed again.
 # usage: scripts/stress.sh SECONDS [release|asan|tsan] [options of tidepool_stress]

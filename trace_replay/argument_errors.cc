@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Translates errors of CLI11, by their class and text.
 #include "trace_replay/argument_errors.h"
 

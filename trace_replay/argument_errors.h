@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors of CLI11 in the words of the command line.
 #ifndef TIDEPOOL_TRACE_REPLAY_ARGUMENT_ERRORS_H_
 #define TIDEPOOL_TRACE_REPLAY_ARGUMENT_ERRORS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reading, and the head of answers, for all commands about traces.
 #include "trace_replay/command.h"
 

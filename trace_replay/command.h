@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contract of the commands of `tidepool`, and the parts that several of them print. A command
 // is one file and one line in main.cc: it adds itself to the command line, and returns the function
 // to run when it was chosen.

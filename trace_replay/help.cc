@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A formatter for CLI11 that wraps lines.
 #include "trace_replay/help.h"
 

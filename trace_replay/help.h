@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layout of help texts, and the usage line of a command.
 #ifndef TIDEPOOL_TRACE_REPLAY_HELP_H_
 #define TIDEPOOL_TRACE_REPLAY_HELP_H_

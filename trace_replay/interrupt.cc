@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The handler of SIGINT.
 #include "trace_replay/interrupt.h"
 

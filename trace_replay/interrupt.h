@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ctrl-C as a request for the best answer so far.
 #ifndef TIDEPOOL_TRACE_REPLAY_INTERRUPT_H_
 #define TIDEPOOL_TRACE_REPLAY_INTERRUPT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command line `tidepool`: parses arguments, runs a command, and turns an error into one line
 // and an exit status.
 #include <csignal>

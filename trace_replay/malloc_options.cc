@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of jemalloc, the program's malloc: huge pages, because the first touch of memory is the
 // largest cost of reading a trace besides parsing.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every option parses its text itself, because errors of CLI11 name neither units nor ranges.
 #include "trace_replay/options.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of the command line by the kind of their value. Each names itself in its errors:
 // "--pool: 'much' is not a size, expected ...".
 #ifndef TIDEPOOL_TRACE_REPLAY_OPTIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parses and prints values with units.
 #include "trace_replay/text.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sizes, rates, times and counts as text: read from the command line, and printed.
 #ifndef TIDEPOOL_TRACE_REPLAY_TEXT_H_
 #define TIDEPOOL_TRACE_REPLAY_TEXT_H_

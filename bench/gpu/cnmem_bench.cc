@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One program for CNMeM and for its replacement. It measures the nanoseconds per pair of cnmemFree
 // and cnmemMalloc with few, 1,000 and 10,000 live blocks, of all sizes and of one size. It also
 // measures the device memory that 16 streams take for their live bytes. It uses only functions of

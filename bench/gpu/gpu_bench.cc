@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claims about the pool on a GPU, measured. An allocation and a free cost as much as on the host,
 // because the pool does not call CUDA for them. The costs of growth, remapping and copies. Copies
 // in both directions at once reach the link's rate in each direction. An iteration with transfers

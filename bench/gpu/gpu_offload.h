@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offloading on a GPU: copies in both directions at once against copies in one direction, and an
 // iteration with transfers that fit under its compute against the same iteration without transfers.
 #ifndef TIDEPOOL_BENCH_GPU_GPU_OFFLOAD_H_

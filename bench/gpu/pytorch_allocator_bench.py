@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's caching allocator under the workload of gpu_bench: random/N of log-uniform sizes from 512 B to 64 MiB.
 
 Calls come from Python, so the time of a call that does nothing is given beside. Prints one JSON object.

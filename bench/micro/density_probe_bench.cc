@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Benchmark of the density probe. Claim: a probe of 1,024 lines takes well under 1 % of the time to
 // compress on one core, for uncached buffers of 64 MiB and more in huge pages.
 #include <benchmark/benchmark.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time of the host that the executor takes for a task: ResNet-152 with all movable data moved, on
 // the host device, with empty tasks and data so small that copies take no time. Then copies in both
 // directions at once, compared with copies one after another, on a slow link. The best of the

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Claim: jemalloc makes the command line faster than glibc's malloc on large traces. Times each of the given programs on
 the same files, in turn, and prints the best of several rounds of each as JSON.
 

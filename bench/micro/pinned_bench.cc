@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claims: a pair on the pinned pool takes well under a microsecond; several threads pin memory
 // faster than one; sizes of 64 KiB and more are rounded up by less than 2 %, where pools of powers
 // of two (PyTorch's host allocator, CuPy's pinned pool) waste up to all of it again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The compression pipeline compared with code without it, which copies the whole buffer into pinned
 // memory, waits, and compresses it there; and the reverse. Both use the same codec, the same number
 // of threads, and host memory that was touched before. Prints medians over rounds in which they

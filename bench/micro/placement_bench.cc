@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claim: the placement engine serves an allocate + free pair, exactly placed, in the time of the
 // fastest inexact peers. Every row is nanoseconds a pair on one core; jemalloc runs beside it for
 // the ratio.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claims: the share of the arena that a policy leaves unused (peak address over peak live; the best
 // possible is 1), and how evenly it answers (p99 over median of an allocate + free pair). Random
 // replacement, sizes from 512 B to 64 MiB. The first table measures no times, so it repeats

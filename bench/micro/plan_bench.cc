@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the planner: heights over the lower bound, and the processor time of each search, on
 // MiniMalloc's hard inputs, on real traces and on training steps that are made here. Processor time
 // is comparable on a machine that has other work. The validator is on.
 //
 // usage: plan_bench [--time-limit SECONDS] [--json] [--fixed COUNT] [TRACE...]
-// With --fixed, each problem gets this many fixed buffers that live throughout, with a quarter of its
-// peak in sum. Best-fit places them, as if they were allocated at random times. Without traces, the
-// program takes the folder ../shared/traces beside the project, if it exists, the examples and the
-// training steps.
+// With --fixed, each problem gets this many fixed buffers that live throughout, with a quarter of
+// its peak in sum. Best-fit places them, as if they were allocated at random times. Without traces,
+// the program takes the folder ../shared/traces beside the project, if it exists, the examples and
+// the training steps.
 #include <sys/resource.h>
 
 #include <algorithm>

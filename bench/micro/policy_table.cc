@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claim: a plan needs no more memory than the peak of live bytes; policies that place each request
 // as it comes need more.
 //

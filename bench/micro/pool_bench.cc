@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claims: a pair through the pool costs at most 1.3 times the bare engine's, hardly more when the
 // pool's memory is in many segments, and at most 60 ns more while it is recorded; a second thread
 // costs little, and on a stream of its own it gains. Every row is nanoseconds a pair; with threads,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claims: streams that share one map strand no memory and need few events; a pool that grows holds
 // little more than it needs and asks the device seldom. Means and extremes over ten draws; with
 // several streams they depend a little on how fast the device's threads are.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Benchmark of the recorder. Claims: a recording call takes at most 25 ns; repeated training steps
 // take at most 8 bytes an event in the file. The calls are those of recorded training steps
 // (examples/traces), repeated.

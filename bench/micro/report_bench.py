@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Claims: the report of a million events is written in less than 5 s, is smaller than 30 MB, opens in Chromium in less
 than 3 s, and is drawn again in less than 50 ms at every zoom. Prints the best of several rounds as JSON.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claim: the simulator takes less than 20 ms for a schedule of ResNet-152 and less than 0.5 s for
 // one of 10,000 tasks, with the most offloads possible.
 #include <benchmark/benchmark.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Benchmark of trace files, replays and memory. Claims:
 // - text parses at more than 200 MB/s;
 // - PyTorch snapshots of 20 MB and a profiler's JSON of 100 MB at more than 150 MB/s;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claim: the tuner's profile predicts the time of a transfer within 20 %. Measures this machine
 // like `tidepool tune compression`, then sends buffers of three densities through a
 // CompressionPipeline on the host device, with copies at the rate of a link: with the fastest

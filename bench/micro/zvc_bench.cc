@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Benchmark of the codec against memcpy on the same buffers. Results are medians over rounds in
 // which every subject takes its turn, so that a disturbance affects all alike.
 //

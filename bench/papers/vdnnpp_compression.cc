@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claim: the offloaded data of AlexNet and VGG-16 at batch 128 takes 44 % and 70 % less host memory
 // than raw, where vDNN++ saves 36 % and 67 %, and only two rings are pinned instead of all of it.
 //

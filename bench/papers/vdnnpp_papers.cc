@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Claim: the figures of vDNN++ (Shriram et al., "Dynamic memory management for GPU-based training
 // of deep neural networks", IPDPS 2019) that follow from its text come out, and vDNN++ is never
 // slower than vDNN at the same memory. Prints ours beside the paper's.

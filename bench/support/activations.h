@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Activations for benchmarks: normal numbers after a ReLU with a given density, and zeros spread
 // evenly or in runs.
 #ifndef TIDEPOOL_BENCH_SUPPORT_ACTIVATIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arena in the form that the placement benchmarks use.
 #ifndef TIDEPOOL_BENCH_SUPPORT_ARENA_ENGINE_H_
 #define TIDEPOOL_BENCH_SUPPORT_ARENA_ENGINE_H_

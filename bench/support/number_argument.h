@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers among a benchmark's positional arguments.
 #ifndef TIDEPOOL_BENCH_SUPPORT_NUMBER_ARGUMENT_H_
 #define TIDEPOOL_BENCH_SUPPORT_NUMBER_ARGUMENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pipeline on the host device, and transfers that wait for their end.
 #ifndef TIDEPOOL_BENCH_SUPPORT_OFFLOAD_RIG_H_
 #define TIDEPOOL_BENCH_SUPPORT_OFFLOAD_RIG_H_

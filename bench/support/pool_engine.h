@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool for benchmarks, on a host device with memory that is never touched.
 #ifndef TIDEPOOL_BENCH_SUPPORT_POOL_ENGINE_H_
 #define TIDEPOOL_BENCH_SUPPORT_POOL_ENGINE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The request patterns that the placement benchmarks serve, for any engine with Key
 // Allocate(std::int64_t bytes) and void Free(Key key). Sizes come from a table that is drawn
 // beforehand, so that only the engine is timed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serves reservations in the order of the streams, from the bytes that are free.
 #include "bindings/cnmem/accounting.h"
 

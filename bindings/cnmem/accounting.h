@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CNMeM's accounting: how much memory each stream has, although all streams share one pool.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_ACCOUNTING_H_
 #define TIDEPOOL_BINDINGS_CNMEM_ACCOUNTING_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exported functions: they check arguments and nothing else, in CNMeM's order, because programs
 // can observe the order.
 #include "bindings/cnmem/include/cnmem.h"

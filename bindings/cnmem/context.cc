@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts references, and ends each manager in the way that the state of CUDA allows.
 #include "bindings/cnmem/context.h"
 

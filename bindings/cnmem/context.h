@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state between cnmemInit and the last cnmemRelease: a manager for each device.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_CONTEXT_H_
 #define TIDEPOOL_BINDINGS_CNMEM_CONTEXT_H_

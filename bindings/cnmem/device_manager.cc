@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serves CNMeM's calls from a pool, and translates streams and errors.
 #include "bindings/cnmem/device_manager.h"
 

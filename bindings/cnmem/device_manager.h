@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of one device: a pool for all of its streams, and the memory that single streams
 // reserve.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_DEVICE_MANAGER_H_

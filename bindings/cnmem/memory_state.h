@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of a device as seen from one of its streams, and its text.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_MEMORY_STATE_H_
 #define TIDEPOOL_BINDINGS_CNMEM_MEMORY_STATE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the help by the first limit that the request exceeds.
 #include "bindings/cnmem/out_of_memory.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text of an out-of-memory error, in terms of CNMeM's interface.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_OUT_OF_MEMORY_H_
 #define TIDEPOOL_BINDINGS_CNMEM_OUT_OF_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that one stream has for itself: a pool of a single segment, which never changes.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_RESERVE_H_
 #define TIDEPOOL_BINDINGS_CNMEM_RESERVE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of variables, and the parser of the environment.
 #include "bindings/cnmem/settings.h"
 

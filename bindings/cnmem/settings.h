@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The settings that users choose by environment variables (README.md in this folder).
 #ifndef TIDEPOOL_BINDINGS_CNMEM_SETTINGS_H_
 #define TIDEPOOL_BINDINGS_CNMEM_SETTINGS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Assigns each used block to the stream of its owner.
 #include "bindings/cnmem/state_of_device.h"
 

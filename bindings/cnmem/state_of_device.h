@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Puts together the memory of a device, from the blocks of its pools.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_STATE_OF_DEVICE_H_
 #define TIDEPOOL_BINDINGS_CNMEM_STATE_OF_DEVICE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The statistics of a pool as text.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_STATISTICS_H_
 #define TIDEPOOL_BINDINGS_CNMEM_STATISTICS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Statuses as codes of CNMeM.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_STATUS_H_
 #define TIDEPOOL_BINDINGS_CNMEM_STATUS_H_

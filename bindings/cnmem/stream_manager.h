@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A registered stream: its names in the pool, and its reserved memory.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_STREAM_MANAGER_H_
 #define TIDEPOOL_BINDINGS_CNMEM_STREAM_MANAGER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the manager of a stream by CUDA's handle, without locks and writes: every call of the
 // library begins with it.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_STREAM_TABLE_H_

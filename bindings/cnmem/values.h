@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parsers of the values of environment variables. Each returns nullopt for malformed text.
 #ifndef TIDEPOOL_BINDINGS_CNMEM_VALUES_H_
 #define TIDEPOOL_BINDINGS_CNMEM_VALUES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device that is a CUDA GPU, on the CUDA runtime 12 or newer. It lies in the library
 // tidepool::cuda, which is built if the CUDA toolkit was found. The rest of tidepool does not need
 // CUDA.

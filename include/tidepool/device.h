@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The interface between a memory pool and a GPU.
 //
 // A device has memory, *streams* and *events*. A stream runs its work in order, and streams run

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TIDEPOOL_EXPORT: marks public symbols. All other symbols are compiled with hidden visibility.
 #ifndef TIDEPOOL_EXPORT_H_
 #define TIDEPOOL_EXPORT_H_

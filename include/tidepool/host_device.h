@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device made of the host: device memory is host memory, and a stream is a thread. It does
 // everything that a GPU does, at the speed of the host. Tests can order the failures and delays
 // that a GPU shows only rarely.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Placement: the choice of a free block of an arena for a request, and of an offset inside the
 // block.
 //

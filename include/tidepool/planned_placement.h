@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The `planned` placement: requests that match a plan get the offsets that the plan gives them.
 //
 // The policy compares the requests of an iteration, in order, with the requests of a plan. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pool: device memory in stream order, under a hard budget.
 //
 // One map of addresses serves all streams. Memory that was freed on a stream is free at once for

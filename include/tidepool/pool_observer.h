@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PoolObserver: sees every request that a pool serves or refuses. A Recorder is an observer.
 #ifndef TIDEPOOL_POOL_OBSERVER_H_
 #define TIDEPOOL_POOL_OBSERVER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recorder: writes the requests that a pool serves to a native trace file while they happen.
 //
 // A recording call takes a time stamp and fills a buffer. The recorder's own thread encodes and

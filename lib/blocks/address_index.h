@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An index of free blocks by address, with the largest size in each subtree. Finds the lowest and
 // the highest block that fits, and the block that covers a range, in O(log n).
 #ifndef TIDEPOOL_LIB_BLOCKS_ADDRESS_INDEX_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One arena served by one policy: rounds requests up, asks the policy, keeps the high-water mark.
 // Blocks are freed by offset, as a pool frees by pointer. Offsets only. Not thread-safe.
 #ifndef TIDEPOOL_LIB_BLOCKS_ARENA_H_

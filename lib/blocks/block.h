@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One block of an arena, in 16 bytes: with a hundred thousand blocks, the touched cache lines are
 // the cost of an operation. A block ends where the next one begins, so its size is not stored.
 #ifndef TIDEPOOL_LIB_BLOCKS_BLOCK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits, merges and indexes the blocks of one arena.
 #include "lib/blocks/block_map.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The blocks of one arena in address order, split on allocation and merged on free, and the indexes
 // that answer a policy's questions.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The nodes of the B+ trees in entry_tree.h, and their pool.
 //
 // An entry is one 64-bit number, so an index orders blocks by comparing numbers. Leaves are aligned

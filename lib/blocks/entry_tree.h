@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An ordered set of entries: a B+ tree that frees nodes when they run empty.
 //
 // The nodes of many trees come from one pool, so a tree is one pointer, and the size index can

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Comparison of four numbers at once: a few instructions where the processor has them (every
 // x86-64), an equivalent loop elsewhere.
 #ifndef TIDEPOOL_LIB_BLOCKS_FOUR_LANES_H_

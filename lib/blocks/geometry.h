@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The packing of an arena's blocks into 64-bit entries: the size of a granule, the bits of an
 // address counted in granules, and the bits that remain for the name of a block.
 #ifndef TIDEPOOL_LIB_BLOCKS_GEOMETRY_H_

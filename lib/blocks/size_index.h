@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An index of free blocks by size: two-level bins over bitmaps, and an ordered tree in each bin.
 //
 // A size of g granules falls into bin g when g < 128, else into one of 64 equal bins of its octave

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A hash table that finds the used block at an offset: block names, four bytes a slot.
 //
 // A bucket of four slots is compared at once, without a branch. A slot holds a name, five bits of

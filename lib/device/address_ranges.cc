@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps the ranges ordered by address. Sizes are compared with the rest of a range instead of
 // adding them to an address, so no sum can overflow.
 #include "lib/device/address_ranges.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranges of addresses that do not overlap, and queries about the bytes in them. No address is
 // dereferenced.
 #ifndef TIDEPOOL_LIB_DEVICE_ADDRESS_RANGES_H_

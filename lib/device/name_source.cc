@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each source takes names from the process in blocks. Each block is twice as long as the previous
 // block of the source, so a source never has more than 64 blocks. HasGiven therefore takes constant
 // time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names that are unique in the process, across all devices. The device that gave a name recognises
 // it later without having kept it.
 #ifndef TIDEPOOL_LIB_DEVICE_NAME_SOURCE_H_

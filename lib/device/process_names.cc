@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The one counter of names in the process. It lies in one library, even if devices come from
 // several.
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Changes the books only after the backing succeeded, so a failed call leaves both as they were.
 #include "lib/device/virtual_memory.h"
 

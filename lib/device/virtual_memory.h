@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The books of a device's virtual memory: reserved addresses, physical memory, and which memory is
 // mapped at which address. They check each call before the backing of the device carries it out.
 #ifndef TIDEPOOL_LIB_DEVICE_VIRTUAL_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The executor performs the steps of a schedule one after another; each queues work on streams.
 //
 // A copy out begins after the last task that wrote the data. These tasks are known before the

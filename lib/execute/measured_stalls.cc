@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pass over the steps of a schedule that finds the stalls of an iteration.
 #include "lib/execute/measured_stalls.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The waits of the compute stream for copies, found from measured times.
 #ifndef TIDEPOOL_LIB_EXECUTE_MEASURED_STALLS_H_
 #define TIDEPOOL_LIB_EXECUTE_MEASURED_STALLS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The times at which steps of an iteration began and ended, as host functions on streams saw them.
 #ifndef TIDEPOOL_LIB_EXECUTE_STAMPS_H_
 #define TIDEPOOL_LIB_EXECUTE_STAMPS_H_

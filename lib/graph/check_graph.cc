@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks graphs: one pass per property, and the first fault ends the check.
 #include "lib/graph/check_graph.h"
 

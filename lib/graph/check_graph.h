@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds faults of a task graph and the part that has each fault: readers know the lines of parts.
 #ifndef TIDEPOOL_LIB_GRAPH_CHECK_GRAPH_H_
 #define TIDEPOOL_LIB_GRAPH_CHECK_GRAPH_H_

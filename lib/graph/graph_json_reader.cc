@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the JSON of graphs: RapidJSON's events walk through a few kinds of objects, each of which
 // knows its keys. Unknown keys are refused, so nesting is never deeper than in the format.
 #include "lib/graph/graph_json_reader.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One pass over the JSON of a task graph (docs/formats/task_graph.md).
 #ifndef TIDEPOOL_LIB_GRAPH_GRAPH_JSON_READER_H_
 #define TIDEPOOL_LIB_GRAPH_GRAPH_JSON_READER_H_

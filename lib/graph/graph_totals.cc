@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums over graphs, and the names of their enumerations.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces computed times of a graph by measured ones.
 #include <memory>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads times in files.
 #ifndef TIDEPOOL_LIB_GRAPH_PARSE_SECONDS_H_
 #define TIDEPOOL_LIB_GRAPH_PARSE_SECONDS_H_

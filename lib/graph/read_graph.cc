@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns the contents of a file into a graph that can run: names become indices, tasks are sorted,
 // and faults get the line of their part.
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorts tasks. The order constraints are a list of arrows, at most two per use of a datum: readers
 // between two updates are free among each other, so only updates constrain them. Kahn's algorithm
 // runs on the arrows.

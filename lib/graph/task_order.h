@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorts the tasks of a graph into an order in which they can run.
 #ifndef TIDEPOOL_LIB_GRAPH_TASK_ORDER_H_
 #define TIDEPOOL_LIB_GRAPH_TASK_ORDER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes graphs: each datum and each task has a line of its own, so that line numbers in errors are
 // useful.
 #include <array>

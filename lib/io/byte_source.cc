@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte sources: files, memory, and decompression of gzip by zlib.
 #include "lib/io/byte_source.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Byte source: the input of readers, from a file or memory, decompressed when it is gzip.
 #ifndef TIDEPOOL_LIB_IO_BYTE_SOURCE_H_
 #define TIDEPOOL_LIB_IO_BYTE_SOURCE_H_

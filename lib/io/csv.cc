@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CSV reader: splits each line in place, and copies only lines with quotes.
 #include "lib/io/csv.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CSV reader: reads record by record. A record is one line of RFC 4180 (quoted fields, LF or CRLF),
 // and columns are found by name.
 #ifndef TIDEPOOL_LIB_IO_CSV_H_

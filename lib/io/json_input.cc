@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON input: fills the whole buffer before any of it is used, so that a character costs one
 // comparison.
 #include "lib/io/json_input.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON input: a stream for RapidJSON's reader over a byte source. It buffers a part of the file and
 // counts lines.
 #ifndef TIDEPOOL_LIB_IO_JSON_INPUT_H_

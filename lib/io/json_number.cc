@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON numbers: parses decimal fractions digit by digit, with the decimal point at a known digit.
 #include "lib/io/json_number.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON numbers: parses the text of a number without conversion to floating point.
 #ifndef TIDEPOOL_LIB_IO_JSON_NUMBER_H_
 #define TIDEPOOL_LIB_IO_JSON_NUMBER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON text: RapidJSON writes the escapes.
 #include "lib/io/json_text.h"
 

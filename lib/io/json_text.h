@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // JSON text: quotes names from traces, which may hold any bytes, while JSON holds only UTF-8.
 #ifndef TIDEPOOL_LIB_IO_JSON_TEXT_H_
 #define TIDEPOOL_LIB_IO_JSON_TEXT_H_

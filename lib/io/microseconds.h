@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Times as Chrome traces write them: microseconds with up to three decimals.
 #ifndef TIDEPOOL_LIB_IO_MICROSECONDS_H_
 #define TIDEPOOL_LIB_IO_MICROSECONDS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Output files: writes through zlib to a temporary file and renames it.
 #include "tidepool/trace/output_file.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Quotes contents of files in errors: in quotes, on one line, of bounded length.
 #ifndef TIDEPOOL_LIB_IO_QUOTE_H_
 #define TIDEPOOL_LIB_IO_QUOTE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers texts; each text is stored once.
 #ifndef TIDEPOOL_LIB_IO_TEXT_NUMBERS_H_
 #define TIDEPOOL_LIB_IO_TEXT_NUMBERS_H_

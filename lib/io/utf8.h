@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // UTF-8: texts from files may hold any bytes, but some formats hold only Unicode.
 #ifndef TIDEPOOL_LIB_IO_UTF8_H_
 #define TIDEPOOL_LIB_IO_UTF8_H_

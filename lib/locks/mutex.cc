@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waits of the annotated condition variable.
 #include "lib/locks/mutex.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mutexes and a condition variable of the standard library, with the annotations that clang's
 // -Wthread-safety checks.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes work, workspaces and times of tasks on known GPUs.
 #include "lib/models/cost_model.h"
 

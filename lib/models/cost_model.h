@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of a task: its work, and the time of that work on a GPU.
 //
 // A task takes max(operations / (flops x efficiency), bytes / bandwidth) + one launch, the roofline

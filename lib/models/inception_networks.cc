@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Networks of modules with parallel branches: GoogLeNet and Inception v3.
 #include "absl/strings/str_cat.h"
 #include "lib/models/networks.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of networks, and the search by name.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Derives tasks from layers: a layer lists the data that it reads, writes and keeps, and one rule
 // turns all layers into tasks.
 #include "lib/models/network_builder.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds the task graph of a training iteration from the layers of a network.
 //
 // Layers are added in the order of the forward pass; Finish() adds the backward pass. Each layer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The data that each kind of layer reads, writes and keeps for its gradients, and its costs.
 #include <utility>
 

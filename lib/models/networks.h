@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The networks. Each adds its layers, from the image (or the tokens) to the loss.
 #ifndef TIDEPOOL_LIB_MODELS_NETWORKS_H_
 #define TIDEPOOL_LIB_MODELS_NETWORKS_H_

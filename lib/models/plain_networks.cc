@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chains: AlexNet, the VGGs, and FCN, a VGG with upsampling at the end.
 #include "absl/strings/str_cat.h"
 #include "lib/models/networks.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Networks of blocks that add to their input, or concatenate with it: ResNet and DenseNet.
 #include "absl/strings/str_cat.h"
 #include "lib/models/networks.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPT-2 and the vision transformers: the same blocks after different beginnings.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The books of an offloader: how buffers change when copies begin and end.
 #include "lib/offload/books.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The books of an offloader: its buffers, their copies in flight, and the changes that ends of
 // copies make. A copy is settled when these changes are made.
 #ifndef TIDEPOOL_LIB_OFFLOAD_BOOKS_H_

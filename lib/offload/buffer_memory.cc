@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of a buffer: counted while it exists, given back by the destructor.
 #include "lib/offload/buffer_memory.h"
 

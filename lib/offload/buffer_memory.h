@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of a buffer on the device and on the host. The last owner's destructor gives it back.
 //
 // The mutex of OffloaderState guards all objects here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The states of a buffer, their order, and their words in errors.
 #include "lib/offload/buffer_states.h"
 

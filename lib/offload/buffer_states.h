@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The states of a buffer: which may follow which, and the errors of calls in a wrong state.
 #ifndef TIDEPOOL_LIB_OFFLOAD_BUFFER_STATES_H_
 #define TIDEPOOL_LIB_OFFLOAD_BUFFER_STATES_H_

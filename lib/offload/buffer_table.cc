@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The buffers of an offloader: added, found and removed.
 #include "lib/offload/buffer_table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The buffers of an offloader by number.
 #ifndef TIDEPOOL_LIB_OFFLOAD_BUFFER_TABLE_H_
 #define TIDEPOOL_LIB_OFFLOAD_BUFFER_TABLE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of an offloader's buffers and of their copies. The mutex of OffloaderState guards
 // them.
 #ifndef TIDEPOOL_LIB_OFFLOAD_BUFFERS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compressed copies: handed to the pipeline, and their ends taken from its threads.
 #include "lib/offload/compressed_copies.h"
 

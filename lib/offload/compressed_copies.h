@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compressed copies: a pipeline carries them, and its threads report their ends.
 #ifndef TIDEPOOL_LIB_OFFLOAD_COMPRESSED_COPIES_H_
 #define TIDEPOOL_LIB_OFFLOAD_COMPRESSED_COPIES_H_

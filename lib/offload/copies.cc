@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of both kinds: each operation is handed to the kind of the copy.
 #include "lib/offload/copies.h"
 

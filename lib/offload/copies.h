@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of both kinds, raw and compressed, and the streams that wait for them.
 #ifndef TIDEPOOL_LIB_OFFLOAD_COPIES_H_
 #define TIDEPOOL_LIB_OFFLOAD_COPIES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Searches among the copies in flight.
 #include "lib/offload/copies_in_flight.h"
 

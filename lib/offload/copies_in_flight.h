@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The copies of an offloader that are not settled, in the order in which they were requested.
 #ifndef TIDEPOOL_LIB_OFFLOAD_COPIES_IN_FLIGHT_H_
 #define TIDEPOOL_LIB_OFFLOAD_COPIES_IN_FLIGHT_H_

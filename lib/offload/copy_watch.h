@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that a caller has called when a copy begins and ends.
 #ifndef TIDEPOOL_LIB_OFFLOAD_COPY_WATCH_H_
 #define TIDEPOOL_LIB_OFFLOAD_COPY_WATCH_H_

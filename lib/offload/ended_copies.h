@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ends of compressed copies, and a counter of all changes that threads of an offloader wait
 // for.
 //

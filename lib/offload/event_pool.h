@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events that are used again: creating an event costs a call of the driver.
 #ifndef TIDEPOOL_LIB_OFFLOAD_EVENT_POOL_H_
 #define TIDEPOOL_LIB_OFFLOAD_EVENT_POOL_H_

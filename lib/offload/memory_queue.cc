@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The waits of requests for device memory, and the errors of those that cannot be served.
 #include "lib/offload/memory_queue.h"
 

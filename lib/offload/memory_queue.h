@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The queue of requests for device memory: each waits for its turn, and then for copies in flight
 // that give memory back.
 #ifndef TIDEPOOL_LIB_OFFLOAD_MEMORY_QUEUE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of the offloader: each checks the buffer's state before it begins or awaits copies.
 #include "tidepool/schedule/offloader.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The offloader: checks the state of a buffer, and begins or awaits its copies.
 #ifndef TIDEPOOL_LIB_OFFLOAD_OFFLOADER_IMPL_H_
 #define TIDEPOOL_LIB_OFFLOAD_OFFLOADER_IMPL_H_

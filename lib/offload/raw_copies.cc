@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Raw copies on the device: how they are queued, and how their ends are seen.
 #include "lib/offload/raw_copies.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Raw copies: bytes as they are, on a stream for each direction, with an event after each copy.
 #ifndef TIDEPOOL_LIB_OFFLOAD_RAW_COPIES_H_
 #define TIDEPOOL_LIB_OFFLOAD_RAW_COPIES_H_

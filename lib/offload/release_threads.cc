@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The loop of a thread that finishes copies out.
 #include "lib/offload/release_threads.h"
 

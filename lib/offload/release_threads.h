@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The threads that give device memory back as soon as copies out have finished.
 #ifndef TIDEPOOL_LIB_OFFLOAD_RELEASE_THREADS_H_
 #define TIDEPOOL_LIB_OFFLOAD_RELEASE_THREADS_H_

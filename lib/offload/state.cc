@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waits for copies and changes, without the offloader's mutex.
 #include "lib/offload/state.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The state of an offloader that one mutex guards, and the waits that release this mutex.
 //
 // A copy is queued under the mutex and *finished* without it: a thread that needs its end waits for

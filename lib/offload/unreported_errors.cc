@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors of copies, each returned to one caller.
 #include "lib/offload/unreported_errors.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors of copies that no caller has received, and the device memory that is kept for them.
 #ifndef TIDEPOOL_LIB_OFFLOAD_UNREPORTED_ERRORS_H_
 #define TIDEPOOL_LIB_OFFLOAD_UNREPORTED_ERRORS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pinning and unpinning: regions for a reserve or for one buffer, and back when nothing in them
 // lives.
 #include <algorithm>

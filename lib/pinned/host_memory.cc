@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pages are populated in stretches that threads take in turn; where the system cannot populate
 // (before Linux 5.14), a byte of every page is written.
 #include "lib/pinned/host_memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of the host in whole pages, taken from it at once instead of when it is used.
 #ifndef TIDEPOOL_LIB_PINNED_HOST_MEMORY_H_
 #define TIDEPOOL_LIB_PINNED_HOST_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One range of addresses holds all pages, so a page is a number. Pages without memory are known by
 // their numbers alone; the memory comes by touching and goes page by page.
 #include "tidepool/host/page_pool.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocating and freeing: a place, and a line for those who have none.
 #include <algorithm>
 

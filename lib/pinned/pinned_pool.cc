@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The beginning and the end of a pinned pool, and what it says of itself.
 #include "tidepool/host/pinned_pool.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pool of pinned memory: an arena over regions, and a line of waiting allocations.
 //
 // One mutex guards the books. A thread that pins or unpins releases it, because that takes long and

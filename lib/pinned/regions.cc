@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // To touch memory is what takes long when it is pinned, and threads share it; so the device finds
 // every page there when it is told.
 #include "lib/pinned/regions.h"

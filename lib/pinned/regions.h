@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory behind a pinned pool: regions, each registered with the device by one call. No buffer
 // reaches from one into another: the device could not copy it.
 #ifndef TIDEPOOL_LIB_PINNED_REGIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A slot's turn is a count: slot i comes at turns i, i + slots, ... Whoever is first in line gets
 // the slot of the next turn when it is free, and nobody passes.
 #include "tidepool/host/staging_ring.h"

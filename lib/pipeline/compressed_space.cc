@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory for compressed bytes: chunks from a pool, and strands that grow in them.
 #include "lib/pipeline/compressed_space.h"
 

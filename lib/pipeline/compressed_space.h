@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory on the host for compressed bytes, taken as it is needed.
 #ifndef TIDEPOOL_LIB_PIPELINE_COMPRESSED_SPACE_H_
 #define TIDEPOOL_LIB_PIPELINE_COMPRESSED_SPACE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads of the pipeline take three roles: they wait for the oldest copy of a direction, compress
 // pieces that have arrived, and decompress pieces for the device. At most one thread waits for each
 // direction.

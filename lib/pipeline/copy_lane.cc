@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of one direction: queued on a stream, waited for by the event of their slot.
 #include "lib/pipeline/copy_lane.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lane for the copies of one direction: a stream, a ring of slots, and an event for each slot.
 #ifndef TIDEPOOL_LIB_PIPELINE_COPY_LANE_H_
 #define TIDEPOOL_LIB_PIPELINE_COPY_LANE_H_

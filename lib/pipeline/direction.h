@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One direction of the pipeline: its transfers in the order of the calls, and their pieces in
 // slots.
 #ifndef TIDEPOOL_LIB_PIPELINE_DIRECTION_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ends of transfers, as statistics and callers see them.
 #include "lib/pipeline/ended_transfers.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transfers that have ended: their statistics, and the callers' functions that are still to be run.
 #ifndef TIDEPOOL_LIB_PIPELINE_ENDED_TRANSFERS_H_
 #define TIDEPOOL_LIB_PIPELINE_ENDED_TRANSFERS_H_

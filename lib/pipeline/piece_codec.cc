@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The coding of a piece: its blocks, one after another, and their index.
 #include "lib/pipeline/piece_codec.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The coding of a piece of a buffer, from a slot into a strand and back.
 //
 // A stored piece is the index entries of its blocks, followed by their payloads, in the format of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of a pipeline: the valid range of each.
 #include "lib/pipeline/pipeline_options.h"
 

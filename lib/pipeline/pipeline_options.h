@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of a pipeline: defaults from the machine's profile, and the check of all values.
 #ifndef TIDEPOOL_LIB_PIPELINE_PIPELINE_OPTIONS_H_
 #define TIDEPOOL_LIB_PIPELINE_PIPELINE_OPTIONS_H_

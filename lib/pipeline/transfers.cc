@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stored buffers: sums over strands and pieces.
 #include "lib/pipeline/transfers.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of the pipeline: stored buffers, and transfers in flight.
 #ifndef TIDEPOOL_LIB_PIPELINE_TRANSFERS_H_
 #define TIDEPOOL_LIB_PIPELINE_TRANSFERS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Limits of a search: a number of steps, equal on every machine, and a deadline by the clock or a
 // stop.
 #ifndef TIDEPOOL_LIB_PLAN_BUDGET_H_

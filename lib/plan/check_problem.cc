@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks problems and options before planning.
 #include "lib/plan/check_problem.h"
 

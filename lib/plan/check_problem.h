@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks problems and options before planning.
 #ifndef TIDEPOOL_LIB_PLAN_CHECK_PROBLEM_H_
 #define TIDEPOOL_LIB_PLAN_CHECK_PROBLEM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ejection search: removes the cheapest buffers that are in the way of a new one.
 #include "lib/plan/ejection_search.h"
 

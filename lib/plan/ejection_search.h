@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ejection search for a plan within a capacity. It places an unplaced buffer where the buffers in
 // its way weigh least, removes those, and raises the weight of the placed buffer.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A part of a problem in the exact search: the unplaced buffers of a row of sections, with the
 // lowest offset that each can have above the placed buffers. Placing can be undone.
 //

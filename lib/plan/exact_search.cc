@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact search: depth first over canonical plans, with undo.
 #include "lib/plan/exact_search.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exact search for a plan within a capacity, in the manner of MiniMalloc (Moffitt, ASPLOS 2023).
 //
 // If a plan exists, a canonical one does: every buffer lies on another buffer or on the ground, and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // First-fit plans, and a local search over their orders.
 #include "lib/plan/first_fit_plan.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // First-fit: each buffer of an order gets the lowest free offset among the buffers before it, in
 // any hole.
 //

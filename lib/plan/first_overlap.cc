@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sweeps over time and keeps the live buffers in the order of addresses. It includes no code of the
 // planner, and must not.
 #include "lib/plan/first_overlap.h"

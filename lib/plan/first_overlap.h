@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds buffers that overlap. Shares no code with the planner.
 #ifndef TIDEPOOL_LIB_PLAN_FIRST_OVERLAP_H_
 #define TIDEPOOL_LIB_PLAN_FIRST_OVERLAP_H_

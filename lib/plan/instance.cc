@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits a problem into instances, and their time into sections.
 #include "lib/plan/instance.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A problem in the form that the searches use: time is a row of sections, and sizes are multiples
 // of the largest unit that divides them all.
 //

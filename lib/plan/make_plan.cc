@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans whole problems. Equal episodes are planned once. A time that no buffer crosses divides the
 // problem into intervals, which are planned separately. The search always works on the interval
 // with the highest plan.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns a memory log into a plan problem.
 #include "lib/plan/memory_log.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A memory log: the requests of a program to an allocator, without names and times. Plans are made
 // of it.
 #ifndef TIDEPOOL_LIB_PLAN_MEMORY_LOG_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Alternates heuristics, exact search and ejection search on one instance.
 #include "lib/plan/minimizer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The search for a low plan of one instance: heuristics first, then rounds of exact and ejection
 // searches. Each round is longer than the one before, until the height equals a proved lower bound.
 #ifndef TIDEPOOL_LIB_PLAN_MINIMIZER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Joins obstacles, and computes the lower bound that their holes imply.
 #include "lib/plan/obstacles.h"
 

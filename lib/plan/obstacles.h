@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fixed buffers as obstacles of an instance.
 #ifndef TIDEPOOL_LIB_PLAN_OBSTACLES_H_
 #define TIDEPOOL_LIB_PLAN_OBSTACLES_H_

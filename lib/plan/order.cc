@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorts buffers by keys.
 #include "lib/plan/order.h"
 

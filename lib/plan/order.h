@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Orders of buffers by keys, the first of which counts most.
 //
 // The keys are those of the literature: total load (the buffers of the fullest sections first),

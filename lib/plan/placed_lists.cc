@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps sorted lists of placed buffers per window of time.
 #include "lib/plan/placed_lists.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The placed buffers around a range of sections, sorted by offset and by top.
 //
 // Windows that overlap by half cover the time, so that a short range lies in one window. Each

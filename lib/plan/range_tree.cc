@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds and searches the k-d tree over ranges.
 #include "lib/plan/range_tree.h"
 

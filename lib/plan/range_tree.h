@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds, in a set of ranges, the range of least rank that lies inside a given one.
 //
 // A k-d tree over (first, end). Its nodes know their bounds and the best rank below, so a query

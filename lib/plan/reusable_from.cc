@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Follows frees and waits of streams with vector clocks.
 #include "lib/plan/reusable_from.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes when all streams know of a free, so that any of them may reuse the memory.
 #ifndef TIDEPOOL_LIB_PLAN_REUSABLE_FROM_H_
 #define TIDEPOOL_LIB_PLAN_REUSABLE_FROM_H_

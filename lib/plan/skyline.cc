@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The skyline heuristic, without and with obstacles.
 #include "lib/plan/skyline.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The skyline heuristic: the lowest stretch of the skyline gets the first buffer in an order that
 // lives inside it. Without such a buffer the stretch is raised to its lower neighbour.
 //

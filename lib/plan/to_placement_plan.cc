@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts plans to the form that a pool follows: a walk through time finds the block below each
 // request.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds equal episodes of a problem, apart from its background.
 #include "lib/plan/twins.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds repetitions, so that training steps that allocate alike are planned once.
 //
 // Buffers that live through most of the problem (weights, optimizer states) are its background.

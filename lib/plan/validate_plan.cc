@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks plans independently. It includes no code of the planner, and must not.
 #include <cstddef>
 #include <cstdint>

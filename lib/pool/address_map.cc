@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two sorted arrays: stretches come and go seldom, and every call looks them up.
 #include "lib/pool/address_map.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AddressMap: the addresses of a pool's offsets.
 //
 // Addresses are in a few stretches, and within a stretch the distance between address and offset is

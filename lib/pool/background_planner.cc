@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Only the newest order counts: an order that was not begun when the next came is likely out of
 // date.
 #include "lib/pool/background_planner.h"

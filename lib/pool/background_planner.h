@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BackgroundPlanner: makes plans for iterations on a thread of its own, one at a time.
 #ifndef TIDEPOOL_LIB_POOL_BACKGROUND_PLANNER_H_
 #define TIDEPOOL_LIB_POOL_BACKGROUND_PLANNER_H_

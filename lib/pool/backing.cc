@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each step can fail, and leaves the books as the device has them: addresses that the device would
 // not unmap are set aside, unusable, and tried again later.
 #include "lib/pool/backing.h"

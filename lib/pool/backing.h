@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backing: one range of addresses, reserved once, with pieces of physical memory mapped inside it.
 //
 // A piece is mapped, moved and unmapped as a whole.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // BackoffMutex: a mutex for critical sections of some ten nanoseconds that several threads enter
 // all the time.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The caches serve allocations and frees that the pool does not see; its figures are corrected for
 // them.
 #include "lib/pool/caching_pool.h"

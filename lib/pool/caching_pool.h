@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CachingPool: a layer around a pool that gives each stream a small cache of blocks that it freed.
 //
 // The caches begin when memory of the pool crosses between streams. Threads on different streams

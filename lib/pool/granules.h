@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Granules: where a request may lie among granules, so that their memory can be moved.
 //
 // A large request has granules of its own, and a small one lies within one granule. So live memory

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A wait orders a stream after all work that the awaited stream had been given, so later tickets of
 // that stream often need no wait.
 #include "lib/pool/hand_over.h"

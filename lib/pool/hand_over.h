@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // HandOver: in which order streams hand memory of a pool over to each other.
 //
 // Each free block keeps the tickets of the work that may still use it. A stream that takes the

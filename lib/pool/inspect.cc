@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Nothing here changes a pool.
 #include "lib/pool/inspect.h"
 

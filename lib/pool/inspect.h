@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The figures, the blocks and the invariants of a pool, read from its parts.
 #ifndef TIDEPOOL_LIB_POOL_INSPECT_H_
 #define TIDEPOOL_LIB_POOL_INSPECT_H_

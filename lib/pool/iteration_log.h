@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IterationLog: the requests of an iteration, from which a plan for the next one is made.
 #ifndef TIDEPOOL_LIB_POOL_ITERATION_LOG_H_
 #define TIDEPOOL_LIB_POOL_ITERATION_LOG_H_

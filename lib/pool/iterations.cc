@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An iteration without a plan gets one, and a plan that does not fit any more is made again. Both
 // are rationed: otherwise iterations that never repeat would keep a processor busy for nothing.
 // Where plans serve too few iterations, the pool makes no plans for a while.

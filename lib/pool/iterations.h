@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Iterations: where the iterations of a pool begin, their requests, and the plans for them.
 #ifndef TIDEPOOL_LIB_POOL_ITERATIONS_H_
 #define TIDEPOOL_LIB_POOL_ITERATIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each error says where the address is, because a caller that mixes up pools sees it there.
 #include "lib/pool/live_report.h"
 

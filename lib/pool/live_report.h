@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The texts of pools about live allocations: addresses that are not live, and allocations that are
 // live when their pool is destroyed.
 #ifndef TIDEPOOL_LIB_POOL_LIVE_REPORT_H_

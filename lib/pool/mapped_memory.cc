@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arena may end inside a granule, when the budget is no multiple of the granularity.
 #include "lib/pool/mapped_memory.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MappedMemory: one range of addresses in which memory is mapped as the pool grows.
 //
 // New memory is a neighbour of old. Growth finds the lowest addresses with nothing live in them and

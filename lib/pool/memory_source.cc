@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // After each release of the locks the thread looks at the arena again, because other threads have
 // freed, taken or trimmed meanwhile.
 #include "lib/pool/memory_source.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // MemorySource: where the memory of a pool comes from, how it grows, and how it goes back.
 //
 // Memory that leaves the pool is out of the arena first, so that no thread takes it. Then the

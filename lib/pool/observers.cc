@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recorder sees requests as callers made them; iterations see blocks, because a plan is about
 // rounded sizes.
 #include "lib/pool/observers.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Observers: tells the recorder and the iterations of a pool about each request.
 #ifndef TIDEPOOL_LIB_POOL_OBSERVERS_H_
 #define TIDEPOOL_LIB_POOL_OBSERVERS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The first cause that applies decides which remedy is named.
 #include "lib/pool/out_of_memory.h"
 

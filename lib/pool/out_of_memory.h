@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The errors of refused allocations: the request, the state of the pool, and a remedy.
 #ifndef TIDEPOOL_LIB_POOL_OUT_OF_MEMORY_H_
 #define TIDEPOOL_LIB_POOL_OUT_OF_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One distance is followed as long as it holds; the next candidate is the distance to the last
 // request that was the same. In a sequence that repeats, one that comes once a period gives it.
 #include "lib/pool/period_finder.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds in a pool's requests that they repeat, and where an iteration may begin: where the least is
 // live.
 //

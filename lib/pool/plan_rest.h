@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PlanRest: decides when a pool makes no plans, because it sees more kinds of iterations than it
 // may keep plans. Most plans would be dropped before their iteration comes again.
 #ifndef TIDEPOOL_LIB_POOL_PLAN_REST_H_

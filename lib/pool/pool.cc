@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates pools: the parts that their options ask for.
 #include "tidepool/pool.h"
 

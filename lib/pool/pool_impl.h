@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PoolImpl: puts the parts of a pool together.
 //
 //   StreamArena   serves requests from free blocks, and keeps streams apart that share them

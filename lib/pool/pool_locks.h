@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PoolLocks: the locks of a pool that calls its device for memory while other threads use the pool.
 //
 // They are taken in the order give_back, memory, books. No thread waits for work of a stream while

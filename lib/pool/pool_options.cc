@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each error names the option, its value, and the values that are possible.
 #include "lib/pool/pool_options.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of a pool, checked and completed.
 #ifndef TIDEPOOL_LIB_POOL_POOL_OPTIONS_H_
 #define TIDEPOOL_LIB_POOL_POOL_OPTIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A range of offsets: [begin, end).
 #ifndef TIDEPOOL_LIB_POOL_RANGE_H_
 #define TIDEPOOL_LIB_POOL_RANGE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Either all memory for a site is mapped and moved, or nothing has changed.
 #include "lib/pool/remapping_memory.h"
 

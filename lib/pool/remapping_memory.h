@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RemappingMemory: virtual memory that moves free granules to addresses where a request finds no
 // room.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A segment in which nothing is live is one free block, because fences keep it from its neighbours.
 #include "lib/pool/segment_blocks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The blocks of an arena with memory in segments: each segment lies between excluded fences.
 #ifndef TIDEPOOL_LIB_POOL_SEGMENT_BLOCKS_H_
 #define TIDEPOOL_LIB_POOL_SEGMENT_BLOCKS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Until a segment is given back it counts against the budget. A thread that lacks just its bytes
 // therefore waits for the thread that gives it back.
 #include "lib/pool/segment_memory.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // SegmentMemory: memory in whole allocations of the device.
 //
 // A request that no free block serves gets a segment of its own or a larger one. Free memory in

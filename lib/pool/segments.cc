@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A new segment gets the lowest offsets that fit.
 #include "lib/pool/segments.h"
 

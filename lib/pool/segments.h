@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segments: memory in whole allocations of a device, or in registered regions of host memory.
 //
 // Each segment has a range of offsets of its own. After it lies a *fence*, a unit of offsets

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The arena knows offsets, callers know addresses, and streams know tickets: each change goes to
 // all three.
 #include "lib/pool/stream_arena.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StreamArena: the blocks of a pool, their addresses, and the tickets of its free blocks.
 //
 // It serves requests from free blocks and changes blocks and tickets together. Memory enters and

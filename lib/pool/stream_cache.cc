@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small hash table of stacks: a size may use only a few neighbouring slots.
 #include "lib/pool/stream_cache.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StreamCache: free blocks of one stream by exact size, under a mutex of its own.
 //
 // A thread that finds its block here does not touch the pool, so threads on different streams need

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tickets become events here, as late and as seldom as possible.
 #include "lib/pool/stream_order.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StreamOrder: how far each stream of a pool is, and which work each stream waits for.
 //
 // Each stream has a clock; its position counts the frees on the stream. When memory crosses to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ticket: the work that a stream had been given when memory was freed on it. The memory belongs to
 // that work as long as it may run.
 #ifndef TIDEPOOL_LIB_POOL_TICKET_H_

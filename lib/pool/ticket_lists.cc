@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Doubly linked lists in one array: merging blocks links two ends, taking a range cuts it out.
 #include "lib/pool/ticket_lists.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TicketLists: the tickets of free blocks.
 //
 // A free block consists of pieces, in the order of addresses, that were freed under different

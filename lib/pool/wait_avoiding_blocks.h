@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WaitAvoidingBlocks: the free blocks as a stream prefers them.
 //
 // Among blocks of about the size that fits best, the answer is a block that needs no wait of the

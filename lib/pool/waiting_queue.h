@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // WaitingQueue: requests that wait for memory, in the order in which they came. A request for which
 // there is room may overtake earlier ones, each of them only Pool::kMostOvertakes times.
 #ifndef TIDEPOOL_LIB_POOL_WAITING_QUEUE_H_

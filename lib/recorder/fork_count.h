@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fork count: lets code detect that it runs in a forked child. A child has the memory of its parent
 // but none of its threads, so waiting for such a thread would never end.
 #ifndef TIDEPOOL_LIB_RECORDER_FORK_COUNT_H_

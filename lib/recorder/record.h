@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Record: the arguments of one recording call, in a struct of fixed size. The writer thread encodes
 // it later.
 #ifndef TIDEPOOL_LIB_RECORDER_RECORD_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Record encoder: each call of Encode ends its block, so the records are readable as soon as they
 // are written.
 #include "lib/recorder/record_encoder.h"

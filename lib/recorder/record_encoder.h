@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Record encoder: turns records into blocks of a native trace. Numbers streams and threads in the
 // order of their first record, and tracks the live allocation at each address.
 #ifndef TIDEPOOL_LIB_RECORDER_RECORD_ENCODER_H_

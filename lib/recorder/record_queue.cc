@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Record queue: the synchronization of both sides. Every condition that a thread waits for changes
 // under the mutex, except the count of added records within a chunk, for which no thread waits.
 #include "lib/recorder/record_queue.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Record queue: a ring buffer from the recording threads to the writer thread. Adding a record
 // takes no lock; both sides synchronize under a mutex once a chunk, an eighth of the ring.
 #ifndef TIDEPOOL_LIB_RECORDER_RECORD_QUEUE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recorder: recording calls put records into a queue. A thread writes them when a chunk is full,
 // when a caller flushes, and at regular intervals.
 #include "tidepool/recorder.h"

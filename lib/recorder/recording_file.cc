@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recording file: writes by system calls, so no bytes wait in a buffer of the process.
 #include "lib/recorder/recording_file.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recording file: appends bytes at once.
 #ifndef TIDEPOOL_LIB_RECORDER_RECORDING_FILE_H_
 #define TIDEPOOL_LIB_RECORDER_RECORDING_FILE_H_

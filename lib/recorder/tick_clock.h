@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tick clock: time stamps that cost a few nanoseconds. Reading the steady clock takes longer than
 // the rest of a recording call, so a call reads only the processor's counter. The writer thread
 // reads both clocks now and then, and interpolates the time of each stamp between two such

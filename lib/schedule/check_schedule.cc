@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks schedules: walks through the steps in order and keeps the state of all data. The validity
 // of a schedule does not depend on times.
 #include <algorithm>

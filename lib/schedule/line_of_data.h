@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue of data in the order in which it was sent out, with removal from any position: a list
 // through arrays, by number. Calls are O(1) unless stated otherwise. Not thread-safe.
 #ifndef TIDEPOOL_LIB_SCHEDULE_LINE_OF_DATA_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of steps, and the fingerprint that ties a schedule to its graph.
 #include "tidepool/schedule/schedule.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans the memory of a schedule.
 #include "absl/status/statusor.h"
 #include "tidepool/schedule/schedule.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns a schedule into a trace of its requests to a pool.
 #include <algorithm>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls the function for a step's kind: the one switch over the kinds of steps.
 #ifndef TIDEPOOL_LIB_SCHEDULE_VISIT_STEP_H_
 #define TIDEPOOL_LIB_SCHEDULE_VISIT_STEP_H_

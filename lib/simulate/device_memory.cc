@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Describes the device memory of a simulation in errors.
 #include "lib/simulate/device_memory.h"
 

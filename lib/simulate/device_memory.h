@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device memory of a simulation: the block of each datum. Not thread-safe.
 #ifndef TIDEPOOL_LIB_SIMULATE_DEVICE_MEMORY_H_
 #define TIDEPOOL_LIB_SIMULATE_DEVICE_MEMORY_H_

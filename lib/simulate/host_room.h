@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host memory for offloaded data. Not thread-safe.
 #ifndef TIDEPOOL_LIB_SIMULATE_HOST_ROOM_H_
 #define TIDEPOOL_LIB_SIMULATE_HOST_ROOM_H_

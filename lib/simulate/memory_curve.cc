@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sorts and sums the changes of a memory curve.
 #include "lib/simulate/memory_curve.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes over time, from the begin and the end of each buffer. Not thread-safe.
 #ifndef TIDEPOOL_LIB_SIMULATE_MEMORY_CURVE_H_
 #define TIDEPOOL_LIB_SIMULATE_MEMORY_CURVE_H_

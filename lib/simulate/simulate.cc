@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Simulates schedules, and plans their memory where the placement needs a plan.
 #include <array>
 #include <memory>

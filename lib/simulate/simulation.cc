@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The steps of a simulation: clocks, tasks and copies.
 #include "lib/simulate/simulation.h"
 

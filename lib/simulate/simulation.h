@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One simulated iteration: a clock for the host and one for each stream, advanced step by step.
 //
 // Steps happen in their order, so no queue of events is needed. Each task or copy begins as soon as

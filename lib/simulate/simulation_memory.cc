@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The device memory of a simulation: allocations wait for data that leaves.
 #include <algorithm>
 #include <string>

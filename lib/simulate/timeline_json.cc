@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a timeline for Perfetto and chrome://tracing, one event per line.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks the options of a simulation.
 #include "lib/simulate/timeline_options.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks the options of a simulation.
 #ifndef TIDEPOOL_LIB_SIMULATE_TIMELINE_OPTIONS_H_
 #define TIDEPOOL_LIB_SIMULATE_TIMELINE_OPTIONS_H_

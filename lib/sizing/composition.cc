@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the allocations live at an event, and sums them by their stacks.
 #include "tidepool/trace/composition.h"
 

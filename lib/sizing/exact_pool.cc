@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps all different arenas through the trace side by side. An arena divides where its pools
 // disagree about a placement. Two arenas become one again when every live allocation has the same
 // offset in both. That happens often at the end of an iteration, so their number stays small over

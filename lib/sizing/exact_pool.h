@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the smallest pool that serves a trace at all, and whether every larger pool does, by
 // simulating all pool sizes at once.
 #ifndef TIDEPOOL_LIB_SIZING_EXACT_POOL_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures the load of a trace: live bytes and reserved bytes over its events.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Answers questions of policies for pools of many sizes at once.
 #include "lib/sizing/many_pools_arena.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One arena that stands for pools of many sizes at once.
 //
 // Pools of all sizes have the same blocks except one: the gap, the free block of size pool - low -

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The restart search of the papers, and the exact answers.
 #include <algorithm>
 #include <optional>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A set of pool sizes: disjoint half-open intervals in ascending order.
 #ifndef TIDEPOOL_LIB_SIZING_POOL_SET_H_
 #define TIDEPOOL_LIB_SIZING_POOL_SET_H_

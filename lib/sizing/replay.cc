@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Serves a trace from one arena of a given size.
 #include "lib/sizing/replay.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replays of a trace after its load was measured, for searches that replay it many times.
 #ifndef TIDEPOOL_LIB_SIZING_REPLAY_H_
 #define TIDEPOOL_LIB_SIZING_REPLAY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The restart search, with equal attempts counted at once.
 #include "lib/sizing/restart_search.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The papers' search for a sufficient pool (vDNN++, IPDPS 2019, section IV-B): start at the peak of
 // live bytes. When a request of r bytes fails with a largest free block of f, start again with r -
 // f more.

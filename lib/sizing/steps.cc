@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns a trace into the steps of the searches.
 #include "lib/sizing/steps.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace in the form that the searches use: sizes are aligned, and only events that touch memory
 // remain. Every allocation has a slot, a number that is reused after the free, so arrays by slot
 // have no gaps.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Address text: addresses as ids of allocations, for example "0x7f2a00000200".
 #ifndef TIDEPOOL_LIB_TRACE_ADDRESS_TEXT_H_
 #define TIDEPOOL_LIB_TRACE_ADDRESS_TEXT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The error of an allocation with the id of a live one.
 #ifndef TIDEPOOL_LIB_TRACE_LIVE_ID_H_
 #define TIDEPOOL_LIB_TRACE_LIVE_ID_H_

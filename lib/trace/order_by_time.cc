@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Radix sort from the least significant digit, limited to the digits in which the times differ.
 #include "lib/trace/order_by_time.h"
 

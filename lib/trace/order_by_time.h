@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Order by time: a radix sort, because sorting is most of the work of reading lifetimes.
 #ifndef TIDEPOOL_LIB_TRACE_ORDER_BY_TIME_H_
 #define TIDEPOOL_LIB_TRACE_ORDER_BY_TIME_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // String tables, and the builder that numbers allocations and tracks the live ones.
 #include "tidepool/trace/trace.h"
 

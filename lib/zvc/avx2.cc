@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels for AVX2. A row is two registers. AVX2 has no compress or expand instruction, so a table
 // gives the permutation for each mask of eight words.
 #if defined(__x86_64__)

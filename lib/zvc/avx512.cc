@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels for AVX-512. Words are compressed into a register that is stored whole, because the
 // compress-to-memory form is microcoded on some processors. Only 16-bit words need VBMI2; without
 // it they are widened to 32 bits.

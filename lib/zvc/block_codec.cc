@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Block codec: chooses how to store each block, and undoes it.
 #include "lib/zvc/block_codec.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Block codec: converts one block of words to an index entry and a payload, and back.
 #ifndef TIDEPOOL_LIB_ZVC_BLOCK_CODEC_H_
 #define TIDEPOOL_LIB_ZVC_BLOCK_CODEC_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Zero-value codec: compresses whole buffers. Several threads take tasks of a few blocks in order.
 // A task's payloads begin at the sum of the sizes of all earlier tasks, known once those tasks are
 // scanned. No thread ever sleeps to wait for another.

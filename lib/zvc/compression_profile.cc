@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The model that follows from a compression profile.
 #include "tidepool/compress/compression_profile.h"
 

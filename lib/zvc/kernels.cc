@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Selects the kernel for an instruction set and a word size.
 #include "lib/zvc/kernels.h"
 

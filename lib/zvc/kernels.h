@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels: the loops over the words of a block, for each instruction set and word size. All kernels
 // give identical bytes. Only this file chooses between them.
 #ifndef TIDEPOOL_LIB_ZVC_KERNELS_H_

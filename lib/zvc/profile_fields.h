@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fields of a compression profile: the names of its numbers in a file, and their ranges.
 #ifndef TIDEPOOL_LIB_ZVC_PROFILE_FIELDS_H_
 #define TIDEPOOL_LIB_ZVC_PROFILE_FIELDS_H_

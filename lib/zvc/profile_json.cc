@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiles as JSON. The parser makes a flat map from paths ("words.32.compress.a") to values with
 // their lines. Then the profile takes out each known value, and a remaining value is an error.
 #include <rapidjson/error/en.h>

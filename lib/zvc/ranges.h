@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Overlap of two ranges of memory.
 #ifndef TIDEPOOL_LIB_ZVC_RANGES_H_
 #define TIDEPOOL_LIB_ZVC_RANGES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Portable kernels: work word by word.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opening a stream: checks all of the header and the index before using it.
 #include <algorithm>
 #include <cstring>

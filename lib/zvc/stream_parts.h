@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parts that writing and opening a stream share.
 #ifndef TIDEPOOL_LIB_ZVC_STREAM_PARTS_H_
 #define TIDEPOOL_LIB_ZVC_STREAM_PARTS_H_

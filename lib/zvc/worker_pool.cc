@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Worker pool: a queue of tasks under a mutex.
 #include "lib/zvc/worker_pool.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Worker pool: a few threads that wait for tasks.
 #ifndef TIDEPOOL_LIB_ZVC_WORKER_POOL_H_
 #define TIDEPOOL_LIB_ZVC_WORKER_POOL_H_

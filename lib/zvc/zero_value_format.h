@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Zero-value format: header, index entries, payload sizes and checksum, as in
 // docs/formats/zero_value_format.md.
 #ifndef TIDEPOOL_LIB_ZVC_ZERO_VALUE_FORMAT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides by memory first, then by time: a buffer that does not save enough is never worth the
 // processor time.
 #include "tidepool/compress/compression_advisor.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tries all offloads at once, and halves groups that take too long.
 #include "policies/offload/compression_choice.h"
 

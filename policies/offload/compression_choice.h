@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chooses the offloads of a schedule to compress.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_COMPRESSION_CHOICE_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_COMPRESSION_CHOICE_H_

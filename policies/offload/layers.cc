@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Groups tasks into layers, and finds the lifetime of data by layers.
 #include "policies/offload/layers.h"
 

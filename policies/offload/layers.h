@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The layers of a task graph, as the papers on offloading count them: a task in place belongs to
 // the layer that wrote its data, and a backward layer ends with the update of its weights.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_

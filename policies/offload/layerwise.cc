@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds a schedule layer by layer: after a layer of the forward pass its input leaves, and during
 // a layer of the backward pass the input of an earlier layer comes back.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Layerwise schedules: vDNN's, and vDNN++'s.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_LAYERWISE_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_LAYERWISE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Decides which data leaves the device after which layer.
 #include <string_view>
 

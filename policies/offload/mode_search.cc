@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Simulates one mode after the other and keeps the fastest.
 #include "policies/offload/mode_search.h"
 

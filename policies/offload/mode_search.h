@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // vDNN's dynamic mode: the fastest of the modes that fit.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_MODE_SEARCH_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_MODE_SEARCH_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes a schedule by the name of a policy.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // best-fit, CNMeM's placement: the smallest free block that fits, the lowest address among equals,
 // at its low end (vDNN++ section IV-B describes it; cnmem.cpp, findBestBlock).
 #include "policies/placement/policies.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exact-fit-first, moDNN's two-step allocation (TPDS 2019, section 3.3): a free block of exactly
 // the requested size, because blocks of one layer often have equal sizes; else the first block that
 // is large enough.

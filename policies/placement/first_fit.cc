@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // first-fit, the plain reference: the lowest free block that fits, at its low end.
 #include "policies/placement/policies.h"
 

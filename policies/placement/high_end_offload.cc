@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // high-end-offload, vDNN++'s "non-offloaded high end allocation" (IPDPS 2019, section IV-B):
 // offloadable data takes the highest available address, so that after the forward pass the
 // remaining data is one used block at the low end. All other data is placed by best-fit.

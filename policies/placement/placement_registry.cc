@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds placement policies by name, and makes them.
 #include <array>
 

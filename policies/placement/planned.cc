@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // planned: each request of an iteration gets the offset that a plan has for it. Only the sizes of
 // requests identify their position in the plan. After a deviation, requests are compared with every
 // explanation: additional, replaced or missing requests.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registry of placement policies: one line per policy, in the order in which tables list them,
 // with its name, its class and its traits. Each policy's own file defines its `Make<Class>`.
 #ifndef TIDEPOOL_POLICIES_PLACEMENT_POLICIES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every policy, on millions of random operations, places everything where the slow oracle does.
 #include <gtest/gtest.h>
 

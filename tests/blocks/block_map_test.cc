@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The block map by hand: splitting, merging, ranges, copies, and an invariant walker that notices.
 #include "lib/blocks/block_map.h"
 

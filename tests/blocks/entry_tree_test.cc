@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The B+ tree against std::map, at sizes that give it several levels.
 #include "lib/blocks/entry_tree.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The hash table from starts to blocks, against a model of its contents.
 #include "lib/blocks/start_table.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CNMeM's figures add up for all combinations of live memory.
 #include "bindings/cnmem/accounting.h"
 

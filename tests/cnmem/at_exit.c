@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A program that calls cnmemFinalize after CUDA has shut down, as static objects do. Exits with an error if that fails. */
 #define _POSIX_C_SOURCE 200809L
 #include <cnmem.h>

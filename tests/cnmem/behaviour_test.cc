@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Behaviour that programs rely on, as CNMeM's own tests and its documentation define it.
 #include <gmock/gmock.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each call of CUDA in a program's life fails once. The caller gets an error if it matters to the
 // caller, no memory is lost, and the next try succeeds.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of the original CNMeM: each of these tests fails with it.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CNMeM's functions on the stand-in for the CUDA runtime.
 #ifndef TIDEPOOL_TESTS_CNMEM_FIXTURE_H_
 #define TIDEPOOL_TESTS_CNMEM_FIXTURE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A process that forks after cnmemInit. The child has neither CUDA nor the threads of its parent. */
 #define _POSIX_C_SOURCE 200809L
 #include <cnmem.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # libcnmem.so as programs see it: its name, its exported symbols and its dependencies. Runs a C99
 # program that was linked with it, a program that loads it, a process that ends without
 # cnmemFinalize, a process that forks, and a process that calls cnmemFinalize after CUDA has shut

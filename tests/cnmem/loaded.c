@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A program that loads the library at run time, as scripting languages do, several times. */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A C99 program for CNMeM: cnmem.h declares all that it uses. */
 #include <cnmem.h>
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Environment variables: how they are parsed, and their effects.
 #include "bindings/cnmem/settings.h"
 

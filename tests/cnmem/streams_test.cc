@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that moves between streams, and streams that are created and destroyed.
 #include <gtest/gtest.h>
 

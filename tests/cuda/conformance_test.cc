@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA devices pass the tests of all devices, for every ordinal and every kind of memory.
 #include "tests/device/conformance.h"
 

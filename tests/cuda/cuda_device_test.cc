@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Features of CUDA devices only: wrapped streams, the caller's current device, errors, and drivers
 // that lack functions.
 #include "tidepool/cuda_device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each call of CUDA in a device's life fails once. The caller gets an error, no memory is lost, the
 // thread's current device and last error stay unchanged, and the next try succeeds.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The offloader on a CUDA device: more buffers than fit, raw and compressed, with slow copies,
 // after work of the caller's stream.
 #include <gtest/gtest.h>

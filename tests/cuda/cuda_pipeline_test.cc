@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The compression pipeline on a CUDA device: its streams, events and registered memory, with slow
 // copies, after work of the caller's streams.
 #include <gtest/gtest.h>

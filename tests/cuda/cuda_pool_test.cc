@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool on a CUDA device. Memory that moves between streams of all kinds is never used by two
 // owners at once, with held and slow copies.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The kernels of tests/gpu as host functions of the stand-in's streams, so that the tests of a pool
 // under kernels run without a GPU.
 #include <chrono>

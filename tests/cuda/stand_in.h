@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stand-in as configured for the tests of CUDA devices.
 #ifndef TIDEPOOL_TESTS_CUDA_STAND_IN_H_
 #define TIDEPOOL_TESTS_CUDA_STAND_IN_H_

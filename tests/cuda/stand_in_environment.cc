@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the tests of this folder on the stand-in: two small devices with small granules. Built
 // without this file they run on a GPU.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices and errors of the stand-in.
 #include <cstring>
 #include <string>

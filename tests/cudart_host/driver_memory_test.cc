@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver's virtual memory on the stand-in.
 #include <cuda.h>
 #include <cudaTypedefs.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stand-in in its state at the start of a process.
 #ifndef TIDEPOOL_TESTS_CUDART_HOST_FIXTURE_H_
 #define TIDEPOOL_TESTS_CUDART_HOST_FIXTURE_H_

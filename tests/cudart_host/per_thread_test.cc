@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The null stream of a program that was compiled with a default stream for each thread.
 #define CUDA_API_PER_THREAD_DEFAULT_STREAM
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A CUDA program without kernels, written for the toolkit's libcudart.so. It is linked with that
    library, and loads the stand-in through the library path. Prints the devices that it finds. */
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # A program that was linked with the toolkit's libcudart.so runs unchanged on the stand-in, as
 # configured by the environment. The stand-in has every symbol of the toolkit's library, with the
 # same version.

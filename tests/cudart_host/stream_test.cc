@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams and events of the stand-in: which work is ordered, and which is not.
 #include <memory>
 #include <mutex>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranges of addresses against a set of bytes.
 #include "lib/device/address_ranges.h"
 

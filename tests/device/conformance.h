@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tests that every device must pass. They use only the Device interface. A device runs all of
 // them with
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host device passes the tests of all devices.
 #include "tests/device/conformance.h"
 #include "tidepool/host_device.h"

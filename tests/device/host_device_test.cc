@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Features of the host device beyond the Device interface: ordered faults, held copies, the time of
 // copies, exact accounting, and memory that costs nothing until it is touched.
 #include "tidepool/host_device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random work on many streams, compared with the same work done sequentially.
 //
 // The test knows which work is ordered. Every stream, every event and the host have a vector clock:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranges of a file in memory, compared with a list of taken ranges.
 #include "lib/device/host/memory_file.h"
 

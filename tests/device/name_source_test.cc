@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names: unique, and recognised by the source that gave them.
 #include "lib/device/name_source.h"
 

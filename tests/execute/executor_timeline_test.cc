@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The executor compared with the simulator: on a device with an exact clock, all tasks and copies
 // start and end at the simulated times.
 #include <gtest/gtest.h>

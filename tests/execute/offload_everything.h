@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simplest schedule that moves data. Data leaves after a task unless the next task uses it, and
 // comes back one task before its next use.
 #ifndef TIDEPOOL_TESTS_EXECUTE_OFFLOAD_EVERYTHING_H_

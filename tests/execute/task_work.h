@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tasks with real work: the bytes that a task reads determine the bytes that it writes. So a hash
 // for each task shows whether it read the right bytes.
 #ifndef TIDEPOOL_TESTS_EXECUTE_TASK_WORK_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks of every fuzz target for traces. An input is refused with one line, or it is a consistent
 // trace that can be replayed, and that reads the same after it was written.
 #ifndef TIDEPOOL_TESTS_FUZZ_FUZZ_READER_H_

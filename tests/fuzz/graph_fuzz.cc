@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz target: a task graph is refused with one line, or it is valid and reads the same after it
 // was written.
 #include <cstdint>

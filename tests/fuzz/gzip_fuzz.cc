@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz target: the input after the magic number of gzip.
 #include "tests/fuzz/fuzz_reader.h"
 

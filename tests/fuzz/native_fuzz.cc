@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz target: the input as a native trace, and as the contents of a block with correct checksums,
 // which a fuzzer would not find.
 #include "lib/trace/native/native_encoder.h"

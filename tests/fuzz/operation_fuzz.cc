@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz target: the input as rows of an operation CSV.
 #include "tests/fuzz/fuzz_reader.h"
 

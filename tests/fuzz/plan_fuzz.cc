@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz target: a plan is refused with one line, or its buffers do not overlap, it is a plan of the
 // trace of its rows, and it reads the same after it was written.
 #include <sstream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz target: the input as a pickle, as a pickle without its beginning and end, and as the events
 // or segments of a snapshot.
 #include "tests/fuzz/fuzz_reader.h"

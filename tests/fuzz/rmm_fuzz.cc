@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz target: the input as rows of an RMM log.
 #include "tests/fuzz/fuzz_reader.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fuzz target: the input as a stream, as a stream with a correct header, and as data to compress.
 // All instruction sets must compress it to the same stream and restore it.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the tests on the first GPU. Without a GPU it prints CUDA's error and exits with 77.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Iterations on a GPU: kernels find the last written pattern in every buffer, however often it went
 // to the host and back meanwhile.
 #include <gtest/gtest.h>

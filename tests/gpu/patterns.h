@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels that write and check patterns after a delay, as a slow stream would use its memory.
 // Patterns with different seeds differ in every word.
 #ifndef TIDEPOOL_TESTS_GPU_PATTERNS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool on a GPU. Kernels of many streams write patterns and find them again, while the pool
 // reuses memory across streams, grows, remaps and trims.
 #include "tidepool/pool.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files of task graphs: valid ones, refused ones, and the lines in errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

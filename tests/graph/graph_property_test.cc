@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random graphs, valid and broken, against the slow model.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

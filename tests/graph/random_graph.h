@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random task graphs: valid ones, and randomly changed ones.
 #ifndef TIDEPOOL_TESTS_GRAPH_RANDOM_GRAPH_H_
 #define TIDEPOOL_TESTS_GRAPH_RANDOM_GRAPH_H_

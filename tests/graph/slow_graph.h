@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model of graph.h, in the slowest and plainest way.
 #ifndef TIDEPOOL_TESTS_GRAPH_SLOW_GRAPH_H_
 #define TIDEPOOL_TESTS_GRAPH_SLOW_GRAPH_H_

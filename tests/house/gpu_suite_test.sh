@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Tests scripts/gpu_suite.sh with programs that print prepared texts in place of the real programs.
 # Its file is JSON whichever program fails, and its exit status reports each failure.
 # usage: gpu_suite_test.sh SOURCE_FOLDER

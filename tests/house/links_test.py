@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks that relative links in Markdown pages lead to files and headings that exist, and that files which pages name exist.
 
 usage: links_test.py ROOT

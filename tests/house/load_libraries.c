@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A C program that loads libraries at run time: all of them, and then all of them again.
    usage: load_libraries LIBRARY... */
 #include <dlfcn.h>

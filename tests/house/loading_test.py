@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Loads the shared libraries as a framework would, into programs that were not linked with them: a C program and
 Python. That fails for a library with much initial-exec TLS, and for a library that needs such a library (jemalloc has 2.6 KB).
 usage: loading_test.py LOADING_PROGRAM LIBRARY_THAT_CANNOT_BE_LOADED FOLDER_TO_SEARCH LIBRARY..."""

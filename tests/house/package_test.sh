@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the built project into a prefix, builds a small project against it with find_package, and
 # runs it. Does the same with add_subdirectory. A build with CUDA also installs tidepool::cuda and
 # tidepool::cnmem, which the small project requests as components and uses without a GPU.

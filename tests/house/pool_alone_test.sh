@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs a program that links tidepool::pool, and looks for rooms that the pool must not bring along.
 # usage: pool_alone_test.sh PROGRAM LIBRARY
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks the house against its one table, docs/design/rooms.md: includes, arrows, namespaces, owners and names."""
 import os
 import re

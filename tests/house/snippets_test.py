@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares the code in the pages with the examples that it comes from.
 
 Each block of C++ in a Markdown file follows a line that names its source, a file and a region of the file:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of the parsers of JSON numbers.
 #include "lib/io/json_number.h"
 

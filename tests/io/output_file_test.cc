@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of output files: each appears whole or not at all.
 #include "tidepool/trace/output_file.h"
 

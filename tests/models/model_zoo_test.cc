@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The zoo against published facts about its networks.
 #include "tidepool/schedule/model_zoo.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums over whole networks that papers name, and the example of docs/formats/task_graph.md.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // AlexNet and VGG-16 against the request sequences of vDNN++ (tests/support/vdnnpp): the same
 // number of tensors, of the same sizes.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device that fails all calls from a certain call on: every transfer ends all the same, and
 // memory of compressed bytes goes back to its pool.
 #include <gtest/gtest.h>

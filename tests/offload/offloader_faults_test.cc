@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device that fails at any of its calls: buffers stay where they were with their contents, no
 // memory is lost, and a repeated call succeeds.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An offloader on a host device. Host functions on streams write and check patterns in its buffers.
 #ifndef TIDEPOOL_TESTS_OFFLOAD_OFFLOADER_FIXTURE_H_
 #define TIDEPOOL_TESTS_OFFLOAD_OFFLOADER_FIXTURE_H_

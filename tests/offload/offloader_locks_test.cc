@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waits without locks: no thread holds a lock while it waits for a stream, pins memory, or takes
 // the end of a copy. Otherwise it could stop the thread that it waits for.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shortage of memory: allocations that wait for copies, allocations that cannot succeed, and a full
 // host.
 #include <gmock/gmock.h>

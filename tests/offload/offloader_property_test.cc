@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thousands of buffers that are sent, fetched, used, written and freed at random, by one thread and
 // by several. The pool holds a part of them; copies have any speed; devices may fail. A buffer
 // always has the contents that were written last.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The states of a buffer: the calls that each allows, and the calls that it refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

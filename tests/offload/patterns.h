@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Patterns with which tests fill buffers.
 #ifndef TIDEPOOL_TESTS_OFFLOAD_PATTERNS_H_
 #define TIDEPOOL_TESTS_OFFLOAD_PATTERNS_H_

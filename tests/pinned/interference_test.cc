@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that pins, unpins or touches memory holds up no call that needs none of that; and what
 // the device or the system would not do is not lost.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host device that knows which memory is registered with it.
 #ifndef TIDEPOOL_TESTS_PINNED_MODEL_DEVICE_H_
 #define TIDEPOOL_TESTS_PINNED_MODEL_DEVICE_H_

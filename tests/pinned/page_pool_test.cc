@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pages of one size, against a model that is a set.
 #include "tidepool/host/page_pool.h"
 

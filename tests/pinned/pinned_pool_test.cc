@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a pinned pool promises, one promise a test.
 #include "tidepool/host/pinned_pool.h"
 

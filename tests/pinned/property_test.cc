@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pinned pool against a model that is a list of regions and a list of buffers, searched from one
 // end to the other.
 #include <gtest/gtest.h>

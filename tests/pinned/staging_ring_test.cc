@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring of slots: in order, one turn after the other, whoever comes.
 #include "tidepool/host/staging_ring.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What rounding costs: less than 2 % of what was asked for, at every moment of any trace of sizes
 // of 64 KiB and more.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Guarantees of a pipeline for single transfers and a few: contents, memory, order, errors.
 #include "tidepool/compress/compression_pipeline.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device that fails at any of its calls: each transfer ends with success or an error, no memory
 // is lost, and later transfers succeed.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host device, pools of host memory, pipelines on them, and transfers that wait for their end.
 #ifndef TIDEPOOL_TESTS_PIPELINE_PIPELINE_FIXTURE_H_
 #define TIDEPOOL_TESTS_PIPELINE_PIPELINE_FIXTURE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random transfers out and in by several threads, on a device with random delays and faults: the
 // bytes that come back equal the bytes that left.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversion of plans to the form that pools follow.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plan files: round trips and refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans around buffers that are fixed at an offset.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Problems made of traces: the lifetimes of buffers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans of small problems, compared with a planner that tries everything.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Single cases of plans, and bad input.
 #include "tidepool/trace/plan.h"
 

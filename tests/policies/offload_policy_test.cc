@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offload policies: names, the data that leaves and comes back, and the validity of every schedule.
 #include "tidepool/schedule/offload_policy.h"
 

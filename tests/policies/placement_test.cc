@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The registry, and each policy's choice on an arena where they differ.
 #include "tidepool/placement.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The planned placement: offsets as planned, and iterations that differ from the plan.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The figures of vDNN++ (Shriram et al., IPDPS 2019) that follow from its text.
 #include "tests/support/vdnnpp_papers.h"
 

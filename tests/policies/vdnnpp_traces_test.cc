@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The requests of vDNN's schedules equal, one by one, the sequences made from the paper
 // (tests/support/vdnnpp).
 #include <gmock/gmock.h>

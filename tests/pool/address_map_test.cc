@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Addresses and offsets of stretches that come and go, against a list of them.
 #include "lib/pool/address_map.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocations that wait: served in order, and woken only by calls that make room for them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The caches of streams: which blocks they give back, and that the pool's callers cannot tell that
 // they exist.
 #include <gmock/gmock.h>

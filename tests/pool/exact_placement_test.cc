@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PoolOptions::exact_placement: with several streams, every offset is the one that a replay
 // predicts.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every call of the device fails once, at every place where it is made: the operation says so, the
 // books stay right, and the next operation works.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Work of a stream that does not end before a test lets it.
 #ifndef TIDEPOOL_TESTS_POOL_GATE_H_
 #define TIDEPOOL_TESTS_POOL_GATE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device that lets a test do something in the middle of a call of the pool.
 #ifndef TIDEPOOL_TESTS_POOL_HOOKED_DEVICE_H_
 #define TIDEPOOL_TESTS_POOL_HOOKED_DEVICE_H_

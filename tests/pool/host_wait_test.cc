@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that waits for work of a stream holds up no other call of the pool: the work may depend
 // on one.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Other threads, streams and the device act while a call changes which memory a pool has.
 #include <gtest/gtest.h>
 

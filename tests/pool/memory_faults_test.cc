@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every call of the device fails once, at every place where memory is given back, moved or made
 // room for: the books stay right, and nothing is lost.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Periods, against looking at everything.
 #include "lib/pool/period_finder.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pools that see more kinds of iterations than they may plan: they rest from planning, and begin
 // again when iterations repeat.
 #include "lib/pool/plan_rest.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pools that plan: by a given plan, and by the iterations that they see.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A host device with streams and a pool on it.
 #ifndef TIDEPOOL_TESTS_POOL_POOL_FIXTURE_H_
 #define TIDEPOOL_TESTS_POOL_POOL_FIXTURE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pool on one stream: placement, budget, growth, trimming, books, and every misuse.
 #include "tidepool/pool.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Remapping: the live bytes decide whether a request is refused, and their addresses never do.
 #include <gtest/gtest.h>
 

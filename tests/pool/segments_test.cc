@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segments: whole allocations of the device. The whole budget is always available in one segment,
 // and no block joins two of them.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that crosses between streams: never in use by two, and with few events.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

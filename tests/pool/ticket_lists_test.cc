@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tickets of free blocks against a model that keeps the tickets of every single offset.
 #include "lib/pool/ticket_lists.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Waiters and room: each call that makes room serves them, and no request that fits stays queued.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

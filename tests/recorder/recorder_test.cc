@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of recordings: every recorded event is in the file, even after errors of the disk, after a
 // crash, and with threads that flush and close meanwhile.
 #include "tidepool/recorder.h"

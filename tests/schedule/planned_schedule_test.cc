@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planned schedules: offsets do not overlap in the planned height, and a schedule waits only for
 // data that lies in the way.
 #include <gmock/gmock.h>

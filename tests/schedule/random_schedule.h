@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random valid schedules of random graphs, and randomly changed ones.
 #ifndef TIDEPOOL_TESTS_SCHEDULE_RANDOM_SCHEDULE_H_
 #define TIDEPOOL_TESTS_SCHEDULE_RANDOM_SCHEDULE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random schedules, valid and broken, against the slow model; and their traces.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names, fingerprints, every error of a schedule, and a trace by hand.
 #include "tidepool/schedule/schedule.h"
 

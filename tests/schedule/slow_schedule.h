@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model of schedule.h in the slowest and plainest way: each question is answered from all earlier
 // steps.
 #ifndef TIDEPOOL_TESTS_SCHEDULE_SLOW_SCHEDULE_H_

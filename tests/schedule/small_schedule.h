@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A graph of a few tasks, and short names for steps, for examples.
 #ifndef TIDEPOOL_TESTS_SCHEDULE_SMALL_SCHEDULE_H_
 #define TIDEPOOL_TESTS_SCHEDULE_SMALL_SCHEDULE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timelines worked out by hand, and every error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

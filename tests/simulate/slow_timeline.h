@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A model of timeline.h in the slowest and plainest way: every clock is computed from the list of
 // all earlier events.
 #ifndef TIDEPOOL_TESTS_SIMULATE_SLOW_TIMELINE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The file for viewers agrees with the timeline.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Live allocations at an event, and collapsed stacks: examples, and a slow obvious model.
 #include "tidepool/trace/composition.h"
 

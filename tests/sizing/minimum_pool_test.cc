@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The searches against brute force: a replay in every pool size.
 #include <gtest/gtest.h>
 

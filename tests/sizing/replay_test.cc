@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Load and replay: refusals, offsets, and traces that no arena can hold.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

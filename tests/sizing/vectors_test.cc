@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Known answers: test vectors computed by other programs, and the request sequences of the vDNN++
 // modes.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // libcnmem.so on the stand-in for the CUDA runtime. Threads use CNMeM's functions on streams that
 // are created and destroyed, with random flags and environment variables, while calls of CUDA fail.
 #include <cnmem.h>

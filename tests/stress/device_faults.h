@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Faults of a host device: random calls of it fail.
 #ifndef TIDEPOOL_TESTS_STRESS_DEVICE_FAULTS_H_
 #define TIDEPOOL_TESTS_STRESS_DEVICE_FAULTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The executor: random schedules of random graphs, iteration after iteration, alone and several on
 // one offloader. Calls of the device or launches fail. Then the iteration reports an error, all
 // memory is given back, and the next iteration is right.

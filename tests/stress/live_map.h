@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The addresses that are allocated now: no byte twice, and no more bytes than the budget.
 #ifndef TIDEPOOL_TESTS_STRESS_LIVE_MAP_H_
 #define TIDEPOOL_TESTS_STRESS_LIVE_MAP_H_

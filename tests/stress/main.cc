@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stress: random work on every part of the library at once, by several threads, with faults at any
 // call of the device, for any time.
 // tidepool_stress [--seconds N | --rounds N] [--part NAME]... [--seed N]

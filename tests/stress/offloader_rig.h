@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An offloader over a pool, with little host memory: pinned, pages, rings.
 #ifndef TIDEPOOL_TESTS_STRESS_OFFLOADER_RIG_H_
 #define TIDEPOOL_TESTS_STRESS_OFFLOADER_RIG_H_

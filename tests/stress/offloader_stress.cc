@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The offloader: threads with buffers that leave the device and come back, compressed or not, next
 // to threads that use the same pool.
 #include "tests/stress/offloader_rig.h"

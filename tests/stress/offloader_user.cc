@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/stress/offloader_user.h"
 
 #include <chrono>

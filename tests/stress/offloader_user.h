@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread with buffers of an offloader. It writes and checks them on its streams, offloads and
 // prefetches them, and knows their expected contents whichever call failed.
 #ifndef TIDEPOOL_TESTS_STRESS_OFFLOADER_USER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The contents of buffers: words that a seed determines, two thirds of them zero, so that they can
 // be compressed.
 #ifndef TIDEPOOL_TESTS_STRESS_PATTERN_H_

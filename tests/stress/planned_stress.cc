@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Planned iterations: threads that mostly repeat their earlier requests, with or without marks, in
 // a pool that makes plans meanwhile.
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pool on a small host device, with the operations of threads besides allocating and freeing, and
 // the conditions that must hold at the end.
 #ifndef TIDEPOOL_TESTS_STRESS_POOL_RIG_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pool: threads that allocate, use and free memory of all sizes on streams that are created and
 // destroyed, while other threads trim it, query it and take the device's memory away.
 #include <atomic>

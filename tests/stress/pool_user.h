@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread that uses a pool as programs do. It allocates memory for a stream, lets streams fill and
 // check it in their order, and frees it on any stream.
 #ifndef TIDEPOOL_TESTS_STRESS_POOL_USER_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recorder: threads that record, flush and close at the same time, on full disks, and processes
 // that fork meanwhile. The file holds the recorded events in order, up to its end.
 #include <sys/prctl.h>

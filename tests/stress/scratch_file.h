@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A path for a file that is removed at the end.
 #ifndef TIDEPOOL_TESTS_STRESS_SCRATCH_FILE_H_
 #define TIDEPOOL_TESTS_STRESS_SCRATCH_FILE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streams that threads share: each thread may destroy a stream and put another in its place.
 #ifndef TIDEPOOL_TESTS_STRESS_SHARED_STREAMS_H_
 #define TIDEPOOL_TESTS_STRESS_SHARED_STREAMS_H_

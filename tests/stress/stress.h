@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts' common tools: rounds of random work that a seed determines, counts of operations, and
 // checks that print how to repeat a failure.
 //

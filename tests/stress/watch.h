@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The watch over running rounds: their part and seed, the operations of their threads, and whether
 // any operation makes progress.
 #ifndef TIDEPOOL_TESTS_STRESS_WATCH_H_

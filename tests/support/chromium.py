@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drives a headless Chromium by the DevTools protocol over pipes, with Python's standard library alone.
 
 Messages are JSON, each ended by a NUL byte. The browser reads them on file descriptor 3 and writes them on 4.

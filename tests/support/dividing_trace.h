@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A short trace on which pools of different sizes behave differently: after 5 * depth events the
 // exact search for the smallest pool has to distinguish 2^depth sets of them.
 #ifndef TIDEPOOL_TESTS_SUPPORT_DIVIDING_TRACE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Forwards every call to another device, so that a test can override some of them.
 #ifndef TIDEPOOL_TESTS_SUPPORT_FORWARDING_DEVICE_H_
 #define TIDEPOOL_TESTS_SUPPORT_FORWARDING_DEVICE_H_

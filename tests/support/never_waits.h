@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device without WaitEvent: tests of the order between streams must fail on it.
 #ifndef TIDEPOOL_TESTS_SUPPORT_NEVER_WAITS_H_
 #define TIDEPOOL_TESTS_SUPPORT_NEVER_WAITS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pickles made from JSON, so that tests can show their contents, and by hand, opcode by opcode.
 #ifndef TIDEPOOL_TESTS_SUPPORT_PICKLED_H_
 #define TIDEPOOL_TESTS_SUPPORT_PICKLED_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The placement policies for which the exact search of sizing gives exact answers.
 #ifndef TIDEPOOL_TESTS_SUPPORT_POLICY_NAMES_H_
 #define TIDEPOOL_TESTS_SUPPORT_POLICY_NAMES_H_

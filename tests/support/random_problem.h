@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Problems for the planner that are small enough for exhaustive search, and the slow planner that
 // searches.
 #ifndef TIDEPOOL_TESTS_SUPPORT_RANDOM_PROBLEM_H_

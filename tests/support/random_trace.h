@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces that no program would record: every kind of event, all forms of ids, times that jump.
 #ifndef TIDEPOOL_TESTS_SUPPORT_RANDOM_TRACE_H_
 #define TIDEPOOL_TESTS_SUPPORT_RANDOM_TRACE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The number of random cases that a test tries.
 #ifndef TIDEPOOL_TESTS_SUPPORT_ROUNDS_H_
 #define TIDEPOOL_TESTS_SUPPORT_ROUNDS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files next to the project that only some machines have, and the traces that ship with the
 // project.
 #ifndef TIDEPOOL_TESTS_SUPPORT_SHARED_FILES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The oracle of the placement engine: a sorted list of blocks with linear scans, written to be
 // obviously right.
 #ifndef TIDEPOOL_TESTS_SUPPORT_SLOW_ARENA_H_

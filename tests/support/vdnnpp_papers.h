@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subject of the tables of vDNN++ (Shriram et al., IPDPS 2019): its networks as the paper
 // describes them, its modes, and the behaviour of its memory manager when memory runs out.
 #ifndef TIDEPOOL_TESTS_SUPPORT_VDNNPP_PAPERS_H_

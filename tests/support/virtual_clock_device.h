@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device on which all work takes exactly its nominal time. Queued work gets its start and end at
 // once, from the clocks of its stream, of the events that it waits for and of the host, and runs at
 // once. The host spends time only while it waits. For a single thread.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Property test of the Chrome reader: random profiler traces, compared with a slow and simple
 // reader.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of the reader of PyTorch's profiler traces, and of its errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

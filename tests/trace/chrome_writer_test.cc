@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of the Chrome writer: viewers accept its output, and the reader reads it back.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

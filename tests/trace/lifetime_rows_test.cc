@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of lifetime CSV: the rows of a file keep their order when they are written again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

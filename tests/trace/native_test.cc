@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of the native format: it holds any trace, loses only the part that was cut off, and rejects
 // damage.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of the radix sort against std::stable_sort.
 #include "lib/trace/order_by_time.h"
 

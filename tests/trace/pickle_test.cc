@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of the pickle machine: it reads the output of Python's picklers and runs nothing else, and
 // its memory and time are bounded by the size of the file.
 #include "lib/trace/pytorch/pickle.h"

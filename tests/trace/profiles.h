@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiler traces as text, and traces as lines for comparison.
 #ifndef TIDEPOOL_TESTS_TRACE_PROFILES_H_
 #define TIDEPOOL_TESTS_TRACE_PROFILES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of PyTorch snapshots: all versions are read, the state before the history is reconstructed,
 // malicious files are refused, and written snapshots read back the same.
 #include "lib/trace/pytorch/pytorch_snapshot.h"

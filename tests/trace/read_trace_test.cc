@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of all readers: the meaning of each format, and errors of one line with file and line
 // number.
 #include <gmock/gmock.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Converts traces to Chrome traces and reads them as a viewer does: they are JSON, asynchronous events come in pairs that do
 not cross pairs of their kind, and the live bytes follow from the events.
 usage: chrome_trace_test.py TIDEPOOL FOLDER_OF_TRACES"""

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares docs/cli.md with the output of the command line, or writes the output there.
 
 cli_docs_test.py TOOL SOURCE            compares

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the command line in a folder of its own, and returns its outputs and exit status.
 #ifndef TIDEPOOL_TESTS_TRACE_REPLAY_COMMAND_LINE_H_
 #define TIDEPOOL_TESTS_TRACE_REPLAY_COMMAND_LINE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests the command line as a program: its output, its exit status, and its one line of error.
 #include "tests/trace_replay/command_line.h"
 

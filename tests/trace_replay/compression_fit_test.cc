@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests the fit on samples of known lines.
 #include "trace_replay/tune/compression_fit.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests the conclusions of the tuner from measurements of invented machines.
 #include "trace_replay/tune/compression_tuning.h"
 

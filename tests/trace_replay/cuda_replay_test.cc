@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests `tidepool replay --device cuda`: on the stand-in runtime, without a GPU, and without CUDA.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

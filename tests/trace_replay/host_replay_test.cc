@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests `tidepool replay --device host` as a program.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests live replay on devices with faults that a host device never has.
 #include "trace_replay/replay/live_replay.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests `tidepool model`: its output, its files and its errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests `tidepool plan` and `size --plan`: their output, their files and their exit status.
 #include "tidepool/trace/plan.h"
 

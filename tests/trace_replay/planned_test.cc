@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests the placement `planned` on the command line: replay, size, report and convert.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

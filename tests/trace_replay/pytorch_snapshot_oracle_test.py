@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares `tidepool info` and `convert` of PyTorch snapshots with Python's pickle and a slow, obvious evaluation: on the
 example files, and on a small caching allocator that forgets the beginning of its history.
 

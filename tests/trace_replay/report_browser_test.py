@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Tests the report in a headless Chromium: it loads without console messages and without requests, zooms, describes the
 allocation at the pointer, and shows hostile names as text. Skipped (77) without Chromium.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes native traces that only a program can make, for the test of the report in a browser:
 // training.tide (stacks, marks, reservations, a failure, streams, threads) and hostile.tide (names
 // with markup, control characters and bytes that are not UTF-8).

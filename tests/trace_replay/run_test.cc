@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests `tidepool run`: iterations on the host device, and errors.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

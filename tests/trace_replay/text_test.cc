@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests the parsers of sizes, rates and times.
 #include "trace_replay/text.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests `tidepool tune`: its output, its files and its errors, but no speeds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

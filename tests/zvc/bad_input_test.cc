@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of refused input: invalid arguments, and streams damaged in every way. Buffers end at an
 // inaccessible page, so that any access outside crashes.
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers for tests of the codec: random data, and buffers at the end of accessible memory.
 #ifndef TIDEPOOL_TESTS_ZVC_BUFFERS_H_
 #define TIDEPOOL_TESTS_ZVC_BUFFERS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tests of round trips: for every instruction set and any number of threads, streams equal those of
 // the slow model, and decompress to the input.
 #include <gmock/gmock.h>

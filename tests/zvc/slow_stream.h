@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reference encoder: makes streams bit by bit from docs/formats/zero_value_format.md, without code
 // of lib/zvc.
 #ifndef TIDEPOOL_TESTS_ZVC_SLOW_STREAM_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command `info`: the contents of a trace in figures.
 #include <algorithm>
 #include <iostream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command `model`: the task graph of a known network.
 #include <iostream>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The search for a plan, which Ctrl-C ends, and its answer.
 #include "trace_replay/commands/plan_answer.h"
 

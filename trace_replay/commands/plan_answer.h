@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans of traces for several commands: made, and printed.
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_PLAN_ANSWER_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMANDS_PLAN_ANSWER_H_

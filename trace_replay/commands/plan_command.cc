@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command `plan`: an offset for every allocation of a trace.
 #include <algorithm>
 #include <iostream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversions from plans to placements, each verified by a replay.
 #include "trace_replay/commands/planned.h"
 

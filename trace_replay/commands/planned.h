@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans of whole traces for placement policies that need a plan: made, or read from a file.
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_PLANNED_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMANDS_PLANNED_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The table of policies: rows, JSON, and notes about searches that stopped.
 #include "trace_replay/commands/policy_sizes.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The pools that placement policies need for a trace: computed, and printed.
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_POLICY_SIZES_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMANDS_POLICY_SIZES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command `replay`: serves a trace from a pool of a given size, by placement alone or on a
 // device.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command `report`: a trace as pictures. The ending of the output's name chooses a page to
 // explore, a drawing for documents, or collapsed stacks for flame graph tools.
 #include <filesystem>

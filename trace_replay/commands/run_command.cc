@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command `run`: iterations under an offload policy on a device, beside the prediction of the
 // simulator.
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command `simulate`: one training iteration under an offload policy, on a virtual clock.
 #include <iostream>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command `size`: the pool that each placement policy needs for a trace.
 #include <iostream>
 #include <memory>

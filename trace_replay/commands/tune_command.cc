@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The command `tune`: measures this machine, and recommends settings for it.
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The answer of `tune compression`: as JSON, and as tables.
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_TUNING_ANSWER_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMANDS_TUNING_ANSWER_H_

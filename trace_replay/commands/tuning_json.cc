@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The answer of `tune compression` as JSON.
 #include "trace_replay/command.h"
 #include "trace_replay/commands/tuning_answer.h"

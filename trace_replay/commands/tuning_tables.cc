@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The answer of `tune compression` as tables.
 #include <algorithm>
 #include <iostream>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The host device sleeps for each task; a GPU fills the outputs of each task.
 #include "trace_replay/offload/live_iteration.h"
 

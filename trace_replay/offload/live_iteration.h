@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device, pools and an executor for a schedule that was simulated.
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_LIVE_ITERATION_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_LIVE_ITERATION_H_

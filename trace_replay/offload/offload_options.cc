@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of a policy, a machine and compression, one function a group.
 #include "trace_replay/offload/offload_options.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Options of `simulate` and `run`: a graph, a machine, an offload policy; and the schedule for
 // them.
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_OFFLOAD_OPTIONS_H_

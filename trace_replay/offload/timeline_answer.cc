@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints the answers of `simulate` and `run`: times, stalls and bytes of an iteration.
 #include <algorithm>
 #include <array>

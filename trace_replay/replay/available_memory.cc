@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads /proc/meminfo.
 #include "trace_replay/replay/available_memory.h"
 

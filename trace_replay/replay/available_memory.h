@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory that the host has left.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_AVAILABLE_MEMORY_H_
 #define TIDEPOOL_TRACE_REPLAY_REPLAY_AVAILABLE_MEMORY_H_

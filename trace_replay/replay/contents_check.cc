@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Patterns of buffers: a sequence of words in which each word is the previous one plus a constant.
 // The first word is a hash of the buffer's number, so two buffers differ at every offset, except by
 // chance.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks that buffers keep their contents: each gets a pattern of its own, written and read by work
 // on streams, as in a program.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_CONTENTS_CHECK_H_

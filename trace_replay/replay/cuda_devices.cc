@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Without CUDA the device is an error about --device.
 #include "trace_replay/replay/cuda_devices.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CUDA device of the command line, in builds that have one.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_CUDA_DEVICES_H_
 #define TIDEPOOL_TRACE_REPLAY_REPLAY_CUDA_DEVICES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks the options against the device, and removes the recording of a failed replay.
 #include "trace_replay/replay/device_replay.h"
 

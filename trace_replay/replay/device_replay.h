@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Live replay on the device that the command line names. The host device needs no GPU, and hardly
 // any memory unless buffers are written.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_DEVICE_REPLAY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Percentiles by selection, without a full sort.
 #include "trace_replay/replay/latencies.h"
 

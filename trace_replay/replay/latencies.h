@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Latencies of calls, and their percentiles.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_LATENCIES_H_
 #define TIDEPOOL_TRACE_REPLAY_REPLAY_LATENCIES_H_

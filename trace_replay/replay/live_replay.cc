@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the clock right around each call of the pool. All other work of an event is outside.
 #include "trace_replay/replay/live_replay.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Live replay: a trace served by a pool on a device, call by call.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPLAY_LIVE_REPLAY_H_
 #define TIDEPOOL_TRACE_REPLAY_REPLAY_LIVE_REPLAY_H_

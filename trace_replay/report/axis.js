@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ticks of an axis, and its visible part.
 
 // Ticks 1, 2 or 5 times a power of ten apart.

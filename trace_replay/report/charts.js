@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The two charts, memory over time and the map of addresses over time. They share their range of time.
 const SERIES = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#8a6d00'];  // Okabe and Ito
 const SERIES_DARK = ['#4fa8e0', '#f0803c', '#2fc497', '#e29cc3', '#f0b73d', '#8fd0f5', '#d8c25a'];

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The writing half of the columns.
 #include "trace_replay/report/columns.h"
 

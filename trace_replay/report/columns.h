@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The columns of varints in which a page holds a trace. trace_replay/report/decode.js reads them.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_COLUMNS_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_COLUMNS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The composition of the peak, and of the allocations that were never freed.
 
 // The stacks of the trace. Frames are numbered as tags; 0 stands for no stack.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads the trace of the page: typed arrays, one a column, in the order of
 // trace_replay/report/columns.h.
 async function inflate(id) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lays out the SVG drawing: axes, curves, the map and its legend.
 #include "trace_replay/report/drawing.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The report as an SVG drawing for documents: memory over time, and the map of addresses over time
 // under the first policy.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_DRAWING_H_

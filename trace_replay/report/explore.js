@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Navigation: wheel, pinch, drag and keys move the visible part of the charts; the tooltip describes
 // the allocation or event at the pointer.
 class Explorer {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Computes layouts on several threads, and words the headline.
 #include "trace_replay/report/figures.h"
 

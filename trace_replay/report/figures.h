@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The figures of a report: live, reserved and needed bytes, and the offset of every allocation
 // under each policy. Pages and drawings only show these figures, so they cannot disagree.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_FIGURES_H_

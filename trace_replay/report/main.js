@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Builds the page from its parts.
 function renderFigures(facts, trace) {
   const list = document.getElementById('figures');

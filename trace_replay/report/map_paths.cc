@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Samples small boxes in a grid, and merges its cells.
 #include "trace_replay/report/map_paths.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The map of addresses over time as SVG paths of bounded length, one a class. Large allocations are
 // rectangles. Smaller ones are sampled in cells, and neighbouring cells of a class are merged.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_MAP_PATHS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Escapes texts by way of JSON, which nlohmann-json already makes safe ASCII.
 #include "trace_replay/report/markup.h"
 

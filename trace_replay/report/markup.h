@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes text from a trace safe in a page, a drawing or a script.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_MARKUP_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_MARKUP_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fills the template of the page.
 #include "trace_replay/report/page.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The report as an HTML page in one file, which loads nothing.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_PAGE_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_PAGE_H_

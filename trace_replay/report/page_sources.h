@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sources of the page, which the build embeds (embed.cmake).
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_PAGE_SOURCES_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_PAGE_SOURCES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Draws rectangles that do not overlap into pixels of 4 x 4 samples. Allocations never overlap in
 // address and time, so no sample is drawn twice: the work is bounded by the number of samples, plus one
 // check for each allocation in sight. Allocations smaller than a sample show in proportion to their

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Joins neighbouring powers of two until seven classes are left.
 #include "trace_replay/report/size_classes.h"
 

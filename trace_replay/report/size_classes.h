@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Classes of sizes, which give the allocations on a map their colours. charts.js has the same ones.
 #ifndef TIDEPOOL_TRACE_REPLAY_REPORT_SIZE_CLASSES_H_
 #define TIDEPOOL_TRACE_REPLAY_REPORT_SIZE_CLASSES_H_

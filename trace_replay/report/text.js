@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Figures and names as text. All text from the trace goes through visible(), and into the page as
 // text, never as markup.
 const UNITS = [['TiB', 2 ** 40], ['GiB', 2 ** 30], ['MiB', 2 ** 20], ['KiB', 2 ** 10]];

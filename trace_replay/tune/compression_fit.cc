@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Theil-Sen and Tukey fits of a line.
 #include "trace_replay/tune/compression_fit.h"
 

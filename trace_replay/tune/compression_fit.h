@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fits a straight line through measurements of which some are outliers.
 #ifndef TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_FIT_H_
 #define TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_FIT_H_

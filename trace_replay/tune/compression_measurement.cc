@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures compression in rounds: each round has all settings, so a disturbance hits all of them.
 #include "trace_replay/tune/compression_measurement.h"
 

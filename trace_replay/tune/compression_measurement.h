@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Measures how fast this machine compresses, decompresses and copies.
 #ifndef TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_MEASUREMENT_H_
 #define TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_MEASUREMENT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Derives each field of a profile from the rows of a measurement.
 #include "trace_replay/tune/compression_tuning.h"
 

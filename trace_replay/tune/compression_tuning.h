@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From measurements to recommendations: a profile, the knee, and the links for which compression
 // pays.
 #ifndef TIDEPOOL_TRACE_REPLAY_TUNE_COMPRESSION_TUNING_H_

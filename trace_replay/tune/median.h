@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The median of measurements.
 #ifndef TIDEPOOL_TRACE_REPLAY_TUNE_MEDIAN_H_
 #define TIDEPOOL_TRACE_REPLAY_TUNE_MEDIAN_H_

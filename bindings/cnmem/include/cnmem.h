@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* CNMeM's interface, version 1.0.0, as tidepool serves it: source and binary compatible.
  *
  * One pool for each device serves all of its streams. cnmemInit takes the memory and cnmemFinalize

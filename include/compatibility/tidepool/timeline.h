@@ -1,2 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
 // Moved: include the header below.
 #include "tidepool/schedule/timeline.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CompressionAdvisor: decides whether to compress a buffer on its way to the host.
 //
 // The link carries the raw bytes in both cases, and the host compresses them after their arrival.

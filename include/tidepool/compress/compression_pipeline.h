@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CompressionPipeline: buffers from a device to the host and back, compressed on their way
 // (zero-value compression, zero_value_codec.h).
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CompressionProfile: how fast a machine compresses, and the model of compressed transfers
 // (compression_pipeline.h) that follows: how long a transfer takes and how many bytes it leaves.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Density probe: estimates the share of non-zero words of a buffer from a sample of its cache
 // lines. The estimate predicts how far zero-value compression shrinks the buffer
 // (zero_value_codec.h), in a small part of the time.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Zero-value compression: shrinks buffers with many zero words, such as activations after a ReLU,
 // at about the speed of memory and without loss. Words are compared and kept as bits: -0.0 is not
 // zero, and NaN keeps its payload.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pages of the host, as pools of host memory ask for them.
 #ifndef TIDEPOOL_HOST_HOST_PAGES_H_
 #define TIDEPOOL_HOST_HOST_PAGES_H_

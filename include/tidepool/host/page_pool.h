@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PagePool: pageable memory of the host in pages of one size that were touched before they are
 // needed, for data whose size is known only when it is there.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PinnedPool: page-locked memory of the host, in buffers of the sizes asked for, under a hard
 // budget.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StagingRing: a few slots of pinned memory, handed out in a circle, for what passes through the
 // host in pieces.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Executor: carries out a schedule on a device, iteration by iteration.
 //
 // It does with real streams the steps that timeline.h simulates. The caller's function queues tasks

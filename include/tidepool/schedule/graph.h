@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TaskGraph: the tasks of one training iteration, their data and their order. Offload policies turn
 // it into schedules; simulators and executors run those.
 //

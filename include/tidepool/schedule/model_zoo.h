@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Task graphs of known networks, from the shapes of their layers.
 #ifndef TIDEPOOL_SCHEDULE_MODEL_ZOO_H_
 #define TIDEPOOL_SCHEDULE_MODEL_ZOO_H_

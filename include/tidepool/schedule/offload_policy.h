@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offload policies: from a task graph and a machine to a schedule. Pure functions: they touch no
 // memory and no device, and no clock except the simulator's.
 #ifndef TIDEPOOL_SCHEDULE_OFFLOAD_POLICY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Offloader: buffers that leave the device and come back.
 //
 // A buffer is on the device, going out, out, or coming back. It holds memory of a Pool while it is

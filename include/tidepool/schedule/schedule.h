@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schedule: a training iteration as a program for the host. Its steps, in order, allocate and free
 // memory, start tasks, and start copies of data to the host and back. Offload policies make a
 // schedule from a TaskGraph; the simulator predicts its times (timeline.h) and an executor carries

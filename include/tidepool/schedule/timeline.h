@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Timeline: the times of all tasks and copies of a training iteration. An event-driven simulator
 // with its own clock predicts them, or an executor measures them (executor.h).
 //

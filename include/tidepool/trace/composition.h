@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The composition of memory: the allocations live at an event of a trace, and the stacks that made
 // them.
 //

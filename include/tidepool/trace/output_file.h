@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Files that appear whole or not at all: written under a temporary name in the same folder and
 // renamed when complete. Other than regular files (/dev/stdout, a pipe) are written in place.
 #ifndef TIDEPOOL_TRACE_OUTPUT_FILE_H_

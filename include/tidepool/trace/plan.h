@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans: an offset for every buffer of a program, made before it runs, so that the pool is as small
 // as the peak of live bytes, or as close to the peak as the search gets.
 //

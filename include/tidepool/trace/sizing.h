@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sizing: the smallest pool for a trace, under one placement policy and under any.
 //
 // Sizes of allocations and of pools are rounded up to `alignment`, a power of two. All functions

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces: the requests that a program made to its allocator, in order.
 //
 // A trace is a list of events. Allocations are numbered 0, 1, 2, ... in the order of their events.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Trace files: reads and writes traces in every format.
 #ifndef TIDEPOOL_TRACE_TRACE_FILES_H_
 #define TIDEPOOL_TRACE_TRACE_FILES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Plans of traces, and plans as files.
 #ifndef TIDEPOOL_TRACE_TRACE_PLAN_H_
 #define TIDEPOOL_TRACE_TRACE_PLAN_H_

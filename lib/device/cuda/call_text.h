@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The text of a CUDA call with its arguments, for messages.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_CALL_TEXT_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_CALL_TEXT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA may wait for the whole device when it frees, so no lock is held during that call. Free
 // removes the address from the books first, and puts it back if CUDA fails to free it.
 #include "lib/device/cuda/cuda_allocations.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole allocations of one kind, and their sizes.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_CUDA_ALLOCATIONS_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_ALLOCATIONS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Composes the device of its parts. This file makes the device current and puts the names of calls
 // into errors; the parts do the work.
 #include "tidepool/cuda_device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA's errors as statuses: their codes and their texts.
 #include "lib/device/cuda/cuda_error.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA's errors as statuses.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_CUDA_ERROR_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_ERROR_H_

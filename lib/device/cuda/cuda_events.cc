@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Guards each event by a lock of its own: recording calls CUDA, and must not block other events.
 #include "lib/device/cuda/cuda_events.h"
 

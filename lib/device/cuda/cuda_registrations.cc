@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Holds no lock during calls of CUDA, which may wait for the whole device. Unregister removes the
 // address from the books first, and puts it back if CUDA fails.
 #include "lib/device/cuda/cuda_registrations.h"

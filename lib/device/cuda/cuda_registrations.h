@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host memory that its owner registered with CUDA.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_CUDA_REGISTRATIONS_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_REGISTRATIONS_H_

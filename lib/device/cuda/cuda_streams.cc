@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When a stream is destroyed, a native event is recorded as its last work. Once that event has
 // finished, nothing of the stream is kept: its name is recognised without being kept.
 //

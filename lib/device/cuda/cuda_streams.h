@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The streams of a device, by name: streams created here, and wrapped streams.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_CUDA_STREAMS_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_CUDA_STREAMS_H_

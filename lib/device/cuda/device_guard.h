@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Makes a device current for the calling thread, and restores the previous device.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_DEVICE_GUARD_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_DEVICE_GUARD_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the functions of the driver through the runtime.
 #include "lib/device/cuda/driver.h"
 

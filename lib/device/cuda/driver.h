@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver's functions for virtual memory. They are found at run time, so no driver is linked.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_H_

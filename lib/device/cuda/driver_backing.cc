@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls the driver to reserve, create and map, and gives all devices with access their rights.
 #include "lib/device/cuda/driver_backing.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory of a CUDA device, by the driver's functions.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_BACKING_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_DRIVER_BACKING_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Creates native events without timing, and keeps them until the pool is destroyed.
 #include "lib/device/cuda/recordings.h"
 

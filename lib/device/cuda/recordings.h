@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Native events: recordings in use, and idle events that are used again.
 #ifndef TIDEPOOL_LIB_DEVICE_CUDA_RECORDINGS_H_
 #define TIDEPOOL_LIB_DEVICE_CUDA_RECORDINGS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gives every allocation a mapping of its own: it costs nothing until it is touched, and an access
 // after it was freed faults.
 #include "lib/device/host/allocations.h"

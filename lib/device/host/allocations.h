@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whole allocations: pages of the host, which it provides on first touch.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_ALLOCATIONS_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_ALLOCATIONS_H_

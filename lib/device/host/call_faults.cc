@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An order is a future value of a count. Counts only grow, so each order is met at most once.
 #include "lib/device/host/call_faults.h"
 

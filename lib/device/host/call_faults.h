@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the calls of a device, and decides which of them fail.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_CALL_FAULTS_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_CALL_FAULTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An engine is the time at which it becomes idle. A copy takes the span that follows and waits for
 // the span's end. A thread that wakes late does not shift the next copy: copies that were queued in
 // time follow each other without a gap, as on a device without threads.

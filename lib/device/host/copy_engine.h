@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulated time of copies in one direction.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_COPY_ENGINE_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_COPY_ENGINE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A gate that holds copies back until a test releases them.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_COPY_GATE_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_COPY_GATE_H_

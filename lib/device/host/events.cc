@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An event is a variable, and a position is its value. A waiter copies the value, so recording the
 // event again does not affect it.
 #include "lib/device/host/events.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The events of a device, by name, and the recorded position of each.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_EVENTS_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_EVENTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reserved addresses have no memory and fault. Physical memory is a range of a file in memory, and
 // its handle is the offset of the range. Neither costs memory of the host until a mapped page is
 // touched.

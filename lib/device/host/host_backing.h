@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory of the host device, made of the host's pages.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_HOST_BACKING_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_HOST_BACKING_H_

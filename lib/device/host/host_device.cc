@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Composes the device of its parts. This file counts calls, lets them fail on order and puts their
 // names into errors; the parts do the work.
 #include "tidepool/host_device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory of the device: how much it has, and how much of it is in use.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_MEMORY_BUDGET_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_MEMORY_BUDGET_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All ranges lie in one file, since descriptors are scarce and offsets are plenty. The first free
 // range that is large enough serves. The file is as long as the highest offset that was ever used.
 #include "lib/device/host/memory_file.h"

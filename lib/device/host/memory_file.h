@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory without addresses: an anonymous file in memory, divided into ranges.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_MEMORY_FILE_H_
 #define TIDEPOOL_LIB_DEVICE_HOST_MEMORY_FILE_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Page locks do not count: a page that two registrations share is unlocked with the first of them.
 // That is harmless, since memory that is not locked works as well on this device.
 #include "lib/device/host/registrations.h"

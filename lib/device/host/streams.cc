@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A destroyed stream is removed by its own thread when its work is done. A thread cannot join
 // itself, so it leaves itself to the next thread that ends. At most one thread at a time has ended
 // and is not joined, so joining the last thread joins all of them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Order is two counters: pushed work and finished work. A position is a count of pushed work, and
 // is reached when as much has finished, so positions cost the queue nothing. Waiting for a position
 // cannot deadlock: all work before it was pushed earlier.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A queue of work that one thread runs in order, and positions in it: the parts of streams and
 // events.
 #ifndef TIDEPOOL_LIB_DEVICE_HOST_WORK_QUEUE_H_

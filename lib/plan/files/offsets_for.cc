@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matches a plan with a trace: compares rows and allocations one by one, each sorted by time and
 // then by id, because buffers that live at the same time have different ids.
 #include <algorithm>

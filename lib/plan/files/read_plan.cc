@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads plan files: the rows of a lifetime CSV, each with an offset.
 #include <algorithm>
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts traces to plan problems.
 #include <algorithm>
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes plan files.
 #include "absl/strings/str_cat.h"
 #include "lib/trace/csv/csv_traces.h"

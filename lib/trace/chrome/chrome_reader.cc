@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chrome reader: the memory events of PyTorch's profiler (docs/formats/chrome_traces.md) as a
 // trace. Takes the events of one device in the order of time, each with the stack of its thread at
 // that time.

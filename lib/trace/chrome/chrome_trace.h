@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chrome traces: the JSON of PyTorch's profiler.
 #ifndef TIDEPOOL_LIB_TRACE_CHROME_CHROME_TRACE_H_
 #define TIDEPOOL_LIB_TRACE_CHROME_CHROME_TRACE_H_

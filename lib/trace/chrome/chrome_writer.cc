@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chrome writer: a trace for Perfetto and chrome://tracing (docs/formats/chrome_traces.md). It
 // holds lifetimes, counters and marks for viewers, and PyTorch's [memory] events, from which the
 // trace can be read again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Enclosing spans: one pass over the spans of each thread, with a stack of open spans.
 #include "lib/trace/chrome/enclosing_spans.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Enclosing spans: finds the nested spans of named work that a thread was in at a time.
 #ifndef TIDEPOOL_LIB_TRACE_CHROME_ENCLOSING_SPANS_H_
 #define TIDEPOOL_LIB_TRACE_CHROME_ENCLOSING_SPANS_H_

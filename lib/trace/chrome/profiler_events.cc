@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiler events: one pass of RapidJSON's event reader. Keys come in any order, so the few
 // relevant values of an event are kept, and its end decides the event's kind.
 #include "lib/trace/chrome/profiler_events.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Profiler events: reads from a profiler's Chrome trace the events that touch memory, and the spans
 // and stacks that explain them. Drops all other events at once.
 #ifndef TIDEPOOL_LIB_TRACE_CHROME_PROFILER_EVENTS_H_

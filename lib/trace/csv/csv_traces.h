@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CSV traces: recognises each format by its header, reads it and writes it.
 #ifndef TIDEPOOL_LIB_TRACE_CSV_CSV_TRACES_H_
 #define TIDEPOOL_LIB_TRACE_CSV_CSV_TRACES_H_

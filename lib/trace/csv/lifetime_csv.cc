@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lifetime CSV, `id,lower,upper,size`: a buffer lives in [lower, upper). Placement problems are
 // published in this form (MiniMalloc). Reading turns rows into events in the order of time. At
 // equal times frees come before allocations, and allocations keep the order of rows.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lifetime rows: sorts the rows by time before it checks ids, because an id may be used again after
 // its free.
 #include "lib/trace/csv/lifetime_rows.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lifetime rows: the rows of a lifetime CSV, `id,lower,upper,size`, or of a plan, which also has a
 // column `offset`.
 #ifndef TIDEPOOL_LIB_TRACE_CSV_LIFETIME_ROWS_H_

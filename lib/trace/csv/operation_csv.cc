@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operation CSV, `op,id,size,hint` and optionally `stream,time_ns`. Op `a` allocates, `f` frees,
 // `m` is a mark with its name in `id`. The hint is empty or `high` (kOffloadable). A file is a
 // whole run, so a free without its allocation is an error.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // RMM log: the CSV of RMM's logging adaptor, `Thread,Time,Action,Pointer,Size,Stream` in any order
 // of columns. A log may begin in the middle of a run, so frees of unknown memory are counted and
 // skipped. Failures and requests of zero bytes are skipped too; for the latter RMM returns the null

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Registry of trace formats: name, recognition, reader and writer. A new format is one folder and
 // one line in the tables of formats.cc. CSV files are told apart by their header, all other files
 // by their first bytes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a trace of any format. Decompresses the file and compares its first bytes with each binary
 // format and JSON. If none matches, reads a CSV header and asks the CSV formats.
 #include <memory>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces with an address for each allocation.
 #include <algorithm>
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a trace in any format that can hold a part of it.
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Native encoder. Each block starts from time 0, address 0, the first stream and the first thread,
 // so a lost block does not damage the next.
 #include "lib/trace/native/native_encoder.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Native encoder: writes events as the bytes of a native trace (docs/formats/native_trace.md). The
 // trace writer and the recorder use it.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_ENCODER_H_

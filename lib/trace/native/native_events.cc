@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Native events: decodes items as docs/formats/native_trace.md defines them. The input is not
 // trusted: a count never reserves memory, and a number is used only after the item that it refers
 // to.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Native events: the decoder for blocks of a native trace.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_EVENTS_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_EVENTS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Native format: constants that writer and reader share. docs/formats/native_trace.md explains
 // them.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_FORMAT_H_

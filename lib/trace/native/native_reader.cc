@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Native reader: a header, then blocks with checksums. A recording may be cut off anywhere; its
 // complete blocks form a trace that ended early. Damage is an error.
 #include <algorithm>

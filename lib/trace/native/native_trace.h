@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Native traces: the format that the recorder writes.
 #ifndef TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_TRACE_H_
 #define TIDEPOOL_LIB_TRACE_NATIVE_NATIVE_TRACE_H_

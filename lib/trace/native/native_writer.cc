@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Native writer: converts any trace to the native format.
 #include <bit>
 #include <ostream>

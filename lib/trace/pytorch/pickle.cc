@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pickle machine: runs a pickle with a stack of values, marks on the stack, and a memo. It
 // implements the opcodes that Python's picklers emit for plain data, and refuses all others by
 // name.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pickle: the contents of a Python pickle of plain data: None, bools, numbers, texts, bytes, lists,
 // tuples and dicts. Reading never calls or builds anything else.
 //

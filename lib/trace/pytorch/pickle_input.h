@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pickle input: buffers a part of a pickle.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_INPUT_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_INPUT_H_

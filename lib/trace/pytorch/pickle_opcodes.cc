@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names of opcodes, for errors.
 #include "lib/trace/pytorch/pickle_opcodes.h"
 

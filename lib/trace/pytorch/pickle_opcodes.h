@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The opcodes of Python's pickles, protocols 0 to 5.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_OPCODES_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_OPCODES_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pickle writer: buffers a megabyte of opcodes at a time.
 #include "lib/trace/pytorch/pickle_writer.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pickle writer: writes a pickle of protocol 2, only with opcodes that PyTorch's memory viewer
 // knows.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PICKLE_WRITER_H_

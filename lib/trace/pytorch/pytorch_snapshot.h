@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch memory snapshots: pickles of torch.cuda.memory._snapshot().
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_PYTORCH_SNAPSHOT_H_
 #define TIDEPOOL_LIB_TRACE_PYTORCH_PYTORCH_SNAPSHOT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshot reader: the pickle of torch.cuda.memory._snapshot() as a trace. First come allocations
 // from before the history began, then the history with the annotations between its events, and at
 // last allocations from after its end.

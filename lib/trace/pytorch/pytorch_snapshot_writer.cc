@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshot writer: a trace as the pickle of torch.cuda.memory._snapshot(), which
 // pytorch.org/memory_viz opens. The history holds all events; segments and blocks are those after
 // the last event.

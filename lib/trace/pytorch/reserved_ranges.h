@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reserved ranges: the ranges of addresses that an allocator has reserved. Adjacent ranges stay
 // separate, because each was reserved separately. Every call takes O(log ranges), plus O(1) for
 // each range that it touches.

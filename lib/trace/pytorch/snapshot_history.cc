@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshot history: reconstructs the state before the first recorded event.
 #include "lib/trace/pytorch/snapshot_history.h"
 

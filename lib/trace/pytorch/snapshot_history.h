@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshot history: the memory of a device before its history began. PyTorch keeps the last events
 // in a ring buffer, so the first events are often lost. They follow from the remaining events and
 // the state at the end.

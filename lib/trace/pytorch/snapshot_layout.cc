@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshot layout: replays a trace over its reserved ranges.
 #include "lib/trace/pytorch/snapshot_layout.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshot layout: the addresses of live allocations in the reserved memory of a trace's allocator.
 // A memory snapshot needs them, and few traces have them.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_LAYOUT_H_

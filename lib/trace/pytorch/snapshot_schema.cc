@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshot schema: finds the known keys of a snapshot and checks their values.
 #include "lib/trace/pytorch/snapshot_schema.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Snapshot schema: reads segments with their blocks, events of the history, and annotations from
 // snapshots of PyTorch's caching allocator, for all versions of PyTorch.
 #ifndef TIDEPOOL_LIB_TRACE_PYTORCH_SNAPSHOT_SCHEMA_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Refuses calls in the order in which CUDA checks.
 #include "tests/support/cudart_host/call.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The frame of every function of the stand-in. It counts the call, lets it fail on order, and
 // refuses it in host functions and on broken devices. It also keeps the error as the thread's last
 // error.

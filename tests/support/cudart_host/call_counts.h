@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Counts the calls of the stand-in by name, and decides which of them fail.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_CALL_COUNTS_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_CALL_COUNTS_H_

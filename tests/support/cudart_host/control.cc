@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Passes the calls of tests on to the runtime.
 #include "tests/support/cudart_host/control.h"
 

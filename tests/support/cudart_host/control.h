@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions by which tests control the stand-in for the CUDA runtime (libcudart.so built from
 // this folder) and query it. Programs that do not know the stand-in use environment variables
 // instead (README.md in this folder). The interface is C, so that every program can use it. All

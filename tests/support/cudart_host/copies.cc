@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies and fills. The stream's host device runs those that touch its memory, so that they can be
 // slow or held. The rest, from host to host and between other devices, is a host function.
 #include <cstring>

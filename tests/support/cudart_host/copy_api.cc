@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies and fills of the runtime, in all their variants.
 #include <cuda_runtime_api.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Devices: their number, their properties, the current device, and reset.
 #include <cuda_runtime_api.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cudaGetDriverEntryPoint: the runtime finds the driver's functions in a table of names.
 #include <cuda.h>
 #include <cuda_runtime_api.h>

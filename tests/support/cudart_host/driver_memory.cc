@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver's virtual memory, made of the host device's.
 #include "tests/support/cudart_host/driver_memory.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The driver's functions that cudaGetDriverEntryPoint finds.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_DRIVER_MEMORY_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_DRIVER_MEMORY_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that query errors. They are never counted and never fail on order, so that a
 // program can always find out the cause of a failure.
 #include <cuda_runtime_api.h>

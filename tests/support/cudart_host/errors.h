@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Errors by number. The runtime and the driver use the same numbers.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_ERRORS_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_ERRORS_H_

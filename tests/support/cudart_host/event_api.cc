@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Events. A recording is an event of the host device. With timing, a host function queued before it
 // reads the clock.
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles as CUDA gives them out: pointers that only their maker understands, and that are reused
 // as soon as they are free.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_HANDLE_TABLE_H_

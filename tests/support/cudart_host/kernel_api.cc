@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that compiled kernels call. Kernels register before main, so registration succeeds;
 // a launch never does.
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of the device, managed memory, and memory of the host.
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Keeps the regions ordered by address.
 #include "tests/support/cudart_host/memory_map.h"
 

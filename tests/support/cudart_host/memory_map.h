@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stand-in's knowledge of addresses.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_MEMORY_MAP_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_MEMORY_MAP_H_

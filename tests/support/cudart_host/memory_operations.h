@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operations on memory that several groups of the runtime's functions share.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_MEMORY_OPERATIONS_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_MEMORY_OPERATIONS_H_

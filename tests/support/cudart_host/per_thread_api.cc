@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The variants for programs that were compiled with a default stream for each thread. In them, a
 // null stream stands for the calling thread's own stream.
 #include <cuda_runtime_api.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream-ordered memory, and CUDA's memory pools. The stand-in caches nothing: freed memory is
 // given back when its stream has reached the free.
 #include <cuda_runtime_api.h>

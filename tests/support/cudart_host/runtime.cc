@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces devices as a whole, so that a reset leaves nothing of the old device.
 #include "tests/support/cudart_host/runtime.h"
 

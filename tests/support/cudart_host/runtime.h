@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The whole stand-in: its devices, its handles, and the state of each thread.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_RUNTIME_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_RUNTIME_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The configuration of the stand-in: set by a test, or else by the environment.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_SETTINGS_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_SETTINGS_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order between the legacy stream and the others is made of events of the host device.
 // Recording them and queuing the work happen under one lock: otherwise each of two threads could
 // come before the other.

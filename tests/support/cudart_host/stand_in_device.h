@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One device of the stand-in: a host device, and the order between CUDA's streams.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_STAND_IN_DEVICE_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_STAND_IN_DEVICE_H_

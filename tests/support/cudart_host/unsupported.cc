@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Defines all functions of the runtime that the stand-in lacks, so that every program finds its
 // symbols. They look at no argument, so the types of their parameters do not matter.
 #include "tests/support/cudart_host/unsupported.h"

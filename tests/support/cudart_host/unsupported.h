@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Without CUDA's own headers, which declare the functions that unsupported.cc defines otherwise.
 #ifndef TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_UNSUPPORTED_H_
 #define TIDEPOOL_TESTS_SUPPORT_CUDART_HOST_UNSUPPORTED_H_
