@@ -98,9 +98,9 @@ BackgroundPlanner::~BackgroundPlanner() {
 }
 
 void BackgroundPlanner::Start(PlanOrder order) {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   waiting_ = std::move(order);
-  changed_.notify_all();
+  changed_.SignalAll();
   if (thread_.joinable()) return;
   try {
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
@@ -110,34 +110,40 @@ void BackgroundPlanner::Start(PlanOrder order) {
 }
 
 bool BackgroundPlanner::IsPlanning(std::uint64_t signature) const {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   return planning_ == signature || (waiting_.has_value() && waiting_->signature == signature);
 }
 
 PlacementPlans BackgroundPlanner::TakeFinished() {
-  const std::lock_guard lock(mutex_);
+  const absl::MutexLock lock(&mutex_);
   return std::exchange(finished_, {});
 }
 
 void BackgroundPlanner::Await() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !waiting_.has_value() && !planning_.has_value(); });
+  const absl::MutexLock lock(&mutex_);
+  while (!IsIdle()) changed_.Wait(&mutex_);
 }
 
 void BackgroundPlanner::Run(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  while (changed_.wait(lock, stop, [this] { return waiting_.has_value(); }) &&
-         !stop.stop_requested()) {
+  const std::stop_callback wake(stop, [this] {
+    const absl::MutexLock lock(&mutex_);
+    changed_.SignalAll();
+  });
+  mutex_.Lock();
+  for (;;) {
+    while (!waiting_.has_value() && !stop.stop_requested()) changed_.Wait(&mutex_);
+    if (stop.stop_requested()) break;
     const PlanOrder order = *std::exchange(waiting_, std::nullopt);
     planning_ = order.signature;
-    lock.unlock();
+    mutex_.Unlock();
     absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan = PlanIteration(order, stop);
-    lock.lock();
+    mutex_.Lock();
     // Without a plan the iteration is served as before.
     if (plan.ok()) finished_.push_back(*std::move(plan));
     planning_.reset();
-    changed_.notify_all();
+    changed_.SignalAll();
   }
+  mutex_.Unlock();
 }
 
 }  // namespace tidepool::pool

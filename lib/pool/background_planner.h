@@ -3,15 +3,15 @@
 #ifndef TIDEPOOL_LIB_POOL_BACKGROUND_PLANNER_H_
 #define TIDEPOOL_LIB_POOL_BACKGROUND_PLANNER_H_
 
-#include <condition_variable>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "lib/plan/memory_log.h"
 #include "lib/pool/iteration_log.h"
 #include "lib/pool/range.h"
@@ -62,11 +62,15 @@ class BackgroundPlanner {
  private:
   void Run(const std::stop_token& stop);
 
-  mutable std::mutex mutex_;  // of all but the thread
-  std::condition_variable_any changed_;
-  std::optional<PlanOrder> waiting_;
-  std::optional<std::uint64_t> planning_;  // its signature
-  PlacementPlans finished_;
+  bool IsIdle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !waiting_.has_value() && !planning_.has_value();
+  }
+
+  mutable absl::Mutex mutex_;
+  absl::CondVar changed_;
+  std::optional<PlanOrder> waiting_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::uint64_t> planning_ ABSL_GUARDED_BY(mutex_);  // its signature
+  PlacementPlans finished_ ABSL_GUARDED_BY(mutex_);
   std::jthread thread_;  // from the first order on
 };
 
