@@ -98,7 +98,7 @@ BackgroundPlanner::~BackgroundPlanner() {
 }
 
 void BackgroundPlanner::Start(PlanOrder order) {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   waiting_ = std::move(order);
   changed_.SignalAll();
   if (thread_.joinable()) return;
@@ -110,23 +110,23 @@ void BackgroundPlanner::Start(PlanOrder order) {
 }
 
 bool BackgroundPlanner::IsPlanning(std::uint64_t signature) const {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return planning_ == signature || (waiting_.has_value() && waiting_->signature == signature);
 }
 
 PlacementPlans BackgroundPlanner::TakeFinished() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   return std::exchange(finished_, {});
 }
 
 void BackgroundPlanner::Await() {
-  const absl::MutexLock lock(&mutex_);
+  const locks::MutexLock lock(&mutex_);
   while (!IsIdle()) changed_.Wait(&mutex_);
 }
 
 void BackgroundPlanner::Run(const std::stop_token& stop) {
   const std::stop_callback wake(stop, [this] {
-    const absl::MutexLock lock(&mutex_);
+    const locks::MutexLock lock(&mutex_);
     changed_.SignalAll();
   });
   mutex_.Lock();

@@ -9,9 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/status/statusor.h"
-#include "absl/synchronization/mutex.h"
+#include "lib/locks/mutex.h"
 #include "lib/plan/memory_log.h"
 #include "lib/pool/iteration_log.h"
 #include "lib/pool/range.h"
@@ -66,8 +65,8 @@ class BackgroundPlanner {
     return !waiting_.has_value() && !planning_.has_value();
   }
 
-  mutable absl::Mutex mutex_;
-  absl::CondVar changed_;
+  mutable locks::Mutex mutex_;
+  locks::CondVar changed_;
   std::optional<PlanOrder> waiting_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> planning_ ABSL_GUARDED_BY(mutex_);  // its signature
   PlacementPlans finished_ ABSL_GUARDED_BY(mutex_);
