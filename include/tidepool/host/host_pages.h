@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// Pages of the host, as pools of host memory ask for them.
+// The options of pools of host memory that concern pages.
 #ifndef TIDEPOOL_HOST_HOST_PAGES_H_
 #define TIDEPOOL_HOST_HOST_PAGES_H_
 
@@ -9,19 +8,20 @@ namespace tidepool {
 
 // Huge pages (2 MiB) make memory quicker to touch and to pin.
 enum class HugePages : std::uint8_t {
-  kNever,     // not asked for; the system may use some all the same
-  kAdvised,   // transparent ones, as far as the system has and allows them
-  kRequired,  // of those that the administrator set aside (vm.nr_hugepages), or an error
+  kNever,     // not requested; the system may still use some
+  kAdvised,   // transparent huge pages, as far as the system has and allows them
+  kRequired,  // huge pages that the administrator reserved (vm.nr_hugepages), or an error
 };
 
 inline constexpr int kAnyNumaNode = -1;
 
 struct HostPageOptions {
   HugePages huge_pages = HugePages::kAdvised;
-  // Where the memory lies, and nowhere else. Where the system does not let a process choose (some
-  // containers), an error. kAnyNumaNode: near the threads that touch it.
+  // The only NUMA node that the memory may come from. Some containers forbid a process to choose a
+  // node: that is an error. kAnyNumaNode: near the threads that touch the memory.
   int numa_node = kAnyNumaNode;
-  // That touch new memory, at most one for 8 MiB. 0: one a processor, 16 at most.
+  // The threads that touch new memory, at most one for each 8 MiB. 0: one for each processor, at
+  // most 16.
   int threads = 0;
 };
 

@@ -1,10 +1,9 @@
-// SPDX-License-Identifier: Apache-2.0
-// PagePool: pageable memory of the host in pages of one size that were touched before they are
-// needed, for data whose size is known only when it is there.
+// PagePool: pageable host memory in pages of one size that were touched before they are needed.
+// It holds data of a size that is not known beforehand.
 //
-// Memory that is fresh from the system is slow the first time that it is written. All functions are
-// thread-safe. Calls that touch memory or give it back come one after the other; they hold up no
-// other call. A call that fails changes nothing but counters.
+// The first write to memory that is fresh from the system is slow. All functions are thread-safe.
+// Calls that touch memory or give it back run one after the other. Other calls do not wait for
+// them. A call that fails changes nothing but counters.
 #ifndef TIDEPOOL_HOST_PAGE_POOL_H_
 #define TIDEPOOL_HOST_PAGE_POOL_H_
 
@@ -21,14 +20,16 @@
 namespace tidepool {
 
 struct PagePoolOptions {
-  // Of a page: a power of two, 4 KiB to 1 GiB.
+  // The size of a page: a power of two, 4 KiB to 1 GiB.
   std::int64_t page_bytes = std::int64_t{64} << 10;
-  // The budget, of whole pages: at least one. Addresses for it are taken at once, memory is not.
+  // The budget: at least one page, cut to whole pages. The pool takes addresses for all of it at
+  // once, and memory when it is touched.
   std::int64_t max_bytes = 0;
-  // Touched when the pool is created; rounded up to whole pages.
+  // The bytes that are touched when the pool is created, rounded up to whole pages.
   std::int64_t initial_bytes = 0;
-  // Whether Take may touch more, and how much at least, as far as the budget allows it.
+  // Whether Take may touch more memory.
   bool may_grow = true;
+  // The bytes that Take touches at least, as far as the budget allows it.
   std::int64_t growth_bytes = std::int64_t{16} << 20;
   // Huge pages cannot be required here.
   HostPageOptions pages = {};
@@ -38,40 +39,42 @@ struct PagePoolStats {
   std::int64_t page_bytes = 0;
   std::int64_t used_pages = 0;
   std::int64_t peak_used_pages = 0;
-  std::int64_t touched_pages = 0;  // memory of the host, used or ready
+  std::int64_t touched_pages = 0;  // pages with memory, used or ready
   std::int64_t peak_touched_pages = 0;
   std::int64_t max_pages = 0;
-  std::int64_t takes = 0;  // pages given out so far
-  std::int64_t returns = 0;
+  std::int64_t takes = 0;     // pages given out so far
+  std::int64_t returns = 0;   // pages returned so far
   std::int64_t failures = 0;  // calls of Take that were refused
-  std::int64_t growths = 0;   // of those, and of Reserve, that touched memory
-  std::int64_t touch_ns = 0;  // the time that took
+  std::int64_t growths = 0;   // calls of Take and Reserve that touched memory
+  std::int64_t touch_ns = 0;  // the time that touching took
 };
 
 class TIDEPOOL_EXPORT PagePool {
  public:
-  // InvalidArgument for options out of range; ResourceExhausted when the host has not so much
-  // memory, or not so many addresses.
+  // Creates a pool. InvalidArgument for options out of range; ResourceExhausted when the host lacks
+  // memory or addresses for them.
   static absl::StatusOr<std::unique_ptr<PagePool>> Create(const PagePoolOptions& options);
 
-  // Gives all memory back, that of pages in use too: nothing uses it any more.
+  // Gives all memory back, also the memory of used pages: nothing may use it any more.
   virtual ~PagePool() = default;
 
-  // Fills `pages` with pages, those first that were returned last, or takes none: ResourceExhausted
-  // when there are not so many. What is in them is what was there before. O(pages), and touches
-  // memory where the pool grows.
+  // Fills all of `pages` with the addresses of pages. Pages that were returned last are taken
+  // first. A page has the contents that it had when it was returned, or zeros when it is new.
+  // ResourceExhausted, and takes no page, when the pool cannot have so many. O(pages), and touches
+  // memory when the pool grows.
   virtual absl::Status Take(absl::Span<void*> pages) = 0;
-  // Takes pages back, or none: InvalidArgument when one is not in use or comes twice. O(pages).
+  // Takes pages back. InvalidArgument, and takes no page back, when a page is not in use or comes
+  // twice. O(pages).
   virtual absl::Status Return(absl::Span<void* const> pages) = 0;
 
-  // Touches memory until at least `bytes` are used or ready. InvalidArgument when that is more than
-  // the budget.
+  // Touches memory until at least `bytes` are used or ready. InvalidArgument for more than the
+  // budget; ResourceExhausted when the host lacks memory.
   virtual absl::Status Reserve(std::int64_t bytes) = 0;
-  // Gives the memory of pages that are not in use back to the host, as long as the pool keeps
-  // `keep_bytes`; says how much. O(pages of the budget).
+  // Gives the memory of unused pages back to the host, as long as the pool keeps `keep_bytes`.
+  // Returns the bytes given back. O(pages of the budget).
   virtual absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes = 0) = 0;
 
-  // O(1).
+  // Returns the counts of this moment. O(1).
   virtual PagePoolStats Stats() const = 0;
 
  protected:

@@ -1,11 +1,10 @@
-// SPDX-License-Identifier: Apache-2.0
-// StagingRing: a few slots of pinned memory, handed out in a circle, for what passes through the
+// StagingRing: a few slots of pinned memory, handed out in turn, for data that passes through the
 // host in pieces.
 //
-// Slots go round: 0, 1, ..., 0, 1, ... in the order of Acquire, so who fills and who empties them
-// agree on the order without a word. They are released in any order; who comes waits for the slot
-// whose turn it is, even if another one is free. Who waits is served in the order in which they
-// came. All functions are thread-safe and O(1).
+// Acquire hands out slots 0, 1, ..., 0, 1, ... in this order. So the thread that fills slots and
+// the thread that empties them agree on the order without a message. Slots are released in any
+// order. Acquire waits for the next slot in turn, even if another slot is free. Waiting threads are
+// served in the order of arrival. All functions are thread-safe and O(1).
 #ifndef TIDEPOOL_HOST_STAGING_RING_H_
 #define TIDEPOOL_HOST_STAGING_RING_H_
 
@@ -34,30 +33,30 @@ struct StagingSlot {
 
 struct StagingRingStats {
   std::int64_t acquires = 0;
-  std::int64_t blocked = 0;  // of these, those that had to wait
+  std::int64_t blocked = 0;  // calls of Acquire that had to wait
   std::int64_t in_use = 0;
   std::int64_t peak_in_use = 0;
 };
 
 class TIDEPOOL_EXPORT StagingRing {
  public:
-  // Takes its memory from `pool`, which outlives it: one buffer, a slot after the other, each at a
-  // multiple of the pool's alignment. InvalidArgument for options out of range; otherwise the
+  // Creates a ring in one buffer of `pool`, which outlives it. Slots lie one after the other, each
+  // at a multiple of the pool's alignment. InvalidArgument for options out of range; otherwise the
   // pool's error.
   static absl::StatusOr<std::unique_ptr<StagingRing>> Create(PinnedPool* pool,
                                                              const StagingRingOptions& options);
 
-  // Gives the memory back: no slot is in use any more and nobody waits.
+  // Gives the memory back: no slot is in use any more and no thread waits.
   virtual ~StagingRing() = default;
 
-  // The next slot, once it is free. DeadlineExceeded when it is not until the deadline, and its
-  // turn stays where it is; a deadline in the past does not wait. Cancelled once the ring was
-  // closed.
+  // Returns the next slot in turn when it is free. DeadlineExceeded when the deadline passes first:
+  // the slot is then still the next in turn. A deadline in the past does not wait. Cancelled after
+  // Close.
   virtual absl::StatusOr<StagingSlot> Acquire(absl::Time deadline = absl::InfiniteFuture()) = 0;
-  // Takes a slot back: no work uses it any more. InvalidArgument when it is not in use.
+  // Takes a slot back: no work uses it any more. InvalidArgument for a slot that is not in use.
   virtual absl::Status Release(std::int64_t index) = 0;
-  // From here on Acquire returns Cancelled, to those that wait too: for who must stop. What is in
-  // use is still released.
+  // Closes the ring, so that a pipeline can stop: Acquire returns Cancelled from now on, also to
+  // threads that wait. Slots in use are still released.
   virtual void Close() = 0;
 
   virtual std::int64_t slots() const = 0;
