@@ -4,8 +4,9 @@
 #include "lib/pool/backing.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
+
+#include "lib/pool/live_report.h"
 
 namespace tidepool::pool {
 
@@ -33,10 +34,7 @@ Backing::~Backing() {
   if (all_unmapped && base_ != nullptr) {
     try_twice([&] { return device_.ReleaseAddresses(base_, reserved_bytes_); });
   }
-  if (!first_error.ok()) {
-    std::fprintf(stderr, "tidepool: a pool cannot give its memory back: %s\n",
-                 first_error.ToString().c_str());
-  }
+  if (!first_error.ok()) ReportKeptMemory(first_error, kPoolWords);
 }
 
 void Backing::Abandon() {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/pool/check_blocks.h"
 
 namespace tidepool::pool {
 
@@ -59,29 +60,13 @@ std::vector<PoolBlock> BlocksOf(const StreamArena& arena) {
 
 absl::Status CheckArena(const StreamArena& arena, const MemorySource& memory,
                         std::int64_t max_bytes) {
-  const blocks::BlockMap& blocks = arena.blocks();
-  if (absl::Status status = blocks.CheckInvariants(); !status.ok()) return status;
-  if (blocks.capacity() - blocks.excluded_bytes() > max_bytes) {
-    return absl::InternalError("the arena is larger than the budget");
-  }
-  std::int64_t live_count = 0;
-  for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
-    const Range range = {blocks.offset(id), blocks.offset(id) + blocks.bytes(id)};
-    if (memory.BytesIn(range) != (blocks.excluded(id) ? 0 : range.bytes())) {
-      return absl::InternalError(absl::StrCat("the block at ", range.begin,
-                                              " has memory and is out of the arena, or is in it "
-                                              "and has no memory"));
-    }
-    if (!blocks.used(id) || blocks.excluded(id)) continue;
-    ++live_count;
-    if (arena.hand_over().HasTickets(id)) {
-      return absl::InternalError(absl::StrCat("the live block at ", range.begin, " has a ticket"));
-    }
-  }
-  if (live_count != arena.live_count()) {
-    return absl::InternalError("the counts differ from the blocks");
-  }
-  return absl::OkStatus();
+  const auto bytes_in = [&](const Range& range) { return memory.BytesIn(range); };
+  const auto check_live = [&](BlockId block) {
+    if (!arena.hand_over().HasTickets(block)) return absl::OkStatus();
+    return absl::InternalError(
+        absl::StrCat("the live block at ", arena.blocks().offset(block), " has a ticket"));
+  };
+  return CheckBlocks(arena.blocks(), {max_bytes, arena.live_count()}, bytes_in, check_live);
 }
 
 }  // namespace tidepool::pool

@@ -14,8 +14,6 @@
 
 namespace tidepool::pool {
 
-inline constexpr PoolWords kPoolWords = {"pool", "allocation"};
-
 // Returns the figures that an arena knows; the rest is 0.
 PoolStats StatsOf(const StreamArena& arena);
 // Writes the live allocations to stderr.

@@ -56,4 +56,9 @@ void ReportLive(const AddressMap& addresses, const blocks::BlockMap& blocks,
   }
 }
 
+void ReportKeptMemory(const absl::Status& error, const PoolWords& words) {
+  std::fprintf(stderr, "tidepool: a %s cannot give its memory back: %s\n", words.pool,
+               error.ToString().c_str());
+}
+
 }  // namespace tidepool::pool

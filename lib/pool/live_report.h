@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// The texts of pools about live allocations: addresses that are not live, and allocations that are
-// live when their pool is destroyed.
+// The texts of pools about live allocations and memory: addresses that are not live, allocations
+// that are live when their pool is destroyed, and memory that the device does not take back.
 #ifndef TIDEPOOL_LIB_POOL_LIVE_REPORT_H_
 #define TIDEPOOL_LIB_POOL_LIVE_REPORT_H_
 
@@ -14,11 +13,16 @@
 
 namespace tidepool::pool {
 
-// The words of a kind of pool, such as {"pool", "allocation"}.
+// The words of a kind of pool.
 struct PoolWords {
   const char* pool;
+  const char* memory;
   const char* allocation;
+  const char* make_room;  // how a caller makes room, before a number of bytes
+  const char* join_room;  // how a caller joins free memory
 };
+inline constexpr PoolWords kPoolWords = {"pool", "memory", "allocation", "free or offload",
+                                         "raise max_bytes, or record a trace and plan it"};
 
 // InvalidArgument for an address that is free already.
 absl::Status DoubleFreeError(const void* address, const PoolWords& words);
@@ -31,6 +35,9 @@ absl::Status NotLiveError(const void* address, const AddressMap& addresses,
 void ReportLive(const AddressMap& addresses, const blocks::BlockMap& blocks,
                 std::int64_t live_count, const PoolWords& words,
                 const std::function<std::string(BlockId)>& describe);
+
+// Writes an error of the device that keeps memory of a destroyed pool to stderr.
+void ReportKeptMemory(const absl::Status& error, const PoolWords& words);
 
 }  // namespace tidepool::pool
 

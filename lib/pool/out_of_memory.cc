@@ -10,7 +10,8 @@
 namespace tidepool::pool {
 namespace {
 
-std::string Help(std::size_t bytes, const PoolStats& stats, std::string_view growth_error) {
+std::string Help(std::size_t bytes, const PoolStats& stats, std::string_view growth_error,
+                 const PoolWords& words) {
   if (bytes > static_cast<std::size_t>(kMaxRequestBytes)) {
     return absl::StrCat("it can never fit: one allocation has at most ", kMaxRequestBytes);
   }
@@ -22,25 +23,28 @@ std::string Help(std::size_t bytes, const PoolStats& stats, std::string_view gro
   }
   const std::int64_t available = stats.max_bytes - stats.live_bytes;
   if (available < wanted) {
-    return absl::StrCat("free or offload ", wanted - available, " bytes, or raise max_bytes");
+    return absl::StrCat(words.make_room, " ", wanted - available, " bytes, or raise max_bytes");
   }
-  return "enough is free, but not in one piece: free a neighbour of the largest hole, raise "
-         "max_bytes, or record a trace and plan it";
+  return absl::StrCat(
+      "enough is free, but not in one piece: free a neighbour of the largest hole, ",
+      words.join_room);
 }
 
 }  // namespace
 
-absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_view growth_error) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat("out of memory: ", bytes, " bytes asked for, ", stats.live_bytes, " live in ",
-                   stats.live_count, " allocations, the largest hole is ", stats.largest_hole_bytes,
-                   ", the budget is ", stats.max_bytes, "; ", Help(bytes, stats, growth_error)));
+absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_view growth_error,
+                         const PoolWords& words) {
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "out of ", words.memory, ": ", bytes, " bytes asked for, ", stats.live_bytes, " live in ",
+      stats.live_count, " ", words.allocation, "s, the largest hole is ", stats.largest_hole_bytes,
+      ", the budget is ", stats.max_bytes, "; ", Help(bytes, stats, growth_error, words)));
 }
 
-absl::Status QueueClosed() {
+absl::Status QueueClosed(const PoolWords& words) {
   return absl::ResourceExhaustedError(
-      "out of memory: free memory is kept for an allocation that has waited long; wait too "
-      "(AllocateBlocking), or free more");
+      absl::StrCat("out of ", words.memory,
+                   ": free memory is kept for an allocation that has waited long; wait too "
+                   "(AllocateBlocking), or free more"));
 }
 
 absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats) {

@@ -8,15 +8,18 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "lib/pool/live_report.h"
 #include "tidepool/pool.h"
 
 namespace tidepool::pool {
 
 // ResourceExhausted. `bytes` are the caller's. `growth_error` is the device's error when the pool
 // last tried to grow for this request; empty when it did not try.
-absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_view growth_error);
+// Reads the live and largest free memory and the budget of `stats`.
+absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_view growth_error,
+                         const PoolWords& words);
 // ResourceExhausted, while free memory is kept for a waiter that was overtaken often.
-absl::Status QueueClosed();
+absl::Status QueueClosed(const PoolWords& words);
 // DeadlineExceeded, for a request that waited.
 absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats);
 

@@ -1,12 +1,12 @@
-// SPDX-License-Identifier: Apache-2.0
-// Every call locks the books, works in the parts, and serves waiters whenever it may have made room.
+// Every call locks the books, works in the parts, and serves waiters whenever it may have made
+// room.
 #include "lib/pool/pool_impl.h"
 
 #include <optional>
 #include <utility>
 
-#include "lib/pool/out_of_memory.h"
 #include "lib/locks/mutex.h"
+#include "lib/pool/out_of_memory.h"
 
 namespace tidepool::pool {
 
@@ -210,9 +210,7 @@ void PoolImpl::AwaitPlans() ABSL_NO_THREAD_SAFETY_ANALYSIS { observers_.AwaitPla
 absl::StatusOr<void*> PoolImpl::Look(const Waiter& waiter) {
   absl::StatusOr<void*> address = AllocateOrGrow(waiter.wanted, &waiter);
   const bool has_room = !address.ok() || *address != nullptr;
-  const bool may_look_again = waiter.is_called || !queue_.MayServe(&waiter);
-  // When nothing is live no free will come.
-  if (has_room || may_look_again || arena_.live_count() > 0) return address;
+  if (has_room || !queue_.IsHopeless(waiter, arena_.live_count())) return address;
   const auto& [bytes, hint, stream] = waiter.wanted;
   return Refuse(static_cast<std::size_t>(bytes), hint, stream);
 }
@@ -227,7 +225,7 @@ void PoolImpl::ServeWaiting() {
 // Serves a waiter from free blocks. Growth may wait for the device, and is left to the waiter's own
 // thread.
 void PoolImpl::Serve(Waiter& waiter) {
-  if (waiter.is_looking || observers_.BeginsIteration()) return waiter.CallThread();
+  if (observers_.BeginsIteration()) return waiter.CallThread();
   absl::StatusOr<void*> address = TryAllocate(waiter.wanted);
   if (!address.ok() || *address != nullptr) {
     waiter.result = std::move(address);
@@ -239,7 +237,7 @@ void PoolImpl::Serve(Waiter& waiter) {
 absl::Status PoolImpl::Refuse(std::size_t bytes, Hint hint, Stream stream) {
   ++failures_;
   observers_.OnRefusal(bytes, hint, stream);
-  return OutOfMemory(bytes, StatsLocked(), memory_->growth_error());
+  return OutOfMemory(bytes, StatsLocked(), memory_->growth_error(), kPoolWords);
 }
 
 // Refuses a request that is too large, or that comes while the queue is closed.
@@ -247,7 +245,7 @@ absl::Status PoolImpl::RefuseAtOnce(std::size_t bytes, Hint hint, Stream stream)
   absl::Status known = arena_.hand_over().FindClock(stream).status();
   if (!known.ok()) return known;
   absl::Status refusal = Refuse(bytes, hint, stream);
-  return bytes > MostBytes() ? refusal : QueueClosed();
+  return bytes > MostBytes() ? refusal : QueueClosed(kPoolWords);
 }
 
 PoolStats PoolImpl::Stats() const {

@@ -4,8 +4,8 @@
 #include "lib/pool/segment_memory.h"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "lib/pool/live_report.h"
 #include "lib/pool/segment_blocks.h"
 
 namespace tidepool::pool {
@@ -20,10 +20,7 @@ constexpr std::int64_t kLeastSegmentPart = 1024;  // of a small budget
 SegmentMemory::~SegmentMemory() {
   const absl::Status status =
       segments_.Empty([this](void* address, std::int64_t) { return device_.FreeMemory(address); });
-  if (!status.ok()) {
-    std::fprintf(stderr, "tidepool: a pool cannot give its memory back: %s\n",
-                 status.ToString().c_str());
-  }
+  if (!status.ok()) ReportKeptMemory(status, kPoolWords);
 }
 
 absl::Status SegmentMemory::TakeInitial(std::int64_t bytes, PoolLocks& locks) {

@@ -80,6 +80,11 @@ class WaitingQueue {
   }
   // Whether a waiter may be served now; null stands for a request that does not wait.
   bool MayServe(const Waiter* waiter) const { return !IsClosed() || waiter == waiters_.front(); }
+  // Whether a waiter that looked and found no room finds none later: when nothing is live, no free
+  // will come. Not while it may not be served or must look again.
+  bool IsHopeless(const Waiter& waiter, std::int64_t live_count) const {
+    return live_count == 0 && !waiter.is_called && MayServe(&waiter);
+  }
   // Counts the waiters that sleep and were not called: for tests.
   std::int64_t CountAsleep() const {
     return std::ranges::count_if(
@@ -91,12 +96,16 @@ class WaitingQueue {
   }
 
   // Tries each waiter in turn. `serve(waiter)` sets its result, or leaves it empty when there is no
-  // room.
+  // room. A waiter that looks for memory itself is told to look once more instead.
   template <typename Serve>
   void ServeAll(Serve serve) {
     for (auto it = waiters_.begin(); it != waiters_.end();) {
       Waiter& waiter = **it;
-      serve(waiter);
+      if (waiter.is_looking) {
+        waiter.CallThread();
+      } else {
+        serve(waiter);
+      }
       if (!waiter.result.has_value()) {
         if (waiter.overtakes >= Pool::kMostOvertakes) return;
         ++it;
