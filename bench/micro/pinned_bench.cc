@@ -39,7 +39,7 @@ std::vector<std::size_t> Sizes() {
   return sizes;
 }
 
-// Frees a random one of so many live buffers and allocates another.
+// Frees a random live buffer and allocates another, with a number of live buffers.
 void BM_Pair(benchmark::State& state) {
   const auto live = static_cast<std::size_t>(state.range(0));
   const auto device = *HostDevice::Create({});
@@ -58,7 +58,7 @@ void BM_Pair(benchmark::State& state) {
 }
 BENCHMARK(BM_Pair)->Arg(1)->Arg(100)->Arg(1000);
 
-// What each buffer costs without a pool.
+// Pins and unpins each buffer by itself, without a pool.
 void BM_PairOfTheDevice(benchmark::State& state) {
   const auto device = *HostDevice::Create({});
   for (auto _ : state) {
@@ -87,7 +87,7 @@ void BM_Page(benchmark::State& state) {
 }
 BENCHMARK(BM_Page);
 
-// To pin 1 GiB: so many threads, huge pages never (0) or advised (1).
+// Pins 1 GiB with a number of threads, and with huge pages never (0) or advised (1).
 void BM_PinOneGiB(benchmark::State& state) {
   const auto device = *HostDevice::Create({});
   for (auto _ : state) {
@@ -105,8 +105,8 @@ BENCHMARK(BM_PinOneGiB)
     ->Unit(benchmark::kMillisecond)
     ->Iterations(3);
 
-// Of the large allocations of a trace, when most is live: how much more the sizes are rounded, for
-// this pool, one of pages and one of powers of two; and what the arena reaches of its offsets.
+// Measures the large allocations of a trace when most is live: by how much sizes are rounded up by
+// this pool, by a pool of pages and by a pool of powers of two; and the height of the arena.
 void BM_Waste(benchmark::State& state, const std::string& path) {
   const Trace trace = *ReadTrace(path);
   const auto policy = *MakePlacementPolicy("best-fit");

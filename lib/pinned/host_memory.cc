@@ -12,12 +12,12 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/locks/mutex.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -36,7 +36,7 @@ constexpr int kMostNodes = 1024;
 
 absl::Status NoMemory(std::int64_t bytes, int error) {
   return absl::Status(absl::StatusCode::kResourceExhausted,
-                      absl::StrCat("the host does not give ", bytes,
+                      absl::StrCat("the host cannot map ", bytes,
                                    " bytes, expected free memory and limits (ulimit -v) for them: ",
                                    absl::ErrnoToStatus(error, "mmap").message()));
 }
@@ -50,7 +50,7 @@ absl::StatusOr<void*> MapHuge(std::int64_t bytes) {
       " free ones of 2 MiB (vm.nr_hugepages): ", absl::ErrnoToStatus(errno, "mmap").message()));
 }
 
-// What transparent huge pages need to begin with the memory.
+// Maps memory that begins at a multiple of the alignment: transparent huge pages need that.
 absl::StatusOr<void*> MapAligned(std::int64_t bytes, std::int64_t alignment) {
   const std::int64_t slack = alignment - kPage;
   void* const mapped = mmap(nullptr, static_cast<std::size_t>(bytes + slack),
@@ -65,7 +65,7 @@ absl::StatusOr<void*> MapAligned(std::int64_t bytes, std::int64_t alignment) {
   return address;
 }
 
-// A system call, because the library for it (libnuma) does no more here.
+// Makes the system call itself, because the library for it (libnuma) would do no more here.
 absl::Status BindToNode(void* address, std::int64_t bytes, int node) {
   constexpr int kBits = 8 * sizeof(unsigned long);
   std::array<unsigned long, kMostNodes / kBits> nodes{};
@@ -75,7 +75,7 @@ absl::Status BindToNode(void* address, std::int64_t bytes, int node) {
   }
   return absl::ErrnoToStatus(
       errno, absl::StrCat("numa_node ", node,
-                          ", expected one that there is and that this process may choose: mbind"));
+                          ", expected an online node that this process may choose: mbind"));
 }
 
 absl::Status Populate(char* address, std::int64_t bytes) {
@@ -83,7 +83,7 @@ absl::Status Populate(char* address, std::int64_t bytes) {
     if (errno == EINTR || errno == EAGAIN) continue;
     if (errno == EINVAL) {
       for (std::int64_t at = 0; at < bytes; at += kPage) {
-        // Other threads write other pages; what was in the page stays.
+        // Other threads write other pages, and the contents of this page stay.
         volatile char* const byte = address + at;
         *byte = *byte;
       }
@@ -125,7 +125,7 @@ absl::StatusOr<void*> MapMemory(std::int64_t bytes, const HostPageOptions& optio
                                       ? MapHuge(bytes)
                                       : MapAligned(bytes, is_advised ? kHugePage : kPage);
   if (!address.ok()) return address;
-  // Where there are none, small ones do.
+  // The system uses small pages when it refuses.
   if (is_advised) {
     static_cast<void>(madvise(*address, static_cast<std::size_t>(bytes), MADV_HUGEPAGE));
   }
@@ -138,7 +138,7 @@ absl::StatusOr<void*> MapMemory(std::int64_t bytes, const HostPageOptions& optio
 
 absl::Status TouchMemory(void* address, std::int64_t bytes, const HostPageOptions& options) {
   std::atomic<std::int64_t> next = 0;
-  std::mutex mutex;
+  locks::Mutex mutex;  // guards first_error
   absl::Status first_error;
   const auto touch = [&] {
     for (;;) {
@@ -148,7 +148,7 @@ absl::Status TouchMemory(void* address, std::int64_t bytes, const HostPageOption
           Populate(static_cast<char*>(address) + begin, std::min(kStretch, bytes - begin));
       if (status.ok()) continue;
       next.store(bytes, std::memory_order_relaxed);
-      const std::lock_guard lock(mutex);
+      const locks::MutexLock lock(&mutex);
       first_error.Update(status);
       return;
     }
@@ -157,7 +157,7 @@ absl::Status TouchMemory(void* address, std::int64_t bytes, const HostPageOption
   try {
     for (int i = 1; i < ThreadsFor(bytes, options); ++i) others.emplace_back(touch);
   } catch (const std::system_error&) {
-    // With fewer threads it takes longer.
+    // Fewer threads touch all pages too, more slowly.
   }
   touch();
   for (std::thread& other : others) other.join();
@@ -166,7 +166,7 @@ absl::Status TouchMemory(void* address, std::int64_t bytes, const HostPageOption
 
 void UnmapMemory(void* address, std::int64_t bytes) {
   if (munmap(address, static_cast<std::size_t>(bytes)) == 0) return;
-  // A process may have no more mappings than so many, and this would make one more: the addresses
+  // A process has a limit of mappings, and unmapping a part can need a new one. The addresses then
   // stay, without memory.
   static_cast<void>(madvise(address, static_cast<std::size_t>(bytes), MADV_DONTNEED));
 }

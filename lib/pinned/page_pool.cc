@@ -1,15 +1,14 @@
-// SPDX-License-Identifier: Apache-2.0
-// One range of addresses holds all pages, so a page is a number. Pages without memory are known by
-// their numbers alone; the memory comes by touching and goes page by page.
+// One range of addresses holds all pages, so a page is a number. Memory comes when pages are
+// touched and goes page by page.
 #include "tidepool/host/page_pool.h"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "lib/pinned/host_memory.h"
 #include "lib/pool/pool_locks.h"
@@ -50,7 +49,7 @@ class PagePoolImpl final : public PagePool {
         base_(static_cast<char*>(base)),
         states_(PageCount(), State::kUntouched) {
     untouched_.reserve(PageCount());
-    // The lowest is taken first.
+    // The lowest page is taken first.
     for (std::size_t page = PageCount(); page-- > 0;) {
       untouched_.push_back(static_cast<std::uint32_t>(page));
     }
@@ -83,11 +82,11 @@ class PagePoolImpl final : public PagePool {
     const pool::BackoffLock lock(locks_.books);
     for (std::size_t i = 0; i < pages.size(); ++i) {
       if (TakeBack(pages[i])) continue;
-      // As if it had not been called.
+      // The call changes nothing: pages that were taken back are used again.
       for (std::size_t j = 0; j < i; ++j) states_[NumberOf(pages[j])] = State::kUsed;
       return absl::InvalidArgumentError(
           absl::StrCat("page 0x", absl::Hex(reinterpret_cast<std::uintptr_t>(pages[i])),
-                       " is not in use, expected one of this pool that was taken, once"));
+                       " is not in use, expected a page that was taken of this pool, once"));
     }
     for (void* const page : pages) free_.push_back(NumberOf(page));
     stats_.returns += static_cast<std::int64_t>(pages.size());
@@ -99,7 +98,7 @@ class PagePoolImpl final : public PagePool {
     const pool::BackoffLock lock(locks_.books);
     if (bytes < 0 || bytes > options_.max_bytes) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "asked to hold ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
+          "reserve of ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
     }
     const pool::MemoryLock memory(locks_);
     const std::int64_t wanted = (bytes + options_.page_bytes - 1) / options_.page_bytes;
@@ -111,7 +110,8 @@ class PagePoolImpl final : public PagePool {
   absl::StatusOr<std::int64_t> Trim(std::int64_t keep_bytes) override {
     const pool::BackoffLock lock(locks_.books);
     const pool::MemoryLock memory(locks_);
-    // Those that were returned first, whose memory is the coldest. They are in no list meanwhile.
+    // Gives back the pages that were returned first, because their memory is the coldest. They are
+    // in no list meanwhile, so no thread takes them.
     const std::int64_t kept =
         (std::max<std::int64_t>(keep_bytes, 0) + options_.page_bytes - 1) / options_.page_bytes;
     const auto most =
@@ -151,12 +151,12 @@ class PagePoolImpl final : public PagePool {
   std::uint32_t NumberOf(const void* page) const {
     return static_cast<std::uint32_t>(Distance(page) / PageSize());
   }
-  // More than any of the pool for addresses before it.
+  // Returns the distance from the first page: larger than the pool for addresses before it.
   std::uintptr_t Distance(const void* page) const {
     return reinterpret_cast<std::uintptr_t>(page) - reinterpret_cast<std::uintptr_t>(base_);
   }
 
-  bool TakeBack(const void* page) {
+  bool TakeBack(const void* page) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
     const std::uintptr_t distance = Distance(page);
     if (distance >= static_cast<std::uintptr_t>(options_.max_bytes) || distance % PageSize() != 0 ||
         states_[NumberOf(page)] != State::kUsed) {
@@ -166,10 +166,9 @@ class PagePoolImpl final : public PagePool {
     return true;
   }
 
-  // Functions below hold the lock. They release it while pages are touched, which takes long: other
-  // threads return pages and ask meanwhile.
-
-  absl::Status GrowFor(std::size_t wanted) {
+  // The two release the books while pages are touched, which takes long: other threads take and
+  // return pages meanwhile.
+  absl::Status GrowFor(std::size_t wanted) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books) {
     const pool::MemoryLock memory(locks_);
     while (wanted > free_.size()) {
       const std::size_t missing = wanted - free_.size();
@@ -177,8 +176,9 @@ class PagePoolImpl final : public PagePool {
         return absl::ResourceExhaustedError(absl::StrCat(
             "out of pages: ", wanted, " of ", options_.page_bytes, " bytes asked for, ",
             stats_.used_pages, " of ", stats_.max_pages, " are in use and ", free_.size(),
-            " are ready, expected ",
-            missing > untouched_.size() ? "fewer, or a larger max_bytes" : "may_grow, or Reserve"));
+            " are ready; ",
+            missing > untouched_.size() ? "take fewer, return pages, or raise max_bytes"
+                                        : "set may_grow, or call Reserve"));
       }
       const auto step = static_cast<std::size_t>(options_.growth_bytes / options_.page_bytes);
       const std::size_t count = std::max(missing, std::min(step, untouched_.size()));
@@ -187,8 +187,8 @@ class PagePoolImpl final : public PagePool {
     return absl::OkStatus();
   }
 
-  // Gives so many untouched pages memory, neighbours at once.
-  absl::Status Touch(std::size_t count) {
+  // Touches `count` untouched pages, neighbours at once.
+  absl::Status Touch(std::size_t count) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.memory, locks_.books) {
     const auto begun = std::chrono::steady_clock::now();
     ++stats_.growths;
     while (count > 0) {
@@ -201,7 +201,7 @@ class PagePoolImpl final : public PagePool {
       });
       if (!status.ok()) return status;
       untouched_.resize(untouched_.size() - run);
-      // The lowest is taken first.
+      // The lowest page is taken first.
       for (std::size_t i = run; i-- > 0;) {
         const auto number = static_cast<std::uint32_t>(first + i);
         states_[number] = State::kFree;
@@ -219,10 +219,12 @@ class PagePoolImpl final : public PagePool {
   char* const base_;
 
   mutable pool::PoolLocks locks_;
-  std::vector<std::uint32_t> untouched_;  // the lowest last; changed with both locks held
-  std::vector<State> states_;
-  std::vector<std::uint32_t> free_;  // touched; the last is taken next
-  PagePoolStats stats_;
+  // The lowest page last. Changed with both locks held.
+  std::vector<std::uint32_t> untouched_ ABSL_GUARDED_BY(locks_.books);
+  std::vector<State> states_ ABSL_GUARDED_BY(locks_.books);
+  // The touched pages that are not used; the last one is taken next.
+  std::vector<std::uint32_t> free_ ABSL_GUARDED_BY(locks_.books);
+  PagePoolStats stats_ ABSL_GUARDED_BY(locks_.books);
 };
 
 }  // namespace

@@ -1,15 +1,13 @@
-// SPDX-License-Identifier: Apache-2.0
-// The beginning and the end of a pinned pool, and what it says of itself.
+// A pinned pool is created and destroyed here, and gives its statistics.
 #include "tidepool/host/pinned_pool.h"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "lib/locks/mutex.h"
 #include "lib/pinned/host_memory.h"
 #include "lib/pinned/pinned_pool_impl.h"
-#include "lib/pool/segments.h"
+#include "lib/pool/check_blocks.h"
 #include "tidepool/placement.h"
 
 namespace tidepool {
@@ -35,7 +33,7 @@ absl::Status CheckPinnedOptions(const PinnedPoolOptions& options) {
   if (options.max_bytes < page || options.max_bytes > most ||
       PinnedPoolImpl::OffsetBytes(options) > blocks::MaxArenaBytes(alignment)) {
     return expect("max_bytes", options.max_bytes, "at least a page, ", page,
-                  ", and what needs at most ", blocks::MaxArenaBytes(alignment),
+                  ", and at most as much as fits into ", blocks::MaxArenaBytes(alignment),
                   " bytes of offsets at alignment ", alignment);
   }
   if (options.initial_bytes < PinnedPoolOptions::kWholeBudget ||
@@ -52,13 +50,19 @@ absl::Status CheckPinnedOptions(const PinnedPoolOptions& options) {
 
 }  // namespace
 
-// Regions come and go as segments of a pool do.
-std::int64_t PinnedPoolImpl::OffsetBytes(const PinnedPoolOptions& options) {
-  return pool::Segments::OffsetBytes(options.max_bytes, options.alignment);
-}
-
+// No other thread calls the pool any more.
 PinnedPoolImpl::~PinnedPoolImpl() {
-  if (stats_.live_count > 0) ReportLive();
+  const pool::BackoffLock lock(locks_.books);
+  if (stats_.live_count > 0) {
+    const auto describe = [this](BlockId block) {
+      locks_.books.AssertHeld();
+      return absl::StrCat(", ", asked_[block], " requested");
+    };
+    pool::ReportLive(addresses_, arena_.blocks(), stats_.live_count, kPinnedWords, describe);
+  }
+  const absl::Status status = regions_.Empty(
+      [this](void* address, std::int64_t bytes) { return pinner_.Unpin(address, bytes); });
+  if (!status.ok()) pool::ReportKeptMemory(status, kPinnedWords);
 }
 
 PinnedPoolStats PinnedPoolImpl::Stats() const {
@@ -71,75 +75,56 @@ PinnedPoolStats PinnedPoolImpl::StatsLocked() const {
   PinnedPoolStats stats = stats_;
   stats.live_bytes = blocks.live_bytes();
   stats.peak_live_bytes = arena_.peak_live_bytes();
-  stats.reserved_bytes = regions_.segments().held_bytes();
+  stats.reserved_bytes = regions_.held_bytes();
   stats.max_bytes = options_.max_bytes;
   stats.free_bytes = stats.reserved_bytes - stats.live_bytes;
   stats.largest_hole_bytes = blocks.LargestBytes();
-  stats.regions = regions_.segments().count();
-  stats.pins = regions_.pins();
-  stats.pin_ns = regions_.pin_ns();
+  stats.regions = regions_.count();
+  return stats;
+}
+
+// Returns the part of the statistics that errors of a refused allocation name.
+PoolStats PinnedPoolImpl::Occupancy() const {
+  PoolStats stats;
+  stats.live_bytes = arena_.blocks().live_bytes();
+  stats.live_count = stats_.live_count;
+  stats.largest_hole_bytes = arena_.blocks().LargestBytes();
+  stats.max_bytes = options_.max_bytes;
   return stats;
 }
 
 absl::Status PinnedPoolImpl::CheckInvariants() const {
   const locks::MutexLock memory(&locks_.memory);
   const pool::BackoffLock lock(locks_.books);
-  const blocks::BlockMap& blocks = arena_.blocks();
-  if (absl::Status status = blocks.CheckInvariants(); !status.ok()) return status;
-  if (regions_.segments().held_bytes() > options_.max_bytes) {
-    return absl::InternalError("more is pinned than the budget");
-  }
-  std::int64_t live_count = 0;
   std::int64_t asked_bytes = 0;
-  std::int64_t held_bytes = 0;
-  for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
-    if (blocks.excluded(id)) continue;
-    const pool::Range range = {blocks.offset(id), blocks.offset(id) + blocks.bytes(id)};
-    if (regions_.segments().BytesIn(range) != range.bytes()) {
-      return absl::InternalError(absl::StrCat("the block at ", range.begin, " is in no region"));
-    }
-    held_bytes += range.bytes();
-    if (!blocks.used(id)) continue;
-    ++live_count;
-    asked_bytes += asked_[id];
-    if (asked_[id] <= 0 || arena_.Rounded(asked_[id]) != range.bytes()) {
-      return absl::InternalError(absl::StrCat("the buffer at ", range.begin, " is of ",
-                                              range.bytes(), " bytes, and ", asked_[id],
-                                              " were asked for"));
-    }
+  const auto bytes_in = [this](const pool::Range& range) {
+    locks_.books.AssertHeld();
+    return regions_.BytesIn(range);
+  };
+  const auto check_live = [&](BlockId block) {
+    locks_.books.AssertHeld();
+    asked_bytes += asked_[block];
+    const std::int64_t bytes = arena_.blocks().bytes(block);
+    if (asked_[block] > 0 && arena_.Rounded(asked_[block]) == bytes) return absl::OkStatus();
+    return absl::InternalError(
+        absl::StrCat("a buffer of ", asked_[block], " bytes has a block of ", bytes));
+  };
+  if (absl::Status status = pool::CheckBlocks(
+          arena_.blocks(), {options_.max_bytes, stats_.live_count}, bytes_in, check_live);
+      !status.ok()) {
+    return status;
   }
-  if (held_bytes != regions_.segments().held_bytes()) {
-    return absl::InternalError("the arena is not the regions");
-  }
-  if (live_count != stats_.live_count || asked_bytes != stats_.asked_bytes ||
-      live_count != stats_.allocations - stats_.frees) {
+  if (asked_bytes != stats_.asked_bytes || stats_.live_count != stats_.allocations - stats_.frees) {
     return absl::InternalError("the counts differ from the blocks");
   }
   return absl::OkStatus();
-}
-
-void PinnedPoolImpl::ReportLive() const {
-  constexpr int kListed = 10;
-  std::fprintf(stderr,
-               "tidepool: a pinned pool is destroyed with %lld bytes live in %lld buffers\n",
-               static_cast<long long>(arena_.blocks().live_bytes()),
-               static_cast<long long>(stats_.live_count));
-  const blocks::BlockMap& blocks = arena_.blocks();
-  int listed = 0;
-  for (BlockId id = blocks.First(); id != kNoBlock && listed < kListed; id = blocks.Next(id)) {
-    if (!blocks.used(id) || blocks.excluded(id)) continue;
-    ++listed;
-    std::fprintf(stderr, "  %p: %lld bytes\n",
-                 static_cast<void*>(addresses_.AddressOf(blocks.offset(id))),
-                 static_cast<long long>(asked_[id]));
-  }
 }
 
 }  // namespace pinned
 
 absl::StatusOr<std::unique_ptr<PinnedPool>> PinnedPool::Create(Device* device,
                                                                const PinnedPoolOptions& options) {
-  if (device == nullptr) return absl::InvalidArgumentError("no device, expected one");
+  if (device == nullptr) return absl::InvalidArgumentError("the device is null");
   if (absl::Status status = pinned::CheckPinnedOptions(options); !status.ok()) return status;
   PinnedPoolOptions resolved = options;
   const std::int64_t page = pinned::PageBytes(options.pages);

@@ -1,44 +1,53 @@
-// SPDX-License-Identifier: Apache-2.0
-// The pool of pinned memory: an arena over regions, and a line of waiting allocations.
+// PinnedPoolImpl: the pool of pinned memory, made of parts of lib/pool.
 //
-// One mutex guards the books. A thread that pins or unpins releases it, because that takes long and
-// other threads free and ask meanwhile; locks_.memory keeps such threads apart.
+//   Segments      the regions, each a range of offsets between fences; no buffer crosses a fence,
+//                 because a device cannot copy from two registrations at once
+//   Arena         the free and used blocks of these offsets
+//   WaitingQueue  the allocations that wait for memory
+//   PoolLocks     the books, and the memory; no thread pins or unpins under the lock of the books
 #ifndef TIDEPOOL_LIB_PINNED_PINNED_POOL_IMPL_H_
 #define TIDEPOOL_LIB_PINNED_PINNED_POOL_IMPL_H_
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "lib/blocks/arena.h"
-#include "lib/pinned/regions.h"
+#include "lib/pinned/pinner.h"
 #include "lib/pool/address_map.h"
-#include "lib/pool/backoff_mutex.h"
+#include "lib/pool/live_report.h"
 #include "lib/pool/pool_locks.h"
-#include "lib/pool/range.h"
+#include "lib/pool/segments.h"
 #include "lib/pool/waiting_queue.h"
 #include "tidepool/host/pinned_pool.h"
 #include "tidepool/placement.h"
+#include "tidepool/pool.h"
 
 namespace tidepool::pinned {
 
+inline constexpr pool::PoolWords kPinnedWords = {"pinned pool", "pinned memory", "buffer", "free",
+                                                 "or raise max_bytes"};
+
 class PinnedPoolImpl final : public PinnedPool {
  public:
-  // Of options that were checked.
+  // `options` are in range, and their sizes are whole pages.
   PinnedPoolImpl(Device& device, const PinnedPoolOptions& options,
                  std::unique_ptr<PlacementPolicy> policy)
       : options_(options),
+        pinner_(device, options.pages),
         policy_(std::move(policy)),
-        regions_(device, addresses_, options.pages, options.alignment),
+        regions_(addresses_, options.alignment),
         arena_(0, options.alignment, *policy_, OffsetBytes(options)) {}
   ~PinnedPoolImpl() override;
 
-  // How many bytes of offsets a pool needs.
-  static std::int64_t OffsetBytes(const PinnedPoolOptions& options);
+  // Returns how many bytes of offsets a pool needs: regions come and go as segments do.
+  static std::int64_t OffsetBytes(const PinnedPoolOptions& options) {
+    return pool::Segments::OffsetBytes(options.max_bytes, options.alignment);
+  }
 
   absl::StatusOr<void*> Allocate(std::size_t bytes) override;
   absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, absl::Time deadline) override;
@@ -49,46 +58,56 @@ class PinnedPoolImpl final : public PinnedPool {
   absl::Status CheckInvariants() const override;
 
  private:
-  // Functions below hold the lock. Where one returns a null address, or kNoBlock, there is no room.
+  // Functions that need the lock of the memory release the books while they pin or unpin: a block
+  // that was found before such a call is not valid after it.
 
-  // Those with a parameter `lock` or `memory` release it meanwhile: no block that was found before
-  // them is good after them.
+  // The four return null when there is no room, or when free memory is kept for a waiter that comes
+  // before `waiter`. AllocateOrGrow takes the lock of the memory if growth may help.
+  absl::StatusOr<void*> AllocateOrGrow(std::int64_t bytes, const pool::Waiter* waiter)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  absl::StatusOr<void*> GrowAndAllocate(std::int64_t bytes, const pool::Waiter* waiter)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.memory, locks_.books);
+  void* TryAllocate(std::int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  absl::StatusOr<void*> Look(const pool::Waiter& waiter)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  void* Take(const Placement& placement, std::int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  void ServeWaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  void Serve(pool::Waiter& waiter) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
 
-  absl::StatusOr<void*> TryAllocate(std::int64_t bytes, const pool::Waiter* waiter = nullptr);
-  void* TryPlace(std::int64_t bytes);
-  void* Take(const Placement& placement, std::int64_t bytes);
-  // Until the pool holds so much.
-  absl::Status PinUntil(std::int64_t bytes);
-  absl::StatusOr<Placement> Grow(std::int64_t bytes);
-  absl::StatusOr<BlockId> AddRegion(std::int64_t bytes, std::int64_t wanted);
-  absl::StatusOr<bool> MakeBudget(std::int64_t bytes);
-  absl::Status GiveBackRegion(BlockId block);
-  std::vector<BlockId> FreeRegions() const;
-  BlockId Include(const pool::Range& region);
-  BlockId ExcludedAt(std::int64_t offset) const;
-  void NotePeakReserved();
+  // Pins regions until the pool holds `bytes`.
+  absl::Status PinUntil(std::int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.memory, locks_.books);
+  // Pins a region for a buffer. Returns no block when options, budget or host do not allow it:
+  // growth_error_ then says why.
+  absl::StatusOr<Placement> Grow(std::int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.memory, locks_.books);
+  absl::StatusOr<bool> MakeBudget(std::int64_t bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.memory, locks_.books);
+  absl::StatusOr<BlockId> AddRegion(std::int64_t bytes, std::int64_t wanted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.memory, locks_.books);
+  absl::Status GiveBackRegion(BlockId block)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.memory, locks_.books);
 
-  absl::StatusOr<void*> Look(const pool::Waiter& waiter);
-  absl::Status TooLate(const pool::Waiter& waiter);
-  void ServeWaiting();
-  void Serve(pool::Waiter& waiter);
-
-  absl::Status Refuse(std::size_t bytes);
-  absl::Status NotLive(const void* address) const;
-  PinnedPoolStats StatsLocked() const;
-  void ReportLive() const;
+  absl::Status Refuse(std::size_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  PoolStats Occupancy() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  PinnedPoolStats StatsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
 
   const PinnedPoolOptions options_;
-  std::unique_ptr<PlacementPolicy> policy_;
+  const Pinner pinner_;
+  const std::unique_ptr<PlacementPolicy> policy_;
 
   mutable pool::PoolLocks locks_;
-  pool::AddressMap addresses_;
-  Regions regions_;
-  blocks::Arena arena_;
-  std::vector<std::int64_t> asked_;  // by name of a used block: the bytes that were asked for
-  pool::WaitingQueue queue_;
-  std::string growth_error_;  // why the pool did not grow for the last request
-  PinnedPoolStats stats_;     // what is counted; the rest is asked for
+  pool::AddressMap addresses_ ABSL_GUARDED_BY(locks_.books);
+  pool::Segments regions_ ABSL_GUARDED_BY(locks_.books);
+  blocks::Arena arena_ ABSL_GUARDED_BY(locks_.books);
+  // The requested bytes, by the name of a used block.
+  std::vector<std::int64_t> asked_ ABSL_GUARDED_BY(locks_.books);
+  pool::WaitingQueue queue_ ABSL_GUARDED_BY(locks_.books);
+  // Why the pool did not grow for the last request.
+  std::string growth_error_ ABSL_GUARDED_BY(locks_.books);
+  // The fields that are counted; StatsLocked adds the others.
+  PinnedPoolStats stats_ ABSL_GUARDED_BY(locks_.books);
 };
 
 }  // namespace tidepool::pinned

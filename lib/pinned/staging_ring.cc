@@ -1,25 +1,24 @@
-// SPDX-License-Identifier: Apache-2.0
-// A slot's turn is a count: slot i comes at turns i, i + slots, ... Whoever is first in line gets
-// the slot of the next turn when it is free, and nobody passes.
+// A turn is a number: slot i is handed out at turns i, i + slots, ... The first waiter gets the
+// slot of the next turn as soon as it is free, and no waiter overtakes.
 #include "tidepool/host/staging_ring.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <limits>
 #include <list>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
+#include "lib/locks/mutex.h"
 
 namespace tidepool {
 namespace pinned {
 namespace {
 
 constexpr std::int64_t kMostSlots = 65536;
-// Slots share no page: threads and copies that work on neighbours do not meet.
+// Slots share no page, so threads and copies that work on neighbours do not share cache lines.
 constexpr std::int64_t kSlotAlignment = 4096;
 
 class StagingRingImpl final : public StagingRing {
@@ -34,64 +33,64 @@ class StagingRingImpl final : public StagingRing {
   ~StagingRingImpl() override { pool_.Free(data_).IgnoreError(); }
 
   absl::StatusOr<StagingSlot> Acquire(absl::Time deadline) override {
-    std::unique_lock lock(mutex_);
-    if (is_closed_) return Closed();
-    if (line_.empty() && !in_use_[NextIndex()]) return TakeNext();
-    if (deadline == absl::InfinitePast()) return TooLate();
+    const locks::MutexLock lock(&mutex_);
+    if (is_closed_) return ClosedError();
+    if (queue_.empty() && !in_use_[NextIndex()]) return TakeNext();
+    if (deadline == absl::InfinitePast()) return DeadlineError();
     ++stats_.blocked;
     Waiter waiter;
-    const auto place = line_.insert(line_.end(), &waiter);
-    const auto is_over = [&] { return waiter.slot.has_value() || is_closed_; };
-    if (deadline == absl::InfiniteFuture()) {
-      waiter.served.wait(lock, is_over);
-    } else {
-      waiter.served.wait_until(lock, absl::ToChronoTime(deadline), is_over);
+    const auto position = queue_.insert(queue_.end(), &waiter);
+    bool is_late = false;
+    while (!waiter.slot.has_value() && !is_closed_ && !is_late) {
+      is_late = waiter.woken.WaitWithDeadline(&mutex_, deadline);
     }
-    // Who was served is out of the line.
+    // A served waiter is no longer in the queue.
     if (waiter.slot.has_value()) return *waiter.slot;
-    line_.erase(place);
-    return is_closed_ ? Closed() : TooLate();
+    queue_.erase(position);
+    return is_closed_ ? ClosedError() : DeadlineError();
   }
 
   absl::Status Release(std::int64_t index) override {
-    const std::lock_guard lock(mutex_);
+    const locks::MutexLock lock(&mutex_);
     if (index < 0 || index >= options_.slots || !in_use_[static_cast<std::size_t>(index)]) {
       return absl::InvalidArgumentError(
-          absl::StrCat("slot ", index, " is not in use, expected one that was acquired"));
+          absl::StrCat("slot ", index, " is not in use, expected an acquired slot"));
     }
     in_use_[static_cast<std::size_t>(index)] = false;
     --stats_.in_use;
-    while (!is_closed_ && !line_.empty() && !in_use_[NextIndex()]) {
-      Waiter& first = *line_.front();
-      line_.pop_front();
+    while (!is_closed_ && !queue_.empty() && !in_use_[NextIndex()]) {
+      Waiter& first = *queue_.front();
+      queue_.pop_front();
       first.slot = TakeNext();
-      first.served.notify_one();
+      first.woken.Signal();
     }
     return absl::OkStatus();
   }
 
   void Close() override {
-    const std::lock_guard lock(mutex_);
+    const locks::MutexLock lock(&mutex_);
     is_closed_ = true;
-    for (Waiter* const waiter : line_) waiter->served.notify_one();
+    for (Waiter* const waiter : queue_) waiter->woken.Signal();
   }
 
   std::int64_t slots() const override { return options_.slots; }
   std::int64_t slot_bytes() const override { return options_.slot_bytes; }
   StagingRingStats Stats() const override {
-    const std::lock_guard lock(mutex_);
+    const locks::MutexLock lock(&mutex_);
     return stats_;
   }
 
  private:
   struct Waiter {
     std::optional<StagingSlot> slot;
-    std::condition_variable served;
+    locks::CondVar woken;
   };
 
-  std::size_t NextIndex() const { return static_cast<std::size_t>(turn_ % options_.slots); }
+  std::size_t NextIndex() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return static_cast<std::size_t>(turn_ % options_.slots);
+  }
 
-  StagingSlot TakeNext() {
+  StagingSlot TakeNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     const std::size_t index = NextIndex();
     ++turn_;
     in_use_[index] = true;
@@ -101,13 +100,10 @@ class StagingRingImpl final : public StagingRing {
     return {data_ + number * stride_, options_.slot_bytes, number};
   }
 
-  static absl::Status Closed() {
-    return absl::CancelledError("the staging ring was closed, expected an open one");
-  }
-  absl::Status TooLate() const {
+  static absl::Status ClosedError() { return absl::CancelledError("the staging ring was closed"); }
+  absl::Status DeadlineError() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return absl::DeadlineExceededError(absl::StrCat("slot ", NextIndex(), " of ", options_.slots,
-                                                    " is in use until the deadline, expected its "
-                                                    "release"));
+                                                    " was not released until the deadline"));
   }
 
   PinnedPool& pool_;
@@ -115,12 +111,12 @@ class StagingRingImpl final : public StagingRing {
   const StagingRingOptions options_;
   const std::int64_t stride_;
 
-  mutable std::mutex mutex_;  // of all that follows
-  std::vector<bool> in_use_;
-  std::int64_t turn_ = 0;
-  std::list<Waiter*> line_;
-  bool is_closed_ = false;
-  StagingRingStats stats_;
+  mutable locks::Mutex mutex_;
+  std::vector<bool> in_use_ ABSL_GUARDED_BY(mutex_);  // by slot
+  std::int64_t turn_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::list<Waiter*> queue_ ABSL_GUARDED_BY(mutex_);
+  bool is_closed_ ABSL_GUARDED_BY(mutex_) = false;
+  StagingRingStats stats_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace
@@ -128,7 +124,7 @@ class StagingRingImpl final : public StagingRing {
 
 absl::StatusOr<std::unique_ptr<StagingRing>> StagingRing::Create(
     PinnedPool* pool, const StagingRingOptions& options) {
-  if (pool == nullptr) return absl::InvalidArgumentError("no pinned pool, expected one");
+  if (pool == nullptr) return absl::InvalidArgumentError("the pinned pool is null");
   if (options.slots < 1 || options.slots > pinned::kMostSlots) {
     return absl::InvalidArgumentError(
         absl::StrCat("slots ", options.slots, ", expected 1 to ", pinned::kMostSlots));
@@ -140,7 +136,7 @@ absl::StatusOr<std::unique_ptr<StagingRing>> StagingRing::Create(
   }
   const std::int64_t stride =
       (options.slot_bytes + pinned::kSlotAlignment - 1) & -pinned::kSlotAlignment;
-  // The last slot ends where it ends.
+  // The last slot needs no bytes up to the next stride.
   const std::int64_t bytes = (options.slots - 1) * stride + options.slot_bytes;
   const absl::StatusOr<void*> data = pool->Allocate(static_cast<std::size_t>(bytes));
   if (!data.ok()) return data.status();

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// Allocations that wait for pinned memory: in order, woken by what makes room for them.
+// Allocations that wait for pinned memory: in order, woken by the call that makes room for them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,7 +42,7 @@ class PinnedBlockingTest : public ::testing::Test {
     return waiting;
   }
   void* Take(std::size_t bytes) { return *pool_->Allocate(bytes); }
-  // Who frees serves the line, so this is exact.
+  // A thread that frees serves the waiters itself, so the count is exact.
   std::int64_t Live() { return pool_->Stats().live_count; }
   void Free(void* address) { ASSERT_TRUE(pool_->Free(address).ok()); }
 
@@ -96,7 +95,7 @@ TEST_F(PinnedBlockingTest, LetsTheSmallPassTheLargeButNotForEver) {
     ASSERT_LE(++overtakes, Pool::kMostOvertakes);
   }
   EXPECT_EQ(overtakes, Pool::kMostOvertakes);
-  const auto behind = Join(64 * kKiB);  // there is room, but not past the first in line
+  const auto behind = Join(64 * kKiB);  // there is room, but not past the first waiter
   EXPECT_EQ(Live(), 1);
   Free(rest);
   Free(*large->Result());
@@ -107,13 +106,14 @@ TEST_F(PinnedBlockingTest, GivesUpAtTheDeadline) {
   void* const all = Take(kMiB);
   const absl::Status status = pool_->AllocateBlocking(1, absl::Now()).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("expected"));
+  EXPECT_THAT(std::string(status.message()),
+              ::testing::HasSubstr("no room for 1 bytes until the deadline, 1048576 live"));
   EXPECT_EQ(pool_->Stats().failures, 1);
   Free(all);
   Free(*pool_->AllocateBlocking(kMiB, absl::Now()));
 }
 
-TEST_F(PinnedBlockingTest, WhoGivesUpLetsOthersPass) {
+TEST_F(PinnedBlockingTest, AWaiterThatGivesUpLetsOthersPass) {
   void* const a = Take(512 * kKiB);
   auto gives_up = std::async(std::launch::async, [&] {
     return pool_->AllocateBlocking(kMiB, absl::Now() + absl::Milliseconds(20)).status();

@@ -1,6 +1,5 @@
-// SPDX-License-Identifier: Apache-2.0
-// A thread that pins, unpins or touches memory holds up no call that needs none of that; and what
-// the device or the system would not do is not lost.
+// While a thread pins, unpins or touches memory, calls that need nothing of that go on. Memory that
+// the device or the system refuses to give or take is not lost.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -25,10 +24,10 @@ using testing::kKiB;
 using testing::kMiB;
 using Call = HostDevice::Call;
 
-// Where a thread stops until it may go on.
+// A point where a thread stops until it may go on.
 class Barrier {
  public:
-  // The next thread that comes stops. `call` is what it does, on a thread of its own.
+  // Makes `call` on a thread of its own, and returns when that thread has stopped here.
   template <typename Made>
   auto Stop(Made call) {
     is_set_ = true;
@@ -49,8 +48,8 @@ class Barrier {
   std::latch may_go_{1};
 };
 
-// Runs before this process asks the system for pages or gives them back. An error number that is
-// not 0 is the answer.
+// Runs before this process asks the system for pages or gives them back. A result other than 0 is
+// the error number that the call fails with.
 std::atomic<int (*)(int advice)> before_madvise = nullptr;
 
 class SlowDevice : public testing::ForwardingDevice {
@@ -151,6 +150,33 @@ TEST_F(PinnedInterferenceTest, WaitersAreServedAfterTheGrowthOfAnother) {
   ASSERT_TRUE(p.ok()) << p.status();
   Free(*p);
   Free(live);
+}
+
+// Both kinds of allocation serve waiters from the rest of a region that they pinned.
+TEST_F(PinnedInterferenceTest, WaitersGetTheRestOfTheRegionOfAnotherAllocation) {
+  using Allocate = absl::StatusOr<void*> (*)(PinnedPool&, std::size_t);
+  const Allocate allocates[] = {
+      [](PinnedPool& pool, std::size_t bytes) { return pool.Allocate(bytes); },
+      [](PinnedPool& pool, std::size_t bytes) { return pool.AllocateBlocking(bytes); },
+  };
+  for (const Allocate allocate : allocates) {
+    pool_ = *PinnedPool::Create(&device_, {.max_bytes = kMiB,
+                                           .initial_bytes = 64 * kKiB,
+                                           .may_grow = true,
+                                           .growth_bytes = 768 * kKiB});
+    void* const live = Take(64 * kKiB);
+    device_.is_full = true;
+    auto waits =
+        std::async(std::launch::async, [&] { return pool_->AllocateBlocking(512 * kKiB); });
+    while (pool_->Stats().blocked == 0) std::this_thread::yield();
+    device_.is_full = false;
+    const absl::StatusOr<void*> small = allocate(*pool_, 128 * kKiB);
+    EXPECT_EQ(pool_->Stats().live_count, 3);
+    EXPECT_EQ(pool_->Stats().growths, 1);
+    Free(small.value());
+    Free(live);
+    Free(waits.get().value());
+  }
 }
 
 TEST_F(PinnedInterferenceTest, FaultsLoseNothing) {
@@ -255,7 +281,7 @@ TEST_F(PageInterferenceTest, PagesThatTheHostLacksAreNotLost) {
 }  // namespace
 }  // namespace tidepool
 
-// In place of the system's, in this program.
+// Replaces the system's function in this program.
 extern "C" int madvise(void* address, std::size_t bytes, int advice) noexcept {
   const auto before = tidepool::before_madvise.load();
   if (const int error = before == nullptr ? 0 : before(advice); error != 0) {

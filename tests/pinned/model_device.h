@@ -36,7 +36,7 @@ class ModelDevice final : public ForwardingDevice {
   }
 
   HostDevice& host() { return *host_; }
-  // Sizes by address.
+  // Returns the sizes of the registered regions by address.
   std::map<char*, std::int64_t> regions() const {
     const std::lock_guard lock(mutex_);
     return regions_;

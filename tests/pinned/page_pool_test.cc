@@ -41,7 +41,7 @@ TEST(PagePoolTest, RefusesOptionsOutOfRange) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << i << status;
     EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("expected")) << i;
   }
-  // More than a process has addresses, whatever the system promises.
+  // A process has fewer addresses, however much memory the system promises.
   EXPECT_TRUE(absl::IsResourceExhausted(
       PagePool::Create({.page_bytes = kMiB, .max_bytes = std::int64_t{1} << 48}).status()));
 }
@@ -63,7 +63,7 @@ TEST(PagePoolTest, TouchesAtTheBeginningAndThenInSteps) {
   EXPECT_EQ(pool->Stats().growths, 3);
   const absl::Status status = pool->Take(absl::MakeSpan(more).first(1));
   EXPECT_TRUE(absl::IsResourceExhausted(status));
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("a larger max_bytes"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("raise max_bytes"));
   EXPECT_EQ(pool->Stats().failures, 1);
   EXPECT_EQ(pool->Stats().peak_used_pages, 64);
 }
@@ -74,7 +74,7 @@ TEST(PagePoolTest, GrowsOnlyWhereItMay) {
   std::vector<void*> pages(2);
   const absl::Status status = pool->Take(absl::MakeSpan(pages));
   EXPECT_TRUE(absl::IsResourceExhausted(status));
-  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("expected may_grow, or Reserve"));
+  EXPECT_THAT(std::string(status.message()), ::testing::HasSubstr("set may_grow, or call Reserve"));
   EXPECT_EQ(pool->Stats().used_pages, 0);
   ASSERT_TRUE(pool->Reserve(128 * kKiB).ok());
   EXPECT_TRUE(pool->Take(absl::MakeSpan(pages)).ok());

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// What a pinned pool promises, one promise a test.
+// The promises of a pinned pool, one promise a test.
 #include "tidepool/host/pinned_pool.h"
 
 #include <gmock/gmock.h>
@@ -86,7 +85,8 @@ TEST_F(PinnedPoolTest, GivesAllMemoryBackInTheEnd) {
     ::testing::internal::CaptureStderr();
   }
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("3145728 bytes live in 1 buffers"), HasSubstr(": 3145728 bytes")));
+              AllOf(HasSubstr("3145728 bytes live in 1 buffers"),
+                    HasSubstr(": 3145728 bytes, 3145728 requested")));
   EXPECT_EQ(device_.registered_bytes(), 0);
 }
 
@@ -130,24 +130,26 @@ TEST_F(PinnedPoolTest, AllOfTheBudgetCanBeUsed) {
 
 TEST_F(PinnedPoolTest, SaysWhatWouldHelp) {
   const auto pool = NewPool({.max_bytes = kMiB});
-  EXPECT_THAT(Message(pool->Allocate(kMiB + 1).status()), HasSubstr("expected at most max_bytes"));
+  EXPECT_THAT(Message(pool->Allocate(kMiB + 1).status()), HasSubstr("it can never fit"));
   EXPECT_THAT(Message(pool->Allocate(std::numeric_limits<std::size_t>::max()).status()),
-              HasSubstr("expected at most max_bytes"));
+              HasSubstr("it can never fit"));
   std::vector<void*> buffers;
   for (int i = 0; i < 4; ++i) buffers.push_back(*pool->Allocate(256 * kKiB));
-  EXPECT_THAT(Message(pool->Allocate(1000).status()), HasSubstr("expected 1000 more bytes"));
+  EXPECT_THAT(Message(pool->Allocate(1000).status()),
+              HasSubstr("free 1000 bytes, or raise max_bytes"));
   ASSERT_TRUE(pool->Free(buffers[0]).ok());
   ASSERT_TRUE(pool->Free(buffers[2]).ok());
-  EXPECT_THAT(Message(pool->Allocate(512 * kKiB).status()), HasSubstr("expected it in one piece"));
+  EXPECT_THAT(Message(pool->Allocate(512 * kKiB).status()),
+              HasSubstr("not in one piece: free a neighbour"));
   ASSERT_TRUE(pool->Free(buffers[1]).ok());
   ASSERT_TRUE(pool->Free(buffers[3]).ok());
 }
 
-TEST_F(PinnedPoolTest, TellsWhoFreesWhatIsNotLive) {
+TEST_F(PinnedPoolTest, RefusesAddressesThatAreNotLive) {
   const auto pool = NewPool({.max_bytes = kMiB});
   char local = 0;
   auto* const buffer = static_cast<char*>(*pool->Allocate(1024));
-  EXPECT_THAT(Message(pool->Free(&local)), HasSubstr("none of this pinned pool, expected"));
+  EXPECT_THAT(Message(pool->Free(&local)), HasSubstr("is not in this pinned pool, expected"));
   EXPECT_THAT(Message(pool->Free(buffer + 512)), HasSubstr("512 bytes inside a live buffer"));
   EXPECT_THAT(Message(pool->Free(buffer + 4096)), HasSubstr("free already"));
   ASSERT_TRUE(pool->Free(buffer).ok());
@@ -160,7 +162,8 @@ TEST_F(PinnedPoolTest, DoesNotGrowUnlessItMay) {
   const std::int64_t calls = device_.host().CountCalls(Call::kAny);
   const absl::Status status = pool->Allocate(2 * kMiB).status();
   EXPECT_TRUE(absl::IsResourceExhausted(status));
-  EXPECT_THAT(Message(status), AllOf(HasSubstr("may not grow"), HasSubstr("Reserve")));
+  EXPECT_THAT(Message(status),
+              AllOf(HasSubstr("may not grow"), HasSubstr("set may_grow, or call Reserve")));
   EXPECT_TRUE(absl::IsResourceExhausted(pool->AllocateBlocking(2 * kMiB).status()))
       << "no free would help";
   EXPECT_EQ(device_.host().CountCalls(Call::kAny), calls);
@@ -210,7 +213,7 @@ TEST_F(PinnedPoolTest, GivesRegionsBackWhenTheyStandInTheWay) {
   ASSERT_TRUE(pool->Free(small).ok());
   ASSERT_TRUE(pool->Free(large).ok());
   EXPECT_TRUE(absl::IsResourceExhausted(pool->Allocate(8 * kMiB).status()));
-  EXPECT_EQ(pool->Stats().regions, 3) << "nothing is given back in vain";
+  EXPECT_EQ(pool->Stats().regions, 3) << "nothing is given back when it does not help";
   void* const larger = *pool->Allocate(7 * kMiB);
   EXPECT_EQ(pool->Stats().regions, 2);
   EXPECT_EQ(device_.registered_bytes(), 8 * kMiB);
@@ -250,7 +253,7 @@ TEST_F(PinnedPoolTest, RegionsAreNoLargerThanAllowedButForALargeBuffer) {
   ASSERT_TRUE(pool->Free(large).ok());
 }
 
-// A copy between two registrations is none of CUDA's.
+// CUDA cannot copy between two registrations at once.
 TEST_F(PinnedPoolTest, NoBufferReachesFromOneRegionIntoAnother) {
   const auto pool = NewPool({.max_bytes = 4 * kMiB, .most_region_bytes = kMiB});
   EXPECT_TRUE(absl::IsResourceExhausted(pool->Allocate(kMiB + 1).status()));
@@ -303,12 +306,12 @@ TEST_F(PinnedPoolTest, ANumaNodeIsTakenOrAnError) {
     EXPECT_THAT(Message(status), HasSubstr("numa_node 0, expected")) << status;
   }
   const absl::Status status = create(1023).status();
-  EXPECT_FALSE(status.ok()) << "no machine has so many";
+  EXPECT_FALSE(status.ok()) << "no machine has so many nodes";
   EXPECT_THAT(Message(status), HasSubstr("numa_node 1023, expected"));
 }
 
 TEST_F(PinnedPoolTest, SaysWhenTheHostHasNotSoMuchMemory) {
-  // More than a process has addresses, whatever the system promises.
+  // A process has fewer addresses, however much memory the system promises.
   const absl::Status status =
       PinnedPool::Create(&device_, {.max_bytes = std::int64_t{1} << 48, .alignment = 4096})
           .status();
@@ -316,7 +319,7 @@ TEST_F(PinnedPoolTest, SaysWhenTheHostHasNotSoMuchMemory) {
   EXPECT_THAT(Message(status), HasSubstr("expected"));
 }
 
-// Of the whole process, in KiB.
+// Returns the locked memory of the whole process, in KiB.
 std::int64_t LockedKiB() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {
@@ -327,7 +330,7 @@ std::int64_t LockedKiB() {
 
 TEST_F(PinnedPoolTest, OnTheHostDeviceMemoryIsLockedAsFarAsTheLimitsAllow) {
   const std::int64_t before = LockedKiB();
-  // As much as the pool will ask for. Sanitizers lock nothing, and limits may allow none.
+  // Locks as much as the pool will. Sanitizers lock nothing, and limits may allow none.
   void* const tried =
       mmap(nullptr, kMiB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(tried, MAP_FAILED);

@@ -44,12 +44,12 @@ class PinnedModel {
   }
 
   void Step() {
-    const std::uint64_t what = Below(100);
-    if (what < 55) {
+    const std::uint64_t percent = Below(100);
+    if (percent < 55) {
       Allocate();
-    } else if (what < 95) {
+    } else if (percent < 95) {
       if (!live_.empty()) Free();
-    } else if (what < 97) {
+    } else if (percent < 97) {
       Trim();
     } else {
       Reserve();
@@ -64,13 +64,13 @@ class PinnedModel {
   }
   static std::int64_t Pages(std::int64_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
-  // Of any number of bits up to 21, or just above a power of two.
+  // Returns a size of any number of bits up to 21, or just above a power of two.
   std::size_t AnySize() {
     const std::uint64_t power = std::uint64_t{1} << Below(22);
     return static_cast<std::size_t>(Below(2) == 0 ? power + 1 : power + Below(power));
   }
 
-  // Free stretches of a region, each [begin, size].
+  // Returns the holes of a region, each with its address and size.
   std::vector<std::pair<char*, std::int64_t>> Holes(char* region, std::int64_t bytes) const {
     std::vector<std::pair<char*, std::int64_t>> holes;
     char* at = region;
@@ -116,7 +116,8 @@ class PinnedModel {
       EXPECT_EQ(pool_->Stats().pins, pins) << "there was room";
     }
     if (!p.ok()) {
-      EXPECT_NE(std::string(p.status().message()).find("expected"), std::string::npos);
+      EXPECT_TRUE(absl::IsResourceExhausted(p.status()) || absl::IsDeadlineExceeded(p.status()))
+          << p.status();
       return;
     }
     auto* const address = static_cast<char*>(*p);
@@ -226,7 +227,7 @@ TEST_P(PinnedPropertyTest, DoesAsTheModel) {
   }
 }
 
-// Threads keep patterns in what they hold: whoever is given memory of another finds it out.
+// Threads keep patterns in their buffers, so memory that two threads have at once is found.
 TEST_P(PinnedPropertyTest, ThreadsShareIt) {
   ModelDevice device;
   const auto pool = *PinnedPool::Create(&device, GetParam().options);
@@ -241,7 +242,7 @@ TEST_P(PinnedPropertyTest, ThreadsShareIt) {
       EXPECT_TRUE(pool->Free(address).ok());
     };
     for (int i = 0; i < 400; ++i) {
-      // Who holds much does not wait for others, who may wait for it.
+      // A thread that holds buffers must not wait: other threads may wait for these buffers.
       if (live.size() >= 4 || (!live.empty() && random() % 2 == 0)) {
         free_one();
         continue;
@@ -269,8 +270,8 @@ TEST_P(PinnedPropertyTest, ThreadsShareIt) {
   EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
 }
 
-// Every call of the device fails once, at every place where it is made.
-TEST(PinnedFaultsTest, AFailedCallIsSaidAndChangesNothingElse) {
+// Each call of the device fails once, wherever it is made.
+TEST(PinnedFaultsTest, AFailedCallIsReportedAndChangesNothingElse) {
   using Call = HostDevice::Call;
   for (const Call call : {Call::kRegisterHostMemory, Call::kUnregisterHostMemory}) {
     for (std::int64_t n = 1;; ++n) {
@@ -312,14 +313,15 @@ TEST(PinnedFaultsTest, AFailedCallIsSaidAndChangesNothingElse) {
         };
         for (int i = 0; i < 4; ++i) allocate(kMiB);
         free_all();
-        allocate(2 * kMiB);  // gives back two for it
+        allocate(2 * kMiB);  // two regions are given back for it
         free_all();
         twice([&] { return pool->Trim(kMiB).status(); });
         twice([&] { return pool->Reserve(4 * kMiB); });
         EXPECT_TRUE(pool->CheckInvariants().ok()) << pool->CheckInvariants();
         EXPECT_EQ(pool->Stats().reserved_bytes, device.registered_bytes());
       }
-      EXPECT_EQ(device.registered_bytes(), 0) << "what failed once is tried again in the end";
+      EXPECT_EQ(device.registered_bytes(), 0)
+          << "a call that failed once is tried again in the end";
       if (device.host().CountCalls(call) < n) {
         EXPECT_GT(n, 5) << "the life is too short";
         EXPECT_FALSE(failed);
@@ -329,7 +331,7 @@ TEST(PinnedFaultsTest, AFailedCallIsSaidAndChangesNothingElse) {
   }
 }
 
-TEST(PinnedFaultsTest, WhatTheDeviceDoesNotTakeBackStaysMapped) {
+TEST(PinnedFaultsTest, MemoryThatTheDeviceKeepsStaysMapped) {
   class Keeps final : public testing::ForwardingDevice {
    public:
     using ForwardingDevice::ForwardingDevice;
@@ -352,7 +354,7 @@ TEST(PinnedFaultsTest, WhatTheDeviceDoesNotTakeBackStaysMapped) {
   EXPECT_NE(::testing::internal::GetCapturedStderr().find("cannot give its memory back"),
             std::string::npos);
   ASSERT_NE(device.kept, nullptr);
-  device.kept[kMiB - 1] = 1;  // faults if it is not
+  device.kept[kMiB - 1] = 1;  // faults if it is not mapped
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// A ring of slots: in order, one turn after the other, whoever comes.
+// A ring of slots: threads get them in order, one turn after the other.
 #include "tidepool/host/staging_ring.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +22,7 @@ class StagingRingTest : public ::testing::Test {
   std::unique_ptr<StagingRing> NewRing(const StagingRingOptions& options) {
     return *StagingRing::Create(pool_.get(), options);
   }
-  // Waits until somebody more waits.
+  // Waits until so many calls had to wait.
   static void AwaitBlocked(const StagingRing& ring, std::int64_t blocked) {
     while (ring.Stats().blocked < blocked) std::this_thread::yield();
   }
@@ -118,7 +117,7 @@ TEST_F(StagingRingTest, RefusesToReleaseWhatIsNotInUse) {
   EXPECT_TRUE(absl::IsInvalidArgument(ring->Release(0)));
 }
 
-TEST_F(StagingRingTest, CloseSendsAwayWhoWaits) {
+TEST_F(StagingRingTest, CloseEndsTheWaitingOfThreads) {
   const auto ring = NewRing({.slots = 1, .slot_bytes = 4096});
   ASSERT_TRUE(ring->Acquire().ok());
   auto waits = std::async(std::launch::async, [&] { return ring->Acquire().status(); });
@@ -132,7 +131,7 @@ TEST_F(StagingRingTest, CloseSendsAwayWhoWaits) {
   EXPECT_TRUE(absl::IsCancelled(ring->Acquire().status()));
 }
 
-// A thread fills, another empties: what comes out is what went in, in order.
+// A thread fills slots and another empties them: the data arrives complete and in order.
 TEST_F(StagingRingTest, CarriesAStreamOfData) {
   constexpr int kPieces = 2000;
   const auto ring = NewRing({.slots = 4, .slot_bytes = sizeof(int)});

@@ -1,5 +1,4 @@
-// SPDX-License-Identifier: Apache-2.0
-// What rounding costs: less than 2 % of what was asked for, at every moment of any trace of sizes
+// The cost of rounding: less than 2 % of the requested bytes, at each moment of any trace of sizes
 // of 64 KiB and more.
 #include <gtest/gtest.h>
 
@@ -24,7 +23,7 @@ using testing::ModelDevice;
 constexpr std::int64_t kSmallest = 64 * kKiB;
 constexpr double kMostWaste = 0.02;
 
-// What is allocated (its size) or freed (0), by number.
+// Pairs of a buffer's number and its size; the size 0 frees the buffer.
 using Requests = std::vector<std::pair<std::size_t, std::int64_t>>;
 
 std::int64_t PeakOf(const Requests& requests) {
@@ -38,7 +37,7 @@ std::int64_t PeakOf(const Requests& requests) {
   return peak;
 }
 
-// Every `stride`-th large allocation of a trace, which is a trace too.
+// Returns each `stride`-th large allocation of a trace, and its free.
 Requests LargeOf(const Trace& trace, std::size_t stride) {
   Requests requests;
   std::vector<std::size_t> numbers(trace.allocations.size(), SIZE_MAX);
@@ -57,7 +56,7 @@ Requests LargeOf(const Trace& trace, std::size_t stride) {
   return requests;
 }
 
-// Serves all of it, and looks at what is wasted after each allocation.
+// Serves all requests, and checks the wasted bytes after each allocation.
 void Serve(const Requests& requests, std::int64_t alignment) {
   ModelDevice device;
   const std::int64_t budget = 2 * PeakOf(requests) + kMiB;
