@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Buffers: allocated from free blocks, after growth or after a wait, and freed.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Host memory in whole pages, which come when the memory is touched and not when it is used.
 #ifndef TIDEPOOL_LIB_PINNED_HOST_MEMORY_H_
 #define TIDEPOOL_LIB_PINNED_HOST_MEMORY_H_

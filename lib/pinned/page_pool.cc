@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One range of addresses holds all pages, so a page is a number. Memory comes when pages are
 // touched and goes page by page.
 #include "tidepool/host/page_pool.h"

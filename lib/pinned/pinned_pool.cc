@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pinned pool is created and destroyed here, and gives its statistics.
 #include "tidepool/host/pinned_pool.h"
 

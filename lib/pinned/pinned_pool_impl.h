@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PinnedPoolImpl: the pool of pinned memory, made of parts of lib/pool.
 //
 //   Segments      the regions, each a range of offsets between fences; no buffer crosses a fence,

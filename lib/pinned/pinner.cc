@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Touching memory is the slow part of pinning, and threads share it. So every page is there when
 // the device registers the memory.
 #include "lib/pinned/pinner.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pinner: pins and unpins regions of host memory.
 #ifndef TIDEPOOL_LIB_PINNED_PINNER_H_
 #define TIDEPOOL_LIB_PINNED_PINNER_H_

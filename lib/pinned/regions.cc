@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Regions: pinned for a reserve or for one buffer, and given back when nothing in them is live.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One walk over the blocks checks memory and counts.
 #include "lib/pool/check_blocks.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CheckBlocks: whether the blocks of a pool agree with its memory and its counts.
 #ifndef TIDEPOOL_LIB_POOL_CHECK_BLOCKS_H_
 #define TIDEPOOL_LIB_POOL_CHECK_BLOCKS_H_

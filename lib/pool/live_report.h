@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The texts of pools about live allocations and memory: addresses that are not live, allocations
 // that are live when their pool is destroyed, and memory that the device does not take back.
 #ifndef TIDEPOOL_LIB_POOL_LIVE_REPORT_H_

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every call locks the books, works in the parts, and serves waiters whenever it may have made
 // room.
 #include "lib/pool/pool_impl.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocations that wait for pinned memory: in order, woken by the call that makes room for them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

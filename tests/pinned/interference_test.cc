@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // While a thread pins, unpins or touches memory, calls that need nothing of that go on. Memory that
 // the device or the system refuses to give or take is not lost.
 #include <gtest/gtest.h>

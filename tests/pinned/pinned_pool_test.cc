@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The promises of a pinned pool, one promise a test.
 #include "tidepool/host/pinned_pool.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A ring of slots: threads get them in order, one turn after the other.
 #include "tidepool/host/staging_ring.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The cost of rounding: less than 2 % of the requested bytes, at each moment of any trace of sizes
 // of 64 KiB and more.
 #include <gtest/gtest.h>

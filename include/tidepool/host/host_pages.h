@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The options of pools of host memory that concern pages.
 #ifndef TIDEPOOL_HOST_HOST_PAGES_H_
 #define TIDEPOOL_HOST_HOST_PAGES_H_

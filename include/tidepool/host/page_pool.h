@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PagePool: pageable host memory in pages of one size that were touched before they are needed.
 // It holds data of a size that is not known beforehand.
 //

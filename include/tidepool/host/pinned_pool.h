@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PinnedPool: page-locked host memory in buffers of any size, under a hard budget.
 //
 // Pinning memory is slow, so the pool pins a few large *regions*. A region is mapped, touched by

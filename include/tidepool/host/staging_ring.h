@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // StagingRing: a few slots of pinned memory, handed out in turn, for data that passes through the
 // host in pieces.
 //

@@ -47,7 +47,7 @@ void cudartHostReleaseCopies(int device) {
 
 void cudartHostCountLive(CudartHostLive* live) {
   Runtime& runtime = Runtime::Get();
-  const locks::MutexLock lock(&runtime.reservations_mutex);
+  const tidepool::locks::MutexLock lock(&runtime.reservations_mutex);
   live->streams = runtime.streams.size();
   live->events = runtime.events.size();
   live->allocations = runtime.memory.CountIf(
