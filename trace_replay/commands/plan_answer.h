@@ -16,7 +16,7 @@ namespace tidepool::tool {
 // `--time-limit`, the seconds that a search for a plan may take.
 CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds, const std::string& description);
 
-// Plans a trace; an interrupt ends the search.
+// Plans a trace. Ctrl-C ends the search with the best plan so far.
 absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, std::optional<std::int64_t> capacity,
                                double time_limit_seconds);
 

@@ -118,8 +118,11 @@ Command AddPlan(CLI::App& app) {
                    "name ends in .gz; not written if the plan does not fit")
       ->type_name("FILE");
   AddSizeOption(*plan, "--capacity", options->capacity,
-                "The pool that the plan must fit into: the first that does ends the search");
-  AddTimeLimitOption(*plan, options->time_limit_seconds);
+                "Stop at the first plan that fits into a pool of this size; exit status 2 if no "
+                "plan was found that does");
+  AddTimeLimitOption(*plan, options->time_limit_seconds,
+                     "Stop the search after this time with the best plan so far; the first plan is "
+                     "always made");
   AddAlignOption(*plan, options->alignment);
   AddTraceDeviceOption(*plan, options->read);
   AddJsonOption(*plan, options->json);
