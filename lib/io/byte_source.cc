@@ -117,7 +117,8 @@ class GzipSource final : public ByteSource {
       between_members_ = true;
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "damaged gzip data: ", stream_.msg != nullptr ? stream_.msg : "unknown error"));
+          "damaged gzip data: ", stream_.msg != nullptr ? stream_.msg : "unknown error",
+          ", expected a file that gzip wrote"));
     }
     return absl::OkStatus();
   }
@@ -134,7 +135,8 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
-    const std::string why = absl::StrCat("cannot be opened: ", strerror(errno));
+    const std::string why =
+        absl::StrCat("cannot be opened: ", strerror(errno), ", expected a file that can be read");
     return errno == ENOENT ? absl::NotFoundError(why) : absl::InvalidArgumentError(why);
   }
   auto source = std::make_unique<FileSource>(descriptor);

@@ -48,8 +48,9 @@ class GzipBuffer final : public std::streambuf {
 };
 
 absl::Status FileError(const std::string& path, const char* what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(io::Escaped(path), ":0: ", what, ": ", strerror(errno)));
+  return absl::InvalidArgumentError(absl::StrCat(io::Escaped(path), ":0: ", what, ": ",
+                                                 strerror(errno),
+                                                 ", expected a path that can be written"));
 }
 
 absl::Status WriteTo(int descriptor, const std::string& path,

@@ -21,7 +21,8 @@ namespace {
 absl::Status SystemError(const std::string& path, const char* what) {
   const int error = errno;
   return absl::Status(absl::ErrnoToStatusCode(error),
-                      absl::StrCat(io::Escaped(path), ":0: ", what, ": ", strerror(error)));
+                      absl::StrCat(io::Escaped(path), ":0: ", what, ": ", strerror(error),
+                                   ", expected a path that can be written"));
 }
 
 }  // namespace

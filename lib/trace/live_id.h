@@ -12,7 +12,8 @@
 namespace tidepool::trace {
 
 inline std::string LiveIdError(std::string_view id) {
-  return absl::StrCat("id ", io::Quoted(id), " is allocated again while it is live: free it first");
+  return absl::StrCat("id ", io::Quoted(id),
+                      " is allocated again while it is live, expected its free first");
 }
 
 }  // namespace tidepool::trace

@@ -295,7 +295,7 @@ TEST_F(CommandLine, ConvertTakesChromeTracesBothWays) {
             json({"waits", "ends of marks that did not begin", "times that go back"}));
   // The error of a profile without memory events names the missing option of the profiler.
   EXPECT_THAT(ErrorOf({"info", File("profile.json", "{\"traceEvents\":[]}")}),
-              HasSubstr("profile.json:0: no [memory] events: record the trace with "
+              HasSubstr("profile.json:0: no [memory] events, expected a trace recorded with "
                         "profile_memory=True"));
 }
 

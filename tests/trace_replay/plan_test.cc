@@ -207,7 +207,7 @@ TEST_F(PlanCommand, RefusesRowsThatAreNone) {
   const auto error = [&](const std::string& rows) {
     return ErrorOf({"plan", File("bad.csv", "id,lower,upper,size\n" + rows)});
   };
-  EXPECT_THAT(error("a,0,5,1\na,3,7,1\n"), HasSubstr("bad.csv:3: id 'a' is allocated while"));
+  EXPECT_THAT(error("a,0,5,1\na,3,7,1\n"), HasSubstr("bad.csv:3: id 'a' is allocated again while"));
   EXPECT_THAT(error("a,6,5,1\n"), HasSubstr("bad.csv:2: upper 5 after lower 6"));
   EXPECT_THAT(error("a,0,5,0\n"), HasSubstr("bad.csv:2: size '0'"));
   EXPECT_THAT(error("a,0,5,4611686018427387904\n"), HasSubstr("bad.csv:2: size '46116860184"));

@@ -219,7 +219,7 @@ absl::Status ChromeTrace::Add(const ProfilerEvent& event) {
 absl::StatusOr<Trace> ChromeTrace::Build(const ReadOptions& options) {
   if (file_.devices.empty()) {
     return absl::InvalidArgumentError(
-        "no [memory] events: record the trace with profile_memory=True");
+        "no [memory] events, expected a trace recorded with profile_memory=True");
   }
   ChooseDevice(options);
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
