@@ -238,7 +238,7 @@ INSTANTIATE_TEST_SUITE_P(Policies, RemapPropertyTest,
                          });
 
 // Random sizes up to the whole budget, from any of three streams: each request that fits in whole
-// granules is served, nothing overlaps, and every buffer holds what was written.
+// granules is served, nothing overlaps, and every buffer keeps its contents.
 TEST_P(RemapPropertyTest, ServesAllRequestsThatFitInWholeGranules) {
   constexpr std::int64_t kGranules = 64;
   for (const unsigned seed : {1U, 2U, 3U}) {
