@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/trace/csv/csv_traces.h"
 #include "lib/trace/files/formats.h"
 #include "lib/trace/native/native_trace.h"
 #include "tidepool/trace/sizing.h"
