@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target: the input as a pickle, as a pickle without its beginning and end, and as the events
 // or segments of a snapshot.
+#include "lib/trace/pytorch/pytorch_snapshot.h"
 #include "tests/fuzz/fuzz_reader.h"
 #include "tidepool/trace/trace_files.h"
 
