@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers that the command line compiles once instead of once a file. Its files include them all the same.
+// Headers that the command line compiles once instead of once a file. Its files include them all
+// the same.
 #ifndef TIDEPOOL_TRACE_REPLAY_PRECOMPILED_H_
 #define TIDEPOOL_TRACE_REPLAY_PRECOMPILED_H_
 

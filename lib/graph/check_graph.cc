@@ -31,8 +31,7 @@ std::string NameFault(const std::string& name, NameSet& others) {
     return absl::StrCat("the name ", io::Quoted(name), " is not UTF-8, expected UTF-8");
   }
   if (!others.insert(name).second) {
-    return absl::StrCat("the name ", io::Quoted(name),
-                        " occurs twice, expected unique names");
+    return absl::StrCat("the name ", io::Quoted(name), " occurs twice, expected unique names");
   }
   return "";
 }
@@ -177,9 +176,8 @@ Fault FindWriterFault(const TaskGraph& graph) {
                             std::string(DataKindName(data.kind)),
                             " and exists before the iteration, expected an update instead");
       } else if (writers[at] != kNoTask) {
-        what =
-            absl::StrCat("it writes ", io::Quoted(data.name), ", as does task ",
-                         io::Quoted(graph.tasks[writers[at]].name), ", expected one writer");
+        what = absl::StrCat("it writes ", io::Quoted(data.name), ", as does task ",
+                            io::Quoted(graph.tasks[writers[at]].name), ", expected one writer");
       }
       if (!what.empty()) return GraphFault{About::kTask, i, AboutTask(graph.tasks[i], what)};
       writers[at] = i;

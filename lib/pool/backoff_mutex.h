@@ -4,8 +4,8 @@
 //
 // Moving the pool from core to core costs more than using it: every cache line of its books moves.
 // A thread that finds the mutex taken therefore pauses, longer each time, so that its owner enters
-// many times in a row. A thread that paused for long goes to sleep. std::mutex sleeps at once, at the
-// price of a system call on both sides. Figures are in docs/design/pool.md.
+// many times in a row. A thread that paused for long goes to sleep. std::mutex sleeps at once, at
+// the price of a system call on both sides. Figures are in docs/design/pool.md.
 #ifndef TIDEPOOL_LIB_POOL_BACKOFF_MUTEX_H_
 #define TIDEPOOL_LIB_POOL_BACKOFF_MUTEX_H_
 

@@ -205,8 +205,8 @@ TEST_F(OneDeviationTest, AnExtraRequestLeavesTheRestAsItWas) {
   }
 }
 
-// In iterations of any kind no blocks overlap (the arena is checked at every step), all requests are
-// counted, and an iteration as planned is served as planned.
+// In iterations of any kind no blocks overlap (the arena is checked at every step), all requests
+// are counted, and an iteration as planned is served as planned.
 TEST(PlannedTest, SurvivesIterationsOfAnyKind) {
   std::mt19937_64 random(5);
   for (int round = 0; round < 30; ++round) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers that every test program compiles once instead of once a file. Tests include them all the same.
+// Headers that every test program compiles once instead of once a file. Tests include them all the
+// same.
 #ifndef TIDEPOOL_TESTS_SUPPORT_PRECOMPILED_H_
 #define TIDEPOOL_TESTS_SUPPORT_PRECOMPILED_H_
 

@@ -137,10 +137,11 @@ absl::Status CheckPlaces(const PlanFile& plan, const PlanProblem& problem,
   std::uint32_t one = rows[overlap->a];
   std::uint32_t other = rows[overlap->b];
   if (plan.lines[one] < plan.lines[other]) std::swap(one, other);
-  return RowError(plan, plan.lines[one],
-                  absl::StrCat(io::Quoted(plan.ids[one]), " and ", io::Quoted(plan.ids[other]),
-                               " of line ", plan.lines[other], " overlap at time ", overlap->time,
-                               ", aligned and in the order of streams, expected disjoint addresses"));
+  return RowError(
+      plan, plan.lines[one],
+      absl::StrCat(io::Quoted(plan.ids[one]), " and ", io::Quoted(plan.ids[other]), " of line ",
+                   plan.lines[other], " overlap at time ", overlap->time,
+                   ", aligned and in the order of streams, expected disjoint addresses"));
 }
 
 }  // namespace
