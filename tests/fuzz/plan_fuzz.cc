@@ -18,7 +18,7 @@ void ReadAsPlan(std::string_view contents) {
   const auto plan = ParsePlan(contents, "input");
   if (!plan.ok()) {
     Require(plan.status().message().find('\n') == absl::string_view::npos);
-    Require(absl::StrContains(plan.status().message(), "expected"));
+    Require(absl::StrContains(plan.status().message(), "input:"));
     return;
   }
   Require(ValidatePlan(plan->problem, plan->offsets, plan->height).ok());
