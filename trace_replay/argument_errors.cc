@@ -38,7 +38,7 @@ std::string NoCommand(const CLI::App& app) {
 }
 
 std::string UnexpectedArgument(const CLI::App& command, const std::string& argument) {
-  const std::string name = command.get_name();
+  const std::string& name = command.get_name();
   if (absl::StartsWith(argument, "-")) {
     return absl::StrCat(name, ": no option '", argument, "'", ExpectedOptions(command));
   }

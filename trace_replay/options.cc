@@ -64,7 +64,7 @@ CLI::Option* AddWhole(CLI::App& app, const std::string& name, Number& number,
 
 absl::StatusOr<std::int64_t> ParseAlignment(const std::string& text) {
   constexpr std::int64_t kLargest = std::int64_t{1} << 30;
-  const absl::StatusOr<std::int64_t> bytes = ParseSize(text);
+  absl::StatusOr<std::int64_t> bytes = ParseSize(text);
   if (!bytes.ok() || (*bytes >= 1 && *bytes <= kLargest && (*bytes & (*bytes - 1)) == 0)) {
     return bytes;
   }

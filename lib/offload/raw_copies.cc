@@ -28,8 +28,9 @@ absl::Status RawCopies::Start(bool is_one_stream) {
 
 absl::Status RawCopies::TakeEvent(BufferCopy& copy) {
   absl::StatusOr<PooledEvent> event = events_.Take();
-  if (event.ok()) copy.event = *std::move(event);
-  return event.status();
+  if (!event.ok()) return event.status();
+  copy.event = *std::move(event);
+  return absl::OkStatus();
 }
 
 absl::Status RawCopies::QueueOut(const Buffer& buffer, const CopyWatch& watch, BufferCopy& copy) {
