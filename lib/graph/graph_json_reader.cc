@@ -21,7 +21,6 @@ namespace tidepool::graph {
 namespace {
 
 using io::JsonInput;
-using io::Quoted;
 
 enum class Key : std::uint8_t {
   kVersion,
