@@ -41,7 +41,7 @@ EOF
 cat <<'EOF'
 
 A training step of VGG-16 with 128 images does not fit into 9 GiB with the fastest algorithms. With vDNN++ it does, in the
-quickest of its modes: what is not needed for a while is sent out and fetched in time, and memory is planned. Times are
+quickest of its modes: data that is not needed for a while goes to the host and comes back in time, and memory is planned. Times are
 simulated, by the rates of a GTX 1080 Ti.
 
 EOF
