@@ -127,7 +127,7 @@ Command AddPlan(CLI::App& app) {
   AddTraceDeviceOption(*plan, options->read);
   AddJsonOption(*plan, options->json);
   AddExamples(*plan, {"tidepool plan examples/traces/vgg16-b4-sgd.rmm.csv.gz -o plan.csv",
-                      "tidepool plan step.tide --capacity 16GiB --time-limit 60s --threads 4"});
+                      "tidepool plan step.tide --capacity 16GiB --time-limit 60s"});
   return {plan, [options] { return RunPlan(*options); }};
 }
 
