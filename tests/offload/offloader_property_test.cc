@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <thread>
 #include <tuple>
@@ -233,6 +234,19 @@ TEST_P(OffloaderPropertyTest, ContentsAreTheLastWritten) {
   }
 }
 
+// A buffer, and an event after which its memory is the buffer's: before it, a copy out could read
+// the memory while the former owner's copy in still writes there.
+struct SharedBuffer {
+  BufferId id;
+  Event allocated;
+};
+
+template <typename Function>
+auto Locked(std::mutex& mutex, const Function& function) {
+  const std::lock_guard lock(mutex);
+  return function();
+}
+
 // Buffers that several threads share: any order of calls leaves the offloader consistent.
 TEST(OffloaderSharedTest, ThreadsShareBuffers) {
   for (const auto release : {kWhenOut, kWhenAwaited}) {
@@ -242,24 +256,30 @@ TEST(OffloaderSharedTest, ThreadsShareBuffers) {
     options.pool_bytes = 128 << 10;
     OffloaderFixture fixture(options);
     constexpr std::size_t kBuffers = 8;
-    std::array<std::atomic<std::uint64_t>, kBuffers> names = {};
+    std::mutex mutex;
+    std::array<SharedBuffer, kBuffers> shared;
     const auto work = [&](std::uint64_t seed) {
       std::mt19937_64 random(seed);
       const Stream stream = fixture.device().CreateStream().value();
       Offloader& offloader = fixture.offloader();
       for (int step = 0; step < testing::Rounds(2000); ++step) {
-        auto& name = names[random() % kBuffers];
-        const BufferId buffer = {name.load()};
+        SharedBuffer& slot = shared[random() % kBuffers];
+        const auto [buffer, allocated] = Locked(mutex, [&] { return slot; });
         switch (random() % 7) {
           case 0: {
             const auto made = offloader.Allocate(1 + random() % 30'000, stream);
             if (!made.ok()) break;
-            offloader.Free({name.exchange(made->id)}).IgnoreError();
+            const Event event = fixture.device().CreateEvent().value();
+            ASSERT_TRUE(fixture.device().RecordEvent(event, stream).ok());
+            const SharedBuffer former = Locked(mutex, [&] {
+              return std::exchange(slot, {*made, event});
+            });
+            offloader.Free(former.id).IgnoreError();
             break;
           }
           case 1:
           case 2:
-            offloader.Offload(buffer, {}, random() % 2 == 0 ? fixture.word() : std::nullopt)
+            offloader.Offload(buffer, allocated, random() % 2 == 0 ? fixture.word() : std::nullopt)
                 .IgnoreError();
             break;
           case 3:
