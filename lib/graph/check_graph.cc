@@ -245,6 +245,15 @@ std::optional<GraphFault> FindFault(const TaskGraph& graph) {
   if (!io::IsUtf8(graph.name)) {
     return GraphFault{About::kGraph, 0, "its name is not UTF-8, expected UTF-8"};
   }
+  if (!io::IsUtf8(graph.gpu)) {
+    return GraphFault{About::kGraph, 0, "the name of its GPU is not UTF-8, expected UTF-8"};
+  }
+  const double link = graph.link_bytes_per_second;
+  if (!(link >= 0 && link <= kMostLinkBytesPerSecond)) {
+    return GraphFault{
+        About::kGraph, 0,
+        absl::StrCat("a link of ", link, " bytes a second, expected 0 (unknown) to 10^18")};
+  }
   for (const auto find : {FindDataFault, FindTaskFault, FindIndexFault, FindRepeatedUse,
                           FindWriterFault, FindUnused}) {
     if (Fault fault = find(graph); fault.has_value()) return fault;

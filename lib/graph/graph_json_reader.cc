@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "lib/graph/parse_seconds.h"
+#include "lib/graph/parse_number.h"
 #include "lib/io/json_input.h"
 #include "lib/io/json_number.h"
 #include "lib/io/quote.h"
@@ -39,11 +39,14 @@ enum class Key : std::uint8_t {
   kAlgorithms,
   kSeconds,
   kWorkspace,
+  kGpu,
+  kLink,
   kNone,
 };
-constexpr std::array<std::string_view, 16> kKeyNames = {
-    "tidepool_graph", "name",  "batch", "data",   "tasks",   "bytes",      "kind",    "layer",
-    "operation",      "phase", "reads", "writes", "updates", "algorithms", "seconds", "workspace"};
+constexpr std::array<std::string_view, 18> kKeyNames = {
+    "tidepool_graph", "name",       "batch",     "data",      "tasks", "bytes",
+    "kind",           "layer",      "operation", "phase",     "reads", "writes",
+    "updates",        "algorithms", "seconds",   "workspace", "gpu",   "link"};
 
 std::string KeyName(Key key) { return std::string(kKeyNames[static_cast<std::size_t>(key)]); }
 
@@ -56,7 +59,7 @@ struct Keys {
   unsigned optional;
 };
 constexpr Keys kGraphKeys = {"a graph", Bit(Key::kVersion) | Bit(Key::kData) | Bit(Key::kTasks),
-                             Bit(Key::kName) | Bit(Key::kBatch)};
+                             Bit(Key::kName) | Bit(Key::kBatch) | Bit(Key::kGpu) | Bit(Key::kLink)};
 constexpr Keys kDataKeys = {"a datum", Bit(Key::kName) | Bit(Key::kBytes) | Bit(Key::kKind), 0};
 constexpr Keys kTaskKeys = {"a task", Bit(Key::kName) | Bit(Key::kPhase) | Bit(Key::kAlgorithms),
                             Bit(Key::kLayer) | Bit(Key::kOperation) | Bit(Key::kReads) |
@@ -165,6 +168,8 @@ std::string GraphHandler::ExpectedValue() const {
       return "a whole number";
     case Key::kSeconds:
       return "a number from 0 to 10^9";
+    case Key::kLink:
+      return "a number of bytes a second from 0 to 10^18";
     case Key::kData:
     case Key::kTasks:
     case Key::kAlgorithms:
@@ -222,6 +227,9 @@ bool GraphHandler::TakeNumber(std::string_view text) {
   const std::string shown(text.substr(0, 40));
   if (place_ == Place::kGraph && key_ == Key::kVersion) return text == "1" || FailPlace(shown);
   if (place_ == Place::kGraph && key_ == Key::kBatch) return TakeWhole(text, &graph().batch);
+  if (place_ == Place::kGraph && key_ == Key::kLink) {
+    return ParseLink(text, &graph().link_bytes_per_second) || FailPlace(shown);
+  }
   if (place_ == Place::kDatum && key_ == Key::kBytes) {
     return TakeWhole(text, &graph().data.back().bytes);
   }
@@ -268,6 +276,7 @@ bool GraphHandler::TakeText(std::string_view text) {
   switch (place_) {
     case Place::kGraph:
       if (key_ == Key::kName) name = &graph().name;
+      if (key_ == Key::kGpu) name = &graph().gpu;
       break;
     case Place::kDatum:
       if (key_ == Key::kKind) return TakeKind(text);
@@ -300,10 +309,6 @@ bool GraphHandler::Key(const char* text, rapidjson::SizeType size, bool /*copy*/
   while (at < kKeyNames.size() &&
          (kKeyNames[at] != name || (((known.required | known.optional) >> at) & 1) == 0)) {
     ++at;
-  }
-  if (place_ == Place::kGraph && seen() == 0 && name != kKeyNames[0]) {
-    return Fail(
-        absl::StrCat("the first key is ", io::Quoted(name), ", expected \"tidepool_graph\": 1"));
   }
   if (at == kKeyNames.size()) {
     return Fail(absl::StrCat("the unknown key ", io::Quoted(name), " in ", known.what,

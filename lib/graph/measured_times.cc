@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "lib/graph/parse_seconds.h"
+#include "lib/graph/parse_number.h"
 #include "lib/io/byte_source.h"
 #include "lib/io/csv.h"
 #include "lib/io/quote.h"

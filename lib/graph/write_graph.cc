@@ -17,9 +17,9 @@ namespace {
 using io::JsonText;
 
 // Returns the shortest text that is read as the same number.
-std::string SecondsText(double seconds) {
+std::string NumberText(double number) {
   std::array<char, 32> text;
-  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), seconds);
+  const auto [end, error] = std::to_chars(text.data(), text.data() + text.size(), number);
   return {text.data(), end};
 }
 
@@ -40,7 +40,7 @@ void AppendAlgorithms(const GraphTask& task, std::string& json) {
   const char* comma = "";
   for (const TaskAlgorithm& algorithm : task.algorithms) {
     absl::StrAppend(&json, comma, "{\"name\": ", io::JsonText(algorithm.name),
-                    ", \"seconds\": ", SecondsText(algorithm.seconds),
+                    ", \"seconds\": ", NumberText(algorithm.seconds),
                     ", \"workspace\": ", algorithm.workspace_bytes, "}");
     comma = ", ";
   }
@@ -63,7 +63,12 @@ void AppendTask(const TaskGraph& graph, const GraphTask& task, std::string& json
 
 std::string GraphJson(const TaskGraph& graph) {
   std::string json = absl::StrCat("{\"tidepool_graph\": 1,\n \"name\": ", io::JsonText(graph.name),
-                                  ",\n \"batch\": ", graph.batch, ",\n \"data\": [");
+                                  ",\n \"batch\": ", graph.batch);
+  if (!graph.gpu.empty()) absl::StrAppend(&json, ",\n \"gpu\": ", io::JsonText(graph.gpu));
+  if (graph.link_bytes_per_second > 0) {
+    absl::StrAppend(&json, ",\n \"link\": ", NumberText(graph.link_bytes_per_second));
+  }
+  json += ",\n \"data\": [";
   const char* comma = "\n  ";
   for (const GraphData& data : graph.data) {
     absl::StrAppend(&json, comma, "{\"name\": ", io::JsonText(data.name),

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -91,6 +92,31 @@ TEST(GraphJson, TasksAreSorted) {
   EXPECT_EQ(sorted->tasks[0].name, "f");
 }
 
+// Writers that sort keys, such as json.dumps(sort_keys=True), put "tidepool_graph" last.
+TEST(GraphJson, KeysComeInAnyOrder) {
+  const std::string sorted = nlohmann::json::parse(kSmall).dump();
+  ASSERT_THAT(sorted, StartsWith("{\"batch\""));
+  const auto graph = ParseGraph(sorted, "g.json");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(*graph, *ParseGraph(kSmall, "g.json"));
+}
+
+TEST(GraphJson, ItsGpuAndItsLinkAreKept) {
+  const auto graph = ParseGraph(With("\"batch\": 2", R"("gpu": "h\u00fc", "link": 2.4e10)"), "g");
+  ASSERT_TRUE(graph.ok()) << graph.status();
+  EXPECT_EQ(graph->gpu, "h\u00fc");
+  EXPECT_EQ(graph->link_bytes_per_second, 2.4e10);
+  EXPECT_EQ(*ParseGraph(GraphJson(*graph), "again"), *graph);
+  TaskGraph broken = *graph;
+  for (const double link : {-1.0, 2e18, std::nan("")}) {
+    broken.link_bytes_per_second = link;
+    EXPECT_THAT(std::string(ValidateGraph(broken).message()), HasSubstr("expected 0 (unknown) to"));
+  }
+  broken = *graph;
+  broken.gpu = "\xc3";
+  EXPECT_THAT(std::string(ValidateGraph(broken).message()), HasSubstr("UTF-8"));
+}
+
 TEST(GraphJson, DataMayComeBehindTasks) {
   std::string text = kSmall;
   const std::size_t data = text.find("\"data\"");
@@ -144,7 +170,12 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"\"input\"", "true", "3", "is true"},
         BadCase{"{\"name\": \"x\"", "{\"name\": \"\"", "8", "there is no data 'x'"},
         BadCase{"{\"name\": \"z\"", "{\"name\": \"y\"", "10", "there is no data 'z'"},
-        BadCase{"\"tidepool_graph\": 1, ", "", "1", "expected \"tidepool_graph\": 1"},
+        BadCase{"\"tidepool_graph\": 1, ", "", "12", "a graph without tidepool_graph"},
+        BadCase{"\"tidepool_graph\": 1, ", "\"optimizer\": 1, ", "1",
+                "the unknown key 'optimizer' in a graph, expected tidepool_graph, name, batch, "
+                "data, tasks, gpu, link"},
+        BadCase{"\"batch\": 2", "\"link\": -1", "1", "expected a number of bytes a second"},
+        BadCase{"\"batch\": 2", "\"gpu\": 7", "1", "gpu of a graph is 7, expected a text"},
         BadCase{"_graph\": 1", "_graph\": 2", "1", "tidepool_graph of a graph is 2, expected 1"},
         BadCase{"_graph\": 1", "_graph\": \"1\"", "1", "expected 1"},
         BadCase{"\"batch\": 2", "\"batch\": -2", "0", "a batch of -2"},

@@ -19,11 +19,12 @@
 
 namespace tidepool {
 
-// Limits of a graph: the bytes of one datum or workspace, the bytes of all data, and the seconds of
-// one task.
+// Limits of a graph: the bytes of one datum or workspace, the bytes of all data, the seconds of one
+// task, and the rate of the link.
 inline constexpr std::int64_t kMostDataBytes = std::int64_t{1} << 50;
 inline constexpr std::int64_t kMostGraphBytes = std::int64_t{1} << 60;
 inline constexpr double kMostTaskSeconds = 1e9;
+inline constexpr double kMostLinkBytesPerSecond = 1e18;
 
 enum class DataKind : std::uint8_t {
   kInput,           // exists before the iteration, not after it: a batch
@@ -72,7 +73,11 @@ struct TaskGraph {
   std::string name;
   std::int64_t batch = 0;  // 0: unknown
   std::vector<GraphData> data;
-  std::vector<GraphTask> tasks;  // in an order in which they can run
+  // Name of the GPU of the times; empty: unknown. And the rate of its link to the host in each
+  // The GPU whose rates gave the times; empty: unknown. And the rate of its link to the host in
+  // each direction; 0: unknown.
+  std::string gpu = {};
+  double link_bytes_per_second = 0;
 
   friend bool operator==(const TaskGraph&, const TaskGraph&) = default;
 };
@@ -83,9 +88,9 @@ struct TaskGraph {
 // - There is at least one task, and each task has an algorithm and writes or updates some data.
 // - Names are UTF-8, not empty, and unique among data, among tasks, and among the algorithms of a
 // task. Layers and operations are UTF-8.
-// - The batch is not negative. Data has 1 to kMostDataBytes bytes, together at most
-// kMostGraphBytes. Workspaces have 0 to kMostDataBytes bytes, in ascending order. Seconds are 0 to
-// kMostTaskSeconds.
+// - The batch is not negative, the GPU is UTF-8, and the link has 0 to kMostLinkBytesPerSecond.
+// Data has 1 to kMostDataBytes bytes, together at most kMostGraphBytes. Workspaces have 0 to
+// kMostDataBytes bytes, in ascending order. Seconds are 0 to kMostTaskSeconds.
 // - Every index is valid, and occurs in a task only once.
 // - No task writes data of kInput and kWeight; exactly one task writes each other datum. A task
 // comes after all tasks that write the data that it reads or updates.
