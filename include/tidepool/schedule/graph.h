@@ -73,9 +73,9 @@ struct TaskGraph {
   std::string name;
   std::int64_t batch = 0;  // 0: unknown
   std::vector<GraphData> data;
+  std::vector<GraphTask> tasks;  // in an order in which they can run
   // Name of the GPU of the times; empty: unknown. And the rate of its link to the host in each
-  // The GPU whose rates gave the times; empty: unknown. And the rate of its link to the host in
-  // each direction; 0: unknown.
+  // direction; 0: unknown.
   std::string gpu = {};
   double link_bytes_per_second = 0;
 
