@@ -54,7 +54,10 @@ void Describe(CLI::App& app) {
       "  tidepool report snapshot.pickle --pool 80GiB  where did the memory go?\n"
       "  tidepool plan step.tide -o plan.csv           an offset for every allocation\n"
       "  tidepool COMMAND --help                       the options of a command\n\n"
-      "Sizes are bytes, or numbers with KiB, MiB, GiB, TiB (K, M, G, T) or KB, MB, GB, TB.\n"
+      "Sizes are bytes, or numbers with a unit: 1KiB = 1K = 1024 bytes, 1KB = 1000 bytes, and so "
+      "M,\n"
+      "G and T. Rates are bytes a second: 12e9, 12GB/s. Times are seconds, or end in ms, us or "
+      "ns.\n"
       "Exit status: 0 done; 1 wrong input or arguments; 2 the answer is no: it does not fit.");
 }
 

@@ -10,7 +10,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "trace_replay/text.h"
+#include "trace_replay/quantity.h"
 
 namespace tidepool::tool {
 namespace {

@@ -15,7 +15,7 @@
 
 namespace tidepool::tool {
 
-// Values in the words of ParseSize, ParseRate and ParseSeconds.
+// Values in the words of ParseSize, ParseRate and ParseSeconds (quantity.h).
 CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t& bytes,
                            const std::string& description);
 CLI::Option* AddRateOption(CLI::App& app, const std::string& name, double& bytes_per_second,

@@ -448,7 +448,7 @@ TEST_F(CommandLine, RefusesBadArgumentsInOneLine) {
   EXPECT_THAT(ErrorOf({"size", trace, "--policy", "worst-fit"}), HasSubstr("'worst-fit'"));
   EXPECT_THAT(ErrorOf({"size", trace, "--align", "3"}), HasSubstr("--align"));
   for (const std::string size :
-       {"-1", "x", "", "1.5", "1e3", "99999999999999999999", "1XiB", "9000000TiB"}) {
+       {"-1", "x", "", "1.5", "1e3x", "99999999999999999999", "1XiB", "9000000TiB"}) {
     EXPECT_THAT(ErrorOf({"replay", trace, "--pool", size}), HasSubstr("--pool")) << size;
   }
   ErrorOf({"replay", trace});

@@ -6,6 +6,7 @@
 #include "tidepool/trace/trace_plan.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/options.h"
+#include "trace_replay/quantity.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {

@@ -20,6 +20,7 @@
 #include "trace_replay/command.h"
 #include "trace_replay/commands/tuning_answer.h"
 #include "trace_replay/options.h"
+#include "trace_replay/quantity.h"
 #include "trace_replay/text.h"
 #include "trace_replay/tune/compression_tuning.h"
 
