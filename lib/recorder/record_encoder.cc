@@ -51,7 +51,7 @@ void RecordEncoder::EncodeRecord(const Record& record, std::int64_t time) {
       encoder_.Mark(context, static_cast<std::uint32_t>(record.subject));
       break;
     case Kind::kFailure:
-      encoder_.Failure(context, {.bytes = record.bytes, .hint = record.hint});
+      encoder_.Failure(context, {{.bytes = record.bytes, .hint = record.hint}, std::nullopt});
       break;
     case Kind::kWait:
       encoder_.Wait(context, StreamNumber(record.subject));

@@ -165,7 +165,8 @@ void TraceBuilder::MarkEnd(std::string_view name, std::int64_t time) {
 }
 
 absl::Status TraceBuilder::Failure(std::int64_t bytes, Hint hint, std::string_view stream,
-                                   std::int64_t time) {
+                                   std::int64_t time,
+                                   std::optional<std::int64_t> device_free_bytes) {
   if (bytes < 0) {
     return absl::InvalidArgumentError(absl::StrCat("size ", bytes, ", expected 0 bytes or more"));
   }
@@ -173,7 +174,7 @@ absl::Status TraceBuilder::Failure(std::int64_t bytes, Hint hint, std::string_vi
     return absl::ResourceExhaustedError("more failures than a trace can number");
   }
   const auto failure = static_cast<std::uint32_t>(trace_.failures.size());
-  trace_.failures.push_back({bytes, hint, tag_});
+  trace_.failures.push_back({{bytes, hint, tag_}, device_free_bytes});
   AddEvent(TraceEvent::Kind::kFailure, failure, lookup_->streams.Index(stream), time);
   return absl::OkStatus();
 }
@@ -197,6 +198,10 @@ absl::Status TraceBuilder::Reserve(const TraceReservation& reservation, std::str
 void TraceBuilder::SetDevices(std::int32_t device, std::vector<std::int32_t> devices) {
   trace_.device = device;
   trace_.devices = std::move(devices);
+}
+
+void TraceBuilder::SetAllocatorSettings(std::vector<TraceSetting> settings) {
+  trace_.allocator_settings = std::move(settings);
 }
 
 void TraceBuilder::AddEvent(TraceEvent::Kind kind, std::uint32_t index, std::uint32_t stream,

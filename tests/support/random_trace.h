@@ -26,6 +26,11 @@ class RandomTrace {
     trace.original_format = static_cast<TraceFormat>(Below(6));
     trace.default_alignment = std::int64_t{1} << Below(31);
     trace.ended_early = Below(2) == 0;
+    trace.has_history = Below(4) != 0;
+    trace.earlier_allocations = static_cast<std::int64_t>(Below(trace.allocations.size() + 1));
+    if (Below(2) == 0) {
+      trace.allocator_settings = {{"", "a=b"}, {"roundup", std::string("1:0,\0", 5)}};
+    }
     if (Below(2) == 0) {
       trace.devices = {-1, 0, 7};
       trace.device = trace.devices[Below(3)];
@@ -78,7 +83,7 @@ class RandomTrace {
         builder_.Mark(absl::StrCat("step ", Below(10)), AnyTime());
         break;
       case 1:
-        EXPECT_TRUE(builder_.Failure(AnySize(63), AnyHint(), AnyStream(), AnyTime()).ok());
+        RefuseAny();
         break;
       case 2:
         builder_.Wait(AnyStream(), AnyStream(), AnyTime());
@@ -117,6 +122,14 @@ class RandomTrace {
     }
   }
 
+  void RefuseAny() {
+    const std::int64_t free = AnySize(63);
+    EXPECT_TRUE(builder_
+                    .Failure(AnySize(63), AnyHint(), AnyStream(), AnyTime(),
+                             Below(2) == 0 ? std::optional(free) : std::nullopt)
+                    .ok());
+  }
+
   void FreeAny() {
     if (live_.empty()) return;
     std::swap(live_[Below(live_.size())], live_.back());
@@ -146,6 +159,14 @@ inline void ExpectSame(const std::vector<TraceAllocation>& a,
   }
 }
 
+inline void ExpectSame(const std::vector<TraceFailure>& a, const std::vector<TraceFailure>& b) {
+  ExpectSame(std::vector<TraceAllocation>(a.begin(), a.end()),
+             std::vector<TraceAllocation>(b.begin(), b.end()));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].device_free_bytes, b[i].device_free_bytes) << i;
+  }
+}
+
 // Compares all of a trace except the format of its file.
 inline void ExpectSame(const Trace& a, const Trace& b) {
   EXPECT_EQ(a.original_format, b.original_format);
@@ -153,6 +174,9 @@ inline void ExpectSame(const Trace& a, const Trace& b) {
   EXPECT_EQ(a.unmatched_frees, b.unmatched_frees);
   EXPECT_EQ(a.skipped_rows, b.skipped_rows);
   EXPECT_EQ(a.ended_early, b.ended_early);
+  EXPECT_EQ(a.has_history, b.has_history);
+  EXPECT_EQ(a.earlier_allocations, b.earlier_allocations);
+  EXPECT_EQ(a.allocator_settings, b.allocator_settings);
   ASSERT_EQ(a.events.size(), b.events.size());
   for (std::size_t i = 0; i < a.events.size(); ++i) {
     const TraceEvent& x = a.events[i];

@@ -66,6 +66,9 @@ class RandomProfile {
     args.push_back(absl::StrCat("\"Device Type\":", device == 0 ? 0 : 1));
     args.push_back(absl::StrCat("\"Device Id\":", device == 0 ? -1 : static_cast<int>(device)));
     if (Below(2) == 0) args.push_back(absl::StrCat("\"Total Reserved\":", Below(4) * 100));
+    if (Below(2) == 0) {
+      args.push_back(absl::StrCat("\"Total Allocated\":", static_cast<int>(Below(200)) - 20));
+    }
     Lines members = Common("i");
     members.push_back(absl::StrCat("\"name\":\"", name, "\""));
     members.push_back("\"args\":" + Object(args));
@@ -138,6 +141,11 @@ class SlowReader {
     }
     std::stable_sort(items.begin(), items.end(),
                      [](const Item& a, const Item& b) { return a.time < b.time; });
+    std::vector<const nlohmann::json*> instants;
+    for (const Item& item : items) {
+      if (item.what.empty()) instants.push_back(item.event);
+    }
+    if (!instants.empty()) AddEarlier(instants, items.front().time);
     for (const Item& item : items) {
       if (item.what.empty()) {
         AddInstant(*item.event);
@@ -193,11 +201,50 @@ class SlowReader {
     });
   }
 
+  static std::string IdOf(const Json& args) {
+    return absl::StrCat("0x", absl::Hex(args["Addr"].get<std::uint64_t>()));
+  }
+
+  static std::int64_t BytesBefore(const std::vector<const Json*>& instants) {
+    std::int64_t change = 0;
+    for (const Json* event : instants) {
+      const Json& args = (*event)["args"];
+      if ((*event)["name"] == "[memory]") change += args["Bytes"].get<std::int64_t>();
+      const std::int64_t total = args.value("Total Allocated", -1);
+      if (total >= 0) return std::max<std::int64_t>(0, total - change);
+    }
+    return 0;
+  }
+
+  void AddEarlier(const std::vector<const Json*>& instants, std::int64_t time) {
+    std::int64_t left = BytesBefore(instants);
+    if (left == 0) return;
+    for (const Json* event : instants) {
+      if (!(*event)["args"].contains("Total Reserved")) continue;
+      reserved_ = (*event)["args"]["Total Reserved"];
+      if (reserved_ > 0) Add(*instants[0], time, absl::StrCat("r ", reserved_));
+      break;
+    }
+    std::set<std::string> touched;
+    Lines freed;
+    for (const Json* event : instants) {
+      const Json& args = (*event)["args"];
+      const std::int64_t bytes = args["Bytes"];
+      if ((*event)["name"] != "[memory]" || bytes == 0) continue;
+      if (!touched.insert(IdOf(args)).second || bytes > 0 || -bytes > left || left == 0) continue;
+      left += bytes;
+      live_.insert(IdOf(args));
+      freed.push_back(absl::StrCat("a ", IdOf(args), " ", -bytes, " "));
+    }
+    if (left > 0) Add(*instants[0], time, absl::StrCat("a before the recording ", left, " "));
+    for (const std::string& line : freed) Add(*instants[0], time, line);
+  }
+
   void AddInstant(const Json& event) {
     const Json& args = event["args"];
     const std::int64_t time = TimeOf(event, "ts");
     const std::int64_t bytes = args["Bytes"];
-    const std::string id = absl::StrCat("0x", absl::Hex(args["Addr"].get<std::uint64_t>()));
+    const std::string id = IdOf(args);
     const std::int64_t reserved = args.value("Total Reserved", reserved_);
     const std::int64_t change = reserved - std::exchange(reserved_, reserved);
     if (change != 0) Add(event, time, absl::StrCat("r ", change));

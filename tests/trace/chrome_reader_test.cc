@@ -161,7 +161,52 @@ TEST(ChromeTrace, HoldsFailures) {
       R"({"ph":"i","name":"[OutOfMemory]","pid":1,"tid":2,"ts":3,"args":{"Bytes":70,)"
       R"("Total Allocated":1,"Total Reserved":9,"Device Id":0,"Device Type":1}})";
   EXPECT_THAT(DumpOf(File({Span("cpu_op", "f", 2, 4), failure})),
-              ElementsAre("3000 2 r 9", "3000 2 o 70 f"));
+              ElementsAre("3000 2 r 9", "3000 2 a before the recording 1 ", "3000 2 o 70 f"));
+}
+
+std::string Totals(std::int64_t allocated, std::int64_t reserved) {
+  return absl::StrCat(",\"Total Allocated\":", allocated, ",\"Total Reserved\":", reserved);
+}
+
+TEST(ChromeTrace, BeginsWithTheMemoryFromBeforeTheRecording) {
+  // 1000 bytes are live before: 300 at 7, freed below, and others.
+  const std::string file =
+      File({Span("user_annotation", "step", 1, 9), MemoryEvent("2", "50", "1", Totals(1050, 4096)),
+            MemoryEvent("3", "-300", "7", Totals(750, 4096)),
+            MemoryEvent("4", "-50", "1", Totals(700, 4096)),
+            MemoryEvent("5", "-50", "1", Totals(700, 4096))});
+  const auto trace = ParseTrace(file, "test.json");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_THAT(Dump(*trace),
+              ElementsAre("1000 2 r 4096", "1000 2 a before the recording 700 ",
+                          "1000 2 a 0x7 300 ", "1000 2 m step", "2000 2 a 0x1 50 step",
+                          "3000 2 f 0x7", "4000 2 f 0x1", "10000 2 e step"));
+  EXPECT_EQ(trace->earlier_allocations, 2);
+  EXPECT_EQ(trace->unmatched_frees, 1);
+}
+
+TEST(ChromeTrace, HasNoEarlierMemoryWithoutTotals) {
+  for (const std::int64_t total : {-1, 0, 5}) {  // 5: the event itself
+    const auto trace =
+        ParseTrace(File({MemoryEvent("1", "5", "1", Totals(total, -1))}), "test.json");
+    ASSERT_TRUE(trace.ok()) << trace.status();
+    EXPECT_EQ(trace->earlier_allocations, 0);
+    EXPECT_THAT(Dump(*trace), ElementsAre("1000 2 a 0x1 5 "));
+  }
+}
+
+TEST(ChromeTrace, RefusesEarlierMemoryThatNoDeviceHas) {
+  EXPECT_THAT(
+      ErrorOf(File({MemoryEvent("1", "5", "1", Totals(std::int64_t{1} << 60, 0))})),
+      HasSubstr("memory from before the recording ('Total Allocated' less the events up to it): "
+                "size 1152921504606846971, expected 1 to"));
+}
+
+TEST(ChromeTrace, PrefersADeviceThatRefusedARequest) {
+  std::string refusal = MemoryEvent("2", "70", "0");
+  absl::StrReplaceAll({{"[memory]", "[OutOfMemory]"}, {"\"Device Id\":0", "\"Device Id\":3"}},
+                      &refusal);
+  EXPECT_THAT(DumpOf(File({MemoryEvent("1", "5", "1"), refusal})), ElementsAre("2000 2 o 70 "));
 }
 
 TEST(ChromeTrace, KnowsWhatTheAllocatorReserved) {

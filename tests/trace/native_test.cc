@@ -259,10 +259,11 @@ TEST(Native, RefusesHeadersOfOthers) {
   };
   EXPECT_TRUE(ParseTrace(header(1, 512, 0), "test").ok());
   EXPECT_TRUE(ParseTrace(header(2, 512, 5), "test").ok());
-  for (const std::uint32_t version : {0, 3}) {
+  EXPECT_TRUE(ParseTrace(header(3, 512, 5), "test").ok());
+  for (const std::uint32_t version : {0, 4}) {
     EXPECT_THAT(ErrorOf(header(version, 512, 0)),
                 StartsWith(absl::StrCat("test.tide:0: a native trace of version ", version,
-                                        ", expected version 1 to 2")));
+                                        ", expected version 1 to 3")));
   }
   EXPECT_THAT(ErrorOf(header(1, 3, 0)), StartsWith("test.tide:0: alignment 3 and"));
   EXPECT_THAT(ErrorOf(header(1, 512, 6)), HasSubstr("original format 6"));
@@ -302,6 +303,10 @@ TEST(Native, RefusesItemsThatMakeNoTrace) {
        "a number of more than 64 bits"},
       {{0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x08, 1}, "a count beyond"},
       {{0x0a, 0x02, 0, 0}, "items after the end"},
+      {{0x1c, 1, 'x'}, "allocator setting 'x', expected NAME=VALUE"},
+      {{0x19, 1, 0x0a}, "1 allocations from before the recording, expected at most the 0"},
+      {{0x83, 2, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01},
+       "18446744073709551615 free bytes of the device, expected less than 2^63"},
   };
   for (const auto& [items, error] : cases) {
     EXPECT_THAT(ErrorOf(FileWith(items)), StartsWith("test.tide:0: block at byte 24: " + error));

@@ -296,6 +296,80 @@ TEST(PyTorchSnapshot, ChoosesADevice) {
   }
 }
 
+std::string Written(const Trace& trace) {
+  std::ostringstream bytes;
+  const absl::Status status = pytorch::WritePyTorchSnapshot(trace, bytes);
+  EXPECT_TRUE(status.ok()) << status;
+  return bytes.str();
+}
+
+json Refusal(std::int64_t size, std::int64_t device_free) {
+  return {{"action", "oom"}, {"size", size}, {"device_free", device_free}, {"time_us", 0}};
+}
+
+TEST(PyTorchSnapshot, PrefersADeviceThatRefusedARequest) {
+  const json snapshot = {{"segments", json::array()},
+                         {"device_traces",
+                          {json::array({Event("alloc", 512, 9)}), json::array(),
+                           json::array({Event("alloc", 512, 8), Refusal(1 << 20, 4096)}),
+                           json::array({Refusal(7, 0)})}}};
+  const Trace trace = Read(snapshot);
+  EXPECT_EQ(trace.device, 2);
+  ASSERT_EQ(trace.failures.size(), 1);
+  EXPECT_EQ(trace.failures[0].bytes, 1 << 20);
+  EXPECT_EQ(trace.failures[0].device_free_bytes, 4096);
+  EXPECT_EQ(Read(snapshot, {.device = 0}).device, 0);
+}
+
+TEST(PyTorchSnapshot, TellsWhetherThereIsAHistory) {
+  const json segments = List({Segment(4096, 512, List({Block(4096, 512, 5)}))});
+  EXPECT_TRUE(Read(Snapshot(segments, List({Event("alloc", 512, 9)}))).has_history);
+  for (const json& events : {json::array(), List({Event("snapshot", 0, 0)})}) {
+    const Trace trace = Read(Snapshot(segments, events));
+    EXPECT_FALSE(trace.has_history);
+    EXPECT_EQ(trace.earlier_allocations, 1);
+    const Trace again = Read(Written(trace));
+    EXPECT_FALSE(again.has_history);
+    EXPECT_EQ(Lines(again), Lines(trace));
+  }
+  EXPECT_FALSE(Read(segments).has_history);  // PyTorch 1.x
+}
+
+TEST(PyTorchSnapshot, CountsAllocationsFromBeforeTheHistory) {
+  // One block is freed in the history, one is live at the end, one came after the history.
+  const json segments =
+      List({Segment(0x1000, 4096, List({Block(0x1000, 512, 5), Block(0x1200, 512, 6)}))});
+  const json events = {Event("alloc", 0x1200, 3), Event("free_completed", 0x1200, 3),
+                       Event("free_completed", 0x1400, 512)};
+  const Trace trace = Read(Snapshot(segments, events));
+  EXPECT_EQ(trace.earlier_allocations, 2);
+  EXPECT_EQ(trace.allocations.size(), 4);
+  const Trace again = Read(Written(trace));
+  EXPECT_EQ(again.earlier_allocations, 2);
+  EXPECT_EQ(Lines(again), Lines(trace));
+}
+
+TEST(PyTorchSnapshot, HasTheSettingsOfTheAllocator) {
+  json snapshot = Snapshot(List({Segment(4096, 512, List({Block(4096, 512, 5)}))}), json::array());
+  EXPECT_TRUE(Read(snapshot).allocator_settings.empty());
+  snapshot["allocator_settings"] = {{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"},
+                                    {"expandable_segments", true},
+                                    {"garbage_collection_threshold", 0.5},
+                                    {"max_split_size", -1},
+                                    {"new", nullptr},
+                                    {"roundup_power2_divisions", {{"1", 0}, {"2", 8}}}};
+  const std::vector<TraceSetting> expected = {
+      {"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"},
+      {"expandable_segments", "True"},
+      {"garbage_collection_threshold", "0.5"},
+      {"max_split_size", "-1"},
+      {"new", "None"},
+      {"roundup_power2_divisions", "1:0,2:8"}};
+  const Trace trace = Read(snapshot);
+  EXPECT_EQ(trace.allocator_settings, expected);
+  EXPECT_EQ(Read(Written(trace)).allocator_settings, expected);
+}
+
 TEST(PyTorchSnapshot, MetadataIsTheOutermostFrame) {
   json event = Event("alloc", 512, 1);
   event["frames"] = List({{{"name", "f"}, {"filename", "f.py"}, {"line", 1}}});
@@ -429,13 +503,6 @@ TEST(PyTorchSnapshot, TakesCirclesAndDepthWhereNothingIsExpected) {
   EXPECT_EQ(Read(head + event + "ll" + Opcodes(json("deep")) + deep + "u.").failures.size(), 1);
 }
 
-std::string Written(const Trace& trace) {
-  std::ostringstream bytes;
-  const absl::Status status = pytorch::WritePyTorchSnapshot(trace, bytes);
-  EXPECT_TRUE(status.ok()) << status;
-  return bytes.str();
-}
-
 // Gives every allocation an address with the simplest allocator: no byte is used twice.
 Trace Laid(const Trace& trace) {
   std::vector<std::int64_t> offsets;
@@ -453,6 +520,7 @@ TEST(PyTorchSnapshot, WhatIsWrittenReadsBackTheSame) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     Trace trace = RandomTrace(seed).Make(static_cast<int>(seed * 3));
     trace.default_alignment = 512;
+    trace.earlier_allocations = 0;
     for (TraceEvent& event : trace.events)  // times that a snapshot can hold
       event.time = std::max(event.time, INT64_MIN / 1000 * 1000);
     const Trace placed = Laid(trace);

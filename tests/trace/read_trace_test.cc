@@ -40,6 +40,8 @@ std::string Dump(const Trace& trace) {
   for (const TraceEvent& event : trace.events) {
     if (event.kind == TraceEvent::Kind::kMark) {
       text += "m " + std::string(trace.mark_names[event.index]);
+    } else if (event.kind == TraceEvent::Kind::kFailure) {
+      text += absl::StrCat("o ", trace.failures[event.index].bytes);
     } else {
       text += event.kind == TraceEvent::Kind::kAllocate ? "a " : "f ";
       text += std::string(trace.allocation_ids[event.index]);
@@ -149,15 +151,16 @@ TEST(RmmCsv, CountsWhatALogMayHold) {
   const auto trace = ParseTrace(kRmm, "test");
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_EQ(trace->format, TraceFormat::kRmmCsv);
-  EXPECT_EQ(Dump(*trace), "a 0x10 1024; a 0x20 2048; f 0x10; ");
+  EXPECT_EQ(Dump(*trace), "a 0x10 1024; a 0x20 2048; f 0x10; o 4096; ");
   EXPECT_EQ(trace->unmatched_frees, 1);
-  EXPECT_EQ(trace->skipped_rows, 2);
+  EXPECT_EQ(trace->skipped_rows, 1);
   EXPECT_EQ(trace->events[0].time, 1'000'002'000);
   EXPECT_EQ(trace->events[1].time, 3'723'000'004'000);
   EXPECT_EQ(trace->stream_names[trace->events[1].stream], "0x7");
   EXPECT_EQ(trace->thread_names[trace->events[1].thread], "2");
   EXPECT_EQ(trace->thread_names[trace->events[2].thread], "1");
-  EXPECT_TRUE(trace->failures.empty());
+  ASSERT_EQ(trace->failures.size(), 1);
+  EXPECT_EQ(trace->failures[0].bytes, 4096);
 }
 
 TEST(RmmCsv, TakesAFreeByItsPointerWhateverItsSize) {
@@ -419,7 +422,7 @@ TEST_F(Files, KeepOfTheOtherEventsWhatAFormatCanSay) {
             "12,00:00:00:000001,allocate,0x200,100,1\n"
             "34,00:00:00:000002,allocate failure,0x0,5000,2\n"
             "34,00:00:00:000004,free,0x200,100,2\n");
-  EXPECT_EQ(ReadTrace(path)->skipped_rows, 1);
+  EXPECT_EQ(ReadTrace(path)->failures.size(), 1);
   ASSERT_TRUE(WriteTrace(trace, TraceFormat::kOperationCsv, path).ok());
   EXPECT_EQ(testing::Contents(path),
             "op,id,size,hint,stream,time_ns\na,0x200,100,,1,1000\nf,0x200,,,2,4000\n");

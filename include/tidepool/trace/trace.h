@@ -70,9 +70,22 @@ struct TraceAllocation {
   TraceTag tag = 0;
 };
 
+// A refused request; its size may be 0.
+struct TraceFailure : TraceAllocation {
+  // Bytes that the device had free then; no value when unknown.
+  std::optional<std::int64_t> device_free_bytes;
+};
+
 struct TraceReservation {
   std::uint64_t address = 0;  // 0 when unknown
   std::int64_t bytes = 0;     // taken from the device; negative when given back
+};
+
+// Setting of the recorded allocator, as its file names it: "expandable_segments" is "True".
+struct TraceSetting {
+  std::string name;
+  std::string value;
+  friend bool operator==(const TraceSetting&, const TraceSetting&) = default;
 };
 
 // Strings by index, stored one after the other in one buffer.
@@ -102,7 +115,7 @@ struct Trace {
   std::int64_t default_alignment = 512;
   std::vector<TraceEvent> events;
   std::vector<TraceAllocation> allocations;
-  std::vector<TraceAllocation> failures;  // requested sizes; may be 0
+  std::vector<TraceFailure> failures;
   std::vector<TraceReservation> reservations;
   std::vector<TraceFrame> frames;  // each caller before the frames that it calls
   StringTable allocation_ids;
@@ -114,9 +127,18 @@ struct Trace {
   // is empty for formats without devices.
   std::int32_t device = 0;
   std::vector<std::int32_t> devices;
+  // Whether the events were recorded when they happened. False for a snapshot of an allocator that
+  // recorded no history: its allocations are those that were live when the snapshot was taken, and
+  // the true peak is unknown.
+  bool has_history = true;
+  // Number of allocations that were made before the recording began. They are the first ones of the
+  // trace; their order and times are unknown. One of them may stand for many: the memory of which
+  // only the sum is known.
+  std::int64_t earlier_allocations = 0;
+  std::vector<TraceSetting> allocator_settings;  // empty when unknown
   // skipped frees of allocations that were made before the log began
   std::int64_t unmatched_frees = 0;
-  std::int64_t skipped_rows = 0;  // failures and requests of zero bytes in a log
+  std::int64_t skipped_rows = 0;  // requests of zero bytes in a log
   bool ended_early = false;       // the recording was cut off, so events may be missing
   // For a lifetime CSV, the allocation of each row, so that rows can be written in their old order.
   // A permutation, or empty when rows are in the order of allocations.
@@ -150,13 +172,20 @@ class TIDEPOOL_EXPORT TraceBuilder {
   void MarkEnd(std::string_view name, std::int64_t time);
   // Adds a refused request. Returns InvalidArgument for negative `bytes`, and ResourceExhausted
   // beyond 2^32 - 1 failures.
-  absl::Status Failure(std::int64_t bytes, Hint hint, std::string_view stream, std::int64_t time);
+  absl::Status Failure(std::int64_t bytes, Hint hint, std::string_view stream, std::int64_t time,
+                       std::optional<std::int64_t> device_free_bytes = std::nullopt);
   void Wait(std::string_view stream, std::string_view awaited, std::int64_t time);
   // Adds a reservation. Returns ResourceExhausted beyond 2^32 - 1 reservations.
   absl::Status Reserve(const TraceReservation& reservation, std::string_view stream,
                        std::int64_t time);
   // Sets the device of the trace. `devices` is ascending and contains `device`.
   void SetDevices(std::int32_t device, std::vector<std::int32_t> devices);
+  // Declares that all allocations so far were made before the recording began.
+  void BeginRecording() {
+    trace_.earlier_allocations = static_cast<std::int64_t>(trace_.allocations.size());
+  }
+  void SetHistory(bool has_history) { trace_.has_history = has_history; }
+  void SetAllocatorSettings(std::vector<TraceSetting> settings);
   void CountUnmatchedFree() { ++trace_.unmatched_frees; }
   void CountSkippedRow() { ++trace_.skipped_rows; }
 
@@ -177,8 +206,8 @@ class TIDEPOOL_EXPORT TraceBuilder {
 
 // Options for readers of trace files.
 struct ReadOptions {
-  // Device to read; -1 is the host. By default the first GPU with events in the file, or the host
-  // if the file has no GPU.
+  // Device to read; -1 is the host. By default the first GPU with a refused request in the file,
+  // else the first GPU with events, or the host if the file has no GPU.
   std::optional<std::int32_t> device;
 };
 

@@ -57,7 +57,9 @@ TIDEPOOL_EXPORT absl::StatusOr<Trace> AtOffsets(const Trace& trace,
 // - operation CSV: threads and failures;
 // - lifetime CSV: everything except ids, sizes and lifetimes. Times are event indices unless the
 // trace came from a lifetime CSV;
-// - PyTorch snapshots: hints, threads and times below a microsecond.
+// - PyTorch snapshots: hints, threads and times below a microsecond;
+// - all but native traces and snapshots: settings of the allocator, and which allocations were made
+// before the recording.
 // Returns InvalidArgument for a PyTorch snapshot of a trace without HasAddresses.
 TIDEPOOL_EXPORT absl::Status WriteTrace(const Trace& trace, TraceFormat format,
                                         const std::string& path);

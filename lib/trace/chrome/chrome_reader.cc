@@ -13,6 +13,7 @@
 #include "lib/io/quote.h"
 #include "lib/trace/address_text.h"
 #include "lib/trace/chrome/chrome_trace.h"
+#include "lib/trace/chrome/earlier_memory.h"
 #include "lib/trace/chrome/profiler_events.h"
 #include "lib/trace/order_by_time.h"
 
@@ -97,6 +98,11 @@ class ChromeTrace {
   absl::Status CheckProcess() const;
   void SortSpans();
   std::vector<std::uint32_t> Order() const;
+  absl::Status AddEarlier(const std::vector<std::uint32_t>& order);
+  absl::Status AddEarlierAllocation(const ProfilerEvent& witness, std::string_view id,
+                                    std::int64_t bytes);
+  ProfilerEvent EarlierWitness(const std::vector<std::uint32_t>& order) const;
+  std::string_view Id(const ProfilerEvent& event, trace::AddressText& address) const;
   absl::Status Add(const ProfilerEvent& event);
   absl::Status AddMemory(const ProfilerEvent& event);
   absl::Status AddAllocation(const ProfilerEvent& event, std::string_view id);
@@ -113,7 +119,10 @@ class ChromeTrace {
 void ChromeTrace::ChooseDevice(const ReadOptions& options) {
   const std::set<std::int32_t>& devices = file_.devices;
   const auto first_gpu = devices.lower_bound(0);
-  device_ = first_gpu != devices.end() ? *first_gpu : -1;
+  const auto refusing = file_.refusing_devices.lower_bound(0);
+  device_ = refusing != file_.refusing_devices.end() ? *refusing
+            : first_gpu != devices.end()             ? *first_gpu
+                                                     : -1;
   if (options.device && devices.contains(*options.device)) device_ = *options.device;
   builder_.SetDevices(device_, {devices.begin(), devices.end()});
 }
@@ -161,6 +170,66 @@ absl::Status ChromeTrace::SetTag(const ProfilerEvent& event) {
   return absl::OkStatus();
 }
 
+std::string_view ChromeTrace::Id(const ProfilerEvent& event, trace::AddressText& address) const {
+  if (event.has_text_id) return file_.texts[static_cast<std::uint32_t>(event.subject)];
+  address = trace::AddressText(event.subject);
+  return address.text();
+}
+
+// Returns the first event of the device, moved to the time of the trace's first event. Its reserved
+// bytes are the first that are known, at an unknown address.
+ProfilerEvent ChromeTrace::EarlierWitness(const std::vector<std::uint32_t>& order) const {
+  std::optional<std::int64_t> begin;
+  std::optional<ProfilerEvent> first;
+  std::int64_t reserved = ProfilerEvent::kUnknownBytes;
+  for (const std::uint32_t index : order) {
+    const ProfilerEvent& event = file_.events[index];
+    if (event.IsOfDevice() && event.device != device_) continue;
+    if (!begin) begin = event.time;
+    if (!event.IsOfDevice()) continue;
+    if (!first) first = event;
+    if ((reserved = event.reserved) != ProfilerEvent::kUnknownBytes) break;
+  }
+  ProfilerEvent witness = first.value_or(ProfilerEvent());
+  witness.time = begin.value_or(0);
+  witness.bytes = 1;
+  witness.reserved = reserved;
+  return witness;
+}
+
+// Adds the memory from before the recording began, at the time of the first event.
+absl::Status ChromeTrace::AddEarlier(const std::vector<std::uint32_t>& order) {
+  const EarlierMemory earlier = FindEarlierMemory(file_, device_, order);
+  if (earlier.IsEmpty()) return absl::OkStatus();
+  ProfilerEvent witness = EarlierWitness(order);
+  builder_.SetThread(file_.threads[witness.thread].name);
+  if (absl::Status status = AddReservation(witness).status(); !status.ok()) return status;
+  if (earlier.other_bytes > 0) {
+    absl::Status status =
+        AddEarlierAllocation(witness, "before the recording", earlier.other_bytes);
+    if (!status.ok()) return status;
+  }
+  for (const std::uint32_t index : earlier.frees) {
+    const ProfilerEvent& free = file_.events[index];
+    trace::AddressText address(0);
+    witness.stream = free.stream;
+    absl::Status status = AddEarlierAllocation(witness, Id(free, address), -free.bytes);
+    if (!status.ok()) return status;
+  }
+  builder_.BeginRecording();
+  return absl::OkStatus();
+}
+
+absl::Status ChromeTrace::AddEarlierAllocation(const ProfilerEvent& witness, std::string_view id,
+                                               std::int64_t bytes) {
+  absl::Status status =
+      builder_.Allocate(id, bytes, Hint::kResident, file_.texts[witness.stream], witness.time);
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("memory from before the recording ('Total "
+                                                  "Allocated' less the events up to it): ",
+                                                  status.message()));
+}
+
 absl::StatusOr<bool> ChromeTrace::AddReservation(const ProfilerEvent& event) {
   if (event.reserved == ProfilerEvent::kUnknownBytes || event.reserved == reserved_) return false;
   const std::uint64_t address = event.bytes == 0 && !event.has_text_id ? event.subject : 0;
@@ -182,9 +251,8 @@ absl::Status ChromeTrace::AddAllocation(const ProfilerEvent& event, std::string_
 absl::Status ChromeTrace::AddMemory(const ProfilerEvent& event) {
   absl::StatusOr<bool> reserved = AddReservation(event);
   if (!reserved.ok()) return reserved.status();
-  const trace::AddressText address(event.has_text_id ? 0 : event.subject);
-  const std::string_view id =
-      event.has_text_id ? file_.texts[static_cast<std::uint32_t>(event.subject)] : address.text();
+  trace::AddressText address(0);
+  const std::string_view id = Id(event, address);
   if (event.bytes > 0) return AddAllocation(event, id);
   if (event.bytes == 0) {
     if (!*reserved) builder_.CountSkippedRow();
@@ -224,7 +292,9 @@ absl::StatusOr<Trace> ChromeTrace::Build(const ReadOptions& options) {
   ChooseDevice(options);
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
   SortSpans();
-  for (const std::uint32_t index : Order()) {
+  const std::vector<std::uint32_t> order = Order();
+  if (absl::Status status = AddEarlier(order); !status.ok()) return status;
+  for (const std::uint32_t index : order) {
     const ProfilerEvent& event = file_.events[index];
     if (event.IsOfDevice() && event.device != device_) continue;
     if (absl::Status status = Add(event); !status.ok()) return status;

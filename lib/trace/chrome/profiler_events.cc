@@ -39,6 +39,7 @@ enum class Field : std::uint8_t {
   kAddress,
   kDeviceId,
   kDeviceType,
+  kAllocated,
   kReserved,
   kStream,
   kHint,
@@ -71,6 +72,7 @@ constexpr auto kArgumentKeys = std::to_array<FieldName>({{Field::kBytes, "Bytes"
                                                          {Field::kAddress, "Addr"},
                                                          {Field::kDeviceId, "Device Id"},
                                                          {Field::kDeviceType, "Device Type"},
+                                                         {Field::kAllocated, "Total Allocated"},
                                                          {Field::kReserved, "Total Reserved"},
                                                          {Field::kStream, "Stream"},
                                                          {Field::kHint, "Hint"},
@@ -175,6 +177,7 @@ class EventTaker {
   absl::Status TakeInstant(const Values& values, Kind kind);
   absl::Status TakeDevice(const Values& values, ProfilerEvent* event);
   absl::Status TakeSize(const Values& values, ProfilerEvent* event);
+  absl::Status TakeTotals(const Values& values, ProfilerEvent* event);
   absl::Status TakeExtras(const Values& values, ProfilerEvent* event);
   absl::Status TakeMark(const Values& values, Kind kind);
   void AddMark(const Values& values, Kind kind, std::int64_t time);
@@ -278,10 +281,12 @@ absl::Status EventTaker::TakeInstant(const Values& values, Kind kind) {
   }
   if (status.ok()) status = TakeDevice(values, &event);
   if (status.ok()) status = TakeSize(values, &event);
+  if (status.ok()) status = TakeTotals(values, &event);
   if (status.ok()) status = TakeExtras(values, &event);
   if (!status.ok()) return status;
   event.thread = Thread(values);
   result_.devices.insert(event.device);
+  if (kind == Kind::kFailure) result_.refusing_devices.insert(event.device);
   result_.events.push_back(event);
   return absl::OkStatus();
 }
@@ -316,15 +321,21 @@ absl::Status EventTaker::TakeSize(const Values& values, ProfilerEvent* event) {
                   "a whole number of 64 bits (old versions of PyTorch do not write it)");
 }
 
-// Takes the running total, and the fields that only tidepool's own writer adds.
-absl::Status EventTaker::TakeExtras(const Values& values, ProfilerEvent* event) {
-  if (values.Has(Field::kReserved)) {
+// Takes the running totals; the profiler writes a negative one when it does not know it.
+absl::Status EventTaker::TakeTotals(const Values& values, ProfilerEvent* event) {
+  for (const auto& [field, total] : {std::pair(Field::kAllocated, &event->allocated),
+                                     std::pair(Field::kReserved, &event->reserved)}) {
+    if (!values.Has(field)) continue;
     absl::Status status =
-        GetWhole(values, Field::kReserved, std::numeric_limits<std::int64_t>::min(), kLatest,
-                 &event->reserved);
+        GetWhole(values, field, std::numeric_limits<std::int64_t>::min(), kLatest, total);
     if (!status.ok()) return status;
-    event->reserved = std::max(event->reserved, ProfilerEvent::kUnknownBytes);
+    *total = std::max(*total, ProfilerEvent::kUnknownBytes);
   }
+  return absl::OkStatus();
+}
+
+// Takes the fields that only tidepool's own writer adds.
+absl::Status EventTaker::TakeExtras(const Values& values, ProfilerEvent* event) {
   for (const Field field : {Field::kStream, Field::kId, Field::kHint}) {
     if (values.Has(field) && !values.Is(field, Type::kText)) {
       return Expected(values, field, "a text");

@@ -24,10 +24,11 @@ struct ProfilerEvent {
   enum class Kind : std::uint8_t { kMemory, kFailure, kMark, kMarkEnd };
   static constexpr std::int64_t kUnknownBytes = -1;
 
-  std::int64_t time = 0;                  // nanoseconds
-  std::int64_t bytes = 0;                 // negative for a free
-  std::uint64_t subject = 0;              // an address, or the number of an id's or a mark's text
-  std::int64_t reserved = kUnknownBytes;  // running total of the allocator's reserved bytes
+  std::int64_t time = 0;                   // nanoseconds
+  std::int64_t bytes = 0;                  // negative for a free
+  std::uint64_t subject = 0;               // an address, or the number of an id's or a mark's text
+  std::int64_t allocated = kUnknownBytes;  // running total of the allocator's live bytes
+  std::int64_t reserved = kUnknownBytes;   // running total of the allocator's reserved bytes
   std::uint32_t thread = 0;
   std::uint32_t stack = 0;   // number of a frame's id plus one; 0 when unknown
   std::uint32_t stream = 0;  // number of the text of its name
@@ -38,7 +39,7 @@ struct ProfilerEvent {
 
   bool IsOfDevice() const { return kind == Kind::kMemory || kind == Kind::kFailure; }
 };
-static_assert(sizeof(ProfilerEvent) == 56);
+static_assert(sizeof(ProfilerEvent) == 64);
 
 // Frame of the file's own table of stacks.
 struct ProfilerFrame {
@@ -57,7 +58,8 @@ struct ProfilerEvents {
   std::vector<ProfilerEvent> events;  // in the order of the file
   EnclosingSpans spans;               // names are numbers of texts; unsorted
   std::vector<ProfilerThread> threads;
-  std::set<std::int32_t> devices;  // all devices with events
+  std::set<std::int32_t> devices;           // all devices with events
+  std::set<std::int32_t> refusing_devices;  // devices that refused a request
   io::TextNumbers texts;
   io::TextNumbers stack_ids;
   absl::flat_hash_map<std::string, ProfilerFrame> frames;  // by id

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // RMM log: the CSV of RMM's logging adaptor, `Thread,Time,Action,Pointer,Size,Stream` in any order
 // of columns. A log may begin in the middle of a run, so frees of unknown memory are counted and
-// skipped. Failures and requests of zero bytes are skipped too; for the latter RMM returns the null
-// pointer.
+// skipped. Requests of zero bytes are skipped too: RMM returns the null pointer for them.
 #include <cstdio>
 #include <ostream>
 #include <string>
@@ -94,6 +93,21 @@ absl::Status AddAllocation(const io::CsvReader& reader, const RmmColumns& column
   return reader.Error({status.message().data(), status.message().size()});
 }
 
+absl::Status AddFailure(const io::CsvReader& reader, const RmmColumns& columns, std::int64_t time,
+                        TraceBuilder& builder) {
+  if (reader.field(columns.size) == "0") {
+    builder.CountSkippedRow();
+    return absl::OkStatus();
+  }
+  std::int64_t bytes = 0;
+  absl::Status status = io::ParseBytes(reader.field(columns.size), INT64_MAX, &bytes);
+  if (status.ok()) {
+    status = builder.Failure(bytes, Hint::kResident, reader.field(columns.stream), time);
+  }
+  if (status.ok()) return status;
+  return reader.Error({status.message().data(), status.message().size()});
+}
+
 // Adds the current row.
 absl::Status AddRow(const io::CsvReader& reader, const RmmColumns& columns, TraceBuilder& builder) {
   std::int64_t time = 0;
@@ -110,10 +124,7 @@ absl::Status AddRow(const io::CsvReader& reader, const RmmColumns& columns, Trac
     if (!is_live) builder.CountUnmatchedFree();
     return absl::OkStatus();
   }
-  if (action == "allocate failure") {
-    builder.CountSkippedRow();
-    return absl::OkStatus();
-  }
+  if (action == "allocate failure") return AddFailure(reader, columns, time, builder);
   return reader.Error(
       absl::StrCat("Action ", io::Quoted(action), ", expected allocate, free or allocate failure"));
 }

@@ -97,12 +97,16 @@ void NativeEncoder::MarkEnd(const Context& context, std::uint32_t name) {
   Append(bytes);
 }
 
-void NativeEncoder::Failure(const Context& context, const TraceAllocation& failure) {
+void NativeEncoder::Failure(const Context& context, const TraceFailure& failure) {
   SetTag(failure.tag);
   ItemBytes bytes;
-  BeginEvent(bytes, Item::kFailure, failure.hint == Hint::kOffloadable ? kOffloadable : 0, context,
-             true);
+  const bool knows_free = failure.device_free_bytes.value_or(-1) >= 0;
+  BeginEvent(
+      bytes, Item::kFailure,
+      (failure.hint == Hint::kOffloadable ? kOffloadable : 0) | (knows_free ? kDeviceFree : 0),
+      context, true);
   bytes.Number(static_cast<std::uint64_t>(failure.bytes));
+  if (knows_free) bytes.Number(static_cast<std::uint64_t>(*failure.device_free_bytes));
   Append(bytes);
 }
 
@@ -163,17 +167,21 @@ void NativeEncoder::BeginEvent(ItemBytes& bytes, Item item, unsigned flags, cons
   last_.time = context.time;
 }
 
-void NativeEncoder::Name(Item item, std::string_view name) {
+void NativeEncoder::Setting(const TraceSetting& setting) {
+  Name(Item::kFrameText, setting.name + "=" + setting.value, kSetting);
+}
+
+void NativeEncoder::Name(Item item, std::string_view name, unsigned flags) {
   ItemBytes bytes;
-  bytes.Byte(static_cast<unsigned>(item));
+  bytes.Byte(static_cast<unsigned>(item) | flags);
   bytes.Number(name.size());
   Append(bytes, name);
 }
 
-void NativeEncoder::Count(Item item, std::int64_t count) {
+void NativeEncoder::Count(Item item, std::int64_t count, unsigned flags) {
   if (count == 0) return;
   ItemBytes bytes;
-  bytes.Byte(static_cast<unsigned>(item));
+  bytes.Byte(static_cast<unsigned>(item) | flags);
   bytes.Number(static_cast<std::uint64_t>(count));
   Append(bytes);
 }
@@ -206,9 +214,10 @@ void NativeEncoder::EndBlock() {
   block_begin_ = output_.size();
 }
 
-void NativeEncoder::End(bool ended_early) {
+void NativeEncoder::End(bool ended_early, bool has_history) {
   ItemBytes bytes;
-  bytes.Byte(static_cast<unsigned>(Item::kEnd) | (ended_early ? kEndedEarly : 0));
+  bytes.Byte(static_cast<unsigned>(Item::kEnd) | (ended_early ? kEndedEarly : 0) |
+             (has_history ? 0 : kNoHistory));
   Append(bytes);
   EndBlock();
 }

@@ -45,12 +45,15 @@ class NativeEncoder {
   void Free(const Context& context, std::uint64_t allocation);
   void Mark(const Context& context, std::uint32_t name);
   void MarkEnd(const Context& context, std::uint32_t name);
-  void Failure(const Context& context, const TraceAllocation& failure);
+  void Failure(const Context& context, const TraceFailure& failure);
   void Wait(const Context& context, std::uint32_t awaited);
   void Reserve(const Context& context, const TraceReservation& reservation);
 
   void UnmatchedFrees(std::int64_t count) { Count(Item::kUnmatchedFrees, count); }
   void SkippedRows(std::int64_t count) { Count(Item::kSkippedRows, count); }
+  void EarlierAllocations(std::int64_t count) { Count(Item::kSkippedRows, count, kEarlier); }
+  // Name and value have at most kLongestText bytes together.
+  void Setting(const TraceSetting& setting);
 
   // Encodes a device of the trace; `is_own` marks the device that owns the memory.
   void Device(std::int32_t device, bool is_own);
@@ -58,7 +61,7 @@ class NativeEncoder {
   // Closes the block, so that all events so far are readable once it is in the file.
   void EndBlock();
   // Encodes the end of the trace.
-  void End(bool ended_early);
+  void End(bool ended_early, bool has_history = true);
 
   // Complete blocks since the last Clear; before the first Clear, the file header too.
   std::string_view output() const { return {output_.data(), block_begin_}; }
@@ -72,8 +75,8 @@ class NativeEncoder {
   void BeginEvent(ItemBytes& bytes, Item item, unsigned flags, const Context& context,
                   bool has_stream);
   void SetTag(TraceTag tag);
-  void Name(Item item, std::string_view name);
-  void Count(Item item, std::int64_t count);
+  void Name(Item item, std::string_view name, unsigned flags = 0);
+  void Count(Item item, std::int64_t count, unsigned flags = 0);
   void Append(const ItemBytes& bytes, std::string_view text = {});
   void OpenBlock();
 

@@ -4,6 +4,7 @@
 // to.
 #include "lib/trace/native/native_events.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -23,7 +24,7 @@ unsigned FlagsOf(Item item) {
     case Item::kAllocate:
       return kContext | kOffloadable | kTextId;
     case Item::kFailure:
-      return kContext | kOffloadable;
+      return kContext | kOffloadable | kDeviceFree;
     case Item::kFree:
     case Item::kWait:
     case Item::kReservation:
@@ -32,8 +33,12 @@ unsigned FlagsOf(Item item) {
       return kNewThread | kMarkEnd;
     case Item::kDevice:
       return kOwnDevice;
+    case Item::kSkippedRows:
+      return kEarlier;
+    case Item::kFrameText:
+      return kSetting;
     case Item::kEnd:
-      return kEndedEarly;
+      return kEndedEarly | kNoHistory;
     default:
       return 0;
   }
@@ -71,7 +76,12 @@ absl::Status NativeEvents::Add(std::string_view block) {
   return absl::OkStatus();
 }
 
-Trace NativeEvents::Build() { return std::move(trace_); }
+Trace NativeEvents::Build() {
+  // A recording that was cut off may lack allocations that it has announced.
+  trace_.earlier_allocations =
+      std::min(trace_.earlier_allocations, static_cast<std::int64_t>(trace_.allocations.size()));
+  return std::move(trace_);
+}
 
 bool NativeEvents::AddItem() {
   const unsigned tag = static_cast<unsigned char>(*at_++);
@@ -96,7 +106,7 @@ bool NativeEvents::AddItem() {
     case Item::kReservation:
       return TakeContext(tag, true, &event) && AddReservation(event);
     case Item::kFrameText:
-      return AddName(trace_.frame_texts);
+      return (tag & kSetting) != 0 ? AddSetting() : AddName(trace_.frame_texts);
     case Item::kFrame:
       return AddFrame();
     case Item::kTag:
@@ -112,7 +122,7 @@ bool NativeEvents::AddItem() {
     case Item::kUnmatchedFrees:
       return AddCount(trace_.unmatched_frees);
     case Item::kSkippedRows:
-      return AddCount(trace_.skipped_rows);
+      return AddCount((tag & kEarlier) != 0 ? trace_.earlier_allocations : trace_.skipped_rows);
     case Item::kEnd:
       return AddEnd(tag);
   }
@@ -181,14 +191,22 @@ bool NativeEvents::AddFailure(unsigned flags, TraceEvent event) {
   std::uint64_t bytes = 0;
   if (!TakeNumber(&bytes)) return false;
   if (bytes > INT64_MAX) return Fail(absl::StrCat("size ", bytes, ", expected less than 2^63"));
+  std::uint64_t free_bytes = 0;
+  if ((flags & kDeviceFree) != 0 && !TakeNumber(&free_bytes)) return false;
+  if (free_bytes > INT64_MAX) {
+    return Fail(absl::StrCat(free_bytes, " free bytes of the device, expected less than 2^63"));
+  }
   if (trace_.failures.size() >= UINT32_MAX) {
     return Fail("more failures than a trace can number");
   }
   event.kind = TraceEvent::Kind::kFailure;
   event.index = static_cast<std::uint32_t>(trace_.failures.size());
-  trace_.failures.push_back({static_cast<std::int64_t>(bytes),
-                             (flags & kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident,
-                             last_tag_});
+  TraceFailure failure;
+  failure.bytes = static_cast<std::int64_t>(bytes);
+  failure.hint = (flags & kOffloadable) != 0 ? Hint::kOffloadable : Hint::kResident;
+  failure.tag = last_tag_;
+  if ((flags & kDeviceFree) != 0) failure.device_free_bytes = static_cast<std::int64_t>(free_bytes);
+  trace_.failures.push_back(failure);
   trace_.events.push_back(event);
   return true;
 }
@@ -264,8 +282,26 @@ bool NativeEvents::AddCount(std::int64_t& count) {
   return true;
 }
 
+bool NativeEvents::AddSetting() {
+  std::string_view text;
+  if (!TakeText(&text)) return false;
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos) {
+    return Fail(absl::StrCat("allocator setting ", io::Quoted(text), ", expected NAME=VALUE"));
+  }
+  trace_.allocator_settings.push_back(
+      {std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))});
+  return true;
+}
+
 bool NativeEvents::AddEnd(unsigned flags) {
+  if (trace_.earlier_allocations > static_cast<std::int64_t>(trace_.allocations.size())) {
+    return Fail(absl::StrCat(trace_.earlier_allocations, " allocations from before the recording",
+                             ", expected at most the ", trace_.allocations.size(),
+                             " of the trace"));
+  }
   is_at_end_ = true;
+  trace_.has_history = (flags & kNoHistory) == 0;
   trace_.ended_early = (flags & kEndedEarly) != 0;
   return true;
 }

@@ -38,6 +38,7 @@ class NativeEvents {
   bool AddReference(const StringTable& names, std::string_view what, TraceEvent event);
   bool AddName(StringTable& names);
   bool AddCount(std::int64_t& count);
+  bool AddSetting();
   bool AddEnd(unsigned flags);
   bool AddReservation(TraceEvent event);
   bool AddFrame();

@@ -16,7 +16,8 @@ namespace tidepool::native {
 // Magic number: a byte outside ASCII, so that no text begins like a trace, and line endings that a
 // transfer as text would change.
 inline constexpr std::string_view kMagic = "\x89tide\r\n\x1a";
-inline constexpr std::uint32_t kVersion = 2;  // version 1 lacks kinds 11 to 15
+// Version 1 lacks kinds 11 to 15; versions 1 and 2 lack the flags kDeviceFree to kNoHistory.
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::size_t kHeaderBytes = 24;
 inline constexpr std::size_t kBlockHeaderBytes = 12;
 // Size at which a writer ends a block. Even with the longest item added, a reader accepts the
@@ -54,6 +55,11 @@ inline constexpr unsigned kTextId = 0x80;      // an allocation with an id that 
 inline constexpr unsigned kEndedEarly = 0x10;  // flag of kEnd
 inline constexpr unsigned kMarkEnd = 0x10;     // flag of kMark
 inline constexpr unsigned kOwnDevice = 0x10;   // flag of kDevice
+// Since version 3.
+inline constexpr unsigned kDeviceFree = 0x80;  // flag of kFailure: the device's free bytes follow
+inline constexpr unsigned kEarlier = 0x10;     // flag of kSkippedRows: earlier allocations instead
+inline constexpr unsigned kSetting = 0x10;     // flag of kFrameText: an allocator setting instead
+inline constexpr unsigned kNoHistory = 0x20;   // flag of kEnd
 
 // Formats by their number in a header.
 inline constexpr TraceFormat kOriginalFormats[] = {

@@ -32,6 +32,12 @@ absl::Status CheckTrace(const Trace& trace) {
                                    &trace.thread_names, &trace.frame_texts}) {
     if (absl::Status status = CheckTexts(*texts); !status.ok()) return status;
   }
+  for (const TraceSetting& setting : trace.allocator_settings) {
+    const std::size_t bytes = setting.name.size() + 1 + setting.value.size();
+    if (bytes <= kLongestText) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("an allocator setting of ", bytes, " bytes, expected at most ", kLongestText));
+  }
   return absl::OkStatus();
 }
 
@@ -103,11 +109,13 @@ absl::Status WriteNative(const Trace& trace, std::ostream& out) {
   for (const std::int32_t device : trace.devices) encoder.Device(device, device == trace.device);
   encoder.UnmatchedFrees(trace.unmatched_frees);
   encoder.SkippedRows(trace.skipped_rows);
+  encoder.EarlierAllocations(trace.earlier_allocations);
+  for (const TraceSetting& setting : trace.allocator_settings) encoder.Setting(setting);
   for (const TraceEvent& event : trace.events) {
     EncodeEvent(trace, event, encoder);
     write(kBufferBytes);
   }
-  encoder.End(trace.ended_early);
+  encoder.End(trace.ended_early, trace.has_history);
   write(0);
   return absl::OkStatus();
 }

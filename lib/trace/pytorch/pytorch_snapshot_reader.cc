@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -26,6 +27,9 @@ namespace {
 
 constexpr std::int64_t kMicrosecond = 1000;
 constexpr std::int64_t kMostMicroseconds = INT64_MAX / kMicrosecond;
+
+// Whether an event is more than a note that a snapshot was taken.
+bool TellsOfMemory(const SnapshotEvent& event) { return event.action != Word::kSnapshot; }
 
 // Tags of stacks. Most stacks share most of their frames, and shared frames are the same objects of
 // the pickle. So tags are cached by the numbers of these objects.
@@ -151,6 +155,7 @@ class SnapshotReader {
     if (status.ok()) status = ReadParts();
     if (status.ok()) status = AddEarlierReservations();
     if (status.ok()) status = AddUnrecorded(unrecorded_.before, start_);
+    builder_.BeginRecording();
     if (status.ok()) status = AddEvents();
     if (status.ok()) status = AddUnrecorded(unrecorded_.after, last_time_);
     if (!status.ok()) return status;
@@ -161,7 +166,9 @@ class SnapshotReader {
   absl::Status ChooseDevice() {
     std::vector<std::int32_t> devices = schema_.devices_with_events();
     if (!devices.empty()) {
-      device_ = devices.front();
+      absl::StatusOr<std::int32_t> device = DeviceWithRefusal();
+      if (!device.ok()) return device.status();
+      device_ = *device;
     } else if (!schema_.segments().empty()) {
       device_ = schema_.segments().front().device;
     }
@@ -179,10 +186,26 @@ class SnapshotReader {
     return absl::OkStatus();
   }
 
+  // Returns the first device with a refused request, or else the first with events.
+  absl::StatusOr<std::int32_t> DeviceWithRefusal() {
+    const std::vector<std::int32_t>& devices = schema_.devices_with_events();
+    if (wanted_.has_value() || devices.size() == 1) return devices.front();
+    for (const std::int32_t device : devices) {
+      absl::StatusOr<bool> has_refusal = schema_.HasRefusal(device);
+      if (!has_refusal.ok()) return has_refusal.status();
+      if (*has_refusal) return device;
+    }
+    return devices.front();
+  }
+
   absl::Status ReadParts() {
+    absl::StatusOr<std::vector<TraceSetting>> settings = schema_.Settings();
+    if (!settings.ok()) return settings.status();
+    builder_.SetAllocatorSettings(*std::move(settings));
     absl::StatusOr<std::vector<SnapshotEvent>> events = schema_.Events(device_);
     if (!events.ok()) return events.status();
     events_ = *std::move(events);
+    builder_.SetHistory(absl::c_any_of(events_, TellsOfMemory));
     absl::StatusOr<std::vector<SnapshotAnnotation>> annotations = schema_.Annotations(device_);
     if (!annotations.ok()) return annotations.status();
     annotations_ = *std::move(annotations);
@@ -310,13 +333,18 @@ class SnapshotReader {
     if (tag.ok()) tag = tags_.Tag(*tag, event.frames);
     if (!tag.ok()) return tag.status();
     builder_.SetTag(*tag);
-    if (event.action == Word::kOom)
-      return builder_.Failure(event.size, Hint::kResident, stream, last_time_);
+    if (event.action == Word::kOom) return AddRefusal(event, stream);
     const trace::AddressText id(event.address);
     // An allocation at a live address means that a free was missed, for example while recording was
     // paused.
     if (builder_.Free(id.text(), stream, last_time_)) builder_.CountUnmatchedFree();
     return builder_.Allocate(id.text(), event.size, Hint::kResident, stream, last_time_);
+  }
+
+  absl::Status AddRefusal(const SnapshotEvent& event, std::string_view stream) {
+    std::optional<std::int64_t> device_free;
+    if (event.device_free >= 0) device_free = event.device_free;
+    return builder_.Failure(event.size, Hint::kResident, stream, last_time_, device_free);
   }
 
   SnapshotSchema schema_;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/io/csv.h"
 #include "lib/trace/address_text.h"
@@ -205,7 +206,13 @@ class SnapshotWriter {
 
   void Events() {
     PickleWriter::List list = out_.BeginList();
+    std::int64_t earlier = trace_.earlier_allocations;
     for (const TraceEvent& event : trace_.events) {
+      // The reader deduces these from the segments, blocks and frees.
+      if (earlier > 0 && (event.kind == Kind::kAllocate || event.kind == Kind::kReserve)) {
+        earlier -= event.kind == Kind::kAllocate ? 1 : 0;
+        continue;
+      }
       switch (event.kind) {
         case Kind::kAllocate:
           Event(list, event, "alloc", AddressOf(event.index), trace_.allocations[event.index]);
@@ -258,7 +265,11 @@ class SnapshotWriter {
     out_.NextElement(list);
     out_.BeginDict();
     Entry("action", action);
-    Address(event.kind == Kind::kFailure ? "device_free" : "addr", address);
+    if (event.kind == Kind::kFailure) {
+      DeviceFree(trace_.failures[event.index]);
+    } else {
+      Address("addr", address);
+    }
     Entry("size", what.bytes);
     Stream(event.stream);
     Entry("time_us", Microseconds(event.time));
@@ -268,15 +279,41 @@ class SnapshotWriter {
     ++written_events_;
   }
 
+  void DeviceFree(const TraceFailure& failure) {
+    if (failure.device_free_bytes.has_value()) Entry("device_free", *failure.device_free_bytes);
+  }
+
   void Settings() {
     out_.BeginDict();
+    if (trace_.allocator_settings.empty()) DefaultSettings();
+    for (const TraceSetting& setting : trace_.allocator_settings) Setting(setting);
+    out_.EndDict();
+  }
+
+  void DefaultSettings() {
     Entry("PYTORCH_CUDA_ALLOC_CONF", "");
     Entry("max_split_size", -1);
     out_.Text("garbage_collection_threshold");
     out_.Float(0);
     out_.Text("expandable_segments");
     out_.Bool(layout_.is_expandable);
-    out_.EndDict();
+  }
+
+  // Writes a setting with the type that its text suggests.
+  void Setting(const TraceSetting& setting) {
+    std::int64_t integer = 0;
+    double number = 0;
+    out_.Text(setting.name);
+    if (setting.value == "True" || setting.value == "False") {
+      out_.Bool(setting.value == "True");
+    } else if (io::ParseInteger(setting.value, &integer) &&
+               absl::StrCat(integer) == setting.value) {
+      out_.Integer(integer);
+    } else if (absl::SimpleAtod(setting.value, &number)) {
+      out_.Float(number);
+    } else {
+      out_.Text(setting.value);
+    }
   }
 
   void Annotations() {

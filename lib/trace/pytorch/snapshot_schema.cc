@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tidepool/trace/trace.h"
 
 namespace tidepool::pytorch {
@@ -22,6 +26,7 @@ constexpr auto kWords = std::to_array<std::pair<std::string_view, Word>>({
     {"segments", Word::kSegments},
     {"device_traces", Word::kDeviceTraces},
     {"external_annotations", Word::kExternalAnnotations},
+    {"allocator_settings", Word::kAllocatorSettings},
     {"device", Word::kDevice},
     {"address", Word::kAddress},
     {"total_size", Word::kTotalSize},
@@ -35,6 +40,7 @@ constexpr auto kWords = std::to_array<std::pair<std::string_view, Word>>({
     {"real_size", Word::kRealSize},
     {"action", Word::kAction},
     {"addr", Word::kAddr},
+    {"device_free", Word::kDeviceFree},
     {"time_us", Word::kTimeUs},
     {"user_metadata", Word::kUserMetadata},
     {"compile_context", Word::kCompileContext},
@@ -90,6 +96,31 @@ bool IsActive(Word state) {
 }
 
 std::string Hexadecimal(std::uint64_t address) { return absl::StrCat("0x", absl::Hex(address)); }
+
+// The shortest text that reads back the same, with a point or an exponent, as Python prints it.
+std::string FloatText(double number) {
+  char text[32];
+  const char* const end = std::to_chars(std::begin(text), std::end(text), number).ptr;
+  const std::string_view digits(text, static_cast<std::size_t>(end - text));
+  const bool is_whole = digits.find_first_not_of("-0123456789") == std::string_view::npos;
+  return std::string(digits) + (is_whole ? ".0" : "");
+}
+
+std::string TextOf(const Pickle& pickle, PickleValue value) {
+  std::int64_t integer = 0;
+  switch (value.kind()) {
+    case PickleValue::Kind::kNone:
+      return "None";
+    case PickleValue::Kind::kBool:
+      return value.payload() != 0 ? "True" : "False";
+    case PickleValue::Kind::kFloat:
+      return FloatText(pickle.Float(value));
+    case PickleValue::Kind::kText:
+      return std::string(pickle.Text(value));
+    default:
+      return pickle.AsInteger(value, &integer) ? absl::StrCat(integer) : KindText(value);
+  }
+}
 
 }  // namespace
 
@@ -201,6 +232,7 @@ absl::Status SnapshotSchema::ReadRoot() {
       if (key == Word::kSegments) segment_list_ = value;
       if (key == Word::kDeviceTraces) traces_ = value;
       if (key == Word::kExternalAnnotations) annotations_ = value;
+      if (key == Word::kAllocatorSettings) settings_ = value;
       is_snapshot |= key == Word::kSegments || key == Word::kDeviceTraces;
       return absl::OkStatus();
     });
@@ -267,10 +299,8 @@ absl::StatusOr<SnapshotSegment> SnapshotSchema::Segment(PickleValue dict) {
   return segment;
 }
 
-absl::StatusOr<std::vector<SnapshotEvent>> SnapshotSchema::Events(std::int32_t device) {
-  std::vector<SnapshotEvent> events;
-  if (!std::binary_search(devices_with_events_.begin(), devices_with_events_.end(), device))
-    return events;
+// `device` has events.
+PickleValue SnapshotSchema::EventList(std::int32_t device) const {
   PickleValue trace;
   std::int32_t at = 0;
   pickle_.VisitElements(traces_, [&](absl::Span<const PickleValue> traces) {
@@ -279,6 +309,27 @@ absl::StatusOr<std::vector<SnapshotEvent>> SnapshotSchema::Events(std::int32_t d
     at += static_cast<std::int32_t>(traces.size());
     return trace.IsNone();
   });
+  return trace;
+}
+
+absl::StatusOr<bool> SnapshotSchema::HasRefusal(std::int32_t device) {
+  if (!absl::c_binary_search(devices_with_events_, device)) return false;
+  bool has_refusal = false;
+  absl::Status status = ForEach(
+      EventList(device), absl::StrCat("device_traces[", device, "]"), [&](PickleValue dict) {
+        return ForEachEntry(dict, [&](Word key, PickleValue value) {
+          has_refusal |= key == Word::kAction && WordOf(value) == Word::kOom;
+          return absl::OkStatus();
+        });
+      });
+  if (!status.ok()) return status;
+  return has_refusal;
+}
+
+absl::StatusOr<std::vector<SnapshotEvent>> SnapshotSchema::Events(std::int32_t device) {
+  std::vector<SnapshotEvent> events;
+  if (!absl::c_binary_search(devices_with_events_, device)) return events;
+  const PickleValue trace = EventList(device);
   events.reserve(std::min(pickle_.Size(trace), pickle_.containers()));
   absl::Status status =
       ForEach(trace, absl::StrCat("device_traces[", device, "]"), [&](PickleValue dict) {
@@ -302,6 +353,8 @@ absl::StatusOr<SnapshotEvent> SnapshotSchema::Event(PickleValue dict) {
       case Word::kAddr:
         has_address = true;
         return TakeAddress(value, &event.address);
+      case Word::kDeviceFree:
+        return TakeInteger(value, &event.device_free);
       case Word::kSize:
         has_size = true;
         return TakeInteger(value, &event.size);
@@ -450,6 +503,38 @@ absl::StatusOr<std::vector<SnapshotAnnotation>> SnapshotSchema::Annotations(std:
       });
   if (!status.ok()) return status;
   return annotations;
+}
+
+// A dict in the dict, such as roundup_power2_divisions, becomes "256:1,512:2".
+absl::StatusOr<std::vector<TraceSetting>> SnapshotSchema::Settings() {
+  std::vector<TraceSetting> settings;
+  if (!settings_.IsDict()) return settings;
+  if (absl::Status status = Spend(pickle_.Size(settings_)); !status.ok()) return status;
+  absl::Status status;
+  pickle_.VisitElements(settings_, [&](absl::Span<const PickleValue> elements) {
+    for (std::size_t i = 0; i + 1 < elements.size() && status.ok(); i += 2) {
+      absl::StatusOr<std::string> value = SettingText(elements[i + 1]);
+      status = value.status();
+      if (status.ok() && elements[i].IsText())
+        settings.push_back({std::string(pickle_.Text(elements[i])), *std::move(value)});
+    }
+    return status.ok();
+  });
+  if (!status.ok()) return At("allocator_settings", status);
+  return settings;
+}
+
+absl::StatusOr<std::string> SnapshotSchema::SettingText(PickleValue value) {
+  if (!value.IsDict()) return TextOf(pickle_, value);
+  if (absl::Status status = Spend(1 + pickle_.Size(value)); !status.ok()) return status;
+  std::vector<std::string> entries;
+  pickle_.VisitElements(value, [&](absl::Span<const PickleValue> elements) {
+    for (std::size_t i = 0; i + 1 < elements.size(); i += 2) {
+      entries.push_back(TextOf(pickle_, elements[i]) + ":" + TextOf(pickle_, elements[i + 1]));
+    }
+    return true;
+  });
+  return absl::StrJoin(entries, ",");
 }
 
 absl::StatusOr<SnapshotFrame> SnapshotSchema::Frame(PickleValue value) {

@@ -6,12 +6,14 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "lib/trace/pytorch/pickle.h"
+#include "tidepool/trace/trace.h"
 
 namespace tidepool::pytorch {
 
@@ -22,6 +24,7 @@ enum class SnapshotWord : std::uint8_t {
   kSegments,
   kDeviceTraces,
   kExternalAnnotations,
+  kAllocatorSettings,
   kDevice,
   kAddress,
   kTotalSize,
@@ -35,6 +38,7 @@ enum class SnapshotWord : std::uint8_t {
   kRealSize,
   kAction,
   kAddr,
+  kDeviceFree,
   kTimeUs,
   kUserMetadata,
   kCompileContext,
@@ -69,6 +73,7 @@ inline constexpr std::int64_t kMostReservedBytes = std::int64_t{1} << 61;
 struct SnapshotEvent {
   SnapshotWord action = SnapshotWord::kUnknown;
   bool has_time = false;
+  std::int64_t device_free = -1;  // of an oom; -1 when unknown
   std::uint64_t address = 0;
   std::int64_t size = 0;
   std::int64_t time_us = 0;
@@ -123,6 +128,10 @@ class SnapshotSchema {
   const std::vector<std::int32_t>& devices_with_events() const { return devices_with_events_; }
 
   absl::StatusOr<std::vector<SnapshotEvent>> Events(std::int32_t device);
+  // Whether a device's history has a refused request.
+  absl::StatusOr<bool> HasRefusal(std::int32_t device);
+  // Returns the settings of the allocator; empty if the file has none.
+  absl::StatusOr<std::vector<TraceSetting>> Settings();
   // Returns the blocks of a device that are not free, by address.
   absl::StatusOr<std::vector<SnapshotBlock>> LiveBlocks(std::int32_t device);
   absl::StatusOr<std::vector<SnapshotAnnotation>> Annotations(std::int32_t device);
@@ -142,6 +151,8 @@ class SnapshotSchema {
   absl::Status ReadDevices();
   absl::Status ReadSegments();
   absl::StatusOr<SnapshotSegment> Segment(PickleValue dict);
+  absl::StatusOr<std::string> SettingText(PickleValue value);
+  PickleValue EventList(std::int32_t device) const;
   absl::StatusOr<SnapshotEvent> Event(PickleValue dict);
   absl::Status AddBlocks(const SnapshotSegment& segment, std::vector<SnapshotBlock>& blocks);
   // Reads a block; its address is `address` unless it has its own. Returns nullopt if it is free.
@@ -162,6 +173,7 @@ class SnapshotSchema {
   PickleValue segment_list_;
   PickleValue traces_;
   PickleValue annotations_;
+  PickleValue settings_;
   std::vector<SnapshotSegment> segments_;
   std::vector<std::int32_t> devices_with_events_;
 };
