@@ -6,11 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"
+#include "lib/simulate/size_text.h"
 
 namespace tidepool::simulate {
 
 std::string DeviceMemory::Account() const {
-  constexpr std::size_t kMostNamed = 5;
+  constexpr std::size_t kMostNamed = 3;
   std::vector<std::size_t> holders;
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     if (blocks_[i] != kNoBlock) holders.push_back(i);
@@ -18,13 +19,14 @@ std::string DeviceMemory::Account() const {
   std::stable_sort(holders.begin(), holders.end(), [this](std::size_t a, std::size_t b) {
     return graph_.data[a].bytes > graph_.data[b].bytes;
   });
-  std::string text = absl::StrCat("the largest free block has ", arena_.blocks().LargestBytes(),
-                                  " of ", arena_.blocks().capacity(), " bytes; ", holders.size(),
-                                  " data hold ", arena_.blocks().live_bytes());
+  std::string text =
+      absl::StrCat("the largest free block has ", SizeText(arena_.blocks().LargestBytes()), " of ",
+                   SizeText(arena_.blocks().capacity()), "; ", holders.size(), " data hold ",
+                   SizeText(arena_.blocks().live_bytes()));
   const char* before = ": ";
   for (std::size_t i = 0; i < std::min(holders.size(), kMostNamed); ++i) {
     const GraphData& data = graph_.data[holders[i]];
-    absl::StrAppend(&text, before, io::Quoted(data.name), " ", Rounded(data.bytes));
+    absl::StrAppend(&text, before, io::Quoted(data.name), " ", SizeText(Rounded(data.bytes)));
     before = ", ";
   }
   if (holders.size() > kMostNamed) text += ", ...";

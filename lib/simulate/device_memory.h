@@ -49,8 +49,8 @@ class DeviceMemory {
 
   std::int64_t high_water() const { return arena_.high_water(); }
 
-  // Returns "the largest free block has ... bytes of ...; 3 data hold ...: 'a' 4096, ...", with at
-  // most the five largest.
+  // Returns "the largest free block has 1.0 MiB of 2.0 GiB; 5 data hold 1.9 GiB: 'a' 1.0 GiB, ...",
+  // with at most the three largest.
   std::string Account() const;
 
  private:

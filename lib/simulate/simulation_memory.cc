@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"
 #include "lib/simulate/simulation.h"
+#include "lib/simulate/size_text.h"
 
 namespace tidepool::simulate {
 
@@ -75,23 +76,23 @@ void Simulation::GiveDeviceMemory(std::size_t data, double seconds) {
 
 absl::Status Simulation::NoRoomError(std::int64_t bytes) const {
   const ScheduleStep& step = schedule_.steps[at_];
-  const std::string what = step.kind == StepKind::kRun
-                               ? "its workspace"
-                               : absl::StrCat("data ", io::Quoted(graph_.data[step.index].name));
+  const std::string purpose = step.kind == StepKind::kRun
+                                  ? "its workspace"
+                                  : absl::StrCat("data ", io::Quoted(graph_.data[step.index].name));
   std::size_t next = at_;
   while (next < schedule_.steps.size() && schedule_.steps[next].kind != StepKind::kRun) ++next;
   const std::string task =
       next == schedule_.steps.size()
           ? "after the last task"
-          : absl::StrCat("task ", io::Quoted(graph_.tasks[schedule_.steps[next].index].name));
+          : absl::StrCat("at task ", io::Quoted(graph_.tasks[schedule_.steps[next].index].name));
   const std::string where =
       options_.plan == nullptr
           ? ""
-          : absl::StrCat(" at offset ", options_.plan->requests()[requests_ - 1].offset,
-                         ", as planned");
-  return absl::ResourceExhaustedError(absl::StrCat(
-      "step ", at_, ", ", task, ": no room for ", what, " of ", bytes,
-      " bytes, expected a free block of ", memory_.Rounded(bytes), where, "; ", memory_.Account()));
+          : absl::StrCat(", at offset ", options_.plan->requests()[requests_ - 1].offset,
+                         " as planned");
+  return absl::ResourceExhaustedError(
+      absl::StrCat(task, ", step ", at_, ", ", ExactSizeText(memory_.Rounded(bytes)),
+                   " more are needed for ", purpose, where, "; ", memory_.Account()));
 }
 
 absl::Status Simulation::NotPlannedError(std::size_t request, std::int64_t bytes) const {

@@ -16,15 +16,6 @@
 namespace tidepool::offload_policies {
 namespace {
 
-std::size_t QuickestAlgorithm(const GraphTask& task, std::int64_t most_workspace) {
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < task.algorithms.size(); ++i) {
-    if (task.algorithms[i].workspace_bytes > most_workspace) break;
-    if (task.algorithms[i].seconds < task.algorithms[best].seconds) best = i;
-  }
-  return best;
-}
-
 class LayerwiseBuilder {
  public:
   LayerwiseBuilder(const TaskGraph& graph, const Layers& layers, const LayerwiseMode& mode)
@@ -161,7 +152,7 @@ class LayerwiseBuilder {
     for (std::size_t task = layer.begin; task < layer.end; ++task) {
       Add({.kind = StepKind::kRun,
            .index = task,
-           .algorithm = QuickestAlgorithm(graph_.tasks[task], mode_.most_workspace)});
+           .algorithm = FastestAlgorithm(graph_.tasks[task], mode_.most_workspace)});
     }
   }
 
@@ -191,6 +182,15 @@ class LayerwiseBuilder {
 };
 
 }  // namespace
+
+std::size_t FastestAlgorithm(const GraphTask& task, std::int64_t most_workspace) {
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < task.algorithms.size(); ++i) {
+    if (task.algorithms[i].workspace_bytes > most_workspace) break;
+    if (task.algorithms[i].seconds < task.algorithms[best].seconds) best = i;
+  }
+  return best;
+}
 
 Schedule MakeLayerwise(const TaskGraph& graph, const Layers& layers, const LayerwiseMode& mode) {
   Schedule schedule = LayerwiseBuilder(graph, layers, mode).Build();

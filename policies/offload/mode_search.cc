@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "policies/offload/part_search.h"
 
 namespace tidepool::offload_policies {
 namespace {
@@ -63,9 +64,13 @@ class ModeSearch {
     return absl::OkStatus();
   }
 
+  absl::Status TryParts(const LayerwiseMode& mode) {
+    return offload_policies::TryParts(graph_, layers_, mode, machine_, best_);
+  }
+
   absl::StatusOr<LayerwiseMode> Best() const {
     if (!best_.has_value()) return last_error_;
-    return *best_;
+    return best_->mode;
   }
 
  private:
@@ -75,9 +80,8 @@ class ModeSearch {
     const absl::StatusOr<Timeline> timeline =
         Simulate(graph_, MakeLayerwise(graph_, layers_, mode), machine_);
     if (!timeline.ok()) return timeline.status();
-    if (!best_.has_value() || timeline->seconds < best_seconds_) {
-      best_ = mode;
-      best_seconds_ = timeline->seconds;
+    if (!best_.has_value() || timeline->seconds < best_->seconds) {
+      best_ = TimedMode{mode, timeline->seconds};
     }
     return absl::OkStatus();
   }
@@ -86,8 +90,7 @@ class ModeSearch {
   const Layers& layers_;
   const TimelineOptions& machine_;
   const std::vector<std::int64_t> workspaces_;  // ascending
-  std::optional<LayerwiseMode> best_;
-  double best_seconds_ = 0;
+  std::optional<TimedMode> best_;
   absl::Status last_error_;
 };
 
@@ -98,6 +101,9 @@ absl::StatusOr<LayerwiseMode> FindMode(const TaskGraph& graph, const Layers& lay
   ModeSearch search(graph, layers, machine);
   for (const LayerwiseMode& candidate : ModesOf(mode)) {
     if (absl::Status status = search.Try(candidate); !status.ok()) return status;
+  }
+  if (mode.offloads) {
+    if (absl::Status status = search.TryParts(mode); !status.ok()) return status;
   }
   return search.Best();
 }

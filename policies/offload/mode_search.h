@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// vDNN's dynamic mode: the fastest of the modes that fit.
+// The dynamic mode: the fastest of the modes that fit.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_MODE_SEARCH_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_MODE_SEARCH_H_
 
@@ -14,8 +14,8 @@ namespace tidepool::offload_policies {
 // Returns `mode` with the offload set and the limit of workspaces that give the fastest iteration
 // on `machine`, as the simulator predicts. (Rhu et al., MICRO 2016, section III-C, profile a few
 // iterations instead.) Where the fastest algorithms do not fit, the limit is lowered as little as
-// possible. A mode without offloads stays one. ResourceExhausted, for the mode that needs least,
-// when no mode fits.
+// possible. Shares of the sets are tried too (part_search.h). A mode without offloads stays one.
+// ResourceExhausted, for the mode that needs least, when no mode fits.
 absl::StatusOr<LayerwiseMode> FindMode(const TaskGraph& graph, const Layers& layers,
                                        const LayerwiseMode& mode, const TimelineOptions& machine);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/simulate/size_text.h"
 #include "policies/offload/compression_choice.h"
 #include "policies/offload/layers.h"
 #include "policies/offload/layerwise.h"
@@ -70,9 +71,10 @@ absl::Status CheckTasksFit(const TaskGraph& graph, const TimelineOptions& machin
       }
     }
     if (bytes <= machine.memory_bytes) continue;
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "task ", InQuotes(task.name), " needs ", bytes, " bytes with the weights of the graph (",
-        weights, "), expected at least that much memory, not ", machine.memory_bytes));
+    return absl::ResourceExhaustedError(
+        absl::StrCat("task ", InQuotes(task.name), " alone needs ", simulate::ExactSizeText(bytes),
+                     ", with the weights of the graph, ", simulate::SizeText(weights),
+                     "; the memory has ", simulate::ExactSizeText(machine.memory_bytes)));
   }
   return absl::OkStatus();
 }
@@ -124,6 +126,9 @@ std::string DescriptionOf(const NamedLayerwise& policy, const LayerwiseMode& mod
   if (policy.offloads) {
     const std::string_view set =
         mode.offloads ? kOffloadSets[static_cast<std::size_t>(mode.set)] : "none";
+    if (mode.parts < offload_policies::kAllParts) {
+      absl::StrAppend(&text, " ", mode.parts, "/", offload_policies::kAllParts, " of");
+    }
     absl::StrAppend(&text, " ", std::string(set));
   }
   if (mode.most_workspace == offload_policies::kLeastWorkspace) return text + "(m)";

@@ -409,23 +409,23 @@ std::string RefusalOf(const Steps& steps, std::int64_t memory) {
 
 TEST(Simulate, SaysWhatHoldsTheMemory) {
   EXPECT_EQ(RefusalOf(OutAndBack(), 0),
-            "step 0, task 'make a': no room for data 'x' of 1000 bytes, expected a free block of "
-            "1000; the largest free block has 0 of 0 bytes; 0 data hold 0");
+            "at task 'make a', step 0, 1000 bytes more are needed for data 'x'; the largest free "
+            "block has 0 bytes of 0 bytes; 0 data hold 0 bytes");
   EXPECT_EQ(RefusalOf(OutAndBack(), 2999),
-            "step 1, task 'make a': no room for data 'a' of 2000 bytes, expected a free block of "
-            "2000; the largest free block has 1999 of 2999 bytes; 1 data hold 1000: 'x' 1000");
+            "at task 'make a', step 1, 2.0 KiB (2000 bytes) more are needed for data 'a'; the "
+            "largest free block has 2.0 KiB of 2.9 KiB; 1 data hold 1000 bytes: 'x' 1000 bytes");
   Steps steps = OutAndBack();
   steps.insert(steps.begin() + 7, Await(kA));
   EXPECT_EQ(RefusalOf(steps, 3999),
-            "step 8, task 'make c': no room for data 'a' of 2000 bytes, expected a free block of "
-            "2000; the largest free block has 1999 of 3999 bytes; 1 data hold 1000: 'b' 1000");
+            "at task 'make c', step 8, 2.0 KiB (2000 bytes) more are needed for data 'a'; the "
+            "largest free block has 2.0 KiB of 3.9 KiB; 1 data hold 1000 bytes: 'b' 1000 bytes");
   steps[10] = RunTask(2, 1);
   EXPECT_THAT(RefusalOf(steps, 4000),
-              StartsWith("step 10, task 'make c': no room for its workspace of 1000 bytes, "
-                         "expected a free block of 1000; the largest free block has 0 of 4000"));
+              StartsWith("at task 'make c', step 10, 1000 bytes more are needed for its workspace; "
+                         "the largest free block has 0 bytes of 3.9 KiB"));
 }
 
-TEST(Simulate, NamesTheLargestFiveHolders) {
+TEST(Simulate, NamesTheLargestThreeHolders) {
   TaskGraph graph;
   for (int i = 0; i < 7; ++i) {
     graph.data.push_back({absl::StrCat("w", i), 100 + i, DataKind::kWeight});
@@ -434,12 +434,13 @@ TEST(Simulate, NamesTheLargestFiveHolders) {
   Steps steps;
   for (std::size_t i = 0; i < 7; ++i) steps.push_back(Allocate(i));
   steps.push_back(RunTask(0));
-  EXPECT_THAT(std::string(Simulate(graph, Of(graph, steps), Machine(721)).status().message()),
-              EndsWith("7 data hold 721: 'w6' 106, 'w5' 105, 'w4' 104, 'w3' 103, 'w2' 102, ..."));
+  EXPECT_THAT(
+      std::string(Simulate(graph, Of(graph, steps), Machine(721)).status().message()),
+      EndsWith("7 data hold 721 bytes: 'w6' 106 bytes, 'w5' 105 bytes, 'w4' 104 bytes, ..."));
   steps = {Allocate(0), RunTask(0)};
   for (std::size_t i = 1; i < 7; ++i) steps.push_back(Allocate(i));
   EXPECT_THAT(std::string(Simulate(graph, Of(graph, steps), Machine(300)).status().message()),
-              StartsWith("step 3, after the last task: no room for data 'w2' of 102 bytes"));
+              StartsWith("after the last task, step 3, 102 bytes more are needed for data 'w2'"));
 }
 
 absl::Status ErrorOf(const TimelineOptions& options) {

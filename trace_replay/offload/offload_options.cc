@@ -76,12 +76,14 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
       "Offload policy: none; vdnn, where each layer waits for the copies that it overlaps with; "
       "vdnn++, where no layer does");
   add("--offload", options.set,
-      "Copy the inputs of these layers to the host: conv, aconv (every other conv), all (but "
-      "linear layers after linear layers), or dynamic (the fastest of these that fits)");
+      "Copy the inputs of these layers to the host: conv, aconv (every other conv), all (but the "
+      "linear layers that end a network of convolutions), or dynamic (the fastest of these that "
+      "fits, or a share of one)");
   add("--algorithms", options.algorithms,
       "p: the fastest algorithm of each task; m: the algorithm with the smallest workspace");
   add("--order", options.order, "Allocate in the backward pass prefetch-first or derivative-first");
-  add("--placement", options.offload.machine.placement, "Placement policy of the pool");
+  add("--placement", options.offload.machine.placement,
+      "planned (every allocation has its offset beforehand), or a placement policy of the pool");
 }
 
 void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {

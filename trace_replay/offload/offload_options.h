@@ -28,7 +28,7 @@ struct OffloadCommandOptions {
   std::string profile;   // a file; empty: the environment's
   std::string timeline;  // a file; empty: none is written
   bool json = false;
-  OffloadPolicyOptions offload;
+  OffloadPolicyOptions offload = {.machine = {.placement = "planned"}};
 };
 
 void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options);

@@ -137,6 +137,21 @@ void PrintLongestStalls(const TaskGraph& graph, const Timeline& timeline) {
   std::cout << '\n' << TableText(rows);
 }
 
+bool HasConvolutions(const TaskGraph& graph) {
+  return std::any_of(graph.tasks.begin(), graph.tasks.end(),
+                     [](const GraphTask& task) { return task.operation == "conv"; });
+}
+
+// Returns the cure for an iteration that does not fit; "" where none is known.
+std::string Advice(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
+  if (!scheduled.schedule.ok() || CountOf(*scheduled.schedule, false) > 0) return "";
+  if (options.policy == "none") {
+    return "nothing was offloaded: --policy none; try --policy vdnn++ --offload dynamic";
+  }
+  if (HasConvolutions(scheduled.graph)) return "";
+  return "nothing was offloaded: this graph has no convolutions; try --offload all";
+}
+
 }  // namespace
 
 Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
@@ -146,16 +161,14 @@ Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGrap
     nlohmann::ordered_json json = BeginJson(options, graph);
     json["fits"] = false;
     json["why"] = std::string(why.message());
+    const std::string advice = Advice(options, scheduled);
+    if (!advice.empty()) json["advice"] = advice;
     PrintJson(json);
   } else {
     std::cout << absl::CHexEscape(graph.name) << "\n  does not fit in "
               << SizeText(options.offload.machine.memory_bytes) << ": " << why.message() << '\n';
-    const bool offloads_nothing =
-        scheduled.schedule.ok() && CountOf(*scheduled.schedule, false) == 0;
-    if (offloads_nothing && options.policy != "none") {
-      std::cout << "  nothing was offloaded: --offload " << options.set
-                << " finds no layer in this graph; try --offload all\n";
-    }
+    const std::string advice = Advice(options, scheduled);
+    if (!advice.empty()) std::cout << "  " << advice << '\n';
   }
   return Answer::kNo;
 }

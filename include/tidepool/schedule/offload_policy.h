@@ -19,14 +19,16 @@ namespace tidepool {
 
 // The layers that offload their input.
 enum class OffloadSet : std::uint8_t {
-  // Every layer with an input that the backward pass reads again, except trailing linear and
-  // softmax layers (they are small).
+  // Every layer with an input that the backward pass reads again. Data between the linear and
+  // softmax layers that end a network of convolutions stays: the papers keep it, because it is
+  // small.
   kAll,
   kConvolutions,
   kAlternateConvolutions,  // every other convolution, beginning with the first
-  // The fastest of the sets above and of no offload at all, as the simulator predicts. It tries the
-  // fastest algorithms first. Where these do not fit, it tries the fastest with workspaces up to a
-  // limit.
+  // The fastest of the sets above, of shares of kAll and kConvolutions, and of no offload at all,
+  // as
+  // the simulator predicts. A share offloads as much as the memory asks for. The fastest algorithms
+  // are tried first. Where these do not fit, those with workspaces up to a limit are tried.
   kDynamic,
 };
 enum class AlgorithmChoice : std::uint8_t {
