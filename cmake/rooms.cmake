@@ -29,7 +29,7 @@ endfunction()
 set(TIDEPOOL_ROOMS)
 file(STRINGS ${TIDEPOOL_ROOM_TABLE} rows REGEX "^\\| `(lib|policies)/")
 foreach(row ${rows})
-  string(REGEX MATCHALL "`(lib|policies)/[a-z/]+`" cells "${row}")
+  string(REGEX MATCHALL "`(lib|policies)/[a-z_/]+`" cells "${row}")
   string(REPLACE "`" "" cells "${cells}")
   list(POP_FRONT cells room)
   # The room of CUDA needs a toolkit (cmake/cuda.cmake).
