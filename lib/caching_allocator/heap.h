@@ -24,7 +24,7 @@ struct BlockKey {
 // The blocks of one pool, small or large, that are not allocated.
 struct Pool {
   absl::btree_set<BlockKey> free;        // by stream, size and address
-  absl::btree_set<BlockKey> releasable;  // the free blocks whose memory the device can get back
+  absl::btree_set<BlockKey> releasable;  // the free blocks with memory that the device can get back
   absl::btree_set<BlockKey> unmapped;    // by stream and address
   std::int64_t searches = 0;             // for a free block; the clock of the garbage collection
 };

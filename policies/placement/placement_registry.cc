@@ -22,13 +22,22 @@ constexpr auto kPolicies =
     std::to_array<RegisteredPolicy>({TIDEPOOL_PLACEMENT_POLICIES(TIDEPOOL_LIST_POLICY)});
 #undef TIDEPOOL_LIST_POLICY
 
+// Explains names that some commands take beside those of policies; empty for all others.
+std::string_view ModelText(std::string_view name) {
+  if (name != "pytorch" && name != "pytorch-expandable") return "";
+  return " (it models PyTorch's allocator, and is for `tidepool size` and `tidepool replay "
+         "--device "
+         "none` alone)";
+}
+
 absl::StatusOr<const RegisteredPolicy*> FindPolicy(std::string_view name) {
   for (const RegisteredPolicy& policy : kPolicies) {
     if (name == policy.name) return &policy;
   }
-  return absl::NotFoundError(
-      absl::StrCat("no placement policy '", absl::CHexEscape({name.data(), name.size()}),
-                   "', expected one of ", absl::StrJoin(PlacementPolicyNames(), ", ")));
+  return absl::NotFoundError(absl::StrCat("no placement policy '",
+                                          absl::CHexEscape({name.data(), name.size()}), "'",
+                                          std::string(ModelText(name)), ", expected one of ",
+                                          absl::StrJoin(PlacementPolicyNames(), ", ")));
 }
 
 absl::Status CheckContext(const RegisteredPolicy& policy, const PlacementContext& context) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Small traces whose reserved bytes follow by hand from the rules of PyTorch's allocator.
+// Small traces with reserved bytes that follow by hand from the rules of PyTorch's allocator.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -188,8 +188,8 @@ TEST(CachingReplay, FillsHolesOfExpandableSegmentsFirst) {
               ElementsAre(20, 20, 20, 20, 20, 20));
 }
 
-// Of a = [0, 30) MiB the first granule of 20 MiB is unmapped, though b keeps the second one. Then
-// 20 MiB are mapped at its place.
+// Granules of a = [0, 30) MiB: the first one of 20 MiB is unmapped, though b keeps the second one.
+// Then 20 MiB are mapped at its place.
 TEST(CachingReplay, UnmapsGranulesOfExpandableSegments) {
   const Trace trace = Steps()
                           .Allocate("a", 30 * kMiB)
@@ -237,7 +237,7 @@ TEST(CachingReplay, RoundsToStepsOfPowersOfTwo) {
               ElementsAre(12, 28));
 }
 
-// Of 80 allowed MiB, 40 are the threshold. With 50 MiB taken, the request for c releases the
+// 80 MiB are allowed, and 40 are the threshold. With 50 MiB taken, the request for c releases the
 // segment of a; with 44, that for f releases the one of b.
 TEST(CachingReplay, CollectsOldSegments) {
   const Trace trace = Steps()

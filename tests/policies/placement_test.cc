@@ -58,6 +58,15 @@ TEST(PlacementRegistry, NamesTheKnownOnesWhenAskedForAnother) {
   EXPECT_THAT(std::string(policy.status().message()), HasSubstr("best-fit, exact-fit-first"));
 }
 
+TEST(MakePlacementPolicy, ExplainsTheModelsOfOtherAllocators) {
+  for (const char* name : {"pytorch", "pytorch-expandable"}) {
+    const auto policy = MakePlacementPolicy(name);
+    ASSERT_EQ(policy.status().code(), absl::StatusCode::kNotFound);
+    EXPECT_THAT(std::string(policy.status().message()),
+                ::testing::HasSubstr("it models PyTorch's allocator"));
+  }
+}
+
 // An arena with holes of 4, 2, 3 and 2 granules, in address order, and 5 at the end.
 class Choice : public ::testing::Test {
  protected:
