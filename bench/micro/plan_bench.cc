@@ -3,7 +3,8 @@
 // MiniMalloc's hard inputs, on real traces and on training steps that are made here. Processor time
 // is comparable on a machine that has other work. The validator is on.
 //
-// usage: plan_bench [--time-limit SECONDS] [--json] [--fixed COUNT] [TRACE...]
+// usage: plan_bench [--time-limit SECONDS] [--json] [--fixed COUNT] [--streams] [TRACE...]
+// With --streams, only problems with several streams are measured.
 // With --fixed, each problem gets this many fixed buffers that live throughout, with a quarter of
 // its peak in sum. Best-fit places them, as if they were allocated at random times. Without traces,
 // the program takes the folder ../shared/traces beside the project, if it exists, the examples and
@@ -289,6 +290,48 @@ void AddTrainingSteps(Table& table) {
   table.Add("68 training steps", Steps().Make(90, 68));
 }
 
+// Streams that allocate and free at random, and wait for one another now and then.
+PlanProblem RandomStreams(std::uint32_t streams, std::int64_t events,
+                          std::uint64_t waits_in_thousand) {
+  constexpr std::size_t kLive = 40;  // a stream
+  std::mt19937_64 random(1);
+  PlanProblem problem;
+  std::vector<std::vector<std::size_t>> live(streams);
+  for (std::int64_t time = 0; time < events; ++time) {
+    const auto stream = static_cast<std::uint32_t>(random() % streams);
+    std::vector<std::size_t>& own = live[stream];
+    if (random() % 1000 < waits_in_thousand) {
+      problem.waits.push_back({time, stream, static_cast<std::uint32_t>(random() % streams)});
+    } else if (random() % (2 * kLive) >= own.size()) {
+      own.push_back(problem.buffers.size());
+      problem.buffers.push_back({.lower = time,
+                                 .upper = events,
+                                 .bytes = static_cast<std::int64_t>(512 << random() % 12),
+                                 .alignment = 512,
+                                 .stream = stream,
+                                 .free_stream = stream});
+    } else {
+      std::swap(own[random() % own.size()], own.back());
+      problem.buffers[own.back()].upper = time;
+      own.pop_back();
+    }
+  }
+  return problem;
+}
+
+void AddStreams(Table& table) {
+  for (const std::uint32_t streams : {2U, 32U}) {
+    for (const std::int64_t events : {10'000, 100'000, 1'000'000}) {
+      for (const std::uint64_t waits : {0U, 1U, 100U}) {
+        table.AddRow(std::to_string(streams) + " streams, " + std::to_string(events) +
+                         " events, a wait in " +
+                         (waits == 0 ? "none" : std::to_string(1000 / waits)),
+                     RandomStreams(streams, events, waits), std::nullopt);
+      }
+    }
+  }
+}
+
 void AddAll(Table& table) {
   const std::filesystem::path source = TIDEPOOL_SOURCE_DIR;
   for (const char* name : {"lifetimes", "pytorch", "recorded", "vdnnpp"}) {
@@ -296,6 +339,7 @@ void AddAll(Table& table) {
   }
   AddFolder(source / "examples" / "traces", table);
   AddTrainingSteps(table);
+  AddStreams(table);
 }
 
 }  // namespace
@@ -304,6 +348,7 @@ int main(int argc, char** argv) {
   double time_limit = 10;
   bool json = false;
   int fixed = 0;
+  bool streams = false;
   std::vector<std::string> files;
   for (int i = 1; i < argc; ++i) {
     const std::string_view argument = argv[i];
@@ -313,13 +358,19 @@ int main(int argc, char** argv) {
       fixed = std::atoi(argv[++i]);
     } else if (argument == "--json") {
       json = true;
+    } else if (argument == "--streams") {
+      streams = true;
     } else {
       files.emplace_back(argument);
     }
   }
   Table table(time_limit, json, fixed);
   for (const std::string& file : files) AddFile(file, table);
-  if (files.empty()) AddAll(table);
+  if (streams) {
+    AddStreams(table);
+  } else if (files.empty()) {
+    AddAll(table);
+  }
   table.Summarize();
   return 0;
 }

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <map>
-#include <tuple>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/plan/first_overlap.h"
 #include "lib/plan/instance.h"
+#include "lib/plan/reuse_times.h"
 
 namespace tidepool::plan {
 namespace {
@@ -20,6 +19,7 @@ namespace {
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 60;  // heights stay far from overflow
 constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
 constexpr std::size_t kMostBuffers = INT32_MAX - 1;
+constexpr std::size_t kMostStreams = 1024;
 
 absl::Status CheckBuffer(const PlanBuffer& buffer, std::size_t index) {
   if (buffer.upper <= buffer.lower) {
@@ -45,48 +45,36 @@ absl::Status CheckBuffer(const PlanBuffer& buffer, std::size_t index) {
   return absl::OkStatus();
 }
 
-// Returns the begins and ends of fixed buffers in the order of time; ends come first at the same
-// time.
-std::vector<std::tuple<std::int64_t, bool, std::size_t>> FixedChanges(const PlanProblem& problem) {
-  std::vector<std::tuple<std::int64_t, bool, std::size_t>> changes;
+absl::Status CheckFixed(const PlanProblem& problem) {
+  PlanProblem fixed = {.buffers = {}, .waits = problem.waits};
+  std::vector<std::size_t> numbers;
+  std::vector<std::int64_t> offsets;
   for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
     if (!IsFixed(problem.buffers[i])) continue;
-    changes.emplace_back(problem.buffers[i].lower, true, i);
-    changes.emplace_back(problem.buffers[i].upper, false, i);
+    fixed.buffers.push_back(problem.buffers[i]);
+    numbers.push_back(i);
+    offsets.push_back(problem.buffers[i].offset);
   }
-  std::sort(changes.begin(), changes.end());
-  return changes;
-}
-
-absl::Status FixedOverlap(const PlanProblem& problem, std::size_t a, std::size_t b) {
-  if (a > b) std::swap(a, b);
+  const std::optional<PlanOverlap> overlap = FirstOverlap(fixed, offsets);
+  if (!overlap.has_value()) return absl::OkStatus();
+  const auto text = [&](std::size_t i) {
+    return absl::StrCat("buffer ", numbers[i], " fixed at offset ", offsets[i]);
+  };
   return absl::InvalidArgumentError(
-      absl::StrCat("buffer ", a, " fixed at offset ", problem.buffers[a].offset, " and buffer ", b,
-                   " fixed at offset ", problem.buffers[b].offset,
+      absl::StrCat(text(overlap->a), " and ", text(overlap->b),
                    " overlap in time and address, expected disjoint addresses"));
 }
 
-absl::Status CheckFixed(const PlanProblem& problem) {
-  std::map<std::int64_t, std::size_t> live;  // by offset
-  for (const auto& [time, begins, buffer] : FixedChanges(problem)) {
-    const std::int64_t offset = problem.buffers[buffer].offset;
-    if (!begins) {
-      live.erase(offset);
-      continue;
-    }
-    const auto above = live.lower_bound(offset);
-    if (above != live.end() && above->first < offset + problem.buffers[buffer].bytes) {
-      return FixedOverlap(problem, buffer, above->second);
-    }
-    if (above != live.begin()) {
-      const auto& [below_offset, below] = *std::prev(above);
-      if (below_offset + problem.buffers[below].bytes > offset) {
-        return FixedOverlap(problem, buffer, below);
-      }
-    }
-    live.emplace_hint(above, offset, buffer);
+absl::Status CheckStreams(const PlanProblem& problem) {
+  if (StreamsOf(problem) > kMostStreams) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        StreamsOf(problem), " streams, expected at most ", kMostStreams, " for a plan"));
   }
-  return absl::OkStatus();
+  const auto unordered = std::ranges::is_sorted_until(problem.waits, {}, &PlanWait::time);
+  if (unordered == problem.waits.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("wait ", unordered - problem.waits.begin(), " at time ", unordered->time,
+                   " after time ", (unordered - 1)->time, ", expected waits in the order of time"));
 }
 
 }  // namespace
@@ -107,6 +95,7 @@ absl::Status CheckProblem(const PlanProblem& problem) {
                                                      kMostBytes, " bytes, expected less"));
     }
   }
+  if (absl::Status status = CheckStreams(problem); !status.ok()) return status;
   return CheckFixed(problem);
 }
 

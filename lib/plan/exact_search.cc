@@ -383,6 +383,7 @@ ExactSearch::ExactSearch(const Instance& instance, std::uint64_t seed)
 }
 
 bool ExactSearch::IsFor(const Instance& instance) {
+  if (instance.has_streams) return false;  // sections say too much
   if (instance.obstacles() == 0) return true;
   for (std::int32_t i = 0; i < instance.obstacles(); ++i) {
     if (!instance.LivesThroughout(instance.count() + i)) return false;

@@ -46,8 +46,8 @@ class ExactSearch {
   // `seed` gives the sections their first weights. `instance` must outlive the search.
   ExactSearch(const Instance& instance, std::uint64_t seed);
 
-  // Returns whether the search supports the instance: all obstacles live throughout, and if there
-  // are any, every offset is aligned.
+  // Returns whether the search supports the instance: one stream, all obstacles live throughout,
+  // and if there are any, every offset is aligned.
   static bool IsFor(const Instance& instance);
 
   // Looks for a plan of at most `capacity` units, which is less than 2^61 and at least the top of

@@ -32,10 +32,18 @@ std::vector<Change> ChangesInOrder(const std::vector<PlanBuffer>& buffers) {
   return changes;
 }
 
+bool HasSeveralStreams(const std::vector<PlanBuffer>& buffers) {
+  return std::any_of(buffers.begin(), buffers.end(), [&](const PlanBuffer& buffer) {
+    return buffer.stream != buffers.front().stream || buffer.free_stream != buffer.stream;
+  });
+}
+
 }  // namespace
 
-std::optional<PlanOverlap> FirstOverlap(const std::vector<PlanBuffer>& buffers,
+std::optional<PlanOverlap> FirstOverlap(const PlanProblem& problem,
                                         const std::vector<std::int64_t>& offsets) {
+  const std::vector<PlanBuffer>& buffers = problem.buffers;
+  if (HasSeveralStreams(buffers)) return FirstOverlapOfStreams(problem, offsets);
   std::map<std::int64_t, std::size_t> live;  // by offset
   for (const Change& change : ChangesInOrder(buffers)) {
     const auto overlap = [&](std::size_t other) {

@@ -15,13 +15,18 @@ namespace tidepool::plan {
 struct PlanOverlap {
   std::size_t a = 0;  // smaller than b
   std::size_t b = 0;
-  std::int64_t time = 0;  // the first at which both are live
+  std::int64_t time = 0;  // at which the later of the two begins
 };
 
-// Returns an overlap at the earliest time, or no value. There is one offset for each buffer, and no
-// end overflows. O(n log n).
-std::optional<PlanOverlap> FirstOverlap(const std::vector<PlanBuffer>& buffers,
+// Returns an overlap at the earliest time, or no value. There is one offset for each buffer, no
+// end overflows, and the problem has at most 1,024 streams. O(n log n) with one stream.
+std::optional<PlanOverlap> FirstOverlap(const PlanProblem& problem,
                                         const std::vector<std::int64_t>& offsets);
+
+// Returns the same for a problem with several streams. O((n + waits streams) log n) where buffers
+// are freed on the stream that allocated them; otherwise a buffer may meet many freed ones.
+std::optional<PlanOverlap> FirstOverlapOfStreams(const PlanProblem& problem,
+                                                 const std::vector<std::int64_t>& offsets);
 
 }  // namespace tidepool::plan
 

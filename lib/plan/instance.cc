@@ -10,6 +10,8 @@
 #include <span>
 
 #include "lib/plan/obstacles.h"
+#include "lib/plan/reuse_times.h"
+#include "lib/plan/stream_conflicts.h"
 
 namespace tidepool::plan {
 namespace {
@@ -48,6 +50,10 @@ std::vector<std::int64_t> SectionTimes(const PlanProblem& problem,
     grew = begins[t] || (grew && !ends[t]);
   }
   return sections;
+}
+
+double Duration(const PlanBuffer& buffer) {
+  return static_cast<double>(buffer.upper) - static_cast<double>(buffer.lower);
 }
 
 std::int64_t Unit(const PlanProblem& problem, std::span<const std::uint32_t> members) {
@@ -102,16 +108,27 @@ std::int64_t LowerBound(const Instance& instance) {
   return std::max(load, *std::max_element(taken.begin(), taken.end()) - largest_tail);
 }
 
-// `least` is the size of the smallest buffer.
-void AddObstacles(std::vector<Obstacle> obstacles, std::int32_t sections, std::int64_t least,
-                  Instance& instance) {
+// Returns a bound that holds however few buffers overlap.
+std::int64_t BoundOfOne(const Instance& instance) {
+  std::int64_t bound = instance.obstacle_top;
+  for (const std::int64_t size : instance.size) bound = std::max(bound, size);
+  return bound;
+}
+
+// Joins obstacles that leave no room between them. `least` is the size of the smallest buffer.
+std::vector<Obstacle> Joined(std::vector<Obstacle> obstacles, std::int32_t sections,
+                             std::int64_t least) {
   for (const Obstacle& obstacle : obstacles) {
     // A buffer that lives only part of the time may lie in a hole as well.
     if (obstacle.first > 0 || obstacle.end < sections) {
       least = std::min(least, obstacle.top - obstacle.offset);
     }
   }
-  for (const Obstacle& obstacle : Join(std::move(obstacles), sections, least)) {
+  return Join(std::move(obstacles), sections, least);
+}
+
+void AddObstacles(const std::vector<Obstacle>& obstacles, Instance& instance) {
+  for (const Obstacle& obstacle : obstacles) {
     instance.first.push_back(obstacle.first);
     instance.end.push_back(obstacle.end);
     instance.size.push_back(obstacle.top - obstacle.offset);
@@ -120,8 +137,10 @@ void AddObstacles(std::vector<Obstacle> obstacles, std::int32_t sections, std::i
   }
 }
 
-Instance ToInstance(const PlanProblem& problem, std::span<const std::uint32_t> members) {
+Instance ToInstance(const PlanProblem& problem, std::span<const std::uint32_t> members,
+                    bool has_streams) {
   Instance instance;
+  instance.has_streams = has_streams;
   instance.unit = Unit(problem, members);
   const std::vector<std::int64_t> times = SectionTimes(problem, members);
   const auto section = [&](std::int64_t time) {
@@ -133,6 +152,7 @@ Instance ToInstance(const PlanProblem& problem, std::span<const std::uint32_t> m
   for (const std::uint32_t i : members) {
     const PlanBuffer& buffer = problem.buffers[i];
     if (IsFixed(buffer)) {
+      instance.obstacle_buffer.push_back(i);
       obstacles.push_back({section(buffer.lower), section(buffer.upper),
                            buffer.offset / instance.unit,
                            (buffer.offset + buffer.bytes) / instance.unit});
@@ -144,31 +164,23 @@ Instance ToInstance(const PlanProblem& problem, std::span<const std::uint32_t> m
     instance.end.push_back(section(buffer.upper));
     instance.size.push_back(buffer.bytes / instance.unit);
     instance.alignment.push_back(std::max<std::int64_t>(1, buffer.alignment / instance.unit));
-    instance.duration.push_back(static_cast<double>(buffer.upper) -
-                                static_cast<double>(buffer.lower));
+    instance.duration.push_back(Duration(buffer));
     instance.is_aligned &= instance.alignment.back() == 1;
   }
   const auto sections = static_cast<std::int32_t>(times.size());
-  AddObstacles(std::move(obstacles), sections, least, instance);
+  // Obstacles of several streams stay apart: each has conflicts of its own.
+  if (!has_streams) obstacles = Joined(std::move(obstacles), sections, least);
+  AddObstacles(obstacles, instance);
   instance.load = Load(instance, sections, instance.size);
-  instance.lower_bound = LowerBound(instance);
-  if (instance.obstacles() > 0) {
+  instance.lower_bound = has_streams ? BoundOfOne(instance) : LowerBound(instance);
+  if (instance.obstacles() > 0 && !has_streams) {
     instance.lower_bound = std::max(instance.lower_bound, BoundByHoles(instance));
   }
   return instance;
 }
 
-}  // namespace
-
-std::int64_t Height(const Instance& instance, const Offsets& offsets) {
-  std::int64_t height = instance.obstacle_top;
-  for (std::int32_t i = 0; i < instance.count(); ++i) {
-    height = std::max(height, offsets[i] + instance.size[i]);
-  }
-  return height;
-}
-
-std::vector<Instance> ToInstances(const PlanProblem& problem) {
+// `has_streams`: lifetimes are those of WithLongestLives.
+std::vector<Instance> Split(const PlanProblem& problem, bool has_streams) {
   const std::vector<PlanBuffer>& buffers = problem.buffers;
   std::vector<std::uint32_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0U);
@@ -182,10 +194,50 @@ std::vector<Instance> ToInstances(const PlanProblem& problem) {
     for (; end < order.size() && buffers[order[end]].lower < until; ++end) {
       until = std::max(until, buffers[order[end]].upper);
     }
-    instances.push_back(ToInstance(problem, std::span(order).subspan(begin, end - begin)));
+    instances.push_back(
+        ToInstance(problem, std::span(order).subspan(begin, end - begin), has_streams));
     begin = end;
   }
   return instances;
+}
+
+PlanProblem WithLongestLives(const PlanProblem& problem, const ReuseTimes& reuse) {
+  PlanProblem longest = problem;
+  for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
+    longest.buffers[i].upper = reuse.ForAll(problem.buffers[i]);
+  }
+  return longest;
+}
+
+}  // namespace
+
+std::vector<Instance> ToInstances(const PlanProblem& problem) {
+  if (!HasSeveralStreams(problem)) return Split(problem, false);
+  const ReuseTimes reuse(problem);
+  std::vector<Instance> instances = Split(WithLongestLives(problem, reuse), true);
+  for (Instance& instance : instances) {
+    std::vector<std::uint32_t> members = instance.buffer;
+    members.insert(members.end(), instance.obstacle_buffer.begin(), instance.obstacle_buffer.end());
+    instance.conflicts = StreamConflicts(problem, reuse, members);
+    for (std::size_t i = 0; i < instance.buffer.size(); ++i) {
+      instance.duration[i] = Duration(problem.buffers[instance.buffer[i]]);
+    }
+  }
+  return instances;
+}
+
+bool HasSeveralStreams(const PlanProblem& problem) {
+  return std::ranges::any_of(problem.buffers, [&](const PlanBuffer& buffer) {
+    return buffer.stream != problem.buffers.front().stream || buffer.free_stream != buffer.stream;
+  });
+}
+
+std::int64_t Height(const Instance& instance, const Offsets& offsets) {
+  std::int64_t height = instance.obstacle_top;
+  for (std::int32_t i = 0; i < instance.count(); ++i) {
+    height = std::max(height, offsets[i] + instance.size[i]);
+  }
+  return height;
 }
 
 std::vector<double> RangeMaxima(const std::vector<double>& values,

@@ -5,18 +5,26 @@
 // A section is an interval of time. Its set of live buffers is contained in neither neighbour's
 // set. Buffers overlap in time if and only if they share a section (MiniMalloc, ASPLOS 2023). So
 // sections, of which there are fewer than buffers, contain all that matters of time.
+//
+// With several streams, sections are those of longer lifetimes: until every stream that still
+// allocates knows of the free. They overlap where buffers need disjoint addresses, and elsewhere.
+// The exact relation is beside them.
 #ifndef TIDEPOOL_LIB_PLAN_INSTANCE_H_
 #define TIDEPOOL_LIB_PLAN_INSTANCE_H_
 
 #include <cstdint>
 #include <vector>
 
+#include "lib/plan/stream_conflicts.h"
 #include "tidepool/trace/plan.h"
 
 namespace tidepool::plan {
 
 // An offset, in units, for every buffer of an instance that is not fixed.
 using Offsets = std::vector<std::int64_t>;
+
+// Returns whether buffers belong to different streams. Otherwise waits do not matter.
+bool HasSeveralStreams(const PlanProblem& problem);
 
 inline bool IsFixed(const PlanBuffer& buffer) { return buffer.offset != PlanBuffer::kAnywhere; }
 
@@ -33,11 +41,14 @@ struct Instance {
   std::vector<double> duration;  // in the problem's own time
   // Offsets of the obstacles.
   std::vector<std::int64_t> obstacle_offset;
-  std::int64_t obstacle_top = 0;   // the highest end of any, 0 without
-  std::vector<std::int64_t> load;  // by section: the sum of all sizes in it
-  std::int64_t unit = 1;           // bytes
-  std::int64_t lower_bound = 0;    // in units
-  bool is_aligned = true;          // every alignment is 1 unit, so all offsets are aligned
+  std::vector<std::uint32_t> obstacle_buffer;  // before any are joined: their numbers
+  std::int64_t obstacle_top = 0;               // the highest end of any, 0 without
+  std::vector<std::int64_t> load;              // by section: the sum of all sizes in it
+  std::int64_t unit = 1;                       // bytes
+  std::int64_t lower_bound = 0;                // in units
+  bool is_aligned = true;    // every alignment is 1 unit, so all offsets are aligned
+  bool has_streams = false;  // the load is no lower bound, and obstacles may overlap
+  StreamConflicts conflicts;
 
   // Returns the number of buffers.
   std::int32_t count() const {
@@ -48,8 +59,10 @@ struct Instance {
   bool LivesThroughout(std::int32_t index) const {
     return first[index] == 0 && end[index] == sections();
   }
+  // Returns whether two buffers or obstacles need disjoint addresses.
   bool Overlap(std::int32_t a, std::int32_t b) const {
-    return first[a] < end[b] && first[b] < end[a];
+    return first[a] < end[b] && first[b] < end[a] &&
+           (!conflicts.IsKnown() || conflicts.Include(a, b));
   }
 };
 
@@ -61,7 +74,7 @@ inline std::int64_t AlignUp(std::int64_t offset, std::int64_t alignment) {
 std::int64_t Height(const Instance& instance, const Offsets& offsets);
 
 // Splits the problem at every time that no buffer crosses, and returns one instance per interval,
-// in the order of time. The problem's buffers are valid. O(n log n).
+// in the order of time. The problem is valid. O(n log n) with one stream.
 std::vector<Instance> ToInstances(const PlanProblem& problem);
 
 // Returns the greatest of `values` in each range of sections [first[i], end[i]); no range is empty.

@@ -36,7 +36,7 @@ struct MemoryLog {
 
 // Returns one buffer for each allocation, in their order, as ToPlanProblem describes it for a
 // trace; times are indices of events. InvalidArgument for an alignment that is not a power of two
-// up to 1 GiB, ResourceExhausted for more than 1,024 streams. O(events x streams).
+// up to 1 GiB, ResourceExhausted for more than 1,024 streams. O(events).
 absl::StatusOr<PlanProblem> ProblemOf(const MemoryLog& log, std::int64_t alignment);
 
 }  // namespace tidepool::plan

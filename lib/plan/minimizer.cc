@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
@@ -82,6 +83,30 @@ double FirstDescent(double count) { return count < 1000 ? 0.3 : 0.5; }
 // buffer.
 double FirstSteps(double count) { return std::min(3 * count, count + 20'000); }
 
+Offsets PlanBySkyline(const Instance& instance, const KeyList& keys) {
+  return PlanBySkyline(instance, OrderBy(instance, keys));
+}
+
+// Returns a plan above the obstacles. Those of several streams may overlap, so the skyline cannot
+// pass between them.
+Offsets PlanAboveObstacles(const Instance& instance) {
+  Instance above = instance;
+  for (auto* array : {&above.first, &above.end}) array->resize(instance.buffer.size());
+  above.size.resize(instance.buffer.size());
+  above.obstacle_offset.clear();
+  Offsets offsets = PlanBySkyline(above, HeuristicOrders().front());
+  const std::int64_t alignment = *std::ranges::max_element(instance.alignment);
+  for (std::int64_t& offset : offsets) offset += AlignUp(instance.obstacle_top, alignment);
+  return offsets;
+}
+
+Offsets FirstPlan(const Instance& instance) {
+  if (instance.has_streams && instance.obstacles() > 0 && instance.count() > 0) {
+    return PlanAboveObstacles(instance);
+  }
+  return PlanBySkyline(instance, HeuristicOrders().front());
+}
+
 }  // namespace
 
 Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& deadline)
@@ -90,7 +115,7 @@ Minimizer::Minimizer(const Instance& instance, std::uint64_t seed, Deadline& dea
       deadline_(deadline),
       at_goal_(instance, seed),
       between_(instance, seed),
-      best_(PlanBySkyline(instance, OrderBy(instance, HeuristicOrders().front()))),
+      best_(FirstPlan(instance)),
       height_(Height(instance, best_)),
       lower_bound_(instance.lower_bound),
       steps_(FirstSteps(instance.count())),
@@ -106,18 +131,36 @@ void Minimizer::Take(Offsets offsets) {
 }
 
 void Minimizer::TryHeuristics(std::int64_t enough) {
-  for (const KeyList& keys : std::span(HeuristicOrders()).subspan(1)) {
-    if (IsDone(enough)) break;
-    Take(PlanBySkyline(instance_, OrderBy(instance_, keys)));
+  if (!instance_.has_streams || instance_.obstacles() == 0) {
+    for (const KeyList& keys : std::span(HeuristicOrders()).subspan(1)) {
+      if (IsDone(enough)) break;
+      Take(PlanBySkyline(instance_, keys));
+    }
   }
-  if (instance_.obstacles() > 0 && instance_.count() <= kMostForFirstFit) TryFirstFit(enough);
+  if (IsForFirstFit() && instance_.count() <= kMostForFirstFit) TryFirstFit(enough);
 }
+
+// With obstacles or streams a skyline leaves holes that another buffer may use.
+bool Minimizer::IsForFirstFit() const { return instance_.obstacles() > 0 || instance_.has_streams; }
 
 void Minimizer::TryFirstFit(std::int64_t enough) {
   for (const KeyList& keys : FirstFitOrders()) {
     if (IsDone(enough)) return;
     Budget budget(deadline_, instance_.count());
     std::optional<Offsets> found = PlanByFirstFit(instance_, OrderBy(instance_, keys), budget);
+    if (found.has_value()) Take(*std::move(found));
+  }
+  if (instance_.has_streams) Settle();
+}
+
+void Minimizer::Settle() {
+  for (std::int64_t before = height_ + 1; height_ < before && !deadline_.HasPassed();) {
+    before = height_;
+    std::vector<std::int32_t> order(best_.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, {}, [&](std::int32_t i) { return best_[i]; });
+    Budget budget(deadline_, instance_.count());
+    std::optional<Offsets> found = PlanByFirstFit(instance_, order, budget);
     if (found.has_value()) Take(*std::move(found));
   }
 }
@@ -133,7 +176,7 @@ bool Minimizer::TryExact(ExactSearch& search, std::int64_t capacity, std::span<c
 }
 
 bool Minimizer::TryOrders(std::int64_t capacity) {
-  if (instance_.obstacles() == 0 || instance_.count() > kMostForOrderSearch) return false;
+  if (!IsForFirstFit() || instance_.count() > kMostForOrderSearch) return false;
   Budget budget(deadline_, static_cast<std::int64_t>(steps_));
   std::optional<Offsets> found =
       SearchByOrders(instance_, capacity, best_, seed_ + order_tries_++, budget);

@@ -20,6 +20,8 @@ class Minimizer {
   // Makes the first plan. The instance and the deadline must outlive the minimizer.
   Minimizer(const Instance& instance, std::uint64_t seed, Deadline& deadline);
 
+  // Takes another plan of the instance, if it is lower.
+  void Take(Offsets offsets);
   // Makes plans by the other heuristics until one is no higher than `enough`.
   void TryHeuristics(std::int64_t enough);
   // Searches for lower plans, down to `enough`, longer in each round. Returns false when the search
@@ -35,11 +37,13 @@ class Minimizer {
  private:
   std::int64_t Goal(std::int64_t enough) const;
   bool IsDone(std::int64_t enough) { return height_ <= Goal(enough) || deadline_.HasPassed(); }
-  void Take(Offsets offsets);
   void TryFirstFit(std::int64_t enough);
   // Returns whether a plan of `capacity` was found.
   bool TryExact(ExactSearch& search, std::int64_t capacity, std::span<const Key> keys);
-  // Searches by orders of first-fit, only among obstacles.
+  bool IsForFirstFit() const;
+  // Places buffers again in the order of their offsets, which fills holes.
+  void Settle();
+  // Searches by orders of first-fit, only among obstacles or streams.
   bool TryOrders(std::int64_t capacity);
   bool TryEjection(std::int64_t capacity);
   void SearchBetween(std::int64_t enough);

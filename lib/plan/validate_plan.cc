@@ -36,6 +36,26 @@ absl::Status CheckPlace(const PlanBuffer& buffer, std::size_t index, std::int64_
   return absl::OkStatus();
 }
 
+absl::Status CheckStream(std::uint32_t stream) {
+  constexpr std::uint32_t kMostStreams = 1024;
+  if (stream < kMostStreams) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("stream ", stream, ", expected 0 to ", kMostStreams - 1));
+}
+
+absl::Status CheckStreams(const PlanProblem& problem) {
+  absl::Status status;
+  for (const PlanBuffer& buffer : problem.buffers) {
+    status.Update(CheckStream(buffer.stream));
+    status.Update(CheckStream(buffer.free_stream));
+  }
+  for (const PlanWait& wait : problem.waits) {
+    status.Update(CheckStream(wait.stream));
+    status.Update(CheckStream(wait.awaited));
+  }
+  return status;
+}
+
 }  // namespace
 
 absl::Status ValidatePlan(const PlanProblem& problem, const std::vector<std::int64_t>& offsets,
@@ -45,12 +65,13 @@ absl::Status ValidatePlan(const PlanProblem& problem, const std::vector<std::int
     return absl::InvalidArgumentError(absl::StrCat(offsets.size(), " offsets, expected ",
                                                    buffers.size(), ", one for every buffer"));
   }
+  if (absl::Status status = CheckStreams(problem); !status.ok()) return status;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (absl::Status place = CheckPlace(buffers[i], i, offsets[i], height); !place.ok()) {
       return place;
     }
   }
-  const std::optional<plan::PlanOverlap> overlap = plan::FirstOverlap(buffers, offsets);
+  const std::optional<plan::PlanOverlap> overlap = plan::FirstOverlap(problem, offsets);
   if (!overlap.has_value()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("buffers ", overlap->a, " and ", overlap->b,
                                                  " overlap at time ", overlap->time,

@@ -31,8 +31,8 @@ std::vector<std::int64_t> LiveBytes(const PlanProblem& problem, std::int64_t end
   return live;
 }
 
-// Changes the lifetimes of an iteration of `end` > 0 events: it begins where the fewest bytes are
-// live.
+// Changes the lifetimes and waits of an iteration of `end` > 0 events: it begins where the fewest
+// bytes are live.
 void LetRepeat(PlanProblem& problem, const std::vector<CarriedFree>& carried_frees,
                std::int64_t end) {
   for (PlanBuffer& buffer : problem.buffers) {
@@ -45,6 +45,8 @@ void LetRepeat(PlanProblem& problem, const std::vector<CarriedFree>& carried_fre
   }
   const std::vector<std::int64_t> live = LiveBytes(problem, end);
   const std::int64_t begin = std::min_element(live.begin(), live.end()) - live.begin();
+  for (PlanWait& wait : problem.waits) wait.time = (wait.time - begin + end) % end;
+  std::ranges::stable_sort(problem.waits, {}, &PlanWait::time);
   for (PlanBuffer& buffer : problem.buffers) {
     const std::int64_t duration = buffer.upper - buffer.lower;
     buffer.lower = (buffer.lower - begin + end) % end;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/random_trace.h"
 #include "tests/support/shared_files.h"
+#include "tests/support/stream_problem.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/trace_files.h"
 #include "tidepool/trace/trace_plan.h"
@@ -69,73 +70,45 @@ TEST(ToPlanProblem, RefusesTooManyStreams) {
   EXPECT_THAT(std::string(problem.status().message()), HasSubstr("1025 streams, expected"));
 }
 
-// Stream b takes over no memory of a before it has waited for a.
-TEST(ToPlanProblem, AFreeOnAnotherStreamIsWaitedFor) {
+TEST(ToPlanProblem, StreamsAndWaitsAreThoseOfTheTrace) {
   TraceBuilder builder(TraceFormat::kNative);
+  ASSERT_TRUE(builder.Allocate("x", 1, Hint::kResident, "a", 0).ok());
+  ASSERT_TRUE(builder.Free("x", "b", 1));
+  builder.Wait("b", "a", 2);
+  ASSERT_TRUE(builder.Allocate("y", 1, Hint::kResident, "b", 3).ok());
+  const auto problem = ToPlanProblem(builder.Build(), 1);
+  ASSERT_TRUE(problem.ok()) << problem.status();
+  const PlanBuffer& x = problem->buffers[0];
+  EXPECT_EQ(std::tuple(x.lower, x.upper, x.stream, x.free_stream), std::tuple(0, 1, 0, 1));
+  const PlanBuffer& y = problem->buffers[1];
+  EXPECT_EQ(std::tuple(y.lower, y.upper, y.stream, y.free_stream), std::tuple(3, 4, 1, 1));
+  ASSERT_EQ(problem->waits.size(), 1);
+  EXPECT_EQ(problem->waits[0].time, 2);
+  EXPECT_EQ(problem->waits[0].stream, 1);
+  EXPECT_EQ(problem->waits[0].awaited, 0);
+}
+
+// Such a format has all frees, and its allocator saw to their order.
+TEST(ToPlanProblem, WithoutWaitsInTheFormatAllStreamsKnowOfAllFrees) {
+  TraceBuilder builder(TraceFormat::kOperationCsv);
   ASSERT_TRUE(builder.Allocate("x", 1, Hint::kResident, "a", 0).ok());
   ASSERT_TRUE(builder.Free("x", "a", 1));
   ASSERT_TRUE(builder.Allocate("y", 1, Hint::kResident, "b", 2).ok());
-  builder.Wait("b", "a", 3);
-  ASSERT_TRUE(builder.Allocate("z", 1, Hint::kResident, "b", 4).ok());
   const auto problem = ToPlanProblem(builder.Build(), 1);
   ASSERT_TRUE(problem.ok()) << problem.status();
-  EXPECT_EQ(problem->buffers[0].upper, 3);
-  EXPECT_EQ(problem->buffers[1].upper, 5);
+  EXPECT_EQ(MakePlan(*problem)->height, 1);
 }
 
-TEST(ToPlanProblem, AFreeIsWaitedForThroughAThirdStream) {
-  TraceBuilder builder(TraceFormat::kNative);
-  ASSERT_TRUE(builder.Allocate("x", 1, Hint::kResident, "a", 0).ok());
-  ASSERT_TRUE(builder.Free("x", "a", 1));
-  builder.Wait("c", "a", 2);
-  builder.Wait("b", "c", 3);
-  ASSERT_TRUE(builder.Allocate("z", 1, Hint::kResident, "b", 4).ok());
-  const auto problem = ToPlanProblem(builder.Build(), 1);
-  ASSERT_TRUE(problem.ok()) << problem.status();
-  EXPECT_EQ(problem->buffers[0].upper, 3);
-}
-
-// Finds by brute force until which event each free keeps its memory: looks for a chain of waits
-// from every later allocation on another stream.
-std::vector<std::int64_t> SlowUppers(const Trace& trace) {
-  const auto events = static_cast<std::int64_t>(trace.events.size());
-  std::vector<std::int64_t> uppers(trace.allocations.size(), events);
-  for (std::int64_t i = 0; i < events; ++i) {
-    if (trace.events[i].kind != Kind::kFree) continue;
-    std::vector<bool> knows(trace.stream_names.size());
-    knows[trace.events[i].stream] = true;
-    std::int64_t upper = i;
-    // A stream that learns of it late keeps it until then, unless it allocates no more by then.
-    std::vector<std::int64_t> last(trace.stream_names.size(), -1);
-    for (std::int64_t j = i + 1; j < events; ++j) {
-      const TraceEvent& event = trace.events[j];
-      if (event.kind == Kind::kAllocate && !knows[event.stream]) upper = std::max(upper, j + 1);
-      if (event.kind == Kind::kWait && knows[event.index] && !knows[event.stream]) {
-        knows[event.stream] = true;
-        bool allocates = false;
-        for (std::int64_t k = j + 1; k < events; ++k) {
-          allocates |=
-              trace.events[k].kind == Kind::kAllocate && trace.events[k].stream == event.stream;
-        }
-        if (allocates) upper = std::max(upper, j);
-      }
-    }
-    uppers[trace.events[i].index] = upper;
-  }
-  return uppers;
-}
-
-TEST(ToPlanProblem, StreamsAgreeWithTheSlowWay) {
+TEST(ToPlanProblem, PlansOfRandomTracesAreValidForAllPairs) {
   for (int seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(seed);
     Trace trace = testing::RandomTrace(seed).Make(120);
     trace.original_format = TraceFormat::kNative;
     const auto problem = ToPlanProblem(trace, 1);
     ASSERT_TRUE(problem.ok()) << problem.status();
-    const std::vector<std::int64_t> expected = SlowUppers(trace);
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      ASSERT_EQ(problem->buffers[i].upper, expected[i]) << i;
-    }
+    const auto plan = MakePlan(*problem, {.time_limit_seconds = 0});
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    ASSERT_TRUE(testing::SlowIsValidForStreams(*problem, plan->offsets, plan->height));
   }
 }
 

@@ -186,11 +186,61 @@ TEST_F(PlannedCommand, KeepsContentsOfManyStreams) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const std::string trace = folder_ / "streams.tide";
     WriteManyStreams(seed, trace);
-    const json answer = Replay(trace, {"--device", "host", "--verify"});
+    const json answer = Replay(trace, {"--device", "host", "--verify", "--time-limit", "0.2"});
     EXPECT_EQ(answer["verified"], true);
     EXPECT_EQ(answer["pool_bytes"], answer["planned"]["plan_bytes"]);
     EXPECT_EQ(answer["planned"]["planned"], answer["trace"]["allocations"]);
     EXPECT_EQ(answer["planned"]["deviations"], 0);
+  }
+}
+
+// The plan is one of the whole trace.
+TEST_F(PlannedCommand, FollowsThePlanAcrossMarksOfIterations) {
+  std::string text = "op,id,size,hint\n";
+  for (int i = 0; i < 20; ++i) {
+    absl::StrAppend(&text, "m,iteration,,\na,x", i, ",", 512 * (i + 1), ",\n");
+    if (i > 3) absl::StrAppend(&text, "f,x", i - 4, ",,\n");
+  }
+  const std::string trace = File("marks.csv", text);
+  for (const char* device : {"none", "host"}) {
+    const json answer = Replay(trace, {"--device", device});
+    EXPECT_EQ(answer["planned"]["planned"], 20);
+    EXPECT_EQ(answer["planned"]["deviations"], 0);
+  }
+}
+
+// Two streams allocate and free 100 MiB in turn, and never wait.
+std::string TwoStreams(int rounds, const std::string& path) {
+  TraceBuilder builder(TraceFormat::kNative);
+  std::int64_t time = 0;
+  for (int round = 0; round < rounds; ++round) {
+    for (const std::string stream : {"compute", "copy"}) {
+      const std::string id = absl::StrCat(stream, round);
+      EXPECT_TRUE(builder.Allocate(id, 100 << 20, Hint::kResident, stream, ++time).ok());
+      EXPECT_TRUE(builder.Free(id, stream, ++time));
+    }
+  }
+  EXPECT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, path).ok());
+  return path;
+}
+
+TEST_F(PlannedCommand, PlansOfStreamsDoNotGrowWithTheRecording) {
+  for (const int rounds : {10, 1000}) {
+    const std::string trace = TwoStreams(rounds, folder_ / "two.tide");
+    const json plan = Answer({"plan", trace});
+    EXPECT_EQ(plan["pool_bytes"], 200 << 20);
+    EXPECT_EQ(plan["lower_bound_bytes"], 200 << 20);
+    EXPECT_EQ(plan["optimal"], true);
+    for (const char* device : {"none", "host"}) {
+      const json answer = Replay(trace, {"--device", device});
+      EXPECT_EQ(answer["pool_bytes"], 200 << 20);
+      EXPECT_EQ(answer["planned"]["planned"], 2 * rounds);
+      EXPECT_EQ(answer["planned"]["deviations"], 0);
+      // The second stream waits once: a pool knows little of the time before its second stream.
+      if (std::string(device) == "host") {
+        EXPECT_LE(answer["stream_waits"], 1);
+      }
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -46,6 +47,7 @@ class LiveReplayer {
  private:
   absl::Status ServeEvents();
   absl::Status ServeEvent(std::size_t at);
+  void Mark(std::string_view name);
   absl::Status Allocate(std::size_t at);
   absl::Status Refused(std::size_t at, const absl::Status& status);
   absl::Status Free(const TraceEvent& event);
@@ -134,11 +136,7 @@ absl::Status LiveReplayer::ServeEvent(std::size_t at) {
     case TraceEvent::Kind::kFree:
       return IsLive(event.index) ? Free(event) : absl::OkStatus();
     case TraceEvent::Kind::kMark:
-      if (trace_.mark_names[event.index] == Pool::kIterationMark) {
-        pool_->MarkIteration();
-      } else {
-        pool_->Mark(trace_.mark_names[event.index]);
-      }
+      Mark(trace_.mark_names[event.index]);
       break;
     // Failures, waits and reservations were those of the recorded pool; this pool makes its own.
     case TraceEvent::Kind::kFailure:
@@ -148,6 +146,16 @@ absl::Status LiveReplayer::ServeEvent(std::size_t at) {
       break;
   }
   return absl::OkStatus();
+}
+
+// A plan of the whole trace has one iteration: with more of them, the pool would follow it from the
+// beginning again at each mark.
+void LiveReplayer::Mark(std::string_view name) {
+  if (name == Pool::kIterationMark && options_.pool.plan == nullptr) {
+    pool_->MarkIteration();
+  } else {
+    pool_->Mark(name);
+  }
 }
 
 absl::Status LiveReplayer::Allocate(std::size_t at) {

@@ -4,7 +4,8 @@
 //
 // The problem is dynamic storage allocation: given buffers with sizes and half-open lifetimes, find
 // offsets such that buffers that are live at the same time do not overlap in address. The smallest
-// height is NP-hard to find. All functions are thread-safe.
+// height is NP-hard to find. With several streams, memory that a stream freed is free for that
+// stream at once, and for another stream once it has waited. All functions are thread-safe.
 #ifndef TIDEPOOL_TRACE_PLAN_H_
 #define TIDEPOOL_TRACE_PLAN_H_
 
@@ -35,15 +36,30 @@ struct PlanBuffer {
   // The offset of a fixed buffer, of any alignment, with its end within 2^60; kAnywhere: the plan
   // decides.
   std::int64_t offset = kAnywhere;
+  // The streams that allocate and free the buffer, below 1,024.
+  std::uint32_t stream = 0;
+  std::uint32_t free_stream = 0;
 };
 
+// At `time`, `stream` is made to wait for `awaited`. Its allocations at `time` and later know of
+// every free that `awaited` had made or known of by then.
+struct PlanWait {
+  std::int64_t time = 0;
+  std::uint32_t stream = 0;
+  std::uint32_t awaited = 0;
+};
+
+// Two buffers need disjoint addresses if their lifetimes overlap, or if the stream that allocates
+// the later one does not know of the free of the earlier one. A stream knows of its own frees.
 struct PlanProblem {
   std::vector<PlanBuffer> buffers;
+  std::vector<PlanWait> waits = {};  // in the order of time
 };
 
 // Returns a proved lower bound of every plan's height: the peak of live bytes or the highest end of
 // a fixed buffer. It is higher where alignment wastes bytes between buffers, or where fixed buffers
-// leave holes that are too small. Errors are MakePlan's. O(n log n).
+// leave holes that are too small. With several streams it is the most bytes of buffers that need
+// disjoint addresses pairwise. Errors are MakePlan's. O(n log n) with one stream.
 TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> PlanLowerBound(const PlanProblem& problem);
 
 struct PlanOptions {
@@ -74,16 +90,18 @@ struct Plan {
 
 // Returns the best plan that the search finds, checked by ValidatePlan. The plan may exceed the
 // wished capacity; no plan meets a capacity below `lower_bound`. ResourceExhausted for more than
-// 2^31 - 2 buffers. InvalidArgument for invalid buffers, sizes with a sum above 2^60, fixed buffers
-// that overlap, a capacity below the largest buffer or below the end of a fixed buffer, and a time
-// limit that is negative or not a number. Memory is O(n), and at most 512 MiB more for the search.
+// 2^31 - 2 buffers or 1,024 streams. InvalidArgument for invalid buffers, sizes with a sum above
+// 2^60, fixed buffers that overlap, waits out of order, a capacity below the largest buffer or
+// below the end of a fixed buffer, and a time limit that is negative or not a number. With several
+// streams, a plan is no higher than plans of each stream's buffers alone, one above the other.
+// Memory is O(n + waits streams), and at most 512 MiB more for the search.
 TIDEPOOL_EXPORT absl::StatusOr<Plan> MakePlan(const PlanProblem& problem,
                                               const PlanOptions& options = {});
 
 // Returns OK when `offsets` are a plan of at most `height` for the problem. That is: there is one
 // offset per buffer, not negative, aligned or equal to the fixed offset, and no two buffers that
-// live at the same time overlap. InvalidArgument names the first fault. Shares no code with the
-// planner. O(n log n).
+// need disjoint addresses overlap. InvalidArgument names the first fault. Shares no code with the
+// planner. O((n + waits streams) log n) as a rule.
 TIDEPOOL_EXPORT absl::Status ValidatePlan(const PlanProblem& problem,
                                           const std::vector<std::int64_t>& offsets,
                                           std::int64_t height);

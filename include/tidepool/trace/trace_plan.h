@@ -19,13 +19,13 @@ namespace tidepool {
 // Returns the buffers of a trace, in the order of its allocations, with sizes rounded up to
 // `alignment`, a power of two up to 1 GiB, and offsets aligned to it. Times are the indices of
 // events, or a lifetime CSV's own; a buffer that is never freed stays to the end.
-// With several streams, a freed buffer lives on until every other stream that allocates later has
-// waited for that free (TraceEvent::kWait, directly or through other streams). Otherwise a stream
-// could take over memory that another stream still uses. A format without waits implies that all
-// streams know its frees: a PyTorch snapshot contains completed frees, and other logs contain all
-// their frees.
-// InvalidArgument for an invalid alignment, ResourceExhausted for more than 1,024 streams. O(events
-// streams).
+// Streams and waits (TraceEvent::kWait) are those of the trace: memory that a stream freed is free
+// for that stream at once, and for another stream once it has waited, directly or through other
+// streams. Otherwise a stream could take over memory that another stream still uses. A format
+// without waits implies that all streams know its frees, so its buffers are all of stream 0: a
+// PyTorch snapshot contains completed frees, and other logs contain all their frees.
+// InvalidArgument for an invalid alignment, ResourceExhausted for more than 1,024 streams.
+// O(events).
 TIDEPOOL_EXPORT absl::StatusOr<PlanProblem> ToPlanProblem(const Trace& trace,
                                                           std::int64_t alignment);
 
@@ -59,7 +59,7 @@ TIDEPOOL_EXPORT absl::StatusOr<PlanFile> ParsePlan(std::string_view contents,
 // WritePlan's format with rows in any order. Each allocation has one row with its id, size and
 // times. Offsets are multiples of `alignment`, and ValidatePlan accepts them for
 // ToPlanProblem(trace, alignment). Otherwise InvalidArgument names the first wrong row. Other
-// errors are ToPlanProblem's. O(n log n + events streams).
+// errors are ToPlanProblem's. Complexity is ValidatePlan's.
 TIDEPOOL_EXPORT absl::StatusOr<std::vector<std::int64_t>> OffsetsFor(const PlanFile& plan,
                                                                      const Trace& trace,
                                                                      std::int64_t alignment);

@@ -132,7 +132,7 @@ absl::Status CheckOffsetsAligned(const PlanFile& plan, std::int64_t alignment) {
 absl::Status CheckPlaces(const PlanFile& plan, const PlanProblem& problem,
                          const std::vector<std::uint32_t>& rows,
                          const std::vector<std::int64_t>& offsets) {
-  const std::optional<plan::PlanOverlap> overlap = plan::FirstOverlap(problem.buffers, offsets);
+  const std::optional<plan::PlanOverlap> overlap = plan::FirstOverlap(problem, offsets);
   if (!overlap.has_value()) return absl::OkStatus();
   std::uint32_t one = rows[overlap->a];
   std::uint32_t other = rows[overlap->b];

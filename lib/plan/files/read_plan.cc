@@ -42,8 +42,7 @@ absl::Status CheckSumOfSizes(const csv::LifetimeRows& rows, const io::CsvReader&
 }
 
 absl::Status CheckRowsApart(const PlanFile& plan, const io::CsvReader& reader) {
-  const std::optional<plan::PlanOverlap> overlap =
-      plan::FirstOverlap(plan.problem.buffers, plan.offsets);
+  const std::optional<plan::PlanOverlap> overlap = plan::FirstOverlap(plan.problem, plan.offsets);
   if (!overlap.has_value()) return absl::OkStatus();
   auto [one, other] = std::pair(overlap->a, overlap->b);
   if (plan.lines[one] < plan.lines[other]) std::swap(one, other);
