@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "trace_replay/help.h"
+#include "trace_replay/nearest.h"
 
 namespace tidepool::tool {
 namespace {
@@ -19,8 +20,28 @@ const CLI::App& ChosenCommand(const CLI::App& app) {
   return chosen.empty() ? app : ChosenCommand(*chosen.back());
 }
 
+// "; did you mean '--policy'?", or nothing if no name is near.
+std::string Hint(const std::string& text, const std::vector<std::string>& names) {
+  const std::string nearest = Nearest(text, names);
+  return nearest.empty() ? "" : absl::StrCat("; did you mean '", nearest, "'?");
+}
+
 std::string ExpectedOptions(const CLI::App& command) {
   return absl::StrCat(", expected an option of '", FullName(command), " --help'");
+}
+
+std::vector<std::string> OptionNames(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string NoOption(const CLI::App& command, const std::string& argument) {
+  const std::string name = argument.substr(0, argument.find('='));
+  return absl::StrCat(command.get_name(), ": no option '", name, "'", ExpectedOptions(command),
+                      Hint(name, OptionNames(command)));
 }
 
 std::string NoCommand(const CLI::App& app) {
@@ -32,18 +53,16 @@ std::string NoCommand(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining();
   if (rest.empty()) return "no command" + expected;
   if (absl::StartsWith(rest[0], "-")) {
-    return absl::StrCat("no option '", rest[0], "' before a command", expected);
+    return absl::StrCat("no option '", rest[0], "' before a command", expected,
+                        Hint(rest[0], OptionNames(app)));
   }
-  return absl::StrCat("no command '", rest[0], "'", expected);
+  return absl::StrCat("no command '", rest[0], "'", expected, Hint(rest[0], names));
 }
 
 std::string UnexpectedArgument(const CLI::App& command, const std::string& argument) {
-  const std::string& name = command.get_name();
-  if (absl::StartsWith(argument, "-")) {
-    return absl::StrCat(name, ": no option '", argument, "'", ExpectedOptions(command));
-  }
+  if (absl::StartsWith(argument, "-")) return NoOption(command, argument);
   const bool takes_a_trace = command.get_option_no_throw("TRACE") != nullptr;
-  return absl::StrCat(name, ": ",
+  return absl::StrCat(command.get_name(), ": ",
                       takes_a_trace ? absl::StrCat("'", argument, "' is a second trace")
                                     : absl::StrCat("'", argument, "' is one argument too many"),
                       ", expected ", UsageLine(command));
@@ -55,7 +74,9 @@ std::string WrongCount(const CLI::App& command, const std::string& text) {
   const std::string name = text.substr(0, text.find_first_of(": "));
   const std::size_t received = text.rfind("received ");
   if (received != std::string::npos) {
-    return absl::StrCat(name, ": given ", text.substr(received + 9), " times, expected once");
+    const std::string count = text.substr(received + 9);
+    return absl::StrCat(name, ": given ", count == "2" ? "twice" : count + " times",
+                        ", expected once");
   }
   if (absl::EndsWith(text, " missing")) return name + ": no value, expected one";
   return absl::StrCat(text, ExpectedOptions(command));

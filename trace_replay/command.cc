@@ -29,8 +29,7 @@ double Overhead(std::int64_t bytes, const TraceLoad& load) {
 }
 
 absl::Status AboutFile(const std::string& path, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(absl::CHexEscape(path), ":0: ", status.message()));
+  return absl::Status(status.code(), absl::StrCat(absl::CHexEscape(path), ": ", status.message()));
 }
 
 nlohmann::ordered_json TraceJson(const MeasuredTrace& measured) {

@@ -50,7 +50,7 @@ struct MeasuredTrace {
 // Reads and measures a trace. An alignment of 0 stands for the trace's own. Errors name the file.
 absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment,
                                            const ReadOptions& options);
-// Returns `status`, an error about a file as a whole, with "FILE:0: " in front.
+// Returns `status`, an error about a file as a whole, with "FILE: " in front.
 absl::Status AboutFile(const std::string& path, const absl::Status& status);
 
 // Returns the object `trace` of every JSON answer about a trace.

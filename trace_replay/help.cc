@@ -124,7 +124,9 @@ class HelpFormatter : public CLI::FormatterBase {
     std::string text =
         absl::StrCat(Wrapped(app->get_description(), 0), "\n\nUsage: ", UsageLine(*app), "\n",
                      Arguments(*app), CommandGroups(*app));
-    for (const std::string& group : app->get_groups()) text += Options(*app, group);
+    for (const std::string& group : app->get_groups()) {
+      if (!group.empty()) text += Options(*app, group);  // options without a group are hidden
+    }
     if (!app->get_footer().empty()) absl::StrAppend(&text, "\n", app->get_footer(), "\n");
     return text;
   }

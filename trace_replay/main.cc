@@ -43,11 +43,16 @@ int Fail(const std::string& message) {
   return static_cast<int>(Answer::kBadInput);
 }
 
+CLI::Option* AddVersion(CLI::App& app) {
+  return app.set_version_flag("--version", "tidepool " TIDEPOOL_VERSION,
+                              "Print the version and exit");
+}
+
 void Describe(CLI::App& app) {
   app.formatter(MakeHelpFormatter());
   app.require_subcommand(1);
   app.set_help_flag("-h,--help", "Print help for the command and exit");
-  app.set_version_flag("--version", "tidepool " TIDEPOOL_VERSION, "Print the version and exit");
+  AddVersion(app);
   app.footer(
       "Examples:\n"
       "  tidepool size step.tide                       how much memory does this job need?\n"
@@ -59,6 +64,14 @@ void Describe(CLI::App& app) {
       "G and T. Rates are bytes a second: 12e9, 12GB/s. Times are seconds, or end in ms, us or "
       "ns.\n"
       "Exit status: 0 done; 1 wrong input or arguments; 2 the answer is no: it does not fit.");
+}
+
+// Lets every command take `--version` too, without a line in its help.
+void AddVersions(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    AddVersion(*command)->group("");
+    AddVersions(*command);
+  }
 }
 
 // Runs the command that was chosen.
@@ -82,6 +95,7 @@ int Main(int argc, char** argv) {
   const std::vector<Command> commands = {
       AddInfo(app),    AddSize(app),  AddPlan(app),     AddReplay(app), AddReport(app),
       AddConvert(app), AddModel(app), AddSimulate(app), AddRun(app),    AddTune(app)};
+  AddVersions(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {

@@ -75,7 +75,7 @@ absl::StatusOr<std::int32_t> ParseDevice(const std::string& text) {
   std::int32_t device = 0;
   if (absl::SimpleAtoi(text, &device)) return device;
   return absl::InvalidArgumentError(absl::StrCat(
-      "'", absl::CHexEscape(text), "', expected the number of a device, or -1 for the host"));
+      "'", absl::CHexEscape(text), "' is no device, expected a number, -1 for the host"));
 }
 
 }  // namespace

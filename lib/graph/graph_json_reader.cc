@@ -391,8 +391,7 @@ bool GraphHandler::EndArray(rapidjson::SizeType /*elements*/) {
 }
 
 absl::Status At(const std::string& name, std::int64_t line, std::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(io::Escaped(name), ":", line, ": ", std::string(what)));
+  return io::AboutLine(name, line, absl::InvalidArgumentError({what.data(), what.size()}));
 }
 
 // Returns the reason why RapidJSON stopped.
@@ -405,7 +404,7 @@ absl::Status StatusOfParsing(const rapidjson::ParseResult& result, io::JsonInput
     return At(name, handler.line(), std::string(handler.status().message()));
   }
   if (result.IsError() && input.is_at_end()) {
-    return At(name, input.line(), "the JSON ends early, expected all of it");
+    return At(name, input.line(), "the file is cut off: its JSON ends early, expected all of it");
   }
   if (result.IsError() || !input.is_at_end()) {
     const std::string why = result.IsError() ? rapidjson::GetParseError_En(result.Code())

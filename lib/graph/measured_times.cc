@@ -118,7 +118,8 @@ absl::Status ReadTimesFrom(std::unique_ptr<io::ByteSource> source, const std::st
 }  // namespace
 
 absl::Status ReadTimes(const std::filesystem::path& path, TaskGraph& graph) {
-  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path.string());
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> file =
+      io::OpenFile(path.string(), "a table of times");
   if (!file.ok()) return io::AboutFile(path.string(), file.status());
   return ReadTimesFrom(*std::move(file), path.string(), graph);
 }

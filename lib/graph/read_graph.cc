@@ -30,7 +30,7 @@ class GraphFileReader {
 
  private:
   absl::Status ErrorAt(std::int64_t line, const std::string& what) const {
-    return absl::InvalidArgumentError(absl::StrCat(io::Escaped(name_), ":", line, ": ", what));
+    return io::AboutLine(name_, line, absl::InvalidArgumentError(what));
   }
   absl::Status ErrorOf(const GraphFault& fault) const;
   absl::Status ResolveNames();
@@ -100,7 +100,8 @@ absl::StatusOr<TaskGraph> ReadGraphFrom(std::unique_ptr<io::ByteSource> source,
 }  // namespace
 
 absl::StatusOr<TaskGraph> ReadGraph(const std::filesystem::path& path) {
-  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path.string());
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> file =
+      io::OpenFile(path.string(), "a task graph");
   if (!file.ok()) return io::AboutFile(path.string(), file.status());
   return ReadGraphFrom(*std::move(file), path.string());
 }

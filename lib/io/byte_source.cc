@@ -98,7 +98,8 @@ class GzipSource final : public ByteSource {
         if (!got.ok()) return got;
         if (*got == 0) {
           if (between_members_) return std::size_t{0};
-          return absl::InvalidArgumentError("the file is cut off: its gzip data end early");
+          return absl::InvalidArgumentError(
+              "the file is cut off: its gzip data end early, expected all of it");
         }
         stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
         stream_.avail_in = static_cast<uInt>(*got);
@@ -131,12 +132,13 @@ class GzipSource final : public ByteSource {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path) {
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path,
+                                                     const char* expected) {
   // O_NONBLOCK: opening a FIFO must not wait for its writer.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     const std::string why =
-        absl::StrCat("cannot be opened: ", strerror(errno), ", expected a file that can be read");
+        absl::StrCat("cannot be opened: ", strerror(errno), ", expected ", expected);
     return errno == ENOENT ? absl::NotFoundError(why) : absl::InvalidArgumentError(why);
   }
   auto source = std::make_unique<FileSource>(descriptor);

@@ -23,8 +23,8 @@ class ByteSource {
 };
 
 // Opens a regular file. Refuses anything else (a directory, a FIFO, a device) without waiting for
-// it.
-absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path);
+// it. Errors name the `expected` contents, such as "a trace", but not the file.
+absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path, const char* expected);
 
 // Reads from `contents`, which must outlive the source.
 std::unique_ptr<ByteSource> FromMemory(std::string_view contents);

@@ -40,7 +40,10 @@ bool CsvReader::Next() {
     fields_.emplace_back(field, static_cast<std::size_t>(end - field));
   }
   if (!header_.empty() && fields_.size() != header_.size()) {
-    return Fail(absl::StrCat(fields_.size(), " fields, expected ", header_.size(), ": ",
+    const bool is_cut_off =
+        fields_.size() < header_.size() && at_end_ && begin_ == end_ && buffer_[end_ - 1] != '\n';
+    return Fail(absl::StrCat(is_cut_off ? "the file is cut off: " : "", fields_.size(),
+                             " fields, expected ", header_.size(), ": ",
                              absl::StrJoin(header_, ",")));
   }
   return true;
@@ -161,8 +164,7 @@ absl::Status CsvReader::RequireColumns(const std::vector<std::string_view>& colu
 }
 
 absl::Status CsvReader::ErrorAt(std::int64_t line, std::string_view what) const {
-  return absl::InvalidArgumentError(
-      absl::StrCat(Escaped(name_), ":", line, ": ", std::string(what)));
+  return AboutLine(name_, line, absl::InvalidArgumentError({what.data(), what.size()}));
 }
 
 bool ParseInteger(std::string_view text, std::int64_t* value) {

@@ -48,9 +48,9 @@ class GzipBuffer final : public std::streambuf {
 };
 
 absl::Status FileError(const std::string& path, const char* what) {
-  return absl::InvalidArgumentError(absl::StrCat(io::Escaped(path), ":0: ", what, ": ",
-                                                 strerror(errno),
-                                                 ", expected a path that can be written"));
+  return io::AboutFile(
+      path, absl::InvalidArgumentError(absl::StrCat(what, ": ", strerror(errno),
+                                                    ", expected a path that can be written")));
 }
 
 absl::Status WriteTo(int descriptor, const std::string& path,
@@ -66,9 +66,7 @@ absl::Status WriteTo(int descriptor, const std::string& path,
   const bool complete = out.good() && buffer.Flush();
   errno = 0;
   const bool closed = gzclose(file) == Z_OK;
-  if (!status.ok()) {
-    return absl::Status(status.code(), absl::StrCat(io::Escaped(path), ":0: ", status.message()));
-  }
+  if (!status.ok()) return io::AboutFile(path, status);
   return complete && closed ? absl::OkStatus() : FileError(path, "cannot be written completely");
 }
 

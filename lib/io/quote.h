@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Quotes contents of files in errors: in quotes, on one line, of bounded length.
+// Errors about files: their position, and quotes on one line, of bounded length.
 #ifndef TIDEPOOL_LIB_IO_QUOTE_H_
 #define TIDEPOOL_LIB_IO_QUOTE_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -22,9 +23,17 @@ inline std::string Quoted(std::string_view text) {
                       "'");
 }
 
-// Puts "NAME:0: " in front of an error about the file as a whole.
+// Puts "NAME: " in front of an error about the file as a whole.
 inline absl::Status AboutFile(std::string_view name, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(Escaped(name), ":0: ", status.message()));
+  return absl::Status(status.code(), absl::StrCat(Escaped(name), ": ", status.message()));
+}
+
+// Puts "NAME:LINE: " in front of an error about a line, and "NAME: " if the line is 0.
+inline absl::Status AboutLine(std::string_view name, std::int64_t line,
+                              const absl::Status& status) {
+  if (line == 0) return AboutFile(name, status);
+  return absl::Status(status.code(),
+                      absl::StrCat(Escaped(name), ":", line, ": ", status.message()));
 }
 
 }  // namespace tidepool::io

@@ -68,9 +68,9 @@ absl::Status CheckOptions(const RecorderOptions& options) {
         "a flush interval of ", options.flush_interval_ns, " ns, expected at least 1 ns"));
   }
   if (absl::EndsWith(options.path, ".gz")) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(io::Escaped(options.path),
-                     ":0: a recording cannot be compressed: choose a name without .gz"));
+    return io::AboutFile(
+        options.path,
+        absl::InvalidArgumentError("a recording cannot be compressed: choose a name without .gz"));
   }
   return absl::OkStatus();
 }

@@ -20,9 +20,9 @@ namespace {
 // Returns the error of the last system call on a file.
 absl::Status SystemError(const std::string& path, const char* what) {
   const int error = errno;
-  return absl::Status(absl::ErrnoToStatusCode(error),
-                      absl::StrCat(io::Escaped(path), ":0: ", what, ": ", strerror(error),
-                                   ", expected a path that can be written"));
+  return io::AboutFile(path, absl::Status(absl::ErrnoToStatusCode(error),
+                                          absl::StrCat(what, ": ", strerror(error),
+                                                       ", expected a path that can be written")));
 }
 
 }  // namespace
@@ -35,8 +35,8 @@ absl::StatusOr<RecordingFile> RecordingFile::Create(const std::string& path) {
   RecordingFile file(path, descriptor);
   struct stat info = {};
   if (fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(io::Escaped(path), ":0: not a regular file, expected a regular file"));
+    return io::AboutFile(path,
+                         absl::InvalidArgumentError("not a regular file, expected a regular file"));
   }
   return file;
 }

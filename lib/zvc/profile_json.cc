@@ -245,25 +245,21 @@ std::string CostsJson(const CompressionCosts& costs) {
                       ", \"packed_share\": ", zvc::NumberText(costs.packed_share), "}");
 }
 
-absl::Status ProfileAt(const std::string& path, std::int64_t line, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(io::Escaped(path), ":", line, ": ", status.message()));
-}
-
 // Returns the reason why RapidJSON stopped, or OK.
 absl::Status ProfileParseStatus(const rapidjson::ParseResult& parsed, io::JsonInput& input,
                                 const ProfileHandler& handler, const std::string& path) {
-  if (!input.status().ok()) return ProfileAt(path, input.line(), input.status());
+  if (!input.status().ok()) return io::AboutLine(path, input.line(), input.status());
   if (!handler.error().status.ok()) {
-    return ProfileAt(path, handler.error().line, handler.error().status);
+    return io::AboutLine(path, handler.error().line, handler.error().status);
   }
   if (!parsed.IsError() && input.is_at_end()) return absl::OkStatus();
   const std::string why =
       parsed.IsError() ? rapidjson::GetParseError_En(parsed.Code()) : "There is a zero byte.";
-  return ProfileAt(path, input.line(),
-                   absl::InvalidArgumentError(parsed.IsError() && input.is_at_end()
-                                                  ? "the file is cut off: its JSON ends early"
-                                                  : absl::StrCat("broken JSON (", why, ")")));
+  return io::AboutLine(path, input.line(),
+                       absl::InvalidArgumentError(
+                           parsed.IsError() && input.is_at_end()
+                               ? "the file is cut off: its JSON ends early, expected all of it"
+                               : absl::StrCat("broken JSON (", why, ")")));
 }
 
 }  // namespace
@@ -295,8 +291,8 @@ absl::Status WriteCompressionProfile(const CompressionProfile& profile, const st
 }
 
 absl::StatusOr<CompressionProfile> ReadCompressionProfile(const std::string& path) {
-  auto source = io::OpenFile(path);
-  if (!source.ok()) return ProfileAt(path, 0, source.status());
+  auto source = io::OpenFile(path, "a compression profile");
+  if (!source.ok()) return io::AboutFile(path, source.status());
   io::JsonInput input(**source);
   ProfileHandler handler(input);
   rapidjson::Reader reader;
@@ -309,7 +305,7 @@ absl::StatusOr<CompressionProfile> ReadCompressionProfile(const std::string& pat
   ProfileValues values(std::move(handler.values()));
   CompressionProfile profile;
   if (!TakeProfile(values, &profile).ok()) {
-    return ProfileAt(path, values.error().line, values.error().status);
+    return io::AboutLine(path, values.error().line, values.error().status);
   }
   return profile;
 }
@@ -317,7 +313,10 @@ absl::StatusOr<CompressionProfile> ReadCompressionProfile(const std::string& pat
 absl::StatusOr<CompressionProfile> CompressionProfileFromEnvironment() {
   const char* const path = std::getenv(kCompressionProfileVariable);
   if (path == nullptr || *path == '\0') return CompressionProfile();
-  return ReadCompressionProfile(path);
+  absl::StatusOr<CompressionProfile> profile = ReadCompressionProfile(path);
+  if (profile.ok()) return profile;
+  return absl::Status(profile.status().code(), absl::StrCat(kCompressionProfileVariable, " names ",
+                                                            profile.status().message()));
 }
 
 }  // namespace tidepool

@@ -141,7 +141,7 @@ class BadGraphs : public ::testing::TestWithParam<BadCase> {};
 TEST_P(BadGraphs, AreRefusedInTheirLine) {
   const BadCase& bad = GetParam();
   const std::string error = ErrorOf(With(bad.from, bad.to));
-  EXPECT_THAT(error, StartsWith(absl::StrCat("g.json:", bad.line, ": ")));
+  EXPECT_THAT(error, StartsWith(absl::StrCat("g.json:", bad.line, bad.line.empty() ? " " : ": ")));
   EXPECT_THAT(error, HasSubstr(bad.error));
 }
 
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"\"batch\": 2", "\"gpu\": 7", "1", "gpu of a graph is 7, expected a text"},
         BadCase{"_graph\": 1", "_graph\": 2", "1", "tidepool_graph of a graph is 2, expected 1"},
         BadCase{"_graph\": 1", "_graph\": \"1\"", "1", "expected 1"},
-        BadCase{"\"batch\": 2", "\"batch\": -2", "0", "a batch of -2"},
+        BadCase{"\"batch\": 2", "\"batch\": -2", "", "a batch of -2"},
         BadCase{"\"batch\": 2", "\"batch\": 2.0", "1", "expected a whole number"},
         BadCase{"\"data\": [", "\"data\": 3, \"d\": [", "2", "expected an array of objects"},
         BadCase{"\"data\": [", "\"data\": {\"x\": [", "2", "is an object"},
@@ -402,20 +402,20 @@ TEST_F(GraphFiles, WhatIsInvalidIsNotWritten) {
   ASSERT_TRUE(WriteGraph(graph, folder_ / "graph.json").ok());
   graph.data[0].bytes = 0;
   const absl::Status status = WriteGraph(graph, folder_ / "graph.json");
-  EXPECT_THAT(std::string(status.message()), HasSubstr("graph.json:0: data 'x' has 0 bytes"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("graph.json: data 'x' has 0 bytes"));
   EXPECT_EQ(ReadGraph(folder_ / "graph.json")->data[0].bytes, 8);
 }
 
 TEST_F(GraphFiles, ErrorsNameThem) {
   EXPECT_THAT(std::string(ReadGraph(folder_ / "none.json").status().message()),
-              HasSubstr("none.json:0: "));
+              HasSubstr("none.json: "));
   EXPECT_THAT(std::string(ReadGraph(folder_).status().message()), HasSubstr("expected"));
   std::ofstream(folder_ / "bad.json") << "{\n\n5";
   EXPECT_THAT(std::string(ReadGraph(folder_ / "bad.json").status().message()),
               HasSubstr("bad.json:3: broken JSON"));
   const auto graph = *ParseGraph(kSmall, "g.json");
   EXPECT_THAT(std::string(WriteGraph(graph, folder_ / "no" / "such.json").message()),
-              HasSubstr("such.json:0: cannot be created"));
+              HasSubstr("such.json: cannot be created"));
 }
 
 TEST(GraphTotals, AreSums) {
@@ -472,7 +472,7 @@ TEST_F(GraphFiles, TimesAreReadFromFiles) {
   ASSERT_TRUE(ReadTimes(folder_ / "times.csv", graph).ok());
   EXPECT_EQ(graph.tasks[0].algorithms[0].seconds, 7);
   EXPECT_THAT(std::string(ReadTimes(folder_ / "none.csv", graph).message()),
-              HasSubstr("none.csv:0: "));
+              HasSubstr("none.csv: "));
 }
 
 }  // namespace

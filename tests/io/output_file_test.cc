@@ -57,14 +57,14 @@ TEST_F(OutputFile, IsAsBeforeWhenTheWriterFails) {
   EXPECT_TRUE(Write(path, "before").ok());
   const absl::Status status = WriteFile(path, fail);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(status.message(), path + ":0: broken, expected better");
+  EXPECT_EQ(status.message(), path + ": broken, expected better");
   EXPECT_EQ(Contents(path), "before");
   EXPECT_EQ(Files(), 1);
 }
 
 TEST_F(OutputFile, NeedsAPlace) {
   const absl::Status status = Write(folder_ / "none" / "x", "text");
-  EXPECT_THAT(std::string(status.message()), HasSubstr(":0: cannot be created: "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(": cannot be created: "));
 }
 
 }  // namespace

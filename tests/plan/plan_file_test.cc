@@ -325,7 +325,7 @@ TEST_F(PlanFiles, OfAnotherTraceAreRefusedWithTheFirstDifference) {
   EXPECT_THAT(
       error("a,0,5,2,0\nb,0,9,1,2\n"),
       StartsWith(
-          "p.csv:0: 2 rows, expected 3, one an allocation of the trace, and first one of id 'c'"));
+          "p.csv: 2 rows, expected 3, one an allocation of the trace, and first one of id 'c'"));
   EXPECT_THAT(error("a,0,5,2,0\nb,0,9,1,2\nc,5,9,1,0\nd,5,9,1,1\n"),
               StartsWith("p.csv:5: id 'd', lower 5, upper 9, size 1, expected no more than the 3"));
 }

@@ -105,7 +105,7 @@ TEST(ChromeTrace, HasTheDeviceThatIsAskedFor) {
                           "150500 6569 e ProfilerStep#3"));
   EXPECT_THAT(DumpOf(kSample, {.device = 0}), ::testing::SizeIs(6));
   EXPECT_THAT(ErrorOf(kSample, {.device = 3}),
-              AllOf(StartsWith("test.json:0: device 3 is not in the file"), HasSubstr("-1, 0")));
+              AllOf(StartsWith("test.json: device 3 is not in the file"), HasSubstr("-1, 0")));
   // Without events of a GPU, the device is the host, with any number.
   const std::string host = absl::StrReplaceAll(File({MemoryEvent("1", "5", "6")}),
                                                {{"\"Device Type\":1", "\"Device Type\":0"}});
@@ -308,7 +308,7 @@ TEST(ChromeTrace, ListsStacks) {
   EXPECT_THAT(DumpOf(with_stack(frames, "1")), ElementsAre("1000 2 a 0x1 5 a.py:3:main"));
   EXPECT_THAT(DumpOf(with_stack(frames, "7")), ElementsAre("1000 2 a 0x1 5 "));
   EXPECT_THAT(ErrorOf(with_stack(R"({"1":{"name":"f","parent":"1"}})", "1")),
-              StartsWith("test.json:0: stackFrames call each other"));
+              StartsWith("test.json: stackFrames call each other"));
   EXPECT_THAT(ErrorOf(with_stack(R"({"1":{"line":-3}})", "1")), StartsWith("test.json:1: 'line'"));
   EXPECT_THAT(ErrorOf(with_stack(R"({"1":{"name":"f","name":"g"}})", "1")), HasSubstr("twice"));
 }
@@ -316,7 +316,7 @@ TEST(ChromeTrace, ListsStacks) {
 TEST(ChromeTrace, IsOfOneProcessAndOneKindOfGpu) {
   const std::string event = MemoryEvent("1", "5", "1");
   EXPECT_THAT(ErrorOf(File({event, absl::StrReplaceAll(event, {{"\"pid\":1", "\"pid\":7"}})})),
-              AllOf(StartsWith("test.json:0: "), HasSubstr("processes '1' and '7'")));
+              AllOf(StartsWith("test.json: "), HasSubstr("processes '1' and '7'")));
   EXPECT_THAT(ErrorOf(File({event, absl::StrReplaceAll(event, {{"Type\":1", "Type\":12"}})})),
               StartsWith("test.json:3: 'Device Type' is 12, expected 1"));
 }
@@ -406,8 +406,8 @@ TEST(ChromeTrace, NamesWhatIsWrongWithSpansMarksAndFailures) {
 }
 
 TEST(ChromeTrace, IsATraceWithMemoryInIt) {
-  EXPECT_THAT(ErrorOf("{}"), StartsWith("test.json:0: no traceEvents"));
-  EXPECT_THAT(ErrorOf("{\"a\":[1]}"), StartsWith("test.json:0: no traceEvents"));
+  EXPECT_THAT(ErrorOf("{}"), StartsWith("test.json: no traceEvents"));
+  EXPECT_THAT(ErrorOf("{\"a\":[1]}"), StartsWith("test.json: no traceEvents"));
   EXPECT_THAT(ErrorOf("{\"traceEvents\":[],\n\"traceEvents\":[]}"),
               StartsWith("test.json:2: traceEvents is there twice"));
   for (const std::string value : {"{}", "5", "\"x\"", "null", "true"}) {
@@ -415,11 +415,11 @@ TEST(ChromeTrace, IsATraceWithMemoryInIt) {
                 StartsWith("test.json:2: traceEvents is "));
   }
   for (const std::string& file : {std::string("[]"), File({}), File({Span("cpu_op", "f", 1, 2)})}) {
-    EXPECT_THAT(ErrorOf(file), AllOf(StartsWith("test.json:0: no [memory] events"),
+    EXPECT_THAT(ErrorOf(file), AllOf(StartsWith("test.json: no [memory] events"),
                                      HasSubstr("profile_memory=True")));
   }
   EXPECT_THAT(ErrorOf(File({MemoryEvent("1", "-5", "1")})),
-              StartsWith("test.json:0: no allocations on device 0"));
+              StartsWith("test.json: no allocations on device 0"));
   EXPECT_THAT(ErrorOf("[" + MemoryEvent("1", "1", "1") + "]\n]"),
               StartsWith("test.json:2: broken JSON"));
   EXPECT_THAT(ErrorOf("[" + MemoryEvent("1", "1", "1") + "]\n" + std::string(1, '\0')),

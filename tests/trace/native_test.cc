@@ -244,11 +244,11 @@ TEST(Native, NamesTheBlockThatIsDamaged) {
   std::string damaged = recording.bytes;
   damaged[recording.ends[2] - 1] ^= 1;
   EXPECT_THAT(ErrorOf(damaged),
-              AllOf(StartsWith("test.tide:0: block at byte " + std::to_string(recording.ends[1]) +
+              AllOf(StartsWith("test.tide: block at byte " + std::to_string(recording.ends[1]) +
                                ": checksum 0x"),
                     HasSubstr(", expected 0x")));
   EXPECT_THAT(ErrorOf(recording.bytes + "x"),
-              StartsWith("test.tide:0: bytes after the end of the trace"));
+              StartsWith("test.tide: bytes after the end of the trace"));
 }
 
 TEST(Native, RefusesHeadersOfOthers) {
@@ -262,15 +262,15 @@ TEST(Native, RefusesHeadersOfOthers) {
   EXPECT_TRUE(ParseTrace(header(3, 512, 5), "test").ok());
   for (const std::uint32_t version : {0, 4}) {
     EXPECT_THAT(ErrorOf(header(version, 512, 0)),
-                StartsWith(absl::StrCat("test.tide:0: a native trace of version ", version,
+                StartsWith(absl::StrCat("test.tide: a native trace of version ", version,
                                         ", expected version 1 to 3")));
   }
-  EXPECT_THAT(ErrorOf(header(1, 3, 0)), StartsWith("test.tide:0: alignment 3 and"));
+  EXPECT_THAT(ErrorOf(header(1, 3, 0)), StartsWith("test.tide: alignment 3 and"));
   EXPECT_THAT(ErrorOf(header(1, 512, 6)), HasSubstr("original format 6"));
   EXPECT_THAT(ErrorOf(header(1, 512, 0).substr(0, 20)),
-              StartsWith("test.tide:0: the file is cut off: 20 bytes, expected a header of 24"));
+              StartsWith("test.tide: the file is cut off: 20 bytes, expected a header of 24"));
   EXPECT_THAT(ErrorOf(header(1, 512, 0).substr(0, 23) + "?"),
-              StartsWith("test.tide:0: a damaged header: checksum"));
+              StartsWith("test.tide: a damaged header: checksum"));
 }
 
 TEST(Native, RefusesItemsThatMakeNoTrace) {
@@ -309,7 +309,7 @@ TEST(Native, RefusesItemsThatMakeNoTrace) {
        "18446744073709551615 free bytes of the device, expected less than 2^63"},
   };
   for (const auto& [items, error] : cases) {
-    EXPECT_THAT(ErrorOf(FileWith(items)), StartsWith("test.tide:0: block at byte 24: " + error));
+    EXPECT_THAT(ErrorOf(FileWith(items)), StartsWith("test.tide: block at byte 24: " + error));
   }
   EXPECT_THAT(ErrorOf(Header() + Block("")), HasSubstr("no valid address shift"));
   EXPECT_THAT(ErrorOf(Header() + Block("\x40")), HasSubstr("no valid address shift"));

@@ -286,8 +286,9 @@ TEST(Pickle, RefusesWhatIsCutOffAnywhere) {
 
 TEST(Pickle, RefusesLengthsBeyondTheFile) {
   EXPECT_THAT(ErrorIn("X" + LittleEndian(UINT32_MAX, 4) + "a"), HasSubstr("BINUNICODE"));
-  EXPECT_THAT(ErrorIn("X" + LittleEndian(100, 4) + "a"),
-              HasSubstr("BINUNICODE (0x58): the file is cut off: the argument lacks 98 bytes"));
+  EXPECT_THAT(
+      ErrorIn("X" + LittleEndian(100, 4) + "a"),
+      HasSubstr("BINUNICODE (0x58): the file is cut off, expected 98 more bytes of the argument"));
   EXPECT_THAT(ErrorIn("\x8d" + LittleEndian(UINT64_MAX, 8) + "a"), HasSubstr("BINUNICODE8"));
   EXPECT_THAT(ErrorIn("\x8e" + LittleEndian(std::uint64_t{1} << 62, 8)), HasSubstr("BINBYTES8"));
   EXPECT_THAT(ErrorIn("\x8b" + LittleEndian(UINT32_MAX, 4) + "a"), HasSubstr("LONG4"));

@@ -44,7 +44,7 @@ std::string ErrorOf(const std::string& pickle, const ReadOptions& options = {}) 
   const auto trace = ParseTrace(pickle, "test.pickle", options);
   EXPECT_FALSE(trace.ok());
   const std::string message(trace.status().message());
-  EXPECT_THAT(message, ::testing::StartsWith("test.pickle:0: "));
+  EXPECT_THAT(message, ::testing::StartsWith("test.pickle: "));
   return message;
 }
 std::string ErrorOf(const json& snapshot, const ReadOptions& options = {}) {

@@ -295,7 +295,7 @@ TEST_F(CommandLine, ConvertTakesChromeTracesBothWays) {
             json({"waits", "ends of marks that did not begin", "times that go back"}));
   // The error of a profile without memory events names the missing option of the profiler.
   EXPECT_THAT(ErrorOf({"info", File("profile.json", "{\"traceEvents\":[]}")}),
-              HasSubstr("profile.json:0: no [memory] events, expected a trace recorded with "
+              HasSubstr("profile.json: no [memory] events, expected a trace recorded with "
                         "profile_memory=True"));
 }
 
@@ -357,7 +357,7 @@ TEST_F(CommandLine, AsksAboutADevice) {
     ASSERT_EQ(Run({"convert", snapshot, folder_ / "x.tide", option, "1"}).status, 0);
     EXPECT_EQ(json::parse(Run({"info", folder_ / "x.tide", "--json"}).out)["device"], 1);
     EXPECT_THAT(ErrorOf({"info", snapshot, option, "2"}),
-                HasSubstr("x.pickle:0: device 2 is not in the file, expected one of 0, 1"));
+                HasSubstr("x.pickle: device 2 is not in the file, expected one of 0, 1"));
   }
   EXPECT_EQ(json::parse(Run({"replay", snapshot, "--pool", "512", "--trace-device", "1", "--device",
                              "none", "--json"})
@@ -365,7 +365,7 @@ TEST_F(CommandLine, AsksAboutADevice) {
             true);
   EXPECT_EQ(Run({"replay", snapshot, "--pool", "512"}).status, 2);
   EXPECT_THAT(ErrorOf({"info", snapshot, "--device", "all"}),
-              HasSubstr("--device: 'all', expected the number of a device"));
+              HasSubstr("--device: 'all' is no device, expected a number, -1 for the host"));
 }
 
 TEST_F(CommandLine, ConvertLaysOutASnapshot) {
@@ -395,7 +395,7 @@ TEST_F(CommandLine, ConvertLaysOutASnapshot) {
 
 TEST_F(CommandLine, RefusesPicklesThatCouldDoAnything) {
   EXPECT_THAT(ErrorOf({"info", File("evil.pickle", "\x80\2cos\nsystem\n(U\2lstR.")}),
-              HasSubstr("evil.pickle:0: byte 2: opcode GLOBAL (0x63), expected"));
+              HasSubstr("evil.pickle: byte 2: opcode GLOBAL (0x63), expected"));
   EXPECT_THAT(ErrorOf({"info", File("new.pickle", "\x80\6N.")}),
               HasSubstr("pickle protocol 6, expected 2 to 5"));
 }
@@ -415,17 +415,17 @@ TEST_F(CommandLine, RefusesBadFilesInOneLineThatNamesThem) {
               HasSubstr("bad.csv:2: size '-1'"));
   EXPECT_THAT(ErrorOf({"replay", File("noise", std::string("\0\x01\x02\xff", 4)), "--pool", "1"}),
               HasSubstr("noise:1: "));
-  EXPECT_THAT(ErrorOf({"info", folder_}), HasSubstr(":0: a directory"));
-  EXPECT_THAT(ErrorOf({"info", folder_ / "nothing\nhere"}), HasSubstr(":0: cannot be opened"));
+  EXPECT_THAT(ErrorOf({"info", folder_}), HasSubstr(": a directory"));
+  EXPECT_THAT(ErrorOf({"info", folder_ / "nothing\nhere"}), HasSubstr(": cannot be opened"));
   const std::string fifo = folder_ / "fifo";
   ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
-  EXPECT_THAT(ErrorOf({"size", fifo}), HasSubstr("fifo:0: a FIFO"));
+  EXPECT_THAT(ErrorOf({"size", fifo}), HasSubstr("fifo: a FIFO"));
   const std::string bad = File("bad.csv", line + "a,x,1,\na,x,1,\n");
   const std::string target = File("target.csv", "old");
   EXPECT_THAT(ErrorOf({"convert", bad, target}), HasSubstr("bad.csv:3: "));
   EXPECT_EQ(Contents(target), "old");
   EXPECT_THAT(ErrorOf({"convert", File("good.csv", line + "a,x,1,\n"), folder_ / "no" / "x.csv"}),
-              HasSubstr("x.csv:0: "));
+              HasSubstr("x.csv: "));
 }
 
 TEST_F(CommandLine, RefusesBadArgumentsInOneLine) {
@@ -443,18 +443,82 @@ TEST_F(CommandLine, RefusesBadArgumentsInOneLine) {
       ErrorOf({"model", "vgg-16", "second"}),
       HasSubstr("model: 'second' is one argument too many, expected tidepool model [NAME]"));
   EXPECT_THAT(ErrorOf({"replay", trace, "--pool"}), HasSubstr("--pool: no value, expected one"));
+  EXPECT_THAT(ErrorOf({"replay", trace}), HasSubstr("replay: --pool is missing, expected a size"));
   EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "1K", "--pool", "2K"}),
-              HasSubstr("--pool: given 2 times, expected once"));
+              HasSubstr("--pool: given twice, expected once"));
   EXPECT_THAT(ErrorOf({"size", trace, "--policy", "worst-fit"}), HasSubstr("'worst-fit'"));
   EXPECT_THAT(ErrorOf({"size", trace, "--align", "3"}), HasSubstr("--align"));
   for (const std::string size :
        {"-1", "x", "", "1.5", "1e3x", "99999999999999999999", "1XiB", "9000000TiB"}) {
     EXPECT_THAT(ErrorOf({"replay", trace, "--pool", size}), HasSubstr("--pool")) << size;
   }
-  ErrorOf({"replay", trace});
   EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "1", "--device", "tpu"}), HasSubstr("--device"));
   EXPECT_THAT(ErrorOf({"replay", trace, "--pool", "4000000TiB"}), HasSubstr("a pool of"));
   EXPECT_THAT(ErrorOf({"convert", trace, folder_ / "y.csv", "--to", "pdf"}), HasSubstr("'pdf'"));
+}
+
+TEST_F(CommandLine, NamesTheNearestCommandAndOption) {
+  const std::string trace = File("paper.csv", kPaper);
+  EXPECT_THAT(ErrorOf({"inof", trace}),
+              ContainsRegex("no command 'inof', expected one of info, .*; did you mean 'info'\\?"));
+  EXPECT_THAT(ErrorOf({"--versoin"}), HasSubstr("; did you mean '--version'?"));
+  EXPECT_THAT(ErrorOf({"size", trace, "--polcy=best-fit"}),
+              HasSubstr("size: no option '--polcy', expected an option of 'tidepool size --help'; "
+                        "did you mean '--policy'?"));
+  EXPECT_THAT(ErrorOf({"diffs-of-everything"}), Not(HasSubstr("did you mean")));
+}
+
+TEST_F(CommandLine, SaysThatAFileIsCutOff) {
+  const std::string trace = File("paper.csv", kPaper);
+  EXPECT_THAT(ErrorOf({"info", File("cut.csv", "op,id,size,hint\na,1,2560,\na,2")}),
+              HasSubstr("cut.csv:3: the file is cut off: 2 fields, expected 4"));
+  EXPECT_THAT(ErrorOf({"info", File("few.csv", "op,id,size,hint\na,1,2560,\na,2\n")}),
+              HasSubstr("few.csv:3: 2 fields, expected 4"));
+  for (const std::string name : {"x.pickle", "x.json", "x.csv.gz", "x.pkl.gz"}) {
+    ASSERT_EQ(Run({"convert", trace, folder_ / name}).status, 0);
+    const std::string whole = Contents(folder_ / name);
+    EXPECT_THAT(ErrorOf({"info", File(name, whole.substr(0, whole.size() - 10))}),
+                AllOf(HasSubstr(name), HasSubstr("the file is cut off")));
+  }
+  const std::string graph = folder_ / "graph.json";
+  ASSERT_EQ(Run({"model", "alexnet", "--batch", "1", "-o", graph}).status, 0);
+  EXPECT_THAT(
+      ErrorOf({"simulate", "--memory", "1GiB", File("graph.json", Contents(graph).substr(0, 999))}),
+      HasSubstr("the file is cut off: its JSON ends early"));
+}
+
+TEST_F(CommandLine, NamesTheKindOfFileThatIsMissing) {
+  const std::string trace = File("paper.csv", kPaper);
+  const std::string graph = folder_ / "graph.json";
+  ASSERT_EQ(Run({"model", "alexnet", "--batch", "1", "-o", graph}).status, 0);
+  const std::string missing = ": cannot be opened: No such file or directory, expected ";
+  EXPECT_THAT(ErrorOf({"info", "none"}), HasSubstr("tidepool: none" + missing + "a trace\n"));
+  EXPECT_THAT(ErrorOf({"replay", trace, "--policy", "planned", "--plan", "none"}),
+              HasSubstr("tidepool: none" + missing + "a plan\n"));
+  EXPECT_THAT(ErrorOf({"simulate", "none", "--memory", "1GiB"}),
+              HasSubstr("tidepool: none" + missing + "a task graph\n"));
+  EXPECT_THAT(ErrorOf({"model", "alexnet", "--batch", "1", "--times", "none"}),
+              HasSubstr("tidepool: none" + missing + "a table of times\n"));
+  EXPECT_THAT(ErrorOf({"simulate", graph, "--memory", "1GiB", "--compression-profile", "none"}),
+              HasSubstr("tidepool: none" + missing + "a compression profile\n"));
+  ASSERT_EQ(setenv("TIDEPOOL_COMPRESSION_PROFILE", "none", 1), 0);
+  EXPECT_THAT(ErrorOf({"simulate", graph, "--memory", "1GiB"}),
+              HasSubstr("tidepool: TIDEPOOL_COMPRESSION_PROFILE names none" + missing +
+                        "a compression profile\n"));
+  unsetenv("TIDEPOOL_COMPRESSION_PROFILE");
+}
+
+TEST_F(CommandLine, ConvertRefusesEndingsOfNoFormat) {
+  const std::string trace = File("paper.csv", kPaper);
+  for (const std::string name : {"x.perfetto", "x", "x.gz", "x.rmm"}) {
+    EXPECT_THAT(ErrorOf({"convert", trace, folder_ / name}),
+                HasSubstr(name + ": no format has this ending, expected .tide, .pickle, .pkl, "
+                                 ".json, .rmm.csv, .lifetime.csv, .csv, each with or without .gz, "
+                                 "or --to FORMAT"));
+    EXPECT_FALSE(std::filesystem::exists(folder_ / name));
+  }
+  EXPECT_EQ(Run({"convert", trace, folder_ / "x", "--to", "operation-csv"}).status, 0);
+  EXPECT_EQ(Run({"convert", trace, folder_ / "x.csv.gz"}).status, 0);
 }
 
 TEST_F(CommandLine, HasHelp) {
@@ -478,6 +542,8 @@ TEST_F(CommandLine, HasAVersion) {
   const Outcome outcome = Run({"--version"});
   EXPECT_EQ(outcome.status, 0);
   EXPECT_THAT(outcome.out, ContainsRegex("^tidepool [0-9]+[.][0-9]+[.][0-9]+\n$"));
+  EXPECT_EQ(Run({"size", "--version"}).out, outcome.out);
+  EXPECT_EQ(Run({"tune", "compression", "--version"}).out, outcome.out);
 }
 
 TEST_F(CommandLine, TakesSizesInUnits) {

@@ -101,7 +101,7 @@ TEST_F(ModelCommand, RefusesWhatItCannotDo) {
   EXPECT_THAT(ErrorOf({"model", "vgg-17", "--batch", "1"}),
               HasSubstr("unknown model 'vgg-17', expected one of alexnet, "));
   EXPECT_THAT(ErrorOf({"model", "vgg-16"}),
-              HasSubstr("--batch: missing, expected the samples of an iteration, 1 to 1048576"));
+              HasSubstr("model: --batch is missing, expected samples an iteration, 1 to 1048576"));
   EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "0"}),
               HasSubstr("--batch: '0', expected a whole number from 1 to 1048576"));
   EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "-3"}), HasSubstr("--batch: '-3'"));
@@ -119,9 +119,9 @@ TEST_F(ModelCommand, RefusesWhatItCannotDo) {
               HasSubstr("times.csv:2: there is no task 'no'"));
   EXPECT_FALSE(std::filesystem::exists(output));
   EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "--times", folder_ / "none.csv"}),
-              HasSubstr("none.csv:0: "));
+              HasSubstr("none.csv: "));
   EXPECT_THAT(ErrorOf({"model", "vgg-16", "--batch", "1", "-o", folder_ / "no" / "graph.json"}),
-              HasSubstr("graph.json:0: cannot be created"));
+              HasSubstr("graph.json: cannot be created"));
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ TEST_F(CompressionProfileFile, EachValueIsNeededAndChecked) {
     if (!leaf.parent_pointer().empty() && json[leaf.parent_pointer()].is_array()) continue;
     changed = json;
     (leaf.parent_pointer().empty() ? changed : changed[leaf.parent_pointer()]).erase(name);
-    EXPECT_THAT(ErrorOf(changed.dump(1)), AllOf(HasSubstr(":0: no '"), HasSubstr(name)));
+    EXPECT_THAT(ErrorOf(changed.dump(1)), AllOf(HasSubstr(": no '"), HasSubstr(name)));
   }
 }
 
@@ -184,11 +184,11 @@ TEST_F(CompressionProfileFile, SaysWhereItIsWrong) {
   EXPECT_THAT(with("[1, 1.7]", "[1, 2.5]"),
               HasSubstr("'speedups[1]' is 2.5, expected a number from 1 to 2"));
   EXPECT_THAT(with("[1, 1.7]", "[1, 1.7, 1.6]"), HasSubstr("'speedups[2]' is 1.6"));
-  EXPECT_THAT(with("[1, 1.7]", "[]"), HasSubstr(":0: no 'speedups[0]'"));
+  EXPECT_THAT(with("[1, 1.7]", "[]"), HasSubstr(": no 'speedups[0]'"));
   EXPECT_THAT(with("[1, 1.7]", "[1, 1.7, []]"), HasSubstr(":10: 'speedups[2]' is neither"));
   EXPECT_THAT(with("\"threads\": 2,", "\"threads\": 2, \"x\": {},"),
               HasSubstr(":6: 'x' is not a field"));
-  EXPECT_THAT(ErrorOf("{}"), HasSubstr(":0: no 'tidepool_compression_profile'"));
+  EXPECT_THAT(ErrorOf("{}"), HasSubstr(": no 'tidepool_compression_profile'"));
   EXPECT_THAT(with("not measured", std::string(1001, 'x')), HasSubstr("has 1001 bytes"));
   EXPECT_THAT(ErrorOf(text + "{}"), HasSubstr("broken JSON"));
   EXPECT_THAT(ErrorOf(text + std::string(1, '\0')), HasSubstr("broken JSON"));
@@ -205,12 +205,12 @@ TEST_F(CompressionProfileFile, SaysWhereItIsWrong) {
 TEST_F(CompressionProfileFile, FilesThatAreNone) {
   for (const std::string& path : {folder_.string(), (folder_ / "not-there").string()}) {
     const auto profile = ReadCompressionProfile(path);
-    EXPECT_THAT(std::string(profile.status().message()), StartsWith(path + ":0: "));
+    EXPECT_THAT(std::string(profile.status().message()), StartsWith(path + ": "));
   }
   EXPECT_THAT(
       std::string(
           WriteCompressionProfile(CompressionProfile(), folder_ / "not-there" / "x").message()),
-      HasSubstr(":0: cannot be"));
+      HasSubstr(": cannot be"));
 }
 
 TEST_F(CompressionProfileFile, WhatCannotBeIsNotWritten) {
@@ -242,7 +242,7 @@ TEST_F(CompressionProfileFile, TheEnvironmentNamesIt) {
   EXPECT_EQ(CompressionProfileFromEnvironment().value().threads, 7);
   setenv(kCompressionProfileVariable, "/not/there", 1);
   EXPECT_THAT(std::string(CompressionProfileFromEnvironment().status().message()),
-              HasSubstr("/not/there:0: "));
+              StartsWith("TIDEPOOL_COMPRESSION_PROFILE names /not/there: cannot be opened"));
 }
 
 TEST(CompressionModel, TheDefaultIsAProfile) {

@@ -30,15 +30,29 @@ bool HasEnding(const std::string& path, const std::string& ending) {
   return absl::EndsWith(path, ending) || absl::EndsWith(path, ending + ".gz");
 }
 
-// Returns the format of a new file by its name: "x.tide", "x.json", "x.pickle", "x.rmm.csv",
-// "x.lifetime.csv"; operation CSV for any other name.
-TraceFormat FormatFromPath(const std::string& path) {
-  if (HasEnding(path, ".tide")) return TraceFormat::kNative;
-  if (HasEnding(path, ".json")) return TraceFormat::kChromeTrace;
-  if (HasEnding(path, ".pickle") || HasEnding(path, ".pkl")) return TraceFormat::kPyTorchSnapshot;
-  if (absl::StrContains(path, ".rmm.")) return TraceFormat::kRmmCsv;
-  if (absl::StrContains(path, ".lifetime.")) return TraceFormat::kLifetimeCsv;
-  return TraceFormat::kOperationCsv;
+struct Ending {
+  std::string name;
+  TraceFormat format;
+};
+// A name ends in the first of these that matches.
+const Ending kEndings[] = {
+    {".tide", TraceFormat::kNative},         {".pickle", TraceFormat::kPyTorchSnapshot},
+    {".pkl", TraceFormat::kPyTorchSnapshot}, {".json", TraceFormat::kChromeTrace},
+    {".rmm.csv", TraceFormat::kRmmCsv},      {".lifetime.csv", TraceFormat::kLifetimeCsv},
+    {".csv", TraceFormat::kOperationCsv}};
+
+// Returns the format of a new file by its name. A device or a pipe such as /dev/stdout gets
+// operation CSV.
+absl::StatusOr<TraceFormat> FormatFromPath(const std::string& path) {
+  if (absl::StartsWith(path, "/dev/")) return TraceFormat::kOperationCsv;
+  for (const Ending& ending : kEndings) {
+    if (HasEnding(path, ending.name)) return ending.format;
+  }
+  const std::string known = absl::StrJoin(
+      kEndings, ", ", [](std::string* text, const Ending& ending) { *text += ending.name; });
+  return AboutFile(
+      path, absl::InvalidArgumentError(absl::StrCat("no format has this ending, expected ", known,
+                                                    ", each with or without .gz, or --to FORMAT")));
 }
 
 bool HasHints(const Trace& trace) {
@@ -200,8 +214,8 @@ Command AddConvert(CLI::App& app) {
   convert
       ->add_option("--to", options->format,
                    "native, pytorch-snapshot, chrome-trace, operation-csv, rmm-csv or lifetime-csv "
-                   "(default: by the new name, *.tide, *.pickle, *.pkl, *.json, *.rmm.csv or "
-                   "*.lifetime.csv, otherwise operation-csv)")
+                   "(default: by the new name, *.tide, *.pickle, *.pkl, *.json, *.rmm.csv, "
+                   "*.lifetime.csv or *.csv, and operation-csv for /dev/stdout)")
       ->type_name("FORMAT");
   convert
       ->add_option("--policy", options->policy,

@@ -103,7 +103,7 @@ absl::StatusOr<Answer> RunModel(ModelCommandOptions options) {
   if (!image.ok()) return image.status();
   if (options.model.batch == 0) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "--batch: missing, expected the samples of an iteration, 1 to ", kMostSamples));
+        "model: --batch is missing, expected samples an iteration, 1 to ", kMostSamples));
   }
   options.model.image = options.image == 0 ? *image : options.image;
   const absl::StatusOr<TaskGraph> graph = MakeTimedModel(options);

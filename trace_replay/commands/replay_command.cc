@@ -270,7 +270,7 @@ absl::Status CheckPlanOptions(const ReplayCommandOptions& options) {
   }
   if (options.pool_bytes >= 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--pool: missing, expected a size, or --policy ", NamesThatNeedPlans(),
+      absl::StrCat("replay: --pool is missing, expected a size, or --policy ", NamesThatNeedPlans(),
                    " without --learn, which takes the height of its plan"));
 }
 

@@ -27,10 +27,7 @@ std::vector<double> DensitiesOf(const TaskGraph& graph, double density) {
 
 absl::StatusOr<CompressionProfile> ProfileOf(const OffloadCommandOptions& options) {
   if (!options.profile.empty()) return ReadCompressionProfile(options.profile);
-  absl::StatusOr<CompressionProfile> profile = CompressionProfileFromEnvironment();
-  if (profile.ok()) return profile;
-  return absl::Status(profile.status().code(),
-                      absl::StrCat("TIDEPOOL_COMPRESSION_PROFILE: ", profile.status().message()));
+  return CompressionProfileFromEnvironment();
 }
 
 absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions& options,

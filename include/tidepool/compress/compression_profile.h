@@ -76,7 +76,7 @@ TIDEPOOL_EXPORT absl::Status CheckCompressionProfile(const CompressionProfile& p
 TIDEPOOL_EXPORT std::string CompressionProfileJson(const CompressionProfile& profile);
 
 // Writes the profile, or leaves the file at `path` unchanged. Returns InvalidArgument for an
-// invalid profile, and "PATH:0: error" when the file cannot be written.
+// invalid profile, and "PATH: error" when the file cannot be written.
 TIDEPOOL_EXPORT absl::Status WriteCompressionProfile(const CompressionProfile& profile,
                                                      const std::string& path);
 // Reads a profile. Each field must be in the file exactly once, and no other field. Returns
@@ -86,8 +86,8 @@ TIDEPOOL_EXPORT absl::StatusOr<CompressionProfile> ReadCompressionProfile(const 
 
 inline constexpr char kCompressionProfileVariable[] = "TIDEPOOL_COMPRESSION_PROFILE";
 // Returns the profile in the file that the environment variable names, or the default profile when
-// the variable is unset or empty. Returns the errors of ReadCompressionProfile, so a requested
-// profile is never silently ignored.
+// the variable is unset or empty. Returns the errors of ReadCompressionProfile after the
+// variable's name, so a requested profile is never silently ignored.
 TIDEPOOL_EXPORT absl::StatusOr<CompressionProfile> CompressionProfileFromEnvironment();
 
 // Functions of the profile's model. `density` is the share of non-zero words, 0 to 1.

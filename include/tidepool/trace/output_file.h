@@ -15,7 +15,7 @@ namespace tidepool {
 
 // Calls `write` with a stream to the file at `path`, compressed by gzip when the path ends in
 // ".gz". On any error, an older file at `path` is unchanged and no temporary file is left. Errors
-// read "PATH:0: error". Thread-safe for different paths.
+// read "PATH: error". Thread-safe for different paths.
 TIDEPOOL_EXPORT absl::Status WriteFile(const std::string& path,
                                        const std::function<absl::Status(std::ostream&)>& write);
 

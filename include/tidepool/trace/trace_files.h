@@ -22,8 +22,8 @@ TIDEPOOL_EXPORT std::string_view TraceFormatName(TraceFormat format);
 TIDEPOOL_EXPORT absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view name);
 
 // Reads a trace from a regular file and recognises the format by its contents. The file may be
-// compressed by gzip. Errors are InvalidArgument or NotFound with "FILE:LINE: error"; line 0 stands
-// for the file as a whole.
+// compressed by gzip. Errors are InvalidArgument or NotFound with "FILE:LINE: error", or with
+// "FILE: error" about the file as a whole.
 // A native trace that was cut off is read up to that point and has `ended_early` set. A device that
 // is not in the file is an error; files without devices count as device 0.
 // Takes O(events) time. Takes at most 64 bytes of memory an event, plus the texts and the books of

@@ -55,8 +55,7 @@ std::vector<std::uint32_t> InOrder(std::size_t count, const LifetimeAt& at) {
 }
 
 absl::Status RowError(const PlanFile& plan, std::int64_t line, std::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(io::Escaped(plan.name), ":", line, ": ", std::string(what)));
+  return io::AboutLine(plan.name, line, absl::InvalidArgumentError({what.data(), what.size()}));
 }
 
 // The rows of a plan and the allocations of a trace, sorted alike.

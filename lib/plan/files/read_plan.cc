@@ -90,7 +90,7 @@ absl::StatusOr<PlanFile> ReadPlanFrom(std::unique_ptr<io::ByteSource> source,
 }  // namespace
 
 absl::StatusOr<PlanFile> ReadPlan(const std::string& path) {
-  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path);
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path, "a plan");
   if (!file.ok()) return io::AboutFile(path, file.status());
   return ReadPlanFrom(*std::move(file), path);
 }

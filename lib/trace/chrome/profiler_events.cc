@@ -629,27 +629,23 @@ bool Handler::EndObject(rapidjson::SizeType /*members*/) { return Ascend(); }
 bool Handler::StartArray() { return Descend(false); }
 bool Handler::EndArray(rapidjson::SizeType /*elements*/) { return Ascend(); }
 
-absl::Status At(const std::string& name, std::int64_t line, const absl::Status& status) {
-  return absl::Status(status.code(),
-                      absl::StrCat(io::Escaped(name), ":", line, ": ", status.message()));
-}
-
 // Returns the reason why RapidJSON stopped, or OK.
 absl::Status ParseStatus(const rapidjson::ParseResult& result, io::JsonInput& input,
                          const Handler& handler, const std::string& name) {
-  if (!input.status().ok()) return At(name, input.line(), input.status());
+  if (!input.status().ok()) return io::AboutLine(name, input.line(), input.status());
   if (result.Code() == rapidjson::kParseErrorTermination) {
-    return At(name, handler.line(), handler.status());
+    return io::AboutLine(name, handler.line(), handler.status());
   }
   if (result.IsError() && input.is_at_end()) {
-    return At(name, input.line(),
-              absl::InvalidArgumentError("the file is cut off: its JSON ends early"));
+    return io::AboutLine(
+        name, input.line(),
+        absl::InvalidArgumentError("the file is cut off: its JSON ends early, expected all of it"));
   }
   if (result.IsError() || !input.is_at_end()) {
     const std::string why = result.IsError() ? rapidjson::GetParseError_En(result.Code())
                                              : "There is a zero byte after the value.";
-    return At(name, input.line(),
-              absl::InvalidArgumentError(absl::StrCat("broken JSON (", why, ")")));
+    return io::AboutLine(name, input.line(),
+                         absl::InvalidArgumentError(absl::StrCat("broken JSON (", why, ")")));
   }
   return absl::OkStatus();
 }

@@ -85,7 +85,7 @@ absl::StatusOr<Trace> ReadFrom(std::unique_ptr<io::ByteSource> source, const std
 }  // namespace
 
 absl::StatusOr<Trace> ReadTrace(const std::string& path, const ReadOptions& options) {
-  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path);
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path, "a trace");
   if (!file.ok()) return io::AboutFile(path, file.status());
   return ReadFrom(*std::move(file), path, options);
 }

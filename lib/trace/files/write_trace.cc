@@ -23,8 +23,9 @@ bool HasRow(const Trace& trace, TraceFormat format) {
 
 absl::Status WriteTrace(const Trace& trace, TraceFormat format, const std::string& path) {
   if (!HasRow(trace, format)) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        io::Escaped(path), ":0: no allocations, expected at least one in a trace of this format"));
+    return io::AboutFile(path,
+                         absl::InvalidArgumentError(
+                             "no allocations, expected at least one in a trace of this format"));
   }
   for (const trace_files::Format& known : trace_files::Formats()) {
     if (known.format != format) continue;

@@ -61,10 +61,11 @@ class PickleMachine {
   bool RunNext() {
     if (input_.ahead().size() < kLongestOpcode && !Fill()) return false;
     opcode_at_ = input_.position();
-    if (input_.ahead().empty()) return Fail("the file is cut off before the opcode STOP");
+    if (input_.ahead().empty())
+      return Fail("the file is cut off, expected the opcode STOP at its end");
     opcode_ = static_cast<std::uint8_t>(input_.TakeByte());
     if (IsGet(opcode_) ? GetNumbered(opcode_) : Step(opcode_)) return true;
-    return status_.ok() ? FailAtOpcode("the file is cut off within the argument") : false;
+    return status_.ok() ? FailAtOpcode("the file is cut off, expected all of the argument") : false;
   }
 
   bool Fail(absl::string_view what) {
@@ -267,7 +268,7 @@ class PickleMachine {
         if (!Fill()) return false;
         if (input_.ahead().empty()) {
           return FailAtOpcode(
-              absl::StrCat("the file is cut off: the argument lacks ", size, " bytes"));
+              absl::StrCat("the file is cut off, expected ", size, " more bytes of the argument"));
         }
       }
       const std::string_view part = input_.ahead().substr(0, size);

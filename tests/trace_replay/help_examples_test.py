@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every example in the help of every command: help_examples_test.py TOOL SOURCE.
+
+Examples name step.tide, snapshot.pickle and files under examples/, which the test provides; a snapshot has two devices.
+"""
+import os
+import pickle
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+COMMAND_ROW = re.compile(r"^  ([a-z]+)  ", re.M)
+EXAMPLE = re.compile(r"^  (tidepool .*?)(?:  .*)?$", re.M)
+# Options that make examples short: figures of measurements do not matter here.
+SHORTER = {"tune": ["--bytes", "64KiB", "--max-threads", "1"], "run": ["--scale", "0.001"]}
+
+
+def write_snapshot(path):
+    def device(number):
+        address = 4096 * (number + 1)
+        block = {"size": 512, "requested_size": 100, "state": "active_allocated"}
+        return ({"device": number, "address": address, "total_size": 2048, "blocks": [block]},
+                [{"action": "segment_alloc", "addr": address, "size": 2048, "stream": 0},
+                 {"action": "alloc", "addr": address, "size": 100, "stream": 0}])
+
+    devices = [device(0), device(1)]
+    with open(path, "wb") as file:
+        pickle.dump({"segments": [segment for segment, _ in devices], "device_traces": [events for _, events in devices]},
+                    file, protocol=4)
+
+
+def help_of(tool, command):
+    return subprocess.run([tool, *command, "--help"], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def commands_of(tool):
+    """Returns every command as a list of words, with its subcommands."""
+    commands, new = [], [[]]
+    while new:
+        command = new.pop()
+        commands.append(command)
+        text = help_of(tool, command)
+        if f"Usage: {' '.join(['tidepool', *command])} COMMAND" in text:
+            new += [[*command, name] for name in COMMAND_ROW.findall(text)]
+    return commands
+
+
+def examples_of(tool, command):
+    text = help_of(tool, command)
+    lines = EXAMPLE.findall(text[text.find("\nExamples:\n"):]) if "\nExamples:\n" in text else []
+    return [line for line in lines if "COMMAND" not in line]
+
+
+def main(tool, source):
+    commands = commands_of(tool)
+    assert len(commands) > 10, commands
+    failures = []
+    count = 0
+    for command in commands:
+        examples = examples_of(tool, command)
+        if not examples:
+            failures.append(f"tidepool {' '.join(command)}: no examples in its help")
+        with tempfile.TemporaryDirectory() as folder:
+            os.symlink(os.path.join(source, "examples"), os.path.join(folder, "examples"))
+            write_snapshot(os.path.join(folder, "snapshot.pickle"))
+            subprocess.run([tool, "convert", "examples/traces/vgg16-b4-sgd.rmm.csv.gz", "step.tide"], cwd=folder,
+                           stderr=subprocess.DEVNULL, check=True)
+            for line in examples:
+                count += 1
+                arguments = shlex.split(line)[1:]
+                done = subprocess.run([tool, *arguments, *SHORTER.get(arguments[0], [])], cwd=folder,
+                                      stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                if done.returncode != 0:
+                    failures.append(f"{line}: exit status {done.returncode}: {done.stderr}")
+    print("\n".join(failures) or f"{count} examples run")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])))

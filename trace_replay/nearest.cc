@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Distances between names, row by row of the usual table.
+#include "trace_replay/nearest.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+
+namespace tidepool::tool {
+namespace {
+
+std::size_t Edits(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> two_above(to.size() + 1);
+  std::vector<std::size_t> above(to.size() + 1);
+  std::vector<std::size_t> row(to.size() + 1);
+  std::iota(above.begin(), above.end(), 0);
+  for (std::size_t i = 1; i <= from.size(); ++i) {
+    row[0] = i;
+    for (std::size_t j = 1; j <= to.size(); ++j) {
+      const bool differs = from[i - 1] != to[j - 1];
+      row[j] = std::min({row[j - 1] + 1, above[j] + 1, above[j - 1] + (differs ? 1 : 0)});
+      const bool swapped =
+          i > 1 && j > 1 && differs && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1];
+      if (swapped) row[j] = std::min(row[j], two_above[j - 2] + 1);
+    }
+    std::swap(two_above, above);
+    std::swap(above, row);
+  }
+  return above[to.size()];
+}
+
+}  // namespace
+
+std::string Nearest(std::string_view text, const std::vector<std::string>& names) {
+  constexpr std::size_t kCharactersAnEdit = 3;
+  std::string nearest;
+  std::size_t fewest = text.size() + 1;
+  for (const std::string& name : names) {
+    const std::size_t edits = Edits(text, name);
+    if (edits < fewest && edits * kCharactersAnEdit <= name.size()) {
+      nearest = name;
+      fewest = edits;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace tidepool::tool
