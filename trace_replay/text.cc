@@ -34,6 +34,17 @@ std::string SizeText(std::int64_t bytes) {
   return absl::StrCat(bytes, " B");
 }
 
+std::string RateText(double bytes_per_second) {
+  if (std::isinf(bytes_per_second)) return "infinite";
+  constexpr std::array<const char*, 5> kRateUnits = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s"};
+  std::size_t unit = 0;
+  while (bytes_per_second >= 1000 && unit + 1 < kRateUnits.size()) {
+    bytes_per_second /= 1000;
+    ++unit;
+  }
+  return absl::StrFormat("%.1f %s", bytes_per_second, kRateUnits[unit]);
+}
+
 std::string CountText(std::int64_t count) {
   const std::string digits = absl::StrCat(count);
   std::string text;

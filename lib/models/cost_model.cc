@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes work, workspaces and times of tasks on known GPUs.
+// Computes work, workspaces and times of tasks.
 #include "lib/models/cost_model.h"
 
 #include <algorithm>
-#include <array>
 
 namespace tidepool::models {
 namespace {
@@ -141,29 +140,4 @@ std::vector<TaskAlgorithm> BackwardAlgorithms(const GpuRates& gpu, const Convolu
   return Algorithms(gpu, shape, {gradients, gradients * TouchedBytes(shape)});
 }
 
-// Single precision rates and memory bandwidths of NVIDIA's data sheets. From Ampere on, the rate is
-// the matrix units' dense TF32, which frameworks use there for single precision. Rates of consumer
-// cards are cores x 2 x boost clock, from their specification pages. A launch takes about 5 us (a
-// common measurement; the guides name no number).
-absl::Span<const GpuRates> Gpus() {
-  static constexpr auto kGpus = std::to_array<GpuRates>({
-      {"gtx-970", 3.92e12, 224e9, 5e-6},       // GeForce GTX 970: 1664 cores, 1178 MHz
-      {"gtx-1080-ti", 11.34e12, 484e9, 5e-6},  // GeForce GTX 1080 Ti: 3584 cores, 1582 MHz
-      {"titan-x", 6.61e12, 336.5e9, 5e-6},     // GTX TITAN X (Maxwell): 3072 cores, 1075 MHz
-      {"k40", 4.29e12, 288e9, 5e-6},           // Tesla K40 data sheet, base clock
-      {"p100", 10.6e12, 732e9, 5e-6},          // Tesla P100 SXM2 data sheet
-      {"v100", 15.7e12, 900e9, 5e-6},          // Tesla V100 SXM2 data sheet
-      {"a100", 156e12, 2039e9, 5e-6},          // A100 80GB SXM data sheet, TF32
-      {"h100", 494.7e12, 3350e9, 5e-6},        // H100 SXM data sheet, TF32 without sparsity
-      {"h200", 494.7e12, 4800e9, 5e-6},        // H200 SXM data sheet, TF32 without sparsity
-  });
-  return kGpus;
-}
-
 }  // namespace tidepool::models
-
-namespace tidepool {
-
-absl::Span<const GpuRates> KnownGpus() { return models::Gpus(); }
-
-}  // namespace tidepool

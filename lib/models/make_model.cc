@@ -2,6 +2,7 @@
 // The table of networks, and the search by name.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -111,10 +112,25 @@ absl::StatusOr<GpuRates> FindGpu(std::string_view name) {
   std::string known;
   for (const GpuRates& gpu : KnownGpus()) {
     if (plain == Plain(gpu.name)) return gpu;
-    absl::StrAppend(&known, known.empty() ? "" : ", ", std::string(gpu.name));
+    absl::StrAppend(&known, known.empty() ? "" : ", ", gpu.name);
   }
   return absl::InvalidArgumentError(
       absl::StrCat("unknown GPU ", io::Quoted(name), ", expected one of ", known));
+}
+
+absl::StatusOr<GpuRates> CheckRates(const GpuRates& rates) {
+  const auto is_rate = [](double rate) { return std::isfinite(rate) && rate > 0; };
+  const auto is_finite = [](double number) { return std::isfinite(number) && number >= 0; };
+  if (is_rate(rates.flops_per_second) && is_rate(rates.bytes_per_second) &&
+      is_finite(rates.launch_seconds) && is_finite(rates.link_bytes_per_second)) {
+    return rates;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("GPU ", io::Quoted(rates.name), ": ", rates.flops_per_second, " FLOP/s, ",
+                   rates.bytes_per_second, " bytes/s, ", rates.launch_seconds,
+                   " s a launch, a link of ", rates.link_bytes_per_second,
+                   " bytes/s, expected finite rates above 0, and a launch and a "
+                   "link of at least 0"));
 }
 
 absl::Status CheckRange(const char* what, std::int64_t value, std::int64_t most) {
@@ -125,7 +141,8 @@ absl::Status CheckRange(const char* what, std::int64_t value, std::int64_t most)
 absl::StatusOr<Network> BuildNetwork(std::string_view name, const ModelOptions& options) {
   const absl::StatusOr<KnownNetwork> network = FindNetwork(name);
   if (!network.ok()) return network.status();
-  const absl::StatusOr<GpuRates> gpu = FindGpu(options.gpu);
+  const absl::StatusOr<GpuRates> gpu =
+      options.rates.has_value() ? CheckRates(*options.rates) : FindGpu(options.gpu);
   if (!gpu.ok()) return gpu.status();
   const std::int64_t image = options.image == 0 ? network->image : options.image;
   absl::Status status = CheckRange("batch", options.batch, kMostBatch);
@@ -134,7 +151,11 @@ absl::StatusOr<Network> BuildNetwork(std::string_view name, const ModelOptions& 
   NetworkBuilder builder(std::string(network->name), options, *gpu);
   network->add(builder, image);
   absl::StatusOr<Network> made = std::move(builder).Finish();
-  if (made.ok()) return made;
+  if (made.ok()) {
+    made->graph.gpu = gpu->name;
+    made->graph.link_bytes_per_second = gpu->link_bytes_per_second;
+    return made;
+  }
   return absl::Status(made.status().code(),
                       absl::StrCat(std::string(network->name), ": ", made.status().message()));
 }

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -423,7 +425,11 @@ TEST(ModelZoo, GpusHaveRates) {
     EXPECT_GT(gpu.flops_per_second, 1e12);
     EXPECT_GT(gpu.bytes_per_second, 1e11);
     EXPECT_GT(gpu.launch_seconds, 0);
-    Made("alexnet", {.batch = 1, .gpu = std::string(gpu.name)});
+    EXPECT_THAT(gpu.link, ::testing::StartsWith("PCIe "));
+    const TaskGraph graph = Made("alexnet", {.batch = 1, .gpu = gpu.name});
+    EXPECT_EQ(graph.gpu, gpu.name);
+    EXPECT_EQ(graph.link_bytes_per_second, gpu.link_bytes_per_second);
+    EXPECT_EQ(Made("alexnet", {.batch = 1, .gpu = "no such", .rates = gpu}), graph);
   }
   EXPECT_THAT(names, ::testing::IsSupersetOf(
                          {"gtx-970", "gtx-1080-ti", "titan-x", "v100", "a100", "h100", "h200"}));
@@ -443,6 +449,17 @@ TEST(ModelZoo, BadOptionsAreRefused) {
   EXPECT_THAT(ErrorOf("vgg-17", {.batch = 1}),
               HasSubstr("unknown model 'vgg-17', expected one of alexnet, vgg-16, "));
   EXPECT_THAT(ErrorOf("", {.batch = 1}), HasSubstr("unknown model '', expected"));
+  const GpuRates gpu = {"mine", 1e12, 1e11, 0, 0};
+  EXPECT_EQ(Made("vgg-16", {.batch = 1, .rates = gpu}).gpu, "mine");
+  for (double GpuRates::*rate : {&GpuRates::flops_per_second, &GpuRates::bytes_per_second,
+                                 &GpuRates::launch_seconds, &GpuRates::link_bytes_per_second}) {
+    for (const double wrong : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+      GpuRates broken = gpu;
+      broken.*rate = wrong;
+      EXPECT_THAT(ErrorOf("vgg-16", {.batch = 1, .rates = broken}),
+                  HasSubstr("expected finite rates above 0"));
+    }
+  }
   EXPECT_THAT(ErrorOf("vgg-16", {.batch = 1, .gpu = "voodoo"}),
               HasSubstr("unknown GPU 'voodoo', expected one of gtx-970, "));
   EXPECT_THAT(ErrorOf("vgg-16", {}), HasSubstr("batch 0, expected 1 to 1048576"));

@@ -2,11 +2,12 @@
 // The command `model`: the task graph of a known network.
 #include <iostream>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "trace_replay/command.h"
+#include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
@@ -21,6 +22,7 @@ struct ModelCommandOptions {
   std::string times;
   std::string output;
   bool json = false;
+  GpuOption gpu;
   ModelOptions model;
 };
 
@@ -50,7 +52,8 @@ void PrintModelJson(const ModelCommandOptions& options, const TaskGraph& graph,
       {{"model", graph.name},
        {"batch", graph.batch},
        {"image", options.model.image},
-       {"gpu", options.model.gpu},
+       {"gpu", graph.gpu},
+       {"link_bytes_per_second", graph.link_bytes_per_second},
        {"tasks", graph.tasks.size()},
        {"data", graph.data.size()},
        {"parameters", parameters},
@@ -70,7 +73,7 @@ void PrintModelTable(const ModelCommandOptions& options, const TaskGraph& graph,
                      std::int64_t parameters) {
   const GraphTotals totals = TotalsOf(graph);
   std::cout << graph.name << "\n  batch " << CountText(graph.batch) << ", image or tokens "
-            << CountText(options.model.image) << ", times of " << options.model.gpu
+            << CountText(options.model.image) << ", times of " << absl::CHexEscape(graph.gpu)
             << (options.times.empty() ? "" : " and measured ones") << "\n\n"
             << TableText(
                    {{"tasks", CountText(static_cast<std::int64_t>(graph.tasks.size()))},
@@ -106,6 +109,9 @@ absl::StatusOr<Answer> RunModel(ModelCommandOptions options) {
         "model: --batch is missing, expected samples an iteration, 1 to ", kMostSamples));
   }
   options.model.image = options.image == 0 ? *image : options.image;
+  absl::StatusOr<GpuRates> gpu = RatesOf(options.gpu);
+  if (!gpu.ok()) return gpu.status();
+  options.model.rates = *std::move(gpu);
   const absl::StatusOr<TaskGraph> graph = MakeTimedModel(options);
   if (!graph.ok()) return graph.status();
   const absl::StatusOr<std::int64_t> parameters =
@@ -123,12 +129,6 @@ absl::StatusOr<Answer> RunModel(ModelCommandOptions options) {
   return Answer::kYes;
 }
 
-std::string GpuNames() {
-  return absl::StrJoin(KnownGpus(), ", ", [](std::string* text, const GpuRates& gpu) {
-    absl::StrAppend(text, std::string(gpu.name));
-  });
-}
-
 }  // namespace
 
 Command AddModel(CLI::App& app) {
@@ -142,12 +142,6 @@ Command AddModel(CLI::App& app) {
   AddWholeOption(*model, "--image", options->image, {.least = 1, .most = INT64_MAX},
                  "Pixels of a side of the image, or tokens of a sequence (default: the size that "
                  "the network is known for)");
-  model
-      ->add_option(
-          "--gpu", options->model.gpu,
-          absl::StrCat("Take the times of tasks from the data sheet of this GPU: ", GpuNames()))
-      ->type_name("NAME")
-      ->capture_default_str();
   model->add_flag("--fused-batch-norm", options->model.fused_batch_normalization,
                   "Let batch normalisation keep one tensor instead of its input and its output");
   model
@@ -159,7 +153,9 @@ Command AddModel(CLI::App& app) {
                    "Write the graph to this JSON file; compressed if the name ends in .gz")
       ->type_name("FILE");
   AddJsonOption(*model, options->json);
-  AddExamples(*model, {"tidepool model", "tidepool model resnet-50 --batch 32 -o graph.json"});
+  AddGpuOptions(*model, options->gpu, "GPU");
+  AddExamples(*model, {"tidepool model", "tidepool model resnet-50 --batch 32 -o graph.json",
+                       "tidepool model resnet-50 --batch 32 --flops 60e12 --bandwidth 2TB/s"});
   return {model, [options] { return RunModel(*options); }};
 }
 

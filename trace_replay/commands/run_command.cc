@@ -100,11 +100,11 @@ absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options, const Prepa
 absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const Prepared& prepared,
                                        const Iterations& iterations) {
   const double predicted = prepared.simulated->seconds;
-  absl::StatusOr<Answer> answer = PrintTimeline(options.offload, prepared.scheduled.graph,
-                                                *prepared.scheduled.schedule, iterations.last,
-                                                {{"device", iterations.device},
-                                                 {"iteration_seconds", iterations.seconds},
-                                                 {"predicted_seconds", predicted}});
+  absl::StatusOr<Answer> answer =
+      PrintTimeline(options.offload, prepared.scheduled, iterations.last,
+                    {{"device", iterations.device},
+                     {"iteration_seconds", iterations.seconds},
+                     {"predicted_seconds", predicted}});
   if (!answer.ok() || options.offload.json || options.offload.timeline == "/dev/stdout") {
     return answer;
   }

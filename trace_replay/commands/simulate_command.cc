@@ -51,12 +51,11 @@ absl::StatusOr<Answer> RunSimulate(const OffloadCommandOptions& options) {
   if (!timeline.ok()) return timeline.status();
   const absl::StatusOr<SmallestPools> pools = SizePools(*scheduled, *timeline);
   if (!pools.ok()) return pools.status();
-  absl::StatusOr<Answer> answer =
-      PrintTimeline(options, scheduled->graph, *scheduled->schedule, *timeline,
-                    {{"smallest_pools",
-                      {{"peak_live_bytes", pools->peak_live_bytes},
-                       {"best_fit_bytes", pools->best_fit_bytes},
-                       {"planned_bytes", pools->planned_bytes}}}});
+  absl::StatusOr<Answer> answer = PrintTimeline(options, *scheduled, *timeline,
+                                                {{"smallest_pools",
+                                                  {{"peak_live_bytes", pools->peak_live_bytes},
+                                                   {"best_fit_bytes", pools->best_fit_bytes},
+                                                   {"planned_bytes", pools->planned_bytes}}}});
   if (!answer.ok() || options.json || options.timeline == "/dev/stdout") return answer;
   std::cout << '\n'
             << TableText({{"smallest pools for the iteration", ""},

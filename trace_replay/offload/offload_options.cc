@@ -45,6 +45,11 @@ absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions
   offload.algorithms = *algorithms;
   offload.order = *order;
   offload.machine.compression = *profile;
+  if (options.bytes_per_second.has_value()) {
+    offload.machine.out_bytes_per_second = *options.bytes_per_second;
+  } else if (graph.link_bytes_per_second > 0) {
+    offload.machine.out_bytes_per_second = graph.link_bytes_per_second;
+  }
   offload.machine.in_bytes_per_second =
       options.in_bytes_per_second.value_or(offload.machine.out_bytes_per_second);
   if (options.density.has_value()) offload.densities = DensitiesOf(graph, *options.density);
@@ -93,10 +98,10 @@ void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
                 "Memory of the host for offloaded data; data without room stays on the device "
                 "(default: unlimited)")
       ->group(group);
-  AddRateOption(app, "--link", machine.out_bytes_per_second,
+  AddRateOption(app, "--link", options.bytes_per_second,
                 "Rate of the link in each direction, bytes a second, such as 12e9, 25GB/s, 16GiB/s "
                 "or infinity")
-      ->default_str("12GB/s")
+      ->default_str("that of the graph's GPU, or 12GB/s")
       ->group(group);
   AddRateOption(app, "--link-in", options.in_bytes_per_second,
                 "Rate from host to device, where it differs from --link")

@@ -23,7 +23,8 @@ struct OffloadCommandOptions {
   std::string set = "conv";
   std::string algorithms = "p";
   std::string order = "prefetch-first";
-  std::optional<double> in_bytes_per_second;
+  std::optional<double> bytes_per_second;     // of the link; empty: the graph's
+  std::optional<double> in_bytes_per_second;  // empty: that of the other direction
   std::optional<double> density;
   std::string profile;   // a file; empty: the environment's
   std::string timeline;  // a file; empty: none is written
@@ -45,10 +46,10 @@ absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& o
 // Prints that the memory does not suffice, and the reason.
 Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
                        const absl::Status& why);
-// Prints the times and bytes of an iteration, with the fields `more` in JSON. Writes the timeline
-// to the file of `--timeline`, if given.
-absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options, const TaskGraph& graph,
-                                     const Schedule& schedule, const Timeline& timeline,
+// Prints the times and bytes of an iteration of a schedule that fits, with the fields `more` in
+// JSON. Writes the timeline to the file of `--timeline`, if given.
+absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options,
+                                     const ScheduledGraph& scheduled, const Timeline& timeline,
                                      const nlohmann::ordered_json& more);
 
 }  // namespace tidepool::tool

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tidepool/schedule/timeline.h"
+#include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/text.h"
 
@@ -39,14 +40,44 @@ double FragmentationOf(const Timeline& timeline) {
          static_cast<double>(timeline.peak_device_bytes) / static_cast<double>(timeline.pool_bytes);
 }
 
-nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options, const TaskGraph& graph) {
+// Returns the origin of the link's rate: an option, the graph's GPU, or no graph tells one.
+std::string LinkSource(const OffloadCommandOptions& options, const TaskGraph& graph) {
+  if (options.bytes_per_second.has_value()) return "--link";
+  if (graph.link_bytes_per_second == 0) return "default, PCIe 3.0 x16";
+  return graph.gpu.empty() ? "the graph" : LinkText(graph.gpu);
+}
+
+std::string LinkLine(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
+  const TimelineOptions& machine = scheduled.offload.machine;
+  const double out = machine.out_bytes_per_second;
+  const double in = machine.in_bytes_per_second;
+  return absl::StrCat(
+      "link ",
+      out == in ? RateText(out) : absl::StrCat(RateText(out), " out, ", RateText(in), " in"), " (",
+      absl::CHexEscape(LinkSource(options, scheduled.graph)), ")");
+}
+
+nlohmann::ordered_json LinkJson(const OffloadCommandOptions& options,
+                                const ScheduledGraph& scheduled) {
+  const TimelineOptions& machine = scheduled.offload.machine;
+  return {{"out_bytes_per_second", machine.out_bytes_per_second},
+          {"in_bytes_per_second", machine.in_bytes_per_second},
+          {"source", LinkSource(options, scheduled.graph)}};
+}
+
+nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
+                                 const ScheduledGraph& scheduled) {
+  const TaskGraph& graph = scheduled.graph;
   return {{"graph", graph.name},
           {"batch", graph.batch},
           {"tasks", graph.tasks.size()},
           {"policy", options.policy},
           {"offload", options.set},
           {"algorithms", options.algorithms},
-          {"memory_bytes", options.offload.machine.memory_bytes}};
+          {"memory_bytes", options.offload.machine.memory_bytes},
+          {"placement", options.offload.machine.placement},
+          {"gpu", graph.gpu},
+          {"link", LinkJson(options, scheduled)}};
 }
 
 nlohmann::ordered_json StallsJson(const TaskGraph& graph, const Timeline& timeline) {
@@ -61,11 +92,12 @@ nlohmann::ordered_json StallsJson(const TaskGraph& graph, const Timeline& timeli
   return json;
 }
 
-void PrintTimelineJson(const OffloadCommandOptions& options, const TaskGraph& graph,
-                       const Schedule& schedule, const Timeline& timeline,
-                       const nlohmann::ordered_json& more) {
+void PrintTimelineJson(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
+                       const Timeline& timeline, const nlohmann::ordered_json& more) {
+  const TaskGraph& graph = scheduled.graph;
+  const Schedule& schedule = *scheduled.schedule;
   const double ideal = TotalsOf(graph).least_seconds;
-  nlohmann::ordered_json json = BeginJson(options, graph);
+  nlohmann::ordered_json json = BeginJson(options, scheduled);
   json["fits"] = true;
   json["schedule"] = schedule.policy;
   json["seconds"] = timeline.seconds;
@@ -89,15 +121,17 @@ void PrintTimelineJson(const OffloadCommandOptions& options, const TaskGraph& gr
   PrintJson(json);
 }
 
-void PrintTimelineTable(const OffloadCommandOptions& options, const TaskGraph& graph,
-                        const Schedule& schedule, const Timeline& timeline) {
+void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
+                        const Timeline& timeline) {
+  const TaskGraph& graph = scheduled.graph;
+  const Schedule& schedule = *scheduled.schedule;
   const double ideal = TotalsOf(graph).least_seconds;
   const double stalled = SecondsOf(timeline, Reason::kData) + SecondsOf(timeline, Reason::kMemory) +
                          SecondsOf(timeline, Reason::kSynchronize);
   std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(graph.batch) << ", "
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << schedule.policy << ", memory " << SizeText(options.offload.machine.memory_bytes)
-            << "\n\n"
+            << ",\n  " << LinkLine(options, scheduled) << "\n\n"
             << TableText(
                    {{"iteration", MillisecondsText(timeline.seconds)},
                     {"  ideal, all data in memory", MillisecondsText(ideal)},
@@ -158,7 +192,7 @@ Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGrap
                        const absl::Status& why) {
   const TaskGraph& graph = scheduled.graph;
   if (options.json) {
-    nlohmann::ordered_json json = BeginJson(options, graph);
+    nlohmann::ordered_json json = BeginJson(options, scheduled);
     json["fits"] = false;
     json["why"] = std::string(why.message());
     const std::string advice = Advice(options, scheduled);
@@ -173,20 +207,21 @@ Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGrap
   return Answer::kNo;
 }
 
-absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options, const TaskGraph& graph,
-                                     const Schedule& schedule, const Timeline& timeline,
+absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options,
+                                     const ScheduledGraph& scheduled, const Timeline& timeline,
                                      const nlohmann::ordered_json& more) {
   if (!options.timeline.empty()) {
-    if (absl::Status status = WriteTimeline(graph, timeline, options.timeline); !status.ok()) {
+    if (absl::Status status = WriteTimeline(scheduled.graph, timeline, options.timeline);
+        !status.ok()) {
       return status;
     }
     if (options.timeline == "/dev/stdout") return Answer::kYes;
   }
   if (options.json) {
-    PrintTimelineJson(options, graph, schedule, timeline, more);
+    PrintTimelineJson(options, scheduled, timeline, more);
   } else {
-    PrintTimelineTable(options, graph, schedule, timeline);
-    PrintLongestStalls(graph, timeline);
+    PrintTimelineTable(options, scheduled, timeline);
+    PrintLongestStalls(scheduled.graph, timeline);
   }
   return Answer::kYes;
 }

@@ -4,6 +4,7 @@
 #define TIDEPOOL_SCHEDULE_MODEL_ZOO_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,13 +21,17 @@ namespace tidepool {
 // launch_seconds.
 // The efficiency depends on the algorithm: 0.4 for implicit-gemm, 0.5 for precomputed-gemm, 0.25
 // for winograd and fft (which do fewer operations), 0.8 for other matrix products.
-// lib/models/cost_model.h gives the sources of these numbers and defines an operation. ReadTimes
+// lib/models/cost_model.h and lib/models/gpus.cc give the sources of these numbers; the first
+// defines an operation. ReadTimes
 // replaces the computed times by measured ones.
 struct GpuRates {
-  std::string_view name;
+  std::string name;
   double flops_per_second = 0;  // single precision, matrix units included
   double bytes_per_second = 0;
   double launch_seconds = 0;
+  // The link to the host, in each direction: its rate, 0 if unknown, and its name for people.
+  double link_bytes_per_second = 0;
+  std::string link = {};
 };
 // Returns the known GPUs: "gtx-970", "gtx-1080-ti", "titan-x", "k40", "p100", "v100", "a100",
 // "h100", "h200".
@@ -37,6 +42,9 @@ struct ModelOptions {
   // Pixels of a side, or tokens of a sequence, up to 2^16. 0: the usual size of the network.
   std::int64_t image = 0;
   std::string gpu = "h200";
+  // Rates in the place of those of a known GPU: `gpu` is not used then. All are more than 0 and
+  // finite, except that the launch may take no time and the link may be unknown.
+  std::optional<GpuRates> rates = std::nullopt;
   // Batch normalisation keeps one tensor instead of its input and its output: its input is computed
   // again from its output, or it is fused with the convolution. Sums of residual blocks are then
   // new tensors; without this option they are computed in place.
@@ -49,9 +57,9 @@ struct ModelOptions {
 TIDEPOOL_EXPORT std::vector<std::string> KnownModels();
 // Returns a valid graph of one iteration: the forward pass, the backward pass, and plain gradient
 // descent, in which each weight's gradient is temporary. Tensors are float32; the labels are left
-// out. The input has no gradient. InvalidArgument, with the known names, for an unknown model or
-// GPU; for options out of range, with the layer that an image is too small for; and for tensors
-// beyond the limits of ValidateGraph.
+// out. The input has no gradient. The graph names the GPU and its link. InvalidArgument, with the
+// known names, for an unknown model or GPU; for options and rates out of range, with the layer that
+// an image is too small for; and for tensors beyond the limits of ValidateGraph.
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> MakeModel(std::string_view name,
                                                     const ModelOptions& options);
 // Returns the number of learned weights of a model. For some models it depends on the image.

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The known GPUs: rates of their data sheets, and the link to the host.
+//
+// Single precision rates and memory bandwidths are those of NVIDIA's data sheets. From Ampere on,
+// the rate is the matrix units' dense TF32, which frameworks use there for single precision. Rates
+// of consumer cards are cores x 2 x boost clock, from their specification pages. A launch takes
+// about 5 us (a common measurement; the guides name no number).
+//
+// The link is PCI Express with 16 lanes, of the generation in the data sheet. NVLink connects these
+// GPUs with each other, not with the host. PCIe 3.0 moves 15.75 GB/s (8 GT/s a lane, of 130 bits
+// 128); copies reach about 12 GB/s of it, which is also the rate of the comparisons with the papers
+// on offloading. Each generation doubles the rate of a lane (PCI-SIG: 8, 16, 32 GT/s), so 4.0 and
+// 5.0 have 24 and 48 GB/s. A measured rate is better where there is one.
+#include <array>
+
+#include "tidepool/schedule/model_zoo.h"
+
+namespace tidepool {
+namespace {
+
+constexpr double kLaunchSeconds = 5e-6;
+
+struct Link {
+  double bytes_per_second;
+  const char* name;
+};
+constexpr Link kPcie3 = {12e9, "PCIe 3.0 x16"};
+constexpr Link kPcie4 = {24e9, "PCIe 4.0 x16"};
+constexpr Link kPcie5 = {48e9, "PCIe 5.0 x16"};
+
+GpuRates Gpu(const char* name, double flops_per_second, double bytes_per_second, const Link& link) {
+  return {name,           flops_per_second,      bytes_per_second,
+          kLaunchSeconds, link.bytes_per_second, link.name};
+}
+
+}  // namespace
+
+absl::Span<const GpuRates> KnownGpus() {
+  static const auto* const kGpus = new auto(std::to_array<GpuRates>({
+      Gpu("gtx-970", 3.92e12, 224e9, kPcie3),       // GeForce GTX 970: 1664 cores, 1178 MHz
+      Gpu("gtx-1080-ti", 11.34e12, 484e9, kPcie3),  // GeForce GTX 1080 Ti: 3584 cores, 1582 MHz
+      Gpu("titan-x", 6.61e12, 336.5e9, kPcie3),     // GTX TITAN X (Maxwell): 3072 cores, 1075 MHz
+      Gpu("k40", 4.29e12, 288e9, kPcie3),           // Tesla K40 data sheet, base clock
+      Gpu("p100", 10.6e12, 732e9, kPcie3),          // Tesla P100 SXM2 data sheet
+      Gpu("v100", 15.7e12, 900e9, kPcie3),          // Tesla V100 SXM2 data sheet
+      Gpu("a100", 156e12, 2039e9, kPcie4),          // A100 80GB SXM data sheet, TF32
+      Gpu("h100", 494.7e12, 3350e9, kPcie5),        // H100 SXM data sheet, TF32 without sparsity
+      Gpu("h200", 494.7e12, 4800e9, kPcie5),        // H200 SXM data sheet, TF32 without sparsity
+  }));
+  return *kGpus;
+}
+
+}  // namespace tidepool

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests the GPU of `tidepool model`, and the link that `tidepool simulate` takes from it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/trace_replay/command_line.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr char kGpu[] = R"({"link_bytes_per_second": 60e9, "link": "CXL", "name": "mine",
+ "flops_per_second": 60e12, "bytes_per_second": 2e12, "launch_seconds": 0})";
+
+class Gpus : public CommandLine {
+ protected:
+  // Returns the graph of a small network.
+  TaskGraph Made(const std::vector<std::string>& gpu) {
+    graph_ = folder_ / "graph.json";
+    std::vector<std::string> arguments = {"model", "alexnet", "--batch", "16", "-o", graph_};
+    arguments.insert(arguments.end(), gpu.begin(), gpu.end());
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    table_ = outcome.out;
+    return ReadGraph(graph_).value();
+  }
+  json Simulated(const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"simulate", graph_, "--memory", "4GiB", "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+
+  std::string graph_;
+  std::string table_;
+};
+
+TEST_F(Gpus, TheLinkFollowsTheGpu) {
+  for (const GpuRates& gpu : KnownGpus()) {
+    EXPECT_EQ(Made({"--gpu", gpu.name}).gpu, gpu.name);
+    const json link = Simulated({})["link"];
+    EXPECT_EQ(link["out_bytes_per_second"], gpu.link_bytes_per_second);
+    EXPECT_EQ(link["in_bytes_per_second"], gpu.link_bytes_per_second);
+    EXPECT_EQ(link["source"], gpu.link + " of " + gpu.name);
+  }
+  EXPECT_THAT(Run({"simulate", graph_, "--memory", "4GiB"}).out,
+              HasSubstr("memory 4.0 GiB,\n  link 48.0 GB/s (PCIe 5.0 x16 of h200)\n"));
+}
+
+TEST_F(Gpus, AGivenLinkComesFirst) {
+  Made({"--gpu", "h200"});
+  EXPECT_EQ(
+      Simulated({"--link", "12GB/s"})["link"],
+      json({{"out_bytes_per_second", 12e9}, {"in_bytes_per_second", 12e9}, {"source", "--link"}}));
+  EXPECT_THAT(
+      Run({"simulate", graph_, "--memory", "4GiB", "--link", "1GB/s", "--link-in", "2TB/s"}).out,
+      HasSubstr("link 1.0 GB/s out, 2.0 TB/s in (--link)\n"));
+  EXPECT_THAT(Run({"simulate", graph_, "--memory", "4GiB", "--link", "inf"}).out,
+              HasSubstr("link infinite (--link)\n"));
+}
+
+TEST_F(Gpus, GraphsWithoutAGpuHaveALinkToo) {
+  TaskGraph graph = Made({});
+  graph.gpu.clear();
+  graph.link_bytes_per_second = 0;
+  ASSERT_EQ(WriteGraph(graph, graph_), absl::OkStatus());
+  EXPECT_THAT(Run({"simulate", graph_, "--memory", "4GiB"}).out,
+              HasSubstr("link 12.0 GB/s (default, PCIe 3.0 x16)\n"));
+}
+
+TEST_F(Gpus, AFileHasTheRatesOfAGpu) {
+  const TaskGraph graph = Made({"--gpu", File("mine.json", kGpu)});
+  EXPECT_EQ(graph, *MakeModel("alexnet", {.batch = 16,
+                                          .rates = GpuRates{"mine", 60e12, 2e12, 0, 60e9, "CXL"}}));
+  EXPECT_THAT(table_, HasSubstr("times of mine\n"));
+  EXPECT_EQ(Simulated({})["link"]["source"], "mine");
+}
+
+TEST_F(Gpus, RatesReplaceThoseOfTheGpu) {
+  GpuRates rates = KnownGpus()[0];
+  const TaskGraph graph = Made({"--gpu", rates.name, "--flops", "60e12", "--bandwidth", "2TB/s"});
+  rates.flops_per_second = 60e12;
+  rates.bytes_per_second = 2e12;
+  rates.name = "gtx-970 at 6e+13 FLOP/s at 2e+12 B/s";
+  EXPECT_EQ(graph, *MakeModel("alexnet", {.batch = 16, .rates = rates}));
+}
+
+TEST_F(Gpus, WrongRatesAreRefused) {
+  const auto error_of = [this](const std::vector<std::string>& gpu) {
+    std::vector<std::string> arguments = {"model", "alexnet", "--batch", "1"};
+    arguments.insert(arguments.end(), gpu.begin(), gpu.end());
+    return ErrorOf(arguments);
+  };
+  EXPECT_THAT(error_of({"--gpu", "voodoo"}),
+              HasSubstr("--gpu: unknown GPU 'voodoo', expected a JSON file or one of gtx-970, "));
+  EXPECT_THAT(error_of({"--flops", "0"}), HasSubstr("--flops: '0', expected a number from 1 to"));
+  EXPECT_THAT(error_of({"--bandwidth", "fast"}), HasSubstr("--bandwidth: 'fast'"));
+  EXPECT_THAT(error_of({"--bandwidth", "inf"}), HasSubstr("expected finite rates above 0"));
+  EXPECT_THAT(error_of({"--gpu", folder_}), HasSubstr("expected a GPU's file"));
+}
+
+TEST_F(Gpus, WrongFilesAreRefusedWithTheirPlace) {
+  const std::vector<std::pair<std::string, std::string>> files = {
+      {"{\n\n5", "gpu.json:3: broken JSON, expected a GPU's file"},
+      {"", "gpu.json:1: broken JSON"},
+      {"[1]", "gpu.json: not a JSON object"},
+      {R"({"name": "a", "flops_per_second": 1e12})", "gpu.json: no 'bytes_per_second'"},
+      {R"({"name": "a", "flops": 1e12})", "gpu.json: the unknown key 'flops', expected name, "},
+      {R"({"name": 5})", "gpu.json: 'name', expected a text"},
+      {R"({"name": "a", "flops_per_second": "fast"})",
+       "gpu.json: 'flops_per_second' is \"fast\", expected a number from 1 to 1e+24"},
+      {R"({"name": "a", "flops_per_second": 0})", "is 0, expected"},
+      {R"({"name": "a", "flops_per_second": 1e999})", "gpu.json: a number is too large"},
+      {R"({"name": "a", "launch_seconds": 2})", "is 2, expected a number from 0 to 1"},
+      {std::string(100'000, '['), "gpu.json: more than 64 KiB"},
+      {std::string(60'000, '['), "gpu.json"},
+      {"{\"name\": \"\xff\", \"flops_per_second\": 1, \"bytes_per_second\": 1}", "gpu.json"},
+  };
+  for (const auto& [text, error] : files) {
+    EXPECT_THAT(ErrorOf({"model", "alexnet", "--batch", "1", "--gpu", File("gpu.json", text)}),
+                HasSubstr(error));
+  }
+  const std::string whole = kGpu;
+  for (std::size_t size = 0; size < whole.size(); size += 7) {
+    ErrorOf({"model", "alexnet", "--batch", "1", "--gpu", File("gpu.json", whole.substr(0, size))});
+  }
+}
+
+}  // namespace
+}  // namespace tidepool
