@@ -18,8 +18,64 @@ absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t
   if (alignment == 0) alignment = trace->default_alignment;
   absl::StatusOr<TraceLoad> load = MeasureLoad(*trace, alignment);
   if (!load.ok()) return AboutFile(path, load.status());
-  const std::optional<ReservedLoad> reserved = MeasureReserved(*trace);
-  return MeasuredTrace{*std::move(trace), alignment, *load, reserved};
+  absl::StatusOr<TraceDemand> demand = MeasureDemand(*trace, alignment);
+  if (!demand.ok()) return AboutFile(path, demand.status());
+  MeasuredTrace measured;
+  measured.alignment = alignment;
+  measured.load = *load;
+  measured.demand = *std::move(demand);
+  measured.recorded_events = trace->events.size();
+  measured.recorded_allocations = trace->allocations.size();
+  measured.reserved = MeasureReserved(*trace);
+  measured.trace = *std::move(trace);
+  return measured;
+}
+
+absl::StatusOr<MeasuredTrace> ToRequests(MeasuredTrace measured) {
+  absl::StatusOr<Trace> requests = WithRefusedRequests(measured.trace);
+  if (!requests.ok()) return requests.status();
+  measured.trace = *std::move(requests);
+  return measured;
+}
+
+absl::StatusOr<MeasuredTrace> ReadRequests(const std::string& path, std::int64_t alignment,
+                                           const ReadOptions& options) {
+  absl::StatusOr<MeasuredTrace> measured = ReadMeasured(path, alignment, options);
+  if (!measured.ok() || measured->trace.failures.empty()) return measured;
+  measured = ToRequests(*std::move(measured));
+  return measured.ok() ? std::move(measured) : AboutFile(path, measured.status());
+}
+
+// A refused request has two events where the recording has one.
+std::int64_t RecordedEvent(const MeasuredTrace& requests, std::int64_t event) {
+  std::int64_t more = 0;
+  for (const RefusedRequest& refused : requests.demand.refused) {
+    if (refused.bytes > 0 && refused.event + more < event) ++more;
+  }
+  return event - more;
+}
+
+std::vector<std::int64_t> OfRecorded(const MeasuredTrace& requests,
+                                     std::vector<std::int64_t> values) {
+  std::size_t kept = 0;
+  std::size_t number = 0;
+  std::int64_t more = 0;  // events of refused requests so far, beyond the recorded ones
+  auto refused = requests.demand.refused.begin();
+  const auto end = requests.demand.refused.end();
+  for (std::size_t i = 0; i < requests.trace.events.size() && number < values.size(); ++i) {
+    if (requests.trace.events[i].kind != TraceEvent::Kind::kAllocate) continue;
+    const auto event = static_cast<std::int64_t>(i);
+    while (refused != end && (refused->bytes == 0 || refused->event + more < event)) ++refused;
+    if (refused != end && refused->event + more == event) {
+      ++more;
+      ++refused;
+    } else {
+      values[kept++] = values[number];
+    }
+    ++number;
+  }
+  values.resize(kept);
+  return values;
 }
 
 double Overhead(std::int64_t bytes, const TraceLoad& load) {
@@ -34,8 +90,8 @@ absl::Status AboutFile(const std::string& path, const absl::Status& status) {
 
 nlohmann::ordered_json TraceJson(const MeasuredTrace& measured) {
   return {{"format", TraceFormatName(measured.trace.format)},
-          {"events", measured.trace.events.size()},
-          {"allocations", measured.trace.allocations.size()},
+          {"events", measured.recorded_events},
+          {"allocations", measured.recorded_allocations},
           {"unfreed", measured.load.unfreed_count},
           {"alignment", measured.alignment},
           {"peak_live_bytes", measured.load.peak_live_bytes}};
@@ -53,12 +109,39 @@ nlohmann::ordered_json ReservedJson(const MeasuredTrace& measured) {
   return json;
 }
 
-void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
+std::vector<std::string> RecordingNotes(const MeasuredTrace& measured) {
   const Trace& trace = measured.trace;
-  std::cout << absl::CHexEscape(path) << "\n  " << TraceFormatName(trace.format) << ", "
-            << CountText(static_cast<std::int64_t>(trace.events.size())) << " events, "
-            << CountText(static_cast<std::int64_t>(trace.allocations.size()))
-            << " allocations, peak live " << SizeText(measured.load.peak_live_bytes) << "\n\n";
+  if (!trace.has_history) {
+    return {absl::StrCat("no history: only what was live when it was taken, ",
+                         SizeText(measured.load.unfreed_bytes), "; the peak is not known")};
+  }
+  std::int64_t earlier = 0;
+  for (std::int64_t i = 0; i < trace.earlier_allocations; ++i) {
+    const std::int64_t bytes = trace.allocations[static_cast<std::size_t>(i)].bytes;
+    earlier += (bytes + measured.alignment - 1) & -measured.alignment;
+  }
+  if (earlier == 0) return {};
+  return {absl::StrCat(SizeText(earlier), " were allocated before recording began",
+                       trace.original_format == TraceFormat::kChromeTrace
+                           ? " (from the profiler's 'Total Allocated')"
+                           : "")};
+}
+
+void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
+  std::cout << absl::CHexEscape(path) << "\n  " << TraceFormatName(measured.trace.format) << ", "
+            << CountText(static_cast<std::int64_t>(measured.recorded_events)) << " events, "
+            << CountText(static_cast<std::int64_t>(measured.recorded_allocations))
+            << " allocations, ";
+  if (measured.trace.has_history) {
+    std::cout << "peak live " << SizeText(measured.load.peak_live_bytes);
+  } else {
+    std::cout << "live " << SizeText(measured.load.unfreed_bytes);
+  }
+  if (!measured.demand.refused.empty()) {
+    std::cout << ", out of memory: needs at least " << SizeText(measured.demand.needs_bytes);
+  }
+  for (const std::string& note : RecordingNotes(measured)) std::cout << "\n  " << note;
+  std::cout << "\n\n";
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {

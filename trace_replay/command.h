@@ -10,8 +10,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "tidepool/trace/demand.h"
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace.h"
 
@@ -43,13 +45,27 @@ Command AddRun(CLI::App& app);
 
 struct MeasuredTrace {
   Trace trace;
-  std::int64_t alignment;  // the requested one, or the default of the trace's format
-  TraceLoad load;
+  std::int64_t alignment = 1;  // the requested one, or the default of the trace's format
+  TraceLoad load;              // of the recorded allocations
+  TraceDemand demand;          // with the requests that were refused
+  std::size_t recorded_events = 0;
+  std::size_t recorded_allocations = 0;
   std::optional<ReservedLoad> reserved;  // by the recorded allocator; empty if it was not recorded
 };
 // Reads and measures a trace. An alignment of 0 stands for the trace's own. Errors name the file.
 absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment,
                                            const ReadOptions& options);
+// Reads and measures a trace, and replaces its `trace` by WithRefusedRequests: each refused request
+// is an allocation that is freed at once.
+absl::StatusOr<MeasuredTrace> ReadRequests(const std::string& path, std::int64_t alignment,
+                                           const ReadOptions& options);
+absl::StatusOr<MeasuredTrace> ToRequests(MeasuredTrace measured);
+// Returns the recorded event for an event of such a trace.
+std::int64_t RecordedEvent(const MeasuredTrace& requests, std::int64_t event);
+// Returns the values of the recorded allocations, for values of all allocations of such a trace.
+std::vector<std::int64_t> OfRecorded(const MeasuredTrace& requests,
+                                     std::vector<std::int64_t> values);
+
 // Returns `status`, an error about a file as a whole, with "FILE: " in front.
 absl::Status AboutFile(const std::string& path, const absl::Status& status);
 
@@ -61,7 +77,12 @@ double Overhead(std::int64_t bytes, const TraceLoad& load);
 // Returns the bytes that the recorded allocator had reserved; nulls if they were not recorded.
 nlohmann::ordered_json ReservedJson(const MeasuredTrace& measured);
 
-// Prints the file, its format, its counts and its peak: the head of every table about a trace.
+// Returns sentences about a recording that is not a whole history: no history, or memory from
+// before it began.
+std::vector<std::string> RecordingNotes(const MeasuredTrace& measured);
+
+// Prints the file, its format, its counts, its peak and its needs: the head of every table about a
+// trace.
 void PrintTraceLine(const std::string& path, const MeasuredTrace& measured);
 
 // Prints one line of ASCII.

@@ -145,8 +145,8 @@ CLI::Option* AddTraceDeviceOption(CLI::App& app, ReadOptions& options, DeviceAli
   return AddParsedOption<std::int32_t>(
       app, alias == DeviceAlias::kFree ? "--device,--trace-device" : "--trace-device",
       options.device, ParseDevice, "N",
-      "The device to look at in a trace of several; -1 is the host (default: the first GPU with "
-      "events)");
+      "The device to look at in a trace of several; -1 is the host (default: the first GPU that "
+      "refused a request, else the first with events)");
 }
 
 CLI::Option* AddPoliciesOption(CLI::App& app, std::vector<std::string>& policies) {

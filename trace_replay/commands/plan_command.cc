@@ -81,7 +81,7 @@ absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
     return status;
   }
   const absl::StatusOr<MeasuredTrace> measured =
-      ReadMeasured(options.trace, options.alignment, options.read);
+      ReadRequests(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
   const Trace& trace = measured->trace;
   std::optional<std::int64_t> capacity;

@@ -159,11 +159,11 @@ void PrintReplayJson(const ReplayCommandOptions& options, const MeasuredTrace& m
   if (options.learn) json["planned"] = LearnedJson(replay.live->pool);
   if (replay.live.has_value()) AddLiveJson(options, *replay.live, json);
   if (result.refused > 0) {
-    json["first_refused"] = {{"event", result.first_refused_event},
+    json["first_refused"] = {{"event", RecordedEvent(measured, result.first_refused_event)},
                              {"bytes", result.first_refused_bytes},
                              {"largest_free_bytes", result.largest_free_bytes}};
   }
-  if (options.offsets) json["offsets"] = result.offsets;
+  if (options.offsets) json["offsets"] = OfRecorded(measured, result.offsets);
   PrintJson(json);
 }
 
@@ -223,7 +223,8 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
       {"high-water mark", SizeText(result.high_water_bytes)},
       {"time", absl::StrCat(static_cast<std::int64_t>(replay.seconds * 1e6), " us")}};
   if (result.refused > 0) {
-    rows.push_back({"first refused at event", CountText(result.first_refused_event)});
+    rows.push_back(
+        {"first refused at event", CountText(RecordedEvent(measured, result.first_refused_event))});
     rows.push_back({"  requested", SizeText(result.first_refused_bytes)});
     rows.push_back({"  largest free block", SizeText(result.largest_free_bytes)});
   }
@@ -321,7 +322,7 @@ absl::StatusOr<Answer> RunReplay(ReplayCommandOptions options) {
     return status;
   }
   const absl::StatusOr<MeasuredTrace> measured =
-      ReadMeasured(options.trace, options.alignment, options.read);
+      ReadRequests(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
   std::optional<PlannedTrace> made;
   if (NeedsPlan(options.policy) && !options.learn) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "trace_replay/command.h"
 #include "trace_replay/commands/plan_answer.h"
@@ -22,19 +23,48 @@ struct SizeOptions {
   std::vector<std::string> policies;
   std::int64_t alignment = 0;
   ReadOptions read;
+  std::int64_t fits_bytes = -1;  // of --fits; -1: not asked
   bool plan = false;
   double time_limit_seconds = 10;
   bool json = false;
 };
 
-void PrintSizeJson(const MeasuredTrace& measured, const std::vector<PolicySize>& sizes,
-                   const std::optional<Plan>& plan) {
+// The smallest pool of a policy that is known to serve the trace.
+std::int64_t KnownPool(const PolicySize& size) {
+  return size.result.exact_pool_bytes.value_or(size.result.pool_bytes);
+}
+
+bool Fits(const SizeOptions& options, const MeasuredTrace& measured) {
+  return options.fits_bytes < 0 || measured.demand.needs_bytes <= options.fits_bytes;
+}
+
+// `missing_bytes` of a policy is negative where memory is left over.
+nlohmann::ordered_json FitsJson(const SizeOptions& options, const MeasuredTrace& measured,
+                                const std::vector<PolicySize>& sizes) {
+  nlohmann::ordered_json json = {
+      {"bytes", options.fits_bytes},
+      {"fits", Fits(options, measured)},
+      {"missing_bytes", measured.demand.needs_bytes - options.fits_bytes},
+      {"policies", nlohmann::ordered_json::array()}};
+  for (const PolicySize& size : sizes) {
+    json["policies"].push_back({{"policy", size.policy},
+                                {"fits", KnownPool(size) <= options.fits_bytes},
+                                {"missing_bytes", KnownPool(size) - options.fits_bytes}});
+  }
+  return json;
+}
+
+void PrintSizeJson(const SizeOptions& options, const MeasuredTrace& measured,
+                   const std::vector<PolicySize>& sizes, const std::optional<Plan>& plan) {
   nlohmann::ordered_json json = {{"trace", TraceJson(measured)},
                                  {"recorded", ReservedJson(measured)},
+                                 {"history", measured.trace.has_history},
+                                 {"needs_bytes", measured.demand.needs_bytes},
                                  {"policies", nlohmann::ordered_json::array()}};
   for (const PolicySize& size : sizes) {
     json["policies"].push_back(PolicyJson(size, measured.load));
   }
+  if (options.fits_bytes >= 0) json["fits"] = FitsJson(options, measured, sizes);
   if (plan.has_value()) json["plan"] = PlanJson(*plan, measured.load);
   PrintJson(json);
 }
@@ -85,21 +115,63 @@ std::vector<std::vector<std::string>> SizeRows(const MeasuredTrace& measured,
   return rows;
 }
 
+// "fits: 1.7 GiB to spare" or "does not fit: 3.2 GiB missing".
+std::string FitText(std::int64_t pool_bytes, std::int64_t bytes) {
+  return pool_bytes <= bytes
+             ? absl::StrCat("fits: ", SizeText(bytes - pool_bytes), " to spare")
+             : absl::StrCat("does not fit: ", SizeText(pool_bytes - bytes), " missing");
+}
+
+void PrintFits(const SizeOptions& options, const MeasuredTrace& measured,
+               const std::vector<PolicySize>& sizes) {
+  std::vector<std::vector<std::string>> rows = {
+      {absl::StrCat("in ", SizeText(options.fits_bytes)), "needs", ""},
+      {"the trace", SizeText(measured.demand.needs_bytes),
+       FitText(measured.demand.needs_bytes, options.fits_bytes)}};
+  for (const PolicySize& size : sizes) {
+    rows.push_back(
+        {size.policy, SizeText(KnownPool(size)), FitText(KnownPool(size), options.fits_bytes)});
+  }
+  std::cout << "\n" << TableText(rows);
+}
+
+// The pools of policies would say nothing about the job, whose peak is unknown.
+void PrintWithoutHistory(const SizeOptions& options, const MeasuredTrace& measured) {
+  const std::int64_t live = measured.load.unfreed_bytes;
+  std::vector<std::vector<std::string>> rows = {{"live when it was taken", SizeText(live)}};
+  if (measured.reserved.has_value()) {
+    rows.push_back({"reserved then", SizeText(measured.reserved->reserved_bytes)});
+  }
+  std::cout << TableText(rows);
+  if (options.fits_bytes < 0) return;
+  std::cout << "\n  " << SizeText(options.fits_bytes) << ": "
+            << (live <= options.fits_bytes
+                    ? "what was live fits; whether the job fits is not known"
+                    : absl::StrCat("does not fit: ", SizeText(live - options.fits_bytes),
+                                   " missing for what was live alone"))
+            << "\n";
+}
+
 void PrintSizeTable(const SizeOptions& options, const MeasuredTrace& measured,
                     const std::vector<PolicySize>& sizes, const std::optional<Plan>& plan,
                     bool lists_planned) {
   PrintTraceLine(options.trace, measured);
+  if (!measured.trace.has_history) {
+    PrintWithoutHistory(options, measured);
+    return;
+  }
   std::cout << TableText(SizeRows(measured, sizes, lists_planned ? std::nullopt : plan));
   const std::vector<std::string> notes = LimitNotes(sizes);
   if (!notes.empty()) std::cout << "\n  " << absl::StrJoin(notes, "\n  ") << "\n";
   if (plan.has_value()) std::cout << "\n  the plan is " << PlanText(*plan) << "\n";
+  if (options.fits_bytes >= 0) PrintFits(options, measured, sizes);
 }
 
 absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
   const absl::StatusOr<std::vector<std::string>> policies = PolicyNames(options.policies);
   if (!policies.ok()) return policies.status();
   const absl::StatusOr<MeasuredTrace> measured =
-      ReadMeasured(options.trace, options.alignment, options.read);
+      ReadRequests(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
   const bool lists_planned = absl::c_any_of(*policies, NeedsPlan);
   absl::StatusOr<Plan> made = Plan();
@@ -115,11 +187,11 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
   std::optional<Plan> plan;
   if (options.plan) plan = *std::move(made);
   if (options.json) {
-    PrintSizeJson(*measured, *sizes, plan);
+    PrintSizeJson(options, *measured, *sizes, plan);
   } else {
     PrintSizeTable(options, *measured, *sizes, plan, lists_planned);
   }
-  return Answer::kYes;
+  return Fits(options, *measured) ? Answer::kYes : Answer::kNo;
 }
 
 }  // namespace
@@ -133,6 +205,9 @@ Command AddSize(CLI::App& app) {
   AddPoliciesOption(*size, options->policies);
   size->add_flag("--plan", options->plan,
                  "Also plan the trace, and print how near the plan is to the lower bound");
+  AddSizeOption(*size, "--fits", options->fits_bytes,
+                "Does the trace fit into this memory? Exit status 2 if it needs more; also prints "
+                "the difference for each policy");
   AddTimeLimitOption(*size, options->time_limit_seconds,
                      "Stop the search for a plan after this time with the best plan so far, and "
                      "the exact search of each policy without an answer");
@@ -140,6 +215,7 @@ Command AddSize(CLI::App& app) {
   AddTraceDeviceOption(*size, options->read);
   AddJsonOption(*size, options->json);
   AddExamples(*size, {"tidepool size examples/traces/vgg16-b4-sgd.rmm.csv.gz",
+                      "tidepool size snapshot.pickle --fits 80GiB",
                       "tidepool size step.tide --policy best-fit --plan --time-limit 60s"});
   return {size, [options] { return RunSize(*options); }};
 }

@@ -287,7 +287,7 @@ class Drawing {
                  kDashes[i % kDashes.size()]);
       add(layout.pool_bytes, absl::StrCat("k", i % kPolicyColours),
           absl::StrCat(layout.size.policy,
-                       IsUpperBound(layout, figures_.measured.load) ? " \xE2\x89\xA4" : ""),
+                       IsUpperBound(layout, figures_.measured.demand) ? " \xE2\x89\xA4" : ""),
           i == 0);
     }
     if (figures_.budget_bytes.has_value()) {

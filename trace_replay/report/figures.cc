@@ -80,30 +80,48 @@ std::string RatioOf(std::int64_t bytes, const ReportFigures& figures) {
 }
 
 std::string NeedText(const ReportFigures& figures) {
-  const std::int64_t peak = figures.measured.load.peak_live_bytes;
+  const std::int64_t peak = figures.measured.demand.needs_bytes;
   const Layout& best = Best(figures);
   const auto worst = std::max_element(
       figures.layouts.begin(), figures.layouts.end(),
       [](const Layout& a, const Layout& b) { return a.pool_bytes < b.pool_bytes; });
   std::string text = absl::StrCat(best.size.policy, " needs ");
-  const std::string at_most = IsUpperBound(best, figures.measured.load) ? "at most " : "";
+  const std::string at_most = IsUpperBound(best, figures.measured.demand) ? "at most " : "";
   const std::string ratio = RatioOf(best.pool_bytes, figures);
   if (best.pool_bytes == peak) {
-    absl::StrAppend(&text, SizeText(peak),
-                    ", exactly the live bytes at the peak: no pool can be smaller");
+    absl::StrAppend(&text, SizeText(peak), ", exactly ",
+                    peak > figures.measured.load.peak_live_bytes
+                        ? "the live bytes at a refusal and the refused request"
+                        : "the live bytes at the peak",
+                    ": no pool can be smaller");
   } else if (ratio == RatioText(1)) {
     absl::StrAppend(&text, at_most, SizeText(best.pool_bytes), ", only ",
-                    SizeText(best.pool_bytes - peak), " more than the live bytes at the peak");
+                    SizeText(best.pool_bytes - figures.measured.load.peak_live_bytes),
+                    " more than the live bytes at the peak");
   } else {
     absl::StrAppend(&text, at_most, ratio, " of the live bytes at the peak, ",
-                    SizeText(best.pool_bytes), " for ", SizeText(peak));
+                    SizeText(best.pool_bytes), " for ",
+                    SizeText(figures.measured.load.peak_live_bytes));
   }
   if (worst->pool_bytes > best.pool_bytes) {
     absl::StrAppend(&text, "; ", worst->size.policy, " needs the most, ",
-                    IsUpperBound(*worst, figures.measured.load) ? "at most " : "",
+                    IsUpperBound(*worst, figures.measured.demand) ? "at most " : "",
                     RatioOf(worst->pool_bytes, figures));
   }
   return text + ".";
+}
+
+// Tells of the refused request that needs the most.
+std::string RefusedText(const ReportFigures& figures) {
+  const std::vector<RefusedRequest>& refused = figures.measured.demand.refused;
+  if (refused.empty()) return "";
+  const auto most = std::max_element(refused.begin(), refused.end(),
+                                     [](const RefusedRequest& a, const RefusedRequest& b) {
+                                       return a.live_bytes + a.bytes < b.live_bytes + b.bytes;
+                                     });
+  return absl::StrCat("Out of memory: ", SizeText(most->bytes), " refused with ",
+                      SizeText(most->live_bytes), " live. The trace needs at least ",
+                      SizeText(figures.measured.demand.needs_bytes), ".");
 }
 
 std::string ReservedText(const ReportFigures& figures) {
@@ -115,29 +133,39 @@ std::string ReservedText(const ReportFigures& figures) {
 std::string BudgetText(const ReportFigures& figures) {
   if (!figures.budget_bytes.has_value()) return "";
   const std::int64_t budget = *figures.budget_bytes;
-  const std::int64_t peak = figures.measured.load.peak_live_bytes;
+  const std::int64_t peak = figures.measured.demand.needs_bytes;
   const Layout& best = Best(figures);
   const std::string the_budget = absl::StrCat("the budget of ", SizeText(budget));
   if (budget < peak) {
     return absl::StrCat("No placement fits ", the_budget, ": ", SizeText(peak - budget),
-                        " must be off the device at the peak.");
+                        " must be off the device",
+                        figures.measured.demand.refused.empty() ? " at the peak." : ".");
   }
   if (best.pool_bytes <= budget) {
     return absl::StrCat("The budget of ", SizeText(budget), " suffices, with ",
                         SizeText(budget - best.pool_bytes), " to spare.");
   }
   return absl::StrCat("The live bytes fit ", the_budget, ", but ",
-                      IsUpperBound(best, figures.measured.load)
+                      IsUpperBound(best, figures.measured.demand)
                           ? "no pool that the search found does: "
                           : "no policy's smallest pool does: ",
                       SizeText(best.pool_bytes - budget), " more are needed.");
 }
 
+// The pools of policies would say nothing about the job, whose peak is unknown.
+std::vector<std::string> NoHistory(const ReportFigures& figures) {
+  std::vector<std::string> sentences = {
+      absl::StrCat("No history: only what was live when it was taken, ",
+                   SizeText(figures.measured.load.unfreed_bytes), "; the peak is not known.")};
+  const std::string reserved = ReservedText(figures);
+  if (!reserved.empty()) sentences.push_back(reserved);
+  return sentences;
+}
+
 }  // namespace
 
-bool IsUpperBound(const Layout& layout, const TraceLoad& load) {
-  return !layout.size.result.exact_pool_bytes.has_value() &&
-         layout.pool_bytes > load.peak_live_bytes;
+bool IsUpperBound(const Layout& layout, const TraceDemand& demand) {
+  return !layout.size.result.exact_pool_bytes.has_value() && layout.pool_bytes > demand.needs_bytes;
 }
 
 const Layout& Best(const ReportFigures& figures) {
@@ -148,13 +176,15 @@ const Layout& Best(const ReportFigures& figures) {
 
 absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
                                              const FiguresRequest& request) {
+  const absl::StatusOr<MeasuredTrace> requests = ToRequests(measured);
+  if (!requests.ok()) return requests.status();
   const absl::StatusOr<std::vector<std::string>> names = PolicyNames(request.policies);
   if (!names.ok()) return names.status();
   std::vector<absl::StatusOr<Layout>> computed(names->size(), Layout{});
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < names->size(); i = next++) {
-      computed[i] = ComputeLayout(measured, (*names)[i], i < request.layouts_with_offsets);
+      computed[i] = ComputeLayout(*requests, (*names)[i], i < request.layouts_with_offsets);
     }
   };
   std::vector<std::thread> helpers;
@@ -168,6 +198,8 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   for (std::size_t i = 0; i < computed.size(); ++i) {
     if (computed[i].ok()) {
       figures.layouts.push_back(*std::move(computed[i]));
+      std::vector<std::int64_t>& offsets = figures.layouts.back().offsets;
+      offsets = OfRecorded(*requests, std::move(offsets));
     } else if (!request.policies.empty() || !NeedsPlan((*names)[i]) ||
                !CanBeLeftOut(computed[i].status())) {
       return computed[i].status();
@@ -180,11 +212,13 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
 }
 
 std::vector<std::string> Headline(const ReportFigures& figures) {
-  if (figures.measured.load.peak_live_bytes == 0) {
+  if (figures.measured.demand.needs_bytes == 0) {
     return {"Nothing was allocated in this trace: there is nothing to place."};
   }
+  if (!figures.measured.trace.has_history) return NoHistory(figures);
   std::vector<std::string> sentences = {NeedText(figures)};
-  for (const std::string& more : {BudgetText(figures), ReservedText(figures)}) {
+  for (const std::string& more :
+       {RefusedText(figures), BudgetText(figures), ReservedText(figures)}) {
     if (!more.empty()) sentences.push_back(more);
   }
   return sentences;

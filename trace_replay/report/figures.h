@@ -42,7 +42,7 @@ struct FiguresRequest {
 absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured, const FiguresRequest& request);
 
 // Returns whether a smaller pool may serve the trace under the same policy.
-bool IsUpperBound(const Layout& layout, const TraceLoad& load);
+bool IsUpperBound(const Layout& layout, const TraceDemand& demand);
 // Returns the layout with the smallest pool, the first among equals. There must be a layout.
 const Layout& Best(const ReportFigures& figures);
 

@@ -42,7 +42,8 @@ ordered_json PageJson(const ReportFigures& figures, const std::string& name,
   json["format"] = FormatText(trace);
   for (std::size_t i = 0; i < figures.layouts.size(); ++i) {
     json["policies"][i]["layout_bytes"] = figures.layouts[i].pool_bytes;
-    json["policies"][i]["is_upper_bound"] = IsUpperBound(figures.layouts[i], figures.measured.load);
+    json["policies"][i]["is_upper_bound"] =
+        IsUpperBound(figures.layouts[i], figures.measured.demand);
   }
   json["table"] = ordered_json::array();
   std::vector<PolicySize> sizes;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Answers for a job that ran out of memory: small files, and the sentences that commands must print
+// about them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/support/pickled.h"
+#include "tests/trace_replay/command_line.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+json List(const std::vector<json>& elements) { return elements; }
+
+json Event(const std::string& action, std::int64_t address, std::int64_t size) {
+  return {{"action", action}, {"addr", address}, {"size", size}, {"stream", 0}, {"time_us", 1}};
+}
+
+json Oom(std::int64_t size, std::int64_t device_free) {
+  return {{"action", "oom"}, {"device_free", device_free}, {"size", size}, {"time_us", 2}};
+}
+
+json Block(std::int64_t address, std::int64_t size) {
+  return {{"address", address},
+          {"size", size},
+          {"requested_size", size},
+          {"state", "active_allocated"}};
+}
+
+json Segment(int device, std::int64_t address, std::int64_t size, const std::vector<json>& blocks) {
+  return {{"device", device},
+          {"address", address},
+          {"total_size", size},
+          {"stream", 0},
+          {"blocks", blocks}};
+}
+
+// GPU 0 has 8 MiB live. GPU 1 has 70 MiB live, frees 20, refuses 40, and then allocates 5.
+json OutOfMemory() {
+  return {{"segments", List({Segment(0, 0, 10 * kMiB, {Block(0, 8 * kMiB)})})},
+          {"device_traces",
+           List({List({Event("alloc", 0, 8 * kMiB)}),
+                 List({Event("segment_alloc", 0, 80 * kMiB), Event("alloc", 0, 50 * kMiB),
+                       Event("alloc", 50 * kMiB, 20 * kMiB),
+                       Event("free_completed", 50 * kMiB, 20 * kMiB), Oom(40 * kMiB, 3 * kMiB),
+                       Event("alloc", 60 * kMiB, 5 * kMiB)})})}};
+}
+
+class Answers : public CommandLine {
+ protected:
+  std::string Snapshot(const json& snapshot) {
+    return File("snapshot.pickle", testing::Pickled(snapshot));
+  }
+  std::string Output(const std::string& name) { return folder_ / name; }
+  std::string Text(const std::vector<std::string>& arguments, int status = 0) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    return outcome.out;
+  }
+  json Json(std::vector<std::string> arguments, int status = 0) {
+    arguments.push_back("--json");
+    return json::parse(Text(arguments, status));
+  }
+};
+
+TEST_F(Answers, RefusedRequestsAreADemandOfEachCommand) {
+  const std::string file = Snapshot(OutOfMemory());
+  const std::string needs = "peak live 70.0 MiB, out of memory: needs at least 90.0 MiB";
+  const json size = Json({"size", file});
+  EXPECT_EQ(size["needs_bytes"], 90 * kMiB);
+  EXPECT_EQ(size["trace"]["peak_live_bytes"], 70 * kMiB);
+  EXPECT_EQ(size["trace"]["allocations"], 3);
+  for (const json& policy : size["policies"]) EXPECT_GE(policy["pool_bytes"], 90 * kMiB) << policy;
+  EXPECT_THAT(Text({"size", file}), HasSubstr(needs));
+  EXPECT_EQ(Json({"plan", file})["pool_bytes"], 90 * kMiB);
+  EXPECT_THAT(Text({"plan", file}), HasSubstr(needs));
+  EXPECT_THAT(Text({"info", file}), HasSubstr(needs));
+  EXPECT_THAT(Text({"replay", file, "--pool", "90MiB"}), HasSubstr("served"));
+  EXPECT_THAT(Text({"replay", file, "--pool", "80MiB"}, 2), HasSubstr("all but 1"));
+  const json replay = Json({"replay", file, "--pool", "80MiB", "--offsets"}, 2);
+  EXPECT_EQ(replay["first_refused"]["event"], 4);
+  EXPECT_EQ(replay["first_refused"]["bytes"], 40 * kMiB);
+  EXPECT_EQ(replay["offsets"], json({0, 50 * kMiB, 50 * kMiB}));
+  const std::string report = Text({"report", file, "--pool", "80MiB", "-o", Output("x.html")});
+  EXPECT_THAT(report, HasSubstr("Out of memory: 40.0 MiB refused with 50.0 MiB live. The trace "
+                                "needs at least 90.0 MiB."));
+  EXPECT_THAT(report, HasSubstr("No placement fits the budget of 80.0 MiB: 10.0 MiB must be off"));
+  EXPECT_THAT(Text({"report", file, "-o", Output("x.svg")}),
+              Not(HasSubstr("at the peak: no pool")));
+}
+
+TEST_F(Answers, FitsOnlyIfTheRefusedRequestFitsToo) {
+  const std::string file = Snapshot(OutOfMemory());
+  const json fits = Json({"size", file, "--fits", "80MiB"}, 2)["fits"];
+  EXPECT_EQ(fits["fits"], false);
+  EXPECT_EQ(fits["missing_bytes"], 10 * kMiB);
+  for (const json& policy : fits["policies"]) EXPECT_EQ(policy["missing_bytes"], 10 * kMiB);
+  EXPECT_EQ(Json({"size", file, "--fits", "90MiB"})["fits"]["fits"], true);
+  EXPECT_THAT(Text({"size", file, "--fits", "80MiB"}, 2),
+              HasSubstr("does not fit: 10.0 MiB missing"));
+  EXPECT_THAT(Text({"size", file, "--fits", "100MiB"}), HasSubstr("fits: 10.0 MiB to spare"));
+}
+
+TEST_F(Answers, RefusedRequestsOfAnyFormatCount) {
+  const std::string file = File("x.csv",
+                                "Thread,Time,Action,Pointer,Size,Stream\n"
+                                "1,00:00:00:000001,allocate,0x10,1024,0x0\n"
+                                "1,00:00:00:000002,allocate failure,0x0,4096,0x0\n");
+  EXPECT_EQ(Json({"size", file})["needs_bytes"], 5120);
+  EXPECT_EQ(Run({"size", file, "--fits", "5119"}).status, 2);
+}
+
+TEST_F(Answers, AnAbsurdRequestIsAnErrorOfSizesOnly) {
+  const std::string file = File("x.csv",
+                                "Thread,Time,Action,Pointer,Size,Stream\n"
+                                "1,00:00:00:000001,allocate,0x10,1024,0x0\n"
+                                "1,00:00:00:000002,allocate failure,0x0,9000000000000000000,0x0\n");
+  EXPECT_EQ(Run({"info", file}).status, 0);
+  const Outcome size = Run({"size", file});
+  EXPECT_EQ(size.status, 1);
+  EXPECT_THAT(size.err, HasSubstr("a request of 9000000000000000000 bytes was refused at event 1"));
+}
+
+TEST_F(Answers, WithoutHistoryThePeakIsUnknown) {
+  const std::string file =
+      Snapshot({{"segments", List({Segment(0, 0, 10 * kMiB, {Block(0, 8 * kMiB)})})},
+                {"device_traces", List({json::array()})}});
+  const std::string note =
+      "no history: only what was live when it was taken, 8.0 MiB; the peak is not known";
+  for (const std::string command : {"info", "size", "plan"}) {
+    EXPECT_THAT(Text({command, file}), HasSubstr(note));
+  }
+  EXPECT_THAT(Text({"replay", file, "--pool", "10MiB"}), HasSubstr(note));
+  EXPECT_THAT(Text({"size", file}), Not(HasSubstr("best-fit")));
+  EXPECT_THAT(Text({"size", file, "--fits", "9MiB"}),
+              HasSubstr("what was live fits; whether the job fits is not known"));
+  EXPECT_EQ(Json({"size", file})["history"], false);
+  const std::string report = Text({"report", file, "-o", Output("x.html")});
+  EXPECT_THAT(report, HasSubstr("No history: only what was live when it was taken, 8.0 MiB; the "
+                                "peak is not known."));
+  EXPECT_THAT(report, Not(HasSubstr("best-fit")));
+}
+
+std::string MemoryEvent(int time, std::int64_t bytes, int address, std::int64_t allocated) {
+  return absl::StrCat(R"({"ph":"i","name":"[memory]","pid":1,"tid":2,"ts":)", time,
+                      R"(,"args":{"Bytes":)", bytes, R"(,"Addr":)", address,
+                      R"(,"Device Id":0,"Device Type":1,"Total Allocated":)", allocated,
+                      R"(,"Total Reserved":)", 100 * kMiB, "}}");
+}
+
+TEST_F(Answers, AProfileThatBeginsInMidRunStartsWithTheMemoryFromBefore) {
+  const std::string file =
+      File("x.json", absl::StrCat("[", MemoryEvent(1, 10 * kMiB, 0x1000, 60 * kMiB), ",",
+                                  MemoryEvent(2, -10 * kMiB, 0x1000, 50 * kMiB), "]"));
+  const json size = Json({"size", file});
+  EXPECT_EQ(size["trace"]["peak_live_bytes"], 60 * kMiB);
+  EXPECT_EQ(size["needs_bytes"], 60 * kMiB);
+  EXPECT_THAT(Text({"size", file}),
+              HasSubstr("50.0 MiB were allocated before recording began (from "
+                        "the profiler's 'Total Allocated')"));
+}
+
+}  // namespace
+}  // namespace tidepool
