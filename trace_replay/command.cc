@@ -112,8 +112,7 @@ nlohmann::ordered_json ReservedJson(const MeasuredTrace& measured) {
 std::vector<std::string> RecordingNotes(const MeasuredTrace& measured) {
   const Trace& trace = measured.trace;
   if (!trace.has_history) {
-    return {absl::StrCat("no history: only what was live when it was taken, ",
-                         SizeText(measured.load.unfreed_bytes), "; the peak is not known")};
+    return {std::string(kNoHistory)};
   }
   std::int64_t earlier = 0;
   for (std::int64_t i = 0; i < trace.earlier_allocations; ++i) {

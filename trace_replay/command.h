@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -77,6 +78,9 @@ double Overhead(std::int64_t bytes, const TraceLoad& load);
 // Returns the bytes that the recorded allocator had reserved; nulls if they were not recorded.
 nlohmann::ordered_json ReservedJson(const MeasuredTrace& measured);
 
+// Said of a snapshot without history wherever its peak would be.
+inline constexpr std::string_view kNoHistory =
+    R"(no history: only what was live when it was taken; the peak is not known)";
 // Returns sentences about a recording that is not a whole history: no history, or memory from
 // before it began.
 std::vector<std::string> RecordingNotes(const MeasuredTrace& measured);

@@ -48,7 +48,9 @@ json Segment(int device, std::int64_t address, std::int64_t size, const std::vec
 
 // GPU 0 has 8 MiB live. GPU 1 has 70 MiB live, frees 20, refuses 40, and then allocates 5.
 json OutOfMemory() {
-  return {{"segments", List({Segment(0, 0, 10 * kMiB, {Block(0, 8 * kMiB)})})},
+  return {{"segments",
+           List({Segment(0, 0, 10 * kMiB, {Block(0, 8 * kMiB)}),
+                 Segment(1, 0, 80 * kMiB, {Block(0, 50 * kMiB), Block(60 * kMiB, 5 * kMiB)})})},
           {"device_traces",
            List({List({Event("alloc", 0, 8 * kMiB)}),
                  List({Event("segment_alloc", 0, 80 * kMiB), Event("alloc", 0, 50 * kMiB),
@@ -137,18 +139,17 @@ TEST_F(Answers, WithoutHistoryThePeakIsUnknown) {
       Snapshot({{"segments", List({Segment(0, 0, 10 * kMiB, {Block(0, 8 * kMiB)})})},
                 {"device_traces", List({json::array()})}});
   const std::string note =
-      "no history: only what was live when it was taken, 8.0 MiB; the peak is not known";
+      "no history: only what was live when it was taken; the peak is not known";
   for (const std::string command : {"info", "size", "plan"}) {
     EXPECT_THAT(Text({command, file}), HasSubstr(note));
   }
   EXPECT_THAT(Text({"replay", file, "--pool", "10MiB"}), HasSubstr(note));
   EXPECT_THAT(Text({"size", file}), Not(HasSubstr("best-fit")));
   EXPECT_THAT(Text({"size", file, "--fits", "9MiB"}),
-              HasSubstr("what was live fits; whether the job fits is not known"));
+              HasSubstr("the live memory fits; whether the job fits is not known"));
   EXPECT_EQ(Json({"size", file})["history"], false);
   const std::string report = Text({"report", file, "-o", Output("x.html")});
-  EXPECT_THAT(report, HasSubstr("No history: only what was live when it was taken, 8.0 MiB; the "
-                                "peak is not known."));
+  EXPECT_THAT(report, HasSubstr("Live: 8.0 MiB; " + note));
   EXPECT_THAT(report, Not(HasSubstr("best-fit")));
 }
 

@@ -135,7 +135,7 @@ void PrintFits(const SizeOptions& options, const MeasuredTrace& measured,
   std::cout << "\n" << TableText(rows);
 }
 
-// The pools of policies would say nothing about the job, whose peak is unknown.
+// Leaves out the pools of policies: they would say nothing about a job with an unknown peak.
 void PrintWithoutHistory(const SizeOptions& options, const MeasuredTrace& measured) {
   const std::int64_t live = measured.load.unfreed_bytes;
   std::vector<std::vector<std::string>> rows = {{"live when it was taken", SizeText(live)}};
@@ -146,9 +146,9 @@ void PrintWithoutHistory(const SizeOptions& options, const MeasuredTrace& measur
   if (options.fits_bytes < 0) return;
   std::cout << "\n  " << SizeText(options.fits_bytes) << ": "
             << (live <= options.fits_bytes
-                    ? "what was live fits; whether the job fits is not known"
+                    ? "the live memory fits; whether the job fits is not known"
                     : absl::StrCat("does not fit: ", SizeText(live - options.fits_bytes),
-                                   " missing for what was live alone"))
+                                   " missing for the live memory alone"))
             << "\n";
 }
 

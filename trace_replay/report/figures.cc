@@ -152,11 +152,10 @@ std::string BudgetText(const ReportFigures& figures) {
                       SizeText(best.pool_bytes - budget), " more are needed.");
 }
 
-// The pools of policies would say nothing about the job, whose peak is unknown.
+// Leaves out the pools of policies: they would say nothing about a job with an unknown peak.
 std::vector<std::string> NoHistory(const ReportFigures& figures) {
-  std::vector<std::string> sentences = {
-      absl::StrCat("No history: only what was live when it was taken, ",
-                   SizeText(figures.measured.load.unfreed_bytes), "; the peak is not known.")};
+  std::vector<std::string> sentences = {absl::StrCat(
+      "Live: ", SizeText(figures.measured.load.unfreed_bytes), "; ", std::string(kNoHistory), ".")};
   const std::string reserved = ReservedText(figures);
   if (!reserved.empty()) sentences.push_back(reserved);
   return sentences;
