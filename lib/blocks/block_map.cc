@@ -30,7 +30,9 @@ BlockMap::BlockMap(const BlockMap& other)
       blocks_(other.blocks_),
       excluded_(other.excluded_),
       excluded_bytes_(other.excluded_bytes_),
-      spare_(other.spare_) {}
+      spare_(other.spare_),
+      spares_(other.spares_),
+      reserved_names_(other.reserved_names_) {}
 
 // The next three functions make no call if the block is held back and no policy asks by address.
 inline void BlockMap::IndexFree(BlockId id, Change change) {
@@ -209,10 +211,12 @@ void BlockMap::Resize(std::int64_t capacity) {
   }
 }
 
-bool BlockMap::HasSpareNames(std::int64_t count) const {
-  BlockId id = spare_;
-  for (; count > 0 && id != kNoBlock; --count) id = blocks_[id].next;
-  return count == 0;
+BlockId BlockMap::SplitUsed(BlockId id, std::int64_t wanted) {
+  assert(used(id) && !excluded(id) && 0 < wanted && wanted < bytes(id));
+  const BlockId rest = Split(id, wanted);
+  blocks_[rest].set_used();
+  if (by_start_ != nullptr) by_start_->Insert(rest, offset(rest), blocks_);
+  return rest;
 }
 
 // Cuts `id` to its first `bytes` and returns a new block with the rest.
@@ -222,6 +226,7 @@ BlockId BlockMap::Split(BlockId id, std::int64_t bytes) {
     MakeSpare();
   const BlockId rest_id = spare_;
   spare_ = blocks_[rest_id].next;
+  --spares_;
   blocks_[rest_id] = Block(offset(id) + bytes, false, id, next);
   blocks_[id].next = rest_id;
   blocks_[next].previous = rest_id;
@@ -232,6 +237,7 @@ void BlockMap::MakeSpare() {
   spare_ = static_cast<BlockId>(blocks_.size());
   assert(spare_ < geometry_.max_blocks() - 1);
   blocks_.push_back(Block(0, false, kNoBlock, kNoBlock));
+  ++spares_;
 }
 
 // Merges the next block into `id`.
@@ -241,6 +247,7 @@ void BlockMap::AbsorbNext(BlockId id) {
   blocks_[blocks_[gone].next].previous = id;
   blocks_[gone].next = spare_;
   spare_ = gone;
+  ++spares_;
 }
 
 void BlockMap::MakeSizeIndex() {

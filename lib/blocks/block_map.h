@@ -46,6 +46,9 @@ class BlockMap final : public FreeBlocks {
   std::int64_t OffsetOf(const Placement& placement, std::int64_t bytes) const;
   // Frees a used block and merges it with free neighbours. Returns the resulting free block.
   BlockId Free(BlockId block);
+  // Cuts a used block to its first `bytes`, a multiple of the alignment, and returns a used block
+  // with the rest. Needs a name, which ReserveNames may have kept for it.
+  BlockId SplitUsed(BlockId block, std::int64_t bytes);
   // Frees the used block that begins at `offset`. Returns kNoBlock when there is no such block.
   BlockId FreeAt(std::int64_t offset);
   // Removes `bytes` of a free block from the arena, as `placement` says. They are neither free nor
@@ -99,11 +102,13 @@ class BlockMap final : public FreeBlocks {
   // Returns the number of blocks that the arena's geometry can name: at least 2^20.
   std::int64_t max_blocks() const { return geometry_.max_blocks(); }
   // Returns whether there are enough names for an allocation, a resize, and `more` calls of Exclude
-  // or Include, with all their splits.
+  // or Include, with all their splits, beside those that are reserved. O(1).
   bool HasNames(std::int64_t more = 0) const {
-    return static_cast<std::int64_t>(blocks_.size()) + 4 + 2 * more < geometry_.max_blocks() ||
-           HasSpareNames(3 + 2 * more);
+    const std::int64_t taken = static_cast<std::int64_t>(blocks_.size()) - spares_;
+    return taken + 4 + 2 * more + reserved_names_ < geometry_.max_blocks();
   }
+  // Keeps names for `splits` calls of SplitUsed, in place of those that were kept before.
+  void ReserveNames(std::int64_t splits) { reserved_names_ = splits; }
 
   // Checks that blocks tile the arena, no two neighbours are free, each index equals the list, and
   // live bytes are the sum of used blocks. Returns an Internal error that names the first
@@ -118,7 +123,6 @@ class BlockMap final : public FreeBlocks {
   BlockId Cut(const Placement& placement, std::int64_t bytes);
   BlockId Merge(BlockId block);
   BlockId Split(BlockId block, std::int64_t bytes);
-  bool HasSpareNames(std::int64_t count) const;
   void AbsorbNext(BlockId block);
 
   // The reason for a free block's current range.
@@ -189,6 +193,8 @@ class BlockMap final : public FreeBlocks {
   absl::flat_hash_set<BlockId> excluded_;
   std::int64_t excluded_bytes_ = 0;
   BlockId spare_ = kNoBlock;  // head of the list, through `next`, of reusable names
+  std::int64_t spares_ = 0;   // its length
+  std::int64_t reserved_names_ = 0;
   // The block that was freed last and the block that was cut last. They are held back from the
   // index by size, because the next operations often change them again: a queue frees into the
   // first and allocates from the second. kFront, which has no bytes, stands for no block.

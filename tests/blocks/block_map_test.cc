@@ -98,6 +98,34 @@ TEST(BlockMap, FindsUsedBlocksByTheirStartOnly) {
   EXPECT_EQ(map.Find(0), kNoBlock);
 }
 
+TEST(BlockMap, SplitsUsedBlocks) {
+  for (const bool is_found : {false, true}) {
+    BlockMap blocks(4096, 512);
+    const BlockId used = blocks.Allocate(Placement::At(blocks.First(), 512), 2048);
+    if (is_found) ASSERT_EQ(blocks.Find(512), used);  // makes the table of starts
+    const BlockId rest = blocks.SplitUsed(used, 512);
+    EXPECT_EQ(blocks.Find(512), used);
+    EXPECT_EQ(blocks.Find(1024), rest);
+    EXPECT_EQ(blocks.bytes(used), 512);
+    EXPECT_EQ(blocks.bytes(rest), 1536);
+    EXPECT_EQ(blocks.live_bytes(), 2048);
+    EXPECT_TRUE(blocks.CheckInvariants().ok()) << blocks.CheckInvariants();
+    blocks.Free(used);
+    EXPECT_EQ(blocks.bytes(blocks.Free(rest)), 4096);
+    EXPECT_TRUE(blocks.CheckInvariants().ok()) << blocks.CheckInvariants();
+  }
+}
+
+TEST(BlockMap, KeepsReservedNames) {
+  BlockMap blocks(4096, 512);
+  EXPECT_TRUE(blocks.HasNames(10));
+  blocks.ReserveNames(blocks.max_blocks() - 20);
+  EXPECT_FALSE(blocks.HasNames(10));
+  EXPECT_TRUE(blocks.HasNames());
+  blocks.ReserveNames(blocks.max_blocks() - 3);
+  EXPECT_FALSE(blocks.HasNames());
+}
+
 TEST(BlockMap, ACopyGoesItsOwnWay) {
   BlockMap map(8 * 512, 512);
   const BlockId a = map.Allocate(Placement::LowEnd(map.SmallestFit(512)), 512);
