@@ -63,11 +63,19 @@ void Recorded(benchmark::State& state, int live) {
   std::remove(path.c_str());
 }
 
+struct ThreadsSetup {
+  std::string name;
+  int threads = 1;
+  bool one_stream = true;
+  std::int64_t pool_bytes = kDeviceBytes;
+};
+
 // Threads that each play a workload of their own, on one stream or on one each.
 template <typename Workload>
-void Threads(benchmark::State& state, int threads, bool one_stream, auto make) {
+void Threads(benchmark::State& state, const ThreadsSetup& setup, auto make) {
   constexpr int kPairs = 200'000;  // of each thread
-  PoolOnHost host(Roomy());
+  const auto& [name, threads, one_stream, bytes] = setup;
+  PoolOnHost host({.initial_bytes = bytes, .max_bytes = bytes});
   const Stream shared = host.NewStream();
   std::vector<std::unique_ptr<PoolEngine>> engines;
   std::vector<std::unique_ptr<Workload>> workloads;
@@ -97,22 +105,22 @@ void Threads(benchmark::State& state, int threads, bool one_stream, auto make) {
   state.counters["event_records"] = static_cast<double>(host.pool().Stats().event_records);
 }
 
-void RegisterThreads(const std::string& name, int threads, bool one_stream) {
+void RegisterThreads(const ThreadsSetup& setup) {
   const auto add = [&](const std::string& workload, auto run) {
-    benchmark::RegisterBenchmark(absl::StrCat("pool/", name, "/", workload).c_str(), run)
+    benchmark::RegisterBenchmark(absl::StrCat("pool/", setup.name, "/", workload).c_str(), run)
         ->UseManualTime()
         ->Iterations(10)
         ->Unit(benchmark::kMillisecond);
   };
   add("random/1000", [=](benchmark::State& state) {
     using Workload = RandomReplacement<PoolEngine>;
-    Threads<Workload>(state, threads, one_stream, [](PoolEngine& engine, int seed) {
+    Threads<Workload>(state, setup, [](PoolEngine& engine, int seed) {
       return std::make_unique<Workload>(engine, 1000, static_cast<std::uint64_t>(seed) + 1);
     });
   });
   add("checkpointing", [=](benchmark::State& state) {
     using Workload = Checkpointing<PoolEngine>;
-    Threads<Workload>(state, threads, one_stream,
+    Threads<Workload>(state, setup,
                       [](PoolEngine& engine, int) { return std::make_unique<Workload>(engine); });
   });
 }
@@ -132,9 +140,11 @@ int main(int argc, char** argv) {
     add("pool_in_segments", bench::ManySegments);
     add("pool_recorded", bench::Recorded);
   }
-  bench::RegisterThreads("one_thread", 1, true);
-  bench::RegisterThreads("two_threads_one_stream", 2, true);
-  bench::RegisterThreads("two_threads_two_streams", 2, false);
+  constexpr std::int64_t kOneGpu = std::int64_t{80} << 30;
+  bench::RegisterThreads({"one_thread"});
+  bench::RegisterThreads({"two_threads_one_stream", 2});
+  bench::RegisterThreads({"two_threads_two_streams", 2, false});
+  bench::RegisterThreads({"two_threads_two_streams_80_gib", 2, false, kOneGpu});
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

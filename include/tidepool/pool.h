@@ -5,8 +5,9 @@
 // that stream. Another stream can take it at once too: the pool then makes that stream wait, on the
 // device and never on the host, for the work that may still use the memory. The pool's placement
 // policy chooses a block; among blocks of about the same size, a block that needs no wait is
-// preferred. With several streams each has a small cache of blocks that it freed. The caches are
-// emptied before the pool grows, trims or refuses, and a pool with a recorder has no caches.
+// preferred. With several streams each has a small cache of blocks that it freed, and a range of
+// memory, a slab, for its small requests. Caches and slabs end before the pool grows, trims or
+// refuses, and a pool with a recorder has none of them.
 //
 // All functions are thread-safe. None waits for a device unless its comment says so. A call that
 // waits for work of a stream delays only calls that give memory back to the device: Trim, and an
@@ -90,8 +91,8 @@ struct PoolOptions {
   bool remap = false;
   // With several streams, a request is placed exactly where the policy puts it, so `tidepool size`
   // predicts every offset and the bytes of the pool. Otherwise a block of about the same size that
-  // needs no wait is preferred, and each stream has a cache of blocks that it freed: both save
-  // time, and make offsets depend on how far the streams are. A pool with one stream is always
+  // needs no wait is preferred, and each stream has a cache and a slab (above): they save time, and
+  // make offsets depend on how far the streams are. A pool with one stream is always
   // exact, as long as it does not remap and its memory is virtual and taken at once.
   bool exact_placement = false;
   // An observer that sees every request, or null; a Recorder (recorder.h) writes requests to a
@@ -102,7 +103,7 @@ struct PoolOptions {
 struct PoolStats {
   std::int64_t live_bytes = 0;  // rounded up to the alignment, like all sizes here
   std::int64_t live_count = 0;
-  // With several streams it includes the bytes that their caches held.
+  // With several streams it includes the bytes that their caches and slabs held.
   std::int64_t peak_live_bytes = 0;
   std::int64_t reserved_bytes = 0;  // held of the device
   std::int64_t peak_reserved_bytes = 0;

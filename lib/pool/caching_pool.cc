@@ -136,8 +136,9 @@ std::vector<PoolBlock> CachingPool::Snapshot() const {
 // destroyed stream must end, because its blocks would serve no other stream.
 void CachingPool::CloseCachesOfDestroyedStreams() {
   const std::uint64_t epoch = device_.stream_epoch();
-  if (epoch_.exchange(epoch) == epoch) [[likely]]
+  if (epoch_.load() == epoch) [[likely]]
     return;
+  if (epoch_.exchange(epoch) == epoch) return;
   for (StreamCache& cache : caches_) GiveToPool(cache.Close());
 }
 

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/pool/pool_impl.h"
+#include "lib/pool/slab_pool.h"
 #include "lib/pool/stream_cache.h"
 #include "tidepool/pool.h"
 
@@ -24,7 +24,7 @@ namespace tidepool::pool {
 
 class CachingPool final : public Pool {
  public:
-  CachingPool(const Device& device, std::unique_ptr<PoolImpl> pool)
+  CachingPool(const Device& device, std::unique_ptr<SlabPool> pool)
       : device_(device), pool_(std::move(pool)), epoch_(device.stream_epoch()) {}
   ~CachingPool() override;
 
@@ -86,7 +86,7 @@ class CachingPool final : public Pool {
   void GiveToPool(const StreamCache::Leftover& leftover);
 
   const Device& device_;
-  const std::unique_ptr<PoolImpl> pool_;
+  const std::unique_ptr<SlabPool> pool_;
   std::atomic<std::uint64_t> epoch_;       // of the device, when caches were last closed for it
   std::atomic<std::int64_t> serving_ = 0;  // at least the caches that serve a stream
   std::array<StreamCache, kCaches> caches_;

@@ -53,6 +53,12 @@ void HandOver::NoteTakenAfterCrossing(BlockId from, BlockId block, bool is_after
   is_after_others_[block] = is_after_others;
 }
 
+void HandOver::NoteSplit(BlockId first, BlockId second) {
+  if (second >= allocated_on_.size()) GrowTo(second);
+  allocated_on_[second] = allocated_on_[first];
+  is_after_others_[second] = is_after_others_[first];
+}
+
 Tickets HandOver::TakeTickets(BlockId block, StreamClock& clock) {
   Tickets tickets = {StreamOrder::NextTicket(clock)};
   const auto add = [&](Stream user) {

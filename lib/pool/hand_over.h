@@ -54,6 +54,9 @@ class HandOver {
     if (has_crossed()) [[unlikely]]
       NoteTakenAfterCrossing(from, block, is_after_others);
   }
+  // Notes that a used block, which no stream uses beside its own, was split into `first` and
+  // `second`.
+  void NoteSplit(BlockId first, BlockId second);
   // Returns the tickets that a used block gets when it is freed, and forgets its uses.
   Tickets TakeTickets(BlockId block, StreamClock& clock);
   // Notes that a range was freed, or got memory, under `tickets` and became one free block with the

@@ -8,6 +8,7 @@
 #include "lib/pool/caching_pool.h"
 #include "lib/pool/pool_impl.h"
 #include "lib/pool/pool_options.h"
+#include "lib/pool/slab_pool.h"
 
 namespace tidepool {
 
@@ -17,13 +18,15 @@ absl::StatusOr<std::unique_ptr<Pool>> Pool::Create(Device* device, const PoolOpt
   if (!resolved.ok()) return resolved.status();
   absl::StatusOr<pool::PoolPolicy> policy = pool::MakePolicy(*resolved);
   if (!policy.ok()) return policy.status();
-  // Caches would hide requests from an observer, and addresses from a policy that remembers them.
+  // The layers would hide requests from an observer, and addresses from a policy that remembers
+  // them.
   const bool has_caches =
       resolved->recorder == nullptr && !resolved->exact_placement && !policy->policy->HasMemory();
   auto made = std::make_unique<pool::PoolImpl>(*device, *resolved, *std::move(policy));
   if (absl::Status status = made->Start(); !status.ok()) return status;
   if (!has_caches) return made;
-  return std::make_unique<pool::CachingPool>(*device, std::move(made));
+  auto slabs = std::make_unique<pool::SlabPool>(*device, *resolved, std::move(made));
+  return std::make_unique<pool::CachingPool>(*device, std::move(slabs));
 }
 
 }  // namespace tidepool

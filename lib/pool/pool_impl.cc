@@ -158,6 +158,16 @@ void PoolImpl::FreeCached(absl::Span<void* const> addresses, Stream stream) {
   ServeWaiting();
 }
 
+void PoolImpl::ReserveSplits(std::int64_t splits) {
+  const BackoffLock lock(locks_.books);
+  arena_.blocks().ReserveNames(splits);
+}
+
+void PoolImpl::Split(const void* address, std::int64_t bytes) {
+  const BackoffLock lock(locks_.books);
+  arena_.Split(address, bytes);
+}
+
 absl::StatusOr<Stream> PoolImpl::AllocatedOn(const void* address) {
   const BackoffLock lock(locks_.books);
   const BlockId block = arena_.Find(address);

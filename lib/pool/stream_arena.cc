@@ -53,6 +53,12 @@ void StreamArena::FreeCached(const void* address, StreamClock* clock) {
   ++frees_;
 }
 
+void StreamArena::Split(const void* address, std::int64_t bytes) {
+  const BlockId first = Find(address);
+  hand_over_.NoteSplit(first, arena_.blocks().SplitUsed(first, bytes));
+  ++allocations_;
+}
+
 void StreamArena::FreeBlock(BlockId block, const Tickets& tickets) {
   const blocks::BlockMap& blocks = arena_.blocks();
   const BlockId before = FreeOrNone(blocks.Previous(block));

@@ -65,6 +65,9 @@ class StreamArena {
   // freed it has finished.
   void FreeCached(const void* address, StreamClock* clock);
 
+  // Splits a live allocation into two, of which the first has `bytes`.
+  void Split(const void* address, std::int64_t bytes);
+
   // Returns the live block that begins at an address, or kNoBlock.
   BlockId Find(const void* address) { return arena_.blocks().Find(addresses_.OffsetOf(address)); }
   void* AddressOf(BlockId block) const {

@@ -102,7 +102,9 @@ TEST(BlockMap, SplitsUsedBlocks) {
   for (const bool is_found : {false, true}) {
     BlockMap blocks(4096, 512);
     const BlockId used = blocks.Allocate(Placement::At(blocks.First(), 512), 2048);
-    if (is_found) ASSERT_EQ(blocks.Find(512), used);  // makes the table of starts
+    if (is_found) {
+      ASSERT_EQ(blocks.Find(512), used);  // makes the table of starts
+    }
     const BlockId rest = blocks.SplitUsed(used, 512);
     EXPECT_EQ(blocks.Find(512), used);
     EXPECT_EQ(blocks.Find(1024), rest);

@@ -41,7 +41,8 @@ std::unique_ptr<HostDevice> NewDevice(Dice& dice, const PoolOptions& options) {
 
 PoolOptions AnyPoolOptions(Dice& dice) {
   PoolOptions options;
-  options.max_bytes = dice.Between(1, 6) * kMiB + dice.Between(0, 2) * 1000;
+  options.max_bytes =
+      dice.Between(1, 6) * kMiB * (dice.Chance(0.25) ? 8 : 1) + dice.Between(0, 2) * 1000;
   options.memory = dice.Chance(0.4) ? PoolMemory::kSegments : PoolMemory::kVirtual;
   options.initial_bytes = dice.Chance(0.5) ? 0 : dice.Between(0, options.max_bytes / 2);
   options.alignment = std::int64_t{1} << dice.Between(6, 9);
