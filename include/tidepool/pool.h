@@ -127,6 +127,12 @@ struct PoolStats {
   std::int64_t planned = 0;
   std::int64_t deviations = 0;
   std::int64_t plans = 0;
+  // With placement `planned`: iterations that the pool saw from their begin to their end, marked or
+  // found. Without marks: the most requests in a row that were the same as `repeat_distance`
+  // requests earlier. Iterations are found once a whole one, of 64 requests or more, has repeated.
+  std::int64_t iterations = 0;
+  std::int64_t repeated_requests = 0;
+  std::int64_t repeat_distance = 0;
 };
 
 struct PoolBlock {

@@ -85,6 +85,7 @@ bool Iterations::End() {
     if (!was_resting) AddPlan(std::move(plan));
   }
   const bool was_logged = std::exchange(is_logging_, false) && log_.requests() > 0;
+  if (was_logged) ++iterations_;
   if (was_logged) CountForRest();
   if (was_resting) return false;
   if (rest_.is_resting()) {
@@ -225,6 +226,16 @@ void Iterations::AddPlan(std::shared_ptr<const PlacementPlan> plan) {
   ++unused_;
   known_.push_front({.plan = std::move(plan)});
   if (known_.size() > most_plans_) known_.pop_back();
+}
+
+void Iterations::AddCounts(PoolStats& stats) const {
+  const PlannedCounts counts = policy_.counts();
+  stats.planned = counts.planned;
+  stats.deviations = counts.deviations;
+  stats.plans = plans_made_;
+  stats.iterations = iterations_;
+  stats.repeated_requests = static_cast<std::int64_t>(finder_.most_repeated());
+  stats.repeat_distance = static_cast<std::int64_t>(finder_.distance_of_most());
 }
 
 std::deque<Iterations::Known>::iterator Iterations::FindKnown(std::uint64_t signature) {

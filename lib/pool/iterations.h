@@ -51,7 +51,8 @@ class Iterations {
   // Waits until no plan is being made. Thread-safe.
   void AwaitPlans() { planner_.Await(); }
 
-  std::int64_t plans_made() const { return plans_made_; }
+  // Fills the counts of plans and iterations.
+  void AddCounts(PoolStats& stats) const;
 
  private:
   struct Known {
@@ -88,6 +89,7 @@ class Iterations {
   std::size_t unused_ = 0;  // plans in a row that were never used
   PlannedCounts counts_;    // at the beginning of the iteration
   std::int64_t plans_made_ = 0;
+  std::int64_t iterations_ = 0;  // that were seen from their begin to their end
   PlanRest rest_;  // at rest there are no plans, and requests are placed as by best-fit
   BackgroundPlanner planner_;
 };

@@ -11,7 +11,6 @@ namespace tidepool::pool {
 
 Observers::Observers(const PoolOptions& options, PlannedPlacement* planned)
     : recorder_(options.recorder),
-      planned_(planned),
       iterations_(planned == nullptr ? nullptr : std::make_unique<Iterations>(*planned, options)),
       has_any_(recorder_ != nullptr || iterations_ != nullptr) {}
 
@@ -75,11 +74,7 @@ void Observers::AwaitPlans() {
 }
 
 void Observers::AddCounts(PoolStats& stats) const {
-  if (iterations_ == nullptr) return;
-  const PlannedCounts counts = planned_->counts();
-  stats.planned = counts.planned;
-  stats.deviations = counts.deviations;
-  stats.plans = iterations_->plans_made();
+  if (iterations_ != nullptr) iterations_->AddCounts(stats);
 }
 
 }  // namespace tidepool::pool

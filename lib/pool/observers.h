@@ -70,7 +70,6 @@ class Observers {
   std::vector<Range> FixedRanges(const blocks::BlockMap& blocks, bool exclusions_stay) const;
 
   PoolObserver* const recorder_;
-  PlannedPlacement* const planned_;
   const std::unique_ptr<Iterations> iterations_;
   const bool has_any_;
 };

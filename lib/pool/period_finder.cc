@@ -22,6 +22,9 @@ void PeriodFinder::Add(std::int64_t bytes, std::int64_t live_bytes) {
     repeated_ = is_new ? 0 : 1;
   }
   last->second = at;
+  if (repeated_ <= most_repeated_) return;
+  most_repeated_ = repeated_;
+  distance_of_most_ = distance_;
 }
 
 std::size_t PeriodFinder::UntilBoundary() const {

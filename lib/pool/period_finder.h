@@ -39,6 +39,11 @@ class PeriodFinder {
   // Forgets all requests.
   void Reset();
 
+  // Return the most requests in a row that repeated earlier ones, since the beginning, and their
+  // distance to these.
+  std::size_t most_repeated() const { return most_repeated_; }
+  std::size_t distance_of_most() const { return distance_of_most_; }
+
  private:
   struct Request {
     std::int64_t bytes;
@@ -55,6 +60,8 @@ class PeriodFinder {
   absl::flat_hash_map<Request, std::size_t> last_;  // where each was last
   std::size_t distance_ = 0;                        // to the request that the next one may repeat
   std::size_t repeated_ = 0;                        // requests in a row that did repeat one
+  std::size_t most_repeated_ = 0;
+  std::size_t distance_of_most_ = 0;
 };
 
 }  // namespace tidepool::pool

@@ -350,6 +350,45 @@ TEST_F(PlannedCommand, ShowsWhatAPoolLearns) {
               HasSubstr("--learn"));
 }
 
+TEST_F(PlannedCommand, LearnsFromTheShippedSteps) {
+  const std::string trace = testing::ExampleTraces() / "resnet-50-b32-12-steps.tide.gz";
+  const json learned = Answer({"replay", trace, "--policy", "planned", "--learn", "--pool", "3GiB",
+                               "--device", "host"})["planned"];
+  EXPECT_EQ(learned["plans"], 1);
+  EXPECT_EQ(learned["deviations"], 0);
+  EXPECT_GE(learned["iterations"], 10);
+  EXPECT_GE(learned["planned"], 4'000);
+  EXPECT_EQ(learned["why_no_plans"], nullptr);
+}
+
+TEST_F(PlannedCommand, SaysWhyAPoolLearnsNothing) {
+  const auto reason = [&](const std::string& trace) {
+    const std::vector<std::string> command = {"replay", trace,   "--policy", "planned", "--learn",
+                                              "--pool", "10GiB", "--device", "host"};
+    const json planned = Answer(command)["planned"];
+    EXPECT_EQ(planned["plans"], 0);
+    const std::string text = planned["why_no_plans"];
+    EXPECT_THAT(Run(command).out, HasSubstr("no plan: " + text));
+    return text;
+  };
+  for (const auto& path : testing::FilesIn(testing::ExampleTraces(), ".csv.gz")) {
+    SCOPED_TRACE(path);
+    EXPECT_THAT(reason(path), HasSubstr("record at least five equal steps"));
+  }
+  EXPECT_THAT(reason(testing::ExampleTraces() / "vgg16-b4-sgd.rmm.csv.gz"),
+              HasSubstr("no marks named 'iteration', and no two equal iterations in a row: at best "
+                        "781 of 782 requests repeat"));
+  EXPECT_THAT(reason(testing::ExampleTraces() / "resnet50-b4-sgd.rmm.csv.gz"),
+              HasSubstr("the trace ends soon after the first equal iterations, of 1,731 requests"));
+  EXPECT_THAT(reason(File("few.csv", "op,id,size,hint\na,x,512,\na,y,1024,\n")),
+              HasSubstr("no request repeats with the same bytes live"));
+  EXPECT_THAT(reason(File("one.csv", "op,id,size,hint\nm,iteration,,\na,x,512,\n")),
+              HasSubstr("1 marked iterations: the pool plans after two equal ones"));
+  EXPECT_THAT(reason(File("differ.csv",
+                          "op,id,size,hint\nm,iteration,,\na,x,512,\nm,iteration,,\na,y,5120,\n")),
+              HasSubstr("2 marked iterations, and no two with the same requests: the pool plans"));
+}
+
 TEST_F(PlannedCommand, NeedsNoMoreThanAnyOtherPolicy) {
   const std::string trace = testing::ExampleTraces() / "resnet50-b4-sgd.rmm.csv.gz";
   const json answer = Answer({"size", trace, "--time-limit", "1000"});

@@ -15,6 +15,7 @@
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/options.h"
 #include "trace_replay/replay/device_replay.h"
+#include "trace_replay/replay/learning.h"
 #include "trace_replay/replay/live_replay.h"
 #include "trace_replay/text.h"
 
@@ -123,8 +124,18 @@ void AddLiveJson(const ReplayCommandOptions& options, const LiveReplay& live,
   if (options.verify) json["verified"] = true;  // damage is an error
 }
 
-nlohmann::ordered_json LearnedJson(const PoolStats& pool) {
-  return {{"plans", pool.plans}, {"planned", pool.planned}, {"deviations", pool.deviations}};
+nlohmann::ordered_json LearnedJson(const PoolStats& pool, const std::string& why_no_plans) {
+  nlohmann::ordered_json json = {{"plans", pool.plans},
+                                 {"planned", pool.planned},
+                                 {"deviations", pool.deviations},
+                                 {"iterations", pool.iterations},
+                                 {"why_no_plans", nullptr}};
+  if (!why_no_plans.empty()) json["why_no_plans"] = why_no_plans;
+  return json;
+}
+
+std::string ReasonOf(const MeasuredTrace& measured, const TimedReplay& replay) {
+  return WhyNoPlans(replay.live->pool, measured.trace, measured.alignment);
 }
 
 nlohmann::ordered_json PlannedJson(const PlannedTrace& planned, const PlannedCounts& counts) {
@@ -156,7 +167,7 @@ void PrintReplayJson(const ReplayCommandOptions& options, const MeasuredTrace& m
       {"nanoseconds_per_event",
        replay.seconds * 1e9 / static_cast<double>(measured.trace.events.size())}};
   if (planned != nullptr) json["planned"] = PlannedJson(*planned, *replay.counts);
-  if (options.learn) json["planned"] = LearnedJson(replay.live->pool);
+  if (options.learn) json["planned"] = LearnedJson(replay.live->pool, ReasonOf(measured, replay));
   if (replay.live.has_value()) AddLiveJson(options, *replay.live, json);
   if (result.refused > 0) {
     json["first_refused"] = {{"event", RecordedEvent(measured, result.first_refused_event)},
@@ -206,9 +217,14 @@ std::vector<std::vector<std::string>> PlannedRows(const PlannedTrace& planned,
 }
 
 std::vector<std::vector<std::string>> LearnedRows(const PoolStats& pool) {
-  return {{"plans made", CountText(pool.plans)},
+  return {{"iterations seen", CountText(pool.iterations)},
+          {"plans made", CountText(pool.plans)},
           {"as planned", CountText(pool.planned)},
           {"deviations", CountText(pool.deviations)}};
+}
+
+void PrintWhyNoPlans(const std::string& reason) {
+  if (!reason.empty()) std::cout << "\n  no plan: " << reason << "\n";
 }
 
 void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& measured,
@@ -235,6 +251,7 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
   if (options.learn) append(LearnedRows(replay.live->pool));
   if (replay.live.has_value()) append(LiveRows(options, *replay.live));
   std::cout << TableText(rows);
+  if (options.learn) PrintWhyNoPlans(ReasonOf(measured, replay));
   if (replay.live.has_value()) PrintLatencies(*replay.live);
   if (!options.offsets) return;
   std::cout << '\n';
