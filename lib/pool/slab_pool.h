@@ -49,7 +49,7 @@ class SlabPool final : public Pool {
 
   std::int64_t CountAsleep() const { return pool_->CountAsleep(); }
 
-  // For a layer around this one, as those of PoolImpl.
+  // The rest is for a layer around this one, as in PoolImpl.
   bool HasCrossed() const { return pool_->HasCrossed(); }
   bool CanServe(std::size_t bytes) const { return pool_->CanServe(bytes); }
   std::int64_t Rounded(std::int64_t bytes) const { return pool_->Rounded(bytes); }

@@ -72,14 +72,14 @@ class alignas(64) StreamSlab {
   // Returns null when there is no room, or when the slab serves another stream or epoch. `bytes` is
   // rounded as the pool rounds it.
   void* Allocate(Stream stream, std::uint64_t epoch, std::int64_t bytes, Hint hint);
-  // Frees a live allocation of the slab. Returns false, and does nothing, when there is none at
-  // `address`, or when the slab serves another stream or epoch.
+  // Frees a live allocation of the slab. Returns false, and does nothing, when no such allocation
+  // begins at `address`, or when the slab serves another stream or epoch.
   bool Free(Stream stream, std::uint64_t epoch, void* address);
 
   // Returns the stream of a live allocation of the slab.
   std::optional<Stream> AllocatedOn(const void* address) const;
   // Hands a live allocation of the slab over to the pool's books. Ends the slab when it has no
-  // allocation at an address in its memory: then the pool's error can say what is there.
+  // allocation at an address in its memory: then the pool's error can describe the address.
   void HandOver(const void* address, PoolImpl& pool);
   // Ends the service.
   void End(PoolImpl& pool);

@@ -147,7 +147,7 @@ TEST_P(SlabPoolTest, HandsOverABlockThatAnotherStreamUses) {
   ExpectInvariants();
 }
 
-// The last owner of a slab's memory is its stream, whatever blocks it had.
+// The last owner of a slab's memory is its stream.
 TEST_P(SlabPoolTest, EndsUnderTheWorkOfItsStream) {
   void* const p = Take(512, first_);
   Free(p, first_);
