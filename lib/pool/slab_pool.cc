@@ -58,18 +58,29 @@ absl::StatusOr<void*> SlabPool::AllocateFromFree(std::int64_t bytes, Stream stre
 
 void SlabPool::BeginSlab(Stream stream) {
   StreamSlab& slab = SlabOf(stream);
+  const locks::MutexLock lock(&beginning_);
+  if (!slab.MayBegin()) return;
   const std::int64_t bytes = BytesOfSlab();
   if (bytes / StreamSlab::kPart < options_.alignment) return slab.Rest();
   const auto memory = pool_->AllocateFromFree(bytes, stream, Hint::kResident);
   if (!memory.ok() || *memory == nullptr) return slab.Rest();
   ++begun_;
   auto policy = MakePlacementPolicy(options_.placement).value();
-  SlabRange& range = ranges_[stream.id % kSlabs];
   const StreamSlab::Service service = {stream, epoch_.load(), static_cast<std::byte*>(*memory),
                                        bytes};
-  if (slab.Begin(service, range, options_.alignment, std::move(policy))) return;
+  if (slab.Begin(service, RangeOf(slab), options_.alignment, std::move(policy))) return;
   ++unused_;
   pool_->FreeCached({*memory}, stream);
+}
+
+SlabRange& SlabPool::RangeOf(StreamSlab& slab) {
+  const std::size_t in_use = ranges_in_use_.load(std::memory_order_relaxed);
+  for (std::size_t i = 0; i < in_use; ++i) {
+    if (ranges_[i].slab == &slab) return ranges_[i];
+  }
+  ranges_[in_use].slab = &slab;
+  ranges_in_use_.store(in_use + 1, std::memory_order_release);
+  return ranges_[in_use];
 }
 
 // A pool that moves memory has no slabs: their blocks could reach from one granule into the next,
@@ -106,15 +117,17 @@ void SlabPool::FreeCached(absl::Span<void* const> addresses, Stream stream) {
 }
 
 void SlabPool::HandOver(const void* address) {
-  for (std::size_t i = 0; i < kSlabs; ++i) {
-    if (ranges_[i].Contains(address)) slabs_[i].HandOver(address, *pool_);
+  const std::size_t in_use = ranges_in_use_.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < in_use; ++i) {
+    if (ranges_[i].Contains(address)) ranges_[i].slab->HandOver(address, *pool_);
   }
 }
 
 absl::StatusOr<Stream> SlabPool::AllocatedOn(const void* address) {
-  for (std::size_t i = 0; i < kSlabs; ++i) {
+  const std::size_t in_use = ranges_in_use_.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < in_use; ++i) {
     if (!ranges_[i].Contains(address)) continue;
-    if (const std::optional<Stream> stream = slabs_[i].AllocatedOn(address)) return *stream;
+    if (const auto stream = ranges_[i].slab->AllocatedOn(address)) return *stream;
   }
   return pool_->AllocatedOn(address);
 }

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "lib/locks/mutex.h"
 #include "lib/pool/pool_impl.h"
 #include "lib/pool/stream_slab.h"
 #include "tidepool/pool.h"
@@ -86,6 +87,8 @@ class SlabPool final : public Pool {
   void HandOver(const void* address);
   void BeginSlab(Stream stream);
   std::int64_t BytesOfSlab() const;
+  // Returns the place of a slab's range, which it keeps.
+  SlabRange& RangeOf(StreamSlab& slab) ABSL_EXCLUSIVE_LOCKS_REQUIRED(beginning_);
   void EndSlabsOfDestroyedStreams();
 
   const Device& device_;
@@ -94,7 +97,11 @@ class SlabPool final : public Pool {
   std::atomic<std::uint64_t> epoch_;      // of the device, when slabs were last ended for it
   std::atomic<std::int64_t> begun_ = 0;   // allocations in the pool for slabs
   std::atomic<std::int64_t> unused_ = 0;  // those that no slab took
+  locks::Mutex beginning_;                // a thread that begins a slab holds it
+  // Ranges of the slabs that ever served, in the order of their first service: few streams need few
+  // comparisons to find the slab of an address.
   alignas(64) std::array<SlabRange, kSlabs> ranges_;
+  std::atomic<std::size_t> ranges_in_use_ = 0;
   mutable std::array<StreamSlab, kSlabs> slabs_;
 };
 

@@ -25,11 +25,14 @@
 
 namespace tidepool::pool {
 
+class StreamSlab;
+
 // The memory of a slab. All threads read it without a lock, to find the slab of an address; it has
 // cache lines apart from those that the slab's own stream writes.
 struct SlabRange {
   std::atomic<std::uintptr_t> begin = 0;
   std::atomic<std::uintptr_t> bytes = 0;  // 0 without memory
+  StreamSlab* slab = nullptr;
 
   // A live allocation in the slab keeps the answer for its address true.
   bool Contains(const void* address) const {
