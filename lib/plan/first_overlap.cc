@@ -10,19 +10,19 @@
 namespace tidepool::plan {
 namespace {
 
-struct Change {
+struct BufferChange {
   std::int64_t time;
   bool begins;  // ends come first at the same time
   std::size_t buffer;
 
-  bool operator<(const Change& other) const {
+  bool operator<(const BufferChange& other) const {
     if (time != other.time) return time < other.time;
     return begins < other.begins;
   }
 };
 
-std::vector<Change> ChangesInOrder(const std::vector<PlanBuffer>& buffers) {
-  std::vector<Change> changes;
+std::vector<BufferChange> ChangesInOrder(const std::vector<PlanBuffer>& buffers) {
+  std::vector<BufferChange> changes;
   changes.reserve(2 * buffers.size());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     changes.push_back({buffers[i].lower, true, i});
@@ -45,7 +45,7 @@ std::optional<PlanOverlap> FirstOverlap(const PlanProblem& problem,
   const std::vector<PlanBuffer>& buffers = problem.buffers;
   if (HasSeveralStreams(buffers)) return FirstOverlapOfStreams(problem, offsets);
   std::map<std::int64_t, std::size_t> live;  // by offset
-  for (const Change& change : ChangesInOrder(buffers)) {
+  for (const BufferChange& change : ChangesInOrder(buffers)) {
     const auto overlap = [&](std::size_t other) {
       const auto [a, b] = std::minmax(change.buffer, other);
       return PlanOverlap{a, b, change.time};
