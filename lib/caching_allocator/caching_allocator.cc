@@ -60,9 +60,8 @@ BlockId CachingAllocator::AfterRelease(const Request& request) {
   }
   if (id != kNoBlock) return id;
   ReleaseCached();
-  id = FromDevice(request);
-  if (id != kNoBlock) ++retries_;
-  return id;
+  ++retries_;
+  return FromDevice(request);
 }
 
 // Returns the part of a block that a request uses; the rest stays free.

@@ -13,11 +13,22 @@ namespace {
 using caching_allocator::CachingAllocator;
 using caching_allocator::TraceRun;
 
+std::int64_t LargestFree(const caching_allocator::Heap& heap) {
+  std::int64_t largest = 0;
+  for (const bool is_small : {false, true}) {
+    for (const caching_allocator::BlockKey& key : heap.pool(is_small).free) {
+      largest = std::max(largest, key.bytes);
+    }
+  }
+  return largest;
+}
+
 void CountRefusal(const TraceRun& run, std::int64_t requested, CachingReplayResult& result) {
   if (++result.refused > 1) return;
   const CachingAllocator& allocator = run.allocator();
   result.first_refused_event = static_cast<std::int64_t>(run.at()) - 1;
   result.first_refused_bytes = allocator.RoundedBytes(std::min(requested, kMaxRequestBytes));
+  result.largest_free_bytes = LargestFree(allocator.heap());
   result.free_reserved_bytes = allocator.reserved_bytes() - allocator.allocated_bytes();
 }
 

@@ -69,7 +69,7 @@ std::int64_t FindPadding(const Trace& trace, const CachingAllocatorSettings& set
   for (const TraceEvent& event : trace.events) {
     if (!event.TouchesMemory()) continue;
     std::uint64_t address = 0;
-    if (!ParseAddress(trace.allocation_ids[event.index], &address)) return 0;
+    if (!ParseAddress(trace.allocation_ids[event.index], &address)) continue;  // was refused
     if (event.kind == TraceEvent::Kind::kFree) {
       blocks.Remove(address);
     } else if (!blocks.Add(address, trace.allocations[event.index].bytes)) {

@@ -160,6 +160,7 @@ TEST(CachingReplay, CannotReleasePartsOfSegments) {
                           .Build();
   EXPECT_EQ(MinimumCachingMemory(trace, {}, {})->exact_pool_bytes, 32 * kMiB);
   EXPECT_EQ(Replay(trace, "", 31 * kMiB).free_reserved_bytes, 12 * kMiB);
+  EXPECT_EQ(Replay(trace, "", 31 * kMiB).largest_free_bytes, 8 * kMiB);
 }
 
 // Granules of 20 MiB are appended: 8 + 8 fill most of the first one, c takes the last 4 MiB of it.

@@ -68,6 +68,7 @@ std::int64_t PaddingOf(const Trace& trace) { return RecordedCachingSettings(trac
 TEST(RecordedPadding, IsSeenWhereBlocksAreFurtherApart) {
   EXPECT_EQ(PaddingOf(BlocksAt({{"0x1000", 512}, {"0x1400", 512}})), 32);
   EXPECT_EQ(PaddingOf(BlocksAt({{"0x1400", 512}, {"0x1000", 481}})), 32);
+  EXPECT_EQ(PaddingOf(BlocksAt({{"0x1000", 512}, {"refused request 0", 9}, {"0x1400", 512}})), 32);
 }
 
 TEST(RecordedPadding, IsNotSeenOtherwise) {

@@ -65,6 +65,20 @@ TEST(CachingAllocatorSettings, ReadListsOfDivisions) {
               ElementsAre(2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2));
 }
 
+TEST(CachingAllocatorSettings, AreWrittenAsTheyAreRead) {
+  EXPECT_EQ(CachingAllocatorSettingsText({}), "");
+  for (const std::string text :
+       {"expandable_segments:True", "max_split_size_mb:128,max_non_split_rounding_mb:30",
+        "large_segment_size_mb:12,garbage_collection_threshold:0.8,per_process_memory_fraction:0.5",
+        "roundup_power2_divisions:[1:4,2:0,4:0,8:0,16:0,32:0,64:0,128:0,256:0,512:0,1024:0,2048:0,"
+        "4096:0,8192:0,16384:0,32768:8]"}) {
+    EXPECT_EQ(CachingAllocatorSettingsText(*ParseCachingAllocatorSettings(text)), text);
+  }
+  CachingAllocatorSettings padded;
+  padded.padding_bytes = 32;
+  EXPECT_EQ(CachingAllocatorSettingsText(padded), "padding:32");
+}
+
 TEST(CachingAllocatorSettings, NameTheKeyAndTheValueInErrors) {
   EXPECT_THAT(ErrorOf("max_split_size:20"), HasSubstr("unknown key 'max_split_size'"));
   EXPECT_THAT(ErrorOf("max_split_size_mb"), HasSubstr("'max_split_size_mb' has no value"));

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "trace_replay/commands/pytorch_policies.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -82,7 +83,11 @@ std::string LimitText(const PolicySize& size) {
 absl::StatusOr<std::vector<std::string>> PolicyNames(std::vector<std::string> names) {
   if (names.empty()) return PlacementPolicyNames();
   for (const std::string& name : names) {
-    if (absl::Status status = MakePlacementPolicy(name).status(); !status.ok()) return status;
+    if (IsPyTorchPolicy(name)) continue;
+    if (absl::Status status = MakePlacementPolicy(name).status(); !status.ok()) {
+      return absl::Status(status.code(), absl::StrCat(status.message(), ", ",
+                                                      absl::StrJoin(PyTorchPolicyNames(), ", ")));
+    }
   }
   return names;
 }

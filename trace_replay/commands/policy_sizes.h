@@ -19,9 +19,13 @@ struct PolicySize {
   std::string policy;
   MinimumPoolResult result;
   MinimumPoolOptions options;  // the limits of the search
+  // Whether PyTorch's allocator fails in the memory that the user asked about, though it serves
+  // the trace in less.
+  bool fails_in_asked_memory = false;
 };
 
-// Returns `names`, or the names of all policies if `names` is empty. NotFound for an unknown name.
+// Returns `names`, or the names of all placement policies if `names` is empty. NotFound for a name
+// that is neither that of a placement policy nor of PyTorch's allocator.
 absl::StatusOr<std::vector<std::string>> PolicyNames(std::vector<std::string> names);
 
 nlohmann::ordered_json PolicyJson(const PolicySize& size, const TraceLoad& load);

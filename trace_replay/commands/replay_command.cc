@@ -13,6 +13,7 @@
 #include "trace_replay/command.h"
 #include "trace_replay/commands/plan_answer.h"
 #include "trace_replay/commands/planned.h"
+#include "trace_replay/commands/pytorch_policies.h"
 #include "trace_replay/options.h"
 #include "trace_replay/replay/device_replay.h"
 #include "trace_replay/replay/learning.h"
@@ -25,6 +26,7 @@ namespace {
 struct ReplayCommandOptions {
   std::string trace;
   std::string policy = "best-fit";
+  std::string pytorch_settings;
   std::string device = "none";
   std::int64_t pool_bytes = -1;  // -1: the height of the plan
   std::string plan;              // a file; empty: the trace is planned
@@ -303,6 +305,10 @@ absl::Status CheckOptions(const ReplayCommandOptions& options) {
   }
   if (absl::Status status = CheckPlanOptions(options); !status.ok()) return status;
   if (absl::Status status = MemoryOf(options.memory).status(); !status.ok()) return status;
+  if (absl::Status status = CheckPyTorchSettings(options.pytorch_settings, {options.policy});
+      !status.ok()) {
+    return status;
+  }
   const std::string option = OptionOfDevices(options);
   if (options.device == "none" && !option.empty()) {
     return absl::InvalidArgumentError(
@@ -333,8 +339,38 @@ absl::Status CheckPool(const ReplayCommandOptions& options, const PlannedTrace* 
                                                  ", for a pool on a device"));
 }
 
+// Checks options for PyTorch's allocator, which has segments of a device instead of a pool.
+absl::Status CheckPyTorch(const ReplayCommandOptions& options) {
+  if (options.device != "none") {
+    return absl::InvalidArgumentError(absl::StrCat("--device: ", options.device,
+                                                   " serves pools, and policy ", options.policy,
+                                                   " models PyTorch's allocator, expected none"));
+  }
+  const std::string refused = options.offsets         ? "--offsets"
+                              : options.alignment > 0 ? "--align"
+                                                      : "";
+  if (refused.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(refused, ": policy ", options.policy,
+                   " has segments and sizes of its own, expected a placement policy"));
+}
+
+absl::StatusOr<Answer> RunPyTorch(const ReplayCommandOptions& options) {
+  if (absl::Status status = CheckPyTorch(options); !status.ok()) return status;
+  const absl::StatusOr<MeasuredTrace> measured =
+      ReadRequests(options.trace, options.alignment, options.read);
+  if (!measured.ok()) return measured.status();
+  return ReplayPyTorch({.trace = options.trace,
+                        .policy = options.policy,
+                        .pool_bytes = options.pool_bytes,
+                        .settings = options.pytorch_settings,
+                        .json = options.json},
+                       *measured);
+}
+
 absl::StatusOr<Answer> RunReplay(ReplayCommandOptions options) {
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  if (IsPyTorchPolicy(options.policy)) return RunPyTorch(options);
   if (absl::Status status = MakePlacementPolicy(options.policy).status(); !status.ok()) {
     return status;
   }
@@ -365,9 +401,12 @@ absl::StatusOr<Answer> RunReplay(ReplayCommandOptions options) {
 void AddPlacementOptions(CLI::App& app, ReplayCommandOptions& options) {
   AddSizeOption(app, "--pool", options.pool_bytes,
                 "Size of the pool (default with --policy planned: the height of the plan)");
-  app.add_option("--policy", options.policy, "Placement policy")
+  app.add_option("--policy", options.policy,
+                 "Placement policy; or pytorch or pytorch-expandable, PyTorch's own allocator on a "
+                 "device of that memory, with --device none")
       ->type_name("NAME")
       ->capture_default_str();
+  AddPyTorchSettingsOption(app, options.pytorch_settings);
 }
 
 void AddPlanOptions(CLI::App& app, ReplayCommandOptions& options) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `size`: the pool that each placement policy needs for a trace.
+#include <algorithm>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -12,6 +14,7 @@
 #include "trace_replay/commands/plan_answer.h"
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/policy_sizes.h"
+#include "trace_replay/commands/pytorch_policies.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
@@ -21,6 +24,7 @@ namespace {
 struct SizeOptions {
   std::string trace;
   std::vector<std::string> policies;
+  std::string pytorch_settings;
   std::int64_t alignment = 0;
   ReadOptions read;
   std::int64_t fits_bytes = -1;  // of --fits; -1: not asked
@@ -29,8 +33,10 @@ struct SizeOptions {
   bool json = false;
 };
 
-// The smallest pool of a policy that is known to serve the trace.
+// The smallest pool of a policy that is known to serve the trace. If PyTorch's allocator fails in
+// the memory of --fits, it is the memory in which it never releases anything.
 std::int64_t KnownPool(const PolicySize& size) {
+  if (size.fails_in_asked_memory) return size.result.pool_bytes;
   return size.result.exact_pool_bytes.value_or(size.result.pool_bytes);
 }
 
@@ -69,9 +75,15 @@ void PrintSizeJson(const SizeOptions& options, const MeasuredTrace& measured,
   PrintJson(json);
 }
 
-absl::StatusOr<MinimumPoolResult> SizeOf(const std::string& name, const MeasuredTrace& measured,
+absl::StatusOr<MinimumPoolResult> SizeOf(const std::string& name, const SizeOptions& options,
+                                         const MeasuredTrace& measured,
                                          const MinimumPoolOptions& limits,
                                          const absl::StatusOr<Plan>& plan) {
+  if (IsPyTorchPolicy(name)) {
+    const auto settings = PyTorchSettings(name, measured.trace, options.pytorch_settings);
+    if (!settings.ok()) return settings.status();
+    return MinimumCachingMemory(measured.trace, *settings, limits);
+  }
   if (NeedsPlan(name)) {
     if (!plan.ok()) return plan.status();
     return PlannedSize(measured, ToPlanned(measured, *plan));
@@ -81,17 +93,35 @@ absl::StatusOr<MinimumPoolResult> SizeOf(const std::string& name, const Measured
   return MinimumPool(measured.trace, **policy, limits);
 }
 
-// Sizes the policies `names`. `are_asked_for`: the user named them; otherwise policies that cannot
-// serve the trace are left out.
+// Whether PyTorch's allocator refuses a request in the memory of --fits. It may do so although it
+// serves all in less.
+bool FailsInAskedMemory(const std::string& name, const SizeOptions& options,
+                        const MeasuredTrace& measured, const MinimumPoolResult& result) {
+  if (!IsPyTorchPolicy(name) || result.serves_all_larger.value_or(false)) return false;
+  if (result.exact_pool_bytes.value_or(INT64_MAX) > options.fits_bytes) return false;
+  const auto settings = PyTorchSettings(name, measured.trace, options.pytorch_settings);
+  if (!settings.ok()) return false;
+  const auto replay = ReplayCaching(
+      measured.trace, {.settings = *settings,
+                       .memory_bytes = std::min(options.fits_bytes, kMostCachingMemory),
+                       .stop_at_refusal = true});
+  return replay.ok() && replay->refused > 0;
+}
+
+// Sizes the policies `names`. Policies that cannot serve the trace are left out, unless the user
+// named them.
 absl::StatusOr<std::vector<PolicySize>> Sizes(const std::vector<std::string>& names,
-                                              bool are_asked_for, const MeasuredTrace& measured,
+                                              const SizeOptions& options,
+                                              const MeasuredTrace& measured,
                                               const MinimumPoolOptions& limits,
                                               const absl::StatusOr<Plan>& plan) {
+  const bool are_asked_for = !options.policies.empty();
   std::vector<PolicySize> sizes;
   for (const std::string& name : names) {
-    const absl::StatusOr<MinimumPoolResult> result = SizeOf(name, measured, limits, plan);
+    const absl::StatusOr<MinimumPoolResult> result = SizeOf(name, options, measured, limits, plan);
     if (result.ok()) {
-      sizes.push_back({name, *result, limits});
+      sizes.push_back(
+          {name, *result, limits, FailsInAskedMemory(name, options, measured, *result)});
     } else if (are_asked_for || !NeedsPlan(name) || !CanBeLeftOut(result.status())) {
       return result.status();
     }
@@ -152,6 +182,12 @@ void PrintWithoutHistory(const SizeOptions& options, const MeasuredTrace& measur
             << "\n";
 }
 
+std::vector<std::string> PoliciesOf(const std::vector<PolicySize>& sizes) {
+  std::vector<std::string> names;
+  for (const PolicySize& size : sizes) names.push_back(size.policy);
+  return names;
+}
+
 void PrintSizeTable(const SizeOptions& options, const MeasuredTrace& measured,
                     const std::vector<PolicySize>& sizes, const std::optional<Plan>& plan,
                     bool lists_planned) {
@@ -161,10 +197,21 @@ void PrintSizeTable(const SizeOptions& options, const MeasuredTrace& measured,
     return;
   }
   std::cout << TableText(SizeRows(measured, sizes, lists_planned ? std::nullopt : plan));
-  const std::vector<std::string> notes = LimitNotes(sizes);
+  std::vector<std::string> notes = LimitNotes(sizes);
+  absl::c_move(PyTorchNotes(PoliciesOf(sizes), measured.trace, options.pytorch_settings),
+               std::back_inserter(notes));
   if (!notes.empty()) std::cout << "\n  " << absl::StrJoin(notes, "\n  ") << "\n";
   if (plan.has_value()) std::cout << "\n  the plan is " << PlanText(*plan) << "\n";
   if (options.fits_bytes >= 0) PrintFits(options, measured, sizes);
+}
+
+// Returns the policies to size: those that the user named, or all; PyTorch's allocator is one of
+// them for its own traces.
+std::vector<std::string> NamesFor(const SizeOptions& options, std::vector<std::string> policies,
+                                  const Trace& trace) {
+  if (!options.policies.empty() || !IsFromPyTorch(trace)) return policies;
+  absl::c_move(PyTorchPolicyNames(), std::back_inserter(policies));
+  return policies;
 }
 
 absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
@@ -173,7 +220,11 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
   const absl::StatusOr<MeasuredTrace> measured =
       ReadRequests(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
-  const bool lists_planned = absl::c_any_of(*policies, NeedsPlan);
+  const std::vector<std::string> names = NamesFor(options, *policies, measured->trace);
+  if (absl::Status status = CheckPyTorchSettings(options.pytorch_settings, names); !status.ok()) {
+    return status;
+  }
+  const bool lists_planned = absl::c_any_of(names, NeedsPlan);
   absl::StatusOr<Plan> made = Plan();
   if (options.plan || lists_planned) {
     made = PlanTrace(*measured, std::nullopt, options.time_limit_seconds);
@@ -182,7 +233,7 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
   const MinimumPoolOptions limits = {.alignment = measured->alignment,
                                      .time_limit_seconds = options.time_limit_seconds};
   const absl::StatusOr<std::vector<PolicySize>> sizes =
-      Sizes(*policies, !options.policies.empty(), *measured, limits, made);
+      Sizes(names, options, *measured, limits, made);
   if (!sizes.ok()) return AboutFile(options.trace, sizes.status());
   std::optional<Plan> plan;
   if (options.plan) plan = *std::move(made);
@@ -203,6 +254,7 @@ Command AddSize(CLI::App& app) {
   size->group("Traces");
   AddTraceArgument(*size, options->trace);
   AddPoliciesOption(*size, options->policies);
+  AddPyTorchSettingsOption(*size, options->pytorch_settings);
   size->add_flag("--plan", options->plan,
                  "Also plan the trace, and print how near the plan is to the lower bound");
   AddSizeOption(*size, "--fits", options->fits_bytes,

@@ -8,10 +8,12 @@
 #include <thread>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tidepool/trace/trace_plan.h"
 #include "trace_replay/commands/planned.h"
+#include "trace_replay/commands/pytorch_policies.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -58,6 +60,21 @@ absl::StatusOr<Layout> ComputeLayout(const MeasuredTrace& measured, const std::s
   if (!replay.ok()) return replay.status();
   layout.offsets = std::move(replay->offsets);
   return layout;
+}
+
+// Sizes PyTorch's allocator with the settings of the trace.
+absl::StatusOr<std::vector<PolicySize>> ComputeModels(const MeasuredTrace& measured,
+                                                      const std::vector<std::string>& names) {
+  std::vector<PolicySize> sizes;
+  const MinimumPoolOptions effort = Effort(measured);
+  for (const std::string& name : names) {
+    const auto settings = PyTorchSettings(name, measured.trace, "");
+    if (!settings.ok()) return settings.status();
+    const auto result = MinimumCachingMemory(measured.trace, *settings, effort);
+    if (!result.ok()) return result.status();
+    sizes.push_back({name, *result, effort});
+  }
+  return sizes;
 }
 
 std::optional<std::int64_t> ReservedPeak(const Trace& trace) {
@@ -130,6 +147,19 @@ std::string ReservedText(const ReportFigures& figures) {
                       RatioOf(*figures.reserved_peak, figures), ".");
 }
 
+// Tells the memory that PyTorch's allocator needs, without and with expandable segments.
+std::string ModelsText(const ReportFigures& figures) {
+  std::vector<std::string> needs;
+  for (const PolicySize& model : figures.models) {
+    const std::int64_t reserved = model.result.pool_bytes;
+    std::string need = absl::StrCat(model.policy, " reserves ", SizeText(reserved));
+    const std::int64_t least = model.result.exact_pool_bytes.value_or(reserved);
+    if (least < reserved) absl::StrAppend(&need, " and can do with ", SizeText(least));
+    needs.push_back(std::move(need));
+  }
+  return needs.empty() ? "" : absl::StrCat("In PyTorch: ", absl::StrJoin(needs, "; "), ".");
+}
+
 std::string BudgetText(const ReportFigures& figures) {
   if (!figures.budget_bytes.has_value()) return "";
   const std::int64_t budget = *figures.budget_bytes;
@@ -173,12 +203,32 @@ const Layout& Best(const ReportFigures& figures) {
       [](const Layout& a, const Layout& b) { return a.pool_bytes < b.pool_bytes; });
 }
 
+// Removes the models of PyTorch's allocator from `names`, and returns those to size.
+std::vector<std::string> TakeModels(const FiguresRequest& request, const Trace& trace,
+                                    std::vector<std::string>& names) {
+  if (request.policies.empty()) {
+    return IsFromPyTorch(trace) ? PyTorchPolicyNames() : std::vector<std::string>();
+  }
+  std::vector<std::string> models;
+  absl::c_copy_if(names, std::back_inserter(models), IsPyTorchPolicy);
+  std::erase_if(names, IsPyTorchPolicy);
+  return models;
+}
+
 absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
                                              const FiguresRequest& request) {
   const absl::StatusOr<MeasuredTrace> requests = ToRequests(measured);
   if (!requests.ok()) return requests.status();
-  const absl::StatusOr<std::vector<std::string>> names = PolicyNames(request.policies);
+  absl::StatusOr<std::vector<std::string>> names = PolicyNames(request.policies);
   if (!names.ok()) return names.status();
+  absl::StatusOr<std::vector<PolicySize>> models =
+      ComputeModels(*requests, TakeModels(request, requests->trace, *names));
+  if (!models.ok()) return models.status();
+  if (names->empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "a report draws pools, which PyTorch's allocator does not have, expected one of ",
+        absl::StrJoin(PlacementPolicyNames(), ", "), " as --policy too"));
+  }
   std::vector<absl::StatusOr<Layout>> computed(names->size(), Layout{});
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
@@ -204,6 +254,7 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
       return computed[i].status();
     }
   }
+  figures.models = *std::move(models);
   figures.budget_bytes = request.budget_bytes;
   figures.reserved_peak = ReservedPeak(measured.trace);
   figures.measured = std::move(measured);
@@ -217,7 +268,7 @@ std::vector<std::string> Headline(const ReportFigures& figures) {
   if (!figures.measured.trace.has_history) return NoHistory(figures);
   std::vector<std::string> sentences = {NeedText(figures)};
   for (const std::string& more :
-       {RefusedText(figures), BudgetText(figures), ReservedText(figures)}) {
+       {RefusedText(figures), BudgetText(figures), ReservedText(figures), ModelsText(figures)}) {
     if (!more.empty()) sentences.push_back(more);
   }
   return sentences;
@@ -232,6 +283,10 @@ nlohmann::ordered_json FiguresJson(const ReportFigures& figures) {
     nlohmann::ordered_json policy = PolicyJson(layout.size, load);
     policy["at_most"] = layout.size.result.gave_up_restarts;
     json["policies"].push_back(std::move(policy));
+  }
+  if (!figures.models.empty()) json["allocators"] = nlohmann::ordered_json::array();
+  for (const PolicySize& model : figures.models) {
+    json["allocators"].push_back(PolicyJson(model, load));
   }
   json["peak_event"] = load.peak_event;
   json["peak_live_count"] = load.peak_live_count;

@@ -25,13 +25,15 @@ struct Layout {
 
 struct ReportFigures {
   MeasuredTrace measured;
-  std::vector<Layout> layouts;                // one a policy, in the requested order
+  std::vector<Layout> layouts;                // one a placement policy, in the requested order
+  std::vector<PolicySize> models;             // of PyTorch's allocator, which has no layouts
   std::optional<std::int64_t> budget_bytes;   // of `--pool`
   std::optional<std::int64_t> reserved_peak;  // of the recorded allocator, if it was recorded
 };
 
 struct FiguresRequest {
-  std::vector<std::string> policies;  // empty: all policies that can serve the trace
+  // Empty: all policies that can serve the trace, and PyTorch's allocator if the trace is its own.
+  std::vector<std::string> policies;
   std::optional<std::int64_t> budget_bytes;
   std::size_t layouts_with_offsets = SIZE_MAX;  // of the first layouts
 };

@@ -22,6 +22,7 @@ function renderPolicies(facts, charts) {
   const hasBounds = facts.policies.some((policy) => policy.at_most);
   document.getElementById('policies-note').textContent = 'first found: the pool that the restart search of the vDNN++ paper finds. smallest: the smallest pool that serves the trace at all. A replay verified each.'
     + (hasBounds ? ' at most: the trace is long, so the search was bounded; the pool serves it, and a smaller one may too.' : '')
+    + (facts.allocators ? ' pytorch: PyTorch’s own allocator, and with expandable segments; first found: reserved without a limit, smallest: the memory of a device that serves all requests.' : '')
     + ` Sizes are rounded up to ${countText(facts.trace.alignment)} B.`;
 }
 

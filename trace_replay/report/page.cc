@@ -48,6 +48,7 @@ ordered_json PageJson(const ReportFigures& figures, const std::string& name,
   json["table"] = ordered_json::array();
   std::vector<PolicySize> sizes;
   for (const Layout& layout : figures.layouts) sizes.push_back(layout.size);
+  sizes.insert(sizes.end(), figures.models.begin(), figures.models.end());
   json["table"] = PolicyRows(sizes, figures.measured.load);
   json["times"] = {{"unit", times.unit},
                    {"nanoseconds", trace.original_format != TraceFormat::kLifetimeCsv &&

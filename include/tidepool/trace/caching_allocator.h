@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -58,6 +59,10 @@ struct CachingAllocatorSettings {
 TIDEPOOL_EXPORT absl::StatusOr<CachingAllocatorSettings> ParseCachingAllocatorSettings(
     std::string_view text, const CachingAllocatorSettings& base = {});
 
+// Returns the settings that differ from PyTorch's defaults in the same syntax, with the key
+// "padding" for padding_bytes; empty for the defaults.
+TIDEPOOL_EXPORT std::string CachingAllocatorSettingsText(const CachingAllocatorSettings& settings);
+
 // Returns the settings with which the trace was recorded, as far as its file tells: PyTorch's
 // defaults for a trace of another allocator. O(events log live).
 TIDEPOOL_EXPORT CachingAllocatorSettings RecordedCachingSettings(const Trace& trace);
@@ -75,12 +80,14 @@ struct CachingReplayResult {
   std::int64_t refused = 0;  // requests for which PyTorch would raise OutOfMemoryError
   std::int64_t first_refused_event = -1;
   std::int64_t first_refused_bytes = 0;   // rounded
+  std::int64_t largest_free_bytes = 0;    // the largest cached block at the first refusal
   std::int64_t free_reserved_bytes = 0;   // reserved, but not allocated, at the first refusal
   std::int64_t peak_reserved_bytes = 0;   // taken from the device
   std::int64_t peak_reserved_event = 0;   // the index of the event that reaches it first
   std::int64_t peak_allocated_bytes = 0;  // in blocks of live allocations
   std::int64_t peak_rounded_bytes = 0;    // live requests, rounded: a lower bound of any memory
-  std::int64_t retries = 0;  // requests served only after all cached memory was released
+  // Requests before which all cached memory was released: PyTorch's counter num_alloc_retries.
+  std::int64_t retries = 0;
   std::vector<std::int64_t> reserved_bytes;  // after each event; empty unless requested
 };
 
