@@ -58,7 +58,10 @@ struct Prepared {
 };
 
 absl::StatusOr<Prepared> Prepare(const RunCommandOptions& options) {
-  absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options.offload);
+  if (absl::Status status = CheckTimelineFile(options.offload); !status.ok()) return status;
+  absl::StatusOr<TaskGraph> graph = ReadGraph(options.offload.graph);
+  if (!graph.ok()) return graph.status();
+  absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options.offload, *std::move(graph));
   if (!scheduled.ok()) return scheduled.status();
   if (!scheduled->schedule.ok()) {
     absl::Status why = scheduled->schedule.status();
@@ -135,6 +138,10 @@ Command AddRun(CLI::App& app) {
   CLI::App* run = app.add_subcommand(
       "run", "Runs training iterations under an offload policy on a device, with real copies");
   run->group("Training iterations");
+  run->add_option("GRAPH", options->offload.graph,
+                  "The task graph, a file as `tidepool model -o` writes it")
+      ->required();
+  AddPointOptions(*run, options->offload);
   AddOffloadOptions(*run, options->offload);
   const std::string group = "Run";
   run->add_option("--device", options->device,

@@ -1,62 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command `simulate`: one training iteration under an offload policy, on a virtual clock.
+// The command `simulate`: training iterations under offload policies, on a virtual clock.
+#include <algorithm>
 #include <iostream>
+#include <memory>
+#include <utility>
 
-#include "tidepool/schedule/timeline.h"
-#include "tidepool/trace/plan.h"
-#include "tidepool/trace/sizing.h"
-#include "tidepool/trace/trace_plan.h"
+#include "absl/strings/str_cat.h"
+#include "tidepool/trace/output_file.h"
 #include "trace_replay/offload/offload_options.h"
-#include "trace_replay/options.h"
+#include "trace_replay/offload/simulated_iteration.h"
+#include "trace_replay/offload/sweep.h"
+#include "trace_replay/offload/sweep_options.h"
+#include "trace_replay/offload/sweep_output.h"
+#include "trace_replay/report/sweep_drawing.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
 namespace {
 
-// The smallest pools that serve the requests of the iteration in their order.
-struct SmallestPools {
-  std::int64_t peak_live_bytes = 0;
-  std::int64_t best_fit_bytes = 0;  // by the restart search
-  std::int64_t planned_bytes = 0;
+struct SimulateOptions {
+  OffloadCommandOptions point;
+  GraphSource source;
+  SweepOptions sweep;
 };
 
-absl::StatusOr<SmallestPools> SizePools(const ScheduledGraph& scheduled, const Timeline& timeline) {
-  const TimelineOptions& machine = scheduled.offload.machine;
-  const absl::StatusOr<Trace> trace = ScheduleTrace(scheduled.graph, timeline.resolved);
-  if (!trace.ok()) return trace.status();
-  const absl::StatusOr<TraceLoad> load = MeasureLoad(*trace, machine.alignment);
-  if (!load.ok()) return load.status();
-  const std::unique_ptr<PlacementPolicy> policy = MakePlacementPolicy("best-fit").value();
-  const absl::StatusOr<MinimumPoolResult> pool = MinimumPool(
-      *trace, *policy,
-      {.alignment = machine.alignment, .most_steps = 0, .most_restart_steps = 3'000'000});
-  if (!pool.ok()) return pool.status();
-  const absl::StatusOr<PlanProblem> problem = ToPlanProblem(*trace, machine.alignment);
-  if (!problem.ok()) return problem.status();
-  const absl::StatusOr<Plan> plan = MakePlan(*problem, {.time_limit_seconds = 1});
-  if (!plan.ok()) return plan.status();
-  return SmallestPools{load->peak_live_bytes, pool->pool_bytes, plan->height};
+std::int64_t OnlyBatch(const SweepOptions& sweep) {
+  return sweep.batches.values.empty() ? 0 : sweep.batches.values.front();
 }
 
-absl::StatusOr<Answer> RunSimulate(const OffloadCommandOptions& options) {
-  const absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options);
-  if (!scheduled.ok()) return scheduled.status();
-  const auto does_not_fit = [&](const absl::Status& why) {
-    return PrintDoesNotFit(options, *scheduled, why);
-  };
-  if (!scheduled->schedule.ok()) return does_not_fit(scheduled->schedule.status());
-  const absl::StatusOr<Timeline> timeline =
-      Simulate(scheduled->graph, *scheduled->schedule, scheduled->offload.machine);
-  if (absl::IsResourceExhausted(timeline.status())) return does_not_fit(timeline.status());
-  if (!timeline.ok()) return timeline.status();
-  const absl::StatusOr<SmallestPools> pools = SizePools(*scheduled, *timeline);
+absl::StatusOr<Answer> SimulateOne(SimulateOptions options) {
+  options.point.policy = options.sweep.policies.values.front();
+  options.point.set = options.sweep.sets.values.front();
+  options.point.offload.machine.memory_bytes = options.sweep.memories.values.front();
+  const absl::StatusOr<TaskGraph> graph = GraphOf(options.source, OnlyBatch(options.sweep));
+  if (!graph.ok()) return graph.status();
+  const absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(options.point, *graph);
+  if (!iteration.ok()) return iteration.status();
+  if (!iteration->timeline.ok()) {
+    return PrintDoesNotFit(options.point, iteration->scheduled, iteration->timeline.status());
+  }
+  const absl::StatusOr<SmallestPools> pools = SizePools(*iteration);
   if (!pools.ok()) return pools.status();
-  absl::StatusOr<Answer> answer = PrintTimeline(options, *scheduled, *timeline,
-                                                {{"smallest_pools",
-                                                  {{"peak_live_bytes", pools->peak_live_bytes},
-                                                   {"best_fit_bytes", pools->best_fit_bytes},
-                                                   {"planned_bytes", pools->planned_bytes}}}});
-  if (!answer.ok() || options.json || options.timeline == "/dev/stdout") return answer;
+  absl::StatusOr<Answer> answer =
+      PrintTimeline(options.point, iteration->scheduled, *iteration->timeline,
+                    {{"smallest_pools", SmallestPoolsJson(*pools)}});
+  if (!answer.ok() || options.point.json || options.point.timeline == "/dev/stdout") return answer;
   std::cout << '\n'
             << TableText({{"smallest pools for the iteration", ""},
                           {"  live at the peak", SizeText(pools->peak_live_bytes)},
@@ -65,19 +53,107 @@ absl::StatusOr<Answer> RunSimulate(const OffloadCommandOptions& options) {
   return answer;
 }
 
+std::vector<SweepCurve> CurvesOf(const std::vector<SweepPoint>& points) {
+  std::vector<SweepCurve> curves;
+  for (const SweepPoint& point : points) {
+    const std::string name = SeriesText(point.series);
+    auto curve = std::find_if(curves.begin(), curves.end(),
+                              [&](const SweepCurve& one) { return one.name == name; });
+    if (curve == curves.end()) curve = curves.insert(curves.end(), {name, {}});
+    if (point.fits) {
+      curve->points.emplace_back(static_cast<double>(point.memory_bytes), point.seconds);
+    }
+  }
+  for (SweepCurve& curve : curves) std::sort(curve.points.begin(), curve.points.end());
+  return curves;
+}
+
+absl::Status Draw(const SweepOptions& sweep, const std::vector<SweepPoint>& points) {
+  const auto [least, most] =
+      std::minmax_element(sweep.memories.values.begin(), sweep.memories.values.end());
+  const bool has_one_graph = sweep.batches.values.size() <= 1;
+  return WriteFile(sweep.drawing, [&](std::ostream& out) {
+    WriteSweepDrawing(absl::StrCat(points.front().graph, ": an iteration over the memory"),
+                      CurvesOf(points), static_cast<double>(*least), static_cast<double>(*most),
+                      has_one_graph ? points.front().ideal_seconds : 0, out);
+    return absl::OkStatus();
+  });
+}
+
+bool HasAnswer(const std::vector<SweepAnswer>& answers) {
+  return std::any_of(answers.begin(), answers.end(),
+                     [](const SweepAnswer& answer) { return answer.best.has_value(); });
+}
+
+// A question without any answer is a no, and so is a sweep in which no point fits.
+Answer AnswerOf(const SweepOptions& sweep, const std::vector<SweepPoint>& points,
+                const SweepAnswers& answers) {
+  const bool any_fits =
+      std::any_of(points.begin(), points.end(), [](const SweepPoint& point) { return point.fits; });
+  const bool is_no = !any_fits ||
+                     (sweep.smallest_memory && !HasAnswer(answers.smallest_memories)) ||
+                     (sweep.largest_batch && !HasAnswer(answers.largest_batches));
+  return is_no ? Answer::kNo : Answer::kYes;
+}
+
+absl::StatusOr<Answer> SimulateSweep(const SimulateOptions& options) {
+  const SweepOptions& sweep = options.sweep;
+  const absl::StatusOr<std::vector<SweepPoint>> points = RunSweep(
+      options.point, sweep, [&](std::int64_t batch) { return GraphOf(options.source, batch); });
+  if (!points.ok()) return points.status();
+  SweepAnswers answers;
+  if (sweep.smallest_memory) {
+    answers.smallest_memories = SmallestMemories(*points, sweep.most_slowdown);
+  }
+  if (sweep.largest_batch) answers.largest_batches = LargestBatches(*points, sweep.most_slowdown);
+  if (!sweep.drawing.empty()) {
+    if (absl::Status status = Draw(sweep, *points); !status.ok()) return status;
+  }
+  if (options.point.json) {
+    PrintJson(SweepJson(sweep, *points, answers));
+  } else if (sweep.csv) {
+    std::cout << SweepCsv(*points);
+  } else if (sweep.drawing != "/dev/stdout") {
+    std::cout << SweepText(sweep, *points, answers);
+  }
+  return AnswerOf(sweep, *points, answers);
+}
+
+absl::StatusOr<Answer> RunSimulate(const CLI::App& app, const SimulateOptions& options) {
+  absl::Status status = CheckSweepOptions(app, options.sweep, options.point);
+  if (status.ok()) status = CheckTimelineFile(options.point);
+  if (!status.ok()) return status;
+  return options.sweep.is_sweep() ? SimulateSweep(options) : SimulateOne(options);
+}
+
 }  // namespace
 
 Command AddSimulate(CLI::App& app) {
-  auto options = std::make_shared<OffloadCommandOptions>();
+  auto options = std::make_shared<SimulateOptions>();
   CLI::App* simulate = app.add_subcommand(
-      "simulate", "Predicts the time of one training iteration under an offload policy");
+      "simulate", "Predicts the time of training iterations under offload policies");
   simulate->group("Training iterations");
-  AddOffloadOptions(*simulate, *options);
-  AddExamples(*simulate, {"tidepool model vgg-16 --batch 64 -o vgg.json",
-                          "tidepool simulate vgg.json --memory 8GiB --offload dynamic",
-                          "tidepool simulate vgg.json --memory 8GiB --link 25GB/s --latency 10us "
-                          "--timeline vgg.trace.json"});
-  return {simulate, [options] { return RunSimulate(*options); }};
+  simulate
+      ->add_option("GRAPH", options->source.graph,
+                   "The task graph, a file as `tidepool model -o` writes it; with --batch, the "
+                   "name of a network")
+      ->required();
+  AddSweepOptions(*simulate, options->sweep);
+  AddOffloadOptions(*simulate, options->point);
+  AddGraphOptions(*simulate, options->source, options->sweep);
+  AddExamples(
+      *simulate,
+      {"tidepool simulate vgg-16 --batch 64 --memory 8GiB --offload dynamic",
+       "tidepool simulate graph.json --memory 8GiB --link 25GB/s --timeline graph.trace.json",
+       "tidepool simulate gpt2-medium --batch 8 --memory 20GiB..32GiB/1GiB --policy "
+       "none,vdnn++ --offload dynamic --smallest-memory --slowdown 1.1",
+       "tidepool simulate vgg-16 --batch 8..128/8 --memory 8GiB,16GiB --largest-batch",
+       "tidepool simulate graph.json --memory 1GiB..8GiB/256MiB --policy none,vdnn,vdnn++ "
+       "--offload all --svg sweep.svg"});
+  return {simulate, [simulate, options] {
+            options->point.graph = options->source.graph;
+            return RunSimulate(*simulate, *options);
+          }};
 }
 
 }  // namespace tidepool::tool

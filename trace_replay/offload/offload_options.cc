@@ -56,31 +56,10 @@ absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions
   return offload;
 }
 
-absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {
-  if (absl::Status status = CheckJsonOutput(options.json, options.timeline, "timeline");
-      !status.ok()) {
-    return status;
-  }
-  std::error_code error;
-  if (options.timeline.empty() ||
-      !std::filesystem::equivalent(options.graph, options.timeline, error)) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(absl::StrCat("--timeline: ", absl::CHexEscape(options.timeline),
-                                                 " is the graph itself, expected another file"));
-}
-
 void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
   const auto add = [&](const std::string& name, std::string& value, const std::string& text) {
     app.add_option(name, value, text)->type_name("NAME")->capture_default_str()->group("Policy");
   };
-  add("--policy", options.policy,
-      "Offload policy: none; vdnn, where each layer waits for the copies that it overlaps with; "
-      "vdnn++, where no layer does");
-  add("--offload", options.set,
-      "Copy the inputs of these layers to the host: conv, aconv (every other conv), all (but the "
-      "linear layers that end a network of convolutions), or dynamic (the fastest of these that "
-      "fits, or a share of one)");
   add("--algorithms", options.algorithms,
       "p: the fastest algorithm of each task; m: the algorithm with the smallest workspace");
   add("--order", options.order, "Allocate in the backward pass prefetch-first or derivative-first");
@@ -91,9 +70,6 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
 void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
   TimelineOptions& machine = options.offload.machine;
   const std::string group = "Machine";
-  AddSizeOption(app, "--memory", machine.memory_bytes, "Memory of the device")
-      ->required()
-      ->group(group);
   AddSizeOption(app, "--host-memory", machine.host_bytes,
                 "Memory of the host for offloaded data; data without room stays on the device "
                 "(default: unlimited)")
@@ -140,9 +116,29 @@ void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
 
 }  // namespace
 
+const char* const kPolicyHelp =
+    "Offload policy: none; vdnn, where each layer waits for the copies that it overlaps with; "
+    "vdnn++, where no layer does";
+const char* const kOffloadHelp =
+    "Copy the inputs of these layers to the host: conv, aconv (every other conv), all (but the "
+    "linear layers that end a network of convolutions), or dynamic (the fastest of these that "
+    "fits, or a share of one)";
+
+void AddPointOptions(CLI::App& app, OffloadCommandOptions& options) {
+  AddSizeOption(app, "--memory", options.offload.machine.memory_bytes, "Memory of the device")
+      ->required()
+      ->group("Machine");
+  app.add_option("--policy", options.policy, kPolicyHelp)
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group("Policy");
+  app.add_option("--offload", options.set, kOffloadHelp)
+      ->type_name("NAME")
+      ->capture_default_str()
+      ->group("Policy");
+}
+
 void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options) {
-  app.add_option("GRAPH", options.graph, "The task graph, a file as `tidepool model -o` writes it")
-      ->required();
   AddPolicyOptions(app, options);
   AddMachineOptions(app, options);
   AddCompressionOptions(app, options);
@@ -153,15 +149,27 @@ void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddJsonOption(app, options.json);
 }
 
-absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options) {
-  if (absl::Status status = CheckTimelineFile(options); !status.ok()) return status;
-  absl::StatusOr<TaskGraph> graph = ReadGraph(options.graph);
-  if (!graph.ok()) return graph.status();
-  absl::StatusOr<OffloadPolicyOptions> offload = PolicyOptionsOf(options, *graph);
+absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {
+  if (absl::Status status = CheckJsonOutput(options.json, options.timeline, "timeline");
+      !status.ok()) {
+    return status;
+  }
+  std::error_code error;
+  if (options.timeline.empty() ||
+      !std::filesystem::equivalent(options.graph, options.timeline, error)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--timeline: ", absl::CHexEscape(options.timeline),
+                                                 " is the graph itself, expected another file"));
+}
+
+absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
+                                                  TaskGraph graph) {
+  absl::StatusOr<OffloadPolicyOptions> offload = PolicyOptionsOf(options, graph);
   if (!offload.ok()) return offload.status();
-  absl::StatusOr<Schedule> schedule = MakeSchedule(options.policy, *graph, *offload);
+  absl::StatusOr<Schedule> schedule = MakeSchedule(options.policy, graph, *offload);
   if (!schedule.ok() && !absl::IsResourceExhausted(schedule.status())) return schedule.status();
-  return ScheduledGraph{*std::move(graph), *std::move(offload), std::move(schedule)};
+  return ScheduledGraph{std::move(graph), *std::move(offload), std::move(schedule)};
 }
 
 }  // namespace tidepool::tool

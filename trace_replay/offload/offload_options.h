@@ -32,7 +32,16 @@ struct OffloadCommandOptions {
   OffloadPolicyOptions offload = {.machine = {.placement = "planned"}};
 };
 
+// Descriptions of --policy and --offload.
+extern const char* const kPolicyHelp;
+extern const char* const kOffloadHelp;
+
+// Adds --memory, --policy and --offload with a single value each.
+void AddPointOptions(CLI::App& app, OffloadCommandOptions& options);
+// Adds all other options.
 void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options);
+// Refuses a timeline file that is the graph or belongs to other output.
+absl::Status CheckTimelineFile(const OffloadCommandOptions& options);
 
 struct ScheduledGraph {
   TaskGraph graph;
@@ -40,8 +49,17 @@ struct ScheduledGraph {
   // ResourceExhausted if no schedule fits the memory.
   absl::StatusOr<Schedule> schedule;
 };
-// Reads the graph and makes the schedule. Returns an error for wrong input only.
-absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options);
+// Makes the schedule. Returns an error for wrong options only.
+absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
+                                                  TaskGraph graph);
+
+// Return the object of `--json` for an iteration that does not fit, and for one that fits, with
+// the fields `more`.
+nlohmann::ordered_json DoesNotFitJson(const OffloadCommandOptions& options,
+                                      const ScheduledGraph& scheduled, const absl::Status& why);
+nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
+                                          const ScheduledGraph& scheduled, const Timeline& timeline,
+                                          const nlohmann::ordered_json& more);
 
 // Prints that the memory does not suffice, and the reason.
 Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,

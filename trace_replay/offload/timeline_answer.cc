@@ -92,35 +92,6 @@ nlohmann::ordered_json StallsJson(const TaskGraph& graph, const Timeline& timeli
   return json;
 }
 
-void PrintTimelineJson(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
-                       const Timeline& timeline, const nlohmann::ordered_json& more) {
-  const TaskGraph& graph = scheduled.graph;
-  const Schedule& schedule = *scheduled.schedule;
-  const double ideal = TotalsOf(graph).least_seconds;
-  nlohmann::ordered_json json = BeginJson(options, scheduled);
-  json["fits"] = true;
-  json["schedule"] = schedule.policy;
-  json["seconds"] = timeline.seconds;
-  json["ideal_seconds"] = ideal;
-  json["overhead"] = ideal > 0 ? timeline.seconds / ideal : 1;
-  json["compute_seconds"] = timeline.compute_seconds;
-  for (const Reason reason : kReasons) {
-    json["stall_seconds"][std::string(StallReasonName(reason))] = SecondsOf(timeline, reason);
-  }
-  json["stalls"] = StallsJson(graph, timeline);
-  json["offloads"] = CountOf(schedule, false);
-  json["compressed"] = CountOf(schedule, true);
-  json["stayed"] = timeline.stayed;
-  json["bytes_out"] = timeline.bytes_out;
-  json["bytes_in"] = timeline.bytes_in;
-  json["peak_device_bytes"] = timeline.peak_device_bytes;
-  json["peak_host_bytes"] = timeline.peak_host_bytes;
-  json["pool_bytes"] = timeline.pool_bytes;
-  json["fragmentation"] = FragmentationOf(timeline);
-  json.update(more);
-  PrintJson(json);
-}
-
 void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
                         const Timeline& timeline) {
   const TaskGraph& graph = scheduled.graph;
@@ -188,22 +159,56 @@ std::string Advice(const OffloadCommandOptions& options, const ScheduledGraph& s
 
 }  // namespace
 
+nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
+                                          const ScheduledGraph& scheduled, const Timeline& timeline,
+                                          const nlohmann::ordered_json& more) {
+  const TaskGraph& graph = scheduled.graph;
+  const Schedule& schedule = *scheduled.schedule;
+  const double ideal = TotalsOf(graph).least_seconds;
+  nlohmann::ordered_json json = BeginJson(options, scheduled);
+  json["fits"] = true;
+  json["schedule"] = schedule.policy;
+  json["seconds"] = timeline.seconds;
+  json["ideal_seconds"] = ideal;
+  json["overhead"] = ideal > 0 ? timeline.seconds / ideal : 1;
+  json["compute_seconds"] = timeline.compute_seconds;
+  for (const Reason reason : kReasons) {
+    json["stall_seconds"][std::string(StallReasonName(reason))] = SecondsOf(timeline, reason);
+  }
+  json["stalls"] = StallsJson(graph, timeline);
+  json["offloads"] = CountOf(schedule, false);
+  json["compressed"] = CountOf(schedule, true);
+  json["stayed"] = timeline.stayed;
+  json["bytes_out"] = timeline.bytes_out;
+  json["bytes_in"] = timeline.bytes_in;
+  json["peak_device_bytes"] = timeline.peak_device_bytes;
+  json["peak_host_bytes"] = timeline.peak_host_bytes;
+  json["pool_bytes"] = timeline.pool_bytes;
+  json["fragmentation"] = FragmentationOf(timeline);
+  json.update(more);
+  return json;
+}
+
+nlohmann::ordered_json DoesNotFitJson(const OffloadCommandOptions& options,
+                                      const ScheduledGraph& scheduled, const absl::Status& why) {
+  nlohmann::ordered_json json = BeginJson(options, scheduled);
+  json["fits"] = false;
+  json["why"] = std::string(why.message());
+  const std::string advice = Advice(options, scheduled);
+  if (!advice.empty()) json["advice"] = advice;
+  return json;
+}
+
 Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
                        const absl::Status& why) {
-  const TaskGraph& graph = scheduled.graph;
   if (options.json) {
-    nlohmann::ordered_json json = BeginJson(options, scheduled);
-    json["fits"] = false;
-    json["why"] = std::string(why.message());
-    const std::string advice = Advice(options, scheduled);
-    if (!advice.empty()) json["advice"] = advice;
-    PrintJson(json);
-  } else {
-    std::cout << absl::CHexEscape(graph.name) << "\n  does not fit in "
-              << SizeText(options.offload.machine.memory_bytes) << ": " << why.message() << '\n';
-    const std::string advice = Advice(options, scheduled);
-    if (!advice.empty()) std::cout << "  " << advice << '\n';
+    PrintJson(DoesNotFitJson(options, scheduled, why));
+    return Answer::kNo;
   }
+  std::cout << absl::CHexEscape(scheduled.graph.name) << "\n  does not fit in "
+            << SizeText(options.offload.machine.memory_bytes) << ": " << why.message() << '\n';
+  const std::string advice = Advice(options, scheduled);
+  if (!advice.empty()) std::cout << "  " << advice << '\n';
   return Answer::kNo;
 }
 
@@ -218,7 +223,7 @@ absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options,
     if (options.timeline == "/dev/stdout") return Answer::kYes;
   }
   if (options.json) {
-    PrintTimelineJson(options, scheduled, timeline, more);
+    PrintJson(TimelineAnswerJson(options, scheduled, timeline, more));
   } else {
     PrintTimelineTable(options, scheduled, timeline);
     PrintLongestStalls(scheduled.graph, timeline);

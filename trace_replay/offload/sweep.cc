@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Simulates the points of a sweep one after another, and searches them for answers.
+#include "trace_replay/offload/sweep.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "trace_replay/offload/simulated_iteration.h"
+
+namespace tidepool::tool {
+namespace {
+
+// A line on a terminal that each point replaces.
+class SweepProgress {
+ public:
+  explicit SweepProgress(std::size_t points) : points_(points) {}
+  ~SweepProgress() {
+    if (is_terminal_) std::fputs("\r\033[K", stderr);
+  }
+  void Show(std::size_t done) const {
+    if (is_terminal_) std::fprintf(stderr, "\rpoint %zu of %zu", done + 1, points_);
+  }
+
+ private:
+  const std::size_t points_;
+  const bool is_terminal_ = isatty(STDERR_FILENO) == 1;
+};
+
+// The policy `none` offloads no set, so its points would be the same for each.
+std::vector<SweepSeries> SeriesOf(const SweepOptions& sweep, std::int64_t batch) {
+  std::vector<SweepSeries> series;
+  for (const std::string& policy : sweep.policies.values) {
+    for (const std::string& set : sweep.sets.values) {
+      if (policy == "none" && set != sweep.sets.values.front()) continue;
+      series.push_back({batch, policy, set});
+    }
+  }
+  return series;
+}
+
+absl::StatusOr<SweepPoint> SimulatePoint(const OffloadCommandOptions& options,
+                                         const TaskGraph& graph, double ideal_seconds) {
+  const absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(options, graph);
+  if (!iteration.ok()) return iteration.status();
+  SweepPoint point = {.series = {graph.batch, options.policy, options.set},
+                      .graph = graph.name,
+                      .memory_bytes = options.offload.machine.memory_bytes,
+                      .ideal_seconds = ideal_seconds};
+  if (!iteration->timeline.ok()) {
+    if (options.json) {
+      point.json = DoesNotFitJson(options, iteration->scheduled, iteration->timeline.status());
+    }
+    return point;
+  }
+  const Timeline& timeline = *iteration->timeline;
+  point.fits = true;
+  point.schedule = iteration->scheduled.schedule->policy;
+  point.seconds = timeline.seconds;
+  point.compute_seconds = timeline.compute_seconds;
+  point.bytes_out = timeline.bytes_out;
+  point.bytes_in = timeline.bytes_in;
+  point.peak_device_bytes = timeline.peak_device_bytes;
+  point.peak_host_bytes = timeline.peak_host_bytes;
+  point.pool_bytes = timeline.pool_bytes;
+  if (options.json) {
+    const absl::StatusOr<SmallestPools> pools = SizePools(*iteration);
+    if (!pools.ok()) return pools.status();
+    point.json = TimelineAnswerJson(options, iteration->scheduled, timeline,
+                                    {{"smallest_pools", SmallestPoolsJson(*pools)}});
+  }
+  return point;
+}
+
+bool IsGoodEnough(const SweepPoint& point, double most_slowdown) {
+  return point.fits && point.slowdown() <= most_slowdown;
+}
+
+// Returns the answer for the same series and memory; adds it if there is none yet.
+SweepAnswer& AnswerFor(const SweepSeries& series, std::int64_t memory_bytes,
+                       std::vector<SweepAnswer>& answers) {
+  for (SweepAnswer& answer : answers) {
+    if (answer.series == series && answer.memory_bytes == memory_bytes) return answer;
+  }
+  answers.push_back({series, memory_bytes, std::nullopt});
+  return answers.back();
+}
+
+}  // namespace
+
+std::string SeriesText(const SweepSeries& series) {
+  std::string text = series.policy;
+  if (series.policy != "none") absl::StrAppend(&text, " ", series.set);
+  if (series.batch > 0) absl::StrAppend(&text, ", batch ", series.batch);
+  return text;
+}
+
+absl::StatusOr<std::vector<SweepPoint>> RunSweep(
+    const OffloadCommandOptions& point, const SweepOptions& sweep,
+    const std::function<absl::StatusOr<TaskGraph>(std::int64_t batch)>& graph_of) {
+  std::vector<std::int64_t> batches = sweep.batches.values;
+  if (batches.empty()) batches = {0};
+  const std::size_t count =
+      batches.size() * SeriesOf(sweep, 0).size() * sweep.memories.values.size();
+  if (count > kMostSweepPoints) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(count, " points, expected at most ", kMostSweepPoints));
+  }
+  const SweepProgress progress(count);
+  std::vector<SweepPoint> points;
+  OffloadCommandOptions options = point;
+  for (const std::int64_t batch : batches) {
+    const absl::StatusOr<TaskGraph> graph = graph_of(batch);
+    if (!graph.ok()) return graph.status();
+    const double ideal_seconds = TotalsOf(*graph).least_seconds;
+    for (const SweepSeries& series : SeriesOf(sweep, batch)) {
+      options.policy = series.policy;
+      options.set = series.set;
+      for (const std::int64_t memory : sweep.memories.values) {
+        progress.Show(points.size());
+        options.offload.machine.memory_bytes = memory;
+        absl::StatusOr<SweepPoint> next = SimulatePoint(options, *graph, ideal_seconds);
+        if (!next.ok()) return next.status();
+        points.push_back(*std::move(next));
+      }
+    }
+  }
+  return points;
+}
+
+std::vector<SweepAnswer> SmallestMemories(const std::vector<SweepPoint>& points,
+                                          double most_slowdown) {
+  std::vector<SweepAnswer> answers;
+  for (const SweepPoint& point : points) {
+    SweepAnswer& answer = AnswerFor(point.series, 0, answers);
+    if (!IsGoodEnough(point, most_slowdown)) continue;
+    if (!answer.best.has_value() || point.memory_bytes < answer.best->memory_bytes) {
+      answer.best = point;
+    }
+  }
+  return answers;
+}
+
+std::vector<SweepAnswer> LargestBatches(const std::vector<SweepPoint>& points,
+                                        double most_slowdown) {
+  std::vector<SweepAnswer> answers;
+  for (const SweepPoint& point : points) {
+    SweepAnswer& answer =
+        AnswerFor({0, point.series.policy, point.series.set}, point.memory_bytes, answers);
+    if (!IsGoodEnough(point, most_slowdown)) continue;
+    if (!answer.best.has_value() || point.series.batch > answer.best->series.batch) {
+      answer.best = point;
+    }
+  }
+  return answers;
+}
+
+}  // namespace tidepool::tool

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lays out the drawing of a sweep: axes, curves and their labels.
+#include "trace_replay/report/sweep_drawing.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "trace_replay/report/markup.h"
+#include "trace_replay/report/plot.h"
+
+namespace tidepool::tool {
+namespace {
+
+constexpr int kWidth = 960;
+constexpr int kLeft = 80;
+constexpr int kTop = 60;
+constexpr int kPlotWidth = 640;
+constexpr int kPlotHeight = 320;
+constexpr int kRight = kLeft + kPlotWidth;
+constexpr int kBottom = kTop + kPlotHeight;
+constexpr double kLabelHeight = 15;
+
+// Ticks count nanoseconds, so that DecimalStep's least step is far below any iteration.
+constexpr double kTick = 1e-9;
+
+class SweepDrawing {
+ public:
+  SweepDrawing(const std::vector<SweepCurve>& curves, double least_bytes, double most_bytes,
+               double ideal_seconds, std::ostream& out)
+      : curves_(curves),
+        least_bytes_(least_bytes),
+        most_bytes_(std::max(most_bytes, least_bytes + 1)),
+        ideal_seconds_(ideal_seconds),
+        most_seconds_(MostSeconds(curves, ideal_seconds)),
+        out_(out) {}
+
+  void Write(const std::string& title) {
+    const int labels_bottom =
+        kTop + static_cast<int>(kLabelHeight * static_cast<double>(curves_.size() + 1));
+    const int height = std::max(kBottom + 50, labels_bottom + 20);
+    out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << kWidth << "\" height=\""
+         << height << "\" viewBox=\"0 0 " << kWidth << ' ' << height
+         << "\" role=\"img\" aria-labelledby=\"t\">\n<title id=\"t\">" << MarkupText(title)
+         << "</title>\n<style>" << kPlotStyle
+         << "</style>\n<rect class=\"page\" width=\"100%\" height=\"100%\" rx=\"6\"/>\n";
+    Text(16, 24, "h", title);
+    Text(16, kTop - 12, "t", "time of an iteration");
+    Text(kRight, kBottom + 36, "t e", "memory of the device");
+    WriteAcross();
+    WriteUp();
+    for (std::size_t i = 0; i < curves_.size(); ++i) WriteCurve(i);
+    WriteIdeal();
+    WriteLabels(std::max<double>(kBottom, labels_bottom));
+    out_ << "</svg>\n";
+  }
+
+ private:
+  static double MostSeconds(const std::vector<SweepCurve>& curves, double ideal_seconds) {
+    double most = std::max(ideal_seconds, kTick);
+    for (const SweepCurve& curve : curves) {
+      for (const auto& [bytes, seconds] : curve.points) most = std::max(most, seconds);
+    }
+    return most * 1.05;
+  }
+
+  double X(double bytes) const {
+    return kLeft + (bytes - least_bytes_) / (most_bytes_ - least_bytes_) * kPlotWidth;
+  }
+  double Y(double seconds) const { return kBottom - seconds / most_seconds_ * kPlotHeight; }
+
+  void Text(double x, double y, const std::string& style, const std::string& text) {
+    out_ << "<text x=\"" << Place(x) << "\" y=\"" << Place(y) << "\" class=\"" << style << "\">"
+         << MarkupText(text) << "</text>\n";
+  }
+
+  void WriteAcross() {
+    const double step = ByteStep(most_bytes_ - least_bytes_, 7);
+    std::string ticks;
+    for (double tick = std::ceil(least_bytes_ / step) * step; tick <= most_bytes_; tick += step) {
+      absl::StrAppend(&ticks, "M", Place(X(tick)), " ", kTop, "V", kBottom + 5);
+      Text(X(tick), kBottom + 18, "t m", TickText(tick));
+    }
+    out_ << "<path class=\"grid\" d=\"" << ticks << "M" << kLeft << " " << kBottom << "H" << kRight
+         << "\"/>\n";
+  }
+
+  void WriteUp() {
+    const double step = DecimalStep(most_seconds_ / kTick, 6) * kTick;
+    std::string ticks;
+    for (int i = 0; i * step <= most_seconds_; ++i) {
+      absl::StrAppend(&ticks, "M", kLeft, " ", Place(Y(i * step)), "H", kRight);
+      Text(kLeft - 8, Y(i * step) + 4, "t e", absl::StrFormat("%.6g ms", i * step * 1e3));
+    }
+    out_ << "<path class=\"grid\" d=\"" << ticks << "\"/>\n";
+  }
+
+  void WriteCurve(std::size_t number) {
+    const SweepCurve& curve = curves_[number];
+    if (curve.points.empty()) return;
+    const char* const dash = kDashes[number / kPolicyColours % kDashes.size()];
+    std::string path;
+    for (const auto& [bytes, seconds] : curve.points) {
+      absl::StrAppend(&path, path.empty() ? "M" : "L", Place(X(bytes)), " ", Place(Y(seconds)));
+    }
+    out_ << "<path class=\"line p" << number % kPolicyColours << "\" d=\"" << path << "\""
+         << (*dash == '\0' ? "" : absl::StrCat(" stroke-dasharray=\"", dash, "\"")) << "/>\n";
+    for (const auto& [bytes, seconds] : curve.points) {
+      out_ << "<circle class=\"k" << number % kPolicyColours << "\" cx=\"" << Place(X(bytes))
+           << "\" cy=\"" << Place(Y(seconds)) << "\" r=\"2.2\"/>\n";
+    }
+  }
+
+  void WriteIdeal() {
+    if (ideal_seconds_ == 0) return;
+    out_ << "<path class=\"line reserved\" stroke-dasharray=\"2 3\" d=\"M" << kLeft << " "
+         << Place(Y(ideal_seconds_)) << "H" << kRight << "\"/>\n";
+  }
+
+  void WriteLabels(double bottom) {
+    std::vector<Label> labels;
+    for (std::size_t i = 0; i < curves_.size(); ++i) {
+      const SweepCurve& curve = curves_[i];
+      const bool is_empty = curve.points.empty();
+      labels.push_back({is_empty ? kTop : Y(curve.points.back().second), 0,
+                        absl::StrCat("k", i % kPolicyColours),
+                        is_empty ? curve.name + ": does not fit" : curve.name});
+    }
+    if (ideal_seconds_ > 0) {
+      labels.push_back({Y(ideal_seconds_), 0, "k-reserved", "ideal, all data in memory"});
+    }
+    Spread(labels, kLabelHeight, kTop, bottom);
+    for (const Label& label : labels) {
+      out_ << "<rect class=\"" << label.key << "\" x=\"" << kRight + 12 << "\" y=\""
+           << Place(label.y - 4) << "\" width=\"8\" height=\"8\"/>\n";
+      Text(kRight + 25, label.y + 4, "", label.text);
+    }
+  }
+
+  const std::vector<SweepCurve>& curves_;
+  const double least_bytes_;
+  const double most_bytes_;
+  const double ideal_seconds_;
+  const double most_seconds_;
+  std::ostream& out_;
+};
+
+}  // namespace
+
+void WriteSweepDrawing(const std::string& title, const std::vector<SweepCurve>& curves,
+                       double least_bytes, double most_bytes, double ideal_seconds,
+                       std::ostream& out) {
+  SweepDrawing(curves, least_bytes, most_bytes, ideal_seconds, out).Write(title);
+}
+
+}  // namespace tidepool::tool
