@@ -76,6 +76,7 @@ class ExecutorImpl final : public Executor {
         fill_(std::move(fill)),
         measures_(options.measures),
         clock_(options.clock == nullptr ? MachineSeconds : options.clock),
+        on_step_(options.on_step),
         data_(graph_.data.size()) {}
   ~ExecutorImpl() override;
 
@@ -116,6 +117,7 @@ class ExecutorImpl final : public Executor {
   const FillData fill_;
   const bool measures_;
   const std::function<double()> clock_;
+  const std::function<void(std::size_t)> on_step_;
   Stream compute_;
   std::vector<Event> events_;
   std::vector<Datum> data_;
@@ -156,6 +158,7 @@ absl::StatusOr<Timeline> ExecutorImpl::Run() {
   absl::Status status;
   std::size_t at = 0;
   for (; status.ok() && at < schedule_.steps.size(); ++at) {
+    if (on_step_ != nullptr) on_step_(at);
     status = AtStep(at, PerformStep(at));
   }
   if (status.ok()) status = AtStep(at, Synchronize());

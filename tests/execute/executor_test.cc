@@ -352,6 +352,23 @@ TEST(ExecutorTest, RefusesInvalidSchedulesAndArguments) {
   EXPECT_EQ(code(rig.Create(schedule, false)), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(ExecutorTest, TellsEachStepBeforeItIsPerformed) {
+  RandomGraphs random(3);
+  const TaskGraph graph = SmallRandomGraph(random, 3);
+  const Schedule schedule = testing::OffloadEverything(graph, {}).Make();
+  OffloaderFixture fixture;
+  std::vector<std::size_t> steps;
+  const auto executor =
+      Executor::Create(&fixture.device(), &fixture.offloader(), graph, schedule,
+                       SleepingTasks(&fixture.device(), graph, 0), nullptr,
+                       {.on_step = [&](std::size_t step) { steps.push_back(step); }})
+          .value();
+  ASSERT_TRUE(executor->Run().ok());
+  ASSERT_TRUE(executor->Run().ok());
+  ASSERT_EQ(steps.size(), 2 * schedule.steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i], i % schedule.steps.size());
+}
+
 TEST(ExecutorTest, TasksThatSleepTakeTheirTime) {
   RandomGraphs random(3);
   TaskGraph graph = SmallRandomGraph(random, 3);

@@ -15,7 +15,7 @@ import tempfile
 COMMAND_ROW = re.compile(r"^  ([a-z]+)  ", re.M)
 EXAMPLE = re.compile(r"^  (tidepool .*?)(?:  .*)?$", re.M)
 # Options that make examples short: figures of measurements do not matter here.
-SHORTER = {"tune": ["--bytes", "64KiB", "--max-threads", "1"], "run": ["--scale", "0.001"]}
+SHORTER = {"tune": ["--bytes", "64KiB", "--max-threads", "1", "--force"], "run": ["--scale", "0.001"]}
 
 
 def write_snapshot(path):

@@ -93,7 +93,7 @@ TEST_F(TuneCommand, MeasuresWhatItIsAskedFor) {
 
 TEST_F(TuneCommand, SavesAProfileThatTheLibraryReads) {
   const std::string path = folder_ / "profile.json";
-  const Outcome outcome = Tune({"--json", "--save", path, "--max-threads", "2"});
+  const Outcome outcome = Tune({"--json", "--force", "--save", path, "--max-threads", "2"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
   const auto profile = ReadCompressionProfile(path);
   ASSERT_TRUE(profile.ok()) << profile.status();
@@ -105,6 +105,23 @@ TEST_F(TuneCommand, SavesAProfileThatTheLibraryReads) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 3);
 }
 
+// Whether the machine is busy, the answer itself tells.
+TEST_F(TuneCommand, SavesTheProfileOfAQuietMachineAlone) {
+  const std::string path = folder_ / "profile.json";
+  const Outcome outcome = Tune({"--json", "--save", path, "--max-threads", "1", "--word", "32"});
+  const json answer = json::parse(outcome.out);
+  const bool is_busy = answer["busy"];
+  EXPECT_EQ(is_busy, answer["words"][0]["processor_share"] < 0.9);
+  EXPECT_EQ(outcome.status, is_busy ? 2 : 0);
+  EXPECT_EQ(std::filesystem::exists(path), !is_busy);
+  EXPECT_THAT(outcome.err,
+              ::testing::MatchesRegex(
+                  is_busy ? "tidepool: .*profile.json: not saved: the machine is busy, threads had "
+                            "a processor [0-9]+ % of the time; measure again on an idle machine, "
+                            "or save with --force\n"
+                          : ""));
+}
+
 TEST_F(TuneCommand, PrintsATable) {
   const Outcome outcome = Tune({"--max-threads", "2"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -114,7 +131,7 @@ TEST_F(TuneCommand, PrintsATable) {
                                  HasSubstr("x memcpy"), HasSubstr("64.0 KiB"), HasSubstr("knee: "),
                                  HasSubstr("recommended: "), HasSubstr("core-seconds a GB"),
                                  HasSubstr("64 GB/s"), HasSubstr("saves memory up to")));
-  EXPECT_THAT(Tune({"--word", "32", "--save", folder_ / "p"}).out,
+  EXPECT_THAT(Tune({"--word", "32", "--force", "--save", folder_ / "p"}).out,
               HasSubstr("words of 16 bits were not measured"));
 }
 
@@ -152,13 +169,14 @@ TEST_F(TuneCommand, RefusesPlacesThatCannotBeWritten) {
   EXPECT_THAT(TuneError({"--bytes", "64KiB", "--save", nowhere}),
               AllOf(StartsWith("tidepool: " + nowhere + ": "), HasSubstr("a writable folder")));
   EXPECT_THAT(TuneError({"--bytes", "64KiB", "--save", folder_}), HasSubstr("a writable folder"));
-  EXPECT_THAT(TuneError({"--bytes", "64KiB", "--save", "/dev/full"}), HasSubstr("/dev/full: "));
+  EXPECT_THAT(TuneError({"--bytes", "64KiB", "--force", "--save", "/dev/full"}),
+              HasSubstr("/dev/full: "));
   EXPECT_THAT(TuneError({"--json", "--save", "/dev/stdout"}), HasSubstr("expected another file"));
 }
 
 TEST_F(TuneCommand, AProfileThatIsThereIsReplaced) {
   const std::string path = File("profile.json", "old");
-  ASSERT_EQ(Tune({"--json", "--save", path, "--max-threads", "1"}).status, 0);
+  ASSERT_EQ(Tune({"--json", "--force", "--save", path, "--max-threads", "1"}).status, 0);
   EXPECT_TRUE(ReadCompressionProfile(path).ok());
   EXPECT_THAT(Contents(path), HasSubstr("tidepool_compression_profile"));
 }

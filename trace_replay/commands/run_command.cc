@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `run`: iterations under an offload policy on a device, beside the prediction of the
 // simulator.
-#include <unistd.h>
-
 #include <climits>
-#include <cstdio>
 #include <iostream>
 #include <utility>
 
@@ -13,7 +10,9 @@
 #include "tidepool/schedule/timeline.h"
 #include "trace_replay/offload/live_iteration.h"
 #include "trace_replay/offload/offload_options.h"
+#include "trace_replay/offload/run_notes.h"
 #include "trace_replay/options.h"
+#include "trace_replay/replay/available_memory.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -43,12 +42,6 @@ void Scale(TaskGraph& graph, double scale) {
   for (GraphTask& task : graph.tasks) {
     for (TaskAlgorithm& algorithm : task.algorithms) algorithm.seconds *= scale;
   }
-}
-
-void ShowProgress(int iteration, int iterations) {
-  if (isatty(STDERR_FILENO) == 0) return;
-  std::fprintf(stderr, iteration == iterations ? "\r\033[K" : "\riteration %d of %d", iteration + 1,
-               iterations);
 }
 
 // A schedule and its simulation. ResourceExhausted if the memory does not suffice.
@@ -81,23 +74,35 @@ struct Iterations {
 };
 
 absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options, const Prepared& prepared) {
-  const absl::StatusOr<std::unique_ptr<LiveIteration>> live = LiveIteration::Create(
-      {.device = options.device, .machine = prepared.scheduled.offload.machine},
-      prepared.scheduled.graph, *prepared.simulated);
+  RunProgress progress(options.iterations, prepared.simulated->resolved.steps.size());
+  const absl::StatusOr<std::unique_ptr<LiveIteration>> live =
+      LiveIteration::Create({.device = options.device,
+                             .machine = prepared.scheduled.offload.machine,
+                             .on_step = [&](std::size_t step) { progress.Show(step); }},
+                            prepared.scheduled.graph, *prepared.simulated);
   if (!live.ok()) return live.status();
   Iterations iterations;
   iterations.device = (*live)->device_name();
   for (int i = 0; i < options.iterations; ++i) {
-    ShowProgress(i, options.iterations);
+    progress.Begin(i);
     absl::StatusOr<Timeline> timeline = (*live)->Run();
     if (!timeline.ok()) return timeline.status();
     iterations.seconds.push_back(timeline->seconds);
     iterations.last = *std::move(timeline);
   }
-  ShowProgress(options.iterations, options.iterations);
   // The offsets are those of the simulation, and so is the pool.
   iterations.last.pool_bytes = prepared.simulated->pool_bytes;
   return iterations;
+}
+
+// Tells the cost of a run on the host, or refuses it if the host has too little memory.
+absl::Status Announce(const RunCommandOptions& options, const Timeline& simulated) {
+  if (options.device != "host") return absl::OkStatus();
+  const RunCost cost = CostOfRun(simulated, options.iterations);
+  if (absl::Status status = CheckRunMemory(cost, AvailableMemory()); !status.ok()) return status;
+  std::cerr << "run: " << RunCostText(cost) << '\n';
+  if (const std::string busy = BusyText(); !busy.empty()) std::cerr << "run: " << busy << '\n';
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const Prepared& prepared,
@@ -126,6 +131,8 @@ absl::StatusOr<Answer> RunRun(const RunCommandOptions& options) {
   if (!prepared->simulated.ok()) {
     return PrintDoesNotFit(options.offload, prepared->scheduled, prepared->simulated.status());
   }
+  absl::Status status = Announce(options, *prepared->simulated);
+  if (!status.ok()) return status;
   const absl::StatusOr<Iterations> iterations = Iterate(options, *prepared);
   if (!iterations.ok()) return iterations.status();
   return PrintIterations(options, *prepared, *iterations);

@@ -73,9 +73,10 @@ absl::Status Draw(const SweepOptions& sweep, const std::vector<SweepPoint>& poin
       std::minmax_element(sweep.memories.values.begin(), sweep.memories.values.end());
   const bool has_one_graph = sweep.batches.values.size() <= 1;
   return WriteFile(sweep.drawing, [&](std::ostream& out) {
-    WriteSweepDrawing(absl::StrCat(points.front().graph, ": an iteration over the memory"),
-                      CurvesOf(points), static_cast<double>(*least), static_cast<double>(*most),
-                      has_one_graph ? points.front().ideal_seconds : 0, out);
+    WriteSweepDrawing(
+        absl::StrCat(points.front().graph, ": time of an iteration over the memory of the device"),
+        CurvesOf(points), static_cast<double>(*least), static_cast<double>(*most),
+        has_one_graph ? points.front().ideal_seconds : 0, out);
     return absl::OkStatus();
   });
 }
@@ -141,15 +142,15 @@ Command AddSimulate(CLI::App& app) {
   AddSweepOptions(*simulate, options->sweep);
   AddOffloadOptions(*simulate, options->point);
   AddGraphOptions(*simulate, options->source, options->sweep);
-  AddExamples(
-      *simulate,
-      {"tidepool simulate vgg-16 --batch 64 --memory 8GiB --offload dynamic",
-       "tidepool simulate graph.json --memory 8GiB --link 25GB/s --timeline graph.trace.json",
-       "tidepool simulate gpt2-medium --batch 8 --memory 20GiB..32GiB/1GiB --policy "
-       "none,vdnn++ --offload dynamic --smallest-memory --slowdown 1.1",
-       "tidepool simulate vgg-16 --batch 8..128/8 --memory 8GiB,16GiB --largest-batch",
-       "tidepool simulate graph.json --memory 1GiB..8GiB/256MiB --policy none,vdnn,vdnn++ "
-       "--offload all --svg sweep.svg"});
+  AddExamples(*simulate,
+              {"tidepool simulate vgg-16 --batch 64 --memory 8GiB --offload dynamic",
+               "tidepool model vgg-16 --batch 64 -o vgg.json",
+               "tidepool simulate vgg.json --memory 8GiB --link 25GB/s --timeline vgg.trace.json",
+               "tidepool simulate vgg.json --memory 2GiB..8GiB/1GiB --policy none,vdnn,vdnn++ "
+               "--svg vgg.svg",
+               "tidepool simulate vgg.json --memory 2GiB..8GiB/1GiB --offload dynamic "
+               "--smallest-memory --slowdown 1.5",
+               "tidepool simulate vgg-16 --batch 16..128/16 --memory 8GiB,16GiB --largest-batch"});
   return {simulate, [simulate, options] {
             options->point.graph = options->source.graph;
             return RunSimulate(*simulate, *options);

@@ -149,7 +149,8 @@ absl::StatusOr<Answer> RunTuneCompression(const TuneOptions& options) {
   }
   const absl::StatusOr<Tuning> tuning = Measure(options);
   if (!tuning.ok()) return tuning.status();
-  if (!options.save.empty()) {
+  const bool is_refused = !options.save.empty() && IsBusy(*tuning) && !options.force;
+  if (!options.save.empty() && !is_refused) {
     absl::Status status = WriteCompressionProfile(tuning->profile, options.save);
     if (!status.ok()) return status;
   }
@@ -158,7 +159,13 @@ absl::StatusOr<Answer> RunTuneCompression(const TuneOptions& options) {
   } else {
     PrintTuningTables(options, *tuning);
   }
-  return Answer::kYes;
+  if (!is_refused) return Answer::kYes;
+  std::cout.flush();
+  std::cerr << absl::StreamFormat(
+      "tidepool: %s: not saved: the machine is busy, threads had a processor %.0f %% of the time; "
+      "measure again on an idle machine, or save with --force\n",
+      absl::CHexEscape(options.save), ProcessorShare(*tuning) * 100);
+  return Answer::kNo;
 }
 
 void AddMeasurementOptions(CLI::App& app, TuneOptions& options) {
@@ -218,6 +225,9 @@ void AddAnswerOptions(CLI::App& app, TuneOptions& options) {
       ->check([](const std::string& text) -> std::string {
         return text.empty() ? "'', expected the name of a file" : "";
       });
+  app.add_flag("--force", options.force,
+               "Save the profile of a busy machine too; without this, it is not saved and the exit "
+               "status is 2");
   AddJsonOption(app, options.json);
 }
 

@@ -19,6 +19,7 @@ struct TuneOptions {
   double link_bytes_per_second = 0;  // 0: not given
   int word_bits = 0;                 // 0: both
   std::string save;
+  bool force = false;  // saves the profile of a busy machine too
   bool json = false;
 };
 
@@ -36,6 +37,11 @@ inline int BitsOf(ZeroValueWord word) { return 8 * static_cast<int>(word); }
 inline double Speed(const CompressionTimes& times, double ns) { return times.setting.threads / ns; }
 // Seconds of one core for compressing and decompressing a gigabyte.
 double CoreSecondsPerGb(const CompressionProfile& profile, ZeroValueWord word, double density);
+
+// The least share of its time that a thread had a processor.
+double ProcessorShare(const Tuning& tuning);
+// Whether other programs disturbed the measurement.
+bool IsBusy(const Tuning& tuning);
 
 void PrintTuningJson(const TuneOptions& options, const Tuning& tuning);
 void PrintTuningTables(const TuneOptions& options, const Tuning& tuning);

@@ -40,6 +40,7 @@ void PrintTuningJson(const TuneOptions& options, const Tuning& tuning) {
                              {"processor_share", word.measurement.processor_share},
                              {"measured", rows}});
   }
+  json["busy"] = IsBusy(tuning);
   json["knee_threads"] = KneeOf(profile.speedups);
   json["threads"] = profile.threads;
   json["chunk_bytes"] = profile.chunk_bytes;

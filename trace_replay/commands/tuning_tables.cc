@@ -17,14 +17,6 @@ namespace {
 // Below this share of processor time, other programs disturb the measurement.
 constexpr double kQuietShare = 0.9;
 
-double ProcessorShare(const Tuning& tuning) {
-  double share = 1;
-  for (const WordMeasurement& word : tuning.words) {
-    share = std::min(share, word.measurement.processor_share);
-  }
-  return share;
-}
-
 std::string ThreadsText(int threads) {
   return absl::StrCat(threads, threads == 1 ? " thread" : " threads");
 }
@@ -105,6 +97,16 @@ void PrintLinks(const Tuning& tuning) {
 
 }  // namespace
 
+double ProcessorShare(const Tuning& tuning) {
+  double share = 1;
+  for (const WordMeasurement& word : tuning.words) {
+    share = std::min(share, word.measurement.processor_share);
+  }
+  return share;
+}
+
+bool IsBusy(const Tuning& tuning) { return ProcessorShare(tuning) < kQuietShare; }
+
 void PrintTuningTables(const TuneOptions& options, const Tuning& tuning) {
   const CompressionProfile& profile = tuning.profile;
   const double middle = MiddleDensity(tuning.densities);
@@ -112,7 +114,7 @@ void PrintTuningTables(const TuneOptions& options, const Tuning& tuning) {
             << profile.instruction_set << "\n"
             << absl::StreamFormat("buffers of %s, medians, %.1f s\n\n", SizeText(options.bytes),
                                   tuning.seconds);
-  if (ProcessorShare(tuning) < kQuietShare) {
+  if (IsBusy(tuning)) {
     std::cout << "the machine is busy: threads had a processor "
               << ShareText(ProcessorShare(tuning))
               << " of the time; measure again on an idle machine\n\n";

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "tidepool/host_device.h"
-#include "trace_replay/replay/available_memory.h"
 #include "trace_replay/replay/cuda_devices.h"
 
 namespace tidepool::tool {
@@ -25,14 +24,6 @@ absl::Status Keep(absl::StatusOr<std::unique_ptr<T>> made, std::unique_ptr<T>& k
   if (!made.ok()) return made.status();
   kept = *std::move(made);
   return absl::OkStatus();
-}
-
-absl::Status CheckMemory(std::int64_t device_bytes, std::int64_t host_bytes) {
-  const std::optional<std::int64_t> available = AvailableMemory();
-  if (!available.has_value() || device_bytes + host_bytes <= *available) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--memory: a pool of ", device_bytes, " bytes and ", host_bytes,
-      " bytes of offloaded data, expected at most ", *available, ", the memory available"));
 }
 
 absl::StatusOr<std::unique_ptr<Device>> MakeHostDevice(const TimelineOptions& machine) {
@@ -78,10 +69,6 @@ absl::StatusOr<std::unique_ptr<LiveIteration>> LiveIteration::Create(
 absl::Status LiveIteration::Start(const LiveIterationOptions& options, const TaskGraph& graph,
                                   const Timeline& simulated) {
   const bool is_host = options.device == "host";
-  if (is_host) {
-    absl::Status status = CheckMemory(simulated.pool_bytes, simulated.peak_host_bytes);
-    if (!status.ok()) return status;
-  }
   absl::Status status = Keep(is_host ? MakeHostDevice(options.machine) : MakeCudaDevice(), device_);
   if (status.ok()) status = MakePools(options, simulated);
   if (status.ok() && Compresses(simulated.resolved)) status = MakePipeline(options, simulated);
@@ -98,7 +85,7 @@ absl::Status LiveIteration::Start(const LiveIterationOptions& options, const Tas
     return device_->Fill(address, 0, graph.data[data].bytes, stream);
   };
   return Keep(Executor::Create(device_.get(), offloader_.get(), graph, simulated.resolved, launch,
-                               fill, {.measures = true}),
+                               fill, {.measures = true, .on_step = options.on_step}),
               executor_);
 }
 

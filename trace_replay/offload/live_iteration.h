@@ -3,6 +3,8 @@
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_LIVE_ITERATION_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_LIVE_ITERATION_H_
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,12 +24,14 @@ namespace tidepool::tool {
 struct LiveIterationOptions {
   std::string device = "host";  // or "cuda"
   TimelineOptions machine = {};
+  // Called before each step of an iteration; see ExecutorOptions.
+  std::function<void(std::size_t step)> on_step = nullptr;
 };
 
 class LiveIteration {
  public:
   // Carries out `simulated.resolved` at the offsets of the simulation. `graph` must outlive the
-  // iteration. InvalidArgument if the machine lacks memory; otherwise errors of the device.
+  // iteration. Errors are those of the device.
   static absl::StatusOr<std::unique_ptr<LiveIteration>> Create(const LiveIterationOptions& options,
                                                                const TaskGraph& graph,
                                                                const Timeline& simulated);

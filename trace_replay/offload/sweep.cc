@@ -79,7 +79,7 @@ bool IsGoodEnough(const SweepPoint& point, double most_slowdown) {
   return point.fits && point.slowdown() <= most_slowdown;
 }
 
-// Returns the answer for the same series and memory; adds it if there is none yet.
+// Returns the answer for the same series and memory, and adds it before its first use.
 SweepAnswer& AnswerFor(const SweepSeries& series, std::int64_t memory_bytes,
                        std::vector<SweepAnswer>& answers) {
   for (SweepAnswer& answer : answers) {

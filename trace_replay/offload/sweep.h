@@ -55,7 +55,7 @@ struct SweepPoint {
   std::int64_t memory_bytes = 0;
   double ideal_seconds = 0;
   bool fits = false;
-  // Of an iteration that fits:
+  // The iteration, if it fits:
   std::string schedule = {};
   double seconds = 0;
   double compute_seconds = 0;

@@ -2,7 +2,9 @@
 // Prints the points of a sweep and its answers.
 #include "trace_replay/offload/sweep_output.h"
 
+#include <array>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -15,8 +17,23 @@ namespace {
 
 using Row = std::vector<std::string>;
 
+// Returns a size with as many decimals as tell it exactly, up to three: "1.25 GiB".
+std::string MemoryText(std::int64_t bytes) {
+  constexpr std::array<std::pair<const char*, int>, 4> kUnits = {
+      {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}}};
+  for (const auto& [unit, shift] : kUnits) {
+    if (bytes >> shift == 0) continue;
+    const double size = std::ldexp(static_cast<double>(bytes), -shift);
+    int decimals = 1;
+    double scaled = size * 10;
+    for (; decimals < 3 && scaled != std::floor(scaled); scaled *= 10) ++decimals;
+    return absl::StrFormat("%.*f %s", decimals, size, unit);
+  }
+  return SizeText(bytes);
+}
+
 Row PointRow(const SweepPoint& point) {
-  Row row = {SeriesText(point.series), SizeText(point.memory_bytes)};
+  Row row = {SeriesText(point.series), MemoryText(point.memory_bytes)};
   if (!point.fits) {
     row.insert(row.end(), {"does not fit", "", "", ""});
     return row;
@@ -37,7 +54,7 @@ std::string MemoriesText(const SweepOptions& sweep, const std::vector<SweepAnswe
   for (const SweepAnswer& answer : answers) {
     rows.push_back({"  " + SeriesText(answer.series)});
     if (answer.best.has_value()) {
-      rows.back().push_back(SizeText(answer.best->memory_bytes));
+      rows.back().push_back(MemoryText(answer.best->memory_bytes));
       rows.back().push_back(RatioText(answer.best->slowdown()));
     } else {
       rows.back().emplace_back("more than these");
@@ -50,7 +67,7 @@ std::string BatchesText(const SweepOptions& sweep, const std::vector<SweepAnswer
   std::vector<Row> rows = {{absl::StrCat("largest batch", LimitText(sweep)), "", "slowdown"}};
   for (const SweepAnswer& answer : answers) {
     rows.push_back(
-        {absl::StrCat("  ", SeriesText(answer.series), ", ", SizeText(answer.memory_bytes))});
+        {absl::StrCat("  ", SeriesText(answer.series), ", ", MemoryText(answer.memory_bytes))});
     if (answer.best.has_value()) {
       rows.back().push_back(CountText(answer.best->series.batch));
       rows.back().push_back(RatioText(answer.best->slowdown()));

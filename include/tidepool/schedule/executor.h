@@ -51,6 +51,9 @@ struct ExecutorOptions {
   bool measures = false;
   // Returns seconds since a fixed time, on any thread. Null: the machine's steady clock.
   std::function<double()> clock = nullptr;
+  // Run calls it before each step, on its own thread, with the number of the step. The device may
+  // lag: steps only queue work. Null: not called.
+  std::function<void(std::size_t step)> on_step = nullptr;
 };
 
 class TIDEPOOL_EXPORT Executor {
