@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 
 #include "tidepool/trace/caching_allocator.h"
@@ -95,6 +96,32 @@ TEST(CachingAllocatorSettings, NameTheKeyAndTheValueInErrors) {
   for (const std::string divisions : {"3", "-2", "[", "[4", "[4:3]", "[3:4]", "[0:2]", "[4]"}) {
     EXPECT_THAT(ErrorOf("roundup_power2_divisions:" + divisions),
                 HasSubstr("roundup_power2_divisions"));
+  }
+}
+
+// Damaged texts are errors or settings within their limits, and never crash.
+TEST(CachingAllocatorSettings, SurviveDamage) {
+  const std::string text =
+      "expandable_segments:True,max_split_size_mb:128,roundup_power2_divisions:[256:1,512:2,>:8],"
+      "garbage_collection_threshold:0.8,per_process_memory_fraction:0.5,large_segment_size_mb:20";
+  const std::string alphabet = "[],:>0123456789-. eTrue";
+  std::mt19937 random(1);
+  const Trace trace = TraceBuilder(TraceFormat::kNative).Build();
+  for (int i = 0; i < 20000; ++i) {
+    std::string damaged = text;
+    for (unsigned j = 0; j <= random() % 4; ++j) {
+      const std::size_t at = random() % damaged.size();
+      if (random() % 2 == 0) {
+        damaged.erase(at, random() % 20);
+        damaged += 'x';
+      } else {
+        damaged[at] = alphabet[random() % alphabet.size()];
+      }
+    }
+    const auto settings = ParseCachingAllocatorSettings(damaged);
+    if (settings.ok()) {
+      EXPECT_TRUE(ReplayCaching(trace, {.settings = *settings}).ok()) << damaged;
+    }
   }
 }
 
