@@ -26,6 +26,7 @@ using ::testing::ContainsRegex;
 using testing::Contents;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // A trace with a peak of 17,920 live bytes, for which no plan is below 18,432.
 constexpr char kHard[] =
@@ -186,11 +187,17 @@ TEST_F(PlannedCommand, KeepsContentsOfManyStreams) {
   for (std::uint64_t seed = 1; seed <= 5; ++seed) {
     const std::string trace = folder_ / "streams.tide";
     WriteManyStreams(seed, trace);
-    const json answer = Replay(trace, {"--device", "host", "--verify", "--time-limit", "0.2"});
-    EXPECT_EQ(answer["verified"], true);
-    EXPECT_EQ(answer["pool_bytes"], answer["planned"]["plan_bytes"]);
-    EXPECT_EQ(answer["planned"]["planned"], answer["trace"]["allocations"]);
-    EXPECT_EQ(answer["planned"]["deviations"], 0);
+    const std::string peak = Size(trace, {"--time-limit", "0.2"})["pool_bytes"].dump();
+    for (const bool waits : {false, true}) {
+      std::vector<std::string> options = {"--device", "host", "--verify", "--time-limit", "0.2"};
+      if (waits) options.insert(options.end(), {"--pool", peak});
+      const json answer = Replay(trace, options);
+      EXPECT_EQ(answer["verified"], true);
+      EXPECT_EQ(answer["pool_bytes"], answer["planned"]["plan_bytes"]);
+      EXPECT_EQ(answer["planned"]["planned"], answer["trace"]["allocations"]);
+      EXPECT_EQ(answer["planned"]["deviations"], 0);
+      EXPECT_EQ(answer["planned"]["streams_wait"], waits);
+    }
   }
 }
 
@@ -301,8 +308,8 @@ TEST_F(PlannedCommand, IsAPolicyOfSize) {
   EXPECT_THAT(Run({"size", folder_ / "paper.csv"}).out, HasSubstr("planned"));
 }
 
-// A plan keeps memory for its stream until another stream waits, so smaller pools may exist.
-TEST_F(PlannedCommand, IsNotExactWhereStreamsWaitForNobody) {
+// All rows of a table let streams wait, as a pool does. Another column has the pools without waits.
+TEST_F(PlannedCommand, HasOneRuleForTheStreamsOfAllPolicies) {
   TraceBuilder builder(TraceFormat::kNative);
   ASSERT_TRUE(builder.Allocate("x", 512, Hint::kResident, "s", 0).ok());
   ASSERT_TRUE(builder.Free("x", "s", 1));
@@ -310,16 +317,43 @@ TEST_F(PlannedCommand, IsNotExactWhereStreamsWaitForNobody) {
   ASSERT_TRUE(builder.Free("y", "t", 3));
   const std::string trace = folder_ / "two.tide";
   ASSERT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, trace).ok());
-  const json size = Size(trace);
-  EXPECT_EQ(size["pool_bytes"], 1024);
-  EXPECT_EQ(size["exact_pool_bytes"], nullptr);
-  EXPECT_EQ(size["serves_all_larger"], true);
+  for (const json& size : Answer({"size", trace})["policies"]) {
+    if (size["policy"].get<std::string>().starts_with("pytorch")) continue;
+    EXPECT_EQ(size["pool_bytes"], 512) << size;
+    EXPECT_EQ(size["exact_pool_bytes"], 512) << size;
+    EXPECT_EQ(size["serves_all_larger"], true) << size;
+    EXPECT_EQ(size["pool_bytes_without_waits"], 1024) << size;
+  }
+  EXPECT_EQ(Answer({"size", trace, "--plan"})["plan"]["pool_bytes"], 1024);
+  const std::string text = Run({"size", trace, "--plan"}).out;
+  EXPECT_THAT(text, HasSubstr("without waits"));
+  EXPECT_THAT(text,
+              HasSubstr("2 streams, 0 recorded waits: streams wait for memory of each other"));
+  const char* unless =
+      "the smallest possible unless streams wait for memory (2 streams, 0 recorded";
+  EXPECT_THAT(text, HasSubstr(unless));
+  EXPECT_THAT(Run({"plan", trace}).out, HasSubstr(unless));
+  const json report = Answer({"report", trace, "-o", folder_ / "x.html"});
+  EXPECT_EQ(report["policies"].back()["pool_bytes"], 512);
+  EXPECT_THAT(report["headline"].get<std::string>(),
+              HasSubstr("a plan without such waits needs 1.0 KiB"));
   EXPECT_EQ(Run({"replay", trace, "--pool", "512"}).status, 0);
+  // A pool that is too small for the plan without waits follows one with waits.
+  for (const char* device : {"none", "host"}) {
+    for (const bool waits : {true, false}) {
+      const json replay = Replay(trace, {"--device", device, "--pool", waits ? "512" : "1024"});
+      EXPECT_EQ(replay["planned"]["streams_wait"], waits);
+      EXPECT_EQ(replay["planned"]["deviations"], 0);
+      EXPECT_EQ(replay["planned"]["plan_bytes"], waits ? 512 : 1024);
+    }
+  }
   // A log without waits needs none for a plan.
   const std::string log = File("two.csv",
                                "op,id,size,hint,stream\n"
                                "a,x,512,,s\nf,x,,,s\na,y,512,,t\nf,y,,,t\n");
   EXPECT_EQ(Size(log)["exact_pool_bytes"], 512);
+  EXPECT_EQ(Size(log)["pool_bytes_without_waits"], nullptr);
+  EXPECT_THAT(Run({"size", log}).out, Not(HasSubstr("without waits")));
 }
 
 // Makes iterations of which some are marked.

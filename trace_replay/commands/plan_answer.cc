@@ -3,7 +3,6 @@
 #include "trace_replay/commands/plan_answer.h"
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/trace/trace_plan.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/options.h"
 #include "trace_replay/quantity.h"
@@ -21,9 +20,21 @@ CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds, const std::strin
       });
 }
 
-absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, std::optional<std::int64_t> capacity,
-                               double time_limit_seconds) {
-  const absl::StatusOr<PlanProblem> problem = ToPlanProblem(measured.trace, measured.alignment);
+namespace {
+
+// Returns "" where streams make no plan higher.
+std::string StreamsRemark(const Plan& plan, const MeasuredTrace& measured) {
+  if (plan.height <= measured.load.peak_live_bytes) return "";
+  const absl::StatusOr<PlanProblem> problem = ProblemOf(measured, StreamWaits::kNone);
+  if (!problem.ok() || !HasOrderedStreams(*problem)) return "";
+  return absl::StrCat(" unless streams wait for memory (", StreamsText(*problem), ")");
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, StreamWaits waits,
+                               std::optional<std::int64_t> capacity, double time_limit_seconds) {
+  const absl::StatusOr<PlanProblem> problem = ProblemOf(measured, waits);
   if (!problem.ok()) return problem.status();
   return MakePlan(
       *problem,
@@ -40,12 +51,13 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const TraceLoad& load) {
           {"interrupted", plan.stopped}};
 }
 
-std::string PlanText(const Plan& plan) {
-  if (plan.optimal) return "the smallest possible";
+std::string PlanText(const Plan& plan, const MeasuredTrace& measured) {
+  const std::string streams = StreamsRemark(plan, measured);
+  if (plan.optimal) return absl::StrCat("the smallest possible", streams);
   return absl::StrCat(plan.stopped     ? "the best before the interrupt"
                       : plan.timed_out ? "the best within the time limit"
                                        : "the best that the search found",
-                      ", no plan is smaller than ", SizeText(plan.lower_bound));
+                      ", no plan is smaller than ", SizeText(plan.lower_bound), streams);
 }
 
 }  // namespace tidepool::tool

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "tidepool/trace/plan.h"
 #include "trace_replay/command.h"
+#include "trace_replay/commands/stream_waits.h"
 
 namespace tidepool::tool {
 
@@ -17,12 +18,13 @@ namespace tidepool::tool {
 CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds, const std::string& description);
 
 // Plans a trace. Ctrl-C ends the search with the best plan so far.
-absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, std::optional<std::int64_t> capacity,
-                               double time_limit_seconds);
+absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, StreamWaits waits,
+                               std::optional<std::int64_t> capacity, double time_limit_seconds);
 
 nlohmann::ordered_json PlanJson(const Plan& plan, const TraceLoad& load);
-// Returns "the smallest possible", or why the search ended and the lower bound.
-std::string PlanText(const Plan& plan);
+// Returns "the smallest possible", or why the search ended and the lower bound. Names the streams
+// where smaller pools serve the trace, because streams may wait in them. `plan` has no waits.
+std::string PlanText(const Plan& plan, const MeasuredTrace& measured);
 
 }  // namespace tidepool::tool
 

@@ -69,7 +69,7 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
   PrintTraceLine(options.trace, measured);
   std::cout << "  plan: " << SizeText(plan.height) << ", "
             << RatioText(Overhead(plan.height, measured.load))
-            << " of peak live: " << PlanText(plan) << "\n";
+            << " of peak live: " << PlanText(plan, measured) << "\n";
   if (has_capacity) {
     std::cout << (fits ? "  fits into " : "  does not fit into ") << SizeText(options.capacity)
               << "\n";
@@ -94,7 +94,8 @@ absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
       if (bytes > *capacity) return PrintTooLarge(options, *measured, largest, bytes);
     }
   }
-  const absl::StatusOr<Plan> plan = PlanTrace(*measured, capacity, options.time_limit_seconds);
+  const absl::StatusOr<Plan> plan =
+      PlanTrace(*measured, StreamWaits::kNone, capacity, options.time_limit_seconds);
   if (!plan.ok()) return AboutFile(options.trace, plan.status());
   const bool fits = plan->height <= capacity.value_or(plan->height);
   if (fits && !options.output.empty()) {

@@ -2,7 +2,6 @@
 // Conversions from plans to placements, each verified by a replay.
 #include "trace_replay/commands/planned.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,16 +16,6 @@ std::shared_ptr<const PlacementPlan> ToPlacement(const MeasuredTrace& measured,
                                                  const std::vector<std::int64_t>& offsets) {
   const PlanProblem problem = ToPlanProblem(measured.trace, measured.alignment).value();
   return ToPlacementPlan(problem, offsets, offsets.size());
-}
-
-// Returns whether all events of memory are on one stream.
-bool HasOneStream(const Trace& trace) {
-  std::optional<std::uint32_t> stream;
-  return std::all_of(trace.events.begin(), trace.events.end(), [&](const TraceEvent& event) {
-    if (!event.TouchesMemory()) return true;
-    if (!stream.has_value()) stream = event.stream;
-    return event.stream == *stream;
-  });
 }
 
 }  // namespace
@@ -80,9 +69,7 @@ absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
   MinimumPoolResult result;
   result.pool_bytes = pool_bytes;
   result.attempts = 1;
-  const bool is_smallest = pool_bytes == measured.load.peak_live_bytes ||
-                           (planned.optimal.value_or(false) && HasOneStream(measured.trace));
-  if (is_smallest) {
+  if (pool_bytes == measured.load.peak_live_bytes || planned.optimal.value_or(false)) {
     result.exact_pool_bytes = pool_bytes;
   } else {
     result.exact_limit = ExactLimit::kUnsearchable;

@@ -31,6 +31,9 @@ struct PlannedTrace {
   std::optional<bool> optimal = std::nullopt;    // empty: unknown
   bool interrupted = false;                      // the plan is the best before Ctrl-C
   std::optional<double> seconds = std::nullopt;  // of the search; empty for a plan from a file
+  // Whether streams wait for memory of each other in this plan; empty where the trace has one
+  // stream or does not tell their order.
+  std::optional<bool> streams_wait = std::nullopt;
 };
 
 // `plan` must be a plan of this trace.
@@ -39,9 +42,8 @@ PlannedTrace ToPlanned(const MeasuredTrace& measured, const Plan& plan);
 // Reads a plan from a file of `plan -o`. Errors are those of ReadPlan and OffsetsFor.
 absl::StatusOr<PlannedTrace> ReadPlanned(const std::string& path, const MeasuredTrace& measured);
 
-// Returns the pool of a plan, verified by a replay. The pool is exact, the smallest of all
-// placements, if the plan is optimal and the trace has one stream: with several streams a plan
-// keeps memory for a stream longer than other placements have to.
+// Returns the pool of a plan in which streams may wait, verified by a replay. The pool is exact,
+// the smallest of all placements, if the plan is optimal.
 absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
                                               const PlannedTrace& planned);
 

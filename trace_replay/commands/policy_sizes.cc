@@ -101,13 +101,18 @@ nlohmann::ordered_json PolicyJson(const PolicySize& size, const TraceLoad& load)
           {"serves_all_larger", OrNull(size.result.serves_all_larger)},
           {"exact_limit", LimitName(size.result.exact_limit)},
           {"exact_limit_value", LimitValue(size)},
-          {"exact_pieces", size.result.exact_pieces}};
+          {"exact_pieces", size.result.exact_pieces},
+          {"pool_bytes_without_waits", OrNull(size.bytes_without_waits)}};
 }
 
 std::vector<std::vector<std::string>> PolicyRows(const std::vector<PolicySize>& sizes,
                                                  const TraceLoad& load) {
   std::vector<std::vector<std::string>> rows = {{"policy", "first found", "/ peak live", "attempts",
                                                  "smallest", "/ peak live", "larger pools"}};
+  const bool has_streams = std::any_of(sizes.begin(), sizes.end(), [](const PolicySize& size) {
+    return size.bytes_without_waits.has_value();
+  });
+  if (has_streams) rows.front().insert(rows.front().end(), {"without waits", "/ peak live"});
   for (const PolicySize& size : sizes) {
     const std::optional<std::int64_t>& exact = size.result.exact_pool_bytes;
     rows.push_back({size.policy,
@@ -118,6 +123,9 @@ std::vector<std::vector<std::string>> PolicyRows(const std::vector<PolicySize>& 
                     exact.has_value() ? SizeText(*exact) : "not found",
                     exact.has_value() ? RatioText(Overhead(*exact, load)) : "",
                     LargerText(size.result.serves_all_larger)});
+    if (!size.bytes_without_waits.has_value()) continue;
+    rows.back().insert(rows.back().end(), {SizeText(*size.bytes_without_waits),
+                                           RatioText(Overhead(*size.bytes_without_waits, load))});
   }
   return rows;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct PolicySize {
   // Whether PyTorch's allocator fails in the memory that the user asked about, though it serves
   // the trace in less.
   bool fails_in_asked_memory = false;
+  // The pool if no stream waits for memory of another. Empty where the trace has one stream or does
+  // not tell their order; otherwise streams may wait in the pools of `result`.
+  std::optional<std::int64_t> bytes_without_waits = std::nullopt;
 };
 
 // Returns `names`, or the names of all placement policies if `names` is empty. NotFound for a name
@@ -31,7 +35,8 @@ absl::StatusOr<std::vector<std::string>> PolicyNames(std::vector<std::string> na
 nlohmann::ordered_json PolicyJson(const PolicySize& size, const TraceLoad& load);
 
 // Returns a heading and one row a policy: name, first pool that the restart search finds, over peak
-// live, attempts, smallest pool, over peak live, whether all larger pools work.
+// live, attempts, smallest pool, over peak live, whether all larger pools work. Where streams
+// matter also the pool without waits.
 std::vector<std::vector<std::string>> PolicyRows(const std::vector<PolicySize>& sizes,
                                                  const TraceLoad& load);
 // Returns one line for each reason why a search stopped without an answer, with its policies.

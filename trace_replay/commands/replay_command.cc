@@ -147,7 +147,9 @@ nlohmann::ordered_json PlannedJson(const PlannedTrace& planned, const PlannedCou
                                  {"seconds", nullptr},
                                  {"interrupted", planned.interrupted},
                                  {"planned", counts.planned},
-                                 {"deviations", counts.deviations}};
+                                 {"deviations", counts.deviations},
+                                 {"streams_wait", nullptr}};
+  if (planned.streams_wait.has_value()) json["streams_wait"] = *planned.streams_wait;
   if (planned.optimal.has_value()) json["optimal"] = *planned.optimal;
   if (planned.seconds.has_value()) json["seconds"] = *planned.seconds;
   return json;
@@ -209,13 +211,18 @@ void PrintLatencies(const LiveReplay& live) {
 
 std::vector<std::vector<std::string>> PlannedRows(const PlannedTrace& planned,
                                                   const PlannedCounts& counts) {
-  return {{"plan", SizeText(planned.placement->height_bytes())},
-          {"  smallest possible",
-           planned.optimal.value_or(false)
-               ? "yes"
-               : absl::StrCat("unknown, at least ", SizeText(planned.lower_bound_bytes))},
-          {"as planned", CountText(counts.planned)},
-          {"deviations", CountText(counts.deviations)}};
+  std::vector<std::vector<std::string>> rows = {
+      {"plan", SizeText(planned.placement->height_bytes())},
+      {"  smallest possible",
+       planned.optimal.value_or(false)
+           ? "yes"
+           : absl::StrCat("unknown, at least ", SizeText(planned.lower_bound_bytes))}};
+  if (planned.streams_wait.has_value()) {
+    rows.push_back({"  streams wait in it", *planned.streams_wait ? "yes" : "no"});
+  }
+  rows.push_back({"as planned", CountText(counts.planned)});
+  rows.push_back({"deviations", CountText(counts.deviations)});
+  return rows;
 }
 
 std::vector<std::vector<std::string>> LearnedRows(const PoolStats& pool) {
@@ -317,12 +324,29 @@ absl::Status CheckOptions(const ReplayCommandOptions& options) {
   return absl::OkStatus();
 }
 
+// Returns a plan that fits into the pool because streams wait; no value without such a plan.
+std::optional<PlannedTrace> PlannedWithWaits(const ReplayCommandOptions& options,
+                                             const MeasuredTrace& measured) {
+  const absl::StatusOr<Plan> plan =
+      PlanTrace(measured, StreamWaits::kAllowed, options.pool_bytes, options.time_limit_seconds);
+  if (!plan.ok() || plan->height > options.pool_bytes) return std::nullopt;
+  PlannedTrace planned = ToPlanned(measured, *plan);
+  planned.streams_wait = true;
+  return planned;
+}
+
 absl::StatusOr<PlannedTrace> PlannedOf(const ReplayCommandOptions& options,
                                        const MeasuredTrace& measured) {
   if (!options.plan.empty()) return ReadPlanned(options.plan, measured);
-  const absl::StatusOr<Plan> plan = PlanTrace(measured, std::nullopt, options.time_limit_seconds);
+  const absl::StatusOr<Plan> plan =
+      PlanTrace(measured, StreamWaits::kNone, std::nullopt, options.time_limit_seconds);
   if (!plan.ok()) return AboutFile(options.trace, plan.status());
-  return ToPlanned(measured, *plan);
+  PlannedTrace planned = ToPlanned(measured, *plan);
+  const absl::StatusOr<PlanProblem> problem = ProblemOf(measured, StreamWaits::kNone);
+  if (!problem.ok() || !HasOrderedStreams(*problem)) return planned;
+  planned.streams_wait = false;
+  if (options.pool_bytes < 0 || plan->height <= options.pool_bytes) return planned;
+  return PlannedWithWaits(options, measured).value_or(planned);
 }
 
 // Checks options that depend on the size of the pool.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `size`: the pool that each placement policy needs for a trace.
-#include <algorithm>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/policy_sizes.h"
 #include "trace_replay/commands/pytorch_policies.h"
+#include "trace_replay/commands/size_search.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
@@ -73,60 +73,6 @@ void PrintSizeJson(const SizeOptions& options, const MeasuredTrace& measured,
   if (options.fits_bytes >= 0) json["fits"] = FitsJson(options, measured, sizes);
   if (plan.has_value()) json["plan"] = PlanJson(*plan, measured.load);
   PrintJson(json);
-}
-
-absl::StatusOr<MinimumPoolResult> SizeOf(const std::string& name, const SizeOptions& options,
-                                         const MeasuredTrace& measured,
-                                         const MinimumPoolOptions& limits,
-                                         const absl::StatusOr<Plan>& plan) {
-  if (IsPyTorchPolicy(name)) {
-    const auto settings = PyTorchSettings(name, measured.trace, options.pytorch_settings);
-    if (!settings.ok()) return settings.status();
-    return MinimumCachingMemory(measured.trace, *settings, limits);
-  }
-  if (NeedsPlan(name)) {
-    if (!plan.ok()) return plan.status();
-    return PlannedSize(measured, ToPlanned(measured, *plan));
-  }
-  const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
-  if (!policy.ok()) return policy.status();
-  return MinimumPool(measured.trace, **policy, limits);
-}
-
-// Whether PyTorch's allocator refuses a request in the memory of --fits. It may do so although it
-// serves all in less.
-bool FailsInAskedMemory(const std::string& name, const SizeOptions& options,
-                        const MeasuredTrace& measured, const MinimumPoolResult& result) {
-  if (!IsPyTorchPolicy(name) || result.serves_all_larger.value_or(false)) return false;
-  if (result.exact_pool_bytes.value_or(INT64_MAX) > options.fits_bytes) return false;
-  const auto settings = PyTorchSettings(name, measured.trace, options.pytorch_settings);
-  if (!settings.ok()) return false;
-  const auto replay = ReplayCaching(
-      measured.trace, {.settings = *settings,
-                       .memory_bytes = std::min(options.fits_bytes, kMostCachingMemory),
-                       .stop_at_refusal = true});
-  return replay.ok() && replay->refused > 0;
-}
-
-// Sizes the policies `names`. Policies that cannot serve the trace are left out, unless the user
-// named them.
-absl::StatusOr<std::vector<PolicySize>> Sizes(const std::vector<std::string>& names,
-                                              const SizeOptions& options,
-                                              const MeasuredTrace& measured,
-                                              const MinimumPoolOptions& limits,
-                                              const absl::StatusOr<Plan>& plan) {
-  const bool are_asked_for = !options.policies.empty();
-  std::vector<PolicySize> sizes;
-  for (const std::string& name : names) {
-    const absl::StatusOr<MinimumPoolResult> result = SizeOf(name, options, measured, limits, plan);
-    if (result.ok()) {
-      sizes.push_back(
-          {name, *result, limits, FailsInAskedMemory(name, options, measured, *result)});
-    } else if (are_asked_for || !NeedsPlan(name) || !CanBeLeftOut(result.status())) {
-      return result.status();
-    }
-  }
-  return sizes;
 }
 
 std::vector<std::vector<std::string>> SizeRows(const MeasuredTrace& measured,
@@ -189,8 +135,8 @@ std::vector<std::string> PoliciesOf(const std::vector<PolicySize>& sizes) {
 }
 
 void PrintSizeTable(const SizeOptions& options, const MeasuredTrace& measured,
-                    const std::vector<PolicySize>& sizes, const std::optional<Plan>& plan,
-                    bool lists_planned) {
+                    const SizeAnswer& answer, bool lists_planned) {
+  const auto& [sizes, plan, streams] = answer;
   PrintTraceLine(options.trace, measured);
   if (!measured.trace.has_history) {
     PrintWithoutHistory(options, measured);
@@ -201,7 +147,12 @@ void PrintSizeTable(const SizeOptions& options, const MeasuredTrace& measured,
   absl::c_move(PyTorchNotes(PoliciesOf(sizes), measured.trace, options.pytorch_settings),
                std::back_inserter(notes));
   if (!notes.empty()) std::cout << "\n  " << absl::StrJoin(notes, "\n  ") << "\n";
-  if (plan.has_value()) std::cout << "\n  the plan is " << PlanText(*plan) << "\n";
+  if (plan.has_value()) std::cout << "\n  the plan is " << PlanText(*plan, measured) << "\n";
+  if (!streams.empty()) {
+    std::cout << "\n  " << streams
+              << ": streams wait for memory of each other in these pools, but not in those without "
+                 "waits\n";
+  }
   if (options.fits_bytes >= 0) PrintFits(options, measured, sizes);
 }
 
@@ -225,22 +176,19 @@ absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
     return status;
   }
   const bool lists_planned = absl::c_any_of(names, NeedsPlan);
-  absl::StatusOr<Plan> made = Plan();
-  if (options.plan || lists_planned) {
-    made = PlanTrace(*measured, std::nullopt, options.time_limit_seconds);
-  }
-  if (options.plan && !made.ok()) return AboutFile(options.trace, made.status());
-  const MinimumPoolOptions limits = {.alignment = measured->alignment,
-                                     .time_limit_seconds = options.time_limit_seconds};
-  const absl::StatusOr<std::vector<PolicySize>> sizes =
-      Sizes(names, options, *measured, limits, made);
-  if (!sizes.ok()) return AboutFile(options.trace, sizes.status());
-  std::optional<Plan> plan;
-  if (options.plan) plan = *std::move(made);
+  const absl::StatusOr<SizeAnswer> answer =
+      FindSizes({.policies = names,
+                 .are_asked_for = !options.policies.empty(),
+                 .pytorch_settings = options.pytorch_settings,
+                 .fits_bytes = options.fits_bytes,
+                 .plan = options.plan,
+                 .time_limit_seconds = options.time_limit_seconds},
+                *measured);
+  if (!answer.ok()) return AboutFile(options.trace, answer.status());
   if (options.json) {
-    PrintSizeJson(options, *measured, *sizes, plan);
+    PrintSizeJson(options, *measured, answer->sizes, answer->plan);
   } else {
-    PrintSizeTable(options, *measured, *sizes, plan, lists_planned);
+    PrintSizeTable(options, *measured, *answer, lists_planned);
   }
   return Fits(options, *measured) ? Answer::kYes : Answer::kNo;
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command `tune`: measures this machine, and recommends settings for it.
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +18,7 @@
 #include "trace_replay/command.h"
 #include "trace_replay/commands/tuning_answer.h"
 #include "trace_replay/options.h"
+#include "trace_replay/progress.h"
 #include "trace_replay/quantity.h"
 #include "trace_replay/text.h"
 #include "trace_replay/tune/compression_tuning.h"
@@ -30,8 +29,6 @@ namespace {
 constexpr std::int64_t kLeastBytes = std::int64_t{64} << 10;
 constexpr std::int64_t kMostBytes = std::int64_t{4} << 30;
 constexpr double kTimeLimitSeconds = 9;
-// The first progress line on a terminal appears after this time.
-constexpr double kProgressAfterSeconds = 1;
 
 std::string MachineName() {
   std::ifstream file("/proc/cpuinfo");
@@ -74,30 +71,11 @@ std::vector<ZeroValueWord> WordsOf(const TuneOptions& options) {
   return {ZeroValueWord::k32Bits, ZeroValueWord::k16Bits};
 }
 
-// A line on a terminal that each call replaces.
-class Progress {
- public:
-  ~Progress() {
-    if (is_shown_) std::cerr << "\r\x1b[K" << std::flush;
-  }
-  void Show(ZeroValueWord word, int round, const CompressionSetting& setting) {
-    if (!is_terminal_ || Seconds() < kProgressAfterSeconds) return;
-    is_shown_ = true;
-    std::cerr << absl::StreamFormat(
-                     "\r\x1b[Kmeasuring: %d-bit words, round %d, density %.2f, %d threads, %s",
-                     BitsOf(word), round, setting.density, setting.threads,
-                     SizeText(setting.chunk_bytes))
-              << std::flush;
-  }
-  double Seconds() const {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
-  }
-
- private:
-  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
-  const bool is_terminal_ = isatty(STDERR_FILENO) == 1;
-  bool is_shown_ = false;
-};
+std::string ProgressText(ZeroValueWord word, int round, const CompressionSetting& setting) {
+  return absl::StrFormat("measuring: %d-bit words, round %d, density %.2f, %d threads, %s",
+                         BitsOf(word), round, setting.density, setting.threads,
+                         SizeText(setting.chunk_bytes));
+}
 
 std::vector<double> LinksOf(const TuneOptions& options) {
   if (options.link_bytes_per_second > 0) return {options.link_bytes_per_second};
@@ -116,7 +94,7 @@ absl::StatusOr<Tuning> Measure(const TuneOptions& options) {
     measurement_options.bytes = options.bytes;
     measurement_options.time_limit_seconds = kTimeLimitSeconds / static_cast<double>(words.size());
     measurement_options.progress = [&](int round, const CompressionSetting& setting) {
-      progress.Show(word, round, setting);
+      progress.Show(ProgressText(word, round, setting));
     };
     absl::StatusOr<CompressionMeasurement> measured = MeasureCompression(
         SettingsFor(tuning.densities, options.most_threads, options.bytes), measurement_options);

@@ -11,9 +11,9 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "tidepool/trace/trace_plan.h"
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/pytorch_policies.h"
+#include "trace_replay/commands/stream_waits.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -32,14 +32,20 @@ MinimumPoolOptions Effort(const MeasuredTrace& measured) {
 constexpr double kPlanSeconds = 1;
 
 absl::StatusOr<Layout> PlannedLayout(const MeasuredTrace& measured, const std::string& name) {
-  const absl::StatusOr<PlanProblem> problem = ToPlanProblem(measured.trace, measured.alignment);
+  const absl::StatusOr<PlanProblem> problem = ProblemOf(measured, StreamWaits::kAllowed);
   if (!problem.ok()) return problem.status();
   absl::StatusOr<Plan> plan = MakePlan(*problem, {.time_limit_seconds = kPlanSeconds});
   if (!plan.ok()) return plan.status();
   const absl::StatusOr<MinimumPoolResult> result =
       PlannedSize(measured, ToPlanned(measured, *plan));
   if (!result.ok()) return result.status();
-  return Layout{{name, *result, {}}, plan->height, std::move(plan->offsets)};
+  Layout layout{{name, *result, {}}, plan->height, std::move(plan->offsets)};
+  const absl::StatusOr<PlanProblem> streams = ProblemOf(measured, StreamWaits::kNone);
+  if (!streams.ok() || !HasOrderedStreams(*streams)) return layout;
+  const absl::StatusOr<Plan> without = MakePlan(*streams, {.time_limit_seconds = kPlanSeconds});
+  if (!without.ok()) return without.status();
+  layout.size.bytes_without_waits = without->height;
+  return layout;
 }
 
 absl::StatusOr<Layout> ComputeLayout(const MeasuredTrace& measured, const std::string& name,
@@ -139,6 +145,17 @@ std::string RefusedText(const ReportFigures& figures) {
   return absl::StrCat("Out of memory: ", SizeText(most->bytes), " refused with ",
                       SizeText(most->live_bytes), " live. The trace needs at least ",
                       SizeText(figures.measured.demand.needs_bytes), ".");
+}
+
+std::string StreamsRemark(const ReportFigures& figures) {
+  for (const Layout& layout : figures.layouts) {
+    if (!layout.size.bytes_without_waits.has_value()) continue;
+    return absl::StrCat(
+        "In these pools streams wait for memory of each other; a plan without such "
+        "waits needs ",
+        SizeText(*layout.size.bytes_without_waits), ".");
+  }
+  return "";
 }
 
 std::string ReservedText(const ReportFigures& figures) {
@@ -267,8 +284,8 @@ std::vector<std::string> Headline(const ReportFigures& figures) {
   }
   if (!figures.measured.trace.has_history) return NoHistory(figures);
   std::vector<std::string> sentences = {NeedText(figures)};
-  for (const std::string& more :
-       {RefusedText(figures), BudgetText(figures), ReservedText(figures), ModelsText(figures)}) {
+  for (const std::string& more : {RefusedText(figures), BudgetText(figures), StreamsRemark(figures),
+                                  ReservedText(figures), ModelsText(figures)}) {
     if (!more.empty()) sentences.push_back(more);
   }
   return sentences;
