@@ -12,9 +12,11 @@ install(DIRECTORY include/compatibility/tidepool DESTINATION ${CMAKE_INSTALL_INC
 # `find_package(tidepool COMPONENTS cuda)` provides tidepool::cuda. Its targets lie in a file of
 # their own, so that projects without this component need no CUDA. `COMPONENTS cnmem` provides
 # tidepool::cnmem, which needs no other part.
+set(TIDEPOOL_COMPONENTS)
 set(TIDEPOOL_HAS_CUDA OFF)
 if(TARGET tidepool_cuda)
   set(TIDEPOOL_HAS_CUDA ON)
+  list(APPEND TIDEPOOL_COMPONENTS cuda)
   install(FILES include/tidepool/cuda_device.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tidepool)
   install(TARGETS tidepool_cuda EXPORT tidepoolCudaTargets
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
@@ -26,6 +28,7 @@ endif()
 set(TIDEPOOL_HAS_CNMEM OFF)
 if(TARGET cnmem)
   set(TIDEPOOL_HAS_CNMEM ON)
+  list(APPEND TIDEPOOL_COMPONENTS cnmem)
   install(FILES bindings/cnmem/include/cnmem.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(TARGETS cnmem EXPORT tidepoolCnmemTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT tidepoolCnmemTargets NAMESPACE tidepool::
@@ -39,4 +42,5 @@ write_basic_package_version_file(tidepoolConfigVersion.cmake COMPATIBILITY SameM
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tidepoolConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/tidepoolConfigVersion.cmake
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
+include(cmake/pkg_config.cmake)
 install(FILES LICENSE NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})

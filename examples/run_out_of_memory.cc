@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A pool at its budget: an error that tells the cure, a cache that is given up, a request that
-// waits for the free of another thread.
+// waits for the free of another thread, a function that makes room.
 #include <thread>
 
 #include "absl/time/clock.h"
@@ -49,5 +49,23 @@ int main() {
   const std::int64_t released = Check(pool->Trim());  // waits for the work that used the memory
   // [/trim]
   std::printf("%.0f MiB given back to the device\n", MiB(released));
+
+  // [callback]
+  void* kept = nullptr;
+  tidepool::PoolOptions options = {.max_bytes = std::int64_t{32} << 20};
+  options.on_out_of_memory = [&](const tidepool::OutOfMemoryRequest&) {
+    if (kept == nullptr) return false;  // refuse the request
+    DropCache(*pool, kept, stream);
+    return true;  // try again
+  };
+  pool = Check(tidepool::Pool::Create(device.get(), options));
+  kept = Check(pool->Allocate(kBytes, stream));
+  void* served = Check(pool->Allocate(kBytes, stream));  // calls the function
+  // [/callback]
+
+  // [statistics]
+  std::printf("%s", tidepool::ToString(pool->Stats()).c_str());
+  // [/statistics]
+  Check(pool->Free(served, stream));
   return 0;
 }

@@ -45,6 +45,11 @@ std::string RateText(double bytes_per_second) {
   return absl::StrFormat("%.1f %s", bytes_per_second, kRateUnits[unit]);
 }
 
+std::string ExactSizeText(std::int64_t bytes) {
+  return bytes < 1024 ? absl::StrCat(bytes, " bytes")
+                      : absl::StrCat(SizeText(bytes), " (", bytes, " bytes)");
+}
+
 std::string CountText(std::int64_t count) {
   const std::string digits = absl::StrCat(count);
   std::string text;

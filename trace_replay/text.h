@@ -13,6 +13,8 @@ namespace tidepool::tool {
 std::string SizeText(std::int64_t bytes);
 // 24e9 -> "24.0 GB/s". An infinite rate is "infinite".
 std::string RateText(double bytes_per_second);
+// 1536 -> "1.5 KiB (1536 bytes)", for errors that compare sizes.
+std::string ExactSizeText(std::int64_t bytes);
 // 1234567 -> "1,234,567".
 std::string CountText(std::int64_t count);
 // 0.0123456 -> "12.346 ms".

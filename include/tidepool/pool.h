@@ -23,6 +23,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -49,6 +50,14 @@ enum class PoolMemory : std::uint8_t {
   // the host can share. No block reaches from one segment into another, and only a segment in which
   // nothing is live can go back.
   kSegments,
+};
+
+// A request that a pool is about to refuse for want of memory.
+struct OutOfMemoryRequest {
+  std::size_t bytes = 0;
+  Stream stream;
+  Hint hint = Hint::kResident;
+  int attempt = 1;  // counts the calls for this request
 };
 
 struct PoolOptions {
@@ -95,6 +104,15 @@ struct PoolOptions {
   // make offsets depend on how far the streams are. A pool with one stream is always
   // exact, as long as it does not remap and its memory is virtual and taken at once.
   bool exact_placement = false;
+  // Called when Allocate is about to refuse a request for want of memory; null for no call. It may
+  // make room, and returns whether the pool tries again. When that fails too it is called again, at
+  // most Pool::kMostOutOfMemoryCalls times for a request. Only then is the request refused, counted
+  // and observed. The thread of the request calls it without locks of the pool, so several threads
+  // may be in it at a time. It may call any function of this pool and of others, such as Free and
+  // Trim; a request of its own that finds no room calls it again. It must not throw. Requests
+  // beyond the budget, requests that give way to a waiter, and AllocateBlocking do not call it.
+  // After failure_callback_resource_adaptor of RMM.
+  std::function<bool(const OutOfMemoryRequest&)> on_out_of_memory = nullptr;
   // An observer that sees every request, or null; a Recorder (recorder.h) writes requests to a
   // file. The observer outlives the pool.
   PoolObserver* recorder = nullptr;
@@ -135,6 +153,9 @@ struct PoolStats {
   std::int64_t repeat_distance = 0;
 };
 
+// Returns the statistics as a few lines for people, which may change in any version.
+TIDEPOOL_EXPORT std::string ToString(const PoolStats& stats);
+
 struct PoolBlock {
   void* address = nullptr;
   std::int64_t bytes = 0;
@@ -171,6 +192,8 @@ class TIDEPOOL_EXPORT Pool {
                                                  Hint hint = Hint::kResident,
                                                  absl::Time deadline = absl::InfiniteFuture()) = 0;
   static constexpr int kMostOvertakes = 16;
+  // A function that always returns true would otherwise hang its thread.
+  static constexpr int kMostOutOfMemoryCalls = 100;
 
   // Frees an allocation: work queued on `stream` from now on does not use its memory. Ignores null.
   // InvalidArgument when no live allocation begins at `address`; NotFound for a stream that the

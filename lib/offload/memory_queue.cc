@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "lib/offload/buffer_states.h"
+#include "lib/text/sizes.h"
 
 namespace tidepool::offload {
 namespace {
@@ -18,44 +19,45 @@ constexpr std::size_t kMostNamed = 5;
 
 std::string Shortage(const MemoryRequest& request) {
   return absl::StrCat(
-      "too little device memory for ", request.bytes, " bytes",
+      "too little device memory for ", text::ExactSize(request.bytes),
       request.name.empty()
           ? ""
           : absl::StrCat(" of '", absl::CHexEscape({request.name.data(), request.name.size()}),
                          "'"));
 }
 
-// Returns "; the largest of 7 buffers on the device: buffer 'x' (10 bytes, going out), ...".
+// Returns "; the largest of 7 buffers on the device: buffer 'x' (10.0 MiB, going out), ...".
 std::string DescribeLargest(const BufferTable& table) {
   const std::vector<const Buffer*> buffers = table.OnDevice(kMostNamed);
-  std::string text;
+  std::string list;
   for (std::size_t i = 0; i < std::min(buffers.size(), kMostNamed); ++i) {
     const Buffer& buffer = *buffers[i];
-    absl::StrAppend(&text, i > 0 ? ", " : "; the largest of ",
+    absl::StrAppend(&list, i > 0 ? ", " : "; the largest of ",
                     i > 0 ? "" : absl::StrCat(buffers.size(), " buffers on the device: "),
-                    DescribeBuffer(buffer), " (", buffer.bytes, " bytes, ",
+                    DescribeBuffer(buffer), " (", text::Size(buffer.bytes), ", ",
                     std::string(BufferStateName(buffer.state)), ")");
   }
-  return text;
+  return list;
 }
 
 absl::Status CannotFit(Books& books, const MemoryRequest& request, const absl::Status& refusal) {
-  std::string text = absl::StrCat(Shortage(request), ", and only ", books.holdings().leaving_bytes,
-                                  " bytes are going out; ", std::string(refusal.message()));
+  std::string message = absl::StrCat(Shortage(request), ", and only ",
+                                     text::ExactSize(books.holdings().leaving_bytes),
+                                     " are going out; ", std::string(refusal.message()));
   const std::int64_t kept = books.errors().KeptBytes() + books.buffers().KeptBytes();
   if (kept > 0) {
-    absl::StrAppend(&text, "; ", kept,
-                    " bytes are kept because copies back failed after Use gave their addresses: "
+    absl::StrAppend(&message, "; ", text::ExactSize(kept),
+                    " are kept because copies back failed after Use gave their addresses: "
                     "call Synchronize until it returns no error");
   }
-  absl::StrAppend(&text, DescribeLargest(books.buffers()));
-  return absl::ResourceExhaustedError(text);
+  absl::StrAppend(&message, DescribeLargest(books.buffers()));
+  return absl::ResourceExhaustedError(message);
 }
 
 absl::Status TooLate(Books& books, const MemoryRequest& request) {
-  return absl::DeadlineExceededError(
-      absl::StrCat(Shortage(request), " until the deadline; ", books.holdings().leaving_bytes,
-                   " bytes are still going out: wait longer, or free buffers"));
+  return absl::DeadlineExceededError(absl::StrCat(
+      Shortage(request), " until the deadline; ", text::ExactSize(books.holdings().leaving_bytes),
+      " are still going out: wait longer, or free buffers"));
 }
 
 }  // namespace

@@ -3,11 +3,11 @@
 #include "lib/offload/release_threads.h"
 
 #include <cstdint>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "lib/locks/mutex.h"
+#include "lib/locks/thread.h"
 
 namespace tidepool::offload {
 
@@ -17,12 +17,14 @@ absl::Status ReleaseThreads::Start(bool can_compress) {
 }
 
 absl::Status ReleaseThreads::StartThread(std::thread& thread, bool is_compressed) {
-  try {
-    thread = std::thread([this, is_compressed] { Run(is_compressed); });
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("cannot start a thread for the ends of copies: ", error.what()));
+  absl::StatusOr<std::thread> started =
+      locks::StartThread([this, is_compressed] { Run(is_compressed); });
+  if (!started.ok()) {
+    return absl::Status(
+        started.status().code(),
+        absl::StrCat("cannot start a thread for the ends of copies: ", started.status().message()));
   }
+  thread = *std::move(started);
   return absl::OkStatus();
 }
 

@@ -12,12 +12,13 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/locks/mutex.h"
+#include "lib/locks/thread.h"
+#include "lib/text/sizes.h"
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -36,8 +37,8 @@ constexpr int kMostNodes = 1024;
 
 absl::Status NoMemory(std::int64_t bytes, int error) {
   return absl::Status(absl::StatusCode::kResourceExhausted,
-                      absl::StrCat("the host cannot map ", bytes,
-                                   " bytes, expected free memory and limits (ulimit -v) for them: ",
+                      absl::StrCat("the host cannot map ", text::ExactSize(bytes),
+                                   ", expected free memory and limits (ulimit -v) for them: ",
                                    absl::ErrnoToStatus(error, "mmap").message()));
 }
 
@@ -90,8 +91,8 @@ absl::Status Populate(char* address, std::int64_t bytes) {
       return absl::OkStatus();
     }
     return absl::ResourceExhaustedError(absl::StrCat(
-        "the host cannot touch ", bytes,
-        " bytes, expected free pages for them: ", absl::ErrnoToStatus(errno, "madvise").message()));
+        "the host cannot touch ", text::ExactSize(bytes),
+        ", expected free pages for them: ", absl::ErrnoToStatus(errno, "madvise").message()));
   }
   return absl::OkStatus();
 }
@@ -154,10 +155,10 @@ absl::Status TouchMemory(void* address, std::int64_t bytes, const HostPageOption
     }
   };
   std::vector<std::thread> others;
-  try {
-    for (int i = 1; i < ThreadsFor(bytes, options); ++i) others.emplace_back(touch);
-  } catch (const std::system_error&) {
-    // Fewer threads touch all pages too, more slowly.
+  for (int i = 1; i < ThreadsFor(bytes, options); ++i) {
+    absl::StatusOr<std::thread> other = locks::StartThread(touch);
+    if (!other.ok()) break;  // fewer threads touch all pages too, more slowly
+    others.push_back(*std::move(other));
   }
   touch();
   for (std::thread& other : others) other.join();

@@ -13,10 +13,13 @@
 #include "absl/strings/str_cat.h"
 #include "lib/pinned/host_memory.h"
 #include "lib/pool/pool_locks.h"
+#include "lib/text/sizes.h"
 
 namespace tidepool {
 namespace pinned {
 namespace {
+
+using text::ExactSize;
 
 constexpr std::int64_t kMostPageBytes = std::int64_t{1} << 30;
 constexpr std::int64_t kMostPages = std::int64_t{1} << 31;
@@ -34,10 +37,12 @@ absl::Status CheckPagePoolOptions(const PagePoolOptions& options) {
     return expect("page_bytes", page, "a power of two from ", kPage, " to ", kMostPageBytes);
   }
   if (options.max_bytes < page || options.max_bytes / page > kMostPages) {
-    return expect("max_bytes", options.max_bytes, "1 to ", kMostPages, " pages of ", page);
+    return expect("max_bytes", ExactSize(options.max_bytes), "1 to ", kMostPages, " pages of ",
+                  ExactSize(page));
   }
   if (options.initial_bytes < 0 || options.initial_bytes > options.max_bytes) {
-    return expect("initial_bytes", options.initial_bytes, "0 to max_bytes, ", options.max_bytes);
+    return expect("initial_bytes", ExactSize(options.initial_bytes), "0 to max_bytes, ",
+                  ExactSize(options.max_bytes));
   }
   if (options.growth_bytes < 0) return expect("growth_bytes", options.growth_bytes, "0 or more");
   return absl::OkStatus();
@@ -98,8 +103,9 @@ class PagePoolImpl final : public PagePool {
   absl::Status Reserve(std::int64_t bytes) override {
     const pool::BackoffLock lock(locks_.books);
     if (bytes < 0 || bytes > options_.max_bytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "reserve of ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
+      return absl::InvalidArgumentError(absl::StrCat("reserve of ", ExactSize(bytes),
+                                                     ", expected 0 to the budget, ",
+                                                     ExactSize(options_.max_bytes)));
     }
     const pool::MemoryLock memory(locks_);
     const std::int64_t wanted = (bytes + options_.page_bytes - 1) / options_.page_bytes;
@@ -175,7 +181,7 @@ class PagePoolImpl final : public PagePool {
       const std::size_t missing = wanted - free_.size();
       if (missing > untouched_.size() || !options_.may_grow) {
         return absl::ResourceExhaustedError(absl::StrCat(
-            "out of pages: ", wanted, " of ", options_.page_bytes, " bytes asked for, ",
+            "out of pages: ", wanted, " of ", ExactSize(options_.page_bytes), " requested, ",
             stats_.used_pages, " of ", stats_.max_pages, " are in use and ", free_.size(),
             " are ready; ",
             missing > untouched_.size() ? "take fewer, return pages, or raise max_bytes"

@@ -9,11 +9,14 @@
 #include "lib/pinned/host_memory.h"
 #include "lib/pinned/pinned_pool_impl.h"
 #include "lib/pool/check_blocks.h"
+#include "lib/text/sizes.h"
 #include "tidepool/placement.h"
 
 namespace tidepool {
 namespace pinned {
 namespace {
+
+using text::ExactSize;
 
 constexpr std::int64_t kLeastAlignment = 64;
 constexpr std::int64_t kMostAlignment = kPage;
@@ -33,18 +36,20 @@ absl::Status CheckPinnedOptions(const PinnedPoolOptions& options) {
   const std::int64_t most = std::min(blocks::MaxArenaBytes(alignment), kMaxRequestBytes);
   if (options.max_bytes < page || options.max_bytes > most ||
       PinnedPoolImpl::OffsetBytes(options) > blocks::MaxArenaBytes(alignment)) {
-    return expect("max_bytes", options.max_bytes, "at least a page, ", page,
-                  ", and at most as much as fits into ", blocks::MaxArenaBytes(alignment),
-                  " bytes of offsets at alignment ", alignment);
+    return expect("max_bytes", ExactSize(options.max_bytes), "at least a page, ", ExactSize(page),
+                  ", and at most as much as fits into ",
+                  ExactSize(blocks::MaxArenaBytes(alignment)), " of offsets at alignment ",
+                  alignment);
   }
   if (options.initial_bytes < PinnedPoolOptions::kWholeBudget ||
       options.initial_bytes > options.max_bytes) {
-    return expect("initial_bytes", options.initial_bytes, "-1 (all) to max_bytes, ",
-                  options.max_bytes);
+    return expect("initial_bytes", ExactSize(options.initial_bytes), "-1 (all) to max_bytes, ",
+                  ExactSize(options.max_bytes));
   }
   if (options.growth_bytes < 0) return expect("growth_bytes", options.growth_bytes, "0 or more");
   if (options.most_region_bytes < page) {
-    return expect("most_region_bytes", options.most_region_bytes, "at least a page, ", page);
+    return expect("most_region_bytes", ExactSize(options.most_region_bytes), "at least a page, ",
+                  ExactSize(page));
   }
   return absl::OkStatus();
 }

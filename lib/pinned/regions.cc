@@ -6,6 +6,7 @@
 #include "lib/pinned/host_memory.h"
 #include "lib/pinned/pinned_pool_impl.h"
 #include "lib/pool/segment_blocks.h"
+#include "lib/text/sizes.h"
 
 namespace tidepool::pinned {
 namespace {
@@ -18,8 +19,9 @@ constexpr std::int64_t kLargePart = 4;
 absl::Status PinnedPoolImpl::Reserve(std::int64_t bytes) {
   const pool::BackoffLock lock(locks_.books);
   if (bytes < 0 || bytes > options_.max_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "reserve of ", bytes, " bytes, expected 0 to the budget, ", options_.max_bytes));
+    return absl::InvalidArgumentError(absl::StrCat("reserve of ", text::ExactSize(bytes),
+                                                   ", expected 0 to the budget, ",
+                                                   text::ExactSize(options_.max_bytes)));
   }
   const pool::MemoryLock memory(locks_);
   absl::Status status = PinUntil(bytes);

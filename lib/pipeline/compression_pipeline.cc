@@ -20,7 +20,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -28,6 +27,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/str_cat.h"
 #include "lib/locks/mutex.h"
+#include "lib/locks/thread.h"
 #include "lib/pipeline/compressed_space.h"
 #include "lib/pipeline/copy_lane.h"
 #include "lib/pipeline/direction.h"
@@ -166,12 +166,13 @@ absl::Status CompressionPipelineImpl::Start(PinnedPool& staging) {
   const int threads = options_.threads + kWaitingThreads;
   threads_.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) {
-    try {
-      threads_.emplace_back([this] { Work(); });
-    } catch (const std::system_error& error) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("cannot start thread ", i + 1, " of ", threads, ": ", error.what()));
+    absl::StatusOr<std::thread> thread = locks::StartThread([this] { Work(); });
+    if (!thread.ok()) {
+      return absl::Status(thread.status().code(),
+                          absl::StrCat("cannot start thread ", i + 1, " of ", threads, ": ",
+                                       thread.status().message()));
     }
+    threads_.push_back(*std::move(thread));
   }
   return absl::OkStatus();
 }
@@ -262,7 +263,7 @@ absl::Status CompressionPipelineImpl::Prefetch(std::shared_ptr<const StoredBuffe
   }
   if (done == nullptr) return NoFunction();
   auto transfer = std::make_shared<InTransfer>();
-  transfer->stored = std::dynamic_pointer_cast<const Stored>(std::move(stored));
+  transfer->stored = std::static_pointer_cast<const Stored>(std::move(stored));
   if (transfer->stored == nullptr) {
     return absl::InvalidArgumentError("`stored` is null, expected a buffer stored by a pipeline");
   }

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <numeric>
-#include <system_error>
 #include <utility>
 
+#include "lib/locks/thread.h"
 #include "tidepool/trace/plan.h"
 
 namespace tidepool::pool {
@@ -104,11 +104,13 @@ void BackgroundPlanner::Start(PlanOrder order) {
   waiting_ = std::move(order);
   changed_.SignalAll();
   if (thread_.joinable()) return;
-  try {
-    thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
-  } catch (const std::system_error&) {
+  auto thread =
+      locks::StartThread<std::jthread>([this](const std::stop_token& stop) { Run(stop); });
+  if (!thread.ok()) {
     waiting_.reset();  // without a thread there is no plan
+    return;
   }
+  thread_ = *std::move(thread);
 }
 
 bool BackgroundPlanner::IsPlanning(std::uint64_t signature) const {

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/pool/segment_blocks.h"
+#include "lib/text/sizes.h"
 
 namespace tidepool::pool {
 namespace {
@@ -43,16 +44,15 @@ void ReportLive(const AddressMap& addresses, const blocks::BlockMap& blocks,
                 std::int64_t live_count, const PoolWords& words,
                 const std::function<std::string(BlockId)>& describe) {
   constexpr int kListed = 10;
-  std::fprintf(stderr, "tidepool: a %s is destroyed with %lld bytes live in %lld %ss\n", words.pool,
-               static_cast<long long>(blocks.live_bytes()), static_cast<long long>(live_count),
+  std::fprintf(stderr, "tidepool: a %s is destroyed with %s live in %lld %ss\n", words.pool,
+               text::ExactSize(blocks.live_bytes()).c_str(), static_cast<long long>(live_count),
                words.allocation);
   int listed = 0;
   for (BlockId id = blocks.First(); id != kNoBlock && listed < kListed; id = blocks.Next(id)) {
     if (!blocks.used(id) || blocks.excluded(id)) continue;
     ++listed;
-    std::fprintf(stderr, "  %p: %lld bytes%s\n",
-                 static_cast<void*>(addresses.AddressOf(blocks.offset(id))),
-                 static_cast<long long>(blocks.bytes(id)), describe(id).c_str());
+    std::fprintf(stderr, "  %p: %s%s\n", static_cast<void*>(addresses.AddressOf(blocks.offset(id))),
+                 text::ExactSize(blocks.bytes(id)).c_str(), describe(id).c_str());
   }
 }
 

@@ -5,15 +5,23 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "lib/text/sizes.h"
 #include "tidepool/placement.h"
 
 namespace tidepool::pool {
 namespace {
 
+// Shows sizes beyond the range of int64_t too.
+std::string Requested(std::size_t bytes) {
+  const auto size = static_cast<std::int64_t>(bytes);
+  return size < 0 ? absl::StrCat(bytes, " bytes") : text::ExactSize(size);
+}
+
 std::string Help(std::size_t bytes, const PoolStats& stats, std::string_view growth_error,
                  const PoolWords& words) {
   if (bytes > static_cast<std::size_t>(kMaxRequestBytes)) {
-    return absl::StrCat("it can never fit: one allocation has at most ", kMaxRequestBytes);
+    return absl::StrCat("it can never fit: one allocation has at most ",
+                        text::ExactSize(kMaxRequestBytes));
   }
   const auto wanted = static_cast<std::int64_t>(bytes);
   if (wanted > stats.max_bytes) return "it can never fit: raise max_bytes";
@@ -23,7 +31,8 @@ std::string Help(std::size_t bytes, const PoolStats& stats, std::string_view gro
   }
   const std::int64_t available = stats.max_bytes - stats.live_bytes;
   if (available < wanted) {
-    return absl::StrCat(words.make_room, " ", wanted - available, " bytes, or raise max_bytes");
+    return absl::StrCat(words.make_room, " ", text::ExactSize(wanted - available),
+                        ", or raise max_bytes");
   }
   return absl::StrCat(
       "enough is free, but not in one piece: free a neighbour of the largest hole, ",
@@ -35,9 +44,10 @@ std::string Help(std::size_t bytes, const PoolStats& stats, std::string_view gro
 absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_view growth_error,
                          const PoolWords& words) {
   return absl::ResourceExhaustedError(absl::StrCat(
-      "out of ", words.memory, ": ", bytes, " bytes asked for, ", stats.live_bytes, " live in ",
-      stats.live_count, " ", words.allocation, "s, the largest hole is ", stats.largest_hole_bytes,
-      ", the budget is ", stats.max_bytes, "; ", Help(bytes, stats, growth_error, words)));
+      "out of ", words.memory, ": ", Requested(bytes), " requested, ",
+      text::ExactSize(stats.live_bytes), " live in ", stats.live_count, " ", words.allocation,
+      "s, the largest hole is ", text::ExactSize(stats.largest_hole_bytes), ", the budget is ",
+      text::ExactSize(stats.max_bytes), "; ", Help(bytes, stats, growth_error, words)));
 }
 
 absl::Status QueueClosed(const PoolWords& words) {
@@ -48,9 +58,10 @@ absl::Status QueueClosed(const PoolWords& words) {
 }
 
 absl::Status DeadlinePassed(std::int64_t bytes, const PoolStats& stats) {
-  return absl::DeadlineExceededError(absl::StrCat("no room for ", bytes,
-                                                  " bytes until the deadline, ", stats.live_bytes,
-                                                  " live, the budget is ", stats.max_bytes));
+  return absl::DeadlineExceededError(
+      absl::StrCat("no room for ", text::ExactSize(bytes), " until the deadline, ",
+                   text::ExactSize(stats.live_bytes), " live, the budget is ",
+                   text::ExactSize(stats.max_bytes)));
 }
 
 }  // namespace tidepool::pool

@@ -37,17 +37,29 @@ absl::StatusOr<void*> PoolImpl::Allocate(std::size_t bytes, Stream stream, Hint 
   const BackoffLock lock(locks_.books);
   if (bytes > MostBytes() || queue_.IsClosed()) [[unlikely]]
     return RefuseAtOnce(bytes, hint, stream);
-  absl::StatusOr<void*> address =
-      AllocateOrGrow({static_cast<std::int64_t>(bytes), hint, stream}, nullptr);
+  const WantedMemory wanted{static_cast<std::int64_t>(bytes), hint, stream};
+  absl::StatusOr<void*> address = AllocateOrGrow(wanted, nullptr);
+  if (address.ok() && *address == nullptr) [[unlikely]]
+    address = AskForRoom(wanted);
   if (!address.ok()) [[unlikely]]
     return address;
-  if (*address == nullptr) [[unlikely]]
-    return Refuse(bytes, hint, stream);
   if (!queue_.empty()) [[unlikely]] {
     queue_.CountOvertake();
     ServeWaiting();  // the pool may have grown
   }
   return address;
+}
+
+absl::StatusOr<void*> PoolImpl::AskForRoom(const WantedMemory& wanted) {
+  OutOfMemoryRequest request{static_cast<std::size_t>(wanted.bytes), wanted.stream, wanted.hint, 0};
+  while (options_.on_out_of_memory && request.attempt < kMostOutOfMemoryCalls) {
+    ++request.attempt;
+    const auto ask = [&] { return options_.on_out_of_memory(request); };
+    if (!locks_.WithoutBooks(ask)) break;
+    absl::StatusOr<void*> address = AllocateOrGrow(wanted, nullptr);
+    if (!address.ok() || *address != nullptr) return address;
+  }
+  return Refuse(request.bytes, wanted.hint, wanted.stream);
 }
 
 absl::StatusOr<void*> PoolImpl::AllocateFromFree(std::int64_t bytes, Stream stream, Hint hint) {

@@ -81,6 +81,10 @@ class PoolImpl final : public Pool {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   absl::StatusOr<void*> GrowAndAllocate(const WantedMemory& wanted, const Waiter* waiter)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
+  // Asks the caller's function to make room, as often as it promises some. Returns the error of a
+  // refusal at last.
+  absl::StatusOr<void*> AskForRoom(const WantedMemory& wanted)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);
   // Serves a request from a free block: the block that it chooses, or the one that growth made.
   absl::StatusOr<void*> TryAllocate(const WantedMemory& wanted, Placement grown = {})
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(locks_.books);

@@ -12,9 +12,12 @@
 #include "lib/blocks/block_map.h"
 #include "lib/pool/memory_source.h"
 #include "lib/pool/segments.h"
+#include "lib/text/sizes.h"
 
 namespace tidepool::pool {
 namespace {
+
+using text::ExactSize;
 
 constexpr char kPlanned[] = "planned";
 constexpr int kMostPlans = 1 << 16;
@@ -79,9 +82,9 @@ absl::Status CheckPlan(const PoolOptions& options) {
                      ", expected multiples of the alignment, ", options.alignment));
   }
   if (options.plan->height_bytes() > options.max_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("a plan of ", options.plan->height_bytes(),
-                                                   " bytes, expected at most max_bytes, ",
-                                                   options.max_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("a plan of ", ExactSize(options.plan->height_bytes()),
+                     ", expected at most max_bytes, ", ExactSize(options.max_bytes)));
   }
   return absl::OkStatus();
 }
@@ -94,21 +97,24 @@ absl::Status CheckOptions(const Device& device, const PoolOptions& options) {
   if (absl::Status status = CheckAlignment(device, options); !status.ok()) return status;
   const std::int64_t alignment = options.alignment;
   if (options.remap && options.max_bytes < device.granularity()) {
-    return expect("max_bytes", options.max_bytes, "at least ", device.granularity(),
-                  ", the granularity of ", device.name(), ", to remap");
+    return expect("max_bytes", ExactSize(options.max_bytes), "at least ",
+                  ExactSize(device.granularity()), ", the granularity of ", device.name(),
+                  ", to remap");
   }
   if (options.max_bytes < alignment || options.max_bytes > device.memory_bytes()) {
-    return expect("max_bytes", options.max_bytes, alignment, " to ", device.memory_bytes(),
-                  ", the memory of ", device.name());
+    return expect("max_bytes", ExactSize(options.max_bytes), ExactSize(alignment), " to ",
+                  ExactSize(device.memory_bytes()), ", the memory of ", device.name());
   }
   if (const std::int64_t addresses = MemorySource::AddressBytes(options, device);
       addresses > blocks::MaxArenaBytes(alignment)) {
-    return expect("max_bytes", options.max_bytes, "at most ", blocks::MaxArenaBytes(alignment),
-                  " bytes of addresses at alignment ", alignment, ", which takes ", addresses);
+    return expect("max_bytes", ExactSize(options.max_bytes), "at most ",
+                  ExactSize(blocks::MaxArenaBytes(alignment)), " of addresses at alignment ",
+                  alignment, ", which takes ", ExactSize(addresses));
   }
   if (absl::Status status = CheckPlan(options); !status.ok()) return status;
   if (options.initial_bytes < 0 || options.initial_bytes > options.max_bytes) {
-    return expect("initial_bytes", options.initial_bytes, "0 to max_bytes, ", options.max_bytes);
+    return expect("initial_bytes", ExactSize(options.initial_bytes), "0 to max_bytes, ",
+                  ExactSize(options.max_bytes));
   }
   if (!(options.growth >= 0 && options.growth <= 1)) {
     return expect("growth", options.growth, "0 to 1");

@@ -14,7 +14,6 @@
 #include <csignal>
 #include <cstdio>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -22,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"
 #include "lib/locks/mutex.h"
+#include "lib/locks/thread.h"
 #include "lib/recorder/fork_count.h"
 #include "lib/recorder/record_encoder.h"
 #include "lib/recorder/record_queue.h"
@@ -109,12 +109,13 @@ class Recorder::Writer {
   absl::Status Start() {
     Write();
     if (has_failed_) return ReportError();
-    try {
-      thread_ = std::thread([this] { Run(); });
-    } catch (const std::system_error& error) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("the recording thread cannot be started: ", error.what()));
+    absl::StatusOr<std::thread> thread = locks::StartThread([this] { Run(); });
+    if (!thread.ok()) {
+      return absl::Status(
+          thread.status().code(),
+          absl::StrCat("the recording thread cannot be started: ", thread.status().message()));
     }
+    thread_ = *std::move(thread);
     return absl::OkStatus();
   }
 

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"
-#include "lib/simulate/size_text.h"
+#include "lib/text/sizes.h"
 
 namespace tidepool::simulate {
 
@@ -20,13 +20,13 @@ std::string DeviceMemory::Account() const {
     return graph_.data[a].bytes > graph_.data[b].bytes;
   });
   std::string text =
-      absl::StrCat("the largest free block has ", SizeText(arena_.blocks().LargestBytes()), " of ",
-                   SizeText(arena_.blocks().capacity()), "; ", holders.size(), " data hold ",
-                   SizeText(arena_.blocks().live_bytes()));
+      absl::StrCat("the largest free block has ", text::Size(arena_.blocks().LargestBytes()),
+                   " of ", text::Size(arena_.blocks().capacity()), "; ", holders.size(),
+                   " data hold ", text::Size(arena_.blocks().live_bytes()));
   const char* before = ": ";
   for (std::size_t i = 0; i < std::min(holders.size(), kMostNamed); ++i) {
     const GraphData& data = graph_.data[holders[i]];
-    absl::StrAppend(&text, before, io::Quoted(data.name), " ", SizeText(Rounded(data.bytes)));
+    absl::StrAppend(&text, before, io::Quoted(data.name), " ", text::Size(Rounded(data.bytes)));
     before = ", ";
   }
   if (holders.size() > kMostNamed) text += ", ...";

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"
 #include "lib/simulate/simulation.h"
-#include "lib/simulate/size_text.h"
+#include "lib/text/sizes.h"
 
 namespace tidepool::simulate {
 
@@ -91,7 +91,7 @@ absl::Status Simulation::NoRoomError(std::int64_t bytes) const {
           : absl::StrCat(", at offset ", options_.plan->requests()[requests_ - 1].offset,
                          " as planned");
   return absl::ResourceExhaustedError(
-      absl::StrCat(task, ", step ", at_, ", ", ExactSizeText(memory_.Rounded(bytes)),
+      absl::StrCat(task, ", step ", at_, ", ", text::ExactSize(memory_.Rounded(bytes)),
                    " more are needed for ", purpose, where, "; ", memory_.Account()));
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/blocks/geometry.h"
+#include "lib/text/sizes.h"
 #include "tidepool/trace/sizing.h"
 
 namespace tidepool {
@@ -30,7 +31,7 @@ absl::StatusOr<TraceLoad> MeasureLoad(const Trace& trace, std::int64_t alignment
     load.peak_live_count = std::max(load.peak_live_count, load.unfreed_count);
     if (load.unfreed_bytes > most) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "more than ", most, " bytes are live at event ", i,
+          "more than ", text::ExactSize(most), " are live at event ", i,
           ", expected at most the bytes that an arena can address at alignment ", alignment));
     }
     if (load.unfreed_bytes > load.peak_live_bytes) {

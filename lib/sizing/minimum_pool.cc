@@ -12,6 +12,7 @@
 #include "lib/sizing/replay.h"
 #include "lib/sizing/restart_search.h"
 #include "lib/sizing/steps.h"
+#include "lib/text/sizes.h"
 #include "tidepool/trace/sizing.h"
 
 namespace tidepool {
@@ -129,8 +130,8 @@ class Finder {
       result_.pool_bytes =
           Aligned(more > largest - load_.peak_live_bytes ? largest : load_.peak_live_bytes + more);
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "no pool up to ", largest, " bytes serves the trace, expected a smaller trace"));
+    return absl::InvalidArgumentError(absl::StrCat("no pool up to ", text::ExactSize(largest),
+                                                   " serves the trace, expected a smaller trace"));
   }
 
   absl::StatusOr<bool> CountedServes(std::int64_t pool_bytes) {

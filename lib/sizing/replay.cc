@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/blocks/arena.h"
+#include "lib/text/sizes.h"
 
 namespace tidepool {
 namespace {
@@ -13,16 +14,17 @@ using blocks::Arena;
 absl::Status CheckPool(const TraceLoad& load, const ReplayOptions& options) {
   const std::int64_t most = blocks::MaxArenaBytes(options.alignment);
   if (options.pool_bytes < 0 || options.pool_bytes > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a pool of ", options.pool_bytes, " bytes, expected 0 to ", most));
+    return absl::InvalidArgumentError(absl::StrCat("a pool of ",
+                                                   text::ExactSize(options.pool_bytes),
+                                                   ", expected 0 to ", text::ExactSize(most)));
   }
   // Used blocks, the free ones between them, and the two that bound the list.
   const blocks::Geometry geometry(options.pool_bytes & -options.alignment, options.alignment);
   if (2 * load.peak_live_count + 4 > geometry.max_blocks()) {
     return absl::InvalidArgumentError(
         absl::StrCat(load.peak_live_count, " allocations live at a time, expected at most ",
-                     geometry.max_blocks() / 2 - 2, " in a pool of ", options.pool_bytes,
-                     " bytes at alignment ", options.alignment));
+                     geometry.max_blocks() / 2 - 2, " in a pool of ",
+                     text::ExactSize(options.pool_bytes), " at alignment ", options.alignment));
   }
   return absl::OkStatus();
 }

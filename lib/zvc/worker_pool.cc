@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/locks/thread.h"
 
 namespace tidepool::zvc {
 
@@ -46,12 +47,13 @@ absl::StatusOr<std::unique_ptr<WorkerPool>> WorkerPool::Create(int threads) {
   std::unique_ptr<WorkerPool> pool(new WorkerPool());
   pool->threads_.reserve(threads);
   for (int i = 0; i < threads; ++i) {
-    try {
-      pool->threads_.emplace_back([p = pool.get()] { p->Work(); });
-    } catch (const std::system_error& error) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("thread ", i + 1, " of ", threads, " cannot be started: ", error.what()));
+    absl::StatusOr<std::thread> thread = locks::StartThread([p = pool.get()] { p->Work(); });
+    if (!thread.ok()) {
+      return absl::Status(thread.status().code(),
+                          absl::StrCat("thread ", i + 1, " of ", threads,
+                                       " cannot be started: ", thread.status().message()));
     }
+    pool->threads_.push_back(*std::move(thread));
   }
   return pool;
 }

@@ -7,7 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "lib/simulate/size_text.h"
+#include "lib/text/sizes.h"
 #include "policies/offload/compression_choice.h"
 #include "policies/offload/layers.h"
 #include "policies/offload/layerwise.h"
@@ -72,9 +72,9 @@ absl::Status CheckTasksFit(const TaskGraph& graph, const TimelineOptions& machin
     }
     if (bytes <= machine.memory_bytes) continue;
     return absl::ResourceExhaustedError(
-        absl::StrCat("task ", InQuotes(task.name), " alone needs ", simulate::ExactSizeText(bytes),
-                     ", with the weights of the graph, ", simulate::SizeText(weights),
-                     "; the memory has ", simulate::ExactSizeText(machine.memory_bytes)));
+        absl::StrCat("task ", InQuotes(task.name), " alone needs ", text::ExactSize(bytes),
+                     ", with the weights of the graph, ", text::Size(weights), "; the memory has ",
+                     text::ExactSize(machine.memory_bytes)));
   }
   return absl::OkStatus();
 }

@@ -20,7 +20,7 @@ if(TIDEPOOL_SOURCE)
   set(CMAKE_UNITY_BUILD ON)
   add_subdirectory(${TIDEPOOL_SOURCE} tidepool)
 else()
-  find_package(tidepool REQUIRED OPTIONAL_COMPONENTS ${WANTED})
+  find_package(tidepool REQUIRED COMPONENTS ${NEEDED} OPTIONAL_COMPONENTS ${WANTED})
   if(NOT WANTED AND TARGET CUDA::cudart)
     message(FATAL_ERROR "CUDA was looked for, and nobody asked for it")
   endif()
@@ -82,6 +82,30 @@ cmake -S "$source_dir/examples" -B "$scratch/examples" -DCMAKE_PREFIX_PATH="$scr
   { cat "$scratch/log"; exit 1; }
 cmake --build "$scratch/examples" --target use_a_pool >"$scratch/log" || { cat "$scratch/log"; exit 1; }
 "$scratch/examples/use_a_pool" | grep "1024 MiB reserved"
+
+# A build without CMake, with pkg-config. The prefix may have moved.
+mv "$scratch/prefix" "$scratch/moved"
+pc=$(find "$scratch/moved" -name tidepool.pc)
+export PKG_CONFIG_PATH=${pc%/*}
+pkg-config --modversion tidepool | grep -E '^[0-9]+[.][0-9]+[.][0-9]+$'
+read -ra flags <<<"$(pkg-config --cflags --libs tidepool)"
+${CXX:-c++} -std=c++20 "$scratch/user/size_a_trace.cc" -o "$scratch/with_pkg_config" "${flags[@]}"
+LD_LIBRARY_PATH=$(pkg-config --variable=libdir tidepool) \
+  "$scratch/with_pkg_config" "$source_dir/examples/traces/alexnet-b32-sgd.rmm.csv.gz" | grep "best-fit needs"
+mv "$scratch/moved" "$scratch/prefix"
+
+# A component that does not exist is refused with a reason.
+if cmake -S "$scratch/user" -B "$scratch/refused" -DCMAKE_PREFIX_PATH="$scratch/prefix" -DNEEDED=hip >"$scratch/log" 2>&1; then
+  fail "a component hip was found"
+fi
+tr -s ' \n' ' ' <"$scratch/log" | grep -E 'no component hip; (there are cuda|this tidepool has none)'
+
+# TIDEPOOL_CUDA=ON without a toolkit is an error with advice.
+if cmake -S "$source_dir" -B "$scratch/no_toolkit" -DTIDEPOOL_CUDA=ON -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON \
+  >"$scratch/log" 2>&1; then
+  fail "CUDA was built without a toolkit"
+fi
+tr -s ' \n' ' ' <"$scratch/log" | grep -E 'no CUDA Toolkit 12 or newer was found.*-DCUDAToolkit_ROOT=FOLDER'
 
 configure "-DCMAKE_PREFIX_PATH=$scratch/prefix" -DWANTED=cuda
 if [ "$has_cuda" = 1 ]; then

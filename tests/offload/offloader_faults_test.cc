@@ -255,7 +255,8 @@ TEST(OffloaderErrorsTest, KeepMemoryWithAKnownAddressUntilTheirErrorIsReturned) 
 
       const absl::Status refused = offloader.Allocate(kBytes, fixture.stream()).status();
       EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
-      EXPECT_THAT(std::string(refused.message()), ::testing::HasSubstr("70000 bytes are kept"));
+      EXPECT_THAT(std::string(refused.message()),
+                  ::testing::HasSubstr("68.4 KiB (70000 bytes) are kept"));
       ASSERT_TRUE(fixture.device().Fill(address, 9, kBytes, fixture.stream()).ok());
       switch (told) {
         case Told::kByUse:

@@ -106,11 +106,11 @@ TEST_P(OffloaderMemoryTest, FailsAtOnceWhenNothingIsGoingOut) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(
       std::string(status.message()),
-      AllOf(HasSubstr("too little device memory for 204800 bytes of 'wanted'"),
+      AllOf(HasSubstr("too little device memory for 200.0 KiB (204800 bytes) of 'wanted'"),
             HasSubstr("only 0 bytes are going out"),
-            HasSubstr("the largest of 7 buffers on the device: buffer 'large' (102400 bytes, on "
-                      "the device), buffer 'medium' (51200 bytes, on the device), buffer "
-                      "'small' (4096 bytes, on the device)")));
+            HasSubstr("the largest of 7 buffers on the device: buffer 'large' (100.0 KiB, on "
+                      "the device), buffer 'medium' (50.0 KiB, on the device), buffer "
+                      "'small' (4.0 KiB, on the device)")));
   // The error names at most five buffers.
   const std::string text(status.message());
   std::size_t small = 0;
@@ -131,8 +131,9 @@ TEST_P(OffloaderMemoryTest, FailsAtOnceWhenLeavingMemoryDoesNotSuffice) {
   ASSERT_TRUE(fixture_.Send(leaves).ok());
   const absl::Status status = offloader_.Allocate(192 * kKiB, fixture_.stream()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("65536 bytes are going out"), HasSubstr("(65536 bytes, going out)")));
+  EXPECT_THAT(
+      std::string(status.message()),
+      AllOf(HasSubstr("64.0 KiB (65536 bytes) are going out"), HasSubstr("(64.0 KiB, going out)")));
   // Memory of a buffer that is out does not help either: its prefetch fails.
   fixture_.device().ReleaseCopies();
   ASSERT_TRUE(offloader_.Await(leaves).ok());

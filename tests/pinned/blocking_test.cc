@@ -107,8 +107,9 @@ TEST_F(PinnedBlockingTest, GivesUpAtTheDeadline) {
   void* const all = Take(kMiB);
   const absl::Status status = pool_->AllocateBlocking(1, absl::Now()).status();
   EXPECT_TRUE(absl::IsDeadlineExceeded(status)) << status;
-  EXPECT_THAT(std::string(status.message()),
-              ::testing::HasSubstr("no room for 1 bytes until the deadline, 1048576 live"));
+  EXPECT_THAT(
+      std::string(status.message()),
+      ::testing::HasSubstr("no room for 1 byte until the deadline, 1.0 MiB (1048576 bytes) live"));
   EXPECT_EQ(pool_->Stats().failures, 1);
   Free(all);
   Free(*pool_->AllocateBlocking(kMiB, absl::Now()));

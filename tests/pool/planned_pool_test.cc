@@ -582,8 +582,9 @@ TEST_P(PlannedPoolTest, RefusesPlansThatAreNone) {
   EXPECT_THAT(create(planned, {{0, 0}}), HasSubstr("request 0"));
   EXPECT_THAT(create(planned, {{-512, 0}}), HasSubstr("request 0"));
   EXPECT_THAT(create(planned, {{512, -512}}), HasSubstr("request 0"));
-  EXPECT_THAT(create(planned, {{512, kMiB}}), HasSubstr("a plan of 1049088 bytes"));
-  EXPECT_THAT(create(planned, {{512, INT64_MAX & -512}}), HasSubstr("a plan of 92233720368"));
+  EXPECT_THAT(create(planned, {{512, kMiB}}), HasSubstr("a plan of 1.0 MiB (1049088 bytes)"));
+  EXPECT_THAT(create(planned, {{512, INT64_MAX & -512}}),
+              HasSubstr("a plan of 8388608.0 TiB (92233720368"));
   EXPECT_THAT(create({.placement = "planned", .most_plans = -1}, {}), HasSubstr("most_plans"));
   EXPECT_THAT(create({.placement = "planned", .plan_seconds = -1}, {}), HasSubstr("plan_seconds"));
   EXPECT_EQ(device_->used_bytes(), 0);

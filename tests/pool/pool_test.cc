@@ -228,7 +228,7 @@ TEST_P(PoolTest, RefusesWhatCanNeverFitAndSaysWhatWouldHelp) {
   EXPECT_THAT(std::string(pool->Allocate(2 * kMiB, stream).status().message()),
               HasSubstr("not in one piece"));
   EXPECT_THAT(std::string(pool->Allocate(3 * kMiB, stream).status().message()),
-              HasSubstr("free or offload 1048576 bytes"));
+              HasSubstr("free or offload 1.0 MiB (1048576 bytes)"));
   EXPECT_TRUE(pool->Free(b, stream).ok());
 }
 
@@ -310,7 +310,7 @@ TEST_P(PoolTest, ReportsWhatIsLiveWhenItIsDestroyed) {
   ::testing::internal::CaptureStderr();
   pool.reset();
   const std::string report = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(report, HasSubstr("1024 bytes live in 1 allocations"));
+  EXPECT_THAT(report, HasSubstr("1.0 KiB (1024 bytes) live in 1 allocations"));
   EXPECT_EQ(device_->used_bytes(), 0);
 }
 

@@ -207,7 +207,8 @@ TEST_F(RemapTest, TrimsAnywhereAndGrowsThereAgain) {
 TEST_F(RemapTest, RefusesABudgetWithoutAGranule) {
   const auto pool = Pool::Create(device_.get(), {.max_bytes = kGranule - 512, .remap = true});
   EXPECT_EQ(pool.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_NE(pool.status().message().find("expected at least 4096"), std::string::npos);
+  EXPECT_NE(pool.status().message().find("expected at least 4.0 KiB (4096 bytes)"),
+            std::string::npos);
 }
 
 TEST_F(RemapTest, MovesWhenTheDeviceIsFull) {

@@ -201,7 +201,7 @@ TEST_F(SegmentsTest, StayWhereTheyAreWhenThatDoesNotHelp) {
   const std::int64_t calls = device_->CountCalls(Call::kAny);
   const absl::Status refused = pool->Allocate(4 * kMiB, stream).status();
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(refused.message()), HasSubstr("free or offload 1048576 bytes"));
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("free or offload 1.0 MiB (1048576 bytes)"));
   EXPECT_EQ(device_->CountCalls(Call::kAny), calls);
   // Enough is free, but half of it beside something live.
   Free(*pool, blocks[6], stream);

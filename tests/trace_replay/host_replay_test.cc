@@ -285,7 +285,8 @@ TEST_F(HostReplay, RefusesBadArgumentsInOneLine) {
   EXPECT_THAT(error("8KiB", {"--verify"}), HasSubstr("--verify: --device none"));
   EXPECT_THAT(error("8KiB", {"--record", "x"}), HasSubstr("--record: --device none"));
   EXPECT_THAT(error("8KiB", {"--remap"}), HasSubstr("--remap: --device none"));
-  EXPECT_THAT(error("8KiB", {"--remap", "--device", "host"}), HasSubstr("at least 2097152"));
+  EXPECT_THAT(error("8KiB", {"--remap", "--device", "host"}),
+              HasSubstr("at least 2.0 MiB (2097152 bytes)"));
   EXPECT_THAT(error("8KiB", {"--memory", "segments"}), HasSubstr("--memory: --device none"));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--memory", "managed"}),
               HasSubstr("'managed', expected auto, virtual or segments"));
@@ -295,10 +296,13 @@ TEST_F(HostReplay, RefusesBadArgumentsInOneLine) {
   EXPECT_THAT(error("8KiB", {"--growth", "1"}), HasSubstr("--growth: --device none"));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--growth", "2"}), HasSubstr("--growth"));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--initial", "9KiB"}), HasSubstr("--initial"));
-  EXPECT_THAT(error("511", {"--device", "host"}), HasSubstr("--pool: 511, expected"));
+  EXPECT_THAT(error("511", {"--device", "host"}),
+              HasSubstr("--pool: 511 bytes, expected at least the alignment, 512 bytes"));
   EXPECT_THAT(
       error("4096TiB", {"--device", "host", "--verify"}),
-      ContainsRegex("a pool of 4503599627370496 bytes.* [0-9]+ bytes of memory are available"));
+      ContainsRegex(
+          "a pool of 4096.0 TiB \\(4503599627370496 bytes\\), and .*[0-9]+ bytes\\) of memory are "
+          "available"));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--policy", "x"}), HasSubstr("'x'"));
   EXPECT_THAT(error("8KiB", {"--device", "host", "--record", trace}), HasSubstr("trace itself"));
   EXPECT_EQ(testing::Contents(trace), kPaper);

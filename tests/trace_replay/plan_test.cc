@@ -213,7 +213,7 @@ TEST_F(PlanCommand, RefusesRowsThatAreNone) {
   EXPECT_THAT(error("a,0,5,9223372036854775808\n"), HasSubstr("bad.csv:2: size '92233720368"));
   EXPECT_THAT(error("a,0,9223372036854775808,1\n"), HasSubstr("bad.csv:2: upper '92233720368"));
   EXPECT_THAT(error("a,0,5,1099511627776\nb,0,5,1125899906842624\n"),
-              HasSubstr("bad.csv: more than 17592186044415 bytes are live"));
+              HasSubstr("bad.csv: more than 16.0 TiB (17592186044415 bytes) are live"));
 }
 
 // These times are equal as doubles.

@@ -255,10 +255,12 @@ TEST_F(PlannedCommand, NeedsAPoolAsHighAsThePlanOnADevice) {
   const std::string trace = File("hard.csv", kHard);
   EXPECT_THAT(
       ErrorOf({"replay", trace, "--policy", "planned", "--device", "host", "--pool", "9216"}),
-      HasSubstr("--pool: 9216, expected at least the plan's height, 18432"));
+      HasSubstr("--pool: 9.0 KiB (9216 bytes), expected at least the plan's height, "
+                "18.0 KiB (18432 bytes)"));
   EXPECT_THAT(
       ErrorOf({"replay", trace, "--policy", "planned", "--device", "host", "--initial", "18433"}),
-      HasSubstr("--initial: 18433, expected at most the pool, 18432"));
+      HasSubstr(
+          "--initial: 18.0 KiB (18433 bytes), expected at most the pool, 18.0 KiB (18432 bytes)"));
   ErrorOf(
       {"replay", trace, "--policy", "planned", "--device", "host", "--pool", "1GiB", "--remap"});
   EXPECT_EQ(Replay(trace, {"--device", "host", "--pool", "1GiB"})["planned"]["deviations"], 0);

@@ -352,15 +352,16 @@ absl::StatusOr<PlannedTrace> PlannedOf(const ReplayCommandOptions& options,
 // Checks options that depend on the size of the pool.
 absl::Status CheckPool(const ReplayCommandOptions& options, const PlannedTrace* planned) {
   if (options.initial_bytes > options.pool_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--initial: ", options.initial_bytes, ", expected at most the pool, ", options.pool_bytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--initial: ", ExactSizeText(options.initial_bytes),
+                     ", expected at most the pool, ", ExactSizeText(options.pool_bytes)));
   }
   if (planned == nullptr || options.device == "none") return absl::OkStatus();
   const std::int64_t height = planned->placement->height_bytes();
   if (options.pool_bytes >= height) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--pool: ", options.pool_bytes,
-                                                 ", expected at least the plan's height, ", height,
-                                                 ", for a pool on a device"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--pool: ", ExactSizeText(options.pool_bytes), ", expected at least the plan's height, ",
+      ExactSizeText(height), ", for a pool on a device"));
 }
 
 // Checks options for PyTorch's allocator, which has segments of a device instead of a pool.

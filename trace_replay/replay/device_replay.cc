@@ -15,6 +15,7 @@
 #include "tidepool/recorder.h"
 #include "trace_replay/replay/available_memory.h"
 #include "trace_replay/replay/cuda_devices.h"
+#include "trace_replay/text.h"
 
 namespace tidepool::tool {
 namespace {
@@ -23,8 +24,8 @@ absl::Status CheckMemory(std::int64_t pool_bytes) {
   const std::optional<std::int64_t> available = AvailableMemory();
   if (!available.has_value() || pool_bytes <= *available) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("--verify: writes a pool of ", pool_bytes, " bytes, and ", *available,
-                   " bytes of memory are available, expected a smaller pool"));
+      absl::StrCat("--verify: writes a pool of ", ExactSizeText(pool_bytes), ", and ",
+                   ExactSizeText(*available), " of memory are available, expected a smaller pool"));
 }
 
 absl::Status CheckRecording(const DeviceReplayOptions& options) {
@@ -42,14 +43,14 @@ constexpr std::int64_t kGpuGranularity = std::int64_t{2} << 20;
 absl::Status Check(const DeviceReplayOptions& options, std::int64_t pool_bytes,
                    std::int64_t alignment) {
   if (pool_bytes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("--pool: ", options.pool_bytes,
-                                                   ", expected at least the alignment, ", alignment,
-                                                   ", for a pool on a device"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--pool: ", ExactSizeText(options.pool_bytes), ", expected at least the alignment, ",
+        ExactSizeText(alignment), ", for a pool on a device"));
   }
   if (options.remap && pool_bytes < kGpuGranularity) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--pool: ", options.pool_bytes, ", expected at least ", kGpuGranularity,
-                     " with --remap, which moves that many bytes at a time"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--pool: ", ExactSizeText(options.pool_bytes), ", expected at least ",
+        ExactSizeText(kGpuGranularity), " with --remap, which moves that much at a time"));
   }
   if (absl::Status status = CheckRecording(options); !status.ok()) return status;
   return options.verify ? CheckMemory(pool_bytes) : absl::OkStatus();

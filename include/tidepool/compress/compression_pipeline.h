@@ -60,7 +60,12 @@ struct CompressionPipelineOptions {
   std::optional<ZeroValueInstructionSet> instruction_set = std::nullopt;  // default: the best
 };
 
-// A compressed buffer on the host. Immutable. Its destructor gives its memory back.
+namespace pipeline {
+class Stored;
+}
+
+// A compressed buffer on the host, made by a pipeline. Immutable. Its destructor gives its memory
+// back.
 class TIDEPOOL_EXPORT StoredBuffer {
  public:
   virtual ~StoredBuffer() = default;
@@ -75,7 +80,8 @@ class TIDEPOOL_EXPORT StoredBuffer {
   virtual std::int64_t nonzero_words() const = 0;
   virtual ZeroValueWord word() const = 0;
 
- protected:
+ private:
+  friend class pipeline::Stored;  // the one class of stored buffers
   StoredBuffer() = default;
 };
 

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "lib/locks/mutex.h"
+#include "lib/text/sizes.h"
 
 namespace tidepool::host {
 
@@ -30,8 +31,9 @@ class MemoryBudget {
     }
     const locks::MutexLock lock(&mutex_);
     if (bytes > total_bytes_ - used_bytes_) {
-      return absl::ResourceExhaustedError(absl::StrCat(
-          "asked for ", bytes, " bytes, but ", used_bytes_, " of ", total_bytes_, " are in use"));
+      return absl::ResourceExhaustedError(
+          absl::StrCat("asked for ", text::ExactSize(bytes), ", but ", text::ExactSize(used_bytes_),
+                       " of ", text::ExactSize(total_bytes_), " are in use"));
     }
     used_bytes_ += bytes;
     return absl::OkStatus();

@@ -14,6 +14,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "lib/text/sizes.h"
 
 namespace tidepool::host {
 namespace {
@@ -77,9 +78,10 @@ absl::Status MemoryFile::GrowTo(std::int64_t bytes) {
   rlimit limit{};
   // Beyond the limit the system sends a signal that ends the process.
   if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && static_cast<rlim_t>(bytes) > limit.rlim_cur) {
-    return absl::ResourceExhaustedError(absl::StrCat("the file in memory cannot grow to ", bytes,
-                                                     " bytes, expected at most ", limit.rlim_cur,
-                                                     ": the limit on the size of files"));
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "the file in memory cannot grow to ", text::ExactSize(bytes), ", expected at most ",
+        text::ExactSize(static_cast<std::int64_t>(limit.rlim_cur)),
+        ": the limit on the size of files"));
   }
   if (ftruncate(descriptor_, bytes) != 0) {
     return absl::ErrnoToStatus(errno, "the file in memory cannot grow");

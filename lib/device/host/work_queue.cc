@@ -7,9 +7,9 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "lib/locks/thread.h"
 
 namespace tidepool::host {
 
@@ -54,12 +54,13 @@ void WorkQueue::Wait(std::uint64_t count) {
 }
 
 absl::Status WorkQueue::StartThread() {
-  try {
-    thread_ = std::thread([self = shared_from_this()] { self->Run(); });
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("no thread for the stream (", error.what(), ")"));
+  absl::StatusOr<std::thread> thread =
+      locks::StartThread([self = shared_from_this()] { self->Run(); });
+  if (!thread.ok()) {
+    return absl::Status(thread.status().code(),
+                        absl::StrCat("no thread for the stream (", thread.status().message(), ")"));
   }
+  thread_ = *std::move(thread);
   return absl::OkStatus();
 }
 

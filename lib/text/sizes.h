@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes in errors: for people in the largest binary unit, and in bytes for comparisons.
+#ifndef TIDEPOOL_LIB_TEXT_SIZES_H_
+#define TIDEPOOL_LIB_TEXT_SIZES_H_
+
+#include <cstdint>
+#include <string>
+
+namespace tidepool::text {
+
+// 896532480 -> "855.0 MiB", 512 -> "512 bytes".
+std::string Size(std::int64_t bytes);
+
+// 896532480 -> "855.0 MiB (896532480 bytes)", 512 -> "512 bytes".
+std::string ExactSize(std::int64_t bytes);
+
+}  // namespace tidepool::text
+
+#endif  // TIDEPOOL_LIB_TEXT_SIZES_H_
