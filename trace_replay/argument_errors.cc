@@ -20,6 +20,12 @@ const CLI::App& ChosenCommand(const CLI::App& app) {
   return chosen.empty() ? app : ChosenCommand(*chosen.back());
 }
 
+// "tune compression: ", or nothing for the program itself.
+std::string Prefix(const CLI::App& command) {
+  if (command.get_parent() == nullptr) return "";
+  return absl::StrCat(absl::StripPrefix(FullName(command), "tidepool "), ": ");
+}
+
 // "; did you mean '--policy'?", or nothing if no name is near.
 std::string Hint(const std::string& text, const std::vector<std::string>& names) {
   const std::string nearest = Nearest(text, names);
@@ -40,29 +46,36 @@ std::vector<std::string> OptionNames(const CLI::App& command) {
 
 std::string NoOption(const CLI::App& command, const std::string& argument) {
   const std::string name = argument.substr(0, argument.find('='));
-  return absl::StrCat(command.get_name(), ": no option '", name, "'", ExpectedOptions(command),
+  return absl::StrCat(Prefix(command), "no option '", name, "'", ExpectedOptions(command),
                       Hint(name, OptionNames(command)));
 }
 
-std::string NoCommand(const CLI::App& app) {
+std::vector<std::string> CommandNames(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
     names.push_back(command->get_name());
   }
+  return names;
+}
+
+// `app` has commands, of which none was named.
+std::string NoCommand(const CLI::App& app) {
+  const std::vector<std::string> names = CommandNames(app);
+  const std::string prefix = Prefix(app);
   const std::string expected = absl::StrCat(", expected one of ", absl::StrJoin(names, ", "));
   const std::vector<std::string> rest = app.remaining();
-  if (rest.empty()) return "no command" + expected;
+  if (rest.empty()) return absl::StrCat(prefix, "no command", expected);
   if (absl::StartsWith(rest[0], "-")) {
-    return absl::StrCat("no option '", rest[0], "' before a command", expected,
+    return absl::StrCat(prefix, "no option '", rest[0], "' before a command", expected,
                         Hint(rest[0], OptionNames(app)));
   }
-  return absl::StrCat("no command '", rest[0], "'", expected, Hint(rest[0], names));
+  return absl::StrCat(prefix, "no command '", rest[0], "'", expected, Hint(rest[0], names));
 }
 
 std::string UnexpectedArgument(const CLI::App& command, const std::string& argument) {
   if (absl::StartsWith(argument, "-")) return NoOption(command, argument);
   const bool takes_a_trace = command.get_option_no_throw("TRACE") != nullptr;
-  return absl::StrCat(command.get_name(), ": ",
+  return absl::StrCat(Prefix(command),
                       takes_a_trace ? absl::StrCat("'", argument, "' is a second trace")
                                     : absl::StrCat("'", argument, "' is one argument too many"),
                       ", expected ", UsageLine(command));
@@ -87,13 +100,13 @@ std::string WrongCount(const CLI::App& command, const std::string& text) {
 std::string ArgumentError(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = ChosenCommand(app);
   const std::string text = error.what();
-  if (&command == &app) return NoCommand(app);
+  if (!CommandNames(command).empty()) return NoCommand(command);
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::vector<std::string> rest = app.remaining(true);
     if (!rest.empty()) return UnexpectedArgument(command, rest[0]);
   }
   if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
-    return absl::StrCat(command.get_name(), ": ", absl::StripSuffix(text, " is required"),
+    return absl::StrCat(Prefix(command), absl::StripSuffix(text, " is required"),
                         " is missing, expected ", UsageLine(command));
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {

@@ -470,6 +470,12 @@ TEST_F(CommandLine, NamesTheNearestCommandAndOption) {
               HasSubstr("size: no option '--polcy', expected an option of 'tidepool size --help'; "
                         "did you mean '--policy'?"));
   EXPECT_THAT(ErrorOf({"diffs-of-everything"}), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(ErrorOf({"tune", "compresion"}),
+              HasSubstr("tune: no command 'compresion', expected one of compression; did you mean "
+                        "'compression'?"));
+  EXPECT_THAT(ErrorOf({"tune", "compression", "--lnk", "3"}),
+              HasSubstr("tune compression: no option '--lnk', expected an option of 'tidepool tune "
+                        "compression --help'; did you mean '--link'?"));
 }
 
 TEST_F(CommandLine, SaysThatAFileIsCutOff) {

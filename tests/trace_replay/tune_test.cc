@@ -136,10 +136,11 @@ TEST_F(TuneCommand, PrintsATable) {
 }
 
 TEST_F(TuneCommand, ListsWhatThereIsToTune) {
-  EXPECT_THAT(ErrorOf({"tune"}), HasSubstr("no subject, expected one of: compression"));
+  EXPECT_THAT(ErrorOf({"tune"}), HasSubstr("tune: no command, expected one of compression"));
   EXPECT_THAT(ErrorOf({"tune", "placement"}),
-              HasSubstr("no subject 'placement', expected one of: compression"));
-  EXPECT_THAT(ErrorOf({"tune", "--json"}), HasSubstr("expected one of: compression"));
+              HasSubstr("tune: no command 'placement', expected one of compression"));
+  EXPECT_THAT(ErrorOf({"tune", "--json"}),
+              HasSubstr("tune: no option '--json' before a command, expected one of compression"));
 }
 
 TEST_F(TuneCommand, RefusesWhatCannotBeMeasured) {

@@ -216,7 +216,8 @@ Command AddTune(CLI::App& app) {
   CLI::App* tune =
       app.add_subcommand("tune", "Measures this machine, and recommends settings for it");
   tune->group("This machine");
-  tune->allow_extras();
+  tune->require_subcommand(1);
+  AddExamples(*tune, {"tidepool tune compression --save profile.json"});
   CLI::App* compression = tune->add_subcommand(
       "compression", "Measures compression; recommends threads and slot sizes");
   compression->group("Subjects");
@@ -225,19 +226,7 @@ Command AddTune(CLI::App& app) {
   AddAnswerOptions(*compression, *options);
   AddExamples(*compression, {"tidepool tune compression --save profile.json",
                              "tidepool tune compression --link 25GB/s --word 16"});
-  return {tune, [options, tune, compression]() -> absl::StatusOr<Answer> {
-            const std::vector<std::string> rest = tune->remaining(true);
-            if (!compression->parsed()) {
-              return absl::InvalidArgumentError(absl::StrCat(
-                  "tune: ", rest.empty() ? "no subject" : "no subject '" + rest[0] + "'",
-                  ", expected one of: compression"));
-            }
-            if (rest.empty()) return RunTuneCompression(*options);
-            return absl::InvalidArgumentError(
-                absl::StrCat("tune compression: '", rest[0],
-                             "' is unexpected, expected arguments of 'tidepool tune compression "
-                             "--help'"));
-          }};
+  return {tune, [options] { return RunTuneCompression(*options); }};
 }
 
 }  // namespace tidepool::tool
