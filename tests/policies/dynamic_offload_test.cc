@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -169,6 +170,35 @@ TEST_P(DynamicOffloads, AreNeverSlowerThanWholeSets) {
       }
     }
   }
+}
+
+// The search of whole sets bisects the limit of workspaces, so it finds at best these modes.
+TEST(DynamicOffload, IsNeverSlowerThanWholeSetsWithAnyLimitOfWorkspaces) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 256, .gpu = "gtx-970"}).value();
+  const offload_policies::Layers layers = offload_policies::LayersOf(graph);
+  std::set<std::int64_t> limits = {0};
+  for (const GraphTask& task : graph.tasks) {
+    for (const TaskAlgorithm& algorithm : task.algorithms) {
+      limits.insert(algorithm.workspace_bytes);
+    }
+  }
+  ASSERT_GT(limits.size(), 5);
+  int compared = 0;
+  for (const double gib : {1.0, 1.2, 1.4, 1.7, 2.2}) {
+    const OffloadPolicyOptions options = Planned(OffloadSet::kDynamic, gib);
+    const double dynamic = SecondsOf("vdnn++", graph, options);
+    for (const OffloadSet set :
+         {OffloadSet::kAll, OffloadSet::kConvolutions, OffloadSet::kAlternateConvolutions}) {
+      for (const std::int64_t limit : limits) {
+        const Schedule whole = MakeLayerwise(graph, layers, {.set = set, .most_workspace = limit});
+        const absl::StatusOr<Timeline> timeline = Simulate(graph, whole, options.machine);
+        if (!timeline.ok()) continue;
+        ++compared;
+        EXPECT_LE(dynamic, timeline->seconds * (1 + 1e-9)) << gib << " " << limit;
+      }
+    }
+  }
+  EXPECT_GT(compared, 50);
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, DynamicOffloads,
