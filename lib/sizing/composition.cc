@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "lib/io/utf8.h"
+#include "tidepool/trace/frames.h"
 
 namespace tidepool {
 namespace {
@@ -58,10 +60,12 @@ std::string StackText(const Trace& trace, TraceTag tag) {
   std::vector<TraceTag> stack;
   for (; tag != 0; tag = trace.frames[tag - 1].caller) stack.push_back(tag);
   std::string text;
-  for (auto frame = stack.rbegin(); frame != stack.rend(); ++frame) {
-    absl::StrAppend(&text, text.empty() ? "" : ";", FrameText(trace, trace.frames[*frame - 1]));
+  for (auto tags = stack.rbegin(); tags != stack.rend(); ++tags) {
+    const TraceFrame& frame = trace.frames[*tags - 1];
+    if (IsMachineryFrame(trace.frame_texts[frame.name], trace.frame_texts[frame.file])) continue;
+    absl::StrAppend(&text, text.empty() ? "" : ";", FrameText(trace, frame));
   }
-  return text;
+  return text.empty() ? "[no stack]" : text;
 }
 
 }  // namespace
@@ -83,15 +87,38 @@ absl::StatusOr<std::vector<std::uint32_t>> LiveAfter(const Trace& trace, std::in
   return allocations;
 }
 
+std::vector<NamedBytes> BytesByFrame(const Trace& trace,
+                                     const std::vector<std::uint32_t>& allocations,
+                                     std::int64_t alignment) {
+  const FrameNames names(trace);
+  absl::flat_hash_map<std::string, std::int64_t> by_name;
+  for (const std::uint32_t number : allocations) {
+    by_name[names.NameOfAllocation(number)] +=
+        (trace.allocations[number].bytes + alignment - 1) & -alignment;
+  }
+  std::vector<NamedBytes> parts;
+  for (auto& [name, bytes] : by_name) parts.push_back({name, bytes});
+  absl::c_sort(parts, [](const NamedBytes& a, const NamedBytes& b) {
+    return a.bytes != b.bytes ? a.bytes > b.bytes : a.name < b.name;
+  });
+  return parts;
+}
+
 std::string CollapsedStacks(const Trace& trace, const std::vector<std::uint32_t>& allocations,
                             std::int64_t alignment) {
   absl::flat_hash_map<TraceTag, std::int64_t> by_tag;
-  for (const std::uint32_t number : allocations) {
-    const TraceAllocation& allocation = trace.allocations[number];
-    by_tag[allocation.tag] += (allocation.bytes + alignment - 1) & -alignment;
-  }
   // Stacks that differ only in replaced characters are merged.
   std::map<std::string, std::int64_t> by_text;
+  for (const std::uint32_t number : allocations) {
+    const TraceAllocation& allocation = trace.allocations[number];
+    const std::int64_t bytes = (allocation.bytes + alignment - 1) & -alignment;
+    const bool is_earlier = static_cast<std::int64_t>(number) < trace.earlier_allocations;
+    if (allocation.tag == 0 && is_earlier && trace.has_history) {
+      by_text["[allocated before recording began]"] += bytes;
+    } else {
+      by_tag[allocation.tag] += bytes;
+    }
+  }
   for (const auto& [tag, bytes] : by_tag) by_text[StackText(trace, tag)] += bytes;
   std::string lines;
   for (const auto& [text, bytes] : by_text) absl::StrAppend(&lines, text, " ", bytes, "\n");

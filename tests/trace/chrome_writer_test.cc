@@ -209,14 +209,14 @@ TEST(ChromeTrace, IsWrittenLikeThis) {
 {"ph":"M","name":"thread_name","pid":1,"tid":1,"args":{"name":"main"}},
 {"ph":"b","pid":1,"ts":1,"tid":1,"cat":"user_annotation","name":"step","id":1},
 {"ph":"i","pid":1,"ts":1.500,"tid":1,"s":"t","cat":"cpu_instant_event","name":"[memory]","args":{"Bytes":0,"Addr":4096,"Device Id":0,"Device Type":1,"Total Allocated":0,"Total Reserved":100}},
-{"ph":"b","pid":1,"ts":1.500,"tid":1,"cat":"allocation","id":1,"name":"f","args":{"bytes":10,"id":"0x200","stream":"7","hint":"high","stack":"train;f"}},
+{"ph":"b","pid":1,"ts":1.500,"tid":1,"cat":"allocation","id":1,"name":"train","args":{"bytes":10,"id":"0x200","stream":"7","hint":"high","stack":"train;f"}},
 {"ph":"i","pid":1,"ts":1.500,"tid":1,"s":"t","cat":"cpu_instant_event","name":"[memory]","args":{"Bytes":10,"Addr":512,"Device Id":0,"Device Type":1,"Total Allocated":10,"Total Reserved":100,"Stream":"7","Hint":"high"},"sf":2},
 {"ph":"C","pid":1,"ts":1.500,"name":"live","args":{"bytes":10}},
 {"ph":"C","pid":1,"ts":1.500,"name":"reserved","args":{"bytes":100}},
 {"ph":"i","pid":1,"ts":1.600,"tid":1,"s":"t","cat":"wait","name":"wait","args":{"stream":"7","for":"8"}},
 {"ph":"e","pid":1,"ts":2,"tid":1,"cat":"user_annotation","name":"step","id":1},
 {"ph":"i","pid":1,"ts":2,"tid":1,"cat":"user_annotation","name":"done","s":"p"},
-{"ph":"e","pid":1,"ts":2,"cat":"allocation","id":1,"name":"f","args":{"freed":false}}
+{"ph":"e","pid":1,"ts":2,"cat":"allocation","id":1,"name":"train","args":{"freed":false}}
 ]}
 )");
 }

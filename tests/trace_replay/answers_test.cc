@@ -102,6 +102,100 @@ TEST_F(Answers, RefusedRequestsAreADemandOfEachCommand) {
               Not(HasSubstr("at the peak: no pool")));
 }
 
+// A stack with frames of the unwinder, of PyTorch and of the interpreter around one of the user.
+json Stack(int line) {
+  const auto frame = [](const char* name, const char* file, int at) {
+    return json{{"name", name}, {"filename", file}, {"line", at}};
+  };
+  return List({frame("torch::unwind::unwind()", "??", 0),
+               frame("linear", "/x/site-packages/torch/nn/functional.py", 9),
+               frame("_PyEval_EvalFrameDefault", "Python/ceval.c", 7),
+               frame("update_nodes", "/home/u/models.py", line),
+               frame("main", "/home/u/run.py", 2)});
+}
+
+// One GPU: 50 MiB of line 174 and 10 of line 176 are live, 80 reserved; line 181 asks for `bytes`.
+json OutOfMemoryWithStacks(std::int64_t bytes, bool is_expandable) {
+  json events = List({Event("segment_alloc", kMiB, 80 * kMiB), Event("alloc", kMiB, 50 * kMiB),
+                      Event("alloc", 61 * kMiB, 10 * kMiB), Oom(bytes, 3 * kMiB)});
+  events[1]["frames"] = Stack(174);
+  events[2]["frames"] = Stack(176);
+  events[3]["frames"] = Stack(181);
+  return {
+      {"segments",
+       List({Segment(0, kMiB, 80 * kMiB, {Block(kMiB, 50 * kMiB), Block(61 * kMiB, 10 * kMiB)})})},
+      {"device_traces", List({events})},
+      {"allocator_settings",
+       {{"PYTORCH_CUDA_ALLOC_CONF", is_expandable ? "expandable_segments:True" : ""},
+        {"expandable_segments", is_expandable}}}};
+}
+
+TEST_F(Answers, InfoEndsWithTheAnswerOfTheDevice) {
+  const std::string text = Text({"info", Snapshot(OutOfMemoryWithStacks(40 * kMiB, true))});
+  EXPECT_THAT(text,
+              ::testing::EndsWith(
+                  "GPU 0: out of memory.  40.0 MiB refused at models.py:181 update_nodes, 3.0 "
+                  "MiB free on the device\n"
+                  "  live then   60.0 MiB    needs at least 100.0 MiB\n"
+                  "  reserved    80.0 MiB    lost to fragmentation 20.0 MiB: "
+                  "expandable_segments (on) cannot help\n"
+                  "    free      20.0 MiB of 80.0 MiB at 0x100000\n"
+                  "  where       50.0 MiB models.py:174 update_nodes \xC2\xB7 10.0 MiB "
+                  "models.py:176\n"
+                  "  purpose     60.0 MiB unknown\n"
+                  "  settings    expandable_segments:True\n"
+                  "  try         models.py:174 update_nodes holds the most, 50.0 MiB: a smaller "
+                  "batch or checkpointing there frees the most\n"));
+}
+
+TEST_F(Answers, InfoAdvisesExpandableSegmentsWhereTheyHelp) {
+  const std::string fits = Text({"info", Snapshot(OutOfMemoryWithStacks(20 * kMiB, false))});
+  EXPECT_THAT(fits,
+              HasSubstr("try         PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: the "
+                        "refused request is smaller than the memory that is reserved and free"));
+  const std::string large = Text({"info", Snapshot(OutOfMemoryWithStacks(21 * kMiB, false))});
+  EXPECT_THAT(large, HasSubstr("expandable_segments cannot help, the request is larger"));
+  EXPECT_THAT(large, HasSubstr("try         models.py:174 update_nodes holds the most"));
+}
+
+TEST_F(Answers, InfoAnswersForEachDeviceTheRefusingOneFirst) {
+  const std::string file = Snapshot(OutOfMemory());
+  const json info = Json({"info", file});
+  EXPECT_EQ(info["history"], true);
+  EXPECT_EQ(info["device"], 1);
+  ASSERT_EQ(info["per_device"].size(), 2);
+  const json& first = info["per_device"][0];
+  EXPECT_EQ(first["device"], 1);
+  EXPECT_EQ(first["peak_live_bytes"], 70 * kMiB);
+  EXPECT_EQ(first["reserved_bytes"], 80 * kMiB);
+  EXPECT_EQ(first["needs_bytes"], 90 * kMiB);
+  EXPECT_EQ(first["refused"], json::array({{{"bytes", 40 * kMiB},
+                                            {"live_bytes", 50 * kMiB},
+                                            {"event", 4},
+                                            {"frame", "(no stack)"},
+                                            {"device_free_bytes", 3 * kMiB}}}));
+  EXPECT_EQ(first["top"], json::array({{{"frame", "(no stack)"}, {"bytes", 50 * kMiB}}}));
+  EXPECT_EQ(first["fragmentation_bytes"], 30 * kMiB);
+  const json& second = info["per_device"][1];
+  EXPECT_EQ(second["device"], 0);
+  EXPECT_EQ(second["needs_bytes"], 8 * kMiB);
+  EXPECT_EQ(second["refused"], json::array());
+  EXPECT_THAT(Text({"info", file}), HasSubstr("GPU 0 (of 0, 1): no request was refused"));
+  EXPECT_EQ(Json({"info", file, "--device", "0"})["per_device"][0]["device"], 0);
+}
+
+TEST_F(Answers, InfoCountsCategoriesOfTheUser) {
+  const std::string file = Snapshot(OutOfMemoryWithStacks(40 * kMiB, true));
+  const json info = Json(
+      {"info", file, "--category", "nodes=models\\.py:17[4-5] update", "--category", "rest=run"});
+  EXPECT_EQ(info["per_device"][0]["categories"], json({{"nodes", 50 * kMiB}, {"rest", 10 * kMiB}}));
+  for (const std::string wrong : {"nodes", "=x", "x=", "x=(", "x=\\d", "x=(a)\\1"}) {
+    const Outcome outcome = Run({"info", file, "--category", wrong});
+    EXPECT_EQ(outcome.status, 1) << wrong;
+    EXPECT_THAT(outcome.err, HasSubstr("--category: '"));
+  }
+}
+
 TEST_F(Answers, FitsOnlyIfTheRefusedRequestFitsToo) {
   const std::string file = Snapshot(OutOfMemory());
   const json fits = Json({"size", file, "--fits", "80MiB"}, 2)["fits"];
@@ -151,6 +245,13 @@ TEST_F(Answers, WithoutHistoryThePeakIsUnknown) {
   EXPECT_THAT(Text({"size", file, "--fits", "9MiB"}),
               HasSubstr("the live memory fits; whether the job fits is not known"));
   EXPECT_EQ(Json({"size", file})["history"], false);
+  const json info = Json({"info", file});
+  EXPECT_EQ(info["history"], false);
+  EXPECT_EQ(info["per_device"][0]["peak_live_bytes"], nullptr);
+  EXPECT_EQ(info["per_device"][0]["live_bytes"], 8 * kMiB);
+  EXPECT_EQ(info["per_device"][0]["fragmentation_bytes"], 2 * kMiB);
+  EXPECT_THAT(Text({"info", file}), HasSubstr("GPU 0: " + note));
+  EXPECT_THAT(Text({"info", file}), Not(HasSubstr("peak live")));
   const std::string report = Text({"report", file, "-o", Output("x.html")});
   EXPECT_THAT(report, HasSubstr("Live: 8.0 MiB; " + note));
   EXPECT_THAT(report, Not(HasSubstr("best-fit")));

@@ -7,7 +7,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tidepool/trace/frames.h"
 #include "trace_replay/command.h"
+#include "trace_replay/commands/category_rules.h"
+#include "trace_replay/commands/device_answer.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
@@ -18,6 +21,7 @@ struct InfoOptions {
   std::string trace;
   std::int64_t alignment = 0;
   ReadOptions read;
+  std::vector<std::string> categories;  // NAME=REGEX
   bool json = false;
 };
 
@@ -60,10 +64,11 @@ std::string Id(const Trace& trace, std::uint32_t allocation) {
   return std::string(trace.allocation_ids[allocation]);
 }
 
-void PrintInfoJson(const MeasuredTrace& measured) {
+void PrintInfoJson(const MeasuredTrace& measured, const std::vector<DeviceAnswer>& answers) {
   const Trace& trace = measured.trace;
   const TraceLoad& load = measured.load;
   nlohmann::ordered_json json = {{"trace", TraceJson(measured)}};
+  json["history"] = trace.has_history;
   json["frees"] = Count(trace, TraceEvent::Kind::kFree);
   json["failures"] = Count(trace, TraceEvent::Kind::kFailure);
   json["waits"] = Count(trace, TraceEvent::Kind::kWait);
@@ -87,6 +92,8 @@ void PrintInfoJson(const MeasuredTrace& measured) {
     json["largest_unfreed"].push_back(
         {{"id", Id(trace, unfreed[i])}, {"bytes", trace.allocations[unfreed[i]].bytes}});
   }
+  json["per_device"] = nlohmann::ordered_json::array();
+  for (const DeviceAnswer& answer : answers) json["per_device"].push_back(DeviceJson(answer));
   PrintJson(json);
 }
 
@@ -100,10 +107,12 @@ std::string DevicesText(const Trace& trace) {
 void AddReservedRows(const MeasuredTrace& measured, std::vector<std::vector<std::string>>& rows) {
   if (!measured.reserved.has_value()) return;
   const ReservedLoad& reserved = *measured.reserved;
-  rows.push_back(
-      {"peak reserved by the recorded allocator", SizeText(reserved.peak_reserved_bytes)});
-  rows.push_back(
-      {"  / peak live", RatioText(Overhead(reserved.peak_reserved_bytes, measured.load))});
+  const bool has_history = measured.trace.has_history;
+  rows.push_back({absl::StrCat(has_history ? "peak " : "", "reserved by the recorded allocator"),
+                  SizeText(reserved.peak_reserved_bytes)});
+  rows.push_back({has_history ? "  / peak live" : "  / live",
+                  RatioText(Overhead(reserved.peak_reserved_bytes, measured.load))});
+  if (!has_history) return;
   rows.push_back({"  at the end", SizeText(reserved.reserved_bytes)});
 }
 
@@ -142,22 +151,28 @@ std::vector<std::vector<std::string>> CountRows(const Trace& trace) {
 void PrintLargestUnfreed(const Trace& trace) {
   const std::vector<std::uint32_t> unfreed = Unfreed(trace);
   if (unfreed.empty()) return;
+  const FrameNames names(trace);
   std::vector<std::vector<std::string>> rows;
   for (std::size_t i = 0; i < std::min(kListed, unfreed.size()); ++i) {
     rows.push_back(
         {absl::CHexEscape(Id(trace, unfreed[i])), SizeText(trace.allocations[unfreed[i]].bytes)});
+    if (!trace.frames.empty())
+      rows.back().push_back(absl::CHexEscape(names.NameOfAllocation(unfreed[i])));
   }
   std::cout << "\n  largest allocations that were never freed\n" << TableText(rows);
 }
 
-void PrintInfoTable(const InfoOptions& options, const MeasuredTrace& measured) {
+void PrintInfoTable(const InfoOptions& options, const MeasuredTrace& measured,
+                    const std::vector<DeviceAnswer>& answers) {
   const Trace& trace = measured.trace;
   const TraceLoad& load = measured.load;
   PrintTraceLine(options.trace, measured);
   std::vector<std::vector<std::string>> rows = CountRows(trace);
-  rows.push_back(
-      {absl::StrCat("peak live, aligned to ", measured.alignment), SizeText(load.peak_live_bytes)});
-  rows.push_back({"  reached at event", CountText(load.peak_event)});
+  if (trace.has_history) {
+    rows.push_back({absl::StrCat("peak live, aligned to ", measured.alignment),
+                    SizeText(load.peak_live_bytes)});
+    rows.push_back({"  reached at event", CountText(load.peak_event)});
+  }
   rows.push_back({"most allocations live at once", CountText(load.peak_live_count)});
   rows.push_back({"never freed", CountText(load.unfreed_count)});
   rows.push_back({"  bytes", SizeText(load.unfreed_bytes)});
@@ -167,16 +182,46 @@ void PrintInfoTable(const InfoOptions& options, const MeasuredTrace& measured) {
   AddReservedRows(measured, rows);
   std::cout << TableText(rows);
   PrintLargestUnfreed(trace);
+  for (const DeviceAnswer& answer : answers) std::cout << "\n" << DeviceText(answer);
+}
+
+// Answers for each device of the file: first that of `measured`, then those with refused requests.
+absl::StatusOr<std::vector<DeviceAnswer>> Answers(const InfoOptions& options,
+                                                  const MeasuredTrace& measured,
+                                                  const std::vector<CategoryRule>& rules) {
+  absl::StatusOr<DeviceAnswer> first = AnswerFor(measured, rules);
+  if (!first.ok()) return AboutFile(options.trace, first.status());
+  std::vector<DeviceAnswer> answers = {*std::move(first)};
+  // Other formats hold one device.
+  const bool is_profile = measured.trace.format == TraceFormat::kChromeTrace;
+  if (!is_profile && measured.trace.format != TraceFormat::kPyTorchSnapshot) return answers;
+  for (const std::int32_t device : measured.trace.devices) {
+    if (device == measured.trace.device) continue;
+    const absl::StatusOr<MeasuredTrace> other =
+        ReadMeasured(options.trace, options.alignment, {.device = device});
+    if (!other.ok() && is_profile) continue;  // events, but no allocation
+    if (!other.ok()) return other.status();
+    absl::StatusOr<DeviceAnswer> answer = AnswerFor(*other, rules);
+    if (!answer.ok()) return AboutFile(options.trace, answer.status());
+    answers.push_back(*std::move(answer));
+  }
+  std::stable_partition(answers.begin() + 1, answers.end(),
+                        [](const DeviceAnswer& answer) { return answer.refusal.has_value(); });
+  return answers;
 }
 
 absl::StatusOr<Answer> RunInfo(const InfoOptions& options) {
+  const absl::StatusOr<std::vector<CategoryRule>> rules = ParseCategoryRules(options.categories);
+  if (!rules.ok()) return rules.status();
   const absl::StatusOr<MeasuredTrace> measured =
       ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
+  const absl::StatusOr<std::vector<DeviceAnswer>> answers = Answers(options, *measured, *rules);
+  if (!answers.ok()) return answers.status();
   if (options.json) {
-    PrintInfoJson(*measured);
+    PrintInfoJson(*measured, *answers);
   } else {
-    PrintInfoTable(options, *measured);
+    PrintInfoTable(options, *measured, *answers);
   }
   return Answer::kYes;
 }
@@ -186,14 +231,23 @@ absl::StatusOr<Answer> RunInfo(const InfoOptions& options) {
 Command AddInfo(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
   CLI::App* info = app.add_subcommand(
-      "info", "Counts the contents of a trace: events, peak, allocations that were never freed");
+      "info",
+      "Tells for each device of a trace how much memory it needs, which lines hold it, and which "
+      "request was refused");
   info->group("Traces");
   AddTraceArgument(*info, options->trace);
   AddAlignOption(*info, options->alignment);
   AddTraceDeviceOption(*info, options->read);
+  info->add_option("--category", options->categories,
+                   "Count the memory of stacks with a frame that matches this POSIX extended "
+                   "regular expression under this name; a frame is 'FILE:LINE NAME'; may be given "
+                   "several times, the first match counts")
+      ->allow_extra_args(false)
+      ->type_name("NAME=REGEX");
   AddJsonOption(*info, options->json);
   AddExamples(*info, {"tidepool info examples/traces/vgg16-b4-sgd.rmm.csv.gz",
-                      "tidepool info snapshot.pickle --device 1 --json"});
+                      "tidepool info snapshot.pickle --device 1 --json",
+                      "tidepool info snapshot.pickle --category 'attention=attn|sdpa'"});
   return {info, [options] { return RunInfo(*options); }};
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tidepool/trace/composition.h"
+#include "tidepool/trace/frames.h"
 #include "tidepool/trace/output_file.h"
 #include "trace_replay/command.h"
 #include "trace_replay/options.h"
@@ -97,6 +98,7 @@ absl::StatusOr<Answer> RunReport(const ReportOptions& options) {
   absl::StatusOr<MeasuredTrace> measured =
       ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
+  RemoveMachineryFrames(measured->trace);
   FiguresRequest request;
   request.policies = options.policies;
   if (options.budget >= 0) request.budget_bytes = options.budget;

@@ -3,7 +3,12 @@
 
 // The stacks of the trace. Frames are numbered as tags; 0 stands for no stack.
 class Stacks {
-  constructor(trace) { this.trace = trace; }
+  // `facts` has the frame that names each stack, and the number of allocations from before the recording.
+  constructor(trace, facts) {
+    this.trace = trace;
+    this.naming = facts.naming_frames;
+    this.earlier = facts.earlier_allocations;
+  }
 
   // Returns the frames of a tag, the outermost first.
   stackOf(tag) {
@@ -92,7 +97,12 @@ class StackTree {
 
   render(place) {
     place.replaceChildren(...this.branches(0));
-    if (this.bytes[0] > 0) place.append(this.row('div', [element('span', {class: 'name'}, '(no stack)')], this.bytes[0], this.count[0]));
+    const {trace, earlier} = this.stacks;
+    for (const isEarlier of [true, false]) {
+      const part = this.allocations.filter((i) => trace.tag[i] === 0 && (i < earlier) === isEarlier);
+      const name = isEarlier ? 'allocated before recording began' : '(no stack)';
+      if (part.length > 0) place.append(this.row('div', [element('span', {class: 'name'}, name)], sumOf(trace, part), part.length));
+    }
     this.open(place, 14);
   }
 
@@ -203,7 +213,7 @@ function renderSizes(table, trace, allocations, sizes, colours) {
 function renderLargest(table, trace, stacks, allocations, caption) {
   const groups = new Map();
   for (const i of allocations) {
-    const frame = trace.tag[i] > 0 ? trace.frames[trace.tag[i] - 1] : {name: -1, file: -1};
+    const frame = trace.tag[i] > 0 ? trace.frames[stacks.naming[trace.tag[i] - 1] - 1] : {name: -1, file: -1};
     const key = `${trace.bytes[i]} ${frame.name} ${frame.file}`;
     const group = groups.get(key);
     if (group) ++group.count;
@@ -213,11 +223,12 @@ function renderLargest(table, trace, stacks, allocations, caption) {
   const sorted = [...groups.values()].sort((a, b) => b.count * trace.bytes[b.first] - a.count * trace.bytes[a.first]).slice(0, 10);
   const hasStacks = trace.frames.length > 0;
   const rows = sorted.map(({first, count}) => {
-    const what = hasStacks && trace.tag[first] > 0 ? stacks.frameTexts(trace.tag[first]).name : count === 1 ? trace.id(first) : `${trace.id(first)} and ${countText(count - 1)} more`;
+    const naming = hasStacks && trace.tag[first] > 0 ? stacks.frameTexts(stacks.naming[trace.tag[first] - 1]) : null;
+    const what = naming ? `${naming.name}${naming.place ? ` (${naming.place.split('/').pop()})` : ''}` : count === 1 ? trace.id(first) : `${trace.id(first)} and ${countText(count - 1)} more`;
     const row = barRow(`${count === 1 ? '' : `${countText(count)} × `}${sizeText(trace.bytes[first])}`, [what, percentText(count * trace.bytes[first], whole)], count * trace.bytes[first], whole);
     row.children[1].className = 'text';
     return row;
   });
-  tableOf(table, caption, ['size', hasStacks ? 'innermost frame' : 'id', 'share', ''], rows);
+  tableOf(table, caption, ['size', hasStacks ? 'allocated at' : 'id', 'share', ''], rows);
   table.querySelectorAll('th')[1].style.textAlign = 'left';
 }

@@ -234,12 +234,17 @@ std::vector<std::string> TakeModels(const FiguresRequest& request, const Trace& 
 
 absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
                                              const FiguresRequest& request) {
-  const absl::StatusOr<MeasuredTrace> requests = ToRequests(measured);
-  if (!requests.ok()) return requests.status();
+  std::optional<MeasuredTrace> with_refused;
+  if (!measured.trace.failures.empty()) {
+    absl::StatusOr<MeasuredTrace> made = ToRequests(measured);
+    if (!made.ok()) return made.status();
+    with_refused = *std::move(made);
+  }
+  const MeasuredTrace& requests = with_refused.has_value() ? *with_refused : measured;
   absl::StatusOr<std::vector<std::string>> names = PolicyNames(request.policies);
   if (!names.ok()) return names.status();
   absl::StatusOr<std::vector<PolicySize>> models =
-      ComputeModels(*requests, TakeModels(request, requests->trace, *names));
+      ComputeModels(requests, TakeModels(request, requests.trace, *names));
   if (!models.ok()) return models.status();
   if (names->empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -250,7 +255,7 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < names->size(); i = next++) {
-      computed[i] = ComputeLayout(*requests, (*names)[i], i < request.layouts_with_offsets);
+      computed[i] = ComputeLayout(requests, (*names)[i], i < request.layouts_with_offsets);
     }
   };
   std::vector<std::thread> helpers;
@@ -265,7 +270,7 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
     if (computed[i].ok()) {
       figures.layouts.push_back(*std::move(computed[i]));
       std::vector<std::int64_t>& offsets = figures.layouts.back().offsets;
-      offsets = OfRecorded(*requests, std::move(offsets));
+      offsets = OfRecorded(requests, std::move(offsets));
     } else if (!request.policies.empty() || !NeedsPlan((*names)[i]) ||
                !CanBeLeftOut(computed[i].status())) {
       return computed[i].status();

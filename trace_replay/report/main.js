@@ -5,17 +5,22 @@ function renderFigures(facts, trace) {
   const add = (name, value, more = '') => list.append(element('div', {}, element('dt', {}, name), element('dd', {}, value, more ? element('small', {}, more) : '')));
   const peak = facts.trace.peak_live_bytes;
   const ratio = (bytes) => peak > 0 ? `${(bytes / peak).toFixed(3)}x of the peak` : '';
-  add('Live at the peak', sizeText(peak), `${manyText(facts.peak_live_count, 'block', 'blocks')} at most`);
+  add(facts.history ? 'Live at the peak' : 'Live when it was taken', sizeText(peak), facts.history ? `${manyText(facts.peak_live_count, 'block', 'blocks')} at most` : 'no history: the peak is not known');
+  if (facts.needs_bytes > peak) add('Needs at least', sizeText(facts.needs_bytes), ratio(facts.needs_bytes));
   const best = facts.policies.reduce((a, b) => b.layout_bytes < a.layout_bytes ? b : a);
-  add(`Pool under ${best.policy}`, `${best.is_upper_bound ? '≤ ' : ''}${sizeText(best.layout_bytes)}`, ratio(best.layout_bytes));
+  if (facts.history) add(`Pool under ${best.policy}`, `${best.is_upper_bound ? '≤ ' : ''}${sizeText(best.layout_bytes)}`, ratio(best.layout_bytes));
   if (facts.budget_bytes !== null) add('Budget', sizeText(facts.budget_bytes), ratio(facts.budget_bytes));
   if (facts.reserved_peak_bytes !== null) add('Reserved by the recorded allocator', sizeText(facts.reserved_peak_bytes), ratio(facts.reserved_peak_bytes));
   add('Allocations', countText(facts.trace.allocations), `${manyText(facts.trace.events, 'event', 'events')}, ${facts.format}`);
   add('Never freed', countText(facts.trace.unfreed), sizeText(facts.unfreed_bytes));
-  if (trace.failures.length > 0) add('Refused by the recorded allocator', countText(trace.failures.length), 'marked ▾ over the chart');
+  if (trace.failures.length > 0) add('Refused by the recorded allocator', facts.refused_bytes.slice(0, 3).map(sizeText).join(', ') + (facts.refused_bytes.length > 3 ? ', ...' : ''), `${manyText(trace.failures.length, 'request', 'requests')}, marked ▾ over the chart`);
 }
 
 function renderPolicies(facts, charts) {
+  if (!facts.history) {
+    document.getElementById('policies-note').textContent = 'No history: the pools of policies would tell nothing about a job with an unknown peak.';
+    return;
+  }
   const [headings, ...rows] = facts.table;
   tableOf(document.getElementById('policies'), 'The pool that each policy needs', headings, rows.map((cells, i) =>
     element('tr', i === charts.layoutNumber ? {class: 'chosen'} : {}, element('th', {scope: 'row'}, cells[0]), ...cells.slice(1).map((cell) => element('td', {}, cell)))));
@@ -100,7 +105,7 @@ class Page {
   constructor(facts, trace) {
     this.facts = facts;
     this.trace = trace;
-    this.stacks = new Stacks(trace);
+    this.stacks = new Stacks(trace, facts);
     this.charts = new Charts(trace, facts);
     this.explorer = new Explorer(this.charts, this.stacks);
     this.layouts = [];

@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "tidepool/trace/frames.h"
 #include "tidepool/trace/trace_files.h"
 #include "trace_replay/report/columns.h"
 #include "trace_replay/report/markup.h"
@@ -32,6 +33,15 @@ std::string FormatText(const Trace& trace) {
   return format + " from " + std::string(TraceFormatName(trace.original_format));
 }
 
+// Returns for each tag the frame that names its stack.
+ordered_json NamingFrames(const Trace& trace) {
+  const FrameNames names(trace);
+  ordered_json frames = ordered_json::array();
+  for (std::size_t i = 0; i < trace.frames.size(); ++i)
+    frames.push_back(names.Naming(static_cast<TraceTag>(i + 1)));
+  return frames;
+}
+
 // Returns the JSON that the script needs to read the columns, and the texts that it shows as they
 // are.
 ordered_json PageJson(const ReportFigures& figures, const std::string& name,
@@ -50,6 +60,13 @@ ordered_json PageJson(const ReportFigures& figures, const std::string& name,
   for (const Layout& layout : figures.layouts) sizes.push_back(layout.size);
   sizes.insert(sizes.end(), figures.models.begin(), figures.models.end());
   json["table"] = PolicyRows(sizes, figures.measured.load);
+  json["history"] = trace.has_history;
+  json["needs_bytes"] = figures.measured.demand.needs_bytes;
+  json["refused_bytes"] = ordered_json::array();
+  for (const RefusedRequest& refused : figures.measured.demand.refused)
+    json["refused_bytes"].push_back(refused.bytes);
+  json["earlier_allocations"] = trace.has_history ? trace.earlier_allocations : 0;
+  json["naming_frames"] = NamingFrames(trace);
   json["times"] = {{"unit", times.unit},
                    {"nanoseconds", trace.original_format != TraceFormat::kLifetimeCsv &&
                                        trace.format != TraceFormat::kLifetimeCsv}};

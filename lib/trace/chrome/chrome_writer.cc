@@ -15,6 +15,7 @@
 #include "lib/io/utf8.h"
 #include "lib/trace/address_text.h"
 #include "lib/trace/chrome/chrome_trace.h"
+#include "tidepool/trace/frames.h"
 
 namespace tidepool::chrome {
 namespace {
@@ -73,6 +74,7 @@ class ChromeWriter {
         threads_(JsonTexts(trace.thread_names)),
         marks_(JsonTexts(trace.mark_names)),
         frame_texts_(JsonTexts(trace.frame_texts)),
+        names_(trace),
         ids_(IdsOf(trace)),
         device_(absl::StrCat(R"(,"Device Id":)", trace.device, R"(,"Device Type":)",
                              trace.device < 0 ? 0 : 1)) {}
@@ -118,6 +120,7 @@ class ChromeWriter {
   std::vector<std::string> threads_;
   std::vector<std::string> marks_;
   std::vector<std::string> frame_texts_;
+  FrameNames names_;
   Ids ids_;
   std::string device_;
   std::vector<std::uint32_t> pairs_;
@@ -188,7 +191,9 @@ const std::string& ChromeWriter::ShownStack(TraceTag tag) {
   shown_tag_ = tag;
   std::string stack;
   for (; tag != 0; tag = trace_.frames[tag - 1].caller) {
-    const std::string_view name = trace_.frame_texts[trace_.frames[tag - 1].name];
+    const TraceFrame& frame = trace_.frames[tag - 1];
+    const std::string_view name = trace_.frame_texts[frame.name];
+    if (IsMachineryFrame(name, trace_.frame_texts[frame.file])) continue;
     if (!stack.empty() && stack.size() + name.size() > kShownStackBytes) {
       stack.insert(0, "...;");
       break;
@@ -202,8 +207,9 @@ void ChromeWriter::AppendLifetime(std::uint32_t allocation, std::string_view pha
                                   const TraceEvent* event) {
   const TraceTag tag = trace_.allocations[allocation].tag;
   Begin(phase, event);
-  absl::StrAppend(&text_, ",\"cat\":\"allocation\",\"id\":", allocation + 1, ",\"name\":",
-                  tag == 0 ? "\"allocation\"" : frame_texts_[trace_.frames[tag - 1].name]);
+  absl::StrAppend(
+      &text_, ",\"cat\":\"allocation\",\"id\":", allocation + 1, ",\"name\":",
+      tag == 0 ? "\"allocation\"" : frame_texts_[trace_.frames[names_.Naming(tag) - 1].name]);
 }
 
 // Appends the beginning of a [memory] event; AppendDetails ends it.

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Computes the answer for a device, and writes it as JSON.
+#include "trace_replay/commands/device_answer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "tidepool/trace/frames.h"
+
+namespace tidepool::tool {
+namespace {
+
+constexpr std::size_t kListed = 10;
+constexpr std::size_t kListedMarks = 100;
+
+// Returns the refused request with the most live and requested bytes.
+std::optional<std::size_t> WorstRefusal(const TraceDemand& demand) {
+  if (demand.refused.empty()) return std::nullopt;
+  const auto sum = [](const RefusedRequest& refused) {
+    return static_cast<double>(refused.live_bytes) + static_cast<double>(refused.bytes);
+  };
+  const auto worst = std::max_element(
+      demand.refused.begin(), demand.refused.end(),
+      [&](const RefusedRequest& a, const RefusedRequest& b) { return sum(a) < sum(b); });
+  return static_cast<std::size_t>(worst - demand.refused.begin());
+}
+
+// Returns the event at which the memory is explained; -1 without events.
+std::int64_t MomentOf(const MeasuredTrace& measured, const std::optional<std::size_t>& refusal) {
+  if (measured.trace.events.empty()) return -1;
+  if (refusal.has_value()) return measured.demand.refused[*refusal].event;
+  if (measured.trace.has_history) return measured.load.peak_event;
+  return static_cast<std::int64_t>(measured.trace.events.size()) - 1;
+}
+
+absl::Status Explain(const MeasuredTrace& measured, const std::vector<CategoryRule>& rules,
+                     DeviceAnswer& answer) {
+  const Trace& trace = measured.trace;
+  const absl::StatusOr<std::vector<std::uint32_t>> live = LiveAfter(trace, answer.event);
+  if (!live.ok()) return live.status();
+  for (const std::uint32_t number : *live) {
+    answer.live_bytes +=
+        (trace.allocations[number].bytes + measured.alignment - 1) & -measured.alignment;
+  }
+  answer.by_frame = BytesByFrame(trace, *live, measured.alignment);
+  answer.by_category = BytesByCategory(trace, Categorize(trace, rules), *live, measured.alignment);
+  absl::StatusOr<std::optional<ReservedMemory>> memory =
+      ReservedAfter(trace, answer.event, measured.alignment);
+  if (!memory.ok()) return memory.status();
+  answer.memory = *std::move(memory);
+  return absl::OkStatus();
+}
+
+nlohmann::ordered_json RefusedJson(const DeviceAnswer& answer) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < answer.demand.refused.size(); ++i) {
+    const RefusedRequest& refused = answer.demand.refused[i];
+    nlohmann::ordered_json json = {{"bytes", refused.bytes},
+                                   {"live_bytes", refused.live_bytes},
+                                   {"event", refused.event},
+                                   {"frame", answer.refused_frames[i]},
+                                   {"device_free_bytes", nullptr}};
+    if (refused.device_free_bytes.has_value())
+      json["device_free_bytes"] = *refused.device_free_bytes;
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+nlohmann::ordered_json PartsJson(const std::vector<NamedBytes>& parts, const char* name,
+                                 std::size_t most) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < std::min(most, parts.size()); ++i) {
+    list.push_back({{name, parts[i].name}, {"bytes", parts[i].bytes}});
+  }
+  return list;
+}
+
+nlohmann::ordered_json SegmentsJson(const DeviceAnswer& answer) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  if (!answer.memory.has_value()) return list;
+  const std::vector<SegmentUse>& segments = answer.memory->segments;
+  for (std::size_t i = 0; i < std::min(kListed, segments.size()); ++i) {
+    list.push_back({{"address", segments[i].address},
+                    {"bytes", segments[i].bytes},
+                    {"free_bytes", segments[i].free_bytes}});
+  }
+  return list;
+}
+
+}  // namespace
+
+absl::StatusOr<DeviceAnswer> AnswerFor(const MeasuredTrace& measured,
+                                       const std::vector<CategoryRule>& rules) {
+  const Trace& trace = measured.trace;
+  DeviceAnswer answer;
+  answer.device = trace.device;
+  answer.devices = trace.devices;
+  answer.has_history = trace.has_history;
+  answer.load = measured.load;
+  answer.demand = measured.demand;
+  if (measured.reserved.has_value()) answer.reserved_bytes = measured.reserved->reserved_bytes;
+  const FrameNames names(trace);
+  for (const RefusedRequest& refused : measured.demand.refused)
+    answer.refused_frames.push_back(names.Name(refused.tag));
+  answer.refusal = WorstRefusal(measured.demand);
+  answer.event = MomentOf(measured, answer.refusal);
+  answer.by_mark = PeaksByMark(trace, measured.alignment);
+  answer.settings = trace.allocator_settings;
+  answer.is_expandable = HasExpandableSegments(trace);
+  if (answer.event < 0) return answer;
+  if (absl::Status status = Explain(measured, rules, answer); !status.ok()) return status;
+  return answer;
+}
+
+nlohmann::ordered_json DeviceJson(const DeviceAnswer& answer) {
+  nlohmann::ordered_json json = {{"device", answer.device},
+                                 {"history", answer.has_history},
+                                 {"peak_live_bytes", nullptr},
+                                 {"reserved_bytes", nullptr},
+                                 {"needs_bytes", answer.demand.needs_bytes},
+                                 {"refused", RefusedJson(answer)}};
+  if (answer.has_history) json["peak_live_bytes"] = answer.demand.peak_live_bytes;
+  if (answer.reserved_bytes.has_value()) json["reserved_bytes"] = *answer.reserved_bytes;
+  json["event"] = answer.event;
+  json["live_bytes"] = answer.live_bytes;
+  json["top"] = PartsJson(answer.by_frame, "frame", kListed);
+  json["categories"] = nlohmann::ordered_json::object();
+  for (const NamedBytes& part : answer.by_category) {
+    // Two rules may have the same name.
+    json["categories"][part.name] =
+        json["categories"].value(part.name, std::int64_t{0}) + part.bytes;
+  }
+  json["fragmentation_bytes"] = nullptr;
+  if (answer.memory.has_value()) json["fragmentation_bytes"] = answer.memory->free_bytes();
+  json["segments"] = SegmentsJson(answer);
+  json["peak_live_bytes_by_mark"] = PartsJson(answer.by_mark, "mark", kListedMarks);
+  json["allocator_settings"] = nlohmann::ordered_json::object();
+  for (const TraceSetting& setting : answer.settings)
+    json["allocator_settings"][setting.name] = setting.value;
+  return json;
+}
+
+}  // namespace tidepool::tool
