@@ -28,7 +28,11 @@ json Event(const std::string& action, std::int64_t address, std::int64_t size) {
 }
 
 json Oom(std::int64_t size, std::int64_t device_free) {
-  return {{"action", "oom"}, {"device_free", device_free}, {"size", size}, {"time_us", 2}};
+  return {{"action", "oom"},
+          {"device_free", device_free},
+          {"size", size},
+          {"stream", 0},
+          {"time_us", 2}};
 }
 
 json Block(std::int64_t address, std::int64_t size) {
@@ -57,6 +61,16 @@ json OutOfMemory() {
                        Event("alloc", 50 * kMiB, 20 * kMiB),
                        Event("free_completed", 50 * kMiB, 20 * kMiB), Oom(40 * kMiB, 3 * kMiB),
                        Event("alloc", 60 * kMiB, 5 * kMiB)})})}};
+}
+
+// 30 of 60 MiB are reserved as one segment, and 12 of these are live: 40 MiB are refused. With
+// expandable segments, 12 and 40 MiB lie side by side.
+json Fragmented() {
+  return {{"segments", List({Segment(0, 0, 30 * kMiB, {Block(0, 12 * kMiB)})})},
+          {"device_traces",
+           List({List({Event("segment_alloc", 0, 30 * kMiB), Event("alloc", 0, 30 * kMiB),
+                       Event("free_completed", 0, 30 * kMiB), Event("alloc", 0, 12 * kMiB),
+                       Oom(40 * kMiB, 30 * kMiB)})})}};
 }
 
 class Answers : public CommandLine {
@@ -132,20 +146,22 @@ json OutOfMemoryWithStacks(std::int64_t bytes, bool is_expandable) {
 
 TEST_F(Answers, InfoEndsWithTheAnswerOfTheDevice) {
   const std::string text = Text({"info", Snapshot(OutOfMemoryWithStacks(40 * kMiB, true))});
-  EXPECT_THAT(text,
-              ::testing::EndsWith(
-                  "GPU 0: out of memory.  40.0 MiB refused at models.py:181 update_nodes, 3.0 "
-                  "MiB free on the device\n"
-                  "  live then   60.0 MiB    needs at least 100.0 MiB\n"
-                  "  reserved    80.0 MiB    lost to fragmentation 20.0 MiB: "
-                  "expandable_segments (on) cannot help\n"
-                  "    free      20.0 MiB of 80.0 MiB at 0x100000\n"
-                  "  where       50.0 MiB models.py:174 update_nodes \xC2\xB7 10.0 MiB "
-                  "models.py:176\n"
-                  "  purpose     60.0 MiB unknown\n"
-                  "  settings    expandable_segments:True\n"
-                  "  try         models.py:174 update_nodes holds the most, 50.0 MiB: a smaller "
-                  "batch or checkpointing there frees the most\n"));
+  EXPECT_THAT(
+      text, ::testing::EndsWith(
+                "GPU 0: out of memory.  40.0 MiB refused at models.py:181 update_nodes, 3.0 "
+                "MiB free on the device\n"
+                "  live then   60.0 MiB    needs at least 100.0 MiB\n"
+                "  reserved    80.0 MiB    lost to fragmentation 20.0 MiB: "
+                "expandable_segments (on) cannot help\n"
+                "    free      20.0 MiB of 80.0 MiB at 0x100000\n"
+                "  where       50.0 MiB models.py:174 update_nodes \xC2\xB7 10.0 MiB "
+                "models.py:176\n"
+                "  purpose     60.0 MiB unknown\n"
+                "  settings    expandable_segments:True\n"
+                "  PyTorch     a model of PyTorch's allocator reserves 100.0 MiB for all requests, "
+                "100.0 MiB with expandable_segments:True, which fails in 83.0 MiB too\n"
+                "  try         models.py:174 update_nodes holds the most, 50.0 MiB: a smaller "
+                "batch or checkpointing there frees the most\n"));
 }
 
 TEST_F(Answers, InfoAdvisesExpandableSegmentsWhereTheyHelp) {
@@ -209,6 +225,22 @@ TEST_F(Answers, FitsOnlyIfTheRefusedRequestFitsToo) {
   EXPECT_THAT(Text({"size", file, "--fits", "80MiB"}, 2),
               HasSubstr("does not fit: 10.0 MiB missing"));
   EXPECT_THAT(Text({"size", file, "--fits", "100MiB"}), HasSubstr("fits: 10.0 MiB to spare"));
+}
+
+TEST_F(Answers, ExpandableSegmentsAreTriedByTheModel) {
+  const std::string file = Snapshot(Fragmented());
+  const json pytorch = Json({"info", file})["per_device"][0]["pytorch"];
+  EXPECT_EQ(pytorch["reserved_bytes"], 70 * kMiB);
+  EXPECT_EQ(pytorch["expandable_reserved_bytes"], 60 * kMiB);
+  EXPECT_EQ(pytorch["memory_bytes"], 60 * kMiB);
+  EXPECT_EQ(pytorch["serves"], false);
+  EXPECT_EQ(pytorch["expandable_serves"], true);
+  EXPECT_THAT(
+      Text({"info", file}),
+      HasSubstr("a model of PyTorch's allocator reserves 70.0 MiB for all requests, 60.0 MiB "
+                "with expandable_segments:True, which would have served them in 60.0 MiB"));
+  EXPECT_THAT(Text({"info", Snapshot(OutOfMemory())}), HasSubstr("which fails in 83.0 MiB too"));
+  EXPECT_TRUE(Json({"info", File("x.csv", kPaper)})["per_device"][0]["pytorch"].is_null());
 }
 
 TEST_F(Answers, RefusedRequestsOfAnyFormatCount) {

@@ -109,6 +109,7 @@ absl::StatusOr<DeviceAnswer> AnswerFor(const MeasuredTrace& measured,
   answer.settings = trace.allocator_settings;
   answer.is_expandable = HasExpandableSegments(trace);
   if (answer.event < 0) return answer;
+  answer.forecast = ForecastPyTorch(trace);
   if (absl::Status status = Explain(measured, rules, answer); !status.ok()) return status;
   return answer;
 }
@@ -135,6 +136,7 @@ nlohmann::ordered_json DeviceJson(const DeviceAnswer& answer) {
   if (answer.memory.has_value()) json["fragmentation_bytes"] = answer.memory->free_bytes();
   json["segments"] = SegmentsJson(answer);
   json["peak_live_bytes_by_mark"] = PartsJson(answer.by_mark, "mark", kListedMarks);
+  json["pytorch"] = ForecastJson(answer.forecast);
   json["allocator_settings"] = nlohmann::ordered_json::object();
   for (const TraceSetting& setting : answer.settings)
     json["allocator_settings"][setting.name] = setting.value;

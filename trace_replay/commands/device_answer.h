@@ -14,6 +14,7 @@
 #include "tidepool/trace/composition.h"
 #include "tidepool/trace/moments.h"
 #include "trace_replay/command.h"
+#include "trace_replay/commands/pytorch_forecast.h"
 
 namespace tidepool::tool {
 
@@ -35,6 +36,7 @@ struct DeviceAnswer {
   std::vector<NamedBytes> by_mark;             // peaks
   std::vector<TraceSetting> settings;          // of the recorded allocator
   std::optional<bool> is_expandable;           // its segments; no value when unknown
+  std::optional<PyTorchForecast> forecast;     // by the model; no value for other allocators
 };
 
 absl::StatusOr<DeviceAnswer> AnswerFor(const MeasuredTrace& measured,

@@ -60,10 +60,19 @@ bool FitsReserved(const DeviceAnswer& answer) {
          answer.demand.refused[*answer.refusal].bytes <= answer.memory->free_bytes();
 }
 
-// Says whether expandable segments help, where the file proves it.
+// Whether, by the model of PyTorch's allocator, only expandable segments serve all requests in the
+// memory that the device had.
+bool ModelAdvises(const DeviceAnswer& answer) {
+  return !answer.is_expandable.value_or(false) && answer.forecast.has_value() &&
+         answer.forecast->memory_bytes.has_value() && answer.forecast->expandable_serves &&
+         !answer.forecast->serves;
+}
+
+// Says whether expandable segments help, where the file or the model tells.
 std::string ExpandableText(const DeviceAnswer& answer) {
   if (!answer.refusal.has_value()) return "";
   const bool is_on = answer.is_expandable.value_or(false);
+  if (ModelAdvises(answer)) return ": expandable_segments would have served the request, see below";
   if (FitsReserved(answer)) {
     return is_on ? ": enough for the request, although expandable_segments is on"
                  : ": enough for the request in one piece, see below";
@@ -139,9 +148,15 @@ std::string SettingsText(const std::vector<TraceSetting>& settings) {
   return absl::StrJoin(shown, ",");
 }
 
-// Returns advice that the file proves.
+// Returns advice that the file proves, or the model of PyTorch's allocator.
 std::string Advice(const DeviceAnswer& answer) {
   if (!answer.refusal.has_value()) return "";
+  if (ModelAdvises(answer)) {
+    return absl::StrCat(
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: with it, a model of PyTorch's allocator "
+        "serves all requests in the ",
+        SizeText(*answer.forecast->memory_bytes), " that the device had");
+  }
   if (FitsReserved(answer) && !answer.is_expandable.value_or(false)) {
     return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: the refused request is smaller than "
            "the memory that is reserved and free";
@@ -169,6 +184,7 @@ std::string DeviceText(const DeviceAnswer& answer) {
   rows.emplace_back("purpose", PartsText(LargestFirst(answer.by_category)));
   rows.emplace_back("marks", PartsText(answer.by_mark));
   rows.emplace_back("settings", SettingsText(answer.settings));
+  if (answer.forecast.has_value()) rows.emplace_back("PyTorch", ForecastText(*answer.forecast));
   rows.emplace_back("try", Advice(answer));
   std::string text = Title(answer) + "\n";
   for (const auto& [name, value] : rows) {

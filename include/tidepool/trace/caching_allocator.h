@@ -94,7 +94,7 @@ struct CachingReplayResult {
 // Serves `trace` as PyTorch's allocator would. A failure is an allocation that is freed at once.
 // Where a trace from PyTorch gave memory back to the device, the model releases its cached memory
 // too, as torch.cuda.empty_cache() does. Frees take effect where the trace has them; a snapshot has
-// them where all streams had finished with the block. Segments get ascending addresses, which
+// them where all streams had finished with the block. Segments get the lowest free addresses, which
 // decide between free blocks of the same size. Returns InvalidArgument for settings or a memory
 // outside of their limits. Thread-safe. O(log blocks) for an event, O(blocks) for a release of
 // cached memory, plus O(gaps) for a request that expands a segment with unmapped gaps.
