@@ -25,7 +25,7 @@ struct InfoOptions {
   bool json = false;
 };
 
-constexpr std::size_t kListed = 10;
+constexpr std::size_t kListedUnfreed = 10;
 
 // Returns the allocations that are never freed, the largest first.
 std::vector<std::uint32_t> Unfreed(const Trace& trace) {
@@ -88,7 +88,7 @@ void PrintInfoJson(const MeasuredTrace& measured, const std::vector<DeviceAnswer
   json["ended_early"] = trace.ended_early;
   json["largest_unfreed"] = nlohmann::ordered_json::array();
   const std::vector<std::uint32_t> unfreed = Unfreed(trace);
-  for (std::size_t i = 0; i < std::min(kListed, unfreed.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kListedUnfreed, unfreed.size()); ++i) {
     json["largest_unfreed"].push_back(
         {{"id", Id(trace, unfreed[i])}, {"bytes", trace.allocations[unfreed[i]].bytes}});
   }
@@ -153,7 +153,7 @@ void PrintLargestUnfreed(const Trace& trace) {
   if (unfreed.empty()) return;
   const FrameNames names(trace);
   std::vector<std::vector<std::string>> rows;
-  for (std::size_t i = 0; i < std::min(kListed, unfreed.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kListedUnfreed, unfreed.size()); ++i) {
     rows.push_back(
         {absl::CHexEscape(Id(trace, unfreed[i])), SizeText(trace.allocations[unfreed[i]].bytes)});
     if (!trace.frames.empty())
