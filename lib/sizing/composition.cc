@@ -42,7 +42,7 @@ void AppendSafe(std::string_view text, std::string& line) {
   }
 }
 
-std::string FrameText(const Trace& trace, const TraceFrame& frame) {
+std::string FoldedFrameText(const Trace& trace, const TraceFrame& frame) {
   std::string text;
   const std::string_view name = trace.frame_texts[frame.name];
   const std::string_view file = trace.frame_texts[frame.file];
@@ -63,7 +63,7 @@ std::string StackText(const Trace& trace, TraceTag tag) {
   for (auto tags = stack.rbegin(); tags != stack.rend(); ++tags) {
     const TraceFrame& frame = trace.frames[*tags - 1];
     if (IsMachineryFrame(trace.frame_texts[frame.name], trace.frame_texts[frame.file])) continue;
-    absl::StrAppend(&text, text.empty() ? "" : ";", FrameText(trace, frame));
+    absl::StrAppend(&text, text.empty() ? "" : ";", FoldedFrameText(trace, frame));
   }
   return text.empty() ? "[no stack]" : text;
 }
