@@ -32,7 +32,7 @@ std::vector<BufferChange> ChangesInOrder(const std::vector<PlanBuffer>& buffers)
   return changes;
 }
 
-bool HasSeveralStreams(const std::vector<PlanBuffer>& buffers) {
+bool HasDifferentStreams(const std::vector<PlanBuffer>& buffers) {
   return std::any_of(buffers.begin(), buffers.end(), [&](const PlanBuffer& buffer) {
     return buffer.stream != buffers.front().stream || buffer.free_stream != buffer.stream;
   });
@@ -43,7 +43,7 @@ bool HasSeveralStreams(const std::vector<PlanBuffer>& buffers) {
 std::optional<PlanOverlap> FirstOverlap(const PlanProblem& problem,
                                         const std::vector<std::int64_t>& offsets) {
   const std::vector<PlanBuffer>& buffers = problem.buffers;
-  if (HasSeveralStreams(buffers)) return FirstOverlapOfStreams(problem, offsets);
+  if (HasDifferentStreams(buffers)) return FirstOverlapOfStreams(problem, offsets);
   std::map<std::int64_t, std::size_t> live;  // by offset
   for (const BufferChange& change : ChangesInOrder(buffers)) {
     const auto overlap = [&](std::size_t other) {

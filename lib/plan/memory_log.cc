@@ -7,10 +7,9 @@
 namespace tidepool::plan {
 namespace {
 
-constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
-constexpr std::size_t kMostStreams = 1024;
-
 absl::Status Check(const MemoryLog& log, std::int64_t alignment) {
+  constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
+  constexpr std::size_t kMostStreams = 1024;
   if (alignment < 1 || alignment > kLargestAlignment || (alignment & (alignment - 1)) != 0) {
     return absl::InvalidArgumentError(absl::StrCat(
         "alignment ", alignment, ", expected a power of two up to ", kLargestAlignment));
