@@ -34,6 +34,7 @@ struct Command {
 };
 
 Command AddInfo(CLI::App& app);
+Command AddDiff(CLI::App& app);
 Command AddSize(CLI::App& app);
 Command AddReplay(CLI::App& app);
 Command AddConvert(CLI::App& app);

@@ -434,15 +434,16 @@ TEST_F(CommandLine, RefusesBadFilesInOneLineThatNamesThem) {
 
 TEST_F(CommandLine, RefusesBadArgumentsInOneLine) {
   const std::string trace = File("paper.csv", kPaper);
-  EXPECT_THAT(ErrorOf({"grow"}), HasSubstr("no command 'grow', expected one of info, size, "));
+  EXPECT_THAT(ErrorOf({"grow"}),
+              HasSubstr("no command 'grow', expected one of info, diff, size, "));
   EXPECT_THAT(ErrorOf({"--grow"}), HasSubstr("no option '--grow' before a command, expected"));
   EXPECT_THAT(ErrorOf({"size"}),
               HasSubstr("size: TRACE is missing, expected tidepool size TRACE [OPTIONS]"));
   EXPECT_THAT(ErrorOf({"size", trace, "--no-such-option"}),
               HasSubstr("size: no option '--no-such-option', expected an option of 'tidepool size "
                         "--help'"));
-  EXPECT_THAT(ErrorOf({"size", trace, "second.csv"}),
-              HasSubstr("size: 'second.csv' is a second trace, expected tidepool size TRACE"));
+  EXPECT_THAT(ErrorOf({"plan", trace, "second.csv"}),
+              HasSubstr("plan: 'second.csv' is a second trace, expected tidepool plan TRACE"));
   EXPECT_THAT(
       ErrorOf({"model", "vgg-16", "second"}),
       HasSubstr("model: 'second' is one argument too many, expected tidepool model [NAME]"));
@@ -545,7 +546,7 @@ TEST_F(CommandLine, WithoutArgumentsPrintsHelpAndAnError) {
   const Outcome outcome = Run({});
   EXPECT_EQ(outcome.status, 1);
   EXPECT_EQ(outcome.out, Run({"--help"}).out);
-  EXPECT_THAT(outcome.err, HasSubstr("tidepool: no command, expected one of info, size, "));
+  EXPECT_THAT(outcome.err, HasSubstr("tidepool: no command, expected one of info, diff, size, "));
 }
 
 TEST_F(CommandLine, HasAVersion) {

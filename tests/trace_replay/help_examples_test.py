@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every example in the help of every command: help_examples_test.py TOOL SOURCE.
 
-Examples name step.tide, snapshot.pickle and files under examples/, which the test provides; a snapshot has two devices.
+Examples name step.tide, snapshots and files under examples/, which the test provides; a snapshot has two devices.
 """
 import os
 import pickle
@@ -18,13 +18,17 @@ EXAMPLE = re.compile(r"^  (tidepool .*?)(?:  .*)?$", re.M)
 SHORTER = {"tune": ["--bytes", "64KiB", "--max-threads", "1", "--force"], "run": ["--scale", "0.001"]}
 
 
-def write_snapshot(path):
+# The snapshots that examples name, with the bytes that are live in each.
+SNAPSHOTS = {"snapshot": 100, "rank0": 100, "rank1": 1000, "before": 100, "after": 1000, "batch16": 512, "batch32": 1024}
+
+
+def write_snapshot(path, size):
     def device(number):
         address = 4096 * (number + 1)
-        block = {"size": 512, "requested_size": 100, "state": "active_allocated"}
+        block = {"size": (size + 511) // 512 * 512, "requested_size": size, "state": "active_allocated"}
         return ({"device": number, "address": address, "total_size": 2048, "blocks": [block]},
                 [{"action": "segment_alloc", "addr": address, "size": 2048, "stream": 0},
-                 {"action": "alloc", "addr": address, "size": 100, "stream": 0}])
+                 {"action": "alloc", "addr": address, "size": size, "stream": 0}])
 
     devices = [device(0), device(1)]
     with open(path, "wb") as file:
@@ -65,7 +69,8 @@ def main(tool, source):
             failures.append(f"tidepool {' '.join(command)}: no examples in its help")
         with tempfile.TemporaryDirectory() as folder:
             os.symlink(os.path.join(source, "examples"), os.path.join(folder, "examples"))
-            write_snapshot(os.path.join(folder, "snapshot.pickle"))
+            for name, size in SNAPSHOTS.items():
+                write_snapshot(os.path.join(folder, name + ".pickle"), size)
             subprocess.run([tool, "convert", "examples/traces/vgg16-b4-sgd.rmm.csv.gz", "step.tide"], cwd=folder,
                            stderr=subprocess.DEVNULL, check=True)
             for line in examples:

@@ -87,4 +87,14 @@ absl::StatusOr<std::vector<CategoryRule>> ParseCategoryRules(
   return rules;
 }
 
+CLI::Option* AddCategoryOption(CLI::App& app, std::vector<std::string>& options) {
+  return app
+      .add_option("--category", options,
+                  "Count the memory of stacks with a frame that matches this POSIX extended "
+                  "regular expression under this name; a frame is 'FILE:LINE NAME'; may be given "
+                  "several times, the first match counts")
+      ->allow_extra_args(false)
+      ->type_name("NAME=REGEX");
+}
+
 }  // namespace tidepool::tool

@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMANDS_CATEGORY_RULES_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMANDS_CATEGORY_RULES_H_
 
+#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,9 @@ namespace tidepool::tool {
 // the C library matches those in linear time. InvalidArgument for any other text.
 absl::StatusOr<std::vector<CategoryRule>> ParseCategoryRules(
     const std::vector<std::string>& options);
+
+// `--category`, any number of times.
+CLI::Option* AddCategoryOption(CLI::App& app, std::vector<std::string>& options);
 
 }  // namespace tidepool::tool
 

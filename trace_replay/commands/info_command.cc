@@ -11,6 +11,7 @@
 #include "trace_replay/command.h"
 #include "trace_replay/commands/category_rules.h"
 #include "trace_replay/commands/device_answer.h"
+#include "trace_replay/commands/ranks.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
@@ -18,7 +19,7 @@ namespace tidepool::tool {
 namespace {
 
 struct InfoOptions {
-  std::string trace;
+  std::vector<std::string> traces;  // one, or the ranks of a job
   std::int64_t alignment = 0;
   ReadOptions read;
   std::vector<std::string> categories;  // NAME=REGEX
@@ -64,7 +65,8 @@ std::string Id(const Trace& trace, std::uint32_t allocation) {
   return std::string(trace.allocation_ids[allocation]);
 }
 
-void PrintInfoJson(const MeasuredTrace& measured, const std::vector<DeviceAnswer>& answers) {
+nlohmann::ordered_json InfoJson(const MeasuredTrace& measured,
+                                const std::vector<DeviceAnswer>& answers) {
   const Trace& trace = measured.trace;
   const TraceLoad& load = measured.load;
   nlohmann::ordered_json json = {{"trace", TraceJson(measured)}};
@@ -94,7 +96,7 @@ void PrintInfoJson(const MeasuredTrace& measured, const std::vector<DeviceAnswer
   }
   json["per_device"] = nlohmann::ordered_json::array();
   for (const DeviceAnswer& answer : answers) json["per_device"].push_back(DeviceJson(answer));
-  PrintJson(json);
+  return json;
 }
 
 std::string DevicesText(const Trace& trace) {
@@ -162,11 +164,11 @@ void PrintLargestUnfreed(const Trace& trace) {
   std::cout << "\n  largest allocations that were never freed\n" << TableText(rows);
 }
 
-void PrintInfoTable(const InfoOptions& options, const MeasuredTrace& measured,
+void PrintInfoTable(const std::string& path, const MeasuredTrace& measured,
                     const std::vector<DeviceAnswer>& answers) {
   const Trace& trace = measured.trace;
   const TraceLoad& load = measured.load;
-  PrintTraceLine(options.trace, measured);
+  PrintTraceLine(path, measured);
   std::vector<std::vector<std::string>> rows = CountRows(trace);
   if (trace.has_history) {
     rows.push_back({absl::StrCat("peak live, aligned to ", measured.alignment),
@@ -187,10 +189,11 @@ void PrintInfoTable(const InfoOptions& options, const MeasuredTrace& measured,
 
 // Answers for each device of the file: first that of `measured`, then those with refused requests.
 absl::StatusOr<std::vector<DeviceAnswer>> Answers(const InfoOptions& options,
+                                                  const std::string& path,
                                                   const MeasuredTrace& measured,
                                                   const std::vector<CategoryRule>& rules) {
   absl::StatusOr<DeviceAnswer> first = AnswerFor(measured, rules);
-  if (!first.ok()) return AboutFile(options.trace, first.status());
+  if (!first.ok()) return AboutFile(path, first.status());
   std::vector<DeviceAnswer> answers = {*std::move(first)};
   // Other formats hold one device.
   const bool is_profile = measured.trace.format == TraceFormat::kChromeTrace;
@@ -198,11 +201,11 @@ absl::StatusOr<std::vector<DeviceAnswer>> Answers(const InfoOptions& options,
   for (const std::int32_t device : measured.trace.devices) {
     if (device == measured.trace.device) continue;
     const absl::StatusOr<MeasuredTrace> other =
-        ReadMeasured(options.trace, options.alignment, {.device = device});
+        ReadMeasured(path, options.alignment, {.device = device});
     if (!other.ok() && is_profile) continue;  // events, but no allocation
     if (!other.ok()) return other.status();
     absl::StatusOr<DeviceAnswer> answer = AnswerFor(*other, rules);
-    if (!answer.ok()) return AboutFile(options.trace, answer.status());
+    if (!answer.ok()) return AboutFile(path, answer.status());
     answers.push_back(*std::move(answer));
   }
   std::stable_partition(answers.begin() + 1, answers.end(),
@@ -210,18 +213,59 @@ absl::StatusOr<std::vector<DeviceAnswer>> Answers(const InfoOptions& options,
   return answers;
 }
 
+// A trace that was read, and its answers.
+struct Information {
+  MeasuredTrace measured;
+  std::vector<DeviceAnswer> answers;
+};
+
+absl::StatusOr<Information> ReadInformation(const InfoOptions& options, const std::string& path,
+                                            const std::vector<CategoryRule>& rules) {
+  absl::StatusOr<MeasuredTrace> measured = ReadMeasured(path, options.alignment, options.read);
+  if (!measured.ok()) return measured.status();
+  absl::StatusOr<std::vector<DeviceAnswer>> answers = Answers(options, path, *measured, rules);
+  if (!answers.ok()) return answers.status();
+  return Information{*std::move(measured), *std::move(answers)};
+}
+
+// Keeps no more than one trace at a time: those of a large job are many.
+absl::StatusOr<Answer> RunJob(const InfoOptions& options, const std::vector<CategoryRule>& rules) {
+  std::vector<Rank> ranks;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  std::vector<std::vector<DeviceAnswer>> answers;
+  for (const std::string& path : options.traces) {
+    absl::StatusOr<Information> information = ReadInformation(options, path, rules);
+    if (!information.ok()) return information.status();
+    ranks.push_back(RankOf(path, information->measured));
+    nlohmann::ordered_json json = {{"file", path}};
+    json.update(InfoJson(information->measured, information->answers));
+    list.push_back(std::move(json));
+    answers.push_back(std::move(information->answers));
+  }
+  if (options.json) {
+    nlohmann::ordered_json json = JobJson(ranks);
+    json["ranks"] = std::move(list);
+    PrintJson(json);
+  } else {
+    std::cout << JobText(ranks);
+    for (const DeviceAnswer& answer : answers[WorstRank(ranks)]) {
+      std::cout << "\n" << DeviceText(answer);
+    }
+  }
+  return Answer::kYes;
+}
+
 absl::StatusOr<Answer> RunInfo(const InfoOptions& options) {
   const absl::StatusOr<std::vector<CategoryRule>> rules = ParseCategoryRules(options.categories);
   if (!rules.ok()) return rules.status();
-  const absl::StatusOr<MeasuredTrace> measured =
-      ReadMeasured(options.trace, options.alignment, options.read);
-  if (!measured.ok()) return measured.status();
-  const absl::StatusOr<std::vector<DeviceAnswer>> answers = Answers(options, *measured, *rules);
-  if (!answers.ok()) return answers.status();
+  if (options.traces.size() > 1) return RunJob(options, *rules);
+  const std::string& path = options.traces.front();
+  const absl::StatusOr<Information> information = ReadInformation(options, path, *rules);
+  if (!information.ok()) return information.status();
   if (options.json) {
-    PrintInfoJson(*measured, *answers);
+    PrintJson(InfoJson(information->measured, information->answers));
   } else {
-    PrintInfoTable(options, *measured, *answers);
+    PrintInfoTable(path, information->measured, information->answers);
   }
   return Answer::kYes;
 }
@@ -233,21 +277,17 @@ Command AddInfo(CLI::App& app) {
   CLI::App* info = app.add_subcommand(
       "info",
       "Tells for each device of a trace how much memory it needs, which lines hold it, and which "
-      "request was refused");
+      "request was refused; of several traces, which rank of the job needs the most");
   info->group("Traces");
-  AddTraceArgument(*info, options->trace);
+  AddRanksArgument(*info, options->traces);
   AddAlignOption(*info, options->alignment);
   AddTraceDeviceOption(*info, options->read);
-  info->add_option("--category", options->categories,
-                   "Count the memory of stacks with a frame that matches this POSIX extended "
-                   "regular expression under this name; a frame is 'FILE:LINE NAME'; may be given "
-                   "several times, the first match counts")
-      ->allow_extra_args(false)
-      ->type_name("NAME=REGEX");
+  AddCategoryOption(*info, options->categories);
   AddJsonOption(*info, options->json);
   AddExamples(*info, {"tidepool info examples/traces/vgg16-b4-sgd.rmm.csv.gz",
                       "tidepool info snapshot.pickle --device 1 --json",
-                      "tidepool info snapshot.pickle --category 'attention=attn|sdpa'"});
+                      "tidepool info snapshot.pickle --category 'attention=attn|sdpa'",
+                      "tidepool info rank0.pickle rank1.pickle"});
   return {info, [options] { return RunInfo(*options); }};
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "trace_replay/command.h"
+#include "trace_replay/commands/job_sizes.h"
 #include "trace_replay/commands/plan_answer.h"
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/policy_sizes.h"
@@ -22,7 +23,7 @@ namespace tidepool::tool {
 namespace {
 
 struct SizeOptions {
-  std::string trace;
+  std::vector<std::string> traces;  // one, or the ranks of a job
   std::vector<std::string> policies;
   std::string pytorch_settings;
   std::int64_t alignment = 0;
@@ -60,8 +61,9 @@ nlohmann::ordered_json FitsJson(const SizeOptions& options, const MeasuredTrace&
   return json;
 }
 
-void PrintSizeJson(const SizeOptions& options, const MeasuredTrace& measured,
-                   const std::vector<PolicySize>& sizes, const std::optional<Plan>& plan) {
+nlohmann::ordered_json SizeJson(const SizeOptions& options, const MeasuredTrace& measured,
+                                const std::vector<PolicySize>& sizes,
+                                const std::optional<Plan>& plan) {
   nlohmann::ordered_json json = {{"trace", TraceJson(measured)},
                                  {"recorded", ReservedJson(measured)},
                                  {"history", measured.trace.has_history},
@@ -72,7 +74,7 @@ void PrintSizeJson(const SizeOptions& options, const MeasuredTrace& measured,
   }
   if (options.fits_bytes >= 0) json["fits"] = FitsJson(options, measured, sizes);
   if (plan.has_value()) json["plan"] = PlanJson(*plan, measured.load);
-  PrintJson(json);
+  return json;
 }
 
 std::vector<std::vector<std::string>> SizeRows(const MeasuredTrace& measured,
@@ -134,10 +136,10 @@ std::vector<std::string> PoliciesOf(const std::vector<PolicySize>& sizes) {
   return names;
 }
 
-void PrintSizeTable(const SizeOptions& options, const MeasuredTrace& measured,
-                    const SizeAnswer& answer, bool lists_planned) {
+void PrintSizeTable(const SizeOptions& options, const std::string& path,
+                    const MeasuredTrace& measured, const SizeAnswer& answer, bool lists_planned) {
   const auto& [sizes, plan, streams] = answer;
-  PrintTraceLine(options.trace, measured);
+  PrintTraceLine(path, measured);
   if (!measured.trace.has_history) {
     PrintWithoutHistory(options, measured);
     return;
@@ -165,42 +167,80 @@ std::vector<std::string> NamesFor(const SizeOptions& options, std::vector<std::s
   return policies;
 }
 
-absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
+// A trace that was read, and the pools that it needs.
+struct SizedTrace {
+  MeasuredTrace measured;
+  SizeAnswer answer;
+  bool lists_planned = false;
+};
+
+absl::StatusOr<SizedTrace> SizeTrace(const SizeOptions& options, const std::string& path) {
   const absl::StatusOr<std::vector<std::string>> policies = PolicyNames(options.policies);
   if (!policies.ok()) return policies.status();
-  const absl::StatusOr<MeasuredTrace> measured =
-      ReadRequests(options.trace, options.alignment, options.read);
+  absl::StatusOr<MeasuredTrace> measured = ReadRequests(path, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
   const std::vector<std::string> names = NamesFor(options, *policies, measured->trace);
   if (absl::Status status = CheckPyTorchSettings(options.pytorch_settings, names); !status.ok()) {
     return status;
   }
-  const bool lists_planned = absl::c_any_of(names, NeedsPlan);
-  const absl::StatusOr<SizeAnswer> answer =
-      FindSizes({.policies = names,
-                 .are_asked_for = !options.policies.empty(),
-                 .pytorch_settings = options.pytorch_settings,
-                 .fits_bytes = options.fits_bytes,
-                 .plan = options.plan,
-                 .time_limit_seconds = options.time_limit_seconds},
-                *measured);
-  if (!answer.ok()) return AboutFile(options.trace, answer.status());
-  if (options.json) {
-    PrintSizeJson(options, *measured, answer->sizes, answer->plan);
-  } else {
-    PrintSizeTable(options, *measured, *answer, lists_planned);
+  absl::StatusOr<SizeAnswer> answer = FindSizes({.policies = names,
+                                                 .are_asked_for = !options.policies.empty(),
+                                                 .pytorch_settings = options.pytorch_settings,
+                                                 .fits_bytes = options.fits_bytes,
+                                                 .plan = options.plan,
+                                                 .time_limit_seconds = options.time_limit_seconds},
+                                                *measured);
+  if (!answer.ok()) return AboutFile(path, answer.status());
+  return SizedTrace{*std::move(measured), *std::move(answer), absl::c_any_of(names, NeedsPlan)};
+}
+
+absl::StatusOr<Answer> RunJob(const SizeOptions& options) {
+  JobSizes job;
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const std::string& path : options.traces) {
+    const absl::StatusOr<SizedTrace> sized = SizeTrace(options, path);
+    if (!sized.ok()) return sized.status();
+    const auto& [measured, answer, lists_planned] = *sized;
+    job.Add(RankOf(path, measured));
+    for (const PolicySize& size : answer.sizes) job.AddPool(size.policy, KnownPool(size));
+    nlohmann::ordered_json json = {{"file", path}};
+    json.update(SizeJson(options, measured, answer.sizes, answer.plan));
+    list.push_back(std::move(json));
   }
-  return Fits(options, *measured) ? Answer::kYes : Answer::kNo;
+  if (options.json) {
+    nlohmann::ordered_json json = job.Json(options.fits_bytes);
+    json["ranks"] = std::move(list);
+    PrintJson(json);
+  } else {
+    std::cout << job.Text(options.fits_bytes);
+  }
+  return job.Fits(options.fits_bytes) ? Answer::kYes : Answer::kNo;
+}
+
+absl::StatusOr<Answer> RunSize(const SizeOptions& options) {
+  if (options.traces.size() > 1) return RunJob(options);
+  const std::string& path = options.traces.front();
+  const absl::StatusOr<SizedTrace> sized = SizeTrace(options, path);
+  if (!sized.ok()) return sized.status();
+  const auto& [measured, answer, lists_planned] = *sized;
+  if (options.json) {
+    PrintJson(SizeJson(options, measured, answer.sizes, answer.plan));
+  } else {
+    PrintSizeTable(options, path, measured, answer, lists_planned);
+  }
+  return Fits(options, measured) ? Answer::kYes : Answer::kNo;
 }
 
 }  // namespace
 
 Command AddSize(CLI::App& app) {
   auto options = std::make_shared<SizeOptions>();
-  CLI::App* size = app.add_subcommand(
-      "size", "Finds the smallest pool that each placement policy needs to serve a trace");
+  CLI::App* size = app.add_subcommand("size",
+                                      "Finds the smallest pool that each placement policy needs to "
+                                      "serve a trace, or each rank of a "
+                                      "job");
   size->group("Traces");
-  AddTraceArgument(*size, options->trace);
+  AddRanksArgument(*size, options->traces);
   AddPoliciesOption(*size, options->policies);
   AddPyTorchSettingsOption(*size, options->pytorch_settings);
   size->add_flag("--plan", options->plan,
@@ -216,6 +256,7 @@ Command AddSize(CLI::App& app) {
   AddJsonOption(*size, options->json);
   AddExamples(*size, {"tidepool size examples/traces/vgg16-b4-sgd.rmm.csv.gz",
                       "tidepool size snapshot.pickle --fits 80GiB",
+                      "tidepool size rank0.pickle rank1.pickle --fits 80GiB",
                       "tidepool size step.tide --policy best-fit --plan --time-limit 60s"});
   return {size, [options] { return RunSize(*options); }};
 }
