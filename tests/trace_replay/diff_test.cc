@@ -139,6 +139,25 @@ TEST_F(SeveralFiles, DiffRefusesBatchesThatTellNothing) {
   EXPECT_THAT(ErrorOf({"diff", small_, "missing"}), HasSubstr("missing"));
 }
 
+TEST_F(SeveralFiles, ReportHasTheTablesOfDiff) {
+  const std::string page = folder_ / "page.html";
+  Text({"report", large_, "--before", small_, "-o", page});
+  const std::string html = testing::Contents(page);
+  EXPECT_THAT(html, HasSubstr("Compared with small</h2>"));
+  EXPECT_THAT(html, HasSubstr("<tr><td>net.py:7 forward</td><td>10.0 MiB</td><td>30.0 MiB</td>"
+                              "<td>+20.0 MiB</td></tr>"));
+  Text({"report", large_, "-o", page});
+  EXPECT_THAT(testing::Contents(page), Not(HasSubstr("Compared with")));
+  EXPECT_THAT(ErrorOf({"report", large_, "--before", small_, "-o", folder_ / "x.svg"}),
+              HasSubstr("--before: only a page has a comparison"));
+}
+
+TEST_F(SeveralFiles, ReportEscapesTheOtherTrace) {
+  const std::string page = folder_ / "page.html";
+  Text({"report", large_, "--before", Job("<b>x", {{1, 1}}), "-o", page});
+  EXPECT_THAT(testing::Contents(page), HasSubstr("Compared with &#x3c;b&#x3e;x</h2>"));
+}
+
 TEST_F(SeveralFiles, InfoOfRanksNamesTheWorst) {
   const std::string text = Text({"info", small_, large_});
   EXPECT_THAT(text, HasSubstr("a job of 2 ranks\n"));

@@ -14,6 +14,7 @@
 #include "tidepool/trace/output_file.h"
 #include "trace_replay/command.h"
 #include "trace_replay/options.h"
+#include "trace_replay/report/comparison.h"
 #include "trace_replay/report/drawing.h"
 #include "trace_replay/report/figures.h"
 #include "trace_replay/report/page.h"
@@ -28,6 +29,7 @@ struct ReportOptions {
   std::int64_t budget = -1;  // -1: no budget
   std::int64_t alignment = 0;
   std::string output = "report.html";
+  std::string before;  // the trace to compare with, or empty
   ReadOptions read;
   bool json = false;
 };
@@ -65,11 +67,23 @@ absl::Status WriteStacks(const ReportFigures& figures, std::ostream& out) {
   return absl::OkStatus();
 }
 
-absl::Status Write(Kind kind, const ReportOptions& options, const ReportFigures& figures) {
+// Returns the section of a page that compares the trace with `--before`; empty without it.
+absl::StatusOr<std::string> Comparison(const ReportOptions& options,
+                                       const MeasuredTrace& measured) {
+  if (options.before.empty()) return std::string();
+  const auto before = ReadMeasured(options.before, options.alignment, options.read);
+  if (!before.ok()) return before.status();
+  const absl::StatusOr<TraceDiff> diff = Compare(*before, measured, {});
+  if (!diff.ok()) return diff.status();
+  return ComparisonMarkup(*diff, Name(options.before));
+}
+
+absl::Status Write(Kind kind, const ReportOptions& options, const ReportFigures& figures,
+                   const std::string& comparison) {
   return WriteFile(options.output, [&](std::ostream& out) {
     switch (kind) {
       case Kind::kPage:
-        return WritePage(figures, Name(options.trace), out);
+        return WritePage(figures, Name(options.trace), comparison, out);
       case Kind::kDrawing:
         return WriteDrawing(figures, Name(options.trace), out);
       case Kind::kStacks:
@@ -95,9 +109,14 @@ absl::StatusOr<Answer> RunReport(const ReportOptions& options) {
   const absl::StatusOr<Kind> kind = KindOf(options.output);
   if (!kind.ok()) return kind.status();
   if (absl::Status status = CheckOptions(options); !status.ok()) return status;
+  if (!options.before.empty() && *kind != Kind::kPage) {
+    return absl::InvalidArgumentError("--before: only a page has a comparison, expected -o *.html");
+  }
   absl::StatusOr<MeasuredTrace> measured =
       ReadMeasured(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
+  const absl::StatusOr<std::string> comparison = Comparison(options, *measured);
+  if (!comparison.ok()) return comparison.status();
   RemoveMachineryFrames(measured->trace);
   FiguresRequest request;
   request.policies = options.policies;
@@ -105,7 +124,8 @@ absl::StatusOr<Answer> RunReport(const ReportOptions& options) {
   if (*kind != Kind::kPage) request.layouts_with_offsets = *kind == Kind::kDrawing ? 1 : 0;
   const absl::StatusOr<ReportFigures> figures = ComputeFigures(*std::move(measured), request);
   if (!figures.ok()) return AboutFile(options.trace, figures.status());
-  if (absl::Status status = Write(*kind, options, *figures); !status.ok()) return status;
+  if (absl::Status status = Write(*kind, options, *figures, *comparison); !status.ok())
+    return status;
   PrintAnswer(options, *figures);
   return Answer::kYes;
 }
@@ -129,6 +149,10 @@ Command AddReport(CLI::App& app) {
                    "stacks of the peak)")
       ->type_name("FILE")
       ->capture_default_str();
+  report
+      ->add_option("--before", options->before,
+                   "Compare with this trace: a page gets the tables of 'tidepool diff'")
+      ->type_name("TRACE");
   AddJsonOption(*report, options->json);
   AddExamples(*report, {"tidepool report snapshot.pickle --pool 80GiB",
                         "tidepool report step.tide --policy best-fit -o step.svg"});

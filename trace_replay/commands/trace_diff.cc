@@ -92,22 +92,21 @@ std::string MoreText(std::size_t count, std::size_t listed) {
   return count > listed ? absl::StrCat("  and ", count - listed, " more, with --json\n") : "";
 }
 
-std::string ChangesText(const std::string& title, const std::vector<PartChange>& parts) {
+std::vector<std::vector<std::string>> ChangeRows(const std::string& title,
+                                                 const std::vector<PartChange>& parts) {
   std::vector<std::vector<std::string>> rows = {{title, "before", "after", "change"}};
   for (std::size_t i = 0; i < CountListed(parts); ++i) {
-    rows.push_back({absl::CHexEscape(parts[i].name), SizeText(parts[i].before),
-                    SizeText(parts[i].after), ChangeText(parts[i].change())});
+    rows.push_back({parts[i].name, SizeText(parts[i].before), SizeText(parts[i].after),
+                    ChangeText(parts[i].change())});
   }
-  return absl::StrCat(TableText(rows), MoreText(parts.size(), CountListed(parts)));
+  return rows;
 }
 
-std::string SizesText(const std::vector<SizeChange>& sizes) {
-  std::vector<std::vector<std::string>> rows = {{"by size", "before", "after", "change"}};
-  for (std::size_t i = 0; i < CountListed(sizes); ++i) {
-    rows.push_back({absl::StrCat(SizeText(sizes[i].bytes), " each"), CountText(sizes[i].before),
-                    CountText(sizes[i].after), ChangeText(sizes[i].change())});
-  }
-  return absl::StrCat(TableText(rows), MoreText(sizes.size(), CountListed(sizes)));
+// Returns the table of the rows, with control characters of their first cells escaped.
+std::string ChangesText(std::vector<std::vector<std::string>> rows, std::size_t count) {
+  const std::size_t listed = rows.size() - 1;
+  for (std::vector<std::string>& row : rows) row[0] = absl::CHexEscape(row[0]);
+  return absl::StrCat(TableText(rows), MoreText(count, listed));
 }
 
 // Returns null for a recording without history.
@@ -190,9 +189,28 @@ nlohmann::ordered_json DiffJson(const TraceDiff& diff) {
   return json;
 }
 
+std::vector<std::vector<std::string>> FrameRows(const TraceDiff& diff) {
+  return ChangeRows("by line", diff.by_frame);
+}
+
+std::vector<std::vector<std::string>> CategoryRows(const TraceDiff& diff) {
+  return ChangeRows("by category", diff.by_category);
+}
+
+std::vector<std::vector<std::string>> SizeRows(const TraceDiff& diff) {
+  std::vector<std::vector<std::string>> rows = {{"by size", "before", "after", "change"}};
+  for (std::size_t i = 0; i < CountListed(diff.by_size); ++i) {
+    const SizeChange& size = diff.by_size[i];
+    rows.push_back({absl::StrCat(SizeText(size.bytes), " each"), CountText(size.before),
+                    CountText(size.after), ChangeText(size.change())});
+  }
+  return rows;
+}
+
 std::string DiffText(const TraceDiff& diff) {
-  return absl::StrCat(ChangesText("by line", diff.by_frame), "\n",
-                      ChangesText("by category", diff.by_category), "\n", SizesText(diff.by_size));
+  return absl::StrCat(ChangesText(FrameRows(diff), diff.by_frame.size()), "\n",
+                      ChangesText(CategoryRows(diff), diff.by_category.size()), "\n",
+                      ChangesText(SizeRows(diff), diff.by_size.size()));
 }
 
 }  // namespace tidepool::tool

@@ -59,7 +59,12 @@ struct BatchLine {
 absl::StatusOr<BatchLine> LineOf(const TraceDiff& diff, const std::vector<std::int64_t>& batch);
 
 nlohmann::ordered_json DiffJson(const TraceDiff& diff);
-// Returns the lists as tables for people, each with its largest changes.
+// Return the largest changes of each list as rows of texts, the first of them a heading. The names
+// of lines and categories are as in the files: escape them.
+std::vector<std::vector<std::string>> FrameRows(const TraceDiff& diff);
+std::vector<std::vector<std::string>> CategoryRows(const TraceDiff& diff);
+std::vector<std::vector<std::string>> SizeRows(const TraceDiff& diff);
+// Returns the lists as tables for a terminal.
 std::string DiffText(const TraceDiff& diff);
 
 }  // namespace tidepool::tool

@@ -109,7 +109,8 @@ void WriteData(const std::string& id, const std::string& base64, std::ostream& o
 
 }  // namespace
 
-absl::Status WritePage(const ReportFigures& figures, const std::string& name, std::ostream& out) {
+absl::Status WritePage(const ReportFigures& figures, const std::string& name,
+                       const std::string& comparison, std::ostream& out) {
   const EventTimes times = MeasureTimes(figures.measured.trace);
   const absl::StatusOr<std::vector<std::string>> data = Data(figures, times);
   if (!data.ok()) return data.status();
@@ -129,6 +130,8 @@ absl::Status WritePage(const ReportFigures& figures, const std::string& name, st
     } else if (place == "more") {
       const std::vector<std::string> sentences = Headline(figures);
       out << MarkupText(absl::StrJoin(sentences.begin() + 1, sentences.end(), " "));
+    } else if (place == "comparison") {
+      out << comparison;
     } else if (place == "style_hash") {
       out << kPageStyleHash;
     } else if (place == "script_hash") {

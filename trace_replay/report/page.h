@@ -11,8 +11,10 @@
 
 namespace tidepool::tool {
 
-// Writes the page of `figures`. Every layout must have offsets. `name` is the trace's.
-absl::Status WritePage(const ReportFigures& figures, const std::string& name, std::ostream& out);
+// Writes the page of `figures`. Every layout must have offsets. `name` is the trace's, and
+// `comparison` is empty or the section of ComparisonMarkup.
+absl::Status WritePage(const ReportFigures& figures, const std::string& name,
+                       const std::string& comparison, std::ostream& out);
 
 }  // namespace tidepool::tool
 
