@@ -438,8 +438,8 @@ TEST_F(Report, GivesTheFiguresOfSize) {
   }
   EXPECT_EQ(answer["policies"], sizes["policies"]);
   EXPECT_EQ(answer["headline"],
-            "planned needs 801.4 MiB, exactly the live bytes at the peak: no pool can be smaller; "
-            "first-fit needs the most, 1.203x.");
+            "801.4 MiB are live at the peak. planned needs 801.4 MiB, best-fit 866.1 MiB, "
+            "high-end-offload 866.1 MiB, exact-fit-first 891.0 MiB, first-fit 964.1 MiB.");
 }
 
 // A trace with more events than the limit of unbounded searches.
@@ -482,8 +482,8 @@ TEST_F(Report, SaysWhetherTheBudgetSuffices) {
   };
   EXPECT_EQ(
       headline(paper, "5632"),
-      "best-fit needs 4.5 KiB, exactly the live bytes at the peak: no pool can be smaller. The "
-      "budget of 5.5 KiB suffices, with 1.0 KiB to spare.");
+      "4.5 KiB are live at the peak. best-fit needs 4.5 KiB. The budget of 5.5 KiB suffices, with "
+      "1.0 KiB to spare.");
   EXPECT_THAT(headline(paper, "4608"), HasSubstr("with 0 B to spare"));
   EXPECT_THAT(headline(paper, "0"),
               HasSubstr("No placement fits the budget of 0 B: 4.5 KiB must be off the device"));
@@ -494,7 +494,8 @@ TEST_F(Report, SaysWhetherTheBudgetSuffices) {
   EXPECT_THAT(headline(holes, "1536"),
               HasSubstr("The live bytes fit the budget of 1.5 KiB, but no policy's smallest pool "
                         "does: 512 B more are needed."));
-  EXPECT_THAT(headline(holes, "2048"), HasSubstr("1.333x of the live bytes"));
+  EXPECT_THAT(headline(holes, "2048"),
+              HasSubstr("1.5 KiB are live at the peak. best-fit needs 2.0 KiB."));
 }
 
 TEST_F(Report, SaysWhatTheRecordedAllocatorReserved) {

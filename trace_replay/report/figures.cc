@@ -102,34 +102,26 @@ std::string RatioOf(std::int64_t bytes, const ReportFigures& figures) {
   return RatioText(Overhead(bytes, figures.measured.load));
 }
 
+std::string PeakText(const ReportFigures& figures) {
+  const TraceDemand& demand = figures.measured.demand;
+  return absl::StrCat(SizeText(demand.needs_bytes),
+                      demand.needs_bytes > figures.measured.load.peak_live_bytes
+                          ? " are needed at a refusal, live bytes and refused request together."
+                          : " are live at the peak.");
+}
+
+// Names the pools of all policies, the smallest first.
 std::string NeedText(const ReportFigures& figures) {
-  const std::int64_t peak = figures.measured.demand.needs_bytes;
-  const Layout& best = Best(figures);
-  const auto worst = std::max_element(
-      figures.layouts.begin(), figures.layouts.end(),
-      [](const Layout& a, const Layout& b) { return a.pool_bytes < b.pool_bytes; });
-  std::string text = absl::StrCat(best.size.policy, " needs ");
-  const std::string at_most = IsUpperBound(best, figures.measured.demand) ? "at most " : "";
-  const std::string ratio = RatioOf(best.pool_bytes, figures);
-  if (best.pool_bytes == peak) {
-    absl::StrAppend(&text, SizeText(peak), ", exactly ",
-                    peak > figures.measured.load.peak_live_bytes
-                        ? "the live bytes at a refusal and the refused request"
-                        : "the live bytes at the peak",
-                    ": no pool can be smaller");
-  } else if (ratio == RatioText(1)) {
-    absl::StrAppend(&text, at_most, SizeText(best.pool_bytes), ", only ",
-                    SizeText(best.pool_bytes - figures.measured.load.peak_live_bytes),
-                    " more than the live bytes at the peak");
-  } else {
-    absl::StrAppend(&text, at_most, ratio, " of the live bytes at the peak, ",
-                    SizeText(best.pool_bytes), " for ",
-                    SizeText(figures.measured.load.peak_live_bytes));
-  }
-  if (worst->pool_bytes > best.pool_bytes) {
-    absl::StrAppend(&text, "; ", worst->size.policy, " needs the most, ",
-                    IsUpperBound(*worst, figures.measured.demand) ? "at most " : "",
-                    RatioOf(worst->pool_bytes, figures));
+  std::vector<const Layout*> layouts;
+  for (const Layout& layout : figures.layouts) layouts.push_back(&layout);
+  std::stable_sort(layouts.begin(), layouts.end(),
+                   [](const Layout* a, const Layout* b) { return a->pool_bytes < b->pool_bytes; });
+  std::string text;
+  for (const Layout* layout : layouts) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", layout->size.policy,
+                    text.empty() ? " needs " : " ",
+                    IsUpperBound(*layout, figures.measured.demand) ? "at most " : "",
+                    SizeText(layout->pool_bytes));
   }
   return text + ".";
 }
@@ -288,7 +280,7 @@ std::vector<std::string> Headline(const ReportFigures& figures) {
     return {"Nothing was allocated in this trace: there is nothing to place."};
   }
   if (!figures.measured.trace.has_history) return NoHistory(figures);
-  std::vector<std::string> sentences = {NeedText(figures)};
+  std::vector<std::string> sentences = {PeakText(figures), NeedText(figures)};
   for (const std::string& more : {RefusedText(figures), BudgetText(figures), StreamsRemark(figures),
                                   ReservedText(figures), ModelsText(figures)}) {
     if (!more.empty()) sentences.push_back(more);
