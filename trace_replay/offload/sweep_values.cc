@@ -15,7 +15,7 @@ namespace tidepool::tool {
 namespace {
 
 using Numbers = std::vector<std::int64_t>;
-using Parser = std::function<absl::StatusOr<std::int64_t>(const std::string&)>;
+using NumberParser = std::function<absl::StatusOr<std::int64_t>(const std::string&)>;
 
 std::string Quoted(const std::string& text) {
   return absl::StrCat("'", absl::CHexEscape(text), "'");
@@ -27,7 +27,7 @@ absl::Status TooMany(const std::string& text) {
 }
 
 // Adds the values of "FIRST..LAST/STEP".
-absl::Status AddRange(const std::string& text, std::size_t dots, const Parser& parse,
+absl::Status AddRange(const std::string& text, std::size_t dots, const NumberParser& parse,
                       std::optional<std::int64_t> default_step, Numbers& numbers) {
   const std::size_t slash = text.find('/', dots);
   if (slash == std::string::npos && !default_step.has_value()) {
@@ -54,7 +54,8 @@ absl::Status AddRange(const std::string& text, std::size_t dots, const Parser& p
   }
 }
 
-absl::StatusOr<SweepValues<std::int64_t>> ParseNumbers(const std::string& text, const Parser& parse,
+absl::StatusOr<SweepValues<std::int64_t>> ParseNumbers(const std::string& text,
+                                                       const NumberParser& parse,
                                                        std::optional<std::int64_t> default_step) {
   SweepValues<std::int64_t> sweep;
   for (const auto item : absl::StrSplit(text, ',')) {
@@ -85,7 +86,7 @@ absl::StatusOr<SweepValues<std::int64_t>> ParseSizes(const std::string& text) {
 
 absl::StatusOr<SweepValues<std::int64_t>> ParseWholes(const std::string& text,
                                                       const Range<std::int64_t>& range) {
-  const Parser parse = [&](const std::string& one) -> absl::StatusOr<std::int64_t> {
+  const NumberParser parse = [&](const std::string& one) -> absl::StatusOr<std::int64_t> {
     std::int64_t number = 0;
     if (absl::SimpleAtoi(one, &number) && number >= range.least && number <= range.most) {
       return number;
