@@ -7,7 +7,8 @@
 namespace tidepool::tool {
 namespace {
 
-// Never destroyed: a signal may arrive while the program exits.
+// One for all searches of the program: an interrupt ends those that follow too. Never destroyed,
+// because a signal may arrive while the program exits.
 std::stop_source* source = nullptr;
 
 // Safe in a signal handler: without registered callbacks, request_stop() is one atomic operation.
@@ -16,7 +17,7 @@ void RequestStop(int /*signal*/) { source->request_stop(); }
 }  // namespace
 
 std::stop_token StopAtInterrupt() {
-  source = new std::stop_source;
+  if (source == nullptr) source = new std::stop_source;
   struct sigaction action = {};
   action.sa_handler = RequestStop;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);

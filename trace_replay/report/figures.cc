@@ -280,7 +280,7 @@ std::vector<std::string> Headline(const ReportFigures& figures) {
     return {"Nothing was allocated in this trace: there is nothing to place."};
   }
   if (!figures.measured.trace.has_history) return NoHistory(figures);
-  std::vector<std::string> sentences = {PeakText(figures), NeedText(figures)};
+  std::vector<std::string> sentences = {absl::StrCat(PeakText(figures), " ", NeedText(figures))};
   for (const std::string& more : {RefusedText(figures), BudgetText(figures), StreamsRemark(figures),
                                   ReservedText(figures), ModelsText(figures)}) {
     if (!more.empty()) sentences.push_back(more);
