@@ -8,7 +8,7 @@
 namespace tidepool::tool {
 
 // Returns a token of which the first SIGINT after this call requests the stop. The second SIGINT
-// ends the program. Called at most once in a program.
+// ends the program. All calls return the same token. Not thread-safe.
 std::stop_token StopAtInterrupt();
 
 }  // namespace tidepool::tool
