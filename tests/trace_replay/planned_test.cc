@@ -319,7 +319,8 @@ TEST_F(PlannedCommand, HasOneRuleForTheStreamsOfAllPolicies) {
   ASSERT_TRUE(builder.Free("y", "t", 3));
   const std::string trace = folder_ / "two.tide";
   ASSERT_TRUE(WriteTrace(builder.Build(), TraceFormat::kNative, trace).ok());
-  for (const json& size : Answer({"size", trace})["policies"]) {
+  const json sizes = Answer({"size", trace});
+  for (const json& size : sizes["policies"]) {
     if (size["policy"].get<std::string>().starts_with("pytorch")) continue;
     EXPECT_EQ(size["pool_bytes"], 512) << size;
     EXPECT_EQ(size["exact_pool_bytes"], 512) << size;
