@@ -3,8 +3,8 @@
 #ifndef TIDEPOOL_LIB_CACHING_ALLOCATOR_HEAP_H_
 #define TIDEPOOL_LIB_CACHING_ALLOCATOR_HEAP_H_
 
-#include <compare>
 #include <cstdint>
+#include <tuple>
 
 #include "absl/container/btree_set.h"
 #include "lib/caching_allocator/block_list.h"
@@ -18,7 +18,10 @@ struct BlockKey {
   std::int64_t address = 0;
   BlockId id = 0;
 
-  auto operator<=>(const BlockKey&) const = default;
+  bool operator<(const BlockKey& other) const {
+    return std::tie(stream, bytes, address, id) <
+           std::tie(other.stream, other.bytes, other.address, other.id);
+  }
 };
 
 // The blocks of one pool, small or large, that are not allocated.
