@@ -49,7 +49,7 @@ std::string Title(const DeviceAnswer& answer) {
 }
 
 std::string LiveText(const DeviceAnswer& answer) {
-  const std::string live = SizeText(answer.live_bytes);
+  std::string live = SizeText(answer.live_bytes);
   if (!answer.has_history && !answer.refusal.has_value()) return live;
   return absl::StrCat(live, "    needs at least ", SizeText(answer.demand.needs_bytes));
 }

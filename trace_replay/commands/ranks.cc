@@ -22,7 +22,7 @@ double Imbalance(const std::vector<Rank>& ranks) {
 
 std::string RefusedText(const Rank& rank) {
   if (rank.refused_bytes.empty()) return "-";
-  const std::string most =
+  std::string most =
       SizeText(*std::max_element(rank.refused_bytes.begin(), rank.refused_bytes.end()));
   if (rank.refused_bytes.size() == 1) return most;
   return absl::StrCat(rank.refused_bytes.size(), ", up to ", most);

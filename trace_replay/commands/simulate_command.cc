@@ -69,14 +69,15 @@ std::vector<SweepCurve> CurvesOf(const std::vector<SweepPoint>& points) {
 }
 
 absl::Status Draw(const SweepOptions& sweep, const std::vector<SweepPoint>& points) {
-  const auto [least, most] =
+  const auto memories =
       std::minmax_element(sweep.memories.values.begin(), sweep.memories.values.end());
   const bool has_one_graph = sweep.batches.values.size() <= 1;
   return WriteFile(sweep.drawing, [&](std::ostream& out) {
     WriteSweepDrawing(
         absl::StrCat(points.front().graph, ": time of an iteration over the memory of the device"),
-        CurvesOf(points), static_cast<double>(*least), static_cast<double>(*most),
-        has_one_graph ? points.front().ideal_seconds : 0, out);
+        CurvesOf(points), static_cast<double>(*memories.first),
+        static_cast<double>(*memories.second), has_one_graph ? points.front().ideal_seconds : 0,
+        out);
     return absl::OkStatus();
   });
 }
@@ -146,10 +147,10 @@ Command AddSimulate(CLI::App& app) {
               {"tidepool simulate vgg-16 --batch 64 --memory 8GiB --offload dynamic",
                "tidepool model vgg-16 --batch 64 -o vgg.json",
                "tidepool simulate vgg.json --memory 8GiB --link 25GB/s --timeline vgg.trace.json",
-               "tidepool simulate vgg.json --memory 2GiB..8GiB/1GiB --policy none,vdnn,vdnn++ "
-               "--svg vgg.svg",
-               "tidepool simulate vgg.json --memory 2GiB..8GiB/1GiB --offload dynamic "
-               "--smallest-memory --slowdown 1.5",
+               ("tidepool simulate vgg.json --memory 2GiB..8GiB/1GiB --policy none,vdnn,vdnn++ "
+                "--svg vgg.svg"),
+               ("tidepool simulate vgg.json --memory 2GiB..8GiB/1GiB --offload dynamic "
+                "--smallest-memory --slowdown 1.5"),
                "tidepool simulate vgg-16 --batch 16..128/16 --memory 8GiB,16GiB --largest-batch"});
   return {simulate, [simulate, options] {
             options->point.graph = options->source.graph;

@@ -134,7 +134,7 @@ absl::Status CheckSweepOptions(const CLI::App& app, const SweepOptions& sweep,
                                                    "', expected one of none, vdnn, vdnn++"));
   }
   for (const std::string& set : sweep.sets.values) {
-    if (const absl::Status status = OffloadSetFromName(set).status(); !status.ok()) return status;
+    if (absl::Status status = OffloadSetFromName(set).status(); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
