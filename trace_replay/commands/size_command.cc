@@ -132,6 +132,7 @@ void PrintWithoutHistory(const SizeOptions& options, const MeasuredTrace& measur
 
 std::vector<std::string> PoliciesOf(const std::vector<PolicySize>& sizes) {
   std::vector<std::string> names;
+  names.reserve(sizes.size());
   for (const PolicySize& size : sizes) names.push_back(size.policy);
   return names;
 }
