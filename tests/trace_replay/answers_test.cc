@@ -79,15 +79,6 @@ class Answers : public CommandLine {
     return File("snapshot.pickle", testing::Pickled(snapshot));
   }
   std::string Output(const std::string& name) { return folder_ / name; }
-  std::string Text(const std::vector<std::string>& arguments, int status = 0) {
-    const Outcome outcome = Run(arguments);
-    EXPECT_EQ(outcome.status, status) << outcome.err;
-    return outcome.out;
-  }
-  json Json(std::vector<std::string> arguments, int status = 0) {
-    arguments.push_back("--json");
-    return json::parse(Text(arguments, status));
-  }
 };
 
 TEST_F(Answers, RefusedRequestsAreADemandOfEachCommand) {

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,17 @@ class CommandLine : public ::testing::Test {
     waitpid(child, &status, 0);
     return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, testing::Contents(out),
             testing::Contents(err)};
+  }
+
+  // Runs a command that must end with `status`, and returns its output: as text, or with --json.
+  std::string Text(const std::vector<std::string>& arguments, int status = 0) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, status) << outcome.err;
+    return outcome.out;
+  }
+  nlohmann::json Json(std::vector<std::string> arguments, int status = 0) {
+    arguments.push_back("--json");
+    return nlohmann::json::parse(Text(arguments, status));
   }
 
   // Runs a command that must fail, and returns its error: status 1, no output, one line of error.

@@ -51,15 +51,6 @@ class SeveralFiles : public CommandLine {
     return File(name, testing::Pickled({{"segments", json::array({segment})},
                                         {"device_traces", json::array({events})}}));
   }
-  std::string Text(const std::vector<std::string>& arguments, int status = 0) {
-    const Outcome outcome = Run(arguments);
-    EXPECT_EQ(outcome.status, status) << outcome.err;
-    return outcome.out;
-  }
-  json Json(std::vector<std::string> arguments, int status = 0) {
-    arguments.push_back("--json");
-    return json::parse(Text(arguments, status));
-  }
 
   const std::string small_ = Job("small", {{7, 10}, {8, 4}, {9, 2}});
   const std::string large_ = Job("large", {{7, 30}, {8, 4}, {5, 6}}, 8);

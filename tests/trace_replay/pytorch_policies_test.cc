@@ -21,13 +21,6 @@ constexpr char kShared[] = "op,id,size,hint\na,1,8388608,\na,2,8388608,\nf,1,,\n
 
 class PyTorchPolicies : public CommandLine {
  protected:
-  nlohmann::json Json(std::vector<std::string> arguments, int status = 0) {
-    arguments.emplace_back("--json");
-    const Outcome outcome = Run(arguments);
-    EXPECT_EQ(outcome.status, status) << outcome.err;
-    return nlohmann::json::parse(outcome.out);
-  }
-
   // Returns the names of the policies that `size` lists for a file.
   std::vector<std::string> ListedBySize(const std::string& file) {
     std::vector<std::string> names;
