@@ -119,15 +119,25 @@ TEST_F(CommandLine, SizeSaysWhatItMayNotKeep) {
   EXPECT_NE(policies[1]["exact_pool_bytes"], nullptr);
   EXPECT_EQ(policies[1]["exact_limit"], nullptr);
   EXPECT_EQ(policies[1]["exact_limit_value"], nullptr);
-  EXPECT_THAT(Run({"size", trace, "--time-limit", "1e9"}).out,
-              HasSubstr("\n\n  not found for best-fit, high-end-offload: more than "));
+  EXPECT_THAT(
+      Run({"size", trace, "--time-limit", "1e9"}).out,
+      HasSubstr(
+          "\n\n  the smallest pool was not found for best-fit, high-end-offload: more than "));
+}
+
+TEST_F(CommandLine, SizeTellsWhichAnswerIsUnknown) {
+  const std::string trace = testing::ExampleTraces() / "resnet50-b4-sgd.rmm.csv.gz";
+  EXPECT_THAT(
+      Run({"size", trace, "--policy", "best-fit"}).out,
+      HasSubstr("whether larger pools work is not known for best-fit: more than 3,000,000"));
 }
 
 TEST_F(CommandLine, SizeSaysThatTimeWasUp) {
   const std::string trace = File("dividing.csv", testing::DividingTrace(4));
   const std::vector<std::string> command = {"size",     trace,          "--policy",
                                             "best-fit", "--time-limit", "0"};
-  EXPECT_THAT(Run(command).out, HasSubstr("not found for best-fit: more than 0 s"));
+  EXPECT_THAT(Run(command).out,
+              HasSubstr("the smallest pool was not found for best-fit: more than 0 s"));
   std::vector<std::string> as_json = command;
   as_json.push_back("--json");
   const json policy = json::parse(Run(as_json).out)["policies"][0];

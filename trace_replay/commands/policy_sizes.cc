@@ -131,21 +131,29 @@ std::vector<std::vector<std::string>> PolicyRows(const std::vector<PolicySize>& 
 }
 
 std::vector<std::string> LimitNotes(const std::vector<PolicySize>& sizes) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> policies_by_text;
+  // An unknown answer with its reason, and the policies that lack it.
+  struct Note {
+    std::string answer;
+    std::string reason;
+    std::vector<std::string> policies;
+  };
+  std::vector<Note> known;
   for (const PolicySize& size : sizes) {
-    const std::string text = LimitText(size);
-    if (text.empty()) continue;
-    auto found = std::find_if(policies_by_text.begin(), policies_by_text.end(),
-                              [&](const auto& entry) { return entry.first == text; });
-    if (found == policies_by_text.end()) {
-      found = policies_by_text.insert(found, {text, {}});
-    }
-    found->second.push_back(size.policy);
+    const std::string reason = LimitText(size);
+    if (reason.empty()) continue;
+    const std::string answer = size.result.exact_pool_bytes.has_value()
+                                   ? "whether larger pools work is not known for "
+                                   : "the smallest pool was not found for ";
+    auto found = std::find_if(known.begin(), known.end(), [&](const Note& note) {
+      return note.answer == answer && note.reason == reason;
+    });
+    if (found == known.end()) found = known.insert(found, {answer, reason, {}});
+    found->policies.push_back(size.policy);
   }
   std::vector<std::string> notes;
-  notes.reserve(policies_by_text.size());
-  for (const auto& [text, policies] : policies_by_text) {
-    notes.push_back(absl::StrCat("not found for ", absl::StrJoin(policies, ", "), ": ", text));
+  notes.reserve(known.size());
+  for (const auto& [answer, reason, policies] : known) {
+    notes.push_back(absl::StrCat(answer, absl::StrJoin(policies, ", "), ": ", reason));
   }
   return notes;
 }
