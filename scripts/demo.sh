@@ -13,10 +13,10 @@ tidepool=build/release/trace_replay/tidepool
 cat <<'EOF'
 
 How much memory does a training step need? Each trace below is two or three steps of a network, recorded with
-PyTorch; the last, *-offload, is a step of VGG-16 that offloads, and says so in its requests. "pool" is what a
-policy needs by the papers' search, "smallest" the smallest pool that serves the trace at all, both also over the
-peak of live bytes, which no allocator can go below. Not every pool that is larger than the smallest serves, too:
-that is the last column.
+PyTorch; the last, *-offload, is a step of VGG-16 that offloads, and says so in its requests. "first found" is the pool
+that the papers' search finds for a policy, "smallest" the smallest pool that serves the trace at all. Both are also
+compared with the peak of live bytes: no allocator does with less. A larger pool does not always serve a trace that a
+smaller one serves: that is the last column.
 
 EOF
 for trace in examples/traces/*.csv.gz; do

@@ -147,8 +147,9 @@ TEST_F(Sweep, GraphsOfFilesHaveABatchOfTheirOwn) {
 }
 
 TEST_F(Sweep, WhatContradictsItselfIsRefused) {
-  EXPECT_THAT(Refusal({"--memory", "1GiB"}),
-              HasSubstr("--batch: missing, expected the samples of an iteration of alexnet, 1 to"));
+  EXPECT_THAT(
+      Refusal({"--memory", "1GiB"}),
+      HasSubstr("--batch is missing, expected the samples of an iteration of alexnet, 1 to"));
   EXPECT_THAT(Refusal({"--batch", "0,1", "--memory", "1GiB"}),
               HasSubstr("--batch: '0', expected a whole number from 1 to 1048576"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "4GiB..8GiB"}),

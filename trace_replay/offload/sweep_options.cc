@@ -58,7 +58,7 @@ absl::Status CheckGraphOptions(const CLI::App& app, const OffloadCommandOptions&
   if (app.count("--batch") > 0) return absl::OkStatus();
   if (!is_file && IsKnownModel(options.graph)) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--batch: missing, expected the samples of an iteration of ", options.graph,
+        absl::StrCat("--batch is missing, expected the samples of an iteration of ", options.graph,
                      ", 1 to ", kBatches.most));
   }
   for (const char* name : {"--gpu", "--flops", "--bandwidth"}) {

@@ -25,10 +25,10 @@ enum class OffloadSet : std::uint8_t {
   kAll,
   kConvolutions,
   kAlternateConvolutions,  // every other convolution, beginning with the first
-  // The fastest of the sets above, of shares of kAll and kConvolutions, and of no offload at all,
-  // as
-  // the simulator predicts. A share offloads as much as the memory asks for. The fastest algorithms
-  // are tried first. Where these do not fit, those with workspaces up to a limit are tried.
+  // The fastest, by the simulator, of the sets above, of shares of kAll and kConvolutions, and of
+  // no
+  // offload at all. A share offloads as much as the memory asks for. The fastest algorithms are
+  // tried first. Where these do not fit, those with workspaces up to a limit are tried.
   kDynamic,
 };
 enum class AlgorithmChoice : std::uint8_t {
