@@ -185,14 +185,15 @@ def pool(results):
 
     def threads(key, label):
         times = [results.nanoseconds(f"pool/{name}/{key}") for name in
-                 ("one_thread", "two_threads_one_stream", "two_threads_two_streams")]
+                 ("one_thread", "two_threads_one_stream", "two_threads_two_streams", "two_threads_two_streams_80_gib")]
         return [label, *map(shown, times)]
 
     return ("## The pool: nanoseconds a pair\n\nOne thread and one stream, best-fit. A pair needs no event and no system call:\n\n" +
             table(["live blocks", "placement alone", "through the pool", "ratio", "while recorded"],
                   [row(*pattern) for pattern in PATTERNS[:3]]) +
-            "\nTwo threads, time for each pair that is served:\n\n" +
-            table(["pattern", "one thread", "two threads, one stream", "two threads, two streams"],
+            "\nTwo threads, time for each pair that is served, in a pool of 4 TiB and in one of 80 GiB:\n\n" +
+            table(["pattern", "one thread", "two threads, one stream", "two threads, two streams",
+                   "two streams, a pool of 80 GiB"],
                   [threads(*pattern) for pattern in PATTERNS]) + "\n" + results.source())
 
 
