@@ -9,14 +9,12 @@
 namespace tidepool::caching_allocator {
 namespace {
 
-using State = Block::State;
-
 // More than 8 PiB of memory, even where gaps divide it.
 constexpr std::int64_t kAddressBytes = std::int64_t{1} << 58;
 
 // Whether the blocks from `id` on have `bytes` before the first allocated one.
 bool HasRoom(const Heap& heap, BlockId id, std::int64_t bytes) {
-  while (bytes > 0 && id != kNoBlock && heap.block(id).state != State::kAllocated) {
+  while (bytes > 0 && id != kNoBlock && heap.block(id).state != Block::State::kAllocated) {
     bytes -= heap.block(id).bytes;
     id = heap.block(id).next;
   }
@@ -29,7 +27,7 @@ BlockId FindRoom(const Heap& heap, const Growth& growth, std::int64_t bytes) {
   for (auto at = unmapped.lower_bound({.stream = growth.stream});
        at != unmapped.end() && at->stream == growth.stream; ++at) {
     const BlockId before = heap.block(at->id).previous;
-    const bool begins_free = before != kNoBlock && heap.block(before).state == State::kFree;
+    const bool begins_free = before != kNoBlock && heap.block(before).state == Block::State::kFree;
     const BlockId first = begins_free ? before : at->id;
     if (HasRoom(heap, first, bytes)) return first;
   }
@@ -48,7 +46,7 @@ BlockId AddSegment(Heap& heap, const Growth& growth) {
   block.stream = growth.stream;
   block.is_small = growth.is_small;
   block.is_expandable = true;
-  block.state = State::kUnmapped;
+  block.state = Block::State::kUnmapped;
   return heap.AddSegment(block);
 }
 
@@ -63,7 +61,7 @@ BlockId MapSome(Heap& heap, DeviceMemory& memory, BlockId id, const Growth& grow
 
 BlockId Expand(Heap& heap, DeviceMemory& memory, const Growth& growth, std::int64_t bytes) {
   BlockId id = HasSegment(heap, growth) ? FindRoom(heap, growth, bytes) : AddSegment(heap, growth);
-  if (id != kNoBlock && heap.block(id).state == State::kUnmapped) {
+  if (id != kNoBlock && heap.block(id).state == Block::State::kUnmapped) {
     id = MapSome(heap, memory, id, growth, bytes);
   }
   // Free blocks are joined, so the next block is unmapped.
@@ -75,7 +73,8 @@ BlockId Expand(Heap& heap, DeviceMemory& memory, const Growth& growth, std::int6
 
 std::int64_t ReachOf(const Heap& heap, BlockId id) {
   const Block& block = heap.block(id);
-  const bool grows = block.next != kNoBlock && heap.block(block.next).state == State::kUnmapped;
+  const bool grows =
+      block.next != kNoBlock && heap.block(block.next).state == Block::State::kUnmapped;
   return block.bytes + (grows ? heap.block(block.next).bytes : 0);
 }
 

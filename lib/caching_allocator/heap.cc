@@ -6,8 +6,6 @@
 
 namespace tidepool::caching_allocator {
 
-using State = Block::State;
-
 namespace {
 
 BlockKey BySize(const Block& block, BlockId id) {
@@ -39,7 +37,7 @@ bool Heap::IsReleasable(const Block& block) const {
 void Heap::Enter(BlockId id) {
   const Block& block = blocks_[id];
   Pool& pool = PoolOf(id);
-  if (block.state == State::kUnmapped) {
+  if (block.state == Block::State::kUnmapped) {
     pool.unmapped.insert(ByAddress(block, id));
     return;
   }
@@ -51,7 +49,7 @@ void Heap::Enter(BlockId id) {
 void Heap::Leave(BlockId id) {
   const Block& block = blocks_[id];
   Pool& pool = PoolOf(id);
-  if (block.state == State::kUnmapped) {
+  if (block.state == Block::State::kUnmapped) {
     pool.unmapped.erase(ByAddress(block, id));
     return;
   }
@@ -88,15 +86,15 @@ void Heap::RemoveSegment(BlockId id) {
 void Heap::Allocate(BlockId id, std::int64_t bytes) {
   Leave(id);
   if (bytes < blocks_[id].bytes) Enter(blocks_.Split(id, bytes));
-  blocks_[id].state = State::kAllocated;
+  blocks_[id].state = Block::State::kAllocated;
 }
 
-void Heap::Free(BlockId id) { Settle(id, State::kFree); }
+void Heap::Free(BlockId id) { Settle(id, Block::State::kFree); }
 
 BlockId Heap::Map(BlockId id, std::int64_t bytes) {
   Leave(id);
   if (bytes < blocks_[id].bytes) Enter(blocks_.Split(id, bytes));
-  return Settle(id, State::kFree);
+  return Settle(id, Block::State::kFree);
 }
 
 BlockId Heap::Unmap(BlockId id) {
@@ -109,7 +107,7 @@ BlockId Heap::Unmap(BlockId id) {
     Enter(id);
   }
   if (bytes < blocks_[unmapped].bytes) Enter(blocks_.Split(unmapped, bytes));
-  return Settle(unmapped, State::kUnmapped);
+  return Settle(unmapped, Block::State::kUnmapped);
 }
 
 }  // namespace tidepool::caching_allocator

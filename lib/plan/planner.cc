@@ -39,13 +39,13 @@ std::map<std::uint32_t, std::pair<PlanProblem, std::vector<std::size_t>>> Stream
 // Plans each stream's buffers alone, one stream above the other.
 Offsets PlanStreamsApart(const PlanProblem& problem, const Instance& instance,
                          const ReuseTimes& reuse, const PlanOptions& options, Deadline& deadline) {
-  constexpr std::uint64_t kMostRounds = 6;
+  constexpr std::uint64_t kRoundsOfAPart = 6;
   Offsets offsets(instance.buffer.size());
   const std::int64_t alignment = *std::ranges::max_element(instance.alignment);
   std::int64_t top = 0;
   for (const auto& [stream, content] : StreamsApart(problem, instance, reuse)) {
     const auto& [part, numbers] = content;
-    const Plan plan = MakePlanIn(part, {.seed = options.seed}, kMostRounds, deadline);
+    const Plan plan = MakePlanIn(part, {.seed = options.seed}, kRoundsOfAPart, deadline);
     top = AlignUp(top, alignment);
     for (std::size_t i = 0; i < numbers.size(); ++i) {
       offsets[numbers[i]] = top + plan.offsets[i] / instance.unit;
