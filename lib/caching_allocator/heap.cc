@@ -57,7 +57,7 @@ void Heap::Leave(BlockId id) {
   pool.releasable.erase(BySize(block, id));
 }
 
-BlockId Heap::Settle(BlockId id, State state) {
+BlockId Heap::Settle(BlockId id, Block::State state) {
   blocks_[id].state = state;
   if (const BlockId next = blocks_[id].next; IsIn(next, state)) {
     Leave(next);
