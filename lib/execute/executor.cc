@@ -21,6 +21,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/execute/measured_stalls.h"
 #include "lib/execute/stamps.h"
+#include "lib/schedule/check_pool.h"
 
 namespace tidepool {
 namespace execute {
@@ -240,6 +241,8 @@ absl::Status ExecutorImpl::PerformStep(std::size_t at) {
     case StepKind::kSynchronize:
       status = Synchronize();
       break;
+    case StepKind::kDrop:  // not in a pool's schedule
+      break;
   }
   const std::size_t event = step_events_.recorded[at];
   if (!status.ok() || event == kNoEvent) return status;
@@ -427,10 +430,12 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, Offlo
     return absl::InvalidArgumentError(
         "a null pointer, expected a device, an offloader, and a function that launches tasks");
   }
-  if (absl::Status status = ValidateSchedule(graph, schedule); !status.ok()) return status;
+  absl::Status status = schedule::CheckIsForPool(schedule, "the executor");
+  if (status.ok()) status = ValidateSchedule(graph, schedule);
+  if (!status.ok()) return status;
   auto executor = std::make_unique<execute::ExecutorImpl>(
       *device, *offloader, graph, schedule, std::move(launch), std::move(fill), options);
-  if (absl::Status status = executor->Start(); !status.ok()) return status;
+  if (status = executor->Start(); !status.ok()) return status;
   return executor;
 }
 

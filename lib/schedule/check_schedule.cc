@@ -1,304 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checks schedules: walks through the steps in order and keeps the state of all data. The validity
-// of a schedule does not depend on times.
-#include <algorithm>
+// Checks schedules: that they are of the graph, and then their steps by the rules of their memory.
 #include <cstdint>
-#include <limits>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"
-#include "lib/schedule/visit_step.h"
+#include "lib/schedule/check_pool.h"
+#include "lib/schedule/check_steps.h"
 #include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
 namespace {
 
-using io::Quoted;
-
-constexpr std::size_t kNotYet = std::numeric_limits<std::size_t>::max();
-constexpr auto kLastStepKind = StepKind::kSynchronize;
-
-// Returns whether the data exists before the iteration.
-bool IsGiven(const GraphData& data) {
-  return data.kind == DataKind::kInput || data.kind == DataKind::kWeight;
+absl::Status CheckGraph(const TaskGraph& graph, const Schedule& schedule) {
+  const std::uint64_t own = GraphFingerprint(graph);
+  if (schedule.fingerprint == own) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the schedule is one of a graph with the fingerprint ", absl::Hex(schedule.fingerprint),
+      ", expected one of ", io::Quoted(graph.name), ", ", absl::Hex(own)));
 }
 
-bool IsDensity(double density) { return density == -1 || (density >= 0 && density <= 1); }
-
-class ScheduleCheck {
- public:
-  ScheduleCheck(const TaskGraph& graph, const Schedule& schedule)
-      : graph_(graph),
-        steps_(schedule.steps),
-        data_(graph.data.size()),
-        ran_at_(graph.tasks.size(), kNotYet) {
-    for (const GraphTask& task : graph.tasks) CountUses(task);
-    for (std::size_t i = 0; i < data_.size(); ++i) data_[i].is_written = IsGiven(graph.data[i]);
-  }
-
-  absl::Status Check() {
-    for (at_ = 0; at_ < steps_.size(); ++at_) {
-      const ScheduleStep& step = steps_[at_];
-      absl::Status status = CheckNumbers(step);
-      if (status.ok()) status = schedule::VisitStep(step, *this);
-      if (!status.ok()) return status;
-    }
-    return CheckEnd();
-  }
-
-  // The steps, for VisitStep.
-  absl::Status Allocate(const ScheduleStep& step) {
-    const std::size_t data = step.index;
-    const Datum& datum = data_[data];
-    if (datum.location != Location::kNowhere) {
-      return Wrong("the data", Past(datum), ", expected one allocation of all data");
-    }
-    Move(data, Location::kDevice);
-    return absl::OkStatus();
-  }
-
-  absl::Status Free(const ScheduleStep& step) {
-    const std::size_t data = step.index;
-    if (absl::Status status = CheckIsAlive(data); !status.ok()) return status;
-    if (graph_.data[data].kind == DataKind::kWeight) {
-      return Wrong("a weight, expected weights to stay");
-    }
-    const Datum& datum = data_[data];
-    if (!datum.is_written || datum.done < datum.uses) {
-      return Wrong("task ", TaskName(NextUser(data)), " needs the data later, expected it to stay");
-    }
-    Move(data, Location::kFreed);
-    return absl::OkStatus();
-  }
-
-  absl::Status Run(const ScheduleStep& step) {
-    const std::size_t index = step.index;
-    const GraphTask& task = graph_.tasks[index];
-    if (ran_at_[index] != kNotYet) {
-      return Wrong("the task ran at step ", ran_at_[index], ", expected each task once");
-    }
-    std::size_t need = first_need_[index];
-    for (const auto* uses : {&task.reads, &task.updates}) {
-      for (const std::size_t data : *uses) {
-        if (absl::Status status = CheckUse(data, needs_[need++]); !status.ok()) {
-          return status;
-        }
-      }
-    }
-    for (const std::size_t data : task.writes) {
-      if (absl::Status status = CheckIsOnDevice(data, "writes"); !status.ok()) return status;
-    }
-    for (const std::size_t data : task.reads) ++data_[data].done;
-    for (const std::size_t data : task.updates) ++data_[data].done;
-    for (const std::size_t data : task.writes) data_[data].is_written = true;
-    ran_at_[index] = at_;
-    return absl::OkStatus();
-  }
-
-  absl::Status Offload(const ScheduleStep& step) {
-    const std::size_t data = step.index;
-    const Datum& datum = data_[data];
-    if (datum.location != Location::kDevice) {
-      return Wrong("the data", Past(datum), ", expected data on the device");
-    }
-    if (!datum.is_written) {
-      return Wrong("task ", TaskName(NextUser(data)),
-                   " writes the data later, expected data that is written");
-    }
-    Move(data, Location::kSentOut);
-    return absl::OkStatus();
-  }
-
-  absl::Status Await(const ScheduleStep& step) const { return CheckIsAlive(step.index); }
-
-  absl::Status Prefetch(const ScheduleStep& step) {
-    const std::size_t data = step.index;
-    if (absl::Status status = CheckIsAlive(data); !status.ok()) return status;
-    if (data_[data].location == Location::kSentOut) Move(data, Location::kDevice);
-    return absl::OkStatus();
-  }
-
-  static absl::Status Synchronize() { return absl::OkStatus(); }
-
- private:
-  enum class Location : std::uint8_t { kNowhere, kDevice, kSentOut, kFreed };
-
-  struct Datum {
-    Location location = Location::kNowhere;
-    bool is_written = false;
-    std::size_t since = 0;   // the step that brought it into its state
-    std::size_t uses = 0;    // tasks that read or update it
-    std::size_t done = 0;    // tasks among these that ran
-    std::size_t update = 0;  // uses up to the last update, while uses are counted
-  };
-
-  // Counts the uses that must come before each task's own. A reader comes after the updates before
-  // it, and an update after all uses before it. If each task that ran kept to that, a task may run
-  // exactly when as many uses have run.
-  void CountUses(const GraphTask& task) {
-    first_need_.push_back(needs_.size());
-    for (const std::size_t data : task.reads) {
-      needs_.push_back(data_[data].update);
-      ++data_[data].uses;
-    }
-    for (const std::size_t data : task.updates) {
-      needs_.push_back(data_[data].uses);
-      data_[data].update = ++data_[data].uses;
-    }
-  }
-
-  template <typename... Parts>
-  absl::Status Wrong(const Parts&... parts) const {
-    return absl::InvalidArgumentError(absl::StrCat("step ", at_, ", ", About(), ": ", parts...));
-  }
-
-  std::string About() const {
-    const ScheduleStep& step = steps_[at_];
-    if (step.kind > kLastStepKind) return "unknown";
-    std::string kind(StepKindName(step.kind));
-    if (step.kind == StepKind::kSynchronize) return kind;
-    const std::size_t count =
-        step.kind == StepKind::kRun ? graph_.tasks.size() : graph_.data.size();
-    if (step.index >= count) return absl::StrCat(kind, " ", step.index);
-    return absl::StrCat(kind, " ",
-                        step.kind == StepKind::kRun ? TaskName(step.index) : DataName(step.index));
-  }
-
-  std::string TaskName(std::size_t task) const { return io::Quoted(graph_.tasks[task].name); }
-  std::string DataName(std::size_t data) const { return io::Quoted(graph_.data[data].name); }
-
-  absl::Status CheckNumbers(const ScheduleStep& step) const {
-    if (step.kind > kLastStepKind) {
-      return Wrong("of kind ", static_cast<int>(step.kind), ", expected one of seven");
-    }
-    if (step.kind == StepKind::kRun) return CheckTaskNumbers(step);
-    if (step.kind != StepKind::kSynchronize && step.index >= graph_.data.size()) {
-      return Wrong("no such data, expected a number below ", graph_.data.size());
-    }
-    if (step.hint != Hint::kResident && step.hint != Hint::kOffloadable) {
-      return Wrong("hint ", static_cast<int>(step.hint), ", expected resident or offloadable");
-    }
-    if (step.kind == StepKind::kOffload && !IsDensity(step.density)) {
-      return Wrong("density ", step.density, ", expected 0 to 1, or -1");
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckTaskNumbers(const ScheduleStep& step) const {
-    if (step.index >= graph_.tasks.size()) {
-      return Wrong("no such task, expected a number below ", graph_.tasks.size());
-    }
-    const std::size_t count = graph_.tasks[step.index].algorithms.size();
-    if (step.algorithm < count) return absl::OkStatus();
-    return Wrong("algorithm ", step.algorithm, ", expected a number below ", count);
-  }
-
-  // Returns " was ... at step N".
-  std::string Past(const Datum& datum) const {
-    switch (datum.location) {
-      case Location::kNowhere:
-        return " was not allocated";
-      case Location::kDevice:
-        return absl::StrCat(" is on the device since step ", datum.since);
-      case Location::kSentOut:
-        return absl::StrCat(" was sent out at step ", datum.since);
-      case Location::kFreed:
-        break;
-    }
-    return absl::StrCat(" was freed at step ", datum.since);
-  }
-
-  void Move(std::size_t data, Location location) {
-    data_[data].location = location;
-    data_[data].since = at_;
-  }
-
-  absl::Status CheckIsAlive(std::size_t data) const {
-    const Datum& datum = data_[data];
-    if (datum.location == Location::kDevice || datum.location == Location::kSentOut)
-      return absl::OkStatus();
-    return Wrong("the data", Past(datum), ", expected data that is allocated");
-  }
-
-  absl::Status CheckIsOnDevice(std::size_t data, const char* verb) const {
-    const Datum& datum = data_[data];
-    if (datum.location == Location::kDevice) return absl::OkStatus();
-    return Wrong("data ", DataName(data), ", which the task ", verb, ",", Past(datum),
-                 ", expected it on the device or being fetched");
-  }
-
-  absl::Status CheckUse(std::size_t data, std::size_t need) const {
-    if (absl::Status status = CheckIsOnDevice(data, "uses"); !status.ok()) return status;
-    const Datum& datum = data_[data];
-    if (!datum.is_written || datum.done < need) {
-      return Wrong("data ", DataName(data), " is not ready, expected task ",
-                   TaskName(NextUser(data)), " before");
-    }
-    return absl::OkStatus();
-  }
-
-  // Returns the first task that has not run and that uses `data`; there is such a task. All tasks
-  // that it depends on come before it in the graph.
-  std::size_t NextUser(std::size_t data) const {
-    std::size_t task = 0;
-    while (ran_at_[task] != kNotYet || !Uses(graph_.tasks[task], data)) ++task;
-    return task;
-  }
-
-  static bool Uses(const GraphTask& task, std::size_t data) {
-    for (const auto* uses : {&task.writes, &task.updates, &task.reads}) {
-      if (std::find(uses->begin(), uses->end(), data) != uses->end()) return true;
-    }
-    return false;
-  }
-
-  absl::Status CheckEnd() const {
-    for (std::size_t i = 0; i < ran_at_.size(); ++i) {
-      if (ran_at_[i] == kNotYet) return WrongAtEnd("task ", TaskName(i), " did not run");
-    }
-    for (std::size_t i = 0; i < data_.size(); ++i) {
-      const Location location = data_[i].location;
-      if (graph_.data[i].kind == DataKind::kWeight) {
-        if (location == Location::kDevice) continue;
-        return WrongAtEnd("weight ", DataName(i), Past(data_[i]));
-      }
-      if (location != Location::kFreed) {
-        return WrongAtEnd("data ", DataName(i),
-                          location == Location::kNowhere ? Past(data_[i]) : " is not freed");
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  template <typename... Parts>
-  absl::Status WrongAtEnd(const Parts&... parts) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "after the last step, ", steps_.size() - (steps_.empty() ? 0 : 1), ": ", parts...,
-        ", expected all tasks to have run, weights on the device and other data freed"));
-  }
-
-  const TaskGraph& graph_;
-  const std::vector<ScheduleStep>& steps_;
-  std::vector<Datum> data_;
-  std::vector<std::size_t> ran_at_;  // steps, by task
-  // By task, in the order of its reads and updates: the number of earlier uses of the data.
-  std::vector<std::size_t> first_need_;
-  std::vector<std::size_t> needs_;
-  std::size_t at_ = 0;
-};
+absl::Status CheckPoolHeader(const Schedule& schedule) {
+  if (schedule.devices == 1 && schedule.rounds.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the schedule of a pool has ", schedule.devices,
+                                                 " devices and ", schedule.rounds.size(),
+                                                 " rounds, expected one device and no rounds"));
+}
 
 }  // namespace
 
 absl::Status ValidateSchedule(const TaskGraph& graph, const Schedule& schedule) {
-  if (const std::uint64_t own = GraphFingerprint(graph); schedule.fingerprint != own) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the schedule is one of a graph with the fingerprint ", absl::Hex(schedule.fingerprint),
-        ", expected one of ", io::Quoted(graph.name), ", ", absl::Hex(own)));
-  }
-  return ScheduleCheck(graph, schedule).Check();
+  absl::Status status = CheckGraph(graph, schedule);
+  if (status.ok()) status = schedule::CheckIsForPool(schedule, "the checker of steps");
+  if (status.ok()) status = CheckPoolHeader(schedule);
+  return status.ok() ? schedule::CheckPoolSteps(graph, schedule) : status;
 }
 
 }  // namespace tidepool

@@ -8,8 +8,9 @@
 namespace tidepool {
 namespace {
 
-constexpr std::array<std::string_view, 7> kStepKindNames = {
-    "allocate", "free", "run", "offload", "await", "prefetch", "synchronize"};
+constexpr std::array<std::string_view, 8> kStepKindNames = {
+    "allocate", "free", "run", "offload", "await", "prefetch", "synchronize", "drop"};
+constexpr std::array<std::string_view, 3> kMemoryNames = {"pool", "fixed", "paged"};
 
 // FNV-1a (Fowler, Noll, Vo; RFC 9923) over words of 8 bytes instead of bytes; since products carry
 // bits upwards only, the high half is mixed into the low one.
@@ -63,6 +64,10 @@ class Fingerprint {
 };
 
 }  // namespace
+
+std::string_view ScheduleMemoryName(ScheduleMemory memory) {
+  return kMemoryNames[static_cast<std::size_t>(memory)];
+}
 
 std::string_view StepKindName(StepKind kind) {
   return kStepKindNames[static_cast<std::size_t>(kind)];

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/schedule/check_pool.h"
 #include "lib/schedule/line_of_data.h"
 #include "lib/schedule/visit_step.h"
 #include "tidepool/schedule/schedule.h"
@@ -117,12 +118,14 @@ std::vector<bool> StepsThatAreAwaited(const TaskGraph& graph, const Schedule& sc
 
 absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph, const Schedule& schedule,
                                     Leaving leaving) {
-  if (absl::Status status = ValidateSchedule(graph, schedule); !status.ok()) return status;
+  absl::Status status = schedule::CheckIsForPool(schedule, "a trace of requests to a pool");
+  if (status.ok()) status = ValidateSchedule(graph, schedule);
+  if (!status.ok()) return status;
   ScheduleTracer tracer(graph, leaving == Leaving::kAtOnce
                                    ? StepsThatAreAwaited(graph, schedule)
                                    : std::vector<bool>(schedule.steps.size()));
   for (const ScheduleStep& step : schedule.steps) {
-    if (absl::Status status = tracer.Add(step); !status.ok()) return status;
+    if (status = tracer.Add(step); !status.ok()) return status;
   }
   return tracer.Build();
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the function for a step's kind: the one switch over the kinds of steps.
+// Calls the function for a step's kind: the one switch over the kinds of steps of a pool.
 #ifndef TIDEPOOL_LIB_SCHEDULE_VISIT_STEP_H_
 #define TIDEPOOL_LIB_SCHEDULE_VISIT_STEP_H_
 
@@ -8,7 +8,8 @@
 
 namespace tidepool::schedule {
 
-// Returns the status of the visitor's function, which gets the step. The kind must be valid.
+// Returns the status of the visitor's function, which gets the step. The kind must be valid, and
+// one of a pool's schedule.
 template <typename Visitor>
 absl::Status VisitStep(const ScheduleStep& step, Visitor& visitor) {
   switch (step.kind) {
@@ -25,6 +26,7 @@ absl::Status VisitStep(const ScheduleStep& step, Visitor& visitor) {
     case StepKind::kPrefetch:
       return visitor.Prefetch(step);
     case StepKind::kSynchronize:
+    case StepKind::kDrop:  // not in a pool's schedule
       break;
   }
   return visitor.Synchronize();

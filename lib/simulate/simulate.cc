@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/blocks/geometry.h"
+#include "lib/schedule/check_pool.h"
 #include "lib/simulate/simulation.h"
 #include "lib/simulate/timeline_options.h"
 #include "tidepool/schedule/timeline.h"
@@ -72,7 +73,8 @@ std::string_view StallReasonName(TimelineStall::Reason reason) {
 
 absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
                                   const TimelineOptions& options) {
-  absl::Status status = ValidateSchedule(graph, schedule);
+  absl::Status status = schedule::CheckIsForPool(schedule, "the simulator of a pool");
+  if (status.ok()) status = ValidateSchedule(graph, schedule);
   if (status.ok()) status = simulate::CheckTimelineOptions(options);
   if (!status.ok()) return status;
   PlacementContext context;

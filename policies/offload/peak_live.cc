@@ -26,6 +26,7 @@ class LiveBytes {
             Aligned(graph_.tasks[step.index].algorithms[step.algorithm].workspace_bytes));
       case StepKind::kAwait:
       case StepKind::kSynchronize:
+      case StepKind::kDrop:  // not in a pool's schedule
         return;
     }
   }

@@ -348,6 +348,10 @@ TEST(ExecutorTest, RefusesInvalidSchedulesAndArguments) {
   schedule.fingerprint ^= 1;
   EXPECT_EQ(code(rig.Create(schedule, false)), absl::StatusCode::kFailedPrecondition);
   schedule.fingerprint ^= 1;
+  schedule.memory = ScheduleMemory::kFixed;
+  EXPECT_EQ(rig.Create(schedule, false).status().message(),
+            "the executor takes no schedule with fixed memory, expected one of a pool");
+  schedule.memory = ScheduleMemory::kPool;
   schedule.steps.pop_back();
   EXPECT_EQ(code(rig.Create(schedule, false)), absl::StatusCode::kInvalidArgument);
 }

@@ -57,7 +57,7 @@ class RandomSchedules {
         step.index = random_.Below(graph_.data.size() + 1);
         return;
       case 4:
-        step.kind = static_cast<StepKind>(random_.Below(8));
+        step.kind = static_cast<StepKind>(random_.Below(9));
         return;
       default:
         if (Chance(0.5)) step.algorithm = random_.Below(3);

@@ -21,12 +21,15 @@ using ::testing::HasSubstr;
 
 TEST(Schedule, StepKindsHaveNames) {
   std::vector<std::string> names;
-  names.reserve(7);
-  for (int kind = 0; kind < 7; ++kind) {
+  names.reserve(8);
+  for (int kind = 0; kind < 8; ++kind) {
     names.emplace_back(StepKindName(static_cast<StepKind>(kind)));
   }
-  EXPECT_THAT(
-      names, ElementsAre("allocate", "free", "run", "offload", "await", "prefetch", "synchronize"));
+  EXPECT_THAT(names, ElementsAre("allocate", "free", "run", "offload", "await", "prefetch",
+                                 "synchronize", "drop"));
+  EXPECT_EQ(ScheduleMemoryName(ScheduleMemory::kPool), "pool");
+  EXPECT_EQ(ScheduleMemoryName(ScheduleMemory::kFixed), "fixed");
+  EXPECT_EQ(ScheduleMemoryName(ScheduleMemory::kPaged), "paged");
 }
 
 // Schedules may be kept in files: a fingerprint must not change from build to build.
@@ -126,8 +129,8 @@ TEST(ValidateSchedule, RefusesAnotherGraph) {
 }
 
 TEST(ValidateSchedule, RefusesNumbersThatAreNone) {
-  EXPECT_EQ(ErrorOf(With(0, {.kind = static_cast<StepKind>(7)})),
-            "step 0, unknown: of kind 7, expected one of seven");
+  EXPECT_EQ(ErrorOf(With(0, {.kind = static_cast<StepKind>(8)})),
+            "step 0, unknown: of kind 8, expected one of eight");
   EXPECT_EQ(ErrorOf(With(2, Allocate(6))),
             "step 2, allocate 6: no such data, expected a number below 6");
   for (const StepKind kind :
@@ -145,6 +148,48 @@ TEST(ValidateSchedule, RefusesNumbersThatAreNone) {
     EXPECT_EQ(ErrorOf(With(4, Offload(kMap, density))),
               absl::StrCat("step 4, offload 'map': density ", density, ", expected 0 to 1, or -1"));
   }
+}
+
+TEST(ValidateSchedule, RefusesFieldsThatPoolsLack) {
+  EXPECT_EQ(ErrorOf(With(4, {.kind = StepKind::kDrop, .index = kMap})),
+            "step 4, drop 'map': a pool gives memory back when an offload is awaited, expected no "
+            "drop");
+  const std::string expected = ", expected 0, -1 and [0, -1) in the schedule of a pool";
+  ScheduleStep step = Offload(kMap);
+  step.device = 1;
+  EXPECT_EQ(ErrorOf(With(4, step)),
+            absl::StrCat("step 4, offload 'map': device 1, offset -1, bytes [0, -1)", expected));
+  step = Offload(kMap);
+  step.begin = 8;
+  step.end = 16;
+  EXPECT_THAT(ErrorOf(With(4, step)), HasSubstr(", bytes [8, 16), expected"));
+  step = Allocate(kBatch);
+  step.offset = 0;
+  EXPECT_THAT(ErrorOf(Changed(1, step)), HasSubstr("offset 0, bytes"));
+}
+
+TEST(ValidateSchedule, RefusesRoundsAndDevicesOfAPool) {
+  const TaskGraph graph = SmallGraph();
+  Schedule schedule = Of(graph, PlainSteps());
+  schedule.devices = 2;
+  EXPECT_EQ(ValidateSchedule(graph, schedule),
+            absl::InvalidArgumentError("the schedule of a pool has 2 devices and 0 rounds, "
+                                       "expected one device and no rounds"));
+  schedule.devices = 1;
+  schedule.rounds = {{.first_step = 0, .steps = schedule.steps.size()}};
+  EXPECT_THAT(std::string(ValidateSchedule(graph, schedule).message()),
+              HasSubstr("1 devices and 1 rounds"));
+}
+
+TEST(ScheduleTrace, RefusesMemoryThatIsNotAPools) {
+  const TaskGraph graph = SmallGraph();
+  Schedule schedule = Of(graph, PlainSteps());
+  schedule.memory = ScheduleMemory::kFixed;
+  EXPECT_EQ(ScheduleTrace(graph, schedule).status(),
+            absl::InvalidArgumentError("a trace of requests to a pool takes no schedule with fixed "
+                                       "memory, expected one of a pool"));
+  EXPECT_EQ(PlanSchedule(graph, schedule, 512, 0).status(),
+            ScheduleTrace(graph, schedule).status());
 }
 
 TEST(ValidateSchedule, RefusesWrongAllocations) {

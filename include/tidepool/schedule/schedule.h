@@ -7,11 +7,15 @@
 // Steps only start work. The device runs tasks in the order of their steps, on one stream, and
 // copies in the order of their steps, on one stream per direction. Memory is allocated in the order
 // of the steps, so the offsets of a schedule do not depend on durations.
+//
+// There are three disciplines of memory (ScheduleMemory), and two sets of rules for steps: those of
+// a pool, with waits of the host, and those of fixed addresses and of pages, without any.
 #ifndef TIDEPOOL_SCHEDULE_SCHEDULE_H_
 #define TIDEPOOL_SCHEDULE_SCHEDULE_H_
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,30 +31,65 @@
 
 namespace tidepool {
 
+enum class ScheduleMemory : std::uint8_t {
+  // A live pool places each allocation when the host comes to its step. The host waits for room.
+  kPool,
+  // Each step that takes memory names its offset. Nothing is allocated while the schedule runs, and
+  // the host waits for nothing. On the device each operation waits, by events, for its data and for
+  // the last operations that used its addresses.
+  kFixed,
+  // Memory is counted in granules of virtual memory and has no addresses. An allocation takes the
+  // granules that were given back first, in the order of the steps that give back. On the device it
+  // waits for the operations that end their use.
+  kPaged,
+};
+// Returns the name in files: "pool", "fixed", "paged".
+TIDEPOOL_EXPORT std::string_view ScheduleMemoryName(ScheduleMemory memory);
+
+// Each kind has the meaning for a pool first, then that for fixed addresses and pages.
 enum class StepKind : std::uint8_t {
-  // Takes device memory for data that is neither on the device nor on the host. When there is no
-  // room, waits on the host for data that is leaving, in the order in which it was sent.
+  // Pool: takes device memory for data that is neither on the device nor on the host. When there is
+  // no room, waits on the host for data that is leaving, in the order in which it was sent.
+  // Fixed, paged: takes memory, for data that a task writes before any task reads it.
   kAllocate,
   // Ends the life of data, on either side: its memory is given back after the tasks queued so far.
   kFree,
-  // Takes the task's workspace, queues the task, and gives the workspace back after it. On the
-  // device the task waits for prefetches of the data that it uses.
+  // Pool: takes the task's workspace, queues the task, and gives the workspace back after it. On
+  // the device the task waits for prefetches of the data that it uses.
+  // Fixed, paged: also waits for copies out of data that it updates, and for the last users of the
+  // memory that it is the first to touch. A task runs again where the graph allows that.
   kRun,
-  // Sends data to the host. The copy begins after the last earlier task that wrote or updated the
-  // data. No task uses the data before it is fetched. When the host has no room, the data stays.
+  // Pool: sends data to the host. The copy begins after the last earlier task that wrote or updated
+  // the data. No task uses the data before it is fetched. When the host has no room, the data
+  // stays.
+  // Fixed, paged: copies the bytes [begin, end) to the host and gives no memory back. Tasks that
+  // read the data run beside the copy. From then on the host has a clean copy of these bytes, until
+  // a task updates the data or the data is freed.
   kOffload,
-  // Waits on the host until leaving data has arrived, and gives its device memory back after the
-  // tasks queued so far. Does nothing for data that stayed or was awaited before.
+  // Pool only: waits on the host until leaving data has arrived, and gives its device memory back
+  // after the tasks queued so far. Does nothing for data that stayed or was awaited before.
   kAwait,
-  // Takes memory, as kAllocate does, and fetches data from the host. The copy begins after all
-  // earlier tasks. Data stays there if it is on the device, or if its offload was not awaited yet.
+  // Pool: takes memory, as kAllocate does, and fetches data from the host. The copy begins after
+  // all earlier tasks. Data stays there if it is on the device, or if its offload was not awaited
+  // yet.
+  // Fixed, paged: takes memory for the bytes [begin, end) and copies them in. The copy begins when
+  // their memory is free and the host has them, also while a task runs. The clean copy on the host
+  // remains.
   kPrefetch,
-  // Waits on the host until all tasks and copies have finished, and awaits all leaving data.
+  // Pool: waits on the host until all tasks and copies have finished, and awaits all leaving data.
+  // Fixed, paged: each stream waits for all others.
   kSynchronize,
+  // Fixed, paged only: gives the memory of the bytes [begin, end) back after their last use and
+  // their copy out. A clean copy on the host remains, or a task that may run again makes the data
+  // before its next use.
+  kDrop,
 };
 // Returns the name in files: "allocate", "free", "run", "offload", "await", "prefetch",
-// "synchronize".
+// "synchronize", "drop".
 TIDEPOOL_EXPORT std::string_view StepKindName(StepKind kind);
+
+// The device of a kRun that cores of the host run, on the host's copies of the data.
+inline constexpr std::size_t kHostDevice = std::numeric_limits<std::size_t>::max();
 
 struct ScheduleStep {
   StepKind kind = StepKind::kRun;
@@ -59,14 +98,40 @@ struct ScheduleStep {
   Hint hint = Hint::kResident;  // for the memory of kAllocate and kPrefetch
   // For kOffload: the share of nonzero words when the copy is to be compressed; -1: raw copy.
   double density = -1;
+  // The fields below stay as they are in the schedule of a pool.
+  std::size_t device = 0;  // number of the machine's device, or kHostDevice
+  // kFixed: the offset of the memory of kAllocate, of the whole data of kPrefetch, and of the
+  // workspace of kRun; -1: no memory, or not kFixed.
+  std::int64_t offset = -1;
+  // The bytes [begin, end) of the data of kOffload, kPrefetch and kDrop; end -1: all from begin.
+  std::int64_t begin = 0;
+  std::int64_t end = -1;
 
   friend bool operator==(const ScheduleStep&, const ScheduleStep&) = default;
 };
+
+// A run of steps that is repeated.
+struct ScheduleRound {
+  std::size_t first_step = 0;
+  std::size_t steps = 0;
+  std::int64_t times = 1;
+  std::int64_t batch = 0;  // samples of one repetition; 0: the batch of the graph
+
+  friend bool operator==(const ScheduleRound&, const ScheduleRound&) = default;
+};
+
+inline constexpr std::size_t kMostScheduleDevices = 64;
 
 struct Schedule {
   std::string policy;             // name of the policy that made it
   std::uint64_t fingerprint = 0;  // GraphFingerprint of its graph
   std::vector<ScheduleStep> steps;
+  ScheduleMemory memory = ScheduleMemory::kPool;
+  // kFixed: the alignment of offsets, a power of two. kPaged: the bytes of a granule.
+  std::int64_t alignment = 512;
+  std::size_t devices = 1;  // 1 to kMostScheduleDevices, with the numbers 0, 1, ...; a pool has one
+  // In order, and together all steps. Empty: every step once. A pool has no rounds.
+  std::vector<ScheduleRound> rounds = {};
 
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
@@ -82,6 +147,7 @@ TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 // - Data that a task uses is on the device or being fetched, and data that it writes was allocated.
 // - No data is allocated twice, or freed while a later task needs it.
 // - At the end all weights are on the device or being fetched, and all other data is freed.
+// - The memory is that of a pool: schedules with fixed addresses or pages are refused as yet.
 // Otherwise InvalidArgument, with the number of the step, the names, and the expectation. Weights
 // and input exist from their allocation on. The size of the memory is not checked. Thread-safe.
 // O(steps + uses).
@@ -94,7 +160,7 @@ enum class Leaving : std::uint8_t { kWhenAwaited, kAtOnce };
 // Returns the requests that a schedule makes of a pool, as a trace, for sizing and planning; every
 // offload leaves. Workspaces are called "TASK.workspace"; fetched data has its own name again.
 // Times are numbers of steps. Errors are ValidateSchedule's, and InvalidArgument where data has the
-// name of a workspace. Thread-safe. O(steps + uses).
+// name of a workspace and for a schedule that is not one of a pool. Thread-safe. O(steps + uses).
 TIDEPOOL_EXPORT absl::StatusOr<Trace> ScheduleTrace(const TaskGraph& graph,
                                                     const Schedule& schedule,
                                                     Leaving leaving = Leaving::kWhenAwaited);
