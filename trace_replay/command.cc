@@ -143,6 +143,11 @@ void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
   std::cout << "\n\n";
 }
 
+std::string ServedText(const MeasuredTrace& measured, std::int64_t refused) {
+  const std::string served = refused == 0 ? "all" : absl::StrCat("all but ", CountText(refused));
+  return measured.trace.has_history ? served : served + " of what was live";
+}
+
 void PrintJson(const nlohmann::ordered_json& json) {
   // Terminals obey control characters beyond ASCII too, so all of those are escaped.
   std::cout << json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) << '\n';

@@ -90,6 +90,9 @@ std::vector<std::string> RecordingNotes(const MeasuredTrace& measured);
 // trace.
 void PrintTraceLine(const std::string& path, const MeasuredTrace& measured);
 
+// Returns "all" or "all but 3", for a replay of a trace.
+std::string ServedText(const MeasuredTrace& measured, std::int64_t refused);
+
 // Prints one line of ASCII.
 void PrintJson(const nlohmann::ordered_json& json);
 

@@ -254,10 +254,14 @@ TEST_F(Answers, AnAbsurdRequestIsAnErrorOfSizesOnly) {
   EXPECT_THAT(size.err, HasSubstr("a request of 9000000000000000000 bytes was refused at event 1"));
 }
 
+// 8 of 10 reserved MiB were live when the snapshot was taken.
+json WithoutHistory() {
+  return {{"segments", List({Segment(0, 0, 10 * kMiB, {Block(0, 8 * kMiB)})})},
+          {"device_traces", List({json::array()})}};
+}
+
 TEST_F(Answers, WithoutHistoryThePeakIsUnknown) {
-  const std::string file =
-      Snapshot({{"segments", List({Segment(0, 0, 10 * kMiB, {Block(0, 8 * kMiB)})})},
-                {"device_traces", List({json::array()})}});
+  const std::string file = Snapshot(WithoutHistory());
   const std::string note =
       "no history: only what was live when it was taken; the peak is not known";
   for (const std::string command : {"info", "size", "plan"}) {
@@ -278,6 +282,67 @@ TEST_F(Answers, WithoutHistoryThePeakIsUnknown) {
   const std::string report = Text({"report", file, "-o", Output("x.html")});
   EXPECT_THAT(report, HasSubstr("Live: 8.0 MiB; " + note));
   EXPECT_THAT(report, Not(HasSubstr("best-fit")));
+}
+
+TEST_F(Answers, WithoutHistoryNoPolicyIsSized) {
+  const std::string file = Snapshot(WithoutHistory());
+  const json size = Json({"size", file, "--plan", "--fits", "9MiB"});
+  EXPECT_EQ(size["history"], false);
+  EXPECT_EQ(size["needs_bytes"], 8 * kMiB);
+  EXPECT_EQ(size["policies"], json::array());
+  EXPECT_EQ(size["plan"], nullptr);
+  EXPECT_EQ(size["fits"], json({{"bytes", 9 * kMiB},
+                                {"fits", nullptr},
+                                {"missing_bytes", nullptr},
+                                {"policies", json::array()}}));
+  const json no = Json({"size", file, "--fits", "7MiB"}, 2);
+  EXPECT_EQ(no["fits"]["fits"], false);
+  EXPECT_EQ(no["fits"]["missing_bytes"], kMiB);
+  EXPECT_THAT(ErrorOf({"size", file, "--policy", "bset-fit"}), HasSubstr("best-fit"));
+}
+
+TEST_F(Answers, WithoutHistoryAPlanIsOneOfTheLiveMemory) {
+  const std::string file = Snapshot(WithoutHistory());
+  const json plan = Json({"plan", file});
+  EXPECT_EQ(plan["history"], false);
+  EXPECT_EQ(plan["pool_bytes"], 8 * kMiB);
+  EXPECT_EQ(plan["overhead"], nullptr);
+  EXPECT_EQ(plan["optimal"], nullptr);
+  EXPECT_THAT(Text({"plan", file}),
+              ::testing::EndsWith("  plan: 8.0 MiB for what was live; the job may need more\n"));
+  const std::string text = Text({"replay", file, "--policy", "planned"});
+  EXPECT_THAT(text, HasSubstr("all of what was live"));
+  EXPECT_THAT(text, Not(HasSubstr("smallest possible")));
+  const json replay = Json({"replay", file, "--policy", "planned"});
+  EXPECT_EQ(replay["history"], false);
+  EXPECT_EQ(replay["planned"]["optimal"], nullptr);
+  EXPECT_THAT(Text({"replay", file, "--policy", "pytorch", "--pool", "20MiB"}),
+              HasSubstr("all of what was live"));
+}
+
+TEST_F(Answers, WithoutHistoryAReportShowsNoPool) {
+  const std::string file = Snapshot(WithoutHistory());
+  const json report = Json({"report", file, "-o", Output("x.svg")});
+  EXPECT_EQ(report["history"], false);
+  EXPECT_EQ(report["policies"], json::array());
+  EXPECT_EQ(report["allocators"], json::array());
+  const std::string drawing = testing::Contents(Output("x.svg"));
+  EXPECT_THAT(drawing, HasSubstr(">live 8.0 MiB<"));
+  EXPECT_THAT(drawing, Not(HasSubstr("best-fit 8.0")));
+}
+
+TEST_F(Answers, RanksWithoutHistoryMayNotFit) {
+  const std::string known = File("known.pickle", testing::Pickled(OutOfMemory()));
+  const std::string unknown = Snapshot(WithoutHistory());
+  const json job = Json({"size", known, unknown, "--fits", "200MiB"});
+  EXPECT_EQ(job["fits"],
+            json({{"bytes", 200 * kMiB}, {"fits", nullptr}, {"missing_bytes", nullptr}}));
+  EXPECT_EQ(job["ranks"][1]["policies"], json::array());
+  EXPECT_THAT(Text({"size", known, unknown, "--fits", "200MiB"}),
+              HasSubstr("the known needs fit in 200.0 MiB; whether the ranks of unknown peak do is "
+                        "not known"));
+  EXPECT_EQ(Json({"size", known, unknown, "--fits", "80MiB"}, 2)["fits"]["fits"], false);
+  EXPECT_THAT(Text({"size", unknown, unknown}), Not(HasSubstr("largest pool")));
 }
 
 std::string MemoryEvent(int time, std::int64_t bytes, int address, std::int64_t allocated) {

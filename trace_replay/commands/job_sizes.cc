@@ -21,6 +21,11 @@ void JobSizes::AddPool(const std::string& policy, std::int64_t pool_bytes) {
   }
 }
 
+bool JobSizes::LacksHistory() const {
+  return std::any_of(ranks_.begin(), ranks_.end(),
+                     [](const Rank& rank) { return !rank.has_history; });
+}
+
 bool JobSizes::Fits(std::int64_t memory_bytes) const {
   return memory_bytes < 0 || needs_bytes() <= memory_bytes;
 }
@@ -32,10 +37,12 @@ nlohmann::ordered_json JobSizes::Json(std::int64_t memory_bytes) const {
     json["policies"].push_back(
         {{"policy", pool.policy}, {"pool_bytes", pool.bytes}, {"rank", pool.rank}});
   }
-  if (memory_bytes >= 0) {
-    json["fits"] = {{"bytes", memory_bytes},
-                    {"fits", Fits(memory_bytes)},
-                    {"missing_bytes", needs_bytes() - memory_bytes}};
+  if (memory_bytes < 0) return json;
+  json["fits"] = {{"bytes", memory_bytes},
+                  {"fits", Fits(memory_bytes)},
+                  {"missing_bytes", needs_bytes() - memory_bytes}};
+  if (Fits(memory_bytes) && LacksHistory()) {
+    json["fits"]["fits"] = json["fits"]["missing_bytes"] = nullptr;
   }
   return json;
 }
@@ -45,7 +52,8 @@ std::string JobSizes::Text(std::int64_t memory_bytes) const {
   for (const Pool& pool : pools_) {
     rows.push_back({pool.policy, SizeText(pool.bytes), absl::CHexEscape(ranks_[pool.rank].file)});
   }
-  std::string text = absl::StrCat(JobText(ranks_), "\n", TableText(rows));
+  std::string text = JobText(ranks_);
+  if (!pools_.empty()) absl::StrAppend(&text, "\n", TableText(rows));
   if (memory_bytes < 0) return text;
   absl::StrAppend(&text, "\n");
   for (const Rank& rank : ranks_) {
@@ -55,6 +63,10 @@ std::string JobSizes::Text(std::int64_t memory_bytes) const {
                     SizeText(memory_bytes), ": ", SizeText(missing), " missing\n");
   }
   if (!Fits(memory_bytes)) return text;
+  if (LacksHistory()) {
+    return absl::StrCat(text, "  the known needs fit in ", SizeText(memory_bytes),
+                        "; whether the ranks of unknown peak do is not known\n");
+  }
   return absl::StrCat(text, "  all ranks fit in ", SizeText(memory_bytes), ": ",
                       SizeText(memory_bytes - needs_bytes()), " to spare\n");
 }

@@ -22,7 +22,7 @@ class JobSizes {
   // Whether the memory is enough for each rank; true for negative bytes, which ask nothing.
   bool Fits(std::int64_t memory_bytes) const;
   // Returns JobJson, the largest pool of each policy and, unless `memory_bytes` is negative,
-  // whether the job fits.
+  // whether the job fits: null if the live memory of ranks without history does.
   nlohmann::ordered_json Json(std::int64_t memory_bytes) const;
   // Returns these figures for people.
   std::string Text(std::int64_t memory_bytes) const;
@@ -34,6 +34,7 @@ class JobSizes {
     std::size_t rank = 0;
   };
 
+  bool LacksHistory() const;
   std::int64_t needs_bytes() const { return ranks_[WorstRank(ranks_)].needs_bytes; }
 
   std::vector<Rank> ranks_;

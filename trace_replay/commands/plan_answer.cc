@@ -41,14 +41,16 @@ absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, StreamWaits waits,
       {.capacity = capacity, .time_limit_seconds = time_limit_seconds, .stop = StopAtInterrupt()});
 }
 
-nlohmann::ordered_json PlanJson(const Plan& plan, const TraceLoad& load) {
-  return {{"pool_bytes", plan.height},
-          {"overhead", Overhead(plan.height, load)},
-          {"lower_bound_bytes", plan.lower_bound},
-          {"optimal", plan.optimal},
-          {"seconds", plan.seconds},
-          {"timed_out", plan.timed_out},
-          {"interrupted", plan.stopped}};
+nlohmann::ordered_json PlanJson(const Plan& plan, const MeasuredTrace& measured) {
+  nlohmann::ordered_json json = {{"pool_bytes", plan.height},
+                                 {"overhead", Overhead(plan.height, measured.load)},
+                                 {"lower_bound_bytes", plan.lower_bound},
+                                 {"optimal", plan.optimal},
+                                 {"seconds", plan.seconds},
+                                 {"timed_out", plan.timed_out},
+                                 {"interrupted", plan.stopped}};
+  if (!measured.trace.has_history) json["overhead"] = json["optimal"] = nullptr;
+  return json;
 }
 
 std::string PlanText(const Plan& plan, const MeasuredTrace& measured) {

@@ -21,7 +21,8 @@ CLI::Option* AddTimeLimitOption(CLI::App& app, double& seconds, const std::strin
 absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, StreamWaits waits,
                                std::optional<std::int64_t> capacity, double time_limit_seconds);
 
-nlohmann::ordered_json PlanJson(const Plan& plan, const TraceLoad& load);
+// The overhead, and whether the plan is optimal, are null for a snapshot without history.
+nlohmann::ordered_json PlanJson(const Plan& plan, const MeasuredTrace& measured);
 // Returns "the smallest possible", or why the search ended and the lower bound. Names the streams
 // where smaller pools serve the trace, because streams may wait in them. `plan` has no waits.
 std::string PlanText(const Plan& plan, const MeasuredTrace& measured);

@@ -59,7 +59,8 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
                bool fits) {
   const bool has_capacity = options.capacity >= 0;
   if (options.json) {
-    nlohmann::ordered_json json = PlanJson(plan, measured.load);
+    nlohmann::ordered_json json = PlanJson(plan, measured);
+    json["history"] = measured.trace.has_history;
     json["buffers"] = measured.trace.allocations.size();
     json["fits"] = nullptr;
     if (has_capacity) json["fits"] = fits;
@@ -67,9 +68,13 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
     return;
   }
   PrintTraceLine(options.trace, measured);
-  std::cout << "  plan: " << SizeText(plan.height) << ", "
-            << RatioText(Overhead(plan.height, measured.load))
-            << " of peak live: " << PlanText(plan, measured) << "\n";
+  std::cout << "  plan: " << SizeText(plan.height);
+  if (measured.trace.has_history) {
+    std::cout << ", " << RatioText(Overhead(plan.height, measured.load))
+              << " of peak live: " << PlanText(plan, measured) << "\n";
+  } else {
+    std::cout << " for what was live; the job may need more\n";
+  }
   if (has_capacity) {
     std::cout << (fits ? "  fits into " : "  does not fit into ") << SizeText(options.capacity)
               << "\n";

@@ -33,6 +33,7 @@ void PrintCachingJson(const PyTorchReplayOptions& options, const MeasuredTrace& 
   const CachingReplayResult& result = replay.result;
   nlohmann::ordered_json json = {
       {"trace", TraceJson(measured)},
+      {"history", measured.trace.has_history},
       {"policy", options.policy},
       {"device", "none"},
       {"pool_bytes", options.pool_bytes},
@@ -62,7 +63,7 @@ void PrintCachingTable(const PyTorchReplayOptions& options, const MeasuredTrace&
       {"policy", options.policy},
       {"device", "none"},
       {"memory", SizeText(options.pool_bytes)},
-      {"served", result.refused == 0 ? "all" : absl::StrCat("all but ", CountText(result.refused))},
+      {"served", ServedText(measured, result.refused)},
       {"peak reserved", SizeText(result.peak_reserved_bytes)},
       {"peak allocated", SizeText(result.peak_allocated_bytes)},
       {"releases of the cache", CountText(result.retries)},

@@ -40,14 +40,17 @@ void PrintLatencies(const LiveReplay& live) {
                           LatencyRow("allocate + free", live.pair)});
 }
 
-std::vector<std::vector<std::string>> PlannedRows(const PlannedTrace& planned,
+std::vector<std::vector<std::string>> PlannedRows(const MeasuredTrace& measured,
+                                                  const PlannedTrace& planned,
                                                   const PlannedCounts& counts) {
   std::vector<std::vector<std::string>> rows = {
-      {"plan", SizeText(planned.placement->height_bytes())},
-      {"  smallest possible",
-       planned.optimal.value_or(false)
-           ? "yes"
-           : absl::StrCat("unknown, at least ", SizeText(planned.lower_bound_bytes))}};
+      {"plan", SizeText(planned.placement->height_bytes())}};
+  if (measured.trace.has_history) {
+    rows.push_back({"  smallest possible",
+                    planned.optimal.value_or(false)
+                        ? "yes"
+                        : absl::StrCat("unknown, at least ", SizeText(planned.lower_bound_bytes))});
+  }
   if (planned.streams_wait.has_value()) {
     rows.push_back({"  streams wait in it", *planned.streams_wait ? "yes" : "no"});
   }
@@ -77,7 +80,7 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
       {"policy", options.policy},
       {"device", options.device},
       {"pool", SizeText(options.pool_bytes & -measured.alignment)},
-      {"served", result.refused == 0 ? "all" : absl::StrCat("all but ", CountText(result.refused))},
+      {"served", ServedText(measured, result.refused)},
       {"high-water mark", SizeText(result.high_water_bytes)},
       {"time", absl::StrCat(static_cast<std::int64_t>(replay.seconds * 1e6), " us")}};
   if (result.refused > 0) {
@@ -89,7 +92,7 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
   const auto append = [&](const std::vector<std::vector<std::string>>& more) {
     rows.insert(rows.end(), more.begin(), more.end());
   };
-  if (planned != nullptr) append(PlannedRows(*planned, *replay.counts));
+  if (planned != nullptr) append(PlannedRows(measured, *planned, *replay.counts));
   if (options.learn) append(LearnedRows(replay.live->pool));
   if (replay.live.has_value()) append(LiveRows(options, *replay.live));
   std::cout << TableText(rows);

@@ -96,6 +96,8 @@ absl::Status Write(Kind kind, const ReportOptions& options, const ReportFigures&
 void PrintAnswer(const ReportOptions& options, const ReportFigures& figures) {
   if (options.json) {
     nlohmann::ordered_json json = FiguresJson(figures);
+    if (!figures.measured.trace.has_history)
+      json["policies"] = json["allocators"] = nlohmann::ordered_json::array();
     json["output"] = options.output;
     PrintJson(json);
     return;

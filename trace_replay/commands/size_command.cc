@@ -45,7 +45,12 @@ bool Fits(const SizeOptions& options, const MeasuredTrace& measured) {
   return options.fits_bytes < 0 || measured.demand.needs_bytes <= options.fits_bytes;
 }
 
-// `missing_bytes` of a policy is negative where memory is left over.
+// Returns whether the live memory of a snapshot fits, whose job may need more.
+bool IsFitUnknown(const SizeOptions& options, const MeasuredTrace& measured) {
+  return !measured.trace.has_history && Fits(options, measured);
+}
+
+// `missing_bytes` is negative where memory is left over.
 nlohmann::ordered_json FitsJson(const SizeOptions& options, const MeasuredTrace& measured,
                                 const std::vector<PolicySize>& sizes) {
   nlohmann::ordered_json json = {
@@ -53,6 +58,7 @@ nlohmann::ordered_json FitsJson(const SizeOptions& options, const MeasuredTrace&
       {"fits", Fits(options, measured)},
       {"missing_bytes", measured.demand.needs_bytes - options.fits_bytes},
       {"policies", nlohmann::ordered_json::array()}};
+  if (IsFitUnknown(options, measured)) json["fits"] = json["missing_bytes"] = nullptr;
   for (const PolicySize& size : sizes) {
     json["policies"].push_back({{"policy", size.policy},
                                 {"fits", KnownPool(size) <= options.fits_bytes},
@@ -73,7 +79,8 @@ nlohmann::ordered_json SizeJson(const SizeOptions& options, const MeasuredTrace&
     json["policies"].push_back(PolicyJson(size, measured.load));
   }
   if (options.fits_bytes >= 0) json["fits"] = FitsJson(options, measured, sizes);
-  if (plan.has_value()) json["plan"] = PlanJson(*plan, measured.load);
+  if (options.plan) json["plan"] = nullptr;
+  if (plan.has_value()) json["plan"] = PlanJson(*plan, measured);
   return json;
 }
 
@@ -113,7 +120,6 @@ void PrintFits(const SizeOptions& options, const MeasuredTrace& measured,
   std::cout << "\n" << TableText(rows);
 }
 
-// Leaves out the pools of policies: they would say nothing about a job with an unknown peak.
 void PrintWithoutHistory(const SizeOptions& options, const MeasuredTrace& measured) {
   const std::int64_t live = measured.load.unfreed_bytes;
   std::vector<std::vector<std::string>> rows = {{"live when it was taken", SizeText(live)}};
@@ -184,6 +190,8 @@ absl::StatusOr<SizedTrace> SizeTrace(const SizeOptions& options, const std::stri
   if (absl::Status status = CheckPyTorchSettings(options.pytorch_settings, names); !status.ok()) {
     return status;
   }
+  // The pools of policies would say nothing about a job with an unknown peak.
+  if (!measured->trace.has_history) return SizedTrace{*std::move(measured), {}, false};
   absl::StatusOr<SizeAnswer> answer = FindSizes({.policies = names,
                                                  .are_asked_for = !options.policies.empty(),
                                                  .pytorch_settings = options.pytorch_settings,

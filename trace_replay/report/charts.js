@@ -156,6 +156,11 @@ class Charts {
     return levels;
   }
 
+  // The pools of policies would tell nothing about a job with an unknown peak.
+  shownLevels() {
+    return this.facts.history ? this.levels() : this.levels().slice(this.facts.policies.length);
+  }
+
   // --- Positions on the screen.
 
   // Printed charts have a fixed size.
@@ -415,7 +420,7 @@ class Charts {
   drawMemory() {
     const {frames: {memory: frame}, theme} = this;
     const context = this.prepare(this.memory, frame);
-    const levels = this.levels();
+    const levels = this.shownLevels();
     const top = 1.06 * Math.max(this.facts.trace.peak_live_bytes, this.facts.reserved_peak_bytes ?? 0, this.facts.trace.alignment, ...levels.map((level) => level.bytes));
     const yOf = (bytes) => frame.top + (1 - bytes / top) * frame.plotHeight;
     this.memoryScale = {top, yOf};
@@ -503,7 +508,7 @@ class Charts {
   drawLevelNames(context, frame, levels, yOf) {
     const names = levels.map((level) => ({y: yOf(level.bytes), from: yOf(level.bytes), colour: level.colour, bold: level.width > 2,
       text: `${level.name} ${level.atMost ? '≤ ' : ''}${sizeText(level.bytes)}`}));
-    names.push({y: yOf(this.facts.trace.peak_live_bytes), from: yOf(this.facts.trace.peak_live_bytes), colour: this.theme.live, text: `live, peak ${sizeText(this.facts.trace.peak_live_bytes)}`});
+    names.push({y: yOf(this.facts.trace.peak_live_bytes), from: yOf(this.facts.trace.peak_live_bytes), colour: this.theme.live, text: `${this.facts.history ? 'live, peak' : 'live'} ${sizeText(this.facts.trace.peak_live_bytes)}`});
     if (this.facts.reserved_peak_bytes !== null) {
       names.push({y: yOf(this.facts.reserved_peak_bytes), from: yOf(this.facts.reserved_peak_bytes), colour: this.theme.reserved, text: `reserved ${sizeText(this.facts.reserved_peak_bytes)}`});
     }

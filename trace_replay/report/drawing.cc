@@ -210,7 +210,8 @@ class Drawing {
       Path("line reserved", ReservedPath(most));
       add(*figures_.reserved_peak, "k-reserved", "reserved", false);
     }
-    for (std::size_t i = 0; i < figures_.layouts.size(); ++i) {
+    const bool has_history = figures_.measured.trace.has_history;
+    for (std::size_t i = 0; has_history && i < figures_.layouts.size(); ++i) {
       const Layout& layout = figures_.layouts[i];
       WriteLevel(layout.pool_bytes, most, absl::StrCat("line p", i % kPolicyColours),
                  kDashes[i % kDashes.size()]);
@@ -223,7 +224,7 @@ class Drawing {
       WriteLevel(*figures_.budget_bytes, most, "line budget", "10 5");
       add(*figures_.budget_bytes, "k-budget", "budget", true);
     }
-    add(peak, "k-live", "live, peak", false);
+    add(peak, "k-live", has_history ? "live, peak" : "live", false);
     WriteLabels(labels);
     WriteAcross(curve_top_ + kCurveHeight);
   }

@@ -274,7 +274,7 @@ class Explorer {
     const peak = charts.facts.trace.peak_live_bytes;
     return this.rows(`Event ${countText(event)}`, [
       ['time', this.timeOf(event)],
-      ['live', `${sizeText(charts.live[event])}, ${percentText(charts.live[event], peak)} of the peak`],
+      ['live', sizeText(charts.live[event]) + (charts.facts.history ? `, ${percentText(charts.live[event], peak)} of the peak` : '')],
       ['reserved', reserved ? sizeText(reserved.bytes) : ''],
       ['since mark', mark ? visible(charts.facts.marks[mark.name]) : ''],
     ]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Computes layouts on several threads, and words the headline.
+// Computes layouts on several threads.
 #include "trace_replay/report/figures.h"
 
 #include <algorithm>
@@ -14,7 +14,6 @@
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/pytorch_policies.h"
 #include "trace_replay/commands/stream_waits.h"
-#include "trace_replay/text.h"
 
 namespace tidepool::tool {
 namespace {
@@ -98,108 +97,6 @@ std::optional<std::int64_t> ReservedPeak(const Trace& trace) {
   return peak;
 }
 
-std::string RatioOf(std::int64_t bytes, const ReportFigures& figures) {
-  return RatioText(Overhead(bytes, figures.measured.load));
-}
-
-std::string PeakText(const ReportFigures& figures) {
-  const TraceDemand& demand = figures.measured.demand;
-  return absl::StrCat(SizeText(demand.needs_bytes),
-                      demand.needs_bytes > figures.measured.load.peak_live_bytes
-                          ? " are needed at a refusal, live bytes and refused request together."
-                          : " are live at the peak.");
-}
-
-// Names the pools of all policies, the smallest first.
-std::string NeedText(const ReportFigures& figures) {
-  std::vector<const Layout*> layouts;
-  for (const Layout& layout : figures.layouts) layouts.push_back(&layout);
-  std::stable_sort(layouts.begin(), layouts.end(),
-                   [](const Layout* a, const Layout* b) { return a->pool_bytes < b->pool_bytes; });
-  std::string text;
-  for (const Layout* layout : layouts) {
-    absl::StrAppend(&text, text.empty() ? "" : ", ", layout->size.policy,
-                    text.empty() ? " needs " : " ",
-                    IsUpperBound(*layout, figures.measured.demand) ? "at most " : "",
-                    SizeText(layout->pool_bytes));
-  }
-  return text + ".";
-}
-
-// Tells of the refused request that needs the most.
-std::string RefusedText(const ReportFigures& figures) {
-  const std::vector<RefusedRequest>& refused = figures.measured.demand.refused;
-  if (refused.empty()) return "";
-  const auto most = std::max_element(refused.begin(), refused.end(),
-                                     [](const RefusedRequest& a, const RefusedRequest& b) {
-                                       return a.live_bytes + a.bytes < b.live_bytes + b.bytes;
-                                     });
-  return absl::StrCat("Out of memory: ", SizeText(most->bytes), " refused with ",
-                      SizeText(most->live_bytes), " live. The trace needs at least ",
-                      SizeText(figures.measured.demand.needs_bytes), ".");
-}
-
-std::string StreamsRemark(const ReportFigures& figures) {
-  for (const Layout& layout : figures.layouts) {
-    if (!layout.size.bytes_without_waits.has_value()) continue;
-    return absl::StrCat(
-        "In these pools streams wait for memory of each other; a plan without such "
-        "waits needs ",
-        SizeText(*layout.size.bytes_without_waits), ".");
-  }
-  return "";
-}
-
-std::string ReservedText(const ReportFigures& figures) {
-  if (!figures.reserved_peak.has_value()) return "";
-  return absl::StrCat("The recorded allocator reserved ", SizeText(*figures.reserved_peak), ", ",
-                      RatioOf(*figures.reserved_peak, figures), ".");
-}
-
-// Tells the memory that PyTorch's allocator needs, without and with expandable segments.
-std::string ModelsText(const ReportFigures& figures) {
-  std::vector<std::string> needs;
-  for (const PolicySize& model : figures.models) {
-    const std::int64_t reserved = model.result.pool_bytes;
-    std::string need = absl::StrCat(model.policy, " reserves ", SizeText(reserved));
-    const std::int64_t least = model.result.exact_pool_bytes.value_or(reserved);
-    if (least < reserved) absl::StrAppend(&need, " and can do with ", SizeText(least));
-    needs.push_back(std::move(need));
-  }
-  return needs.empty() ? "" : absl::StrCat("In PyTorch: ", absl::StrJoin(needs, "; "), ".");
-}
-
-std::string BudgetText(const ReportFigures& figures) {
-  if (!figures.budget_bytes.has_value()) return "";
-  const std::int64_t budget = *figures.budget_bytes;
-  const std::int64_t peak = figures.measured.demand.needs_bytes;
-  const Layout& best = Best(figures);
-  const std::string the_budget = absl::StrCat("the budget of ", SizeText(budget));
-  if (budget < peak) {
-    return absl::StrCat("No placement fits ", the_budget, ": ", SizeText(peak - budget),
-                        " must be off the device",
-                        figures.measured.demand.refused.empty() ? " at the peak." : ".");
-  }
-  if (best.pool_bytes <= budget) {
-    return absl::StrCat("The budget of ", SizeText(budget), " suffices, with ",
-                        SizeText(budget - best.pool_bytes), " to spare.");
-  }
-  return absl::StrCat("The live bytes fit ", the_budget, ", but ",
-                      IsUpperBound(best, figures.measured.demand)
-                          ? "no pool that the search found does: "
-                          : "no policy's smallest pool does: ",
-                      SizeText(best.pool_bytes - budget), " more are needed.");
-}
-
-// Leaves out the pools of policies: they would say nothing about a job with an unknown peak.
-std::vector<std::string> NoHistory(const ReportFigures& figures) {
-  std::vector<std::string> sentences = {absl::StrCat(
-      "Live: ", SizeText(figures.measured.load.unfreed_bytes), "; ", std::string(kNoHistory), ".")};
-  const std::string reserved = ReservedText(figures);
-  if (!reserved.empty()) sentences.push_back(reserved);
-  return sentences;
-}
-
 }  // namespace
 
 bool IsUpperBound(const Layout& layout, const TraceDemand& demand) {
@@ -275,22 +172,10 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   return figures;
 }
 
-std::vector<std::string> Headline(const ReportFigures& figures) {
-  if (figures.measured.demand.needs_bytes == 0) {
-    return {"Nothing was allocated in this trace: there is nothing to place."};
-  }
-  if (!figures.measured.trace.has_history) return NoHistory(figures);
-  std::vector<std::string> sentences = {absl::StrCat(PeakText(figures), " ", NeedText(figures))};
-  for (const std::string& more : {RefusedText(figures), BudgetText(figures), StreamsRemark(figures),
-                                  ReservedText(figures), ModelsText(figures)}) {
-    if (!more.empty()) sentences.push_back(more);
-  }
-  return sentences;
-}
-
 nlohmann::ordered_json FiguresJson(const ReportFigures& figures) {
   nlohmann::ordered_json json = {{"headline", absl::StrJoin(Headline(figures), " ")},
                                  {"trace", TraceJson(figures.measured)},
+                                 {"history", figures.measured.trace.has_history},
                                  {"policies", nlohmann::ordered_json::array()}};
   const TraceLoad& load = figures.measured.load;
   for (const Layout& layout : figures.layouts) {

@@ -77,8 +77,8 @@ function renderLegends(charts) {
   map.replaceChildren();
   memory.hidden = map.hidden = charts.isWide;
   if (charts.isWide) return;
-  memory.append(swatch(charts.theme.live, [], `live, peak ${sizeText(charts.facts.trace.peak_live_bytes)}`));
-  for (const level of charts.levels()) memory.append(swatch(level.colour, level.dash, `${level.name} ${level.atMost ? '≤ ' : ''}${sizeText(level.bytes)}`));
+  memory.append(swatch(charts.theme.live, [], `${charts.facts.history ? 'live, peak' : 'live'} ${sizeText(charts.facts.trace.peak_live_bytes)}`));
+  for (const level of charts.shownLevels()) memory.append(swatch(level.colour, level.dash, `${level.name} ${level.atMost ? '≤ ' : ''}${sizeText(level.bytes)}`));
   if (charts.facts.reserved_peak_bytes !== null) memory.append(swatch(charts.theme.reserved, [], `reserved, peak ${sizeText(charts.facts.reserved_peak_bytes)}`));
   for (const [colour, text, isHatched] of charts.legend()) map.append(swatch(colour, null, text, isHatched));
 }

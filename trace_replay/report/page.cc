@@ -60,7 +60,6 @@ ordered_json PageJson(const ReportFigures& figures, const std::string& name,
   for (const Layout& layout : figures.layouts) sizes.push_back(layout.size);
   sizes.insert(sizes.end(), figures.models.begin(), figures.models.end());
   json["table"] = PolicyRows(sizes, figures.measured.load);
-  json["history"] = trace.has_history;
   json["needs_bytes"] = figures.measured.demand.needs_bytes;
   json["refused_bytes"] = ordered_json::array();
   for (const RefusedRequest& refused : figures.measured.demand.refused)
