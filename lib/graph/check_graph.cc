@@ -6,11 +6,11 @@
 #include <cmath>
 #include <limits>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
+#include "lib/graph/task_fault.h"
 #include "lib/io/quote.h"
 #include "lib/io/utf8.h"
 
@@ -19,27 +19,46 @@ namespace {
 
 using io::Quoted;
 using About = GraphFault::About;
-using NameSet = absl::flat_hash_set<absl::string_view>;
 using Fault = std::optional<GraphFault>;
 
 constexpr std::size_t kNoTask = std::numeric_limits<std::size_t>::max();
 
-// Returns the fault of a name by itself; "" for a valid name.
-std::string NameFault(const std::string& name, NameSet& others) {
-  if (name.empty()) return "an empty name, expected a name";
-  if (!io::IsUtf8(name)) {
-    return absl::StrCat("the name ", io::Quoted(name), " is not UTF-8, expected UTF-8");
-  }
-  if (!others.insert(name).second) {
-    return absl::StrCat("the name ", io::Quoted(name), " occurs twice, expected unique names");
-  }
-  return "";
+std::string HomesText(const GraphData& data) {
+  return absl::StrCat("data ", Quoted(data.name), " of the kind ",
+                      std::string(DataKindName(data.kind)), " is at home ",
+                      std::string(DataHomeName(data.before)), " before the iteration and ",
+                      std::string(DataHomeName(data.after)), " after it");
 }
 
-std::string OutOfRange(std::string_view whose, const std::string& name, std::string_view what,
-                       std::int64_t bytes, int least) {
-  return absl::StrCat(std::string(whose), " ", io::Quoted(name), " has ", std::string(what), bytes,
-                      " bytes, expected ", least, " to 2^50");
+// Returns the fault of homes that no sequence of iterations can have; "" for valid homes.
+std::string HomesFault(const GraphData& data) {
+  if (HomeBefore(data.kind) != DataHome::kNowhere && !ExistsBefore(data)) {
+    return absl::StrCat(HomesText(data), ", expected device or host before");
+  }
+  const bool ends = data.kind == DataKind::kInput && !ExistsAfter(data);
+  if (!ExistsBefore(data) || data.after == data.before || ends) return "";
+  return absl::StrCat(HomesText(data), ", expected the home before also after");
+}
+
+std::string EnumerationFault(const GraphData& data) {
+  if (data.kind > DataKind::kOptimizerState) return "is of an unknown kind, expected one of six";
+  if (data.before > DataHome::kNowhere || data.after > DataHome::kNowhere) {
+    return "has an unknown home, expected one of three";
+  }
+  return data.type > DataType::kUint8 ? "has an unknown type, expected one of ten" : "";
+}
+
+std::string DataFault(const GraphData& data, NameSet& names) {
+  if (std::string what = NameFault(data.name, names); !what.empty()) {
+    return absl::StrCat("data: ", what);
+  }
+  if (const std::string what = EnumerationFault(data); !what.empty()) {
+    return absl::StrCat("data ", Quoted(data.name), " ", what);
+  }
+  if (data.bytes < 1 || data.bytes > kMostDataBytes) {
+    return BytesFault(absl::StrCat("data ", Quoted(data.name), " has"), data.bytes, 1);
+  }
+  return HomesFault(data);
 }
 
 Fault FindDataFault(const TaskGraph& graph) {
@@ -47,72 +66,21 @@ Fault FindDataFault(const TaskGraph& graph) {
   std::int64_t left = kMostGraphBytes;
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
     const GraphData& data = graph.data[i];
-    if (std::string what = NameFault(data.name, names); !what.empty()) {
-      return GraphFault{About::kData, i, absl::StrCat("data: ", what)};
-    }
-    if (data.kind > DataKind::kWeightGradient) {
-      return GraphFault{About::kData, i,
-                        absl::StrCat("data ", io::Quoted(data.name),
-                                     " is of an unknown kind, expected one of five")};
-    }
-    if (data.bytes < 1 || data.bytes > kMostDataBytes) {
-      return GraphFault{About::kData, i, OutOfRange("data", data.name, "", data.bytes, 1)};
+    if (std::string what = DataFault(data, names); !what.empty()) {
+      return GraphFault{About::kData, i, std::move(what)};
     }
     left -= data.bytes;
     if (left < 0) {
       return GraphFault{About::kData, i,
-                        absl::StrCat("data up to ", io::Quoted(data.name),
+                        absl::StrCat("data up to ", Quoted(data.name),
                                      " has more than 2^60 bytes together, expected at most 2^60")};
     }
   }
   return std::nullopt;
 }
 
-std::string AlgorithmFault(const TaskAlgorithm& algorithm, NameSet& names) {
-  if (std::string what = NameFault(algorithm.name, names); !what.empty()) return what;
-  if (algorithm.workspace_bytes < 0 || algorithm.workspace_bytes > kMostDataBytes) {
-    return OutOfRange("algorithm", algorithm.name, "a workspace of ", algorithm.workspace_bytes, 0);
-  }
-  // Also refuses NaN.
-  if (!(algorithm.seconds >= 0 && algorithm.seconds <= kMostTaskSeconds)) {
-    return absl::StrCat("algorithm ", io::Quoted(algorithm.name), " takes ", algorithm.seconds,
-                        " seconds, expected 0 to 10^9");
-  }
-  return "";
-}
-
-std::string AlgorithmsFault(const GraphTask& task) {
-  if (task.algorithms.empty()) return "no algorithm, expected at least one";
-  NameSet names;
-  std::int64_t before = 0;
-  for (const TaskAlgorithm& algorithm : task.algorithms) {
-    if (std::string what = AlgorithmFault(algorithm, names); !what.empty()) return what;
-    if (algorithm.workspace_bytes < before) {
-      return absl::StrCat("algorithm ", io::Quoted(algorithm.name),
-                          " has a smaller workspace than the ",
-                          "one before it, expected ascending order");
-    }
-    before = algorithm.workspace_bytes;
-  }
-  return "";
-}
-
-// Returns the fault of a task by itself.
-std::string TaskFault(const GraphTask& task) {
-  for (const std::string* text : {&task.layer, &task.operation}) {
-    if (!io::IsUtf8(*text)) {
-      return absl::StrCat("the text ", io::Quoted(*text), " is not UTF-8, expected UTF-8");
-    }
-  }
-  if (task.phase > TaskPhase::kUpdate) return "an unknown phase, expected one of three";
-  if (task.writes.empty() && task.updates.empty()) {
-    return "it writes nothing and updates nothing, expected a result";
-  }
-  return AlgorithmsFault(task);
-}
-
 std::string AboutTask(const GraphTask& task, std::string_view what) {
-  return absl::StrCat("task ", io::Quoted(task.name), ": ", std::string(what));
+  return absl::StrCat("task ", Quoted(task.name), ": ", std::string(what));
 }
 
 Fault FindTaskFault(const TaskGraph& graph) {
@@ -122,7 +90,7 @@ Fault FindTaskFault(const TaskGraph& graph) {
     if (std::string what = NameFault(task.name, names); !what.empty()) {
       return GraphFault{About::kTask, i, absl::StrCat("tasks: ", what)};
     }
-    if (std::string what = TaskFault(task); !what.empty()) {
+    if (std::string what = TaskFault(task, graph.batch); !what.empty()) {
       return GraphFault{About::kTask, i, AboutTask(task, what)};
     }
   }
@@ -142,7 +110,7 @@ Fault FindRepeatedUse(const TaskGraph& graph) {
           return GraphFault{
               About::kTask, i,
               AboutTask(graph.tasks[i],
-                        absl::StrCat("it uses ", io::Quoted(graph.data[data].name),
+                        absl::StrCat("it uses ", Quoted(graph.data[data].name),
                                      " twice, expected it once in reads, writes or updates"))};
         }
         last_user[data] = i;
@@ -152,8 +120,9 @@ Fault FindRepeatedUse(const TaskGraph& graph) {
   return std::nullopt;
 }
 
-bool IsThereBefore(const GraphData& data) {
-  return data.kind == DataKind::kInput || data.kind == DataKind::kWeight;
+// Its task writes over the gradient of the iteration before.
+bool IsKeptGradient(const GraphData& data) {
+  return data.kind == DataKind::kWeightGradient && ExistsBefore(data);
 }
 
 // Returns the task that writes each datum; kNoTask for data that no task writes.
@@ -171,22 +140,22 @@ Fault FindWriterFault(const TaskGraph& graph) {
     for (const std::size_t at : graph.tasks[i].writes) {
       const GraphData& data = graph.data[at];
       std::string what;
-      if (IsThereBefore(data)) {
-        what = absl::StrCat("it writes ", io::Quoted(data.name), ", which is of the kind ",
+      if (ExistsBefore(data) && !IsKeptGradient(data)) {
+        what = absl::StrCat("it writes ", Quoted(data.name), ", which is of the kind ",
                             std::string(DataKindName(data.kind)),
                             " and exists before the iteration, expected an update instead");
       } else if (writers[at] != kNoTask) {
-        what = absl::StrCat("it writes ", io::Quoted(data.name), ", as does task ",
-                            io::Quoted(graph.tasks[writers[at]].name), ", expected one writer");
+        what = absl::StrCat("it writes ", Quoted(data.name), ", as does task ",
+                            Quoted(graph.tasks[writers[at]].name), ", expected one writer");
       }
       if (!what.empty()) return GraphFault{About::kTask, i, AboutTask(graph.tasks[i], what)};
       writers[at] = i;
     }
   }
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
-    if (writers[i] != kNoTask || IsThereBefore(graph.data[i])) continue;
+    if (writers[i] != kNoTask || ExistsBefore(graph.data[i])) continue;
     return GraphFault{About::kData, i,
-                      absl::StrCat("data ", io::Quoted(graph.data[i].name),
+                      absl::StrCat("data ", Quoted(graph.data[i].name),
                                    " is written by no task, expected exactly one writer")};
   }
   return std::nullopt;
@@ -210,10 +179,10 @@ Fault FindUnused(const TaskGraph& graph) {
   }
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
     const GraphData& data = graph.data[i];
-    if (are_used[i] || data.kind == DataKind::kWeight) continue;
+    if (are_used[i] || ExistsAfter(data)) continue;
     if (writers[i] != kNoTask && !has_used_result[writers[i]]) continue;  // a result
     return GraphFault{About::kData, i,
-                      absl::StrCat("data ", io::Quoted(data.name),
+                      absl::StrCat("data ", Quoted(data.name),
                                    " is read and updated by no task, expected a reader")};
   }
   return std::nullopt;
@@ -270,8 +239,8 @@ std::optional<GraphFault> FindOrderFault(const TaskGraph& graph) {
         return GraphFault{
             About::kTask, i,
             AboutTask(graph.tasks[i],
-                      absl::StrCat("it needs ", io::Quoted(graph.data[data].name), ", which task ",
-                                   io::Quoted(graph.tasks[writers[data]].name),
+                      absl::StrCat("it needs ", Quoted(graph.data[data].name), ", which task ",
+                                   Quoted(graph.tasks[writers[data]].name),
                                    " writes later, expected it after that task"))};
       }
     }

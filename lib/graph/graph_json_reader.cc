@@ -246,7 +246,10 @@ bool GraphHandler::TakeKind(std::string_view text) {
   for (const DataKind kind : {DataKind::kInput, DataKind::kWeight, DataKind::kActivation,
                               DataKind::kGradient, DataKind::kWeightGradient}) {
     if (text != DataKindName(kind)) continue;
-    graph().data.back().kind = kind;
+    GraphData& data = graph().data.back();
+    data.kind = kind;
+    data.before = HomeBefore(kind);
+    data.after = HomeAfter(kind);
     return true;
   }
   return FailPlace(io::Quoted(text));

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over graphs, and the names of their enumerations.
+// Sums over graphs.
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "tidepool/schedule/graph.h"
 
 namespace tidepool {
 namespace {
-
-constexpr std::array<std::string_view, 5> kDataKindNames = {"input", "weight", "activation",
-                                                            "gradient", "weight-gradient"};
-constexpr std::array<std::string_view, 3> kTaskPhaseNames = {"forward", "backward", "update"};
 
 std::int64_t BytesOfTask(const TaskGraph& graph, const GraphTask& task) {
   std::int64_t bytes = task.algorithms.front().workspace_bytes;
@@ -64,16 +59,6 @@ GraphTotals TotalsOf(const TaskGraph& graph) {
     totals.largest_task_index = i;
   }
   return totals;
-}
-
-std::string_view DataKindName(DataKind kind) {
-  const auto at = static_cast<std::size_t>(kind);
-  return at < kDataKindNames.size() ? kDataKindNames[at] : "unknown";
-}
-
-std::string_view TaskPhaseName(TaskPhase phase) {
-  const auto at = static_cast<std::size_t>(phase);
-  return at < kTaskPhaseNames.size() ? kTaskPhaseNames[at] : "unknown";
 }
 
 }  // namespace tidepool

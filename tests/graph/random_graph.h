@@ -40,7 +40,7 @@ class RandomGraphs {
     GraphTask& other = graph.tasks[Below(graph.tasks.size())];
     GraphData& data = graph.data[Below(graph.data.size())];
     std::vector<std::size_t>& uses = UsesOf(task);
-    switch (Below(13)) {
+    switch (Below(17)) {
       case 0:
         return uses.push_back(Below(graph.data.size()));
       case 1:
@@ -52,7 +52,9 @@ class RandomGraphs {
       case 3:
         return std::swap(task, other);
       case 4:
-        data.kind = static_cast<DataKind>(Below(5));
+        data.kind = static_cast<DataKind>(Below(6));
+        data.before = HomeBefore(data.kind);
+        data.after = HomeAfter(data.kind);
         return;
       case 5:
         data.bytes = Chance(0.5) ? 0 : std::int64_t{1} << (45 + Below(18));
@@ -73,7 +75,18 @@ class RandomGraphs {
         task.phase = static_cast<TaskPhase>(Below(3));
         return;
       case 11:
-        return AddData(graph, static_cast<DataKind>(Below(5)));
+        return AddData(graph, static_cast<DataKind>(Below(6)));
+      case 12:
+        data.before = static_cast<DataHome>(Below(3));
+        return;
+      case 13:
+        data.after = static_cast<DataHome>(Below(3));
+        return;
+      case 14:
+        task.may_rerun = true;
+        return;
+      case 15:
+        return AddConfiguration(graph.batch + static_cast<std::int64_t>(Below(3)) - 1, task);
       default:
         task.algorithms.clear();
         return;
@@ -89,6 +102,17 @@ class RandomGraphs {
   std::vector<std::size_t>& UsesOf(GraphTask& task) {
     const std::size_t which = Below(3);
     return which == 0 ? task.reads : which == 1 ? task.writes : task.updates;
+  }
+
+  // Adds micro-batches that have `samples` together.
+  void AddConfiguration(std::int64_t samples, GraphTask& task) {
+    TaskAlgorithm more = {"parts", 0.5, 4096};
+    while (samples > 0) {
+      const auto part = static_cast<std::int64_t>(1 + Below(static_cast<std::size_t>(samples)));
+      more.micro_batches.push_back({"a", part});
+      samples -= part;
+    }
+    task.algorithms.push_back(std::move(more));
   }
 
   void AddTask(TaskGraph& graph, bool is_first) {

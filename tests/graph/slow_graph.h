@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tidepool/schedule/graph.h"
@@ -21,7 +22,16 @@ inline bool UsesThere(const GraphTask& task, std::size_t data) {
   return Holds(task.reads, data) || Holds(task.updates, data);
 }
 
-inline bool SlowAlgorithmsAreValid(const GraphTask& task) {
+inline bool SlowMicroBatchesAreValid(const TaskAlgorithm& algorithm, std::int64_t batch) {
+  std::int64_t sum = 0;
+  for (const MicroBatch& part : algorithm.micro_batches) {
+    if (part.samples < 1) return false;
+    sum += part.samples;
+  }
+  return algorithm.micro_batches.empty() || sum == batch;
+}
+
+inline bool SlowAlgorithmsAreValid(const GraphTask& task, std::int64_t batch) {
   std::set<std::string> names;
   std::int64_t before = 0;
   for (const TaskAlgorithm& algorithm : task.algorithms) {
@@ -29,6 +39,7 @@ inline bool SlowAlgorithmsAreValid(const GraphTask& task) {
     if (algorithm.workspace_bytes < before || algorithm.workspace_bytes > kMostDataBytes) {
       return false;
     }
+    if (!SlowMicroBatchesAreValid(algorithm, batch)) return false;
     if (!(algorithm.seconds >= 0) || algorithm.seconds > kMostTaskSeconds) return false;
     before = algorithm.workspace_bytes;
   }
@@ -42,7 +53,8 @@ inline bool SlowTaskIsValid(const TaskGraph& graph, const GraphTask& task) {
   for (const std::size_t data : uses) {
     if (data >= graph.data.size() || uses.count(data) > 1) return false;
   }
-  return task.writes.size() + task.updates.size() > 0 && SlowAlgorithmsAreValid(task);
+  if (task.may_rerun && (!task.updates.empty() || task.phase == TaskPhase::kUpdate)) return false;
+  return task.writes.size() + task.updates.size() > 0 && SlowAlgorithmsAreValid(task, graph.batch);
 }
 
 // Returns whether a task other than its writer needs data that `task` writes.
@@ -55,18 +67,38 @@ inline bool SlowHasUsedResult(const TaskGraph& graph, const GraphTask& task) {
   return false;
 }
 
+// Lists the homes that the kinds may have.
+inline bool SlowHomesAreValid(const GraphData& data) {
+  using enum DataHome;
+  const std::pair<DataHome, DataHome> homes = {data.before, data.after};
+  const std::set<std::pair<DataHome, DataHome>> stays = {{kDevice, kDevice}, {kHost, kHost}};
+  if (stays.contains(homes)) return true;
+  switch (data.kind) {
+    case DataKind::kInput:
+      return data.before != kNowhere && data.after == kNowhere;
+    case DataKind::kWeight:
+    case DataKind::kOptimizerState:
+      return false;
+    default:
+      return data.before == kNowhere;
+  }
+}
+
 inline bool SlowDataIsValid(const TaskGraph& graph, std::size_t data) {
-  const DataKind kind = graph.data[data].kind;
-  const bool is_there_before = kind == DataKind::kInput || kind == DataKind::kWeight;
+  const GraphData& its = graph.data[data];
+  const bool is_there_before = its.before != DataHome::kNowhere;
   std::vector<std::size_t> writers;
   std::vector<std::size_t> users;
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     if (Holds(graph.tasks[i].writes, data)) writers.push_back(i);
     if (UsesThere(graph.tasks[i], data)) users.push_back(i);
   }
-  if (writers.size() != (is_there_before ? 0 : 1)) return false;
-  if (!is_there_before && !users.empty() && users.front() <= writers.front()) return false;
-  if (!users.empty() || kind == DataKind::kWeight) return true;
+  if (!SlowHomesAreValid(its) || writers.size() > 1) return false;
+  if (writers.empty() && !is_there_before) return false;
+  const bool may_be_written = !is_there_before || its.kind == DataKind::kWeightGradient;
+  if (!writers.empty() && !may_be_written) return false;
+  if (!writers.empty() && !users.empty() && users.front() <= writers.front()) return false;
+  if (!users.empty() || its.after != DataHome::kNowhere) return true;
   return !is_there_before && !SlowHasUsedResult(graph, graph.tasks[writers.front()]);
 }
 

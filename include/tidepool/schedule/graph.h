@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
+#include "tidepool/schedule/layer_parameters.h"
 
 namespace tidepool {
 
@@ -27,31 +28,82 @@ inline constexpr double kMostTaskSeconds = 1e9;
 inline constexpr double kMostLinkBytesPerSecond = 1e18;
 
 enum class DataKind : std::uint8_t {
-  kInput,           // exists before the iteration, not after it: a batch
+  kInput,           // exists before the iteration: a batch, its labels
   kWeight,          // exists before and after: parameters, statistics
   kActivation,      // made by a forward task
   kGradient,        // of an activation
   kWeightGradient,  // of a weight
+  kOptimizerState,  // exists before and after: momentum, the moments of Adam, master weights
 };
+
+// The place of data before or after an iteration.
+enum class DataHome : std::uint8_t { kDevice, kHost, kNowhere };
+
+// The type of numbers: of a tensor, or of the arithmetic of a task. kTensorFloat32 is arithmetic
+// only: float32 numbers, multiplied with 10 bits of mantissa.
+enum class DataType : std::uint8_t {
+  kUnknown,
+  kFloat64,
+  kFloat32,
+  kTensorFloat32,
+  kFloat16,
+  kBfloat16,
+  kInt64,
+  kInt32,
+  kInt8,
+  kUint8,
+};
+
+// Return the default home of data of a kind.
+constexpr DataHome HomeBefore(DataKind kind) {
+  const bool is_there =
+      kind == DataKind::kInput || kind == DataKind::kWeight || kind == DataKind::kOptimizerState;
+  return is_there ? DataHome::kDevice : DataHome::kNowhere;
+}
+constexpr DataHome HomeAfter(DataKind kind) {
+  return kind == DataKind::kInput ? DataHome::kNowhere : HomeBefore(kind);
+}
 
 struct GraphData {
   std::string name;  // unique among data
   std::int64_t bytes = 0;
   DataKind kind = DataKind::kActivation;
+  // Data at home on the host begins with a copy there, and the iteration ends with one there.
+  DataHome before = HomeBefore(kind);
+  DataHome after = HomeAfter(kind);
+  DataType type = DataType::kUnknown;
 
   friend bool operator==(const GraphData&, const GraphData&) = default;
 };
 
-// One way to compute a task.
+// Return whether data exists before and after an iteration.
+inline bool ExistsBefore(const GraphData& data) { return data.before != DataHome::kNowhere; }
+inline bool ExistsAfter(const GraphData& data) { return data.after != DataHome::kNowhere; }
+
+// The part of a batch that one algorithm computes at once.
+struct MicroBatch {
+  std::string algorithm;
+  std::int64_t samples = 0;
+
+  friend bool operator==(const MicroBatch&, const MicroBatch&) = default;
+};
+
+// One way to compute a task: an algorithm on the whole batch, or a configuration.
 struct TaskAlgorithm {
   std::string name;
   double seconds = 0;
   std::int64_t workspace_bytes = 0;  // only while it runs
+  // A configuration has its micro-batches, in order. Empty: the whole batch at once.
+  std::vector<MicroBatch> micro_batches = {};
 
   friend bool operator==(const TaskAlgorithm&, const TaskAlgorithm&) = default;
 };
 
 enum class TaskPhase : std::uint8_t { kForward, kBackward, kUpdate };
+
+// The gradients that a backward task computes: all of its layer, those of data, or those of
+// weights.
+enum class TaskGradients : std::uint8_t { kAll, kData, kWeights };
 
 struct GraphTask {
   std::string name;            // unique among tasks
@@ -65,6 +117,13 @@ struct GraphTask {
   std::vector<std::size_t> updates = {};
   // At least one algorithm, in ascending order of workspaces; names are unique.
   std::vector<TaskAlgorithm> algorithms = {};
+  TaskGradients gradients = TaskGradients::kAll;
+  // Whether the task writes the same values when it runs again on the same data. It updates nothing
+  // in place, and draws random numbers only from a seed that it reads.
+  bool may_rerun = false;
+  LayerParameters parameters = {};
+  DataType data_type = DataType::kUnknown;     // of the tensors of the layer
+  DataType compute_type = DataType::kUnknown;  // of the arithmetic
 
   friend bool operator==(const GraphTask&, const GraphTask&) = default;
 };
@@ -92,11 +151,18 @@ struct TaskGraph {
 // Data has 1 to kMostDataBytes bytes, together at most kMostGraphBytes. Workspaces have 0 to
 // kMostDataBytes bytes, in ascending order. Seconds are 0 to kMostTaskSeconds.
 // - Every index is valid, and occurs in a task only once.
-// - No task writes data of kInput and kWeight; exactly one task writes each other datum. A task
-// comes after all tasks that write the data that it reads or updates.
-// - Some task reads or updates each datum, except weights and results. A task's data are results if
-// no other task reads or updates any of it. Otherwise InvalidArgument, with the name of the task or
-// the data. O(tasks + data + uses).
+// - Homes: inputs, weights and optimizer state exist before the iteration. Data that exists before
+// it has the same home after it, because the next iteration begins there; an input may have none.
+// - No task writes data that exists before the iteration. Exactly one task writes each other datum.
+// A weight gradient that exists before has at most one writer, which writes over the old values. A
+// task comes after all tasks that write the data that it reads or updates.
+// - Some task reads or updates each datum, except data that exists after the iteration, and
+// results. A task's data are results if no other task reads or updates any of it.
+// - The micro-batches of a configuration have 1 sample or more and sum to the batch of the graph.
+// - A task that may run again updates nothing and is no update. Only backward
+// tasks compute gradients of data or of weights alone.
+// Numbers of layers are at most kMostLayerNumber, and groups divide the channels.
+// Otherwise InvalidArgument, with the name of the task or the data. O(tasks + data + uses).
 TIDEPOOL_EXPORT absl::Status ValidateGraph(const TaskGraph& graph);
 
 // Sorts tasks into an order in which they can run. Among runnable tasks, the first in `graph.tasks`
@@ -139,10 +205,23 @@ struct GraphTotals {
 // Returns the sums over a valid graph. O(tasks + data + uses).
 TIDEPOOL_EXPORT GraphTotals TotalsOf(const TaskGraph& graph);
 
-// Return the names in files: "input", "weight", "activation", "gradient", "weight-gradient";
-// "forward", "backward", "update".
+// Returns a configuration: `algorithms[i]` computes a micro-batch of `samples[i]`, with the time
+// and the workspace that it has for so many. Seconds are the sum, the workspace is the maximum.
+// InvalidArgument for lists of different sizes, empty lists, and micro-batches of no samples.
+// O(micro-batches).
+TIDEPOOL_EXPORT absl::StatusOr<TaskAlgorithm> MakeConfiguration(
+    std::string name, const std::vector<TaskAlgorithm>& algorithms,
+    const std::vector<std::int64_t>& samples);
+
+// Return the names in files: "input", "weight", "activation", "gradient", "weight-gradient",
+// "optimizer-state"; "device", "host", "nowhere"; "float32", "tensor-float32", ..., "unknown";
+// "forward", "backward", "update"; "all", "data", "weights"; "convolution", ..., "unknown".
 TIDEPOOL_EXPORT std::string_view DataKindName(DataKind kind);
+TIDEPOOL_EXPORT std::string_view DataHomeName(DataHome home);
+TIDEPOOL_EXPORT std::string_view DataTypeName(DataType type);
 TIDEPOOL_EXPORT std::string_view TaskPhaseName(TaskPhase phase);
+TIDEPOOL_EXPORT std::string_view TaskGradientsName(TaskGradients gradients);
+TIDEPOOL_EXPORT std::string_view LayerParametersName(const LayerParameters& parameters);
 
 }  // namespace tidepool
 
