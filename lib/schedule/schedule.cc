@@ -35,7 +35,7 @@ class Fingerprint {
   void Add(const GraphTask& task) {
     Add(std::string_view(task.name));
     for (const auto* uses : {&task.reads, &task.writes, &task.updates}) Add(*uses);
-    Add(task.algorithms.size());
+    Add(task.algorithms.size() | std::uint64_t{task.may_rerun} << 63);
     for (const TaskAlgorithm& algorithm : task.algorithms) {
       Add(std::string_view(algorithm.name));
       Add(static_cast<std::uint64_t>(algorithm.workspace_bytes));
@@ -45,12 +45,19 @@ class Fingerprint {
   void Add(const GraphData& data) {
     Add(std::string_view(data.name));
     Add(static_cast<std::uint64_t>(data.bytes));
-    Add(static_cast<std::uint64_t>(data.kind));
+    Add(static_cast<std::uint64_t>(data.kind) | HomesWord(data) << 8);
   }
 
   std::uint64_t value() const { return hash_; }
 
  private:
+  // Returns 0 for the homes that follow from the kind, so that graphs without homes keep their
+  // fingerprints.
+  static std::uint64_t HomesWord(const GraphData& data) {
+    if (data.before == HomeBefore(data.kind) && data.after == HomeAfter(data.kind)) return 0;
+    return 1 + 3 * static_cast<std::uint64_t>(data.before) + static_cast<std::uint64_t>(data.after);
+  }
+
   // Returns up to 8 bytes as a number; the first byte is the lowest on every machine.
   static std::uint64_t Word(std::string_view bytes) {
     std::uint64_t word = 0;

@@ -40,7 +40,7 @@ TEST(GraphFingerprint, IsTheSameEverywhere) {
 
 TEST(GraphFingerprint, TellsGraphsApart) {
   const std::uint64_t plain = GraphFingerprint(SmallGraph());
-  std::vector<TaskGraph> others(14, SmallGraph());
+  std::vector<TaskGraph> others(19, SmallGraph());
   others[0].data[kMap].name = "mop";
   others[1].data[kMap].bytes += 1;
   others[2].data[kSlope].kind = DataKind::kActivation;
@@ -55,6 +55,11 @@ TEST(GraphFingerprint, TellsGraphsApart) {
   others[11].data.pop_back();
   others[12].tasks.pop_back();
   others[13].data[kMap].bytes |= std::int64_t{1} << 49;
+  others[14].data[kBatch].before = DataHome::kHost;
+  others[15].data[kBatch].after = DataHome::kDevice;
+  others[16].data[kBatch].before = others[16].data[kBatch].after = DataHome::kHost;
+  others[17].data[kMap].after = DataHome::kHost;
+  others[18].tasks[kConv].may_rerun = true;
   for (std::size_t i = 0; i < others.size(); ++i) {
     EXPECT_NE(GraphFingerprint(others[i]), plain) << i;
     for (std::size_t j = 0; j < i; ++j) {

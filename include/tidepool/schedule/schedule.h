@@ -136,9 +136,9 @@ struct Schedule {
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-// Returns a hash of data (names, sizes, kinds) and tasks (names, uses, names and workspaces of
-// algorithms), in their order. Times, phases and layers do not count. The value is the same in
-// every process. O(graph).
+// Returns a hash of data (names, sizes, kinds, homes) and tasks (names, uses, names and workspaces
+// of algorithms, whether they may run again), in their order. Times, phases and layers do not
+// count. The value is the same in every process. O(graph).
 TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 
 // Returns OK when `graph` is the schedule's graph (FailedPrecondition otherwise) and the schedule
