@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chain: a training iteration of which each forward operation needs only the result of the one
+// before it. It is the model of Beaumont, Eyraud-Dubois and Shilova, "Optimal GPU-CPU Offloading
+// Strategies for Deep Neural Network Training", Euro-Par 2020; letters in comments are the paper's.
+//
+// Operations F_0, ..., F_L, B_L, ..., B_0 run in this order:
+// - F_i reads x_i, writes x_(i+1), and needs exF_i more bytes while it runs.
+// - B_i reads x_i, x_(i+1) and y_(i+1), writes y_i, and needs exB_i more bytes while it runs. After
+//   it x_(i+1) and y_(i+1) are gone. B_L makes its own y_(L+1).
+// - x_0 is on the device at the start. One transfer between device and host runs at a time.
+//
+// Pure data: nothing here touches a device or a clock.
+#ifndef TIDEPOOL_SCHEDULE_CHAIN_H_
+#define TIDEPOOL_SCHEDULE_CHAIN_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tidepool/export.h"
+
+namespace tidepool {
+
+// A chain of L + 1 forward operations. The first four lists have L + 1 numbers, `x` and `y` have
+// L + 2.
+struct Chain {
+  std::vector<double> forward_seconds;       // uF
+  std::vector<double> backward_seconds;      // uB
+  std::vector<std::int64_t> forward_extra;   // exF, bytes
+  std::vector<std::int64_t> backward_extra;  // exB, bytes
+  std::vector<std::int64_t> x;               // bytes of the activations
+  std::vector<std::int64_t> y;               // bytes of their gradients
+  double link_bytes_per_second = 0;          // beta, of each direction
+  std::int64_t memory_bytes = 0;             // M_GPU
+
+  friend bool operator==(const Chain&, const Chain&) = default;
+};
+
+// All functions below are thread-safe as long as no two share an object that one of them changes.
+
+// Returns OK when lists have their lengths, and numbers their ranges: seconds from 0 to
+// kMostTaskSeconds, sizes from 0 to kMostDataBytes and together at most kMostGraphBytes, the memory
+// from 0 to kMostGraphBytes, and a link of more than 0 up to kMostLinkBytesPerSecond. Otherwise
+// InvalidArgument, with the list and the index. O(L). The other functions need a valid chain.
+TIDEPOOL_EXPORT absl::Status ValidateChain(const Chain& chain);
+
+// Read and write a chain as one JSON object with the keys L, beta, M_gpu, uF, uB, exF, exB, x and y
+// (docs/formats/chain.md). Reading accepts gzip and validates. Errors are InvalidArgument with
+// `FILE:LINE: fault, expectation`. Time and memory are linear in the size of the file.
+TIDEPOOL_EXPORT absl::StatusOr<Chain> ReadChain(const std::filesystem::path& path);
+TIDEPOOL_EXPORT absl::StatusOr<Chain> ParseChain(std::string_view json, std::string_view name);
+// Validates the chain, and writes the whole file or none. A path that ends in ".gz" is compressed.
+TIDEPOOL_EXPORT absl::Status WriteChain(const Chain& chain, const std::filesystem::path& path);
+// Returns the text of a valid chain. ParseChain turns it into the same chain, with times equal to
+// the last bit.
+TIDEPOOL_EXPORT std::string ChainJson(const Chain& chain);
+
+// Return m_F_0, ..., m_F_L and m_B_0, ..., m_B_L: the bytes on the device while each operation
+// runs, when nothing is offloaded. O(L).
+TIDEPOOL_EXPORT std::vector<std::int64_t> ForwardBytes(const Chain& chain);
+TIDEPOOL_EXPORT std::vector<std::int64_t> BackwardBytes(const Chain& chain);
+// Returns M_peak, the memory with which nothing has to be offloaded. O(L).
+TIDEPOOL_EXPORT std::int64_t ChainPeak(const Chain& chain);
+// Returns the smallest memory in which the chain runs at all: with all of x_0, ..., x_L offloaded.
+// O(L).
+TIDEPOOL_EXPORT std::int64_t LeastChainMemory(const Chain& chain);
+// Returns the time of all operations together. O(L).
+TIDEPOOL_EXPORT double ChainSeconds(const Chain& chain);
+// Returns Proposition 3's lower bound on the makespan of any schedule that transfers activations:
+// max(ChainSeconds, 2 (M_peak - M_GPU) / beta). O(L).
+TIDEPOOL_EXPORT double ChainLowerBound(const Chain& chain);
+
+// Transfers of a chain: all offloads, in their order, and then all prefetches, in theirs.
+struct ChainTransfers {
+  std::vector<std::size_t> offloads;    // indices of activations, 0 to L, each once
+  std::vector<std::size_t> prefetches;  // the same indices
+
+  friend bool operator==(const ChainTransfers&, const ChainTransfers&) = default;
+};
+// Returns the transfers of a set of activations in the paper's order: offloads by increasing index,
+// prefetches by decreasing index. O(n log n).
+TIDEPOOL_EXPORT ChainTransfers OrderedTransfers(absl::Span<const std::size_t> set);
+
+// The start of each operation and each transfer, in seconds from the start of the iteration.
+struct ChainTimes {
+  double seconds = 0;                   // the makespan
+  double gap = 0;                       // epsilon_G: idle time between F_L and B_L
+  std::vector<double> forward_starts;   // of F_0, ..., F_L
+  std::vector<double> backward_starts;  // of B_0, ..., B_L
+  std::vector<double> offload_starts;   // in the order of ChainTransfers::offloads
+  std::vector<double> prefetch_starts;  // in the order of ChainTransfers::prefetches
+};
+// Returns times for given transfers: the forward half starts everything as early as possible, the
+// backward half as late as possible, and the gap between them is the smallest that keeps the link
+// and the memory. An activation leaves when its offload and F_i have both ended; a prefetch takes
+// its memory when it starts, and ends before B_i. No other times with all offloads before all
+// prefetches, in these orders, have a smaller makespan. InvalidArgument for indices that are
+// not 0 to L, or not the same in both lists; ResourceExhausted, with the operation, when one of the
+// halves does not fit into the memory. O((L + n) log L).
+TIDEPOOL_EXPORT absl::StatusOr<ChainTimes> PlaceTransfers(const Chain& chain,
+                                                          const ChainTransfers& transfers);
+// Returns the makespan of a set in the paper's order. Errors are PlaceTransfers's.
+TIDEPOOL_EXPORT absl::StatusOr<double> OrderedMakespan(const Chain& chain,
+                                                       absl::Span<const std::size_t> set);
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_SCHEDULE_CHAIN_H_
