@@ -35,9 +35,15 @@ bool HasWinograd(const ConvolutionShape& shape) {
          shape.groups == 1;
 }
 
+std::int64_t TilesOf(const ConvolutionShape& shape) {
+  const std::int64_t step = kTile - shape.kernel_height + 1;
+  return ((shape.height + step - 1) / step) * ((shape.width + step - 1) / step);
+}
+
 bool HasFft(const ConvolutionShape& shape) {
   return shape.kernel_height == shape.kernel_width && shape.kernel_height >= 5 &&
-         shape.kernel_height <= kTile / 2 && shape.stride == 1 && shape.groups == 1;
+         shape.kernel_height <= kTile / 2 && shape.stride == 1 &&
+         (shape.groups == 1 || TilesOf(shape) == 1);
 }
 
 std::int64_t WinogradBytes(const ConvolutionShape& shape) {
@@ -47,19 +53,26 @@ std::int64_t WinogradBytes(const ConvolutionShape& shape) {
   return static_cast<std::int64_t>(std::min(bytes, static_cast<double>(kLargest)));
 }
 
-std::int64_t TilesOf(const ConvolutionShape& shape) {
-  const std::int64_t step = kTile - shape.kernel_height + 1;
-  return ((shape.height + step - 1) / step) * ((shape.width + step - 1) / step);
+// Returns the pairs of channels that a filter connects.
+double FiltersOf(const ConvolutionShape& shape) {
+  return static_cast<double>(shape.inputs * shape.outputs) / static_cast<double>(shape.groups);
 }
 
-double Spectra(const ConvolutionShape& shape) {
-  return static_cast<double>(shape.batch) * static_cast<double>(TilesOf(shape)) *
-             static_cast<double>(std::max(shape.inputs, shape.outputs)) +
-         static_cast<double>(shape.inputs * shape.outputs);
+// Returns the number of transformed tiles of X, Y and W, in all groups.
+double TransformsOf(const ConvolutionShape& shape) {
+  const auto batch = static_cast<double>(shape.batch);
+  if (shape.groups > 1) {
+    return batch * static_cast<double>(shape.inputs + shape.outputs) + FiltersOf(shape);
+  }
+  return 2 * (batch * static_cast<double>(TilesOf(shape)) *
+                  static_cast<double>(std::max(shape.inputs, shape.outputs)) +
+              FiltersOf(shape));
 }
 
+// Groups are convolved in sequence, in one workspace.
 std::int64_t FftBytes(const ConvolutionShape& shape) {
-  const double bytes = 2.0 * static_cast<double>(kSpectrumBytes) * Spectra(shape);
+  const double bytes =
+      static_cast<double>(kSpectrumBytes) * TransformsOf(shape) / static_cast<double>(shape.groups);
   return static_cast<std::int64_t>(std::min(bytes, static_cast<double>(kLargest)));
 }
 
@@ -67,17 +80,17 @@ double FftOperationsOf(const ConvolutionShape& shape) {
   // A complex multiplication and addition is eight operations.
   const double products = 8.0 * static_cast<double>(kSpectrumNumbers) *
                           static_cast<double>(shape.batch) * static_cast<double>(TilesOf(shape)) *
-                          static_cast<double>(shape.inputs * shape.outputs);
-  return products + 2 * Spectra(shape) * kFftOperations;
+                          FiltersOf(shape);
+  return products + TransformsOf(shape) * kFftOperations;
 }
 
 std::vector<TaskAlgorithm> Algorithms(const GpuRates& gpu, const ConvolutionShape& shape,
                                       const Convolutions& convolutions) {
   const auto with_workspace = [&](double operations, std::int64_t workspace) {
-    return Seconds(gpu,
-                   {operations * convolutions.count,
-                    convolutions.bytes + 2 * convolutions.count * static_cast<double>(workspace),
-                    kTransformedEfficiency});
+    const double passes = convolutions.count * static_cast<double>(shape.groups);
+    return Seconds(gpu, {operations * convolutions.count,
+                         convolutions.bytes + 2 * passes * static_cast<double>(workspace),
+                         kTransformedEfficiency});
   };
   const double direct = 2 * Multiplications(shape);
   std::vector<TaskAlgorithm> algorithms = {

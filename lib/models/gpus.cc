@@ -3,14 +3,16 @@
 //
 // Single precision rates and memory bandwidths are those of NVIDIA's data sheets. From Ampere on,
 // the rate is the matrix units' dense TF32, which frameworks use there for single precision. Rates
-// of consumer cards are cores x 2 x boost clock, from their specification pages. A launch takes
-// about 5 us (a common measurement; the guides name no number).
+// of consumer cards are cores x 2 x boost clock, from their specification pages. A Tesla K80 has
+// two GPUs; "k80" is one of them, a GK210, with half of the board's rates. A launch takes about 5
+// us (a common measurement; the guides name no number).
 //
 // The link is PCI Express with 16 lanes, of the generation in the data sheet. NVLink connects these
 // GPUs with each other, not with the host. PCIe 3.0 moves 15.75 GB/s (8 GT/s a lane, of 130 bits
 // 128); copies reach about 12 GB/s of it, which is also the rate of the comparisons with the papers
 // on offloading. Each generation doubles the rate of a lane (PCI-SIG: 8, 16, 32 GT/s), so 4.0 and
-// 5.0 have 24 and 48 GB/s. A measured rate is better where there is one.
+// 5.0 have 24 and 48 GB/s. PCIe 2.0 moves 8 GB/s (5 GT/s a lane, of 10 bits 8), so copies reach
+// about 6 GB/s. A measured rate is better where there is one.
 #include <array>
 
 #include "tidepool/schedule/model_zoo.h"
@@ -24,6 +26,7 @@ struct Link {
   double bytes_per_second;
   const char* name;
 };
+constexpr Link kPcie2 = {6e9, "PCIe 2.0 x16"};
 constexpr Link kPcie3 = {12e9, "PCIe 3.0 x16"};
 constexpr Link kPcie4 = {24e9, "PCIe 4.0 x16"};
 constexpr Link kPcie5 = {48e9, "PCIe 5.0 x16"};
@@ -37,10 +40,13 @@ GpuRates Gpu(const char* name, double flops_per_second, double bytes_per_second,
 
 absl::Span<const GpuRates> KnownGpus() {
   static const auto* const kGpus = new auto(std::to_array<GpuRates>({
+      Gpu("gtx-750-ti", 1.389e12, 86.4e9, kPcie3),  // GeForce GTX 750 Ti: 640 cores, 1085 MHz
       Gpu("gtx-970", 3.92e12, 224e9, kPcie3),       // GeForce GTX 970: 1664 cores, 1178 MHz
       Gpu("gtx-1080-ti", 11.34e12, 484e9, kPcie3),  // GeForce GTX 1080 Ti: 3584 cores, 1582 MHz
       Gpu("titan-x", 6.61e12, 336.5e9, kPcie3),     // GTX TITAN X (Maxwell): 3072 cores, 1075 MHz
+      Gpu("k20xm", 3.95e12, 250e9, kPcie2),         // Tesla K20X data sheet; K20Xm is its module
       Gpu("k40", 4.29e12, 288e9, kPcie3),           // Tesla K40 data sheet, base clock
+      Gpu("k80", 4.37e12, 240e9, kPcie3),           // Tesla K80 data sheet, boost clock, halved
       Gpu("p100", 10.6e12, 732e9, kPcie3),          // Tesla P100 SXM2 data sheet
       Gpu("v100", 15.7e12, 900e9, kPcie3),          // Tesla V100 SXM2 data sheet
       Gpu("a100", 156e12, 2039e9, kPcie4),          // A100 80GB SXM data sheet, TF32

@@ -37,9 +37,20 @@ void AddResNetOf(NetworkBuilder& net, std::int64_t image) {
   AddResNet(net, image, {{kOne, kTwo, kThree, kFour}, kHasBottlenecks});
 }
 
+// The ResNets of the paper, where torchvision's differ.
+template <int kTwo, int kThree>
+void AddFirstResNetOf(NetworkBuilder& net, std::int64_t image) {
+  AddResNet(net, image, {{3, kTwo, kThree, 3}, true, /*has_stride_first=*/true});
+}
+
 template <int kThird, int kFourth, int kGrowth, int kFirstChannels>
 void AddDenseNetOf(NetworkBuilder& net, std::int64_t image) {
   AddDenseNet(net, image, {{6, 12, kThird, kFourth}, kGrowth, kFirstChannels});
+}
+
+template <int kGrowth>
+void AddDenseNet40Of(NetworkBuilder& net, std::int64_t image) {
+  AddDenseNet40(net, image, kGrowth);
 }
 
 template <int kFeatures, int kHeads, int kBlocks>
@@ -54,6 +65,8 @@ void AddVitOf(NetworkBuilder& net, std::int64_t image) {
 
 constexpr auto kNetworks = std::to_array<KnownNetwork>({
     {"alexnet", "", 227, AddAlexNet},
+    {"alexnet-grouped", "", 227, AddGroupedAlexNet},
+    {"alexnet-v2", "", 224, AddAlexNetV2},
     {"vgg-16", "", 224, AddLongVgg<0>},
     {"vgg-19", "", 224,
      [](NetworkBuilder& net, std::int64_t image) {
@@ -71,6 +84,11 @@ constexpr auto kNetworks = std::to_array<KnownNetwork>({
     {"resnet-50", "", 224, AddResNetOf<3, 4, 6, 3, true>},
     {"resnet-101", "", 224, AddResNetOf<3, 4, 23, 3, true>},
     {"resnet-152", "", 224, AddResNetOf<3, 8, 36, 3, true>},
+    {"resnet-50-v1", "", 224, AddFirstResNetOf<4, 6>},
+    {"resnet-101-v1", "", 224, AddFirstResNetOf<4, 23>},
+    {"resnet-152-v1", "", 224, AddFirstResNetOf<8, 36>},
+    {"densenet-40", "densenet-40-k12", 32, AddDenseNet40Of<12>},
+    {"densenet-40-k40", "", 32, AddDenseNet40Of<40>},
     {"densenet-121", "", 224, AddDenseNetOf<24, 16, 32, 64>},
     {"densenet-161", "", 224, AddDenseNetOf<36, 24, 48, 96>},
     {"densenet-169", "", 224, AddDenseNetOf<32, 32, 32, 64>},

@@ -114,6 +114,10 @@ class NetworkBuilder {
   Tensor Concat(const std::string& name, const std::vector<Tensor>& inputs);
   Tensor Dropout(const std::string& name,
                  const Tensor& input);  // in place, keeps a byte per element
+  // Writes a new tensor: needed where the layer that wrote `input` keeps it.
+  Tensor DropoutCopy(const std::string& name, const Tensor& input);
+  // Local response normalisation across channels; cuDNN keeps its input and its output.
+  Tensor LocalResponseNorm(const std::string& name, const Tensor& input);
   Tensor Softmax(const std::string& name, const Tensor& input);
   // Adds attention of `heads` heads on adjacent queries, keys and values, as three layers:
   // `name`.scores, `name`.softmax (in place) and `name`.context.

@@ -16,6 +16,13 @@ inline constexpr std::int64_t kClasses = 1000;  // of ImageNet
 // response normalisation, no dropout.
 void AddAlexNet(NetworkBuilder& net, std::int64_t image);
 
+// Krizhevsky et al. 2012 as Caffe has it: conv2, conv4 and conv5 in two groups, local response
+// normalisation before the first two pools, dropout. It is micro-cuDNN's AlexNet.
+void AddGroupedAlexNet(NetworkBuilder& net, std::int64_t image);
+// Krizhevsky, arXiv:1404.5997 ("one weird trick"), as in torchvision. The first linear layer takes
+// the remaining image of any size.
+void AddAlexNetV2(NetworkBuilder& net, std::int64_t image);
+
 // Simonyan and Zisserman, arXiv:1409.1556: convolutions in each of the five groups. No dropout; the
 // first fully connected layer takes the remaining image of any size.
 using VggGroups = std::array<int, 5>;
@@ -29,10 +36,12 @@ VggFeatures AddVggFeatures(NetworkBuilder& net, std::int64_t image, const VggGro
 // vDNN++'s Table III: quick 1x1 between slow 5x5 convolutions, and a pool over all of the image.
 void AddFastBetweenSlow(NetworkBuilder& net, std::int64_t image);
 
-// He et al., arXiv:1512.03385, as in torchvision (a stage's stride is in its 3x3 convolution).
+// He et al., arXiv:1512.03385. The stride of a stage with bottlenecks is in the first 1x1
+// convolution in the paper, and in the 3x3 convolution in torchvision.
 struct ResNetShape {
   std::array<int, 4> blocks;
   bool has_bottlenecks;
+  bool has_stride_first = false;
 };
 void AddResNet(NetworkBuilder& net, std::int64_t image, const ResNetShape& shape);
 
@@ -43,6 +52,9 @@ struct DenseNetShape {
   std::int64_t first_channels;
 };
 void AddDenseNet(NetworkBuilder& net, std::int64_t image, const DenseNetShape& shape);
+// DenseNet-40 of the paper, for images of CIFAR-10: three blocks of twelve 3x3 convolutions,
+// without bottlenecks and compression. No dropout.
+void AddDenseNet40(NetworkBuilder& net, std::int64_t image, std::int64_t growth);
 
 // Szegedy et al., arXiv:1409.4842, as in torchvision: with batch normalisation, 3x3 convolutions
 // instead of the paper's 5x5, without the two auxiliary classifiers.

@@ -89,6 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
         // + 256 (384 3^2 + 1) + 4096 (256 6^2 + 1) + 4096 (4096 + 1) + 1000 (4096 + 1)
         Parameters{"alexnet", 34'944 + 614'656 + 885'120 + 1'327'488 + 884'992 + 37'752'832 +
                                   16'781'312 + 4'097'000},
+        // Caffe's, and torchvision's "alexnet".
+        Parameters{"alexnet-grouped", 60'965'224}, Parameters{"alexnet-v2", 61'100'840},
         Parameters{"vgg-16", 138'357'544}, Parameters{"vgg-19", 143'667'240},
         // VGG-19 and 82 convolutions of 256 channels.
         Parameters{"vgg-101", 143'667'240 + 82 * 256 * (256 * 9 + 1)},
@@ -101,9 +103,20 @@ INSTANTIATE_TEST_SUITE_P(
                    64 * (3 * 9 + 1) + 5 * (64 * 65 + 64 * (64 * 25 + 1)) + 3 * 65 + 2 * 4},
         Parameters{"resnet-18", 11'689'512}, Parameters{"resnet-34", 21'797'672},
         Parameters{"resnet-50", 25'557'032}, Parameters{"resnet-101", 44'549'160},
-        Parameters{"resnet-152", 60'192'808}, Parameters{"densenet-121", 7'978'856},
-        Parameters{"densenet-161", 28'681'000}, Parameters{"densenet-169", 14'149'480},
-        Parameters{"densenet-201", 20'013'928}, Parameters{"googlenet", 6'624'904},
+        Parameters{"resnet-152", 60'192'808}, Parameters{"resnet-50-v1", 25'557'032},
+        Parameters{"resnet-101-v1", 44'549'160}, Parameters{"resnet-152-v1", 60'192'808},
+        // "1.0M" in the paper's Table 2. Convolutions of 9 x 12 x 10 n weights and 2 x n of scales
+        // and shifts for n = 16 + 12 i inputs, i below 36; two 1x1 transitions; the first
+        // convolution.
+        Parameters{"densenet-40", 110 * (36 * 16 + 12 * 35 * 36 / 2) + (160 * 160 + 2 * 160) +
+                                      (304 * 304 + 2 * 304) + 3 * 9 * 16 + 2 * 448 + 10 * 449},
+        // The sum above with 40 more channels a layer.
+        Parameters{"densenet-40-k40", 362 * (36 * 16 + 40 * 35 * 36 / 2) + (496 * 496 + 2 * 496) +
+                                          (976 * 976 + 2 * 976) + 3 * 9 * 16 + 2 * 1456 +
+                                          10 * 1457},
+        Parameters{"densenet-121", 7'978'856}, Parameters{"densenet-161", 28'681'000},
+        Parameters{"densenet-169", 14'149'480}, Parameters{"densenet-201", 20'013'928},
+        Parameters{"googlenet", 6'624'904},
         // 27,161,264 less the auxiliary classifier.
         Parameters{"inception-v3", 23'834'568},
         // The convolutions of VGG-16 (14,714,688), fc6 and fc7 as convolutions, three scores of 21
@@ -251,6 +264,14 @@ TEST(ModelZoo, ShapesAreThoseOfThePapers) {
   const std::vector<Case> cases = {
       {"alexnet", "conv1.output", floats(96, 55, 55)},
       {"alexnet", "pool5.output", floats(256, 6, 6)},
+      {"alexnet-grouped", "norm1.output", floats(96, 55, 55)},
+      {"alexnet-grouped", "conv2.weight", 4 * 256 * 48 * 25},
+      {"alexnet-grouped", "conv5.weight", 4 * 256 * 192 * 9},
+      {"alexnet-grouped", "fc6.weight", 4 * 4096 * 256 * 6 * 6},
+      {"alexnet-v2", "conv1.output", floats(64, 55, 55)},
+      {"alexnet-v2", "conv2.output", floats(192, 27, 27)},
+      {"alexnet-v2", "drop6.output", floats(256 * 6 * 6, 1, 1)},
+      {"alexnet-v2", "drop6.mask", floats(256 * 6 * 6, 1, 1) / 4},
       {"vgg-16", "conv1_1.output", floats(64, 224, 224)},
       {"vgg-16", "pool3.output", floats(256, 28, 28)},
       {"vgg-19", "conv5_4.output", floats(512, 14, 14)},
@@ -263,6 +284,11 @@ TEST(ModelZoo, ShapesAreThoseOfThePapers) {
       {"resnet-50", "layer2.0.conv1.output", floats(128, 56, 56)},
       {"resnet-50", "layer2.0.conv2.output", floats(128, 28, 28)},
       {"resnet-152", "layer3.35.conv3.output", floats(1024, 14, 14)},
+      {"resnet-152-v1", "layer2.0.conv1.output", floats(128, 28, 28)},
+      {"resnet-152-v1", "layer2.0.conv2.output", floats(128, 28, 28)},
+      {"densenet-40", "transition1.pool.output", floats(160, 16, 16)},
+      {"densenet-40", "block3.12.concat.output", floats(304 + 11 * 12, 8, 8)},
+      {"densenet-40-k40", "block3.concat.output", floats(1456, 8, 8)},
       {"densenet-121", "transition1.pool.output", floats(128, 28, 28)},
       {"densenet-121", "block4.concat.output", floats(1024, 7, 7)},
       {"densenet-161", "block3.36.concat.output", floats(384 + 35 * 48, 14, 14)},
@@ -380,6 +406,23 @@ TEST(ModelZoo, ConvolutionsHaveTheAlgorithmsOfTheirShape) {
             9 * 33'226'752 / 2 + 4 * 5'308'416);
 }
 
+// micro-cuDNN's figure 10: 213 MiB for 256 samples, 48.9 MiB for 32. One group of conv2 has 48 and
+// 128 channels.
+TEST(ModelZoo, FourierWorkspaceOfTheGroupedAlexNetIsMicroCudnns) {
+  for (const std::int64_t batch : {32, 256}) {
+    const TaskGraph graph = Made("alexnet-grouped", {.batch = batch, .gpu = "p100"});
+    const TaskAlgorithm& fft = AlgorithmOf(TaskOf(graph, "conv2.forward"), "fft");
+    EXPECT_EQ(fft.workspace_bytes, (batch * 48 + batch * 128 + 48 * 128) * 32 * 17 * 8);
+    EXPECT_EQ(static_cast<double>(fft.workspace_bytes) / (1 << 20), batch == 32 ? 48.875 : 212.5);
+  }
+  // Two groups halve the multiplications.
+  const TaskGraph whole = Made("alexnet", {.batch = 32, .gpu = "p100"});
+  const TaskGraph halves = Made("alexnet-grouped", {.batch = 32, .gpu = "p100"});
+  EXPECT_DOUBLE_EQ(
+      AlgorithmOf(TaskOf(whole, "conv2.forward"), "implicit-gemm").seconds - 5e-6,
+      2 * (AlgorithmOf(TaskOf(halves, "conv2.forward"), "implicit-gemm").seconds - 5e-6));
+}
+
 TEST(ModelZoo, TimesAreThoseOfTheCostModel) {
   const TaskGraph vgg = Made("vgg-16", {.batch = 64, .gpu = "gtx-1080-ti"});
   // 2 N K H W C 9 operations at 40 % of 11.34e12 a second.
@@ -423,7 +466,7 @@ TEST(ModelZoo, GpusHaveRates) {
   for (const GpuRates& gpu : KnownGpus()) {
     EXPECT_TRUE(names.insert(gpu.name).second);
     EXPECT_GT(gpu.flops_per_second, 1e12);
-    EXPECT_GT(gpu.bytes_per_second, 1e11);
+    EXPECT_GT(gpu.bytes_per_second, 8e10);
     EXPECT_GT(gpu.launch_seconds, 0);
     EXPECT_THAT(gpu.link, ::testing::StartsWith("PCIe "));
     const TaskGraph graph = Made("alexnet", {.batch = 1, .gpu = gpu.name});
@@ -437,6 +480,19 @@ TEST(ModelZoo, GpusHaveRates) {
             10 * TotalsOf(Made("vgg-16", {.batch = 8, .gpu = "h200"})).least_seconds);
 }
 
+// micro-cuDNN's Tables II and VI. The GTX 750 Ti has its base clock there.
+TEST(ModelZoo, GpusHaveTheRatesOfMicroCudnn) {
+  std::map<std::string, GpuRates> gpus;
+  for (const GpuRates& gpu : KnownGpus()) gpus[gpu.name] = gpu;
+  EXPECT_DOUBLE_EQ(gpus["k20xm"].flops_per_second, 3.95e12);
+  EXPECT_NEAR(gpus["k80"].flops_per_second, 8.73e12 / 2, 0.01e12);
+  EXPECT_DOUBLE_EQ(gpus["k80"].bytes_per_second, 480e9 / 2);
+  EXPECT_NEAR(gpus["gtx-750-ti"].flops_per_second, 1.31e12 * 1085 / 1020, 0.01e12);
+  EXPECT_DOUBLE_EQ(gpus["p100"].flops_per_second, 10.6e12);
+  EXPECT_DOUBLE_EQ(gpus["v100"].flops_per_second, 15.7e12);
+  EXPECT_EQ(gpus["k20xm"].link, "PCIe 2.0 x16");
+}
+
 TEST(ModelZoo, NamesAreReadKindly) {
   EXPECT_EQ(Made("ResNet50", {.batch = 1, .gpu = "GTX_1080Ti"}).name, "resnet-50");
   EXPECT_EQ(Made("VGG_16", {.batch = 1}).name, "vgg-16");
@@ -447,7 +503,7 @@ TEST(ModelZoo, NamesAreReadKindly) {
 
 TEST(ModelZoo, BadOptionsAreRefused) {
   EXPECT_THAT(ErrorOf("vgg-17", {.batch = 1}),
-              HasSubstr("unknown model 'vgg-17', expected one of alexnet, vgg-16, "));
+              HasSubstr("unknown model 'vgg-17', expected one of alexnet, alexnet-grouped, "));
   EXPECT_THAT(ErrorOf("", {.batch = 1}), HasSubstr("unknown model '', expected"));
   const GpuRates gpu = {"mine", 1e12, 1e11, 0, 0};
   EXPECT_EQ(Made("vgg-16", {.batch = 1, .rates = gpu}).gpu, "mine");
@@ -461,7 +517,7 @@ TEST(ModelZoo, BadOptionsAreRefused) {
     }
   }
   EXPECT_THAT(ErrorOf("vgg-16", {.batch = 1, .gpu = "voodoo"}),
-              HasSubstr("unknown GPU 'voodoo', expected one of gtx-970, "));
+              HasSubstr("unknown GPU 'voodoo', expected one of gtx-750-ti, gtx-970, "));
   EXPECT_THAT(ErrorOf("vgg-16", {}), HasSubstr("batch 0, expected 1 to 1048576"));
   EXPECT_THAT(ErrorOf("vgg-16", {.batch = -5}), HasSubstr("batch -5, expected"));
   EXPECT_THAT(ErrorOf("vgg-16", {.batch = (1 << 20) + 1}), HasSubstr("expected"));

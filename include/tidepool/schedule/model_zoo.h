@@ -33,8 +33,8 @@ struct GpuRates {
   double link_bytes_per_second = 0;
   std::string link = {};
 };
-// Returns the known GPUs: "gtx-970", "gtx-1080-ti", "titan-x", "k40", "p100", "v100", "a100",
-// "h100", "h200".
+// Returns the known GPUs: "gtx-750-ti", "gtx-970", "gtx-1080-ti", "titan-x", "k20xm", "k40", "k80"
+// (one of the board's two GPUs), "p100", "v100", "a100", "h100", "h200".
 TIDEPOOL_EXPORT absl::Span<const GpuRates> KnownGpus();
 
 struct ModelOptions {
