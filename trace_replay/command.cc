@@ -145,7 +145,7 @@ void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
 
 std::string ServedText(const MeasuredTrace& measured, std::int64_t refused) {
   const std::string served = refused == 0 ? "all" : absl::StrCat("all but ", CountText(refused));
-  return measured.trace.has_history ? served : served + " of what was live";
+  return measured.trace.has_history ? served : served + " of the live memory";
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {

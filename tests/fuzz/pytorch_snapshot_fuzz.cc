@@ -29,7 +29,7 @@ void CheckSnapshotRoundTrip(const std::string& pickle) {
     tidepool::fuzz::Require(again->events[i].kind == trace->events[i].kind);
     tidepool::fuzz::Require(again->events[i].index == trace->events[i].index ||
                             !trace->events[i].TouchesMemory());
-    // What was live before the recording has the time of the file's first event. That event may be
+    // Memory from before the recording has the time of the file's first event. That event may be
     // of an unknown kind, which is not written.
     tidepool::fuzz::Require(earlier > 0 || again->events[i].time == trace->events[i].time);
     if (trace->events[i].kind == tidepool::TraceEvent::Kind::kAllocate) --earlier;

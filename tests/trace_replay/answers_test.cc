@@ -155,6 +155,20 @@ TEST_F(Answers, InfoEndsWithTheAnswerOfTheDevice) {
                 "batch or checkpointing there frees the most\n"));
 }
 
+TEST_F(Answers, InfoLeavesOutRowsOfZeros) {
+  const std::string file = File("x.csv", "op,id,size,hint\na,1,512,\nf,1,,\n");
+  const std::string text = Text({"info", file});
+  EXPECT_THAT(text, ::testing::ContainsRegex("frees +1\n"));
+  for (const std::string name :
+       {"out of memory", "marks", "stacks", "never freed", "bytes", "recording ended early"}) {
+    EXPECT_THAT(text, Not(HasSubstr("  " + name + "  ")));
+  }
+  const json info = Json({"info", file});
+  EXPECT_EQ(info["failures"], 0);
+  EXPECT_EQ(info["marks"], 0);
+  EXPECT_EQ(info["unfreed_bytes"], 0);
+}
+
 TEST_F(Answers, InfoAdvisesExpandableSegmentsWhereTheyHelp) {
   const std::string fits = Text({"info", Snapshot(OutOfMemoryWithStacks(20 * kMiB, false))});
   EXPECT_THAT(fits,
@@ -309,15 +323,15 @@ TEST_F(Answers, WithoutHistoryAPlanIsOneOfTheLiveMemory) {
   EXPECT_EQ(plan["overhead"], nullptr);
   EXPECT_EQ(plan["optimal"], nullptr);
   EXPECT_THAT(Text({"plan", file}),
-              ::testing::EndsWith("  plan: 8.0 MiB for what was live; the job may need more\n"));
+              ::testing::EndsWith("  plan: 8.0 MiB for the live memory; the job may need more\n"));
   const std::string text = Text({"replay", file, "--policy", "planned"});
-  EXPECT_THAT(text, HasSubstr("all of what was live"));
+  EXPECT_THAT(text, HasSubstr("all of the live memory"));
   EXPECT_THAT(text, Not(HasSubstr("smallest possible")));
   const json replay = Json({"replay", file, "--policy", "planned"});
   EXPECT_EQ(replay["history"], false);
   EXPECT_EQ(replay["planned"]["optimal"], nullptr);
   EXPECT_THAT(Text({"replay", file, "--policy", "pytorch", "--pool", "20MiB"}),
-              HasSubstr("all of what was live"));
+              HasSubstr("all of the live memory"));
 }
 
 TEST_F(Answers, WithoutHistoryAReportShowsNoPool) {

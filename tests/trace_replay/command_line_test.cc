@@ -188,7 +188,7 @@ TEST_F(CommandLine, InfoSaysWhatARecordingHolds) {
               ContainsRegex("out of memory +1 \\(4.0 KiB refused at event 2\\)"));
   ASSERT_TRUE(recorder->Close().ok());
   EXPECT_EQ(json::parse(Run({"info", recording, "--json"}).out)["ended_early"], false);
-  EXPECT_THAT(Run({"info", recording}).out, ContainsRegex("ended early +no"));
+  EXPECT_THAT(Run({"info", recording}).out, Not(HasSubstr("ended early")));
 }
 
 TEST_F(CommandLine, TakesARecordingOfNothing) {

@@ -137,14 +137,14 @@ void AddCountIfAny(const std::string& name, std::int64_t count,
 }
 
 std::vector<std::vector<std::string>> CountRows(const Trace& trace) {
-  std::vector<std::vector<std::string>> rows = {
-      {"frees", CountText(Count(trace, TraceEvent::Kind::kFree))},
-      {"out of memory", FailuresText(trace)}};
+  std::vector<std::vector<std::string>> rows;
+  AddCountIfAny("frees", Count(trace, TraceEvent::Kind::kFree), rows);
+  if (!trace.failures.empty()) rows.push_back({"out of memory", FailuresText(trace)});
   AddCountIfAny("waits between streams", Count(trace, TraceEvent::Kind::kWait), rows);
-  rows.push_back({"marks", CountText(Count(trace, TraceEvent::Kind::kMark))});
+  AddCountIfAny("marks", Count(trace, TraceEvent::Kind::kMark), rows);
   rows.push_back({"streams", CountText(static_cast<std::int64_t>(trace.stream_names.size()))});
   rows.push_back({"threads", CountText(static_cast<std::int64_t>(trace.thread_names.size()))});
-  rows.push_back({"stacks", CountText(Stacks(trace))});
+  AddCountIfAny("stacks", Stacks(trace), rows);
   rows.push_back({"device", DevicesText(trace)});
   AddCountIfAny("offloadable allocations", Offloadable(trace), rows);
   return rows;
@@ -175,12 +175,12 @@ void PrintInfoTable(const std::string& path, const MeasuredTrace& measured,
                     SizeText(load.peak_live_bytes)});
     rows.push_back({"  reached at event", CountText(load.peak_event)});
   }
-  rows.push_back({"most allocations live at once", CountText(load.peak_live_count)});
-  rows.push_back({"never freed", CountText(load.unfreed_count)});
-  rows.push_back({"  bytes", SizeText(load.unfreed_bytes)});
+  AddCountIfAny("most allocations live at once", load.peak_live_count, rows);
+  AddCountIfAny("never freed", load.unfreed_count, rows);
+  if (load.unfreed_count > 0) rows.push_back({"  bytes", SizeText(load.unfreed_bytes)});
   AddCountIfAny("frees without allocation", trace.unmatched_frees, rows);
   AddCountIfAny("rows skipped", trace.skipped_rows, rows);
-  rows.push_back({"recording ended early", trace.ended_early ? "yes" : "no"});
+  if (trace.ended_early) rows.push_back({"recording ended early", "yes"});
   AddReservedRows(measured, rows);
   std::cout << TableText(rows);
   PrintLargestUnfreed(trace);

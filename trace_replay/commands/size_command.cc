@@ -45,7 +45,7 @@ bool Fits(const SizeOptions& options, const MeasuredTrace& measured) {
   return options.fits_bytes < 0 || measured.demand.needs_bytes <= options.fits_bytes;
 }
 
-// Returns whether the live memory of a snapshot fits, whose job may need more.
+// Returns whether only the live memory of a snapshot is known to fit: the job may need more.
 bool IsFitUnknown(const SizeOptions& options, const MeasuredTrace& measured) {
   return !measured.trace.has_history && Fits(options, measured);
 }

@@ -23,7 +23,7 @@ std::string ThreadsText(int threads) {
 std::string SpeedText(double gigabytes) { return absl::StrFormat("%.2f", gigabytes); }
 std::string ShareText(double share) { return absl::StrFormat("%.0f %%", share * 100); }
 std::string DensityText(const std::optional<double>& density) {
-  return density.has_value() ? absl::StrFormat("%.2f", *density) : "none";
+  return density.has_value() ? absl::StrFormat("density %.2f", *density) : "no density";
 }
 
 std::vector<std::string> SpeedCells(const CompressionTimes& times) {
@@ -36,7 +36,7 @@ std::vector<std::string> SpeedCells(const CompressionTimes& times) {
 void PrintTable(const std::string& title, const std::vector<std::string>& head,
                 const std::vector<CompressionTimes>& rows, const auto& cells) {
   std::vector<std::vector<std::string>> table = {head};
-  for (const std::string_view name : {"compress", "x memcpy", "decompress", "x memcpy", "memcpy"}) {
+  for (const std::string_view name : {"compress", "/ memcpy", "decompress", "/ memcpy", "memcpy"}) {
     table.front().emplace_back(name);
   }
   for (const CompressionTimes& times : rows) {
@@ -67,19 +67,49 @@ void PrintWord(const TuneOptions& options, const Tuning& tuning, const WordMeasu
              });
 }
 
-void PrintCosts(const Tuning& tuning, const WordMeasurement& word) {
-  const CompressionCosts& costs = tuning.profile.CostsOf(word.word);
+std::string CostText(const CompressionCost& cost) {
+  return absl::StrFormat("%.3f + %.3f x share", cost.a, cost.b);
+}
+
+void PrintCosts(const Tuning& tuning) {
+  std::vector<std::vector<std::string>> rows = {
+      {"words", "compress", "decompress", "a word that is not zero keeps"}};
+  for (const WordMeasurement& word : tuning.words) {
+    const CompressionCosts& costs = tuning.profile.CostsOf(word.word);
+    rows.push_back({absl::StrCat(BitsOf(word.word), " bits"), CostText(costs.compress),
+                    CostText(costs.decompress),
+                    absl::StrCat(ShareText(costs.packed_share), " of its bits")});
+  }
+  const double middle = MiddleDensity(tuning.densities);
+  std::cout << "cost on one core, ns a byte of input (share: of the bytes that stay, which are "
+               "masks and words that are not zero)\n"
+            << TableText(rows)
+            << absl::StreamFormat(
+                   "  compress and decompress at density %.2f: %.2f core-seconds a GB\n\n", middle,
+                   CoreSecondsPerGb(tuning.profile, tuning.words.front().word, middle));
+}
+
+// Recommends threads and slots, and tells why.
+void PrintRecommendation(const CompressionProfile& profile) {
+  const int knee = KneeOf(profile.speedups);
+  std::cout << "use " << ThreadsText(profile.threads) << " and slots of "
+            << SizeText(profile.chunk_bytes) << ": ";
+  if (profile.threads < knee) {
+    std::cout << "more are not needed to keep up with the link\n\n";
+    return;
+  }
   std::cout << absl::StreamFormat(
-      "  words of %d bits, ns a byte of one core: compress %.3f + %.3f x r, decompress %.3f + %.3f "
-      "x r; a word that is not zero keeps %s of its bits\n",
-      BitsOf(word.word), costs.compress.a, costs.compress.b, costs.decompress.a, costs.decompress.b,
-      ShareText(costs.packed_share));
+      "%.2f times the speed of one thread; %s\n\n", Speedup(profile, knee),
+      knee == static_cast<int>(profile.speedups.size())
+          ? "more were not measured"
+          : absl::StrCat("one more adds less than ", ShareText(kLeastGainOfThread),
+                         " of the first"));
 }
 
 void PrintLinks(const Tuning& tuning) {
   const double middle = MiddleDensity(tuning.densities);
   std::vector<std::vector<std::string>> rows = {
-      {"link", "threads needed", "CPU share", "costs no time up to", "saves memory up to"}};
+      {"link", "threads needed", "processors used", "costs no time up to", "saves memory up to"}};
   for (const LinkAnswer& link : tuning.links) {
     rows.push_back({absl::StrFormat("%.4g GB/s", link.link_bytes_per_second / 1e9),
                     link.threads_to_keep_up ? absl::StrCat(*link.threads_to_keep_up)
@@ -87,12 +117,11 @@ void PrintLinks(const Tuning& tuning) {
                     ShareText(link.cpu_share), DensityText(link.in_time_up_to),
                     DensityText(link.pays_up_to)});
   }
-  std::cout
-      << absl::StreamFormat(
-             "when compression pays, with %s: densities up to which it costs no time and saves "
-             "memory (threads needed, and their share of %d processors, at density %.2f)\n",
-             ThreadsText(tuning.profile.threads), tuning.profile.processors, middle)
-      << TableText(rows);
+  std::cout << absl::StreamFormat(
+                   "when compression pays, with %s (density: the share of words that are not zero; "
+                   "threads needed, and processors used of %d, at density %.2f)\n",
+                   ThreadsText(tuning.profile.threads), tuning.profile.processors, middle)
+            << TableText(rows);
 }
 
 }  // namespace
@@ -109,7 +138,6 @@ bool IsBusy(const Tuning& tuning) { return ProcessorShare(tuning) < kQuietShare;
 
 void PrintTuningTables(const TuneOptions& options, const Tuning& tuning) {
   const CompressionProfile& profile = tuning.profile;
-  const double middle = MiddleDensity(tuning.densities);
   std::cout << profile.machine << ", " << profile.processors << " processors, "
             << profile.instruction_set << "\n"
             << absl::StreamFormat("buffers of %s, medians, %.1f s\n\n", SizeText(options.bytes),
@@ -120,21 +148,8 @@ void PrintTuningTables(const TuneOptions& options, const Tuning& tuning) {
               << " of the time; measure again on an idle machine\n\n";
   }
   for (const WordMeasurement& word : tuning.words) PrintWord(options, tuning, word);
-  std::cout << "cost (r: the share of the input that masks and words that are not zero take)\n";
-  for (const WordMeasurement& word : tuning.words) PrintCosts(tuning, word);
-  std::cout << absl::StreamFormat(
-      "  compress and decompress at density %.2f: %.2f core-seconds a GB\n\n", middle,
-      CoreSecondsPerGb(profile, tuning.words.front().word, middle));
-  const int knee = KneeOf(profile.speedups);
-  std::cout << absl::StreamFormat(
-      "knee: %s, %.2f times the speed of one thread; %s\n", ThreadsText(knee),
-      Speedup(profile, knee),
-      knee == static_cast<int>(profile.speedups.size())
-          ? "more threads were not measured"
-          : absl::StrCat("another thread adds less than ", ShareText(kLeastGainOfThread),
-                         " of the first"));
-  std::cout << "recommended: " << ThreadsText(profile.threads) << ", slots of "
-            << SizeText(profile.chunk_bytes) << "\n\n";
+  PrintCosts(tuning);
+  PrintRecommendation(profile);
   PrintLinks(tuning);
   if (!options.save.empty() && options.word_bits != 0) {
     std::cout << "\nwords of " << (options.word_bits == 16 ? 32 : 16)
