@@ -97,7 +97,8 @@ class TIDEPOOL_EXPORT Device {
   // recorded before.
   virtual absl::Status RecordEvent(Event event, Stream stream) = 0;
   // Makes work queued on `stream` from now on wait, on the device, for the point that the event has
-  // recorded at this moment. Without effect for an event that was never recorded.
+  // recorded at this moment. Without effect for an event that was never recorded. The event may
+  // belong to another device of the same kind, which is not destroyed during the call.
   virtual absl::Status WaitEvent(Stream stream, Event event) = 0;
   // Returns whether all work before the recorded point has finished. True for an event that was
   // never recorded.

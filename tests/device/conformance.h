@@ -231,9 +231,14 @@ TEST_P(DeviceConformance, StreamsAndEventsOfOthersAreNotFound) {
        {Event{}, Event{.id = std::numeric_limits<std::uint64_t>::max()}, *other->CreateEvent()}) {
     EXPECT_TRUE(absl::IsNotFound(device_->DestroyEvent(unknown)));
     EXPECT_TRUE(absl::IsNotFound(device_->RecordEvent(unknown, stream_)));
-    EXPECT_TRUE(absl::IsNotFound(device_->WaitEvent(stream_, unknown)));
     EXPECT_TRUE(absl::IsNotFound(device_->QueryEvent(unknown).status()));
     EXPECT_TRUE(absl::IsNotFound(device_->SynchronizeEvent(unknown)));
+  }
+  const Event gone = *other->CreateEvent();
+  ASSERT_TRUE(other->DestroyEvent(gone).ok());
+  for (const Event unknown :
+       {Event{}, Event{.id = std::numeric_limits<std::uint64_t>::max()}, gone}) {
+    EXPECT_TRUE(absl::IsNotFound(device_->WaitEvent(stream_, unknown)));
   }
 }
 
@@ -312,6 +317,21 @@ TEST_P(DeviceConformance, AWaitOutlivesItsEventAndItsStream) {
   blocker.Stop();
   ASSERT_TRUE(device_->SynchronizeEvent(waited).ok());
   EXPECT_TRUE(ran);
+}
+
+TEST_P(DeviceConformance, AStreamWaitsForAnEventOfAnotherDevice) {
+  const std::unique_ptr<Device> other = GetParam().make();
+  const Stream others = *other->CreateStream();
+  const Event event = *other->CreateEvent();
+  ASSERT_TRUE(device_->WaitEvent(stream_, event).ok()) << "never recorded";
+  Blocker blocker(*other, others);
+  ASSERT_TRUE(other->RecordEvent(event, others).ok());
+  ASSERT_TRUE(device_->WaitEvent(stream_, event).ok());
+  const Event after = Recorded(stream_);
+  EXPECT_FALSE(IsOver(after));
+  blocker.Stop();
+  ASSERT_TRUE(device_->SynchronizeEvent(after).ok());
+  EXPECT_TRUE(*other->QueryEvent(event));
 }
 
 TEST_P(DeviceConformance, AStreamMayWaitForItself) {

@@ -197,7 +197,7 @@ class CudaDeviceOfRuntime final : public CudaDevice {
   absl::Status WaitEvent(Stream stream, Event event) override {
     return Run("WaitEvent", [&] {
       return parts_->streams.Use(stream, [&](cudaStream_t native) {
-        const absl::StatusOr<SharedRecording> recording = parts_->events.Get(event);
+        const absl::StatusOr<SharedRecording> recording = parts_->events.GetOfAny(event);
         if (!recording.ok() || *recording == nullptr) return recording.status();
         return Check(cudaStreamWaitEvent(native, (*recording)->event(), 0), "cudaStreamWaitEvent",
                      native, (*recording)->event());

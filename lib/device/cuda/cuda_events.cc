@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/device/peers.h"
 
 namespace tidepool::cuda {
 namespace {
@@ -13,7 +14,15 @@ absl::Status NoEvent(Event event) {
   return absl::NotFoundError(absl::StrCat("the device has no event ", event.id));
 }
 
+using CudaEventPeers = device::Peers<CudaEvents>;
+
 }  // namespace
+
+CudaEvents::CudaEvents(NativeEventPool* pool) : pool_(*pool) {
+  CudaEventPeers::OfProcess().Add(this);
+}
+
+CudaEvents::~CudaEvents() { CudaEventPeers::OfProcess().Remove(this); }
 
 Event CudaEvents::Create() {
   const locks::MutexLock lock(&mutex_);
@@ -40,6 +49,13 @@ absl::StatusOr<SharedRecording> CudaEvents::Get(Event event) const {
   if (!state.ok()) return state.status();
   const locks::MutexLock lock(&(*state)->mutex);
   return (*state)->recording;
+}
+
+absl::StatusOr<SharedRecording> CudaEvents::GetOfAny(Event event) const {
+  absl::StatusOr<SharedRecording> own = Get(event);
+  if (own.ok()) return own;
+  return CudaEventPeers::OfProcess().Ask([&](const CudaEvents& other) { return other.Get(event); },
+                                         std::move(own));
 }
 
 absl::StatusOr<std::shared_ptr<CudaEvents::State>> CudaEvents::Find(Event event) const {

@@ -20,7 +20,10 @@ namespace tidepool::cuda {
 // Thread-safe. The pool outlives it. All functions answer NotFound for an unknown event.
 class CudaEvents {
  public:
-  explicit CudaEvents(NativeEventPool* pool) : pool_(*pool) {}
+  explicit CudaEvents(NativeEventPool* pool);
+  ~CudaEvents();
+  CudaEvents(const CudaEvents&) = delete;
+  CudaEvents& operator=(const CudaEvents&) = delete;
 
   Event Create();
   absl::Status Destroy(Event event);
@@ -42,6 +45,8 @@ class CudaEvents {
   // Lets the event stand for a recording that other events may share.
   absl::Status SetShared(Event event, SharedRecording recording);
   absl::StatusOr<SharedRecording> Get(Event event) const;
+  // Returns the same, also for an event of another CUDA device.
+  absl::StatusOr<SharedRecording> GetOfAny(Event event) const;
 
  private:
   struct State {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/device/peers.h"
 
 namespace tidepool::host {
 namespace {
@@ -14,7 +15,13 @@ absl::Status NoEvent(Event event) {
   return absl::NotFoundError(absl::StrCat("the device has no event ", event.id));
 }
 
+using EventPeers = device::Peers<Events>;
+
 }  // namespace
+
+Events::Events() { EventPeers::OfProcess().Add(this); }
+
+Events::~Events() { EventPeers::OfProcess().Remove(this); }
 
 Event Events::Create() {
   const locks::MutexLock lock(&mutex_);
@@ -41,6 +48,13 @@ absl::StatusOr<QueuePosition> Events::Get(Event event) const {
   const auto found = positions_.find(event.id);
   if (found == positions_.end()) return NoEvent(event);
   return found->second;
+}
+
+absl::StatusOr<QueuePosition> Events::GetOfAny(Event event) const {
+  absl::StatusOr<QueuePosition> own = Get(event);
+  if (own.ok()) return own;
+  return EventPeers::OfProcess().Ask([&](const Events& other) { return other.Get(event); },
+                                     std::move(own));
 }
 
 }  // namespace tidepool::host

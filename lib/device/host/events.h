@@ -18,10 +18,17 @@ namespace tidepool::host {
 // Thread-safe. All functions answer NotFound for an unknown event.
 class Events {
  public:
+  Events();
+  ~Events();
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+
   Event Create();
   absl::Status Destroy(Event event);
   absl::Status Set(Event event, QueuePosition position);
   absl::StatusOr<QueuePosition> Get(Event event) const;
+  // Returns the same, also for an event of another host device.
+  absl::StatusOr<QueuePosition> GetOfAny(Event event) const;
 
  private:
   mutable locks::Mutex mutex_;

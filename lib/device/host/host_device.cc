@@ -132,7 +132,7 @@ class HostDeviceOfThreads final : public HostDevice {
     return Run(Call::kWaitEvent, [&]() -> absl::Status {
       absl::StatusOr<std::shared_ptr<WorkQueue>> queue = streams_.Find(stream);
       if (!queue.ok()) return queue.status();
-      absl::StatusOr<QueuePosition> position = events_.Get(event);
+      absl::StatusOr<QueuePosition> position = events_.GetOfAny(event);
       if (!position.ok()) return position.status();
       if (position->IsIn(**queue) || position->IsReached()) return absl::OkStatus();
       return (*queue)->Push(OnTime([position = *std::move(position)] { position.Wait(); }));
