@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_LIB_EXECUTE_STAMPS_H_
 #define TIDEPOOL_LIB_EXECUTE_STAMPS_H_
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -10,9 +11,19 @@
 #include <utility>
 #include <vector>
 
+#include "tidepool/schedule/executor.h"
 #include "tidepool/schedule/offloader.h"
 
 namespace tidepool::execute {
+
+// Returns the clock of the options, or else the machine's.
+inline std::function<double()> ClockOf(const ExecutorOptions& options) {
+  if (options.clock != nullptr) return options.clock;
+  return [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+}
 
 // Each function writes its own stamp, and has finished when the stamp is read. Functions share
 // ownership, so a function that runs late (after an error) does not access freed memory.

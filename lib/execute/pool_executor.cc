@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Iterations of a pool's schedule, from the first step to the measures.
+#include "lib/execute/pool_executor.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "lib/execute/measured_stalls.h"
+#include "lib/execute/step_error.h"
+
+namespace tidepool::execute {
+
+absl::Status PoolExecutor::Start() {
+  const absl::StatusOr<Stream> stream = device_.CreateStream();
+  if (!stream.ok()) return stream.status();
+  compute_ = *stream;
+  for (std::size_t i = 0; i < step_events_.count; ++i) {
+    const absl::StatusOr<Event> event = device_.CreateEvent();
+    if (!event.ok()) return event.status();
+    events_.push_back(*event);
+  }
+  return absl::OkStatus();
+}
+
+PoolExecutor::~PoolExecutor() {
+  Abandon();
+  // Objects that the device refuses to destroy are lost: no caller could act on the error.
+  for (const Event event : events_) device_.DestroyEvent(event).IgnoreError();
+  if (compute_ != Stream()) device_.DestroyStream(compute_).IgnoreError();
+}
+
+absl::StatusOr<Timeline> PoolExecutor::Run() {
+  timeline_ = {};
+  begin_ = clock_();
+  if (measures_) stamps_ = std::make_shared<Stamps>(schedule_.steps.size(), clock_);
+  const OffloaderStats before = offloader_.Stats();
+  absl::Status status;
+  std::size_t at = 0;
+  for (; status.ok() && at < schedule_.steps.size(); ++at) {
+    if (on_step_ != nullptr) on_step_(at);
+    status = AtStep(graph_, schedule_, at, PerformStep(at));
+  }
+  if (status.ok()) status = AtStep(graph_, schedule_, at, Synchronize());
+  if (status.ok()) status = AtStep(graph_, schedule_, at, FreeAllButWeights());
+  if (!status.ok()) {
+    Abandon();
+    return status;
+  }
+  timeline_.seconds = clock_() - begin_;
+  const OffloaderStats after = offloader_.Stats();
+  timeline_.bytes_out = after.bytes_out - before.bytes_out;
+  timeline_.bytes_in = after.bytes_in - before.bytes_in;
+  if (measures_) ReadStamps();
+  return std::move(timeline_);
+}
+
+// Waits for all queued work after an error, and frees all data.
+void PoolExecutor::Abandon() {
+  constexpr int kTries = 2;  // a device that fails once may work the next time
+  bool has_finished = compute_ == Stream();
+  for (int i = 0; i < kTries && !has_finished; ++i) {
+    has_finished = device_.SynchronizeStream(compute_).ok();
+  }
+  // The errors belong to buffers that are freed next.
+  offloader_.Synchronize().IgnoreError();
+  for (Datum& datum : data_) {
+    if (datum.buffer != BufferId()) offloader_.Free(datum.buffer).IgnoreError();
+    datum = {};
+  }
+  leaving_.clear();
+  // Compressed copies may have held the memory until now.
+  offloader_.Synchronize().IgnoreError();
+  stamps_ = nullptr;
+}
+
+CopyWatch PoolExecutor::WatchOf(std::size_t at) const {
+  return stamps_ == nullptr ? CopyWatch() : stamps_->Watch(at);
+}
+
+void PoolExecutor::NotePeaks() {
+  if (!measures_) return;
+  const OffloaderStats stats = offloader_.Stats();
+  timeline_.peak_device_bytes = std::max(timeline_.peak_device_bytes, stats.device_bytes);
+  timeline_.peak_host_bytes = std::max(timeline_.peak_host_bytes, stats.peak_host_bytes);
+}
+
+void PoolExecutor::ReadStamps() {
+  NotePeaks();
+  using Kind = TimelineEvent::Kind;
+  for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
+    const Stamps::Stamp& stamp = stamps_->of(i);
+    if (!stamp.start.has_value() || !stamp.end.has_value()) continue;
+    const ScheduleStep& step = schedule_.steps[i];
+    const Kind kind = step.kind == StepKind::kRun       ? Kind::kTask
+                      : step.kind == StepKind::kOffload ? Kind::kOffload
+                                                        : Kind::kPrefetch;
+    timeline_.events.push_back({kind, step.index, i, *stamp.start - begin_, *stamp.end - begin_});
+    if (kind == Kind::kTask) timeline_.compute_seconds += *stamp.end - *stamp.start;
+  }
+  std::sort(timeline_.events.begin(), timeline_.events.end(),
+            [](const TimelineEvent& left, const TimelineEvent& right) {
+              return std::tie(left.start, left.step) < std::tie(right.start, right.step);
+            });
+  timeline_.stalls = MeasuredStalls(graph_, schedule_, timeline_.events);
+}
+
+}  // namespace tidepool::execute
