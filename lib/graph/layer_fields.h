@@ -16,6 +16,8 @@ namespace tidepool::graph {
 
 template <typename Parameters>
 struct LayerField {
+  using Layer = Parameters;
+
   std::string_view name;
   std::int64_t Parameters::*number;
   std::int64_t least = 1;

@@ -28,8 +28,9 @@ void ReadAsGraph(std::string_view contents) {
   RequireOfGraph(ValidateGraph(*graph).ok());
   const GraphTotals totals = TotalsOf(*graph);
   RequireOfGraph(totals.kept_activations <= totals.activations && totals.least_seconds >= 0);
-  const absl::StatusOr<TaskGraph> again = ParseGraph(GraphJson(*graph), "again");
-  RequireOfGraph(again.ok() && *again == *graph);
+  const std::string json = GraphJson(*graph);
+  const absl::StatusOr<TaskGraph> again = ParseGraph(json, "again");
+  RequireOfGraph(again.ok() && *again == *graph && GraphJson(*again) == json);
 }
 
 void ReadAsTimes(std::string_view contents) {

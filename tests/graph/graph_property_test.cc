@@ -80,11 +80,15 @@ TEST(GraphProperty, SortingWhatIsSortedChangesNothing) {
 
 TEST(GraphProperty, JsonReadsAsWhatWasWritten) {
   testing::RandomGraphs random(5);
-  for (int i = 0; i < 500; ++i) {
-    const TaskGraph graph = random.Valid(1 + random.Below(30));
-    const absl::StatusOr<TaskGraph> again = ParseGraph(GraphJson(graph), "again");
+  for (int i = 0; i < 1000; ++i) {
+    const std::size_t tasks = 1 + random.Below(30);
+    const TaskGraph graph = i % 2 == 0 ? random.Valid(tasks) : random.ValidVersion2(tasks);
+    ASSERT_TRUE(ValidateGraph(graph).ok()) << ValidateGraph(graph);
+    const std::string json = GraphJson(graph);
+    const absl::StatusOr<TaskGraph> again = ParseGraph(json, "again");
     ASSERT_TRUE(again.ok()) << again.status();
     ASSERT_EQ(*again, graph);
+    ASSERT_EQ(GraphJson(*again), json);
   }
 }
 

@@ -32,6 +32,19 @@ class RandomGraphs {
     return graph;
   }
 
+  // Returns a valid graph with everything that version 2 of the format has.
+  TaskGraph ValidVersion2(std::size_t tasks) {
+    TaskGraph graph = Valid(tasks);
+    for (GraphData& data : graph.data) {
+      data.type = static_cast<DataType>(Below(10));
+      if (Chance(0.5)) continue;
+      data.after = DataHome::kHost;
+      if (ExistsBefore(data)) data.before = DataHome::kHost;
+    }
+    for (GraphTask& task : graph.tasks) AddLayer(graph.batch, task);
+    return graph;
+  }
+
   void Shuffle(TaskGraph& graph) { std::shuffle(graph.tasks.begin(), graph.tasks.end(), random_); }
 
   // Changes something; the graph may be valid still.
@@ -102,6 +115,61 @@ class RandomGraphs {
   std::vector<std::size_t>& UsesOf(GraphTask& task) {
     const std::size_t which = Below(3);
     return which == 0 ? task.reads : which == 1 ? task.writes : task.updates;
+  }
+
+  std::int64_t Number() { return static_cast<std::int64_t>(1 + Below(1000)); }
+
+  LayerParameters Layer() {
+    switch (Below(10)) {
+      case 0:
+        return {};
+      case 1:
+        return LinearParameters{.n = 2, .inputs = Number(), .outputs = Number(), .bias = 1};
+      case 2:
+        return MatrixProductParameters{
+            .count = 3, .rows = Number(), .inner = Number(), .columns = Number()};
+      case 3:
+        return PoolingParameters{.c = Number(), .h = 9, .w = 8, .r = 3, .s = 2, .round_up = 1};
+      case 4:
+        return NormalizationParameters{.n = 1, .c = 8, .h = Number(), .w = 1, .groups = 4};
+      case 5:
+        return AttentionParameters{.n = 1,
+                                   .heads = 8,
+                                   .key_heads = 2,
+                                   .queries = Number(),
+                                   .keys = 5,
+                                   .features = 64,
+                                   .causal = 1};
+      case 6:
+        return ElementwiseParameters{.elements = Number()};
+      case 7:
+        return EmbeddingParameters{.n = 5, .vocabulary = Number(), .features = 3};
+      case 8:
+        return RecurrentParameters{.steps = Number(), .inputs = 4, .hidden = 4, .layers = 2};
+      default:
+        return ConvolutionParameters{.n = 4,
+                                     .c = 6,
+                                     .h = Number(),
+                                     .w = 7,
+                                     .k = 4,
+                                     .r = 3,
+                                     .s = 3,
+                                     .stride_height = 2,
+                                     .padding_width = 1,
+                                     .dilation_height = 2,
+                                     .groups = 2};
+    }
+  }
+
+  void AddLayer(std::int64_t batch, GraphTask& task) {
+    if (Chance(0.2)) AddConfiguration(batch, task);
+    if (task.phase == TaskPhase::kBackward) {
+      task.gradients = static_cast<TaskGradients>(Below(3));
+    }
+    task.may_rerun = task.updates.empty() && task.phase != TaskPhase::kUpdate && Chance(0.5);
+    task.parameters = Layer();
+    task.data_type = static_cast<DataType>(Below(10));
+    task.compute_type = static_cast<DataType>(Below(10));
   }
 
   // Adds micro-batches that have `samples` together.

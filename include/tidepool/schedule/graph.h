@@ -172,15 +172,15 @@ TIDEPOOL_EXPORT absl::Status ValidateGraph(const TaskGraph& graph);
 // uses) log tasks).
 TIDEPOOL_EXPORT absl::Status SortTasks(TaskGraph& graph);
 
-// Read and write graphs as JSON (docs/formats/task_graph.md). Reading accepts gzip, sorts the tasks
-// and validates. Errors are InvalidArgument with `FILE:LINE: fault, expectation`. Memory is the
-// size of the graph and its names; time is linear, except for the sort.
+// Read and write graphs as JSON (docs/formats/task_graph.md), version 2. Reading accepts version 1
+// and gzip, sorts the tasks and validates. Errors are InvalidArgument with `FILE:LINE: fault,
+// expectation`. Memory is the size of the graph and its names; time is linear, except for the sort.
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> ReadGraph(const std::filesystem::path& path);
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> ParseGraph(std::string_view json, std::string_view name);
 // Validates the graph, and writes the whole file or none. A path that ends in ".gz" is compressed.
 TIDEPOOL_EXPORT absl::Status WriteGraph(const TaskGraph& graph, const std::filesystem::path& path);
 // Returns the text of a valid graph. ParseGraph turns it into the same graph, with times equal to
-// the last bit.
+// the last bit; the text of that graph is the same.
 TIDEPOOL_EXPORT std::string GraphJson(const TaskGraph& graph);
 
 // Replaces times in `graph` by measured ones, from a CSV with the columns task, algorithm and
