@@ -24,6 +24,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "tidepool/export.h"
+#include "tidepool/schedule/graph.h"
 
 namespace tidepool {
 
@@ -108,6 +109,59 @@ TIDEPOOL_EXPORT absl::StatusOr<ChainTimes> PlaceTransfers(const Chain& chain,
 // Returns the makespan of a set in the paper's order. Errors are PlaceTransfers's.
 TIDEPOOL_EXPORT absl::StatusOr<double> OrderedMakespan(const Chain& chain,
                                                        absl::Span<const std::size_t> set);
+
+// A chain that stands for a task graph. Part i of the graph is F_i and B_i.
+struct GraphChain {
+  // Ranges [begin, end) of the graph's tasks.
+  struct Part {
+    std::size_t forward_begin = 0;
+    std::size_t forward_end = 0;
+    std::size_t backward_begin = 0;
+    std::size_t backward_end = 0;
+
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+
+  Chain chain;
+  std::vector<Part> parts;
+  std::vector<std::vector<std::size_t>> activations;  // the graph's data in x_0, ..., x_(L+1)
+  std::vector<std::size_t> algorithms;                // of the graph's tasks
+  // The most bytes that weights, their gradients and the state of their optimizer hold at once.
+  // They are not in the chain, and its memory is the device's less these.
+  std::int64_t resident_bytes = 0;
+};
+
+struct ChainOptions {
+  std::int64_t memory_bytes = 0;     // of the device
+  double link_bytes_per_second = 0;  // 0: the graph's
+  // The algorithm of each task. Empty: the first one, with the least workspace.
+  std::vector<std::size_t> algorithms = {};
+};
+
+// Returns the chain of a valid graph. It is cut between two forward tasks where at most one tensor
+// separates them, which later forward tasks leave unchanged, and where the backward tasks can be
+// cut likewise: those before the cut use no data of the first forward part but that tensor, and
+// those after it none of the second. Backward and update tasks belong to the part of their layer;
+// without names of layers, to the one that uses their weights.
+//
+// x_(i+1) is the data of part i that backward tasks need. For each operation, the memory of the
+// chain is the peak of the graph's own walk through its tasks: data is there from the task that
+// writes it to its last use, inputs from the start, and workspaces beside them. Thus M_peak is the
+// peak of the walk. exF, exB hold the data that no x or y holds. y_i has the gradients between B_i
+// and B_(i-1), as far as the peaks of both hold them. Two parts are joined when the backward half
+// of the first has a peak below the data that the chain keeps for it.
+//
+// InvalidArgument for algorithms that are not there, no link, and tasks of the forward phase after
+// the first backward task; ResourceExhausted when weights need more than the memory. O(tasks + data
+// + uses).
+TIDEPOOL_EXPORT absl::StatusOr<GraphChain> ToChain(const TaskGraph& graph,
+                                                   const ChainOptions& options);
+
+// Returns a graph with the tasks F0, F1, ..., B1, B0 and the data x0, x1, ..., y1, y0, without data
+// of no bytes. ToChain turns it into the same chain, except that y_(L+1) is part of exB_L. A task
+// that writes nothing updates a weight of one byte, `order`. InvalidArgument where a chain of huge
+// sizes is no valid graph. O(L).
+TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> FromChain(const Chain& chain);
 
 }  // namespace tidepool
 

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chains of graphs: those of the zoo, random ones, and small ones by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <iostream>
+
+#include "tests/chain/random_chain.h"
+#include "tests/graph/random_graph.h"
+#include "tidepool/schedule/chain.h"
+#include "tidepool/schedule/model_zoo.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr std::int64_t kMuchMemory = std::int64_t{1} << 59;
+
+bool IsOfChain(const GraphData& data) {
+  return data.kind == DataKind::kInput || data.kind == DataKind::kActivation ||
+         data.kind == DataKind::kGradient;
+}
+
+bool Uses(const GraphTask& task, std::size_t data) {
+  for (const auto* list : {&task.reads, &task.writes, &task.updates}) {
+    if (std::find(list->begin(), list->end(), data) != list->end()) return true;
+  }
+  return false;
+}
+
+// Returns the memory beside each task, by the first and last task that use each datum.
+std::vector<std::int64_t> SlowWalk(const TaskGraph& graph) {
+  std::vector<std::int64_t> bytes;
+  for (const GraphTask& task : graph.tasks) {
+    bytes.push_back(task.algorithms.front().workspace_bytes);
+  }
+  for (std::size_t data = 0; data < graph.data.size(); ++data) {
+    if (!IsOfChain(graph.data[data])) continue;
+    std::size_t first = graph.tasks.size();
+    std::size_t last = 0;
+    for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
+      if (!Uses(graph.tasks[i], data)) continue;
+      first = std::min(first, i);
+      last = i;
+    }
+    if (ExistsBefore(graph.data[data])) first = 0;
+    if (ExistsAfter(graph.data[data])) last = graph.tasks.size() - 1;
+    for (std::size_t i = first; i <= last; ++i) bytes[i] += graph.data[data].bytes;
+  }
+  return bytes;
+}
+
+std::int64_t PeakOf(const std::vector<std::int64_t>& bytes, std::size_t begin, std::size_t end) {
+  std::int64_t peak = 0;
+  for (std::size_t i = begin; i < end; ++i) peak = std::max(peak, bytes[i]);
+  return peak;
+}
+
+// Whether all uses of an activation of x_k are in parts k - 1 and k.
+void ExpectUsesInParts(const TaskGraph& graph, const GraphChain& made, std::size_t data,
+                       std::size_t k) {
+  for (std::size_t i = 0; i < made.parts.size(); ++i) {
+    const GraphChain::Part& part = made.parts[i];
+    for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
+      const bool is_forward = task >= part.forward_begin && task < part.forward_end;
+      const bool is_backward = task >= part.backward_begin && task < part.backward_end;
+      if (!is_forward && !is_backward) continue;
+      if (!Uses(graph.tasks[task], data)) continue;
+      EXPECT_TRUE(i == k || i + 1 == k) << graph.data[data].name << " of x_" << k << " in part "
+                                        << i << ", task " << graph.tasks[task].name;
+      const auto& updates = graph.tasks[task].updates;
+      const bool is_changed = std::find(updates.begin(), updates.end(), data) != updates.end();
+      EXPECT_FALSE(is_forward && i == k && is_changed) << graph.data[data].name;
+    }
+  }
+}
+
+// Checks a chain against its graph: it has all tasks, their time, and exactly their memory.
+void ExpectChainOf(const TaskGraph& graph, const GraphChain& made) {
+  ASSERT_TRUE(ValidateChain(made.chain).ok()) << ValidateChain(made.chain);
+  const std::vector<std::int64_t> walk = SlowWalk(graph);
+  std::size_t forward = 0;
+  std::size_t backward = graph.tasks.size();
+  const std::vector<std::int64_t> forward_bytes = ForwardBytes(made.chain);
+  const std::vector<std::int64_t> backward_bytes = BackwardBytes(made.chain);
+  for (std::size_t i = 0; i < made.parts.size(); ++i) {
+    const GraphChain::Part& part = made.parts[i];
+    EXPECT_EQ(part.forward_begin, forward);
+    EXPECT_LT(part.forward_begin, part.forward_end);
+    EXPECT_EQ(part.backward_end, backward);
+    EXPECT_LE(part.backward_begin, part.backward_end);
+    forward = part.forward_end;
+    backward = part.backward_begin;
+    EXPECT_EQ(forward_bytes[i], PeakOf(walk, part.forward_begin, part.forward_end));
+    if (part.backward_begin == part.backward_end && i + 1 == made.parts.size()) continue;
+    EXPECT_EQ(backward_bytes[i], PeakOf(walk, part.backward_begin, part.backward_end)) << i;
+  }
+  EXPECT_EQ(forward, backward);
+  EXPECT_EQ(ChainPeak(made.chain), PeakOf(walk, 0, walk.size()));
+  EXPECT_NEAR(ChainSeconds(made.chain), TotalsOf(graph).least_workspace_seconds,
+              1e-9 * ChainSeconds(made.chain));
+  for (std::size_t k = 0; k < made.activations.size(); ++k) {
+    std::int64_t bytes = 0;
+    for (const std::size_t data : made.activations[k]) {
+      bytes += graph.data[data].bytes;
+      ExpectUsesInParts(graph, made, data, k);
+    }
+    EXPECT_EQ(bytes, made.chain.x[k]);
+  }
+}
+
+std::string Report(const std::string& name, const GraphChain& made) {
+  std::int64_t offloadable = 0;
+  for (const std::int64_t bytes : made.chain.x) offloadable += bytes;
+  return absl::StrCat(name, ": ", made.parts.size(), " parts, peak ", ChainPeak(made.chain) >> 20,
+                      " MiB, activations ", offloadable >> 20, " MiB, least memory ",
+                      LeastChainMemory(made.chain) >> 20, " MiB\n");
+}
+
+TEST(ToChain, KeepsTheMemoryOfEveryModel) {
+  for (const std::string& name : KnownModels()) {
+    SCOPED_TRACE(name);
+    for (const bool fused : {false, true}) {
+      const absl::StatusOr<TaskGraph> graph =
+          MakeModel(name, {.batch = 4, .fused_batch_normalization = fused});
+      ASSERT_TRUE(graph.ok()) << graph.status();
+      const absl::StatusOr<GraphChain> made = ToChain(*graph, {.memory_bytes = kMuchMemory});
+      ASSERT_TRUE(made.ok()) << made.status();
+      ExpectChainOf(*graph, *made);
+      EXPECT_GT(made->parts.size(), 5);
+      EXPECT_EQ(made->chain.memory_bytes, kMuchMemory - made->resident_bytes);
+      if (std::getenv("TIDEPOOL_PRINT") != nullptr) std::cout << Report(name, *made);
+    }
+  }
+}
+
+TEST(ToChain, TakesTheAlgorithmsOfTheCaller) {
+  const TaskGraph graph = *MakeModel("vgg-16", {.batch = 8});
+  ChainOptions options = {.memory_bytes = kMuchMemory};
+  double seconds = 0;
+  for (const GraphTask& task : graph.tasks) {
+    options.algorithms.push_back(task.algorithms.size() - 1);
+    seconds += task.algorithms.back().seconds;
+  }
+  const absl::StatusOr<GraphChain> made = ToChain(graph, options);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_NEAR(ChainSeconds(made->chain), seconds, 1e-9 * seconds);
+  EXPECT_GT(ChainPeak(made->chain),
+            ChainPeak(ToChain(graph, {.memory_bytes = kMuchMemory})->chain));
+  EXPECT_EQ(made->algorithms, options.algorithms);
+}
+
+TEST(ToChain, RefusesWrongOptions) {
+  TaskGraph graph = *MakeModel("alexnet", {.batch = 1});
+  const auto error = [&](const ChainOptions& options) {
+    const absl::StatusOr<GraphChain> made = ToChain(graph, options);
+    EXPECT_FALSE(made.ok());
+    EXPECT_THAT(std::string(made.status().message()), HasSubstr("expected"));
+    return made.status().code();
+  };
+  EXPECT_EQ(error({.memory_bytes = 1}), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(error({.memory_bytes = kMuchMemory, .algorithms = {0}}),
+            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(error({.memory_bytes = kMuchMemory,
+                   .algorithms = std::vector<std::size_t>(graph.tasks.size(), 99)}),
+            absl::StatusCode::kInvalidArgument);
+  graph.link_bytes_per_second = 0;
+  EXPECT_EQ(error({.memory_bytes = kMuchMemory}), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(ToChain(graph, {.memory_bytes = kMuchMemory, .link_bytes_per_second = 1}).ok());
+  graph.tasks.back().phase = TaskPhase::kForward;
+  EXPECT_EQ(error({.memory_bytes = kMuchMemory, .link_bytes_per_second = 1}),
+            absl::StatusCode::kInvalidArgument);
+}
+
+// A chain without y_(L+1), which a graph has as workspace of B_L.
+Chain WithoutLastGradient(Chain chain) {
+  chain.backward_extra.back() += chain.y.back();
+  chain.y.back() = 0;
+  return chain;
+}
+
+TEST(FromChain, IsUndoneByToChain) {
+  testing::RandomChains random(1);
+  for (int i = 0; i < 3000; ++i) {
+    const Chain chain = random.Next(static_cast<std::size_t>(random.Below(12)) + 1);
+    SCOPED_TRACE(ChainJson(chain));
+    const absl::StatusOr<TaskGraph> graph = FromChain(chain);
+    ASSERT_TRUE(graph.ok()) << graph.status();
+    ASSERT_TRUE(ValidateGraph(*graph).ok());
+    const bool has_order = graph->data.back().name == "order";
+    const absl::StatusOr<GraphChain> made =
+        ToChain(*graph, {.memory_bytes = chain.memory_bytes + (has_order ? 1 : 0)});
+    ASSERT_TRUE(made.ok()) << made.status();
+    ASSERT_EQ(made->chain, WithoutLastGradient(chain)) << ChainJson(made->chain);
+    ExpectChainOf(*graph, *made);
+  }
+}
+
+TEST(FromChain, RefusesSizesThatGraphsDoNotHave) {
+  Chain chain = testing::RandomChains(1).Next(2);
+  chain.y[2] = std::int64_t{1} << 50;
+  chain.backward_extra[1] = std::int64_t{1} << 50;
+  EXPECT_EQ(FromChain(chain).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+// Any graph has a chain with its memory, though perhaps of few parts.
+TEST(ToChain, KeepsTheMemoryOfRandomGraphs) {
+  testing::RandomGraphs random(1);
+  int several_parts = 0;
+  for (int i = 0; i < 2000; ++i) {
+    TaskGraph graph = random.Valid(random.Below(20) + 1);
+    const std::size_t turn = random.Below(graph.tasks.size()) + 1;
+    for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
+      graph.tasks[task].phase = task < turn ? TaskPhase::kForward : TaskPhase::kBackward;
+      if (random.Chance(0.5)) graph.tasks[task].layer = "";
+    }
+    const absl::StatusOr<GraphChain> made =
+        ToChain(graph, {.memory_bytes = kMuchMemory, .link_bytes_per_second = 1});
+    ASSERT_TRUE(made.ok()) << made.status();
+    SCOPED_TRACE(GraphJson(graph));
+    ExpectChainOf(graph, *made);
+    if (::testing::Test::HasFailure()) return;
+    several_parts += made->parts.size() > 1 ? 1 : 0;
+  }
+  EXPECT_GT(several_parts, 100);
+}
+
+}  // namespace
+}  // namespace tidepool
