@@ -31,7 +31,8 @@ PoolStats StatsOf(const StreamArena& arena) {
 
 void ReportLiveOf(const StreamArena& arena) {
   ReportLive(arena.addresses(), arena.blocks(), arena.live_count(), kPoolWords, [&](BlockId block) {
-    return absl::StrCat(", allocated on stream ", arena.hand_over().AllocatedOn(block).id);
+    return absl::StrCat(", allocated on the stream with id ",
+                        arena.hand_over().AllocatedOn(block).id);
   });
 }
 

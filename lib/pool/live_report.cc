@@ -44,9 +44,9 @@ void ReportLive(const AddressMap& addresses, const blocks::BlockMap& blocks,
                 std::int64_t live_count, const PoolWords& words,
                 const std::function<std::string(BlockId)>& describe) {
   constexpr int kListed = 10;
-  std::fprintf(stderr, "tidepool: a %s is destroyed with %s live in %lld %ss\n", words.pool,
-               text::ExactSize(blocks.live_bytes()).c_str(), static_cast<long long>(live_count),
-               words.allocation);
+  std::fprintf(stderr, "tidepool: a %s is destroyed with %s live in %s\n", words.pool,
+               text::ExactSize(blocks.live_bytes()).c_str(),
+               text::Count(live_count, words.allocation).c_str());
   int listed = 0;
   for (BlockId id = blocks.First(); id != kNoBlock && listed < kListed; id = blocks.Next(id)) {
     if (!blocks.used(id) || blocks.excluded(id)) continue;

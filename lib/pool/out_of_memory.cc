@@ -45,8 +45,9 @@ absl::Status OutOfMemory(std::size_t bytes, const PoolStats& stats, std::string_
                          const PoolWords& words) {
   return absl::ResourceExhaustedError(absl::StrCat(
       "out of ", words.memory, ": ", Requested(bytes), " requested, ",
-      text::ExactSize(stats.live_bytes), " live in ", stats.live_count, " ", words.allocation,
-      "s, the largest hole is ", text::ExactSize(stats.largest_hole_bytes), ", the budget is ",
+      text::ExactSize(stats.live_bytes), " live in ",
+      text::Count(stats.live_count, words.allocation), ", the largest hole is ",
+      text::ExactSize(stats.largest_hole_bytes), ", the budget is ",
       text::ExactSize(stats.max_bytes), "; ", Help(bytes, stats, growth_error, words)));
 }
 

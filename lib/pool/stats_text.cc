@@ -9,18 +9,20 @@
 namespace tidepool {
 
 std::string ToString(const PoolStats& stats) {
+  using text::Count;
   using text::Size;
   std::string table = absl::StrCat(
-      "live      ", Size(stats.live_bytes), " in ", stats.live_count, " allocations, peak ",
-      Size(stats.peak_live_bytes), "\nreserved  ", Size(stats.reserved_bytes), ", peak ",
+      "live      ", Size(stats.live_bytes), " in ", Count(stats.live_count, "allocation"),
+      ", peak ", Size(stats.peak_live_bytes), "\nreserved  ", Size(stats.reserved_bytes), ", peak ",
       Size(stats.peak_reserved_bytes), ", budget ", Size(stats.max_bytes), "\nfree      ",
       Size(stats.free_bytes), ", largest hole ", Size(stats.largest_hole_bytes), "\nrequests  ",
-      stats.allocations, " allocations, ", stats.frees, " frees, ", stats.failures, " refused, ",
-      stats.blocked, " waited for memory\ndevice    ", stats.growths, " growths, ", stats.remaps,
-      " remaps, ", stats.stream_waits, " waits of streams, ", stats.event_records, " events\n");
+      Count(stats.allocations, "allocation"), ", ", Count(stats.frees, "free"), ", ",
+      stats.failures, " refused, ", stats.blocked, " waited for memory\ndevice    ",
+      Count(stats.growths, "growth"), ", ", Count(stats.remaps, "remap"), ", ",
+      Count(stats.stream_waits, "stream wait"), ", ", Count(stats.event_records, "event"), "\n");
   if (stats.planned + stats.deviations + stats.plans > 0) {
-    absl::StrAppend(&table, "planned   ", stats.planned, " requests, ", stats.deviations,
-                    " deviations, ", stats.plans, " plans\n");
+    absl::StrAppend(&table, "planned   ", Count(stats.planned, "request"), ", ",
+                    Count(stats.deviations, "deviation"), ", ", Count(stats.plans, "plan"), "\n");
   }
   return table;
 }

@@ -11,7 +11,7 @@ namespace tidepool::text {
 
 std::string Size(std::int64_t bytes) {
   constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return absl::StrCat(bytes, bytes == 1 ? " byte" : " bytes");
+  if (bytes < 1024) return Count(bytes, "byte");
   double size = static_cast<double>(bytes) / 1024;
   const char* const* unit = std::begin(kUnits);
   // A size that would be printed as 1024.0 is 1.0 of the next unit.
@@ -23,6 +23,10 @@ std::string Size(std::int64_t bytes) {
 
 std::string ExactSize(std::int64_t bytes) {
   return bytes < 1024 ? Size(bytes) : absl::StrCat(Size(bytes), " (", bytes, " bytes)");
+}
+
+std::string Count(std::int64_t count, absl::string_view noun) {
+  return absl::StrCat(count, " ", noun, count == 1 ? "" : "s");
 }
 
 }  // namespace tidepool::text

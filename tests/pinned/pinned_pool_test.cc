@@ -86,7 +86,7 @@ TEST_F(PinnedPoolTest, GivesAllMemoryBackInTheEnd) {
     ::testing::internal::CaptureStderr();
   }
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("3.0 MiB (3145728 bytes) live in 1 buffers"),
+              AllOf(HasSubstr("3.0 MiB (3145728 bytes) live in 1 buffer\n"),
                     HasSubstr(": 3.0 MiB (3145728 bytes), 3145728 requested")));
   EXPECT_EQ(device_.registered_bytes(), 0);
 }

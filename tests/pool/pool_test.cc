@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/pool/pool_fixture.h"
 #include "tests/support/slow_arena.h"
 
@@ -310,7 +311,10 @@ TEST_P(PoolTest, ReportsWhatIsLiveWhenItIsDestroyed) {
   ::testing::internal::CaptureStderr();
   pool.reset();
   const std::string report = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(report, HasSubstr("1.0 KiB (1024 bytes) live in 1 allocations"));
+  EXPECT_THAT(report, HasSubstr("1.0 KiB (1024 bytes) live in 1 allocation\n"));
+  EXPECT_THAT(report,
+              HasSubstr(absl::StrCat(": 1.0 KiB (1024 bytes), allocated on the stream with id ",
+                                     stream.id, "\n")));
   EXPECT_EQ(device_->used_bytes(), 0);
 }
 

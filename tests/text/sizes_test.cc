@@ -32,5 +32,11 @@ TEST(ExactSize, HasTheBytesToo) {
   EXPECT_EQ(ExactSize(896532480), "855.0 MiB (896532480 bytes)");
 }
 
+TEST(Count, HasAPlural) {
+  EXPECT_EQ(Count(0, "allocation"), "0 allocations");
+  EXPECT_EQ(Count(1, "allocation"), "1 allocation");
+  EXPECT_EQ(Count(12, "stream wait"), "12 stream waits");
+}
+
 }  // namespace
 }  // namespace tidepool::text
