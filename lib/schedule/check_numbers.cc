@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lib/schedule/check_numbers.h"
 
+#include <string>
+
+#include "absl/strings/str_cat.h"
 #include "lib/schedule/step_text.h"
 
 namespace tidepool::schedule {
@@ -18,8 +21,22 @@ class StepNumbers {
       return Wrong("of kind ", static_cast<int>(step_.kind), ", expected one of eight");
     }
     absl::Status status = step_.kind == StepKind::kRun ? CheckTask() : CheckData();
-    if (!status.ok() || schedule_.memory != ScheduleMemory::kPool) return status;
-    return CheckPool();
+    if (!status.ok()) return status;
+    if (schedule_.memory == ScheduleMemory::kPool) return CheckPool();
+    if (step_.kind == StepKind::kAwait) {
+      return Wrong("the host waits for nothing with ", MemoryName(), " memory, expected no await");
+    }
+    status = CheckRange();
+    return status.ok() ? CheckOffset() : status;
+  }
+
+  absl::Status CheckDevice() const {
+    const bool is_task = step_.kind == StepKind::kRun;
+    if (step_.device < schedule_.devices || (is_task && step_.device == kHostDevice)) {
+      return absl::OkStatus();
+    }
+    if (step_.device == kHostDevice) return Wrong("on the host, expected a device");
+    return Wrong("device ", step_.device, ", expected a number below ", schedule_.devices);
   }
 
  private:
@@ -62,6 +79,49 @@ class StepNumbers {
                  step_.end, "), expected 0, -1 and [0, -1) in the schedule of a pool");
   }
 
+  std::string MemoryName() const { return std::string(ScheduleMemoryName(schedule_.memory)); }
+
+  // Whether `bytes` is a place where pages may be divided.
+  bool IsPaged(std::int64_t bytes) const {
+    return schedule_.memory != ScheduleMemory::kPaged || bytes % schedule_.alignment == 0;
+  }
+
+  absl::Status CheckRange() const {
+    const bool has_range = step_.kind == StepKind::kOffload || step_.kind == StepKind::kPrefetch ||
+                           step_.kind == StepKind::kDrop;
+    if (!has_range && step_.begin == 0 && step_.end == -1) return absl::OkStatus();
+    const std::int64_t bytes = has_range ? graph_.data[step_.index].bytes : 0;
+    const std::int64_t end = step_.end == -1 ? bytes : step_.end;
+    if (!has_range || step_.begin < 0 || step_.begin >= end || end > bytes) {
+      return Wrong("bytes [", step_.begin, ", ", step_.end, "), expected ",
+                   has_range ? absl::StrCat("a range in [0, ", bytes, ")") : "[0, -1)");
+    }
+    if (IsPaged(step_.begin) && (end == bytes || IsPaged(end))) return absl::OkStatus();
+    return Wrong("bytes [", step_.begin, ", ", end, "), expected whole granules of ",
+                 schedule_.alignment);
+  }
+
+  bool NeedsOffset() const {
+    if (schedule_.memory != ScheduleMemory::kFixed || step_.device == kHostDevice) return false;
+    if (step_.kind != StepKind::kRun) {
+      return step_.kind == StepKind::kAllocate || step_.kind == StepKind::kPrefetch;
+    }
+    return graph_.tasks[step_.index].algorithms[step_.algorithm].workspace_bytes > 0;
+  }
+
+  absl::Status CheckOffset() const {
+    if (!NeedsOffset()) {
+      if (step_.offset == -1) return absl::OkStatus();
+      return Wrong("offset ", step_.offset, " of a step that takes no memory at an address, ",
+                   "expected -1");
+    }
+    const bool is_offset = step_.offset >= 0 && step_.offset <= kMostGraphBytes &&
+                           step_.offset % schedule_.alignment == 0;
+    if (is_offset) return absl::OkStatus();
+    return Wrong("offset ", step_.offset, ", expected a multiple of ", schedule_.alignment,
+                 " from 0 to 2^60");
+  }
+
   const TaskGraph& graph_;
   const Schedule& schedule_;
   const std::size_t at_;
@@ -72,6 +132,10 @@ class StepNumbers {
 
 absl::Status CheckNumbers(const TaskGraph& graph, const Schedule& schedule, std::size_t at) {
   return StepNumbers(graph, schedule, at).Check();
+}
+
+absl::Status CheckDeviceNumber(const TaskGraph& graph, const Schedule& schedule, std::size_t at) {
+  return StepNumbers(graph, schedule, at).CheckDevice();
 }
 
 }  // namespace tidepool::schedule

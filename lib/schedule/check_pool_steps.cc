@@ -44,6 +44,9 @@ class PoolCheck {
     return CheckEnd();
   }
 
+  // Number of the step with the fault, or of all steps.
+  std::size_t at() const { return at_; }
+
   // The steps, for VisitStep.
   absl::Status Allocate(const ScheduleStep& step) {
     const std::size_t data = step.index;
@@ -250,8 +253,11 @@ class PoolCheck {
 
 }  // namespace
 
-absl::Status CheckPoolSteps(const TaskGraph& graph, const Schedule& schedule) {
-  return PoolCheck(graph, schedule).Check();
+absl::Status CheckPoolSteps(const TaskGraph& graph, const Schedule& schedule, std::size_t* at) {
+  PoolCheck check(graph, schedule);
+  absl::Status status = check.Check();
+  *at = check.at();
+  return status;
 }
 
 }  // namespace tidepool::schedule

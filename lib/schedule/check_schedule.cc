@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks schedules: that they are of the graph, and then their steps by the rules of their memory.
+#include <bit>
 #include <cstdint>
 
 #include "absl/strings/str_cat.h"
 #include "lib/io/quote.h"
-#include "lib/schedule/check_pool.h"
+#include "lib/schedule/check_numbers.h"
 #include "lib/schedule/check_steps.h"
+#include "lib/schedule/device_check.h"
+#include "lib/schedule/rounds.h"
 #include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
@@ -26,13 +29,62 @@ absl::Status CheckPoolHeader(const Schedule& schedule) {
                                                  " rounds, expected one device and no rounds"));
 }
 
+absl::Status CheckDeviceHeader(const Schedule& schedule) {
+  if (schedule.devices < 1 || schedule.devices > kMostScheduleDevices) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(schedule.devices, " devices, expected 1 to ", kMostScheduleDevices));
+  }
+  const bool is_power =
+      schedule.alignment > 0 && std::has_single_bit(static_cast<std::uint64_t>(schedule.alignment));
+  if (is_power && schedule.alignment <= kMostAlignment) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("alignment ", schedule.alignment, ", expected a power of two up to 1 GiB"));
+}
+
+absl::Status CheckDeviceSteps(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+                              std::size_t* at) {
+  absl::Status status = CheckDeviceHeader(schedule);
+  if (status.ok()) status = schedule::CheckRounds(graphs, schedule);
+  if (!status.ok()) return status;
+  for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+    status = schedule::CheckDeviceNumber(graphs.front(), schedule, i);
+    if (status.ok()) continue;
+    *at = i;
+    return status;
+  }
+  schedule::DeviceCheck check(graphs, schedule);
+  status = check.Check();
+  *at = check.at();
+  return status;
+}
+
 }  // namespace
 
+absl::Status schedule::CheckSchedule(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+                                     std::size_t* at) {
+  *at = schedule.steps.size();
+  if (graphs.empty()) return absl::InvalidArgumentError("no graph, expected at least one");
+  absl::Status status = CheckGraph(graphs.front(), schedule);
+  if (!status.ok()) return status;
+  switch (schedule.memory) {
+    case ScheduleMemory::kPool:
+      status = CheckPoolHeader(schedule);
+      return status.ok() ? CheckPoolSteps(graphs.front(), schedule, at) : status;
+    case ScheduleMemory::kFixed:
+    case ScheduleMemory::kPaged:
+      return CheckDeviceSteps(graphs, schedule, at);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "memory of kind ", static_cast<int>(schedule.memory), ", expected pool, fixed or paged"));
+}
+
 absl::Status ValidateSchedule(const TaskGraph& graph, const Schedule& schedule) {
-  absl::Status status = CheckGraph(graph, schedule);
-  if (status.ok()) status = schedule::CheckIsForPool(schedule, "the checker of steps");
-  if (status.ok()) status = CheckPoolHeader(schedule);
-  return status.ok() ? schedule::CheckPoolSteps(graph, schedule) : status;
+  return ValidateSchedule(absl::MakeConstSpan(&graph, 1), schedule);
+}
+
+absl::Status ValidateSchedule(absl::Span<const TaskGraph> graphs, const Schedule& schedule) {
+  std::size_t at = 0;
+  return schedule::CheckSchedule(graphs, schedule, &at);
 }
 
 }  // namespace tidepool

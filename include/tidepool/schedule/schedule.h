@@ -23,6 +23,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tidepool/export.h"
 #include "tidepool/placement.h"
 #include "tidepool/planned_placement.h"
@@ -121,6 +122,8 @@ struct ScheduleRound {
 };
 
 inline constexpr std::size_t kMostScheduleDevices = 64;
+inline constexpr std::int64_t kMostRoundTimes = 1'000'000'000;         // repetitions of one round
+inline constexpr std::int64_t kMostAlignment = std::int64_t{1} << 30;  // of a schedule
 
 struct Schedule {
   std::string policy;             // name of the policy that made it
@@ -142,16 +145,34 @@ struct Schedule {
 TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 
 // Returns OK when `graph` is the schedule's graph (FailedPrecondition otherwise) and the schedule
-// can run on it. That is:
+// can run on it. For a pool that is:
 // - Each task runs once, after the tasks that it depends on.
 // - Data that a task uses is on the device or being fetched, and data that it writes was allocated.
 // - No data is allocated twice, or freed while a later task needs it.
 // - At the end all weights are on the device or being fetched, and all other data is freed.
-// - The memory is that of a pool: schedules with fixed addresses or pages are refused as yet.
-// Otherwise InvalidArgument, with the number of the step, the names, and the expectation. Weights
-// and input exist from their allocation on. The size of the memory is not checked. Thread-safe.
-// O(steps + uses).
+// - There is one device and there are no rounds. Weights and input exist from their allocation on.
+//
+// With fixed addresses and pages the places of all data are followed, on each device and the host:
+// - Alignment, devices, offsets and ranges are in their limits. The host waits for nothing.
+// - Data begins where GraphData::before says, and ends where `after` says. Data that begins on the
+//   device has its values from its first allocation on. Data that begins on the host is prefetched.
+// - A task uses all bytes of data, in the version that the order of the graph asks for. It runs
+//   again only where GraphTask::may_rerun says so.
+// - A drop keeps a copy on the host, or the task that wrote the data may run again.
+// - Bytes that come back belong to those that stayed: the same version, and the same offset.
+// - In a round, a device runs all tasks but updates, or none. Updates run once, in the last round;
+//   for several devices the host runs them. Only weights, their gradients and optimizer state live
+//   across rounds. A weight gradient from an earlier round is added to, once in a round, and an
+//   update needs the sum of all rounds. A round that is repeated leaves that data where it was.
+// Otherwise InvalidArgument, with the number of the step, the names, and the expectation. Neither
+// the size of the memory nor overlap of addresses is checked. Thread-safe.
+// O((steps + uses) log ranges), independent of the repetitions of rounds.
 TIDEPOOL_EXPORT absl::Status ValidateSchedule(const TaskGraph& graph, const Schedule& schedule);
+// Checks a schedule with rounds of several batches: `graphs` has the graph at each batch that
+// rounds name. The first is the one of the fingerprint and of batch 0. Graphs differ in sizes only,
+// and data that lives across rounds has one size.
+TIDEPOOL_EXPORT absl::Status ValidateSchedule(absl::Span<const TaskGraph> graphs,
+                                              const Schedule& schedule);
 
 // The time at which an offload gives its memory back in a trace: at the step that awaits or frees
 // the data; or at the offload itself, if such a step comes before the prefetch.
