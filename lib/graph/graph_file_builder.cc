@@ -31,6 +31,7 @@ bool HomeFrom(std::string_view text, DataHome* home) {
 
 void GraphFileBuilder::StartDatum(std::int64_t line) {
   file_.graph.data.emplace_back();
+  file_.bytes_per_sample.push_back(0);
   file_.data_lines.push_back(line);
 }
 
@@ -94,6 +95,8 @@ bool GraphFileBuilder::SetNumber(Key key, std::string_view number) {
       return ParseLink(number, &file_.graph.link_bytes_per_second);
     case Key::kBytes:
       return io::ParseWholeNumber(number, &datum().bytes);
+    case Key::kBytesPerSample:
+      return io::ParseWholeNumber(number, &file_.bytes_per_sample.back());
     case Key::kSeconds:
       return ParseSeconds(number, &algorithm().seconds);
     case Key::kWorkspace:
@@ -108,6 +111,40 @@ bool GraphFileBuilder::SetNumber(Key key, std::string_view number) {
 bool GraphFileBuilder::SetFlag(Key key, bool flag) {
   if (key == Key::kMayRerun) task().may_rerun = flag;
   return key == Key::kMayRerun;
+}
+
+void GraphFileBuilder::SawFamilyPart(std::int64_t line) {
+  if (file_.family_line == 0) file_.family_line = line;
+}
+
+void GraphFileBuilder::StartCosts(Key key, std::int64_t line) {
+  SawFamilyPart(line);
+  std::vector<GraphFile::CostLists>& lists = file_.cost_lists;
+  const std::size_t at_task = file_.graph.tasks.size() - 1;
+  const std::size_t at_algorithm = task().algorithms.size() - 1;
+  if (lists.empty() || lists.back().task != at_task || lists.back().algorithm != at_algorithm) {
+    lists.push_back({at_task, at_algorithm});
+  }
+  (key == Key::kSeconds ? lists.back().has_seconds : lists.back().has_workspaces) = true;
+}
+
+bool GraphFileBuilder::AddBatch(std::string_view number) {
+  return io::ParseWholeNumber(number, &file_.batches.emplace_back());
+}
+
+bool GraphFileBuilder::AddCost(Key key, std::string_view number) {
+  GraphFile::CostLists& lists = file_.cost_lists.back();
+  if (key == Key::kSeconds) return ParseSeconds(number, &lists.seconds.emplace_back());
+  return io::ParseWholeNumber(number, &lists.workspaces.emplace_back());
+}
+
+void GraphFileBuilder::AddMissingCost(Key key) {
+  GraphFile::CostLists& lists = file_.cost_lists.back();
+  if (key == Key::kSeconds) {
+    lists.seconds.push_back(-1);
+  } else {
+    lists.workspaces.push_back(-1);
+  }
 }
 
 void GraphFileBuilder::AddUse(Key uses, std::string_view name) {

@@ -28,6 +28,16 @@ class GraphFileBuilder {
   bool SetNumber(Key key, std::string_view number);
   bool SetFlag(Key key, bool flag);
 
+  // Begin the lists of a family: its batches, or the seconds or workspaces of the last algorithm.
+  void StartBatches() { file_.has_batches = true; }
+  void StartCosts(Key key, std::int64_t line);
+  // Each adds an element. AddCost returns false for a number that `key`, seconds or workspace,
+  // cannot have.
+  bool AddBatch(std::string_view number);
+  bool AddCost(Key key, std::string_view number);
+  void AddMissingCost(Key key);
+  void SawFamilyPart(std::int64_t line);
+
   // Adds a name to the list `uses` (reads, writes or updates) of the last task.
   void AddUse(Key uses, std::string_view name);
 

@@ -10,27 +10,11 @@
 namespace tidepool::graph {
 
 GraphHandler::Place GraphHandler::Around(Place place) {
-  switch (place) {
-    case Place::kDatum:
-      return Place::kDataList;
-    case Place::kTask:
-      return Place::kTaskList;
-    case Place::kAlgorithm:
-      return Place::kAlgorithmList;
-    case Place::kMicroBatch:
-      return Place::kMicroBatchList;
-    case Place::kMicroBatchList:
-      return Place::kAlgorithm;
-    case Place::kNames:
-    case Place::kAlgorithmList:
-    case Place::kParameters:
-      return Place::kTask;
-    case Place::kDataList:
-    case Place::kTaskList:
-      return Place::kGraph;
-    default:
-      return Place::kStart;
-  }
+  using enum Place;
+  constexpr std::array<Place, 14> kAround = {
+      kStart, kStart,         kGraph,     kDataList,       kGraph, kTaskList, kTask,
+      kTask,  kAlgorithmList, kAlgorithm, kMicroBatchList, kTask,  kGraph,    kAlgorithm};
+  return kAround[static_cast<std::size_t>(place)];
 }
 
 const ObjectKeys& GraphHandler::keys() const {
@@ -59,7 +43,12 @@ bool GraphHandler::FailPlace(const std::string& shown) {
     case Place::kStart:
       return Fail(absl::StrCat(shown, ", expected a task graph: an object"));
     case Place::kNames:
-      return Fail(absl::StrCat(shown, " in ", KeyName(uses_), ", expected names of data"));
+      return Fail(absl::StrCat(shown, " in ", KeyName(key_), ", expected names of data"));
+    case Place::kBatchList:
+      return Fail(absl::StrCat(shown, " in batches, expected whole numbers"));
+    case Place::kCostList:
+      return Fail(absl::StrCat(shown, " in ", KeyName(key_), ", expected an array of ",
+                               ExpectedValue(key_), " or null for each batch"));
     case Place::kDataList:
     case Place::kTaskList:
     case Place::kAlgorithmList:
@@ -75,9 +64,11 @@ bool GraphHandler::FailPlace(const std::string& shown) {
   }
 }
 
-bool GraphHandler::Other(const std::string& shown) {
+bool GraphHandler::Null() {
   input_.SawToken();
-  return FailPlace(shown);
+  if (place_ != Place::kCostList) return FailPlace("null");
+  file_.AddMissingCost(key_);
+  return true;
 }
 
 bool GraphHandler::Bool(bool value) {
@@ -105,6 +96,12 @@ bool GraphHandler::RawNumber(const char* text, rapidjson::SizeType size, bool /*
     case Place::kParameters:
       is_taken = TakeLayerNumber(number);
       break;
+    case Place::kBatchList:
+      is_taken = file_.AddBatch(number);
+      break;
+    case Place::kCostList:
+      is_taken = file_.AddCost(key_, number);
+      break;
     default:
       break;
   }
@@ -116,7 +113,7 @@ bool GraphHandler::String(const char* text, rapidjson::SizeType size, bool /*cop
   const std::string_view value(text, size);
   switch (place_) {
     case Place::kNames:
-      file_.AddUse(uses_, value);
+      file_.AddUse(key_, value);
       return true;
     case Place::kParameters:
       if (!layer_key_.empty()) break;
@@ -169,6 +166,7 @@ bool GraphHandler::Key(const char* text, rapidjson::SizeType size, bool /*copy*/
   key_ = *key;
   if ((seen() & Bit(key_)) != 0) return Repeated(name, known.object);
   seen() |= Bit(key_);
+  if (key_ == graph::Key::kBytesPerSample) file_.SawFamilyPart(input_.line());
   if (key_ >= kFirstOfVersion2 && newer_key_ == graph::Key::kNone) {
     newer_key_ = key_;
     newer_line_ = input_.line();
@@ -215,7 +213,19 @@ bool GraphHandler::StartObject() {
   return true;
 }
 
+// Returns the required keys that the object lacks. Sizes have a fixed part, a part per sample, or
+// both.
+KeySet GraphHandler::Missing() {
+  const KeySet missing = keys().required & ~seen();
+  const bool has_size = (seen() & Bit(graph::Key::kBytesPerSample)) != 0;
+  return has_size ? missing & ~Bit(graph::Key::kBytes) : missing;
+}
+
 bool GraphHandler::EndGraph() {
+  constexpr KeySet kBoth = SetOf(graph::Key::kBatch, graph::Key::kBatches);
+  if ((seen() & kBoth) == kBoth) {
+    return Fail("a graph with batch and batches, expected batches for a graph at any batch");
+  }
   if (file_.version() > 1 || newer_key_ == graph::Key::kNone) return true;
   Fail(absl::StrCat("the key '", KeyName(newer_key_),
                     "' is of version 2 in a graph of version 1, expected tidepool_graph 2"));
@@ -229,7 +239,7 @@ bool GraphHandler::EndObject(rapidjson::SizeType /*members*/) {
     if (absl::Status status = file_.EndParameters(); !status.ok()) {
       return Fail(std::string(status.message()));
     }
-  } else if (const KeySet missing = keys().required & ~seen(); missing != 0) {
+  } else if (const KeySet missing = Missing(); missing != 0) {
     return Fail(absl::StrCat(std::string(keys().object), " without ", NamesOf(missing),
                              ", expected every required key"));
   }
@@ -239,25 +249,47 @@ bool GraphHandler::EndObject(rapidjson::SizeType /*members*/) {
   return true;
 }
 
-bool GraphHandler::StartArray() {
+// Begins the array that a key holds.
+bool GraphHandler::StartList() {
   using graph::Key;
-  input_.SawToken();
-  if (place_ == Place::kGraph && key_ == Key::kData) {
-    place_ = Place::kDataList;
-  } else if (place_ == Place::kGraph && key_ == Key::kTasks) {
-    place_ = Place::kTaskList;
-  } else if (place_ == Place::kTask && key_ == Key::kAlgorithms) {
-    place_ = Place::kAlgorithmList;
-  } else if (place_ == Place::kAlgorithm && key_ == Key::kMicroBatches) {
-    place_ = Place::kMicroBatchList;
-  } else if (place_ == Place::kTask &&
-             (key_ == Key::kReads || key_ == Key::kWrites || key_ == Key::kUpdates)) {
-    place_ = Place::kNames;
-    uses_ = key_;
-  } else {
-    return FailPlace("an array");
+  switch (key_) {
+    case Key::kData:
+      place_ = Place::kDataList;
+      return true;
+    case Key::kTasks:
+      place_ = Place::kTaskList;
+      return true;
+    case Key::kBatches:
+      place_ = Place::kBatchList;
+      file_.StartBatches();
+      return true;
+    case Key::kAlgorithms:
+      place_ = Place::kAlgorithmList;
+      return true;
+    case Key::kMicroBatches:
+      place_ = Place::kMicroBatchList;
+      return true;
+    case Key::kSeconds:
+    case Key::kWorkspace:
+      place_ = Place::kCostList;
+      file_.StartCosts(key_, input_.line());
+      return true;
+    case Key::kReads:
+    case Key::kWrites:
+    case Key::kUpdates:
+      place_ = Place::kNames;
+      return true;
+    default:
+      return false;
   }
-  return true;
+}
+
+bool GraphHandler::StartArray() {
+  input_.SawToken();
+  const bool has_keys = place_ == Place::kGraph || place_ == Place::kDatum ||
+                        place_ == Place::kTask || place_ == Place::kAlgorithm ||
+                        place_ == Place::kMicroBatch;
+  return (has_keys && StartList()) || FailPlace("an array");
 }
 
 bool GraphHandler::EndArray(rapidjson::SizeType /*elements*/) {

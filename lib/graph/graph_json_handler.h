@@ -26,7 +26,7 @@ class GraphHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Grap
  public:
   explicit GraphHandler(io::JsonInput& input) : input_(input) {}
 
-  bool Null() { return Other("null"); }
+  bool Null();
   bool Bool(bool value);
   bool RawNumber(const char* text, rapidjson::SizeType size, bool copy);
   bool String(const char* text, rapidjson::SizeType size, bool copy);
@@ -54,6 +54,8 @@ class GraphHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Grap
     kMicroBatchList,
     kMicroBatch,
     kParameters,  // of a layer
+    kBatchList,
+    kCostList,  // seconds or workspaces of an algorithm, by batch
   };
   static Place Around(Place place);
 
@@ -63,20 +65,20 @@ class GraphHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Grap
 
   bool Fail(const std::string& what);
   bool FailPlace(const std::string& shown);
-  bool Other(const std::string& shown);
   bool LayerKey(std::string_view name);
   bool Repeated(std::string_view name, std::string_view object);
   bool TakeLayerNumber(std::string_view text);
   bool StartElement();
+  bool StartList();
+  KeySet Missing();
   bool EndGraph();
 
   io::JsonInput& input_;
   GraphFileBuilder file_;
   Place place_ = Place::kStart;
   graph::Key key_ = graph::Key::kNone;
-  graph::Key uses_ = graph::Key::kNone;       // the current list of names
   std::string_view layer_key_ = {};           // a field of parameters; "" for their kind
-  std::array<KeySet, 12> seen_ = {};          // by place
+  std::array<KeySet, 14> seen_ = {};          // by place
   graph::Key newer_key_ = graph::Key::kNone;  // the first of version 2, and its line
   std::int64_t newer_line_ = 0;
   std::int64_t line_ = 1;

@@ -11,7 +11,7 @@ namespace {
 
 struct KeyText {
   std::string_view name;
-  std::string_view value;  // what the key may have
+  std::string_view value;  // the values that the key may have
 };
 
 constexpr std::string_view kText = "a text";
@@ -52,16 +52,20 @@ constexpr std::array<KeyText, static_cast<std::size_t>(Key::kNone)> kKeys = {{
     {"micro_batches", kObjects},
     {"algorithm", kText},
     {"samples", kWhole},
+    {"bytes_per_sample", kWhole},
+    {"batches", "an array of whole numbers"},
 }};
 
 constexpr const KeyText& TextOf(Key key) { return kKeys[static_cast<std::size_t>(key)]; }
 
 }  // namespace
 
-constexpr ObjectKeys kGraphKeys = {"a graph", SetOf(Key::kVersion, Key::kData, Key::kTasks),
-                                   SetOf(Key::kName, Key::kBatch, Key::kGpu, Key::kLink)};
-constexpr ObjectKeys kDataKeys = {"a datum", SetOf(Key::kName, Key::kBytes, Key::kKind),
-                                  SetOf(Key::kBefore, Key::kAfter, Key::kType)};
+constexpr ObjectKeys kGraphKeys = {
+    "a graph", SetOf(Key::kVersion, Key::kData, Key::kTasks),
+    SetOf(Key::kName, Key::kBatch, Key::kGpu, Key::kLink, Key::kBatches)};
+constexpr ObjectKeys kDataKeys = {
+    "a datum", SetOf(Key::kName, Key::kBytes, Key::kKind),
+    SetOf(Key::kBefore, Key::kAfter, Key::kType, Key::kBytesPerSample)};
 constexpr ObjectKeys kTaskKeys = {
     "a task", SetOf(Key::kName, Key::kPhase, Key::kAlgorithms),
     SetOf(Key::kLayer, Key::kOperation, Key::kReads, Key::kWrites, Key::kUpdates, Key::kGradients,

@@ -41,6 +41,8 @@ enum class Key : std::uint8_t {
   kMicroBatches,
   kAlgorithm,
   kSamples,
+  kBytesPerSample,
+  kBatches,
   kNone,
 };
 constexpr Key kFirstOfVersion2 = Key::kBefore;

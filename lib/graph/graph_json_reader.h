@@ -16,10 +16,27 @@ namespace tidepool::graph {
 
 // The contents of a file. The uses of tasks are not indices of data yet, but numbers of names.
 struct GraphFile {
+  // Lists of times or workspaces of an algorithm: one for each batch of a family. An algorithm
+  // without a list has one number for all batches.
+  struct CostLists {
+    std::size_t task = 0;
+    std::size_t algorithm = 0;
+    bool has_seconds = false;
+    bool has_workspaces = false;
+    std::vector<double> seconds = {};
+    std::vector<std::int64_t> workspaces = {};
+  };
+
   TaskGraph graph;
   io::TextNumbers names;
   std::vector<std::int64_t> data_lines;  // line where each datum begins
   std::vector<std::int64_t> task_lines;
+  // A family has batches.
+  bool has_batches = false;
+  std::vector<std::int64_t> batches;
+  std::vector<std::int64_t> bytes_per_sample;  // by datum
+  std::vector<CostLists> cost_lists;
+  std::int64_t family_line = 0;  // line of the first size per sample or list; 0 without one
 };
 
 // Reads the whole source. Errors begin with NAME:LINE.

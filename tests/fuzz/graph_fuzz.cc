@@ -5,9 +5,11 @@
 #include <cstdlib>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "absl/strings/match.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/graph_family.h"
 
 namespace tidepool::fuzz {
 namespace {
@@ -22,15 +24,35 @@ void CheckError(const absl::Status& status) {
   RequireOfGraph(!absl::StrContains(status.message(), "\n"));
 }
 
-void ReadAsGraph(std::string_view contents) {
-  absl::StatusOr<TaskGraph> graph = ParseGraph(contents, "input");
-  if (!graph.ok()) return CheckError(graph.status());
-  RequireOfGraph(ValidateGraph(*graph).ok());
-  const GraphTotals totals = TotalsOf(*graph);
+void CheckGraph(const TaskGraph& graph) {
+  RequireOfGraph(ValidateGraph(graph).ok());
+  const GraphTotals totals = TotalsOf(graph);
   RequireOfGraph(totals.kept_activations <= totals.activations && totals.least_seconds >= 0);
-  const std::string json = GraphJson(*graph);
+  const std::string json = GraphJson(graph);
   const absl::StatusOr<TaskGraph> again = ParseGraph(json, "again");
-  RequireOfGraph(again.ok() && *again == *graph && GraphJson(*again) == json);
+  RequireOfGraph(again.ok() && *again == graph && GraphJson(*again) == json);
+}
+
+void CheckFamily(const GraphFamily& family) {
+  RequireOfGraph(ValidateFamily(family).ok());
+  const std::string json = FamilyJson(family);
+  const absl::StatusOr<GraphOrFamily> again = ParseGraphOrFamily(json, "again");
+  RequireOfGraph(again.ok() && FamilyJson(std::get<GraphFamily>(*again)) == json);
+  const std::int64_t least = family.batches.front();
+  const std::int64_t most = family.batches.back();
+  for (const std::int64_t batch : {least, least + (most - least) / 2, most}) {
+    const absl::StatusOr<TaskGraph> graph = GraphAt(family, batch);
+    // An algorithm between two batches needs both.
+    RequireOfGraph(graph.ok() || (batch != least && batch != most));
+    if (graph.ok()) CheckGraph(*graph);
+  }
+}
+
+void ReadAsGraph(std::string_view contents) {
+  const absl::StatusOr<GraphOrFamily> read = ParseGraphOrFamily(contents, "input");
+  if (!read.ok()) return CheckError(read.status());
+  if (const auto* graph = std::get_if<TaskGraph>(&*read)) return CheckGraph(*graph);
+  CheckFamily(std::get<GraphFamily>(*read));
 }
 
 void ReadAsTimes(std::string_view contents) {
