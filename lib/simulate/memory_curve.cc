@@ -11,6 +11,10 @@ std::vector<MemoryPoint> MemoryCurve::TakePoints() {
   std::vector<MemoryPoint> changes = std::move(changes_);
   std::sort(changes.begin(), changes.end(),
             [](const MemoryPoint& a, const MemoryPoint& b) { return a.seconds < b.seconds; });
+  return PointsOf(changes);
+}
+
+std::vector<MemoryPoint> MemoryCurve::PointsOf(const std::vector<MemoryPoint>& changes) {
   std::vector<MemoryPoint> points;
   points.reserve(changes.size());
   std::int64_t bytes = 0;

@@ -23,6 +23,9 @@ class MemoryCurve {
   // bytes of neighbouring points. O(n log n).
   std::vector<MemoryPoint> TakePoints();
 
+  // Returns the points of changes in ascending order of times. O(n).
+  static std::vector<MemoryPoint> PointsOf(const std::vector<MemoryPoint>& changes);
+
   static std::int64_t PeakOf(const std::vector<MemoryPoint>& points);
 
  private:

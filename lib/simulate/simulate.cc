@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lib/blocks/geometry.h"
-#include "lib/schedule/check_pool.h"
 #include "lib/simulate/simulation.h"
 #include "lib/simulate/timeline_options.h"
 #include "tidepool/schedule/timeline.h"
@@ -65,6 +64,17 @@ absl::StatusOr<Timeline> SimulatePlanned(const TaskGraph& graph, const Schedule&
   }
 }
 
+// Simulates a schedule with fixed addresses or pages.
+absl::StatusOr<Timeline> SimulateLowered(const TaskGraph& graph, const Schedule& schedule,
+                                         const TimelineOptions& options) {
+  const absl::StatusOr<Program> program =
+      LowerSchedule(absl::MakeConstSpan(&graph, 1), schedule, MachineOf(options));
+  if (!program.ok()) return program.status();
+  Timeline timeline = SimulateProgram(graph, *program);
+  timeline.resolved = schedule;
+  return timeline;
+}
+
 }  // namespace
 
 std::string_view StallReasonName(TimelineStall::Reason reason) {
@@ -73,10 +83,10 @@ std::string_view StallReasonName(TimelineStall::Reason reason) {
 
 absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
                                   const TimelineOptions& options) {
-  absl::Status status = schedule::CheckIsForPool(schedule, "the simulator of a pool");
-  if (status.ok()) status = ValidateSchedule(graph, schedule);
+  absl::Status status = ValidateSchedule(graph, schedule);
   if (status.ok()) status = simulate::CheckTimelineOptions(options);
   if (!status.ok()) return status;
+  if (schedule.memory != ScheduleMemory::kPool) return SimulateLowered(graph, schedule, options);
   PlacementContext context;
   if (options.plan != nullptr) context.plans.push_back(options.plan);
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy =

@@ -495,11 +495,6 @@ TEST(Simulate, RefusesSchedulesThatAreNone) {
             absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(Simulate(graph, Of(graph, {}), Machine(5000)).status(),
             ValidateSchedule(graph, Of(graph, {})));
-  schedule = Of(graph, OutAndBack());
-  schedule.memory = ScheduleMemory::kPaged;
-  EXPECT_EQ(Simulate(graph, schedule, Machine(5000)).status(),
-            absl::InvalidArgumentError("the simulator of a pool takes no schedule with paged "
-                                       "memory, expected one of a pool"));
 }
 
 TEST(Simulate, ReasonsHaveNames) {

@@ -101,6 +101,7 @@ struct ScheduleStep {
   double density = -1;
   // The fields below stay as they are in the schedule of a pool.
   std::size_t device = 0;  // number of the machine's device, or kHostDevice
+  std::size_t stream = 0;  // of kRun: among the device's compute streams, or the host's cores
   // kFixed: the offset of the memory of kAllocate, of the whole data of kPrefetch, and of the
   // workspace of kRun; -1: no memory, or not kFixed.
   std::int64_t offset = -1;

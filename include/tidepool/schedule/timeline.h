@@ -23,6 +23,8 @@
 #include "tidepool/export.h"
 #include "tidepool/planned_placement.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/machine.h"
+#include "tidepool/schedule/program.h"
 #include "tidepool/schedule/schedule.h"
 
 namespace tidepool {
@@ -61,6 +63,10 @@ struct TimelineEvent {
   std::size_t step = 0;   // number of the step in the schedule
   double start = 0;
   double end = 0;
+  // The device, kHostDevice for tasks of the host, and the number of its compute stream or core.
+  std::size_t device = 0;
+  std::size_t stream = 0;
+  std::size_t repetition = 0;  // of rounds: their passes are counted over the whole schedule
 };
 
 // A time in which the compute stream waits before a task.
@@ -76,6 +82,8 @@ struct TimelineStall {
   double seconds = 0;
   Reason reason = Reason::kData;
   std::size_t data = 0;  // the cause of the wait; for kSynchronize, the copy that finished last
+  std::size_t device = 0;
+  std::size_t stream = 0;  // among the compute streams of the device
 };
 // Returns "data", "memory" or "synchronize".
 TIDEPOOL_EXPORT std::string_view StallReasonName(TimelineStall::Reason reason);
@@ -86,9 +94,19 @@ struct MemoryPoint {
   std::int64_t bytes = 0;
 };
 
+// The memory of one device over time.
+struct DeviceTimeline {
+  std::vector<MemoryPoint> memory;
+  std::int64_t peak_bytes = 0;
+  std::int64_t pool_bytes = 0;
+};
+
 struct Timeline {
-  double seconds = 0;                 // duration of the iteration, with all copies
-  double compute_seconds = 0;         // sum over all tasks
+  double seconds = 0;  // duration of the iteration, with all copies
+  // Seconds from the end of the last iteration but one to the end of the last: the time of one
+  // iteration among many. 0: there was one iteration only.
+  double steady_seconds = 0;
+  double compute_seconds = 0;         // sum over all tasks of devices
   std::vector<TimelineEvent> events;  // sorted by start, then by step
   std::vector<TimelineStall> stalls;  // in the order of tasks
   std::int64_t bytes_out = 0;
@@ -104,6 +122,8 @@ struct Timeline {
   // The highest end of any block of the pool. It exceeds `peak_device_bytes` by fragmentation, and
   // by the memory of offloaded data that was not needed yet.
   std::int64_t pool_bytes = 0;
+  // The devices 1, 2, ... of a machine with several; the three fields above are of device 0.
+  std::vector<DeviceTimeline> further_devices;
   // The plan that the placement `planned` followed.
   std::shared_ptr<const PlacementPlan> plan = nullptr;
   // The schedule with a kAwait at each return of memory, and without the kOffload of data that
@@ -118,6 +138,26 @@ struct Timeline {
 // its bytes, and the data that holds the memory. Thread-safe. O((steps + uses) log blocks).
 TIDEPOOL_EXPORT absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
                                                   const TimelineOptions& options);
+
+// The time of an operation.
+struct OperationTimes {
+  double start = 0;
+  double end = 0;
+};
+// Returns the times of all operations of a program of LowerSchedule. Each operation starts as soon
+// as its stream and its waits allow, and its channel if copies of several streams divide it.
+// Thread-safe. Without such channels it takes the longest path, in O(operations + waits). With them
+// it needs a queue of events: O((operations + waits) log operations).
+TIDEPOOL_EXPORT std::vector<OperationTimes> TimeProgram(const Program& program);
+
+// Simulates a program of LowerSchedule. A device's memory is in use from the start of the first
+// operation that uses it to the end of the last. The host keeps a copy from the start of the copy
+// out to the end of the last copy in before the data is freed. `resolved` is empty. Thread-safe.
+// O(operations log streams) beyond TimeProgram.
+TIDEPOOL_EXPORT Timeline SimulateProgram(const TaskGraph& graph, const Program& program);
+
+// Returns the machine with one device that the options of a simulation describe.
+TIDEPOOL_EXPORT Machine MachineOf(const TimelineOptions& options);
 
 // Writes a Chrome trace, which Perfetto opens: streams and stalls are tracks, and memory is a
 // counter. Writes the whole file or none; a path that ends in ".gz" is compressed.

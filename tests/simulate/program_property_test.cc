@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random schedules with fixed addresses and pages on random machines, against the slow model.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "lib/simulate/shared_links.h"
+#include "tests/schedule/random_program.h"
+#include "tests/schedule/slow_program.h"
+#include "tests/support/rounds.h"
+#include "tidepool/schedule/timeline.h"
+
+namespace tidepool {
+namespace {
+
+using testing::RandomPrograms;
+using testing::Rounds;
+using testing::SlowProgram;
+
+void ExpectNear(double a, double b, std::uint64_t seed, const std::string& what) {
+  ASSERT_NEAR(a, b, 1e-9) << what << ", seed " << seed;
+}
+
+std::int64_t ValueAt(const std::vector<MemoryPoint>& curve, double seconds) {
+  std::int64_t bytes = 0;
+  for (const MemoryPoint& point : curve) {
+    if (point.seconds <= seconds) bytes = point.bytes;
+  }
+  return bytes;
+}
+
+const std::vector<MemoryPoint>& CurveOf(const Timeline& timeline, std::size_t device) {
+  return device == 0 ? timeline.device_memory : timeline.further_devices[device - 1].memory;
+}
+
+TEST(ProgramPropertyTest, TimesAndMemoryAreThoseOfTheSlowModel) {
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(Rounds(150)); ++seed) {
+    const RandomPrograms random(seed);
+    const int iterations = 1 + static_cast<int>(seed % 2);
+    const absl::StatusOr<Program> program =
+        LowerSchedule(random.graphs, random.schedule, random.machine, {.iterations = iterations});
+    ASSERT_TRUE(program.ok()) << program.status() << ", seed " << seed;
+    const SlowProgram slow(random.graphs, random.schedule, random.machine, iterations);
+    const std::vector<OperationTimes> times = TimeProgram(*program);
+    ASSERT_EQ(times.size(), slow.operations().size());
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      const std::string what = "operation " + std::to_string(i);
+      ASSERT_NO_FATAL_FAILURE(ExpectNear(times[i].start, slow.operations()[i].start, seed, what));
+      ASSERT_NO_FATAL_FAILURE(ExpectNear(times[i].end, slow.operations()[i].end, seed, what));
+    }
+    if (iterations == 2) {
+      ASSERT_EQ(program->iterations[1], slow.second_iteration()) << "seed " << seed;
+    }
+    const Timeline timeline = SimulateProgram(random.graphs[0], *program);
+    for (std::size_t device = 0; device < random.schedule.devices; ++device) {
+      for (const OperationTimes& time : times) {
+        // Between events: at an event rounding decides.
+        const double seconds = time.start + 1.0 / (1 << 20);
+        ASSERT_EQ(ValueAt(CurveOf(timeline, device), seconds), slow.MemoryAt(device, seconds))
+            << "device " << device << " at " << seconds << ", seed " << seed;
+      }
+    }
+  }
+}
+
+// The event queue and the longest path are two ways to the same times.
+TEST(ProgramPropertyTest, EventsTakeTheLongestPathWhereNoLinkIsShared) {
+  int compared = 0;
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(Rounds(200)); ++seed) {
+    const RandomPrograms random(seed);
+    if (random.schedule.devices > 1) continue;
+    const Program program = LowerSchedule(random.graphs, random.schedule, random.machine).value();
+    const std::vector<OperationTimes> paths = TimeProgram(program);
+    const std::vector<OperationTimes> events = simulate::TimesOnSharedLinks(program);
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      ASSERT_EQ(paths[i].start, events[i].start) << "seed " << seed;
+      ASSERT_EQ(paths[i].end, events[i].end) << "seed " << seed;
+    }
+    ++compared;
+  }
+  EXPECT_GT(compared, 20);
+}
+
+}  // namespace
+}  // namespace tidepool
