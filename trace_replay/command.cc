@@ -2,10 +2,12 @@
 // Reading, and the head of answers, for all commands about traces.
 #include "trace_replay/command.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "tidepool/trace/frames.h"
 #include "tidepool/trace/trace_files.h"
 #include "trace_replay/text.h"
 
@@ -126,6 +128,30 @@ std::vector<std::string> RecordingNotes(const MeasuredTrace& measured) {
                            : "")};
 }
 
+std::optional<std::size_t> WorstRefusal(const TraceDemand& demand) {
+  if (demand.refused.empty()) return std::nullopt;
+  const auto sum = [](const RefusedRequest& refused) {
+    return static_cast<double>(refused.live_bytes) + static_cast<double>(refused.bytes);
+  };
+  const auto worst = std::max_element(
+      demand.refused.begin(), demand.refused.end(),
+      [&](const RefusedRequest& a, const RefusedRequest& b) { return sum(a) < sum(b); });
+  return static_cast<std::size_t>(worst - demand.refused.begin());
+}
+
+std::string AtFrameText(const std::string& frame) {
+  return frame == "(no stack)" ? "" : absl::StrCat(" at ", absl::CHexEscape(frame));
+}
+
+std::string WorstRefusalText(const MeasuredTrace& measured) {
+  const std::optional<std::size_t> worst = WorstRefusal(measured.demand);
+  if (!worst.has_value()) return "";
+  const RefusedRequest& refused = measured.demand.refused[*worst];
+  return absl::StrCat(SizeText(refused.bytes), " refused",
+                      AtFrameText(FrameNames(measured.trace).Name(refused.tag)), " with ",
+                      SizeText(refused.live_bytes), " live");
+}
+
 void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
   std::cout << absl::CHexEscape(path) << "\n  " << TraceFormatName(measured.trace.format) << ", "
             << CountText(static_cast<std::int64_t>(measured.recorded_events)) << " events, "
@@ -138,6 +164,9 @@ void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
   }
   if (!measured.demand.refused.empty()) {
     std::cout << ", out of memory: needs at least " << SizeText(measured.demand.needs_bytes);
+  }
+  if (const std::string refusal = WorstRefusalText(measured); !refusal.empty()) {
+    std::cout << "\n  " << refusal;
   }
   for (const std::string& note : RecordingNotes(measured)) std::cout << "\n  " << note;
   std::cout << "\n\n";

@@ -86,6 +86,15 @@ inline constexpr std::string_view kNoHistory =
 // before it began.
 std::vector<std::string> RecordingNotes(const MeasuredTrace& measured);
 
+// Returns the number of the refused request with the most live and requested bytes; no value
+// without one.
+std::optional<std::size_t> WorstRefusal(const TraceDemand& demand);
+// Returns "4.9 GiB refused at models.py:181 update_nodes with 78.3 GiB live", of that request;
+// empty without one.
+std::string WorstRefusalText(const MeasuredTrace& measured);
+// Returns " at models.py:181 update_nodes" for the name of a frame; empty for "(no stack)".
+std::string AtFrameText(const std::string& frame);
+
 // Prints the file, its format, its counts, its peak and its needs: the head of every table about a
 // trace.
 void PrintTraceLine(const std::string& path, const MeasuredTrace& measured);

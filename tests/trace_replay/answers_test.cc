@@ -159,14 +159,35 @@ TEST_F(Answers, InfoLeavesOutRowsOfZeros) {
   const std::string file = File("x.csv", "op,id,size,hint\na,1,512,\nf,1,,\n");
   const std::string text = Text({"info", file});
   EXPECT_THAT(text, ::testing::ContainsRegex("frees +1\n"));
-  for (const std::string name :
-       {"out of memory", "marks", "stacks", "never freed", "bytes", "recording ended early"}) {
+  for (const std::string name : {"out of memory", "marks", "stacks", "device", "never freed",
+                                 "bytes", "recording ended early"}) {
     EXPECT_THAT(text, Not(HasSubstr("  " + name + "  ")));
   }
   const json info = Json({"info", file});
   EXPECT_EQ(info["failures"], 0);
   EXPECT_EQ(info["marks"], 0);
   EXPECT_EQ(info["unfreed_bytes"], 0);
+}
+
+TEST_F(Answers, EachCommandNamesTheLineOfTheRefusal) {
+  const std::string file = Snapshot(OutOfMemoryWithStacks(40 * kMiB, true));
+  const std::string refusal = "40.0 MiB refused at models.py:181 update_nodes with 60.0 MiB live";
+  EXPECT_THAT(Text({"size", file}), HasSubstr(refusal));
+  EXPECT_THAT(Text({"plan", file}), HasSubstr(refusal));
+  EXPECT_THAT(Text({"replay", file, "--pool", "200MiB"}), HasSubstr(refusal));
+  EXPECT_THAT(std::string(Json({"report", file, "-o", Output("x.html")})["headline"]),
+              HasSubstr("Out of memory: " + refusal + ". The trace needs at least 100.0 MiB."));
+}
+
+TEST_F(Answers, MemoryWithoutAStackIsNoAdvice) {
+  const std::string text = Text({"info", Snapshot(OutOfMemory())});
+  EXPECT_THAT(text, HasSubstr("GPU 1 (of 0, 1): out of memory.  40.0 MiB refused, 3.0 MiB free on "
+                              "the device\n"));
+  EXPECT_THAT(text, Not(HasSubstr("  try  ")));
+  json snapshot = OutOfMemoryWithStacks(40 * kMiB, true);
+  snapshot["device_traces"][0][1].erase("frames");
+  EXPECT_THAT(Text({"info", Snapshot(snapshot)}),
+              HasSubstr("models.py:176 update_nodes holds the most of all known lines, 10.0 MiB"));
 }
 
 TEST_F(Answers, InfoAdvisesExpandableSegmentsWhereTheyHelp) {

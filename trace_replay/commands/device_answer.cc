@@ -13,18 +13,6 @@ namespace {
 constexpr std::size_t kListed = 10;
 constexpr std::size_t kListedMarks = 100;
 
-// Returns the refused request with the most live and requested bytes.
-std::optional<std::size_t> WorstRefusal(const TraceDemand& demand) {
-  if (demand.refused.empty()) return std::nullopt;
-  const auto sum = [](const RefusedRequest& refused) {
-    return static_cast<double>(refused.live_bytes) + static_cast<double>(refused.bytes);
-  };
-  const auto worst = std::max_element(
-      demand.refused.begin(), demand.refused.end(),
-      [&](const RefusedRequest& a, const RefusedRequest& b) { return sum(a) < sum(b); });
-  return static_cast<std::size_t>(worst - demand.refused.begin());
-}
-
 // Returns the event at which the memory is explained; -1 without events.
 std::int64_t MomentOf(const MeasuredTrace& measured, const std::optional<std::size_t>& refusal) {
   if (measured.trace.events.empty()) return -1;

@@ -27,8 +27,8 @@ std::string DeviceName(const DeviceAnswer& answer) {
 // "4.9 GiB refused at models.py:181 update_nodes, 91.0 MiB free on the device"
 std::string RefusalText(const DeviceAnswer& answer) {
   const RefusedRequest& refused = answer.demand.refused[*answer.refusal];
-  std::string text = absl::StrCat(SizeText(refused.bytes), " refused at ",
-                                  absl::CHexEscape(answer.refused_frames[*answer.refusal]));
+  std::string text = absl::StrCat(SizeText(refused.bytes), " refused",
+                                  AtFrameText(answer.refused_frames[*answer.refusal]));
   if (refused.device_free_bytes.has_value()) {
     absl::StrAppend(&text, ", ", SizeText(*refused.device_free_bytes), " free on the device");
   }
@@ -148,6 +148,12 @@ std::string SettingsText(const std::vector<TraceSetting>& settings) {
   return absl::StrJoin(shown, ",");
 }
 
+// Whether a part has the name of a line, and not of memory without a stack.
+bool IsLineOfCode(const NamedBytes& part) {
+  return part.name != "(no stack)" && part.name != "(unnamed)" &&
+         part.name != "allocated before recording began";
+}
+
 // Returns advice that the file proves, or the model of PyTorch's allocator.
 std::string Advice(const DeviceAnswer& answer) {
   if (!answer.refusal.has_value()) return "";
@@ -161,9 +167,11 @@ std::string Advice(const DeviceAnswer& answer) {
     return "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: the refused request is smaller than "
            "the memory that is reserved and free";
   }
-  if (answer.by_frame.empty()) return "";
-  return absl::StrCat(absl::CHexEscape(answer.by_frame.front().name), " holds the most, ",
-                      SizeText(answer.by_frame.front().bytes),
+  const auto line = std::find_if(answer.by_frame.begin(), answer.by_frame.end(), IsLineOfCode);
+  if (line == answer.by_frame.end()) return "";
+  return absl::StrCat(absl::CHexEscape(line->name), " holds the most",
+                      line == answer.by_frame.begin() ? ", " : " of all known lines, ",
+                      SizeText(line->bytes),
                       ": a smaller batch or checkpointing there frees the most");
 }
 

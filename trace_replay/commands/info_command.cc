@@ -100,7 +100,6 @@ nlohmann::ordered_json InfoJson(const MeasuredTrace& measured,
 }
 
 std::string DevicesText(const Trace& trace) {
-  if (trace.devices.empty()) return "unknown";
   std::string text = absl::StrCat(trace.device);
   if (trace.devices.size() > 1) absl::StrAppend(&text, " of ", absl::StrJoin(trace.devices, ", "));
   return text;
@@ -142,10 +141,10 @@ std::vector<std::vector<std::string>> CountRows(const Trace& trace) {
   if (!trace.failures.empty()) rows.push_back({"out of memory", FailuresText(trace)});
   AddCountIfAny("waits between streams", Count(trace, TraceEvent::Kind::kWait), rows);
   AddCountIfAny("marks", Count(trace, TraceEvent::Kind::kMark), rows);
-  rows.push_back({"streams", CountText(static_cast<std::int64_t>(trace.stream_names.size()))});
-  rows.push_back({"threads", CountText(static_cast<std::int64_t>(trace.thread_names.size()))});
+  AddCountIfAny("streams", static_cast<std::int64_t>(trace.stream_names.size()), rows);
+  AddCountIfAny("threads", static_cast<std::int64_t>(trace.thread_names.size()), rows);
   AddCountIfAny("stacks", Stacks(trace), rows);
-  rows.push_back({"device", DevicesText(trace)});
+  if (!trace.devices.empty()) rows.push_back({"device", DevicesText(trace)});
   AddCountIfAny("offloadable allocations", Offloadable(trace), rows);
   return rows;
 }

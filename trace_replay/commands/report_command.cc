@@ -120,6 +120,10 @@ absl::StatusOr<Answer> RunReport(const ReportOptions& options) {
   const absl::StatusOr<std::string> comparison = Comparison(options, *measured);
   if (!comparison.ok()) return comparison.status();
   RemoveMachineryFrames(measured->trace);
+  // Stacks of refused requests have other tags now.
+  absl::StatusOr<TraceDemand> demand = MeasureDemand(measured->trace, measured->alignment);
+  if (!demand.ok()) return AboutFile(options.trace, demand.status());
+  measured->demand = *std::move(demand);
   FiguresRequest request;
   request.policies = options.policies;
   if (options.budget >= 0) request.budget_bytes = options.budget;

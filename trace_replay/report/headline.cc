@@ -42,14 +42,9 @@ std::string NeedText(const ReportFigures& figures) {
 
 // Tells of the refused request that needs the most.
 std::string RefusedText(const ReportFigures& figures) {
-  const std::vector<RefusedRequest>& refused = figures.measured.demand.refused;
-  if (refused.empty()) return "";
-  const auto most = std::max_element(refused.begin(), refused.end(),
-                                     [](const RefusedRequest& a, const RefusedRequest& b) {
-                                       return a.live_bytes + a.bytes < b.live_bytes + b.bytes;
-                                     });
-  return absl::StrCat("Out of memory: ", SizeText(most->bytes), " refused with ",
-                      SizeText(most->live_bytes), " live. The trace needs at least ",
+  const std::string refusal = WorstRefusalText(figures.measured);
+  if (refusal.empty()) return "";
+  return absl::StrCat("Out of memory: ", refusal, ". The trace needs at least ",
                       SizeText(figures.measured.demand.needs_bytes), ".");
 }
 
