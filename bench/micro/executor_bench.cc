@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of the host that the executor takes for a task: ResNet-152 with all movable data moved, on
-// the host device, with empty tasks and data so small that copies take no time. Then copies in both
-// directions at once, compared with copies one after another, on a slow link. The best of the
-// rounds.
+// Time of the host that executors take for a task: ResNet-152 with all movable data moved, on the
+// host device, with empty tasks and data so small that copies take no time; and ResNet-50 with
+// fixed addresses, with the allocations and the waits of the host. Then copies in both directions
+// at once, compared with copies one after another, on a slow link. The best of the rounds.
 //
 //   executor_bench [ROUNDS [LINK_GB_PER_S]]
 //       default: 20 rounds, 2 GB/s
@@ -18,7 +18,9 @@
 
 #include "bench/support/number_argument.h"
 #include "bench/support/offload_rig.h"
+#include "tests/execute/first_fit_addresses.h"
 #include "tests/execute/offload_everything.h"
+#include "tests/support/counted_allocations.h"
 #include "tidepool/host_device.h"
 #include "tidepool/schedule/executor.h"
 #include "tidepool/schedule/model_zoo.h"
@@ -34,8 +36,8 @@ double ThreadSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-TaskGraph SmallResNet() {
-  TaskGraph graph = Take(MakeModel("resnet-152", {.batch = 32}));
+TaskGraph SmallModel(const char* name) {
+  TaskGraph graph = Take(MakeModel(name, {.batch = 32}));
   constexpr std::int64_t kDivisor = 1 << 20;
   for (GraphData& data : graph.data) data.bytes = data.bytes / kDivisor + 1;
   for (GraphTask& task : graph.tasks) {
@@ -84,6 +86,45 @@ void MeasureTasks(const TaskGraph& graph, const Schedule& schedule, Release rele
       schedule.steps.size(), thread / tasks * 1e6, wall / tasks * 1e6);
 }
 
+// The schedule that moves everything, or the one that moves nothing.
+void MeasureFixed(const TaskGraph& graph, const Schedule& pool, const char* name, int rounds) {
+  testing::FirstFitAddresses addresses(graph);
+  const Schedule schedule = addresses.Fix(pool);
+  const std::unique_ptr<HostDevice> host = Take(HostDevice::Create({}));
+  testing::UncountedDevice device(*host);
+  tidepool::Machine machine;
+  machine.devices[0].memory_bytes = addresses.top();
+  const auto executor = Take(Executor::CreateFixed(
+      {&device}, {graph}, schedule, machine,
+      [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); }, nullptr, {}));
+  const auto calls = [&] { return host->CountCalls(HostDevice::Call::kAny); };
+  const auto waits = [&] {
+    return host->CountCalls(HostDevice::Call::kSynchronizeStream) +
+           host->CountCalls(HostDevice::Call::kSynchronizeEvent);
+  };
+  Take(executor->Run());
+  const std::int64_t calls_before = calls();
+  const std::int64_t waits_before = waits();
+  const std::int64_t allocations_before = testing::allocations_of_thread;
+  double wall = std::numeric_limits<double>::infinity();
+  double thread = wall;
+  for (int i = 0; i < rounds; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const double thread_begin = ThreadSeconds();
+    Take(executor->Run());
+    thread = std::min(thread, ThreadSeconds() - thread_begin);
+    wall = std::min(wall, SecondsSince(begin));
+  }
+  const auto tasks = static_cast<double>(graph.tasks.size());
+  const auto each = [&](std::int64_t sum) { return static_cast<double>(sum) / rounds; };
+  std::printf(
+      "%-13s  %zu tasks, %zu steps: %5.2f us a task of the host's thread, %5.2f us of time; "
+      "%.0f calls of the device, %.0f allocations, %.0f waits of the host\n",
+      name, graph.tasks.size(), schedule.steps.size(), thread / tasks * 1e6, wall / tasks * 1e6,
+      each(calls() - calls_before), each(testing::allocations_of_thread - allocations_before),
+      each(waits() - waits_before));
+}
+
 // Repeatedly brings half of the buffers back while the other half leaves.
 double BothWaysSeconds(double link, bool one_at_a_time, int rounds) {
   constexpr std::int64_t kBytes = std::int64_t{4} << 20;
@@ -115,11 +156,15 @@ double BothWaysSeconds(double link, bool one_at_a_time, int rounds) {
 }
 
 void Run(int rounds, double link) {
-  const TaskGraph graph = SmallResNet();
+  const TaskGraph graph = SmallModel("resnet-152");
   const Schedule schedule = testing::OffloadEverything(graph, {}).Make();
   for (const Release release : {Release::kWhenAwaited, Release::kWhenOut}) {
     MeasureTasks(graph, schedule, release, rounds);
   }
+  const TaskGraph fixed = SmallModel("resnet-50");
+  MeasureFixed(fixed, testing::OffloadEverything(fixed, {}).Make(), "fixed, moved", rounds);
+  MeasureFixed(fixed, testing::OffloadEverything(fixed, {.moves_nothing = true}).Make(),
+               "fixed, stays", rounds);
   const double one = BothWaysSeconds(link, true, rounds);
   const double both = BothWaysSeconds(link, false, rounds);
   std::printf("both ways at once are %.2f times as fast\n", one / both);

@@ -2,12 +2,40 @@
 // Checks the arguments of executors and makes them.
 #include "tidepool/schedule/executor.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "lib/execute/fixed_executor.h"
 #include "lib/execute/pool_executor.h"
 #include "lib/schedule/check_pool.h"
 
 namespace tidepool {
+namespace execute {
+namespace {
+
+absl::Status CheckFixedArguments(absl::Span<Device* const> devices, const Schedule& schedule,
+                                 const LaunchTask& launch) {
+  const bool has_null = std::find(devices.begin(), devices.end(), nullptr) != devices.end();
+  if (has_null || launch == nullptr) {
+    return absl::InvalidArgumentError(
+        "a null pointer, expected devices and a function that launches tasks");
+  }
+  if (schedule.memory == ScheduleMemory::kPaged) {
+    return absl::InvalidArgumentError(
+        "the executor takes no schedule with pages: give its data fixed addresses first");
+  }
+  if (schedule.memory != ScheduleMemory::kFixed) {
+    return absl::InvalidArgumentError(
+        "the schedule has no fixed addresses: Executor::Create runs schedules of a pool");
+  }
+  if (devices.size() >= schedule.devices) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the executor got ", devices.size(), " devices, and the schedule has ", schedule.devices));
+}
+
+}  // namespace
+}  // namespace execute
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, Offloader* offloader,
                                                            const TaskGraph& graph,
@@ -23,6 +51,21 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, Offlo
   if (!status.ok()) return status;
   auto executor = std::make_unique<execute::PoolExecutor>(
       *device, *offloader, graph, schedule, std::move(launch), std::move(fill), options);
+  if (status = executor->Start(); !status.ok()) return status;
+  return executor;
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> Executor::CreateFixed(
+    absl::Span<Device* const> devices, absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+    const Machine& machine, LaunchTask launch, FillHome fill, const ExecutorOptions& options) {
+  absl::Status status = execute::CheckFixedArguments(devices, schedule, launch);
+  if (!status.ok()) return status;
+  if (status = ValidateSchedule(graphs, schedule); !status.ok()) return status;
+  absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine);
+  if (!program.ok()) return program.status();
+  auto executor = std::make_unique<execute::FixedExecutor>(
+      devices.first(schedule.devices), graphs, schedule, *std::move(program), std::move(launch),
+      std::move(fill), options);
   if (status = executor->Start(); !status.ok()) return status;
   return executor;
 }

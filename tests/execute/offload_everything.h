@@ -18,6 +18,7 @@ struct OffloadEverythingOptions {
   double density = -1;
   // Moves weights too.
   bool moves_weights = false;
+  bool moves_nothing = false;
 };
 
 class OffloadEverything {
@@ -83,6 +84,7 @@ class OffloadEverything {
     }
     if (next == task + 1) return;
     if (next > graph_.tasks.size() && !is_weight) return Free(data);
+    if (options_.moves_nothing) return;
     Add(StepKind::kOffload, data);
     schedule_.steps.back().density = options_.density;
     places_[data] = Place::kOut;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A device on which all work takes exactly its nominal time. Queued work gets its start and end at
 // once, from the clocks of its stream, of the events that it waits for and of the host, and runs at
-// once. The host spends time only while it waits. For a single thread.
+// once. The host spends time only while it waits. Devices may share a clock, and then wait for each
+// other's events. For a single thread.
 #ifndef TIDEPOOL_TESTS_SUPPORT_VIRTUAL_CLOCK_DEVICE_H_
 #define TIDEPOOL_TESTS_SUPPORT_VIRTUAL_CLOCK_DEVICE_H_
 
@@ -29,12 +30,24 @@ struct VirtualClockOptions {
   double latency_seconds = 0;  // a delay in front of each copy
 };
 
-class VirtualClockDevice final : public Device {
- public:
-  explicit VirtualClockDevice(const VirtualClockOptions& options) : options_(options) {}
+// The time of the host and of all events.
+struct VirtualClock {
+  double host = 0;
+  std::optional<double> function_time;
+  std::map<std::uint64_t, double> events;
 
   // Returns the host's clock; in a host function, the clock of its stream.
-  double now() const { return function_time_.value_or(host_); }
+  double now() const { return function_time.value_or(host); }
+};
+
+class VirtualClockDevice final : public Device {
+ public:
+  explicit VirtualClockDevice(
+      const VirtualClockOptions& options,
+      std::shared_ptr<VirtualClock> clock = std::make_shared<VirtualClock>())
+      : options_(options), clock_(std::move(clock)) {}
+
+  double now() const { return clock_->now(); }
   // Queues work that takes a number of seconds.
   void Work(Stream stream, double seconds) { streams_.at(stream.id) = Begin(stream) + seconds; }
 
@@ -58,44 +71,44 @@ class VirtualClockDevice final : public Device {
   bool HasStream(Stream stream) const override { return streams_.contains(stream.id); }
   absl::Status SynchronizeStream(Stream stream) override {
     absl::Status status = Known(streams_, stream.id);
-    if (status.ok()) host_ = std::max(host_, streams_.at(stream.id));
+    if (status.ok()) clock_->host = std::max(clock_->host, streams_.at(stream.id));
     return status;
   }
 
   absl::StatusOr<Event> CreateEvent() override {
     const Event event = {TakeDeviceNames(1)};
-    events_[event.id] = 0;
+    clock_->events[event.id] = 0;
     return event;
   }
   absl::Status DestroyEvent(Event event) override {
-    absl::Status status = Known(events_, event.id);
-    events_.erase(event.id);
+    absl::Status status = Known(clock_->events, event.id);
+    clock_->events.erase(event.id);
     return status;
   }
   absl::Status RecordEvent(Event event, Stream stream) override {
-    absl::Status status = Known(events_, event.id);
+    absl::Status status = Known(clock_->events, event.id);
     if (!status.ok()) return status;
     const auto gone = destroyed_.find(stream.id);
     if (gone == destroyed_.end()) status = Known(streams_, stream.id);
     if (!status.ok()) return status;
-    events_.at(event.id) = gone == destroyed_.end() ? streams_.at(stream.id) : gone->second;
+    clock_->events.at(event.id) = gone == destroyed_.end() ? streams_.at(stream.id) : gone->second;
     return status;
   }
   absl::Status WaitEvent(Stream stream, Event event) override {
     absl::Status status = Known(streams_, stream.id);
-    if (status.ok()) status = Known(events_, event.id);
+    if (status.ok()) status = Known(clock_->events, event.id);
     if (!status.ok()) return status;
     double& tail = streams_.at(stream.id);
-    tail = std::max(tail, events_.at(event.id));
+    tail = std::max(tail, clock_->events.at(event.id));
     return status;
   }
   absl::StatusOr<bool> QueryEvent(Event event) override {
-    if (absl::Status status = Known(events_, event.id); !status.ok()) return status;
-    return events_.at(event.id) <= host_;
+    if (absl::Status status = Known(clock_->events, event.id); !status.ok()) return status;
+    return clock_->events.at(event.id) <= clock_->host;
   }
   absl::Status SynchronizeEvent(Event event) override {
-    absl::Status status = Known(events_, event.id);
-    if (status.ok()) host_ = std::max(host_, events_.at(event.id));
+    absl::Status status = Known(clock_->events, event.id);
+    if (status.ok()) clock_->host = std::max(clock_->host, clock_->events.at(event.id));
     return status;
   }
 
@@ -117,9 +130,9 @@ class VirtualClockDevice final : public Device {
   absl::Status CallHost(Stream stream, std::function<void()> function) override {
     absl::Status status = Known(streams_, stream.id);
     if (!status.ok()) return status;
-    function_time_ = streams_.at(stream.id) = Begin(stream);
+    clock_->function_time = streams_.at(stream.id) = Begin(stream);
     function();
-    function_time_ = std::nullopt;
+    clock_->function_time = std::nullopt;
     return status;
   }
 
@@ -163,7 +176,7 @@ class VirtualClockDevice final : public Device {
   static absl::Status Known(const std::map<std::uint64_t, double>& names, std::uint64_t name) {
     return names.contains(name) ? absl::OkStatus() : absl::NotFoundError("no such name");
   }
-  double Begin(Stream stream) const { return std::max(streams_.at(stream.id), host_); }
+  double Begin(Stream stream) const { return std::max(streams_.at(stream.id), clock_->host); }
   void* Allocate(std::int64_t bytes) {
     auto* const memory =
         static_cast<std::byte*>(::operator new(static_cast<std::size_t>(bytes), kAlignment));
@@ -172,11 +185,9 @@ class VirtualClockDevice final : public Device {
   }
 
   const VirtualClockOptions options_;
-  double host_ = 0;
-  std::optional<double> function_time_;
+  const std::shared_ptr<VirtualClock> clock_;
   std::map<std::uint64_t, double> streams_;  // when all work queued so far ends
   std::map<std::uint64_t, double> destroyed_;
-  std::map<std::uint64_t, double> events_;
   std::map<void*, std::pair<std::unique_ptr<std::byte, Release>, std::int64_t>> memory_;
   std::int64_t used_bytes_ = 0;
 };

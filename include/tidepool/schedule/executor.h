@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executor: carries out a schedule on a device, iteration by iteration.
+// Executor: carries out a schedule on devices, iteration by iteration. The caller's function queues
+// tasks. There are two executors.
 //
-// It does with real streams the steps that timeline.h simulates. The caller's function queues tasks
-// on a compute stream. Data and workspaces are buffers of an Offloader. The host runs ahead of the
-// device; it waits where the schedule has a wait, and where memory must leave before it can be used
-// again. With OffloaderOptions::Release::kWhenAwaited, memory is given back at the same steps as in
-// a simulation with `releases_early` = false. So buffers are requested and placed in the simulated
+// Create: for schedules of a pool. It does with real streams the steps that Simulate simulates.
+// Data and workspaces are buffers of an Offloader. The host runs ahead of the device; it waits
+// where the schedule has a wait, and where memory must leave before it can be used again. With
+// OffloaderOptions::Release::kWhenAwaited, memory is given back at the same steps as in a
+// simulation with `releases_early` = false. So buffers are requested and placed in the simulated
 // order.
+//
+// CreateFixed: for schedules with fixed addresses. It queues the operations of a Program
+// (program.h). Memory of the devices and of the host, streams, events and all addresses are made
+// beforehand. An iteration allocates nothing, and the host waits only for its end.
 //
 // At most one thread may use an executor at a time; different calls may come from different
 // threads. Executors that share an offloader may run at the same time, but any of them may then
@@ -15,15 +20,18 @@
 #define TIDEPOOL_SCHEDULE_EXECUTOR_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/offloader.h"
 #include "tidepool/schedule/schedule.h"
 #include "tidepool/schedule/timeline.h"
@@ -39,6 +47,18 @@ struct TaskLaunch {
   std::vector<void*> writes = {};
   std::vector<void*> updates = {};
   void* workspace = nullptr;  // null when the algorithm needs no workspace
+  // The fields below are of fixed addresses; with a pool they stay as they are.
+  // Index in the devices; kHostDevice: a task of the host, on a stream of device 0.
+  std::size_t device = 0;
+  std::size_t graph = 0;        // index in the graphs: that of the round's batch
+  std::int64_t repetition = 0;  // of rounds: their passes are counted over the whole schedule
+  // By write, 1 or 0: whether the task adds to the values that are there, the sum of a weight
+  // gradient over earlier rounds.
+  std::vector<std::uint8_t> adds = {};
+  // By read of a task of the host: the number of its addresses in `reads`, one for each copy on
+  // the host. Weights and optimizer state have one copy. Of other data each device has one, in the
+  // order of devices. Empty for a task of a device: one address each.
+  std::vector<std::size_t> read_copies = {};
 };
 // Queues a task's work and does not wait for it.
 using LaunchTask = std::function<absl::Status(const TaskLaunch& launch)>;
@@ -46,13 +66,30 @@ using LaunchTask = std::function<absl::Status(const TaskLaunch& launch)>;
 // weights before the first.
 using FillData = std::function<absl::Status(std::size_t data, void* address, Stream stream)>;
 
+// An instance of data at home on a device or on the host, to fill before the iteration uses it.
+struct HomeFill {
+  std::size_t data = 0;     // index in the graph
+  std::size_t owner = 0;    // the device that has the data; kHostDevice: the copy of all devices
+  bool is_on_host = false;  // `address` is page-locked memory of the host
+  std::size_t graph = 0;    // as in TaskLaunch
+  std::int64_t repetition = 0;
+  void* address = nullptr;
+  std::int64_t bytes = 0;
+  std::size_t device = 0;  // that has the stream
+  Stream stream;
+};
+// Queues on `stream` the work that fills an instance: inputs in every repetition of a round and
+// every iteration, other data before the first iteration.
+using FillHome = std::function<absl::Status(const HomeFill& fill)>;
+
 struct ExecutorOptions {
   // Makes Run measure the start and the end of each task and copy, with host functions on streams.
   bool measures = false;
   // Returns seconds since a fixed time, on any thread. Null: the machine's steady clock.
   std::function<double()> clock = nullptr;
   // Run calls it before each step, on its own thread, with the number of the step. The device may
-  // lag: steps only queue work. Null: not called.
+  // lag: steps only queue work. With fixed addresses it is called for steps that run tasks or copy.
+  // Null: not called.
   std::function<void(std::size_t step)> on_step = nullptr;
 };
 
@@ -68,6 +105,22 @@ class TIDEPOOL_EXPORT Executor {
                                                           const Schedule& schedule,
                                                           LaunchTask launch, FillData fill,
                                                           const ExecutorOptions& options);
+  // Creates an executor for a schedule with fixed addresses. It copies `graphs` and `schedule`, for
+  // which LowerSchedule tells the meaning and the rules; `devices` outlive it, and the schedule's
+  // device i is `devices[i]`. The executor takes `machine`'s numbers of streams and kinds of links,
+  // and no rates. All devices are of the same kind, because their streams wait for each other. All
+  // host memory is pinned by the first device, and the tasks of each core of the host are queued on
+  // a stream of it, which runs host functions. Without `fill`, the initial contents of data at home
+  // are undefined.
+  // Takes all memory, streams and events, so Run takes none. Errors: those of ValidateSchedule and
+  // LowerSchedule; InvalidArgument for a null device or `launch`, for fewer devices than the
+  // schedule has, and for schedules of a pool or with pages; those of the devices.
+  static absl::StatusOr<std::unique_ptr<Executor>> CreateFixed(absl::Span<Device* const> devices,
+                                                               absl::Span<const TaskGraph> graphs,
+                                                               const Schedule& schedule,
+                                                               const Machine& machine,
+                                                               LaunchTask launch, FillHome fill,
+                                                               const ExecutorOptions& options);
   // Waits for the queued work and frees all data.
   virtual ~Executor() = default;
 
@@ -79,6 +132,9 @@ class TIDEPOOL_EXPORT Executor {
   // number of offloads that left their data on the device. With it, the timeline also has events,
   // the seconds of tasks, stalls, and peaks as the host observed them. The peak of host memory is
   // that since the creation of the offloader.
+  //
+  // With fixed addresses, the peaks are the memory that the executor holds, with and without
+  // `measures`, and stalls are not looked for.
   virtual absl::StatusOr<Timeline> Run() = 0;
 
  protected:
