@@ -61,6 +61,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::CreateFixed(
   absl::Status status = execute::CheckFixedArguments(devices, schedule, launch);
   if (!status.ok()) return status;
   if (status = ValidateSchedule(graphs, schedule); !status.ok()) return status;
+  // The second iteration uses the addresses at which the first leaves its data.
+  status = LowerSchedule(graphs, schedule, machine, {.iterations = 2}).status();
+  if (!status.ok()) return status;
   absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine);
   if (!program.ok()) return program.status();
   auto executor = std::make_unique<execute::FixedExecutor>(

@@ -13,9 +13,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/execute/first_fit_addresses.h"
 #include "tests/execute/fixed_rig.h"
+#include "tests/execute/offload_everything.h"
 #include "tests/support/rounds.h"
 #include "tidepool/host_device.h"
+#include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool {
 namespace {
@@ -268,6 +271,29 @@ TEST(FixedExecutorTest, TellsTheStepOfEachOperation) {
   const Program program = LowerSchedule(random.graphs, random.schedule, random.machine).value();
   ASSERT_EQ(steps.size(), program.operations.size());
   for (std::size_t i = 0; i < steps.size(); ++i) EXPECT_EQ(steps[i], program.operations[i].step);
+}
+
+// The next iteration would not find the weights.
+TEST(FixedExecutorTest, RefusesWeightsThatEndAtOtherAddresses) {
+  TaskGraph graph = MakeModel("alexnet", {.batch = 1}).value();
+  for (GraphData& data : graph.data) data.bytes = data.bytes / (1 << 16) + 1;
+  testing::FirstFitAddresses addresses(graph);
+  Schedule schedule =
+      addresses.Fix(testing::OffloadEverything(graph, {.moves_weights = true}).Make());
+  const auto last =
+      std::find_if(schedule.steps.rbegin(), schedule.steps.rend(),
+                   [](const ScheduleStep& step) { return step.kind == StepKind::kPrefetch; });
+  last->offset = addresses.top();
+  HostDevices devices(1);
+  Machine machine;
+  machine.devices[0].memory_bytes = addresses.top() + graph.data[last->index].bytes;
+  const absl::Status status =
+      Executor::CreateFixed(devices.all(), {graph}, schedule, machine,
+                            SleepingTasks(&devices[0], graph, 0), nullptr, {})
+          .status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("at another offset since the last iteration"));
 }
 
 TEST(FixedExecutorTest, RefusesWhatItCannotRun) {

@@ -22,7 +22,8 @@ inline std::uint8_t DenseByte(std::uint64_t seed, std::int64_t at) {
   return static_cast<std::uint8_t>(Mix(seed, static_cast<std::uint64_t>(at)) >> 32U);
 }
 
-// Returns the seed of the bytes of data before an iteration: inputs are new in each repetition and iteration.
+// Returns the seed of the bytes of data before an iteration: inputs are new in each repetition and
+// iteration.
 inline std::uint64_t SeedOf(const HomeFill& fill, const TaskGraph& graph, int iteration) {
   std::uint64_t seed = Mix(fill.data, fill.owner);
   if (graph.data[fill.data].kind != DataKind::kInput) return seed;
