@@ -84,7 +84,13 @@ absl::Status Lowering::TakeMemory(const ScheduleStep& step, std::int64_t offset,
       return OutOfMemory(bytes, " bytes are needed, and ", pages.free_bytes(), " of ",
                          program_.pool_bytes[step.device], " are free");
     }
-    pages.Take(bytes, users);
+    // A copy in does not wait for the task that runs, if other granules are free.
+    const auto comes_last = [&](const StreamEnds& ends) {
+      return step.kind == StepKind::kPrefetch &&
+             std::any_of(ends.begin(), ends.end(),
+                         [&](const StreamEnd& user) { return queue_.IsLastTask(user); });
+    };
+    pages.Take(bytes, comes_last, users);
     return absl::OkStatus();
   }
   const std::int64_t memory = machine_.devices[step.device].memory_bytes;

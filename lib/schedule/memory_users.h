@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/container/btree_map.h"
+#include "absl/container/inlined_vector.h"
 #include "lib/schedule/stream_ends.h"
 
 namespace tidepool::schedule {
@@ -64,17 +65,22 @@ class PageUsers {
   std::int64_t free_bytes() const { return free_bytes_; }
 
   // Takes the bytes that were given back first, at most free_bytes(), and adds their last users.
-  // O(1) on average.
-  void Take(std::int64_t bytes, StreamEnds& users) {
+  // Bytes with `comes_last(users)` are taken when there are no others. O(1) on average, and O(bytes
+  // that come last).
+  template <typename ComesLast>
+  void Take(std::int64_t bytes, const ComesLast& comes_last, StreamEnds& users) {
     free_bytes_ -= bytes;
-    while (bytes > 0) {
-      Granules& first = free_.front();
-      const std::int64_t taken = std::min(bytes, first.bytes);
-      users.Add(first.users);
-      bytes -= taken;
-      first.bytes -= taken;
-      if (first.bytes == 0) free_.pop_front();
+    absl::InlinedVector<Granules, 2> last;
+    while (bytes > 0 && !free_.empty()) {
+      if (comes_last(free_.front().users)) {
+        last.push_back(std::move(free_.front()));
+        free_.pop_front();
+      } else {
+        bytes -= TakeFirst(bytes, users);
+      }
     }
+    free_.insert(free_.begin(), last.begin(), last.end());
+    while (bytes > 0) bytes -= TakeFirst(bytes, users);
   }
 
   void Give(std::int64_t bytes, StreamEnds users) {
@@ -87,6 +93,15 @@ class PageUsers {
     std::int64_t bytes = 0;
     StreamEnds users;
   };
+
+  std::int64_t TakeFirst(std::int64_t bytes, StreamEnds& users) {
+    Granules& first = free_.front();
+    const std::int64_t taken = std::min(bytes, first.bytes);
+    users.Add(first.users);
+    first.bytes -= taken;
+    if (first.bytes == 0) free_.pop_front();
+    return taken;
+  }
 
   std::int64_t free_bytes_;
   std::deque<Granules> free_;

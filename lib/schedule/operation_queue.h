@@ -39,6 +39,12 @@ class OperationQueue {
   // Adds an operation with the waits since the last one, without those that its stream has passed.
   void Add(ProgramOperation operation);
 
+  // Whether an operation is the last one so far of a compute stream.
+  bool IsLastTask(const StreamEnd& end) const {
+    return program_.streams[end.stream].kind == ProgramStream::Kind::kCompute &&
+           tails_[end.stream] == end.operation + 1;
+  }
+
   // Makes each stream wait for all operations so far.
   void Synchronize();
 

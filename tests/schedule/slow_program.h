@@ -143,7 +143,7 @@ class SlowProgram {
       const Place place = {step.device, step.index, i};
       if (on_device_.contains(place)) continue;  // kept since the last iteration
       Granule granule;
-      granule.address = NextAddress(step.device, step.offset + i * schedule_.alignment);
+      granule.address = NextAddress(step, i);
       granule.held = held_.size();
       const bool is_home = step.kind == StepKind::kAllocate && iteration_ == 0 &&
                            graph_->data[step.index].before == DataHome::kDevice;
@@ -153,11 +153,33 @@ class SlowProgram {
     }
   }
 
-  std::int64_t NextAddress(std::size_t device, std::int64_t address) {
-    if (IsFixed()) return address;
-    const std::int64_t page = free_pages_[device].front();
-    free_pages_[device].pop_front();
-    return page;
+  std::int64_t NextAddress(const ScheduleStep& step, std::int64_t granule) {
+    if (IsFixed()) return step.offset + granule * schedule_.alignment;
+    std::deque<std::int64_t>& pages = free_pages_[step.device];
+    auto page = pages.begin();
+    if (step.kind == StepKind::kPrefetch) {
+      page = std::find_if(pages.begin(), pages.end(), [&](std::int64_t free) {
+        return !IsOfLastTask(AddressName(step.device, free));
+      });
+      if (page == pages.end()) page = pages.begin();
+    }
+    const std::int64_t taken = *page;
+    pages.erase(page);
+    return taken;
+  }
+
+  // Whether one of the last users of a byte is the last task of its stream.
+  bool IsOfLastTask(const std::string& bytes) const {
+    const auto users = last_users_.find(bytes);
+    if (users == last_users_.end()) return false;
+    for (const std::size_t user : users->second) {
+      bool is_last = operations_[user].stream.starts_with("compute ");
+      for (std::size_t later = user + 1; later < operations_.size(); ++later) {
+        is_last &= operations_[later].stream != operations_[user].stream;
+      }
+      if (is_last) return true;
+    }
+    return false;
   }
 
   void GiveRange(const ScheduleStep& step, std::int64_t begin, std::int64_t end) {
@@ -183,6 +205,9 @@ class SlowProgram {
 
   void Touch(const std::string& bytes, bool writes) {
     operations_.back().touches.emplace_back(bytes, writes);
+    std::set<std::size_t>& users = last_users_[bytes];
+    if (writes) users.clear();
+    users.insert(operations_.size() - 1);
   }
 
   // The first use of memory counts as a write: its old contents are gone.
@@ -227,7 +252,7 @@ class SlowProgram {
     const std::int64_t workspace = task.algorithms[step.algorithm].workspace_bytes;
     std::vector<std::int64_t> addresses;
     for (std::int64_t i = 0; i < Granules(workspace); ++i) {
-      addresses.push_back(NextAddress(step.device, step.offset + i * schedule_.alignment));
+      addresses.push_back(NextAddress(step, i));
       Touch(AddressName(step.device, addresses.back()), true);
       held_.push_back({step.device, false, true, {operations_.size() - 1}});
     }
@@ -389,6 +414,7 @@ class SlowProgram {
   std::size_t barrier_ = 0;  // later operations wait for all of these
   std::vector<Operation> operations_;
   std::vector<Held> held_;
+  std::map<std::string, std::set<std::size_t>> last_users_;  // of bytes, since the last write
   std::map<Place, Granule> on_device_;
   std::set<std::pair<std::string, std::size_t>> on_host_;
   std::map<std::size_t, std::deque<std::int64_t>> free_pages_;

@@ -237,6 +237,24 @@ TEST(Program, CopiesCrossTheBordersOfRoundsAndIterations) {
   EXPECT_EQ(iterations.steady_seconds, 3);
 }
 
+// The step of a task gives its workspace back, but the task still runs. A copy in takes memory that
+// was given back later, and begins beside the task.
+TEST(Program, CopyInLeavesTheWorkspaceOfTheRunningTask) {
+  TaskGraph graph = Graph();
+  for (GraphData& data : graph.data) data.bytes = 2;
+  graph.tasks[1].algorithms[0].workspace_bytes = 2;
+  std::vector<ScheduleStep> steps = {Take(kFirst), Task(0),    Out(kFirst),  Take(kSecond), Task(1),
+                                     Gone(kFirst), In(kBatch), Take(kThird), Task(2)};
+  const std::vector<std::string> expected = {"one on 0: 0 to 1", "out first on 0: 1 to 3",
+                                             "two on 0: 1 to 6", "in batch on 0: 3 to 5",
+                                             "three on 0: 6 to 7"};
+  EXPECT_EQ(EventsOf(graph, Simulated(graph, Of(steps), OneByteASecond(6))), expected);
+  // Without the memory of the first data the copy in waits for the task.
+  std::swap(steps[5], steps[6]);
+  EXPECT_THAT(EventsOf(graph, Simulated(graph, Of(steps), OneByteASecond(6))),
+              ::testing::Contains("in batch on 0: 6 to 8"));
+}
+
 // Each device sends the gradient of its part of the batch; the host adds them up.
 TEST(Program, HostAddsUpGradientsOfAllDevices) {
   TaskGraph graph;

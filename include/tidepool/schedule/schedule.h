@@ -40,8 +40,10 @@ enum class ScheduleMemory : std::uint8_t {
   // the last operations that used its addresses.
   kFixed,
   // Memory is counted in granules of virtual memory and has no addresses. An allocation takes the
-  // granules that were given back first, in the order of the steps that give back. On the device it
-  // waits for the operations that end their use.
+  // granules that were given back first, in the order of the steps that give back. A prefetch takes
+  // granules that the last task of a compute stream uses, such as its workspace, when there are no
+  // others; so it may begin while that task runs. On the device an allocation waits for the
+  // operations that end the use of its granules.
   kPaged,
 };
 // Returns the name in files: "pool", "fixed", "paged".
