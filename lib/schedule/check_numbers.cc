@@ -72,8 +72,9 @@ class StepNumbers {
       return Wrong("a pool gives memory back when an offload is awaited, expected no drop");
     }
     const ScheduleStep plain;
-    const bool is_plain = step_.device == plain.device && step_.offset == plain.offset &&
-                          step_.begin == plain.begin && step_.end == plain.end;
+    const bool is_plain = step_.device == plain.device && step_.stream == plain.stream &&
+                          step_.offset == plain.offset && step_.begin == plain.begin &&
+                          step_.end == plain.end;
     if (is_plain) return absl::OkStatus();
     return Wrong("device ", step_.device, ", offset ", step_.offset, ", bytes [", step_.begin, ", ",
                  step_.end, "), expected 0, -1 and [0, -1) in the schedule of a pool");

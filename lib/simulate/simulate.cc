@@ -64,13 +64,13 @@ absl::StatusOr<Timeline> SimulatePlanned(const TaskGraph& graph, const Schedule&
   }
 }
 
-// Simulates a schedule with fixed addresses or pages.
-absl::StatusOr<Timeline> SimulateLowered(const TaskGraph& graph, const Schedule& schedule,
-                                         const TimelineOptions& options) {
-  const absl::StatusOr<Program> program =
-      LowerSchedule(absl::MakeConstSpan(&graph, 1), schedule, MachineOf(options));
+// Simulates a valid schedule with fixed addresses or pages.
+absl::StatusOr<Timeline> SimulateChecked(absl::Span<const TaskGraph> graphs,
+                                         const Schedule& schedule, const Machine& machine,
+                                         const LowerOptions& options) {
+  const absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine, options);
   if (!program.ok()) return program.status();
-  Timeline timeline = SimulateProgram(graph, *program);
+  Timeline timeline = SimulateProgram(graphs.front(), *program);
   timeline.resolved = schedule;
   return timeline;
 }
@@ -86,7 +86,9 @@ absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedu
   absl::Status status = ValidateSchedule(graph, schedule);
   if (status.ok()) status = simulate::CheckTimelineOptions(options);
   if (!status.ok()) return status;
-  if (schedule.memory != ScheduleMemory::kPool) return SimulateLowered(graph, schedule, options);
+  if (schedule.memory != ScheduleMemory::kPool) {
+    return SimulateChecked(absl::MakeConstSpan(&graph, 1), schedule, MachineOf(options), {});
+  }
   PlacementContext context;
   if (options.plan != nullptr) context.plans.push_back(options.plan);
   absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy =
@@ -98,6 +100,12 @@ absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedu
   return Simulation(graph, schedule, options, std::move(*policy),
                     std::vector<bool>(schedule.steps.size()))
       .Simulate();
+}
+
+absl::StatusOr<Timeline> Simulate(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+                                  const Machine& machine, const LowerOptions& options) {
+  if (absl::Status status = ValidateSchedule(graphs, schedule); !status.ok()) return status;
+  return SimulateChecked(graphs, schedule, machine, options);
 }
 
 }  // namespace tidepool

@@ -5,9 +5,11 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -27,7 +29,6 @@ using io::Microseconds;
 // By TimelineEvent::Kind.
 constexpr std::array<const char*, 3> kTracks = {"compute", "out", "in"};
 constexpr std::array<const char*, 3> kCategories = {"task", "offload", "prefetch"};
-constexpr int kComputeTrack = 1;
 constexpr double kNeverStarts = std::numeric_limits<double>::infinity();
 
 // Viewers count nanoseconds in 64 bits. Both ends of a span are rounded, not its length, so that
@@ -37,13 +38,34 @@ std::int64_t ShownNanoseconds(double seconds) {
   return static_cast<std::int64_t>(std::nearbyint(std::min(seconds * 1e9, kMost)));
 }
 
+// A stream of a device, or a core of the host.
+using Track = std::tuple<std::size_t, TimelineEvent::Kind, std::size_t>;
+
+Track TrackOf(const TimelineEvent& event) { return {event.device, event.kind, event.stream}; }
+
+// Returns "compute", "compute 1", "device 1 out", "host core 0".
+std::string TrackName(const Track& track) {
+  const auto [device, kind, stream] = track;
+  if (device == kHostDevice) return absl::StrCat("host core ", stream);
+  const std::string name = kTracks[static_cast<std::size_t>(kind)];
+  const std::string numbered = stream == 0 ? name : absl::StrCat(name, " ", stream);
+  return device == 0 ? numbered : absl::StrCat("device ", device, " ", numbered);
+}
+
 class TimelineWriter {
  public:
   TimelineWriter(const TaskGraph& graph, const Timeline& timeline)
       : graph_(graph), timeline_(timeline), task_starts_(graph.tasks.size(), kNeverStarts) {
+    for (const auto kind : {TimelineEvent::Kind::kTask, TimelineEvent::Kind::kOffload,
+                            TimelineEvent::Kind::kPrefetch}) {
+      tracks_[{0, kind, 0}] = 0;
+    }
     for (const TimelineEvent& event : timeline.events) {
       if (event.kind == TimelineEvent::Kind::kTask) task_starts_[event.index] = event.start;
+      tracks_[TrackOf(event)] = 0;
     }
+    std::size_t number = 0;
+    for (auto& [track, own] : tracks_) own = ++number;
   }
 
   std::string Write() {
@@ -52,6 +74,9 @@ class TimelineWriter {
     for (const TimelineEvent& event : timeline_.events) WriteEvent(event);
     for (const TimelineStall& stall : timeline_.stalls) WriteStall(stall);
     WriteCounter("device memory", timeline_.device_memory);
+    for (std::size_t i = 0; i < timeline_.further_devices.size(); ++i) {
+      WriteCounter(absl::StrCat("device ", i + 1, " memory"), timeline_.further_devices[i].memory);
+    }
     WriteCounter("host memory", timeline_.host_memory);
     json_ += "\n]}\n";
     return std::move(json_);
@@ -61,13 +86,13 @@ class TimelineWriter {
   void WriteTracks() {
     absl::StrAppend(&json_, R"({"ph":"M","name":"process_name","pid":1,"args":{"name":)",
                     io::JsonText(graph_.name.empty() ? "iteration" : graph_.name), "}}");
-    for (std::size_t i = 0; i < kTracks.size(); ++i) {
+    for (const auto& [track, number] : tracks_) {
       Begin("M");
-      absl::StrAppend(&json_, R"(,"name":"thread_name","tid":)", i + 1, R"(,"args":{"name":")",
-                      kTracks[i], "\"}}");
+      absl::StrAppend(&json_, R"(,"name":"thread_name","tid":)", number, R"(,"args":{"name":")",
+                      TrackName(track), "\"}}");
       Begin("M");
-      absl::StrAppend(&json_, R"(,"name":"thread_sort_index","tid":)", i + 1,
-                      R"(,"args":{"sort_index":)", i, "}}");
+      absl::StrAppend(&json_, R"(,"name":"thread_sort_index","tid":)", number,
+                      R"(,"args":{"sort_index":)", number - 1, "}}");
     }
   }
 
@@ -86,7 +111,7 @@ class TimelineWriter {
   void WriteEvent(const TimelineEvent& event) {
     const auto kind = static_cast<std::size_t>(event.kind);
     const bool is_task = event.kind == TimelineEvent::Kind::kTask;
-    BeginSpan(kind + 1, kCategories[kind],
+    BeginSpan(tracks_.at(TrackOf(event)), kCategories[kind],
               is_task ? graph_.tasks[event.index].name : graph_.data[event.index].name, event.start,
               event.end);
     if (is_task) {
@@ -111,13 +136,14 @@ class TimelineWriter {
   void WriteStall(const TimelineStall& stall) {
     // The sum may be a rounding error after the start of the waiting task.
     const double end = std::min(stall.start + stall.seconds, task_starts_[stall.task]);
-    BeginSpan(kComputeTrack, "stall", "stall", stall.start, end);
+    const Track track = {stall.device, TimelineEvent::Kind::kTask, stall.stream};
+    BeginSpan(tracks_.at(track), "stall", "stall", stall.start, end);
     absl::StrAppend(&json_, "\"reason\":\"", std::string(StallReasonName(stall.reason)),
                     "\",\"data\":", io::JsonText(graph_.data[stall.data].name),
                     ",\"task\":", io::JsonText(graph_.tasks[stall.task].name), "}}");
   }
 
-  void WriteCounter(const char* name, const std::vector<MemoryPoint>& points) {
+  void WriteCounter(const std::string& name, const std::vector<MemoryPoint>& points) {
     for (const MemoryPoint& point : points) {
       Begin("C");
       absl::StrAppend(&json_, ",\"name\":\"", name,
@@ -129,6 +155,7 @@ class TimelineWriter {
   const TaskGraph& graph_;
   const Timeline& timeline_;
   std::vector<double> task_starts_;
+  std::map<Track, std::size_t> tracks_;  // their numbers in the file
   std::string json_;
 };
 

@@ -125,7 +125,7 @@ class RandomPrograms {
     granule_ = schedule.alignment = Chance(0.5) ? 4 : 1;
     MakeMachine();
     const bool has_rounds = Chance(0.5);
-    const bool are_weights_on_host = Chance(0.5);
+    const bool are_weights_on_host = schedule.devices > 1 || Chance(0.5);
     graphs.push_back(MakeGraph(has_rounds || Chance(0.5), are_weights_on_host));
     schedule.fingerprint = GraphFingerprint(graphs[0]);
     places_.assign(schedule.devices, std::vector<Place>(graphs[0].data.size()));
@@ -134,18 +134,26 @@ class RandomPrograms {
     graph_ = &graphs[0];
     for (std::size_t device = 0; device < schedule.devices; ++device) Reserve(device);
     for (std::size_t device = 0; device < schedule.devices; ++device) AllocateHomes(device);
-    MakePass(1, 0);
     if (has_rounds) {
+      // A repeated round leaves everything as it was, on the host too.
+      moves_reserved_ = false;
+      if (!are_weights_on_host && Chance(0.5)) {
+        for (std::size_t i = 0; i < layers_; ++i) OffloadAll(0, W(i));
+      }
+      MakePass();
+      EndRound(1, 0);
       MakeOtherBatch();
       graph_ = &graphs.back();
-      MakePass(static_cast<std::int64_t>(1 + Below(3)), graph_->batch);
+      MakePass();
+      EndRound(static_cast<std::int64_t>(1 + Below(3)), graph_->batch);
       graph_ = &graphs[0];
+      moves_reserved_ = true;
     }
-    first_step_ = schedule.steps.size();
-    if (are_weights_on_host && Chance(0.7)) {
+    MakePass();
+    if (are_weights_on_host && (schedule.devices > 1 || Chance(0.7))) {
       UpdateOnHost();
     } else {
-      UpdateOnDevices();
+      UpdateOnDevice();
     }
     Leave(are_weights_on_host);
     EndRound(1, 0);
@@ -300,6 +308,13 @@ class RandomPrograms {
               place.is_there.begin() + static_cast<std::ptrdiff_t>(end), false);
   }
 
+  // Drops the parts of data that are there.
+  void DropRest(std::size_t device, std::size_t data) {
+    for (std::size_t i = 0; i < places_[device][data].is_there.size(); ++i) {
+      if (places_[device][data].is_there[i]) Drop(device, data, i, i + 1);
+    }
+  }
+
   void FreeData(std::size_t device, std::size_t data) {
     AddStep(StepKind::kFree, data, device);
     const std::int64_t offset = places_[device][data].offset;
@@ -329,9 +344,7 @@ class RandomPrograms {
     }
     for (const std::size_t data : task.writes) {
       if (outputs == Whole::kOnly) {
-        const auto there = std::count(places_[device][data].is_there.begin(),
-                                      places_[device][data].is_there.end(), true);
-        if (there > 0) Drop(device, data, 0, places_[device][data].is_there.size());
+        DropRest(device, data);
       } else if (places_[device][data].is_made) {
         Ensure(device, data);  // a gradient of an earlier round
         continue;
@@ -378,7 +391,9 @@ class RandomPrograms {
       const bool can_rerun = graph_->data[data].kind == DataKind::kActivation && is_whole;
       if (all(place.is_there, true)) {
         const bool is_shared = graph_->data[data].kind == DataKind::kWeight;
-        if (Chance(0.5) && !(is_shared && schedule.devices > 1)) Offload(device, data, begin, end);
+        const bool may_leave =
+            !(is_shared && schedule.devices > 1) && (moves_reserved_ || !IsReserved(data));
+        if (may_leave && Chance(0.5)) Offload(device, data, begin, end);
         if ((all(place.is_clean, true) || can_rerun) && Chance(0.6)) Drop(device, data, begin, end);
       } else if (all(place.is_there, false) && all(place.is_clean, true)) {
         Prefetch(device, data, begin, end);
@@ -387,8 +402,7 @@ class RandomPrograms {
   }
 
   // One pass of forward and backward tasks on all devices, in any order among devices.
-  void MakePass(std::int64_t times, std::int64_t batch) {
-    if (schedule.rounds.empty()) first_step_ = 0;
+  void MakePass() {
     const std::size_t tasks = 2 * layers_;
     std::vector<std::size_t> next(schedule.devices);
     for (std::size_t device = 0; device < schedule.devices; ++device) {
@@ -409,7 +423,6 @@ class RandomPrograms {
         for (const std::size_t data : {W(i), D(i)}) Ensure(device, data);
       }
     }
-    EndRound(times, batch);
   }
 
   void FreeAfter(std::size_t device, std::size_t layer) {
@@ -435,12 +448,10 @@ class RandomPrograms {
     }
   }
 
-  void UpdateOnDevices() {
+  void UpdateOnDevice() {
     for (std::size_t i = 0; i < layers_; ++i) {
-      for (std::size_t device = 0; device < schedule.devices; ++device) {
-        Restless(device);
-        RunTask(device, 2 * layers_ + i);
-      }
+      Restless(0);
+      RunTask(0, 2 * layers_ + i);
     }
   }
 
@@ -451,7 +462,8 @@ class RandomPrograms {
         Place& place = places_[device][W(i)];
         Ensure(device, W(i));
         if (!are_weights_on_host) continue;
-        const bool is_dirty = !place.is_clean.front();
+        const bool is_dirty =
+            std::find(place.is_clean.begin(), place.is_clean.end(), false) != place.is_clean.end();
         if (is_dirty && device == 0) Offload(device, W(i), 0, place.is_there.size());
         Drop(device, W(i), 0, place.is_there.size());
       }
@@ -467,6 +479,7 @@ class RandomPrograms {
   std::vector<std::int64_t> pages_;         // by device
   std::int64_t reserved_ = 0;
   std::size_t first_step_ = 0;
+  bool moves_reserved_ = true;  // weights and their gradients may be copied to the host
 };
 
 }  // namespace tidepool::testing

@@ -2,6 +2,7 @@
 // Random schedules with fixed addresses and pages on random machines, against the slow model.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,34 @@ TEST(ProgramPropertyTest, TimesAndMemoryAreThoseOfTheSlowModel) {
             << "device " << device << " at " << seconds << ", seed " << seed;
       }
     }
+  }
+}
+
+// The cases above are worth little if the generator does not reach them.
+TEST(ProgramPropertyTest, RandomSchedulesHaveAllFeatures) {
+  int drops = 0;
+  int reruns = 0;
+  int ranges = 0;
+  int host_tasks = 0;
+  int repeated_rounds = 0;
+  int shared_links = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const RandomPrograms random(seed);
+    const Program program = LowerSchedule(random.graphs, random.schedule, random.machine).value();
+    for (const ProgramChannel& channel : program.channels) shared_links += channel.streams > 1;
+    for (const ScheduleRound& round : random.schedule.rounds) repeated_rounds += round.times > 1;
+    std::vector<int> runs(random.graphs[0].tasks.size());
+    for (const ScheduleStep& step : random.schedule.steps) {
+      drops += step.kind == StepKind::kDrop;
+      ranges += step.begin > 0;
+      host_tasks += step.device == kHostDevice;
+      if (step.kind == StepKind::kRun && step.device == 0) ++runs[step.index];
+    }
+    const auto passes = static_cast<int>(std::max<std::size_t>(random.schedule.rounds.size(), 1));
+    for (const int times : runs) reruns += times > passes;
+  }
+  for (const int count : {drops, reruns, ranges, host_tasks, repeated_rounds, shared_links}) {
+    EXPECT_GT(count, 10);
   }
 }
 

@@ -288,6 +288,11 @@ TEST(Program, HostAddsUpGradientsOfAllDevices) {
   EXPECT_EQ(timeline.peak_host_bytes, 24);
   ASSERT_EQ(timeline.further_devices.size(), 1u);
   EXPECT_EQ(timeline.further_devices[0].peak_bytes, 8);
+  const std::string json = TimelineJson(graph, timeline);
+  for (const char* name : {"\"compute\"", "\"device 1 compute\"", "\"device 1 out\"",
+                           "\"host core 0\"", "\"device 1 memory\""}) {
+    EXPECT_THAT(json, HasSubstr(name));
+  }
 
   machine.host.memory_bytes = 23;
   EXPECT_EQ(Lower(graph, schedule, machine).status(),

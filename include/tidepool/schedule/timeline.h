@@ -22,6 +22,7 @@
 #include "tidepool/compress/compression_profile.h"
 #include "tidepool/export.h"
 #include "tidepool/planned_placement.h"
+#include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/program.h"
@@ -135,15 +136,18 @@ struct Timeline {
 // Simulates one iteration of a valid `graph`. Errors are ValidateSchedule's; InvalidArgument for
 // options out of range; NotFound for an unknown placement policy. ResourceExhausted when an
 // allocation does not fit even after all leaving data has left: the text names the task, the data,
-// its bytes, and the data that holds the memory. Thread-safe. O((steps + uses) log blocks).
+// its bytes, and the data that holds the memory. A schedule with fixed addresses or pages runs on
+// MachineOf(options), with LowerSchedule's errors. Thread-safe. O((steps + uses) log blocks).
 TIDEPOOL_EXPORT absl::StatusOr<Timeline> Simulate(const TaskGraph& graph, const Schedule& schedule,
                                                   const TimelineOptions& options);
 
-// The time of an operation.
-struct OperationTimes {
-  double start = 0;
-  double end = 0;
-};
+// Simulates a schedule with fixed addresses or pages on a machine: ValidateSchedule, LowerSchedule
+// and SimulateProgram. With two iterations or more the timeline has their steady time. Errors are
+// those of the first two. Thread-safe.
+TIDEPOOL_EXPORT absl::StatusOr<Timeline> Simulate(absl::Span<const TaskGraph> graphs,
+                                                  const Schedule& schedule, const Machine& machine,
+                                                  const LowerOptions& options = {});
+
 // Returns the times of all operations of a program of LowerSchedule. Each operation starts as soon
 // as its stream and its waits allow, and its channel if copies of several streams divide it.
 // Thread-safe. Without such channels it takes the longest path, in O(operations + waits). With them
@@ -159,8 +163,9 @@ TIDEPOOL_EXPORT Timeline SimulateProgram(const TaskGraph& graph, const Program& 
 // Returns the machine with one device that the options of a simulation describe.
 TIDEPOOL_EXPORT Machine MachineOf(const TimelineOptions& options);
 
-// Writes a Chrome trace, which Perfetto opens: streams and stalls are tracks, and memory is a
-// counter. Writes the whole file or none; a path that ends in ".gz" is compressed.
+// Writes a Chrome trace, which Perfetto opens: each stream of each device is a track, which shows
+// its stalls too, and memory is a counter. Writes the whole file or none; a path that ends in ".gz"
+// is compressed.
 TIDEPOOL_EXPORT absl::Status WriteTimeline(const TaskGraph& graph, const Timeline& timeline,
                                            const std::filesystem::path& path);
 TIDEPOOL_EXPORT std::string TimelineJson(const TaskGraph& graph, const Timeline& timeline);
