@@ -90,7 +90,7 @@ TEST_F(Gpus, RatesReplaceThoseOfTheGpu) {
   const TaskGraph graph = Made({"--gpu", rates.name, "--flops", "60e12", "--bandwidth", "2TB/s"});
   rates.flops_per_second = 60e12;
   rates.bytes_per_second = 2e12;
-  rates.name = "gtx-970 at 6e+13 FLOP/s at 2e+12 B/s";
+  rates.name += " at 6e+13 FLOP/s at 2e+12 B/s";
   EXPECT_EQ(graph, *MakeModel("alexnet", {.batch = 16, .rates = rates}));
 }
 
@@ -100,8 +100,9 @@ TEST_F(Gpus, WrongRatesAreRefused) {
     arguments.insert(arguments.end(), gpu.begin(), gpu.end());
     return ErrorOf(arguments);
   };
-  EXPECT_THAT(error_of({"--gpu", "voodoo"}),
-              HasSubstr("--gpu: unknown GPU 'voodoo', expected a JSON file or one of gtx-970, "));
+  EXPECT_THAT(
+      error_of({"--gpu", "voodoo"}),
+      HasSubstr("--gpu: unknown GPU 'voodoo', expected a JSON file or one of gtx-750-ti, "));
   EXPECT_THAT(error_of({"--flops", "0"}), HasSubstr("--flops: '0', expected a number from 1 to"));
   EXPECT_THAT(error_of({"--bandwidth", "fast"}), HasSubstr("--bandwidth: 'fast'"));
   EXPECT_THAT(error_of({"--bandwidth", "inf"}), HasSubstr("expected finite rates above 0"));

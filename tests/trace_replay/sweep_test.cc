@@ -143,7 +143,29 @@ TEST_F(Sweep, GraphsOfFilesHaveABatchOfTheirOwn) {
   EXPECT_THAT(ErrorOf({"simulate", path, "--memory", "1GiB", "--gpu", "v100"}),
               HasSubstr("graph.json has times of its own, expected the name of a network"));
   EXPECT_THAT(ErrorOf({"simulate", path, "--memory", "1GiB", "--batch", "4"}),
-              HasSubstr("unknown model"));
+              HasSubstr("a graph of batch 8 has one batch, expected no --batch"));
+}
+
+TEST_F(Sweep, GraphsAtAnyBatchTakeBatches) {
+  const std::string path = folder_ / "family.json";
+  ASSERT_EQ(Run({"model", "alexnet", "--family", "--batches", "4,8", "-o", path}).status, 0);
+  const auto simulate = [&](const std::string& graph) {
+    return Run({"simulate", graph, "--memory", "1GiB,2GiB", "--batch", "4,8", "--json"});
+  };
+  const Outcome outcome = simulate(path);
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, simulate("alexnet").out);
+  EXPECT_THAT(ErrorOf({"simulate", path, "--memory", "1GiB"}),
+              HasSubstr("family.json: a graph at any batch, expected --batch too"));
+  EXPECT_THAT(ErrorOf({"simulate", path, "--memory", "1GiB", "--batch", "9"}),
+              HasSubstr("family.json: no times for batch 9, expected 4 to 8"));
+  EXPECT_THAT(ErrorOf({"simulate", path, "--memory", "1GiB", "--batch", "4", "--gpu", "v100"}),
+              HasSubstr("family.json has times of its own"));
+  EXPECT_EQ(Run({"run", path, "--memory", "1GiB", "--batch", "5", "--scale", "0", "--iterations",
+                 "1", "--link", "1TB/s"})
+                .status,
+            0);
+  EXPECT_THAT(ErrorOf({"run", path, "--memory", "1GiB"}), HasSubstr("expected --batch too"));
 }
 
 TEST_F(Sweep, WhatContradictsItselfIsRefused) {

@@ -5,9 +5,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/graph_family.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "trace_replay/command.h"
 #include "trace_replay/offload/gpu_option.h"
+#include "trace_replay/offload/sweep_values.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
 
@@ -15,6 +17,9 @@ namespace tidepool::tool {
 namespace {
 
 constexpr std::int64_t kMostSamples = std::int64_t{1} << 20;
+
+// Powers of two: the batches of a family without --batches.
+constexpr std::int64_t kMostFamilyBatch = 512;
 
 struct ModelCommandOptions {
   std::string name;
@@ -24,6 +29,8 @@ struct ModelCommandOptions {
   bool json = false;
   GpuOption gpu;
   ModelOptions model;
+  bool is_family = false;
+  std::string batches;  // of a family: a list or range
 };
 
 absl::StatusOr<Answer> ListModels(const ModelCommandOptions& options) {
@@ -97,6 +104,77 @@ absl::StatusOr<TaskGraph> MakeTimedModel(const ModelCommandOptions& options) {
   return graph;
 }
 
+absl::StatusOr<std::vector<std::int64_t>> FamilyBatches(const ModelCommandOptions& options) {
+  if (!options.batches.empty()) {
+    auto batches = ParseWholes(options.batches, {.least = 1, .most = kMostSamples});
+    if (batches.ok()) return std::move(batches->values);
+    return absl::InvalidArgumentError(absl::StrCat("--batches: ", batches.status().message()));
+  }
+  std::vector<std::int64_t> batches;
+  for (std::int64_t batch = 1; batch <= kMostFamilyBatch; batch *= 2) batches.push_back(batch);
+  return batches;
+}
+
+absl::Status CheckFamilyOptions(const ModelCommandOptions& options) {
+  if (!options.is_family) {
+    return options.batches.empty()
+               ? absl::OkStatus()
+               : absl::InvalidArgumentError("--batches: a table without --family, expected both");
+  }
+  if (options.model.batch > 0) {
+    return absl::InvalidArgumentError(
+        "--batch: one batch of a graph at any batch, expected --batches");
+  }
+  if (!options.times.empty()) {
+    return absl::InvalidArgumentError("--times: times of one batch, expected no --family");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PrintFamily(const ModelCommandOptions& options, const GraphFamily& family) {
+  nlohmann::ordered_json points = nlohmann::ordered_json::array();
+  std::vector<std::vector<std::string>> rows = {
+      {"batch", "input", "activations", "fastest algorithms"}};
+  for (const std::int64_t batch : family.batches) {
+    const absl::StatusOr<TaskGraph> graph = GraphAt(family, batch);
+    if (!graph.ok()) return graph.status();
+    const GraphTotals totals = TotalsOf(*graph);
+    points.push_back({{"batch", batch},
+                      {"input_bytes", totals.inputs},
+                      {"activation_bytes", totals.activations},
+                      {"seconds", totals.least_seconds}});
+    rows.push_back({CountText(batch), SizeText(totals.inputs), SizeText(totals.activations),
+                    MillisecondsText(totals.least_seconds)});
+  }
+  if (options.json) {
+    PrintJson({{"model", family.graph.name},
+               {"image", options.model.image},
+               {"gpu", family.graph.gpu},
+               {"batches", points},
+               {"output", options.output.empty() ? nlohmann::ordered_json()
+                                                 : nlohmann::ordered_json(options.output)}});
+  } else {
+    std::cout << family.graph.name << " at any batch, image or tokens "
+              << CountText(options.model.image) << ", times of "
+              << absl::CHexEscape(family.graph.gpu) << "\n\n"
+              << TableText(rows);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Answer> RunFamily(const ModelCommandOptions& options) {
+  const absl::StatusOr<std::vector<std::int64_t>> batches = FamilyBatches(options);
+  if (!batches.ok()) return batches.status();
+  const absl::StatusOr<GraphFamily> family = MakeModelFamily(options.name, options.model, *batches);
+  if (!family.ok()) return family.status();
+  if (!options.output.empty()) {
+    if (absl::Status status = WriteFamily(*family, options.output); !status.ok()) return status;
+    if (options.output == "/dev/stdout") return Answer::kYes;
+  }
+  if (absl::Status status = PrintFamily(options, *family); !status.ok()) return status;
+  return Answer::kYes;
+}
+
 absl::StatusOr<Answer> RunModel(ModelCommandOptions options) {
   if (options.name.empty()) return ListModels(options);
   if (absl::Status status = CheckJsonOutput(options.json, options.output, "graph"); !status.ok()) {
@@ -104,7 +182,8 @@ absl::StatusOr<Answer> RunModel(ModelCommandOptions options) {
   }
   const absl::StatusOr<std::int64_t> image = ModelImage(options.name);
   if (!image.ok()) return image.status();
-  if (options.model.batch == 0) {
+  if (absl::Status status = CheckFamilyOptions(options); !status.ok()) return status;
+  if (options.model.batch == 0 && !options.is_family) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model: --batch is missing, expected samples an iteration, 1 to ", kMostSamples));
   }
@@ -112,6 +191,7 @@ absl::StatusOr<Answer> RunModel(ModelCommandOptions options) {
   absl::StatusOr<GpuRates> gpu = RatesOf(options.gpu);
   if (!gpu.ok()) return gpu.status();
   options.model.rates = *std::move(gpu);
+  if (options.is_family) return RunFamily(options);
   const absl::StatusOr<TaskGraph> graph = MakeTimedModel(options);
   if (!graph.ok()) return graph.status();
   const absl::StatusOr<std::int64_t> parameters =
@@ -139,6 +219,13 @@ Command AddModel(CLI::App& app) {
   model->add_option("NAME", options->name, "The network; without a name, the networks are listed");
   AddWholeOption(*model, "--batch", options->model.batch, {.least = 1, .most = kMostSamples},
                  "Samples of an iteration");
+  model->add_flag("--family", options->is_family,
+                  "Make the graph at any batch: sizes per sample, and times of several batches");
+  model
+      ->add_option("--batches", options->batches,
+                   "With --family, the batches of the table of times: a list 1,2,4, or a range "
+                   "8..64/8 (default: 1,2,4,...,512)")
+      ->type_name("NUMBERS");
   AddWholeOption(*model, "--image", options->image, {.least = 1, .most = INT64_MAX},
                  "Pixels of a side of the image, or tokens of a sequence (default: the size that "
                  "the network is known for)");
@@ -155,7 +242,8 @@ Command AddModel(CLI::App& app) {
   AddJsonOption(*model, options->json);
   AddGpuOptions(*model, options->gpu, "GPU");
   AddExamples(*model, {"tidepool model", "tidepool model resnet-50 --batch 32 -o graph.json",
-                       "tidepool model resnet-50 --batch 32 --flops 60e12 --bandwidth 2TB/s"});
+                       "tidepool model resnet-50 --batch 32 --flops 60e12 --bandwidth 2TB/s",
+                       "tidepool model resnet-50 --family -o family.json"});
   return {model, [options] { return RunModel(*options); }};
 }
 

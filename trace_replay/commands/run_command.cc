@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/schedule/timeline.h"
+#include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/live_iteration.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/run_notes.h"
@@ -21,6 +22,7 @@ namespace {
 struct RunCommandOptions {
   OffloadCommandOptions offload;
   std::string device = "host";
+  std::int64_t batch = 0;  // 0: the graph's own
   int iterations = 3;
   double scale = 1;
 };
@@ -52,7 +54,7 @@ struct Prepared {
 
 absl::StatusOr<Prepared> Prepare(const RunCommandOptions& options) {
   if (absl::Status status = CheckTimelineFile(options.offload); !status.ok()) return status;
-  absl::StatusOr<TaskGraph> graph = ReadGraph(options.offload.graph);
+  absl::StatusOr<TaskGraph> graph = ReadGraphAt(options.offload.graph, options.batch);
   if (!graph.ok()) return graph.status();
   absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options.offload, *std::move(graph));
   if (!scheduled.ok()) return scheduled.status();
@@ -148,6 +150,8 @@ Command AddRun(CLI::App& app) {
   run->add_option("GRAPH", options->offload.graph,
                   "The task graph, a file as `tidepool model -o` writes it")
       ->required();
+  AddWholeOption(*run, "--batch", options->batch, {.least = 1, .most = INT64_MAX},
+                 "Samples of an iteration, for a graph at any batch");
   AddPointOptions(*run, options->offload);
   AddOffloadOptions(*run, options->offload);
   const std::string group = "Run";

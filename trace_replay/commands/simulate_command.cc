@@ -137,8 +137,8 @@ Command AddSimulate(CLI::App& app) {
   simulate->group("Training iterations");
   simulate
       ->add_option("GRAPH", options->source.graph,
-                   "The task graph, a file as `tidepool model -o` writes it; with --batch, the "
-                   "name of a network")
+                   "The task graph, a file as `tidepool model -o` writes it; with --batch, a graph "
+                   "at any batch or the name of a network")
       ->required();
   AddSweepOptions(*simulate, options->sweep);
   AddOffloadOptions(*simulate, options->point);

@@ -10,6 +10,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/schedule/model_zoo.h"
+#include "trace_replay/offload/graph_file.h"
 #include "trace_replay/options.h"
 
 namespace tidepool::tool {
@@ -55,7 +56,7 @@ bool IsKnownModel(const std::string& name) { return ModelImage(name).ok(); }
 absl::Status CheckGraphOptions(const CLI::App& app, const OffloadCommandOptions& options) {
   std::error_code error;
   const bool is_file = std::filesystem::exists(options.graph, error);
-  if (app.count("--batch") > 0) return absl::OkStatus();
+  if (app.count("--batch") > 0 && !is_file) return absl::OkStatus();
   if (!is_file && IsKnownModel(options.graph)) {
     return absl::InvalidArgumentError(
         absl::StrCat("--batch is missing, expected the samples of an iteration of ", options.graph,
@@ -102,8 +103,8 @@ void AddGraphOptions(CLI::App& app, GraphSource& source, SweepOptions& sweep) {
   AddValues<std::int64_t>(
       app, "--batch", sweep.batches,
       [](const std::string& text) { return ParseWholes(text, kBatches); },
-      "Make the graph of the network GRAPH with so many samples: a number, a list 1,2,4, or a "
-      "range 8..64/8")
+      "Samples of an iteration, for GRAPH that is the name of a network or a graph at any batch: a "
+      "number, a list 1,2,4, or a range 8..64/8")
       ->type_name("NUMBERS")
       ->group("Network");
   AddGpuOptions(app, source.gpu, "Network");
@@ -140,7 +141,10 @@ absl::Status CheckSweepOptions(const CLI::App& app, const SweepOptions& sweep,
 }
 
 absl::StatusOr<TaskGraph> GraphOf(const GraphSource& source, std::int64_t batch) {
-  if (batch == 0) return ReadGraph(source.graph);
+  std::error_code error;
+  if (batch == 0 || std::filesystem::exists(source.graph, error)) {
+    return ReadGraphAt(source.graph, batch);
+  }
   absl::StatusOr<GpuRates> gpu = RatesOf(source.gpu);
   if (!gpu.ok()) return gpu.status();
   ModelOptions model;

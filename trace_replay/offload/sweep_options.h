@@ -14,9 +14,9 @@
 
 namespace tidepool::tool {
 
-// The iteration to simulate: a file, or a network at some batches on a GPU.
+// The iteration to simulate: a file, or a network or a graph at some batches.
 struct GraphSource {
-  std::string graph;  // a file; with batches, the name of a network
+  std::string graph;  // a file; with batches, a graph at any batch or the name of a network
   GpuOption gpu;
 };
 
@@ -27,7 +27,7 @@ void AddGraphOptions(CLI::App& app, GraphSource& source, SweepOptions& sweep);
 absl::Status CheckSweepOptions(const CLI::App& app, const SweepOptions& sweep,
                                const OffloadCommandOptions& options);
 
-// Reads the file, or makes the graph of the network. A batch of 0 stands for a file.
+// Reads the file, or makes the graph of the network. A batch of 0 stands for a graph of one batch.
 absl::StatusOr<TaskGraph> GraphOf(const GraphSource& source, std::int64_t batch);
 
 }  // namespace tidepool::tool

@@ -13,6 +13,7 @@
 #include "absl/types/span.h"
 #include "tidepool/export.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/graph_family.h"
 
 namespace tidepool {
 
@@ -62,6 +63,12 @@ TIDEPOOL_EXPORT std::vector<std::string> KnownModels();
 // an image is too small for; and for tensors beyond the limits of ValidateGraph.
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> MakeModel(std::string_view name,
                                                     const ModelOptions& options);
+// Returns the family of MakeModel's graphs at any batch; `options.batch` is not used. The zoo's
+// costs are its cost model, and the table has `batches`, in ascending order. Errors are those of
+// MakeModel at these batches.
+TIDEPOOL_EXPORT absl::StatusOr<GraphFamily> MakeModelFamily(std::string_view name,
+                                                            const ModelOptions& options,
+                                                            absl::Span<const std::int64_t> batches);
 // Returns the number of learned weights of a model. For some models it depends on the image.
 TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> ModelParameters(std::string_view name,
                                                              std::int64_t image = 0);
