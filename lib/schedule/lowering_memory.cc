@@ -85,12 +85,7 @@ absl::Status Lowering::TakeMemory(const ScheduleStep& step, std::int64_t offset,
                          program_.pool_bytes[step.device], " are free");
     }
     // A copy in does not wait for the task that runs, if other granules are free.
-    const auto comes_last = [&](const StreamEnds& ends) {
-      return step.kind == StepKind::kPrefetch &&
-             std::any_of(ends.begin(), ends.end(),
-                         [&](const StreamEnd& user) { return queue_.IsLastTask(user); });
-    };
-    pages.Take(bytes, comes_last, users);
+    pages.Take(bytes, step.kind == StepKind::kPrefetch, users);
     return absl::OkStatus();
   }
   const std::int64_t memory = machine_.devices[step.device].memory_bytes;
@@ -109,8 +104,13 @@ void Lowering::GiveMemory(std::size_t device, std::int64_t offset, std::int64_t 
   if (IsFixed()) {
     addresses_[device].Give(offset + begin, offset + end, users);
   } else {
-    pages_[device].Give(RoundedSize(begin, end), users);
+    pages_[device].Give(RoundedSize(begin, end), users, IsRunning(users));
   }
+}
+
+bool Lowering::IsRunning(const StreamEnds& users) const {
+  return std::any_of(users.begin(), users.end(),
+                     [this](const StreamEnd& user) { return queue_.IsLastTask(user); });
 }
 
 void Lowering::GivePart(std::size_t device, DataPart& part) {

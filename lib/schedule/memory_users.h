@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <deque>
 #include <iterator>
 #include <utility>
 
 #include "absl/container/btree_map.h"
-#include "absl/container/inlined_vector.h"
 #include "lib/schedule/stream_ends.h"
 
 namespace tidepool::schedule {
@@ -55,37 +53,41 @@ class AddressUsers {
   Ranges ranges_;
 };
 
-// Memory in pages: granules in the order in which they were given back.
+// Memory in pages: granules in the order in which they were given back. Those that a running task,
+// the last one queued on its stream, still uses are apart, so that copies can leave them to the
+// last without looking at each.
 class PageUsers {
  public:
   explicit PageUsers(std::int64_t bytes) : free_bytes_(bytes) {
-    free_.push_back({bytes, StreamEnds()});
+    idle_.emplace(0, Granules{bytes, StreamEnds()});
   }
 
   std::int64_t free_bytes() const { return free_bytes_; }
 
   // Takes the bytes that were given back first, at most free_bytes(), and adds their last users.
-  // Bytes with `comes_last(users)` are taken when there are no others. O(1) on average, and O(bytes
-  // that come last).
-  template <typename ComesLast>
-  void Take(std::int64_t bytes, const ComesLast& comes_last, StreamEnds& users) {
+  // With `leaves_running` those of running tasks are taken when there are no others. O(log
+  // granules) on average.
+  void Take(std::int64_t bytes, bool leaves_running, StreamEnds& users) {
     free_bytes_ -= bytes;
-    absl::InlinedVector<Granules, 2> last;
-    while (bytes > 0 && !free_.empty()) {
-      if (comes_last(free_.front().users)) {
-        last.push_back(std::move(free_.front()));
-        free_.pop_front();
-      } else {
-        bytes -= TakeFirst(bytes, users);
-      }
-    }
-    free_.insert(free_.begin(), last.begin(), last.end());
-    while (bytes > 0) bytes -= TakeFirst(bytes, users);
+    while (bytes > 0) bytes -= TakeFirst(Next(leaves_running), bytes, users);
   }
 
-  void Give(std::int64_t bytes, StreamEnds users) {
+  void Give(std::int64_t bytes, StreamEnds users, bool is_running) {
     free_bytes_ += bytes;
-    free_.push_back({bytes, std::move(users)});
+    (is_running ? running_ : idle_).emplace(++given_, Granules{bytes, std::move(users)});
+  }
+
+  // Finds the granules that no running task uses any longer. For each task that is queued.
+  template <typename IsRunning>
+  void FindIdle(const IsRunning& is_running) {
+    for (auto granules = running_.begin(); granules != running_.end();) {
+      if (is_running(granules->second.users)) {
+        ++granules;
+        continue;
+      }
+      idle_.emplace(granules->first, std::move(granules->second));
+      granules = running_.erase(granules);
+    }
   }
 
  private:
@@ -93,18 +95,27 @@ class PageUsers {
     std::int64_t bytes = 0;
     StreamEnds users;
   };
+  using Queue = absl::btree_map<std::uint64_t, Granules>;  // by the order of their return
 
-  std::int64_t TakeFirst(std::int64_t bytes, StreamEnds& users) {
-    Granules& first = free_.front();
+  Queue& Next(bool leaves_running) {
+    if (idle_.empty()) return running_;
+    if (running_.empty() || leaves_running) return idle_;
+    return idle_.begin()->first < running_.begin()->first ? idle_ : running_;
+  }
+
+  static std::int64_t TakeFirst(Queue& queue, std::int64_t bytes, StreamEnds& users) {
+    Granules& first = queue.begin()->second;
     const std::int64_t taken = std::min(bytes, first.bytes);
     users.Add(first.users);
     first.bytes -= taken;
-    if (first.bytes == 0) free_.pop_front();
+    if (first.bytes == 0) queue.erase(queue.begin());
     return taken;
   }
 
   std::int64_t free_bytes_;
-  std::deque<Granules> free_;
+  std::uint64_t given_ = 0;
+  Queue idle_;
+  Queue running_;
 };
 
 }  // namespace tidepool::schedule
