@@ -56,4 +56,24 @@ double ChainLowerBound(const Chain& chain) {
   return std::max(ChainSeconds(chain), 2 * away / chain.link_bytes_per_second);
 }
 
+double ChainOperationBound(const Chain& chain) {
+  // All operations in the order in which they run.
+  std::vector<double> seconds = chain.forward_seconds;
+  seconds.insert(seconds.end(), chain.backward_seconds.rbegin(), chain.backward_seconds.rend());
+  std::vector<std::int64_t> bytes = ForwardBytes(chain);
+  const std::vector<std::int64_t> backward = BackwardBytes(chain);
+  bytes.insert(bytes.end(), backward.rbegin(), backward.rend());
+  double after = ChainSeconds(chain);
+  double bound = after;
+  double before = 0;
+  for (std::size_t k = 0; k < seconds.size(); ++k) {
+    after -= seconds[k];
+    const auto away = static_cast<double>(bytes[k] - chain.memory_bytes);
+    const double transfer = away / chain.link_bytes_per_second;
+    bound = std::max(bound, std::max(before, transfer) + seconds[k] + std::max(after, transfer));
+    before += seconds[k];
+  }
+  return bound;
+}
+
 }  // namespace tidepool

@@ -38,6 +38,23 @@ TEST_F(ChainVectors, BoundsAreExact) {
   }
 }
 
+TEST_F(ChainVectors, NoScheduleIsBelowTheBoundOfOperations) {
+  int optima = 0;
+  int higher = 0;
+  for (const ChainVector& vector : vectors_) {
+    SCOPED_TRACE(vector.name);
+    const double bound = ChainOperationBound(vector.chain);
+    EXPECT_GE(bound, ChainLowerBound(vector.chain) * (1 - 1e-9));
+    higher += bound > ChainLowerBound(vector.chain) * (1 + 1e-9) ? 1 : 0;
+    const auto optimum = vector.expect.find("true_optimum");
+    if (optimum == vector.expect.end() || optimum->is_null()) continue;
+    EXPECT_LE(bound, optimum->get<double>() * (1 + 1e-9));
+    ++optima;
+  }
+  EXPECT_GE(optima, 20);
+  EXPECT_GE(higher, 10);
+}
+
 TEST_F(ChainVectors, MakespansOfSetsAreExact) {
   int sets = 0;
   for (const ChainVector& vector : vectors_) {

@@ -36,6 +36,7 @@ TEST(PlaceTransfers, AreAsGoodAsExhaustiveSearch) {
       continue;
     }
     ASSERT_THAT(times->seconds, DoubleEq(*best));
+    EXPECT_LE(ChainOperationBound(chain), times->seconds);
     waits += times->seconds > ChainSeconds(chain) ? 1 : 0;
   }
   EXPECT_GT(waits, 500);
@@ -96,8 +97,11 @@ TEST(ChainBounds, OfASmallChain) {
   EXPECT_EQ(LeastChainMemory(chain), 14);
   EXPECT_EQ(ChainSeconds(chain), 4);
   EXPECT_EQ(ChainLowerBound(chain), 8);  // 8 bytes out and in
+  // B_0 comes last: 4 seconds for 8 bytes before it, and 4 after it.
+  EXPECT_EQ(ChainOperationBound(chain), 9);
   chain.memory_bytes = 12;
   EXPECT_EQ(ChainLowerBound(chain), 4);
+  EXPECT_EQ(ChainOperationBound(chain), 5);
 }
 
 }  // namespace

@@ -14,7 +14,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 using testing::RandomChains;
 
 constexpr std::int64_t kMuchMemory = std::int64_t{1} << 59;

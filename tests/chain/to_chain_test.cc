@@ -15,9 +15,7 @@
 namespace tidepool {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr std::int64_t kMuchMemory = std::int64_t{1} << 59;
 
@@ -61,22 +59,30 @@ std::int64_t PeakOf(const std::vector<std::int64_t>& bytes, std::size_t begin, s
   return peak;
 }
 
-// Whether all uses of an activation of x_k are in parts k - 1 and k.
-void ExpectUsesInParts(const TaskGraph& graph, const GraphChain& made, std::size_t data,
-                       std::size_t k) {
+// Returns the part of each task.
+std::vector<std::size_t> PartsOfTasks(const TaskGraph& graph, const GraphChain& made) {
+  std::vector<std::size_t> parts(graph.tasks.size(), made.parts.size());
   for (std::size_t i = 0; i < made.parts.size(); ++i) {
     const GraphChain::Part& part = made.parts[i];
-    for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
-      const bool is_forward = task >= part.forward_begin && task < part.forward_end;
-      const bool is_backward = task >= part.backward_begin && task < part.backward_end;
-      if (!is_forward && !is_backward) continue;
-      if (!Uses(graph.tasks[task], data)) continue;
-      EXPECT_TRUE(i == k || i + 1 == k) << graph.data[data].name << " of x_" << k << " in part "
-                                        << i << ", task " << graph.tasks[task].name;
-      const auto& updates = graph.tasks[task].updates;
-      const bool is_changed = std::find(updates.begin(), updates.end(), data) != updates.end();
-      EXPECT_FALSE(is_forward && i == k && is_changed) << graph.data[data].name;
-    }
+    for (std::size_t task = part.forward_begin; task < part.forward_end; ++task) parts[task] = i;
+    for (std::size_t task = part.backward_begin; task < part.backward_end; ++task) parts[task] = i;
+  }
+  return parts;
+}
+
+// Expects that only parts k - 1 and k use an activation of x_k, and that F_k leaves it unchanged.
+void ExpectUsesInParts(const TaskGraph& graph, const GraphChain& made, std::size_t data,
+                       std::size_t k) {
+  const std::vector<std::size_t> parts = PartsOfTasks(graph, made);
+  for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
+    if (!Uses(graph.tasks[task], data)) continue;
+    const std::size_t part = parts[task];
+    EXPECT_TRUE(part == k || part + 1 == k) << graph.data[data].name << " of x_" << k << " in part "
+                                            << part << ", task " << graph.tasks[task].name;
+    const auto& updates = graph.tasks[task].updates;
+    const bool is_changed = std::find(updates.begin(), updates.end(), data) != updates.end();
+    const bool is_forward = graph.tasks[task].phase == TaskPhase::kForward;
+    EXPECT_FALSE(is_forward && part == k && is_changed) << graph.data[data].name;
   }
 }
 

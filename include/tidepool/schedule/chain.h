@@ -78,6 +78,11 @@ TIDEPOOL_EXPORT double ChainSeconds(const Chain& chain);
 // max(ChainSeconds, 2 (M_peak - M_GPU) / beta). O(L).
 TIDEPOOL_EXPORT double ChainLowerBound(const Chain& chain);
 
+// Returns a bound that is at least as high: while operation k runs, D_k = m_k - M_GPU bytes are
+// away. They leave before k and come back after it, so the makespan is at least max(seconds before
+// k, D_k / beta) + seconds of k + max(seconds after k, D_k / beta). O(L).
+TIDEPOOL_EXPORT double ChainOperationBound(const Chain& chain);
+
 // Transfers of a chain: all offloads, in their order, and then all prefetches, in theirs.
 struct ChainTransfers {
   std::vector<std::size_t> offloads;    // indices of activations, 0 to L, each once
