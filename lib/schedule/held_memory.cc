@@ -117,12 +117,12 @@ absl::Status CheckHeldMemory(std::vector<HeldMemory> held, std::int64_t memory_b
   AddressesInUse addresses;
   for (const Border& border : BordersOf(held, tolerance)) {
     const HeldMemory& own = held[border.index];
-    bytes += border.is_start ? own.bytes : -own.bytes;
-    if (bytes > memory_bytes) {
+    if (border.is_start && own.bytes > memory_bytes - bytes) {
       return absl::ResourceExhaustedError(absl::StrCat(
-          "step ", own.step, ", at ", own.start, " seconds: ", bytes,
-          " bytes are in use, expected up to the memory of the device, ", memory_bytes));
+          "step ", own.step, ", at ", own.start, " seconds: ", own.bytes, " bytes more than the ",
+          bytes, " in use, expected up to the memory of the device, ", memory_bytes));
     }
+    bytes += border.is_start ? own.bytes : -own.bytes;
     if (own.address < 0) continue;
     if (!border.is_start) {
       addresses.Remove(own);

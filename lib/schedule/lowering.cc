@@ -56,8 +56,7 @@ absl::Status Lowering::AddStep(std::size_t at, std::uint32_t repetition) {
     case StepKind::kPrefetch:
       return Prefetch(step);
     case StepKind::kDrop:
-      Drop(step);
-      break;
+      return Drop(step);
     case StepKind::kSynchronize:
       queue_.Synchronize();
       break;
@@ -87,11 +86,12 @@ void Lowering::Free(const ScheduleStep& step) {
   EndHostSpans(step.device, step.index);
 }
 
-void Lowering::Drop(const ScheduleStep& step) {
+absl::Status Lowering::Drop(const ScheduleStep& step) {
   DataParts& parts = OnDevice(step.device, step.index);
   const std::int64_t end = EndOf(step);
   parts.Within(step.begin, end, [&](DataPart& part) { GivePart(step.device, part); });
   parts.Remove(step.begin, end);
+  return CheckParts(parts);
 }
 
 absl::Status Lowering::Run(const ScheduleStep& step) {
@@ -212,6 +212,7 @@ absl::Status Lowering::Prefetch(const ScheduleStep& step) {
 }
 
 void Lowering::AddOperation(ProgramOperation operation, StreamEnd at) {
+  Count(operation.end - operation.begin);
   operation.stream = static_cast<std::uint16_t>(at.stream);
   operation.index = static_cast<std::uint32_t>(schedule_.steps[at_].index);
   operation.step = static_cast<std::uint32_t>(at_);

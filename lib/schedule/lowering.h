@@ -37,7 +37,7 @@ class Lowering {
 
   absl::Status Allocate(const ScheduleStep& step);
   void Free(const ScheduleStep& step);
-  void Drop(const ScheduleStep& step);
+  absl::Status Drop(const ScheduleStep& step);
   absl::Status Run(const ScheduleStep& step);
   absl::Status RunOnDevice(const ScheduleStep& step);
   void RunOnHost(const ScheduleStep& step);
@@ -62,6 +62,9 @@ class Lowering {
   std::int64_t RoundedSize(std::int64_t begin, std::int64_t end) const {
     return Rounded(end) - Rounded(begin);
   }
+
+  // Counts bytes that the program takes or moves, for sums that must not overflow.
+  void Count(std::int64_t bytes);
 
   // Spans of the program.
   std::uint32_t AddSpan(const ProgramMemory& span);
@@ -101,6 +104,7 @@ class Lowering {
   std::size_t at_ = 0;                   // the current step
   std::uint32_t repetition_ = 0;
   bool is_first_iteration_ = true;
+  std::int64_t counted_bytes_ = 0;
 };
 
 }  // namespace tidepool::schedule

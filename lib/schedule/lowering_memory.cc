@@ -7,6 +7,13 @@
 #include "lib/schedule/step_text.h"
 
 namespace tidepool::schedule {
+namespace {
+
+// The most bytes that all allocations and copies of a program have together. Sums of them in
+// simulators fit into 64 bits.
+constexpr std::int64_t kMostProgramBytes = std::int64_t{1} << 62;
+
+}  // namespace
 
 // Makes the next operation wait: to read, for the last writer; to write, for all users. The first
 // use of memory waits for its users before.
@@ -118,7 +125,13 @@ void Lowering::GivePart(std::size_t device, DataPart& part) {
   EndSpan(part, RoundedSize(part.begin, part.end));
 }
 
+void Lowering::Count(std::int64_t bytes) {
+  counted_bytes_ =
+      bytes > kMostProgramBytes - counted_bytes_ ? kMostProgramBytes : counted_bytes_ + bytes;
+}
+
 std::uint32_t Lowering::AddSpan(const ProgramMemory& span) {
+  Count(span.bytes);
   program_.spans.push_back(span);
   return static_cast<std::uint32_t>(program_.spans.size() - 1);
 }
@@ -170,9 +183,14 @@ void Lowering::EndIteration() {
 }
 
 absl::Status Lowering::Finish() {
-  for (std::size_t i = 0; i < on_host_.size(); ++i) {
+  if (counted_bytes_ == kMostProgramBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the schedule takes and moves more than ",
+                                                   kMostProgramBytes,
+                                                   " bytes in all, expected at most that many"));
+  }
+  for (const DataParts& parts : on_host_) {
     std::int64_t bytes = 0;
-    for (const DataPart& part : on_host_[i]) bytes = std::max(bytes, part.end);
+    for (const DataPart& part : parts) bytes = std::max(bytes, part.end);
     program_.host_bytes += bytes;
   }
   CountStreamsOfChannels(program_);

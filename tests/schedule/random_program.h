@@ -29,6 +29,39 @@ class RandomPrograms {
   std::size_t Below(std::size_t bound) {
     return std::uniform_int_distribution<std::size_t>(0, bound - 1)(random_);
   }
+  // Changes a step, as a rule to a wrong one.
+  void Change() {
+    std::vector<ScheduleStep>& steps = schedule.steps;
+    ScheduleStep& step = steps[Below(steps.size())];
+    switch (Below(9)) {
+      case 0:
+        return std::swap(step, steps[Below(steps.size())]);
+      case 1:
+        step = steps[Below(steps.size())];
+        return;
+      case 2:
+        step.kind = static_cast<StepKind>(Below(9));
+        return;
+      case 3:
+        step.index = Below(graphs[0].data.size() + 1);
+        return;
+      case 4:
+        step.offset = static_cast<std::int64_t>(Below(40)) * granule_;
+        return;
+      case 5:
+        step.begin = static_cast<std::int64_t>(Below(24));
+        return;
+      case 6:
+        step.end = static_cast<std::int64_t>(Below(24)) - 1;
+        return;
+      case 7:
+        step.device = Chance(0.3) ? kHostDevice : Below(3);
+        return;
+      default:
+        step.stream = Below(3);
+        return;
+    }
+  }
   bool Chance(double probability) { return std::bernoulli_distribution(probability)(random_); }
 
  private:

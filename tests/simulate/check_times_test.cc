@@ -146,16 +146,41 @@ TEST(CheckTimes, NamesTheRuleThatIsBroken) {
   EXPECT_THAT(small.Error({{-1, 0}, {1, 5}, {5, 9}, {9, 11}}), HasSubstr("ascending times"));
 }
 
+TEST(SimulateLowered, TakesTheOptionsOfOneDeviceOrAMachine) {
+  const Small small;
+  TimelineOptions options;
+  options.memory_bytes = 8;
+  options.out_bytes_per_second = options.in_bytes_per_second = 1;
+  const absl::StatusOr<Timeline> timeline = Simulate(small.graph, small.schedule, options);
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  EXPECT_EQ(timeline->seconds, 11);
+  EXPECT_EQ(timeline->resolved, small.schedule);
+  options.memory_bytes = 7;
+  EXPECT_EQ(Simulate(small.graph, small.schedule, options).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  const auto graphs = absl::MakeConstSpan(&small.graph, 1);
+  const Timeline two = Simulate(graphs, small.schedule, small.machine, {.iterations = 2}).value();
+  EXPECT_EQ(two.seconds, 22);
+  EXPECT_EQ(two.steady_seconds, 11);
+  Schedule other = small.schedule;
+  other.fingerprint = 0;
+  EXPECT_EQ(Simulate(graphs, other, small.machine).status(), ValidateSchedule(graphs, other));
+}
+
 TEST(CheckTimes, CountsMemoryAtAllTimes) {
   Small small;
   const std::vector<OperationTimes> times = {{0, 1}, {1, 5}, {5, 9}, {9, 11}};
   small.machine.devices[0].memory_bytes = 7;
-  EXPECT_EQ(small.Error(times),
-            "step 5, at 9 seconds: 8 bytes are in use, expected up to the memory of the device, 7");
+  EXPECT_EQ(
+      small.Error(times),
+      "step 5, at 9 seconds: 4 bytes more than the 4 in use, expected up to the memory of the "
+      "device, 7");
   small.schedule.memory = ScheduleMemory::kPaged;
   for (ScheduleStep& step : small.schedule.steps) step.offset = -1;
-  EXPECT_EQ(small.Error(times),
-            "step 5, at 9 seconds: 8 bytes are in use, expected up to the memory of the device, 7");
+  EXPECT_EQ(
+      small.Error(times),
+      "step 5, at 9 seconds: 4 bytes more than the 4 in use, expected up to the memory of the "
+      "device, 7");
 }
 
 TEST(CheckTimes, RefusesOtherSchedulesAndMachines) {
