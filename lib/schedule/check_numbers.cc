@@ -21,6 +21,7 @@ class StepNumbers {
       return Wrong("of kind ", static_cast<int>(step_.kind), ", expected one of eight");
     }
     absl::Status status = step_.kind == StepKind::kRun ? CheckTask() : CheckData();
+    if (status.ok()) status = CheckStream();
     if (!status.ok()) return status;
     if (schedule_.memory == ScheduleMemory::kPool) return CheckPool();
     if (step_.kind == StepKind::kAwait) {
@@ -65,6 +66,13 @@ class StepNumbers {
       return Wrong("density ", step_.density, ", expected 0 to 1, or -1");
     }
     return absl::OkStatus();
+  }
+
+  absl::Status CheckStream() const {
+    const bool may_have_one =
+        step_.kind == StepKind::kRun && schedule_.memory != ScheduleMemory::kPool;
+    if (step_.stream == 0 || may_have_one) return absl::OkStatus();
+    return Wrong("stream ", step_.stream, ", expected 0 for all steps but tasks without a pool");
   }
 
   absl::Status CheckPool() const {

@@ -133,6 +133,9 @@ absl::Status DeviceCheck::Prefetch(const ScheduleStep& step) {
     return Wrong(RangeText(range), " of the data, which", Past(step.device, step.index),
                  ", are on the device in part, expected none of them there");
   }
+  if (graph_->data[step.index].before == DataHome::kDevice && !place.began) {
+    return Wrong("the data begins on the device, expected its allocation there before");
+  }
   if (absl::Status status = CheckStay(step, place); !status.ok()) return status;
   place.device.bytes.Add(range);
   place.device.value = host.value;

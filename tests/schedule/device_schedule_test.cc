@@ -146,6 +146,10 @@ TEST(DeviceSchedule, RefusesNumbersOutOfRange) {
   EXPECT_THAT(ErrorOf(With(6, {Part(Offload(kMap), -8, 8)})), HasSubstr("bytes [-8, 8)"));
   EXPECT_EQ(ErrorOf(With(6, {Part(Offload(kMap), 0, 12)})),
             "step 6, offload 'map': bytes [0, 12), expected whole granules of 8");
+  ScheduleStep on_a_stream = Offload(kMap);
+  on_a_stream.stream = 1;
+  EXPECT_EQ(ErrorOf(With(6, {on_a_stream})),
+            "step 6, offload 'map': stream 1, expected 0 for all steps but tasks without a pool");
   EXPECT_THAT(ErrorOf(With(6, {Part(RunTask(kLoss), 0, 12)})),
               HasSubstr("bytes [0, 12), expected [0, -1)"));
 }

@@ -265,6 +265,10 @@ class RandomDeviceSchedules {
   }
 
   bool Bring(std::size_t device, std::size_t data, int depth = 0) {
+    const bool begins_there = graph_.data[data].before == DataHome::kDevice;
+    if (begins_there && !model_.At(device, data).began && WriterOf(data) == std::nullopt) {
+      return Move(StepKind::kAllocate, device, data) && Bring(device, data, depth + 1);
+    }
     if (IsThere(device, data) || Fetch(device, data)) return true;
     if (!DropAll(device, data)) return false;
     if (Fetch(device, data)) return true;
@@ -347,6 +351,7 @@ class RandomDeviceSchedules {
     }
     if (stays && is_last_) {
       // The host may have updated it.
+      if (!Bring(device, data)) return false;
       DropAll(device, data);
       return Bring(device, data);
     }

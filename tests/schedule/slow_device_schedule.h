@@ -313,6 +313,7 @@ class SlowDeviceSchedule {
     for (std::size_t i = begin; i < end; ++i) {
       if (!host[i].has_value() || place.device[i].has_value()) return false;
     }
+    if (graph_.data[step.index].before == DataHome::kDevice && !place.began) return false;
     for (const auto& one : place.device) {
       if (one.has_value() && (*one != *host[begin] || place.offset != step.offset)) return false;
     }

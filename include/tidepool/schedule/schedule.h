@@ -158,7 +158,8 @@ TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 // With fixed addresses and pages the places of all data are followed, on each device and the host:
 // - Alignment, devices, offsets and ranges are in their limits. The host waits for nothing.
 // - Data begins where GraphData::before says, and ends where `after` says. Data that begins on the
-//   device has its values from its first allocation on. Data that begins on the host is prefetched.
+//   device is allocated there first, and has its values. Data that begins on the host is
+//   prefetched.
 // - A task uses all bytes of data, in the version that the order of the graph asks for. It runs
 //   again only where GraphTask::may_rerun says so.
 // - A drop keeps a copy on the host, or the task that wrote the data may run again.
@@ -176,6 +177,29 @@ TIDEPOOL_EXPORT absl::Status ValidateSchedule(const TaskGraph& graph, const Sche
 // and data that lives across rounds has one size.
 TIDEPOOL_EXPORT absl::Status ValidateSchedule(absl::Span<const TaskGraph> graphs,
                                               const Schedule& schedule);
+
+// Returns OK when ValidateSchedule does and a schedule with fixed addresses keeps to its memory: in
+// the order of steps no live range overlaps another one, workspaces included, and all of them lie
+// in the memory of their device (one value a device). Data with a home on the device before and
+// after the iteration has its memory from the begin on, and ends where it was allocated first.
+// Otherwise InvalidArgument, with the step, the data and both ranges. Shares no code with
+// FixAddresses. Thread-safe. O(steps log ranges) besides.
+TIDEPOOL_EXPORT absl::Status ValidateAddresses(absl::Span<const TaskGraph> graphs,
+                                               const Schedule& schedule,
+                                               absl::Span<const std::int64_t> memory_bytes);
+
+// Returns a paged schedule with fixed addresses: the same steps, with planned offsets. Ranges of
+// one datum lie as in the whole datum, and all its memory is kept while any byte is on the device.
+// In a repeated round, data that stays has the same offset in each repetition; if it leaves and
+// comes back there, its memory is kept meanwhile. The same holds for data with a home on the device
+// that leaves in the iteration. ResourceExhausted when the planner finds no plan within the
+// memory (one value a device), which takes it up to a second; InvalidArgument for an alignment that
+// is no power of two up to kMostAlignment, and for other memory than paged; errors of
+// ValidateSchedule and MakePlan. Thread-safe. O(steps log steps) as a rule, and that second.
+TIDEPOOL_EXPORT absl::StatusOr<Schedule> FixAddresses(absl::Span<const TaskGraph> graphs,
+                                                      const Schedule& schedule,
+                                                      std::int64_t alignment,
+                                                      absl::Span<const std::int64_t> memory_bytes);
 
 // The time at which an offload gives its memory back in a trace: at the step that awaits or frees
 // the data; or at the offload itself, if such a step comes before the prefetch.

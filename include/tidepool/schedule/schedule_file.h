@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules as files: JSON, described in docs/formats/schedule.md.
+#ifndef TIDEPOOL_SCHEDULE_SCHEDULE_FILE_H_
+#define TIDEPOOL_SCHEDULE_SCHEDULE_FILE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "tidepool/export.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/machine.h"
+#include "tidepool/schedule/schedule.h"
+
+namespace tidepool {
+
+struct ScheduleFile {
+  Schedule schedule;
+  std::string graph = {};                         // name of the graph, for people
+  std::optional<Machine> machine = std::nullopt;  // that the schedule was made for
+  // Name of the file, and the line of each step, for errors. Written files do not have them.
+  std::string source = {};
+  std::vector<std::int64_t> step_lines = {};
+};
+
+// Read a file, gzip too, without a look at any graph. Errors are InvalidArgument with
+// `FILE:LINE: fault, expectation`. Memory and time are linear in the size of the file.
+// Thread-safe.
+TIDEPOOL_EXPORT absl::StatusOr<ScheduleFile> ReadSchedule(const std::filesystem::path& path);
+TIDEPOOL_EXPORT absl::StatusOr<ScheduleFile> ParseSchedule(std::string_view json,
+                                                           std::string_view name);
+
+// Returns the status of ValidateSchedule, with the file and the line of the step. Devices beyond
+// those of the machine in the file are InvalidArgument too. Thread-safe.
+TIDEPOOL_EXPORT absl::Status ValidateScheduleFile(absl::Span<const TaskGraph> graphs,
+                                                  const ScheduleFile& file);
+
+// Returns the text of a schedule with valid numbers. ParseSchedule turns it into the same schedule,
+// graph name and machine. Each step has a line of its own.
+TIDEPOOL_EXPORT std::string ScheduleJson(const ScheduleFile& file);
+// Writes the whole file or none. A path that ends in ".gz" is compressed.
+TIDEPOOL_EXPORT absl::Status WriteSchedule(const ScheduleFile& file,
+                                           const std::filesystem::path& path);
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_SCHEDULE_SCHEDULE_FILE_H_

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads schedules, and gives faults of their steps the line of the step.
+#include <rapidjson/error/en.h>
+#include <rapidjson/reader.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "lib/io/byte_source.h"
+#include "lib/io/json_input.h"
+#include "lib/io/quote.h"
+#include "lib/schedule/check_steps.h"
+#include "lib/schedule/schedule_json_handler.h"
+#include "tidepool/schedule/schedule_file.h"
+
+namespace tidepool {
+namespace {
+
+using schedule::ScheduleHandler;
+
+absl::Status FaultAt(const std::string& name, std::int64_t line, const std::string& fault) {
+  return io::AboutLine(name, line, absl::InvalidArgumentError(fault));
+}
+
+// Returns the reason why RapidJSON stopped.
+absl::Status StatusOfReading(const rapidjson::ParseResult& result, io::JsonInput& input,
+                             const ScheduleHandler& handler, const std::string& name) {
+  if (!input.status().ok()) {
+    return FaultAt(name, input.line(), std::string(input.status().message()));
+  }
+  if (result.Code() == rapidjson::kParseErrorTermination) {
+    return FaultAt(name, handler.line(), std::string(handler.status().message()));
+  }
+  if (result.IsError() && input.is_at_end()) {
+    return FaultAt(name, input.line(), "the file is cut off: its JSON ends early, expected all");
+  }
+  if (!result.IsError() && input.is_at_end()) return absl::OkStatus();
+  const std::string why = result.IsError() ? rapidjson::GetParseError_En(result.Code())
+                                           : "There is a zero byte after the value.";
+  return FaultAt(name, input.line(), absl::StrCat("broken JSON (", why, "), expected a schedule"));
+}
+
+void NumberRounds(Schedule& schedule) {
+  std::size_t next = 0;
+  for (ScheduleRound& round : schedule.rounds) {
+    round.first_step = next;
+    next += round.steps;
+  }
+}
+
+absl::StatusOr<ScheduleFile> ReadScheduleFrom(std::unique_ptr<io::ByteSource> source,
+                                              const std::string& name) {
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
+  if (!plain.ok()) return io::AboutFile(name, plain.status());
+  io::JsonInput input(**plain);
+  ScheduleHandler handler(input);
+  rapidjson::Reader reader;
+  constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag |
+                              rapidjson::kParseIterativeFlag |
+                              rapidjson::kParseValidateEncodingFlag;
+  const rapidjson::ParseResult result = reader.Parse<kFlags>(input, handler);
+  absl::Status status = StatusOfReading(result, input, handler, name);
+  if (!status.ok()) return status;
+  ScheduleFile file = handler.Take();
+  NumberRounds(file.schedule);
+  file.source = name;
+  if (!file.machine.has_value()) return file;
+  status = ValidateMachine(*file.machine);
+  if (!status.ok()) return io::AboutFile(name, status);
+  return file;
+}
+
+}  // namespace
+
+absl::StatusOr<ScheduleFile> ReadSchedule(const std::filesystem::path& path) {
+  absl::StatusOr<std::unique_ptr<io::ByteSource>> file = io::OpenFile(path.string(), "a schedule");
+  if (!file.ok()) return io::AboutFile(path.string(), file.status());
+  return ReadScheduleFrom(*std::move(file), path.string());
+}
+
+absl::StatusOr<ScheduleFile> ParseSchedule(std::string_view json, std::string_view name) {
+  return ReadScheduleFrom(io::FromMemory(json), std::string(name));
+}
+
+absl::Status ValidateScheduleFile(absl::Span<const TaskGraph> graphs, const ScheduleFile& file) {
+  std::size_t at = 0;
+  absl::Status status = schedule::CheckSchedule(graphs, file.schedule, &at);
+  if (!status.ok()) {
+    return io::AboutLine(file.source, at < file.step_lines.size() ? file.step_lines[at] : 0,
+                         status);
+  }
+  if (!file.machine.has_value() || file.schedule.devices <= file.machine->devices.size()) {
+    return status;
+  }
+  return io::AboutFile(file.source, absl::InvalidArgumentError(absl::StrCat(
+                                        file.schedule.devices, " devices, expected at most the ",
+                                        file.machine->devices.size(), " of the machine")));
+}
+
+}  // namespace tidepool

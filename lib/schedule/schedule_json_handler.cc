@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/schedule/schedule_json_handler.h"
+
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "lib/io/json_number.h"
+#include "lib/io/quote.h"
+
+namespace tidepool::schedule {
+namespace {
+
+struct KnownKey {
+  std::string_view name;
+  bool is_required = false;
+};
+constexpr std::array<KnownKey, 10> kScheduleKeys = {{{"tidepool_schedule", true},
+                                                     {"policy"},
+                                                     {"graph"},
+                                                     {"fingerprint", true},
+                                                     {"memory", true},
+                                                     {"alignment"},
+                                                     {"devices"},
+                                                     {"machine"},
+                                                     {"rounds"},
+                                                     {"steps", true}}};
+constexpr std::array<KnownKey, 3> kMachineKeys = {{{"devices", true}, {"links", true}, {"host"}}};
+constexpr std::array<KnownKey, 3> kDeviceKeys = {{{"memory", true}, {"link"}, {"compute_streams"}}};
+constexpr std::array<KnownKey, 5> kLinkKeys = {
+    {{"out", true}, {"in", true}, {"latency"}, {"full_duplex"}, {"sharing"}}};
+constexpr std::array<KnownKey, 4> kHostKeys = {
+    {{"memory"}, {"cores"}, {"accumulation"}, {"update"}}};
+constexpr std::array<KnownKey, 3> kRoundKeys = {{{"steps", true}, {"times"}, {"batch"}}};
+
+}  // namespace
+
+struct ScheduleHandler::Object {
+  const char* name;
+  absl::Span<const KnownKey> keys;
+
+  std::string Names(unsigned without) const {
+    std::string names;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if ((without >> i & 1) != 0) continue;
+      absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(keys[i].name));
+    }
+    return names;
+  }
+  unsigned Missing(unsigned seen) const {
+    unsigned missing = 0;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (keys[i].is_required && (seen >> i & 1) == 0) missing |= 1U << i;
+    }
+    return missing;
+  }
+};
+
+const ScheduleHandler::Object& ScheduleHandler::object() const {
+  static const Object schedule = {"a schedule", kScheduleKeys};
+  static const Object machine = {"a machine", kMachineKeys};
+  static const Object device = {"a device", kDeviceKeys};
+  static const Object link = {"a link", kLinkKeys};
+  static const Object host = {"the host", kHostKeys};
+  static const Object round = {"a round", kRoundKeys};
+  switch (place_) {
+    case Place::kMachine:
+      return machine;
+    case Place::kDevice:
+      return device;
+    case Place::kLink:
+      return link;
+    case Place::kHost:
+      return host;
+    case Place::kRound:
+      return round;
+    default:
+      return schedule;
+  }
+}
+
+bool ScheduleHandler::Fail(const std::string& fault) {
+  line_ = input_.line();
+  status_ = absl::InvalidArgumentError(fault);
+  return false;
+}
+
+std::string ScheduleHandler::Shown(const Value& value) const {
+  if (value.type == Value::Type::kText) return io::Quoted(value.text);
+  return std::string(value.text.substr(0, 40));
+}
+
+bool ScheduleHandler::FailValue(const std::string& shown, const std::string& expected) {
+  return Fail(absl::StrCat(std::string(key_), " of ", object().name, " is ", shown, ", expected ",
+                           expected));
+}
+
+bool ScheduleHandler::FailPlace(const std::string& shown) {
+  switch (place_) {
+    case Place::kStart:
+      return Fail(absl::StrCat(shown, ", expected a schedule: an object"));
+    case Place::kStepList:
+      return Fail(absl::StrCat(shown, " in the list of steps, expected an array for each step"));
+    case Place::kStep:
+      return Fail(absl::StrCat(shown, " in a step, expected texts and numbers"));
+    case Place::kDeviceList:
+    case Place::kLinkList:
+    case Place::kRoundList:
+      return Fail(absl::StrCat(shown, " in an array of objects, expected an object"));
+    default:
+      break;
+  }
+  const bool is_list = key_ == "devices" || key_ == "links" || key_ == "rounds" || key_ == "steps";
+  return FailValue(shown, is_list && place_ != Place::kRound    ? "an array"
+                          : key_ == "machine" || key_ == "host" ? "an object"
+                                                                : "a text or a number");
+}
+
+bool ScheduleHandler::Take(const Value& value) {
+  input_.SawToken();
+  switch (place_) {
+    case Place::kStep:
+      return TakeOfStep(value);
+    case Place::kSchedule:
+      return TakeOfSchedule(value);
+    case Place::kDevice:
+      return TakeOfDevice(value);
+    case Place::kLink:
+      return TakeOfLink(value);
+    case Place::kHost:
+      return TakeOfHost(value);
+    case Place::kRound:
+      return TakeOfRound(value);
+    default:
+      return FailPlace(Shown(value));
+  }
+}
+
+bool ScheduleHandler::TakeText(const Value& value, std::string* text) {
+  if (value.type != Value::Type::kText) return FailValue(Shown(value), "a text");
+  text->assign(value.text);
+  return true;
+}
+
+bool ScheduleHandler::TakeWhole(const Value& value, std::int64_t* number) {
+  const bool is_whole = value.type == Value::Type::kNumber &&
+                        io::ParseWholeNumber(value.text, number) && *number >= 0;
+  return is_whole || FailValue(Shown(value), "a whole number from 0 to 2^63 - 1");
+}
+
+bool ScheduleHandler::TakeCount(const Value& value, std::size_t* count) {
+  std::int64_t number = 0;
+  if (!TakeWhole(value, &number)) return false;
+  *count = static_cast<std::size_t>(number);
+  return true;
+}
+
+bool ScheduleHandler::TakeNumber(const Value& value, double* number) {
+  if (value.type == Value::Type::kText && value.text == "infinite") {
+    *number = std::numeric_limits<double>::infinity();
+    return true;
+  }
+  const bool is_number = value.type == Value::Type::kNumber &&
+                         absl::SimpleAtod({value.text.data(), value.text.size()}, number);
+  return is_number || FailValue(Shown(value), "a number, or 'infinite'");
+}
+
+bool ScheduleHandler::TakeBool(const Value& value, bool* is) {
+  if (value.type != Value::Type::kBool) return FailValue(Shown(value), "true or false");
+  *is = value.text == "true";
+  return true;
+}
+
+bool ScheduleHandler::TakeFingerprint(const Value& value) {
+  const char* const end = value.text.data() + value.text.size();
+  const auto [stop, error] =
+      std::from_chars(value.text.data(), end, file_.schedule.fingerprint, 16);
+  const bool is_hexadecimal = value.type == Value::Type::kText && value.text.size() == 16 &&
+                              error == std::errc() && stop == end;
+  return is_hexadecimal || FailValue(Shown(value), "a text of 16 hexadecimal digits");
+}
+
+bool ScheduleHandler::TakeMemory(const Value& value) {
+  for (const ScheduleMemory memory :
+       {ScheduleMemory::kPool, ScheduleMemory::kFixed, ScheduleMemory::kPaged}) {
+    if (value.type != Value::Type::kText || value.text != ScheduleMemoryName(memory)) continue;
+    file_.schedule.memory = memory;
+    return true;
+  }
+  return FailValue(Shown(value), "'pool', 'fixed' or 'paged'");
+}
+
+bool ScheduleHandler::TakeSharing(const Value& value) {
+  for (const LinkSharing sharing : {LinkSharing::kEqualParts, LinkSharing::kFirstComeFirstServed}) {
+    if (value.type != Value::Type::kText || value.text != LinkSharingName(sharing)) continue;
+    file_.machine->links.back().sharing = sharing;
+    return true;
+  }
+  return FailValue(Shown(value), "'equal-parts' or 'first-come-first-served'");
+}
+
+bool ScheduleHandler::TakeOfSchedule(const Value& value) {
+  Schedule& schedule = file_.schedule;
+  if (key_ == "tidepool_schedule") {
+    const bool is_known = value.type == Value::Type::kNumber && value.text == "1";
+    return is_known || FailValue(Shown(value), "1");
+  }
+  if (key_ == "policy") return TakeText(value, &schedule.policy);
+  if (key_ == "graph") return TakeText(value, &file_.graph);
+  if (key_ == "fingerprint") return TakeFingerprint(value);
+  if (key_ == "memory") return TakeMemory(value);
+  if (key_ == "alignment") return TakeWhole(value, &schedule.alignment);
+  if (key_ == "devices") return TakeCount(value, &schedule.devices);
+  return FailPlace(Shown(value));
+}
+
+bool ScheduleHandler::TakeOfDevice(const Value& value) {
+  MachineDevice& device = file_.machine->devices.back();
+  if (key_ == "memory") return TakeWhole(value, &device.memory_bytes);
+  return TakeCount(value, key_ == "link" ? &device.link : &device.compute_streams);
+}
+
+bool ScheduleHandler::TakeOfLink(const Value& value) {
+  MachineLink& link = file_.machine->links.back();
+  if (key_ == "out") return TakeNumber(value, &link.out_bytes_per_second);
+  if (key_ == "in") return TakeNumber(value, &link.in_bytes_per_second);
+  if (key_ == "latency") return TakeNumber(value, &link.latency_seconds);
+  if (key_ == "full_duplex") return TakeBool(value, &link.full_duplex);
+  return TakeSharing(value);
+}
+
+bool ScheduleHandler::TakeOfHost(const Value& value) {
+  MachineHost& host = file_.machine->host;
+  if (key_ == "memory") return TakeWhole(value, &host.memory_bytes);
+  if (key_ == "cores") return TakeCount(value, &host.cores);
+  return TakeNumber(value, key_ == "update" ? &host.update_bytes_per_second
+                                            : &host.accumulation_bytes_per_second);
+}
+
+bool ScheduleHandler::TakeOfRound(const Value& value) {
+  ScheduleRound& round = file_.schedule.rounds.back();
+  if (key_ == "steps") return TakeCount(value, &round.steps);
+  return TakeWhole(value, key_ == "times" ? &round.times : &round.batch);
+}
+
+bool ScheduleHandler::Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
+  input_.SawToken();
+  const std::string_view name(text, size);
+  const absl::Span<const KnownKey> keys = object().keys;
+  std::size_t at = 0;
+  while (at < keys.size() && keys[at].name != name) ++at;
+  if (at == keys.size()) {
+    return Fail(absl::StrCat("the unknown key ", io::Quoted(name), " in ", object().name,
+                             ", expected ", object().Names(0)));
+  }
+  unsigned& seen = seen_[static_cast<std::size_t>(place_)];
+  if ((seen >> at & 1) != 0) {
+    return Fail(absl::StrCat("the key ", io::Quoted(name), " is in ", object().name,
+                             " twice, expected it once"));
+  }
+  seen |= 1U << at;
+  key_ = keys[at].name;
+  return true;
+}
+
+bool ScheduleHandler::StartObject() {
+  input_.SawToken();
+  if (place_ == Place::kStart) {
+    place_ = Place::kSchedule;
+  } else if (place_ == Place::kSchedule && key_ == "machine") {
+    place_ = Place::kMachine;
+    file_.machine = {.devices = {}, .links = {}};
+  } else if (place_ == Place::kMachine && key_ == "host") {
+    place_ = Place::kHost;
+  } else if (place_ == Place::kDeviceList) {
+    place_ = Place::kDevice;
+    file_.machine->devices.emplace_back();
+  } else if (place_ == Place::kLinkList) {
+    place_ = Place::kLink;
+    file_.machine->links.emplace_back();
+  } else if (place_ == Place::kRoundList) {
+    place_ = Place::kRound;
+    file_.schedule.rounds.emplace_back();
+  } else {
+    return FailPlace("an object");
+  }
+  seen_[static_cast<std::size_t>(place_)] = 0;
+  return true;
+}
+
+bool ScheduleHandler::EndObject(rapidjson::SizeType /*members*/) {
+  input_.SawToken();
+  const unsigned missing = object().Missing(seen_[static_cast<std::size_t>(place_)]);
+  if (missing != 0) {
+    return Fail(absl::StrCat(object().name, " without ", object().Names(~missing),
+                             ", expected every required key"));
+  }
+  place_ = place_ == Place::kDevice    ? Place::kDeviceList
+           : place_ == Place::kLink    ? Place::kLinkList
+           : place_ == Place::kRound   ? Place::kRoundList
+           : place_ == Place::kHost    ? Place::kMachine
+           : place_ == Place::kMachine ? Place::kSchedule
+                                       : Place::kStart;
+  return true;
+}
+
+bool ScheduleHandler::StartArray() {
+  input_.SawToken();
+  if (place_ == Place::kStepList) {
+    place_ = Place::kStep;
+    column_ = 0;
+    file_.schedule.steps.emplace_back();
+    file_.step_lines.push_back(input_.line());
+  } else if (place_ == Place::kSchedule && key_ == "steps") {
+    place_ = Place::kStepList;
+  } else if (place_ == Place::kSchedule && key_ == "rounds") {
+    place_ = Place::kRoundList;
+  } else if (place_ == Place::kMachine && key_ == "devices") {
+    place_ = Place::kDeviceList;
+  } else if (place_ == Place::kMachine && key_ == "links") {
+    place_ = Place::kLinkList;
+  } else {
+    return FailPlace("an array");
+  }
+  return true;
+}
+
+bool ScheduleHandler::EndArray(rapidjson::SizeType /*elements*/) {
+  input_.SawToken();
+  if (place_ == Place::kStep) return EndStep();
+  const bool is_of_machine = place_ == Place::kDeviceList || place_ == Place::kLinkList;
+  place_ = is_of_machine ? Place::kMachine : Place::kSchedule;
+  return true;
+}
+
+}  // namespace tidepool::schedule

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The planner's search, as schedules use it.
+#ifndef TIDEPOOL_LIB_SCHEDULE_SCHEDULE_PLANNING_H_
+#define TIDEPOOL_LIB_SCHEDULE_SCHEDULE_PLANNING_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "tidepool/trace/plan.h"
+
+namespace tidepool::schedule {
+
+// Returns the first plan, made at once. Where that exceeds `memory_bytes` and a lower one is not
+// ruled out, searches for a second.
+inline absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_bytes) {
+  constexpr double kSeconds = 1;
+  absl::StatusOr<Plan> first = MakePlan(problem, {.time_limit_seconds = 0});
+  if (!first.ok() || first->height <= memory_bytes || first->lower_bound > memory_bytes) {
+    return first;
+  }
+  return MakePlan(problem, {.capacity = memory_bytes, .time_limit_seconds = kSeconds});
+}
+
+}  // namespace tidepool::schedule
+
+#endif  // TIDEPOOL_LIB_SCHEDULE_SCHEDULE_PLANNING_H_
