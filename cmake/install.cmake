@@ -25,6 +25,18 @@ if(TARGET tidepool_cuda)
   install(EXPORT tidepoolCudaTargets NAMESPACE tidepool::
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
 endif()
+# `COMPONENTS profile` provides tidepool::profile, which needs SQLite.
+set(TIDEPOOL_HAS_PROFILE OFF)
+if(TARGET tidepool_profile)
+  set(TIDEPOOL_HAS_PROFILE ON)
+  list(APPEND TIDEPOOL_COMPONENTS profile)
+  install(TARGETS tidepool_profile EXPORT tidepoolProfileTargets
+    ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+    RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(EXPORT tidepoolProfileTargets NAMESPACE tidepool::
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
+endif()
 set(TIDEPOOL_HAS_CNMEM OFF)
 if(TARGET cnmem)
   set(TIDEPOOL_HAS_CNMEM ON)

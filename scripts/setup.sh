@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(g++ cmake ninja-build pkg-config python3 zlib1g-dev libabsl-dev libcli11-dev nlohmann-json3-dev rapidjson-dev
-          libgtest-dev libgmock-dev libbenchmark-dev libjemalloc-dev liblz4-dev libzstd-dev)
+          libsqlite3-dev libgtest-dev libgmock-dev libbenchmark-dev libjemalloc-dev liblz4-dev libzstd-dev)
 if [ "${1:-}" = --ci ]; then
   packages+=(clang clang-format clang-tidy)
   # The sanitizer runtimes for libFuzzer are a package of their own since Debian 12.

@@ -44,6 +44,7 @@ Command AddTune(CLI::App& app);
 Command AddModel(CLI::App& app);
 Command AddSimulate(CLI::App& app);
 Command AddRun(CLI::App& app);
+Command AddProfile(CLI::App& app);
 
 struct MeasuredTrace {
   Trace trace;

@@ -98,7 +98,7 @@ mv "$scratch/moved" "$scratch/prefix"
 if cmake -S "$scratch/user" -B "$scratch/refused" -DCMAKE_PREFIX_PATH="$scratch/prefix" -DNEEDED=hip >"$scratch/log" 2>&1; then
   fail "a component hip was found"
 fi
-tr -s ' \n' ' ' <"$scratch/log" | grep -oE 'no component hip; (there are cuda|this tidepool has none)'
+tr -s ' \n' ' ' <"$scratch/log" | grep -oE 'no component hip; (there are (cuda|profile)|this tidepool has none)'
 
 # TIDEPOOL_CUDA=ON without a toolkit is an error with advice.
 if cmake -S "$source_dir" -B "$scratch/no_toolkit" -DTIDEPOOL_CUDA=ON -DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON \

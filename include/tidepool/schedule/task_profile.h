@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Profiles: measured times and workspaces of tasks, and rates of links, in one SQLite file that all
+// users share. Needs tidepool::profile, a library of its own, because it links SQLite.
+#ifndef TIDEPOOL_SCHEDULE_TASK_PROFILE_H_
+#define TIDEPOOL_SCHEDULE_TASK_PROFILE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tidepool/device.h"
+#include "tidepool/export.h"
+#include "tidepool/schedule/graph.h"
+
+namespace tidepool {
+
+// The machine of a measurement.
+struct ProfiledMachine {
+  std::string device;   // name of the GPU or host
+  std::string library;  // of the kernels, with its version and the driver's
+};
+
+// The key of a time. It does not depend on names of tasks, if the layer's parameters are known.
+struct ProfileKey {
+  ProfiledMachine machine;
+  std::string layer;   // operation, pass and parameters of one sample
+  std::string layout;  // of tensors; empty: unknown
+  std::string types;   // of data and of arithmetic
+  std::string algorithm;
+  std::int64_t samples = 0;  // the micro-batch; 0: a task without a batch
+};
+// Returns the key of an algorithm of a task. The layer of a task without parameters is its name and
+// the sizes of its data. O(uses).
+TIDEPOOL_EXPORT ProfileKey KeyOf(const TaskGraph& graph, std::size_t task, std::size_t algorithm,
+                                 const ProfiledMachine& machine);
+
+struct TaskTime {
+  double seconds = 0;  // the median of the runs
+  std::int64_t workspace_bytes = 0;
+  std::int64_t runs = 0;
+
+  friend bool operator==(const TaskTime&, const TaskTime&) = default;
+};
+
+// One direction of a link: a copy takes latency_seconds + bytes / bytes_per_second.
+struct LinkTime {
+  double latency_seconds = 0;
+  double bytes_per_second = 0;
+
+  friend bool operator==(const LinkTime&, const LinkTime&) = default;
+};
+
+// A file of measurements. Several processes may use one file: SQLite locks it, with a rollback
+// journal, which also works on network file systems. One object belongs to one thread at a time.
+class TIDEPOOL_EXPORT ProfileStore {
+ public:
+  // Opens the file, and creates it if there is no such file. InvalidArgument with the path for a
+  // file that is no profile, or of a later version.
+  static absl::StatusOr<std::unique_ptr<ProfileStore>> Open(const std::filesystem::path& path);
+
+  virtual ~ProfileStore() = default;
+  ProfileStore(const ProfileStore&) = delete;
+  ProfileStore& operator=(const ProfileStore&) = delete;
+
+  // Return the measurement of a key; no value for a key that was not measured. InvalidArgument for
+  // a broken file. O(log size).
+  virtual absl::StatusOr<std::optional<TaskTime>> Find(const ProfileKey& key) = 0;
+  virtual absl::StatusOr<std::optional<LinkTime>> FindLink(const ProfiledMachine& machine,
+                                                           CopyDirection direction) = 0;
+  // Write a measurement, in the place of an older one with the same key. The file has it when the
+  // call returns. Unavailable while another process holds the file for 10 seconds.
+  virtual absl::Status Put(const ProfileKey& key, const TaskTime& time) = 0;
+  virtual absl::Status PutLink(const ProfiledMachine& machine, CopyDirection direction,
+                               const LinkTime& time) = 0;
+
+ protected:
+  ProfileStore() = default;
+};
+
+// Replaces times of `graph` by those of the store, also of a family's cost model, and returns the
+// number of algorithms that the store has. The remaining times stay. Workspaces are the store's,
+// and algorithms are sorted by them. Errors are those of Find; then the graph is unchanged.
+TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> UseProfile(ProfileStore& store,
+                                                        const ProfiledMachine& machine,
+                                                        TaskGraph& graph);
+
+// Returns seconds since any moment.
+using ProfileClock = std::function<double()>;
+// Returns the seconds of a steady clock.
+TIDEPOOL_EXPORT double SteadySeconds();
+
+// Runs `launch` `runs` times (1 or more) after one run to warm up, and returns the median of the
+// times from its call to the end of its work on `stream`. Errors are those of the device and of
+// `launch`.
+TIDEPOOL_EXPORT absl::StatusOr<double> MedianSeconds(Device& device, Stream stream, int runs,
+                                                     const std::function<absl::Status()>& launch,
+                                                     const ProfileClock& clock = SteadySeconds);
+
+struct LinkMeasurement {
+  CopyDirection direction = CopyDirection::kFromDevice;
+  std::int64_t small_bytes = 4096;
+  std::int64_t large_bytes = std::int64_t{64} << 20;
+  int runs = 5;
+};
+// Measures copies of `small_bytes` and `large_bytes` between device and page-locked memory, and
+// returns the line through both medians. Allocates `large_bytes` on both sides. InvalidArgument
+// unless 0 < small_bytes < large_bytes; other errors are the device's.
+TIDEPOOL_EXPORT absl::StatusOr<LinkTime> MeasureLink(Device& device,
+                                                     const LinkMeasurement& measurement,
+                                                     const ProfileClock& clock = SteadySeconds);
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_SCHEDULE_TASK_PROFILE_H_

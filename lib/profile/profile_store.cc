@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps measurements in SQLite: a table of tasks and a table of links.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "lib/io/quote.h"
+#include "lib/profile/sqlite.h"
+#include "tidepool/schedule/task_profile.h"
+
+namespace tidepool {
+namespace {
+
+using profile::Database;
+using profile::Statement;
+
+// "tide" in ASCII, at a fixed place of the file; and the version of the tables.
+constexpr std::int64_t kApplication = 0x74696465;
+constexpr std::int64_t kVersion = 1;
+
+// Another process may create the tables at the same time, so they are made in one transaction.
+constexpr char kMakeTables[] = R"(
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS task_time (
+  device TEXT NOT NULL, library TEXT NOT NULL, layer TEXT NOT NULL, layout TEXT NOT NULL,
+  types TEXT NOT NULL, algorithm TEXT NOT NULL, samples INTEGER NOT NULL, seconds REAL NOT NULL,
+  workspace_bytes INTEGER NOT NULL, runs INTEGER NOT NULL,
+  PRIMARY KEY (device, library, layer, layout, types, algorithm, samples)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS link_time (
+  device TEXT NOT NULL, library TEXT NOT NULL, direction TEXT NOT NULL,
+  latency_seconds REAL NOT NULL, bytes_per_second REAL NOT NULL,
+  PRIMARY KEY (device, library, direction)) WITHOUT ROWID;
+PRAGMA application_id = 1953064037;
+PRAGMA user_version = 1;
+COMMIT;
+)";
+
+absl::StatusOr<std::int64_t> NumberOf(Database& database, const char* pragma) {
+  Statement statement(database, pragma);
+  const absl::StatusOr<bool> row = statement.Step();
+  if (!row.ok()) return row.status();
+  return *row ? statement.Whole(0) : 0;
+}
+
+// Recognises an empty database, which SQLite makes of a missing or empty file.
+absl::StatusOr<bool> IsEmpty(Database& database) {
+  const auto tables = NumberOf(database, "SELECT count(*) FROM sqlite_schema");
+  if (!tables.ok()) return tables.status();
+  return *tables == 0;
+}
+
+absl::Status CheckApplication(Database& database) {
+  const absl::StatusOr<std::int64_t> application = NumberOf(database, "PRAGMA application_id");
+  if (!application.ok()) return application.status();
+  if (*application != kApplication) {
+    return absl::InvalidArgumentError("a database of another program, expected a profile");
+  }
+  const absl::StatusOr<std::int64_t> version = NumberOf(database, "PRAGMA user_version");
+  if (!version.ok()) return version.status();
+  if (*version == kVersion) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a profile of version ", *version, ", expected version ", kVersion));
+}
+
+absl::Status Prepare(Database& database) {
+  // The rollback journal: a write-ahead log does not work on network file systems.
+  absl::Status status = database.Run("PRAGMA journal_mode = DELETE");
+  if (!status.ok()) return status;
+  const absl::StatusOr<bool> is_empty = IsEmpty(database);
+  if (!is_empty.ok()) return is_empty.status();
+  return *is_empty ? database.Run(kMakeTables) : CheckApplication(database);
+}
+
+void BindMachine(const ProfiledMachine& machine, Statement& statement) {
+  statement.Bind(machine.device);
+  statement.Bind(machine.library);
+}
+
+void BindKey(const ProfileKey& key, Statement& statement) {
+  BindMachine(key.machine, statement);
+  for (const std::string* text : {&key.layer, &key.layout, &key.types, &key.algorithm}) {
+    statement.Bind(*text);
+  }
+  statement.Bind(key.samples);
+}
+
+std::string_view DirectionName(CopyDirection direction) {
+  return direction == CopyDirection::kToDevice ? "in" : "out";
+}
+
+class SqliteStore final : public ProfileStore {
+ public:
+  explicit SqliteStore(std::string name) : name_(std::move(name)) {}
+
+  absl::Status Open() {
+    absl::Status status = database_.Open(name_);
+    return About(status.ok() ? Prepare(database_) : status);
+  }
+
+  absl::StatusOr<std::optional<TaskTime>> Find(const ProfileKey& key) override {
+    Statement statement(database_,
+                        "SELECT seconds, workspace_bytes, runs FROM task_time WHERE device = ? AND "
+                        "library = ? AND layer = ? AND layout = ? AND types = ? AND algorithm = ? "
+                        "AND samples = ?");
+    BindKey(key, statement);
+    const absl::StatusOr<bool> row = statement.Step();
+    if (!row.ok()) return About(row.status());
+    if (!*row) return std::nullopt;
+    const TaskTime time = {statement.Number(0), statement.Whole(1), statement.Whole(2)};
+    if (!(time.seconds >= 0 && time.seconds <= kMostTaskSeconds) || time.workspace_bytes < 0 ||
+        time.workspace_bytes > kMostDataBytes) {
+      return About(absl::InvalidArgumentError(
+          absl::StrCat("a time of ", time.seconds, " seconds with a workspace of ",
+                       time.workspace_bytes, " bytes, expected 0 to 10^9 and 0 to 2^50")));
+    }
+    return time;
+  }
+
+  absl::StatusOr<std::optional<LinkTime>> FindLink(const ProfiledMachine& machine,
+                                                   CopyDirection direction) override {
+    Statement statement(database_,
+                        "SELECT latency_seconds, bytes_per_second FROM link_time WHERE device = ? "
+                        "AND library = ? AND direction = ?");
+    BindMachine(machine, statement);
+    statement.Bind(DirectionName(direction));
+    const absl::StatusOr<bool> row = statement.Step();
+    if (!row.ok()) return About(row.status());
+    if (!*row) return std::nullopt;
+    const LinkTime time = {statement.Number(0), statement.Number(1)};
+    if (!(time.latency_seconds >= 0 && time.latency_seconds <= kMostTaskSeconds) ||
+        !(time.bytes_per_second > 0 && time.bytes_per_second <= kMostLinkBytesPerSecond)) {
+      return About(absl::InvalidArgumentError(
+          absl::StrCat("a link of ", time.bytes_per_second, " bytes a second and a latency of ",
+                       time.latency_seconds, " seconds, expected up to 10^18 and 0 to 10^9")));
+    }
+    return time;
+  }
+
+  absl::Status Put(const ProfileKey& key, const TaskTime& time) override {
+    Statement statement(database_, "INSERT OR REPLACE INTO task_time VALUES (?,?,?,?,?,?,?,?,?,?)");
+    BindKey(key, statement);
+    statement.Bind(time.seconds);
+    statement.Bind(time.workspace_bytes);
+    statement.Bind(time.runs);
+    return About(statement.Step().status());
+  }
+
+  absl::Status PutLink(const ProfiledMachine& machine, CopyDirection direction,
+                       const LinkTime& time) override {
+    Statement statement(database_, "INSERT OR REPLACE INTO link_time VALUES (?,?,?,?,?)");
+    BindMachine(machine, statement);
+    statement.Bind(DirectionName(direction));
+    statement.Bind(time.latency_seconds);
+    statement.Bind(time.bytes_per_second);
+    return About(statement.Step().status());
+  }
+
+ private:
+  absl::Status About(const absl::Status& status) const {
+    return status.ok() ? status : io::AboutFile(name_, status);
+  }
+
+  std::string name_;
+  Database database_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ProfileStore>> ProfileStore::Open(
+    const std::filesystem::path& path) {
+  auto store = std::make_unique<SqliteStore>(path.string());
+  if (absl::Status status = store->Open(); !status.ok()) return status;
+  return store;
+}
+
+}  // namespace tidepool

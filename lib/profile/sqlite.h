@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A database of SQLite, and a statement of it: errors become absl::Status.
+#ifndef TIDEPOOL_LIB_PROFILE_SQLITE_H_
+#define TIDEPOOL_LIB_PROFILE_SQLITE_H_
+
+#include <sqlite3.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace tidepool::profile {
+
+class Database {
+ public:
+  Database() = default;
+  ~Database() { sqlite3_close(handle_); }
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // Opens or creates the file. Called once.
+  absl::Status Open(const std::string& path);
+  // Runs statements without values.
+  absl::Status Run(const char* sql);
+  sqlite3* handle() const { return handle_; }
+  // Returns the error of a call that returned `code`.
+  absl::Status Error(int code) const;
+
+ private:
+  sqlite3* handle_ = nullptr;
+};
+
+// One use of a statement. Values are bound in order from 1, columns are read from 0.
+class Statement {
+ public:
+  Statement(Database& database, const char* sql);
+  ~Statement() { sqlite3_finalize(handle_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  void Bind(std::string_view text);
+  void Bind(std::int64_t number);
+  void Bind(double number);
+  // Moves to the next row, and returns whether there is one. Returns the first error of all calls.
+  absl::StatusOr<bool> Step();
+  std::int64_t Whole(int column) const { return sqlite3_column_int64(handle_, column); }
+  double Number(int column) const { return sqlite3_column_double(handle_, column); }
+
+ private:
+  Database& database_;
+  sqlite3_stmt* handle_ = nullptr;
+  int code_ = SQLITE_OK;
+  int bound_ = 0;
+};
+
+}  // namespace tidepool::profile
+
+#endif  // TIDEPOOL_LIB_PROFILE_SQLITE_H_
