@@ -4,10 +4,10 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <string>
 #include <utility>
@@ -192,10 +192,10 @@ void Measure(benchmark::State& state, const TaskGraph& graph, ScheduleMemory mem
   };
   double lowering = 0;
   for (auto _ : state) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     const Program program =
         Checked(LowerSchedule(absl::MakeConstSpan(&graph, 1), schedule, machine));
-    lowering += std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    lowering += static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     benchmark::DoNotOptimize(SimulateProgram(graph, program));
   }
   const auto [timeline, waits] = run();

@@ -121,7 +121,8 @@ absl::Status Lowering::RunOnDevice(const ScheduleStep& step) {
                 .first_offset = first_offset,
                 .seconds = algorithm.seconds},
                at);
-  pages_[step.device].FindIdle([this](const StreamEnds& users) { return IsRunning(users); });
+  pages_[step.device].FindIdle(at.stream,
+                               [this](const StreamEnd& user) { return queue_.IsLastTask(user); });
   if (workspace > 0) {
     GiveMemory(step.device, step.offset, 0, workspace, StreamEnds(at));
     DataPart part = {.span = AddSpan({.device = step.device,

@@ -54,8 +54,6 @@ class Lowering {
                           std::int64_t end, StreamEnds& users);
   void GiveMemory(std::size_t device, std::int64_t offset, std::int64_t begin, std::int64_t end,
                   const StreamEnds& users);
-  // Returns whether the last task so far of any stream is among the users.
-  bool IsRunning(const StreamEnds& users) const;
   void GivePart(std::size_t device, DataPart& part);
   absl::Status AddPart(const ScheduleStep& step, std::int64_t begin, std::int64_t end);
   std::int64_t Rounded(std::int64_t bytes) const;

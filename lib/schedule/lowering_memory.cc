@@ -111,13 +111,9 @@ void Lowering::GiveMemory(std::size_t device, std::int64_t offset, std::int64_t 
   if (IsFixed()) {
     addresses_[device].Give(offset + begin, offset + end, users);
   } else {
-    pages_[device].Give(RoundedSize(begin, end), users, IsRunning(users));
+    pages_[device].Give(RoundedSize(begin, end), users,
+                        [this](const StreamEnd& user) { return queue_.IsLastTask(user); });
   }
-}
-
-bool Lowering::IsRunning(const StreamEnds& users) const {
-  return std::any_of(users.begin(), users.end(),
-                     [this](const StreamEnd& user) { return queue_.IsLastTask(user); });
 }
 
 void Lowering::GivePart(std::size_t device, DataPart& part) {

@@ -4,9 +4,11 @@
 #define TIDEPOOL_LIB_SCHEDULE_MEMORY_USERS_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <utility>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "lib/schedule/stream_ends.h"
@@ -72,22 +74,32 @@ class PageUsers {
     while (bytes > 0) bytes -= TakeFirst(Next(leaves_running), bytes, users);
   }
 
-  void Give(std::int64_t bytes, StreamEnds users, bool is_running) {
+  // `is_running(user)` tells whether a user is the last task queued on its stream.
+  template <typename IsRunning>
+  void Give(std::int64_t bytes, StreamEnds users, const IsRunning& is_running) {
     free_bytes_ += bytes;
-    (is_running ? running_ : idle_).emplace(++given_, Granules{bytes, std::move(users)});
+    ++given_;
+    if (!AddToStreams(users, is_running)) {
+      idle_.emplace(given_, Granules{bytes, std::move(users)});
+    } else {
+      running_.emplace(given_, Granules{bytes, std::move(users)});
+    }
   }
 
-  // Finds the granules that no running task uses any longer. For each task that is queued.
+  // Finds the granules that no running task uses any longer, after a task was queued on `stream`.
+  // O(log granules) on average.
   template <typename IsRunning>
-  void FindIdle(const IsRunning& is_running) {
-    for (auto granules = running_.begin(); granules != running_.end();) {
-      if (is_running(granules->second.users)) {
-        ++granules;
-        continue;
-      }
-      idle_.emplace(granules->first, std::move(granules->second));
-      granules = running_.erase(granules);
+  void FindIdle(std::size_t stream, const IsRunning& is_running) {
+    if (stream >= running_of_.size()) return;
+    for (const std::uint64_t order : running_of_[stream]) {
+      const auto granules = running_.find(order);
+      if (granules == running_.end()) continue;
+      const StreamEnds& users = granules->second.users;
+      if (std::any_of(users.begin(), users.end(), is_running)) continue;
+      idle_.emplace(order, std::move(granules->second));
+      running_.erase(granules);
     }
+    running_of_[stream].clear();
   }
 
  private:
@@ -96,6 +108,19 @@ class PageUsers {
     StreamEnds users;
   };
   using Queue = absl::btree_map<std::uint64_t, Granules>;  // by the order of their return
+
+  // Adds the granules given back last to the streams that still use them; returns whether any does.
+  template <typename IsRunning>
+  bool AddToStreams(const StreamEnds& users, const IsRunning& is_running) {
+    bool is_any = false;
+    for (const StreamEnd& user : users) {
+      if (!is_running(user)) continue;
+      if (user.stream >= running_of_.size()) running_of_.resize(user.stream + 1);
+      running_of_[user.stream].push_back(given_);
+      is_any = true;
+    }
+    return is_any;
+  }
 
   Queue& Next(bool leaves_running) {
     if (idle_.empty()) return running_;
@@ -116,6 +141,7 @@ class PageUsers {
   std::uint64_t given_ = 0;
   Queue idle_;
   Queue running_;
+  std::vector<std::vector<std::uint64_t>> running_of_;  // by stream: keys of running_
 };
 
 }  // namespace tidepool::schedule

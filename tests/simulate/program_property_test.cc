@@ -89,7 +89,7 @@ TEST(ProgramPropertyTest, ChangedSchedulesDoNoHarm) {
     SimulateProgram(random.graphs[0], *program);
     CheckTimes(random.graphs, random.schedule, random.machine, times).IgnoreError();
   }
-  EXPECT_GT(lowered, 100);
+  EXPECT_GT(lowered, Rounds(1500) / 10);
 }
 
 // The cases above are worth little if the generator does not reach them.
