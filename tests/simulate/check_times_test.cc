@@ -47,6 +47,29 @@ TEST(CheckTimesProperty, AcceptsTheTimesOfTheSimulator) {
   }
 }
 
+// The checker of addresses goes by the order of steps, and planned offsets keep to it. So addresses
+// that wait for their last users are never in use twice at any time either.
+TEST(CheckTimesProperty, AcceptsPlannedAddresses) {
+  int planned = 0;
+  for (std::uint64_t seed = 0; seed < static_cast<std::uint64_t>(Rounds(200)); ++seed) {
+    RandomPrograms random(seed);
+    const std::vector<std::int64_t> memory(random.schedule.devices, 1 << 20);
+    if (random.schedule.memory == ScheduleMemory::kPaged) {
+      absl::StatusOr<Schedule> fixed =
+          FixAddresses(random.graphs, random.schedule, random.schedule.alignment, memory);
+      if (!fixed.ok()) continue;
+      random.schedule = *std::move(fixed);
+      for (MachineDevice& device : random.machine.devices) device.memory_bytes = 1 << 20;
+      ++planned;
+    }
+    ASSERT_EQ(ValidateAddresses(random.graphs, random.schedule, memory), absl::OkStatus()) << seed;
+    const std::vector<OperationTimes> times =
+        TimeProgram(LowerSchedule(random.graphs, random.schedule, random.machine).value());
+    ASSERT_EQ(Check(random, times, 1e9), absl::OkStatus()) << "seed " << seed;
+  }
+  EXPECT_GT(planned, 5);
+}
+
 // With fixed addresses every operation of the simulator starts as early as the rules allow. (With
 // pages it may wait for the granule that is its turn while another one is free.)
 TEST(CheckTimesProperty, RefusesAnyOperationThatStartsEarlier) {
