@@ -23,7 +23,7 @@ absl::Status CheckFixedArguments(absl::Span<Device* const> devices, const Schedu
   }
   if (schedule.memory == ScheduleMemory::kPaged) {
     return absl::InvalidArgumentError(
-        "the executor takes no schedule with pages: give its data fixed addresses first");
+        "the schedule has pages, expected fixed addresses: FixAddresses plans them");
   }
   if (schedule.memory != ScheduleMemory::kFixed) {
     return absl::InvalidArgumentError(
@@ -32,6 +32,19 @@ absl::Status CheckFixedArguments(absl::Span<Device* const> devices, const Schedu
   if (devices.size() >= schedule.devices) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "the executor got ", devices.size(), " devices, and the schedule has ", schedule.devices));
+}
+
+absl::Status CheckAddresses(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+                            const Machine& machine) {
+  std::vector<std::int64_t> memory_bytes;
+  for (const MachineDevice& device : machine.devices) memory_bytes.push_back(device.memory_bytes);
+  if (memory_bytes.size() < schedule.devices) {
+    return absl::InvalidArgumentError(absl::StrCat("the machine has ", memory_bytes.size(),
+                                                   " devices, and the schedule has ",
+                                                   schedule.devices));
+  }
+  memory_bytes.resize(schedule.devices);
+  return ValidateAddresses(graphs, schedule, memory_bytes);
 }
 
 }  // namespace
@@ -60,9 +73,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::CreateFixed(
     const Machine& machine, LaunchTask launch, FillHome fill, const ExecutorOptions& options) {
   absl::Status status = execute::CheckFixedArguments(devices, schedule, launch);
   if (!status.ok()) return status;
-  if (status = ValidateSchedule(graphs, schedule); !status.ok()) return status;
-  // The second iteration uses the addresses at which the first leaves its data.
-  status = LowerSchedule(graphs, schedule, machine, {.iterations = 2}).status();
+  status = execute::CheckAddresses(graphs, schedule, machine);
   if (!status.ok()) return status;
   absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine);
   if (!program.ok()) return program.status();

@@ -101,8 +101,8 @@ class PlanBuilder {
     queued.to = is_out ? host : device;
     queued.from = is_out ? device : host;
     queued.bytes = operation.end - operation.begin;
-    Touch(is_out ? on_device : on_host, is_out ? device - operation.begin : HostAddress(copy),
-          queued);
+    Touch(on_device, device - operation.begin, queued);
+    Touch(on_host, HostAddress(copy), queued);
     instances_.SetExists(is_out ? on_host : on_device);
   }
 

@@ -112,7 +112,7 @@ TEST(FixedExecutorTest, TasksReadTheRightBytes) {
   EXPECT_GT(features.reruns, rounds / 20);
   EXPECT_GT(features.ranges, rounds / 4);
   EXPECT_GT(features.two_devices, rounds / 8);
-  EXPECT_GT(features.repeated_rounds, rounds / 30);
+  EXPECT_GT(features.repeated_rounds, rounds / 10);
   EXPECT_GT(features.host_tasks, rounds / 20);
 }
 
@@ -292,8 +292,7 @@ TEST(FixedExecutorTest, RefusesWeightsThatEndAtOtherAddresses) {
                             SleepingTasks(&devices[0], graph, 0), nullptr, {})
           .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("at another offset since the last iteration"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("offset"));
 }
 
 TEST(FixedExecutorTest, RefusesWhatItCannotRun) {
@@ -314,7 +313,7 @@ TEST(FixedExecutorTest, RefusesWhatItCannotRun) {
       absl::StrCat("the executor got 0 devices, and the schedule has ", random.schedule.devices));
   random.schedule.memory = ScheduleMemory::kPaged;
   EXPECT_EQ(error(devices.all(), launch).message(),
-            "the executor takes no schedule with pages: give its data fixed addresses first");
+            "the schedule has pages, expected fixed addresses: FixAddresses plans them");
   random.schedule.memory = ScheduleMemory::kPool;
   EXPECT_EQ(error(devices.all(), launch).message(),
             "the schedule has no fixed addresses: Executor::Create runs schedules of a pool");

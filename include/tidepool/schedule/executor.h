@@ -112,7 +112,7 @@ class TIDEPOOL_EXPORT Executor {
   // host memory is pinned by the first device, and the tasks of each core of the host are queued on
   // a stream of it, which runs host functions. Without `fill`, the initial contents of data at home
   // are undefined.
-  // Takes all memory, streams and events, so Run takes none. Errors: those of ValidateSchedule and
+  // Takes all memory, streams and events, so Run takes none. Errors: those of ValidateAddresses and
   // LowerSchedule; InvalidArgument for a null device or `launch`, for fewer devices than the
   // schedule has, and for schedules of a pool or with pages; those of the devices.
   static absl::StatusOr<std::unique_ptr<Executor>> CreateFixed(absl::Span<Device* const> devices,
