@@ -29,8 +29,8 @@ class AddressUsers {
   }
 
   // Gives [begin, end) back; it is not among the free ranges.
-  void Give(std::int64_t begin, std::int64_t end, StreamEnds users) {
-    ranges_.insert_or_assign(begin, Range{end, std::move(users)});
+  void Give(std::int64_t begin, std::int64_t end, const StreamEnds& users) {
+    ranges_.insert_or_assign(begin, Range{end, users});
   }
 
  private:
@@ -47,7 +47,7 @@ class AddressUsers {
     range = ranges_.erase(range);
     if (whole.end > end) range = ranges_.emplace(end, Range{whole.end, whole.users}).first;
     if (first < begin) {
-      range = std::next(ranges_.emplace(first, Range{begin, std::move(whole.users)}).first);
+      range = std::next(ranges_.emplace(first, Range{begin, whole.users}).first);
     }
     return range;
   }
@@ -76,14 +76,11 @@ class PageUsers {
 
   // `is_running(user)` tells whether a user is the last task queued on its stream.
   template <typename IsRunning>
-  void Give(std::int64_t bytes, StreamEnds users, const IsRunning& is_running) {
+  void Give(std::int64_t bytes, const StreamEnds& users, const IsRunning& is_running) {
     free_bytes_ += bytes;
     ++given_;
-    if (!AddToStreams(users, is_running)) {
-      idle_.emplace(given_, Granules{bytes, std::move(users)});
-    } else {
-      running_.emplace(given_, Granules{bytes, std::move(users)});
-    }
+    Queue& queue = AddToStreams(users, is_running) ? running_ : idle_;
+    queue.emplace(given_, Granules{bytes, users});
   }
 
   // Finds the granules that no running task uses any longer, after a task was queued on `stream`.
