@@ -23,9 +23,6 @@
 namespace tidepool {
 namespace {
 
-using io::JsonText;
-using io::Microseconds;
-
 // By TimelineEvent::Kind.
 constexpr std::array<const char*, 3> kTracks = {"compute", "out", "in"};
 constexpr std::array<const char*, 3> kCategories = {"task", "offload", "prefetch"};
