@@ -115,9 +115,22 @@ double TouchedBytes(const ConvolutionShape& shape) {
 
 }  // namespace
 
-std::int64_t BytesOf(std::initializer_list<std::int64_t> factors) {
+std::int64_t BytesOf(DataType type) {
+  switch (type) {
+    case DataType::kFloat16:
+    case DataType::kBfloat16:
+      return 2;
+    case DataType::kInt8:
+    case DataType::kUint8:
+      return 1;
+    default:
+      return kWordBytes;
+  }
+}
+
+std::int64_t Product(std::initializer_list<std::int64_t> factors) {
   __extension__ using Wide = __int128;
-  Wide product = kWordBytes;
+  Wide product = 1;
   for (const std::int64_t factor : factors) product = std::min<Wide>(product * factor, kLargest);
   return static_cast<std::int64_t>(product);
 }
@@ -135,8 +148,8 @@ std::vector<TaskAlgorithm> OnlyAlgorithm(const GpuRates& gpu, const Work& work) 
 std::vector<TaskAlgorithm> ForwardAlgorithms(const GpuRates& gpu, const ConvolutionShape& shape) {
   const double bytes = TouchedBytes(shape);
   std::vector<TaskAlgorithm> algorithms = Algorithms(gpu, shape, {1, bytes});
-  const std::int64_t indexes =
-      BytesOf({shape.inputs / shape.groups, shape.kernel_height, shape.kernel_width});
+  const std::int64_t indexes = Product(
+      {kWordBytes, shape.inputs / shape.groups, shape.kernel_height, shape.kernel_width});
   algorithms.push_back(
       {"precomputed-gemm",
        Seconds(gpu, {2 * Multiplications(shape), bytes, kPrecomputedGemmEfficiency}), indexes});
@@ -147,10 +160,9 @@ std::vector<TaskAlgorithm> ForwardAlgorithms(const GpuRates& gpu, const Convolut
   return algorithms;
 }
 
-std::vector<TaskAlgorithm> BackwardAlgorithms(const GpuRates& gpu, const ConvolutionShape& shape,
-                                              bool makes_input_gradient) {
-  const double gradients = makes_input_gradient ? 2 : 1;
-  return Algorithms(gpu, shape, {gradients, gradients * TouchedBytes(shape)});
+std::vector<TaskAlgorithm> GradientAlgorithms(const GpuRates& gpu, const ConvolutionShape& shape,
+                                              int gradients) {
+  return Algorithms(gpu, shape, {static_cast<double>(gradients), gradients * TouchedBytes(shape)});
 }
 
 }  // namespace tidepool::models

@@ -29,8 +29,10 @@ namespace tidepool::models {
 inline constexpr double kMatrixProductEfficiency = 0.8;
 inline constexpr std::int64_t kWordBytes = 4;  // float32
 
-// Multiplies the factors by the word size, up to 2^62.
-std::int64_t BytesOf(std::initializer_list<std::int64_t> factors);
+// Returns the bytes of a number of a type that the zoo uses.
+std::int64_t BytesOf(DataType type);
+// Multiplies the factors, up to 2^62.
+std::int64_t Product(std::initializer_list<std::int64_t> factors);
 
 struct Work {
   double operations = 0;
@@ -75,10 +77,10 @@ struct ConvolutionShape {
 // spectra of X, Y and W of one group, once, so (N C + N K + C K) 32 x 17 complex numbers. That is
 // the 213 MiB (batch 256) and 48.9 MiB (batch 32) of micro-cuDNN for conv2 of the grouped AlexNet.
 std::vector<TaskAlgorithm> ForwardAlgorithms(const GpuRates& gpu, const ConvolutionShape& shape);
-// Returns the algorithms for the gradients of the weights and, unless the layer is the first, of
-// the input. Both are computed in sequence, in one workspace.
-std::vector<TaskAlgorithm> BackwardAlgorithms(const GpuRates& gpu, const ConvolutionShape& shape,
-                                              bool makes_input_gradient);
+// Returns the algorithms of one gradient, or of two (of weights and of data) that one task computes
+// in sequence, in one workspace.
+std::vector<TaskAlgorithm> GradientAlgorithms(const GpuRates& gpu, const ConvolutionShape& shape,
+                                              int gradients);
 
 }  // namespace tidepool::models
 

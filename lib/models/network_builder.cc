@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Derives tasks from layers: a layer lists the data that it reads, writes and keeps, and one rule
-// turns all layers into tasks.
+// turns all layers into tasks. network_backward.cc has the backward pass.
 #include "lib/models/network_builder.h"
 
 #include <utility>
@@ -18,6 +18,7 @@ NetworkBuilder::NetworkBuilder(std::string name, const ModelOptions& options, co
 std::size_t NetworkBuilder::AddData(const std::string& name, std::int64_t bytes, DataKind kind) {
   graph_.data.push_back({name, bytes, kind});
   readers_.push_back(0);
+  has_gradient_.push_back(kind == DataKind::kActivation);
   gradients_.emplace_back();
   return graph_.data.size() - 1;
 }
@@ -27,7 +28,9 @@ std::int64_t NetworkBuilder::Bytes(const Shape& shape) const {
 }
 
 Tensor NetworkBuilder::Input(const Shape& shape) {
-  return {AddData("input", Bytes(shape), DataKind::kInput), shape};
+  const std::size_t data = AddData("input", Bytes(shape), DataKind::kInput);
+  has_gradient_[data] = options_.input_gradient;
+  return {data, shape};
 }
 
 Tensor NetworkBuilder::Output(const std::string& name, const Shape& shape) {
@@ -46,7 +49,20 @@ std::size_t NetworkBuilder::Learn(const std::string& name, std::int64_t elements
 
 void NetworkBuilder::Costs(Layer& layer, const Work& forward, const Work& backward) const {
   layer.forward = OnlyAlgorithm(gpu_, forward);
-  layer.backward = OnlyAlgorithm(gpu_, backward);
+  layer.backward = {{.algorithms = OnlyAlgorithm(gpu_, backward)}};
+}
+
+void NetworkBuilder::AddGradients(Layer& layer, const KeptData& kept,
+                                  absl::FunctionRef<std::vector<TaskAlgorithm>(int)> algorithms) {
+  const bool has_both = HasGradient(layer.inputs.front());
+  if (options_.backward == BackwardTasks::kFused) {
+    layer.backward = {{.kept = kept.of_weights, .algorithms = algorithms(has_both ? 2 : 1)}};
+    std::vector<std::size_t>& reads = layer.backward.front().kept;
+    if (has_both) reads.insert(reads.end(), kept.of_data.begin(), kept.of_data.end());
+    return;
+  }
+  layer.backward = {{TaskGradients::kWeights, kept.of_weights, algorithms(1)}};
+  if (has_both) layer.backward.push_back({TaskGradients::kData, kept.of_data, algorithms(1)});
 }
 
 Tensor NetworkBuilder::AddLayer(Layer layer, const Tensor& output) {
@@ -54,10 +70,6 @@ Tensor NetworkBuilder::AddLayer(Layer layer, const Tensor& output) {
   if (layer.updated.has_value()) ++readers_[*layer.updated];
   layers_.push_back(std::move(layer));
   return output;
-}
-
-bool NetworkBuilder::HasGradient(std::size_t data) const {
-  return graph_.data[data].kind == DataKind::kActivation;
 }
 
 void NetworkBuilder::Refuse(const std::string& what) {
@@ -80,103 +92,15 @@ void NetworkBuilder::AddForward(const Layer& layer) {
   graph_.tasks.push_back(std::move(task));
 }
 
-std::size_t NetworkBuilder::NewGradient(std::size_t data) {
-  const GraphData& of = graph_.data[data];
-  const bool is_weight = of.kind == DataKind::kWeight;
-  return AddData(absl::StrCat(of.name, ".gradient"), of.bytes,
-                 is_weight ? DataKind::kWeightGradient : DataKind::kGradient);
-}
-
-// A sum's gradient equals the gradient of each summand. One summand can share it without a copy, if
-// no other layer adds to it.
-bool NetworkBuilder::SharesGradient(const Layer& layer) const {
-  if (!layer.first_input_may_share_gradient) return false;
-  const std::size_t input = layer.inputs.front();
-  return HasGradient(input) && readers_[input] == 1 && !gradients_[input].has_value();
-}
-
-void NetworkBuilder::AddInputGradients(const Layer& layer, GraphTask& task) {
-  std::size_t first = 0;
-  if (SharesGradient(layer)) {
-    gradients_[layer.inputs.front()] = gradients_[layer.outputs.front()];
-    first = 1;
-  }
-  for (std::size_t i = first; i < layer.inputs.size(); ++i) {
-    const std::size_t input = layer.inputs[i];
-    if (!HasGradient(input)) continue;
-    if (gradients_[input].has_value()) {
-      task.updates.push_back(*gradients_[input]);
-      continue;
-    }
-    const std::size_t gradient = NewGradient(input);
-    gradients_[input] = gradient;
-    task.writes.push_back(gradient);
-  }
-}
-
-void NetworkBuilder::AddWeightGradients(const Layer& layer, GraphTask& task) {
-  for (const std::size_t number : layer.weights) {
-    const std::optional<std::size_t> before = weights_[number].gradient;
-    if (before.has_value()) {
-      task.updates.push_back(*before);
-      continue;
-    }
-    const std::size_t gradient = NewGradient(weights_[number].data);
-    weights_[number].gradient = gradient;
-    task.writes.push_back(gradient);
-  }
-}
-
-void NetworkBuilder::AddBackward(std::size_t index) {
-  const Layer& layer = layers_[index];
-  GraphTask task;
-  task.name = absl::StrCat(layer.name, ".backward");
-  task.layer = layer.name;
-  task.operation = layer.operation;
-  task.phase = TaskPhase::kBackward;
-  task.reads = layer.kept;
-  task.reads.insert(task.reads.end(), layer.saved.begin(), layer.saved.end());
-  for (const std::size_t output : layer.outputs) task.reads.push_back(gradients_[output].value());
-  if (layer.updated.has_value()) {
-    auto& uses = layer.in_place == InPlace::kTransforms ? task.updates : task.reads;
-    uses.push_back(gradients_[*layer.updated].value());
-  }
-  AddInputGradients(layer, task);
-  AddWeightGradients(layer, task);
-  task.algorithms = layer.backward;
-  graph_.tasks.push_back(std::move(task));
-}
-
-// Adds plain gradient descent: it reads a weight and its gradient, and writes the weight.
-void NetworkBuilder::AddUpdate(std::size_t index) {
-  const Layer& layer = layers_[index];
-  GraphTask task;
-  Work work;
-  for (const std::size_t number : layer.weights) {
-    const Weight& weight = weights_[number];
-    if (weight.first_layer != index) continue;
-    task.reads.push_back(weight.gradient.value());
-    task.updates.push_back(weight.data);
-    const auto bytes = static_cast<double>(graph_.data[weight.data].bytes);
-    work.bytes += 3 * bytes;
-    work.operations += 2 * bytes / kWordBytes;
-  }
-  if (task.updates.empty()) return;
-  task.name = absl::StrCat(layer.name, ".update");
-  task.layer = layer.name;
-  task.operation = layer.operation;
-  task.phase = TaskPhase::kUpdate;
-  task.algorithms = OnlyAlgorithm(gpu_, work);
-  graph_.tasks.push_back(std::move(task));
-}
-
 absl::StatusOr<Network> NetworkBuilder::Finish() && {
   if (!status_.ok()) return status_;
   for (const Layer& layer : layers_) AddForward(layer);
+  const bool updates_at_once = options_.weight_gradients == WeightGradients::kTemporary;
   for (std::size_t i = layers_.size(); i-- > 0;) {
-    AddBackward(i);
-    AddUpdate(i);
+    AddBackward(layers_[i]);
+    if (updates_at_once) AddUpdate(i);
   }
+  for (std::size_t i = layers_.size(); i-- > 0 && !updates_at_once;) AddUpdate(i);
   if (absl::Status status = ValidateGraph(graph_); !status.ok()) return status;
   return Network{std::move(graph_), parameters_};
 }

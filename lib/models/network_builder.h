@@ -2,12 +2,16 @@
 // Builds the task graph of a training iteration from the layers of a network.
 //
 // Layers are added in the order of the forward pass; Finish() adds the backward pass. Each layer
-// becomes a forward task, a backward task that reads exactly the data that its gradients need and,
-// where it learns, an update right after that. The backward task of a tensor's last reader writes
-// the tensor's gradient; those of earlier readers update (accumulate) it.
+// becomes a forward task, one or two backward tasks that read exactly the data that their gradients
+// need and, where it learns, an update. The backward task of a tensor's last reader writes the
+// tensor's gradient; those of earlier readers update (accumulate) it.
+//
+// Of two backward tasks, that of weights comes first: the layer's input can leave the memory before
+// the gradient of the input takes some.
 //
 // Data is named after its layer: `conv1.output`, `conv1.weight`, `conv1.output.gradient`; tasks are
-// `conv1.forward`, `conv1.backward`, `conv1.update`.
+// `conv1.forward`, `conv1.backward-weights`, `conv1.backward-data`, `conv1.update`, and
+// `relu1.backward` where one task computes all gradients.
 #ifndef TIDEPOOL_LIB_MODELS_NETWORK_BUILDER_H_
 #define TIDEPOOL_LIB_MODELS_NETWORK_BUILDER_H_
 
@@ -17,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "lib/models/cost_model.h"
 #include "tidepool/schedule/graph.h"
@@ -85,8 +90,9 @@ class NetworkBuilder {
  public:
   NetworkBuilder(std::string name, const ModelOptions& options, const GpuRates& gpu);
 
-  // Adds input data of `elements` per sample; it has no gradient.
+  // Adds input data of `shape` per sample.
   Tensor Input(const Shape& shape);
+  Tensor Tokens(std::int64_t count);
 
   Tensor Conv(const std::string& name, const Tensor& input, const Convolution& convolution);
   // Enlarges the size by the stride, and by up to stride - 1 more, to `height` x `width`. No bias.
@@ -129,7 +135,8 @@ class NetworkBuilder {
   // added.
   Tensor PatchEmbedding(const std::string& name, const Tensor& patches);
   Tensor FirstToken(const std::string& name, const Tensor& sequence);
-  // Adds the gradient of the loss, in the shape of `output`: the backward pass begins here.
+  // Adds the gradient of the loss, in the shape of `output`: the backward pass begins here. There
+  // is a label for each position of `output`.
   void Loss(const std::string& name, const Tensor& output);
 
   // Reports an image size that a network does not support.
@@ -140,6 +147,7 @@ class NetworkBuilder {
  private:
   struct Weight {
     std::size_t data = 0;
+    std::int64_t elements = 0;
     std::size_t first_layer = 0;
     std::optional<std::size_t> gradient;
   };
@@ -148,6 +156,18 @@ class NetworkBuilder {
     kNothing,
     kTransforms,  // and its gradient is transformed in place
     kAdds,        // and its gradient stays as it is
+  };
+
+  struct BackwardTask {
+    TaskGradients gradients = TaskGradients::kAll;
+    std::vector<std::size_t> kept = {};  // data that it reads besides that of the layer's
+    std::vector<TaskAlgorithm> algorithms = {};
+  };
+
+  // The data that a layer's gradients of weights need, and the data that those of data need.
+  struct KeptData {
+    std::vector<std::size_t> of_weights = {};
+    std::vector<std::size_t> of_data = {};
   };
 
   struct Layer {
@@ -161,21 +181,33 @@ class NetworkBuilder {
     std::vector<std::size_t> read_weights = {};  // data, of the forward task
     std::vector<std::size_t> statistics = {};    // data that the forward task updates
     std::vector<std::size_t> saved = {};         // data for the backward task
-    std::vector<std::size_t> kept = {};  // data that the backward task reads besides gradients
+    std::vector<std::size_t> kept = {};  // data that all backward tasks read besides gradients
     bool first_input_may_share_gradient = false;
+    LayerParameters parameters = {};
+    bool is_random = false;  // the forward task draws random numbers
     std::vector<TaskAlgorithm> forward = {};
-    std::vector<TaskAlgorithm> backward = {};
+    std::vector<BackwardTask> backward = {};
   };
 
-  std::size_t AddData(const std::string& name, std::int64_t bytes, DataKind kind);
+  // A sample of `shape` for each of the batch, of numbers of this type.
+  std::size_t AddData(const std::string& name, const Shape& shape, DataKind kind, DataType type);
+  // Data without a batch.
+  std::size_t AddFixedData(const std::string& name, std::int64_t elements, DataKind kind,
+                           DataType type);
+  std::size_t AddBytes(const std::string& name, std::int64_t bytes, DataKind kind, DataType type);
+  GraphTask NewTask(const Layer& layer, const char* suffix, TaskPhase phase) const;
   Tensor Output(const std::string& name, const Shape& shape);
   std::int64_t Bytes(const Shape& shape) const;
   double BytesRead(const Shape& shape) const { return static_cast<double>(Bytes(shape)); }
   // Adds a new learned weight to the layer under construction.
   std::size_t Learn(const std::string& name, std::int64_t elements, Layer& layer);
   void Costs(Layer& layer, const Work& forward, const Work& backward) const;
+  // Adds the backward tasks of a layer that learns and has one input. `algorithms` returns those of
+  // a task that computes so many gradients, 1 or 2.
+  void AddGradients(Layer& layer, const KeptData& kept,
+                    absl::FunctionRef<std::vector<TaskAlgorithm>(int)> algorithms);
   Tensor AddLayer(Layer layer, const Tensor& output);
-  bool HasGradient(std::size_t data) const;
+  bool HasGradient(std::size_t data) const { return has_gradient_[data]; }
   // Returns the number of windows along one side of an image, and records an error when the side is
   // too small.
   std::int64_t Windows(const std::string& name, std::int64_t side, std::int64_t kernel,
@@ -185,19 +217,26 @@ class NetworkBuilder {
   Tensor AddLinear(Layer layer, const Tensor& input, std::int64_t outputs);
 
   void AddForward(const Layer& layer);
-  void AddBackward(std::size_t index);
+  void AddBackward(const Layer& layer);
+  void AddBackwardReads(const Layer& layer, GraphTask& task) const;
   void AddInputGradients(const Layer& layer, GraphTask& task);
   void AddWeightGradients(const Layer& layer, GraphTask& task);
   void AddUpdate(std::size_t index);
+  void UpdateWeight(const Weight& weight, GraphTask& task, Work& work);
+  std::size_t AddState(const Weight& weight, const char* name);
+  // Marks the tasks that may run again.
+  void MarkReruns();
   bool SharesGradient(const Layer& layer) const;
   std::size_t NewGradient(std::size_t data);
 
   ModelOptions options_;
-  GpuRates gpu_;
+  GpuRates gpu_;   // with the rate of the precision
+  DataType type_;  // of the precision
   TaskGraph graph_;
   std::vector<Layer> layers_;
   std::vector<Weight> weights_;
   std::vector<int> readers_;  // by datum, in the forward pass
+  std::vector<bool> has_gradient_;
   std::vector<std::optional<std::size_t>> gradients_;
   std::int64_t parameters_ = 0;
   absl::Status status_;

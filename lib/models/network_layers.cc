@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The data that each kind of layer reads, writes and keeps for its gradients, and its costs.
+// The data that each kind of layer reads, writes and keeps for its gradients, and its costs: layers
+// that are no products.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,116 +13,6 @@ namespace {
 constexpr std::int64_t kStatistics = 2;
 
 }  // namespace
-
-std::int64_t NetworkBuilder::Windows(const std::string& name, std::int64_t side,
-                                     std::int64_t kernel, std::int64_t stride, std::int64_t padding,
-                                     bool round_up) {
-  const std::int64_t room = side + 2 * padding - kernel;
-  if (room < 0) {
-    Refuse(absl::StrCat("layer '", name, "' gets ", side, " pixels a side, and ", padding,
-                        " of padding at both ends, expected at least its window of ", kernel,
-                        ": a larger image"));
-    return 1;
-  }
-  const std::int64_t windows = (room + (round_up ? stride - 1 : 0)) / stride + 1;
-  // A window that begins in the padding after the image is left out.
-  return round_up && (windows - 1) * stride >= side + padding ? windows - 1 : windows;
-}
-
-Tensor NetworkBuilder::Conv(const std::string& name, const Tensor& input,
-                            const Convolution& convolution) {
-  const Shape& in = input.shape;
-  const Convolution& c = convolution;
-  const Shape out = {c.outputs,
-                     Windows(name, in.height, c.kernel_height, c.stride, c.padding_height, false),
-                     Windows(name, in.width, c.kernel_width, c.stride, c.padding_width, false)};
-  Layer layer{.name = name, .operation = "conv", .inputs = {input.data}};
-  const std::int64_t weights =
-      c.outputs * (in.channels / c.groups) * c.kernel_height * c.kernel_width;
-  const std::size_t weight = Learn("weight", weights, layer);
-  if (c.bias) Learn("bias", c.outputs, layer);
-  const Tensor output = Output(name, out);
-  layer.outputs = {output.data};
-  layer.kept = {input.data};
-  if (HasGradient(input.data)) layer.kept.push_back(weight);
-  const ConvolutionShape shape = {.batch = options_.batch,
-                                  .inputs = in.channels,
-                                  .outputs = c.outputs,
-                                  .height = out.height,
-                                  .width = out.width,
-                                  .kernel_height = c.kernel_height,
-                                  .kernel_width = c.kernel_width,
-                                  .stride = c.stride,
-                                  .groups = c.groups,
-                                  .input_bytes = Bytes(in),
-                                  .output_bytes = Bytes(out),
-                                  .weight_bytes = BytesOf({weights})};
-  layer.forward = ForwardAlgorithms(gpu_, shape);
-  layer.backward = BackwardAlgorithms(gpu_, shape, HasGradient(input.data));
-  return AddLayer(std::move(layer), output);
-}
-
-// A transposed convolution is the gradient of a convolution from `height` x `width` to the input.
-Tensor NetworkBuilder::TransposedConv(const std::string& name, const Tensor& input,
-                                      std::int64_t kernel, std::int64_t stride, std::int64_t height,
-                                      std::int64_t width) {
-  const Shape& in = input.shape;
-  const Shape out = {in.channels, height, width};
-  Layer layer{.name = name, .operation = "transposed-conv", .inputs = {input.data}};
-  const std::int64_t weights = in.channels * in.channels * kernel * kernel;
-  const std::size_t weight = Learn("weight", weights, layer);
-  const Tensor output = Output(name, out);
-  layer.outputs = {output.data};
-  layer.kept = {input.data, weight};
-  const ConvolutionShape shape = {.batch = options_.batch,
-                                  .inputs = in.channels,
-                                  .outputs = in.channels,
-                                  .height = in.height,
-                                  .width = in.width,
-                                  .kernel_height = kernel,
-                                  .kernel_width = kernel,
-                                  .stride = stride,
-                                  .input_bytes = Bytes(out),
-                                  .output_bytes = Bytes(in),
-                                  .weight_bytes = BytesOf({weights})};
-  // The forward pass is one gradient, and the backward pass two convolutions.
-  layer.forward = BackwardAlgorithms(gpu_, shape, /*makes_input_gradient=*/false);
-  layer.backward = BackwardAlgorithms(gpu_, shape, /*makes_input_gradient=*/true);
-  return AddLayer(std::move(layer), output);
-}
-
-Tensor NetworkBuilder::LinearWith(const std::string& name, const Tensor& input,
-                                  const SharedWeight& weight, std::int64_t outputs) {
-  Layer layer{.name = name, .operation = "linear", .inputs = {input.data}};
-  layer.weights = {weight.number};
-  layer.read_weights = {weights_[weight.number].data};
-  return AddLinear(std::move(layer), input, outputs);
-}
-
-Tensor NetworkBuilder::Linear(const std::string& name, const Tensor& input, std::int64_t outputs,
-                              bool bias) {
-  Layer layer{.name = name, .operation = "linear", .inputs = {input.data}};
-  Learn("weight", input.shape.channels * outputs, layer);
-  if (bias) Learn("bias", outputs, layer);
-  return AddLinear(std::move(layer), input, outputs);
-}
-
-Tensor NetworkBuilder::AddLinear(Layer layer, const Tensor& input, std::int64_t outputs) {
-  const Shape& in = input.shape;
-  const Tensor output = Output(layer.name, {outputs, in.height, in.width});
-  const std::size_t weight = layer.read_weights.front();
-  layer.outputs = {output.data};
-  layer.kept = {input.data};
-  const bool makes_input_gradient = HasGradient(input.data);
-  if (makes_input_gradient) layer.kept.push_back(weight);
-  const Work once = {
-      2.0 * static_cast<double>(options_.batch) * static_cast<double>(in.elements()) *
-          static_cast<double>(outputs),
-      BytesRead(in) + BytesRead(output.shape) + static_cast<double>(graph_.data[weight].bytes)};
-  const double gradients = makes_input_gradient ? 2 : 1;
-  Costs(layer, once, {gradients * once.operations, gradients * once.bytes});
-  return AddLayer(std::move(layer), output);
-}
 
 Tensor NetworkBuilder::Relu(const std::string& name, const Tensor& input) {
   Layer layer{.name = name, .operation = "relu", .updated = input.data};
@@ -325,10 +216,13 @@ Tensor NetworkBuilder::Embedding(const std::string& name, const Tensor& tokens,
   Learn("weight", vocabulary * features, layer);
   table->number = layer.weights.front();
   Learn("positions", positions * features, layer);
-  layer.kept = {tokens.data};
+  has_gradient_[tokens.data] = false;
   const double bytes = BytesRead(shape);
-  Costs(layer, {.bytes = 3 * bytes},
-        {.bytes = 3 * bytes + static_cast<double>(BytesOf({vocabulary, features}))});
+  layer.forward = OnlyAlgorithm(gpu_, {.bytes = 3 * bytes});
+  const Work gradients = {.bytes =
+                              3 * bytes + static_cast<double>(BytesOf({vocabulary, features}))};
+  AddGradients(layer, {.of_weights = {tokens.data}},
+               [&](int) { return OnlyAlgorithm(gpu_, gradients); });
   return AddLayer(std::move(layer), output);
 }
 
@@ -341,7 +235,11 @@ Tensor NetworkBuilder::PatchEmbedding(const std::string& name, const Tensor& pat
   Learn("class", features, layer);
   Learn("positions", tokens * features, layer);
   const double bytes = BytesRead(output.shape);
-  Costs(layer, {.bytes = 2 * bytes}, {.bytes = 2 * bytes});
+  layer.forward = OnlyAlgorithm(gpu_, {.bytes = 2 * bytes});
+  // The gradients of weights are a sum over the batch, those of the patches a copy.
+  AddGradients(layer, {}, [&](int gradients) {
+    return OnlyAlgorithm(gpu_, {.bytes = (gradients == 1 ? 1 : 2) * bytes});
+  });
   return AddLayer(std::move(layer), output);
 }
 
@@ -356,7 +254,7 @@ Tensor NetworkBuilder::FirstToken(const std::string& name, const Tensor& sequenc
 void NetworkBuilder::Loss(const std::string& name, const Tensor& output) {
   Layer layer{.name = name, .operation = "loss", .inputs = {output.data}};
   layer.kept = {output.data};
-  layer.backward = OnlyAlgorithm(gpu_, {.bytes = 2 * BytesRead(output.shape)});
+  layer.backward = {{.algorithms = OnlyAlgorithm(gpu_, {.bytes = 2 * BytesRead(output.shape)})}};
   AddLayer(std::move(layer), output);
 }
 

@@ -21,8 +21,16 @@ std::vector<Layer> ForwardLayers(const TaskGraph& graph, std::size_t end) {
   return layers;
 }
 
+// A layer whose gradients are two tasks has both in sequence.
+bool AreOfOneLayer(const GraphTask& task, const GraphTask& next) {
+  return task.gradients != TaskGradients::kAll && next.gradients != TaskGradients::kAll &&
+         !task.layer.empty() && task.layer == next.layer;
+}
+
 bool EndsBackwardLayer(const TaskGraph& graph, std::size_t next) {
-  return next == graph.tasks.size() || graph.tasks[next].phase != TaskPhase::kUpdate;
+  if (next == graph.tasks.size()) return true;
+  const GraphTask& task = graph.tasks[next];
+  return task.phase != TaskPhase::kUpdate && !AreOfOneLayer(graph.tasks[next - 1], task);
 }
 
 // A task in place changes the gradient that the next task reads.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The layers of a task graph, as the papers on offloading count them: a task in place belongs to
-// the layer that wrote its data, and a backward layer ends with the update of its weights.
+// the layer that wrote its data. A backward layer has the tasks of the gradients of weights and of
+// data, and ends with the update of its weights. Updates at the end of an iteration belong to the
+// last layer.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_LAYERS_H_
 

@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "tests/support/paper_models.h"
 #include "tests/support/shared_files.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
@@ -88,7 +89,7 @@ TEST_P(VdnnppSizes, OfTensorsAreEqual) {
   const Trace& trace = GetParam();
   const auto path = testing::VdnnppTraces() /
                     absl::StrCat(trace.network, "_b", trace.batch, "_all_m_prefetch.csv");
-  const TaskGraph graph = *MakeModel(trace.model, {.batch = trace.batch});
+  const TaskGraph graph = *MakeModel(trace.model, testing::PaperModel(trace.batch));
   EXPECT_EQ(SizesOfGraph(graph), SizesOfTrace(path));
 }
 
@@ -97,7 +98,7 @@ TEST_P(VdnnppSizes, OfWorkspacesAreEqual) {
   const Trace& trace = GetParam();
   const auto path = testing::VdnnppTraces() /
                     absl::StrCat(trace.network, "_b", trace.batch, "_all_p_prefetch.csv");
-  const TaskGraph graph = *MakeModel(trace.model, {.batch = trace.batch});
+  const TaskGraph graph = *MakeModel(trace.model, testing::PaperModel(trace.batch));
   std::vector<std::size_t> tensors;
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
     const DataKind kind = graph.data[i].kind;

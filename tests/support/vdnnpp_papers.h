@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "lib/blocks/arena.h"
+#include "tests/support/paper_models.h"
 #include "tidepool/placement.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
@@ -59,7 +60,7 @@ inline void FitWorkspaces(TaskGraph& graph) {
 }
 
 inline TaskGraph PaperGraph(std::string_view network, std::int64_t batch) {
-  TaskGraph graph = MakeModel(network, {.batch = batch, .gpu = "gtx-1080-ti"}).value();
+  TaskGraph graph = MakeModel(network, PaperModel(batch, "gtx-1080-ti")).value();
   KeepAllOfLayers(graph);
   FitWorkspaces(graph);
   return graph;

@@ -33,10 +33,31 @@ struct GpuRates {
   // The link to the host, in each direction: its rate, 0 if unknown, and its name for people.
   double link_bytes_per_second = 0;
   std::string link = {};
+  // Operations a second on float16 and bfloat16 numbers; 0: no faster than single precision.
+  double float16_flops_per_second = 0;
+  double bfloat16_flops_per_second = 0;
+  bool has_tensor_float32 = false;  // the rate of single precision is that of TF32
 };
 // Returns the known GPUs: "gtx-750-ti", "gtx-970", "gtx-1080-ti", "titan-x", "k20xm", "k40", "k80"
 // (one of the board's two GPUs), "p100", "v100", "a100", "h100", "h200".
 TIDEPOOL_EXPORT absl::Span<const GpuRates> KnownGpus();
+
+// The tasks of a layer's backward pass: one, or one for the gradients of data and one for those of
+// weights, where the layer has both. Normalisations compute both kinds in one pass over the data,
+// and so they always have one task.
+enum class BackwardTasks : std::uint8_t { kFused, kSplit };
+// The memory of weights' gradients. Resident ones have memory before and after an iteration, as
+// weights have, and all updates come at the end. Temporary ones are made by the backward pass of a
+// layer, which the update follows at once.
+enum class WeightGradients : std::uint8_t { kResident, kTemporary };
+
+// What an update needs besides the weight and its gradient: nothing, the momentum, or Adam's two
+// moments (Kingma and Ba, arXiv:1412.6980).
+enum class Optimizer : std::uint8_t { kGradientDescent, kMomentum, kAdam };
+// The type of data, weights and gradients. With 16 bits an update changes a float32 copy of each
+// weight, and the optimizer's state is float32 (Micikevicius et al., arXiv:1710.03740). Statistics
+// of normalisations are float32, and tokens and labels are int32.
+enum class Precision : std::uint8_t { kFloat32, kFloat16, kBfloat16 };
 
 struct ModelOptions {
   std::int64_t batch = 0;  // 1 to 2^20
@@ -50,17 +71,31 @@ struct ModelOptions {
   // again from its output, or it is fused with the convolution. Sums of residual blocks are then
   // new tensors; without this option they are computed in place.
   bool fused_batch_normalization = false;
+  BackwardTasks backward = BackwardTasks::kSplit;
+  WeightGradients weight_gradients = WeightGradients::kResident;
+  // The gradient of the first layer's input is computed too, although training does not need it.
+  // Papers that count three kernels for each convolution do that: 159 for ResNet-50. The tokens of
+  // a language model have no gradient. Only with kSplit.
+  bool input_gradient = false;
+  Optimizer optimizer = Optimizer::kGradientDescent;
+  Precision precision = Precision::kFloat32;
+  // Labels, an int32 for each prediction of the loss, are data too.
+  bool labels = true;
+  // The home of inputs and labels before an iteration, and that of weights, optimizer state and
+  // resident gradients of weights: kDevice or kHost.
+  DataHome inputs = DataHome::kHost;
+  DataHome weights = DataHome::kDevice;
 };
 
 // All functions are thread-safe. Case, '-' and '_' in names of models and GPUs do not matter.
 
 // In the order of the table in docs/guide/models.md.
 TIDEPOOL_EXPORT std::vector<std::string> KnownModels();
-// Returns a valid graph of one iteration: the forward pass, the backward pass, and plain gradient
-// descent, in which each weight's gradient is temporary. Tensors are float32; the labels are left
-// out. The input has no gradient. The graph names the GPU and its link. InvalidArgument, with the
-// known names, for an unknown model or GPU; for options and rates out of range, with the layer that
-// an image is too small for; and for tensors beyond the limits of ValidateGraph.
+// Returns a valid graph of one iteration: the forward pass, the backward pass, and the updates of
+// weights. An update divides the sum of gradients by the whole batch, so sums of sub-batches give
+// the same update. The graph names the GPU and its link. InvalidArgument, with the known names, for
+// an unknown model or GPU; for options and rates out of range, with the layer that an image is too
+// small for; and for tensors beyond the limits of ValidateGraph.
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> MakeModel(std::string_view name,
                                                     const ModelOptions& options);
 // Returns the family of MakeModel's graphs at any batch; `options.batch` is not used. The zoo's

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// The backward pass of the zoo's networks: gradients of weights and of data as tasks of their own
+// or as one, and updates at the end or at once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+#include "tests/support/paper_models.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::IsEmpty;
+
+TaskGraph Made(const std::string& name, const ModelOptions& options) {
+  absl::StatusOr<TaskGraph> graph = MakeModel(name, options);
+  EXPECT_TRUE(graph.ok()) << graph.status();
+  return graph.ok() ? *std::move(graph) : TaskGraph();
+}
+
+std::int64_t Count(const TaskGraph& graph, const std::string& operation, TaskPhase phase,
+                   TaskGradients gradients) {
+  return std::ranges::count_if(graph.tasks, [&](const GraphTask& task) {
+    return task.operation == operation && task.phase == phase && task.gradients == gradients;
+  });
+}
+
+TEST(SplitBackward, ResNet50Has159ConvolutionKernels) {
+  const TaskGraph graph = Made("resnet-50", {.batch = 1, .input_gradient = true});
+  EXPECT_EQ(Count(graph, "conv", TaskPhase::kForward, TaskGradients::kAll), 53);
+  EXPECT_EQ(Count(graph, "conv", TaskPhase::kBackward, TaskGradients::kWeights), 53);
+  EXPECT_EQ(Count(graph, "conv", TaskPhase::kBackward, TaskGradients::kData), 53);
+  EXPECT_EQ(Count(graph, "conv", TaskPhase::kBackward, TaskGradients::kAll), 0);
+}
+
+// Training needs no gradient of the image.
+TEST(SplitBackward, TheFirstConvolutionHasNoGradientOfDataByDefault) {
+  const TaskGraph graph = Made("resnet-50", {.batch = 1});
+  EXPECT_EQ(Count(graph, "conv", TaskPhase::kBackward, TaskGradients::kWeights), 53);
+  EXPECT_EQ(Count(graph, "conv", TaskPhase::kBackward, TaskGradients::kData), 52);
+}
+
+// micro-cuDNN (Oyama et al., CLUSTER 2018) counts 15.
+TEST(SplitBackward, AlexNetHas15ConvolutionKernels) {
+  const TaskGraph graph = Made("alexnet", {.batch = 1, .input_gradient = true});
+  EXPECT_EQ(std::ranges::count_if(graph.tasks,
+                                  [](const GraphTask& task) {
+                                    return task.operation == "conv" &&
+                                           task.phase != TaskPhase::kUpdate;
+                                  }),
+            15);
+}
+
+TEST(SplitBackward, TokensHaveNoGradient) {
+  EXPECT_EQ(Made("gpt2-small", {.batch = 1, .input_gradient = true}),
+            Made("gpt2-small", {.batch = 1}));
+}
+
+TEST(SplitBackward, ResNet152HasAboutTwoThousandTasks) {
+  const std::size_t tasks = Made("resnet-152", {.batch = 1}).tasks.size();
+  EXPECT_GE(tasks, 1600);
+  EXPECT_LE(tasks, 2100);
+}
+
+class EveryBackward : public ::testing::TestWithParam<std::string> {};
+
+INSTANTIATE_TEST_SUITE_P(Zoo, EveryBackward, ::testing::ValuesIn(KnownModels()),
+                         [](const auto& test) {
+                           std::string name = test.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+TEST_P(EveryBackward, UpdatesComeAtTheEnd) {
+  const TaskGraph graph = Made(GetParam(), {.batch = 2});
+  EXPECT_TRUE(std::ranges::is_sorted(graph.tasks, {}, &GraphTask::phase));
+}
+
+TEST_P(EveryBackward, TemporaryGradientsAreUsedUpAtOnce) {
+  for (const BackwardTasks backward : {BackwardTasks::kSplit, BackwardTasks::kFused}) {
+    const TaskGraph graph =
+        Made(GetParam(), {.batch = 2,
+                          .backward = backward,
+                          .weight_gradients = WeightGradients::kTemporary});
+    for (std::size_t i = 1; i < graph.tasks.size(); ++i) {
+      if (graph.tasks[i].phase != TaskPhase::kUpdate) continue;
+      EXPECT_EQ(graph.tasks[i].layer, graph.tasks[i - 1].layer);
+    }
+  }
+}
+
+std::set<std::string> NamesOf(const TaskGraph& graph, const std::vector<std::size_t>& uses) {
+  std::set<std::string> names;
+  for (const std::size_t data : uses) names.insert(graph.data[data].name);
+  return names;
+}
+
+// What the tasks of each layer use together, and their fastest times.
+struct LayerUse {
+  std::set<std::string> reads;
+  std::set<std::string> changes;
+  double least_workspace_seconds = 0;
+
+  friend bool operator==(const LayerUse&, const LayerUse&) = default;
+};
+
+std::map<std::string, LayerUse> BackwardUses(const TaskGraph& graph) {
+  std::map<std::string, LayerUse> layers;
+  for (const GraphTask& task : graph.tasks) {
+    if (task.phase != TaskPhase::kBackward) continue;
+    LayerUse& layer = layers[task.layer];
+    layer.reads.merge(NamesOf(graph, task.reads));
+    layer.changes.merge(NamesOf(graph, task.writes));
+    layer.changes.merge(NamesOf(graph, task.updates));
+    layer.least_workspace_seconds += task.algorithms.front().seconds - 5e-6;
+  }
+  return layers;
+}
+
+TEST_P(EveryBackward, BothTasksUseWhatTheFusedTaskUses) {
+  for (const bool input_gradient : {false, true}) {
+    ModelOptions options = {.batch = 2, .input_gradient = input_gradient};
+    const auto split = BackwardUses(Made(GetParam(), options));
+    options.backward = BackwardTasks::kFused;
+    const auto fused = BackwardUses(Made(GetParam(), options));
+    ASSERT_EQ(split.size(), fused.size());
+    for (const auto& [name, layer] : fused) {
+      EXPECT_EQ(split.at(name).reads, layer.reads) << name;
+      EXPECT_EQ(split.at(name).changes, layer.changes) << name;
+      EXPECT_NEAR(split.at(name).least_workspace_seconds, layer.least_workspace_seconds, 1e-12);
+    }
+  }
+}
+
+// moDNN (Chen et al., TPDS 2019): BP1(l - 1) reads W of layer l last. An update follows only later.
+TEST_P(EveryBackward, WeightsAreReadLastByTheGradientOfData) {
+  const TaskGraph graph = Made(GetParam(), {.batch = 2});
+  std::map<std::size_t, const GraphTask*> last;
+  for (const GraphTask& task : graph.tasks) {
+    if (task.gradients != TaskGradients::kWeights) continue;
+    for (const std::size_t data : task.reads) {
+      EXPECT_NE(graph.data[data].kind, DataKind::kWeight) << task.name;
+    }
+  }
+}
+
+TEST(SplitBackward, FusedTasksHaveNoParts) {
+  const TaskGraph graph = Made("resnet-18", testing::PaperModel(2));
+  for (const GraphTask& task : graph.tasks) {
+    EXPECT_EQ(task.gradients, TaskGradients::kAll) << task.name;
+  }
+}
+
+}  // namespace
+}  // namespace tidepool

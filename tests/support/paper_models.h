@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Networks as vDNN++ (Shriram et al., IPDPS 2019) counts their memory.
+#ifndef TIDEPOOL_TESTS_SUPPORT_PAPER_MODELS_H_
+#define TIDEPOOL_TESTS_SUPPORT_PAPER_MODELS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "tidepool/schedule/model_zoo.h"
+
+namespace tidepool::testing {
+
+// One backward task a layer, whose gradients of weights are used up at once. Inputs are there, and
+// labels are not counted.
+inline ModelOptions PaperModel(std::int64_t batch, const std::string& gpu = "h200") {
+  return {.batch = batch,
+          .gpu = gpu,
+          .backward = BackwardTasks::kFused,
+          .weight_gradients = WeightGradients::kTemporary,
+          .labels = false,
+          .inputs = DataHome::kDevice};
+}
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_SUPPORT_PAPER_MODELS_H_
