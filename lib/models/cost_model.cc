@@ -148,8 +148,8 @@ std::vector<TaskAlgorithm> OnlyAlgorithm(const GpuRates& gpu, const Work& work) 
 std::vector<TaskAlgorithm> ForwardAlgorithms(const GpuRates& gpu, const ConvolutionShape& shape) {
   const double bytes = TouchedBytes(shape);
   std::vector<TaskAlgorithm> algorithms = Algorithms(gpu, shape, {1, bytes});
-  const std::int64_t indexes = Product(
-      {kWordBytes, shape.inputs / shape.groups, shape.kernel_height, shape.kernel_width});
+  const std::int64_t indexes =
+      Product({kWordBytes, shape.inputs / shape.groups, shape.kernel_height, shape.kernel_width});
   algorithms.push_back(
       {"precomputed-gemm",
        Seconds(gpu, {2 * Multiplications(shape), bytes, kPrecomputedGemmEfficiency}), indexes});

@@ -14,6 +14,7 @@
 // 5.0 have 24 and 48 GB/s. PCIe 2.0 moves 8 GB/s (5 GT/s a lane, of 10 bits 8), so copies reach
 // about 6 GB/s. A measured rate is better where there is one.
 #include <array>
+#include <utility>
 
 #include "tidepool/schedule/model_zoo.h"
 
@@ -36,6 +37,19 @@ GpuRates Gpu(const char* name, double flops_per_second, double bytes_per_second,
           kLaunchSeconds, link.bytes_per_second, link.name};
 }
 
+// Adds the rates of numbers of 16 bits.
+GpuRates WithHalf(GpuRates gpu, double float16_flops_per_second, double bfloat16_flops_per_second) {
+  gpu.float16_flops_per_second = float16_flops_per_second;
+  gpu.bfloat16_flops_per_second = bfloat16_flops_per_second;
+  return gpu;
+}
+
+// Adds the rate of both types of 16 bits, on matrix units that have TF32 too.
+GpuRates WithTensorFloat32(GpuRates gpu, double half_flops_per_second) {
+  gpu.has_tensor_float32 = true;
+  return WithHalf(std::move(gpu), half_flops_per_second, half_flops_per_second);
+}
+
 }  // namespace
 
 absl::Span<const GpuRates> KnownGpus() {
@@ -47,11 +61,14 @@ absl::Span<const GpuRates> KnownGpus() {
       Gpu("k20xm", 3.95e12, 250e9, kPcie2),         // Tesla K20X data sheet; K20Xm is its module
       Gpu("k40", 4.29e12, 288e9, kPcie3),           // Tesla K40 data sheet, base clock
       Gpu("k80", 4.37e12, 240e9, kPcie3),           // Tesla K80 data sheet, boost clock, halved
-      Gpu("p100", 10.6e12, 732e9, kPcie3),          // Tesla P100 SXM2 data sheet
-      Gpu("v100", 15.7e12, 900e9, kPcie3),          // Tesla V100 SXM2 data sheet
-      Gpu("a100", 156e12, 2039e9, kPcie4),          // A100 80GB SXM data sheet, TF32
-      Gpu("h100", 494.7e12, 3350e9, kPcie5),        // H100 SXM data sheet, TF32 without sparsity
-      Gpu("h200", 494.7e12, 4800e9, kPcie5),        // H200 SXM data sheet, TF32 without sparsity
+      // Tesla P100 SXM2 data sheet
+      WithHalf(Gpu("p100", 10.6e12, 732e9, kPcie3), 21.2e12, 0),
+      // Tesla V100 SXM2 data sheet; no bfloat16
+      WithHalf(Gpu("v100", 15.7e12, 900e9, kPcie3), 125e12, 0),
+      // A100 80GB SXM, H100 SXM and H200 SXM data sheets, TF32 without sparsity
+      WithTensorFloat32(Gpu("a100", 156e12, 2039e9, kPcie4), 312e12),
+      WithTensorFloat32(Gpu("h100", 494.7e12, 3350e9, kPcie5), 989.4e12),
+      WithTensorFloat32(Gpu("h200", 494.7e12, 4800e9, kPcie5), 989.4e12),
   }));
   return *kGpus;
 }

@@ -140,7 +140,8 @@ absl::StatusOr<GpuRates> CheckRates(const GpuRates& rates) {
   const auto is_rate = [](double rate) { return std::isfinite(rate) && rate > 0; };
   const auto is_finite = [](double number) { return std::isfinite(number) && number >= 0; };
   if (is_rate(rates.flops_per_second) && is_rate(rates.bytes_per_second) &&
-      is_finite(rates.launch_seconds) && is_finite(rates.link_bytes_per_second)) {
+      is_finite(rates.launch_seconds) && is_finite(rates.link_bytes_per_second) &&
+      is_finite(rates.float16_flops_per_second) && is_finite(rates.bfloat16_flops_per_second)) {
     return rates;
   }
   return absl::InvalidArgumentError(
@@ -156,6 +157,18 @@ absl::Status CheckRange(const char* what, std::int64_t value, std::int64_t most)
   return absl::InvalidArgumentError(absl::StrCat(what, " ", value, ", expected 1 to ", most));
 }
 
+absl::Status CheckChoices(const ModelOptions& options) {
+  if (options.input_gradient && options.backward == BackwardTasks::kFused) {
+    return absl::InvalidArgumentError(
+        "a gradient of the input in fused backward tasks, expected split ones");
+  }
+  if (options.inputs != DataHome::kNowhere && options.weights != DataHome::kNowhere) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "inputs or weights that are nowhere before an iteration, expected the device or the host");
+}
+
 absl::StatusOr<Network> BuildNetwork(std::string_view name, const ModelOptions& options) {
   const absl::StatusOr<KnownNetwork> network = FindNetwork(name);
   if (!network.ok()) return network.status();
@@ -165,6 +178,7 @@ absl::StatusOr<Network> BuildNetwork(std::string_view name, const ModelOptions& 
   const std::int64_t image = options.image == 0 ? network->image : options.image;
   absl::Status status = CheckRange("batch", options.batch, kMostBatch);
   if (status.ok()) status = CheckRange("image", image, kMostImage);
+  if (status.ok()) status = CheckChoices(options);
   if (!status.ok()) return status;
   NetworkBuilder builder(std::string(network->name), options, *gpu);
   network->add(builder, image);

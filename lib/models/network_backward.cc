@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Derives the backward pass and the updates from the layers.
+// Derives the backward pass from the layers.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,8 +25,8 @@ const char* Suffix(TaskGradients gradients) {
 std::size_t NetworkBuilder::NewGradient(std::size_t data) {
   const GraphData& of = graph_.data[data];
   const bool is_weight = of.kind == DataKind::kWeight;
-  return AddData(absl::StrCat(of.name, ".gradient"), of.bytes,
-                 is_weight ? DataKind::kWeightGradient : DataKind::kGradient);
+  return AddBytes(absl::StrCat(of.name, ".gradient"), of.bytes,
+                  is_weight ? DataKind::kWeightGradient : DataKind::kGradient, of.type);
 }
 
 // A sum's gradient equals the gradient of each summand. One summand can share it without a copy, if
@@ -80,42 +80,16 @@ void NetworkBuilder::AddBackwardReads(const Layer& layer, GraphTask& task) const
 
 void NetworkBuilder::AddBackward(const Layer& layer) {
   for (const BackwardTask& backward : layer.backward) {
-    GraphTask task;
-    task.name = absl::StrCat(layer.name, Suffix(backward.gradients));
-    task.layer = layer.name;
-    task.operation = layer.operation;
-    task.phase = TaskPhase::kBackward;
+    GraphTask task = NewTask(layer, Suffix(backward.gradients), TaskPhase::kBackward);
     task.gradients = backward.gradients;
     task.reads = backward.kept;
     AddBackwardReads(layer, task);
     if (backward.gradients != TaskGradients::kWeights) AddInputGradients(layer, task);
     if (backward.gradients != TaskGradients::kData) AddWeightGradients(layer, task);
     task.algorithms = backward.algorithms;
+    task.may_rerun = true;
     graph_.tasks.push_back(std::move(task));
   }
-}
-
-// Adds plain gradient descent: it reads a weight and its gradient, and writes the weight.
-void NetworkBuilder::AddUpdate(std::size_t index) {
-  const Layer& layer = layers_[index];
-  GraphTask task;
-  Work work;
-  for (const std::size_t number : layer.weights) {
-    const Weight& weight = weights_[number];
-    if (weight.first_layer != index) continue;
-    task.reads.push_back(weight.gradient.value());
-    task.updates.push_back(weight.data);
-    const auto bytes = static_cast<double>(graph_.data[weight.data].bytes);
-    work.bytes += 3 * bytes;
-    work.operations += 2 * bytes / kWordBytes;
-  }
-  if (task.updates.empty()) return;
-  task.name = absl::StrCat(layer.name, ".update");
-  task.layer = layer.name;
-  task.operation = layer.operation;
-  task.phase = TaskPhase::kUpdate;
-  task.algorithms = OnlyAlgorithm(gpu_, work);
-  graph_.tasks.push_back(std::move(task));
 }
 
 }  // namespace tidepool::models

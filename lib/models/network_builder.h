@@ -184,7 +184,8 @@ class NetworkBuilder {
     std::vector<std::size_t> kept = {};  // data that all backward tasks read besides gradients
     bool first_input_may_share_gradient = false;
     LayerParameters parameters = {};
-    bool is_random = false;  // the forward task draws random numbers
+    bool is_product = false;  // computed by matrix units
+    bool is_random = false;   // the forward task draws random numbers
     std::vector<TaskAlgorithm> forward = {};
     std::vector<BackwardTask> backward = {};
   };
@@ -206,6 +207,10 @@ class NetworkBuilder {
   // a task that computes so many gradients, 1 or 2.
   void AddGradients(Layer& layer, const KeptData& kept,
                     absl::FunctionRef<std::vector<TaskAlgorithm>(int)> algorithms);
+  // Adds the mask of dropout, and the costs.
+  void AddMask(Layer& layer, const Shape& shape);
+  ElementwiseParameters Elementwise(const Shape& shape, std::int64_t inputs = 1) const;
+  NormalizationParameters Normalization(const Shape& shape) const;
   Tensor AddLayer(Layer layer, const Tensor& output);
   bool HasGradient(std::size_t data) const { return has_gradient_[data]; }
   // Returns the number of windows along one side of an image, and records an error when the side is

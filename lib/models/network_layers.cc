@@ -14,8 +14,17 @@ constexpr std::int64_t kStatistics = 2;
 
 }  // namespace
 
+ElementwiseParameters NetworkBuilder::Elementwise(const Shape& shape, std::int64_t inputs) const {
+  return {.n = options_.batch, .elements = shape.elements(), .inputs = inputs};
+}
+
+NormalizationParameters NetworkBuilder::Normalization(const Shape& shape) const {
+  return {.n = options_.batch, .c = shape.channels, .h = shape.height, .w = shape.width};
+}
+
 Tensor NetworkBuilder::Relu(const std::string& name, const Tensor& input) {
   Layer layer{.name = name, .operation = "relu", .updated = input.data};
+  layer.parameters = Elementwise(input.shape);
   layer.in_place = InPlace::kTransforms;
   layer.kept = {input.data};
   const double bytes = BytesRead(input.shape);
@@ -26,6 +35,7 @@ Tensor NetworkBuilder::Relu(const std::string& name, const Tensor& input) {
 Tensor NetworkBuilder::Gelu(const std::string& name, const Tensor& input) {
   const Tensor output = Output(name, input.shape);
   Layer layer{.name = name, .operation = "gelu", .inputs = {input.data}, .outputs = {output.data}};
+  layer.parameters = Elementwise(input.shape);
   layer.kept = {input.data};
   const double bytes = BytesRead(input.shape);
   Costs(layer, {.bytes = 2 * bytes}, {.bytes = 3 * bytes});
@@ -45,6 +55,17 @@ Tensor NetworkBuilder::Pool(const std::string& name, const Tensor& input, const 
               .inputs = {input.data},
               .outputs = {output.data}};
   if (is_max) layer.kept = {input.data, output.data};
+  layer.parameters = PoolingParameters{.n = options_.batch,
+                                       .c = in.channels,
+                                       .h = in.height,
+                                       .w = in.width,
+                                       .r = pooling.kernel,
+                                       .s = pooling.kernel,
+                                       .stride_height = pooling.stride,
+                                       .stride_width = pooling.stride,
+                                       .padding_height = pooling.padding,
+                                       .padding_width = pooling.padding,
+                                       .round_up = pooling.round_up ? 1 : 0};
   const double bytes = BytesRead(in) + BytesRead(output.shape);
   Costs(layer, {.bytes = bytes}, {.bytes = is_max ? 2 * bytes : bytes});
   return AddLayer(std::move(layer), output);
@@ -64,7 +85,16 @@ Tensor NetworkBuilder::GlobalAveragePool(const std::string& name, const Tensor& 
   const Tensor output = Output(name, {input.shape.channels, 1, 1});
   Layer layer{
       .name = name, .operation = "average-pool", .inputs = {input.data}, .outputs = {output.data}};
-  const double bytes = BytesRead(input.shape) + BytesRead(output.shape);
+  const Shape& in = input.shape;
+  layer.parameters = PoolingParameters{.n = options_.batch,
+                                       .c = in.channels,
+                                       .h = in.height,
+                                       .w = in.width,
+                                       .r = in.height,
+                                       .s = in.width,
+                                       .stride_height = in.height,
+                                       .stride_width = in.width};
+  const double bytes = BytesRead(in) + BytesRead(output.shape);
   Costs(layer, {.bytes = bytes}, {.bytes = bytes});
   return AddLayer(std::move(layer), output);
 }
@@ -74,10 +104,11 @@ Tensor NetworkBuilder::BatchNorm(const std::string& name, const Tensor& input) {
   Layer layer{.name = name, .operation = "batch-norm"};
   const std::size_t scale = Learn("weight", channels, layer);
   const std::size_t shift = Learn("bias", channels, layer);
-  layer.statistics = {
-      AddData(absl::StrCat(name, ".running"), BytesOf({kStatistics, channels}), DataKind::kWeight)};
-  layer.saved = {AddData(absl::StrCat(name, ".statistics"), BytesOf({kStatistics, channels}),
-                         DataKind::kActivation)};
+  layer.statistics = {AddFixedData(absl::StrCat(name, ".running"), kStatistics * channels,
+                                   DataKind::kWeight, DataType::kFloat32)};
+  layer.saved = {AddFixedData(absl::StrCat(name, ".statistics"), kStatistics * channels,
+                              DataKind::kActivation, DataType::kFloat32)};
+  layer.parameters = Normalization(input.shape);
   layer.kept = {input.data, scale};
   const double bytes = BytesRead(input.shape);
   // The statistics read the data once; the rest reads it again.
@@ -102,8 +133,9 @@ Tensor NetworkBuilder::LayerNorm(const std::string& name, const Tensor& input) {
   const std::size_t scale = Learn("weight", shape.channels, layer);
   Learn("bias", shape.channels, layer);
   layer.saved = {AddData(absl::StrCat(name, ".statistics"),
-                         BytesOf({options_.batch, kStatistics, shape.height, shape.width}),
-                         DataKind::kActivation)};
+                         {kStatistics, shape.height, shape.width}, DataKind::kActivation,
+                         DataType::kFloat32)};
+  layer.parameters = Normalization(shape);
   layer.kept = {input.data, scale};
   const double bytes = BytesRead(shape);
   Costs(layer, {.bytes = 2 * bytes}, {.bytes = 3 * bytes});
@@ -114,6 +146,7 @@ Tensor NetworkBuilder::AddTo(const std::string& name, const Tensor& sum, const T
   if (options_.fused_batch_normalization) return Add(name, sum, other);
   Layer layer{.name = name, .operation = "add", .inputs = {other.data}, .updated = sum.data};
   layer.in_place = InPlace::kAdds;
+  layer.parameters = Elementwise(sum.shape, 2);
   const double bytes = BytesRead(sum.shape);
   Costs(layer, {.bytes = 3 * bytes}, {.bytes = 2 * bytes});
   return AddLayer(std::move(layer), sum);
@@ -126,6 +159,7 @@ Tensor NetworkBuilder::Add(const std::string& name, const Tensor& a, const Tenso
               .inputs = {a.data, b.data},
               .outputs = {output.data},
               .first_input_may_share_gradient = true};
+  layer.parameters = Elementwise(a.shape, 2);
   const double bytes = BytesRead(a.shape);
   Costs(layer, {.bytes = 3 * bytes}, {.bytes = 2 * bytes});
   return AddLayer(std::move(layer), output);
@@ -141,6 +175,7 @@ Tensor NetworkBuilder::Concat(const std::string& name, const std::vector<Tensor>
   }
   const Tensor output = Output(name, shape);
   layer.outputs = {output.data};
+  layer.parameters = Elementwise(shape, static_cast<std::int64_t>(inputs.size()));
   const double bytes = BytesRead(shape);
   Costs(layer, {.bytes = 2 * bytes}, {.bytes = 2 * bytes});
   return AddLayer(std::move(layer), output);
@@ -149,10 +184,7 @@ Tensor NetworkBuilder::Concat(const std::string& name, const std::vector<Tensor>
 Tensor NetworkBuilder::Dropout(const std::string& name, const Tensor& input) {
   Layer layer{.name = name, .operation = "dropout", .updated = input.data};
   layer.in_place = InPlace::kTransforms;
-  const std::int64_t bytes = Bytes(input.shape);
-  layer.saved = {AddData(absl::StrCat(name, ".mask"), bytes / kWordBytes, DataKind::kActivation)};
-  const Work work = {.bytes = 2.25 * static_cast<double>(bytes)};
-  Costs(layer, work, work);
+  AddMask(layer, input.shape);
   return AddLayer(std::move(layer), input);
 }
 
@@ -161,6 +193,7 @@ Tensor NetworkBuilder::Softmax(const std::string& name, const Tensor& input) {
   Layer layer{
       .name = name, .operation = "softmax", .inputs = {input.data}, .outputs = {output.data}};
   layer.kept = {output.data};
+  layer.parameters = Normalization(input.shape);
   const double bytes = BytesRead(input.shape);
   Costs(layer, {.bytes = 2 * bytes}, {.bytes = 3 * bytes});
   return AddLayer(std::move(layer), output);
@@ -183,6 +216,12 @@ Tensor NetworkBuilder::Attention(const std::string& name, const Tensor& queries_
                 .inputs = {in.data},
                 .outputs = {scores.data}};
   product.kept = {in.data};
+  product.parameters = MatrixProductParameters{.n = options_.batch,
+                                               .count = heads,
+                                               .rows = tokens,
+                                               .inner = features / heads,
+                                               .columns = tokens};
+  product.is_product = true;
   const Work once = {operations, BytesRead(in.shape) * 2 / 3 + BytesRead(square)};
   Costs(product, once, {2 * once.operations, 2 * once.bytes});
   AddLayer(std::move(product), scores);
@@ -192,6 +231,9 @@ Tensor NetworkBuilder::Attention(const std::string& name, const Tensor& queries_
                 .updated = scores.data,
                 .in_place = InPlace::kTransforms};
   softmax.kept = {scores.data};
+  // A row of scores for each query is normalised.
+  softmax.parameters =
+      NormalizationParameters{.n = options_.batch, .c = tokens, .h = heads, .w = tokens};
   Costs(softmax, {.bytes = 2 * BytesRead(square)}, {.bytes = 3 * BytesRead(square)});
   AddLayer(std::move(softmax), scores);
 
@@ -202,6 +244,12 @@ Tensor NetworkBuilder::Attention(const std::string& name, const Tensor& queries_
                .inputs = {scores.data, in.data},
                .outputs = {context.data}};
   second.kept = {scores.data, in.data};
+  second.parameters = MatrixProductParameters{.n = options_.batch,
+                                              .count = heads,
+                                              .rows = tokens,
+                                              .inner = tokens,
+                                              .columns = features / heads};
+  second.is_product = true;
   Costs(second, once, {2 * once.operations, 2 * once.bytes});
   return AddLayer(std::move(second), context);
 }
@@ -216,11 +264,14 @@ Tensor NetworkBuilder::Embedding(const std::string& name, const Tensor& tokens,
   Learn("weight", vocabulary * features, layer);
   table->number = layer.weights.front();
   Learn("positions", positions * features, layer);
-  has_gradient_[tokens.data] = false;
+  const std::int64_t table_bytes = graph_.data[layer.read_weights.front()].bytes;
+  layer.parameters = EmbeddingParameters{.n = options_.batch,
+                                         .positions = tokens.shape.height,
+                                         .vocabulary = vocabulary,
+                                         .features = features};
   const double bytes = BytesRead(shape);
   layer.forward = OnlyAlgorithm(gpu_, {.bytes = 3 * bytes});
-  const Work gradients = {.bytes =
-                              3 * bytes + static_cast<double>(BytesOf({vocabulary, features}))};
+  const Work gradients = {.bytes = 3 * bytes + static_cast<double>(table_bytes)};
   AddGradients(layer, {.of_weights = {tokens.data}},
                [&](int) { return OnlyAlgorithm(gpu_, gradients); });
   return AddLayer(std::move(layer), output);
@@ -234,6 +285,7 @@ Tensor NetworkBuilder::PatchEmbedding(const std::string& name, const Tensor& pat
       .name = name, .operation = "embedding", .inputs = {patches.data}, .outputs = {output.data}};
   Learn("class", features, layer);
   Learn("positions", tokens * features, layer);
+  layer.parameters = Elementwise(output.shape, 3);
   const double bytes = BytesRead(output.shape);
   layer.forward = OnlyAlgorithm(gpu_, {.bytes = 2 * bytes});
   // The gradients of weights are a sum over the batch, those of the patches a copy.
@@ -247,6 +299,7 @@ Tensor NetworkBuilder::FirstToken(const std::string& name, const Tensor& sequenc
   const Tensor output = Output(name, {sequence.shape.channels, 1, 1});
   Layer layer{
       .name = name, .operation = "slice", .inputs = {sequence.data}, .outputs = {output.data}};
+  layer.parameters = Elementwise(output.shape);
   Costs(layer, {.bytes = 2 * BytesRead(output.shape)}, {.bytes = BytesRead(sequence.shape)});
   return AddLayer(std::move(layer), output);
 }
@@ -254,6 +307,11 @@ Tensor NetworkBuilder::FirstToken(const std::string& name, const Tensor& sequenc
 void NetworkBuilder::Loss(const std::string& name, const Tensor& output) {
   Layer layer{.name = name, .operation = "loss", .inputs = {output.data}};
   layer.kept = {output.data};
+  layer.parameters = Elementwise(output.shape, 2);
+  if (options_.labels) {
+    layer.kept.push_back(AddData("labels", {1, output.shape.height, output.shape.width},
+                                 DataKind::kInput, DataType::kInt32));
+  }
   layer.backward = {{.algorithms = OnlyAlgorithm(gpu_, {.bytes = 2 * BytesRead(output.shape)})}};
   AddLayer(std::move(layer), output);
 }

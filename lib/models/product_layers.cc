@@ -48,7 +48,20 @@ Tensor NetworkBuilder::Conv(const std::string& name, const Tensor& input,
                                   .groups = c.groups,
                                   .input_bytes = Bytes(in),
                                   .output_bytes = Bytes(out),
-                                  .weight_bytes = BytesOf({weights})};
+                                  .weight_bytes = graph_.data[weight].bytes};
+  layer.parameters = ConvolutionParameters{.n = options_.batch,
+                                           .c = in.channels,
+                                           .h = in.height,
+                                           .w = in.width,
+                                           .k = c.outputs,
+                                           .r = c.kernel_height,
+                                           .s = c.kernel_width,
+                                           .stride_height = c.stride,
+                                           .stride_width = c.stride,
+                                           .padding_height = c.padding_height,
+                                           .padding_width = c.padding_width,
+                                           .groups = c.groups};
+  layer.is_product = true;
   layer.forward = ForwardAlgorithms(gpu_, shape);
   AddGradients(layer, {.of_weights = {input.data}, .of_data = {weight}},
                [&](int gradients) { return GradientAlgorithms(gpu_, shape, gradients); });
@@ -76,7 +89,20 @@ Tensor NetworkBuilder::TransposedConv(const std::string& name, const Tensor& inp
                                   .stride = stride,
                                   .input_bytes = Bytes(out),
                                   .output_bytes = Bytes(in),
-                                  .weight_bytes = BytesOf({weights})};
+                                  .weight_bytes = graph_.data[weight].bytes};
+  // The padding leaves at least `height` x `width`; the rest is cropped.
+  layer.parameters = ConvolutionParameters{.n = options_.batch,
+                                           .c = in.channels,
+                                           .h = in.height,
+                                           .w = in.width,
+                                           .k = in.channels,
+                                           .r = kernel,
+                                           .s = kernel,
+                                           .stride_height = stride,
+                                           .stride_width = stride,
+                                           .padding_height = (kernel - stride) / 2,
+                                           .padding_width = (kernel - stride) / 2};
+  layer.is_product = true;
   // The forward pass is one gradient, and the backward pass two convolutions.
   layer.forward = GradientAlgorithms(gpu_, shape, 1);
   AddGradients(layer, {.of_weights = {input.data}, .of_data = {weight}},
@@ -109,6 +135,12 @@ Tensor NetworkBuilder::AddLinear(Layer layer, const Tensor& input, std::int64_t 
       2.0 * static_cast<double>(options_.batch) * static_cast<double>(in.elements()) *
           static_cast<double>(outputs),
       BytesRead(in) + BytesRead(output.shape) + static_cast<double>(graph_.data[weight].bytes)};
+  layer.parameters = LinearParameters{.n = options_.batch,
+                                      .positions = in.height * in.width,
+                                      .inputs = in.channels,
+                                      .outputs = outputs,
+                                      .bias = layer.read_weights.size() > 1 ? 1 : 0};
+  layer.is_product = true;
   layer.forward = OnlyAlgorithm(gpu_, once);
   AddGradients(layer, {.of_weights = {input.data}, .of_data = {weight}}, [&](int gradients) {
     return OnlyAlgorithm(gpu_, {gradients * once.operations, gradients * once.bytes});

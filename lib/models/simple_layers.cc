@@ -7,14 +7,22 @@
 
 namespace tidepool::models {
 
+// The mask has a byte for each element. Both tasks read and write the data and the mask.
+void NetworkBuilder::AddMask(Layer& layer, const Shape& shape) {
+  layer.saved = {
+      AddData(absl::StrCat(layer.name, ".mask"), shape, DataKind::kActivation, DataType::kUint8)};
+  layer.parameters = Elementwise(shape);
+  layer.is_random = true;
+  const Work work = {.bytes = 2 * BytesRead(shape) +
+                              BytesRead(shape) / static_cast<double>(BytesOf(type_))};
+  Costs(layer, work, work);
+}
+
 Tensor NetworkBuilder::DropoutCopy(const std::string& name, const Tensor& input) {
   const Tensor output = Output(name, input.shape);
   Layer layer{
       .name = name, .operation = "dropout", .inputs = {input.data}, .outputs = {output.data}};
-  const std::int64_t bytes = Bytes(input.shape);
-  layer.saved = {AddData(absl::StrCat(name, ".mask"), bytes / kWordBytes, DataKind::kActivation)};
-  const Work work = {.bytes = 2.25 * static_cast<double>(bytes)};
-  Costs(layer, work, work);
+  AddMask(layer, input.shape);
   return AddLayer(std::move(layer), output);
 }
 
@@ -22,6 +30,7 @@ Tensor NetworkBuilder::LocalResponseNorm(const std::string& name, const Tensor& 
   const Tensor output = Output(name, input.shape);
   Layer layer{.name = name, .operation = "lrn", .inputs = {input.data}, .outputs = {output.data}};
   layer.kept = {input.data, output.data};
+  layer.parameters = Normalization(input.shape);
   const double bytes = BytesRead(input.shape);
   Costs(layer, {.bytes = 2 * bytes}, {.bytes = 4 * bytes});
   return AddLayer(std::move(layer), output);

@@ -35,7 +35,7 @@ Tensor AddBlocks(NetworkBuilder& net, const Tensor& input, const TransformerShap
 void AddGpt2(NetworkBuilder& net, std::int64_t tokens, const TransformerShape& shape) {
   constexpr std::int64_t kVocabulary = 50257;
   constexpr std::int64_t kPositions = 1024;
-  const Tensor input = net.Input({1, tokens, 1});
+  const Tensor input = net.Tokens(tokens);
   SharedWeight table;
   Tensor x = net.Embedding("embedding", input, kVocabulary, std::max(tokens, kPositions),
                            shape.features, &table);

