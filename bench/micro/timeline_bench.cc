@@ -44,7 +44,7 @@ class OffloadEverything {
       Add(StepKind::kAllocate, data);
     };
     for (std::size_t data = 0; data < graph_.data.size(); ++data) {
-      if (graph_.data[data].kind == DataKind::kWeight) allocate(data);
+      if (ExistsAfter(graph_.data[data])) allocate(data);
     }
     for (std::size_t i = 0; i < graph_.tasks.size(); ++i) {
       const GraphTask& task = graph_.tasks[i];
@@ -70,7 +70,7 @@ class OffloadEverything {
       const std::size_t gap = uses[i] - uses[i - 1];
       if (gap > 3 && (longest == kNone || gap > uses[longest] - uses[longest - 1])) longest = i;
     }
-    if (longest == kNone || graph_.data[data].kind == DataKind::kWeight) return;
+    if (longest == kNone || ExistsAfter(graph_.data[data])) return;
     out_after_[uses[longest - 1]].push_back(data);
     in_before_[uses[longest] - 1].push_back(data);
   }
@@ -79,7 +79,7 @@ class OffloadEverything {
     for (const auto* uses :
          {&graph_.tasks[task].reads, &graph_.tasks[task].writes, &graph_.tasks[task].updates}) {
       for (const std::size_t data : *uses) {
-        if (uses_[data].back() == task && graph_.data[data].kind != DataKind::kWeight) {
+        if (uses_[data].back() == task && !ExistsAfter(graph_.data[data])) {
           Add(StepKind::kFree, data);
         }
       }

@@ -50,8 +50,7 @@ absl::Status PoolExecutor::Allocate(const ScheduleStep& step) {
   if (!buffer.ok()) return buffer.status();
   datum.buffer = *buffer;
   NotePeaks();
-  const bool is_there_before = data.kind == DataKind::kInput || data.kind == DataKind::kWeight;
-  if (!is_there_before || fill_ == nullptr) return absl::OkStatus();
+  if (!ExistsBefore(data) || fill_ == nullptr) return absl::OkStatus();
   const absl::StatusOr<void*> address = offloader_.Use(*buffer, compute_);
   return address.ok() ? fill_(step.index, *address, compute_) : address.status();
 }
@@ -167,10 +166,11 @@ absl::Status PoolExecutor::Synchronize() {
   return status;
 }
 
-// Frees all data except weights. A valid schedule has freed it already.
+// Frees all data except weights and what else exists after an iteration. A valid schedule has freed
+// it already.
 absl::Status PoolExecutor::FreeAllButWeights() {
   for (std::size_t i = 0; i < data_.size(); ++i) {
-    if (data_[i].buffer == BufferId() || graph_.data[i].kind == DataKind::kWeight) continue;
+    if (data_[i].buffer == BufferId() || ExistsAfter(graph_.data[i])) continue;
     if (absl::Status status = Free(i); !status.ok()) return status;
   }
   return absl::OkStatus();

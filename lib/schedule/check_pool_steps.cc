@@ -18,11 +18,6 @@ namespace {
 
 constexpr std::size_t kNotYet = std::numeric_limits<std::size_t>::max();
 
-// Returns whether the data exists before the iteration.
-bool IsGiven(const GraphData& data) {
-  return data.kind == DataKind::kInput || data.kind == DataKind::kWeight;
-}
-
 class PoolCheck {
  public:
   PoolCheck(const TaskGraph& graph, const Schedule& schedule)
@@ -32,7 +27,13 @@ class PoolCheck {
         data_(graph.data.size()),
         ran_at_(graph.tasks.size(), kNotYet) {
     for (const GraphTask& task : graph.tasks) CountUses(task);
-    for (std::size_t i = 0; i < data_.size(); ++i) data_[i].is_written = IsGiven(graph.data[i]);
+    for (std::size_t i = 0; i < data_.size(); ++i) {
+      data_[i].is_written = ExistsBefore(graph.data[i]);
+    }
+    // The gradient of a weight may have memory before, but has no value of this iteration.
+    for (const GraphTask& task : graph.tasks) {
+      for (const std::size_t data : task.writes) data_[data].is_written = false;
+    }
   }
 
   absl::Status Check() {
@@ -61,8 +62,9 @@ class PoolCheck {
   absl::Status Free(const ScheduleStep& step) {
     const std::size_t data = step.index;
     if (absl::Status status = CheckIsAlive(data); !status.ok()) return status;
-    if (graph_.data[data].kind == DataKind::kWeight) {
-      return Wrong("a weight, expected weights to stay");
+    if (ExistsAfter(graph_.data[data])) {
+      return Wrong("of the kind ", std::string(DataKindName(graph_.data[data].kind)),
+                   ", which exists after the iteration, expected it to stay");
     }
     const Datum& datum = data_[data];
     if (!datum.is_written || datum.done < datum.uses) {
@@ -221,9 +223,10 @@ class PoolCheck {
     }
     for (std::size_t i = 0; i < data_.size(); ++i) {
       const Location location = data_[i].location;
-      if (graph_.data[i].kind == DataKind::kWeight) {
+      if (ExistsAfter(graph_.data[i])) {
         if (location == Location::kDevice) continue;
-        return WrongAtEnd("weight ", DataName(i), Past(data_[i]));
+        return WrongAtEnd(std::string(DataKindName(graph_.data[i].kind)), " ", DataName(i),
+                          Past(data_[i]));
       }
       if (location != Location::kFreed) {
         return WrongAtEnd("data ", DataName(i),
@@ -237,7 +240,8 @@ class PoolCheck {
   absl::Status WrongAtEnd(const Parts&... parts) const {
     return absl::InvalidArgumentError(absl::StrCat(
         "after the last step, ", steps_.size() - (steps_.empty() ? 0 : 1), ": ", parts...,
-        ", expected all tasks to have run, weights on the device and other data freed"));
+        ", expected all tasks to have run, weights and other data that stays on the device, "
+        "and the rest freed"));
   }
 
   const TaskGraph& graph_;

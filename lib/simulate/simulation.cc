@@ -188,8 +188,8 @@ void Simulation::AddEvent(EventKind kind, std::size_t index, double start, doubl
 
 void Simulation::FinishTimeline() {
   for (std::size_t i = 0; i < data_.size(); ++i) {
-    // Weights stay on the device.
-    if (graph_.data[i].kind == DataKind::kWeight) {
+    // Weights stay on the device, and all else that exists after the iteration.
+    if (ExistsAfter(graph_.data[i])) {
       device_.Add(data_[i].held_since, memory_.Rounded(graph_.data[i].bytes));
     }
   }

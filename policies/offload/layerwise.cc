@@ -37,9 +37,10 @@ class LayerwiseBuilder {
   }
 
   Schedule Build() {
-    for (const DataKind kind : {DataKind::kWeight, DataKind::kInput}) {
+    for (const DataKind kind : {DataKind::kWeight, DataKind::kOptimizerState,
+                                DataKind::kWeightGradient, DataKind::kInput}) {
       for (std::size_t data = 0; data < graph_.data.size(); ++data) {
-        if (graph_.data[data].kind == kind) Allocate(data);
+        if (graph_.data[data].kind == kind && ExistsBefore(graph_.data[data])) Allocate(data);
       }
     }
     for (std::size_t i = 0; i < layers_.forward.size(); ++i) AddForward(i);
@@ -55,13 +56,15 @@ class LayerwiseBuilder {
  private:
   // Records where data is freed, and which forward layer's counterpart needs data that left.
   void FileByUse(std::size_t data) {
-    if (graph_.data[data].kind == DataKind::kWeight) return;
     const Lifetime& lifetime = layers_.lifetimes[data];
+    const bool stays = ExistsAfter(graph_.data[data]);
     if (lifetime.last_backward == kNone) {
-      if (lifetime.last_forward != kNone) last_used_forward_[lifetime.last_forward].push_back(data);
+      if (lifetime.last_forward != kNone && !stays) {
+        last_used_forward_[lifetime.last_forward].push_back(data);
+      }
       return;
     }
-    last_used_backward_[lifetime.last_backward].push_back(data);
+    if (!stays) last_used_backward_[lifetime.last_backward].push_back(data);
     if (!leaves_[data]) return;
     const std::size_t forward = layers_.backward[lifetime.first_backward].forward;
     if (forward != kNone) needed_by_[forward].push_back(data);
@@ -142,7 +145,7 @@ class LayerwiseBuilder {
     for (const DataKind kind : kinds) {
       for (std::size_t task = layer.begin; task < layer.end; ++task) {
         for (const std::size_t data : graph_.tasks[task].writes) {
-          if (graph_.data[data].kind == kind) Allocate(data);
+          if (graph_.data[data].kind == kind && !ExistsBefore(graph_.data[data])) Allocate(data);
         }
       }
     }

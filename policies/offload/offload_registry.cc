@@ -55,18 +55,21 @@ std::int64_t AlignedUp(std::int64_t bytes, std::int64_t alignment) {
   return (bytes + alignment - 1) / alignment * alignment;
 }
 
-// Weights stay on the device under all of these policies.
+// Weights stay on the device under all of these policies, and so do their gradients and the state
+// of the optimizer, where these exist before and after an iteration.
+bool Stays(const GraphData& data) { return ExistsBefore(data) && ExistsAfter(data); }
+
 absl::Status CheckTasksFit(const TaskGraph& graph, const TimelineOptions& machine) {
   std::int64_t weights = 0;
   for (const GraphData& data : graph.data) {
-    if (data.kind == DataKind::kWeight) weights += AlignedUp(data.bytes, machine.alignment);
+    if (Stays(data)) weights += AlignedUp(data.bytes, machine.alignment);
   }
   for (const GraphTask& task : graph.tasks) {
     std::int64_t bytes =
         weights + AlignedUp(task.algorithms.front().workspace_bytes, machine.alignment);
     for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
       for (const std::size_t data : *uses) {
-        if (graph.data[data].kind == DataKind::kWeight) continue;
+        if (Stays(graph.data[data])) continue;
         bytes += AlignedUp(graph.data[data].bytes, machine.alignment);
       }
     }

@@ -32,7 +32,7 @@ class OffloadEverything {
 
   Schedule Make() {
     for (std::size_t i = 0; i < graph_.data.size(); ++i) {
-      if (graph_.data[i].kind == DataKind::kWeight) Bring(i);
+      if (ExistsBefore(graph_.data[i]) && ExistsAfter(graph_.data[i])) Bring(i);
     }
     for (std::size_t i = 0; i < graph_.tasks.size(); ++i) {
       ForEachUse(i, [&](std::size_t data) { Bring(data); });
@@ -46,7 +46,7 @@ class OffloadEverything {
     }
     for (std::size_t i = 0; i < graph_.data.size(); ++i) {
       if (places_[i] == Place::kOut) Bring(i);
-      if (graph_.data[i].kind != DataKind::kWeight && places_[i] == Place::kThere) Free(i);
+      if (!ExistsAfter(graph_.data[i]) && places_[i] == Place::kThere) Free(i);
     }
     schedule_.policy = "offload everything";
     schedule_.fingerprint = GraphFingerprint(graph_);
@@ -76,7 +76,7 @@ class OffloadEverything {
     places_[data] = Place::kNowhere;
   }
   void SendAfter(std::size_t task, std::size_t data) {
-    const bool is_weight = graph_.data[data].kind == DataKind::kWeight;
+    const bool is_weight = ExistsBefore(graph_.data[data]) && ExistsAfter(graph_.data[data]);
     if (places_[data] != Place::kThere || (is_weight && !options_.moves_weights)) return;
     std::size_t next = std::numeric_limits<std::size_t>::max();
     for (const std::size_t use : uses_[data]) {

@@ -213,7 +213,9 @@ TEST(ValidateSchedule, RefusesWrongFrees) {
             "step 0, free 'map': the data was not allocated, expected data that is allocated");
   EXPECT_THAT(ErrorOf(With(15, Free(kStep))), HasSubstr("the data was freed at step 14"));
   EXPECT_EQ(ErrorOf(With(15, Free(kKernel))),
-            "step 15, free 'kernel': a weight, expected weights to stay");
+            "step 15, free 'kernel': of the kind weight, which exists after the iteration, "
+            "expected it to "
+            "stay");
   EXPECT_EQ(ErrorOf(With(6, Free(kMap))),
             "step 6, free 'map': task 'back' needs the data later, expected it to stay");
   EXPECT_THAT(ErrorOf(With(3, Free(kMap))), HasSubstr("task 'conv' needs the data later"));
@@ -283,7 +285,8 @@ TEST(ValidateSchedule, RefusesWrongMoves) {
 
 TEST(ValidateSchedule, RefusesLooseEnds) {
   constexpr char kExpected[] =
-      ", expected all tasks to have run, weights on the device and other data freed";
+      ", expected all tasks to have run, weights and other data that stays on the device, "
+      "and the rest freed";
   EXPECT_EQ(ErrorOf({}),
             absl::StrCat("after the last step, 0: task 'conv' did not run", kExpected));
   EXPECT_EQ(ErrorOf(Without(12)),

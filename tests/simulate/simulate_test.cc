@@ -356,21 +356,22 @@ TEST(Simulate, IsTheSameEachTime) {
     }
   }
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
-    const DataKind kind = graph.data[i].kind;
-    if (kind == DataKind::kInput || kind == DataKind::kWeight) steps.push_back(Allocate(i));
+    if (ExistsBefore(graph.data[i])) steps.push_back(Allocate(i));
   }
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
-    for (const std::size_t data : graph.tasks[i].writes) steps.push_back(Allocate(data));
+    for (const std::size_t data : graph.tasks[i].writes) {
+      if (!ExistsBefore(graph.data[data])) steps.push_back(Allocate(data));
+    }
     steps.push_back(RunTask(i));
     for (const auto* list : {&graph.tasks[i].reads, &graph.tasks[i].updates}) {
       for (const std::size_t data : *list) {
-        if (--uses[data] > 0 || graph.data[data].kind == DataKind::kWeight) continue;
+        if (--uses[data] > 0 || ExistsAfter(graph.data[data])) continue;
         steps.push_back(Free(data));
       }
     }
   }
   for (std::size_t i = 0; i < graph.data.size(); ++i) {
-    bool is_result = graph.data[i].kind != DataKind::kWeight;
+    bool is_result = !ExistsAfter(graph.data[i]);
     for (const ScheduleStep& step : steps) is_result &= step != Free(i);
     if (is_result) steps.push_back(Free(i));
   }
