@@ -17,14 +17,14 @@ void SimulateLarge() {
   // [schedule]
   const auto graph = Check(tidepool::MakeModel("vgg-16", {.batch = 64, .gpu = "h200"}));
   tidepool::OffloadPolicyOptions options;
-  options.machine.memory_bytes = std::int64_t{4} << 30;
+  options.machine.memory_bytes = std::int64_t{5} << 30;
   options.machine.placement = "planned";
   options.set = tidepool::OffloadSet::kDynamic;  // the quickest mode that fits
   const auto schedule = Check(tidepool::MakeSchedule("vdnn++", graph, options));
   const auto timeline = Check(tidepool::Simulate(graph, schedule, options.machine));
   // timeline.seconds, .stalls, .bytes_out, .peak_device_bytes, .pool_bytes, ...
   // [/schedule]
-  std::printf("vgg-16, batch 64, 4 GiB: %.0f ms, %.0f MiB to the host, a pool of %.0f MiB\n",
+  std::printf("vgg-16, batch 64, 5 GiB: %.0f ms, %.0f MiB to the host, a pool of %.0f MiB\n",
               timeline.seconds * 1e3, MiB(timeline.bytes_out), MiB(timeline.pool_bytes));
 }
 

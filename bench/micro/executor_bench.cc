@@ -37,7 +37,7 @@ double ThreadSeconds() {
 }
 
 TaskGraph SmallModel(const char* name) {
-  TaskGraph graph = Take(MakeModel(name, {.batch = 32}));
+  TaskGraph graph = Take(MakeModel(name, {.batch = 32, .inputs = DataHome::kDevice}));
   constexpr std::int64_t kDivisor = 1 << 20;
   for (GraphData& data : graph.data) data.bytes = data.bytes / kDivisor + 1;
   for (GraphTask& task : graph.tasks) {

@@ -166,8 +166,8 @@ absl::Status PoolExecutor::Synchronize() {
   return status;
 }
 
-// Frees all data except weights and what else exists after an iteration. A valid schedule has freed
-// it already.
+// Frees all data except weights and other data that exists after an iteration. A valid schedule has
+// freed it already.
 absl::Status PoolExecutor::FreeAllButWeights() {
   for (std::size_t i = 0; i < data_.size(); ++i) {
     if (data_[i].buffer == BufferId() || ExistsAfter(graph_.data[i])) continue;

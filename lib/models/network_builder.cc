@@ -156,9 +156,9 @@ void NetworkBuilder::AddForward(const Layer& layer) {
   graph_.tasks.push_back(std::move(task));
 }
 
-// A task writes the same values again if it changes nothing in place, and if no task changes in
-// place what it writes or, later, what it reads. Gradients of weights are sums over rounds, so a
-// second run would add to them twice.
+// A task writes the same values again if it changes nothing in place, and if no task changes its
+// results or, later, its inputs in place. Gradients of weights are sums over rounds, so a second
+// run would add to them twice.
 void NetworkBuilder::MarkReruns() {
   std::vector<std::size_t> last_update(graph_.data.size());  // one more than the task; 0: never
   for (std::size_t i = 0; i < graph_.tasks.size(); ++i) {

@@ -21,7 +21,7 @@ std::vector<Layer> ForwardLayers(const TaskGraph& graph, std::size_t end) {
   return layers;
 }
 
-// A layer whose gradients are two tasks has both in sequence.
+// Two tasks for the gradients of a layer are next to each other.
 bool AreOfOneLayer(const GraphTask& task, const GraphTask& next) {
   return task.gradients != TaskGradients::kAll && next.gradients != TaskGradients::kAll &&
          !task.layer.empty() && task.layer == next.layer;

@@ -225,7 +225,7 @@ TEST(ExecutorTimelineTest, IsTheSimulatorsForPolicies) {
           Machine machine(graph, simulated.resolved, options.machine);
           for (int iteration = 0; iteration < 2; ++iteration) {
             const absl::StatusOr<Timeline> measured = machine.Run();
-            ASSERT_TRUE(measured.ok()) < < < < measured.status();
+            ASSERT_TRUE(measured.ok()) << measured.status();
             ExpectSame(*measured, again);
             ExpectSameStalls(measured->stalls, again.stalls);
           }

@@ -14,7 +14,7 @@ namespace {
 
 TEST(FixedExecutorAllocationsTest, AnIterationAllocatesNothing) {
   if (TIDEPOOL_HAS_SANITIZER) GTEST_SKIP() << "a sanitizer has its own operator new";
-  TaskGraph graph = MakeModel("resnet-50", {.batch = 1}).value();
+  TaskGraph graph = MakeModel("resnet-50", {.batch = 1, .inputs = DataHome::kDevice}).value();
   for (GraphData& data : graph.data) data.bytes = data.bytes / (1 << 16) + 1;
   for (GraphTask& task : graph.tasks) {
     for (TaskAlgorithm& algorithm : task.algorithms) algorithm.workspace_bytes /= 1 << 16;

@@ -275,7 +275,7 @@ TEST(FixedExecutorTest, TellsTheStepOfEachOperation) {
 
 // The next iteration would not find the weights.
 TEST(FixedExecutorTest, RefusesWeightsThatEndAtOtherAddresses) {
-  TaskGraph graph = MakeModel("alexnet", {.batch = 1}).value();
+  TaskGraph graph = MakeModel("alexnet", {.batch = 1, .inputs = DataHome::kDevice}).value();
   for (GraphData& data : graph.data) data.bytes = data.bytes / (1 << 16) + 1;
   testing::FirstFitAddresses addresses(graph);
   Schedule schedule =

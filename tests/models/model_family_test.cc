@@ -27,6 +27,35 @@ TEST(ModelFamily, EveryNetworkHasOne) {
   }
 }
 
+// With every option that changes sizes or times.
+TEST(ModelFamily, EveryNetworkHasOneForAllOptions) {
+  const ModelOptions options = {.gpu = "a100",
+                                .fused_batch_normalization = true,
+                                .weight_gradients = WeightGradients::kTemporary,
+                                .optimizer = Optimizer::kAdam,
+                                .precision = Precision::kBfloat16,
+                                .weights = DataHome::kHost};
+  for (const std::string& name : KnownModels()) {
+    const absl::StatusOr<GraphFamily> family = MakeModelFamily(name, options, {1, 1000});
+    ASSERT_TRUE(family.ok()) << name << ": " << family.status();
+    for (const std::int64_t batch : {1, 3, 32, 1000}) {
+      ModelOptions at_batch = options;
+      at_batch.batch = batch;
+      EXPECT_TRUE(*GraphAt(*family, batch) == *MakeModel(name, at_batch)) << name << " " << batch;
+    }
+  }
+}
+
+TEST(ModelFamily, SizesOfDataThatStaysDoNotGrow) {
+  const GraphFamily family = *MakeModelFamily("resnet-18", {.optimizer = Optimizer::kAdam}, {1});
+  for (std::size_t i = 0; i < family.graph.data.size(); ++i) {
+    const GraphData& data = family.graph.data[i];
+    const bool is_fixed = ExistsAfter(data) || data.name.ends_with(".statistics");
+    EXPECT_EQ(family.bytes_per_sample[i] == 0, is_fixed) << data.name;
+    EXPECT_EQ(data.bytes > 0, is_fixed) << data.name;
+  }
+}
+
 TEST(ModelFamily, HasTheBatchesThatWereAskedFor) {
   const auto family = MakeModelFamily("alexnet", {.fused_batch_normalization = true}, {7});
   ASSERT_TRUE(family.ok()) << family.status();

@@ -98,7 +98,7 @@ std::set<std::string> NamesOf(const TaskGraph& graph, const std::vector<std::siz
   return names;
 }
 
-// What the tasks of each layer use together, and their fastest times.
+// The data that the tasks of a layer use together, and their times without workspaces.
 struct LayerUse {
   std::set<std::string> reads;
   std::set<std::string> changes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the zoo's graphs say besides sizes and times: optimizer state, types of numbers, homes,
+// The parts of the zoo's graphs besides sizes and times: optimizer state, types of numbers, homes,
 // labels, layers' numbers, and the tasks that may run again.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -103,14 +103,14 @@ TEST(OffloadAll, ClassifiersOfConvolutionalNetworksStay) {
   EXPECT_THAT(leaving, ::testing::ElementsAre("x0", "x1", "x2", "x4", "x5"));
 }
 
-// Without offloads 30.0 GiB are needed. The bytes that are missing take 0.09 s each way at 12 GB/s.
+// Without offloads 31.3 GiB are needed. The bytes that are missing take 0.03 s each way at 12 GB/s.
 TEST(DynamicOffload, ALittleMissingMemoryCostsALittleTime) {
   const TaskGraph graph = MakeModel("gpt2-medium", {.batch = 8, .gpu = "h200"}).value();
   const double ideal = TotalsOf(graph).least_seconds;
-  EXPECT_EQ(SecondsOf("none", graph, Planned(OffloadSet::kDynamic, 29)), kDoesNotFit);
-  EXPECT_NEAR(SecondsOf("vdnn++", graph, Planned(OffloadSet::kDynamic, 30)), ideal, 1e-9);
-  EXPECT_LT(SecondsOf("vdnn++", graph, Planned(OffloadSet::kDynamic, 29)), 3 * ideal);
-  EXPECT_GT(SecondsOf("vdnn++", graph, Planned(OffloadSet::kAll, 29)), 40 * ideal);
+  EXPECT_EQ(SecondsOf("none", graph, Planned(OffloadSet::kDynamic, 31)), kDoesNotFit);
+  EXPECT_NEAR(SecondsOf("vdnn++", graph, Planned(OffloadSet::kDynamic, 32)), ideal, 1e-9);
+  EXPECT_LT(SecondsOf("vdnn++", graph, Planned(OffloadSet::kDynamic, 31)), 3 * ideal);
+  EXPECT_GT(SecondsOf("vdnn++", graph, Planned(OffloadSet::kAll, 31)), 40 * ideal);
 }
 
 struct Sweep {

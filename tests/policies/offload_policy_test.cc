@@ -210,7 +210,7 @@ TEST(OffloadPolicy, AMemoryBelowATaskIsRefusedWithTheTask) {
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(
         status.message(),
-        "task 'conv1.forward' alone needs 693.2 MiB (726862336 bytes), with the weights of the "
+        "task 'conv1.forward' alone needs 693.2 MiB (726861312 bytes), with the weights of the "
         "graph, 475.9 MiB; the memory has 300.0 MiB (314572800 bytes)");
   }
 }

@@ -10,8 +10,8 @@
 
 namespace tidepool::testing {
 
-// One backward task a layer, whose gradients of weights are used up at once. Inputs are there, and
-// labels are not counted.
+// Returns options for one backward task a layer. An update uses up the gradients of weights at
+// once. Inputs are on the device, and labels are not counted.
 inline ModelOptions PaperModel(std::int64_t batch, const std::string& gpu = "h200") {
   return {.batch = batch,
           .gpu = gpu,

@@ -34,7 +34,7 @@ TEST_F(ModelCommand, PrintsOneObject) {
   EXPECT_EQ(answer["data"], graph.data.size());
   EXPECT_EQ(answer["parameters"], 138'357'544);
   EXPECT_EQ(answer["weight_bytes"], 4 * 138'357'544);
-  EXPECT_EQ(answer["input_bytes"], 64 * 3 * 224 * 224 * 4);
+  EXPECT_EQ(answer["input_bytes"], 64 * (3 * 224 * 224 + 1) * 4);
   EXPECT_EQ(answer["activation_bytes"], totals.activations);
   EXPECT_EQ(answer["kept_activation_bytes"], totals.kept_activations);
   EXPECT_EQ(answer["largest_task"]["bytes"], totals.largest_task);
@@ -62,6 +62,31 @@ TEST_F(ModelCommand, WritesTheGraph) {
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_TRUE(*graph == *MakeModel("alexnet", {.batch = 8, .image = 300}));
   EXPECT_EQ(json::parse(outcome.out)["parameters"], *ModelParameters("alexnet", 300));
+}
+
+TEST_F(ModelCommand, HasTheOptionsOfTraining) {
+  const std::string output = folder_ / "graph.json";
+  const Outcome outcome =
+      Run({"model", "alexnet", "--batch", "4", "--precision", "bfloat16", "--optimizer", "adam",
+           "--backward", "fused", "--weights", "host", "--inputs", "device", "--weight-gradients",
+           "temporary", "--no-labels", "-o", output});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(*ReadGraph(output),
+            *MakeModel("alexnet", {.batch = 4,
+                                   .backward = BackwardTasks::kFused,
+                                   .weight_gradients = WeightGradients::kTemporary,
+                                   .optimizer = Optimizer::kAdam,
+                                   .precision = Precision::kBfloat16,
+                                   .labels = false,
+                                   .inputs = DataHome::kDevice,
+                                   .weights = DataHome::kHost}));
+  ASSERT_EQ(Run({"model", "alexnet", "--batch", "4", "--input-gradient", "-o", output}).status, 0);
+  EXPECT_EQ(*ReadGraph(output), *MakeModel("alexnet", {.batch = 4, .input_gradient = true}));
+  EXPECT_THAT(ErrorOf({"model", "alexnet", "--batch", "4", "--optimizer", "lion"}),
+              HasSubstr("--optimizer: unknown 'lion', expected one of sgd, momentum, adam"));
+  EXPECT_THAT(
+      ErrorOf({"model", "alexnet", "--batch", "4", "--backward", "fused", "--input-gradient"}),
+      HasSubstr("expected split ones"));
 }
 
 TEST_F(ModelCommand, WritesTheGraphToStandardOutputAlone) {

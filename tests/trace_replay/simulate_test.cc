@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/paper_models.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/schedule/graph.h"
@@ -23,7 +24,7 @@ using ::testing::HasSubstr;
 
 class SimulateCommand : public CommandLine {
  protected:
-  SimulateCommand() : graph_(*MakeModel("alexnet", {.batch = 128, .gpu = "gtx-1080-ti"})) {
+  SimulateCommand() : graph_(*MakeModel("alexnet", testing::PaperModel(128, "gtx-1080-ti"))) {
     path_ = folder_ / "graph.json";
     EXPECT_EQ(WriteGraph(graph_, path_), absl::OkStatus());
   }

@@ -9,6 +9,7 @@
 #include "tidepool/schedule/model_zoo.h"
 #include "trace_replay/command.h"
 #include "trace_replay/offload/gpu_option.h"
+#include "trace_replay/offload/model_options.h"
 #include "trace_replay/offload/sweep_values.h"
 #include "trace_replay/options.h"
 #include "trace_replay/text.h"
@@ -229,8 +230,6 @@ Command AddModel(CLI::App& app) {
   AddWholeOption(*model, "--image", options->image, {.least = 1, .most = INT64_MAX},
                  "Pixels of a side of the image, or tokens of a sequence (default: the size that "
                  "the network is known for)");
-  model->add_flag("--fused-batch-norm", options->model.fused_batch_normalization,
-                  "Let batch normalisation keep one tensor instead of its input and its output");
   model
       ->add_option("--times", options->times,
                    "Take measured times from this CSV file, task,algorithm,seconds")
@@ -240,10 +239,12 @@ Command AddModel(CLI::App& app) {
                    "Write the graph to this JSON file; compressed if the name ends in .gz")
       ->type_name("FILE");
   AddJsonOption(*model, options->json);
+  AddModelOptions(*model, options->model);
   AddGpuOptions(*model, options->gpu, "GPU");
   AddExamples(*model, {"tidepool model", "tidepool model resnet-50 --batch 32 -o graph.json",
                        "tidepool model resnet-50 --batch 32 --flops 60e12 --bandwidth 2TB/s",
-                       "tidepool model resnet-50 --family -o family.json"});
+                       "tidepool model resnet-50 --family -o family.json",
+                       "tidepool model gpt2-xl --batch 8 --precision bfloat16 --optimizer adam"});
   return {model, [options] { return RunModel(*options); }};
 }
 

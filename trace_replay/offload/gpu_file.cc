@@ -22,11 +22,13 @@ struct Number {
   double least;
   double most;
 };
-constexpr std::array<Number, 4> kNumbers = {{
+constexpr std::array<Number, 6> kNumbers = {{
     {"flops_per_second", &GpuRates::flops_per_second, 1, kMostRate},
     {"bytes_per_second", &GpuRates::bytes_per_second, 1, kMostRate},
     {"launch_seconds", &GpuRates::launch_seconds, 0, 1},
     {"link_bytes_per_second", &GpuRates::link_bytes_per_second, 0, 1e18},
+    {"float16_flops_per_second", &GpuRates::float16_flops_per_second, 0, kMostRate},
+    {"bfloat16_flops_per_second", &GpuRates::bfloat16_flops_per_second, 0, kMostRate},
 }};
 
 absl::Status Wrong(const std::string& why) { return absl::InvalidArgumentError(why); }
@@ -65,9 +67,11 @@ absl::Status TakeKey(const std::string& key, const nlohmann::json& value, GpuRat
       std::find_if(kNumbers.begin(), kNumbers.end(),
                    [&](const Number& candidate) { return key == candidate.key; });
   if (number != kNumbers.end()) return TakeNumber(value, *number, gpu);
-  return Wrong(absl::StrCat("the unknown key '", absl::CHexEscape(key.substr(0, 40)),
-                            "', expected name, flops_per_second, bytes_per_second, "
-                            "launch_seconds, link, link_bytes_per_second"));
+  return Wrong(
+      absl::StrCat("the unknown key '", absl::CHexEscape(key.substr(0, 40)),
+                   "', expected name, flops_per_second, bytes_per_second, "
+                   "launch_seconds, link, link_bytes_per_second, float16_flops_per_second, "
+                   "bfloat16_flops_per_second"));
 }
 
 absl::StatusOr<GpuRates> ParseGpu(const nlohmann::json& json) {

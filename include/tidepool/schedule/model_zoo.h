@@ -51,8 +51,8 @@ enum class BackwardTasks : std::uint8_t { kFused, kSplit };
 // layer, which the update follows at once.
 enum class WeightGradients : std::uint8_t { kResident, kTemporary };
 
-// What an update needs besides the weight and its gradient: nothing, the momentum, or Adam's two
-// moments (Kingma and Ba, arXiv:1412.6980).
+// The rule of updates. Besides the weight and its gradient they need nothing, the momentum, or
+// Adam's two moments (Kingma and Ba, arXiv:1412.6980).
 enum class Optimizer : std::uint8_t { kGradientDescent, kMomentum, kAdam };
 // The type of data, weights and gradients. With 16 bits an update changes a float32 copy of each
 // weight, and the optimizer's state is float32 (Micikevicius et al., arXiv:1710.03740). Statistics

@@ -152,8 +152,8 @@ TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 // - Each task runs once, after the tasks that it depends on.
 // - Data that a task uses is on the device or being fetched, and data that it writes was allocated.
 // - No data is allocated twice, or freed while a later task needs it.
-// - At the end all weights are on the device or being fetched, and all other data is freed.
-// - There is one device and there are no rounds. Weights and input exist from their allocation on.
+// - At the end data with a home after is on the device or being fetched, and other data is freed.
+// - There is one device, no rounds, and homes are the device: data that exists before is allocated.
 //
 // With fixed addresses and pages the places of all data are followed, on each device and the host:
 // - Alignment, devices, offsets and ranges are in their limits. The host waits for nothing.

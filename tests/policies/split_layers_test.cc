@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// vDNN and vDNN++ move the same data whether a layer has one backward task or two.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "policies/offload/layers.h"
+#include "tests/support/paper_models.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/offload_policy.h"
+
+namespace tidepool {
+namespace {
+
+using offload_policies::Layer;
+using offload_policies::Layers;
+using offload_policies::LayersOf;
+
+// Returns the names of layers from the last to the first, each with its forward layer.
+std::vector<std::pair<std::string, std::string>> BackwardLayers(const TaskGraph& graph) {
+  const Layers layers = LayersOf(graph);
+  std::vector<std::pair<std::string, std::string>> names;
+  for (const Layer& layer : layers.backward) {
+    const bool has_forward = layer.forward != offload_policies::kNone;
+    names.emplace_back(graph.tasks[layer.head].layer,
+                       has_forward ? graph.tasks[layers.forward[layer.forward].head].layer : "");
+  }
+  return names;
+}
+
+// Returns the copies of a schedule and the layers of its tasks, in order.
+std::vector<std::string> Moves(const TaskGraph& graph, const std::string& policy) {
+  OffloadPolicyOptions options;
+  options.set = OffloadSet::kAll;
+  options.machine.memory_bytes = std::int64_t{1} << 40;
+  const Schedule schedule = MakeSchedule(policy, graph, options).value();
+  std::vector<std::string> moves;
+  for (const ScheduleStep& step : schedule.steps) {
+    std::string move;
+    if (step.kind == StepKind::kOffload) move = "out " + graph.data[step.index].name;
+    if (step.kind == StepKind::kPrefetch) move = "in " + graph.data[step.index].name;
+    if (step.kind == StepKind::kRun && graph.tasks[step.index].phase != TaskPhase::kUpdate) {
+      move = graph.tasks[step.index].layer;
+    }
+    if (!move.empty() && (moves.empty() || moves.back() != move)) moves.push_back(move);
+  }
+  return moves;
+}
+
+TEST(SplitLayers, AreTheLayersOfFusedTasks) {
+  for (const char* name : {"alexnet", "vgg-16", "resnet-50", "googlenet", "gpt2-small"}) {
+    const TaskGraph fused = MakeModel(name, testing::PaperModel(4)).value();
+    ModelOptions options = testing::PaperModel(4);
+    options.backward = BackwardTasks::kSplit;
+    const TaskGraph temporary = MakeModel(name, options).value();
+    options.weight_gradients = WeightGradients::kResident;
+    const TaskGraph resident = MakeModel(name, options).value();
+    EXPECT_EQ(BackwardLayers(temporary), BackwardLayers(fused)) << name;
+    EXPECT_EQ(BackwardLayers(resident), BackwardLayers(fused)) << name;
+    for (const char* policy : {"vdnn", "vdnn++"}) {
+      EXPECT_EQ(Moves(temporary, policy), Moves(fused, policy)) << name;
+      EXPECT_EQ(Moves(resident, policy), Moves(fused, policy)) << name;
+    }
+  }
+}
+
+// Gradients of weights and the state of the optimizer have memory from the first step to the last.
+TEST(SplitLayers, DataThatStaysIsAllocatedFirstAndNeverFreed) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 4, .optimizer = Optimizer::kAdam}).value();
+  OffloadPolicyOptions options;
+  options.machine.memory_bytes = std::int64_t{1} << 40;
+  for (const std::string& policy : OffloadPolicyNames()) {
+    const Schedule schedule = MakeSchedule(policy, graph, options).value();
+    EXPECT_EQ(ValidateSchedule(graph, schedule), absl::OkStatus());
+    std::size_t staying = 0;
+    for (const GraphData& data : graph.data) staying += ExistsAfter(data) ? 1 : 0;
+    for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
+      const ScheduleStep& step = schedule.steps[i];
+      if (step.kind == StepKind::kRun || !ExistsAfter(graph.data[step.index])) continue;
+      EXPECT_EQ(step.kind, StepKind::kAllocate);
+      EXPECT_LT(i, staying);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tidepool
