@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/rounds.h"
@@ -73,6 +76,51 @@ TEST(VdnnppPapers, PinnedMemoryIsWithinAThousandth) {
     EXPECT_NEAR(static_cast<double>(timeline->peak_host_bytes) / kMiB, entry.mib, 0.001 * entry.mib)
         << NameOf(entry);
   }
+}
+
+// Section III-A, figure 6: the pool is done long before its input has left, and the convolutions
+// after it hide both transfers.
+TEST(VdnnppPapers, TransferOfPool3IsHiddenByTheNextConvolution) {
+  constexpr double kLink = 13.26e9;  // 2 x 392 MiB in the 62 ms of Table I
+  const TaskGraph graph = MakeModel("vgg-16", testing::PaperModel(64, "gtx-1080-ti")).value();
+  const auto seconds = [&](const std::string& name) {
+    const auto task = std::ranges::find(graph.tasks, name, &GraphTask::name);
+    return std::pair(task->algorithms.front().seconds,
+                     static_cast<double>(graph.data[task->reads.front()].bytes) / kLink);
+  };
+  const auto [pool, pool_transfer] = seconds("pool3.forward");
+  const auto [convolution, transfer] = seconds("conv4_1.forward");
+  EXPECT_LT(10 * pool, pool_transfer);
+  EXPECT_GT(convolution, transfer);
+  EXPECT_GT(convolution, pool_transfer + transfer);
+}
+
+// Table III names a batch of 256, whose outputs alone are three times the GPU's 11 GB.
+TEST(VdnnppPapers, TableThreesNetworkFitsWith64SamplesOnly) {
+  const auto outputs = [](std::int64_t batch) {
+    return TotalsOf(MakeModel("vdnnpp-table-3", testing::PaperModel(batch)).value()).activations;
+  };
+  EXPECT_LT(outputs(64), std::int64_t{11} << 30);
+  EXPECT_GT(outputs(256), std::int64_t{33} << 30);
+}
+
+// Table IV: aconv(p) fits in 11 GB for VGG-116, not for VGG-191, and `dyn` is the fastest mode.
+TEST(VdnnppPapers, DynamicIsTheFastestModeOfTableFour) {
+  const auto seconds = [](const char* model, const char* mode) {
+    const TaskGraph graph = MakeModel(model, testing::PaperModel(32, "gtx-1080-ti")).value();
+    OffloadPolicyOptions options = testing::PaperMode(mode);
+    options.machine.memory_bytes = std::int64_t{11} << 30;
+    options.machine.placement = "planned";
+    const absl::StatusOr<Schedule> schedule = MakeSchedule("vdnn++", graph, options);
+    if (!schedule.ok()) return std::numeric_limits<double>::infinity();
+    const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
+    return timeline.ok() ? timeline->seconds : std::numeric_limits<double>::infinity();
+  };
+  EXPECT_LT(seconds("vgg-116", "aconv(p)"), seconds("vgg-116", "conv(p)"));
+  EXPECT_LT(seconds("vgg-116", "conv(p)"), seconds("vgg-116", "all(p)"));
+  EXPECT_LE(seconds("vgg-116", "dynamic(p)"), seconds("vgg-116", "aconv(p)"));
+  EXPECT_EQ(seconds("vgg-191", "aconv(p)"), std::numeric_limits<double>::infinity());
+  EXPECT_LE(seconds("vgg-191", "dynamic(p)"), seconds("vgg-191", "conv(p)"));
 }
 
 // Table II, without the memory that a context takes.
