@@ -53,9 +53,40 @@ void AddDenseNet40Of(NetworkBuilder& net, std::int64_t image) {
   AddDenseNet40(net, image, kGrowth);
 }
 
+template <int kHidden>
+void AddLstmOf(NetworkBuilder& net, std::int64_t tokens) {
+  AddLstmLanguageModel(net, tokens, kHidden);
+}
+
 template <int kFeatures, int kHeads, int kBlocks>
 void AddGptOf(NetworkBuilder& net, std::int64_t tokens) {
   AddGpt2(net, tokens, {kFeatures, kHeads, kBlocks});
+}
+
+template <int kFeatures, int kHeads, int kBlocks>
+void AddBertOf(NetworkBuilder& net, std::int64_t tokens) {
+  AddBert(net, tokens, {kFeatures, kHeads, kBlocks});
+}
+
+void AddLlama8b(NetworkBuilder& net, std::int64_t tokens) {
+  AddLlama(net, tokens,
+           {.features = 4096,
+            .heads = 32,
+            .key_heads = 8,
+            .hidden = 14336,
+            .blocks = 32,
+            .shares_embedding = false});
+}
+
+// Llama 3.2.
+void AddLlama1b(NetworkBuilder& net, std::int64_t tokens) {
+  AddLlama(net, tokens,
+           {.features = 2048,
+            .heads = 32,
+            .key_heads = 8,
+            .hidden = 8192,
+            .blocks = 16,
+            .shares_embedding = true});
 }
 
 template <int kFeatures, int kHeads, int kBlocks>
@@ -96,10 +127,17 @@ constexpr auto kNetworks = std::to_array<KnownNetwork>({
     {"googlenet", "", 224, AddGoogLeNet},
     {"inception-v3", "", 299, AddInceptionV3},
     {"fcn-8s", "fcn", 500, AddFcn8s},
+    {"u-net", "", 572, AddUnet},
+    {"lstm-medium", "lstm", 35, AddLstmOf<650>},
+    {"lstm-large", "", 35, AddLstmOf<1500>},
     {"gpt2-small", "gpt2", 1024, AddGptOf<768, 12, 12>},
     {"gpt2-medium", "", 1024, AddGptOf<1024, 16, 24>},
     {"gpt2-large", "", 1024, AddGptOf<1280, 20, 36>},
     {"gpt2-xl", "", 1024, AddGptOf<1600, 25, 48>},
+    {"bert-base", "bert", 512, AddBertOf<768, 12, 12>},
+    {"bert-large", "", 512, AddBertOf<1024, 16, 24>},
+    {"llama-3-8b", "llama", 8192, AddLlama8b},
+    {"llama-3-1b", "llama-3.2-1b", 8192, AddLlama1b},
     {"vit-b-16", "vit", 224, AddVitOf<768, 12, 12>},
     {"vit-l-16", "", 224, AddVitOf<1024, 16, 24>},
 });

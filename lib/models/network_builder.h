@@ -69,11 +69,34 @@ inline Convolution Square(std::int64_t outputs, std::int64_t kernel, std::int64_
           .padding_width = kernel / 2};
 }
 
+// A transposed convolution with a square kernel.
+struct Upsampling {
+  std::int64_t outputs = 0;  // channels
+  std::int64_t kernel = 2;
+  std::int64_t stride = 2;
+  bool bias = false;
+};
+
 struct Pooling {
   std::int64_t kernel = 2;
   std::int64_t stride = 2;
   std::int64_t padding = 0;
   bool round_up = false;  // windows may exceed the edge
+};
+
+// Heads of attention. Grouped queries share the heads of keys and values.
+struct AttentionHeads {
+  std::int64_t queries = 0;
+  std::int64_t keys = 0;   // and as many of values
+  bool is_causal = false;  // a token meets no later one
+};
+
+// Learned tables, of a row of features each; 0: no such table.
+struct EmbeddingTables {
+  std::int64_t vocabulary = 0;
+  std::int64_t positions = 0;
+  std::int64_t types = 0;  // of sentences
+  std::int64_t features = 0;
 };
 
 // A learned tensor that several layers share.
@@ -95,9 +118,9 @@ class NetworkBuilder {
   Tensor Tokens(std::int64_t count);
 
   Tensor Conv(const std::string& name, const Tensor& input, const Convolution& convolution);
-  // Enlarges the size by the stride, and by up to stride - 1 more, to `height` x `width`. No bias.
-  Tensor TransposedConv(const std::string& name, const Tensor& input, std::int64_t kernel,
-                        std::int64_t stride, std::int64_t height, std::int64_t width);
+  // Enlarges the size by the stride, and by up to stride - 1 more, to that of `size`.
+  Tensor TransposedConv(const std::string& name, const Tensor& input, const Upsampling& upsampling,
+                        const Shape& size);
   // Applies to each position; Flattened() makes one position of an image.
   Tensor Linear(const std::string& name, const Tensor& input, std::int64_t outputs,
                 bool bias = true);
@@ -117,6 +140,7 @@ class NetworkBuilder {
   // its output, the sum is a new tensor.
   Tensor AddTo(const std::string& name, const Tensor& sum, const Tensor& other);
   Tensor Add(const std::string& name, const Tensor& a, const Tensor& b);
+  // Crops the later inputs to the size of the first.
   Tensor Concat(const std::string& name, const std::vector<Tensor>& inputs);
   Tensor Dropout(const std::string& name,
                  const Tensor& input);  // in place, keeps a byte per element
@@ -125,12 +149,26 @@ class NetworkBuilder {
   // Local response normalisation across channels; cuDNN keeps its input and its output.
   Tensor LocalResponseNorm(const std::string& name, const Tensor& input);
   Tensor Softmax(const std::string& name, const Tensor& input);
-  // Adds attention of `heads` heads on adjacent queries, keys and values, as three layers:
-  // `name`.scores, `name`.softmax (in place) and `name`.context.
-  Tensor Attention(const std::string& name, const Tensor& queries_keys_values, std::int64_t heads);
-  // Embeds tokens (one word each) and their positions; both tables are learned.
-  Tensor Embedding(const std::string& name, const Tensor& tokens, std::int64_t vocabulary,
-                   std::int64_t positions, std::int64_t features, SharedWeight* table);
+  Tensor Tanh(const std::string& name, const Tensor& input);  // in place
+  // Attention on queries, keys and values, which are three tensors or adjacent in one. Fused, it is
+  // one layer that keeps a float32 for each query and head. Otherwise it is three: `name`.scores,
+  // `name`.softmax (in place) and `name`.context.
+  Tensor Attention(const std::string& name, const std::vector<Tensor>& inputs,
+                   const AttentionHeads& heads);
+  // Embeds tokens, their positions and their types. `table` gets the vocabulary's, unless it is
+  // null.
+  Tensor Embedding(const std::string& name, const Tensor& tokens, const EmbeddingTables& tables,
+                   SharedWeight* table = nullptr);
+  // Learns a scale (Zhang and Sennrich, arXiv:1910.07467).
+  Tensor RmsNorm(const std::string& name, const Tensor& input);
+  // Rotary positions (Su et al., arXiv:2104.09864), in place.
+  Tensor Rotary(const std::string& name, const Tensor& input);
+  // Hochreiter and Schmidhuber 1997, with a forget gate. Takes an input for each step, and returns
+  // the hidden states. Steps are layers of their own, `name`.step1, ...; the first has the weights.
+  std::vector<Tensor> Lstm(const std::string& name, const std::vector<Tensor>& inputs,
+                           std::int64_t hidden);
+  // silu(gate) x up (Shazeer, arXiv:2002.05202).
+  Tensor SwiGlu(const std::string& name, const Tensor& gate, const Tensor& up);
   // Turns an image's positions into a sequence after a learned first token, with learned positions
   // added.
   Tensor PatchEmbedding(const std::string& name, const Tensor& patches);
@@ -138,6 +176,8 @@ class NetworkBuilder {
   // Adds the gradient of the loss, in the shape of `output`: the backward pass begins here. There
   // is a label for each position of `output`.
   void Loss(const std::string& name, const Tensor& output);
+  // Adds softmax and loss as one layer, with a label for each position of `logits`.
+  void CrossEntropy(const std::string& name, const Tensor& logits);
 
   // Reports an image size that a network does not support.
   void Refuse(const std::string& what);
@@ -218,6 +258,39 @@ class NetworkBuilder {
   std::int64_t Windows(const std::string& name, std::int64_t side, std::int64_t kernel,
                        std::int64_t stride, std::int64_t padding, bool round_up);
   Tensor Pool(const std::string& name, const Tensor& input, const Pooling& pooling, bool is_max);
+  struct AttentionShape {
+    AttentionHeads heads;
+    std::int64_t tokens = 0;
+    std::int64_t head_features = 0;
+    std::int64_t row = 0;  // numbers of all inputs for a token
+    std::vector<std::size_t> inputs = {};
+
+    std::int64_t features() const { return heads.queries * head_features; }
+  };
+  struct ProductSizes {
+    std::int64_t inner = 0;
+    std::int64_t columns = 0;
+  };
+  AttentionShape ShapeOf(const std::vector<Tensor>& inputs, const AttentionHeads& heads) const;
+  double OperationsOf(const AttentionShape& shape) const;
+  Tensor FusedAttention(const std::string& name, const AttentionShape& shape);
+  Tensor UnfusedAttention(const std::string& name, const AttentionShape& shape);
+  Tensor AttentionProduct(const std::string& name, const std::vector<std::size_t>& inputs,
+                          const Shape& result, const ProductSizes& sizes,
+                          const AttentionShape& shape);
+  void AttentionSoftmax(const std::string& name, const Tensor& scores);
+  // The weights of a recurrent layer, and its state before a step.
+  struct LstmStep {
+    std::vector<std::size_t> weights = {};  // indices in weights_
+    std::optional<std::size_t> hidden = {};
+    std::optional<std::size_t> cell = {};
+    bool is_last = false;
+  };
+  Tensor AddLstmStep(const std::string& name, const Tensor& input, const Shape& state,
+                     LstmStep& step);
+  void AddLstmWeights(std::int64_t inputs, std::int64_t hidden, LstmStep& step, Layer& layer);
+  void AddLstmCell(const Shape& state, LstmStep& step, Layer& layer);
+  void AddLabels(const Shape& predictions, Layer& layer);
   // Adds a linear layer after its weights were added.
   Tensor AddLinear(Layer layer, const Tensor& input, std::int64_t outputs);
 

@@ -199,84 +199,6 @@ Tensor NetworkBuilder::Softmax(const std::string& name, const Tensor& input) {
   return AddLayer(std::move(layer), output);
 }
 
-Tensor NetworkBuilder::Attention(const std::string& name, const Tensor& queries_keys_values,
-                                 std::int64_t heads) {
-  const Tensor& in = queries_keys_values;
-  const std::int64_t tokens = in.shape.height;
-  const std::int64_t features = in.shape.channels / 3;
-  const Shape square = {heads, tokens, tokens};
-  const double operations = 2.0 * static_cast<double>(options_.batch) *
-                            static_cast<double>(tokens) * static_cast<double>(tokens) *
-                            static_cast<double>(features);
-
-  const std::string scores_name = absl::StrCat(name, ".scores");
-  const Tensor scores = Output(scores_name, square);
-  Layer product{.name = scores_name,
-                .operation = "matrix-product",
-                .inputs = {in.data},
-                .outputs = {scores.data}};
-  product.kept = {in.data};
-  product.parameters = MatrixProductParameters{.n = options_.batch,
-                                               .count = heads,
-                                               .rows = tokens,
-                                               .inner = features / heads,
-                                               .columns = tokens};
-  product.is_product = true;
-  const Work once = {operations, BytesRead(in.shape) * 2 / 3 + BytesRead(square)};
-  Costs(product, once, {2 * once.operations, 2 * once.bytes});
-  AddLayer(std::move(product), scores);
-
-  Layer softmax{.name = absl::StrCat(name, ".softmax"),
-                .operation = "softmax",
-                .updated = scores.data,
-                .in_place = InPlace::kTransforms};
-  softmax.kept = {scores.data};
-  // A row of scores for each query is normalised.
-  softmax.parameters =
-      NormalizationParameters{.n = options_.batch, .c = tokens, .h = heads, .w = tokens};
-  Costs(softmax, {.bytes = 2 * BytesRead(square)}, {.bytes = 3 * BytesRead(square)});
-  AddLayer(std::move(softmax), scores);
-
-  const std::string context_name = absl::StrCat(name, ".context");
-  const Tensor context = Output(context_name, {features, tokens, 1});
-  Layer second{.name = context_name,
-               .operation = "matrix-product",
-               .inputs = {scores.data, in.data},
-               .outputs = {context.data}};
-  second.kept = {scores.data, in.data};
-  second.parameters = MatrixProductParameters{.n = options_.batch,
-                                              .count = heads,
-                                              .rows = tokens,
-                                              .inner = tokens,
-                                              .columns = features / heads};
-  second.is_product = true;
-  Costs(second, once, {2 * once.operations, 2 * once.bytes});
-  return AddLayer(std::move(second), context);
-}
-
-Tensor NetworkBuilder::Embedding(const std::string& name, const Tensor& tokens,
-                                 std::int64_t vocabulary, std::int64_t positions,
-                                 std::int64_t features, SharedWeight* table) {
-  const Shape shape = {features, tokens.shape.height, 1};
-  const Tensor output = Output(name, shape);
-  Layer layer{
-      .name = name, .operation = "embedding", .inputs = {tokens.data}, .outputs = {output.data}};
-  Learn("weight", vocabulary * features, layer);
-  table->number = layer.weights.front();
-  Learn("positions", positions * features, layer);
-  const std::int64_t table_bytes = graph_.data[layer.read_weights.front()].bytes;
-  layer.parameters = EmbeddingParameters{.n = options_.batch,
-                                         .positions = tokens.shape.height,
-                                         .vocabulary = vocabulary,
-                                         .features = features};
-  const double bytes = BytesRead(shape);
-  layer.forward = OnlyAlgorithm(gpu_, {.bytes = 3 * bytes});
-  const Work gradients = {.bytes = 3 * bytes + static_cast<double>(table_bytes)};
-  AddGradients(layer, {.of_weights = {tokens.data}},
-               [&](int) { return OnlyAlgorithm(gpu_, gradients); });
-  return AddLayer(std::move(layer), output);
-}
-
 Tensor NetworkBuilder::PatchEmbedding(const std::string& name, const Tensor& patches) {
   const std::int64_t features = patches.shape.channels;
   const std::int64_t tokens = patches.shape.height * patches.shape.width + 1;
@@ -304,14 +226,17 @@ Tensor NetworkBuilder::FirstToken(const std::string& name, const Tensor& sequenc
   return AddLayer(std::move(layer), output);
 }
 
+void NetworkBuilder::AddLabels(const Shape& predictions, Layer& layer) {
+  if (!options_.labels) return;
+  layer.kept.push_back(AddData("labels", {1, predictions.height, predictions.width},
+                               DataKind::kInput, DataType::kInt32));
+}
+
 void NetworkBuilder::Loss(const std::string& name, const Tensor& output) {
   Layer layer{.name = name, .operation = "loss", .inputs = {output.data}};
   layer.kept = {output.data};
   layer.parameters = Elementwise(output.shape, 2);
-  if (options_.labels) {
-    layer.kept.push_back(AddData("labels", {1, output.shape.height, output.shape.width},
-                                 DataKind::kInput, DataType::kInt32));
-  }
+  AddLabels(output.shape, layer);
   layer.backward = {{.algorithms = OnlyAlgorithm(gpu_, {.bytes = 2 * BytesRead(output.shape)})}};
   AddLayer(std::move(layer), output);
 }

@@ -66,6 +66,10 @@ void AddInceptionV3(NetworkBuilder& net, std::int64_t image);
 // pixels around the image that are cropped at the end; the number of weights is the same.
 void AddFcn8s(NetworkBuilder& net, std::int64_t image);
 
+// Ronneberger et al., arXiv:1505.04597, without padding: 572 pixels give 388. Two classes, one
+// colour. No dropout.
+void AddUnet(NetworkBuilder& net, std::int64_t image);
+
 struct TransformerShape {
   std::int64_t features;
   std::int64_t heads;
@@ -74,6 +78,26 @@ struct TransformerShape {
 // Radford et al. 2019 (GPT-2): normalisation first, learned positions, the output layer's weights
 // are those of the embedding. No dropout. More than 1,024 tokens get as many positions.
 void AddGpt2(NetworkBuilder& net, std::int64_t tokens, const TransformerShape& shape);
+// Devlin et al., arXiv:1810.04805 (BERT), as HuggingFace's BertModel: normalisation after the sums,
+// learned positions of 512 tokens or more, and the pooler. The loss is on the pooled token. No
+// dropout.
+void AddBert(NetworkBuilder& net, std::int64_t tokens, const TransformerShape& shape);
+
+// Zaremba et al., arXiv:1409.2329: two LSTM layers on words of the Penn Treebank. The medium
+// network has 650 hidden features, the large one 1,500. No dropout.
+void AddLstmLanguageModel(NetworkBuilder& net, std::int64_t tokens, std::int64_t hidden);
+
+struct LlamaShape {
+  std::int64_t features;
+  std::int64_t heads;
+  std::int64_t key_heads;
+  std::int64_t hidden;  // of the gated units
+  int blocks;
+  bool shares_embedding;  // with the output layer
+};
+// Grattafiori et al., arXiv:2407.21783 (Llama 3): normalisation first, rotary positions, grouped
+// queries, gated units, no bias.
+void AddLlama(NetworkBuilder& net, std::int64_t tokens, const LlamaShape& shape);
 // Dosovitskiy et al., arXiv:2010.11929, patches of 16x16. No dropout.
 void AddVisionTransformer(NetworkBuilder& net, std::int64_t image, const TransformerShape& shape);
 

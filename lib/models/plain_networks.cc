@@ -79,7 +79,7 @@ void AddFcn8s(NetworkBuilder& net, std::int64_t image) {
     return net.Conv(name, input, Square(kSegments, 1));
   };
   const auto up_to = [&](const std::string& name, const Tensor& input, const Shape& size) {
-    return net.TransposedConv(name, input, 4, 2, size.height, size.width);
+    return net.TransposedConv(name, input, {.outputs = kSegments, .kernel = 4}, size);
   };
   Tensor x = features.pools[4];
   x = net.Dropout("drop6", net.Relu("relu6", net.Conv("fc6", x, Square(4096, 7))));
@@ -88,7 +88,9 @@ void AddFcn8s(NetworkBuilder& net, std::int64_t image) {
   x = net.Add("fuse_pool4", x, score("score_pool4", features.pools[3]));
   x = up_to("upscore_pool4", x, features.pools[2].shape);
   x = net.Add("fuse_pool3", x, score("score_pool3", features.pools[2]));
-  AddClassifierEnd(net, net.TransposedConv("upscore8", x, 16, 8, image, image));
+  AddClassifierEnd(
+      net, net.TransposedConv("upscore8", x, {.outputs = kSegments, .kernel = 16, .stride = 8},
+                              {.height = image, .width = image}));
 }
 
 }  // namespace tidepool::models

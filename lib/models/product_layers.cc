@@ -68,19 +68,21 @@ Tensor NetworkBuilder::Conv(const std::string& name, const Tensor& input,
   return AddLayer(std::move(layer), output);
 }
 
-// A transposed convolution is the gradient of a convolution from `height` x `width` to the input.
+// A transposed convolution is the gradient of a convolution from `size` to the input.
 Tensor NetworkBuilder::TransposedConv(const std::string& name, const Tensor& input,
-                                      std::int64_t kernel, std::int64_t stride, std::int64_t height,
-                                      std::int64_t width) {
+                                      const Upsampling& upsampling, const Shape& size) {
   const Shape& in = input.shape;
-  const Shape out = {in.channels, height, width};
+  const std::int64_t kernel = upsampling.kernel;
+  const std::int64_t stride = upsampling.stride;
+  const Shape out = {upsampling.outputs, size.height, size.width};
   Layer layer{.name = name, .operation = "transposed-conv", .inputs = {input.data}};
-  const std::int64_t weights = in.channels * in.channels * kernel * kernel;
+  const std::int64_t weights = in.channels * out.channels * kernel * kernel;
   const std::size_t weight = Learn("weight", weights, layer);
+  if (upsampling.bias) Learn("bias", out.channels, layer);
   const Tensor output = Output(name, out);
   layer.outputs = {output.data};
   const ConvolutionShape shape = {.batch = options_.batch,
-                                  .inputs = in.channels,
+                                  .inputs = out.channels,
                                   .outputs = in.channels,
                                   .height = in.height,
                                   .width = in.width,
@@ -90,12 +92,12 @@ Tensor NetworkBuilder::TransposedConv(const std::string& name, const Tensor& inp
                                   .input_bytes = Bytes(out),
                                   .output_bytes = Bytes(in),
                                   .weight_bytes = graph_.data[weight].bytes};
-  // The padding leaves at least `height` x `width`; the rest is cropped.
+  // The padding leaves at least `size`; the rest is cropped.
   layer.parameters = ConvolutionParameters{.n = options_.batch,
                                            .c = in.channels,
                                            .h = in.height,
                                            .w = in.width,
-                                           .k = in.channels,
+                                           .k = out.channels,
                                            .r = kernel,
                                            .s = kernel,
                                            .stride_height = stride,

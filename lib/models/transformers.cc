@@ -9,10 +9,11 @@ namespace tidepool::models {
 namespace {
 
 Tensor AddTransformerBlock(NetworkBuilder& net, const std::string& name, const Tensor& input,
-                           const TransformerShape& shape) {
+                           const TransformerShape& shape, bool is_causal) {
   Tensor x = net.LayerNorm(name + ".ln1", input);
   x = net.Linear(name + ".attention.qkv", x, 3 * shape.features);
-  x = net.Attention(name + ".attention", x, shape.heads);
+  x = net.Attention(name + ".attention", {x},
+                    {.queries = shape.heads, .keys = shape.heads, .is_causal = is_causal});
   x = net.Linear(name + ".attention.projection", x, shape.features);
   const Tensor middle = net.Add(name + ".add1", x, input);
   x = net.LayerNorm(name + ".ln2", middle);
@@ -22,10 +23,11 @@ Tensor AddTransformerBlock(NetworkBuilder& net, const std::string& name, const T
   return net.Add(name + ".add2", x, middle);
 }
 
-Tensor AddBlocks(NetworkBuilder& net, const Tensor& input, const TransformerShape& shape) {
+Tensor AddBlocks(NetworkBuilder& net, const Tensor& input, const TransformerShape& shape,
+                 bool is_causal) {
   Tensor x = input;
   for (int i = 0; i < shape.blocks; ++i) {
-    x = AddTransformerBlock(net, absl::StrCat("block", i), x, shape);
+    x = AddTransformerBlock(net, absl::StrCat("block", i), x, shape, is_causal);
   }
   return net.LayerNorm("ln", x);
 }
@@ -37,10 +39,13 @@ void AddGpt2(NetworkBuilder& net, std::int64_t tokens, const TransformerShape& s
   constexpr std::int64_t kPositions = 1024;
   const Tensor input = net.Tokens(tokens);
   SharedWeight table;
-  Tensor x = net.Embedding("embedding", input, kVocabulary, std::max(tokens, kPositions),
-                           shape.features, &table);
-  x = AddBlocks(net, x, shape);
-  AddClassifierEnd(net, net.LinearWith("head", x, table, kVocabulary));
+  Tensor x = net.Embedding("embedding", input,
+                           {.vocabulary = kVocabulary,
+                            .positions = std::max(tokens, kPositions),
+                            .features = shape.features},
+                           &table);
+  x = AddBlocks(net, x, shape, /*is_causal=*/true);
+  net.CrossEntropy("loss", net.LinearWith("head", x, table, kVocabulary));
 }
 
 void AddVisionTransformer(NetworkBuilder& net, std::int64_t image, const TransformerShape& shape) {
@@ -54,7 +59,7 @@ void AddVisionTransformer(NetworkBuilder& net, std::int64_t image, const Transfo
                 .kernel_height = kPatch,
                 .kernel_width = kPatch,
                 .stride = kPatch});
-  x = AddBlocks(net, net.PatchEmbedding("embedding", x), shape);
+  x = AddBlocks(net, net.PatchEmbedding("embedding", x), shape, /*is_causal=*/false);
   AddClassifierEnd(net, net.Linear("head", net.FirstToken("class", x), kClasses));
 }
 

@@ -202,7 +202,8 @@ TEST(ToChain, KeepsTheMemoryOfEveryModel) {
       const absl::StatusOr<GraphChain> made = ToChain(*graph, {.memory_bytes = kMuchMemory});
       ASSERT_TRUE(made.ok()) << made.status();
       ExpectChainOf(*graph, *made);
-      EXPECT_GT(made->parts.size(), 5);
+      // All steps of an LSTM read one tensor of words, and one tensor has their results.
+      EXPECT_GT(made->parts.size(), name.starts_with("lstm") ? 2 : 5);
       EXPECT_EQ(made->chain.memory_bytes, kMuchMemory - made->resident_bytes);
       if (std::getenv("TIDEPOOL_PRINT") != nullptr) std::cout << Report(name, *made);
     }

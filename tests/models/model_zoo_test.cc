@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -123,6 +124,17 @@ INSTANTIATE_TEST_SUITE_P(
         // classes, two 4x4 and one 16x16 transposed convolutions of 21 channels.
         Parameters{"fcn-8s", 14'714'688 + 4096 * (512 * 49 + 1) + 4096 * 4097 +
                                  21 * (4097 + 513 + 257) + 21 * 21 * (16 + 16 + 256)},
+        // Reproduced by hand: pairs of 3x3 convolutions with biases down to 1,024 channels and up
+        // again, 2x2 transposed convolutions, and scores of two classes. The Keras version of
+        // 31,031,685 has a 3x3 and a 1x1 convolution, 1,157 parameters, in the place of the scores'
+        // 130.
+        Parameters{"u-net", 31'031'685 - 1'157 + 130},
+        // Both tables of 10,000 words, the biases of the second, and in each layer four gates of
+        // 2 x 650 (or 1,500) inputs and a bias.
+        Parameters{"lstm-medium", 19'775'200}, Parameters{"lstm-large", 66'022'000},
+        // HuggingFace's BertModel with its pooler, LlamaForCausalLM.
+        Parameters{"bert-base", 109'482'240}, Parameters{"bert-large", 335'141'888},
+        Parameters{"llama-3-8b", 8'030'261'248}, Parameters{"llama-3-1b", 1'235'814'400},
         Parameters{"gpt2-small", 124'439'808}, Parameters{"gpt2-medium", 354'823'168},
         Parameters{"gpt2-large", 774'030'080}, Parameters{"gpt2-xl", 1'557'611'200},
         Parameters{"vit-b-16", 86'567'656}, Parameters{"vit-l-16", 304'326'632}),
@@ -155,6 +167,15 @@ TEST_P(EveryModel, IsValidForAnyBatch) {
   }
 }
 
+bool IsOfLanguage(const std::string& model) {
+  return std::ranges::any_of(std::to_array({"gpt2", "bert", "llama", "lstm"}),
+                             [&](const char* family) { return model.starts_with(family); });
+}
+
+bool NormalisesBatches(const std::string& model) {
+  return !IsOfLanguage(model) && !model.starts_with("vit");
+}
+
 TEST_P(EveryModel, BytesGrowWithTheBatch) {
   const TaskGraph one = Made(GetParam(), {.batch = 1});
   const TaskGraph seven = Made(GetParam(), {.batch = 7});
@@ -162,11 +183,10 @@ TEST_P(EveryModel, BytesGrowWithTheBatch) {
   for (std::size_t i = 0; i < one.data.size(); ++i) {
     const GraphData& data = one.data[i];
     ASSERT_EQ(data.name, seven.data[i].name);
-    const bool is_of_weights = data.kind == DataKind::kWeight ||
-                               data.kind == DataKind::kWeightGradient ||
-                               // Channels, over the whole batch.
-                               (data.name.ends_with(".statistics") &&
-                                !GetParam().starts_with("gpt") && !GetParam().starts_with("vit"));
+    const bool is_of_weights =
+        data.kind == DataKind::kWeight || data.kind == DataKind::kWeightGradient ||
+        // Channels, over the whole batch.
+        (data.name.ends_with(".statistics") && NormalisesBatches(GetParam()));
     EXPECT_EQ(seven.data[i].bytes, is_of_weights ? data.bytes : 7 * data.bytes) << data.name;
   }
 }
@@ -224,7 +244,7 @@ TEST_P(EveryModel, WorkspacesBuyTime) {
     EXPECT_EQ(task.algorithms.front().workspace_bytes, 0) << task.name;
     for (const TaskAlgorithm& algorithm : task.algorithms) {
       EXPECT_GE(algorithm.seconds, 5e-6);
-      EXPECT_LT(algorithm.seconds, 10) << task.name;
+      EXPECT_LT(algorithm.seconds, 60) << task.name;
     }
   }
   const GraphTotals totals = TotalsOf(graph);
@@ -233,7 +253,7 @@ TEST_P(EveryModel, WorkspacesBuyTime) {
 
 TEST_P(EveryModel, RefusesATinyImageByItsLayer) {
   const std::string name = GetParam();
-  if (name.starts_with("gpt")) return;
+  if (IsOfLanguage(name)) return;
   if (name.starts_with("vit")) {
     EXPECT_THAT(ErrorOf(name, {.batch = 1, .image = 8}), HasSubstr("expected a multiple of"));
     return;
@@ -301,7 +321,28 @@ TEST(ModelZoo, ShapesAreThoseOfThePapers) {
       {"fcn-8s", "upscore_pool4.output", floats(21, 62, 62)},
       {"fcn-8s", "softmax.output", floats(21, 500, 500)},
       {"gpt2-small", "embedding.output", floats(768, 1024, 1)},
-      {"gpt2-small", "block11.attention.scores.output", floats(12, 1024, 1024)},
+      {"u-net", "down1.conv1.output", floats(64, 570, 570)},
+      {"u-net", "down4.conv2.output", floats(512, 64, 64)},
+      {"u-net", "bottom.conv2.output", floats(1024, 28, 28)},
+      {"u-net", "up4.up.output", floats(512, 56, 56)},
+      {"u-net", "up4.concat.output", floats(1024, 56, 56)},
+      {"u-net", "up1.conv2.output", floats(64, 388, 388)},
+      {"u-net", "score.output", floats(2, 388, 388)},
+      {"lstm-medium", "lstm1.step1.weight", 4 * 4 * 650 * 1300},
+      {"lstm-medium", "lstm2.step35.gates", floats(4 * 650, 1, 1)},
+      {"lstm-medium", "lstm2.step1.cell", floats(650, 1, 1)},
+      {"lstm-medium", "head.output", floats(10000, 35, 1)},
+      {"gpt2-small", "block11.attention.log-sum-exp", floats(12, 1024, 1)},
+      {"gpt2-small", "loss.log-sum-exp", floats(1, 1024, 1)},
+      {"bert-base", "embedding.types", 4 * 2 * 768},
+      {"bert-large", "block23.attention.qkv.output", floats(3072, 512, 1)},
+      {"bert-base", "pooler.output", floats(768, 1, 1)},
+      {"llama-3-8b", "block31.attention.k.output", floats(1024, 8192, 1)},
+      {"llama-3-8b", "block0.attention.log-sum-exp", floats(32, 8192, 1)},
+      {"llama-3-8b", "block0.mlp.swiglu.output", floats(14336, 8192, 1)},
+      {"llama-3-8b", "block0.norm1.statistics", floats(1, 8192, 1)},
+      {"llama-3-8b", "head.output", floats(128256, 8192, 1)},
+      {"llama-3-1b", "block15.attention.v.output", floats(512, 8192, 1)},
       {"gpt2-xl", "block47.mlp.gelu.output", floats(6400, 1024, 1)},
       {"gpt2-small", "head.output", floats(50257, 1024, 1)},
       {"vit-b-16", "patches.output", floats(768, 14, 14)},

@@ -103,14 +103,14 @@ TEST(OffloadAll, ClassifiersOfConvolutionalNetworksStay) {
   EXPECT_THAT(leaving, ::testing::ElementsAre("x0", "x1", "x2", "x4", "x5"));
 }
 
-// Without offloads 31.3 GiB are needed. The bytes that are missing take 0.03 s each way at 12 GB/s.
+// Without offloads 17.8 GiB are needed. The bytes that are missing take 0.03 s each way at 12 GB/s.
 TEST(DynamicOffload, ALittleMissingMemoryCostsALittleTime) {
   const TaskGraph graph = MakeModel("gpt2-medium", {.batch = 8, .gpu = "h200"}).value();
   const double ideal = TotalsOf(graph).least_seconds;
-  EXPECT_EQ(SecondsOf("none", graph, Planned(OffloadSet::kDynamic, 31)), kDoesNotFit);
-  EXPECT_NEAR(SecondsOf("vdnn++", graph, Planned(OffloadSet::kDynamic, 32)), ideal, 1e-9);
-  EXPECT_LT(SecondsOf("vdnn++", graph, Planned(OffloadSet::kDynamic, 31)), 3 * ideal);
-  EXPECT_GT(SecondsOf("vdnn++", graph, Planned(OffloadSet::kAll, 31)), 40 * ideal);
+  EXPECT_EQ(SecondsOf("none", graph, Planned(OffloadSet::kDynamic, 17.5)), kDoesNotFit);
+  EXPECT_NEAR(SecondsOf("vdnn++", graph, Planned(OffloadSet::kDynamic, 18)), ideal, 1e-9);
+  EXPECT_LT(SecondsOf("vdnn++", graph, Planned(OffloadSet::kDynamic, 17.5)), 3 * ideal);
+  EXPECT_GT(SecondsOf("vdnn++", graph, Planned(OffloadSet::kAll, 17.5)), 35 * ideal);
 }
 
 struct Sweep {
@@ -202,7 +202,7 @@ TEST(DynamicOffload, IsNeverSlowerThanWholeSetsWithAnyLimitOfWorkspaces) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, DynamicOffloads,
-                         ::testing::Values(Sweep{"gpt2-medium", 8, "h200", 7, 33},
+                         ::testing::Values(Sweep{"gpt2-medium", 8, "h200", 7, 20},
                                            Sweep{"vgg-16", 64, "gtx-1080-ti", 2, 8},
                                            Sweep{"resnet-50", 64, "gtx-1080-ti", 0.7, 5.5},
                                            Sweep{"alexnet", 256, "gtx-970", 0.9, 2.4},
@@ -235,7 +235,7 @@ TEST(PeakLive, IsThatOfTheTrace) {
 
 // A share of p / 64 lacks at most the largest datum.
 TEST(Shares, AreThoseOfTheirParts) {
-  const TaskGraph graph = MakeModel("gpt2-small", {.batch = 2}).value();
+  const TaskGraph graph = MakeModel("bert-base", {.batch = 2}).value();
   const offload_policies::Layers layers = offload_policies::LayersOf(graph);
   const auto bytes_of = [&](int parts) {
     double bytes = 0;

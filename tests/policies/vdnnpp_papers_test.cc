@@ -95,7 +95,7 @@ TEST(VdnnppPapers, TransferOfPool3IsHiddenByTheNextConvolution) {
   EXPECT_GT(convolution, pool_transfer + transfer);
 }
 
-// Table III names a batch of 256, whose outputs alone are three times the GPU's 11 GB.
+// Table III names a batch of 256. Its outputs alone are three times the GPU's 11 GB.
 TEST(VdnnppPapers, TableThreesNetworkFitsWith64SamplesOnly) {
   const auto outputs = [](std::int64_t batch) {
     return TotalsOf(MakeModel("vdnnpp-table-3", testing::PaperModel(batch)).value()).activations;

@@ -52,6 +52,19 @@ TEST_F(ModelCommand, PrintsATable) {
   EXPECT_THAT(outcome.out, HasSubstr("kept for the backward pass"));
 }
 
+TEST_F(ModelCommand, MakesAttentionUnfused) {
+  const std::vector<std::string> command = {"model", "gpt2-small", "--batch", "2", "--json"};
+  const json fused = json::parse(Run(command).out);
+  std::vector<std::string> more = command;
+  more.emplace_back("--unfused-attention");
+  const json unfused = json::parse(Run(more).out);
+  EXPECT_EQ(unfused["parameters"], fused["parameters"]);
+  // A layer of attention keeps 12 x 1,024 x 1,024 scores of a sample, and no log-sum-exp.
+  EXPECT_EQ(unfused["kept_activation_bytes"].get<std::int64_t>() -
+                fused["kept_activation_bytes"].get<std::int64_t>(),
+            std::int64_t{12} * 2 * 4 * (12 * 1024 * 1024 - 12 * 1024));
+}
+
 TEST_F(ModelCommand, WritesTheGraph) {
   const std::string output = folder_ / "graph.json";
   const Outcome outcome =

@@ -10,7 +10,7 @@
 namespace tidepool::tool {
 
 // Adds --precision, --optimizer, --backward, --weight-gradients, --input-gradient, --no-labels,
-// --inputs, --weights and --fused-batch-norm.
+// --inputs, --weights, --fused-batch-norm and --unfused-attention.
 void AddModelOptions(CLI::App& app, ModelOptions& model);
 
 }  // namespace tidepool::tool

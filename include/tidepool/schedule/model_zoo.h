@@ -71,6 +71,10 @@ struct ModelOptions {
   // again from its output, or it is fused with the convolution. Sums of residual blocks are then
   // new tensors; without this option they are computed in place.
   bool fused_batch_normalization = false;
+  // Attention is one task that keeps no scores, but a float32 for each query and head, from which
+  // the backward task computes them again (FlashAttention, Dao et al., arXiv:2205.14135). Without
+  // this option scores are a tensor of tokens x tokens for each head.
+  bool fused_attention = true;
   BackwardTasks backward = BackwardTasks::kSplit;
   WeightGradients weight_gradients = WeightGradients::kResident;
   // The gradient of the first layer's input is computed too, although training does not need it.
