@@ -85,9 +85,9 @@ TEST_F(Sweep, PrintsATableOfItsPoints) {
       outcome.out,
       "  alexnet                    memory      iteration   slowdown   to the host      pool\n"
       "  none, batch 128         512.0 MiB   does not fit\n"
-      "  none, batch 128           2.0 GiB      76.018 ms     1.000x           0 B   1.2 GiB\n"
+      "  none, batch 128           2.0 GiB      76.053 ms     1.000x           0 B   1.4 GiB\n"
       "  vdnn++ all, batch 128   512.0 MiB   does not fit\n"
-      "  vdnn++ all, batch 128     2.0 GiB     104.278 ms     1.372x     452.7 MiB   1.1 GiB\n");
+      "  vdnn++ all, batch 128     2.0 GiB     105.717 ms     1.390x     452.7 MiB   1.3 GiB\n");
 }
 
 TEST_F(Sweep, AnswersWhichMemorySuffices) {
@@ -98,13 +98,13 @@ TEST_F(Sweep, AnswersWhichMemorySuffices) {
   EXPECT_THAT(outcome.out,
               ::testing::EndsWith(
                   "\n"
-                  "  smallest memory with a slowdown of at most 1.5x              slowdown\n"
-                  "    none, batch 128                                 1.25 GiB     1.000x\n"
-                  "    vdnn++ dynamic, batch 128                       1.25 GiB     1.000x\n"));
+                  "  smallest memory with a slowdown of at most 1.5x             slowdown\n"
+                  "    none, batch 128                                 1.5 GiB     1.000x\n"
+                  "    vdnn++ dynamic, batch 128                       1.5 GiB     1.000x\n"));
 }
 
 TEST_F(Sweep, AQuestionWithoutAnAnswerIsANo) {
-  const std::vector<std::string> sweep = {"--batch", "128,256", "--memory", "768MiB"};
+  const std::vector<std::string> sweep = {"--batch", "128,256", "--memory", "1GiB"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), sweep.begin(), sweep.end());
     return Simulate(more);
@@ -122,7 +122,7 @@ TEST_F(Sweep, AQuestionWithoutAnAnswerIsANo) {
   EXPECT_EQ(outcome.status, 2);
   const json answer = json::parse(outcome.out);
   EXPECT_EQ(answer["largest_batch"],
-            json::parse(R"([{"policy": "vdnn++", "offload": "dynamic", "memory_bytes": 805306368,
+            json::parse(R"([{"policy": "vdnn++", "offload": "dynamic", "memory_bytes": 1073741824,
                              "batch": null, "overhead": null}])"));
   EXPECT_FALSE(answer.contains("smallest_memory"));
   EXPECT_EQ(with({"--policy", "none"}).status, 2) << "no point fits";
