@@ -121,7 +121,7 @@ TEST(FixedExecutorTimelineTest, IsTheSimulators) {
       ASSERT_NO_FATAL_FAILURE(ExpectSame(*measured, simulated));
     }
   }
-  EXPECT_GT(two_devices, testing::Rounds(600) / 20);
+  EXPECT_GT(two_devices, testing::Rounds(600) / 40);
 }
 
 }  // namespace
