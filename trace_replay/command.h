@@ -42,6 +42,7 @@ Command AddReport(CLI::App& app);
 Command AddPlan(CLI::App& app);
 Command AddTune(CLI::App& app);
 Command AddModel(CLI::App& app);
+Command AddSchedule(CLI::App& app);
 Command AddSimulate(CLI::App& app);
 Command AddRun(CLI::App& app);
 Command AddProfile(CLI::App& app);

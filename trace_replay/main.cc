@@ -92,10 +92,10 @@ int Run(const std::vector<Command>& commands) {
 int Main(int argc, char** argv) {
   CLI::App app("Sizes, plans and replays GPU memory pools from recorded traces.", "tidepool");
   Describe(app);
-  const std::vector<Command> commands = {AddInfo(app),    AddDiff(app),    AddSize(app),
-                                         AddPlan(app),    AddReplay(app),  AddReport(app),
-                                         AddConvert(app), AddModel(app),   AddSimulate(app),
-                                         AddRun(app),     AddProfile(app), AddTune(app)};
+  const std::vector<Command> commands = {
+      AddInfo(app),   AddDiff(app),    AddSize(app),  AddPlan(app),     AddReplay(app),
+      AddReport(app), AddConvert(app), AddModel(app), AddSchedule(app), AddSimulate(app),
+      AddRun(app),    AddProfile(app), AddTune(app)};
   AddVersions(app);
   try {
     app.parse(argc, argv);

@@ -12,6 +12,7 @@
 #include "trace_replay/offload/live_iteration.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/run_notes.h"
+#include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/options.h"
 #include "trace_replay/replay/available_memory.h"
 #include "trace_replay/text.h"
@@ -61,6 +62,11 @@ absl::StatusOr<Prepared> Prepare(const RunCommandOptions& options) {
   if (!scheduled->schedule.ok()) {
     absl::Status why = scheduled->schedule.status();
     return Prepared{*std::move(scheduled), std::move(why)};
+  }
+  if (const ScheduleMemory memory = scheduled->schedule->memory; memory != ScheduleMemory::kPool) {
+    return absl::InvalidArgumentError(absl::StrCat("--schedule: a schedule with ",
+                                                   std::string(ScheduleMemoryName(memory)),
+                                                   " memory, expected one of a pool"));
   }
   Scale(scheduled->graph, options.scale);
   absl::StatusOr<Timeline> simulated =
@@ -126,14 +132,16 @@ absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const P
   return answer;
 }
 
-absl::StatusOr<Answer> RunRun(const RunCommandOptions& options) {
-  if (absl::Status status = CheckRunOptions(options); !status.ok()) return status;
+absl::StatusOr<Answer> RunRun(const CLI::App& app, const RunCommandOptions& options) {
+  absl::Status status = CheckScheduleFile(app, options.offload);
+  if (status.ok()) status = CheckRunOptions(options);
+  if (!status.ok()) return status;
   const absl::StatusOr<Prepared> prepared = Prepare(options);
   if (!prepared.ok()) return prepared.status();
   if (!prepared->simulated.ok()) {
     return PrintDoesNotFit(options.offload, prepared->scheduled, prepared->simulated.status());
   }
-  absl::Status status = Announce(options, *prepared->simulated);
+  status = Announce(options, *prepared->simulated);
   if (!status.ok()) return status;
   const absl::StatusOr<Iterations> iterations = Iterate(options, *prepared);
   if (!iterations.ok()) return iterations.status();
@@ -169,7 +177,7 @@ Command AddRun(CLI::App& app) {
       ->group(group);
   AddExamples(*run, {"tidepool model alexnet --batch 32 -o alexnet.json",
                      "tidepool run alexnet.json --memory 1GiB --link 2GB/s --iterations 5"});
-  return {run, [options] { return RunRun(*options); }};
+  return {run, [run, options] { return RunRun(*run, *options); }};
 }
 
 }  // namespace tidepool::tool

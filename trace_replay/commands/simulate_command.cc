@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "tidepool/trace/output_file.h"
 #include "trace_replay/offload/offload_options.h"
+#include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/offload/simulated_iteration.h"
 #include "trace_replay/offload/sweep.h"
 #include "trace_replay/offload/sweep_options.h"
@@ -31,13 +32,20 @@ std::int64_t OnlyBatch(const SweepOptions& sweep) {
 absl::StatusOr<Answer> SimulateOne(SimulateOptions options) {
   options.point.policy = options.sweep.policies.values.front();
   options.point.set = options.sweep.sets.values.front();
-  options.point.offload.machine.memory_bytes = options.sweep.memories.values.front();
+  if (!options.sweep.memories.values.empty()) {
+    options.point.offload.machine.memory_bytes = options.sweep.memories.values.front();
+  }
   const absl::StatusOr<TaskGraph> graph = GraphOf(options.source, OnlyBatch(options.sweep));
   if (!graph.ok()) return graph.status();
   const absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(options.point, *graph);
   if (!iteration.ok()) return iteration.status();
   if (!iteration->timeline.ok()) {
     return PrintDoesNotFit(options.point, iteration->scheduled, iteration->timeline.status());
+  }
+  // Only a pool has requests to serve.
+  if (iteration->scheduled.schedule->memory != ScheduleMemory::kPool) {
+    return PrintTimeline(options.point, iteration->scheduled, *iteration->timeline,
+                         nlohmann::ordered_json::object());
   }
   const absl::StatusOr<SmallestPools> pools = SizePools(*iteration);
   if (!pools.ok()) return pools.status();
@@ -122,7 +130,12 @@ absl::StatusOr<Answer> SimulateSweep(const SimulateOptions& options) {
 }
 
 absl::StatusOr<Answer> RunSimulate(const CLI::App& app, const SimulateOptions& options) {
-  absl::Status status = CheckSweepOptions(app, options.sweep, options.point);
+  absl::Status status = CheckScheduleFile(app, options.point);
+  if (status.ok()) status = CheckSweepOptions(app, options.sweep, options.point);
+  if (status.ok() && !options.point.schedule.empty() && options.sweep.is_sweep()) {
+    status = absl::InvalidArgumentError(
+        "--schedule: a file for one iteration, expected one memory and no batches");
+  }
   if (status.ok()) status = CheckTimelineFile(options.point);
   if (!status.ok()) return status;
   return options.sweep.is_sweep() ? SimulateSweep(options) : SimulateOne(options);

@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/compress/compression_profile.h"
+#include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/options.h"
 
 namespace tidepool::tool {
@@ -28,32 +29,6 @@ std::vector<double> DensitiesOf(const TaskGraph& graph, double density) {
 absl::StatusOr<CompressionProfile> ProfileOf(const OffloadCommandOptions& options) {
   if (!options.profile.empty()) return ReadCompressionProfile(options.profile);
   return CompressionProfileFromEnvironment();
-}
-
-absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions& options,
-                                                     const TaskGraph& graph) {
-  OffloadPolicyOptions offload = options.offload;
-  const absl::StatusOr<OffloadSet> set = OffloadSetFromName(options.set);
-  if (!set.ok()) return set.status();
-  const absl::StatusOr<AlgorithmChoice> algorithms = AlgorithmChoiceFromName(options.algorithms);
-  if (!algorithms.ok()) return algorithms.status();
-  const absl::StatusOr<AllocationOrder> order = AllocationOrderFromName(options.order);
-  if (!order.ok()) return order.status();
-  const absl::StatusOr<CompressionProfile> profile = ProfileOf(options);
-  if (!profile.ok()) return profile.status();
-  offload.set = *set;
-  offload.algorithms = *algorithms;
-  offload.order = *order;
-  offload.machine.compression = *profile;
-  if (options.bytes_per_second.has_value()) {
-    offload.machine.out_bytes_per_second = *options.bytes_per_second;
-  } else if (graph.link_bytes_per_second > 0) {
-    offload.machine.out_bytes_per_second = graph.link_bytes_per_second;
-  }
-  offload.machine.in_bytes_per_second =
-      options.in_bytes_per_second.value_or(offload.machine.out_bytes_per_second);
-  if (options.density.has_value()) offload.densities = DensitiesOf(graph, *options.density);
-  return offload;
 }
 
 void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
@@ -116,6 +91,32 @@ void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
 
 }  // namespace
 
+absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions& options,
+                                                     const TaskGraph& graph) {
+  OffloadPolicyOptions offload = options.offload;
+  const absl::StatusOr<OffloadSet> set = OffloadSetFromName(options.set);
+  if (!set.ok()) return set.status();
+  const absl::StatusOr<AlgorithmChoice> algorithms = AlgorithmChoiceFromName(options.algorithms);
+  if (!algorithms.ok()) return algorithms.status();
+  const absl::StatusOr<AllocationOrder> order = AllocationOrderFromName(options.order);
+  if (!order.ok()) return order.status();
+  const absl::StatusOr<CompressionProfile> profile = ProfileOf(options);
+  if (!profile.ok()) return profile.status();
+  offload.set = *set;
+  offload.algorithms = *algorithms;
+  offload.order = *order;
+  offload.machine.compression = *profile;
+  if (options.bytes_per_second.has_value()) {
+    offload.machine.out_bytes_per_second = *options.bytes_per_second;
+  } else if (graph.link_bytes_per_second > 0) {
+    offload.machine.out_bytes_per_second = graph.link_bytes_per_second;
+  }
+  offload.machine.in_bytes_per_second =
+      options.in_bytes_per_second.value_or(offload.machine.out_bytes_per_second);
+  if (options.density.has_value()) offload.densities = DensitiesOf(graph, *options.density);
+  return offload;
+}
+
 const char* const kPolicyHelp =
     "Offload policy: none; vdnn, where each layer waits for the copies that it overlaps with; "
     "vdnn++, where no layer does";
@@ -126,7 +127,6 @@ const char* const kOffloadHelp =
 
 void AddPointOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddSizeOption(app, "--memory", options.offload.machine.memory_bytes, "Memory of the device")
-      ->required()
       ->group("Machine");
   app.add_option("--policy", options.policy, kPolicyHelp)
       ->type_name("NAME")
@@ -138,10 +138,15 @@ void AddPointOptions(CLI::App& app, OffloadCommandOptions& options) {
       ->group("Policy");
 }
 
-void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options) {
+void AddDecisionOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddPolicyOptions(app, options);
   AddMachineOptions(app, options);
   AddCompressionOptions(app, options);
+}
+
+void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options) {
+  AddScheduleFileOption(app, options);
+  AddDecisionOptions(app, options);
   app.add_option("--timeline", options.timeline,
                  "Write the timeline to this Chrome trace, for ui.perfetto.dev; compressed if the "
                  "name ends in .gz")
@@ -165,6 +170,7 @@ absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {
 
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
                                                   TaskGraph graph) {
+  if (!options.schedule.empty()) return ReadScheduledGraph(options, std::move(graph));
   absl::StatusOr<OffloadPolicyOptions> offload = PolicyOptionsOf(options, graph);
   if (!offload.ok()) return offload.status();
   absl::StatusOr<Schedule> schedule = MakeSchedule(options.policy, graph, *offload);

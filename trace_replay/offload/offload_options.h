@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule.h"
 #include "trace_replay/command.h"
@@ -26,6 +27,7 @@ struct OffloadCommandOptions {
   std::optional<double> bytes_per_second;     // of the link; empty: the graph's
   std::optional<double> in_bytes_per_second;  // empty: that of the other direction
   std::optional<double> density;
+  std::string schedule;  // a file; empty: the policy makes one
   std::string profile;   // a file; empty: the environment's
   std::string timeline;  // a file; empty: none is written
   bool json = false;
@@ -38,7 +40,9 @@ extern const char* const kOffloadHelp;
 
 // Adds --memory, --policy and --offload with a single value each.
 void AddPointOptions(CLI::App& app, OffloadCommandOptions& options);
-// Adds all other options.
+// Adds the other options of policies, machines and compression.
+void AddDecisionOptions(CLI::App& app, OffloadCommandOptions& options);
+// Adds those, and the options of the output.
 void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options);
 // Refuses a timeline file that is the graph or belongs to other output.
 absl::Status CheckTimelineFile(const OffloadCommandOptions& options);
@@ -48,8 +52,12 @@ struct ScheduledGraph {
   OffloadPolicyOptions offload;
   // ResourceExhausted if no schedule fits the memory.
   absl::StatusOr<Schedule> schedule;
+  std::optional<Machine> machine = std::nullopt;  // of the file with the schedule, if it has one
 };
-// Makes the schedule. Returns an error for wrong options only.
+// Returns the policy's options for a graph. Errors are those of names and of the profile.
+absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions& options,
+                                                     const TaskGraph& graph);
+// Makes the schedule, or reads it from its file. Returns an error for wrong options only.
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
                                                   TaskGraph graph);
 

@@ -8,6 +8,7 @@
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace_plan.h"
+#include "trace_replay/offload/schedule_source.h"
 
 namespace tidepool::tool {
 
@@ -19,8 +20,7 @@ absl::StatusOr<SimulatedIteration> SimulateIteration(const OffloadCommandOptions
     absl::Status why = scheduled->schedule.status();
     return SimulatedIteration{*std::move(scheduled), std::move(why)};
   }
-  absl::StatusOr<Timeline> timeline =
-      Simulate(scheduled->graph, *scheduled->schedule, scheduled->offload.machine);
+  absl::StatusOr<Timeline> timeline = SimulateScheduled(*scheduled);
   if (!timeline.ok() && !absl::IsResourceExhausted(timeline.status())) return timeline.status();
   return SimulatedIteration{*std::move(scheduled), std::move(timeline)};
 }

@@ -78,7 +78,6 @@ void AddSweepOptions(CLI::App& app, SweepOptions& sweep) {
                           "Memory of the device: a size, a list 8GiB,16GiB, or a range "
                           "4GiB..40GiB/1GiB, FIRST..LAST/STEP")
       ->type_name("SIZES")
-      ->required()
       ->group("Machine");
   AddValues<std::string>(app, "--policy", sweep.policies, ParseNames,
                          absl::StrCat(kPolicyHelp, "; or a list none,vdnn,vdnn++"))

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -40,9 +43,12 @@ double FragmentationOf(const Timeline& timeline) {
          static_cast<double>(timeline.peak_device_bytes) / static_cast<double>(timeline.pool_bytes);
 }
 
-// Returns the origin of the link's rate: an option, the graph's GPU, or no graph tells one.
-std::string LinkSource(const OffloadCommandOptions& options, const TaskGraph& graph) {
+// Returns the origin of the link's rate: an option, the schedule's file, the graph's GPU, or no
+// graph tells one.
+std::string LinkSource(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
+  const TaskGraph& graph = scheduled.graph;
   if (options.bytes_per_second.has_value()) return "--link";
+  if (scheduled.machine.has_value()) return "the schedule";
   if (graph.link_bytes_per_second == 0) return "default, PCIe 3.0 x16";
   return graph.gpu.empty() ? "the graph" : LinkText(graph.gpu);
 }
@@ -54,7 +60,7 @@ std::string LinkLine(const OffloadCommandOptions& options, const ScheduledGraph&
   return absl::StrCat(
       "link ",
       out == in ? RateText(out) : absl::StrCat(RateText(out), " out, ", RateText(in), " in"), " (",
-      absl::CHexEscape(LinkSource(options, scheduled.graph)), ")");
+      absl::CHexEscape(LinkSource(options, scheduled)), ")");
 }
 
 nlohmann::ordered_json LinkJson(const OffloadCommandOptions& options,
@@ -62,20 +68,51 @@ nlohmann::ordered_json LinkJson(const OffloadCommandOptions& options,
   const TimelineOptions& machine = scheduled.offload.machine;
   return {{"out_bytes_per_second", machine.out_bytes_per_second},
           {"in_bytes_per_second", machine.in_bytes_per_second},
-          {"source", LinkSource(options, scheduled.graph)}};
+          {"source", LinkSource(options, scheduled)}};
+}
+
+std::int64_t RoundsOf(const Schedule& schedule) {
+  std::int64_t rounds = schedule.rounds.empty() ? 1 : 0;
+  for (const ScheduleRound& round : schedule.rounds) rounds += round.times;
+  return rounds;
+}
+
+// Returns the most samples of a round.
+std::int64_t SubBatchOf(const TaskGraph& graph, const Schedule& schedule) {
+  std::int64_t most = 0;
+  for (const ScheduleRound& round : schedule.rounds) most = std::max(most, round.batch);
+  return most == 0 ? graph.batch : most;
+}
+
+// Returns the time of tasks that run again in their round, on all devices.
+double RecomputedSeconds(const TaskGraph& graph, const Schedule& schedule) {
+  std::vector<ScheduleRound> rounds = schedule.rounds;
+  if (rounds.empty()) rounds = {{.steps = schedule.steps.size()}};
+  double seconds = 0;
+  for (const ScheduleRound& round : rounds) {
+    std::set<std::pair<std::size_t, std::size_t>> ran;
+    for (std::size_t i = 0; i < round.steps; ++i) {
+      const ScheduleStep& step = schedule.steps[round.first_step + i];
+      if (step.kind != StepKind::kRun || ran.emplace(step.device, step.index).second) continue;
+      seconds += graph.tasks[step.index].algorithms[step.algorithm].seconds *
+                 static_cast<double>(round.times);
+    }
+  }
+  return seconds;
 }
 
 nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
                                  const ScheduledGraph& scheduled) {
   const TaskGraph& graph = scheduled.graph;
+  const bool is_made = options.schedule.empty();
   return {{"graph", graph.name},
           {"batch", graph.batch},
           {"tasks", graph.tasks.size()},
-          {"policy", options.policy},
-          {"offload", options.set},
-          {"algorithms", options.algorithms},
-          {"memory_bytes", options.offload.machine.memory_bytes},
-          {"placement", options.offload.machine.placement},
+          {"policy", is_made ? options.policy : scheduled.schedule->policy},
+          {"offload", is_made ? nlohmann::ordered_json(options.set) : nullptr},
+          {"algorithms", is_made ? nlohmann::ordered_json(options.algorithms) : nullptr},
+          {"memory_bytes", scheduled.offload.machine.memory_bytes},
+          {"placement", scheduled.offload.machine.placement},
           {"gpu", graph.gpu},
           {"link", LinkJson(options, scheduled)}};
 }
@@ -101,7 +138,7 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
                          SecondsOf(timeline, Reason::kSynchronize);
   std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(graph.batch) << ", "
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
-            << schedule.policy << ", memory " << SizeText(options.offload.machine.memory_bytes)
+            << schedule.policy << ", memory " << SizeText(scheduled.offload.machine.memory_bytes)
             << ",\n  " << LinkLine(options, scheduled) << "\n\n"
             << TableText(
                    {{"iteration", MillisecondsText(timeline.seconds)},
@@ -170,8 +207,12 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["schedule"] = schedule.policy;
   json["seconds"] = timeline.seconds;
   json["ideal_seconds"] = ideal;
+  json["lower_bound_seconds"] = ideal;
   json["overhead"] = ideal > 0 ? timeline.seconds / ideal : 1;
   json["compute_seconds"] = timeline.compute_seconds;
+  json["recomputed_seconds"] = RecomputedSeconds(graph, schedule);
+  json["sub_batch"] = SubBatchOf(graph, schedule);
+  json["rounds"] = RoundsOf(schedule);
   for (const Reason reason : kReasons) {
     json["stall_seconds"][std::string(StallReasonName(reason))] = SecondsOf(timeline, reason);
   }
@@ -206,7 +247,7 @@ Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGrap
     return Answer::kNo;
   }
   std::cout << absl::CHexEscape(scheduled.graph.name) << "\n  does not fit in "
-            << SizeText(options.offload.machine.memory_bytes) << ": " << why.message() << '\n';
+            << SizeText(scheduled.offload.machine.memory_bytes) << ": " << why.message() << '\n';
   const std::string advice = Advice(options, scheduled);
   if (!advice.empty()) std::cout << "  " << advice << '\n';
   return Answer::kNo;

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests `tidepool schedule`, and schedules from files in `simulate` and `run`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tests/schedule/small_schedule.h"
+#include "tests/trace_replay/command_line.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/schedule_file.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class ScheduleCommand : public CommandLine {
+ protected:
+  ScheduleCommand() : graph_(*MakeModel("alexnet", {.batch = 32})) {
+    path_ = folder_ / "graph.json";
+    schedule_ = folder_ / "schedule.json";
+    EXPECT_EQ(WriteGraph(graph_, path_), absl::OkStatus());
+  }
+
+  json Answer(const std::vector<std::string>& arguments) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return json::parse(outcome.out);
+  }
+  json Make() {
+    return Answer({"schedule", path_, "--memory", "1GiB", "--offload", "all", "--link", "5e9",
+                   "--latency", "1us", "--one-way", "-o", schedule_, "--json"});
+  }
+
+  TaskGraph graph_;
+  std::string path_;
+  std::string schedule_;
+};
+
+TEST_F(ScheduleCommand, WritesWhatSimulateAndRunTake) {
+  const json made = Make();
+  for (const char* key :
+       {"graph", "policy", "memory_bytes", "fits", "seconds", "ideal_seconds",
+        "lower_bound_seconds", "overhead", "bytes_out", "bytes_in", "recomputed_seconds",
+        "peak_device_bytes", "pool_bytes", "sub_batch", "rounds", "steps", "output"}) {
+    EXPECT_TRUE(made.contains(key)) << key;
+  }
+  EXPECT_EQ(made["sub_batch"], 32);
+  EXPECT_EQ(made["rounds"], 1);
+  EXPECT_EQ(made["recomputed_seconds"], 0);
+  EXPECT_GT(made["bytes_out"], 0);
+  const absl::StatusOr<ScheduleFile> file = ReadSchedule(schedule_);
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(ValidateScheduleFile({&graph_, 1}, *file), absl::OkStatus());
+  EXPECT_EQ(file->schedule.steps.size(), made["steps"]);
+  EXPECT_EQ(file->machine->devices[0].memory_bytes, std::int64_t{1} << 30);
+  // The file has the machine, so that no option is needed.
+  const json simulated = Answer({"simulate", path_, "--schedule", schedule_, "--json"});
+  for (const char* key : {"seconds", "bytes_out", "pool_bytes", "memory_bytes", "stalls"}) {
+    EXPECT_EQ(simulated[key], made[key]) << key;
+  }
+  EXPECT_EQ(simulated["policy"], file->schedule.policy);
+  const json other =
+      Answer({"simulate", path_, "--schedule", schedule_, "--link", "inf", "--json"});
+  EXPECT_LT(other["seconds"], made["seconds"]);
+  const json run = Answer({"run", path_, "--schedule", schedule_, "--scale", "0", "--link", "inf",
+                           "--iterations", "1", "--json"});
+  EXPECT_EQ(run["bytes_out"], made["bytes_out"]);
+}
+
+TEST_F(ScheduleCommand, SimulatesFixedAddresses) {
+  const TaskGraph graph = testing::SmallGraph();
+  ASSERT_EQ(WriteGraph(graph, path_), absl::OkStatus());
+  Schedule paged = testing::Of(graph, testing::PlainSteps());
+  paged.memory = ScheduleMemory::kPaged;
+  ScheduleFile file = {FixAddresses({&graph, 1}, paged, 512, {1 << 20}).value(), "small"};
+  ASSERT_EQ(WriteSchedule(file, schedule_), absl::OkStatus());
+  const json simulated =
+      Answer({"simulate", path_, "--schedule", schedule_, "--memory", "1MiB", "--json"});
+  EXPECT_EQ(simulated["seconds"], 1 + 2 + 4 + 8);
+  EXPECT_THAT(ErrorOf({"run", path_, "--schedule", schedule_, "--memory", "1MiB"}),
+              HasSubstr("fixed memory, expected one of a pool"));
+  EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_}),
+              HasSubstr("no memory of the device, expected --memory or a machine in the file"));
+}
+
+TEST_F(ScheduleCommand, RefusesSchedulesOfOtherGraphsAndBrokenFiles) {
+  Make();
+  const std::string other = folder_ / "other.json";
+  ASSERT_EQ(WriteGraph(*MakeModel("alexnet", {.batch = 33}), other), absl::OkStatus());
+  EXPECT_THAT(ErrorOf({"simulate", other, "--schedule", schedule_}),
+              AllOf(HasSubstr("schedule.json: the schedule is one of a graph with the fingerprint"),
+                    HasSubstr("expected one of 'alexnet'")));
+  ScheduleFile file = ReadSchedule(schedule_).value();
+  file.schedule.steps[3] = file.schedule.steps[2];
+  ASSERT_EQ(WriteSchedule(file, schedule_), absl::OkStatus());
+  EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_}),
+              HasSubstr("step 3, allocate '"));
+  EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", path_}),
+              HasSubstr("graph.json:1: the unknown key 'tidepool_graph' in a schedule, expected"));
+}
+
+TEST_F(ScheduleCommand, RefusesOptionsThatContradict) {
+  EXPECT_THAT(ErrorOf({"simulate", path_}), HasSubstr("--memory is missing, expected"));
+  EXPECT_THAT(ErrorOf({"run", path_}), HasSubstr("--memory is missing, expected"));
+  EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--policy", "vdnn"}),
+              HasSubstr("--policy: a choice of the policy, expected none of them with --schedule"));
+  EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--memory", "1GiB,2GiB"}),
+              HasSubstr("--schedule: a file for one iteration"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "1GiB", "-o", path_}),
+              HasSubstr("is the graph itself, expected another file"));
+  EXPECT_EQ(Run({"schedule", path_, "--memory", "1MiB", "-o", schedule_}).status, 2);
+  EXPECT_FALSE(std::filesystem::exists(schedule_));
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_replay/offload/schedule_source.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "tidepool/schedule/program.h"
+#include "tidepool/schedule/schedule_file.h"
+
+namespace tidepool::tool {
+namespace {
+
+// Takes from the file's machine the values that no option gave.
+void TakeMachine(const Machine& machine, const OffloadCommandOptions& options,
+                 TimelineOptions& target) {
+  const MachineDevice& device = machine.devices.front();
+  const MachineLink& link = machine.links[device.link];
+  if (target.memory_bytes == 0) target.memory_bytes = device.memory_bytes;
+  if (!options.bytes_per_second.has_value()) {
+    target.out_bytes_per_second = link.out_bytes_per_second;
+    target.in_bytes_per_second = options.in_bytes_per_second.value_or(link.in_bytes_per_second);
+  }
+  if (target.transfer_latency_seconds == 0) target.transfer_latency_seconds = link.latency_seconds;
+  target.one_transfer_at_a_time = target.one_transfer_at_a_time || !link.full_duplex;
+  if (target.host_bytes == TimelineOptions().host_bytes) {
+    target.host_bytes = machine.host.memory_bytes;
+  }
+}
+
+// Gives all devices the memory of --memory, and all links the rates of --link and --link-in.
+void Override(const OffloadCommandOptions& options, Machine& machine) {
+  for (MachineDevice& device : machine.devices) {
+    const std::int64_t memory = options.offload.machine.memory_bytes;
+    if (memory != 0) device.memory_bytes = memory;
+  }
+  for (MachineLink& link : machine.links) {
+    if (!options.bytes_per_second.has_value()) continue;
+    link.out_bytes_per_second = *options.bytes_per_second;
+    link.in_bytes_per_second = options.in_bytes_per_second.value_or(*options.bytes_per_second);
+  }
+}
+
+// Returns the machine for the schedule's devices: that of the file, or equal devices on one link.
+Machine MachineFor(const ScheduledGraph& scheduled) {
+  if (scheduled.machine.has_value()) return *scheduled.machine;
+  Machine machine = MachineOf(scheduled.offload.machine);
+  machine.devices.resize(scheduled.schedule->devices, machine.devices.front());
+  return machine;
+}
+
+}  // namespace
+
+void AddScheduleFileOption(CLI::App& app, OffloadCommandOptions& options) {
+  app.add_option("--schedule", options.schedule,
+                 "Take the schedule from this file, as `tidepool schedule -o` writes it, and the "
+                 "machine too, unless options describe another")
+      ->type_name("FILE")
+      ->group("Policy");
+}
+
+absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions& options) {
+  if (options.schedule.empty()) {
+    if (app.count("--memory") > 0) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "--memory is missing, expected the memory of the device, or a file with --schedule");
+  }
+  for (const char* name : {"--policy", "--offload", "--algorithms", "--order", "--density"}) {
+    if (app.count(name) == 0) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": a choice of the policy, expected none of them with --schedule"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,
+                                                  TaskGraph graph) {
+  absl::StatusOr<ScheduleFile> file = ReadSchedule(options.schedule);
+  if (!file.ok()) return file.status();
+  absl::Status status = ValidateScheduleFile({&graph, 1}, *file);
+  if (!status.ok()) return status;
+  absl::StatusOr<OffloadPolicyOptions> offload = PolicyOptionsOf(options, graph);
+  if (!offload.ok()) return offload.status();
+  if (file->machine.has_value()) TakeMachine(*file->machine, options, offload->machine);
+  if (offload->machine.memory_bytes == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(absl::CHexEscape(options.schedule),
+                     ": no memory of the device, expected --memory or a machine in the file"));
+  }
+  if (file->machine.has_value()) Override(options, *file->machine);
+  return ScheduledGraph{std::move(graph), *std::move(offload), std::move(file->schedule),
+                        std::move(file->machine)};
+}
+
+absl::StatusOr<Timeline> SimulateScheduled(const ScheduledGraph& scheduled) {
+  const Schedule& schedule = *scheduled.schedule;
+  if (schedule.memory == ScheduleMemory::kPool) {
+    return Simulate(scheduled.graph, schedule, scheduled.offload.machine);
+  }
+  const absl::StatusOr<Program> program =
+      LowerSchedule({&scheduled.graph, 1}, schedule, MachineFor(scheduled));
+  if (!program.ok()) return program.status();
+  return SimulateProgram(scheduled.graph, *program);
+}
+
+}  // namespace tidepool::tool

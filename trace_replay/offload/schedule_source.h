@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules from files, with the machines that they name.
+#ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_SCHEDULE_SOURCE_H_
+#define TIDEPOOL_TRACE_REPLAY_OFFLOAD_SCHEDULE_SOURCE_H_
+
+#include <CLI/CLI.hpp>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tidepool/schedule/timeline.h"
+#include "trace_replay/offload/offload_options.h"
+
+namespace tidepool::tool {
+
+// Adds --schedule.
+void AddScheduleFileOption(CLI::App& app, OffloadCommandOptions& options);
+
+// Refuses --schedule beside an option that decides on a schedule, and a missing --memory without
+// --schedule. `app` has parsed its arguments.
+absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions& options);
+
+// Reads the file of --schedule and checks it against the graph. Options of the machine that were
+// not given are those of the file's machine.
+absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,
+                                                  TaskGraph graph);
+
+// Simulates an iteration of a schedule, of any memory, that is no error.
+absl::StatusOr<Timeline> SimulateScheduled(const ScheduledGraph& scheduled);
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_OFFLOAD_SCHEDULE_SOURCE_H_
