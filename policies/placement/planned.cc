@@ -162,6 +162,9 @@ class Planned final : public PlannedPlacement {
 
   Match Find(std::int64_t bytes) {
     if (known_ == nullptr) return {};
+    // Two sizes in a row are stronger evidence than the size of the plan's first request. Otherwise
+    // labels as large as the first weight, which stayed, would count as that weight.
+    if (next_ == 0 && guess_ != kNone && HasSize(guess_ + 1, bytes)) return {known_, guess_ + 1};
     if (HasSize(next_, bytes)) [[likely]]
       return {known_, next_};  // as planned, maybe after additional requests
     if (lost_ == 0) {

@@ -373,5 +373,20 @@ TEST(PlannedTest, IterationsMayBeginBehindWhatStays) {
   }
 }
 
+// A request has the size of the first one, which stays: the size before it tells them apart.
+TEST(PlannedTest, ARequestAsLargeAsTheFirstIsNoNewBeginning) {
+  const auto policy =
+      PlannedPlacement::Create({PlanOf({{5, 0}, {7, 5}, {20, 12}, {5, 32}, {30, 37}})});
+  blocks::Arena arena(67, 1, *policy);
+  EXPECT_EQ(arena.Allocate(5, Hint::kResident), 0);
+  EXPECT_EQ(arena.Allocate(7, Hint::kResident), 5);
+  for (int iteration = 0; iteration < 3; ++iteration) {
+    EXPECT_EQ(arena.Allocate(20, Hint::kResident), 12) << iteration;
+    EXPECT_EQ(arena.Allocate(5, Hint::kResident), 32) << iteration;
+    EXPECT_EQ(arena.Allocate(30, Hint::kResident), 37) << iteration;
+    for (const std::int64_t offset : {12, 32, 37}) arena.Free(offset);
+  }
+}
+
 }  // namespace
 }  // namespace tidepool

@@ -548,7 +548,7 @@ TEST_F(CommandLine, HasHelp) {
   EXPECT_THAT(outcome.out, HasSubstr("Usage: tidepool COMMAND [OPTIONS]"));
   const Outcome of_command = Run({"run", "--help"});
   EXPECT_EQ(of_command.status, 0);
-  EXPECT_THAT(of_command.out, HasSubstr("Usage: tidepool run GRAPH --memory SIZE [OPTIONS]\n"));
+  EXPECT_THAT(of_command.out, HasSubstr("Usage: tidepool run GRAPH [OPTIONS]\n"));
   EXPECT_THAT(of_command.out, HasSubstr("Examples:\n  tidepool "));
 }
 
