@@ -12,9 +12,9 @@ namespace {
 constexpr std::int64_t kDeviceAlignment = 512;  // of all allocations of a device
 
 std::byte* RoundedUp(void* address, std::int64_t alignment) {
-  const auto number = reinterpret_cast<std::uintptr_t>(address);
   const auto step = static_cast<std::uintptr_t>(alignment);
-  return reinterpret_cast<std::byte*>((number + step - 1) / step * step);
+  const auto past = reinterpret_cast<std::uintptr_t>(address) % step;
+  return static_cast<std::byte*>(address) + (past == 0 ? 0 : step - past);
 }
 
 absl::Status Named(const absl::Status& status, std::size_t device, std::int64_t bytes) {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "absl/base/config.h"
 #include "tests/support/forwarding_device.h"
 
 namespace tidepool::testing {
@@ -48,13 +49,7 @@ class UncountedDevice final : public ForwardingDevice {
 
 }  // namespace tidepool::testing
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define TIDEPOOL_HAS_SANITIZER 1
-#else
-#define TIDEPOOL_HAS_SANITIZER 0
-#endif
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(ABSL_HAVE_ADDRESS_SANITIZER) || defined(ABSL_HAVE_THREAD_SANITIZER)
 #define TIDEPOOL_HAS_SANITIZER 1
 #else
 #define TIDEPOOL_HAS_SANITIZER 0

@@ -181,6 +181,7 @@ absl::Status WriteMeasured(const ProfileOptions& options, GraphOrFamily read,
   if (std::holds_alternative<TaskGraph>(read)) return WriteGraph(measured.front(), options.output);
   GraphFamily& family = std::get<GraphFamily>(read);
   std::vector<std::int64_t> batches;
+  batches.reserve(measured.size());
   for (const TaskGraph& graph : measured) batches.push_back(graph.batch);
   family.cost_model = [&](TaskGraph& graph) {
     for (const TaskGraph& its : measured) {

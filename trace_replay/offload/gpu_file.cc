@@ -13,7 +13,7 @@
 namespace tidepool::tool {
 namespace {
 
-constexpr std::size_t kMostBytes = std::size_t{64} << 10;
+constexpr std::size_t kMostGpuFileBytes = std::size_t{64} << 10;
 constexpr double kMostRate = 1e24;
 
 struct Number {
@@ -35,12 +35,12 @@ absl::Status Wrong(const std::string& why) { return absl::InvalidArgumentError(w
 
 absl::StatusOr<std::string> ContentsOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  std::string text(kMostBytes + 1, '\0');
+  std::string text(kMostGpuFileBytes + 1, '\0');
   if (!file || !file.read(text.data(), 0)) return Wrong("cannot be read, expected a GPU's file");
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   if (file.bad()) return Wrong("cannot be read, expected a GPU's file");
-  if (text.size() > kMostBytes) return Wrong("more than 64 KiB, expected a GPU's file");
+  if (text.size() > kMostGpuFileBytes) return Wrong("more than 64 KiB, expected a GPU's file");
   return text;
 }
 
