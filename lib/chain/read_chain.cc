@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the JSON of a chain: one object with a few numbers and lists of numbers.
-#include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
 
 #include <array>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/chain/check_chain.h"
 #include "lib/io/byte_source.h"
+#include "lib/io/json_events.h"
 #include "lib/io/json_input.h"
 #include "lib/io/json_number.h"
 #include "lib/io/quote.h"
@@ -207,39 +207,14 @@ bool ChainHandler::EndArray(rapidjson::SizeType /*elements*/) {
   return true;
 }
 
-// Returns the line and the reason at which RapidJSON stopped.
-absl::Status StatusOf(const rapidjson::ParseResult& result, io::JsonInput& input,
-                      const ChainHandler& handler, const std::string& name) {
-  const auto fail = [&](std::int64_t line, const std::string& what) {
-    return io::AboutLine(name, line, absl::InvalidArgumentError(what));
-  };
-  if (!input.status().ok()) return fail(input.line(), std::string(input.status().message()));
-  if (result.Code() == rapidjson::kParseErrorTermination) {
-    return fail(handler.line(), std::string(handler.status().message()));
-  }
-  if (result.IsError() && input.is_at_end()) {
-    return fail(input.line(), "the file is cut off: its JSON ends early, expected all of it");
-  }
-  if (result.IsError() || !input.is_at_end()) {
-    const std::string why = result.IsError() ? rapidjson::GetParseError_En(result.Code())
-                                             : "There is a zero byte after the value.";
-    return fail(input.line(), absl::StrCat("broken JSON (", why, "), expected a chain"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<Chain> ReadChainFrom(std::unique_ptr<io::ByteSource> source,
                                     const std::string& name) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
   if (!plain.ok()) return io::AboutFile(name, plain.status());
   io::JsonInput input(**plain);
   ChainHandler handler(input);
-  rapidjson::Reader reader;
-  constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag |
-                              rapidjson::kParseIterativeFlag |
-                              rapidjson::kParseValidateEncodingFlag;
-  const rapidjson::ParseResult result = reader.Parse<kFlags>(input, handler);
-  if (absl::Status status = StatusOf(result, input, handler, name); !status.ok()) return status;
+  absl::Status status = io::ReadJsonEvents(input, handler, name, "a chain");
+  if (!status.ok()) return status;
   return handler.Take();
 }
 

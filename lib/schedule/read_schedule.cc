@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads schedules, and gives faults of their steps the line of the step.
-#include <rapidjson/error/en.h>
-#include <rapidjson/reader.h>
-
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "lib/io/byte_source.h"
+#include "lib/io/json_events.h"
 #include "lib/io/json_input.h"
 #include "lib/io/quote.h"
 #include "lib/schedule/check_steps.h"
@@ -19,28 +17,6 @@ namespace tidepool {
 namespace {
 
 using schedule::ScheduleHandler;
-
-absl::Status FaultAt(const std::string& name, std::int64_t line, const std::string& fault) {
-  return io::AboutLine(name, line, absl::InvalidArgumentError(fault));
-}
-
-// Returns the reason why RapidJSON stopped.
-absl::Status StatusOfReading(const rapidjson::ParseResult& result, io::JsonInput& input,
-                             const ScheduleHandler& handler, const std::string& name) {
-  if (!input.status().ok()) {
-    return FaultAt(name, input.line(), std::string(input.status().message()));
-  }
-  if (result.Code() == rapidjson::kParseErrorTermination) {
-    return FaultAt(name, handler.line(), std::string(handler.status().message()));
-  }
-  if (result.IsError() && input.is_at_end()) {
-    return FaultAt(name, input.line(), "the file is cut off: its JSON ends early, expected all");
-  }
-  if (!result.IsError() && input.is_at_end()) return absl::OkStatus();
-  const std::string why = result.IsError() ? rapidjson::GetParseError_En(result.Code())
-                                           : "There is a zero byte after the value.";
-  return FaultAt(name, input.line(), absl::StrCat("broken JSON (", why, "), expected a schedule"));
-}
 
 void NumberRounds(Schedule& schedule) {
   std::size_t next = 0;
@@ -56,12 +32,7 @@ absl::StatusOr<ScheduleFile> ReadScheduleFrom(std::unique_ptr<io::ByteSource> so
   if (!plain.ok()) return io::AboutFile(name, plain.status());
   io::JsonInput input(**plain);
   ScheduleHandler handler(input);
-  rapidjson::Reader reader;
-  constexpr unsigned kFlags = rapidjson::kParseNumbersAsStringsFlag |
-                              rapidjson::kParseIterativeFlag |
-                              rapidjson::kParseValidateEncodingFlag;
-  const rapidjson::ParseResult result = reader.Parse<kFlags>(input, handler);
-  absl::Status status = StatusOfReading(result, input, handler, name);
+  absl::Status status = io::ReadJsonEvents(input, handler, name, "a schedule");
   if (!status.ok()) return status;
   ScheduleFile file = handler.Take();
   NumberRounds(file.schedule);

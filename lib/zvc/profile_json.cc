@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Profiles as JSON. The parser makes a flat map from paths ("words.32.compress.a") to values with
 // their lines. Then the profile takes out each known value, and a remaining value is an error.
-#include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
 
 #include <cstdlib>
@@ -15,6 +14,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "lib/io/byte_source.h"
+#include "lib/io/json_events.h"
 #include "lib/io/json_input.h"
 #include "lib/io/json_text.h"
 #include "lib/io/quote.h"
@@ -69,7 +69,8 @@ class ProfileHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Pr
   bool EndObject(rapidjson::SizeType /*members*/) { return Leave(); }
   bool EndArray(rapidjson::SizeType /*elements*/) { return Leave(); }
 
-  const ProfileError& error() const { return error_; }
+  const absl::Status& status() const { return error_.status; }
+  std::int64_t line() const { return error_.line; }
   std::map<std::string, ProfileValue>& values() { return values_; }
 
  private:
@@ -245,23 +246,6 @@ std::string CostsJson(const CompressionCosts& costs) {
                       ", \"packed_share\": ", zvc::NumberText(costs.packed_share), "}");
 }
 
-// Returns the reason why RapidJSON stopped, or OK.
-absl::Status ProfileParseStatus(const rapidjson::ParseResult& parsed, io::JsonInput& input,
-                                const ProfileHandler& handler, const std::string& path) {
-  if (!input.status().ok()) return io::AboutLine(path, input.line(), input.status());
-  if (!handler.error().status.ok()) {
-    return io::AboutLine(path, handler.error().line, handler.error().status);
-  }
-  if (!parsed.IsError() && input.is_at_end()) return absl::OkStatus();
-  const std::string why =
-      parsed.IsError() ? rapidjson::GetParseError_En(parsed.Code()) : "There is a zero byte.";
-  return io::AboutLine(path, input.line(),
-                       absl::InvalidArgumentError(
-                           parsed.IsError() && input.is_at_end()
-                               ? "the file is cut off: its JSON ends early, expected all of it"
-                               : absl::StrCat("broken JSON (", why, ")")));
-}
-
 }  // namespace
 
 std::string CompressionProfileJson(const CompressionProfile& profile) {
@@ -295,13 +279,8 @@ absl::StatusOr<CompressionProfile> ReadCompressionProfile(const std::string& pat
   if (!source.ok()) return io::AboutFile(path, source.status());
   io::JsonInput input(**source);
   ProfileHandler handler(input);
-  rapidjson::Reader reader;
-  const rapidjson::ParseResult parsed =
-      reader.Parse<rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag |
-                   rapidjson::kParseValidateEncodingFlag>(input, handler);
-  if (absl::Status status = ProfileParseStatus(parsed, input, handler, path); !status.ok()) {
-    return status;
-  }
+  absl::Status status = io::ReadJsonEvents(input, handler, path, "a compression profile");
+  if (!status.ok()) return status;
   ProfileValues values(std::move(handler.values()));
   CompressionProfile profile;
   if (!TakeProfile(values, &profile).ok()) {

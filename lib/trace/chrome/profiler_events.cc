@@ -3,7 +3,6 @@
 // relevant values of an event are kept, and its end decides the event's kind.
 #include "lib/trace/chrome/profiler_events.h"
 
-#include <rapidjson/error/en.h>
 #include <rapidjson/reader.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "lib/io/json_events.h"
 #include "lib/io/json_input.h"
 #include "lib/io/json_number.h"
 #include "lib/io/quote.h"
@@ -629,37 +629,14 @@ bool Handler::EndObject(rapidjson::SizeType /*members*/) { return Ascend(); }
 bool Handler::StartArray() { return Descend(false); }
 bool Handler::EndArray(rapidjson::SizeType /*elements*/) { return Ascend(); }
 
-// Returns the reason why RapidJSON stopped, or OK.
-absl::Status ParseStatus(const rapidjson::ParseResult& result, io::JsonInput& input,
-                         const Handler& handler, const std::string& name) {
-  if (!input.status().ok()) return io::AboutLine(name, input.line(), input.status());
-  if (result.Code() == rapidjson::kParseErrorTermination) {
-    return io::AboutLine(name, handler.line(), handler.status());
-  }
-  if (result.IsError() && input.is_at_end()) {
-    return io::AboutLine(
-        name, input.line(),
-        absl::InvalidArgumentError("the file is cut off: its JSON ends early, expected all of it"));
-  }
-  if (result.IsError() || !input.is_at_end()) {
-    const std::string why = result.IsError() ? rapidjson::GetParseError_En(result.Code())
-                                             : "There is a zero byte after the value.";
-    return io::AboutLine(name, input.line(),
-                         absl::InvalidArgumentError(absl::StrCat("broken JSON (", why, ")")));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<ProfilerEvents> ReadProfilerEvents(io::ByteSource& source, const std::string& name) {
   io::JsonInput input(source);
   Handler handler(input);
-  rapidjson::Reader reader;
-  const rapidjson::ParseResult result =
-      reader.Parse<rapidjson::kParseNumbersAsStringsFlag | rapidjson::kParseIterativeFlag>(input,
-                                                                                           handler);
-  absl::Status status = ParseStatus(result, input, handler, name);
+  // Texts may hold any bytes, because an odd name of an operator must not hide the memory.
+  absl::Status status =
+      io::ReadJsonEvents<rapidjson::kParseNoFlags>(input, handler, name, "a trace of a profiler");
   if (!status.ok()) return status;
   if (!handler.has_events()) {
     return io::AboutFile(name, absl::InvalidArgumentError("no traceEvents in the file"));
