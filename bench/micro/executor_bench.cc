@@ -65,25 +65,35 @@ struct Machine {
   Stream stream;
 };
 
+// The least seconds of an iteration: of the thread that runs it, and of the clock.
+struct Best {
+  double thread = std::numeric_limits<double>::infinity();
+  double wall = std::numeric_limits<double>::infinity();
+};
+
+Best BestOf(Executor& executor, int rounds) {
+  Best best;
+  for (int i = 0; i < rounds; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const double thread_begin = ThreadSeconds();
+    Take(executor.Run());
+    best.thread = std::min(best.thread, ThreadSeconds() - thread_begin);
+    best.wall = std::min(best.wall, SecondsSince(begin));
+  }
+  return best;
+}
+
 void MeasureTasks(const TaskGraph& graph, const Schedule& schedule, Release release, int rounds) {
   Machine machine({}, std::int64_t{64} << 20, {.release = release});
   const auto executor = Take(
       Executor::Create(machine.device.get(), machine.offloader.get(), graph, schedule,
                        [](const TaskLaunch& /*launch*/) { return absl::OkStatus(); }, nullptr, {}));
-  double wall = std::numeric_limits<double>::infinity();
-  double thread = wall;
-  for (int i = 0; i < rounds; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    const double thread_begin = ThreadSeconds();
-    Take(executor->Run());
-    thread = std::min(thread, ThreadSeconds() - thread_begin);
-    wall = std::min(wall, SecondsSince(begin));
-  }
+  const Best best = BestOf(*executor, rounds);
   const auto tasks = static_cast<double>(graph.tasks.size());
   std::printf(
       "%-13s  %zu tasks, %zu steps: %5.2f us a task of the host's thread, %5.2f us of time\n",
       release == Release::kWhenOut ? "when out" : "when awaited", graph.tasks.size(),
-      schedule.steps.size(), thread / tasks * 1e6, wall / tasks * 1e6);
+      schedule.steps.size(), best.thread / tasks * 1e6, best.wall / tasks * 1e6);
 }
 
 // The schedule that moves everything, or the one that moves nothing.
@@ -106,23 +116,15 @@ void MeasureFixed(const TaskGraph& graph, const Schedule& pool, const char* name
   const std::int64_t calls_before = calls();
   const std::int64_t waits_before = waits();
   const std::int64_t allocations_before = testing::allocations_of_thread;
-  double wall = std::numeric_limits<double>::infinity();
-  double thread = wall;
-  for (int i = 0; i < rounds; ++i) {
-    const auto begin = std::chrono::steady_clock::now();
-    const double thread_begin = ThreadSeconds();
-    Take(executor->Run());
-    thread = std::min(thread, ThreadSeconds() - thread_begin);
-    wall = std::min(wall, SecondsSince(begin));
-  }
+  const Best best = BestOf(*executor, rounds);
   const auto tasks = static_cast<double>(graph.tasks.size());
   const auto each = [&](std::int64_t sum) { return static_cast<double>(sum) / rounds; };
   std::printf(
       "%-13s  %zu tasks, %zu steps: %5.2f us a task of the host's thread, %5.2f us of time; "
       "%.0f calls of the device, %.0f allocations, %.0f waits of the host\n",
-      name, graph.tasks.size(), schedule.steps.size(), thread / tasks * 1e6, wall / tasks * 1e6,
-      each(calls() - calls_before), each(testing::allocations_of_thread - allocations_before),
-      each(waits() - waits_before));
+      name, graph.tasks.size(), schedule.steps.size(), best.thread / tasks * 1e6,
+      best.wall / tasks * 1e6, each(calls() - calls_before),
+      each(testing::allocations_of_thread - allocations_before), each(waits() - waits_before));
 }
 
 // Repeatedly brings half of the buffers back while the other half leaves.

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "tests/chain/random_chain.h"
+#include "tests/support/reader_faults.h"
 #include "tidepool/schedule/chain.h"
 
 namespace tidepool {
@@ -30,19 +30,11 @@ constexpr char kSmall[] = R"({"L": 1, "beta": 2e9,
 )";
 
 std::string ErrorOf(const std::string& json) {
-  const absl::StatusOr<Chain> chain = ParseChain(json, "c.json");
-  EXPECT_FALSE(chain.ok()) << json;
-  if (chain.ok()) return "";
-  EXPECT_EQ(chain.status().code(), absl::StatusCode::kInvalidArgument);
-  const std::string error(chain.status().message());
-  EXPECT_THAT(error, HasSubstr("expected"));
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  return error;
+  return testing::FaultOf(ParseChain(json, "c.json"), json, "c.json");
 }
 
 std::string ErrorWith(const std::string& from, const std::string& to) {
-  EXPECT_THAT(std::string(kSmall), HasSubstr(from));
-  return ErrorOf(absl::StrReplaceAll(kSmall, {{from, to}}));
+  return ErrorOf(testing::Replaced(kSmall, from, to));
 }
 
 TEST(ChainJson, IsRead) {

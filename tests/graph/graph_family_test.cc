@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tests/support/reader_faults.h"
 #include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool {
@@ -19,7 +20,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 // In the form that is written. The algorithm fft is not there at batch 1.
 constexpr char kFamily[] = R"({"tidepool_graph": 2,
@@ -243,20 +243,11 @@ TEST(GraphFamilyJson, TasksAreSortedWithTheirCosts) {
 }
 
 std::string With(const std::string& from, const std::string& to) {
-  std::string text = kFamily;
-  EXPECT_THAT(text, HasSubstr(from));
-  return absl::StrReplaceAll(text, {{from, to}});
+  return testing::Replaced(kFamily, from, to);
 }
 
 std::string ErrorOf(const std::string& json) {
-  const absl::StatusOr<GraphOrFamily> read = ParseGraphOrFamily(json, "g.json");
-  EXPECT_FALSE(read.ok()) << json;
-  if (read.ok()) return "";
-  const std::string error = Message(read.status());
-  EXPECT_THAT(error, StartsWith("g.json:"));
-  EXPECT_THAT(error, HasSubstr("expected"));
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  return error;
+  return testing::FaultOf(ParseGraphOrFamily(json, "g.json"), json, "g.json");
 }
 
 TEST(GraphFamilyJson, BadFilesAreRefusedInTheirLine) {

@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "tests/support/reader_faults.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
 
@@ -38,21 +39,11 @@ constexpr char kSmall[] = R"({"tidepool_graph": 1, "name": "small", "batch": 2,
 )";
 
 std::string With(const std::string& from, const std::string& to) {
-  std::string text = kSmall;
-  EXPECT_THAT(text, HasSubstr(from));
-  return absl::StrReplaceAll(text, {{from, to}});
+  return testing::Replaced(kSmall, from, to);
 }
 
 std::string ErrorOf(const std::string& json) {
-  const absl::StatusOr<TaskGraph> graph = ParseGraph(json, "g.json");
-  EXPECT_FALSE(graph.ok()) << json;
-  if (graph.ok()) return "";
-  EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument);
-  const std::string error(graph.status().message());
-  EXPECT_THAT(error, StartsWith("g.json:"));
-  EXPECT_THAT(error, HasSubstr("expected"));
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  return error;
+  return testing::FaultOf(ParseGraph(json, "g.json"), json, "g.json");
 }
 
 TEST(GraphJson, IsReadInWords) {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
+#include "tests/support/reader_faults.h"
 #include "tidepool/schedule/graph.h"
 
 namespace tidepool {
@@ -31,20 +31,11 @@ constexpr char kGraph[] = R"({"tidepool_graph": 2,
 )";
 
 std::string With(const std::string& from, const std::string& to) {
-  std::string text = kGraph;
-  EXPECT_THAT(text, HasSubstr(from));
-  return absl::StrReplaceAll(text, {{from, to}});
+  return testing::Replaced(kGraph, from, to);
 }
 
 std::string ErrorOf(const std::string& json) {
-  const absl::StatusOr<TaskGraph> graph = ParseGraph(json, "g.json");
-  EXPECT_FALSE(graph.ok()) << json;
-  if (graph.ok()) return "";
-  const std::string error(graph.status().message());
-  EXPECT_THAT(error, StartsWith("g.json:"));
-  EXPECT_THAT(error, HasSubstr("expected"));
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  return error;
+  return testing::FaultOf(ParseGraph(json, "g.json"), json, "g.json");
 }
 
 TEST(GraphVersion2, IsReadInWords) {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "tests/schedule/random_device_schedule.h"
 #include "tests/schedule/random_schedule.h"
 #include "tests/schedule/small_schedule.h"
+#include "tests/support/reader_faults.h"
 #include "tests/support/rounds.h"
 
 namespace tidepool {
@@ -48,21 +48,11 @@ constexpr char kSmall[] = R"({"tidepool_schedule": 1, "policy": "example", "grap
 )";
 
 std::string With(const std::string& from, const std::string& to) {
-  std::string text = kSmall;
-  EXPECT_THAT(text, HasSubstr(from));
-  return absl::StrReplaceAll(text, {{from, to}});
+  return testing::Replaced(kSmall, from, to);
 }
 
 std::string ErrorOf(const std::string& json) {
-  const absl::StatusOr<ScheduleFile> file = ParseSchedule(json, "s.json");
-  EXPECT_FALSE(file.ok()) << json;
-  if (file.ok()) return "";
-  EXPECT_EQ(file.status().code(), absl::StatusCode::kInvalidArgument);
-  const std::string error(file.status().message());
-  EXPECT_THAT(error, StartsWith("s.json:"));
-  EXPECT_THAT(error, HasSubstr("expected"));
-  EXPECT_EQ(error.find('\n'), std::string::npos);
-  return error;
+  return testing::FaultOf(ParseSchedule(json, "s.json"), json, "s.json");
 }
 
 TEST(ScheduleFile, IsReadInWords) {
