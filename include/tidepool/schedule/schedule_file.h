@@ -42,9 +42,10 @@ TIDEPOOL_EXPORT absl::Status ValidateScheduleFile(absl::Span<const TaskGraph> gr
                                                   const ScheduleFile& file);
 
 // Returns the text of a schedule with valid numbers. ParseSchedule turns it into the same schedule,
-// graph name and machine. Each step has a line of its own.
+// graph name and machine. Each step has a line of its own. Thread-safe. O(size of the file).
 TIDEPOOL_EXPORT std::string ScheduleJson(const ScheduleFile& file);
-// Writes the whole file or none. A path that ends in ".gz" is compressed.
+// Writes the whole file or none. A path that ends in ".gz" is compressed. InvalidArgument with the
+// path where it cannot be written.
 TIDEPOOL_EXPORT absl::Status WriteSchedule(const ScheduleFile& file,
                                            const std::filesystem::path& path);
 

@@ -36,7 +36,7 @@ struct ProfileKey {
   std::int64_t samples = 0;  // the micro-batch; 0: a task without a batch
 };
 // Returns the key of an algorithm of a task. The layer of a task without parameters is its name and
-// the sizes of its data. O(uses).
+// the sizes of its data. Thread-safe. O(uses).
 TIDEPOOL_EXPORT ProfileKey KeyOf(const TaskGraph& graph, std::size_t task, std::size_t algorithm,
                                  const ProfiledMachine& machine);
 
@@ -86,6 +86,7 @@ class TIDEPOOL_EXPORT ProfileStore {
 // Replaces times of `graph` by those of the store, also of a family's cost model, and returns the
 // number of algorithms that the store has. The remaining times stay. Workspaces are the store's,
 // and algorithms are sorted by them. Errors are those of Find; then the graph is unchanged.
+// Thread-safe for different stores and graphs. O(algorithms x log size).
 TIDEPOOL_EXPORT absl::StatusOr<std::int64_t> UseProfile(ProfileStore& store,
                                                         const ProfiledMachine& machine,
                                                         TaskGraph& graph);
@@ -110,7 +111,8 @@ struct LinkMeasurement {
 };
 // Measures copies of `small_bytes` and `large_bytes` between device and page-locked memory, and
 // returns the line through both medians. Allocates `large_bytes` on both sides. InvalidArgument
-// unless 0 < small_bytes < large_bytes; other errors are the device's.
+// unless 0 < small_bytes < large_bytes; other errors are the device's. Thread-safe as far as the
+// device is.
 TIDEPOOL_EXPORT absl::StatusOr<LinkTime> MeasureLink(Device& device,
                                                      const LinkMeasurement& measurement,
                                                      const ProfileClock& clock = SteadySeconds);
