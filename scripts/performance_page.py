@@ -57,8 +57,10 @@ These figures were measured on the same machine and typed by hand. No file here 
 | around 30 fixed buffers, 12 of 26 traces are planned at the lower bound, 23 within 2 %, the others within 7.2 % | `plan_bench --fixed 30 --time-limit 10` |
 | 10,000,000 rows of a lifetime CSV are planned in 53 to 72 s and 2.5 GiB, 1.043 times the bound | `tidepool plan` |
 | the report of 1,000,000 events under all policies: 1.2 s, 13.6 MB, opens in 0.64 s | `bench/micro/report_bench.py` |
-| an iteration of ResNet-152 (1,342 tasks) is simulated in 0.26 ms, one of 10,000 tasks in 3.1 ms | `build/release/bench/timeline_bench` |
-| the executor takes 1.0 to 3.6 us of the host's thread a task; with fixed addresses 0.8 to 1.3 us for ResNet-50 with all data moved, without allocations and with one wait of the host; copies both ways reach 97 % of a link of 2 GB/s each way | `build/release/bench/executor_bench` |
+| an iteration of ResNet-152 (1,497 tasks) is simulated in 0.28 ms, one of 10,000 tasks in 3.7 ms | `build/release/bench/timeline_bench` |
+| with fixed addresses or pages, an iteration of ResNet-152 (1,497 tasks) is lowered and simulated in 0.42 ms, on two devices that share a link in 2.2 times that, VGG-101 in 128 rounds (66,021 runs of tasks) in 25 ms | `build/release/bench/program_bench` |
+| a schedule file of 100,010 steps (2.4 MB) is read in 7 ms, written in 4 ms, and checked in 6 ms | `build/release/bench/schedule_bench` |
+| the executor takes 1.0 to 3.6 us of the host's thread a task; with fixed addresses 1.6 to 2.5 us for ResNet-50 with all data moved, 3.8 calls of the device a task, without allocations and with one wait of the host; copies both ways reach 97 % of a link of 2 GB/s each way | `build/release/bench/executor_bench` |
 | the thread that writes a recording needs 50 to 80 ns an event | `build/release/bench/recorder_bench` |
 """
 
