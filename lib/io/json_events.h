@@ -13,7 +13,7 @@
 
 namespace tidepool::io {
 
-// A fault that a handler found, and its line. OK while there is none.
+// A fault that a handler found, and its line. Its status is OK while the handler found no fault.
 struct JsonFault {
   std::int64_t line = 1;
   absl::Status status;
