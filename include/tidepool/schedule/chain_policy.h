@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chain policies: from a chain to the times of its operations and transfers, and a checker that
+// shares no code with them. Pure functions: they touch no memory and no device. A clock only serves
+// a policy's time limit.
+#ifndef TIDEPOOL_SCHEDULE_CHAIN_POLICY_H_
+#define TIDEPOOL_SCHEDULE_CHAIN_POLICY_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tidepool/export.h"
+#include "tidepool/schedule/chain.h"
+
+namespace tidepool {
+
+// An action of a schedule of a chain. F_i takes the memory of x_(i+1), unless that is on the
+// device, and of exF_i when it starts, and gives exF_i back when it ends. B_i takes y_i and exB_i,
+// and B_L y_(L+1) too, and gives exB_i, x_(i+1) and y_(i+1) back.
+enum class ChainAction : std::uint8_t {
+  kForward,   // F_index runs. More than once where the policy recomputes.
+  kBackward,  // B_index runs.
+  // x_index is copied to the host. Its memory is given back at the end of this copy or of the first
+  // run of F_index, whichever is later, unless it is fetched before.
+  kOffload,
+  kPrefetch,  // x_index is copied back. It takes its memory when this copy starts.
+  // x_index leaves the device at once, without a copy: it is recomputed later, or the host has a
+  // copy.
+  kDrop,
+};
+
+struct ChainStep {
+  ChainAction action = ChainAction::kForward;
+  std::size_t index = 0;
+  double start_seconds = 0;  // from the start of the iteration
+
+  friend bool operator==(const ChainStep&, const ChainStep&) = default;
+};
+
+struct ChainSchedule {
+  std::string policy = {};
+  std::vector<ChainStep> steps = {};  // by start; equal starts in the order in which they happen
+  double seconds = 0;                 // the makespan
+  double lower_bound_seconds = 0;     // no schedule of the policy's class is faster
+  bool proved = false;                // no schedule of the policy's class is faster than this one
+
+  friend bool operator==(const ChainSchedule&, const ChainSchedule&) = default;
+};
+
+struct ChainPolicyOptions {
+  std::int64_t slots = 0;         // dynprog: the memory in so many parts; 0: exact
+  double time_limit_seconds = 2;  // more than 0
+  std::uint64_t seed = 1;
+};
+
+// All functions below are thread-safe. They need a valid chain (ValidateChain).
+
+// Returns the known policies.
+//
+// Policies that only transfer activations. No such schedule is faster than ChainOperationBound, so
+// this is their lower bound, and a schedule that reaches it is proved:
+// - "greedy": Beaumont et al., section 4. Offloads x_0, ..., x_k with the smallest k that makes
+//   M_peak fit. O(L log L).
+TIDEPOOL_EXPORT std::vector<std::string> ChainPolicyNames();
+
+// Returns a schedule that CheckChainSchedule accepts. NotFound for an unknown policy, with the
+// known names, the nearest first. ResourceExhausted when the chain cannot run in its memory, with
+// an operation and the bytes that it needs. InvalidArgument for an invalid chain, for negative
+// slots, and for a time limit that is not more than 0. A result depends on the arguments alone,
+// except for policies with a time limit.
+TIDEPOOL_EXPORT absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view policy,
+                                                                const Chain& chain,
+                                                                const ChainPolicyOptions& options);
+
+// Returns OK for a schedule that the chain's machine can carry out: operations run one at a time,
+// transfers too, each finds its data on the device for as long as it runs, all B_i run once,
+// memory never exceeds M_GPU, and the makespan is the end of the last step. Times may differ by
+// 10^-9 of the makespan. InvalidArgument otherwise, with the first step at fault. O(n log n) for n
+// steps.
+TIDEPOOL_EXPORT absl::Status CheckChainSchedule(const Chain& chain, const ChainSchedule& schedule);
+
+// Return indices in ascending order: of activations that are offloaded, and of operations F_i that
+// run more than once. O(n log n).
+TIDEPOOL_EXPORT std::vector<std::size_t> OffloadedIndices(const ChainSchedule& schedule);
+TIDEPOOL_EXPORT std::vector<std::size_t> RecomputedIndices(const ChainSchedule& schedule);
+// Returns the start of the first step with this action for each index below `count`, in seconds;
+// -1 for an index without such a step. O(n).
+TIDEPOOL_EXPORT std::vector<double> FirstStarts(const ChainSchedule& schedule, ChainAction action,
+                                                std::size_t count);
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_SCHEDULE_CHAIN_POLICY_H_

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// The chain policies by name. Each is a function in a file of its own, and has a line in the
+// registry. The chain is valid, and each of its operations alone fits into the memory.
+#ifndef TIDEPOOL_POLICIES_CHAIN_CHAIN_POLICIES_H_
+#define TIDEPOOL_POLICIES_CHAIN_CHAIN_POLICIES_H_
+
+#include "absl/status/statusor.h"
+#include "tidepool/schedule/chain.h"
+#include "tidepool/schedule/chain_policy.h"
+
+namespace tidepool::chain_policies {
+
+absl::StatusOr<ChainSchedule> MakeGreedy(const Chain& chain, const ChainPolicyOptions& options);
+
+}  // namespace tidepool::chain_policies
+
+#endif  // TIDEPOOL_POLICIES_CHAIN_CHAIN_POLICIES_H_

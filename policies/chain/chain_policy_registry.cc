@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds chain policies by name, and checks their arguments.
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "lib/text/sizes.h"
+#include "policies/chain/chain_policies.h"
+#include "tidepool/schedule/chain_policy.h"
+
+namespace tidepool {
+namespace {
+
+struct NamedChainPolicy {
+  const char* name;
+  absl::StatusOr<ChainSchedule> (*make)(const Chain& chain, const ChainPolicyOptions& options);
+};
+constexpr auto kChainPolicies = std::to_array<NamedChainPolicy>({
+    {"greedy", chain_policies::MakeGreedy},
+});
+
+// Returns the number of insertions, removals and replacements between two names.
+std::size_t EditsBetween(std::string_view from, std::string_view to) {
+  std::vector<std::size_t> row(to.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  for (const char letter : from) {
+    std::size_t replaced = row[0]++;
+    for (std::size_t j = 0; j < to.size(); ++j) {
+      const std::size_t above = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, above + 1, replaced + (letter == to[j] ? 0 : 1)});
+      replaced = above;
+    }
+  }
+  return row.back();
+}
+
+absl::Status UnknownPolicy(std::string_view name) {
+  // Longer names than these are far from all policies, and would take time.
+  const std::string_view start = name.substr(0, 100);
+  std::vector<std::string> names = ChainPolicyNames();
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return EditsBetween(start, a) < EditsBetween(start, b);
+  });
+  return absl::NotFoundError(absl::StrCat("no chain policy '",
+                                          absl::CHexEscape({start.data(), start.size()}),
+                                          "', expected one of ", absl::StrJoin(names, ", ")));
+}
+
+absl::Status CheckPolicyOptions(const ChainPolicyOptions& options) {
+  if (options.slots < 0) {
+    return absl::InvalidArgumentError(absl::StrCat(options.slots, " slots, expected 0 or more"));
+  }
+  if (options.time_limit_seconds > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("a time limit of ", options.time_limit_seconds,
+                                                 " seconds, expected more than 0"));
+}
+
+absl::Status NeedsMore(const char* operation, std::size_t i, std::int64_t bytes,
+                       const Chain& chain) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat(operation, i, " alone needs ", text::ExactSize(bytes), ", and the memory has ",
+                   text::ExactSize(chain.memory_bytes), "; the chain runs in ",
+                   text::ExactSize(LeastChainMemory(chain))));
+}
+
+absl::Status CheckOperationsFit(const Chain& chain) {
+  for (std::size_t i = 0; i < chain.forward_seconds.size(); ++i) {
+    const std::int64_t both = chain.x[i] + chain.x[i + 1];
+    const std::int64_t forward = both + chain.forward_extra[i];
+    if (forward > chain.memory_bytes) return NeedsMore("F_", i, forward, chain);
+    const std::int64_t backward = both + chain.y[i] + chain.y[i + 1] + chain.backward_extra[i];
+    if (backward > chain.memory_bytes) return NeedsMore("B_", i, backward, chain);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::vector<std::string> ChainPolicyNames() {
+  std::vector<std::string> names;
+  names.reserve(kChainPolicies.size());
+  for (const NamedChainPolicy& policy : kChainPolicies) names.emplace_back(policy.name);
+  return names;
+}
+
+absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view policy, const Chain& chain,
+                                                const ChainPolicyOptions& options) {
+  const auto* found = std::find_if(kChainPolicies.begin(), kChainPolicies.end(),
+                                   [&](const NamedChainPolicy& one) { return one.name == policy; });
+  if (found == kChainPolicies.end()) return UnknownPolicy(policy);
+  if (absl::Status status = CheckPolicyOptions(options); !status.ok()) return status;
+  if (absl::Status status = ValidateChain(chain); !status.ok()) return status;
+  if (absl::Status status = CheckOperationsFit(chain); !status.ok()) return status;
+  absl::StatusOr<ChainSchedule> schedule = found->make(chain, options);
+  if (schedule.ok()) schedule->policy = found->name;
+  return schedule;
+}
+
+}  // namespace tidepool
