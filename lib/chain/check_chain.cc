@@ -11,80 +11,136 @@ namespace tidepool::chain {
 namespace {
 
 using Fault = std::optional<ChainFault>;
+using Bytes = std::vector<std::int64_t>;
 
-std::string Name(Key key) { return std::string(KeyName(key)); }
+class FaultFinder {
+ public:
+  FaultFinder(const Chain& chain, std::size_t operations, const KeyNames& names)
+      : chain_(chain), operations_(operations), names_(names) {}
+
+  Fault Find();
+
+ private:
+  std::string Name(Key key) const { return NameOf(key, names_); }
+  template <typename Number>
+  void CheckLength(Key key, const std::vector<Number>& list, std::size_t expected);
+  void CheckLengths();
+  void CheckScalars();
+  void CheckSeconds(Key key, const std::vector<double>& seconds);
+  void CheckBytes(Key key, const Bytes& bytes);
+  void CheckOutputs();
+  void CheckRunsOnce();
+  void Fail(Key key, const std::string& what) {
+    if (!fault_.has_value()) fault_ = ChainFault{key, what};
+  }
+
+  const Chain& chain_;
+  const std::size_t operations_;
+  const KeyNames& names_;
+  std::int64_t sum_ = 0;
+  Fault fault_;
+};
 
 template <typename Number>
-Fault FindLengthFault(Key key, const std::vector<Number>& list, std::size_t expected) {
-  if (list.size() == expected) return std::nullopt;
-  return ChainFault{key, absl::StrCat(Name(key), " has ", list.size(), " numbers, expected ",
-                                      expected, ", since L is ", expected - 1, " or one less")};
+void FaultFinder::CheckLength(Key key, const std::vector<Number>& list, std::size_t expected) {
+  if (list.size() == expected) return;
+  Fail(key, absl::StrCat(Name(key), " has ", list.size(), " numbers, expected ", expected,
+                         ", since L is ", expected - 1, " or one less"));
 }
 
-Fault FindSecondsFault(Key key, const std::vector<double>& seconds) {
+void FaultFinder::CheckLengths() {
+  CheckLength(Key::kForwardSeconds, chain_.forward_seconds, operations_);
+  CheckLength(Key::kBackwardSeconds, chain_.backward_seconds, operations_);
+  CheckLength(Key::kForwardExtra, chain_.forward_extra, operations_);
+  CheckLength(Key::kBackwardExtra, chain_.backward_extra, operations_);
+  CheckLength(Key::kX, chain_.x, operations_ + 1);
+  CheckLength(Key::kY, chain_.y, operations_ + 1);
+  if (!chain_.output.empty()) CheckLength(Key::kOutput, chain_.output, operations_ + 1);
+  if (!chain_.output_extra.empty()) {
+    CheckLength(Key::kOutputExtra, chain_.output_extra, operations_);
+  }
+}
+
+void FaultFinder::CheckScalars() {
+  const double link = chain_.link_bytes_per_second;
+  if (!(link > 0 && link <= kMostLinkBytesPerSecond)) {
+    Fail(Key::kLink, absl::StrCat("beta is ", link,
+                                  " bytes a second, expected more than 0, and at most 10^18"));
+  }
+  const std::int64_t memory = chain_.memory_bytes;
+  if (memory < 0 || memory > kMostGraphBytes) {
+    Fail(Key::kMemory, absl::StrCat("M_gpu is ", memory, " bytes, expected 0 to 2^60"));
+  }
+}
+
+void FaultFinder::CheckSeconds(Key key, const std::vector<double>& seconds) {
   for (std::size_t i = 0; i < seconds.size(); ++i) {
     if (seconds[i] >= 0 && seconds[i] <= kMostTaskSeconds) continue;
-    return ChainFault{
-        key, absl::StrCat(Name(key), "[", i, "] is ", seconds[i], " seconds, expected 0 to 10^9")};
+    return Fail(
+        key, absl::StrCat(Name(key), "[", i, "] is ", seconds[i], " seconds, expected 0 to 10^9"));
   }
-  return std::nullopt;
 }
 
-// Adds the sizes of a list to `sum`, which one list cannot overflow.
-Fault FindBytesFault(Key key, const std::vector<std::int64_t>& bytes, std::int64_t& sum) {
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
+// Adds the sizes of a list to the sum, which one list cannot overflow.
+void FaultFinder::CheckBytes(Key key, const Bytes& bytes) {
+  for (std::size_t i = 0; i < bytes.size() && !fault_.has_value(); ++i) {
     if (bytes[i] < 0 || bytes[i] > kMostDataBytes) {
-      return ChainFault{
-          key, absl::StrCat(Name(key), "[", i, "] is ", bytes[i], " bytes, expected 0 to 2^50")};
+      return Fail(key,
+                  absl::StrCat(Name(key), "[", i, "] is ", bytes[i], " bytes, expected 0 to 2^50"));
     }
-    sum += bytes[i];
-    if (sum > kMostGraphBytes) {
-      return ChainFault{key, absl::StrCat("the sizes up to ", Name(key), "[", i, "] have ", sum,
-                                          " bytes, expected at most 2^60 together")};
+    sum_ += bytes[i];
+    if (sum_ > kMostGraphBytes) {
+      return Fail(key, absl::StrCat("the sizes up to ", Name(key), "[", i, "] have ", sum_,
+                                    " bytes, expected at most 2^60 together"));
     }
   }
-  return std::nullopt;
 }
 
-Fault FindLengthFaults(const Chain& chain, std::size_t operations) {
-  Fault fault = FindLengthFault(Key::kForwardSeconds, chain.forward_seconds, operations);
-  if (!fault) fault = FindLengthFault(Key::kBackwardSeconds, chain.backward_seconds, operations);
-  if (!fault) fault = FindLengthFault(Key::kForwardExtra, chain.forward_extra, operations);
-  if (!fault) fault = FindLengthFault(Key::kBackwardExtra, chain.backward_extra, operations);
-  if (!fault) fault = FindLengthFault(Key::kX, chain.x, operations + 1);
-  if (!fault) fault = FindLengthFault(Key::kY, chain.y, operations + 1);
-  return fault;
+void FaultFinder::CheckOutputs() {
+  for (std::size_t i = 0; i < chain_.output.size(); ++i) {
+    if (chain_.output[i] >= 0 && chain_.output[i] <= chain_.x[i]) continue;
+    return Fail(Key::kOutput,
+                absl::StrCat("o[", i, "] is ", chain_.output[i], " bytes, expected 0 to the ",
+                             chain_.x[i], " of x[", i, "]"));
+  }
 }
 
-Fault FindRangeFault(const Chain& chain) {
-  std::int64_t sum = 0;
-  Fault fault = FindSecondsFault(Key::kForwardSeconds, chain.forward_seconds);
-  if (!fault) fault = FindSecondsFault(Key::kBackwardSeconds, chain.backward_seconds);
-  if (!fault) fault = FindBytesFault(Key::kForwardExtra, chain.forward_extra, sum);
-  if (!fault) fault = FindBytesFault(Key::kBackwardExtra, chain.backward_extra, sum);
-  if (!fault) fault = FindBytesFault(Key::kX, chain.x, sum);
-  if (!fault) fault = FindBytesFault(Key::kY, chain.y, sum);
-  return fault;
+void FaultFinder::CheckRunsOnce() {
+  const std::vector<std::size_t>& once = chain_.runs_once;
+  for (std::size_t k = 0; k < once.size(); ++k) {
+    const bool ascends = k == 0 || once[k] > once[k - 1];
+    if (ascends && once[k] < operations_) continue;
+    return Fail(Key::kRunsOnce,
+                absl::StrCat("once[", k, "] is ", once[k],
+                             ", expected ascending numbers from 0 to ", operations_ - 1));
+  }
+}
+
+Fault FaultFinder::Find() {
+  if (operations_ == 0) {
+    Fail(Key::kForwardSeconds, "uF is empty, expected at least one operation");
+    return fault_;
+  }
+  CheckScalars();
+  CheckLengths();
+  if (fault_.has_value()) return fault_;
+  CheckSeconds(Key::kForwardSeconds, chain_.forward_seconds);
+  CheckSeconds(Key::kBackwardSeconds, chain_.backward_seconds);
+  CheckBytes(Key::kForwardExtra, chain_.forward_extra);
+  CheckBytes(Key::kBackwardExtra, chain_.backward_extra);
+  CheckBytes(Key::kX, chain_.x);
+  CheckBytes(Key::kY, chain_.y);
+  CheckBytes(Key::kOutputExtra, chain_.output_extra);
+  CheckOutputs();
+  CheckRunsOnce();
+  return fault_;
 }
 
 }  // namespace
 
-std::optional<ChainFault> FindFault(const Chain& chain, std::size_t operations) {
-  if (operations == 0) {
-    return ChainFault{Key::kForwardSeconds, "uF is empty, expected at least one operation"};
-  }
-  if (!(chain.link_bytes_per_second > 0 &&
-        chain.link_bytes_per_second <= kMostLinkBytesPerSecond)) {
-    return ChainFault{Key::kLink, absl::StrCat("beta is ", chain.link_bytes_per_second,
-                                               " bytes a second, expected more than 0, and at "
-                                               "most 10^18")};
-  }
-  if (chain.memory_bytes < 0 || chain.memory_bytes > kMostGraphBytes) {
-    return ChainFault{Key::kMemory,
-                      absl::StrCat("M_gpu is ", chain.memory_bytes, " bytes, expected 0 to 2^60")};
-  }
-  Fault fault = FindLengthFaults(chain, operations);
-  return fault ? fault : FindRangeFault(chain);
+std::optional<ChainFault> FindFault(const Chain& chain, std::size_t operations,
+                                    const KeyNames& names) {
+  return FaultFinder(chain, operations, names).Find();
 }
 
 }  // namespace tidepool::chain

@@ -25,18 +25,32 @@ enum class Key : std::uint8_t {
   kBackwardExtra,
   kX,
   kY,
+  kOutput,
+  kOutputExtra,
+  kRunsOnce,
 };
-inline constexpr std::array<std::string_view, 9> kKeyNames = {"L",   "beta", "M_gpu", "uF", "uB",
-                                                              "exF", "exB",  "x",     "y"};
-inline std::string_view KeyName(Key key) { return kKeyNames[static_cast<std::size_t>(key)]; }
+inline constexpr std::size_t kKeys = 12;
+using KeyNames = std::array<std::string_view, kKeys>;
+// The keys from kOutput on may be missing.
+inline constexpr KeyNames kKeyNames = {"L",   "beta", "M_gpu", "uF", "uB",  "exF",
+                                       "exB", "x",    "y",     "o",  "exO", "once"};
+// The keys of rotor's chains, by the list that they fill. The last three have no key.
+inline constexpr KeyNames kRotorNames = {
+    "length",      "beta",     "M_gpu",   "fweight", "bweight", "fwd_mem_tmp",
+    "bwd_mem_tmp", "cbweight", "cweight", "",        "",        ""};
+inline std::string NameOf(Key key, const KeyNames& names = kKeyNames) {
+  return std::string(names[static_cast<std::size_t>(key)]);
+}
 
 struct ChainFault {
   Key key = Key::kLast;
   std::string what;  // the fault and the expectation
 };
 
-// Returns the first fault of a chain of `operations` forward operations. O(L).
-std::optional<ChainFault> FindFault(const Chain& chain, std::size_t operations);
+// Returns the first fault of a chain of `operations` forward operations, with these names of keys.
+// O(L).
+std::optional<ChainFault> FindFault(const Chain& chain, std::size_t operations,
+                                    const KeyNames& names = kKeyNames);
 
 }  // namespace tidepool::chain
 

@@ -2,11 +2,16 @@
 // Reads the JSON of a chain: one object with a few numbers and lists of numbers.
 #include <rapidjson/reader.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -22,7 +27,34 @@
 namespace tidepool::chain {
 namespace {
 
-std::string NameOf(Key key) { return std::string(KeyName(key)); }
+// The two forms of a chain. A key of only one of them tells which one a file has.
+enum class Form : std::uint8_t { kUnknown, kPaper, kRotor };
+
+// Other names of rotor's lists: of the arguments of its constructor, and of its C code.
+constexpr std::pair<std::string_view, Key> kRotorAliases[] = {{"fw", Key::kForwardSeconds},
+                                                              {"bw", Key::kBackwardSeconds},
+                                                              {"cw", Key::kY},
+                                                              {"cbw", Key::kX},
+                                                              {"ftmp", Key::kForwardExtra},
+                                                              {"fwd_tmp", Key::kForwardExtra},
+                                                              {"btmp", Key::kBackwardExtra},
+                                                              {"bwd_tmp", Key::kBackwardExtra}};
+
+std::optional<Key> FindName(std::string_view name, const KeyNames& names) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end() || name.empty()) return std::nullopt;
+  return static_cast<Key>(found - names.begin());
+}
+
+std::optional<Key> FindRotorName(std::string_view name) {
+  for (const auto& [alias, key] : kRotorAliases) {
+    if (alias == name) return key;
+  }
+  return FindName(name, kRotorNames);
+}
+
+// The rate of a link that a file does not name.
+constexpr double kUsualLinkBytesPerSecond = 12e9;
 
 // Parses a whole number; measured sizes are also written with ".0".
 bool ParseBytes(std::string_view text, std::int64_t* bytes) {
@@ -60,22 +92,31 @@ class ChainHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Chai
   enum class Place : std::uint8_t { kStart, kChain, kList };
 
   bool IsList() const { return key_ >= chain::Key::kForwardSeconds; }
-  // Whether the key belongs to a list of sizes.
+  // Whether the key belongs to a list of whole numbers.
   bool IsBytes() const { return key_ >= chain::Key::kForwardExtra; }
+  const KeyNames& names() const { return form_ == Form::kRotor ? kRotorNames : kKeyNames; }
+  std::string Name(chain::Key key) const { return NameOf(key, names()); }
+  std::int64_t LineOf(chain::Key key) const { return lines_[static_cast<std::size_t>(key)]; }
   std::vector<double>& seconds();
   std::vector<std::int64_t>& bytes();
   bool Fail(std::int64_t line, const std::string& what);
   bool Wrong(const std::string& shown);
   bool TakeNumber(std::string_view text);
   bool TakeElement(std::string_view text);
-  bool Finish();
+  std::optional<chain::Key> FindKey(std::string_view name);
+  bool HasAllKeys();
+  bool HasRotorLengths();
+  bool FinishRotor();
+  bool Finish(std::size_t operations);
 
   io::JsonInput& input_;
   Chain chain_;
   std::int64_t last_ = 0;  // L
+  std::vector<std::int64_t> once_;
+  Form form_ = Form::kUnknown;
   Place place_ = Place::kStart;
   chain::Key key_ = chain::Key::kLast;
-  std::array<std::int64_t, kKeyNames.size()> lines_ = {};  // of keys; 0: not seen
+  std::array<std::int64_t, kKeys> lines_ = {};  // of keys; 0: not seen
   std::int64_t line_ = 1;
   absl::Status status_;
 };
@@ -92,8 +133,14 @@ std::vector<std::int64_t>& ChainHandler::bytes() {
       return chain_.backward_extra;
     case chain::Key::kX:
       return chain_.x;
-    default:
+    case chain::Key::kY:
       return chain_.y;
+    case chain::Key::kOutput:
+      return chain_.output;
+    case chain::Key::kOutputExtra:
+      return chain_.output_extra;
+    default:
+      return once_;
   }
 }
 
@@ -113,7 +160,7 @@ bool ChainHandler::Wrong(const std::string& shown) {
                          : IsList()             ? "an array of numbers"
                          : key_ == chain::Key::kLink ? "a number of bytes a second"
                                                      : "a whole number";
-  return Fail(input_.line(), absl::StrCat(NameOf(key_), " has ", shown, ", expected ", expected));
+  return Fail(input_.line(), absl::StrCat(Name(key_), " has ", shown, ", expected ", expected));
 }
 
 bool ChainHandler::String(const char* text, rapidjson::SizeType size, bool /*copy*/) {
@@ -147,22 +194,35 @@ bool ChainHandler::TakeElement(std::string_view text) {
   return absl::SimpleAtod({text.data(), text.size()}, &seconds().emplace_back());
 }
 
+// Returns the key of a name, and remembers the form that it tells.
+std::optional<chain::Key> ChainHandler::FindKey(std::string_view name) {
+  const std::optional<chain::Key> paper = FindName(name, kKeyNames);
+  const std::optional<chain::Key> rotor = FindRotorName(name);
+  if (form_ == Form::kUnknown && paper.has_value() != rotor.has_value()) {
+    form_ = paper.has_value() ? Form::kPaper : Form::kRotor;
+  }
+  return form_ == Form::kRotor ? rotor : paper;
+}
+
 bool ChainHandler::Key(const char* text, rapidjson::SizeType size, bool /*copy*/) {
   input_.SawToken();
   const std::string_view name(text, size);
-  std::size_t at = 0;
-  while (at < kKeyNames.size() && kKeyNames[at] != name) ++at;
-  if (at == kKeyNames.size()) {
-    return Fail(input_.line(),
-                absl::StrCat("the unknown key ", io::Quoted(name),
-                             " in a chain, expected L, beta, M_gpu, uF, uB, exF, exB, x or y"));
+  const std::optional<chain::Key> key = FindKey(name);
+  if (!key.has_value()) {
+    const char* expected =
+        form_ == Form::kRotor
+            ? "length, beta, M_gpu, fweight, bweight, cweight, cbweight, fwd_mem_tmp or bwd_mem_tmp"
+            : "L, beta, M_gpu, uF, uB, exF, exB, x, y, o, exO or once";
+    return Fail(input_.line(), absl::StrCat("the unknown key ", io::Quoted(name),
+                                            " in a chain, expected ", expected));
   }
-  key_ = static_cast<chain::Key>(at);
-  if (lines_[at] != 0) {
+  key_ = *key;
+  std::int64_t& line = lines_[static_cast<std::size_t>(key_)];
+  if (line != 0) {
     return Fail(input_.line(),
                 absl::StrCat("the key ", io::Quoted(name), " occurs twice, expected it once"));
   }
-  lines_[at] = input_.line();
+  line = input_.line();
   return true;
 }
 
@@ -173,25 +233,69 @@ bool ChainHandler::StartObject() {
   return true;
 }
 
-bool ChainHandler::EndObject(rapidjson::SizeType /*members*/) {
-  input_.SawToken();
-  for (std::size_t i = 0; i < lines_.size(); ++i) {
-    if (lines_[i] != 0) continue;
-    return Fail(input_.line(), absl::StrCat("a chain without ", std::string(kKeyNames[i]),
-                                            ", expected every key"));
+bool ChainHandler::HasAllKeys() {
+  for (std::size_t i = 0; i < static_cast<std::size_t>(chain::Key::kOutput); ++i) {
+    const bool may_lack =
+        form_ == Form::kRotor && i < static_cast<std::size_t>(chain::Key::kForwardSeconds);
+    if (lines_[i] != 0 || may_lack) continue;
+    return Fail(input_.line(),
+                absl::StrCat("a chain without ", std::string(names()[i]), ", expected every key"));
   }
-  place_ = Place::kStart;
-  return Finish();
+  return true;
 }
 
-bool ChainHandler::Finish() {
-  const std::int64_t line_of_last = lines_[static_cast<std::size_t>(chain::Key::kLast)];
+bool ChainHandler::EndObject(rapidjson::SizeType /*members*/) {
+  input_.SawToken();
+  place_ = Place::kStart;
+  if (!HasAllKeys()) return false;
+  if (form_ == Form::kRotor) return FinishRotor();
   if (last_ < 0 || last_ >= std::int64_t{1} << 40) {
-    return Fail(line_of_last, absl::StrCat("L is ", last_, ", expected 0 or more"));
+    return Fail(LineOf(chain::Key::kLast), absl::StrCat("L is ", last_, ", expected 0 or more"));
   }
-  const auto fault = FindFault(chain_, static_cast<std::size_t>(last_) + 1);
-  if (!fault.has_value()) return true;
-  return Fail(lines_[static_cast<std::size_t>(fault->key)], fault->what);
+  // A negative number becomes a huge one, and that is refused.
+  chain_.runs_once.assign(once_.begin(), once_.end());
+  return Finish(static_cast<std::size_t>(last_) + 1);
+}
+
+bool ChainHandler::HasRotorLengths() {
+  const auto length = static_cast<std::int64_t>(chain_.forward_seconds.size());
+  const std::tuple<chain::Key, std::size_t, std::int64_t> lists[] = {
+      {chain::Key::kForwardSeconds, chain_.forward_seconds.size(),
+       LineOf(chain::Key::kLast) == 0 ? length : last_},
+      {chain::Key::kBackwardSeconds, chain_.backward_seconds.size(), length + 1},
+      {chain::Key::kY, chain_.y.size(), length + 1},
+      {chain::Key::kX, chain_.x.size(), length + 1},
+      {chain::Key::kForwardExtra, chain_.forward_extra.size(), length},
+      {chain::Key::kBackwardExtra, chain_.backward_extra.size(), length + 1}};
+  for (const auto& [key, size, expected] : lists) {
+    if (static_cast<std::int64_t>(size) == expected) continue;
+    return Fail(LineOf(key),
+                absl::StrCat(Name(key), " has ", size, " numbers, expected ", expected));
+  }
+  return true;
+}
+
+// The loss is the last operation. It has no forward task of its own.
+bool ChainHandler::FinishRotor() {
+  if (!HasRotorLengths()) return false;
+  if (LineOf(chain::Key::kLink) == 0) chain_.link_bytes_per_second = kUsualLinkBytesPerSecond;
+  if (LineOf(chain::Key::kMemory) == 0) chain_.memory_bytes = kMostGraphBytes;
+  chain_.forward_seconds.push_back(0);
+  chain_.forward_extra.push_back(0);
+  chain_.x.push_back(0);
+  chain_.y.push_back(0);
+  const std::size_t operations = chain_.forward_seconds.size();
+  if (!Finish(operations)) return false;
+  // A forward operation that saves keeps its output too.
+  for (std::size_t i = 0; i <= operations; ++i) chain_.x[i] = std::max(chain_.x[i], chain_.y[i]);
+  chain_.x[0] = chain_.y[0];
+  if (chain_.x != chain_.y) chain_.output = chain_.y;
+  return Finish(operations);
+}
+
+bool ChainHandler::Finish(std::size_t operations) {
+  const auto fault = FindFault(chain_, operations, names());
+  return !fault.has_value() || Fail(LineOf(fault->key), fault->what);
 }
 
 bool ChainHandler::StartArray() {

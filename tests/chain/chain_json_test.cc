@@ -112,6 +112,97 @@ TEST(ChainJson, ErrorsHaveLines) {
   EXPECT_THAT(ErrorWith("3.0", huge), HasSubstr("expected 0 to 2^50"));
 }
 
+// Lists for recomputation are optional.
+TEST(ChainJson, ListsOfRecomputationAreReadAsWritten) {
+  const std::string json =
+      testing::Replaced(kSmall, "\"y\": [4, 5, 6]",
+                        "\"y\": [4, 5, 6], \"o\": [1, 2, 0], \"exO\": [3, 4], \"once\": [1]");
+  const absl::StatusOr<Chain> chain = ParseChain(json, "c.json");
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  EXPECT_THAT(chain->output, ElementsAre(1, 2, 0));
+  EXPECT_THAT(chain->output_extra, ElementsAre(3, 4));
+  EXPECT_THAT(chain->runs_once, ElementsAre(1));
+  EXPECT_EQ(*ParseChain(ChainJson(*chain), "again"), *chain);
+  const auto error = [&](const std::string& from, const std::string& to) {
+    return ErrorOf(testing::Replaced(json, from, to));
+  };
+  EXPECT_THAT(error("[1, 2, 0]", "[1, 2]"), StartsWith("c.json:8: o has 2 numbers, expected 3"));
+  EXPECT_THAT(error("[1, 2, 0]", "[1, 3, 0]"),
+              StartsWith("c.json:8: o[1] is 3 bytes, expected 0 to the 2 of x[1]"));
+  EXPECT_THAT(error("[3, 4]", "[3]"), StartsWith("c.json:8: exO has 1 numbers, expected 2"));
+  EXPECT_THAT(error("[3, 4]", "[3, -4]"), StartsWith("c.json:8: exO[1] is -4 bytes"));
+  EXPECT_THAT(error("[1]}", "[1, 0]}"), StartsWith("c.json:8: once[1] is 0, expected ascending"));
+  EXPECT_THAT(error("[1]}", "[2]}"), StartsWith("c.json:8: once[0] is 2, expected ascending"));
+  EXPECT_THAT(error("[1]}", "[-1]}"), StartsWith("c.json:8: once[0] is "));
+}
+
+constexpr char kRotor[] = R"({"length": 2,
+"fweight": [1, 0.5],
+"bweight": [2, 1e-3, 0.25],
+"cweight": [10, 20, 30],
+"cbweight": [0, 50, 30],
+"fwd_mem_tmp": [3, 4],
+"bwd_mem_tmp": [5, 6, 7]}
+)";
+
+TEST(ChainJson, ChainsOfRotorAreRead) {
+  const absl::StatusOr<Chain> chain = ParseChain(kRotor, "r.json");
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  EXPECT_THAT(chain->forward_seconds, ElementsAre(1, 0.5, 0));
+  EXPECT_THAT(chain->backward_seconds, ElementsAre(2, 1e-3, 0.25));
+  EXPECT_THAT(chain->forward_extra, ElementsAre(3, 4, 0));
+  EXPECT_THAT(chain->backward_extra, ElementsAre(5, 6, 7));
+  EXPECT_THAT(chain->x, ElementsAre(10, 50, 30, 0));
+  EXPECT_THAT(chain->output, ElementsAre(10, 20, 30, 0));
+  EXPECT_THAT(chain->y, ElementsAre(10, 20, 30, 0));
+  EXPECT_EQ(chain->memory_bytes, kMostGraphBytes);
+  EXPECT_GT(chain->link_bytes_per_second, 0);
+  // Other names, and a link and a memory.
+  const std::string aliases =
+      "{\"fw\": [1, 0.5], \"bw\": [2, 1e-3, 0.25], \"cw\": [10, 20, 30], \"cbw\": [0, 50, 30], "
+      "\"ftmp\": [3, 4], \"btmp\": [5, 6, 7], \"beta\": 7, \"M_gpu\": 99}";
+  const absl::StatusOr<Chain> again = ParseChain(aliases, "a.json");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->x, chain->x);
+  EXPECT_EQ(again->link_bytes_per_second, 7);
+  EXPECT_EQ(again->memory_bytes, 99);
+}
+
+TEST(ChainJson, ChainsOfRotorHaveLinesInErrors) {
+  const auto error = [](const std::string& from, const std::string& to) {
+    const std::string json = testing::Replaced(kRotor, from, to);
+    return testing::FaultOf(ParseChain(json, "c.json"), json, "c.json");
+  };
+  EXPECT_THAT(error("\"length\": 2", "\"length\": 3"),
+              StartsWith("c.json:2: fweight has 2 numbers, expected 3"));
+  EXPECT_THAT(error("[0, 50, 30]", "[0, 50]"),
+              StartsWith("c.json:5: cbweight has 2 numbers, expected 3"));
+  EXPECT_THAT(error("[3, 4]", "[3, 4, 5]"),
+              StartsWith("c.json:6: fwd_mem_tmp has 3 numbers, expected 2"));
+  EXPECT_THAT(error("[5, 6, 7]", "[5, -6, 7]"), StartsWith("c.json:7: bwd_mem_tmp[1] is -6 bytes"));
+  EXPECT_THAT(error("[10, 20, 30]", "[10, 20.5, 30]"), StartsWith("c.json:4: cweight has 20.5"));
+  EXPECT_THAT(error("\"cweight\"", "\"x\""), StartsWith("c.json:4: the unknown key 'x'"));
+  EXPECT_THAT(error("\"cweight\"", "\"fw\""), StartsWith("c.json:4: the key 'fw' occurs twice"));
+  EXPECT_THAT(error(",\n\"bwd_mem_tmp\": [5, 6, 7]", ""),
+              StartsWith("c.json:6: a chain without bwd_mem_tmp"));
+}
+
+TEST(ChainJson, ChainsOfRotorAreWrittenAsRead) {
+  const Chain chain = *ParseChain(kRotor, "r.json");
+  EXPECT_EQ(*ParseChain(RotorChainJson(chain), "again"), chain);
+  // Sizes that rotor has once are the larger of two: nothing needs less memory.
+  testing::RandomChains random(3);
+  for (int i = 0; i < 200; ++i) {
+    const Chain plain = random.Next(static_cast<std::size_t>(random.Below(9)) + 1);
+    const absl::StatusOr<Chain> read = ParseChain(RotorChainJson(plain), "again");
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(*ParseChain(RotorChainJson(*read), "third"), *read);
+    EXPECT_EQ(ChainSeconds(*read), ChainSeconds(plain));
+    EXPECT_GE(ChainPeak(*read), ChainPeak(plain));
+    EXPECT_EQ(read->memory_bytes, plain.memory_bytes);
+  }
+}
+
 TEST(ChainJson, CutFilesAreRefused) {
   const std::string whole = kSmall;
   for (std::size_t size = 0; size < whole.find_last_of('}'); ++size) {

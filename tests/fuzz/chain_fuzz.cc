@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target: a chain is refused with one line, or it is valid, reads the same after it was
-// written, and its transfers have times that are no better than the bound.
+// written in either form, and its transfers have times that are no better than the bound.
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -38,6 +38,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   RequireOfChain(tidepool::ValidateChain(*chain).ok());
   const auto again = tidepool::ParseChain(tidepool::ChainJson(*chain), "again");
   RequireOfChain(again.ok() && *again == *chain);
+  const auto rotor = tidepool::ParseChain(tidepool::RotorChainJson(*chain), "rotor");
+  if (rotor.ok()) {
+    RequireOfChain(*tidepool::ParseChain(tidepool::RotorChainJson(*rotor), "again") == *rotor);
+  }
   tidepool::fuzz::PlaceAll(*chain);
   return 0;
 }

@@ -41,6 +41,15 @@ struct Chain {
   double link_bytes_per_second = 0;          // beta, of each direction
   std::int64_t memory_bytes = 0;             // M_GPU
 
+  // The lists below serve recomputation, and are empty in the paper's model. F_i and B_i read the
+  // output of F_(i-1): the first `output[i]` bytes of x_i, of which B_(i-1) reads all. L + 2
+  // numbers, none above that of x; empty: all of x_i is output.
+  std::vector<std::int64_t> output = {};
+  // Bytes that F_i needs besides its input and its output when it keeps only its output. L + 1
+  // numbers; empty: forward_extra.
+  std::vector<std::int64_t> output_extra = {};
+  std::vector<std::size_t> runs_once = {};  // ascending: the F_i that may not run again
+
   friend bool operator==(const Chain&, const Chain&) = default;
 };
 
@@ -52,8 +61,9 @@ struct Chain {
 // InvalidArgument, with the list and the index. O(L). The other functions need a valid chain.
 TIDEPOOL_EXPORT absl::Status ValidateChain(const Chain& chain);
 
-// Read and write a chain as one JSON object with the keys L, beta, M_gpu, uF, uB, exF, exB, x and y
-// (docs/formats/chain.md). Reading accepts gzip and validates. Errors are InvalidArgument with
+// Read and write a chain as one JSON object with the keys L, beta, M_gpu, uF, uB, exF, exB, x and
+// y, and o, exO and once where they are not empty (docs/formats/chain.md). Reading also accepts
+// gzip and the chains of rotor and ColossalAI, and validates. Errors are InvalidArgument with
 // `FILE:LINE: fault, expectation`. Time and memory are linear in the size of the file.
 TIDEPOOL_EXPORT absl::StatusOr<Chain> ReadChain(const std::filesystem::path& path);
 TIDEPOOL_EXPORT absl::StatusOr<Chain> ParseChain(std::string_view json, std::string_view name);
@@ -62,6 +72,13 @@ TIDEPOOL_EXPORT absl::Status WriteChain(const Chain& chain, const std::filesyste
 // Returns the text of a valid chain. ParseChain turns it into the same chain, with times equal to
 // the last bit.
 TIDEPOOL_EXPORT std::string ChainJson(const Chain& chain);
+// Returns the text of a valid chain with the lists of rotor (Beaumont et al., "Optimal
+// checkpointing for heterogeneous chains", RR-9302, 2019): fweight, bweight, cweight, cbweight,
+// fwd_mem_tmp and bwd_mem_tmp. Rotor has one size for an output and its gradient, one for the
+// forward tasks' memory, and runs everything again. Where a chain has two sizes the larger one is
+// written, so nothing needs less memory. A chain that was read from such a text is written as it
+// was. O(L).
+TIDEPOOL_EXPORT std::string RotorChainJson(const Chain& chain);
 
 // Return m_F_0, ..., m_F_L and m_B_0, ..., m_B_L: the bytes on the device while each operation
 // runs, when nothing is offloaded. O(L).
