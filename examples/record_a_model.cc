@@ -23,10 +23,10 @@ constexpr std::int64_t kMemory = std::int64_t{64} << 30;  // of addresses
 
 void Record(const std::string& path, const std::string& model, int batch, int steps) {
   const auto graph = Check(tidepool::MakeModel(model, {.batch = batch}));
-  tidepool::OffloadPolicyOptions all_in_memory;
-  all_in_memory.machine.memory_bytes = kMemory;
-  const auto schedule = Check(tidepool::MakeSchedule("none", graph, all_in_memory));
-  const auto timeline = Check(tidepool::Simulate(graph, schedule, all_in_memory.machine));
+  tidepool::ScheduleRequest request;
+  request.machine.devices.front().memory_bytes = kMemory;
+  const auto made = Check(tidepool::MakeSchedule("none", graph, request));
+  const auto timeline = Check(tidepool::Simulate(made));
   auto device = Check(tidepool::HostDevice::Create({.memory_bytes = kMemory}));
   auto recorder = Check(tidepool::Recorder::Create({.path = path}));
   auto pool = Check(

@@ -16,12 +16,14 @@ namespace {
 void SimulateLarge() {
   // [schedule]
   const auto graph = Check(tidepool::MakeModel("vgg-16", {.batch = 64, .gpu = "h200"}));
-  tidepool::OffloadPolicyOptions options;
-  options.machine.memory_bytes = std::int64_t{5} << 30;
-  options.machine.placement = "planned";
-  options.set = tidepool::OffloadSet::kDynamic;  // the quickest mode that fits
-  const auto schedule = Check(tidepool::MakeSchedule("vdnn++", graph, options));
-  const auto timeline = Check(tidepool::Simulate(graph, schedule, options.machine));
+  tidepool::TimelineOptions pool;
+  pool.memory_bytes = std::int64_t{5} << 30;
+  pool.placement = "planned";
+  tidepool::LayerwiseOptions mode;
+  mode.set = tidepool::OffloadSet::kDynamic;  // the quickest mode that fits
+  const auto made =
+      Check(tidepool::MakeSchedule("vdnn++", graph, tidepool::RequestFor(pool, mode)));
+  const auto timeline = Check(tidepool::Simulate(made));
   // timeline.seconds, .stalls, .bytes_out, .peak_device_bytes, .pool_bytes, ...
   // [/schedule]
   std::printf("vgg-16, batch 64, 5 GiB: %.0f ms, %.0f MiB to the host, a pool of %.0f MiB\n",
@@ -31,10 +33,10 @@ void SimulateLarge() {
 // Carries a small schedule out on the host device; its tasks take no time here.
 void RunSmall() {
   const auto graph = Check(tidepool::MakeModel("alexnet", {.batch = 1}));
-  tidepool::OffloadPolicyOptions options;
-  options.machine.memory_bytes = std::int64_t{1} << 30;
-  const auto schedule = Check(tidepool::MakeSchedule("vdnn++", graph, options));
-  const auto timeline = Check(tidepool::Simulate(graph, schedule, options.machine));
+  tidepool::ScheduleRequest request;
+  request.machine.devices.front().memory_bytes = std::int64_t{1} << 30;
+  const auto made = Check(tidepool::MakeSchedule("vdnn++", graph, request));
+  const auto timeline = Check(tidepool::Simulate(made));
   auto device = Check(tidepool::HostDevice::Create({}));
   auto pool = Check(tidepool::Pool::Create(device.get(), {}));
   auto pinned = Check(tidepool::PinnedPool::Create(device.get(), {.max_bytes = 64 << 20}));

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tests/support/pool_schedule.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/schedule/executor.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -143,9 +144,9 @@ class GpuOffload {
   }
 
   double SecondsOf(const TaskGraph& graph, const char* policy, int fills) {
-    OffloadPolicyOptions options;
+    testing::PoolPolicy options;
     options.machine.memory_bytes = kPoolBytes;
-    const Schedule schedule = Take(MakeSchedule(policy, graph, options));
+    const Schedule schedule = Take(testing::MakePoolSchedule(policy, graph, options));
     const LaunchTask launch = [&](const TaskLaunch& task) {
       for (int i = 0; i < fills; ++i) {
         absl::Status status = device_.Fill(task.workspace, 1, kBufferBytes, task.stream);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/pool_schedule.h"
 #include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/sizing.h"
@@ -87,7 +88,7 @@ void PrintTables() {
     std::printf("%-8s %3ld %-9s", row.model, static_cast<long>(row.batch), row.mode);
     std::vector<Trace> traces;
     for (const auto order : {AllocationOrder::kPrefetchFirst, AllocationOrder::kDerivativeFirst}) {
-      OffloadPolicyOptions options = PaperMode(row.mode);
+      testing::PoolPolicy options = PaperMode(row.mode);
       options.order = order;
       traces.push_back(PaperTrace(graph, options));
     }
@@ -106,8 +107,8 @@ void PrintTables() {
   }
 }
 
-double Seconds(const char* policy, const TaskGraph& graph, const OffloadPolicyOptions& options) {
-  const absl::StatusOr<Schedule> schedule = MakeSchedule(policy, graph, options);
+double Seconds(const char* policy, const TaskGraph& graph, const testing::PoolPolicy& options) {
+  const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule(policy, graph, options);
   if (!schedule.ok()) return -1;
   const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
   return timeline.ok() ? timeline->seconds : -1;
@@ -136,7 +137,7 @@ void PrintFigure() {
       const double ideal = TotalsOf(graph).least_seconds;
       std::printf("%-18s %3d", model, batch);
       for (const std::string& mode : kModes) {
-        OffloadPolicyOptions options = PaperMode(mode);
+        testing::PoolPolicy options = PaperMode(mode);
         options.machine.memory_bytes = gpu.bytes;
         for (const char* policy : {"vdnn", "vdnn++"}) {
           const double seconds = Seconds(policy, graph, options);
@@ -163,7 +164,7 @@ int Compare() {
   for (const std::string& model : KnownModels()) {
     const TaskGraph graph = MakeModel(model, {.batch = 16, .gpu = "gtx-1080-ti"}).value();
     for (const std::string& mode : kModes) {
-      OffloadPolicyOptions options = PaperMode(mode);
+      testing::PoolPolicy options = PaperMode(mode);
       const Trace trace = PaperTrace(graph, options);
       options.machine.memory_bytes = static_cast<std::int64_t>(SmallestPool(trace, "best-fit"));
       for (const double link : {4e9, 8e9, 12e9, 16e9, 32e9, 64e9}) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/pool_schedule.h"
 #include "tests/support/vdnnpp_papers.h"
 #include "tidepool/schedule/timeline.h"
 
@@ -29,8 +30,8 @@ TaskGraph Graph(const char* model, std::int64_t batch, std::int64_t image = 0,
   return MakeModel(model, options).value();
 }
 
-OffloadPolicyOptions Mode(const std::string& mode, std::int64_t memory) {
-  OffloadPolicyOptions options = PaperMode(mode);
+testing::PoolPolicy Mode(const std::string& mode, std::int64_t memory) {
+  testing::PoolPolicy options = PaperMode(mode);
   options.machine.memory_bytes = memory;
   options.machine.placement = "planned";
   options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = kLink;
@@ -39,8 +40,8 @@ OffloadPolicyOptions Mode(const std::string& mode, std::int64_t memory) {
 
 // Returns the milliseconds of an iteration; negative: it does not fit.
 double Milliseconds(const char* policy, const TaskGraph& graph,
-                    const OffloadPolicyOptions& options) {
-  const absl::StatusOr<Schedule> schedule = MakeSchedule(policy, graph, options);
+                    const testing::PoolPolicy& options) {
+  const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule(policy, graph, options);
   if (!schedule.ok()) return -1;
   const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
   return timeline.ok() ? timeline->seconds * 1e3 : -1;
@@ -82,7 +83,7 @@ void PrintTableThree() {
               Improvement(2091, 2491, 2261));
   for (const std::int64_t batch : {64, 256}) {
     const TaskGraph graph = Graph("vdnnpp-table-3", batch);
-    const OffloadPolicyOptions options = Mode("conv(m)", 1024 * kGib);
+    const testing::PoolPolicy options = Mode("conv(m)", 1024 * kGib);
     const double base = Milliseconds("none", graph, options);
     const double vdnn = Milliseconds("vdnn", graph, options);
     const double vdnnpp = Milliseconds("vdnn++", graph, options);
@@ -108,7 +109,7 @@ void PrintTableFour() {
         Row{"vgg-191", "dynamic(p)", 5139, 5097}, Row{"vgg-191", "conv(p)", 5139, 5097},
         Row{"vgg-191", "all(p)", 5244, 5209}, Row{"vgg-191", "aconv(p)", -1, -1}}) {
     const TaskGraph graph = Graph(row.model, 32);
-    const OffloadPolicyOptions options = Mode(row.mode, 11 * kGib);
+    const testing::PoolPolicy options = Mode(row.mode, 11 * kGib);
     std::printf("  %-8s %-11s", row.model, row.mode);
     for (const auto& [policy, paper] :
          {std::pair("vdnn", row.vdnn), std::pair("vdnn++", row.vdnnpp)}) {
@@ -144,7 +145,7 @@ void PrintFigureFive() {
   const TaskGraph graph = testing::PaperGraph("alexnet", 256);
   std::printf("\nFigure 5: AlexNet(256), peaks of vDNN forward and backward, MiB\n");
   for (const char* mode : {"conv(p)", "conv(m)", "all(p)", "all(m)"}) {
-    const Schedule schedule = MakeSchedule("vdnn", graph, PaperMode(mode)).value();
+    const Schedule schedule = testing::MakePoolSchedule("vdnn", graph, PaperMode(mode)).value();
     const auto [forward, backward] = Peaks(graph, schedule);
     std::printf("  %-8s %6.0f %6.0f\n", mode, static_cast<double>(forward) / kMiB,
                 static_cast<double>(backward) / kMiB);
@@ -174,7 +175,7 @@ void PrintImprovements() {
   for (const Row& row :
        {Row{"gtx-970", "alexnet", 128, "all(p)"}, Row{"gtx-1080-ti", "alexnet", 256, "all(m)"}}) {
     const TaskGraph graph = Graph(row.model, row.batch, 0, row.gpu);
-    const OffloadPolicyOptions options = Mode(row.mode, 1024 * kGib);
+    const testing::PoolPolicy options = Mode(row.mode, 1024 * kGib);
     const double base = Milliseconds("none", graph, options);
     const double vdnn = Milliseconds("vdnn", graph, options);
     const double vdnnpp = Milliseconds("vdnn++", graph, options);

@@ -2,12 +2,12 @@
 // Finds chain policies by name, and checks their arguments.
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "lib/text/nearest_first.h"
 #include "lib/text/sizes.h"
 #include "policies/chain/chain_policies.h"
 #include "tidepool/schedule/chain_policy.h"
@@ -23,30 +23,11 @@ constexpr auto kChainPolicies = std::to_array<NamedChainPolicy>({
     {"greedy", chain_policies::MakeGreedy},
 });
 
-// Returns the number of insertions, removals and replacements between two names.
-std::size_t EditsBetween(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (const char letter : from) {
-    std::size_t replaced = row[0]++;
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const std::size_t above = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, above + 1, replaced + (letter == to[j] ? 0 : 1)});
-      replaced = above;
-    }
-  }
-  return row.back();
-}
-
 absl::Status UnknownPolicy(std::string_view name) {
-  // Longer names than these are far from all policies, and would take time.
-  const std::string_view start = name.substr(0, 100);
-  std::vector<std::string> names = ChainPolicyNames();
-  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    return EditsBetween(start, a) < EditsBetween(start, b);
-  });
+  const std::vector<std::string> names =
+      text::NearestFirst({name.data(), name.size()}, ChainPolicyNames());
   return absl::NotFoundError(absl::StrCat("no chain policy '",
-                                          absl::CHexEscape({start.data(), start.size()}),
+                                          absl::CHexEscape({name.data(), name.size()}),
                                           "', expected one of ", absl::StrJoin(names, ", ")));
 }
 

@@ -11,6 +11,7 @@
 #include "tests/execute/offload_everything.h"
 #include "tests/schedule/random_schedule.h"
 #include "tests/support/paper_models.h"
+#include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
 #include "tests/support/virtual_clock_device.h"
 #include "tidepool/schedule/executor.h"
@@ -208,13 +209,13 @@ TEST(ExecutorTimelineTest, IsTheSimulatorsForPolicies) {
         for (const double link : {4e9, 64e9}) {
           SCOPED_TRACE(::testing::Message()
                        << name << " " << policy << " " << placement << " " << link);
-          OffloadPolicyOptions options;
+          testing::PoolPolicy options;
           options.set = OffloadSet::kAll;
           options.machine.memory_bytes = 4 * RoundedBytes(graph);
           options.machine.placement = placement;
           options.machine.out_bytes_per_second = link / kDivisor;
           options.machine.in_bytes_per_second = link / kDivisor;
-          const Schedule schedule = MakeSchedule(policy, graph, options).value();
+          const Schedule schedule = testing::MakePoolSchedule(policy, graph, options).value();
           const Timeline loose = Simulate(graph, schedule, options.machine).value();
           options.machine.memory_bytes = loose.pool_bytes;
           const Timeline simulated = Simulate(graph, schedule, options.machine).value();

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tests/gpu/patterns.h"
+#include "tests/support/pool_schedule.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/schedule/executor.h"
 #include "tidepool/schedule/model_zoo.h"
@@ -66,11 +67,11 @@ class GpuOffloadTest : public ::testing::Test {
   void ExpectIntact(const std::string& name, const std::string& policy,
                     const std::string& placement) {
     const TaskGraph graph = SmallNetwork(name);
-    OffloadPolicyOptions options;
+    testing::PoolPolicy options;
     options.set = OffloadSet::kAll;
     options.machine.memory_bytes = std::int64_t{1} << 40;
     options.machine.placement = placement;
-    const Schedule schedule = MakeSchedule(policy, graph, options).value();
+    const Schedule schedule = testing::MakePoolSchedule(policy, graph, options).value();
     options.machine.memory_bytes = Simulate(graph, schedule, options.machine)->pool_bytes;
     const Timeline simulated = Simulate(graph, schedule, options.machine).value();
     PoolOptions pool_options;

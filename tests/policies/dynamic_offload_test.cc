@@ -13,6 +13,7 @@
 #include "policies/offload/layers.h"
 #include "policies/offload/layerwise.h"
 #include "policies/offload/peak_live.h"
+#include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -27,8 +28,8 @@ using offload_policies::LayerwiseMode;
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 constexpr double kDoesNotFit = std::numeric_limits<double>::infinity();
 
-OffloadPolicyOptions Planned(OffloadSet set, double gib) {
-  OffloadPolicyOptions options;
+testing::PoolPolicy Planned(OffloadSet set, double gib) {
+  testing::PoolPolicy options;
   options.set = set;
   options.machine.placement = "planned";
   options.machine.memory_bytes = static_cast<std::int64_t>(gib * kGiB);
@@ -36,8 +37,8 @@ OffloadPolicyOptions Planned(OffloadSet set, double gib) {
 }
 
 double SecondsOf(const std::string& policy, const TaskGraph& graph,
-                 const OffloadPolicyOptions& options) {
-  const absl::StatusOr<Schedule> schedule = MakeSchedule(policy, graph, options);
+                 const testing::PoolPolicy& options) {
+  const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule(policy, graph, options);
   if (!schedule.ok()) return kDoesNotFit;
   const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
   return timeline.ok() ? timeline->seconds : kDoesNotFit;
@@ -95,7 +96,8 @@ TEST(OffloadAll, ClassifiersOfConvolutionalNetworksStay) {
   TaskGraph graph = Chain(6, "linear");
   graph.tasks[1].operation = "conv";
   graph.tasks[4].operation = "relu";
-  const Schedule schedule = MakeSchedule("vdnn++", graph, Planned(OffloadSet::kAll, 1)).value();
+  const Schedule schedule =
+      testing::MakePoolSchedule("vdnn++", graph, Planned(OffloadSet::kAll, 1)).value();
   std::vector<std::string> leaving;
   for (const ScheduleStep& step : schedule.steps) {
     if (step.kind == StepKind::kOffload) leaving.push_back(graph.data[step.index].name);
@@ -131,7 +133,7 @@ TEST_P(DynamicOffloads, AreNeverSlowerWithMoreMemory) {
     for (const double link : {4e9, 12e9, 48e9}) {
       double slowest = kDoesNotFit;
       for (int i = 0; i <= points; ++i) {
-        OffloadPolicyOptions options =
+        testing::PoolPolicy options =
             Planned(OffloadSet::kDynamic,
                     sweep.least_gib + (sweep.most_gib - sweep.least_gib) * i / std::max(points, 1));
         options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = link;
@@ -152,7 +154,7 @@ TEST_P(DynamicOffloads, AreNeverSlowerThanWholeSets) {
   for (const char* policy : {"vdnn", "vdnn++"}) {
     for (const char* placement : {"planned", "best-fit"}) {
       for (const double share : {0.1, 0.4, 0.7, 0.95}) {
-        OffloadPolicyOptions options = Planned(
+        testing::PoolPolicy options = Planned(
             OffloadSet::kDynamic, sweep.least_gib + (sweep.most_gib - sweep.least_gib) * share);
         options.machine.placement = placement;
         const double dynamic = SecondsOf(policy, graph, options);
@@ -185,7 +187,7 @@ TEST(DynamicOffload, IsNeverSlowerThanWholeSetsWithAnyLimitOfWorkspaces) {
   ASSERT_GT(limits.size(), 5);
   int compared = 0;
   for (const double gib : {1.0, 1.2, 1.4, 1.7, 2.2}) {
-    const OffloadPolicyOptions options = Planned(OffloadSet::kDynamic, gib);
+    const testing::PoolPolicy options = Planned(OffloadSet::kDynamic, gib);
     const double dynamic = SecondsOf("vdnn++", graph, options);
     for (const OffloadSet set :
          {OffloadSet::kAll, OffloadSet::kConvolutions, OffloadSet::kAlternateConvolutions}) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/graph/random_graph.h"
+#include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/timeline.h"
@@ -24,8 +25,8 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kPlenty = std::int64_t{1} << 44;
 
-OffloadPolicyOptions Plenty() {
-  OffloadPolicyOptions options;
+testing::PoolPolicy Plenty() {
+  testing::PoolPolicy options;
   options.machine.memory_bytes = kPlenty;
   return options;
 }
@@ -61,17 +62,19 @@ TEST(OffloadPolicy, UnknownNamesAreAnsweredWithTheKnownOnes) {
   EXPECT_THAT(AlgorithmChoiceFromName("").status().message(), HasSubstr("expected one of m, p"));
   EXPECT_THAT(AllocationOrderFromName("x").status().message(),
               HasSubstr("expected one of prefetch-first, derivative-first"));
-  const absl::StatusOr<Schedule> schedule = MakeSchedule("best", Network("alexnet"), Plenty());
+  const absl::StatusOr<Schedule> schedule =
+      testing::MakePoolSchedule("best", Network("alexnet"), Plenty());
   EXPECT_EQ(schedule.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(schedule.status().message(), HasSubstr("expected one of none, vdnn, vdnn++"));
 }
 
 TEST(OffloadPolicy, SetsAreThoseOfThePaper) {
   const TaskGraph graph = Network("alexnet");
-  OffloadPolicyOptions options = Plenty();
+  testing::PoolPolicy options = Plenty();
   const auto leaving = [&](OffloadSet set) {
     options.set = set;
-    return DataOf(graph, MakeSchedule("vdnn++", graph, options).value(), StepKind::kOffload);
+    return DataOf(graph, testing::MakePoolSchedule("vdnn++", graph, options).value(),
+                  StepKind::kOffload);
   };
   EXPECT_THAT(leaving(OffloadSet::kConvolutions),
               ElementsAre("input", "pool1.output", "pool2.output", "conv3.output", "conv4.output"));
@@ -84,7 +87,7 @@ TEST(OffloadPolicy, SetsAreThoseOfThePaper) {
 
 TEST(OffloadPolicy, WhatLeftComesBackInTheOrderInWhichItIsNeeded) {
   const TaskGraph graph = Network("alexnet");
-  const Schedule schedule = MakeSchedule("vdnn++", graph, Plenty()).value();
+  const Schedule schedule = testing::MakePoolSchedule("vdnn++", graph, Plenty()).value();
   EXPECT_THAT(DataOf(graph, schedule, StepKind::kPrefetch),
               ElementsAre("conv4.output", "conv3.output", "pool2.output", "pool1.output", "input"));
 }
@@ -92,9 +95,9 @@ TEST(OffloadPolicy, WhatLeftComesBackInTheOrderInWhichItIsNeeded) {
 TEST(OffloadPolicy, AlgorithmsAreTheFastestOrThoseOfLeastMemory) {
   const TaskGraph graph = Network("vgg16");
   for (const auto choice : {AlgorithmChoice::kLeastMemory, AlgorithmChoice::kFastest}) {
-    OffloadPolicyOptions options = Plenty();
+    testing::PoolPolicy options = Plenty();
     options.algorithms = choice;
-    const Schedule schedule = MakeSchedule("none", graph, options).value();
+    const Schedule schedule = testing::MakePoolSchedule("none", graph, options).value();
     for (const ScheduleStep& step : schedule.steps) {
       if (step.kind != StepKind::kRun) continue;
       const std::vector<TaskAlgorithm>& algorithms = graph.tasks[step.index].algorithms;
@@ -110,8 +113,8 @@ TEST(OffloadPolicy, AlgorithmsAreTheFastestOrThoseOfLeastMemory) {
   }
 }
 
-std::vector<OffloadPolicyOptions> AllModes() {
-  std::vector<OffloadPolicyOptions> modes;
+std::vector<testing::PoolPolicy> AllModes() {
+  std::vector<testing::PoolPolicy> modes;
   for (const auto set : {OffloadSet::kAll, OffloadSet::kConvolutions,
                          OffloadSet::kAlternateConvolutions, OffloadSet::kDynamic}) {
     for (const auto algorithms : {AlgorithmChoice::kLeastMemory, AlgorithmChoice::kFastest}) {
@@ -129,8 +132,8 @@ std::vector<OffloadPolicyOptions> AllModes() {
 
 void ExpectSchedules(const TaskGraph& graph) {
   for (const std::string& policy : OffloadPolicyNames()) {
-    for (const OffloadPolicyOptions& mode : AllModes()) {
-      const absl::StatusOr<Schedule> schedule = MakeSchedule(policy, graph, mode);
+    for (const testing::PoolPolicy& mode : AllModes()) {
+      const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule(policy, graph, mode);
       ASSERT_TRUE(schedule.ok()) << graph.name << " " << schedule.status();
       ASSERT_EQ(ValidateSchedule(graph, *schedule), absl::OkStatus())
           << graph.name << " " << schedule->policy;
@@ -157,16 +160,16 @@ TEST(OffloadPolicy, MakesSchedulesOfAnyGraph) {
 
 TEST(OffloadPolicy, DynamicModeIsAtLeastAsQuickAsEveryOtherThatFits) {
   const TaskGraph graph = Network("vgg16", 16);
-  OffloadPolicyOptions dynamic = Plenty();
+  testing::PoolPolicy dynamic = Plenty();
   dynamic.set = OffloadSet::kDynamic;
   for (const std::int64_t mib : {1100, 1400, 1700, 2000, 3000, 6000}) {
     dynamic.machine.memory_bytes = mib << 20;
-    const absl::StatusOr<Schedule> best = MakeSchedule("vdnn++", graph, dynamic);
+    const absl::StatusOr<Schedule> best = testing::MakePoolSchedule("vdnn++", graph, dynamic);
     double least = std::numeric_limits<double>::infinity();
-    for (OffloadPolicyOptions mode : AllModes()) {
+    for (testing::PoolPolicy mode : AllModes()) {
       if (mode.set == OffloadSet::kDynamic || mode.order != dynamic.order) continue;
       mode.machine = dynamic.machine;
-      const absl::StatusOr<Schedule> schedule = MakeSchedule("vdnn++", graph, mode);
+      const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule("vdnn++", graph, mode);
       if (!schedule.ok()) continue;
       const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, mode.machine);
       if (timeline.ok()) least = std::min(least, timeline->seconds);
@@ -189,12 +192,12 @@ TEST(OffloadPolicy, DynamicModeTakesTheLargestWorkspacesThatFit) {
     task.algorithms.push_back({std::to_string(i), 1.0 / (i + 1), 100 * i});
   }
   graph.tasks = {task};
-  OffloadPolicyOptions options;
+  testing::PoolPolicy options;
   options.set = OffloadSet::kDynamic;
   options.machine.alignment = 1;
   for (std::size_t i = 0; i < kCount; ++i) {
     options.machine.memory_bytes = 2050 + 100 * static_cast<std::int64_t>(i);
-    const Schedule schedule = MakeSchedule("vdnn++", graph, options).value();
+    const Schedule schedule = testing::MakePoolSchedule("vdnn++", graph, options).value();
     const auto run = std::find_if(schedule.steps.begin(), schedule.steps.end(),
                                   [](const auto& step) { return step.kind == StepKind::kRun; });
     EXPECT_EQ(run->algorithm, i);
@@ -203,10 +206,10 @@ TEST(OffloadPolicy, DynamicModeTakesTheLargestWorkspacesThatFit) {
 
 TEST(OffloadPolicy, AMemoryBelowATaskIsRefusedWithTheTask) {
   const TaskGraph graph = Network("alexnet", 128);
-  OffloadPolicyOptions options = Plenty();
+  testing::PoolPolicy options = Plenty();
   options.machine.memory_bytes = std::int64_t{300} << 20;
   for (const std::string& policy : OffloadPolicyNames()) {
-    const absl::Status status = MakeSchedule(policy, graph, options).status();
+    const absl::Status status = testing::MakePoolSchedule(policy, graph, options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_EQ(
         status.message(),
@@ -217,24 +220,24 @@ TEST(OffloadPolicy, AMemoryBelowATaskIsRefusedWithTheTask) {
 
 TEST(OffloadPolicy, DensitiesAreChecked) {
   const TaskGraph graph = Network("alexnet");
-  OffloadPolicyOptions options = Plenty();
+  testing::PoolPolicy options = Plenty();
   options.densities = {0.5};
-  EXPECT_THAT(MakeSchedule("vdnn++", graph, options).status().message(),
+  EXPECT_THAT(testing::MakePoolSchedule("vdnn++", graph, options).status().message(),
               HasSubstr("1 densities, expected"));
   options.densities.assign(graph.data.size(), 0.5);
   options.densities[3] = 1.5;
-  EXPECT_THAT(MakeSchedule("vdnn++", graph, options).status().message(),
+  EXPECT_THAT(testing::MakePoolSchedule("vdnn++", graph, options).status().message(),
               AllOf(HasSubstr(graph.data[3].name), HasSubstr("expected 0 to 1")));
 }
 
 TEST(OffloadPolicy, AlignmentsAreChecked) {
   const TaskGraph graph = Network("alexnet");
-  OffloadPolicyOptions options = Plenty();
+  testing::PoolPolicy options = Plenty();
   for (const std::int64_t alignment :
        {std::int64_t{0}, std::int64_t{-1}, std::int64_t{-512}, std::int64_t{3},
         std::int64_t{1} << 31, std::int64_t{1} << 62}) {
     options.machine.alignment = alignment;
-    const absl::Status status = MakeSchedule("vdnn++", graph, options).status();
+    const absl::Status status = testing::MakePoolSchedule("vdnn++", graph, options).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << alignment;
     EXPECT_THAT(status.message(), HasSubstr("expected a power of two up to 1073741824"));
   }
@@ -243,61 +246,64 @@ TEST(OffloadPolicy, AlignmentsAreChecked) {
 TEST(OffloadPolicy, ErrorsShowNamesOnOneLine) {
   TaskGraph graph = Network("alexnet");
   for (GraphTask& task : graph.tasks) task.name = "\n\x1b" + task.name;
-  EXPECT_THAT(MakeSchedule("vdnn++", graph, {}).status().message(), HasSubstr("task '\\n\\x1b"));
-  EXPECT_THAT(MakeSchedule("\n", graph, {}).status().message(), HasSubstr("'\\n'"));
+  EXPECT_THAT(testing::MakePoolSchedule("vdnn++", graph, {}).status().message(),
+              HasSubstr("task '\\n\\x1b"));
+  EXPECT_THAT(testing::MakePoolSchedule("\n", graph, {}).status().message(), HasSubstr("'\\n'"));
 }
 
 // The host has room enough only for compressed data, and without offloads the device has too
 // little.
 TEST(OffloadPolicy, CompressesWhereNothingElseFits) {
   const TaskGraph graph = Network("vgg-16", 64);
-  OffloadPolicyOptions options = Plenty();
+  testing::PoolPolicy options = Plenty();
   options.set = OffloadSet::kAll;
   options.algorithms = AlgorithmChoice::kLeastMemory;
   options.machine.placement = "planned";
   const Timeline plenty =
-      Simulate(graph, MakeSchedule("vdnn++", graph, options).value(), options.machine).value();
+      Simulate(graph, testing::MakePoolSchedule("vdnn++", graph, options).value(), options.machine)
+          .value();
   options.machine.memory_bytes = plenty.pool_bytes;
   options.machine.host_bytes = plenty.peak_host_bytes / 5;
-  const Schedule raw = MakeSchedule("vdnn++", graph, options).value();
+  const Schedule raw = testing::MakePoolSchedule("vdnn++", graph, options).value();
   ASSERT_EQ(Simulate(graph, raw, options.machine).status().code(),
             absl::StatusCode::kResourceExhausted);
   options.densities.assign(graph.data.size(), 0.1);
-  const absl::StatusOr<Schedule> compressed = MakeSchedule("vdnn++", graph, options);
+  const absl::StatusOr<Schedule> compressed = testing::MakePoolSchedule("vdnn++", graph, options);
   ASSERT_TRUE(compressed.ok()) << compressed.status();
   EXPECT_TRUE(Simulate(graph, *compressed, options.machine).ok());
   options.machine.host_bytes = 0;
-  EXPECT_EQ(MakeSchedule("vdnn++", graph, options).status().code(),
+  EXPECT_EQ(testing::MakePoolSchedule("vdnn++", graph, options).status().code(),
             absl::StatusCode::kResourceExhausted);
 }
 
 // On a quick link compression takes longer than the copy.
 TEST(OffloadPolicy, CompressesNoMoreThanThereIsTimeFor) {
   const TaskGraph graph = Network("vgg-16", 64);
-  OffloadPolicyOptions options = Plenty();
+  testing::PoolPolicy options = Plenty();
   options.set = OffloadSet::kAll;
   options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 5e10;
-  Schedule all = MakeSchedule("vdnn++", graph, options).value();
+  Schedule all = testing::MakePoolSchedule("vdnn++", graph, options).value();
   const double raw_seconds = Simulate(graph, all, options.machine).value().seconds;
   for (ScheduleStep& step : all.steps) {
     if (step.kind == StepKind::kOffload) step.density = 0.3;
   }
   ASSERT_GT(Simulate(graph, all, options.machine).value().seconds, raw_seconds * 1.01);
   options.densities.assign(graph.data.size(), 0.3);
-  const Schedule chosen = MakeSchedule("vdnn++", graph, options).value();
+  const Schedule chosen = testing::MakePoolSchedule("vdnn++", graph, options).value();
   EXPECT_LE(Simulate(graph, chosen, options.machine).value().seconds, raw_seconds * 1.01);
 }
 
 TEST(OffloadPolicy, CompressesWhatSavesMemoryAndDelaysNothing) {
   const TaskGraph graph = Network("vgg16", 64);
-  OffloadPolicyOptions options = Plenty();
+  testing::PoolPolicy options = Plenty();
   options.set = OffloadSet::kAll;
   options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 1e9;
-  const Schedule raw = MakeSchedule("vdnn++", graph, options).value();
+  const Schedule raw = testing::MakePoolSchedule("vdnn++", graph, options).value();
   options.densities.assign(graph.data.size(), 0.3);
-  const Schedule compressed = MakeSchedule("vdnn++", graph, options).value();
+  const Schedule compressed = testing::MakePoolSchedule("vdnn++", graph, options).value();
   options.densities.assign(graph.data.size(), 1);
-  EXPECT_EQ(MakeSchedule("vdnn++", graph, options).value(), raw) << "dense data is left as it is";
+  EXPECT_EQ(testing::MakePoolSchedule("vdnn++", graph, options).value(), raw)
+      << "dense data is left as it is";
   const Timeline before = Simulate(graph, raw, options.machine).value();
   const Timeline after = Simulate(graph, compressed, options.machine).value();
   EXPECT_LT(after.peak_host_bytes, before.peak_host_bytes / 2);
@@ -306,9 +312,9 @@ TEST(OffloadPolicy, CompressesWhatSavesMemoryAndDelaysNothing) {
 
 TEST(OffloadPolicy, LayersWithoutNamesAreFoundByTheirInputs) {
   TaskGraph graph = Network("vgg16");
-  const Schedule named = MakeSchedule("vdnn++", graph, Plenty()).value();
+  const Schedule named = testing::MakePoolSchedule("vdnn++", graph, Plenty()).value();
   for (GraphTask& task : graph.tasks) task.layer.clear();
-  const Schedule nameless = MakeSchedule("vdnn++", graph, Plenty()).value();
+  const Schedule nameless = testing::MakePoolSchedule("vdnn++", graph, Plenty()).value();
   EXPECT_EQ(DataOf(graph, nameless, StepKind::kPrefetch),
             DataOf(graph, named, StepKind::kPrefetch));
   // Its loss has no forward layer, and without names that is not seen: it fetches one earlier.

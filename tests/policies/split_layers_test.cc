@@ -9,6 +9,7 @@
 
 #include "policies/offload/layers.h"
 #include "tests/support/paper_models.h"
+#include "tests/support/pool_schedule.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
 
@@ -33,10 +34,10 @@ std::vector<std::pair<std::string, std::string>> BackwardLayers(const TaskGraph&
 
 // Returns the copies of a schedule and the layers of its tasks, in order.
 std::vector<std::string> Moves(const TaskGraph& graph, const std::string& policy) {
-  OffloadPolicyOptions options;
+  testing::PoolPolicy options;
   options.set = OffloadSet::kAll;
   options.machine.memory_bytes = std::int64_t{1} << 40;
-  const Schedule schedule = MakeSchedule(policy, graph, options).value();
+  const Schedule schedule = testing::MakePoolSchedule(policy, graph, options).value();
   std::vector<std::string> moves;
   for (const ScheduleStep& step : schedule.steps) {
     std::string move;
@@ -70,10 +71,10 @@ TEST(SplitLayers, AreTheLayersOfFusedTasks) {
 // Gradients of weights and the state of the optimizer have memory from the first step to the last.
 TEST(SplitLayers, DataThatStaysIsAllocatedFirstAndNeverFreed) {
   const TaskGraph graph = MakeModel("alexnet", {.batch = 4, .optimizer = Optimizer::kAdam}).value();
-  OffloadPolicyOptions options;
+  testing::PoolPolicy options;
   options.machine.memory_bytes = std::int64_t{1} << 40;
   for (const std::string& policy : OffloadPolicyNames()) {
-    const Schedule schedule = MakeSchedule(policy, graph, options).value();
+    const Schedule schedule = testing::MakePoolSchedule(policy, graph, options).value();
     EXPECT_EQ(ValidateSchedule(graph, schedule), absl::OkStatus());
     std::size_t staying = 0;
     for (const GraphData& data : graph.data) staying += ExistsAfter(data) ? 1 : 0;

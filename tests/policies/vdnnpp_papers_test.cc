@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/pool_schedule.h"
 #include "tests/support/rounds.h"
 #include "tidepool/schedule/timeline.h"
 #include "tidepool/trace/plan.h"
@@ -68,8 +69,8 @@ TEST(VdnnppPapers, PinnedMemoryIsWithinAThousandth) {
   for (const Entry& entry :
        {Entry{"alexnet", 128, "all(m)", 453}, Entry{"vgg16", 128, "all(m)", 7436}}) {
     const TaskGraph graph = testing::PaperGraph(entry.model, entry.batch);
-    const OffloadPolicyOptions options = testing::PaperMode(entry.mode);
-    const absl::StatusOr<Schedule> schedule = MakeSchedule("vdnn++", graph, options);
+    const testing::PoolPolicy options = testing::PaperMode(entry.mode);
+    const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule("vdnn++", graph, options);
     ASSERT_TRUE(schedule.ok()) << schedule.status();
     const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
     ASSERT_TRUE(timeline.ok()) << timeline.status();
@@ -108,10 +109,10 @@ TEST(VdnnppPapers, TableThreesNetworkFitsWith64SamplesOnly) {
 TEST(VdnnppPapers, DynamicIsTheFastestModeOfTableFour) {
   const auto seconds = [](const char* model, const char* mode) {
     const TaskGraph graph = MakeModel(model, testing::PaperModel(32, "gtx-1080-ti")).value();
-    OffloadPolicyOptions options = testing::PaperMode(mode);
+    testing::PoolPolicy options = testing::PaperMode(mode);
     options.machine.memory_bytes = std::int64_t{11} << 30;
     options.machine.placement = "planned";
-    const absl::StatusOr<Schedule> schedule = MakeSchedule("vdnn++", graph, options);
+    const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule("vdnn++", graph, options);
     if (!schedule.ok()) return std::numeric_limits<double>::infinity();
     const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
     return timeline.ok() ? timeline->seconds : std::numeric_limits<double>::infinity();
@@ -156,7 +157,7 @@ TEST(VdnnppPapers, SmallestPoolsOfVgg16AreWithinTwoPercent) {
   for (const Pools& pools :
        {Pools{"conv(m)", 4302, 4107}, Pools{"all(m)", 3812, 4795}, Pools{"aconv(m)", 4155, 4073}}) {
     for (const auto order : {AllocationOrder::kPrefetchFirst, AllocationOrder::kDerivativeFirst}) {
-      OffloadPolicyOptions options = testing::PaperMode(pools.mode);
+      testing::PoolPolicy options = testing::PaperMode(pools.mode);
       options.order = order;
       const absl::StatusOr<MinimumPoolResult> pool =
           MinimumPool(testing::PaperTrace(graph, options), *policy, {});
@@ -189,9 +190,9 @@ TEST(VdnnppPapers, VdnnppIsNeverSlowerThanVdnnWhenItsMemoryIsPlanned) {
     const std::string& model = models[i * models.size() / count];
     const TaskGraph graph = MakeModel(model, {.batch = 16, .gpu = "gtx-1080-ti"}).value();
     for (const char* mode : {"conv(p)", "conv(m)", "all(p)", "all(m)", "aconv(p)", "aconv(m)"}) {
-      OffloadPolicyOptions options = testing::PaperMode(mode);
-      const Schedule vdnn = MakeSchedule("vdnn", graph, options).value();
-      const Schedule vdnnpp = MakeSchedule("vdnn++", graph, options).value();
+      testing::PoolPolicy options = testing::PaperMode(mode);
+      const Schedule vdnn = testing::MakePoolSchedule("vdnn", graph, options).value();
+      const Schedule vdnnpp = testing::MakePoolSchedule("vdnn++", graph, options).value();
       options.machine.memory_bytes =
           MinimumPool(ScheduleTrace(graph, vdnn).value(), *policy, {.most_steps = 0})->pool_bytes;
       for (const double link : {4e9, 16e9, 64e9}) {
@@ -211,10 +212,10 @@ TEST(VdnnppPapers, VdnnppIsNeverSlowerThanVdnnWhenItsMemoryIsPlanned) {
 // Table III's network of convolutions of 1 x 1 between some of 5 x 5, at a batch that fits.
 TEST(VdnnppPapers, ShortLayersBetweenLongOnesCostVdnnMore) {
   const TaskGraph graph = MakeModel("vdnnpp-table-3", {.batch = 64, .gpu = "gtx-1080-ti"}).value();
-  OffloadPolicyOptions options = testing::PaperMode("conv(m)");
+  testing::PoolPolicy options = testing::PaperMode("conv(m)");
   std::vector<double> seconds;
   for (const char* policy : {"none", "vdnn++", "vdnn"}) {
-    const absl::StatusOr<Schedule> schedule = MakeSchedule(policy, graph, options);
+    const absl::StatusOr<Schedule> schedule = testing::MakePoolSchedule(policy, graph, options);
     ASSERT_TRUE(schedule.ok()) << schedule.status();
     const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
     ASSERT_TRUE(timeline.ok()) << timeline.status();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/pool_schedule.h"
 #include "tests/support/shared_files.h"
 #include "tests/support/vdnnpp_papers.h"
 #include "tidepool/trace/trace_files.h"
@@ -50,7 +51,7 @@ TEST_P(VdnnppTraces, AreThoseOfThePaper) {
         SCOPED_TRACE(name);
         const absl::StatusOr<Trace> theirs = ReadTrace((testing::VdnnppTraces() / name).string());
         ASSERT_TRUE(theirs.ok()) << theirs.status();
-        OffloadPolicyOptions options = testing::PaperMode(absl::StrCat(set, "(", algorithms, ")"));
+        testing::PoolPolicy options = testing::PaperMode(absl::StrCat(set, "(", algorithms, ")"));
         options.order = AllocationOrderFromName(absl::StrCat(order, "-first")).value();
         const std::vector<Request> expected = RequestsOf(*theirs);
         const std::vector<Request> requests = RequestsOf(testing::PaperTrace(graph, options));

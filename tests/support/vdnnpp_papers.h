@@ -15,6 +15,7 @@
 #include "absl/strings/match.h"
 #include "lib/blocks/arena.h"
 #include "tests/support/paper_models.h"
+#include "tests/support/pool_schedule.h"
 #include "tidepool/placement.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
@@ -67,8 +68,8 @@ inline TaskGraph PaperGraph(std::string_view network, std::int64_t batch) {
 }
 
 // Returns the name in the paper's notation: "all(m)", "aconv(p)", ...
-inline OffloadPolicyOptions PaperMode(std::string_view name) {
-  OffloadPolicyOptions options;
+inline testing::PoolPolicy PaperMode(std::string_view name) {
+  testing::PoolPolicy options;
   const std::size_t open = name.find('(');
   options.set = OffloadSetFromName(name.substr(0, open)).value();
   options.algorithms = AlgorithmChoiceFromName(name.substr(open + 1, 1)).value();
@@ -77,8 +78,8 @@ inline OffloadPolicyOptions PaperMode(std::string_view name) {
 }
 
 // The data that a layer offloads has left the device before the next layer begins.
-inline Trace PaperTrace(const TaskGraph& graph, const OffloadPolicyOptions& options) {
-  return ScheduleTrace(graph, MakeSchedule("vdnn", graph, options).value()).value();
+inline Trace PaperTrace(const TaskGraph& graph, const testing::PoolPolicy& options) {
+  return ScheduleTrace(graph, testing::MakePoolSchedule("vdnn", graph, options).value()).value();
 }
 
 // Simulates CNMeM: a pool with best fit. When a request fits into no pool, it adds a pool of the

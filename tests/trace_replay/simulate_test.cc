@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/paper_models.h"
+#include "tests/support/pool_schedule.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/schedule/graph.h"
@@ -49,14 +50,14 @@ class SimulateCommand : public CommandLine {
 TEST_F(SimulateCommand, PrintsOneObjectThatIsTheTimelines) {
   const json answer = Answer({"--policy", "vdnn", "--offload", "all", "--algorithms", "m",
                               "--order", "derivative-first", "--memory", "2GiB", "--link", "4e9"});
-  OffloadPolicyOptions options;
+  testing::PoolPolicy options;
   options.machine.placement = "planned";
   options.machine.memory_bytes = std::int64_t{2} << 30;
   options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 4e9;
   options.set = OffloadSet::kAll;
   options.algorithms = AlgorithmChoice::kLeastMemory;
   options.order = AllocationOrder::kDerivativeFirst;
-  const Schedule schedule = MakeSchedule("vdnn", graph_, options).value();
+  const Schedule schedule = testing::MakePoolSchedule("vdnn", graph_, options).value();
   const Timeline timeline = Simulate(graph_, schedule, options.machine).value();
   EXPECT_EQ(answer["graph"], "alexnet");
   EXPECT_EQ(answer["batch"], 128);

@@ -91,9 +91,9 @@ void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
 
 }  // namespace
 
-absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions& options,
-                                                     const TaskGraph& graph) {
-  OffloadPolicyOptions offload = options.offload;
+absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
+                                             const TaskGraph& graph) {
+  PolicyChoice offload = options.offload;
   const absl::StatusOr<OffloadSet> set = OffloadSetFromName(options.set);
   if (!set.ok()) return set.status();
   const absl::StatusOr<AlgorithmChoice> algorithms = AlgorithmChoiceFromName(options.algorithms);
@@ -102,9 +102,9 @@ absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions
   if (!order.ok()) return order.status();
   const absl::StatusOr<CompressionProfile> profile = ProfileOf(options);
   if (!profile.ok()) return profile.status();
-  offload.set = *set;
-  offload.algorithms = *algorithms;
-  offload.order = *order;
+  offload.layerwise.set = *set;
+  offload.layerwise.algorithms = *algorithms;
+  offload.layerwise.order = *order;
   offload.machine.compression = *profile;
   if (options.bytes_per_second.has_value()) {
     offload.machine.out_bytes_per_second = *options.bytes_per_second;
@@ -113,7 +113,8 @@ absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions
   }
   offload.machine.in_bytes_per_second =
       options.in_bytes_per_second.value_or(offload.machine.out_bytes_per_second);
-  if (options.density.has_value()) offload.densities = DensitiesOf(graph, *options.density);
+  if (options.density.has_value())
+    offload.layerwise.densities = DensitiesOf(graph, *options.density);
   return offload;
 }
 
@@ -171,11 +172,14 @@ absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
                                                   TaskGraph graph) {
   if (!options.schedule.empty()) return ReadScheduledGraph(options, std::move(graph));
-  absl::StatusOr<OffloadPolicyOptions> offload = PolicyOptionsOf(options, graph);
+  absl::StatusOr<PolicyChoice> offload = PolicyOptionsOf(options, graph);
   if (!offload.ok()) return offload.status();
-  absl::StatusOr<Schedule> schedule = MakeSchedule(options.policy, graph, *offload);
-  if (!schedule.ok() && !absl::IsResourceExhausted(schedule.status())) return schedule.status();
-  return ScheduledGraph{std::move(graph), *std::move(offload), std::move(schedule)};
+  absl::StatusOr<MadeSchedule> made =
+      MakeSchedule(options.policy, graph, RequestFor(offload->machine, offload->layerwise));
+  if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
+  return ScheduledGraph{std::move(graph), *std::move(offload),
+                        made.ok() ? absl::StatusOr<Schedule>(std::move(made->schedule))
+                                  : absl::StatusOr<Schedule>(made.status())};
 }
 
 }  // namespace tidepool::tool

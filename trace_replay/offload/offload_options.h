@@ -18,6 +18,12 @@
 
 namespace tidepool::tool {
 
+// The machine with its pool, and the choices of layerwise policies.
+struct PolicyChoice {
+  TimelineOptions machine = {};
+  LayerwiseOptions layerwise = {};
+};
+
 struct OffloadCommandOptions {
   std::string graph;
   std::string policy = "vdnn++";
@@ -31,7 +37,7 @@ struct OffloadCommandOptions {
   std::string profile;   // a file; empty: the environment's
   std::string timeline;  // a file; empty: none is written
   bool json = false;
-  OffloadPolicyOptions offload = {.machine = {.placement = "planned"}};
+  PolicyChoice offload = {.machine = {.placement = "planned"}};
 };
 
 // Descriptions of --policy and --offload.
@@ -49,14 +55,14 @@ absl::Status CheckTimelineFile(const OffloadCommandOptions& options);
 
 struct ScheduledGraph {
   TaskGraph graph;
-  OffloadPolicyOptions offload;
+  PolicyChoice offload;
   // ResourceExhausted if no schedule fits the memory.
   absl::StatusOr<Schedule> schedule;
   std::optional<Machine> machine = std::nullopt;  // of the file with the schedule, if it has one
 };
 // Returns the policy's options for a graph. Errors are those of names and of the profile.
-absl::StatusOr<OffloadPolicyOptions> PolicyOptionsOf(const OffloadCommandOptions& options,
-                                                     const TaskGraph& graph);
+absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
+                                             const TaskGraph& graph);
 // Makes the schedule, or reads it from its file. Returns an error for wrong options only.
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
                                                   TaskGraph graph);

@@ -80,7 +80,7 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
   if (!file.ok()) return file.status();
   absl::Status status = ValidateScheduleFile({&graph, 1}, *file);
   if (!status.ok()) return status;
-  absl::StatusOr<OffloadPolicyOptions> offload = PolicyOptionsOf(options, graph);
+  absl::StatusOr<PolicyChoice> offload = PolicyOptionsOf(options, graph);
   if (!offload.ok()) return offload.status();
   if (file->machine.has_value()) TakeMachine(*file->machine, options, offload->machine);
   if (offload->machine.memory_bytes == 0) {

@@ -9,6 +9,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/options.h"
@@ -131,7 +132,8 @@ absl::Status CheckSweepOptions(const CLI::App& app, const SweepOptions& sweep,
     const std::vector<std::string> known = OffloadPolicyNames();
     if (absl::c_linear_search(known, policy)) continue;
     return absl::InvalidArgumentError(absl::StrCat("no offload policy '", absl::CHexEscape(policy),
-                                                   "', expected one of none, vdnn, vdnn++"));
+                                                   "', expected one of ",
+                                                   absl::StrJoin(known, ", ")));
   }
   for (const std::string& set : sweep.sets.values) {
     if (absl::Status status = OffloadSetFromName(set).status(); !status.ok()) return status;

@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/schedule.h"
 #include "tidepool/schedule/timeline.h"
 
@@ -45,34 +47,77 @@ TIDEPOOL_EXPORT absl::StatusOr<OffloadSet> OffloadSetFromName(std::string_view n
 TIDEPOOL_EXPORT absl::StatusOr<AlgorithmChoice> AlgorithmChoiceFromName(std::string_view name);
 TIDEPOOL_EXPORT absl::StatusOr<AllocationOrder> AllocationOrderFromName(std::string_view name);
 
-struct OffloadPolicyOptions {
-  TimelineOptions machine = {};
+// The options of "none", "vdnn" and "vdnn++".
+struct LayerwiseOptions {
   OffloadSet set = OffloadSet::kConvolutions;
   AlgorithmChoice algorithms = AlgorithmChoice::kFastest;
   AllocationOrder order = AllocationOrder::kPrefetchFirst;
   // The share of nonzero words of each datum of the graph; empty: no compression. An offload is
   // compressed where that saves host memory (CompressionAdvisor) and the simulator, with the
-  // machine's profile and link, predicts at most 1 % more time. If the iteration does not fit
-  // otherwise, every offload is compressed that saves memory.
+  // pool's profile and the machine's link, predicts at most 1 % more time. If the iteration does
+  // not fit otherwise, every offload is compressed that saves memory.
   std::vector<double> densities = {};
+
+  friend bool operator==(const LayerwiseOptions&, const LayerwiseOptions&) = default;
 };
 
-// Returns the known policies. "none": all data stays on the device. "vdnn": Rhu et al., "vDNN:
-// Virtualized Deep Neural Networks for Scalable, Memory-Efficient Neural Network Design", MICRO
-// 2016: each layer waits for the copies that it overlaps with. "vdnn++": Shriram et al., "Dynamic
-// memory management for GPU-based training of deep neural networks", IPDPS 2019, section IV: no
-// layer waits.
+// The options of one policy. Empty: the policy's defaults.
+using PolicyOptions = std::variant<std::monostate, LayerwiseOptions>;
+
+// The question to a policy, beside the graph.
+struct ScheduleRequest {
+  Machine machine = {};
+  // How a pool places the data of the schedule and compresses copies. Its memory, link and host
+  // memory are not used: those of the machine count.
+  TimelineOptions pool = {};
+  PolicyOptions options = {};
+};
+
+// Returns the request for a machine and a pool that are described together.
+TIDEPOOL_EXPORT ScheduleRequest RequestFor(const TimelineOptions& pool, PolicyOptions options = {});
+
+// The answer of a policy.
+struct MadeSchedule {
+  Schedule schedule;
+  // The graph at each batch that the schedule's rounds name. The first is that of the fingerprint.
+  std::vector<TaskGraph> graphs;
+  Machine machine;       // the devices that the schedule uses
+  TimelineOptions pool;  // of a schedule for a pool: with the memory and the link of the machine
+  std::int64_t sub_batch = 0;  // samples of a round on one device: the most of any round
+  std::int64_t rounds = 1;     // of each device
+  // No schedule of the graph on this machine is faster.
+  double lower_bound_seconds = 0;
+  // Whether the policy proved that no schedule of its kind is faster than this one.
+  bool proved = false;
+};
+
+struct OffloadPolicyInfo {
+  std::string name;
+  std::string description;  // for people, without the name
+};
+
+// Returns the known policies, in the order in which texts list them:
+// - "none": all data stays on the device.
+// - "vdnn": Rhu et al., "vDNN: Virtualized Deep Neural Networks for Scalable, Memory-Efficient
+//   Neural Network Design", MICRO 2016: each layer waits for the copies that it overlaps with.
+// - "vdnn++": Shriram et al., "Dynamic memory management for GPU-based training of deep neural
+//   networks", IPDPS 2019, section IV: no layer waits.
+TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 
-// Returns a valid schedule of a valid `graph`. NotFound, with the known names, for an unknown
-// policy. ResourceExhausted when a single task needs more than the memory, with the task and the
-// bytes, or when a simulated iteration does not fit. InvalidArgument for an invalid alignment, and
-// unless there is one density per datum. Where modes or compression are tried, Simulate's errors
-// too. Thread-safe. O(steps + uses), and a simulation for each mode that is tried and for
-// compression.
-TIDEPOOL_EXPORT absl::StatusOr<Schedule> MakeSchedule(std::string_view policy,
-                                                      const TaskGraph& graph,
-                                                      const OffloadPolicyOptions& options);
+// Returns a valid schedule of a valid `graph`. NotFound, with the known names and the nearest
+// first, for an unknown policy. ResourceExhausted when a single task needs more than the memory,
+// with the task and the bytes, or when a simulated iteration does not fit. InvalidArgument for an
+// invalid machine or alignment, for options of another policy, and unless there is one density per
+// datum. Where modes or compression are tried, Simulate's errors too. Thread-safe. O(steps + uses),
+// and a simulation for each mode that is tried and for compression.
+TIDEPOOL_EXPORT absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy,
+                                                          const TaskGraph& graph,
+                                                          const ScheduleRequest& request);
+
+// Simulates one iteration of a schedule of MakeSchedule. A timeline of a pool has its plan. Errors
+// are those of Simulate for the memory of the schedule. Thread-safe.
+TIDEPOOL_EXPORT absl::StatusOr<Timeline> Simulate(const MadeSchedule& made);
 
 }  // namespace tidepool
 

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checks the options of layerwise policies, chooses their mode, and makes the schedule.
+#include "policies/offload/layerwise_policy.h"
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "lib/text/sizes.h"
+#include "policies/offload/compression_choice.h"
+#include "policies/offload/layers.h"
+#include "policies/offload/layerwise.h"
+#include "policies/offload/mode_search.h"
+#include "policies/offload/option_names.h"
+
+namespace tidepool::offload_policies {
+namespace {
+
+struct LayerwisePolicy {
+  const char* name;
+  bool offloads;
+  bool synchronizes;
+};
+
+std::int64_t AlignedUp(std::int64_t bytes, std::int64_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+// Weights stay on the device under all of these policies, and so do their gradients and the state
+// of the optimizer, where these exist before and after an iteration.
+bool Stays(const GraphData& data) { return ExistsBefore(data) && ExistsAfter(data); }
+
+absl::Status CheckTasksFit(const TaskGraph& graph, const TimelineOptions& machine) {
+  std::int64_t weights = 0;
+  for (const GraphData& data : graph.data) {
+    if (Stays(data)) weights += AlignedUp(data.bytes, machine.alignment);
+  }
+  for (const GraphTask& task : graph.tasks) {
+    std::int64_t bytes =
+        weights + AlignedUp(task.algorithms.front().workspace_bytes, machine.alignment);
+    for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
+      for (const std::size_t data : *uses) {
+        if (Stays(graph.data[data])) continue;
+        bytes += AlignedUp(graph.data[data].bytes, machine.alignment);
+      }
+    }
+    if (bytes <= machine.memory_bytes) continue;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("task ", InQuotes(task.name), " alone needs ", text::ExactSize(bytes),
+                     ", with the weights of the graph, ", text::Size(weights), "; the memory has ",
+                     text::ExactSize(machine.memory_bytes)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDensities(const TaskGraph& graph, const std::vector<double>& densities) {
+  if (densities.empty()) return absl::OkStatus();
+  if (densities.size() != graph.data.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(densities.size(), " densities, expected ",
+                                                   graph.data.size(), ", one for each data"));
+  }
+  for (std::size_t i = 0; i < densities.size(); ++i) {
+    if (densities[i] >= 0 && densities[i] <= 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "density ", densities[i], " of ", InQuotes(graph.data[i].name), ", expected 0 to 1"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<LayerwiseMode> ModeOf(const LayerwisePolicy& policy, const TaskGraph& graph,
+                                     const Layers& layers, const LayerwiseOptions& options,
+                                     const TimelineOptions& pool) {
+  LayerwiseMode mode = {.offloads = policy.offloads,
+                        .set = options.set,
+                        .order = options.order,
+                        .synchronizes = policy.synchronizes};
+  if (options.set == OffloadSet::kDynamic) return FindMode(graph, layers, mode, pool);
+  mode.most_workspace =
+      options.algorithms == AlgorithmChoice::kLeastMemory ? kLeastWorkspace : kAnyWorkspace;
+  return mode;
+}
+
+// Returns the text of a mode in the papers' notation: "vdnn++ conv(p)".
+std::string DescriptionOf(const LayerwisePolicy& policy, const LayerwiseMode& mode) {
+  std::string text = policy.name;
+  if (policy.offloads) {
+    const std::string_view set = mode.offloads ? NameOf(mode.set) : "none";
+    if (mode.parts < kAllParts) absl::StrAppend(&text, " ", mode.parts, "/", kAllParts, " of");
+    absl::StrAppend(&text, " ", std::string(set));
+  }
+  if (mode.most_workspace == kLeastWorkspace) return text + "(m)";
+  if (mode.most_workspace == kAnyWorkspace) return text + "(p)";
+  return absl::StrCat(text, "(workspaces up to ", mode.most_workspace, " bytes)");
+}
+
+LayerwiseOptions OptionsOf(const ScheduleRequest& request) {
+  const auto* options = std::get_if<LayerwiseOptions>(&request.options);
+  return options == nullptr ? LayerwiseOptions() : *options;
+}
+
+absl::StatusOr<Schedule> Make(const LayerwisePolicy& policy, const TaskGraph& graph,
+                              const ScheduleRequest& request) {
+  const LayerwiseOptions options = OptionsOf(request);
+  if (absl::Status status = CheckDensities(graph, options.densities); !status.ok()) return status;
+  if (absl::Status status = CheckTasksFit(graph, request.pool); !status.ok()) return status;
+  const Layers layers = LayersOf(graph);
+  const absl::StatusOr<LayerwiseMode> mode = ModeOf(policy, graph, layers, options, request.pool);
+  if (!mode.ok()) return mode.status();
+  Schedule schedule = MakeLayerwise(graph, layers, *mode);
+  schedule.policy = DescriptionOf(policy, *mode);
+  if (options.densities.empty() || !mode->offloads) return schedule;
+  if (absl::Status status = ChooseCompression(graph, options.densities, request.pool, schedule);
+      !status.ok()) {
+    return status;
+  }
+  return schedule;
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> MakeNone(const TaskGraph& graph, const ScheduleRequest& request) {
+  return Make({"none", false, false}, graph, request);
+}
+
+absl::StatusOr<Schedule> MakeVdnn(const TaskGraph& graph, const ScheduleRequest& request) {
+  return Make({"vdnn", true, true}, graph, request);
+}
+
+absl::StatusOr<Schedule> MakeVdnnPlusPlus(const TaskGraph& graph, const ScheduleRequest& request) {
+  return Make({"vdnn++", true, false}, graph, request);
+}
+
+}  // namespace tidepool::offload_policies

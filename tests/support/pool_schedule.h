@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules of layerwise policies for a pool, with the machine of a simulation.
+#ifndef TIDEPOOL_TESTS_SUPPORT_POOL_SCHEDULE_H_
+#define TIDEPOOL_TESTS_SUPPORT_POOL_SCHEDULE_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "tidepool/schedule/offload_policy.h"
+
+namespace tidepool::testing {
+
+struct PoolPolicy : LayerwiseOptions {
+  TimelineOptions machine = {};
+};
+
+inline absl::StatusOr<Schedule> MakePoolSchedule(std::string_view policy, const TaskGraph& graph,
+                                                 const PoolPolicy& options) {
+  absl::StatusOr<MadeSchedule> made =
+      MakeSchedule(policy, graph, RequestFor(options.machine, LayerwiseOptions(options)));
+  if (!made.ok()) return made.status();
+  return std::move(made->schedule);
+}
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_SUPPORT_POOL_SCHEDULE_H_
