@@ -11,6 +11,7 @@
 namespace tidepool::chain_policies {
 
 absl::StatusOr<ChainSchedule> MakeGreedy(const Chain& chain, const ChainPolicyOptions& options);
+absl::StatusOr<ChainSchedule> MakeRecompute(const Chain& chain, const ChainPolicyOptions& options);
 
 }  // namespace tidepool::chain_policies
 

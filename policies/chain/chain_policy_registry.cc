@@ -18,9 +18,11 @@ namespace {
 struct NamedChainPolicy {
   const char* name;
   absl::StatusOr<ChainSchedule> (*make)(const Chain& chain, const ChainPolicyOptions& options);
+  bool recomputes = false;
 };
 constexpr auto kChainPolicies = std::to_array<NamedChainPolicy>({
     {"greedy", chain_policies::MakeGreedy},
+    {"recompute", chain_policies::MakeRecompute, true},
 });
 
 absl::Status UnknownPolicy(std::string_view name) {
@@ -42,18 +44,33 @@ absl::Status CheckPolicyOptions(const ChainPolicyOptions& options) {
 
 absl::Status NeedsMore(const char* operation, std::size_t i, std::int64_t bytes,
                        const Chain& chain) {
-  return absl::ResourceExhaustedError(
-      absl::StrCat(operation, i, " alone needs ", text::ExactSize(bytes), ", and the memory has ",
-                   text::ExactSize(chain.memory_bytes), "; the chain runs in ",
-                   text::ExactSize(LeastChainMemory(chain))));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      operation, i, " alone needs ", text::ExactSize(bytes), ", and the memory has ",
+      text::ExactSize(chain.memory_bytes), "; the chain runs in ",
+      text::ExactSize(LeastChainMemory(chain))));
+}
+
+// Policies that recompute may keep outputs alone.
+Chain WithoutOutputs(const Chain& chain) {
+  Chain plain = chain;
+  plain.output.clear();
+  plain.output_extra.clear();
+  return plain;
 }
 
 absl::Status CheckOperationsFit(const Chain& chain) {
+  const bool has_outputs = !chain.output.empty();
   for (std::size_t i = 0; i < chain.forward_seconds.size(); ++i) {
-    const std::int64_t both = chain.x[i] + chain.x[i + 1];
-    const std::int64_t forward = both + chain.forward_extra[i];
-    if (forward > chain.memory_bytes) return NeedsMore("F_", i, forward, chain);
-    const std::int64_t backward = both + chain.y[i] + chain.y[i + 1] + chain.backward_extra[i];
+    const std::int64_t input = has_outputs ? chain.output[i] : chain.x[i];
+    std::int64_t forward = chain.x[i + 1] + chain.forward_extra[i];
+    if (has_outputs) {
+      const std::int64_t extra =
+          chain.output_extra.empty() ? chain.forward_extra[i] : chain.output_extra[i];
+      forward = std::min(forward, chain.output[i + 1] + extra);
+    }
+    if (input + forward > chain.memory_bytes) return NeedsMore("F_", i, input + forward, chain);
+    const std::int64_t backward =
+        input + chain.x[i + 1] + chain.y[i] + chain.y[i + 1] + chain.backward_extra[i];
     if (backward > chain.memory_bytes) return NeedsMore("B_", i, backward, chain);
   }
   return absl::OkStatus();
@@ -75,7 +92,8 @@ absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view policy, const C
   if (found == kChainPolicies.end()) return UnknownPolicy(policy);
   if (absl::Status status = CheckPolicyOptions(options); !status.ok()) return status;
   if (absl::Status status = ValidateChain(chain); !status.ok()) return status;
-  if (absl::Status status = CheckOperationsFit(chain); !status.ok()) return status;
+  absl::Status fits = CheckOperationsFit(found->recomputes ? chain : WithoutOutputs(chain));
+  if (!fits.ok()) return fits;
   absl::StatusOr<ChainSchedule> schedule = found->make(chain, options);
   if (schedule.ok()) schedule->policy = found->name;
   return schedule;

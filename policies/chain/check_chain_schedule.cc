@@ -28,7 +28,9 @@ struct Running {
 // The places of an activation.
 struct Activation {
   bool has_memory = false;  // on the device
-  bool is_ready = false;    // the contents on the device are complete
+  std::int64_t bytes = 0;   // on the device: of its output, or of all
+  std::int64_t host_bytes = 0;
+  bool is_ready = false;  // the contents on the device are complete
   bool is_on_host = false;
   bool is_leaving = false;  // was copied to the host, and leaves when F_i has run
 };
@@ -44,6 +46,9 @@ class ScheduleWalk {
         backward_left_(operations()),
         used_(chain.x[0]) {
     activations_[0].has_memory = activations_[0].is_ready = true;
+    activations_[0].bytes = chain.x[0];
+    runs_once_.assign(operations(), false);
+    for (const std::size_t i : chain.runs_once) runs_once_[i] = true;
   }
 
   absl::Status Walk();
@@ -72,14 +77,23 @@ class ScheduleWalk {
   bool IsInUse(std::size_t i) const {
     return operation_.Runs() && (i == operation_.index || i == operation_.index + 1);
   }
-  void Take(std::size_t i) {
-    if (activations_[i].has_memory) return;
-    used_ += chain_.x[i];
-    activations_[i].has_memory = true;
-    activations_[i].is_ready = false;
+  std::int64_t OutputOf(std::size_t i) const {
+    return chain_.output.empty() ? chain_.x[i] : chain_.output[i];
+  }
+  std::int64_t OutputExtra(std::size_t i) const {
+    return chain_.output_extra.empty() ? chain_.forward_extra[i] : chain_.output_extra[i];
+  }
+  void Take(std::size_t i, std::int64_t bytes) {
+    Activation& activation = activations_[i];
+    if (activation.has_memory && activation.bytes >= bytes) return;
+    used_ += bytes - activation.bytes;
+    activation.bytes = bytes;
+    activation.has_memory = true;
+    activation.is_ready = false;
   }
   void GiveBack(std::size_t i) {
-    used_ -= chain_.x[i];
+    used_ -= activations_[i].bytes;
+    activations_[i].bytes = 0;
     activations_[i].has_memory = activations_[i].is_ready = activations_[i].is_leaving = false;
   }
 
@@ -88,6 +102,7 @@ class ScheduleWalk {
   const double tolerance_;
   std::vector<Activation> activations_;
   std::vector<bool> has_run_;  // of F_0, ..., F_L
+  std::vector<bool> runs_once_;
   std::size_t backward_left_;  // the next is B_(backward_left_ - 1)
   std::int64_t used_;
   Running operation_;
@@ -113,8 +128,11 @@ absl::Status ScheduleWalk::StartForward(const ChainStep& step) {
   if (operation_.Runs()) return Fault("another operation has not ended");
   if (!IsReady(i)) return NotThere(i);
   if (copy_.IsCopyOf(i + 1)) return Fault(absl::StrCat("x_", i + 1, " is being copied"));
-  Take(i + 1);
-  return StartOperation(step, chain_.forward_extra[i], chain_.forward_seconds[i]);
+  if (has_run_[i] && runs_once_[i]) return Fault("the operation may not run again");
+  const bool keeps_output = step.action == ChainAction::kForwardOutput;
+  Take(i + 1, keeps_output ? OutputOf(i + 1) : chain_.x[i + 1]);
+  return StartOperation(step, keeps_output ? OutputExtra(i) : chain_.forward_extra[i],
+                        chain_.forward_seconds[i]);
 }
 
 absl::Status ScheduleWalk::StartBackward(const ChainStep& step) {
@@ -127,6 +145,9 @@ absl::Status ScheduleWalk::StartBackward(const ChainStep& step) {
   for (const std::size_t read : {i, i + 1}) {
     if (!IsReady(read)) return NotThere(read);
   }
+  if (activations_[i + 1].bytes < chain_.x[i + 1]) {
+    return Fault(absl::StrCat("only the output of x_", i + 1, " is on the device"));
+  }
   if (copy_.IsCopyOf(i) && copy_.action == ChainAction::kPrefetch) {
     return Fault(absl::StrCat("the prefetch of x_", i, " has not ended"));
   }
@@ -137,7 +158,8 @@ absl::Status ScheduleWalk::StartBackward(const ChainStep& step) {
 }
 
 absl::Status ScheduleWalk::StartCopy(const ChainStep& step) {
-  const double seconds = static_cast<double>(chain_.x[step.index]) / chain_.link_bytes_per_second;
+  const auto bytes = static_cast<double>(activations_[step.index].bytes);
+  const double seconds = bytes / chain_.link_bytes_per_second;
   copy_ = {step.action, step.index, step.start_seconds + seconds};
   return absl::OkStatus();
 }
@@ -152,7 +174,7 @@ absl::Status ScheduleWalk::StartPrefetch(const ChainStep& step) {
   const std::size_t i = step.index;
   if (copy_.Runs()) return Fault("another transfer has not ended");
   if (!activations_[i].is_on_host) return Fault(absl::StrCat("x_", i, " is not on the host"));
-  Take(i);
+  Take(i, activations_[i].host_bytes);
   activations_[i].is_leaving = false;
   return StartCopy(step);
 }
@@ -178,7 +200,7 @@ absl::Status ScheduleWalk::EndOperation() {
     GiveBack(i + 1);
     return absl::OkStatus();
   }
-  used_ -= chain_.forward_extra[i];
+  used_ -= operation_.action == ChainAction::kForward ? chain_.forward_extra[i] : OutputExtra(i);
   activations_[i + 1].is_ready = true;
   has_run_[i] = true;
   if (activations_[i].is_leaving) GiveBack(i);
@@ -194,6 +216,7 @@ absl::Status ScheduleWalk::EndCopy() {
     return absl::OkStatus();
   }
   activations_[i].is_on_host = true;
+  activations_[i].host_bytes = activations_[i].bytes;
   activations_[i].is_leaving = !has_run_[i];
   if (!has_run_[i]) return absl::OkStatus();
   if (IsInUse(i)) return Fault(absl::StrCat("x_", i, " leaves while an operation uses it"));
@@ -221,6 +244,7 @@ absl::Status ScheduleWalk::Start(const ChainStep& step) {
   }
   switch (step.action) {
     case ChainAction::kForward:
+    case ChainAction::kForwardOutput:
       return StartForward(step);
     case ChainAction::kBackward:
       return StartBackward(step);
@@ -255,8 +279,8 @@ absl::Status ScheduleWalk::CheckEnd() const {
 }
 
 std::string StepName(const ChainStep& step) {
-  static constexpr const char* kNames[] = {"F_", "B_", "the offload of x_", "the prefetch of x_",
-                                           "the drop of x_"};
+  static constexpr const char* kNames[] = {
+      "F_", "B_", "the offload of x_", "the prefetch of x_", "the drop of x_", "the output of F_"};
   return absl::StrCat(kNames[static_cast<std::size_t>(step.action)], step.index, " at ",
                       step.start_seconds, " s");
 }
@@ -268,7 +292,8 @@ absl::Status ScheduleWalk::Walk() {
   double last = 0;
   for (std::size_t k = 0; k < schedule_.steps.size(); ++k) {
     const ChainStep& step = schedule_.steps[k];
-    if (step.action > ChainAction::kDrop) return Fault(absl::StrCat("step ", k, " has no action"));
+    if (step.action > ChainAction::kForwardOutput)
+      return Fault(absl::StrCat("step ", k, " has no action"));
     const bool is_in_order = step.start_seconds >= last - tolerance_ && step.start_seconds < kNever;
     absl::Status status = is_in_order ? WalkStep(step) : Fault("it starts before the last step");
     if (!status.ok()) {

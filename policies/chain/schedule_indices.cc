@@ -7,11 +7,17 @@
 namespace tidepool {
 namespace {
 
+// Whether a step has the action. A run of F_i is one, whether it keeps all or the output alone.
+bool IsOf(const ChainStep& step, ChainAction action) {
+  return step.action == action ||
+         (action == ChainAction::kForward && step.action == ChainAction::kForwardOutput);
+}
+
 // Returns the indices of all steps with an action, in ascending order.
 std::vector<std::size_t> SortedIndices(const ChainSchedule& schedule, ChainAction action) {
   std::vector<std::size_t> indices;
   for (const ChainStep& step : schedule.steps) {
-    if (step.action == action) indices.push_back(step.index);
+    if (IsOf(step, action)) indices.push_back(step.index);
   }
   std::sort(indices.begin(), indices.end());
   return indices;
@@ -39,7 +45,7 @@ std::vector<double> FirstStarts(const ChainSchedule& schedule, ChainAction actio
                                 std::size_t count) {
   std::vector<double> starts(count, -1);
   for (const ChainStep& step : schedule.steps) {
-    if (step.action != action || step.index >= count || starts[step.index] >= 0) continue;
+    if (!IsOf(step, action) || step.index >= count || starts[step.index] >= 0) continue;
     starts[step.index] = step.start_seconds;
   }
   return starts;

@@ -190,5 +190,36 @@ TEST(ChainSchedules, GiveTheirIndices) {
   EXPECT_THAT(FirstStarts(schedule, kPrefetch, 3), ::testing::ElementsAre(-1, 3, -1));
 }
 
+// F_0 keeps one byte of x_1's two, and then runs again for all of it.
+TEST(CheckChainSchedule, KnowsOutputs) {
+  Chain chain = ThreeOperations();
+  chain.output = {1, 1, 4, 8};
+  chain.output_extra = {8, 0, 16};
+  ChainSchedule schedule{.steps = {{kForwardOutput, 0, 0},
+                                   {kForward, 1, 1},
+                                   {kForward, 2, 2},
+                                   {kBackward, 2, 3},
+                                   {kBackward, 1, 4},
+                                   {kForward, 0, 5},
+                                   {kBackward, 0, 6}},
+                         .seconds = 7};
+  EXPECT_TRUE(CheckChainSchedule(chain, schedule).ok()) << CheckChainSchedule(chain, schedule);
+  EXPECT_THAT(RecomputedIndices(schedule), ::testing::ElementsAre(0));
+  EXPECT_THAT(FirstStarts(schedule, kForward, 3), ::testing::ElementsAre(0, 1, 2));
+  // While B_2 runs, x_0 to x_3 have 14 bytes, and y_2 has 32.
+  chain.memory_bytes = 46;
+  EXPECT_TRUE(CheckChainSchedule(chain, schedule).ok()) << CheckChainSchedule(chain, schedule);
+  chain.memory_bytes = 45;
+  EXPECT_THAT(std::string(CheckChainSchedule(chain, schedule).message()),
+              HasSubstr("46 bytes are in use"));
+  chain.memory_bytes = kRoom;
+  chain.runs_once = {0};
+  EXPECT_THAT(std::string(CheckChainSchedule(chain, schedule).message()),
+              HasSubstr("F_0 at 5 s: the operation may not run again"));
+  schedule.steps.erase(schedule.steps.begin() + 5);
+  EXPECT_THAT(std::string(CheckChainSchedule(chain, schedule).message()),
+              HasSubstr("only the output of x_1 is on the device"));
+}
+
 }  // namespace
 }  // namespace tidepool

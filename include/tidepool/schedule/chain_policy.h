@@ -31,6 +31,9 @@ enum class ChainAction : std::uint8_t {
   // x_index leaves the device at once, without a copy: it is recomputed later, or the host has a
   // copy.
   kDrop,
+  // F_index runs, and of x_(index+1) keeps only the output: it takes the memory of that and of
+  // Chain::output_extra.
+  kForwardOutput,
 };
 
 struct ChainStep {
@@ -65,7 +68,25 @@ struct ChainPolicyOptions {
 // this is their lower bound, and a schedule that reaches it is proved:
 // - "greedy": Beaumont et al., section 4. Offloads x_0, ..., x_k with the smallest k that makes
 //   M_peak fit. O(L log L).
+//
+// Policies that recompute. They take up to 512 operations:
+// - "recompute": runs forward operations again and transfers nothing. Dynamic programming over
+//   segments whose data stays until its backward operation (Beaumont, Eyraud-Dubois, Herrmann, Joly
+//   and Shilova, "Optimal checkpointing for heterogeneous chains", RR-9302, 2019), in slots of
+//   memory. Without `slots` their number follows from L, and up to 28 operations are searched for
+//   the fastest schedule of all, which is proved when the search ends within its 300,000 states.
+//   O(L^3 slots + states L).
 TIDEPOOL_EXPORT std::vector<std::string> ChainPolicyNames();
+
+// A memory in which a chain runs with recomputation alone.
+struct RecomputeMemory {
+  std::int64_t bytes = 0;
+  bool proved = false;  // it does not run in less; otherwise no persistent schedule does
+};
+// Returns the least such memory. Up to 14 operations are searched, by halving the range of
+// memories. InvalidArgument for an invalid chain and for more than 512 operations. O(L^3 + states
+// L log memory).
+TIDEPOOL_EXPORT absl::StatusOr<RecomputeMemory> LeastRecomputeMemory(const Chain& chain);
 
 // Returns a schedule that CheckChainSchedule accepts. NotFound for an unknown policy, with the
 // known names, the nearest first. ResourceExhausted when the chain cannot run in its memory, with
