@@ -17,7 +17,7 @@ namespace tidepool::chain_policies {
 namespace {
 
 constexpr std::size_t kMostStates = 300'000;
-// For the least memory the search is repeated.
+// The search for the least memory is repeated.
 constexpr std::size_t kMostMinimizedOperations = 14;
 
 std::int64_t PersistentMemory(const RecomputeModel& model, const LeastMemoryTable& table) {

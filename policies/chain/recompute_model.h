@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A chain as recomputation sees it: what operations need besides what is kept for others.
+// A chain as recomputation sees it: the memory of operations besides the data kept for others.
 #ifndef TIDEPOOL_POLICIES_CHAIN_RECOMPUTE_MODEL_H_
 #define TIDEPOOL_POLICIES_CHAIN_RECOMPUTE_MODEL_H_
 

@@ -12,7 +12,7 @@
 
 namespace tidepool::chain_policies {
 
-// A split, and what it costs by itself.
+// A split, and its own cost.
 struct SplitCost {
   Split split;
   double seconds = 0;      // of F_first, ..., F_(split-1)

@@ -71,7 +71,7 @@ struct ChainPolicyOptions {
 //
 // Policies that recompute. They take up to 512 operations:
 // - "recompute": runs forward operations again and transfers nothing. Dynamic programming over
-//   segments whose data stays until its backward operation (Beaumont, Eyraud-Dubois, Herrmann, Joly
+//   segments that keep data until its backward operation (Beaumont, Eyraud-Dubois, Herrmann, Joly
 //   and Shilova, "Optimal checkpointing for heterogeneous chains", RR-9302, 2019), in slots of
 //   memory. Without `slots` their number follows from L, and up to 28 operations are searched for
 //   the fastest schedule of all, which is proved when the search ends within its 300,000 states.
