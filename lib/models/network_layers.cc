@@ -143,7 +143,7 @@ Tensor NetworkBuilder::LayerNorm(const std::string& name, const Tensor& input) {
 }
 
 Tensor NetworkBuilder::AddTo(const std::string& name, const Tensor& sum, const Tensor& other) {
-  if (options_.fused_batch_normalization) return Add(name, sum, other);
+  if (options_.fused_batch_normalization || options_.separate_sums) return Add(name, sum, other);
   Layer layer{.name = name, .operation = "add", .inputs = {other.data}, .updated = sum.data};
   layer.in_place = InPlace::kAdds;
   layer.parameters = Elementwise(sum.shape, 2);
@@ -158,7 +158,7 @@ Tensor NetworkBuilder::Add(const std::string& name, const Tensor& a, const Tenso
               .operation = "add",
               .inputs = {a.data, b.data},
               .outputs = {output.data},
-              .first_input_may_share_gradient = true};
+              .first_input_may_share_gradient = !options_.separate_sums};
   layer.parameters = Elementwise(a.shape, 2);
   const double bytes = BytesRead(a.shape);
   Costs(layer, {.bytes = 3 * bytes}, {.bytes = 2 * bytes});

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -91,14 +90,7 @@ std::string DescriptionOf(const LayerwisePolicy& policy, const LayerwiseMode& mo
     if (mode.parts < kAllParts) absl::StrAppend(&text, " ", mode.parts, "/", kAllParts, " of");
     absl::StrAppend(&text, " ", std::string(set));
   }
-  if (mode.most_workspace == kLeastWorkspace) return text + "(m)";
-  if (mode.most_workspace == kAnyWorkspace) return text + "(p)";
-  return absl::StrCat(text, "(workspaces up to ", mode.most_workspace, " bytes)");
-}
-
-LayerwiseOptions OptionsOf(const ScheduleRequest& request) {
-  const auto* options = std::get_if<LayerwiseOptions>(&request.options);
-  return options == nullptr ? LayerwiseOptions() : *options;
+  return text + TextOfWorkspaces(mode.most_workspace);
 }
 
 absl::StatusOr<Schedule> Make(const LayerwisePolicy& policy, const TaskGraph& graph,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "lib/text/nearest_first.h"
+#include "policies/offload/base_policy.h"
 #include "policies/offload/layerwise_policy.h"
 #include "policies/offload/option_names.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -25,6 +26,8 @@ constexpr auto kOffloadPolicies = std::to_array<RegisteredOffloadPolicy>({
     {"none", "all data stays on the device", offload_policies::MakeNone},
     {"vdnn", "each layer waits for the copies that it overlaps with", offload_policies::MakeVdnn},
     {"vdnn++", "no layer waits for copies", offload_policies::MakeVdnnPlusPlus},
+    {"base", "the papers' manager: all data has memory of its own, gradients take chunks in turn",
+     offload_policies::MakeBase},
 });
 
 absl::StatusOr<const RegisteredOffloadPolicy*> FindOffloadPolicy(std::string_view name) {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "policies/offload/layerwise.h"
 #include "tidepool/schedule/offload_policy.h"
 
 namespace tidepool {
@@ -34,6 +36,17 @@ absl::StatusOr<Enumeration> FromName(std::string_view what, std::string_view nam
 
 std::string_view offload_policies::NameOf(OffloadSet set) {
   return kOffloadSets[static_cast<std::size_t>(set)];
+}
+
+std::string offload_policies::TextOfWorkspaces(std::int64_t most_workspace) {
+  if (most_workspace == kLeastWorkspace) return "(m)";
+  if (most_workspace == kAnyWorkspace) return "(p)";
+  return absl::StrCat("(workspaces up to ", most_workspace, " bytes)");
+}
+
+LayerwiseOptions offload_policies::OptionsOf(const ScheduleRequest& request) {
+  const auto* options = std::get_if<LayerwiseOptions>(&request.options);
+  return options == nullptr ? LayerwiseOptions() : *options;
 }
 
 absl::StatusOr<OffloadSet> OffloadSetFromName(std::string_view name) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names in texts of policies.
+// Names in texts of policies, and the options of requests.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_OPTION_NAMES_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_OPTION_NAMES_H_
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,12 @@ namespace tidepool::offload_policies {
 
 // Returns "all", "conv", "aconv" or "dynamic".
 std::string_view NameOf(OffloadSet set);
+
+// Returns "(m)" for the least workspaces, "(p)" without a limit, or the limit in bytes.
+std::string TextOfWorkspaces(std::int64_t most_workspace);
+
+// Returns the options of a request, or the defaults.
+LayerwiseOptions OptionsOf(const ScheduleRequest& request);
 
 inline std::string InQuotes(std::string_view name) {
   return absl::StrCat("'", absl::CHexEscape({name.data(), name.size()}), "'");

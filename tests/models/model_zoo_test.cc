@@ -410,6 +410,17 @@ TEST(ModelZoo, NormalisationKeepsItsInputOrItsOutput) {
   EXPECT_LT(TotalsOf(fused).kept_activations, TotalsOf(plain).kept_activations * 7 / 8);
 }
 
+TEST(ModelZoo, SeparateSumsHaveTensorsAndGradientsOfTheirOwn) {
+  const TaskGraph graph = Made("resnet-50", {.batch = 2, .separate_sums = true});
+  EXPECT_EQ(Names(graph, TaskOf(graph, "layer1.1.add.forward").reads),
+            (std::set<std::string>{"layer1.1.bn3.output", "layer1.0.add.output"}));
+  EXPECT_EQ(Names(graph, TaskOf(graph, "layer1.1.add.forward").writes),
+            (std::set<std::string>{"layer1.1.add.output"}));
+  EXPECT_EQ(
+      Names(graph, TaskOf(graph, "layer1.1.add.backward").writes),
+      (std::set<std::string>{"layer1.1.bn3.output.gradient", "layer1.0.add.output.gradient"}));
+}
+
 // The gradient of a tensor with several readers is written once and then added to.
 TEST(ModelZoo, GradientsOfSharedTensorsAreAccumulated) {
   const TaskGraph graph = Made("resnet-18", {.batch = 2});

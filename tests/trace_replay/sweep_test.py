@@ -15,7 +15,7 @@ import xml.etree.ElementTree
 TOOL = sys.argv[1]
 NETWORK = ["alexnet", "--gpu", "gtx-1080-ti"]
 MEMORIES = ["512MiB", "768MiB", "1GiB", "2GiB"]
-POLICIES = ["none", "vdnn", "vdnn++"]
+POLICIES = ["none", "vdnn", "vdnn++", "base"]
 SETS = ["conv", "dynamic"]
 BATCHES = ["64", "128"]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -29,7 +29,7 @@ def simulate(*arguments, statuses=(0,)):
 
 def series():
     for policy in POLICIES:
-        for one in SETS[:1] if policy == "none" else SETS:
+        for one in SETS[:1] if policy in ("none", "base") else SETS:
             yield policy, one
 
 
@@ -70,7 +70,7 @@ def check_drawing(path, points):
     assert len(list(root.iter(SVG + "circle"))) == sum(p["fits"] for p in points)
     texts = [text.text for text in root.iter(SVG + "text")]
     for policy, one, batch in drawn:
-        name = policy if policy == "none" else f"{policy} {one}"
+        name = policy if policy in ("none", "base") else f"{policy} {one}"
         assert f"{name}, batch {batch}" in texts, texts
 
 

@@ -77,6 +77,9 @@ void AddModelOptions(CLI::App& app, ModelOptions& model) {
   app.add_flag("--fused-batch-norm", model.fused_batch_normalization,
                "Let batch normalisation keep one tensor instead of its input and its output")
       ->group("Training");
+  app.add_flag("--separate-sums", model.separate_sums,
+               "Let sums of residual blocks be new tensors, with a gradient for each operand")
+      ->group("Training");
   app.add_flag_callback(
          "--unfused-attention", [&model] { model.fused_attention = false; },
          "Let attention keep its scores, tokens x tokens for each head")

@@ -120,7 +120,8 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
 
 const char* const kPolicyHelp =
     "Offload policy: none; vdnn, where each layer waits for the copies that it overlaps with; "
-    "vdnn++, where no layer does";
+    "vdnn++, where no layer does; base, the papers' manager: all data has memory of its own, and "
+    "gradients take two chunks in turn";
 const char* const kOffloadHelp =
     "Copy the inputs of these layers to the host: conv, aconv (every other conv), all (but the "
     "linear layers that end a network of convolutions), or dynamic (the fastest of these that "

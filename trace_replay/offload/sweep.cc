@@ -30,16 +30,28 @@ class SweepProgress {
   const bool is_terminal_ = isatty(STDERR_FILENO) == 1;
 };
 
-// The policy `none` offloads no set, so its points would be the same for each.
+// Policies without offloads would have the same points for each set.
+bool TakesSet(const std::string& policy) { return policy != "none" && policy != "base"; }
+
 std::vector<SweepSeries> SeriesOf(const SweepOptions& sweep, std::int64_t batch) {
   std::vector<SweepSeries> series;
   for (const std::string& policy : sweep.policies.values) {
     for (const std::string& set : sweep.sets.values) {
-      if (policy == "none" && set != sweep.sets.values.front()) continue;
+      if (!TakesSet(policy) && set != sweep.sets.values.front()) continue;
       series.push_back({batch, policy, set});
     }
   }
   return series;
+}
+
+// Returns the pools of an iteration as fields of its answer. Fixed addresses have no pools.
+absl::StatusOr<nlohmann::ordered_json> PoolsJson(const SimulatedIteration& iteration) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (iteration.scheduled.schedule->memory != ScheduleMemory::kPool) return json;
+  const absl::StatusOr<SmallestPools> pools = SizePools(iteration);
+  if (!pools.ok()) return pools.status();
+  json["smallest_pools"] = SmallestPoolsJson(*pools);
+  return json;
 }
 
 absl::StatusOr<SweepPoint> SimulatePoint(const OffloadCommandOptions& options,
@@ -67,10 +79,9 @@ absl::StatusOr<SweepPoint> SimulatePoint(const OffloadCommandOptions& options,
   point.peak_host_bytes = timeline.peak_host_bytes;
   point.pool_bytes = timeline.pool_bytes;
   if (options.json) {
-    const absl::StatusOr<SmallestPools> pools = SizePools(*iteration);
+    const absl::StatusOr<nlohmann::ordered_json> pools = PoolsJson(*iteration);
     if (!pools.ok()) return pools.status();
-    point.json = TimelineAnswerJson(options, iteration->scheduled, timeline,
-                                    {{"smallest_pools", SmallestPoolsJson(*pools)}});
+    point.json = TimelineAnswerJson(options, iteration->scheduled, timeline, *pools);
   }
   return point;
 }
@@ -93,7 +104,7 @@ SweepAnswer& AnswerFor(const SweepSeries& series, std::int64_t memory_bytes,
 
 std::string SeriesText(const SweepSeries& series) {
   std::string text = series.policy;
-  if (series.policy != "none") absl::StrAppend(&text, " ", series.set);
+  if (TakesSet(series.policy)) absl::StrAppend(&text, " ", series.set);
   if (series.batch > 0) absl::StrAppend(&text, ", batch ", series.batch);
   return text;
 }

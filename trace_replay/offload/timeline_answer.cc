@@ -187,8 +187,9 @@ bool HasConvolutions(const TaskGraph& graph) {
 // Returns the cure for an iteration that does not fit; "" where none is known.
 std::string Advice(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
   if (!scheduled.schedule.ok() || CountOf(*scheduled.schedule, false) > 0) return "";
-  if (options.policy == "none") {
-    return "nothing was offloaded: --policy none; try --policy vdnn++ --offload dynamic";
+  if (options.policy == "none" || options.policy == "base") {
+    return absl::StrCat("nothing was offloaded: --policy ", options.policy,
+                        "; try --policy vdnn++ --offload dynamic");
   }
   if (HasConvolutions(scheduled.graph)) return "";
   return "nothing was offloaded: this graph has no convolutions; try --offload all";

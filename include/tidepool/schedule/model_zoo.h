@@ -69,8 +69,11 @@ struct ModelOptions {
   std::optional<GpuRates> rates = std::nullopt;
   // Batch normalisation keeps one tensor instead of its input and its output: its input is computed
   // again from its output, or it is fused with the convolution. Sums of residual blocks are then
-  // new tensors; without this option they are computed in place.
+  // new tensors; without this option they are computed in place, unless `separate_sums` is true.
   bool fused_batch_normalization = false;
+  // Sums of residual blocks are new tensors in any case, and both operands have gradients of their
+  // own, as moDNN counts them (Chen et al., DATE 2018).
+  bool separate_sums = false;
   // Attention is one task that keeps no scores, but a float32 for each query and head, from which
   // the backward task computes them again (FlashAttention, Dao et al., arXiv:2205.14135). Without
   // this option scores are a tensor of tokens x tokens for each head.

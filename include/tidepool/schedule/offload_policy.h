@@ -47,7 +47,7 @@ TIDEPOOL_EXPORT absl::StatusOr<OffloadSet> OffloadSetFromName(std::string_view n
 TIDEPOOL_EXPORT absl::StatusOr<AlgorithmChoice> AlgorithmChoiceFromName(std::string_view name);
 TIDEPOOL_EXPORT absl::StatusOr<AllocationOrder> AllocationOrderFromName(std::string_view name);
 
-// The options of "none", "vdnn" and "vdnn++".
+// The options of "none", "vdnn", "vdnn++" and "base".
 struct LayerwiseOptions {
   OffloadSet set = OffloadSet::kConvolutions;
   AlgorithmChoice algorithms = AlgorithmChoice::kFastest;
@@ -102,6 +102,10 @@ struct OffloadPolicyInfo {
 //   Neural Network Design", MICRO 2016: each layer waits for the copies that it overlaps with.
 // - "vdnn++": Shriram et al., "Dynamic memory management for GPU-based training of deep neural
 //   networks", IPDPS 2019, section IV: no layer waits.
+// - "base": the memory manager that these papers compare with (vDNN++, section V), a schedule with
+//   fixed addresses. All data has memory of its own for the whole iteration, but gradients of
+//   layers take two chunks in turn, or more where more are live. The set kDynamic takes the fastest
+//   algorithms that fit; other sets, orders, placements and densities have no effect.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 
