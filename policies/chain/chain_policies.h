@@ -11,6 +11,10 @@
 namespace tidepool::chain_policies {
 
 absl::StatusOr<ChainSchedule> MakeGreedy(const Chain& chain, const ChainPolicyOptions& options);
+absl::StatusOr<ChainSchedule> MakeDynprog(const Chain& chain, const ChainPolicyOptions& options);
+absl::StatusOr<ChainSchedule> MakeVdnnRatio(const Chain& chain, const ChainPolicyOptions& options);
+absl::StatusOr<ChainSchedule> MakeAutoswap(const Chain& chain, const ChainPolicyOptions& options);
+absl::StatusOr<ChainSchedule> MakeTflms(const Chain& chain, const ChainPolicyOptions& options);
 absl::StatusOr<ChainSchedule> MakeRecompute(const Chain& chain, const ChainPolicyOptions& options);
 
 }  // namespace tidepool::chain_policies

@@ -22,6 +22,10 @@ struct NamedChainPolicy {
 };
 constexpr auto kChainPolicies = std::to_array<NamedChainPolicy>({
     {"greedy", chain_policies::MakeGreedy},
+    {"dynprog", chain_policies::MakeDynprog},
+    {"vdnn-ratio", chain_policies::MakeVdnnRatio},
+    {"autoswap", chain_policies::MakeAutoswap},
+    {"tflms", chain_policies::MakeTflms},
     {"recompute", chain_policies::MakeRecompute, true},
 });
 
@@ -33,9 +37,13 @@ absl::Status UnknownPolicy(std::string_view name) {
                                           "', expected one of ", absl::StrJoin(names, ", ")));
 }
 
+// The sums of a chain's sizes in so many slots are exact numbers.
+constexpr std::int64_t kMostSlots = 1'000'000;
+
 absl::Status CheckPolicyOptions(const ChainPolicyOptions& options) {
-  if (options.slots < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(options.slots, " slots, expected 0 or more"));
+  if (options.slots < 0 || options.slots > kMostSlots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.slots, " slots, expected 0 to ", kMostSlots));
   }
   if (options.time_limit_seconds > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("a time limit of ", options.time_limit_seconds,
@@ -44,10 +52,10 @@ absl::Status CheckPolicyOptions(const ChainPolicyOptions& options) {
 
 absl::Status NeedsMore(const char* operation, std::size_t i, std::int64_t bytes,
                        const Chain& chain) {
-  return absl::ResourceExhaustedError(absl::StrCat(
-      operation, i, " alone needs ", text::ExactSize(bytes), ", and the memory has ",
-      text::ExactSize(chain.memory_bytes), "; the chain runs in ",
-      text::ExactSize(LeastChainMemory(chain))));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(operation, i, " alone needs ", text::ExactSize(bytes), ", and the memory has ",
+                   text::ExactSize(chain.memory_bytes), "; the chain runs in ",
+                   text::ExactSize(LeastChainMemory(chain))));
 }
 
 // Policies that recompute may keep outputs alone.

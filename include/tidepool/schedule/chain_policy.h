@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tidepool/export.h"
 #include "tidepool/schedule/chain.h"
 
@@ -55,7 +56,7 @@ struct ChainSchedule {
 };
 
 struct ChainPolicyOptions {
-  std::int64_t slots = 0;         // dynprog: the memory in so many parts; 0: exact
+  std::int64_t slots = 0;         // dynprog: the memory in so many parts, up to 10^6; 0: exact
   double time_limit_seconds = 2;  // more than 0
   std::uint64_t seed = 1;
 };
@@ -68,6 +69,18 @@ struct ChainPolicyOptions {
 // this is their lower bound, and a schedule that reaches it is proved:
 // - "greedy": Beaumont et al., section 4. Offloads x_0, ..., x_k with the smallest k that makes
 //   M_peak fit. O(L log L).
+// - "dynprog": their section 5. The best set when transfers may be interrupted, found by Algorithm
+//   1 with its equations corrected, and scheduled without interruption. With slots, section 5.3.2's
+//   discretization. Exact up to about 30 operations or 500 slots; a beam search beyond its limits,
+//   about a second and 200 MiB a search.
+// - "vdnn-ratio": their section 6.1. The best set of activations with a ratio u_F / |x| above a
+//   threshold, or of every other one of them, over all thresholds. O(L^2 log L).
+// - "autoswap": Zhang et al., arXiv 1903.06631. Activations leave in the order of a weighted sum of
+//   four scores. A search with `seed` tries 200 weights. O(L^2).
+// - "tflms": Le et al., arXiv 1807.02037. The first n activations are offloaded, and fetched k
+//   operations ahead; the best n and k. It delays no operation until memory is free, so it may be
+//   ResourceExhausted where the chain runs. O(L^3).
+// The last three try fewer schedules when chains have thousands of operations.
 //
 // Policies that recompute. They take up to 512 operations:
 // - "recompute": runs forward operations again and transfers nothing. Dynamic programming over
@@ -90,9 +103,9 @@ TIDEPOOL_EXPORT absl::StatusOr<RecomputeMemory> LeastRecomputeMemory(const Chain
 
 // Returns a schedule that CheckChainSchedule accepts. NotFound for an unknown policy, with the
 // known names, the nearest first. ResourceExhausted when the chain cannot run in its memory, with
-// an operation and the bytes that it needs. InvalidArgument for an invalid chain, for negative
-// slots, and for a time limit that is not more than 0. A result depends on the arguments alone,
-// except for policies with a time limit.
+// an operation and the bytes that it needs. InvalidArgument for an invalid chain, slots out of
+// range, and a time limit that is not more than 0. A result depends on the arguments alone, except
+// for policies with a time limit.
 TIDEPOOL_EXPORT absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view policy,
                                                                 const Chain& chain,
                                                                 const ChainPolicyOptions& options);
@@ -112,6 +125,26 @@ TIDEPOOL_EXPORT std::vector<std::size_t> RecomputedIndices(const ChainSchedule& 
 // -1 for an index without such a step. O(n).
 TIDEPOOL_EXPORT std::vector<double> FirstStarts(const ChainSchedule& schedule, ChainAction action,
                                                 std::size_t count);
+
+// Relaxations of Beaumont et al. in which bytes leave and arrive one by one, as the link transfers
+// them, and all offloads come before all prefetches. So none of these values is a bound of the true
+// optimum. InvalidArgument for an index above L, ResourceExhausted for a set that does not fit.
+//
+// Returns the makespan, in seconds, when a set of activations is offloaded. O(L + n).
+TIDEPOOL_EXPORT absl::StatusOr<double> FractionalMakespan(const Chain& chain,
+                                                          absl::Span<const std::size_t> set);
+// Returns Theorem 2's optimum, in seconds: when an activation may be offloaded in part, the first
+// M_peak - M_GPU bytes leave. O(L).
+TIDEPOOL_EXPORT absl::StatusOr<double> EagerFractionalMakespan(const Chain& chain);
+
+struct FractionalOptimum {
+  std::vector<std::size_t> set = {};  // ascending
+  double seconds = 0;                 // FractionalMakespan of the set
+  bool proved = false;  // no set has a smaller one; false where the search is narrowed
+};
+// Returns Algorithm 1's optimum, with corrected equations: the set with the smallest
+// FractionalMakespan. Time and memory as "dynprog".
+TIDEPOOL_EXPORT absl::StatusOr<FractionalOptimum> FindFractionalOptimum(const Chain& chain);
 
 }  // namespace tidepool
 

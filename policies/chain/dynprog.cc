@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policy dynprog: the set of Algorithm 1, with the times of whole transfers that are not
+// interrupted. And the values of Beaumont et al.'s relaxations.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "policies/chain/chain_policies.h"
+#include "policies/chain/fractional_chain.h"
+#include "policies/chain/idle_search.h"
+#include "policies/chain/slots.h"
+#include "policies/chain/transfer_schedule.h"
+
+namespace tidepool::chain_policies {
+namespace {
+
+absl::Status CannotRun(const Chain& chain) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("an operation does not fit into the memory of ", chain.memory_bytes, " bytes"));
+}
+
+// Rounded sizes are optimistic at first. While the set does not fit the true sizes, one size more
+// is rounded up. Where the chain does not fit the slots, the policy is greedy.
+absl::StatusOr<ChainSchedule> MakeInSlots(const Chain& chain, const ChainPolicyOptions& options) {
+  FractionalChain in_slots = InSlots(chain, options.slots);
+  while (const std::optional<LeastIdle> least = FindLeastIdle(in_slots)) {
+    absl::StatusOr<ChainSchedule> schedule = ScheduleSet(chain, least->set);
+    if (schedule.ok() || !GiveSlot(chain, in_slots)) return schedule;
+  }
+  return MakeGreedy(chain, options);
+}
+
+double SecondsOf(const Chain& chain, double idle) {
+  return ChainSeconds(chain) + idle / chain.link_bytes_per_second;
+}
+
+}  // namespace
+
+absl::StatusOr<ChainSchedule> MakeDynprog(const Chain& chain, const ChainPolicyOptions& options) {
+  if (options.slots > 0 && chain.memory_bytes > 0) return MakeInSlots(chain, options);
+  const std::optional<LeastIdle> least = FindLeastIdle(ToFractional(chain));
+  if (!least.has_value()) return CannotRun(chain);
+  return ScheduleSet(chain, least->set);
+}
+
+}  // namespace tidepool::chain_policies
+
+namespace tidepool {
+
+absl::StatusOr<double> FractionalMakespan(const Chain& chain, absl::Span<const std::size_t> set) {
+  std::vector<std::optional<double>> moved(chain.forward_seconds.size());
+  for (const std::size_t i : set) {
+    if (i >= moved.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("activation ", i, ", expected 0 to ", moved.size() - 1));
+    }
+    moved[i] = static_cast<double>(chain.x[i]);
+  }
+  const std::optional<double> idle =
+      chain_policies::FractionalIdle(chain_policies::ToFractional(chain), moved);
+  if (!idle.has_value()) return chain_policies::CannotRun(chain);
+  return chain_policies::SecondsOf(chain, *idle);
+}
+
+absl::StatusOr<double> EagerFractionalMakespan(const Chain& chain) {
+  const chain_policies::FractionalChain fractional = chain_policies::ToFractional(chain);
+  const std::optional<double> idle =
+      chain_policies::EagerIdle(fractional, 0, chain_policies::FirstState(fractional));
+  if (!idle.has_value()) return chain_policies::CannotRun(chain);
+  return chain_policies::SecondsOf(chain, *idle);
+}
+
+absl::StatusOr<FractionalOptimum> FindFractionalOptimum(const Chain& chain) {
+  std::optional<chain_policies::LeastIdle> least =
+      chain_policies::FindLeastIdle(chain_policies::ToFractional(chain));
+  if (!least.has_value()) return chain_policies::CannotRun(chain);
+  return FractionalOptimum{.set = std::move(least->set),
+                           .seconds = chain_policies::SecondsOf(chain, least->idle),
+                           .proved = least->proved};
+}
+
+}  // namespace tidepool
