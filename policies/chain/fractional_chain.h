@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beaumont et al., section 5: a chain whose transfers may be interrupted, so that bytes leave and
+// Beaumont et al., section 5: a chain with transfers that may be interrupted: bytes leave and
 // arrive one by one. The recurrences (1) to (10), with the corrections that docs/design names.
 #ifndef TIDEPOOL_POLICIES_CHAIN_FRACTIONAL_CHAIN_H_
 #define TIDEPOOL_POLICIES_CHAIN_FRACTIONAL_CHAIN_H_

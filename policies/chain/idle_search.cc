@@ -22,7 +22,7 @@ constexpr std::size_t kWidthFactor = 4;
 constexpr std::size_t kMostBoundSteps = 100'000'000;
 // A state is compared with so many states of the most similar residents.
 constexpr std::size_t kMostCompared = 512;
-// Of the sizes and times of a chain: rounding errors.
+// The size of rounding errors, as a part of the sizes and times of a chain.
 constexpr double kIdleRounding = 1e-13;
 
 struct Node {

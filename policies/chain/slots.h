@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Beaumont et al., section 5.3.2: a chain whose memory is a number of equal slots.
+// Beaumont et al., section 5.3.2: a chain in a memory of equal slots.
 #ifndef TIDEPOOL_POLICIES_CHAIN_SLOTS_H_
 #define TIDEPOOL_POLICIES_CHAIN_SLOTS_H_
 

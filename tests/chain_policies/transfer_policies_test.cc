@@ -148,8 +148,7 @@ TEST(Autoswap, DependsOnItsSeedAlone) {
   EXPECT_GT(differences, 0);
 }
 
-// Whatever the sweep finds, it is not better than one n and k of a slow model: it runs here with
-// all n, for k beyond the chain, and without a memory limit.
+// tflms needs the copy of x_0 to end with F_0: no operation waits until memory is free.
 TEST(Tflms, FitsWithoutDelaysOrNotAtAll) {
   const Chain roomy = {.forward_seconds = {1, 1},
                        .backward_seconds = {1, 1},
