@@ -12,6 +12,7 @@
 #include "policies/offload/base_manager.h"
 #include "policies/offload/layerwise.h"
 #include "policies/offload/option_names.h"
+#include "policies/offload/policy_options.h"
 
 namespace tidepool::offload_policies {
 namespace {
@@ -25,11 +26,13 @@ std::int64_t MostWorkspaceOf(const LayerwiseOptions& options, std::int64_t room)
 }  // namespace
 
 absl::StatusOr<Schedule> MakeBase(const TaskGraph& graph, const ScheduleRequest& request) {
+  const absl::StatusOr<LayerwiseOptions> options = OptionsOf<LayerwiseOptions>(request);
+  if (!options.ok()) return options.status();
   const std::int64_t alignment = request.pool.alignment;
   const std::int64_t memory = request.pool.memory_bytes & -alignment;
   const BaseAddresses addresses = PlaceBase(graph, alignment);
   const std::int64_t most_workspace =
-      MostWorkspaceOf(OptionsOf(request), memory - addresses.workspace_offset);
+      MostWorkspaceOf(*options, memory - addresses.workspace_offset);
   BaseSchedule base = ScheduleBase(graph, addresses, alignment, most_workspace);
   if (base.memory_bytes > memory) {
     return absl::ResourceExhaustedError(

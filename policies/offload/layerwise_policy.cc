@@ -14,6 +14,7 @@
 #include "policies/offload/layerwise.h"
 #include "policies/offload/mode_search.h"
 #include "policies/offload/option_names.h"
+#include "policies/offload/policy_options.h"
 
 namespace tidepool::offload_policies {
 namespace {
@@ -95,16 +96,17 @@ std::string DescriptionOf(const LayerwisePolicy& policy, const LayerwiseMode& mo
 
 absl::StatusOr<Schedule> Make(const LayerwisePolicy& policy, const TaskGraph& graph,
                               const ScheduleRequest& request) {
-  const LayerwiseOptions options = OptionsOf(request);
-  if (absl::Status status = CheckDensities(graph, options.densities); !status.ok()) return status;
+  const absl::StatusOr<LayerwiseOptions> options = OptionsOf<LayerwiseOptions>(request);
+  if (!options.ok()) return options.status();
+  if (absl::Status status = CheckDensities(graph, options->densities); !status.ok()) return status;
   if (absl::Status status = CheckTasksFit(graph, request.pool); !status.ok()) return status;
   const Layers layers = LayersOf(graph);
-  const absl::StatusOr<LayerwiseMode> mode = ModeOf(policy, graph, layers, options, request.pool);
+  const absl::StatusOr<LayerwiseMode> mode = ModeOf(policy, graph, layers, *options, request.pool);
   if (!mode.ok()) return mode.status();
   Schedule schedule = MakeLayerwise(graph, layers, *mode);
   schedule.policy = DescriptionOf(policy, *mode);
-  if (options.densities.empty() || !mode->offloads) return schedule;
-  if (absl::Status status = ChooseCompression(graph, options.densities, request.pool, schedule);
+  if (options->densities.empty() || !mode->offloads) return schedule;
+  if (absl::Status status = ChooseCompression(graph, options->densities, request.pool, schedule);
       !status.ok()) {
     return status;
   }

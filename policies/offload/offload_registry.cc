@@ -9,29 +9,31 @@
 #include "absl/strings/str_join.h"
 #include "lib/text/nearest_first.h"
 #include "policies/offload/base_policy.h"
+#include "policies/offload/device_iteration.h"
 #include "policies/offload/layerwise_policy.h"
+#include "policies/offload/offload_policies.h"
 #include "policies/offload/option_names.h"
+#include "policies/offload/request_check.h"
+#include "policies/offload/staying.h"
 #include "tidepool/schedule/offload_policy.h"
 
 namespace tidepool {
 namespace {
 
-struct RegisteredOffloadPolicy {
-  const char* name;
-  const char* description;
-  absl::StatusOr<Schedule> (*make)(const TaskGraph& graph, const ScheduleRequest& request);
-};
+using offload_policies::MakeForGraph;
+using offload_policies::OffloadPolicy;
 
-constexpr auto kOffloadPolicies = std::to_array<RegisteredOffloadPolicy>({
-    {"none", "all data stays on the device", offload_policies::MakeNone},
+constexpr auto kOffloadPolicies = std::to_array<OffloadPolicy>({
+    {"none", "all data stays on the device", offload_policies::MakeNone,
+     offload_policies::MakeStaying},
     {"vdnn", "each layer waits for the copies that it overlaps with", offload_policies::MakeVdnn},
     {"vdnn++", "no layer waits for copies", offload_policies::MakeVdnnPlusPlus},
     {"base", "the papers' manager: all data has memory of its own, gradients take chunks in turn",
-     offload_policies::MakeBase},
+     nullptr, nullptr, offload_policies::MakeBase},
 });
 
-absl::StatusOr<const RegisteredOffloadPolicy*> FindOffloadPolicy(std::string_view name) {
-  for (const RegisteredOffloadPolicy& policy : kOffloadPolicies) {
+absl::StatusOr<const OffloadPolicy*> FindOffloadPolicy(std::string_view name) {
+  for (const OffloadPolicy& policy : kOffloadPolicies) {
     if (name == policy.name) return &policy;
   }
   const std::vector<std::string> names =
@@ -40,29 +42,62 @@ absl::StatusOr<const RegisteredOffloadPolicy*> FindOffloadPolicy(std::string_vie
                                           ", expected one of ", absl::StrJoin(names, ", ")));
 }
 
-// Larger alignments, times the data of a graph, would overflow.
-constexpr std::int64_t kLargestAlignment = std::int64_t{1} << 30;
-
-absl::Status CheckAlignment(std::int64_t alignment) {
-  if (alignment > 0 && alignment <= kLargestAlignment && (alignment & (alignment - 1)) == 0) {
-    return absl::OkStatus();
+std::vector<std::string> NamesOfPagedPolicies() {
+  std::vector<std::string> names;
+  for (const OffloadPolicy& policy : kOffloadPolicies) {
+    if (policy.make_paged != nullptr) names.emplace_back(policy.name);
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("alignment ", alignment, ", expected a power of two up to ", kLargestAlignment));
+  return names;
 }
 
-// Returns the pool of a request with the memory, the link and the host memory of the machine.
-TimelineOptions PoolOf(const ScheduleRequest& request) {
-  const MachineDevice& device = request.machine.devices.front();
-  const MachineLink& link = request.machine.links[device.link];
-  TimelineOptions pool = request.pool;
-  pool.memory_bytes = device.memory_bytes;
-  pool.out_bytes_per_second = link.out_bytes_per_second;
-  pool.in_bytes_per_second = link.in_bytes_per_second;
-  pool.transfer_latency_seconds = link.latency_seconds;
-  pool.one_transfer_at_a_time = !link.full_duplex;
-  pool.host_bytes = request.machine.host.memory_bytes;
-  return pool;
+absl::Status LacksMemory(const OffloadPolicy& policy, std::string_view lacks,
+                         std::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat("policy ", offload_policies::InQuotes(policy.name),
+                                                 " makes no schedules with ", std::string(lacks),
+                                                 ", expected ", std::string(expected)));
+}
+
+absl::Status LacksPages(const OffloadPolicy& policy, std::string_view lacks) {
+  return LacksMemory(policy, lacks,
+                     absl::StrCat("one of ", absl::StrJoin(NamesOfPagedPolicies(), ", ")));
+}
+
+// Returns the policy's function for schedules of a pool or with addresses of its own; null for
+// paged schedules, which get their rounds, devices and addresses later.
+absl::StatusOr<MakeForGraph> MakerFor(const OffloadPolicy& policy, const ScheduleRequest& request,
+                                      bool is_divided) {
+  const bool has_pool = policy.make_pooled != nullptr && !is_divided;
+  const ScheduleMemory memory =
+      request.memory.value_or(has_pool ? ScheduleMemory::kPool : ScheduleMemory::kFixed);
+  if (memory == ScheduleMemory::kPool) {
+    if (has_pool) return policy.make_pooled;
+    return LacksMemory(policy, is_divided ? "a pool for rounds or several devices" : "a pool",
+                       "fixed or paged memory");
+  }
+  const bool has_addresses = memory == ScheduleMemory::kFixed && !is_divided;
+  if (has_addresses && policy.make_fixed != nullptr) return policy.make_fixed;
+  if (policy.make_paged != nullptr) return nullptr;
+  return LacksPages(policy, is_divided      ? "rounds and several devices"
+                            : has_addresses ? "fixed addresses"
+                                            : "pages");
+}
+
+absl::StatusOr<MadeSchedule> MakeWhole(MakeForGraph make, const TaskGraph& graph,
+                                       const ScheduleRequest& request) {
+  ScheduleRequest own = request;
+  own.machine.devices.resize(1);
+  own.pool = offload_policies::PoolOf(request);
+  absl::StatusOr<Schedule> schedule = make(graph, own);
+  if (!schedule.ok()) return schedule.status();
+  const double least = TotalsOf(graph).least_seconds;
+  return MadeSchedule{.schedule = *std::move(schedule),
+                      .graphs = {graph},
+                      .machine = std::move(own.machine),
+                      .pool = std::move(own.pool),
+                      .batch = graph.batch,
+                      .sub_batch = graph.batch,
+                      .ideal_seconds = least,
+                      .lower_bound_seconds = least};
 }
 
 }  // namespace
@@ -74,8 +109,8 @@ ScheduleRequest RequestFor(const TimelineOptions& pool, PolicyOptions options) {
 std::vector<OffloadPolicyInfo> OffloadPolicies() {
   std::vector<OffloadPolicyInfo> policies;
   policies.reserve(kOffloadPolicies.size());
-  for (const RegisteredOffloadPolicy& policy : kOffloadPolicies) {
-    policies.push_back({policy.name, policy.description});
+  for (const OffloadPolicy& policy : kOffloadPolicies) {
+    policies.push_back({std::string(policy.name), std::string(policy.description)});
   }
   return policies;
 }
@@ -83,31 +118,48 @@ std::vector<OffloadPolicyInfo> OffloadPolicies() {
 std::vector<std::string> OffloadPolicyNames() {
   std::vector<std::string> names;
   names.reserve(kOffloadPolicies.size());
-  for (const RegisteredOffloadPolicy& policy : kOffloadPolicies) names.emplace_back(policy.name);
+  for (const OffloadPolicy& policy : kOffloadPolicies) names.emplace_back(policy.name);
   return names;
 }
 
 absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const TaskGraph& graph,
                                           const ScheduleRequest& request) {
-  const absl::StatusOr<const RegisteredOffloadPolicy*> found = FindOffloadPolicy(policy);
+  const absl::StatusOr<const OffloadPolicy*> found = FindOffloadPolicy(policy);
   if (!found.ok()) return found.status();
-  if (absl::Status status = ValidateMachine(request.machine); !status.ok()) return status;
-  if (absl::Status status = CheckAlignment(request.pool.alignment); !status.ok()) return status;
-  ScheduleRequest own = request;
-  own.machine.devices.resize(1);
-  own.pool = PoolOf(request);
-  absl::StatusOr<Schedule> schedule = (*found)->make(graph, own);
-  if (!schedule.ok()) return schedule.status();
-  return MadeSchedule{.schedule = *std::move(schedule),
-                      .graphs = {graph},
-                      .machine = std::move(own.machine),
-                      .pool = std::move(own.pool),
-                      .sub_batch = graph.batch,
-                      .lower_bound_seconds = TotalsOf(graph).least_seconds};
+  absl::Status status = offload_policies::CheckMachine(request);
+  if (status.ok()) status = offload_policies::CheckRequestOfGraph(graph, request);
+  if (!status.ok()) return status;
+  const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, /*is_divided=*/false);
+  if (!make.ok()) return make.status();
+  if (*make == nullptr) return offload_policies::MakeIteration(**found, graph, request);
+  return MakeWhole(*make, graph, request);
+}
+
+absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFamily& family,
+                                          const ScheduleRequest& request) {
+  const absl::StatusOr<const OffloadPolicy*> found = FindOffloadPolicy(policy);
+  if (!found.ok()) return found.status();
+  absl::Status status = offload_policies::CheckMachine(request);
+  if (!status.ok()) return status;
+  const absl::StatusOr<std::int64_t> batch = offload_policies::BatchOfDevice(request);
+  if (!batch.ok()) return batch.status();
+  const bool is_whole = request.sub_batch == kWholeBatch || request.sub_batch == *batch;
+  const bool is_divided = !is_whole || request.devices > 1;
+  const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, is_divided);
+  if (!make.ok()) return make.status();
+  if (*make == nullptr) {
+    return offload_policies::MakeIteration(**found, family, *batch, request);
+  }
+  const absl::StatusOr<TaskGraph> graph = GraphAt(family, *batch);
+  if (!graph.ok()) return graph.status();
+  return MakeWhole(*make, *graph, request);
 }
 
 absl::StatusOr<Timeline> Simulate(const MadeSchedule& made) {
-  return Simulate(made.graphs.front(), made.schedule, made.pool);
+  if (made.schedule.memory == ScheduleMemory::kPool) {
+    return Simulate(made.graphs.front(), made.schedule, made.pool);
+  }
+  return Simulate(made.graphs, made.schedule, made.machine);
 }
 
 }  // namespace tidepool

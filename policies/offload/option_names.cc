@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
@@ -42,11 +41,6 @@ std::string offload_policies::TextOfWorkspaces(std::int64_t most_workspace) {
   if (most_workspace == kLeastWorkspace) return "(m)";
   if (most_workspace == kAnyWorkspace) return "(p)";
   return absl::StrCat("(workspaces up to ", most_workspace, " bytes)");
-}
-
-LayerwiseOptions offload_policies::OptionsOf(const ScheduleRequest& request) {
-  const auto* options = std::get_if<LayerwiseOptions>(&request.options);
-  return options == nullptr ? LayerwiseOptions() : *options;
 }
 
 absl::StatusOr<OffloadSet> OffloadSetFromName(std::string_view name) {

@@ -19,9 +19,6 @@ std::string_view NameOf(OffloadSet set);
 // Returns "(m)" for the least workspaces, "(p)" without a limit, or the limit in bytes.
 std::string TextOfWorkspaces(std::int64_t most_workspace);
 
-// Returns the options of a request, or the defaults.
-LayerwiseOptions OptionsOf(const ScheduleRequest& request);
-
 inline std::string InQuotes(std::string_view name) {
   return absl::StrCat("'", absl::CHexEscape({name.data(), name.size()}), "'");
 }

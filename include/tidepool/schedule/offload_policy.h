@@ -5,6 +5,7 @@
 #define TIDEPOOL_SCHEDULE_OFFLOAD_POLICY_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -13,6 +14,7 @@
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/graph_family.h"
 #include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/schedule.h"
 #include "tidepool/schedule/timeline.h"
@@ -64,9 +66,26 @@ struct LayerwiseOptions {
 // The options of one policy. Empty: the policy's defaults.
 using PolicyOptions = std::variant<std::monostate, LayerwiseOptions>;
 
-// The question to a policy, beside the graph.
+// Sub-batches of a ScheduleRequest besides numbers of samples.
+inline constexpr std::int64_t kWholeBatch = -1;
+inline constexpr std::int64_t kLargestSubBatch = -2;  // the largest that fits the memory
+
+// The question to a policy, beside the graph or the family.
 struct ScheduleRequest {
   Machine machine = {};
+  // Samples of an iteration of a family; 0 for a graph, which has its own.
+  std::int64_t batch = 0;
+  // Samples of a round on one device: 1 to the batch of one device, or a constant above. An
+  // iteration of fewer samples than the batch has several rounds, and the last one takes the rest.
+  // Gradients of weights add up, and updates follow the last round.
+  std::int64_t sub_batch = kWholeBatch;
+  // Devices that divide the batch into equal parts. They are the first of the machine, and cores of
+  // the host run the updates.
+  std::size_t devices = 1;
+  // The memory of the schedule. Empty: a pool where the policy makes schedules of pools and there
+  // is one device and one round, and fixed addresses otherwise.
+  std::optional<ScheduleMemory> memory = std::nullopt;
+  std::int64_t alignment = 512;  // of fixed addresses, or the bytes of a granule: a power of two
   // How a pool places the data of the schedule and compresses copies. Its memory, link and host
   // memory are not used: those of the machine count.
   TimelineOptions pool = {};
@@ -78,14 +97,17 @@ TIDEPOOL_EXPORT ScheduleRequest RequestFor(const TimelineOptions& pool, PolicyOp
 
 // The answer of a policy.
 struct MadeSchedule {
-  Schedule schedule;
+  Schedule schedule = {};  // with fixed addresses, its plan is the offsets of its steps
   // The graph at each batch that the schedule's rounds name. The first is that of the fingerprint.
-  std::vector<TaskGraph> graphs;
-  Machine machine;       // the devices that the schedule uses
-  TimelineOptions pool;  // of a schedule for a pool: with the memory and the link of the machine
+  std::vector<TaskGraph> graphs = {};
+  Machine machine;         // the devices that the schedule uses
+  TimelineOptions pool;    // of a schedule for a pool: with the memory and the link of the machine
+  std::int64_t batch = 0;  // of all devices
   std::int64_t sub_batch = 0;  // samples of a round on one device: the most of any round
   std::int64_t rounds = 1;     // of each device
-  // No schedule of the graph on this machine is faster.
+  // The tasks of one device by their fastest algorithms, its whole batch at once.
+  double ideal_seconds = 0;
+  // No schedule with these rounds on this machine is faster.
   double lower_bound_seconds = 0;
   // Whether the policy proved that no schedule of its kind is faster than this one.
   bool proved = false;
@@ -109,14 +131,21 @@ struct OffloadPolicyInfo {
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 
-// Returns a valid schedule of a valid `graph`. NotFound, with the known names and the nearest
-// first, for an unknown policy. ResourceExhausted when a single task needs more than the memory,
-// with the task and the bytes, or when a simulated iteration does not fit. InvalidArgument for an
-// invalid machine or alignment, for options of another policy, and unless there is one density per
-// datum. Where modes or compression are tried, Simulate's errors too. Thread-safe. O(steps + uses),
-// and a simulation for each mode that is tried and for compression.
+// Returns a valid schedule of a valid `graph`, or of a valid family at the batch of the request.
+// - NotFound for an unknown policy: the known names, the nearest first.
+// - ResourceExhausted when a single task needs more than the memory, with the task and the bytes,
+//   when no sub-batch fits, and when a simulated iteration or a plan of addresses does not fit.
+// - InvalidArgument for a machine, an alignment, a batch, a sub-batch or devices out of range; for
+//   rounds and several devices where the policy has none, with its name; for options of another
+//   policy; and unless there is one density per datum.
+// - Where modes or compression are tried, Simulate's errors; GraphAt's errors for batches.
+// Thread-safe. O(steps + uses), a simulation for each mode that is tried and for compression, a
+// schedule for each sub-batch that is tried, and FixAddresses.
 TIDEPOOL_EXPORT absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy,
                                                           const TaskGraph& graph,
+                                                          const ScheduleRequest& request);
+TIDEPOOL_EXPORT absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy,
+                                                          const GraphFamily& family,
                                                           const ScheduleRequest& request);
 
 // Simulates one iteration of a schedule of MakeSchedule. A timeline of a pool has its plan. Errors

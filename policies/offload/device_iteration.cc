@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/offload/device_iteration.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "policies/offload/compose_rounds.h"
+#include "policies/offload/round_graph.h"
+#include "tidepool/schedule/program.h"
+
+namespace tidepool::offload_policies {
+namespace {
+
+std::vector<std::int64_t> MemoryOf(const Machine& machine) {
+  std::vector<std::int64_t> bytes;
+  bytes.reserve(machine.devices.size());
+  for (const MachineDevice& device : machine.devices) bytes.push_back(device.memory_bytes);
+  return bytes;
+}
+
+Machine MachineOf(const ScheduleRequest& request) {
+  Machine machine = request.machine;
+  machine.devices.resize(request.devices);
+  return machine;
+}
+
+bool WantsPages(const ScheduleRequest& request) { return request.memory == ScheduleMemory::kPaged; }
+
+// Gives the paged schedule its addresses, unless pages are asked for, and checks that it fits.
+absl::Status Finish(const ScheduleRequest& request, MadeSchedule& made) {
+  if (!WantsPages(request)) {
+    absl::StatusOr<Schedule> fixed =
+        FixAddresses(made.graphs, made.schedule, request.alignment, MemoryOf(made.machine));
+    if (!fixed.ok()) return fixed.status();
+    made.schedule = *std::move(fixed);
+  } else if (absl::Status status = ValidateSchedule(made.graphs, made.schedule); !status.ok()) {
+    return status;
+  }
+  return LowerSchedule(made.graphs, made.schedule, made.machine).status();
+}
+
+// The least seconds of the tasks that each round repeats, and of the updates.
+struct LeastSeconds {
+  double round = 0;
+  double updates = 0;
+};
+LeastSeconds LeastSecondsOf(const TaskGraph& graph) {
+  LeastSeconds seconds;
+  for (const GraphTask& task : graph.tasks) {
+    double least = task.algorithms.front().seconds;
+    for (const TaskAlgorithm& algorithm : task.algorithms) {
+      least = std::min(least, algorithm.seconds);
+    }
+    (task.phase == TaskPhase::kUpdate ? seconds.updates : seconds.round) += least;
+  }
+  return seconds;
+}
+
+// An iteration of a family in rounds.
+class RoundsMaker {
+ public:
+  RoundsMaker(const OffloadPolicy& policy, const GraphFamily& family, std::int64_t batch,
+              const ScheduleRequest& request)
+      : policy_(policy), family_(family), batch_(batch), request_(request) {}
+
+  absl::StatusOr<MadeSchedule> Make(std::int64_t sub_batch) const {
+    absl::StatusOr<MadeSchedule> made = Paged({sub_batch, batch_ / sub_batch, batch_ % sub_batch});
+    if (!made.ok()) return made.status();
+    if (absl::Status status = Finish(request_, *made); !status.ok()) return status;
+    return made;
+  }
+
+  absl::StatusOr<MadeSchedule> MakeLargest() const {
+    if (MostBatch() < LeastBatch()) {
+      return absl::InvalidArgumentError(absl::StrCat("the family has costs from ", LeastBatch(),
+                                                     " samples on, expected some at ", batch_,
+                                                     " samples or less, the batch of one device"));
+    }
+    const absl::StatusOr<std::int64_t> start = LargestPaged();
+    if (!start.ok()) return start.status();
+    absl::StatusOr<MadeSchedule> made = absl::InvalidArgumentError(
+        absl::StrCat("the family has no costs at the rest of any sub-batch up to ", *start,
+                     ", expected costs at smaller batches"));
+    // A plan of addresses that does not fit takes a second, so large sub-batches shrink faster.
+    constexpr std::int64_t kPart = 64;
+    for (std::int64_t next = *start; next >= LeastBatch(); next -= 1 + next / kPart) {
+      const std::int64_t rest = batch_ % next;
+      if (rest > 0 && rest < LeastBatch()) continue;
+      made = Make(next);
+      if (made.ok() || !absl::IsResourceExhausted(made.status())) break;
+    }
+    return made;
+  }
+
+ private:
+  absl::StatusOr<MadeSchedule> Paged(const BatchDivision& division) const {
+    MadeSchedule made = {.machine = MachineOf(request_),
+                         .batch = request_.batch,
+                         .sub_batch = division.sub_batch,
+                         .rounds = division.rounds()};
+    absl::Status status = AddGraph(division.sub_batch, made);
+    if (status.ok() && division.rest > 0) status = AddGraph(division.rest, made);
+    if (!status.ok()) return status;
+    const bool is_whole = division.sub_batch == batch_ && request_.devices == 1;
+    status = is_whole ? AddWhole(made) : AddRounds(division, made);
+    if (!status.ok()) return status;
+    SetSeconds(division, made);
+    return made;
+  }
+
+  absl::Status AddGraph(std::int64_t batch, MadeSchedule& made) const {
+    absl::StatusOr<TaskGraph> graph = GraphAt(family_, batch);
+    if (!graph.ok()) return graph.status();
+    made.graphs.push_back(*std::move(graph));
+    return absl::OkStatus();
+  }
+
+  absl::Status AddWhole(MadeSchedule& made) const {
+    absl::StatusOr<Schedule> schedule = policy_.make_paged(made.graphs.front(), request_);
+    if (!schedule.ok()) return schedule.status();
+    made.schedule = *std::move(schedule);
+    made.schedule.rounds = {{.steps = made.schedule.steps.size(), .batch = made.sub_batch}};
+    return absl::OkStatus();
+  }
+
+  absl::Status AddRounds(const BatchDivision& division, MadeSchedule& made) const {
+    std::vector<Schedule> rounds;
+    RoundGraph first;
+    for (const TaskGraph& graph : made.graphs) {
+      absl::StatusOr<RoundGraph> round = RoundGraphOf(graph);
+      if (!round.ok()) return round.status();
+      absl::StatusOr<Schedule> schedule = policy_.make_paged(round->graph, request_);
+      if (!schedule.ok()) return schedule.status();
+      rounds.push_back(*std::move(schedule));
+      if (rounds.size() == 1) first = *std::move(round);
+    }
+    made.schedule = ComposeRounds(
+        made.graphs.front(), first, rounds,
+        {.division = division, .devices = request_.devices, .cores = request_.machine.host.cores});
+    return absl::OkStatus();
+  }
+
+  // The host runs the updates of several devices at rates of its own, so they do not count there.
+  void SetSeconds(const BatchDivision& division, MadeSchedule& made) const {
+    const LeastSeconds full = LeastSecondsOf(made.graphs.front());
+    const double updates = request_.devices == 1 ? full.updates : 0;
+    made.lower_bound_seconds = full.round * static_cast<double>(division.full) + updates;
+    if (division.rest > 0) made.lower_bound_seconds += LeastSecondsOf(made.graphs.back()).round;
+    made.ideal_seconds = made.lower_bound_seconds;
+    const absl::StatusOr<TaskGraph> at_once = GraphAt(family_, batch_);
+    if (at_once.ok()) made.ideal_seconds = LeastSecondsOf(*at_once).round + updates;
+  }
+
+  // Returns OK for a sub-batch with a round that fits, and ResourceExhausted for one without.
+  absl::Status Try(std::int64_t sub_batch) const {
+    const absl::StatusOr<MadeSchedule> made = Paged({.sub_batch = sub_batch, .full = 1});
+    if (!made.ok()) return made.status();
+    return LowerSchedule(made->graphs, made->schedule, made->machine).status();
+  }
+
+  // Return the ends of the range of sub-batches that have costs.
+  std::int64_t LeastBatch() const {
+    return family_.cost_model != nullptr ? 1 : family_.batches.front();
+  }
+  std::int64_t MostBatch() const {
+    return family_.cost_model != nullptr ? batch_ : std::min(batch_, family_.batches.back());
+  }
+
+  // Returns a sub-batch that fits and whose successor does not, or the most.
+  absl::StatusOr<std::int64_t> LargestPaged() const {
+    std::int64_t fits = LeastBatch() - 1;
+    std::int64_t fails = MostBatch() + 1;
+    absl::Status last;
+    for (std::int64_t next = fails - 1; fails - fits > 1; next = fits + (fails - fits) / 2) {
+      last = Try(next);
+      if (!last.ok() && !absl::IsResourceExhausted(last)) return last;
+      (last.ok() ? fits : fails) = next;
+    }
+    if (fits >= LeastBatch()) return fits;
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no sub-batch fits; at ", LeastBatch(), ": ", std::string(last.message())));
+  }
+
+  const OffloadPolicy& policy_;
+  const GraphFamily& family_;
+  const std::int64_t batch_;  // of each device
+  const ScheduleRequest& request_;
+};
+
+}  // namespace
+
+absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const TaskGraph& graph,
+                                           const ScheduleRequest& request) {
+  absl::StatusOr<Schedule> schedule = policy.make_paged(graph, request);
+  if (!schedule.ok()) return schedule.status();
+  const double least = TotalsOf(graph).least_seconds;
+  MadeSchedule made = {.schedule = *std::move(schedule),
+                       .graphs = {graph},
+                       .machine = MachineOf(request),
+                       .batch = graph.batch,
+                       .sub_batch = graph.batch,
+                       .ideal_seconds = least,
+                       .lower_bound_seconds = least};
+  if (absl::Status status = Finish(request, made); !status.ok()) return status;
+  return made;
+}
+
+absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const GraphFamily& family,
+                                           std::int64_t batch, const ScheduleRequest& request) {
+  const RoundsMaker maker(policy, family, batch, request);
+  if (request.sub_batch == kLargestSubBatch) return maker.MakeLargest();
+  return maker.Make(request.sub_batch == kWholeBatch ? batch : request.sub_batch);
+}
+
+}  // namespace tidepool::offload_policies

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+// The registered offload policies.
+#ifndef TIDEPOOL_POLICIES_OFFLOAD_OFFLOAD_POLICIES_H_
+#define TIDEPOOL_POLICIES_OFFLOAD_OFFLOAD_POLICIES_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/schedule/schedule.h"
+
+namespace tidepool::offload_policies {
+
+// Makes a schedule of a valid graph for the first device of a checked request.
+using MakeForGraph = absl::StatusOr<Schedule> (*)(const TaskGraph& graph,
+                                                  const ScheduleRequest& request);
+
+// A policy makes schedules of a pool, paged ones, or ones with addresses of its own. Paged ones get
+// rounds, devices and fixed addresses from MakeSchedule. The pool of the request has the memory and
+// the link of the machine, except for paged ones.
+struct OffloadPolicy {
+  std::string_view name;
+  std::string_view description;
+  MakeForGraph make_pooled = nullptr;
+  MakeForGraph make_paged = nullptr;
+  MakeForGraph make_fixed = nullptr;
+};
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_OFFLOAD_OFFLOAD_POLICIES_H_

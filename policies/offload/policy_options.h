@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of a policy within a request.
+#ifndef TIDEPOOL_POLICIES_OFFLOAD_POLICY_OPTIONS_H_
+#define TIDEPOOL_POLICIES_OFFLOAD_POLICY_OPTIONS_H_
+
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tidepool/schedule/offload_policy.h"
+
+namespace tidepool::offload_policies {
+
+// Returns the policy's options, or its defaults for a request without any. InvalidArgument for
+// those of another policy.
+template <typename Options>
+absl::StatusOr<Options> OptionsOf(const ScheduleRequest& request) {
+  if (const auto* options = std::get_if<Options>(&request.options)) return *options;
+  if (std::holds_alternative<std::monostate>(request.options)) return Options();
+  return absl::InvalidArgumentError(
+      "the options are those of another policy, expected the policy's own or none");
+}
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_OFFLOAD_POLICY_OPTIONS_H_

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/offload/request_check.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace tidepool::offload_policies {
+namespace {
+
+absl::Status CheckAlignment(std::int64_t alignment) {
+  if (alignment > 0 && alignment <= kMostAlignment && (alignment & (alignment - 1)) == 0) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("alignment ", alignment, ", expected a power of two up to ", kMostAlignment));
+}
+
+absl::Status CheckSubBatch(std::int64_t sub_batch, std::int64_t most) {
+  if (sub_batch == kWholeBatch || sub_batch == kLargestSubBatch) return absl::OkStatus();
+  if (sub_batch >= 1 && sub_batch <= most) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a sub-batch of ", sub_batch, " samples, expected 1 to ", most, ", the batch of one device"));
+}
+
+}  // namespace
+
+absl::Status CheckMachine(const ScheduleRequest& request) {
+  if (absl::Status status = ValidateMachine(request.machine); !status.ok()) return status;
+  if (absl::Status status = CheckAlignment(request.pool.alignment); !status.ok()) return status;
+  if (absl::Status status = CheckAlignment(request.alignment); !status.ok()) return status;
+  const std::size_t devices = request.machine.devices.size();
+  if (request.devices < 1 || request.devices > devices) {
+    return absl::InvalidArgumentError(absl::StrCat(request.devices, " devices, expected 1 to ",
+                                                   devices, ", the devices of the machine"));
+  }
+  if (request.devices == 1 || request.machine.host.cores > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a machine whose host has no cores, expected at least one: the host runs the "
+                   "updates of ",
+                   request.devices, " devices"));
+}
+
+absl::Status CheckRequestOfGraph(const TaskGraph& graph, const ScheduleRequest& request) {
+  const bool is_whole = request.sub_batch < 0 || request.sub_batch == graph.batch;
+  const bool is_own = request.batch == 0 || request.batch == graph.batch;
+  if (is_whole && is_own && request.devices == 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "a graph of batch ", graph.batch,
+      " has no other batch, expected a family of graphs for sub-batches and several devices"));
+}
+
+absl::StatusOr<std::int64_t> BatchOfDevice(const ScheduleRequest& request) {
+  if (request.batch < 1 || request.batch > kMostBatch) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a batch of ", request.batch,
+                     " samples for a family of graphs, expected 1 to ", kMostBatch));
+  }
+  const auto devices = static_cast<std::int64_t>(request.devices);
+  if (request.batch % devices != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a batch of ", request.batch, " samples on ",
+                                                   devices, " devices, expected a multiple of ",
+                                                   devices));
+  }
+  const std::int64_t batch = request.batch / devices;
+  if (absl::Status status = CheckSubBatch(request.sub_batch, batch); !status.ok()) return status;
+  return batch;
+}
+
+TimelineOptions PoolOf(const ScheduleRequest& request) {
+  const MachineDevice& device = request.machine.devices.front();
+  const MachineLink& link = request.machine.links[device.link];
+  TimelineOptions pool = request.pool;
+  pool.memory_bytes = device.memory_bytes;
+  pool.out_bytes_per_second = link.out_bytes_per_second;
+  pool.in_bytes_per_second = link.in_bytes_per_second;
+  pool.transfer_latency_seconds = link.latency_seconds;
+  pool.one_transfer_at_a_time = !link.full_duplex;
+  pool.host_bytes = request.machine.host.memory_bytes;
+  return pool;
+}
+
+}  // namespace tidepool::offload_policies
