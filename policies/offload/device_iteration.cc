@@ -170,7 +170,7 @@ class RoundsMaker {
     return family_.cost_model != nullptr ? batch_ : std::min(batch_, family_.batches.back());
   }
 
-  // Returns a sub-batch that fits and whose successor does not, or the most.
+  // Returns a sub-batch that fits, where the next larger one does not, or the most.
   absl::StatusOr<std::int64_t> LargestPaged() const {
     std::int64_t fits = LeastBatch() - 1;
     std::int64_t fails = MostBatch() + 1;

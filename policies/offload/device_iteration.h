@@ -17,7 +17,7 @@ namespace tidepool::offload_policies {
 absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const TaskGraph& graph,
                                            const ScheduleRequest& request);
 
-// Returns the iteration of a valid family whose devices have `batch` samples each, in rounds of the
+// Returns the iteration of a valid family on devices with `batch` samples each, in rounds of the
 // request's sub-batch. For kLargestSubBatch, a binary search finds a sub-batch with a paged round
 // that fits; from there it goes down until the whole iteration fits. Errors are those above,
 // GraphAt's, and InvalidArgument for graphs that have no rounds.

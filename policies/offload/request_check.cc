@@ -34,8 +34,8 @@ absl::Status CheckMachine(const ScheduleRequest& request) {
   }
   if (request.devices == 1 || request.machine.host.cores > 0) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat("a machine whose host has no cores, expected at least one: the host runs the "
-                   "updates of ",
+      absl::StrCat("a machine with no cores of the host, expected at least one: the host runs "
+                   "the updates of ",
                    request.devices, " devices"));
 }
 

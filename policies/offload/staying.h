@@ -11,7 +11,7 @@
 namespace tidepool::offload_policies {
 
 // Returns the paged schedule of the policy "none" for a valid graph and device 0 of the request.
-// Data at home on the host comes in first, and what changed is copied out after its last use. With
+// Data at home on the host comes in first. Data that changed is copied out after its last use. With
 // OffloadSet::kDynamic each task has the fastest algorithm with room beside the data at that time.
 // Memory is not checked otherwise. O(uses + algorithms).
 absl::StatusOr<Schedule> MakeStaying(const TaskGraph& graph, const ScheduleRequest& request);

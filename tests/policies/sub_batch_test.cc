@@ -220,7 +220,7 @@ TEST(SubBatch, NumbersOutOfRangeAreErrors) {
             "0 devices, expected 1 to 2, the devices of the machine");
   request = RequestOf(8, 1, 2);
   request.machine.host.cores = 0;
-  EXPECT_THAT(ErrorOf("none", family, request), HasSubstr("whose host has no cores"));
+  EXPECT_THAT(ErrorOf("none", family, request), HasSubstr("no cores of the host"));
   request = RequestOf(8, 1);
   request.alignment = 3;
   EXPECT_THAT(ErrorOf("none", family, request), HasSubstr("alignment 3, expected a power of two"));
