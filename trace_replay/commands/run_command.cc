@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/schedule/timeline.h"
+#include "trace_replay/offload/fixed_iteration.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/live_iteration.h"
 #include "trace_replay/offload/offload_options.h"
@@ -63,14 +64,12 @@ absl::StatusOr<Prepared> Prepare(const RunCommandOptions& options) {
     absl::Status why = scheduled->schedule.status();
     return Prepared{*std::move(scheduled), std::move(why)};
   }
-  if (const ScheduleMemory memory = scheduled->schedule->memory; memory != ScheduleMemory::kPool) {
-    return absl::InvalidArgumentError(absl::StrCat("--schedule: a schedule with ",
-                                                   std::string(ScheduleMemoryName(memory)),
-                                                   " memory, expected one of a pool"));
+  if (absl::Status status = FixPages(*scheduled); !status.ok()) {
+    if (!absl::IsResourceExhausted(status)) return status;
+    return Prepared{*std::move(scheduled), std::move(status)};
   }
   Scale(scheduled->graph, options.scale);
-  absl::StatusOr<Timeline> simulated =
-      Simulate(scheduled->graph, *scheduled->schedule, scheduled->offload.machine);
+  absl::StatusOr<Timeline> simulated = SimulateScheduled(*scheduled);
   if (!simulated.ok() && !absl::IsResourceExhausted(simulated.status())) return simulated.status();
   return Prepared{*std::move(scheduled), std::move(simulated)};
 }
@@ -81,7 +80,34 @@ struct Iterations {
   Timeline last;
 };
 
+template <typename Iteration>
+absl::StatusOr<Iterations> Repeat(int times, RunProgress& progress, Iteration& iteration) {
+  Iterations iterations;
+  iterations.device = iteration.device_name();
+  for (int i = 0; i < times; ++i) {
+    progress.Begin(i);
+    absl::StatusOr<Timeline> timeline = iteration.Run();
+    if (!timeline.ok()) return timeline.status();
+    iterations.seconds.push_back(timeline->seconds);
+    iterations.last = *std::move(timeline);
+  }
+  return iterations;
+}
+
+absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
+                                        const ScheduledGraph& scheduled) {
+  RunProgress progress(options.iterations, scheduled.schedule->steps.size());
+  const absl::StatusOr<std::unique_ptr<FixedIteration>> fixed =
+      FixedIteration::Create(options.device, scheduled.graph, *scheduled.schedule,
+                             MachineFor(scheduled), [&](std::size_t step) { progress.Show(step); });
+  if (!fixed.ok()) return fixed.status();
+  return Repeat(options.iterations, progress, **fixed);
+}
+
 absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options, const Prepared& prepared) {
+  if (prepared.scheduled.schedule->memory != ScheduleMemory::kPool) {
+    return IterateFixed(options, prepared.scheduled);
+  }
   RunProgress progress(options.iterations, prepared.simulated->resolved.steps.size());
   const absl::StatusOr<std::unique_ptr<LiveIteration>> live =
       LiveIteration::Create({.device = options.device,
@@ -89,24 +115,20 @@ absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options, const Prepa
                              .on_step = [&](std::size_t step) { progress.Show(step); }},
                             prepared.scheduled.graph, *prepared.simulated);
   if (!live.ok()) return live.status();
-  Iterations iterations;
-  iterations.device = (*live)->device_name();
-  for (int i = 0; i < options.iterations; ++i) {
-    progress.Begin(i);
-    absl::StatusOr<Timeline> timeline = (*live)->Run();
-    if (!timeline.ok()) return timeline.status();
-    iterations.seconds.push_back(timeline->seconds);
-    iterations.last = *std::move(timeline);
-  }
+  absl::StatusOr<Iterations> iterations = Repeat(options.iterations, progress, **live);
   // The offsets are those of the simulation, and so is the pool.
-  iterations.last.pool_bytes = prepared.simulated->pool_bytes;
+  if (iterations.ok()) iterations->last.pool_bytes = prepared.simulated->pool_bytes;
   return iterations;
 }
 
 // Tells the cost of a run on the host, or refuses it if the host has too little memory.
 absl::Status Announce(const RunCommandOptions& options, const Timeline& simulated) {
   if (options.device != "host") return absl::OkStatus();
-  const RunCost cost = CostOfRun(simulated, options.iterations);
+  Timeline all_devices = simulated;
+  for (const DeviceTimeline& device : simulated.further_devices) {
+    all_devices.pool_bytes += device.pool_bytes;
+  }
+  const RunCost cost = CostOfRun(all_devices, options.iterations);
   if (absl::Status status = CheckRunMemory(cost, AvailableMemory()); !status.ok()) return status;
   std::cerr << "run: " << RunCostText(cost) << '\n';
   if (const std::string busy = BusyText(); !busy.empty()) std::cerr << "run: " << busy << '\n';

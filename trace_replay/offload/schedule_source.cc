@@ -3,6 +3,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -29,25 +30,23 @@ void TakeMachine(const Machine& machine, const OffloadCommandOptions& options,
   }
 }
 
-// Gives all devices the memory of --memory, and all links the rates of --link and --link-in.
+// Gives all devices, all links and the host the values of options that were given.
 void Override(const OffloadCommandOptions& options, Machine& machine) {
+  const TimelineOptions& given = options.offload.machine;
   for (MachineDevice& device : machine.devices) {
-    const std::int64_t memory = options.offload.machine.memory_bytes;
-    if (memory != 0) device.memory_bytes = memory;
+    if (given.memory_bytes != 0) device.memory_bytes = given.memory_bytes;
   }
   for (MachineLink& link : machine.links) {
-    if (!options.bytes_per_second.has_value()) continue;
-    link.out_bytes_per_second = *options.bytes_per_second;
-    link.in_bytes_per_second = options.in_bytes_per_second.value_or(*options.bytes_per_second);
+    if (options.bytes_per_second.has_value()) {
+      link.out_bytes_per_second = link.in_bytes_per_second = *options.bytes_per_second;
+    }
+    link.in_bytes_per_second = options.in_bytes_per_second.value_or(link.in_bytes_per_second);
+    if (given.transfer_latency_seconds != 0) link.latency_seconds = given.transfer_latency_seconds;
+    link.full_duplex = link.full_duplex && !given.one_transfer_at_a_time;
   }
-}
-
-// Returns the machine for the schedule's devices: that of the file, or equal devices on one link.
-Machine MachineFor(const ScheduledGraph& scheduled) {
-  if (scheduled.machine.has_value()) return *scheduled.machine;
-  Machine machine = MachineOf(scheduled.offload.machine);
-  machine.devices.resize(scheduled.schedule->devices, machine.devices.front());
-  return machine;
+  if (given.host_bytes != TimelineOptions().host_bytes) {
+    machine.host.memory_bytes = given.host_bytes;
+  }
 }
 
 }  // namespace
@@ -91,6 +90,28 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
   if (file->machine.has_value()) Override(options, *file->machine);
   return ScheduledGraph{std::move(graph), *std::move(offload), std::move(file->schedule),
                         std::move(file->machine)};
+}
+
+Machine MachineFor(const ScheduledGraph& scheduled) {
+  const bool is_pool = scheduled.schedule->memory == ScheduleMemory::kPool;
+  if (scheduled.machine.has_value() && !is_pool) return *scheduled.machine;
+  Machine machine = MachineOf(scheduled.offload.machine);
+  machine.devices.resize(scheduled.schedule->devices, machine.devices.front());
+  return machine;
+}
+
+absl::Status FixPages(ScheduledGraph& scheduled) {
+  if (scheduled.schedule->memory != ScheduleMemory::kPaged) return absl::OkStatus();
+  std::vector<std::int64_t> memory_bytes;
+  for (const MachineDevice& device : MachineFor(scheduled).devices) {
+    memory_bytes.push_back(device.memory_bytes);
+  }
+  constexpr std::int64_t kAlignment = 512;
+  absl::StatusOr<Schedule> fixed =
+      FixAddresses({&scheduled.graph, 1}, *scheduled.schedule, kAlignment, memory_bytes);
+  if (!fixed.ok()) return fixed.status();
+  scheduled.schedule = *std::move(fixed);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Timeline> SimulateScheduled(const ScheduledGraph& scheduled) {

@@ -24,6 +24,14 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
 absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,
                                                   TaskGraph graph);
 
+// Returns the machine for the devices of a schedule that is no error: that of the file, or equal
+// devices on one link.
+Machine MachineFor(const ScheduledGraph& scheduled);
+
+// Gives a schedule with pages, which is no error, fixed addresses on its machine. Leaves other
+// schedules alone. ResourceExhausted when no plan within the memory is found.
+absl::Status FixPages(ScheduledGraph& scheduled);
+
 // Simulates an iteration of a schedule, of any memory, that is no error.
 absl::StatusOr<Timeline> SimulateScheduled(const ScheduledGraph& scheduled);
 

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests `tidepool run --schedule`: a schedule with fixed addresses from a file, and errors.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tests/execute/first_fit_addresses.h"
+#include "tests/execute/offload_everything.h"
+#include "tests/trace_replay/command_line.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/schedule_file.h"
+#include "tidepool/schedule/timeline.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+class RunSchedule : public CommandLine {
+ protected:
+  RunSchedule() : graph_(MakeModel("alexnet", {.batch = 1, .inputs = DataHome::kDevice}).value()) {
+    for (GraphData& data : graph_.data) data.bytes = data.bytes / 1024 + 1;
+    for (GraphTask& task : graph_.tasks) task.algorithms.resize(1);
+    graph_path_ = folder_ / "graph.json";
+    schedule_path_ = folder_ / "schedule.json";
+    EXPECT_EQ(WriteGraph(graph_, graph_path_), absl::OkStatus());
+    testing::FirstFitAddresses addresses(graph_);
+    file_.schedule = addresses.Fix(testing::OffloadEverything(graph_, {}).Make());
+    file_.machine = Machine();
+    file_.machine->devices[0].memory_bytes = addresses.top();
+    Write();
+  }
+
+  void Write() { ASSERT_EQ(WriteSchedule(file_, schedule_path_), absl::OkStatus()); }
+  std::vector<std::string> Arguments(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"run", graph_path_, "--schedule", schedule_path_});
+    return more;
+  }
+
+  TaskGraph graph_;
+  ScheduleFile file_;
+  std::string graph_path_;
+  std::string schedule_path_;
+};
+
+TEST_F(RunSchedule, MovesTheBytesOfTheSchedule) {
+  const Outcome outcome = Run(Arguments({"--json", "--iterations", "2"}));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const json answer = json::parse(outcome.out);
+  const Program program = LowerSchedule({&graph_, 1}, file_.schedule, *file_.machine).value();
+  const Timeline predicted = SimulateProgram(graph_, program);
+  EXPECT_EQ(answer["device"], "host");
+  EXPECT_EQ(answer["schedule"], "offload everything");
+  EXPECT_EQ(answer["iteration_seconds"].size(), 2);
+  EXPECT_EQ(answer["iteration_seconds"].back(), answer["seconds"]);
+  EXPECT_EQ(answer["predicted_seconds"], predicted.seconds);
+  EXPECT_EQ(answer["bytes_out"], predicted.bytes_out);
+  EXPECT_EQ(answer["bytes_in"], predicted.bytes_in);
+  EXPECT_EQ(answer["pool_bytes"], program.pool_bytes.front());
+  EXPECT_EQ(answer["peak_host_bytes"], program.host_bytes);
+  EXPECT_EQ(answer["fits"], true);
+}
+
+TEST_F(RunSchedule, PrintsATable) {
+  const Outcome outcome = Run(Arguments({"--scale", "0.5"}));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr("offload everything"));
+  EXPECT_THAT(outcome.out, HasSubstr("last of 3 iterations"));
+}
+
+TEST_F(RunSchedule, WritesATimeline) {
+  const std::string path = folder_ / "timeline.json";
+  ASSERT_EQ(Run(Arguments({"--timeline", path})).status, 0);
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+class RunPages : public RunSchedule {
+ protected:
+  RunPages() {
+    file_.schedule.memory = ScheduleMemory::kPaged;
+    file_.schedule.alignment = 1;
+    for (ScheduleStep& step : file_.schedule.steps) step.offset = -1;
+    Write();
+  }
+};
+
+TEST_F(RunPages, GetAddressesFirst) {
+  const json answer = Json(Arguments({"--iterations", "1"}));
+  const Schedule fixed =
+      FixAddresses({&graph_, 1}, file_.schedule, 512, {file_.machine->devices.front().memory_bytes})
+          .value();
+  const Program program = LowerSchedule({&graph_, 1}, fixed, *file_.machine).value();
+  EXPECT_EQ(answer["predicted_seconds"], SimulateProgram(graph_, program).seconds);
+  EXPECT_EQ(answer["pool_bytes"], program.pool_bytes.front());
+}
+
+TEST_F(RunPages, WithoutRoomForAddressesAreANo) {
+  const json answer = Json(Arguments({"--memory", "1KiB"}), 2);
+  EXPECT_EQ(answer["fits"], false);
+  EXPECT_THAT(answer["why"], HasSubstr("the plan of device 0 needs"));
+}
+
+// Two devices run the same two tasks.
+class RunTwoDevices : public RunSchedule {
+ protected:
+  RunTwoDevices() {
+    graph_ = {.name = "two tasks",
+              .data = {{"batch", 1024, DataKind::kInput}, {"map", 4096}, {"score", 512}},
+              .tasks = {{.name = "first",
+                         .reads = {0},
+                         .writes = {1},
+                         .algorithms = {{.name = "only", .seconds = 1e-3}}},
+                        {.name = "second",
+                         .reads = {1},
+                         .writes = {2},
+                         .algorithms = {{.name = "only", .seconds = 2e-3}}}}};
+    EXPECT_EQ(WriteGraph(graph_, graph_path_), absl::OkStatus());
+    file_.schedule = Schedule();
+    file_.schedule.fingerprint = GraphFingerprint(graph_);
+    file_.schedule.memory = ScheduleMemory::kFixed;
+    file_.schedule.devices = 2;
+    file_.machine->devices.resize(2, {.memory_bytes = 1 << 20});
+    for (std::size_t device = 0; device < 2; ++device) AddSteps(device);
+    Write();
+  }
+
+  void AddSteps(std::size_t device) {
+    const auto add = [&](StepKind kind, std::size_t index, std::int64_t offset = -1) {
+      file_.schedule.steps.push_back(
+          {.kind = kind, .index = index, .device = device, .offset = offset});
+    };
+    add(StepKind::kAllocate, 0, 0);
+    add(StepKind::kAllocate, 1, 1024);
+    add(StepKind::kAllocate, 2, 5120);
+    add(StepKind::kRun, 0);
+    add(StepKind::kRun, 1);
+    for (std::size_t data = 0; data < 3; ++data) add(StepKind::kFree, data);
+  }
+};
+
+TEST_F(RunTwoDevices, HaveAHostDeviceEach) {
+  const std::string path = folder_ / "timeline.json";
+  const json answer = Json(Arguments({"--iterations", "1", "--timeline", path}));
+  EXPECT_DOUBLE_EQ(answer["predicted_seconds"], 3e-3);
+  EXPECT_GE(answer["compute_seconds"], 6e-3);
+  const std::string timeline = testing::Contents(path);
+  EXPECT_THAT(timeline, HasSubstr("device 1"));
+}
+
+TEST_F(RunTwoDevices, AreTooManyForCuda) {
+  EXPECT_THAT(ErrorOf(Arguments({"--device", "cuda"})), HasSubstr("cuda has one GPU"));
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_replay/offload/fixed_iteration.h"
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "tidepool/host_device.h"
+#include "trace_replay/replay/cuda_devices.h"
+
+namespace tidepool::tool {
+namespace {
+
+absl::StatusOr<std::unique_ptr<HostDevice>> MakeHostDeviceOf(const Machine& machine,
+                                                             std::size_t number,
+                                                             std::int64_t pool_bytes) {
+  const MachineLink& link = machine.links[machine.devices[number].link];
+  HostDeviceOptions options;
+  // The executor may need a little more, for the alignment.
+  options.memory_bytes = pool_bytes + kMostAlignment;
+  options.copy_bytes_per_second =
+      std::isinf(link.out_bytes_per_second) ? 0 : link.out_bytes_per_second;
+  options.copy_latency_ns = static_cast<std::int64_t>(link.latency_seconds * 1e9);
+  return HostDevice::Create(options);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FixedIteration>> FixedIteration::Create(
+    const std::string& device, const TaskGraph& graph, const Schedule& schedule,
+    const Machine& machine, std::function<void(std::size_t)> on_step) {
+  absl::StatusOr<Program> program = LowerSchedule({&graph, 1}, schedule, machine);
+  if (!program.ok()) return program.status();
+  std::unique_ptr<FixedIteration> iteration(new FixedIteration(graph, *std::move(program)));
+  FixedIteration& self = *iteration;
+  if (absl::Status status = self.MakeDevices(device, schedule, machine); !status.ok()) {
+    return status;
+  }
+  std::vector<Device*> devices;
+  for (const auto& one : self.devices_) devices.push_back(one.get());
+  const bool sleeps = device == "host";
+  absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::CreateFixed(
+      devices, {&graph, 1}, schedule, machine,
+      [&self, sleeps](const TaskLaunch& launch) {
+        return sleeps ? self.Sleep(launch) : self.WriteOutputs(launch);
+      },
+      [&self](const HomeFill& fill) { return self.Fill(fill); },
+      {.measures = true, .on_step = std::move(on_step)});
+  if (!executor.ok()) return executor.status();
+  self.executor_ = *std::move(executor);
+  return iteration;
+}
+
+absl::Status FixedIteration::MakeDevices(const std::string& device, const Schedule& schedule,
+                                         const Machine& machine) {
+  if (device == "cuda" && schedule.devices > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--device: the schedule has ", schedule.devices,
+                     " devices, and cuda has one GPU; expected --device host"));
+  }
+  for (std::size_t i = 0; i < schedule.devices; ++i) {
+    absl::StatusOr<std::unique_ptr<Device>> made =
+        device == "cuda" ? MakeCudaDevice() : MakeHostDeviceOf(machine, i, program_.pool_bytes[i]);
+    if (!made.ok()) return made.status();
+    devices_.push_back(*std::move(made));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Timeline> FixedIteration::Run() {
+  next_ = 0;
+  return executor_->Run();
+}
+
+// Sleeps on the stream for the seconds of the program's next task: launches come in its order.
+absl::Status FixedIteration::Sleep(const TaskLaunch& launch) {
+  while (program_.operations[next_].kind != ProgramOperation::Kind::kTask) ++next_;
+  const std::chrono::duration<double> time(program_.operations[next_++].seconds);
+  return DeviceOf(launch).CallHost(launch.stream, [time] { std::this_thread::sleep_for(time); });
+}
+
+absl::Status FixedIteration::WriteOutputs(const TaskLaunch& launch) {
+  if (launch.device == kHostDevice) return absl::OkStatus();
+  const std::vector<std::size_t>& writes = graph_.tasks[launch.task].writes;
+  absl::Status status;
+  for (std::size_t i = 0; i < writes.size() && status.ok(); ++i) {
+    status =
+        DeviceOf(launch).Fill(launch.writes[i], 0, graph_.data[writes[i]].bytes, launch.stream);
+  }
+  return status;
+}
+
+absl::Status FixedIteration::Fill(const HomeFill& fill) {
+  Device& device = *devices_[fill.device];
+  if (!fill.is_on_host) return device.Fill(fill.address, 0, fill.bytes, fill.stream);
+  return device.CallHost(fill.stream, [address = fill.address, bytes = fill.bytes] {
+    std::memset(address, 0, static_cast<std::size_t>(bytes));
+  });
+}
+
+}  // namespace tidepool::tool

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Devices and an executor for a schedule with fixed addresses. Tasks take the times of the program.
+#ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_FIXED_ITERATION_H_
+#define TIDEPOOL_TRACE_REPLAY_OFFLOAD_FIXED_ITERATION_H_
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "tidepool/device.h"
+#include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/machine.h"
+#include "tidepool/schedule/program.h"
+#include "tidepool/schedule/schedule.h"
+
+namespace tidepool::tool {
+
+class FixedIteration {
+ public:
+  // `device` is "host" or "cuda", which has one GPU. On the host, tasks sleep for the seconds of
+  // the program, and each device has a link of its own with the rate of its copies out. On a GPU,
+  // tasks fill the data that they write. `graph` outlives the iteration.
+  // Errors are those of LowerSchedule and Executor::CreateFixed.
+  static absl::StatusOr<std::unique_ptr<FixedIteration>> Create(
+      const std::string& device, const TaskGraph& graph, const Schedule& schedule,
+      const Machine& machine, std::function<void(std::size_t)> on_step);
+
+  absl::StatusOr<Timeline> Run();
+  std::string device_name() const { return devices_.front()->name(); }
+
+ private:
+  FixedIteration(const TaskGraph& graph, Program program)
+      : graph_(graph), program_(std::move(program)) {}
+
+  absl::Status MakeDevices(const std::string& device, const Schedule& schedule,
+                           const Machine& machine);
+  absl::Status Sleep(const TaskLaunch& launch);
+  absl::Status WriteOutputs(const TaskLaunch& launch);
+  absl::Status Fill(const HomeFill& fill);
+  Device& DeviceOf(const TaskLaunch& launch) {
+    return *devices_[launch.device == kHostDevice ? 0 : launch.device];
+  }
+
+  const TaskGraph& graph_;
+  const Program program_;
+  std::size_t next_ = 0;  // operation of the program
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace tidepool::tool
+
+#endif  // TIDEPOOL_TRACE_REPLAY_OFFLOAD_FIXED_ITERATION_H_
