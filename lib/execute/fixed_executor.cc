@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/execute/step_error.h"
+#include "lib/simulate/program_stalls.h"
 
 namespace tidepool::execute {
 namespace {
@@ -148,19 +149,24 @@ Timeline FixedExecutor::Measure() const {
   return timeline;
 }
 
+// Events of the plan are the operations of the program, in their order.
 void FixedExecutor::ReadStamps(Timeline& timeline) const {
+  std::vector<OperationTimes> times;
+  times.reserve(program_.operations.size());
   for (std::size_t i = 0; i < plan_.operations.size(); ++i) {
     const QueuedOperation& operation = plan_.operations[i];
     if (!IsEvent(operation)) continue;
     const Stamps::Stamp& stamp = stamps_->of(i);
+    times.push_back({*stamp.start - begin_, *stamp.end - begin_});
     const ProgramStream& stream = program_.streams[operation.stream];
     timeline.events.push_back({EventKindOf(operation), schedule_.steps[operation.step].index,
-                               operation.step, *stamp.start - begin_, *stamp.end - begin_,
-                               stream.device, stream.number, operation.repetition});
+                               operation.step, times.back().start, times.back().end, stream.device,
+                               stream.number, operation.repetition});
     if (stream.kind == ProgramStream::Kind::kCompute) {
       timeline.compute_seconds += *stamp.end - *stamp.start;
     }
   }
+  timeline.stalls = simulate::ProgramStalls(graphs_.front(), program_, times);
   std::sort(timeline.events.begin(), timeline.events.end(),
             [](const TimelineEvent& left, const TimelineEvent& right) {
               return std::tie(left.start, left.step) < std::tie(right.start, right.step);

@@ -6,6 +6,7 @@
 
 #include "lib/simulate/memory_curve.h"
 #include "lib/simulate/merge_runs.h"
+#include "lib/simulate/program_stalls.h"
 #include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
@@ -13,12 +14,9 @@ namespace {
 
 using simulate::MemoryCurve;
 
-// By ProgramOperation::Kind, and by ProgramWait::Reason.
+// By ProgramOperation::Kind.
 constexpr TimelineEvent::Kind kEventKinds[] = {
     TimelineEvent::Kind::kTask, TimelineEvent::Kind::kOffload, TimelineEvent::Kind::kPrefetch};
-constexpr TimelineStall::Reason kStallReasons[] = {TimelineStall::Reason::kData,
-                                                   TimelineStall::Reason::kMemory,
-                                                   TimelineStall::Reason::kSynchronize};
 
 // Changes of memory at the start and at the end of each operation.
 struct MemoryChanges {
@@ -39,7 +37,7 @@ class ProgramTimeline {
   Timeline Make() {
     AddTotals();
     AddEvents();
-    AddStalls();
+    timeline_.stalls = simulate::ProgramStalls(graph_, program_, times_);
     AddMemory();
     return std::move(timeline_);
   }
@@ -106,41 +104,6 @@ class ProgramTimeline {
                                 operation.index, operation.step, times_[index].start,
                                 times_[index].end, stream.device, stream.number,
                                 operation.repetition});
-  }
-
-  void AddStalls() {
-    std::vector<double> tails(program_.streams.size());
-    for (std::uint32_t i = 0; i < times_.size(); ++i) {
-      const ProgramOperation& operation = program_.operations[i];
-      double& tail = tails[operation.stream];
-      if (times_[i].start > tail && IsOnDevice(operation)) AddStall(operation, i, tail);
-      tail = times_[i].end;
-    }
-  }
-
-  // Adds the wait of a task since `tail`, the end of the task before. Its cause is the operation
-  // that ended last.
-  void AddStall(const ProgramOperation& operation, std::uint32_t index, double tail) {
-    const ProgramWait* cause = nullptr;
-    for (std::uint32_t i = 0; i < operation.waits; ++i) {
-      const ProgramWait& wait = program_.waits[operation.first_wait + i];
-      if (cause == nullptr || times_[wait.operation].end > times_[cause->operation].end) {
-        cause = &wait;
-      }
-    }
-    if (cause == nullptr) return;
-    const ProgramStream& stream = program_.streams[operation.stream];
-    timeline_.stalls.push_back({operation.index, tail, times_[index].start - tail,
-                                kStallReasons[static_cast<std::size_t>(cause->reason)],
-                                DataOf(program_.operations[cause->operation]), stream.device,
-                                stream.number});
-  }
-
-  // Returns the data that a copy moves, or the first that a task writes or updates.
-  std::size_t DataOf(const ProgramOperation& operation) const {
-    if (operation.kind != OperationKind::kTask) return operation.index;
-    const GraphTask& task = graph_.tasks[operation.index];
-    return task.writes.empty() ? task.updates.front() : task.writes.front();
   }
 
   void AddMemory() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The executor of fixed addresses compared with the simulator: on devices with an exact clock, all
-// tasks and copies start and end at the simulated times.
+// tasks and copies start and end at the simulated times, and stalls are the simulated ones.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,6 +86,31 @@ std::vector<TimelineEvent> ByStep(std::vector<TimelineEvent> events) {
   return events;
 }
 
+// Returns the stalls that are longer than the rounding of sums of seconds.
+std::vector<TimelineStall> LongStalls(const Timeline& timeline) {
+  std::vector<TimelineStall> stalls;
+  for (const TimelineStall& stall : timeline.stalls) {
+    if (stall.seconds > 1e-7) stalls.push_back(stall);
+  }
+  return stalls;
+}
+
+void ExpectSameStalls(const Timeline& actual, const Timeline& expected) {
+  const std::vector<TimelineStall> stalls = LongStalls(actual);
+  const std::vector<TimelineStall> simulated = LongStalls(expected);
+  ASSERT_EQ(stalls.size(), simulated.size());
+  for (std::size_t i = 0; i < stalls.size(); ++i) {
+    SCOPED_TRACE(i);
+    ASSERT_EQ(stalls[i].task, simulated[i].task);
+    ASSERT_EQ(stalls[i].reason, simulated[i].reason);
+    ASSERT_EQ(stalls[i].data, simulated[i].data);
+    ASSERT_EQ(stalls[i].device, simulated[i].device);
+    ASSERT_EQ(stalls[i].stream, simulated[i].stream);
+    ASSERT_NO_FATAL_FAILURE(ExpectNear(stalls[i].start, simulated[i].start, "stall", i));
+    ASSERT_NO_FATAL_FAILURE(ExpectNear(stalls[i].seconds, simulated[i].seconds, "stall", i));
+  }
+}
+
 void ExpectSame(const Timeline& actual, const Timeline& expected) {
   const std::vector<TimelineEvent> events = ByStep(actual.events);
   const std::vector<TimelineEvent> simulated = ByStep(expected.events);
@@ -101,6 +126,7 @@ void ExpectSame(const Timeline& actual, const Timeline& expected) {
         ExpectNear(events[i].start, simulated[i].start, "start", events[i].step));
     ASSERT_NO_FATAL_FAILURE(ExpectNear(events[i].end, simulated[i].end, "end", events[i].step));
   }
+  ASSERT_NO_FATAL_FAILURE(ExpectSameStalls(actual, expected));
   ExpectNear(actual.seconds, expected.seconds, "all", 0);
   EXPECT_EQ(actual.bytes_out, expected.bytes_out);
   EXPECT_EQ(actual.bytes_in, expected.bytes_in);
@@ -108,6 +134,7 @@ void ExpectSame(const Timeline& actual, const Timeline& expected) {
 
 TEST(FixedExecutorTimelineTest, IsTheSimulators) {
   int two_devices = 0;
+  std::size_t stalls = 0;
   for (int seed = 0; seed < testing::Rounds(600); ++seed) {
     SCOPED_TRACE(seed);
     const RandomPrograms random = FixedProgram(static_cast<std::uint64_t>(seed));
@@ -119,9 +146,11 @@ TEST(FixedExecutorTimelineTest, IsTheSimulators) {
       const absl::StatusOr<Timeline> measured = rig.Run();
       ASSERT_TRUE(measured.ok()) << measured.status();
       ASSERT_NO_FATAL_FAILURE(ExpectSame(*measured, simulated));
+      stalls += measured->stalls.size();
     }
   }
   EXPECT_GT(two_devices, testing::Rounds(600) / 40);
+  EXPECT_GT(stalls, testing::Rounds(600));
 }
 
 }  // namespace

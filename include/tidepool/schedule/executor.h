@@ -134,7 +134,7 @@ class TIDEPOOL_EXPORT Executor {
   // that since the creation of the offloader.
   //
   // With fixed addresses, the peaks are the memory that the executor holds, with and without
-  // `measures`, and stalls are not looked for.
+  // `measures`.
   virtual absl::StatusOr<Timeline> Run() = 0;
 
  protected:
