@@ -77,10 +77,6 @@ bool GraphHandler::Bool(bool value) {
   return is_taken || FailPlace(value ? "true" : "false");
 }
 
-bool GraphHandler::TakeLayerNumber(std::string_view text) {
-  return !layer_key_.empty() && file_.SetLayerNumber(text);
-}
-
 bool GraphHandler::RawNumber(const char* text, rapidjson::SizeType size, bool /*copy*/) {
   input_.SawToken();
   const std::string_view number(text, size);
@@ -94,7 +90,7 @@ bool GraphHandler::RawNumber(const char* text, rapidjson::SizeType size, bool /*
       is_taken = file_.SetNumber(key_, number);
       break;
     case Place::kParameters:
-      is_taken = TakeLayerNumber(number);
+      is_taken = !layer_key_.empty() && file_.SetLayerNumber(number);
       break;
     case Place::kBatchList:
       is_taken = file_.AddBatch(number);

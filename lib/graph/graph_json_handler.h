@@ -67,7 +67,6 @@ class GraphHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, Grap
   bool FailPlace(const std::string& shown);
   bool LayerKey(std::string_view name);
   bool Repeated(std::string_view name, std::string_view object);
-  bool TakeLayerNumber(std::string_view text);
   bool StartElement();
   bool StartList();
   KeySet Missing();
