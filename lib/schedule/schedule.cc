@@ -2,6 +2,7 @@
 // Names of steps, and the fingerprint that ties a schedule to its graph.
 #include "tidepool/schedule/schedule.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -32,10 +33,11 @@ class Fingerprint {
     for (const std::size_t data : uses) Add(data);
   }
 
-  void Add(const GraphTask& task) {
+  void Add(const TaskGraph& graph, const GraphTask& task) {
     Add(std::string_view(task.name));
     for (const auto* uses : {&task.reads, &task.writes, &task.updates}) Add(*uses);
-    Add(task.algorithms.size() | std::uint64_t{task.may_rerun} << 63);
+    Add(task.algorithms.size() | PhaseWord(graph, task) << 60 |
+        std::uint64_t{task.may_rerun} << 63);
     for (const TaskAlgorithm& algorithm : task.algorithms) {
       Add(std::string_view(algorithm.name));
       Add(static_cast<std::uint64_t>(algorithm.workspace_bytes));
@@ -56,6 +58,30 @@ class Fingerprint {
   static std::uint64_t HomesWord(const GraphData& data) {
     if (data.before == HomeBefore(data.kind) && data.after == HomeAfter(data.kind)) return 0;
     return 1 + 3 * static_cast<std::uint64_t>(data.before) + static_cast<std::uint64_t>(data.after);
+  }
+
+  // Returns 0 for the phase that follows from the kinds of the data, so that graphs keep the
+  // fingerprints from before phases were counted. Two graphs that differ in phases alone differ in
+  // this word.
+  static std::uint64_t PhaseWord(const TaskGraph& graph, const GraphTask& task) {
+    return task.phase == UsualPhase(graph, task) ? 0 : 1 + static_cast<std::uint64_t>(task.phase);
+  }
+
+  // Returns the phase of such a task in training: backward tasks make gradients, and updates read
+  // those of weights.
+  static TaskPhase UsualPhase(const TaskGraph& graph, const GraphTask& task) {
+    const auto is_any = [&](const std::vector<std::size_t>& uses, DataKind kind) {
+      return std::any_of(uses.begin(), uses.end(),
+                         [&](std::size_t data) {
+        return data < graph.data.size() && graph.data[data].kind == kind;
+      });
+    };
+    for (const auto* changes : {&task.writes, &task.updates}) {
+      if (is_any(*changes, DataKind::kGradient) || is_any(*changes, DataKind::kWeightGradient)) {
+        return TaskPhase::kBackward;
+      }
+    }
+    return is_any(task.reads, DataKind::kWeightGradient) ? TaskPhase::kUpdate : TaskPhase::kForward;
   }
 
   // Returns up to 8 bytes as a number; the first byte is the lowest on every machine.
@@ -85,7 +111,7 @@ std::uint64_t GraphFingerprint(const TaskGraph& graph) {
   fingerprint.Add(graph.data.size());
   for (const GraphData& data : graph.data) fingerprint.Add(data);
   fingerprint.Add(graph.tasks.size());
-  for (const GraphTask& task : graph.tasks) fingerprint.Add(task);
+  for (const GraphTask& task : graph.tasks) fingerprint.Add(graph, task);
   return fingerprint.value();
 }
 

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/schedule/small_schedule.h"
+#include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool {
 namespace {
@@ -40,7 +41,7 @@ TEST(GraphFingerprint, IsTheSameEverywhere) {
 
 TEST(GraphFingerprint, TellsGraphsApart) {
   const std::uint64_t plain = GraphFingerprint(SmallGraph());
-  std::vector<TaskGraph> others(19, SmallGraph());
+  std::vector<TaskGraph> others(23, SmallGraph());
   others[0].data[kMap].name = "mop";
   others[1].data[kMap].bytes += 1;
   others[2].data[kSlope].kind = DataKind::kActivation;
@@ -60,6 +61,10 @@ TEST(GraphFingerprint, TellsGraphsApart) {
   others[16].data[kBatch].before = others[16].data[kBatch].after = DataHome::kHost;
   others[17].data[kMap].after = DataHome::kHost;
   others[18].tasks[kConv].may_rerun = true;
+  others[19].tasks[kBack].phase = TaskPhase::kForward;
+  others[20].tasks[kBack].phase = TaskPhase::kUpdate;
+  others[21].tasks[kUpdate].phase = TaskPhase::kBackward;
+  others[22].tasks[kConv].phase = TaskPhase::kUpdate;
   for (std::size_t i = 0; i < others.size(); ++i) {
     EXPECT_NE(GraphFingerprint(others[i]), plain) << i;
     for (std::size_t j = 0; j < i; ++j) {
@@ -68,12 +73,20 @@ TEST(GraphFingerprint, TellsGraphsApart) {
   }
 }
 
-TEST(GraphFingerprint, DoesNotCountTimesAndPhases) {
+// Schedules of the zoo's graphs were written before fingerprints counted phases.
+TEST(GraphFingerprint, IsThatOfEarlierFiles) {
+  EXPECT_EQ(GraphFingerprint(MakeModel("resnet-50", {.batch = 2}).value()), 0x17ceee9d3513a91e);
+  EXPECT_EQ(GraphFingerprint(MakeModel("gpt2-small", {.batch = 1}).value()), 0xa2f9569ca1ea7272);
+  EXPECT_EQ(GraphFingerprint(
+                MakeModel("alexnet", {.batch = 5, .backward = BackwardTasks::kFused}).value()),
+            0xa57d00dea0dc09fe);
+}
+
+TEST(GraphFingerprint, DoesNotCountTimesAndLayers) {
   TaskGraph graph = SmallGraph();
   graph.name = "measured";
   graph.batch = 0;
   for (GraphTask& task : graph.tasks) {
-    task.phase = TaskPhase::kUpdate;
     task.layer = "layer";
     task.operation = "relu";
     for (TaskAlgorithm& algorithm : task.algorithms) algorithm.seconds = 7;

@@ -142,8 +142,8 @@ struct Schedule {
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-// Returns a hash of data (names, sizes, kinds, homes) and tasks (names, uses, names and workspaces
-// of algorithms, whether they may run again), in their order. Times, phases and layers do not
+// Returns a hash of data (names, sizes, kinds, homes) and tasks (names, uses, phases, names and
+// workspaces of algorithms, whether they may run again), in their order. Times and layers do not
 // count. The value is the same in every process. O(graph).
 TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 
