@@ -133,6 +133,7 @@ TEST(AddressesProperty, CheckIsThatOfTheSlowModel) {
   RandomGraphs random(41);
   constexpr std::int64_t kPlenty = 1000;
   int fixed = 0;
+  int lower = 0;  // than a plan that keeps all memory of data that is there in part
   int valid = 0;
   int broken = 0;
   int too_high = 0;
@@ -155,6 +156,12 @@ TEST(AddressesProperty, CheckIsThatOfTheSlowModel) {
     const std::vector<std::int64_t> less(devices, height - 1);
     ASSERT_EQ(ValidateAddresses({&graph, 1}, *made, enough), absl::OkStatus());
     ASSERT_FALSE(ValidateAddresses({&graph, 1}, *made, less).ok());
+    const absl::StatusOr<Schedule> reused = FixAddresses({&graph, 1}, *paged, alignment, less);
+    if (reused.ok()) {
+      ++lower;
+      ASSERT_EQ(ValidateAddresses({&graph, 1}, *reused, less), absl::OkStatus());
+      ASSERT_TRUE(SlowAddresses(graph, *reused, height - 1).AreValid());
+    }
     for (int change = 0; change < 6; ++change) {
       Schedule schedule = *made;
       schedule.alignment = 1;
@@ -168,6 +175,7 @@ TEST(AddressesProperty, CheckIsThatOfTheSlowModel) {
     }
   }
   EXPECT_GT(fixed, Rounds(1500) / 3);
+  EXPECT_GT(lower, Rounds(1500) / 100);
   EXPECT_GT(valid, Rounds(1500) / 10);
   EXPECT_GT(broken, Rounds(1500));
   EXPECT_GT(too_high, Rounds(1500) / 20);
@@ -225,6 +233,52 @@ TEST(Addresses, ResidentDataIsThereFromTheBegin) {
   EXPECT_THAT(AddressError(graph, schedule, 1 << 20),
               HasSubstr("after the last step: data 'kernel' of device 0 is at offset 65536, "
                         "expected offset"));
+}
+
+ScheduleStep Drop(std::size_t data, std::int64_t begin = 0, std::int64_t end = -1) {
+  return {.kind = StepKind::kDrop, .index = data, .begin = begin, .end = end};
+}
+
+// The kernel leaves after the convolution, and comes back before its update.
+TEST(Addresses, TheMemoryOfWeightsThatLeaveIsUsedMeanwhile) {
+  TaskGraph graph = SmallGraph();
+  graph.data[kKernel].bytes = 513;
+  Schedule schedule = Of(graph, PlainSteps());
+  schedule.memory = ScheduleMemory::kPaged;
+  schedule.alignment = 1;
+  std::vector<ScheduleStep>& steps = schedule.steps;
+  steps.insert(steps.begin() + 12, Prefetch(kKernel));
+  steps.insert(steps.begin() + 4, {Offload(kKernel), Drop(kKernel)});
+  const std::int64_t without_kernel = 1024 + 4096 + 1 + 600 + 512 + 512;
+  const absl::StatusOr<Schedule> kept =
+      FixAddresses({&graph, 1}, schedule, 1, {without_kernel + 513});
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(HighestEnd(graph, *kept), without_kernel + 513);
+  const absl::StatusOr<Schedule> reused = FixAddresses({&graph, 1}, schedule, 1, {without_kernel});
+  ASSERT_TRUE(reused.ok()) << reused.status();
+  EXPECT_EQ(AddressError(graph, *reused, without_kernel), "");
+  EXPECT_TRUE(SlowAddresses(graph, *reused, without_kernel).AreValid());
+  EXPECT_EQ(FixAddresses({&graph, 1}, schedule, 1, {without_kernel - 1}).status().code(),
+            absl::StatusCode::kResourceExhausted);
+}
+
+// While half of the map is on the host, a task without the map takes its memory.
+TEST(Addresses, TheMemoryOfBytesThatLeaveIsUsedMeanwhile) {
+  TaskGraph graph = SmallGraph();
+  graph.data.push_back({"own", 2048});
+  graph.tasks.push_back({.name = "apart", .writes = {6}, .algorithms = {{"only", 1, 0}}});
+  ScheduleStep back = Prefetch(kMap);
+  back.begin = 2048;
+  Schedule schedule = Of(graph, PlainSteps());
+  schedule.memory = ScheduleMemory::kPaged;
+  schedule.alignment = 1;
+  schedule.steps.insert(schedule.steps.begin() + 6,
+                        {Offload(kMap), Drop(kMap, 2048), Allocate(6), RunTask(4), Free(6), back});
+  const std::int64_t at_back = 512 + 1024 + 4096 + 1 + 600 + 512 + 512;
+  const absl::StatusOr<Schedule> reused = FixAddresses({&graph, 1}, schedule, 1, {at_back});
+  ASSERT_TRUE(reused.ok()) << reused.status();
+  EXPECT_EQ(AddressError(graph, *reused, at_back), "");
+  EXPECT_TRUE(SlowAddresses(graph, *reused, at_back).AreValid());
 }
 
 TEST(Addresses, AreRefusedWithoutMemory) {

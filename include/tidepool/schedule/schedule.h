@@ -189,13 +189,14 @@ TIDEPOOL_EXPORT absl::Status ValidateAddresses(absl::Span<const TaskGraph> graph
                                                absl::Span<const std::int64_t> memory_bytes);
 
 // Returns a paged schedule with fixed addresses: the same steps, with planned offsets. Ranges of
-// one datum lie as in the whole datum, and all its memory is kept while any byte is on the device.
-// In a repeated round, data that stays has the same offset in each repetition; if it leaves and
-// comes back there, its memory is kept meanwhile. The same holds for data with a home on the device
-// that leaves in the iteration. ResourceExhausted when the planner finds no plan within the
-// memory (one value a device), which takes it up to a second; InvalidArgument for an alignment that
-// is no power of two up to kMostAlignment, and for other memory than paged; errors of
-// ValidateSchedule and MakePlan. Thread-safe. O(steps log steps) as a rule, and that second.
+// one datum lie as in the whole datum. In a repeated round, data that stays has the same offset in
+// each repetition, and so has data with a home on the device at the begin and at the end, also if
+// it leaves meanwhile. The memory of such data, and of data that is there in part, is kept while
+// the data or the rest is away. Where that does not fit, it is used meanwhile.
+// ResourceExhausted when the planner finds no plan within the memory (one value a device), which
+// takes it up to three seconds; InvalidArgument for an alignment that is no power of two up to
+// kMostAlignment, and for other memory than paged; errors of ValidateSchedule and MakePlan.
+// Thread-safe. O(steps log steps) as a rule, and these seconds.
 TIDEPOOL_EXPORT absl::StatusOr<Schedule> FixAddresses(absl::Span<const TaskGraph> graphs,
                                                       const Schedule& schedule,
                                                       std::int64_t alignment,
