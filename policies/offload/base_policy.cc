@@ -28,7 +28,7 @@ std::int64_t MostWorkspaceOf(const LayerwiseOptions& options, std::int64_t room)
 absl::StatusOr<Schedule> MakeBase(const TaskGraph& graph, const ScheduleRequest& request) {
   const absl::StatusOr<LayerwiseOptions> options = OptionsOf<LayerwiseOptions>(request);
   if (!options.ok()) return options.status();
-  const std::int64_t alignment = request.pool.alignment;
+  const std::int64_t alignment = request.alignment;
   const std::int64_t memory = request.pool.memory_bytes & -alignment;
   const BaseAddresses addresses = PlaceBase(graph, alignment);
   const std::int64_t most_workspace =

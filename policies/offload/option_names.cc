@@ -51,6 +51,10 @@ absl::StatusOr<AlgorithmChoice> AlgorithmChoiceFromName(std::string_view name) {
   return FromName<AlgorithmChoice>("choice of algorithms", name, kAlgorithmChoices);
 }
 
+std::string_view AllocationOrderName(AllocationOrder order) {
+  return kAllocationOrders[static_cast<std::size_t>(order)];
+}
+
 absl::StatusOr<AllocationOrder> AllocationOrderFromName(std::string_view name) {
   return FromName<AllocationOrder>("order of allocations", name, kAllocationOrders);
 }

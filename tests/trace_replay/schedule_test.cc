@@ -72,6 +72,24 @@ TEST_F(ScheduleCommand, WritesWhatSimulateAndRunTake) {
   EXPECT_EQ(run["bytes_out"], made["bytes_out"]);
 }
 
+TEST_F(ScheduleCommand, WritesTheScheduleWithTheSmallestPool) {
+  const std::vector<std::string> best = {"--memory", "1GiB",   "--offload",   "all",
+                                         "--order",  "best",   "--placement", "best",
+                                         "--link",   "50GB/s", "--json"};
+  std::vector<std::string> arguments = {"schedule", path_, "-o", schedule_};
+  arguments.insert(arguments.end(), best.begin(), best.end());
+  const json made = Answer(arguments);
+  EXPECT_EQ(made["pools_tried"].size(), 2 * PlacementPolicyNames().size());
+  const json simulated = Answer(
+      {"simulate", path_, "--schedule", schedule_, "--placement", made["placement"], "--json"});
+  EXPECT_EQ(simulated["seconds"], made["seconds"]);
+  arguments = {"run", path_, "--scale", "0", "--iterations", "1"};
+  arguments.insert(arguments.end(), best.begin(), best.end());
+  EXPECT_EQ(Answer(arguments)["pools_tried"], made["pools_tried"]);
+  EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--placement", "best"}),
+              HasSubstr("--placement best: a choice for new schedules"));
+}
+
 TEST_F(ScheduleCommand, SimulatesFixedAddresses) {
   const TaskGraph graph = testing::SmallGraph();
   ASSERT_EQ(WriteGraph(graph, path_), absl::OkStatus());

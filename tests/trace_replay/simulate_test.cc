@@ -47,6 +47,45 @@ class SimulateCommand : public CommandLine {
   std::string path_;
 };
 
+// Returns the tried pools with this order and placement.
+json Tried(const json& answer, const json& order, const json& placement) {
+  for (const json& trial : answer["pools_tried"]) {
+    if (trial["order"] == order && trial["placement"] == placement) return trial;
+  }
+  return {};
+}
+
+TEST_F(SimulateCommand, TriesOrdersAndPlacementsForTheSmallestPool) {
+  const std::vector<std::string> mode = {"--offload", "all", "--memory", "4GiB"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), mode.begin(), mode.end());
+    return Answer(more);
+  };
+  const json both = with({"--order", "best", "--placement", "best"});
+  EXPECT_EQ(both["pools_tried"].size(), 2 * PlacementPolicyNames().size());
+  const json taken = Tried(both, both["order"], both["placement"]);
+  EXPECT_EQ(taken["fits"], true);
+  for (const json& trial : both["pools_tried"]) EXPECT_GE(trial["pool_bytes"], taken["pool_bytes"]);
+  const json orders = with({"--order", "best", "--placement", "best-fit"});
+  EXPECT_EQ(orders["pools_tried"].size(), 2);
+  EXPECT_EQ(orders["placement"], "best-fit");
+  EXPECT_EQ(Tried(orders, "derivative-first", "best-fit"),
+            Tried(both, "derivative-first", "best-fit"));
+  const json placements = with({"--placement", "best"});
+  EXPECT_EQ(placements["order"], "prefetch-first");
+  EXPECT_EQ(placements["pools_tried"].size(), PlacementPolicyNames().size());
+  EXPECT_FALSE(with({}).contains("pools_tried"));
+  // The iteration is that of the choice itself.
+  json alone = with({"--order", both["order"], "--placement", both["placement"]});
+  alone["pools_tried"] = both["pools_tried"];
+  EXPECT_EQ(alone["seconds"], both["seconds"]);
+  EXPECT_EQ(alone["pool_bytes"], both["pool_bytes"]);
+  const Outcome text = Run({"simulate", path_, "--memory", "4GiB", "--order", "best"});
+  EXPECT_THAT(text.out, AllOf(HasSubstr("pools tried"), HasSubstr("taken")));
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--order", "x"}),
+              HasSubstr("expected one of prefetch-first, derivative-first, best"));
+}
+
 TEST_F(SimulateCommand, PrintsOneObjectThatIsTheTimelines) {
   const json answer = Answer({"--policy", "vdnn", "--offload", "all", "--algorithms", "m",
                               "--order", "derivative-first", "--memory", "2GiB", "--link", "4e9"});

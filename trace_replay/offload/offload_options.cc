@@ -11,6 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/compress/compression_profile.h"
+#include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/options.h"
 
@@ -37,9 +38,12 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
   };
   add("--algorithms", options.algorithms,
       "p: the fastest algorithm of each task; m: the algorithm with the smallest workspace");
-  add("--order", options.order, "Allocate in the backward pass prefetch-first or derivative-first");
+  add("--order", options.order,
+      "Allocate in the backward pass prefetch-first or derivative-first; best: the order with the "
+      "smallest pool");
   add("--placement", options.offload.machine.placement,
-      "planned (every allocation has its offset beforehand), or a placement policy of the pool");
+      "planned (every allocation has its offset beforehand), or a placement policy of the pool; "
+      "best: the policy with the smallest pool");
 }
 
 void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
@@ -98,13 +102,13 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   if (!set.ok()) return set.status();
   const absl::StatusOr<AlgorithmChoice> algorithms = AlgorithmChoiceFromName(options.algorithms);
   if (!algorithms.ok()) return algorithms.status();
-  const absl::StatusOr<AllocationOrder> order = AllocationOrderFromName(options.order);
-  if (!order.ok()) return order.status();
+  const absl::StatusOr<std::vector<AllocationOrder>> orders = OrdersOf(options);
+  if (!orders.ok()) return orders.status();
   const absl::StatusOr<CompressionProfile> profile = ProfileOf(options);
   if (!profile.ok()) return profile.status();
   offload.layerwise.set = *set;
   offload.layerwise.algorithms = *algorithms;
-  offload.layerwise.order = *order;
+  offload.layerwise.order = orders->front();
   offload.machine.compression = *profile;
   if (options.bytes_per_second.has_value()) {
     offload.machine.out_bytes_per_second = *options.bytes_per_second;
@@ -175,6 +179,7 @@ absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& o
   if (!options.schedule.empty()) return ReadScheduledGraph(options, std::move(graph));
   absl::StatusOr<PolicyChoice> offload = PolicyOptionsOf(options, graph);
   if (!offload.ok()) return offload.status();
+  if (TriesPools(options)) return TryPools(options, std::move(graph), *std::move(offload));
   absl::StatusOr<MadeSchedule> made =
       MakeSchedule(options.policy, graph, RequestFor(offload->machine, offload->layerwise));
   if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();

@@ -7,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule.h"
+#include "tidepool/schedule/smallest_pool.h"
 #include "trace_replay/command.h"
 
 namespace tidepool::tool {
@@ -24,12 +26,15 @@ struct PolicyChoice {
   LayerwiseOptions layerwise = {};
 };
 
+// The value of --order and --placement that tries all of them for the smallest pool.
+inline constexpr char kBest[] = "best";
+
 struct OffloadCommandOptions {
   std::string graph;
   std::string policy = "vdnn++";
   std::string set = "conv";
   std::string algorithms = "p";
-  std::string order = "prefetch-first";
+  std::string order = "prefetch-first";       // or kBest
   std::optional<double> bytes_per_second;     // of the link; empty: the graph's
   std::optional<double> in_bytes_per_second;  // empty: that of the other direction
   std::optional<double> density;
@@ -59,6 +64,10 @@ struct ScheduledGraph {
   // ResourceExhausted if no schedule fits the memory.
   absl::StatusOr<Schedule> schedule;
   std::optional<Machine> machine = std::nullopt;  // of the file with the schedule, if it has one
+  // The orders and placements that were tried for the smallest pool, and the index of the one that
+  // was taken. Empty unless options ask for it.
+  std::vector<PoolTrial> trials = {};
+  std::size_t best_trial = 0;
 };
 // Returns the policy's options for a graph. Errors are those of names and of the profile.
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,

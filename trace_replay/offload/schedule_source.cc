@@ -75,6 +75,11 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
 
 absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,
                                                   TaskGraph graph) {
+  if (options.offload.machine.placement == kBest) {
+    return absl::InvalidArgumentError(
+        "--placement best: a choice for new schedules, expected a placement policy with "
+        "--schedule");
+  }
   absl::StatusOr<ScheduleFile> file = ReadSchedule(options.schedule);
   if (!file.ok()) return file.status();
   absl::Status status = ValidateScheduleFile({&graph, 1}, *file);

@@ -13,6 +13,7 @@
 #include "tidepool/schedule/timeline.h"
 #include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/offload_options.h"
+#include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -101,6 +102,13 @@ double RecomputedSeconds(const TaskGraph& graph, const Schedule& schedule) {
   return seconds;
 }
 
+// Returns the order that was taken, or the option where no schedule was found.
+std::string OrderText(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
+  return scheduled.trials.empty()
+             ? options.order
+             : std::string(AllocationOrderName(scheduled.offload.layerwise.order));
+}
+
 nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
                                  const ScheduledGraph& scheduled) {
   const TaskGraph& graph = scheduled.graph;
@@ -111,6 +119,7 @@ nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
           {"policy", is_made ? options.policy : scheduled.schedule->policy},
           {"offload", is_made ? nlohmann::ordered_json(options.set) : nullptr},
           {"algorithms", is_made ? nlohmann::ordered_json(options.algorithms) : nullptr},
+          {"order", is_made ? nlohmann::ordered_json(OrderText(options, scheduled)) : nullptr},
           {"memory_bytes", scheduled.offload.machine.memory_bytes},
           {"placement", scheduled.offload.machine.placement},
           {"gpu", graph.gpu},
@@ -227,6 +236,7 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["peak_host_bytes"] = timeline.peak_host_bytes;
   json["pool_bytes"] = timeline.pool_bytes;
   json["fragmentation"] = FragmentationOf(timeline);
+  if (!scheduled.trials.empty()) json["pools_tried"] = TrialsJson(scheduled.trials);
   json.update(more);
   return json;
 }
@@ -269,6 +279,7 @@ absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options,
   } else {
     PrintTimelineTable(options, scheduled, timeline);
     PrintLongestStalls(scheduled.graph, timeline);
+    if (!scheduled.trials.empty()) std::cout << '\n' << TrialsText(scheduled);
   }
   return Answer::kYes;
 }

@@ -48,6 +48,7 @@ enum class AllocationOrder : std::uint8_t { kPrefetchFirst, kDerivativeFirst };
 TIDEPOOL_EXPORT absl::StatusOr<OffloadSet> OffloadSetFromName(std::string_view name);
 TIDEPOOL_EXPORT absl::StatusOr<AlgorithmChoice> AlgorithmChoiceFromName(std::string_view name);
 TIDEPOOL_EXPORT absl::StatusOr<AllocationOrder> AllocationOrderFromName(std::string_view name);
+TIDEPOOL_EXPORT std::string_view AllocationOrderName(AllocationOrder order);
 
 // The options of "none", "vdnn", "vdnn++" and "base".
 struct LayerwiseOptions {

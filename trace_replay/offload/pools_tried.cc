@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_replay/offload/pools_tried.h"
+
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "tidepool/placement.h"
+#include "trace_replay/text.h"
+
+namespace tidepool::tool {
+namespace {
+
+std::vector<std::string> PlacementsOf(const OffloadCommandOptions& options) {
+  const std::string& placement = options.offload.machine.placement;
+  return placement == kBest ? PlacementPolicyNames() : std::vector<std::string>{placement};
+}
+
+}  // namespace
+
+bool TriesPools(const OffloadCommandOptions& options) {
+  return options.order == kBest || options.offload.machine.placement == kBest;
+}
+
+absl::StatusOr<std::vector<AllocationOrder>> OrdersOf(const OffloadCommandOptions& options) {
+  if (options.order == kBest) {
+    return std::vector<AllocationOrder>{AllocationOrder::kPrefetchFirst,
+                                        AllocationOrder::kDerivativeFirst};
+  }
+  const absl::StatusOr<AllocationOrder> order = AllocationOrderFromName(options.order);
+  if (order.ok()) return std::vector<AllocationOrder>{*order};
+  return absl::InvalidArgumentError(absl::StrCat(order.status().message(), ", ", kBest));
+}
+
+absl::StatusOr<ScheduledGraph> TryPools(const OffloadCommandOptions& options, TaskGraph graph,
+                                        PolicyChoice offload) {
+  const absl::StatusOr<std::vector<AllocationOrder>> orders = OrdersOf(options);
+  if (!orders.ok()) return orders.status();
+  absl::StatusOr<SmallestPool> found =
+      MakeSmallestPool(options.policy, graph, RequestFor(offload.machine, offload.layerwise),
+                       *orders, PlacementsOf(options));
+  if (!found.ok()) {
+    if (!absl::IsResourceExhausted(found.status())) return found.status();
+    return ScheduledGraph{std::move(graph), std::move(offload), found.status()};
+  }
+  if (!found->trials.empty()) offload.layerwise.order = found->trials[found->best].order;
+  offload.machine.placement = found->made.pool.placement;
+  ScheduledGraph scheduled = {std::move(graph), std::move(offload),
+                              std::move(found->made.schedule)};
+  scheduled.trials = std::move(found->trials);
+  scheduled.best_trial = found->best;
+  return scheduled;
+}
+
+nlohmann::ordered_json TrialsJson(const std::vector<PoolTrial>& trials) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const PoolTrial& trial : trials) {
+    json.push_back({{"order", AllocationOrderName(trial.order)},
+                    {"placement", trial.placement},
+                    {"pool_bytes", nullptr},
+                    {"fits", trial.fits}});
+    if (trial.pool_bytes >= 0) json.back()["pool_bytes"] = trial.pool_bytes;
+  }
+  return json;
+}
+
+std::string TrialsText(const ScheduledGraph& scheduled) {
+  std::vector<std::vector<std::string>> rows = {{"pools tried", "order", "smallest pool", ""}};
+  for (std::size_t i = 0; i < scheduled.trials.size(); ++i) {
+    const PoolTrial& trial = scheduled.trials[i];
+    rows.push_back({"  " + trial.placement, std::string(AllocationOrderName(trial.order)),
+                    trial.pool_bytes < 0 ? "-" : SizeText(trial.pool_bytes),
+                    !trial.fits                 ? "does not fit"
+                    : i == scheduled.best_trial ? "taken"
+                                                : ""});
+  }
+  return TableText(rows);
+}
+
+}  // namespace tidepool::tool
