@@ -15,6 +15,7 @@ absl::StatusOr<ChainSchedule> MakeDynprog(const Chain& chain, const ChainPolicyO
 absl::StatusOr<ChainSchedule> MakeVdnnRatio(const Chain& chain, const ChainPolicyOptions& options);
 absl::StatusOr<ChainSchedule> MakeAutoswap(const Chain& chain, const ChainPolicyOptions& options);
 absl::StatusOr<ChainSchedule> MakeTflms(const Chain& chain, const ChainPolicyOptions& options);
+absl::StatusOr<ChainSchedule> MakePofo(const Chain& chain, const ChainPolicyOptions& options);
 absl::StatusOr<ChainSchedule> MakeRecompute(const Chain& chain, const ChainPolicyOptions& options);
 
 }  // namespace tidepool::chain_policies

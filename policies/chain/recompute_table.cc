@@ -3,6 +3,7 @@
 #include "policies/chain/recompute_table.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 
 #include "absl/numeric/int128.h"
@@ -11,7 +12,7 @@
 namespace tidepool::chain_policies {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kDoesNotFit = std::numeric_limits<double>::infinity();
 
 // Returns the number of a segment among all, of which each length has its own range of numbers.
 std::size_t NumberOf(const Segment& segment, std::size_t operations) {
@@ -63,7 +64,7 @@ RecomputeTable::RecomputeTable(const RecomputeModel& model, std::int64_t bytes, 
     : SegmentPlanner(model),
       bytes_(std::max<std::int64_t>(bytes, 1)),
       slots_(slots),
-      rows_(SegmentsOf(model.operations()) * (slots + 1), kNever) {
+      rows_(SegmentsOf(model.operations()) * (slots + 1), kDoesNotFit) {
   ForEachSegment(model.operations(), [&](const Segment& segment) {
     segment.first == segment.last ? FillOne(segment) : FillMany(segment);
   });
@@ -85,6 +86,13 @@ std::size_t RecomputeTable::SlotsOf(std::int64_t bytes) const {
 std::size_t RecomputeTable::SlotsIn(std::int64_t bytes) const {
   if (bytes >= bytes_) return slots_;
   return static_cast<std::size_t>(absl::Uint128Low64(absl::uint128(bytes) * slots_ / bytes_));
+}
+
+std::size_t RecomputeTable::LeastSlots(const Segment& segment, std::size_t slots) const {
+  const double* row = RowOf(segment);
+  // Seconds fall as slots grow.
+  const double* least = std::lower_bound(row, row + slots, row[slots], std::greater<>());
+  return static_cast<std::size_t>(least - row);
 }
 
 void RecomputeTable::FillOne(const Segment& segment) {
@@ -109,7 +117,7 @@ void RecomputeTable::FillMany(const Segment& segment) {
 
 Split RecomputeTable::SplitOf(const Segment& segment, std::size_t slots) const {
   Split best;
-  double least = kNever;
+  double least = kDoesNotFit;
   if (segment.first == segment.last) return best;
   ForEachSplit(model(), segment, [&](const SplitCost& cost) {
     const std::size_t kept = SlotsOf(cost.kept);

@@ -61,6 +61,9 @@ class RecomputeTable : public SegmentPlanner {
 
   // Returns the seconds of all operations of the segment; infinite where it does not fit.
   double Seconds(const Segment& segment, std::size_t slots) const { return RowOf(segment)[slots]; }
+  std::size_t slots() const { return slots_; }
+  // Returns the least slots in which the segment is as fast as in `slots`. O(log slots).
+  std::size_t LeastSlots(const Segment& segment, std::size_t slots) const;
   Split SplitOf(const Segment& segment, std::size_t slots) const override;
   std::size_t SlotsOf(std::int64_t bytes) const override;
   // Returns the whole slots in so many bytes, at most all of them.

@@ -89,6 +89,12 @@ struct ChainPolicyOptions {
 //   memory. Without `slots` their number follows from L, and up to 28 operations are searched for
 //   the fastest schedule of all, which is proved when the search ends within its 300,000 states.
 //   O(L^3 slots + states L).
+// - "pofo": offloads and recomputes. Beaumont, Eyraud-Dubois and Shilova, "Efficient Combination of
+//   Rematerialization and Offloading for Training DNNs", NeurIPS 2021: blocks of operations with
+//   inputs that stay or leave, with a few states a position instead of all. The backward
+//   half of a block is followed operation by operation, in the search and in the schedule. Never
+//   slower than "greedy" and "recompute". Its lower bound holds for all schedules that offload or
+//   recompute.
 TIDEPOOL_EXPORT std::vector<std::string> ChainPolicyNames();
 
 // A memory in which a chain runs with recomputation alone.
