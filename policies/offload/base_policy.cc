@@ -25,7 +25,8 @@ std::int64_t MostWorkspaceOf(const LayerwiseOptions& options, std::int64_t room)
 
 }  // namespace
 
-absl::StatusOr<Schedule> MakeBase(const TaskGraph& graph, const ScheduleRequest& request) {
+absl::StatusOr<Schedule> MakeBase(std::string_view /*policy*/, const TaskGraph& graph,
+                                  const ScheduleRequest& request) {
   const absl::StatusOr<LayerwiseOptions> options = OptionsOf<LayerwiseOptions>(request);
   if (!options.ok()) return options.status();
   const std::int64_t alignment = request.alignment;

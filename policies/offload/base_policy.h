@@ -3,6 +3,8 @@
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_BASE_POLICY_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_BASE_POLICY_H_
 
+#include <string_view>
+
 #include "absl/status/statusor.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -12,7 +14,8 @@ namespace tidepool::offload_policies {
 
 // Returns the schedule of a valid graph with fixed addresses in the memory of a request's pool.
 // Errors are MakeSchedule's.
-absl::StatusOr<Schedule> MakeBase(const TaskGraph& graph, const ScheduleRequest& request);
+absl::StatusOr<Schedule> MakeBase(std::string_view policy, const TaskGraph& graph,
+                                  const ScheduleRequest& request);
 
 }  // namespace tidepool::offload_policies
 

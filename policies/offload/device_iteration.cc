@@ -120,7 +120,8 @@ class RoundsMaker {
   }
 
   absl::Status AddWhole(MadeSchedule& made) const {
-    absl::StatusOr<Schedule> schedule = policy_.make_paged(made.graphs.front(), request_);
+    absl::StatusOr<Schedule> schedule =
+        policy_.make_paged(policy_.name, made.graphs.front(), request_);
     if (!schedule.ok()) return schedule.status();
     made.schedule = *std::move(schedule);
     made.schedule.rounds = {{.steps = made.schedule.steps.size(), .batch = made.sub_batch}};
@@ -133,7 +134,7 @@ class RoundsMaker {
     for (const TaskGraph& graph : made.graphs) {
       absl::StatusOr<RoundGraph> round = RoundGraphOf(graph);
       if (!round.ok()) return round.status();
-      absl::StatusOr<Schedule> schedule = policy_.make_paged(round->graph, request_);
+      absl::StatusOr<Schedule> schedule = policy_.make_paged(policy_.name, round->graph, request_);
       if (!schedule.ok()) return schedule.status();
       rounds.push_back(*std::move(schedule));
       if (rounds.size() == 1) first = *std::move(round);
@@ -195,7 +196,7 @@ class RoundsMaker {
 
 absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const TaskGraph& graph,
                                            const ScheduleRequest& request) {
-  absl::StatusOr<Schedule> schedule = policy.make_paged(graph, request);
+  absl::StatusOr<Schedule> schedule = policy.make_paged(policy.name, graph, request);
   if (!schedule.ok()) return schedule.status();
   const double least = TotalsOf(graph).least_seconds;
   MadeSchedule made = {.schedule = *std::move(schedule),

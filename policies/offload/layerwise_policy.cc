@@ -20,7 +20,7 @@ namespace tidepool::offload_policies {
 namespace {
 
 struct LayerwisePolicy {
-  const char* name;
+  std::string_view name;
   bool offloads;
   bool synchronizes;
 };
@@ -85,7 +85,7 @@ absl::StatusOr<LayerwiseMode> ModeOf(const LayerwisePolicy& policy, const TaskGr
 
 // Returns the text of a mode in the papers' notation: "vdnn++ conv(p)".
 std::string DescriptionOf(const LayerwisePolicy& policy, const LayerwiseMode& mode) {
-  std::string text = policy.name;
+  std::string text(policy.name);
   if (policy.offloads) {
     const std::string_view set = mode.offloads ? NameOf(mode.set) : "none";
     if (mode.parts < kAllParts) absl::StrAppend(&text, " ", mode.parts, "/", kAllParts, " of");
@@ -115,16 +115,10 @@ absl::StatusOr<Schedule> Make(const LayerwisePolicy& policy, const TaskGraph& gr
 
 }  // namespace
 
-absl::StatusOr<Schedule> MakeNone(const TaskGraph& graph, const ScheduleRequest& request) {
-  return Make({"none", false, false}, graph, request);
-}
-
-absl::StatusOr<Schedule> MakeVdnn(const TaskGraph& graph, const ScheduleRequest& request) {
-  return Make({"vdnn", true, true}, graph, request);
-}
-
-absl::StatusOr<Schedule> MakeVdnnPlusPlus(const TaskGraph& graph, const ScheduleRequest& request) {
-  return Make({"vdnn++", true, false}, graph, request);
+absl::StatusOr<Schedule> MakePooled(std::string_view policy, const TaskGraph& graph,
+                                    const ScheduleRequest& request) {
+  return Make({.name = policy, .offloads = policy != "none", .synchronizes = policy == "vdnn"},
+              graph, request);
 }
 
 }  // namespace tidepool::offload_policies

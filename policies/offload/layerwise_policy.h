@@ -3,6 +3,8 @@
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_LAYERWISE_POLICY_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_LAYERWISE_POLICY_H_
 
+#include <string_view>
+
 #include "absl/status/statusor.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -10,11 +12,10 @@
 
 namespace tidepool::offload_policies {
 
-// Return the schedule of a valid graph for the pool of a request. That pool has the memory and the
+// Returns the schedule of a valid graph for the pool of a request. That pool has the memory and the
 // link of its machine. Errors are MakeSchedule's.
-absl::StatusOr<Schedule> MakeNone(const TaskGraph& graph, const ScheduleRequest& request);
-absl::StatusOr<Schedule> MakeVdnn(const TaskGraph& graph, const ScheduleRequest& request);
-absl::StatusOr<Schedule> MakeVdnnPlusPlus(const TaskGraph& graph, const ScheduleRequest& request);
+absl::StatusOr<Schedule> MakePooled(std::string_view policy, const TaskGraph& graph,
+                                    const ScheduleRequest& request);
 
 }  // namespace tidepool::offload_policies
 

@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_OFFLOAD_POLICIES_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_OFFLOAD_POLICIES_H_
 
+#include <cstdint>
 #include <string_view>
 
 #include "absl/status/statusor.h"
@@ -12,16 +13,20 @@
 
 namespace tidepool::offload_policies {
 
-// Makes a schedule of a valid graph for the first device of a checked request.
-using MakeForGraph = absl::StatusOr<Schedule> (*)(const TaskGraph& graph,
+// Makes a schedule of the policy with a name, of a valid graph, for the first device of a checked
+// request.
+using MakeForGraph = absl::StatusOr<Schedule> (*)(std::string_view policy, const TaskGraph& graph,
                                                   const ScheduleRequest& request);
 
 // A policy makes schedules of a pool, paged ones, or ones with addresses of its own. Paged ones get
 // rounds, devices and fixed addresses from MakeSchedule. The pool of the request has the memory and
 // the link of the machine, except for paged ones.
 struct OffloadPolicy {
+  enum class Options : std::uint8_t { kLayerwise, kGraphChain };
+
   std::string_view name;
   std::string_view description;
+  Options options = Options::kLayerwise;
   MakeForGraph make_pooled = nullptr;
   MakeForGraph make_paged = nullptr;
   MakeForGraph make_fixed = nullptr;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/text/nearest_first.h"
 #include "policies/offload/base_policy.h"
+#include "policies/offload/chained_policy.h"
 #include "policies/offload/device_iteration.h"
 #include "policies/offload/layerwise_policy.h"
 #include "policies/offload/offload_policies.h"
@@ -23,14 +24,33 @@ namespace {
 using offload_policies::MakeForGraph;
 using offload_policies::OffloadPolicy;
 
+constexpr auto kLayerwise = OffloadPolicy::Options::kLayerwise;
+constexpr auto kGraphChain = OffloadPolicy::Options::kGraphChain;
+
 constexpr auto kOffloadPolicies = std::to_array<OffloadPolicy>({
-    {"none", "all data stays on the device", offload_policies::MakeNone,
+    {"none", "all data stays on the device", kLayerwise, offload_policies::MakePooled,
      offload_policies::MakeStaying},
-    {"vdnn", "each layer waits for the copies that it overlaps with", offload_policies::MakeVdnn},
-    {"vdnn++", "no layer waits for copies", offload_policies::MakeVdnnPlusPlus},
+    {"vdnn", "each layer waits for the copies that it overlaps with", kLayerwise,
+     offload_policies::MakePooled},
+    {"vdnn++", "no layer waits for copies", kLayerwise, offload_policies::MakePooled},
     {"base", "the papers' manager: all data has memory of its own, gradients take chunks in turn",
-     nullptr, nullptr, offload_policies::MakeBase},
+     kLayerwise, nullptr, nullptr, offload_policies::MakeBase},
+    {"greedy", "the first activations of a chain leave", kGraphChain, nullptr,
+     offload_policies::MakeChained},
+    {"dynprog", "the best set of a chain's activations leaves", kGraphChain, nullptr,
+     offload_policies::MakeChained},
+    {"vdnn-ratio", "activations of a chain leave by seconds per byte", kGraphChain, nullptr,
+     offload_policies::MakeChained},
+    {"autoswap", "activations of a chain leave by four scores", kGraphChain, nullptr,
+     offload_policies::MakeChained},
+    {"tflms", "the first n activations of a chain leave, and come k operations ahead", kGraphChain,
+     nullptr, offload_policies::MakeChained},
 });
+
+PolicyOptions DefaultsOf(const OffloadPolicy& policy) {
+  if (policy.options == kGraphChain) return GraphChainOptions();
+  return LayerwiseOptions();
+}
 
 absl::StatusOr<const OffloadPolicy*> FindOffloadPolicy(std::string_view name) {
   for (const OffloadPolicy& policy : kOffloadPolicies) {
@@ -82,12 +102,12 @@ absl::StatusOr<MakeForGraph> MakerFor(const OffloadPolicy& policy, const Schedul
                                             : "pages");
 }
 
-absl::StatusOr<MadeSchedule> MakeWhole(MakeForGraph make, const TaskGraph& graph,
-                                       const ScheduleRequest& request) {
+absl::StatusOr<MadeSchedule> MakeWhole(const OffloadPolicy& policy, MakeForGraph make,
+                                       const TaskGraph& graph, const ScheduleRequest& request) {
   ScheduleRequest own = request;
   own.machine.devices.resize(1);
   own.pool = offload_policies::PoolOf(request);
-  absl::StatusOr<Schedule> schedule = make(graph, own);
+  absl::StatusOr<Schedule> schedule = make(policy.name, graph, own);
   if (!schedule.ok()) return schedule.status();
   const double least = TotalsOf(graph).least_seconds;
   return MadeSchedule{.schedule = *std::move(schedule),
@@ -110,7 +130,10 @@ std::vector<OffloadPolicyInfo> OffloadPolicies() {
   std::vector<OffloadPolicyInfo> policies;
   policies.reserve(kOffloadPolicies.size());
   for (const OffloadPolicy& policy : kOffloadPolicies) {
-    policies.push_back({std::string(policy.name), std::string(policy.description)});
+    policies.push_back({.name = std::string(policy.name),
+                        .description = std::string(policy.description),
+                        .options = DefaultsOf(policy),
+                        .has_rounds = policy.make_paged != nullptr});
   }
   return policies;
 }
@@ -132,7 +155,7 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const TaskGra
   const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, /*is_divided=*/false);
   if (!make.ok()) return make.status();
   if (*make == nullptr) return offload_policies::MakeIteration(**found, graph, request);
-  return MakeWhole(*make, graph, request);
+  return MakeWhole(**found, *make, graph, request);
 }
 
 absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFamily& family,
@@ -152,7 +175,7 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFa
   }
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, *batch);
   if (!graph.ok()) return graph.status();
-  return MakeWhole(*make, *graph, request);
+  return MakeWhole(**found, *make, *graph, request);
 }
 
 absl::StatusOr<Timeline> Simulate(const MadeSchedule& made) {

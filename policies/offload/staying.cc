@@ -122,7 +122,8 @@ class StayingBuilder {
 
 }  // namespace
 
-absl::StatusOr<Schedule> MakeStaying(const TaskGraph& graph, const ScheduleRequest& request) {
+absl::StatusOr<Schedule> MakeStaying(std::string_view /*policy*/, const TaskGraph& graph,
+                                     const ScheduleRequest& request) {
   const absl::StatusOr<LayerwiseOptions> options = OptionsOf<LayerwiseOptions>(request);
   if (!options.ok()) return options.status();
   Schedule schedule = StayingBuilder(graph, request, *options).Build();

@@ -3,6 +3,8 @@
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_STAYING_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_STAYING_H_
 
+#include <string_view>
+
 #include "absl/status/statusor.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -14,7 +16,8 @@ namespace tidepool::offload_policies {
 // Data at home on the host comes in first. Data that changed is copied out after its last use. With
 // OffloadSet::kDynamic each task has the fastest algorithm with room beside the data at that time.
 // Memory is not checked otherwise. O(uses + algorithms).
-absl::StatusOr<Schedule> MakeStaying(const TaskGraph& graph, const ScheduleRequest& request);
+absl::StatusOr<Schedule> MakeStaying(std::string_view policy, const TaskGraph& graph,
+                                     const ScheduleRequest& request);
 
 }  // namespace tidepool::offload_policies
 

@@ -73,7 +73,7 @@ TEST(SplitLayers, DataThatStaysIsAllocatedFirstAndNeverFreed) {
   const TaskGraph graph = MakeModel("alexnet", {.batch = 4, .optimizer = Optimizer::kAdam}).value();
   testing::PoolPolicy options;
   options.machine.memory_bytes = std::int64_t{1} << 40;
-  for (const std::string& policy : OffloadPolicyNames()) {
+  for (const char* policy : testing::kLayerwisePolicies) {
     const Schedule schedule = testing::MakePoolSchedule(policy, graph, options).value();
     EXPECT_EQ(ValidateSchedule(graph, schedule), absl::OkStatus());
     std::size_t staying = 0;

@@ -10,6 +10,9 @@
 
 namespace tidepool::testing {
 
+// The policies with LayerwiseOptions.
+inline constexpr const char* kLayerwisePolicies[] = {"none", "vdnn", "vdnn++", "base"};
+
 struct PoolPolicy : LayerwiseOptions {
   TimelineOptions machine = {};
 };

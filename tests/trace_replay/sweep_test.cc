@@ -186,7 +186,7 @@ TEST_F(Sweep, WhatContradictsItselfIsRefused) {
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--svg", "/dev/stdout", "--json"}),
               HasSubstr("--svg: the drawing goes to standard output"));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--policy", "none,best"}),
-              HasSubstr("no offload policy 'best', expected one of none, vdnn, vdnn++, base"));
+              HasSubstr("no offload policy 'best', expected one of none, vdnn, vdnn++, base, "));
   EXPECT_THAT(Refusal({"--batch", "1", "--memory", "1GiB", "--offload", "all,"}),
               HasSubstr("no set of layers '', expected one of all, conv, aconv, dynamic"));
   EXPECT_THAT(Refusal({"--batch", "1..200", "--memory", "1..200/1"}),

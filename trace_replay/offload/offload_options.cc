@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <system_error>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tidepool/compress/compression_profile.h"
 #include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/offload/schedule_source.h"
@@ -93,6 +95,21 @@ void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
       ->group(group);
 }
 
+std::optional<OffloadPolicyInfo> FindPolicy(const std::string& name) {
+  for (const OffloadPolicyInfo& policy : OffloadPolicies()) {
+    if (policy.name == name) return policy;
+  }
+  return std::nullopt;
+}
+
+// Returns the options of the type that the policy takes, or none for an unknown policy.
+PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choice) {
+  const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
+  if (!policy.has_value()) return {};
+  const bool is_layerwise = std::holds_alternative<LayerwiseOptions>(policy->options);
+  return is_layerwise ? PolicyOptions(choice.layerwise) : policy->options;
+}
+
 }  // namespace
 
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
@@ -122,10 +139,20 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   return offload;
 }
 
-const char* const kPolicyHelp =
-    "Offload policy: none; vdnn, where each layer waits for the copies that it overlaps with; "
-    "vdnn++, where no layer does; base, the papers' manager: all data has memory of its own, and "
-    "gradients take two chunks in turn";
+bool TakesSet(const std::string& name) {
+  const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
+  return name != "none" && name != "base" && policy.has_value() &&
+         std::holds_alternative<LayerwiseOptions>(policy->options);
+}
+
+std::string PolicyHelp() {
+  return absl::StrCat("Offload policy: ",
+                      absl::StrJoin(OffloadPolicies(), "; ",
+                                    [](std::string* text, const OffloadPolicyInfo& policy) {
+                                      absl::StrAppend(text, policy.name, ", ", policy.description);
+                                    }));
+}
+
 const char* const kOffloadHelp =
     "Copy the inputs of these layers to the host: conv, aconv (every other conv), all (but the "
     "linear layers that end a network of convolutions), or dynamic (the fastest of these that "
@@ -134,7 +161,7 @@ const char* const kOffloadHelp =
 void AddPointOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddSizeOption(app, "--memory", options.offload.machine.memory_bytes, "Memory of the device")
       ->group("Machine");
-  app.add_option("--policy", options.policy, kPolicyHelp)
+  app.add_option("--policy", options.policy, PolicyHelp())
       ->type_name("NAME")
       ->capture_default_str()
       ->group("Policy");
@@ -181,7 +208,8 @@ absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& o
   if (!offload.ok()) return offload.status();
   if (TriesPools(options)) return TryPools(options, std::move(graph), *std::move(offload));
   absl::StatusOr<MadeSchedule> made =
-      MakeSchedule(options.policy, graph, RequestFor(offload->machine, offload->layerwise));
+      MakeSchedule(options.policy, graph,
+                   RequestFor(offload->machine, OptionsOfPolicy(options.policy, *offload)));
   if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
   return ScheduledGraph{std::move(graph), *std::move(offload),
                         made.ok() ? absl::StatusOr<Schedule>(std::move(made->schedule))

@@ -45,8 +45,10 @@ struct OffloadCommandOptions {
   PolicyChoice offload = {.machine = {.placement = "planned"}};
 };
 
-// Descriptions of --policy and --offload.
-extern const char* const kPolicyHelp;
+// Return whether the policy offloads a set of layers, and the description of --policy.
+bool TakesSet(const std::string& policy);
+std::string PolicyHelp();
+// Description of --offload.
 extern const char* const kOffloadHelp;
 
 // Adds --memory, --policy and --offload with a single value each.

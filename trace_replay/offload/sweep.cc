@@ -30,9 +30,7 @@ class SweepProgress {
   const bool is_terminal_ = isatty(STDERR_FILENO) == 1;
 };
 
-// Policies without offloads would have the same points for each set.
-bool TakesSet(const std::string& policy) { return policy != "none" && policy != "base"; }
-
+// Policies without sets would have the same points for each set.
 std::vector<SweepSeries> SeriesOf(const SweepOptions& sweep, std::int64_t batch) {
   std::vector<SweepSeries> series;
   for (const std::string& policy : sweep.policies.values) {

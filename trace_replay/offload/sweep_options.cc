@@ -81,7 +81,7 @@ void AddSweepOptions(CLI::App& app, SweepOptions& sweep) {
       ->type_name("SIZES")
       ->group("Machine");
   AddValues<std::string>(app, "--policy", sweep.policies, ParseNames,
-                         absl::StrCat(kPolicyHelp, "; or a list none,vdnn,vdnn++"))
+                         absl::StrCat(PolicyHelp(), "; or a list none,vdnn,vdnn++"))
       ->type_name("NAMES")
       ->default_str("vdnn++")
       ->group("Policy");

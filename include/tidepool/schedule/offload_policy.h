@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "tidepool/export.h"
+#include "tidepool/schedule/chain_policy.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/graph_family.h"
 #include "tidepool/schedule/machine.h"
@@ -64,8 +65,15 @@ struct LayerwiseOptions {
   friend bool operator==(const LayerwiseOptions&, const LayerwiseOptions&) = default;
 };
 
+// The options of policies of chains: "greedy", "dynprog", "vdnn-ratio", "autoswap" and "tflms".
+struct GraphChainOptions {
+  ChainPolicyOptions chain = {};
+  // Empty: both are tried, and the faster one by the chain's times is taken.
+  std::optional<AlgorithmChoice> algorithms = std::nullopt;
+};
+
 // The options of one policy. Empty: the policy's defaults.
-using PolicyOptions = std::variant<std::monostate, LayerwiseOptions>;
+using PolicyOptions = std::variant<std::monostate, LayerwiseOptions, GraphChainOptions>;
 
 // Sub-batches of a ScheduleRequest besides numbers of samples.
 inline constexpr std::int64_t kWholeBatch = -1;
@@ -101,8 +109,9 @@ struct MadeSchedule {
   Schedule schedule = {};  // with fixed addresses, its plan is the offsets of its steps
   // The graph at each batch that the schedule's rounds name. The first is that of the fingerprint.
   std::vector<TaskGraph> graphs = {};
-  Machine machine;         // the devices that the schedule uses
-  TimelineOptions pool;    // of a schedule for a pool: with the memory and the link of the machine
+  Machine machine;  // the devices that the schedule uses
+  TimelineOptions pool =
+      {};                  // of a schedule for a pool: with the memory and the link of the machine
   std::int64_t batch = 0;  // of all devices
   std::int64_t sub_batch = 0;  // samples of a round on one device: the most of any round
   std::int64_t rounds = 1;     // of each device
@@ -117,6 +126,8 @@ struct MadeSchedule {
 struct OffloadPolicyInfo {
   std::string name;
   std::string description;  // for people, without the name
+  PolicyOptions options;    // its defaults, of the type that it takes
+  bool has_rounds = false;  // and several devices, fixed addresses and pages
 };
 
 // Returns the known policies, in the order in which texts list them:
@@ -129,6 +140,10 @@ struct OffloadPolicyInfo {
 //   fixed addresses. All data has memory of its own for the whole iteration, but gradients of
 //   layers take two chunks in turn, or more where more are live. The set kDynamic takes the fastest
 //   algorithms that fit; other sets, orders, placements and densities have no effect.
+// - "greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms": the policies of chains (chain_policy.h)
+//   that transfer activations, on the chain of the graph (ToChain). Their copies run one at a time
+//   at the lower rate of the link. They make paged schedules; updates and weights stay on the
+//   device.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 

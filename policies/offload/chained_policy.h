@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// Policies of chains on graphs: the graph becomes a chain, and the chain's transfers become steps.
+#ifndef TIDEPOOL_POLICIES_OFFLOAD_CHAINED_POLICY_H_
+#define TIDEPOOL_POLICIES_OFFLOAD_CHAINED_POLICY_H_
+
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/schedule/schedule.h"
+
+namespace tidepool::offload_policies {
+
+// Returns the paged schedule of a chain policy that transfers activations, for a valid graph and
+// device 0 of the request. Sizes are whole granules. Without a choice of algorithms, the fastest
+// and those of least workspaces are both tried. Errors are those of ToChain, MakeChainSchedule and
+// ScheduleTransfers; InvalidArgument when the policy's schedule runs operations again.
+absl::StatusOr<Schedule> MakeChained(std::string_view policy, const TaskGraph& graph,
+                                     const ScheduleRequest& request);
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_OFFLOAD_CHAINED_POLICY_H_
