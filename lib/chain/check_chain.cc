@@ -44,8 +44,8 @@ class FaultFinder {
 template <typename Number>
 void FaultFinder::CheckLength(Key key, const std::vector<Number>& list, std::size_t expected) {
   if (list.size() == expected) return;
-  Fail(key, absl::StrCat(Name(key), " has ", list.size(), " numbers, expected ", expected,
-                         ", since L is ", expected - 1, " or one less"));
+  Fail(key, absl::StrCat(Name(key), " has ", list.size(), " numbers, expected ", expected, ": L + ",
+                         expected - operations_ + 1));
 }
 
 void FaultFinder::CheckLengths() {

@@ -42,6 +42,9 @@ inline std::string NameOf(Key key, const KeyNames& names = kKeyNames) {
   return std::string(names[static_cast<std::size_t>(key)]);
 }
 
+// Whether a chain's file may have this key, in either form. Defined in read_chain.cc.
+bool IsChainKey(std::string_view name);
+
 struct ChainFault {
   Key key = Key::kLast;
   std::string what;  // the fault and the expectation

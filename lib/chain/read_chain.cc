@@ -323,6 +323,11 @@ absl::StatusOr<Chain> ReadChainFrom(std::unique_ptr<io::ByteSource> source,
 }
 
 }  // namespace
+
+bool IsChainKey(std::string_view name) {
+  return FindName(name, kKeyNames).has_value() || FindRotorName(name).has_value();
+}
+
 }  // namespace tidepool::chain
 
 namespace tidepool {

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tests `tidepool schedule` on chains: its answers, and what it refuses.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/shared_files.h"
+#include "tests/trace_replay/command_line.h"
+#include "tidepool/schedule/chain_policy.h"
+
+namespace tidepool {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// x_0 has to leave before F_1 fits.
+constexpr char kChain[] = R"({"L": 1, "beta": 2, "M_gpu": 6,
+"uF": [1, 1],
+"uB": [1, 1],
+"exF": [0, 0],
+"exB": [0, 0],
+"x": [4, 2, 2],
+"y": [0, 0, 0]}
+)";
+
+class ChainScheduleCommand : public CommandLine {
+ protected:
+  ChainScheduleCommand() : path_(File("chain.json", kChain)) {}
+
+  json Answer(const std::vector<std::string>& more, int status = 0) {
+    std::vector<std::string> arguments = {"schedule", path_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Json(arguments, status);
+  }
+  std::string Changed(const std::string& from, const std::string& to) {
+    std::string text = kChain;
+    text.replace(text.find(from), from.size(), to);
+    return File("changed.json", text);
+  }
+  std::string Refusal(const std::string& from, const std::string& to) {
+    return ErrorOf({"schedule", Changed(from, to), "--policy", "greedy"});
+  }
+
+  std::string path_;
+};
+
+TEST_F(ChainScheduleCommand, PrintsTheScheduleOfAChain) {
+  const json answer = Answer({"--policy", "greedy"});
+  EXPECT_EQ(answer["policy"], "greedy");
+  EXPECT_EQ(answer["offloaded"], json({0}));
+  EXPECT_EQ(answer["recomputed"], json::array());
+  EXPECT_EQ(answer["makespan"], 7);
+  EXPECT_EQ(answer["lower_bound"], 4);
+  EXPECT_EQ(answer["ratio"], 1.75);
+  EXPECT_EQ(answer["proved"], false);
+  EXPECT_GE(answer["seconds"], 0);
+  EXPECT_EQ(answer["F_start"], json({0, 2}));
+  EXPECT_EQ(answer["B_start"], json({6, 3}));
+  EXPECT_EQ(answer["offload_start"], json({0}));
+  EXPECT_EQ(answer["prefetch_start"], json({4}));
+  EXPECT_EQ(answer["steps"].size(), 6);
+  EXPECT_EQ(answer["steps"][0], json({"offload", 0, 0}));
+  EXPECT_EQ(answer["paper_lower_bound"], 4);
+  EXPECT_EQ(answer["M_peak"], 8);
+  EXPECT_EQ(answer["min_memory"], 6);
+  EXPECT_THAT(Text({"schedule", path_, "--policy", "greedy"}), HasSubstr("offloaded: 0\n"));
+}
+
+TEST_F(ChainScheduleCommand, TakesMemoryAndSlots) {
+  const json all = Answer({"--memory", "8", "--policy", "dynprog"});
+  EXPECT_EQ(all["makespan"], 4);
+  EXPECT_EQ(all["proved"], true);
+  EXPECT_EQ(all["offloaded"], json::array());
+  EXPECT_EQ(Answer({"--policy", "dynprog", "--slots", "3"})["makespan"], 7);
+  EXPECT_EQ(Answer({"--policy", "autoswap", "--seed", "7"})["makespan"], 7);
+}
+
+TEST_F(ChainScheduleCommand, KnowsEveryPolicy) {
+  path_ = testing::ExampleTraces().parent_path() / "chains" / "resnet-18.json";
+  for (const std::string& policy : ChainPolicyNames()) {
+    const Outcome outcome =
+        Run({"schedule", path_, "--policy", policy, "--time-limit", "100ms", "--json"});
+    ASSERT_TRUE(outcome.status == 0 || outcome.status == 2) << policy << outcome.err;
+    const json answer = json::parse(outcome.out);
+    EXPECT_EQ(answer["policy"], policy);
+    EXPECT_EQ(answer["fits"], outcome.status == 0);
+  }
+}
+
+TEST_F(ChainScheduleCommand, SaysNoWhenTheMemoryIsTooSmall) {
+  const json answer = Answer({"--memory", "5"}, 2);
+  EXPECT_EQ(answer["fits"], false);
+  EXPECT_EQ(answer["makespan"], nullptr);
+  EXPECT_EQ(answer["min_memory"], 6);
+  EXPECT_THAT(answer["why"], HasSubstr("F_0 alone needs 6 bytes, and the memory has 5 bytes"));
+  EXPECT_THAT(Text({"schedule", path_, "--memory", "5"}, 2),
+              HasSubstr("does not fit in 5 B: F_0 alone needs 6 bytes"));
+  EXPECT_EQ(Run({"schedule", path_, "--memory", "0"}).status, 2);
+}
+
+TEST_F(ChainScheduleCommand, RefusesBrokenChains) {
+  EXPECT_THAT(Refusal("[4, 2, 2]", "[4, 2]"),
+              HasSubstr("changed.json:6: x has 2 numbers, expected 3: L + 2"));
+  EXPECT_THAT(Refusal("\"uB\": [1, 1]", "\"uB\": [1, 1, 1]"),
+              HasSubstr("changed.json:3: uB has 3 numbers, expected 2: L + 1"));
+  EXPECT_THAT(Refusal("\"beta\": 2", "\"beta\": 0"), HasSubstr("beta is 0 bytes a second"));
+  EXPECT_THAT(Refusal("\"beta\": 2", "\"beta\": -1"), HasSubstr("expected more than 0"));
+  EXPECT_THAT(Refusal("\"beta\": 2", "\"beta\": NaN"), HasSubstr("changed.json:1: "));
+  EXPECT_THAT(Refusal("[1, 1]", "[1, -1]"), HasSubstr("uF[1] is -1 seconds, expected 0 to 10^9"));
+  EXPECT_THAT(Refusal("[1, 1]", "[1, NaN]"), HasSubstr("changed.json:2: "));
+  EXPECT_THAT(Refusal("[1, 1]", "[1, 1e400]"), HasSubstr("changed.json:2: "));
+  EXPECT_THAT(Refusal("[4, 2, 2]", "[4, 2, -2]"), HasSubstr("x[2] is -2 bytes, expected 0 to"));
+  EXPECT_THAT(Refusal("[4, 2, 2]", "[4611686018427387904, 2, 2]"), HasSubstr("expected 0 to 2^50"));
+  EXPECT_THAT(Refusal("\"L\": 1", "\"L\": 0"), HasSubstr("uF has 2 numbers, expected 1"));
+  EXPECT_THAT(Refusal("\"L\": 1", "\"L\": -1"), HasSubstr("L is -1, expected 0 or more"));
+  EXPECT_THAT(Refusal("\"uB\": [1, 1],\n", ""), HasSubstr("a chain without uB"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "4EiB"}), HasSubstr("expected"));
+}
+
+TEST_F(ChainScheduleCommand, TakesTheSmallestChains) {
+  const std::string none = File("none.json", R"({"L": -1, "beta": 2, "M_gpu": 6, "uF": [],
+    "uB": [], "exF": [], "exB": [], "x": [0], "y": [0]})");
+  EXPECT_THAT(ErrorOf({"schedule", none}), HasSubstr("L is -1, expected 0 or more"));
+  path_ = File("one.json", R"({"L": 0, "beta": 2, "M_gpu": 6, "uF": [1], "uB": [2],
+    "exF": [0], "exB": [0], "x": [1, 2], "y": [1, 2]})");
+  EXPECT_EQ(Answer({})["makespan"], 3);
+  path_ = File("zero.json", R"({"L": 1, "beta": 2, "M_gpu": 0, "uF": [0, 0], "uB": [0, 0],
+    "exF": [0, 0], "exB": [0, 0], "x": [0, 0, 0], "y": [0, 0, 0]})");
+  for (const char* policy : {"greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms"}) {
+    const json answer = Answer({"--policy", policy, "--slots", "5"});
+    EXPECT_EQ(answer["makespan"], 0) << policy;
+    EXPECT_EQ(answer["ratio"], 1) << policy;
+  }
+}
+
+TEST_F(ChainScheduleCommand, RefusesWrongOptions) {
+  EXPECT_THAT(
+      ErrorOf({"schedule", path_, "--policy", "dynprg"}),
+      StartsWith("tidepool: --policy: no chain policy 'dynprg', expected one of dynprog, "));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--offload", "all"}),
+              HasSubstr("--offload: an option for graphs"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "-o", "x.json"}), HasSubstr("an option for graphs"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--slots", "-1"}), HasSubstr("--slots"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--time-limit", "0"}), HasSubstr("more than 0"));
+  EXPECT_THAT(ErrorOf({"schedule", folder_ / "missing.json"}), HasSubstr("missing.json"));
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints schedules of chains as JSON and as a table.
+#include "trace_replay/offload/chain_answer.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "tidepool/schedule/chain.h"
+#include "trace_replay/text.h"
+
+namespace tidepool::tool {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Indices = std::vector<std::size_t>;
+
+constexpr std::array<const char*, 5> kActionNames = {"F", "B", "offload", "prefetch", "drop"};
+
+// A schedule, and the time that it took to make it.
+struct MadeSchedule {
+  Chain chain;
+  ChainSchedule schedule;
+  double seconds = 0;
+};
+
+std::vector<double> StartsAt(const ChainSchedule& schedule, ChainAction action,
+                             const Indices& indices, std::size_t operations) {
+  const std::vector<double> all = FirstStarts(schedule, action, operations);
+  std::vector<double> starts;
+  starts.reserve(indices.size());
+  for (const std::size_t i : indices) starts.push_back(all[i]);
+  return starts;
+}
+
+Json StepsJson(const ChainSchedule& schedule) {
+  Json steps = Json::array();
+  for (const ChainStep& step : schedule.steps) {
+    steps.push_back(
+        {kActionNames[static_cast<std::size_t>(step.action)], step.index, step.start_seconds});
+  }
+  return steps;
+}
+
+Json RatioJson(const ChainSchedule& schedule) {
+  if (schedule.lower_bound_seconds > 0) return schedule.seconds / schedule.lower_bound_seconds;
+  return schedule.seconds > 0 ? Json(nullptr) : Json(1);
+}
+
+Json AnswerJson(const MadeSchedule& made) {
+  const ChainSchedule& schedule = made.schedule;
+  const std::size_t operations = made.chain.forward_seconds.size();
+  const Indices offloaded = OffloadedIndices(schedule);
+  return {
+      {"policy", schedule.policy},
+      {"fits", true},
+      {"offloaded", offloaded},
+      {"recomputed", RecomputedIndices(schedule)},
+      {"makespan", schedule.seconds},
+      {"lower_bound", schedule.lower_bound_seconds},
+      {"ratio", RatioJson(schedule)},
+      {"proved", schedule.proved},
+      {"seconds", made.seconds},
+      {"F_start", FirstStarts(schedule, ChainAction::kForward, operations)},
+      {"B_start", FirstStarts(schedule, ChainAction::kBackward, operations)},
+      {"offload_start", StartsAt(schedule, ChainAction::kOffload, offloaded, operations)},
+      {"prefetch_start", StartsAt(schedule, ChainAction::kPrefetch, offloaded, operations)},
+      {"steps", StepsJson(schedule)},
+      {"memory_bytes", made.chain.memory_bytes},
+      {"M_peak", ChainPeak(made.chain)},
+      {"min_memory", LeastChainMemory(made.chain)},
+      {"paper_lower_bound", ChainLowerBound(made.chain)},
+  };
+}
+
+// 0, 1, 2, 5 -> "0-2, 5".
+std::string RangesText(const Indices& indices) {
+  std::vector<std::string> ranges;
+  for (std::size_t k = 0; k < indices.size();) {
+    std::size_t last = k;
+    while (last + 1 < indices.size() && indices[last + 1] == indices[last] + 1) ++last;
+    ranges.push_back(last == k ? absl::StrCat(indices[k])
+                               : absl::StrCat(indices[k], "-", indices[last]));
+    k = last + 1;
+  }
+  return ranges.empty() ? "none" : absl::StrJoin(ranges, ", ");
+}
+
+std::int64_t BytesOf(const Chain& chain, const Indices& indices) {
+  std::int64_t bytes = 0;
+  for (const std::size_t i : indices) bytes += chain.x[i];
+  return bytes;
+}
+
+std::string BoundText(const ChainSchedule& schedule) {
+  if (schedule.proved) return "the optimum of this policy's schedules";
+  if (schedule.lower_bound_seconds <= 0) return "no bound above 0";
+  return absl::StrCat(RatioText(schedule.seconds / schedule.lower_bound_seconds),
+                      " the lower bound of ", MillisecondsText(schedule.lower_bound_seconds));
+}
+
+void PrintTransfers(const MadeSchedule& made, const Indices& offloaded) {
+  if (offloaded.empty()) return;
+  const std::size_t operations = made.chain.forward_seconds.size();
+  const auto out = FirstStarts(made.schedule, ChainAction::kOffload, operations);
+  const auto in = FirstStarts(made.schedule, ChainAction::kPrefetch, operations);
+  const auto text = [](double start) { return start < 0 ? "-" : MillisecondsText(start); };
+  std::vector<std::vector<std::string>> rows = {{"  activation", "bytes", "leaves", "returns"}};
+  for (const std::size_t i : offloaded) {
+    rows.push_back({absl::StrCat("  x_", i), SizeText(made.chain.x[i]), text(out[i]), text(in[i])});
+  }
+  std::cout << '\n' << TableText(rows);
+}
+
+void PrintTable(const ChainCommandOptions& options, const MadeSchedule& made) {
+  const Chain& chain = made.chain;
+  const ChainSchedule& schedule = made.schedule;
+  const Indices offloaded = OffloadedIndices(schedule);
+  const Indices recomputed = RecomputedIndices(schedule);
+  std::cout << absl::CHexEscape(options.path) << "\n  " << chain.forward_seconds.size()
+            << " operations each way, " << schedule.policy << ", memory "
+            << SizeText(chain.memory_bytes) << " of " << SizeText(ChainPeak(chain))
+            << " for all data,\n  link " << RateText(chain.link_bytes_per_second)
+            << ", one transfer at a time\n\n"
+            << TableText({{"  iteration", MillisecondsText(schedule.seconds)},
+                          {"    operations alone", MillisecondsText(ChainSeconds(chain))},
+                          {"  offloaded", SizeText(BytesOf(chain, offloaded))}})
+            << "\n  " << BoundText(schedule) << "\n  offloaded: " << RangesText(offloaded)
+            << "\n  recomputed: " << RangesText(recomputed) << '\n';
+  PrintTransfers(made, offloaded);
+}
+
+Answer PrintChainDoesNotFit(const ChainCommandOptions& options, const Chain& chain,
+                            const absl::Status& why) {
+  if (options.json) {
+    PrintJson({{"policy", options.policy},
+               {"fits", false},
+               {"why", std::string(why.message())},
+               {"makespan", nullptr},
+               {"memory_bytes", chain.memory_bytes},
+               {"M_peak", ChainPeak(chain)},
+               {"min_memory", LeastChainMemory(chain)}});
+  } else {
+    std::cout << absl::CHexEscape(options.path) << "\n  does not fit in "
+              << SizeText(chain.memory_bytes) << ": " << why.message() << '\n';
+  }
+  return Answer::kNo;
+}
+
+absl::StatusOr<Chain> ReadChainOf(const ChainCommandOptions& options) {
+  absl::StatusOr<Chain> chain = ReadChain(options.path);
+  if (!chain.ok() || !options.memory_bytes.has_value()) return chain;
+  chain->memory_bytes = *options.memory_bytes;
+  if (absl::Status status = ValidateChain(*chain); !status.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--memory: ", std::string(status.message())));
+  }
+  return chain;
+}
+
+}  // namespace
+
+absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options) {
+  const absl::StatusOr<Chain> chain = ReadChainOf(options);
+  if (!chain.ok()) return chain.status();
+  const auto begin = std::chrono::steady_clock::now();
+  const absl::StatusOr<ChainSchedule> schedule =
+      MakeChainSchedule(options.policy, *chain, options.choices);
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  if (absl::IsResourceExhausted(schedule.status())) {
+    return PrintChainDoesNotFit(options, *chain, schedule.status());
+  }
+  if (absl::IsNotFound(schedule.status())) {
+    return absl::NotFoundError(
+        absl::StrCat("--policy: ", std::string(schedule.status().message())));
+  }
+  if (!schedule.ok()) return AboutFile(options.path, schedule.status());
+  if (absl::Status status = CheckChainSchedule(*chain, *schedule); !status.ok()) {
+    return AboutFile(options.path, status);
+  }
+  const MadeSchedule made = {*chain, *schedule, passed.count()};
+  if (options.json) {
+    PrintJson(AnswerJson(made));
+  } else {
+    PrintTable(options, made);
+  }
+  return Answer::kYes;
+}
+
+}  // namespace tidepool::tool
