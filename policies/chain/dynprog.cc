@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The policy dynprog: the set of Algorithm 1, with the times of whole transfers that are not
 // interrupted. And the values of Beaumont et al.'s relaxations.
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -66,7 +67,8 @@ absl::StatusOr<double> FractionalMakespan(const Chain& chain, absl::Span<const s
 absl::StatusOr<double> EagerFractionalMakespan(const Chain& chain) {
   const chain_policies::FractionalChain fractional = chain_policies::ToFractional(chain);
   const std::optional<double> idle =
-      chain_policies::EagerIdle(fractional, 0, chain_policies::FirstState(fractional));
+      chain_policies::EagerBound(fractional)
+          .Idle(0, chain_policies::FirstState(fractional), std::numeric_limits<double>::infinity());
   if (!idle.has_value()) return chain_policies::CannotRun(chain);
   return chain_policies::SecondsOf(chain, *idle);
 }

@@ -104,29 +104,31 @@ std::optional<double> FractionalIdle(const FractionalChain& chain,
   return IdleAtEnd(chain, *state);
 }
 
-double ExcessFrom(const FractionalChain& chain, std::size_t i, const FractionalState& state) {
-  double excess = 0;
-  double resident = state.resident;
-  for (std::size_t k = i; k < chain.operations(); ++k) {
-    resident += chain.x[k + 1];
-    const double backward_needs = chain.backward_extra[k] + chain.y[k] + chain.y[k + 1];
-    const double extra = std::max(chain.forward_extra[k], backward_needs);
-    excess = std::max(excess, resident + extra - chain.memory);
+EagerBound::EagerBound(const FractionalChain& chain)
+    : chain_(chain), largest_(chain.operations() + 1) {
+  for (std::size_t i = chain.operations(); i-- > 0;) {
+    const double backward_extra = chain.backward_extra[i] + chain.y[i] + chain.y[i + 1];
+    const double later = i + 1 < chain.operations() ? largest_[i + 1] : 0;
+    largest_[i] = chain.x[i + 1] + std::max({chain.forward_extra[i], backward_extra, later});
   }
-  return excess;
 }
 
-std::optional<double> EagerIdle(const FractionalChain& chain, std::size_t i,
-                                const FractionalState& state) {
-  double excess = ExcessFrom(chain, i, state);
+double EagerBound::Excess(std::size_t i, const FractionalState& state) const {
+  return i < chain_.operations() ? Positive(state.resident + largest_[i] - chain_.memory) : 0;
+}
+
+std::optional<double> EagerBound::Idle(std::size_t i, const FractionalState& state,
+                                       double limit) const {
+  double excess = Excess(i, state);
   std::optional<FractionalState> last = state;
-  for (std::size_t k = i; k < chain.operations() && last.has_value(); ++k) {
-    const double moved = std::min(excess, chain.x[k]);
+  for (std::size_t k = i; k < chain_.operations(); ++k) {
+    const double moved = std::min(excess, chain_.x[k]);
     excess -= moved;
-    last = Advance(chain, k, *last, moved > 0 ? std::optional(moved) : std::nullopt);
+    last = Advance(chain_, k, *last, moved > 0 ? std::optional(moved) : std::nullopt);
+    if (!last.has_value() || last->idle >= limit) return std::nullopt;
   }
-  if (!last.has_value()) return std::nullopt;
-  return IdleAtEnd(chain, *last);
+  const double idle = IdleAtEnd(chain_, *last);
+  return idle < limit ? std::optional(idle) : std::nullopt;
 }
 
 }  // namespace tidepool::chain_policies

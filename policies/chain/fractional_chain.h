@@ -58,16 +58,25 @@ double IdleAtEnd(const FractionalChain& chain, const FractionalState& state);
 std::optional<double> FractionalIdle(const FractionalChain& chain,
                                      const std::vector<std::optional<double>>& moved);
 
-// Returns the bytes of x_i, x_(i+1) and so on that have to be offloaded: the excess of the largest
-// operation from i on. O(L).
-double ExcessFrom(const FractionalChain& chain, std::size_t i, const FractionalState& state);
+// Theorem 2: the best schedule when activations may be offloaded in part is eager.
+class EagerBound {
+ public:
+  // O(L).
+  explicit EagerBound(const FractionalChain& chain);
 
-// Returns Theorem 2's value from a state before operation i on: the idle time when exactly the
-// bytes that do not fit are offloaded, of x_i, x_(i+1) and so on, the last activation in part. No
-// set of activations from x_i on, and no part of them, has less idle time after that state. Nothing
-// where the rest does not fit. O(L).
-std::optional<double> EagerIdle(const FractionalChain& chain, std::size_t i,
-                                const FractionalState& state);
+  // Returns the bytes of x_i, x_(i+1) and so on that have to be offloaded from a state before
+  // operation i on. O(1).
+  double Excess(std::size_t i, const FractionalState& state) const;
+  // Returns the idle time when exactly these bytes leave, the first activations first, the last of
+  // them in part. No set of activations from x_i on, and no part of them, has less idle time after
+  // that state. Nothing where the rest does not fit, or the idle time reaches `limit`. O(L).
+  std::optional<double> Idle(std::size_t i, const FractionalState& state, double limit) const;
+
+ private:
+  const FractionalChain& chain_;
+  // The most bytes that any operation from i on needs beyond those before x_(i+1).
+  std::vector<double> largest_;
+};
 
 }  // namespace tidepool::chain_policies
 

@@ -16,12 +16,12 @@ namespace {
 
 // States between two operations: from the first pass to the last.
 constexpr std::size_t kFirstWidth = 128;
-constexpr std::size_t kMostWidth = std::size_t{1} << 17;
+constexpr std::size_t kMostWidth = std::size_t{1} << 18;
 constexpr std::size_t kWidthFactor = 4;
 // Steps of the eager bound in a pass, about 10 ns each.
-constexpr std::size_t kMostBoundSteps = 100'000'000;
+constexpr std::size_t kMostBoundSteps = 200'000'000;
 // A state is compared with so many states of the most similar residents.
-constexpr std::size_t kMostCompared = 512;
+constexpr std::size_t kMostCompared = 64;
 // The size of rounding errors, as a part of the sizes and times of a chain.
 constexpr double kIdleRounding = 1e-13;
 
@@ -56,12 +56,13 @@ class IdleSearch {
   void TakeBest(const std::vector<Node>& level);
 
   const FractionalChain& chain_;
+  const EagerBound eager_;
   double rounding_ = 0;
   LeastIdle best_ = {.idle = std::numeric_limits<double>::infinity()};
   std::vector<std::vector<Choice>> choices_;  // of each level
 };
 
-IdleSearch::IdleSearch(const FractionalChain& chain) : chain_(chain) {
+IdleSearch::IdleSearch(const FractionalChain& chain) : chain_(chain), eager_(chain) {
   for (const auto* list : {&chain.forward, &chain.backward, &chain.x}) {
     rounding_ = std::accumulate(list->begin(), list->end(), rounding_);
   }
@@ -70,7 +71,7 @@ IdleSearch::IdleSearch(const FractionalChain& chain) : chain_(chain) {
 
 // Offloads the first activations, as many as the memory asks for.
 bool IdleSearch::TryGreedy() {
-  double excess = ExcessFrom(chain_, 0, FirstState(chain_));
+  double excess = eager_.Excess(0, FirstState(chain_));
   std::vector<std::optional<double>> moved(chain_.operations());
   for (std::size_t i = 0; i < chain_.operations() && excess > 0; ++i) {
     moved[i] = chain_.x[i];
@@ -90,8 +91,8 @@ void IdleSearch::AddChild(const Node& node, std::uint32_t parent, std::size_t i,
   // An idle link can transfer no more than the memory holds.
   state->to_offload = std::max(state->to_offload, -chain_.memory);
   state->prefetched = std::max(state->prefetched, -chain_.memory);
-  const std::optional<double> bound = EagerIdle(chain_, i + 1, *state);
-  if (!bound.has_value() || *bound >= best_.idle - rounding_) return;
+  const std::optional<double> bound = eager_.Idle(i + 1, *state, best_.idle - rounding_);
+  if (!bound.has_value()) return;
   children.push_back({*state, *bound, parent, is_moved});
 }
 

@@ -31,10 +31,10 @@ TEST(Theorem3, HasMakespan2IfHalvesExist) {
     const Chain chain = TwoPartitionChain(numbers);
     EXPECT_EQ(ChainPeak(chain) * 2, chain.memory_bytes * 3);
     EXPECT_EQ(ChainLowerBound(chain), 2);
-    EXPECT_EQ(FindFractionalOptimum(chain)->seconds, 2);
+    EXPECT_DOUBLE_EQ(FindFractionalOptimum(chain)->seconds, 2);
     const auto schedule = MakeChainSchedule("dynprog", chain, {});
     ASSERT_TRUE(schedule.ok());
-    EXPECT_EQ(schedule->seconds, 2);
+    EXPECT_DOUBLE_EQ(schedule->seconds, 2);
     EXPECT_TRUE(schedule->proved);
   }
 }

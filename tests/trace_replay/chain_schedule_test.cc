@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests `tidepool schedule` on chains: its answers, and what it refuses.
+// Tests `tidepool schedule` on chains: its answers and its refusals.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/schedule_file.h"
 #include "trace_replay/offload/chain_answer.h"
@@ -80,12 +81,12 @@ absl::Status CheckOutput(const ScheduleOptions& options) {
 
 absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   if (absl::Status status = CheckOptionsFor(options, false); !status.ok()) return status;
-  if (!IsGiven(options, "--memory")) {
-    return absl::InvalidArgumentError("--memory is missing, expected the memory of the device");
-  }
   if (absl::Status status = CheckOutput(options); !status.ok()) return status;
   const absl::StatusOr<TaskGraph> graph = ReadGraph(options.point.graph);
   if (!graph.ok()) return graph.status();
+  if (!IsGiven(options, "--memory")) {
+    return absl::InvalidArgumentError("--memory is missing, expected the memory of the device");
+  }
   const absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(options.point, *graph);
   if (!iteration.ok()) return iteration.status();
   const ScheduledGraph& scheduled = iteration->scheduled;
@@ -131,7 +132,11 @@ Command AddSchedule(CLI::App& app) {
       ->required();
   AddPointOptions(*schedule, options->point);
   schedule->get_option("--memory")
-      ->description("Memory of the device; chains have one of their own, and need no option");
+      ->description("Memory of the device; a chain has one of its own, a graph needs the option");
+  schedule->get_option("--policy")
+      ->description(absl::StrCat(kPolicyHelp,
+                                 "; of a chain: ", absl::StrJoin(ChainPolicyNames(), ", "),
+                                 ", without this option ", kDefaultChainPolicy));
   AddDecisionOptions(*schedule, options->point);
   schedule
       ->add_option("-o,--output", options->output,

@@ -19,7 +19,7 @@ inline constexpr const char* kDefaultChainPolicy = "greedy";
 struct ChainCommandOptions {
   std::string path;
   std::string policy = kDefaultChainPolicy;
-  std::optional<std::int64_t> memory_bytes;  // empty: the file's
+  std::optional<std::int64_t> memory_bytes = std::nullopt;  // empty: the file's
   ChainPolicyOptions choices = {};
   bool json = false;
 };
