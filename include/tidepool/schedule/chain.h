@@ -67,8 +67,8 @@ TIDEPOOL_EXPORT absl::Status ValidateChain(const Chain& chain);
 // `FILE:LINE: fault, expectation`. Time and memory are linear in the size of the file.
 TIDEPOOL_EXPORT absl::StatusOr<Chain> ReadChain(const std::filesystem::path& path);
 TIDEPOOL_EXPORT absl::StatusOr<Chain> ParseChain(std::string_view json, std::string_view name);
-// Returns whether a file is a JSON object, plain or gzip, with a chain's key at its beginning. False
-// for a file that cannot be read. Reads some kilobytes.
+// Returns whether a file is a JSON object, plain or gzip, with a chain's key at its beginning.
+// False for a file that cannot be read. Reads some kilobytes.
 TIDEPOOL_EXPORT bool IsChainFile(const std::filesystem::path& path);
 // Validates the chain, and writes the whole file or none. A path that ends in ".gz" is compressed.
 TIDEPOOL_EXPORT absl::Status WriteChain(const Chain& chain, const std::filesystem::path& path);
