@@ -134,7 +134,7 @@ Command AddSchedule(CLI::App& app) {
   schedule->get_option("--memory")
       ->description("Memory of the device; a chain has one of its own, a graph needs the option");
   schedule->get_option("--policy")
-      ->description(absl::StrCat(kPolicyHelp,
+      ->description(absl::StrCat(PolicyHelp(),
                                  "; of a chain: ", absl::StrJoin(ChainPolicyNames(), ", "),
                                  ", without this option ", kDefaultChainPolicy));
   AddDecisionOptions(*schedule, options->point);
