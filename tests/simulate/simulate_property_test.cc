@@ -13,6 +13,7 @@
 #include "tests/schedule/random_schedule.h"
 #include "tests/simulate/slow_timeline.h"
 #include "tests/support/rounds.h"
+#include "tidepool/schedule/lower_bound.h"
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/sizing.h"
 #include "tidepool/trace/trace_plan.h"
@@ -179,6 +180,8 @@ void CheckOne(const TaskGraph& graph, const Schedule& schedule, const TimelineOp
   ASSERT_EQ(timeline->host_memory, slow.HostMemory());
   ASSERT_EQ(timeline->resolved.steps, slow.resolved());
   CheckSense(*timeline, options);
+  ASSERT_LE(LowerBoundSeconds({&graph, 1}, schedule, MachineOf(options)),
+            timeline->seconds * (1 + 1e-9) + 1e-9);
   CheckPlaces(graph, slow);
   CheckResolved(graph, *timeline, options, slow.placed());
   seen.stayed += timeline->stayed > 0 ? 1 : 0;

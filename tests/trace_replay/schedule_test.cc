@@ -53,6 +53,8 @@ TEST_F(ScheduleCommand, WritesWhatSimulateAndRunTake) {
   EXPECT_EQ(made["rounds"], 1);
   EXPECT_EQ(made["recomputed_seconds"], 0);
   EXPECT_GT(made["bytes_out"], 0);
+  EXPECT_GE(made["lower_bound_seconds"], made["ideal_seconds"]);
+  EXPECT_LE(made["lower_bound_seconds"], made["seconds"]);
   const absl::StatusOr<ScheduleFile> file = ReadSchedule(schedule_);
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(ValidateScheduleFile({&graph_, 1}, *file), absl::OkStatus());

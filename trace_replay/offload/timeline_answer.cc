@@ -10,10 +10,12 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/timeline.h"
 #include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/pools_tried.h"
+#include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -217,7 +219,7 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["schedule"] = schedule.policy;
   json["seconds"] = timeline.seconds;
   json["ideal_seconds"] = ideal;
-  json["lower_bound_seconds"] = ideal;
+  json["lower_bound_seconds"] = LowerBoundSeconds({&graph, 1}, schedule, MachineFor(scheduled));
   json["overhead"] = ideal > 0 ? timeline.seconds / ideal : 1;
   json["compute_seconds"] = timeline.compute_seconds;
   json["recomputed_seconds"] = RecomputedSeconds(graph, schedule);

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// LowerBoundSeconds: a time that schedules of a given memory cannot beat.
+#ifndef TIDEPOOL_SCHEDULE_LOWER_BOUND_H_
+#define TIDEPOOL_SCHEDULE_LOWER_BOUND_H_
+
+#include "absl/types/span.h"
+#include "tidepool/export.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/machine.h"
+#include "tidepool/schedule/schedule.h"
+
+namespace tidepool {
+
+// Returns seconds that no valid schedule on `machine` beats if it first runs the same tasks on the
+// same devices in the same order as `schedule`. It may move other data, at other times, and take
+// other algorithms. If `schedule` runs tasks again, or compresses copies, others may too; the bound
+// is lower then. Copies of one round are counted, and the tasks of all rounds.
+//
+// While task k runs, D_k bytes of live data and workspace exceed the memory of its device. They
+// have left before, and come back later if they are used later. So k starts after its predecessor
+// and after D_k / out seconds. After k there are at least the seconds of its successors, and D_k /
+// in seconds. This extends the bound of chain.h, ChainOperationBound, to graphs and homes: data
+// that begins on the host arrives before its first use and needs no copy out, and data that ends
+// there leaves after its last change. A link with one transfer at a time carries the sum of both
+// directions. Where tasks run on several compute streams, the bound is the ideal time of these
+// streams alone. The schedule is valid for `graphs`, with one for each batch of its rounds, and
+// the machine is valid. Thread-safe. O(steps + uses).
+TIDEPOOL_EXPORT double LowerBoundSeconds(absl::Span<const TaskGraph> graphs,
+                                         const Schedule& schedule, const Machine& machine);
+
+}  // namespace tidepool
+
+#endif  // TIDEPOOL_SCHEDULE_LOWER_BOUND_H_
