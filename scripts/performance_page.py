@@ -365,6 +365,22 @@ def vdnnpp_times(results):
             quoted(results.block(command)) + "\n" + results.source(command))
 
 
+def chain_policy(results):
+    command = "build/release/bench/chain_policy_bench"
+    return ("## Chain policies: the dynamic program\n\nThe time of `dynprog` on random chains, in time of the processor. A chain of which the "
+            "search had to be narrowed is not proved:\n\n" +
+            quoted(results.block(command)) + "\n" + results.source(command))
+
+
+def beaumont_figures(results):
+    command = next(line[2:] for line in results.lines if line.startswith("$ "))
+    return ("## The papers' figures: Beaumont et al.\n\nPolicies of chains on ResNet 18 to 152, DenseNet 121 to 201 and Inception v3, images of 224, "
+            "500 and 1000 pixels, four batches each, at 21 memories from the least to M_peak; on a V100 of the cost model with a link of "
+            "12.2 GB/s. The gap is the makespan over the bound by operations; `in bound` counts the points that reach it. Below are the "
+            "claims of the paper's text. Our chains have 14 to 56 operations, those of DenseNet 20: a dense block is one operation. The "
+            "program draws figures 5 to 19 too:\n\n" + quoted(results.block(command)) + "\n" + results.source(command))
+
+
 def other(results):
     """A benchmark without a section of its own."""
     if not results.rows:
@@ -373,7 +389,8 @@ def other(results):
     return f"## {results.name}\n\n" + table(["benchmark", "ns"], rows) + "\n" + results.source()
 
 
-SECTIONS = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times]
+SECTIONS = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
+            chain_policy, beaumont_figures]
 
 
 def page():

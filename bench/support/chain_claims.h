@@ -181,7 +181,7 @@ inline void ClaimTflmsFails(const Results& results) {
                    " of ", high, " from 90 % on, where ", high_optimal, " are optimal"));
 }
 
-// With another seed the search takes other weights.
+// A steady policy is never slower with more memory.
 inline void ClaimAutoswapIsUnsteady(const Results& results) {
   const Comparison greedy = Compare(results, "greedy", "autoswap");
   if (greedy.limits == 0) return;
