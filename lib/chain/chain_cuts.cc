@@ -147,7 +147,7 @@ std::vector<Cut> CutFinder::Find() {
     while (backward < latest && (owners_[backward] == kNoTask || owners_[backward] >= p)) {
       ++backward;
     }
-    cuts.push_back({p, backward});
+    cuts.push_back({p, backward, crossing_[p] == 1 ? separator_[p] : kNoTask});
   }
   std::reverse(cuts.begin(), cuts.end());
   // A separator crosses one cut: the part after it ends its forward use.

@@ -15,6 +15,7 @@ namespace tidepool::chain {
 struct Cut {
   std::size_t forward = 0;
   std::size_t backward = 0;
+  std::size_t separator = kNoTask;  // the datum that crosses it; kNoTask: none does
 };
 
 // Returns all cuts, with ascending forward and descending backward tasks. O(tasks + data + uses).

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the task graph of a chain.
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -22,12 +23,14 @@ class ChainGraph {
 
   Number AddData(const char* letter, std::size_t i, std::int64_t bytes, DataKind kind);
   std::size_t Order();
+  void AddActivation(std::size_t i);
   void AddTask(const char* letter, std::size_t i, TaskPhase phase, const std::vector<Number>& reads,
-               Number write, const TaskAlgorithm& algorithm);
+               const std::vector<Number>& writes, const TaskAlgorithm& algorithm);
 
   const Chain& chain_;
   TaskGraph graph_;
-  std::vector<Number> x_;
+  std::vector<Number> x_;     // the outputs
+  std::vector<Number> rest_;  // of the activations
   std::vector<Number> y_;
   Number order_;
 };
@@ -49,7 +52,7 @@ std::size_t ChainGraph::Order() {
 }
 
 void ChainGraph::AddTask(const char* letter, std::size_t i, TaskPhase phase,
-                         const std::vector<Number>& reads, Number write,
+                         const std::vector<Number>& reads, const std::vector<Number>& writes,
                          const TaskAlgorithm& algorithm) {
   GraphTask task;
   task.name = absl::StrCat(letter, i);
@@ -59,14 +62,21 @@ void ChainGraph::AddTask(const char* letter, std::size_t i, TaskPhase phase,
   for (const Number& data : reads) {
     if (data.has_value()) task.reads.push_back(*data);
   }
-  if (write.has_value()) {
-    task.writes.push_back(*write);
-  } else {
-    task.updates.push_back(Order());
+  for (const Number& data : writes) {
+    if (data.has_value()) task.writes.push_back(*data);
   }
+  if (task.writes.empty()) task.updates.push_back(Order());
   task.algorithms = {algorithm};
-  task.may_rerun = phase == TaskPhase::kForward && write.has_value();
+  const bool runs_once = std::binary_search(chain_.runs_once.begin(), chain_.runs_once.end(), i);
+  task.may_rerun = phase == TaskPhase::kForward && task.updates.empty() && !runs_once;
   graph_.tasks.push_back(std::move(task));
+}
+
+void ChainGraph::AddActivation(std::size_t i) {
+  const DataKind kind = i == 0 ? DataKind::kInput : DataKind::kActivation;
+  const std::int64_t output = chain_.output.empty() || i == 0 ? chain_.x[i] : chain_.output[i];
+  x_.push_back(AddData("x", i, output, kind));
+  rest_.push_back(AddData("rest", i, chain_.x[i] - output, kind));
 }
 
 absl::StatusOr<TaskGraph> ChainGraph::Make() {
@@ -74,18 +84,18 @@ absl::StatusOr<TaskGraph> ChainGraph::Make() {
   graph_.name = "chain";
   graph_.link_bytes_per_second = chain_.link_bytes_per_second;
   for (std::size_t i = 0; i <= operations; ++i) {
-    x_.push_back(AddData("x", i, chain_.x[i], i == 0 ? DataKind::kInput : DataKind::kActivation));
+    AddActivation(i);
     // B_L makes y_(L+1) and uses it up, so it is workspace.
     const bool is_last = i == operations;
     y_.push_back(is_last ? std::nullopt : AddData("y", i, chain_.y[i], DataKind::kGradient));
   }
   for (std::size_t i = 0; i < operations; ++i) {
-    AddTask("F", i, TaskPhase::kForward, {x_[i]}, x_[i + 1],
+    AddTask("F", i, TaskPhase::kForward, {x_[i]}, {x_[i + 1], rest_[i + 1]},
             {"F", chain_.forward_seconds[i], chain_.forward_extra[i]});
   }
   for (std::size_t i = operations; i-- > 0;) {
     const std::int64_t own = i + 1 == operations ? chain_.y[operations] : 0;
-    AddTask("B", i, TaskPhase::kBackward, {x_[i], x_[i + 1], y_[i + 1]}, y_[i],
+    AddTask("B", i, TaskPhase::kBackward, {x_[i], x_[i + 1], rest_[i + 1], y_[i + 1]}, {y_[i]},
             {"B", chain_.backward_seconds[i], chain_.backward_extra[i] + own});
   }
   if (absl::Status status = ValidateGraph(graph_); !status.ok()) return status;

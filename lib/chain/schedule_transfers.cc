@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "lib/chain/graph_walk.h"
-#include "lib/chain/transfer_scheduler.h"
+#include "lib/chain/move_scheduler.h"
 #include "lib/io/quote.h"
 #include "tidepool/schedule/chain.h"
 
@@ -42,7 +42,36 @@ absl::StatusOr<ChainTimes> PlaceUseful(const Chain& chain, ChainTransfers& trans
   }
 }
 
-absl::Status CheckHomes(const TaskGraph& graph) {
+// Returns all operations, each offload after the operation that makes its activation, and each
+// prefetch before the one that needs it.
+std::vector<ChainMove> MovesOf(const Chain& chain, const ChainTransfers& transfers,
+                               const ChainTimes& times) {
+  constexpr double kStays = -1;
+  std::vector<double> out(chain.x.size(), kStays);
+  std::vector<double> in(chain.x.size(), kStays);
+  for (std::size_t k = 0; k < transfers.offloads.size(); ++k) {
+    out[transfers.offloads[k]] = times.offload_starts[k];
+    in[transfers.prefetches[k]] = times.prefetch_starts[k];
+  }
+  std::vector<ChainMove> moves;
+  for (std::size_t i = 0; i < times.forward_starts.size(); ++i) {
+    if (out[i] != kStays) moves.push_back({ChainMove::Kind::kOffload, i, out[i]});
+    moves.push_back({ChainMove::Kind::kForward, i, times.forward_starts[i]});
+  }
+  for (std::size_t i = times.backward_starts.size(); i-- > 0;) {
+    if (in[i] != kStays) moves.push_back({ChainMove::Kind::kPrefetch, i, in[i]});
+    moves.push_back({ChainMove::Kind::kBackward, i, times.backward_starts[i]});
+  }
+  return moves;
+}
+
+}  // namespace
+
+absl::Status CheckGraphSchedule(const TaskGraph& graph, std::int64_t granule) {
+  if (granule < 1 || granule > kMostGranule) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("granules of ", granule, " bytes, expected 1 to 2^30"));
+  }
   for (const GraphData& data : graph.data) {
     if (!IsResident(data) || data.before != DataHome::kHost) continue;
     return absl::InvalidArgumentError(absl::StrCat(io::Quoted(data.name),
@@ -52,22 +81,18 @@ absl::Status CheckHomes(const TaskGraph& graph) {
   return absl::OkStatus();
 }
 
-}  // namespace
 }  // namespace tidepool::chain
 
 namespace tidepool {
 
 absl::StatusOr<Schedule> ScheduleTransfers(const TaskGraph& graph, const GraphChain& made,
                                            const ChainTransfers& transfers, std::int64_t granule) {
-  if (granule < 1 || granule > chain::kMostGranule) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("granules of ", granule, " bytes, expected 1 to 2^30"));
-  }
-  if (absl::Status status = chain::CheckHomes(graph); !status.ok()) return status;
+  if (absl::Status status = chain::CheckGraphSchedule(graph, granule); !status.ok()) return status;
   ChainTransfers useful = transfers;
   const absl::StatusOr<ChainTimes> times = chain::PlaceUseful(made.chain, useful);
   if (!times.ok()) return times.status();
-  return chain::ScheduleWithTimes(graph, made, useful, *times, granule);
+  const std::vector<chain::ChainMove> moves = chain::MovesOf(made.chain, useful, *times);
+  return chain::ScheduleMoves(graph, made, moves, times->seconds, granule);
 }
 
 }  // namespace tidepool

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/chain/chain_cuts.h"
 #include "lib/chain/graph_walk.h"
+#include "lib/chain/repeated_parts.h"
 #include "lib/io/quote.h"
 #include "tidepool/schedule/chain.h"
 
@@ -39,8 +40,8 @@ std::int64_t Most(const Sizes& bytes, std::size_t begin, std::size_t end) {
 
 class ChainMaker {
  public:
-  ChainMaker(const TaskGraph& graph, std::vector<std::size_t> algorithms)
-      : graph_(graph), walk_(WalkGraph(graph, algorithms)) {
+  ChainMaker(const TaskGraph& graph, std::vector<std::size_t> algorithms, bool recomputation)
+      : graph_(graph), walk_(WalkGraph(graph, algorithms)), recomputation_(recomputation) {
     made_.algorithms = std::move(algorithms);
   }
 
@@ -59,6 +60,7 @@ class ChainMaker {
 
   const TaskGraph& graph_;
   GraphWalk walk_;
+  const bool recomputation_;
   GraphChain made_;
   std::vector<std::size_t> part_of_;  // by forward task
   std::vector<bool> is_input_;        // by data: whether it is in x_0
@@ -164,24 +166,31 @@ void ChainMaker::FillExtras() {
   }
   chain.y.assign(operations + 1, 0);
   for (std::size_t i = operations; i-- > 0;) {
-    chain.y[i] = std::min(GradientsAfter(i), slack[i] - chain.y[i + 1]);
+    chain.y[i] = GradientsAfter(i);
+    // Beside tasks that run again gradients have all of their memory.
+    if (recomputation_) continue;
+    chain.y[i] = std::min(chain.y[i], slack[i] - chain.y[i + 1]);
     if (i > 0) chain.y[i] = std::min(chain.y[i], slack[i - 1]);
   }
   for (std::size_t i = 0; i < operations; ++i) {
-    chain.backward_extra.push_back(slack[i] - chain.y[i] - chain.y[i + 1]);
+    const std::int64_t extra = slack[i] - chain.y[i] - chain.y[i + 1];
+    chain.backward_extra.push_back(std::max<std::int64_t>(0, extra));
   }
 }
 
 GraphChain ChainMaker::Make() {
-  const std::vector<Cut> cuts = FindCuts(graph_, walk_);
+  std::vector<Cut> cuts = FindCuts(graph_, walk_);
+  if (recomputation_) cuts = CutsForRecomputation(graph_, walk_, cuts);
   SetParts(cuts);
   FindInputs();
   FillActivations();
-  SetParts(CutsThatHold(cuts));
+  cuts = CutsThatHold(cuts);
+  SetParts(cuts);
   FillActivations();
   FillSeconds();
   FillExtras();
   made_.resident_bytes = walk_.resident_peak;
+  if (recomputation_) AddRecomputation(graph_, walk_, cuts, made_);
   return std::move(made_);
 }
 
@@ -234,7 +243,7 @@ absl::StatusOr<GraphChain> ToChain(const TaskGraph& graph, const ChainOptions& o
   if (absl::Status status = chain::CheckOptions(graph, algorithms, link); !status.ok()) {
     return status;
   }
-  GraphChain made = chain::ChainMaker(graph, std::move(algorithms)).Make();
+  GraphChain made = chain::ChainMaker(graph, std::move(algorithms), options.recomputation).Make();
   made.chain.link_bytes_per_second = link;
   made.chain.memory_bytes = options.memory_bytes - made.resident_bytes;
   if (made.chain.memory_bytes >= 0) return made;

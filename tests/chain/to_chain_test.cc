@@ -301,5 +301,56 @@ TEST(ToChain, KeepsTheMemoryOfRandomGraphs) {
   EXPECT_GT(several_parts, 100);
 }
 
+// The lists for recomputation come from the graph alone.
+TEST(ToChain, KnowsOutputsAndTasksThatRunOnce) {
+  testing::RandomChains random(41);
+  for (int i = 0; i < 200; ++i) {
+    Chain chain = random.Next(static_cast<std::size_t>(random.Below(8)) + 1);
+    chain.output = chain.x;
+    for (std::size_t k = 1; k < chain.x.size(); ++k) {
+      chain.x[k] = std::max<std::int64_t>(chain.x[k], 1);
+      chain.output[k] = chain.x[k] * random.Below(3) / 2;
+      if (random.Below(4) == 0) chain.runs_once.push_back(k - 1);
+    }
+    // All of the last activation is output: no operation reads a part of it.
+    chain.output.back() = chain.x.back();
+    SCOPED_TRACE(ChainJson(chain));
+    const TaskGraph graph = *FromChain(chain);
+    const GraphChain made = *ToChain(graph, {.memory_bytes = kMuchMemory, .recomputation = true});
+    EXPECT_EQ(made.chain.x, chain.x);
+    EXPECT_EQ(made.chain.output, chain.output);
+    EXPECT_EQ(made.chain.runs_once, chain.runs_once);
+    EXPECT_EQ(made.chain.forward_extra, chain.forward_extra);
+    for (std::size_t k = 0; k + 1 < chain.x.size(); ++k) {
+      // A run writes all, and then gives the rest back.
+      EXPECT_EQ(made.chain.output_extra[k] + chain.output[k + 1],
+                chain.forward_extra[k] + chain.x[k + 1]);
+      EXPECT_EQ(made.outputs[k] == GraphChain::kNoOutput,
+                chain.output[k] == chain.x[k] || chain.output[k] == 0);
+    }
+  }
+}
+
+// A network is cut only where the tensor between the parts is kept for backward tasks.
+TEST(ToChain, CutsNetworksForRecomputation) {
+  for (const char* name : {"resnet-50", "gpt-2"}) {
+    SCOPED_TRACE(name);
+    const TaskGraph graph = *MakeModel(name, {.batch = 2});
+    const GraphChain plain = *ToChain(graph, {.memory_bytes = kMuchMemory});
+    const GraphChain made = *ToChain(graph, {.memory_bytes = kMuchMemory, .recomputation = true});
+    EXPECT_TRUE(plain.chain.output.empty());
+    EXPECT_TRUE(ValidateChain(made.chain).ok()) << ValidateChain(made.chain);
+    EXPECT_GT(made.parts.size(), 5);
+    EXPECT_LE(made.parts.size(), plain.parts.size());
+    EXPECT_GE(ChainPeak(made.chain) + made.resident_bytes,
+              ChainPeak(plain.chain) + plain.resident_bytes);
+    for (std::size_t i = 1; i < made.outputs.size(); ++i) {
+      if (made.outputs[i] == GraphChain::kNoOutput) continue;
+      const std::vector<std::size_t>& data = made.activations[i];
+      EXPECT_NE(std::find(data.begin(), data.end(), made.outputs[i]), data.end());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tidepool

@@ -151,7 +151,10 @@ struct GraphChain {
   Chain chain;
   std::vector<Part> parts;
   std::vector<std::vector<std::size_t>> activations;  // the graph's data in x_0, ..., x_(L+1)
-  std::vector<std::size_t> algorithms;                // of the graph's tasks
+  // By activation: the datum that is the output, if one is not all of it. Otherwise kNoOutput.
+  static constexpr std::size_t kNoOutput = static_cast<std::size_t>(-1);
+  std::vector<std::size_t> outputs = {};  // empty without ChainOptions::recomputation
+  std::vector<std::size_t> algorithms;    // of the graph's tasks
   // The most bytes that weights, their gradients and the state of their optimizer hold at once.
   // They are not in the chain, and its memory is the device's less these.
   std::int64_t resident_bytes = 0;
@@ -162,6 +165,10 @@ struct ChainOptions {
   double link_bytes_per_second = 0;  // 0: the graph's
   // The algorithm of each task. Empty: the first one, with the least workspace.
   std::vector<std::size_t> algorithms = {};
+  // The lists of the chain for recomputation. The graph is then cut only at data that backward
+  // tasks need, so that parts can run again; gradients and inputs have their memory for as long as
+  // repeated tasks may run beside them, so M_peak may be above the peak of the walk.
+  bool recomputation = false;
 };
 
 // Returns the chain of a valid graph. It is cut between two forward tasks where at most one tensor
@@ -197,9 +204,10 @@ TIDEPOOL_EXPORT absl::StatusOr<Schedule> ScheduleTransfers(const TaskGraph& grap
                                                            std::int64_t granule = 1);
 
 // Returns a graph with the tasks F0, F1, ..., B1, B0 and the data x0, x1, ..., y1, y0, without data
-// of no bytes. ToChain turns it into the same chain, except that y_(L+1) is part of exB_L. A task
-// that writes nothing updates a weight of one byte, `order`. InvalidArgument where a chain of huge
-// sizes is no valid graph. O(L).
+// of no bytes. Of an activation with an output, that is x_i, and the other bytes are rest_i.
+// ToChain turns it into the same chain, except that y_(L+1) is part of exB_L. A task that writes
+// nothing updates a weight of one byte, `order`. InvalidArgument where a chain of huge sizes is no
+// valid graph. O(L).
 TIDEPOOL_EXPORT absl::StatusOr<TaskGraph> FromChain(const Chain& chain);
 
 }  // namespace tidepool

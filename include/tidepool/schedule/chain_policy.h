@@ -152,6 +152,20 @@ struct FractionalOptimum {
 // FractionalMakespan. Time and memory as "dynprog".
 TIDEPOOL_EXPORT absl::StatusOr<FractionalOptimum> FindFractionalOptimum(const Chain& chain);
 
+// Returns a schedule of the graph of a chain, `made` (ToChain), with the steps of the chain's
+// schedule. Its memory is paged; the device has `made.chain.memory_bytes + made.resident_bytes`.
+// Tasks run again as their parts do, so `made` must be made with ChainOptions::recomputation if any
+// does. Data leaves after its last use before it is made again, task by task, and steps have the
+// order of their times. So a simulation has the makespan of `schedule`, or a smaller one. An
+// activation that would come back before it has left is not moved. Errors are CheckChainSchedule's;
+// InvalidArgument for tasks that may not run again, for weights at home on the host, and for
+// granules of other than 1 to 2^30 bytes; ResourceExhausted where sizes rounded up to granules do
+// not fit. O(steps log steps + uses).
+TIDEPOOL_EXPORT absl::StatusOr<Schedule> ScheduleChain(const TaskGraph& graph,
+                                                       const GraphChain& made,
+                                                       const ChainSchedule& schedule,
+                                                       std::int64_t granule = 1);
+
 }  // namespace tidepool
 
 #endif  // TIDEPOOL_SCHEDULE_CHAIN_POLICY_H_

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules of chains on their graphs: valid, within the memory, and no slower than on the chain.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/chain/random_chain.h"
+#include "tests/chain_policies/random_outputs.h"
+#include "tidepool/schedule/chain_policy.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/program.h"
+#include "tidepool/schedule/timeline.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::RandomChains;
+
+constexpr std::int64_t kMuch = std::int64_t{1} << 59;
+
+Machine MachineOfChain(const GraphChain& made) {
+  Machine machine;
+  machine.devices[0].memory_bytes = made.chain.memory_bytes + made.resident_bytes;
+  MachineLink& link = machine.links[0];
+  link.out_bytes_per_second = link.in_bytes_per_second = made.chain.link_bytes_per_second;
+  link.full_duplex = false;
+  return machine;
+}
+
+// Expects that the schedule of a policy runs on the graph, in the memory of the chain and its time.
+// Returns how many tasks run again; -1 where the policy finds no schedule.
+int RunsAgain(const char* policy, const TaskGraph& graph, const GraphChain& made) {
+  const absl::StatusOr<ChainSchedule> chain = MakeChainSchedule(policy, made.chain, {});
+  if (!chain.ok()) return -1;
+  const absl::StatusOr<Schedule> schedule = ScheduleChain(graph, made, *chain);
+  EXPECT_TRUE(schedule.ok()) << schedule.status();
+  if (!schedule.ok()) return 0;
+  EXPECT_EQ(schedule->policy, policy);
+  const absl::Status valid = ValidateSchedule(graph, *schedule);
+  EXPECT_TRUE(valid.ok()) << valid;
+  const absl::StatusOr<Program> program =
+      LowerSchedule(absl::MakeConstSpan(&graph, 1), *schedule, MachineOfChain(made));
+  EXPECT_TRUE(program.ok()) << program.status();
+  if (!program.ok()) return 0;
+  double seconds = 0;
+  for (const OperationTimes& times : TimeProgram(*program)) seconds = std::max(seconds, times.end);
+  EXPECT_LE(seconds, chain->seconds * (1 + 1e-9));
+  std::size_t runs = 0;
+  for (const ScheduleStep& step : schedule->steps) runs += step.kind == StepKind::kRun ? 1 : 0;
+  return static_cast<int>(runs - graph.tasks.size());
+}
+
+TEST(ScheduleChain, RunsRandomChains) {
+  RandomChains random(31);
+  int again = 0;
+  int outputs = 0;
+  for (int i = 0; i < 400; ++i) {
+    Chain chain = random.Next(static_cast<std::size_t>(random.Below(7)) + 1);
+    if (i % 2 == 1) testing::AddOutputs(random, chain);
+    const TaskGraph graph = *FromChain(chain);
+    GraphChain made = *ToChain(graph, {.memory_bytes = kMuch, .recomputation = true});
+    const std::int64_t least = LeastChainMemory(made.chain);
+    made.chain.memory_bytes = least + (ChainPeak(made.chain) - least) * random.Below(5) / 4;
+    SCOPED_TRACE(ChainJson(made.chain));
+    for (const char* policy : {"greedy", "recompute", "pofo"}) {
+      const int runs = RunsAgain(policy, graph, made);
+      again += runs > 0 ? 1 : 0;
+      outputs += runs > 0 && !chain.output.empty() ? 1 : 0;
+    }
+  }
+  EXPECT_GE(again, 100);
+  EXPECT_GE(outputs, 40);
+}
+
+// Transformers' tasks may run again, and most tasks of convolutional networks may not, because they
+// change data in place.
+TEST(ScheduleChain, RunsNetworks) {
+  int again = 0;
+  for (const char* name : {"gpt-2", "bert-base", "vgg-16", "resnet-18"}) {
+    SCOPED_TRACE(name);
+    TaskGraph graph = *MakeModel(name, {.batch = 4});
+    for (GraphData& data : graph.data) {
+      if (data.kind == DataKind::kInput) data.before = DataHome::kDevice;
+    }
+    GraphChain made = *ToChain(graph, {.memory_bytes = kMuch, .recomputation = true});
+    const std::int64_t least = LeastChainMemory(made.chain);
+    made.chain.memory_bytes = least + (ChainPeak(made.chain) - least) / 3;
+    for (const char* policy : {"recompute", "pofo"}) {
+      again += RunsAgain(policy, graph, made) > 0 ? 1 : 0;
+    }
+  }
+  EXPECT_GE(again, 3);
+}
+
+TEST(ScheduleChain, RefusesTasksThatMayNotRunAgain) {
+  const Chain chain{.forward_seconds = {1, 1},
+                    .backward_seconds = {1, 1},
+                    .forward_extra = {0, 0},
+                    .backward_extra = {0, 0},
+                    .x = {1, 1, 1},
+                    .y = {0, 0, 0},
+                    .link_bytes_per_second = 1,
+                    .memory_bytes = 100};
+  TaskGraph graph = *FromChain(chain);
+  const GraphChain made = *ToChain(graph, {.memory_bytes = 100, .recomputation = true});
+  const ChainSchedule twice{.steps = {{ChainAction::kForward, 0, 0},
+                                      {ChainAction::kDrop, 1, 1},
+                                      {ChainAction::kForward, 0, 1},
+                                      {ChainAction::kForward, 1, 2},
+                                      {ChainAction::kBackward, 1, 3},
+                                      {ChainAction::kBackward, 0, 4}},
+                            .seconds = 5};
+  EXPECT_TRUE(ScheduleChain(graph, made, twice).ok()) << ScheduleChain(graph, made, twice).status();
+  EXPECT_FALSE(ScheduleChain(graph, made, twice, 0).ok());
+  graph.tasks[0].may_rerun = false;
+  const absl::Status status = ScheduleChain(graph, made, twice).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("'F0' may not run again"));
+}
+
+}  // namespace
+}  // namespace tidepool
