@@ -23,7 +23,7 @@ std::int64_t Granules(std::int64_t bytes, std::int64_t granule) {
   return (bytes + granule - 1) / granule * granule;
 }
 
-// Returns the graph with whole granules, so that what fits the chain fits the device.
+// Returns the graph with whole granules, so that a chain that fits also fits the device.
 TaskGraph InGranules(const TaskGraph& graph, std::int64_t granule) {
   TaskGraph rounded = graph;
   for (GraphData& data : rounded.data) data.bytes = Granules(data.bytes, granule);
