@@ -14,6 +14,15 @@ namespace tidepool {
 namespace execute {
 namespace {
 
+absl::Status CheckProbes(const ExecutorOptions& options) {
+  if (options.probe_every < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("probes every ", options.probe_every, " iterations, expected 0 or more"));
+  }
+  if (options.probe_every == 0 || options.on_density != nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError("probes without a function on_density that takes densities");
+}
+
 absl::Status CheckFixedArguments(absl::Span<Device* const> devices, const Schedule& schedule,
                                  const LaunchTask& launch) {
   const bool has_null = std::find(devices.begin(), devices.end(), nullptr) != devices.end();
@@ -59,7 +68,8 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(Device* device, Offlo
     return absl::InvalidArgumentError(
         "a null pointer, expected a device, an offloader, and a function that launches tasks");
   }
-  absl::Status status = schedule::CheckIsForPool(schedule, "the executor");
+  absl::Status status = execute::CheckProbes(options);
+  if (status.ok()) status = schedule::CheckIsForPool(schedule, "the executor");
   if (status.ok()) status = ValidateSchedule(graph, schedule);
   if (!status.ok()) return status;
   auto executor = std::make_unique<execute::PoolExecutor>(
@@ -73,6 +83,9 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::CreateFixed(
     const Machine& machine, LaunchTask launch, FillHome fill, const ExecutorOptions& options) {
   absl::Status status = execute::CheckFixedArguments(devices, schedule, launch);
   if (!status.ok()) return status;
+  if (options.probe_every != 0) {
+    return absl::InvalidArgumentError("densities are probed in schedules of a pool only");
+  }
   status = execute::CheckAddresses(graphs, schedule, machine);
   if (!status.ok()) return status;
   absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine);

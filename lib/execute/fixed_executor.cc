@@ -53,6 +53,11 @@ absl::Status FixedExecutor::Start() {
   return resources_.CreateEvents(plan_.event_devices);
 }
 
+absl::Status FixedExecutor::Reschedule(const Schedule& /*schedule*/) {
+  return absl::FailedPreconditionError(
+      "the executor has fixed addresses, expected one for schedules of a pool");
+}
+
 absl::StatusOr<Timeline> FixedExecutor::Run() {
   begin_ = clock_();
   if (measures_) stamps_ = std::make_shared<Stamps>(plan_.operations.size(), clock_);

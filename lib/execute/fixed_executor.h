@@ -30,6 +30,7 @@ class FixedExecutor final : public Executor {
   // Takes memory, streams and events.
   absl::Status Start();
   absl::StatusOr<Timeline> Run() override;
+  absl::Status Reschedule(const Schedule& schedule) override;
 
  private:
   absl::Status Perform(std::size_t at);

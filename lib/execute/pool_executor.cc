@@ -7,6 +7,7 @@
 
 #include "lib/execute/measured_stalls.h"
 #include "lib/execute/step_error.h"
+#include "lib/schedule/check_pool.h"
 
 namespace tidepool::execute {
 
@@ -14,7 +15,12 @@ absl::Status PoolExecutor::Start() {
   const absl::StatusOr<Stream> stream = device_.CreateStream();
   if (!stream.ok()) return stream.status();
   compute_ = *stream;
-  for (std::size_t i = 0; i < step_events_.count; ++i) {
+  return CreateEvents(step_events_.count);
+}
+
+// Creates events until there are `count`.
+absl::Status PoolExecutor::CreateEvents(std::size_t count) {
+  while (events_.size() < count) {
     const absl::StatusOr<Event> event = device_.CreateEvent();
     if (!event.ok()) return event.status();
     events_.push_back(*event);
@@ -29,8 +35,20 @@ PoolExecutor::~PoolExecutor() {
   if (compute_ != Stream()) device_.DestroyStream(compute_).IgnoreError();
 }
 
+absl::Status PoolExecutor::Reschedule(const Schedule& schedule) {
+  absl::Status status = schedule::CheckIsForPool(schedule, "the executor");
+  if (status.ok()) status = ValidateSchedule(graph_, schedule);
+  if (!status.ok()) return status;
+  StepEvents step_events = PlaceEvents(graph_, schedule);
+  if (status = CreateEvents(step_events.count); !status.ok()) return status;
+  schedule_ = schedule;
+  step_events_ = std::move(step_events);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Timeline> PoolExecutor::Run() {
   timeline_ = {};
+  probes_ = probe_every_ > 0 && iteration_++ % probe_every_ == 0;
   begin_ = clock_();
   if (measures_) stamps_ = std::make_shared<Stamps>(schedule_.steps.size(), clock_);
   const OffloaderStats before = offloader_.Stats();

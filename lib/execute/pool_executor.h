@@ -33,11 +33,14 @@ class PoolExecutor final : public Executor {
         measures_(options.measures),
         clock_(ClockOf(options)),
         on_step_(options.on_step),
+        probe_every_(options.probe_every),
+        on_density_(options.on_density),
         data_(graph_.data.size()) {}
   ~PoolExecutor() override;
 
   absl::Status Start();
   absl::StatusOr<Timeline> Run() override;
+  absl::Status Reschedule(const Schedule& schedule) override;
 
  private:
   struct Datum {
@@ -55,9 +58,11 @@ class PoolExecutor final : public Executor {
   absl::Status Await(std::size_t data);
   absl::Status CountStay(const absl::Status& left);
   absl::Status Prefetch(std::size_t at);
+  absl::Status Probe(std::size_t data);
   absl::Status Synchronize();
   absl::Status FreeAllButWeights();
 
+  absl::Status CreateEvents(std::size_t count);
   void Abandon();
   CopyWatch WatchOf(std::size_t at) const;
   void NotePeaks();
@@ -66,19 +71,23 @@ class PoolExecutor final : public Executor {
   Device& device_;
   Offloader& offloader_;
   const TaskGraph graph_;
-  const Schedule schedule_;
-  const StepEvents step_events_;
+  Schedule schedule_;
+  StepEvents step_events_;
   const LaunchTask launch_;
   const FillData fill_;
   const bool measures_;
   const std::function<double()> clock_;
   const std::function<void(std::size_t)> on_step_;
+  const int probe_every_;
+  const std::function<void(std::size_t, const DensityEstimate&)> on_density_;
   Stream compute_;
   std::vector<Event> events_;
   std::vector<Datum> data_;
   // Data in the order of its offloads; may include data that stayed.
   std::deque<std::size_t> leaving_;
+  std::int64_t iteration_ = 0;  // number of the next one
   // The current iteration.
+  bool probes_ = false;
   double begin_ = 0;
   Timeline timeline_;
   std::shared_ptr<Stamps> stamps_;

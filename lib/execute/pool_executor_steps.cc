@@ -142,7 +142,9 @@ absl::Status PoolExecutor::Prefetch(std::size_t at) {
   const ScheduleStep& step = schedule_.steps[at];
   Datum& datum = data_[step.index];
   const bool was_leaving = std::exchange(datum.is_leaving, false);
-  absl::Status status =
+  absl::Status status = probes_ ? Probe(step.index) : absl::OkStatus();
+  if (!status.ok()) return status;
+  status =
       offloader_.Prefetch(datum.buffer, compute_, step.hint, absl::InfiniteFuture(), WatchOf(at));
   NotePeaks();
   if (!status.ok() || !was_leaving) return status;
@@ -151,6 +153,13 @@ absl::Status PoolExecutor::Prefetch(std::size_t at) {
   status = offloader_.Await(datum.buffer);
   if (absl::IsFailedPrecondition(status)) return absl::OkStatus();
   return CountStay(status);
+}
+
+// Tells the density of data that is out. Other data stayed, or is leaving still.
+absl::Status PoolExecutor::Probe(std::size_t data) {
+  const absl::StatusOr<DensityEstimate> estimate = offloader_.ProbeDensity(data_[data].buffer);
+  if (estimate.ok()) on_density_(data, *estimate);
+  return absl::IsFailedPrecondition(estimate.status()) ? absl::OkStatus() : estimate.status();
 }
 
 absl::Status PoolExecutor::Synchronize() {

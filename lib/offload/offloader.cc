@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/offload/buffer_states.h"
 #include "lib/offload/offloader_impl.h"
+#include "lib/offload/probe_density.h"
 
 namespace tidepool {
 namespace offload {
@@ -177,6 +178,26 @@ absl::StatusOr<BufferState> OffloaderImpl::State(BufferId id) const {
   const absl::StatusOr<Buffer*> buffer = state_->books.buffers().Find(id);
   if (!buffer.ok()) return buffer.status();
   return (*buffer)->state;
+}
+
+absl::StatusOr<DensityEstimate> OffloaderImpl::ProbeDensity(
+    BufferId id, const DensityProbeOptions& options) const {
+  std::shared_ptr<HostMemory> host;
+  std::int64_t bytes = 0;
+  {
+    const StateLock lock(*state_);
+    state_->books.SettleArrivals();
+    const absl::StatusOr<Buffer*> buffer = state_->books.buffers().Find(id);
+    if (!buffer.ok()) return buffer.status();
+    if ((*buffer)->state != BufferState::kOut) return WrongState(**buffer, "out");
+    host = (*buffer)->host;
+    bytes = (*buffer)->bytes;
+  }
+  absl::StatusOr<DensityEstimate> estimate = ProbeHostMemory(*host, bytes, options);
+  // The last owner's destructor changes counters that the mutex guards.
+  const StateLock lock(*state_);
+  host.reset();
+  return estimate;
 }
 
 OffloaderStats OffloaderImpl::Stats() const {

@@ -40,6 +40,8 @@ class OffloaderImpl final : public Offloader {
   absl::Status Free(BufferId id) override;
   absl::Status Synchronize() override;
   absl::StatusOr<BufferState> State(BufferId id) const override;
+  absl::StatusOr<DensityEstimate> ProbeDensity(BufferId id,
+                                               const DensityProbeOptions& options) const override;
   OffloaderStats Stats() const override;
   Stream out_stream() const override { return state_->copies.raw().out(); }
   Stream in_stream() const override { return state_->copies.raw().in(); }

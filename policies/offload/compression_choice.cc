@@ -6,7 +6,9 @@
 #include <cstddef>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "policies/offload/option_names.h"
 #include "tidepool/compress/compression_advisor.h"
 
 namespace tidepool::offload_policies {
@@ -22,8 +24,13 @@ constexpr std::size_t kMostGroups = 128;
 class CompressionChoice {
  public:
   CompressionChoice(const TaskGraph& graph, const std::vector<double>& densities,
-                    const TimelineOptions& machine, Schedule& schedule)
-      : graph_(graph), densities_(densities), machine_(machine), schedule_(schedule) {}
+                    const std::vector<double>& errors, const TimelineOptions& machine,
+                    Schedule& schedule)
+      : graph_(graph),
+        densities_(densities),
+        errors_(errors),
+        machine_(machine),
+        schedule_(schedule) {}
 
   absl::Status Choose() {
     const absl::StatusOr<double> seconds = Seconds();
@@ -58,8 +65,10 @@ class CompressionChoice {
     for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
       const ScheduleStep& step = schedule_.steps[i];
       if (step.kind != StepKind::kOffload) continue;
-      const absl::StatusOr<CompressionAdvice> advice = advisor->Advise(
-          {.bytes = graph_.data[step.index].bytes, .density = densities_[step.index]});
+      const absl::StatusOr<CompressionAdvice> advice =
+          advisor->Advise({.bytes = graph_.data[step.index].bytes,
+                           .density = densities_[step.index],
+                           .density_error = errors_.empty() ? 0 : errors_[step.index]});
       if (!advice.ok()) return advice.status();
       if (advice->compress) steps.push_back(i);
     }
@@ -96,6 +105,7 @@ class CompressionChoice {
 
   const TaskGraph& graph_;
   const std::vector<double>& densities_;
+  const std::vector<double>& errors_;
   const TimelineOptions& machine_;
   Schedule& schedule_;
   double allowed_seconds_ = 0;
@@ -104,9 +114,24 @@ class CompressionChoice {
 
 }  // namespace
 
+absl::Status CheckDensities(const TaskGraph& graph, const std::vector<double>& densities) {
+  if (densities.empty()) return absl::OkStatus();
+  if (densities.size() != graph.data.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(densities.size(), " densities, expected ",
+                                                   graph.data.size(), ", one for each data"));
+  }
+  for (std::size_t i = 0; i < densities.size(); ++i) {
+    if (densities[i] >= 0 && densities[i] <= 1) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "density ", densities[i], " of ", InQuotes(graph.data[i].name), ", expected 0 to 1"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ChooseCompression(const TaskGraph& graph, const std::vector<double>& densities,
-                               const TimelineOptions& machine, Schedule& schedule) {
-  return CompressionChoice(graph, densities, machine, schedule).Choose();
+                               const std::vector<double>& errors, const TimelineOptions& machine,
+                               Schedule& schedule) {
+  return CompressionChoice(graph, densities, errors, machine, schedule).Choose();
 }
 
 }  // namespace tidepool::offload_policies

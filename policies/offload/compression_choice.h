@@ -12,6 +12,9 @@
 
 namespace tidepool::offload_policies {
 
+// Returns InvalidArgument unless there are no densities, or one from 0 to 1 per datum of the graph.
+absl::Status CheckDensities(const TaskGraph& graph, const std::vector<double>& densities);
+
 // Sets the density of the offloads of `schedule` that are to be compressed. These are the offloads
 // for which the CompressionAdvisor finds a sufficient saving, as long as the simulator predicts at
 // most 1 % more time for the iteration. (Shriram et al., IPDPS 2019, section V-C, choose by density
@@ -20,7 +23,8 @@ namespace tidepool::offload_policies {
 // Simulate's. Runs one simulation and at most two more per offload, but no more than 512 for many
 // offloads.
 absl::Status ChooseCompression(const TaskGraph& graph, const std::vector<double>& densities,
-                               const TimelineOptions& machine, Schedule& schedule);
+                               const std::vector<double>& errors, const TimelineOptions& machine,
+                               Schedule& schedule);
 
 }  // namespace tidepool::offload_policies
 

@@ -56,20 +56,6 @@ absl::Status CheckTasksFit(const TaskGraph& graph, const TimelineOptions& machin
   return absl::OkStatus();
 }
 
-absl::Status CheckDensities(const TaskGraph& graph, const std::vector<double>& densities) {
-  if (densities.empty()) return absl::OkStatus();
-  if (densities.size() != graph.data.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(densities.size(), " densities, expected ",
-                                                   graph.data.size(), ", one for each data"));
-  }
-  for (std::size_t i = 0; i < densities.size(); ++i) {
-    if (densities[i] >= 0 && densities[i] <= 1) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "density ", densities[i], " of ", InQuotes(graph.data[i].name), ", expected 0 to 1"));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<LayerwiseMode> ModeOf(const LayerwisePolicy& policy, const TaskGraph& graph,
                                      const Layers& layers, const LayerwiseOptions& options,
                                      const TimelineOptions& pool) {
@@ -106,7 +92,8 @@ absl::StatusOr<Schedule> Make(const LayerwisePolicy& policy, const TaskGraph& gr
   Schedule schedule = MakeLayerwise(graph, layers, *mode);
   schedule.policy = DescriptionOf(policy, *mode);
   if (options->densities.empty() || !mode->offloads) return schedule;
-  if (absl::Status status = ChooseCompression(graph, options->densities, request.pool, schedule);
+  if (absl::Status status =
+          ChooseCompression(graph, options->densities, {}, request.pool, schedule);
       !status.ok()) {
     return status;
   }

@@ -49,6 +49,7 @@ class Rig {
         {.measures = measures});
   }
   absl::StatusOr<Timeline> Run() { return executor_->Run(); }
+  absl::Status Reschedule(const Schedule& schedule) { return executor_->Reschedule(schedule); }
   // Returns the hashes of this number of iterations.
   absl::StatusOr<std::vector<std::uint64_t>> Run(int iterations) {
     std::vector<std::uint64_t> hashes;
@@ -127,6 +128,36 @@ TEST(ExecutorTest, TasksReadTheRightBytes) {
     ++served;
     ASSERT_TRUE(hashes.ok()) << hashes.status();
     EXPECT_EQ(*hashes, PlainRun(graph, schedule, 2));
+  }
+  EXPECT_GT(served, rounds / 4);
+}
+
+// Weights of earlier iterations are read again after the schedule has changed.
+TEST(ExecutorTest, WeightsStayWhenTheScheduleChanges) {
+  int served = 0;
+  const int rounds = testing::Rounds(60);
+  for (int seed = 0; seed < rounds; ++seed) {
+    SCOPED_TRACE(seed);
+    RandomGraphs random(static_cast<std::uint64_t>(seed));
+    const TaskGraph graph = SmallRandomGraph(random, 2 + random.Below(20));
+    const Schedule raw = testing::OffloadEverything(graph, {.awaits = true}).Make();
+    const Schedule compressed =
+        testing::OffloadEverything(graph, {.awaits = true, .density = 0.5}).Make();
+    OffloaderFixtureOptions options;
+    options.release = kWhenAwaited;
+    options.compresses = true;
+    Rig rig(graph, raw, options);
+    auto hashes = rig.Run(2);
+    for (const Schedule* schedule : {&compressed, &raw}) {
+      ASSERT_EQ(rig.Reschedule(*schedule), absl::OkStatus());
+      const auto more = rig.Run(1);
+      if (!hashes.ok() || !more.ok()) hashes = more.ok() ? hashes.status() : more.status();
+      if (hashes.ok()) hashes->insert(hashes->end(), more->begin(), more->end());
+    }
+    if (absl::IsResourceExhausted(hashes.status())) continue;
+    ++served;
+    ASSERT_TRUE(hashes.ok()) << hashes.status();
+    EXPECT_EQ(*hashes, PlainRun(graph, raw, 4));
   }
   EXPECT_GT(served, rounds / 4);
 }

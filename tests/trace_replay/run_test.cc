@@ -8,6 +8,7 @@
 
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
+#include "tidepool/compress/compression_profile.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
 
@@ -83,6 +84,48 @@ TEST_F(RunCommand, Compresses) {
   EXPECT_EQ(answer["bytes_out"], answer["bytes_in"]);
 }
 
+// Compression costs hardly any time, so density alone decides.
+TEST_F(RunCommand, ChoosesCompressionAnewWhenDensitiesChange) {
+  CompressionProfile profile;
+  profile.words32 = {{0.01, 0.01}, {0.01, 0.01}, 1};
+  profile.slot_ns = 0;
+  const std::string file = folder_ / "profile.json";
+  ASSERT_EQ(WriteCompressionProfile(profile, file), absl::OkStatus());
+  const std::vector<std::string> options = {"--memory",
+                                            "1GiB",
+                                            "--offload",
+                                            "conv",
+                                            "--link",
+                                            "2e9",
+                                            "--scale",
+                                            "0",
+                                            "--density",
+                                            "0.99",
+                                            "--compression-profile",
+                                            file,
+                                            "--iterations",
+                                            "6",
+                                            "--data-density",
+                                            "0.99,0.2,0.2,0.2,0.99"};
+  std::vector<std::string> probing = options;
+  probing.insert(probing.end(), {"--probe-every", "2"});  // iterations 1, 3 and 5
+  const json answer = Answer(probing)["densities"];
+  EXPECT_EQ(answer["choices"], 2);
+  EXPECT_GT(answer["probes"], 0);
+  EXPECT_EQ(answer["probes"].get<int>() % 3, 0);
+  const auto compressed = answer["compressed_by_iteration"].get<std::vector<int>>();
+  ASSERT_EQ(compressed.size(), 6);
+  EXPECT_EQ(compressed, (std::vector<int>{0, 0, 0, compressed[3], compressed[3], 0}));
+  EXPECT_GT(compressed[3], 0);
+  EXPECT_FALSE(Answer(options).contains("densities"));
+}
+
+TEST_F(RunCommand, TakesTheBaseManager) {
+  const json answer = Answer({"--policy", "base", "--memory", "1GiB", "--scale", "0"});
+  EXPECT_EQ(answer["schedule"], "base(p)");
+  EXPECT_EQ(answer["bytes_out"], 0);
+}
+
 TEST_F(RunCommand, WhatDoesNotFitIsANo) {
   const Outcome outcome = Run({"run", path_, "--memory", "20MiB"});
   EXPECT_EQ(outcome.status, 2);
@@ -97,6 +140,14 @@ TEST_F(RunCommand, RefusesWhatCannotBe) {
   EXPECT_THAT(Refusal({"--link-in", "1e9"}), HasSubstr("--link-in"));
   EXPECT_THAT(Refusal({"--policy", "best"}), HasSubstr("base, none, vdnn, "));
   EXPECT_THAT(Refusal({"--link", "0"}), HasSubstr("expected"));
+  EXPECT_THAT(Refusal({"--probe-every", "0"}), HasSubstr("--probe-every"));
+  EXPECT_THAT(Refusal({"--data-density", "0.5,2"}),
+              HasSubstr("--data-density: '2', expected numbers from 0 to 1"));
+  EXPECT_THAT(Refusal({"--data-density", "0.5", "--device", "cuda"}),
+              HasSubstr("expected --device host"));
+  for (const char* option : {"--probe-every", "--data-density"}) {
+    EXPECT_THAT(Refusal({option, "1", "--policy", "base"}), HasSubstr("expected one of a pool"));
+  }
 }
 
 }  // namespace

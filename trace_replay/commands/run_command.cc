@@ -3,11 +3,14 @@
 // simulator.
 #include <climits>
 #include <iostream>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/schedule/timeline.h"
+#include "trace_replay/offload/density_probes.h"
 #include "trace_replay/offload/fixed_iteration.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/live_iteration.h"
@@ -26,6 +29,8 @@ struct RunCommandOptions {
   std::string device = "host";
   std::int64_t batch = 0;  // 0: the graph's own
   int iterations = 3;
+  int probe_every = 0;                      // 0: no probes
+  std::vector<double> data_densities = {};  // empty: tasks write nothing
   double scale = 1;
 };
 
@@ -33,6 +38,9 @@ absl::Status CheckRunOptions(const RunCommandOptions& options) {
   if (options.device != "host" && options.device != "cuda") {
     return absl::InvalidArgumentError(
         absl::StrCat("--device: '", absl::CHexEscape(options.device), "', expected host or cuda"));
+  }
+  if (options.device != "host" && !options.data_densities.empty()) {
+    return absl::InvalidArgumentError("--data-density: tasks of the host, expected --device host");
   }
   if (options.offload.in_bytes_per_second.has_value()) {
     return absl::InvalidArgumentError(
@@ -78,10 +86,13 @@ struct Iterations {
   std::string device;
   std::vector<double> seconds;  // one an iteration
   Timeline last;
+  std::optional<DensityProbes> probes = std::nullopt;
 };
 
-template <typename Iteration>
-absl::StatusOr<Iterations> Repeat(int times, RunProgress& progress, Iteration& iteration) {
+// Calls `after` with the iteration after each run of it.
+template <typename Iteration, typename After>
+absl::StatusOr<Iterations> Repeat(int times, RunProgress& progress, Iteration& iteration,
+                                  After after) {
   Iterations iterations;
   iterations.device = iteration.device_name();
   for (int i = 0; i < times; ++i) {
@@ -90,6 +101,7 @@ absl::StatusOr<Iterations> Repeat(int times, RunProgress& progress, Iteration& i
     if (!timeline.ok()) return timeline.status();
     iterations.seconds.push_back(timeline->seconds);
     iterations.last = *std::move(timeline);
+    if (absl::Status status = after(iteration); !status.ok()) return status;
   }
   return iterations;
 }
@@ -101,24 +113,53 @@ absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
       FixedIteration::Create(options.device, scheduled.graph, *scheduled.schedule,
                              MachineFor(scheduled), [&](std::size_t step) { progress.Show(step); });
   if (!fixed.ok()) return fixed.status();
-  return Repeat(options.iterations, progress, **fixed);
+  return Repeat(options.iterations, progress, **fixed,
+                [](FixedIteration&) { return absl::OkStatus(); });
+}
+
+absl::Status CheckHasPool(const RunCommandOptions& options, const Schedule& schedule) {
+  const bool needs_pool = options.probe_every > 0 || !options.data_densities.empty();
+  if (!needs_pool || schedule.memory == ScheduleMemory::kPool) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(options.probe_every > 0 ? "--probe-every" : "--data-density",
+                   ": the schedule has fixed addresses, expected one of a pool"));
+}
+
+absl::StatusOr<Iterations> IterateInPool(const RunCommandOptions& options,
+                                         const Prepared& prepared) {
+  std::optional<DensityProbes> probes;
+  if (options.probe_every > 0) {
+    absl::StatusOr<DensityProbes> made =
+        DensityProbes::Create(prepared.scheduled, *prepared.simulated);
+    if (!made.ok()) return made.status();
+    probes = *std::move(made);
+  }
+  RunProgress progress(options.iterations, prepared.simulated->resolved.steps.size());
+  const LiveIterationOptions live_options = {
+      .device = options.device,
+      .machine = prepared.scheduled.offload.machine,
+      .on_step = [&](std::size_t step) { progress.Show(step); },
+      .probe_every = options.probe_every,
+      .on_density = [&](std::size_t data,
+                        const DensityEstimate& estimate) { probes->Note(data, estimate); },
+      .densities = options.data_densities};
+  const absl::StatusOr<std::unique_ptr<LiveIteration>> live =
+      LiveIteration::Create(live_options, prepared.scheduled.graph, *prepared.simulated);
+  if (!live.ok()) return live.status();
+  absl::StatusOr<Iterations> iterations =
+      Repeat(options.iterations, progress, **live, [&](LiveIteration& iteration) {
+        return probes.has_value() ? probes->AfterIteration(iteration) : absl::OkStatus();
+      });
+  if (!iterations.ok()) return iterations.status();
+  // The offsets are those of the simulation, and so is the pool.
+  iterations->last.pool_bytes = prepared.simulated->pool_bytes;
+  iterations->probes = std::move(probes);
+  return iterations;
 }
 
 absl::StatusOr<Iterations> Iterate(const RunCommandOptions& options, const Prepared& prepared) {
-  if (prepared.scheduled.schedule->memory != ScheduleMemory::kPool) {
-    return IterateFixed(options, prepared.scheduled);
-  }
-  RunProgress progress(options.iterations, prepared.simulated->resolved.steps.size());
-  const absl::StatusOr<std::unique_ptr<LiveIteration>> live =
-      LiveIteration::Create({.device = options.device,
-                             .machine = prepared.scheduled.offload.machine,
-                             .on_step = [&](std::size_t step) { progress.Show(step); }},
-                            prepared.scheduled.graph, *prepared.simulated);
-  if (!live.ok()) return live.status();
-  absl::StatusOr<Iterations> iterations = Repeat(options.iterations, progress, **live);
-  // The offsets are those of the simulation, and so is the pool.
-  if (iterations.ok()) iterations->last.pool_bytes = prepared.simulated->pool_bytes;
-  return iterations;
+  const bool has_pool = prepared.scheduled.schedule->memory == ScheduleMemory::kPool;
+  return has_pool ? IterateInPool(options, prepared) : IterateFixed(options, prepared.scheduled);
 }
 
 // Tells the cost of a run on the host, or refuses it if the host has too little memory.
@@ -138,19 +179,24 @@ absl::Status Announce(const RunCommandOptions& options, const Timeline& simulate
 absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const Prepared& prepared,
                                        const Iterations& iterations) {
   const double predicted = prepared.simulated->seconds;
+  nlohmann::ordered_json more = {{"device", iterations.device},
+                                 {"iteration_seconds", iterations.seconds},
+                                 {"predicted_seconds", predicted}};
+  if (iterations.probes.has_value()) more["densities"] = iterations.probes->Json();
   absl::StatusOr<Answer> answer =
-      PrintTimeline(options.offload, prepared.scheduled, iterations.last,
-                    {{"device", iterations.device},
-                     {"iteration_seconds", iterations.seconds},
-                     {"predicted_seconds", predicted}});
+      PrintTimeline(options.offload, prepared.scheduled, iterations.last, more);
   if (!answer.ok() || options.offload.json || options.offload.timeline == "/dev/stdout") {
     return answer;
   }
-  std::cout << '\n'
-            << TableText({{"on " + iterations.device, ""},
-                          {absl::StrCat("  last of ", options.iterations, " iterations"),
-                           MillisecondsText(iterations.last.seconds)},
-                          {"  predicted", MillisecondsText(predicted)}});
+  std::vector<std::vector<std::string>> rows = {
+      {"on " + iterations.device, ""},
+      {absl::StrCat("  last of ", options.iterations, " iterations"),
+       MillisecondsText(iterations.last.seconds)},
+      {"  predicted", MillisecondsText(predicted)}};
+  if (iterations.probes.has_value()) {
+    for (std::vector<std::string>& row : iterations.probes->Rows()) rows.push_back(std::move(row));
+  }
+  std::cout << '\n' << TableText(rows);
   return answer;
 }
 
@@ -163,7 +209,8 @@ absl::StatusOr<Answer> RunRun(const CLI::App& app, const RunCommandOptions& opti
   if (!prepared->simulated.ok()) {
     return PrintDoesNotFit(options.offload, prepared->scheduled, prepared->simulated.status());
   }
-  status = Announce(options, *prepared->simulated);
+  status = CheckHasPool(options, *prepared->scheduled.schedule);
+  if (status.ok()) status = Announce(options, *prepared->simulated);
   if (!status.ok()) return status;
   const absl::StatusOr<Iterations> iterations = Iterate(options, *prepared);
   if (!iterations.ok()) return iterations.status();
@@ -194,11 +241,32 @@ Command AddRun(CLI::App& app) {
   AddWholeOption(*run, "--iterations", options->iterations, {.least = 1, .most = INT_MAX},
                  "Number of iterations")
       ->group(group);
+  AddWholeOption(*run, "--probe-every", options->probe_every, {.least = 1, .most = INT_MAX},
+                 "Probe the densities of offloaded data every so many iterations, and choose "
+                 "compression anew when one leaves its error band (default: never)")
+      ->group(group);
+  run->add_option_function<std::string>(
+         "--data-density",
+         [options](const std::string& text) {
+           absl::StatusOr<std::vector<double>> densities = ParseDensities(text);
+           if (!densities.ok()) {
+             throw CLI::ValidationError("--data-density",
+                                        std::string(densities.status().message()));
+           }
+           options->data_densities = *std::move(densities);
+         },
+         "Let tasks of the host write activations with this share of values that are not "
+         "zero: a number, or a list with one for each iteration (default: they write "
+         "nothing)")
+      ->type_name("NUMBERS")
+      ->group(group);
   AddNumberOption(*run, "--scale", options->scale, {.least = 0, .most = 1e6},
                   "Multiply the time of each task by this number")
       ->group(group);
   AddExamples(*run, {"tidepool model alexnet --batch 32 -o alexnet.json",
-                     "tidepool run alexnet.json --memory 1GiB --link 2GB/s --iterations 5"});
+                     "tidepool run alexnet.json --memory 1GiB --link 2GB/s --iterations 5",
+                     ("tidepool run alexnet.json --memory 1GiB --link 2GB/s --iterations 4 "
+                      "--density 0.9 --data-density 0.9,0.2 --probe-every 1")});
   return {run, [run, options] { return RunRun(*run, *options); }};
 }
 

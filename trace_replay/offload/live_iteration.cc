@@ -66,27 +66,48 @@ absl::StatusOr<std::unique_ptr<LiveIteration>> LiveIteration::Create(
   return iteration;
 }
 
+absl::StatusOr<Timeline> LiveIteration::Run() {
+  if (sparse_tasks_ != nullptr) sparse_tasks_->BeginIteration();
+  return executor_->Run();
+}
+
 absl::Status LiveIteration::Start(const LiveIterationOptions& options, const TaskGraph& graph,
                                   const Timeline& simulated) {
   const bool is_host = options.device == "host";
+  const bool may_compress = options.probe_every > 0 || Compresses(simulated.resolved);
   absl::Status status = Keep(is_host ? MakeHostDevice(options.machine) : MakeCudaDevice(), device_);
   if (status.ok()) status = MakePools(options, simulated);
-  if (status.ok() && Compresses(simulated.resolved)) status = MakePipeline(options, simulated);
+  if (status.ok() && may_compress) status = MakePipeline(options, simulated);
   if (!status.ok()) return status;
   OffloaderOptions offloading;
   offloading.release = OffloaderOptions::Release::kWhenAwaited;
   offloading.one_transfer_at_a_time = options.machine.one_transfer_at_a_time;
   offloading.pipeline = pipeline_.get();
   status = Keep(Offloader::Create(device_.get(), pool_.get(), host_.get(), offloading), offloader_);
-  if (!status.ok()) return status;
-  const LaunchTask launch =
-      is_host ? SleepingTasks(device_.get(), graph, 1) : FillingTasks(device_.get(), graph);
-  const FillData fill = [this, &graph](std::size_t data, void* address, Stream stream) {
-    return device_->Fill(address, 0, graph.data[data].bytes, stream);
+  return status.ok() ? MakeExecutor(options, graph, simulated) : status;
+}
+
+absl::Status LiveIteration::MakeExecutor(const LiveIterationOptions& options,
+                                         const TaskGraph& graph, const Timeline& simulated) {
+  // Inputs have no zeros where densities count.
+  const std::uint8_t value = options.densities.empty() ? 0 : 1;
+  const FillData fill = [this, &graph, value](std::size_t data, void* address, Stream stream) {
+    return device_->Fill(address, value, graph.data[data].bytes, stream);
   };
-  return Keep(Executor::Create(device_.get(), offloader_.get(), graph, simulated.resolved, launch,
-                               fill, {.measures = true, .on_step = options.on_step}),
+  return Keep(Executor::Create(device_.get(), offloader_.get(), graph, simulated.resolved,
+                               TasksOf(options, graph), fill,
+                               {.measures = true,
+                                .on_step = options.on_step,
+                                .probe_every = options.probe_every,
+                                .on_density = options.on_density}),
               executor_);
+}
+
+LaunchTask LiveIteration::TasksOf(const LiveIterationOptions& options, const TaskGraph& graph) {
+  if (options.device != "host") return FillingTasks(device_.get(), graph);
+  if (options.densities.empty()) return SleepingTasks(device_.get(), graph, 1);
+  sparse_tasks_ = std::make_unique<SparseTasks>(device_.get(), graph, options.densities);
+  return [this](const TaskLaunch& launch) { return sparse_tasks_->Launch(launch); };
 }
 
 absl::Status LiveIteration::MakePools(const LiveIterationOptions& options,
@@ -101,8 +122,10 @@ absl::Status LiveIteration::MakePools(const LiveIterationOptions& options,
   absl::Status status = Keep(Pool::Create(device_.get(), pool), pool_);
   if (!status.ok()) return status;
   PinnedPoolOptions host;
+  const std::int64_t most_raw =
+      options.probe_every > 0 ? simulated.bytes_out : simulated.peak_host_bytes;
   // The pinned pool rounds each buffer up to 512 bytes.
-  host.max_bytes = InPages(std::max(simulated.peak_host_bytes, kPage)) +
+  host.max_bytes = InPages(std::max(most_raw, kPage)) +
                    InPages(static_cast<std::int64_t>(simulated.resolved.steps.size()) * 512);
   return Keep(PinnedPool::Create(device_.get(), host), host_);
 }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "tidepool/compress/compression_pipeline.h"
@@ -18,6 +19,7 @@
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/offloader.h"
 #include "tidepool/schedule/timeline.h"
+#include "trace_replay/offload/sparse_tasks.h"
 
 namespace tidepool::tool {
 
@@ -26,6 +28,11 @@ struct LiveIterationOptions {
   TimelineOptions machine = {};
   // Called before each step of an iteration; see ExecutorOptions.
   std::function<void(std::size_t step)> on_step = nullptr;
+  // As in ExecutorOptions. With probes, every copy may become a compressed or a raw one.
+  int probe_every = 0;
+  std::function<void(std::size_t data, const DensityEstimate& estimate)> on_density = nullptr;
+  // On the host device: the densities of activations, by iteration; empty: tasks write nothing.
+  std::vector<double> densities = {};
 };
 
 class LiveIteration {
@@ -36,7 +43,11 @@ class LiveIteration {
                                                                const TaskGraph& graph,
                                                                const Timeline& simulated);
 
-  absl::StatusOr<Timeline> Run() { return executor_->Run(); }
+  absl::StatusOr<Timeline> Run();
+  // Carries out another simulation's schedule from the next iteration on.
+  absl::Status Reschedule(const Timeline& simulated) {
+    return executor_->Reschedule(simulated.resolved);
+  }
   std::string device_name() const { return device_->name(); }
 
  private:
@@ -44,6 +55,9 @@ class LiveIteration {
 
   absl::Status Start(const LiveIterationOptions& options, const TaskGraph& graph,
                      const Timeline& simulated);
+  absl::Status MakeExecutor(const LiveIterationOptions& options, const TaskGraph& graph,
+                            const Timeline& simulated);
+  LaunchTask TasksOf(const LiveIterationOptions& options, const TaskGraph& graph);
   absl::Status MakePools(const LiveIterationOptions& options, const Timeline& simulated);
   absl::Status MakePipeline(const LiveIterationOptions& options, const Timeline& simulated);
 
@@ -55,6 +69,7 @@ class LiveIteration {
   std::unique_ptr<PagePool> pages_;
   std::unique_ptr<CompressionPipeline> pipeline_;
   std::unique_ptr<Offloader> offloader_;
+  std::unique_ptr<SparseTasks> sparse_tasks_;  // null: tasks write nothing
   std::unique_ptr<Executor> executor_;
 };
 

@@ -28,6 +28,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "tidepool/compress/density_probe.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
 #include "tidepool/schedule/graph.h"
@@ -91,6 +92,11 @@ struct ExecutorOptions {
   // lag: steps only queue work. With fixed addresses it is called for steps that run tasks or copy.
   // Null: not called.
   std::function<void(std::size_t step)> on_step = nullptr;
+  // Every how many iterations, beginning with the first, Run probes the density of data that has
+  // left, from its copy on the host before it is fetched. 0: never. It calls `on_density` on its
+  // own thread. For schedules of a pool only.
+  int probe_every = 0;
+  std::function<void(std::size_t data, const DensityEstimate& estimate)> on_density = nullptr;
 };
 
 class TIDEPOOL_EXPORT Executor {
@@ -98,8 +104,8 @@ class TIDEPOOL_EXPORT Executor {
   // Creates an executor. It copies `graph`, which is valid, and `schedule`; `device` and
   // `offloader` outlive it. Without `fill`, the initial contents of inputs and weights are
   // undefined. Compressed data is compressed in words of 32 bits. Errors: those of
-  // ValidateSchedule; InvalidArgument for a null device, offloader or `launch`; those of the
-  // device.
+  // ValidateSchedule; InvalidArgument for a null device, offloader or `launch`, for a negative
+  // `probe_every`, and for probes without `on_density`; those of the device.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(Device* device, Offloader* offloader,
                                                           const TaskGraph& graph,
                                                           const Schedule& schedule,
@@ -114,7 +120,7 @@ class TIDEPOOL_EXPORT Executor {
   // are undefined.
   // Takes all memory, streams and events, so Run takes none. Errors: those of ValidateAddresses and
   // LowerSchedule; InvalidArgument for a null device or `launch`, for fewer devices than the
-  // schedule has, and for schedules of a pool or with pages; those of the devices.
+  // schedule has, for probes, and for schedules of a pool or with pages; those of the devices.
   static absl::StatusOr<std::unique_ptr<Executor>> CreateFixed(absl::Span<Device* const> devices,
                                                                absl::Span<const TaskGraph> graphs,
                                                                const Schedule& schedule,
@@ -136,6 +142,13 @@ class TIDEPOOL_EXPORT Executor {
   // With fixed addresses, the peaks are the memory that the executor holds, with and without
   // `measures`.
   virtual absl::StatusOr<Timeline> Run() = 0;
+
+  // Runs another schedule of the same graph from the next iteration on, such as one that compresses
+  // other copies (adaptive_compression.h). Data that exists between iterations stays as it is.
+  // Requests that come in another order than before may find too little memory. Errors:
+  // FailedPrecondition with fixed addresses; those of ValidateSchedule and of the device. After an
+  // error the schedule is the one from before.
+  virtual absl::Status Reschedule(const Schedule& schedule) = 0;
 
  protected:
   Executor() = default;

@@ -32,6 +32,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "tidepool/compress/compression_pipeline.h"
+#include "tidepool/compress/density_probe.h"
 #include "tidepool/compress/zero_value_codec.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
@@ -180,6 +181,13 @@ class TIDEPOOL_EXPORT Offloader {
 
   // Returns the buffer's state. Errors: NotFound, as of all functions above.
   virtual absl::StatusOr<BufferState> State(BufferId buffer) const = 0;
+  // Estimates the density of a buffer that is out, from its copy on the host. A raw copy is probed
+  // (ProbeDensity); other calls do not wait meanwhile. The words of a compressed copy were counted
+  // when it was made. Errors: NotFound; FailedPrecondition in any other state; InvalidArgument for
+  // options out of range, and for words of another size than those of the compressed copy.
+  // O(options.lines).
+  virtual absl::StatusOr<DensityEstimate> ProbeDensity(
+      BufferId buffer, const DensityProbeOptions& options = {}) const = 0;
   virtual OffloaderStats Stats() const = 0;
   // The streams of raw copies; only copies are queued on them.
   virtual Stream out_stream() const = 0;

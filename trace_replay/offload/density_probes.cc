@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_replay/offload/density_probes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trace_replay/text.h"
+
+namespace tidepool::tool {
+namespace {
+
+std::int64_t CompressedCopies(const Schedule& schedule) {
+  return std::count_if(schedule.steps.begin(), schedule.steps.end(),
+                       [](const ScheduleStep& step) { return step.density >= 0; });
+}
+
+}  // namespace
+
+absl::StatusOr<DensityProbes> DensityProbes::Create(const ScheduledGraph& scheduled,
+                                                    const Timeline& simulated) {
+  absl::StatusOr<AdaptiveCompression> adaptive = AdaptiveCompression::Create(
+      scheduled.graph, *scheduled.schedule, simulated,
+      {.pool = scheduled.offload.machine, .densities = scheduled.offload.layerwise.densities});
+  if (!adaptive.ok()) return adaptive.status();
+  return DensityProbes(*std::move(adaptive));
+}
+
+absl::Status DensityProbes::AfterIteration(LiveIteration& iteration) {
+  compressed_.push_back(CompressedCopies(adaptive_.schedule()));
+  const absl::StatusOr<std::optional<Timeline>> chosen = adaptive_.ChooseAgain();
+  if (!chosen.ok()) return chosen.status();
+  return chosen->has_value() ? iteration.Reschedule(**chosen) : absl::OkStatus();
+}
+
+nlohmann::ordered_json DensityProbes::Json() const {
+  return {{"probes", adaptive_.noted()},
+          {"choices", adaptive_.choices()},
+          {"compressed_by_iteration", compressed_}};
+}
+
+std::vector<std::vector<std::string>> DensityProbes::Rows() const {
+  return {{"  densities probed", CountText(adaptive_.noted())},
+          {"  compression chosen anew", CountText(adaptive_.choices())},
+          {"  compressed copies of the last", CountText(compressed_.back())}};
+}
+
+}  // namespace tidepool::tool

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies a pattern of words into the outputs of tasks.
+#include "trace_replay/offload/sparse_tasks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace tidepool::tool {
+namespace {
+
+constexpr std::size_t kPatternWords = std::size_t{1} << 18;
+
+std::shared_ptr<const std::vector<std::uint32_t>> PatternOf(double density) {
+  auto words = std::make_shared<std::vector<std::uint32_t>>(kPatternWords);
+  std::mt19937 random(1);
+  std::bernoulli_distribution is_set(density);
+  for (std::uint32_t& word : *words) {
+    if (is_set(random)) word = static_cast<std::uint32_t>(random()) | 1;
+  }
+  return words;
+}
+
+void Repeat(const std::vector<std::uint32_t>& pattern, void* to, std::int64_t bytes) {
+  const auto size = static_cast<std::int64_t>(pattern.size() * sizeof(pattern[0]));
+  for (std::int64_t at = 0; at < bytes; at += size) {
+    std::memcpy(static_cast<std::byte*>(to) + at, pattern.data(),
+                static_cast<std::size_t>(std::min(size, bytes - at)));
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<double>> ParseDensities(std::string_view text) {
+  std::vector<double> densities;
+  for (const absl::string_view one :
+       absl::StrSplit(absl::string_view(text.data(), text.size()), ',')) {
+    double density = 0;
+    if (!absl::SimpleAtod(one, &density) || !(density >= 0 && density <= 1)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", absl::CHexEscape(one), "', expected numbers from 0 to 1"));
+    }
+    densities.push_back(density);
+  }
+  return densities;
+}
+
+SparseTasks::SparseTasks(Device* device, const TaskGraph& graph,
+                         const std::vector<double>& densities)
+    : device_(device), graph_(graph), sleep_(SleepingTasks(device, graph, 1)) {
+  for (const double density : densities) patterns_.push_back(PatternOf(density));
+}
+
+const SparseTasks::Pattern& SparseTasks::Current() const {
+  return patterns_[std::min(std::max<std::size_t>(iteration_, 1), patterns_.size()) - 1];
+}
+
+absl::Status SparseTasks::Launch(const TaskLaunch& launch) const {
+  const GraphTask& task = graph_.tasks[launch.task];
+  for (std::size_t i = 0; i < task.writes.size(); ++i) {
+    const GraphData& data = graph_.data[task.writes[i]];
+    if (data.kind != DataKind::kActivation) continue;
+    absl::Status status =
+        device_->CallHost(launch.stream, [pattern = Current(), to = launch.writes[i],
+                                          bytes = data.bytes] { Repeat(*pattern, to, bytes); });
+    if (!status.ok()) return status;
+  }
+  return sleep_(launch);
+}
+
+}  // namespace tidepool::tool
