@@ -21,13 +21,23 @@ absl::Status CannotRun(const Chain& chain) {
       absl::StrCat("an operation does not fit into the memory of ", chain.memory_bytes, " bytes"));
 }
 
+// After so many searches all sizes are rounded up at once: each takes up to a second.
+constexpr std::size_t kMostSlotSearches = 100;
+
 // Rounded sizes are optimistic at first. While the set does not fit the true sizes, one size more
 // is rounded up. Where the chain does not fit the slots, the policy is greedy.
 absl::StatusOr<ChainSchedule> MakeInSlots(const Chain& chain, const ChainPolicyOptions& options) {
   FractionalChain in_slots = InSlots(chain, options.slots);
-  while (const std::optional<LeastIdle> least = FindLeastIdle(in_slots)) {
+  for (std::size_t searches = 1; searches <= kMostSlotSearches + 1; ++searches) {
+    const std::optional<LeastIdle> least = FindLeastIdle(in_slots);
+    if (!least.has_value()) break;
     absl::StatusOr<ChainSchedule> schedule = ScheduleSet(chain, least->set);
-    if (schedule.ok() || !GiveSlot(chain, in_slots)) return schedule;
+    if (schedule.ok()) return schedule;
+    if (searches == kMostSlotSearches) {
+      GiveAllSlots(chain, in_slots);
+    } else if (!GiveSlot(chain, in_slots)) {
+      break;
+    }
   }
   return MakeGreedy(chain, options);
 }

@@ -85,4 +85,8 @@ bool GiveSlot(const Chain& chain, FractionalChain& in_slots) {
   return true;
 }
 
+void GiveAllSlots(const Chain& chain, FractionalChain& in_slots) {
+  in_slots.x = SlotRounding(chain, static_cast<std::int64_t>(in_slots.memory)).Up(chain.x);
+}
+
 }  // namespace tidepool::chain_policies

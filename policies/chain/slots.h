@@ -17,6 +17,8 @@ FractionalChain InSlots(const Chain& chain, std::int64_t slots);
 // Gives one more slot to the activation that lacks the smallest part of a slot. Returns false when
 // all have enough.
 bool GiveSlot(const Chain& chain, FractionalChain& in_slots);
+// Rounds every size up, so that each activation has enough.
+void GiveAllSlots(const Chain& chain, FractionalChain& in_slots);
 
 }  // namespace tidepool::chain_policies
 
