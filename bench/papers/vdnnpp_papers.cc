@@ -170,7 +170,7 @@ void PrintFigure() {
                                                                                {"vgg16", 64},
                                                                                {"vgg116", 16},
                                                                                {"vgg191", 16}}) {
-      const TaskGraph graph = MakeModel(model, {.batch = batch, .gpu = gpu.name}).value();
+      const TaskGraph graph = MakeModel(model, testing::PaperModel(batch, gpu.name)).value();
       const double ideal = TotalsOf(graph).least_seconds;
       std::printf("%-18s %3d", model, batch);
       for (const std::string& mode : kModes) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares densities with their bands, and chooses anew when one has left.
+// Compares densities with their bands, and chooses again when one has left.
 #include "tidepool/schedule/adaptive_compression.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Iterations with data of changing density on the host device: densities are probed, compression is
-// chosen anew, and tasks read the right bytes.
+// chosen again, and tasks read the right bytes.
 #include "tidepool/schedule/adaptive_compression.h"
 
 #include <gmock/gmock.h>
@@ -138,7 +138,7 @@ class AdaptiveRun : public ::testing::Test {
          }});
   }
 
-  // Runs an iteration with data of this density, and returns whether compression was chosen anew.
+  // Runs an iteration with data of this density, and returns whether compression was chosen again.
   bool Iterate(double density) {
     density_ = density;
     densities_.clear();
@@ -173,7 +173,7 @@ class AdaptiveRun : public ::testing::Test {
 };
 
 // Iterations 1, 3, 5, ... probe.
-TEST_F(AdaptiveRun, ChoosesAnewWhenADensityLeavesItsBand) {
+TEST_F(AdaptiveRun, ChoosesAgainWhenADensityLeavesItsBand) {
   EXPECT_FALSE(Iterate(1));
   EXPECT_EQ(densities_.size(), kLayers);  // x0 to x5 leave
   EXPECT_FALSE(Iterate(0.3));             // not probed

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compression chosen anew: bands of densities, and choices equal to those of new schedules.
+// Compression chosen again: bands of densities, and choices equal to those of new schedules.
 #include "tidepool/schedule/adaptive_compression.h"
 
 #include <gmock/gmock.h>

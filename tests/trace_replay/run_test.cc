@@ -85,7 +85,7 @@ TEST_F(RunCommand, Compresses) {
 }
 
 // Compression costs hardly any time, so density alone decides.
-TEST_F(RunCommand, ChoosesCompressionAnewWhenDensitiesChange) {
+TEST_F(RunCommand, ChoosesCompressionAgainWhenDensitiesChange) {
   CompressionProfile profile;
   profile.words32 = {{0.01, 0.01}, {0.01, 0.01}, 1};
   profile.slot_ns = 0;

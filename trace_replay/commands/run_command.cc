@@ -243,7 +243,7 @@ Command AddRun(CLI::App& app) {
       ->group(group);
   AddWholeOption(*run, "--probe-every", options->probe_every, {.least = 1, .most = INT_MAX},
                  "Probe the densities of offloaded data every so many iterations, and choose "
-                 "compression anew when one leaves its error band (default: never)")
+                 "compression again when one leaves its error band (default: never)")
       ->group(group);
   run->add_option_function<std::string>(
          "--data-density",

@@ -40,7 +40,7 @@ nlohmann::ordered_json DensityProbes::Json() const {
 
 std::vector<std::vector<std::string>> DensityProbes::Rows() const {
   return {{"  densities probed", CountText(adaptive_.noted())},
-          {"  compression chosen anew", CountText(adaptive_.choices())},
+          {"  compression chosen again", CountText(adaptive_.choices())},
           {"  compressed copies of the last", CountText(compressed_.back())}};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `run --probe-every`: densities are probed, and compression is chosen anew.
+// `run --probe-every`: densities are probed, and compression is chosen again.
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_DENSITY_PROBES_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_DENSITY_PROBES_H_
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AdaptiveCompression: chooses the compressed copies of a schedule anew while a network trains.
+// AdaptiveCompression: chooses the compressed copies of a schedule again while a network trains.
 //
 // "During training, occasionally checking the activation density (fraction of non-zero elements) of
 // each layer and choosing layers with low density to compress could reduce degradation of
