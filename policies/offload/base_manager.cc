@@ -9,9 +9,9 @@
 namespace tidepool::offload_policies {
 namespace {
 
-constexpr std::size_t kNever = static_cast<std::size_t>(-1);
+constexpr std::size_t kNoUse = static_cast<std::size_t>(-1);
 
-std::int64_t RoundedUp(std::int64_t bytes, std::int64_t alignment) {
+std::int64_t InAlignments(std::int64_t bytes, std::int64_t alignment) {
   return (bytes + alignment - 1) & -alignment;
 }
 
@@ -22,7 +22,7 @@ bool TakesChunk(const GraphData& data) {
 
 // Returns the last task that uses each datum.
 std::vector<std::size_t> LastUses(const TaskGraph& graph) {
-  std::vector<std::size_t> last(graph.data.size(), kNever);
+  std::vector<std::size_t> last(graph.data.size(), kNoUse);
   for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
     const GraphTask& task = graph.tasks[i];
     for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
@@ -71,7 +71,7 @@ GradientChunks ChunksOf(const TaskGraph& graph, std::int64_t alignment) {
       is_free[chunk] = false;
       chunks.chunk_of[data] = chunk;
       chunks.bytes[chunk] =
-          std::max(chunks.bytes[chunk], RoundedUp(graph.data[data].bytes, alignment));
+          std::max(chunks.bytes[chunk], InAlignments(graph.data[data].bytes, alignment));
     }
     for (const std::size_t data : EndingWith(graph, last_uses, task)) {
       is_free[chunks.chunk_of[data]] = true;
@@ -148,7 +148,7 @@ class BaseBuilder {
          .offset = workspace > 0 ? addresses_.workspace_offset : -1});
     base_.memory_bytes =
         std::max(base_.memory_bytes,
-                 addresses_.workspace_offset + RoundedUp(workspace, base_.schedule.alignment));
+                 addresses_.workspace_offset + InAlignments(workspace, base_.schedule.alignment));
   }
 
   // Brings data to its home after the iteration.
@@ -180,7 +180,7 @@ BaseAddresses PlaceBase(const TaskGraph& graph, std::int64_t alignment) {
   for (std::size_t data = 0; data < graph.data.size(); ++data) {
     if (TakesChunk(graph.data[data])) continue;
     addresses.offsets[data] = end;
-    end += RoundedUp(graph.data[data].bytes, alignment);
+    end += InAlignments(graph.data[data].bytes, alignment);
   }
   std::vector<std::int64_t> begins;
   begins.reserve(chunks.bytes.size());

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kPatternWords = std::size_t{1} << 18;
 
-std::shared_ptr<const std::vector<std::uint32_t>> PatternOf(double density) {
+std::shared_ptr<const std::vector<std::uint32_t>> RandomWords(double density) {
   auto words = std::make_shared<std::vector<std::uint32_t>>(kPatternWords);
   std::mt19937 random(1);
   std::bernoulli_distribution is_set(density);
@@ -28,7 +28,7 @@ std::shared_ptr<const std::vector<std::uint32_t>> PatternOf(double density) {
   return words;
 }
 
-void Repeat(const std::vector<std::uint32_t>& pattern, void* to, std::int64_t bytes) {
+void CopyWords(const std::vector<std::uint32_t>& pattern, void* to, std::int64_t bytes) {
   const auto size = static_cast<std::int64_t>(pattern.size() * sizeof(pattern[0]));
   for (std::int64_t at = 0; at < bytes; at += size) {
     std::memcpy(static_cast<std::byte*>(to) + at, pattern.data(),
@@ -55,7 +55,7 @@ absl::StatusOr<std::vector<double>> ParseDensities(std::string_view text) {
 SparseTasks::SparseTasks(Device* device, const TaskGraph& graph,
                          const std::vector<double>& densities)
     : device_(device), graph_(graph), sleep_(SleepingTasks(device, graph, 1)) {
-  for (const double density : densities) patterns_.push_back(PatternOf(density));
+  for (const double density : densities) patterns_.push_back(RandomWords(density));
 }
 
 const SparseTasks::Pattern& SparseTasks::Current() const {
@@ -69,7 +69,7 @@ absl::Status SparseTasks::Launch(const TaskLaunch& launch) const {
     if (data.kind != DataKind::kActivation) continue;
     absl::Status status =
         device_->CallHost(launch.stream, [pattern = Current(), to = launch.writes[i],
-                                          bytes = data.bytes] { Repeat(*pattern, to, bytes); });
+                                          bytes = data.bytes] { CopyWords(*pattern, to, bytes); });
     if (!status.ok()) return status;
   }
   return sleep_(launch);
