@@ -25,7 +25,7 @@ using Indices = std::vector<std::size_t>;
 constexpr std::array<const char*, 5> kActionNames = {"F", "B", "offload", "prefetch", "drop"};
 
 // A schedule, and the time that it took to make it.
-struct MadeSchedule {
+struct MadeChainSchedule {
   Chain chain;
   ChainSchedule schedule;
   double seconds = 0;
@@ -54,7 +54,7 @@ Json RatioJson(const ChainSchedule& schedule) {
   return schedule.seconds > 0 ? Json(nullptr) : Json(1);
 }
 
-Json AnswerJson(const MadeSchedule& made) {
+Json ChainAnswerJson(const MadeChainSchedule& made) {
   const ChainSchedule& schedule = made.schedule;
   const std::size_t operations = made.chain.forward_seconds.size();
   const Indices offloaded = OffloadedIndices(schedule);
@@ -106,7 +106,7 @@ std::string BoundText(const ChainSchedule& schedule) {
                       " the lower bound of ", MillisecondsText(schedule.lower_bound_seconds));
 }
 
-void PrintTransfers(const MadeSchedule& made, const Indices& offloaded) {
+void PrintTransfers(const MadeChainSchedule& made, const Indices& offloaded) {
   if (offloaded.empty()) return;
   const std::size_t operations = made.chain.forward_seconds.size();
   const auto out = FirstStarts(made.schedule, ChainAction::kOffload, operations);
@@ -119,7 +119,7 @@ void PrintTransfers(const MadeSchedule& made, const Indices& offloaded) {
   std::cout << '\n' << TableText(rows);
 }
 
-void PrintTable(const ChainCommandOptions& options, const MadeSchedule& made) {
+void PrintChainTable(const ChainCommandOptions& options, const MadeChainSchedule& made) {
   const Chain& chain = made.chain;
   const ChainSchedule& schedule = made.schedule;
   const Indices offloaded = OffloadedIndices(schedule);
@@ -184,11 +184,11 @@ absl::StatusOr<Answer> PrintChainSchedule(const ChainCommandOptions& options) {
   if (absl::Status status = CheckChainSchedule(*chain, *schedule); !status.ok()) {
     return AboutFile(options.path, status);
   }
-  const MadeSchedule made = {*chain, *schedule, passed.count()};
+  const MadeChainSchedule made = {*chain, *schedule, passed.count()};
   if (options.json) {
-    PrintJson(AnswerJson(made));
+    PrintJson(ChainAnswerJson(made));
   } else {
-    PrintTable(options, made);
+    PrintChainTable(options, made);
   }
   return Answer::kYes;
 }
