@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A training step of VGG-16 that does not fit: a schedule is made, simulated, and carried out.
+#include <cstdint>
+#include <vector>
+
 #include "check.h"
 #include "tidepool/host/pinned_pool.h"
 #include "tidepool/host_device.h"
@@ -30,6 +33,23 @@ void SimulateLarge() {
               timeline.seconds * 1e3, MiB(timeline.bytes_out), MiB(timeline.pool_bytes));
 }
 
+// Makes rounds of the largest sub-batch that fits.
+void DivideBatch() {
+  // [rounds]
+  const auto family = Check(tidepool::MakeModelFamily("vgg-16", {}, std::vector<std::int64_t>{1}));
+  tidepool::ScheduleRequest request;
+  request.machine.devices.front().memory_bytes = std::int64_t{3} << 30;
+  request.batch = 64;
+  request.sub_batch = tidepool::kLargestSubBatch;
+  const auto made = Check(tidepool::MakeSchedule("none", family, request));
+  const auto timeline = Check(tidepool::Simulate(made));
+  // made.sub_batch, .rounds, .schedule, .graphs, .lower_bound_seconds, ...
+  // [/rounds]
+  std::printf("vgg-16, batch 64, 3 GiB: %lld rounds of %lld samples, %.0f ms\n",
+              static_cast<long long>(made.rounds), static_cast<long long>(made.sub_batch),
+              timeline.seconds * 1e3);
+}
+
 // Carries a small schedule out on the host device; its tasks take no time here.
 void RunSmall() {
   const auto graph = Check(tidepool::MakeModel("alexnet", {.batch = 1}));
@@ -58,6 +78,7 @@ void RunSmall() {
 
 int main() {
   SimulateLarge();
+  DivideBatch();
   RunSmall();
   return 0;
 }

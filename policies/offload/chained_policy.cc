@@ -36,13 +36,14 @@ TaskGraph InGranules(const TaskGraph& graph, std::int64_t granule) {
 }
 
 ChainOptions ChainOf(const TaskGraph& graph, const ScheduleRequest& request,
-                     std::int64_t most_workspace) {
+                     std::int64_t most_workspace, bool recomputes) {
   const MachineDevice& device = request.machine.devices.front();
   const MachineLink& link = request.machine.links[device.link];
   ChainOptions options;
   options.memory_bytes = device.memory_bytes / request.alignment * request.alignment;
   options.link_bytes_per_second =
       std::min({link.out_bytes_per_second, link.in_bytes_per_second, kMostLinkBytesPerSecond});
+  options.recomputation = recomputes;
   options.algorithms.reserve(graph.tasks.size());
   for (const GraphTask& task : graph.tasks) {
     options.algorithms.push_back(FastestAlgorithm(task, most_workspace));
@@ -77,21 +78,6 @@ absl::Status CheckOperationsFit(const TaskGraph& graph, const GraphChain& made) 
   return absl::OkStatus();
 }
 
-// Returns the transfers in their order.
-absl::StatusOr<ChainTransfers> TransfersOf(std::string_view policy, const ChainSchedule& schedule) {
-  if (!RecomputedIndices(schedule).empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("policy ", InQuotes(policy),
-                     " runs operations of this graph again, expected a policy that transfers"));
-  }
-  ChainTransfers transfers;
-  for (const ChainStep& step : schedule.steps) {
-    if (step.action == ChainAction::kOffload) transfers.offloads.push_back(step.index);
-    if (step.action == ChainAction::kPrefetch) transfers.prefetches.push_back(step.index);
-  }
-  return transfers;
-}
-
 struct TimedSchedule {
   Schedule schedule;
   double seconds = 0;
@@ -100,16 +86,14 @@ struct TimedSchedule {
 absl::StatusOr<TimedSchedule> MakeWith(std::string_view policy, const TaskGraph& graph,
                                        const ScheduleRequest& request,
                                        const GraphChainOptions& options,
-                                       std::int64_t most_workspace) {
-  const absl::StatusOr<GraphChain> made = ToChain(graph, ChainOf(graph, request, most_workspace));
+                                       std::int64_t most_workspace, bool recomputes) {
+  const absl::StatusOr<GraphChain> made =
+      ToChain(graph, ChainOf(graph, request, most_workspace, recomputes));
   if (!made.ok()) return made.status();
   if (absl::Status status = CheckOperationsFit(graph, *made); !status.ok()) return status;
   const absl::StatusOr<ChainSchedule> chain = MakeChainSchedule(policy, made->chain, options.chain);
   if (!chain.ok()) return chain.status();
-  const absl::StatusOr<ChainTransfers> transfers = TransfersOf(policy, *chain);
-  if (!transfers.ok()) return transfers.status();
-  absl::StatusOr<Schedule> schedule =
-      ScheduleTransfers(graph, *made, *transfers, request.alignment);
+  absl::StatusOr<Schedule> schedule = ScheduleChain(graph, *made, *chain, request.alignment);
   if (!schedule.ok()) return schedule.status();
   return TimedSchedule{*std::move(schedule), chain->seconds};
 }
@@ -120,16 +104,15 @@ std::vector<std::int64_t> LimitsOf(const std::optional<AlgorithmChoice>& choice)
   return {kAnyWorkspace, kLeastWorkspace};
 }
 
-}  // namespace
-
-absl::StatusOr<Schedule> MakeChained(std::string_view policy, const TaskGraph& graph,
-                                     const ScheduleRequest& request) {
+absl::StatusOr<Schedule> MakeOnChain(std::string_view policy, const TaskGraph& graph,
+                                     const ScheduleRequest& request, bool recomputes) {
   const absl::StatusOr<GraphChainOptions> options = OptionsOf<GraphChainOptions>(request);
   if (!options.ok()) return options.status();
   const TaskGraph rounded = InGranules(graph, request.alignment);
   absl::StatusOr<TimedSchedule> best = absl::InternalError("no algorithms were tried");
   for (const std::int64_t limit : LimitsOf(options->algorithms)) {
-    absl::StatusOr<TimedSchedule> made = MakeWith(policy, rounded, request, *options, limit);
+    absl::StatusOr<TimedSchedule> made =
+        MakeWith(policy, rounded, request, *options, limit, recomputes);
     if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
     const bool is_better = !best.ok() || (made.ok() && made->seconds < best->seconds);
     if (!is_better) continue;
@@ -140,6 +123,18 @@ absl::StatusOr<Schedule> MakeChained(std::string_view policy, const TaskGraph& g
   if (!best.ok()) return best.status();
   best->schedule.fingerprint = GraphFingerprint(graph);
   return std::move(best->schedule);
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> MakeChained(std::string_view policy, const TaskGraph& graph,
+                                     const ScheduleRequest& request) {
+  return MakeOnChain(policy, graph, request, /*recomputes=*/false);
+}
+
+absl::StatusOr<Schedule> MakeRecomputing(std::string_view policy, const TaskGraph& graph,
+                                         const ScheduleRequest& request) {
+  return MakeOnChain(policy, graph, request, /*recomputes=*/true);
 }
 
 }  // namespace tidepool::offload_policies

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Policies of chains on graphs: the graph becomes a chain, and the chain's transfers become steps.
+// Policies of chains on graphs: the graph becomes a chain, and the chain's schedule becomes steps.
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_CHAINED_POLICY_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_CHAINED_POLICY_H_
 
@@ -12,12 +12,14 @@
 
 namespace tidepool::offload_policies {
 
-// Returns the paged schedule of a chain policy that transfers activations, for a valid graph and
-// device 0 of the request. Sizes are whole granules. Without a choice of algorithms, the fastest
-// and those of least workspaces are both tried. Errors are those of ToChain, MakeChainSchedule and
-// ScheduleTransfers; InvalidArgument when the policy's schedule runs operations again.
+// Return the paged schedule of a chain policy for a valid graph and device 0 of the request: of a
+// policy that transfers activations, and of one that also runs tasks again. Sizes are whole
+// granules. Without a choice of algorithms, the fastest and those of least workspaces are both
+// tried. Errors are those of ToChain, MakeChainSchedule and ScheduleChain.
 absl::StatusOr<Schedule> MakeChained(std::string_view policy, const TaskGraph& graph,
                                      const ScheduleRequest& request);
+absl::StatusOr<Schedule> MakeRecomputing(std::string_view policy, const TaskGraph& graph,
+                                         const ScheduleRequest& request);
 
 }  // namespace tidepool::offload_policies
 

@@ -10,7 +10,9 @@
 #include "absl/strings/str_cat.h"
 #include "policies/offload/compose_rounds.h"
 #include "policies/offload/round_graph.h"
+#include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/program.h"
+#include "tidepool/schedule/timeline.h"
 
 namespace tidepool::offload_policies {
 namespace {
@@ -30,6 +32,12 @@ Machine MachineOf(const ScheduleRequest& request) {
 
 bool WantsPages(const ScheduleRequest& request) { return request.memory == ScheduleMemory::kPaged; }
 
+double SecondsOf(const Program& program) {
+  double seconds = 0;
+  for (const OperationTimes& times : TimeProgram(program)) seconds = std::max(seconds, times.end);
+  return seconds;
+}
+
 // Gives the paged schedule its addresses, unless pages are asked for, and checks that it fits.
 absl::Status Finish(const ScheduleRequest& request, MadeSchedule& made) {
   if (!WantsPages(request)) {
@@ -40,7 +48,12 @@ absl::Status Finish(const ScheduleRequest& request, MadeSchedule& made) {
   } else if (absl::Status status = ValidateSchedule(made.graphs, made.schedule); !status.ok()) {
     return status;
   }
-  return LowerSchedule(made.graphs, made.schedule, made.machine).status();
+  const absl::StatusOr<Program> program = LowerSchedule(made.graphs, made.schedule, made.machine);
+  if (!program.ok()) return program.status();
+  made.lower_bound_seconds = LowerBoundSeconds(made.graphs, made.schedule, made.machine);
+  constexpr double kEqual = 1e-9;
+  made.proved = SecondsOf(*program) <= made.lower_bound_seconds * (1 + kEqual);
+  return absl::OkStatus();
 }
 
 // The least seconds of the tasks that each round repeats, and of the updates.
@@ -108,7 +121,7 @@ class RoundsMaker {
     const bool is_whole = division.sub_batch == batch_ && request_.devices == 1;
     status = is_whole ? AddWhole(made) : AddRounds(division, made);
     if (!status.ok()) return status;
-    SetSeconds(division, made);
+    made.ideal_seconds = IdealSeconds(division, made.graphs);
     return made;
   }
 
@@ -146,14 +159,14 @@ class RoundsMaker {
   }
 
   // The host runs the updates of several devices at rates of its own, so they do not count there.
-  void SetSeconds(const BatchDivision& division, MadeSchedule& made) const {
-    const LeastSeconds full = LeastSecondsOf(made.graphs.front());
+  // A table without costs at the whole batch tells the time of the rounds.
+  double IdealSeconds(const BatchDivision& division, const std::vector<TaskGraph>& graphs) const {
+    const LeastSeconds full = LeastSecondsOf(graphs.front());
     const double updates = request_.devices == 1 ? full.updates : 0;
-    made.lower_bound_seconds = full.round * static_cast<double>(division.full) + updates;
-    if (division.rest > 0) made.lower_bound_seconds += LeastSecondsOf(made.graphs.back()).round;
-    made.ideal_seconds = made.lower_bound_seconds;
     const absl::StatusOr<TaskGraph> at_once = GraphAt(family_, batch_);
-    if (at_once.ok()) made.ideal_seconds = LeastSecondsOf(*at_once).round + updates;
+    if (at_once.ok()) return LeastSecondsOf(*at_once).round + updates;
+    const double rest = division.rest > 0 ? LeastSecondsOf(graphs.back()).round : 0;
+    return full.round * static_cast<double>(division.full) + rest + updates;
   }
 
   // Returns OK for a sub-batch with a round that fits, and ResourceExhausted for one without.
@@ -204,8 +217,7 @@ absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const Ta
                        .machine = MachineOf(request),
                        .batch = graph.batch,
                        .sub_batch = graph.batch,
-                       .ideal_seconds = least,
-                       .lower_bound_seconds = least};
+                       .ideal_seconds = least};
   if (absl::Status status = Finish(request, made); !status.ok()) return status;
   return made;
 }

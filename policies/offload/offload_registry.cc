@@ -16,6 +16,7 @@
 #include "policies/offload/option_names.h"
 #include "policies/offload/request_check.h"
 #include "policies/offload/staying.h"
+#include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/offload_policy.h"
 
 namespace tidepool {
@@ -45,6 +46,10 @@ constexpr auto kOffloadPolicies = std::to_array<OffloadPolicy>({
      offload_policies::MakeChained},
     {"tflms", "the first n activations of a chain leave, and come k operations ahead", kGraphChain,
      nullptr, offload_policies::MakeChained},
+    {"recompute", "tasks of a chain run again, and nothing leaves", kGraphChain, nullptr,
+     offload_policies::MakeRecomputing},
+    {"pofo", "activations of a chain leave, or their tasks run again", kGraphChain, nullptr,
+     offload_policies::MakeRecomputing},
 });
 
 PolicyOptions DefaultsOf(const OffloadPolicy& policy) {
@@ -109,15 +114,15 @@ absl::StatusOr<MadeSchedule> MakeWhole(const OffloadPolicy& policy, MakeForGraph
   own.pool = offload_policies::PoolOf(request);
   absl::StatusOr<Schedule> schedule = make(policy.name, graph, own);
   if (!schedule.ok()) return schedule.status();
-  const double least = TotalsOf(graph).least_seconds;
+  const double lower_bound = LowerBoundSeconds({&graph, 1}, *schedule, own.machine);
   return MadeSchedule{.schedule = *std::move(schedule),
                       .graphs = {graph},
                       .machine = std::move(own.machine),
                       .pool = std::move(own.pool),
                       .batch = graph.batch,
                       .sub_batch = graph.batch,
-                      .ideal_seconds = least,
-                      .lower_bound_seconds = least};
+                      .ideal_seconds = TotalsOf(graph).least_seconds,
+                      .lower_bound_seconds = lower_bound};
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+constexpr const char* kRecomputingPolicies[] = {"recompute", "pofo"};
 constexpr const char* kChainedPolicies[] = {"greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms"};
 
 // A link with one transfer at a time, as chains have.
@@ -70,6 +71,30 @@ TEST(ChainedPolicy, SchedulesAreValidInAnyMemory) {
     }
   }
   EXPECT_GT(moved, 20);
+}
+
+TEST(ChainedPolicy, TasksRunAgainInLittleMemory) {
+  const TaskGraph graph = MakeModel("gpt2-small", {.batch = 4}).value();
+  const GraphChain all =
+      ToChain(graph, {.memory_bytes = std::int64_t{1} << 50, .link_bytes_per_second = 1e9}).value();
+  const auto peak = static_cast<double>(ChainPeak(all.chain));
+  int repeated = 0;
+  for (const char* policy : kRecomputingPolicies) {
+    for (const double share : {0.6, 0.8, 1.2}) {
+      SCOPED_TRACE(::testing::Message() << policy << " " << share);
+      const auto bytes = static_cast<std::int64_t>(peak * share);
+      const absl::StatusOr<MadeSchedule> made =
+          MakeSchedule(policy, graph, RequestWith(all.resident_bytes + bytes));
+      ASSERT_TRUE(made.ok()) << made.status();
+      ExpectValid(*made);
+      std::size_t runs = 0;
+      for (const ScheduleStep& step : made->schedule.steps) {
+        runs += step.kind == StepKind::kRun ? 1 : 0;
+      }
+      repeated += runs > graph.tasks.size() ? 1 : 0;
+    }
+  }
+  EXPECT_GT(repeated, 1);
 }
 
 TEST(ChainedPolicy, PagesTakeNoLongerThanTheChain) {

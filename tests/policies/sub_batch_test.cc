@@ -101,6 +101,7 @@ TEST(SubBatch, TakesTheTimeOfItsTasks) {
   const MadeSchedule made = MakeSchedule("none", family, RequestOf(64, 5)).value();
   const Timeline timeline = Simulate(made).value();
   EXPECT_NEAR(timeline.seconds, made.lower_bound_seconds, 1e-9 * timeline.seconds);
+  EXPECT_TRUE(made.proved);
   const double whole = TotalsOf(GraphAt(family, 64).value()).least_seconds;
   EXPECT_DOUBLE_EQ(made.ideal_seconds, whole);
   EXPECT_GT(timeline.seconds, whole);

@@ -64,9 +64,10 @@ struct Prepared {
 
 absl::StatusOr<Prepared> Prepare(const RunCommandOptions& options) {
   if (absl::Status status = CheckTimelineFile(options.offload); !status.ok()) return status;
-  absl::StatusOr<TaskGraph> graph = ReadGraphAt(options.offload.graph, options.batch);
-  if (!graph.ok()) return graph.status();
-  absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options.offload, *std::move(graph));
+  absl::StatusOr<GraphOrFamily> graphs = ReadGraphFor(options.offload.graph, options.batch);
+  if (!graphs.ok()) return graphs.status();
+  absl::StatusOr<ScheduledGraph> scheduled =
+      MakeScheduledGraph(options.offload, *std::move(graphs), options.batch);
   if (!scheduled.ok()) return scheduled.status();
   if (!scheduled->schedule.ok()) {
     absl::Status why = scheduled->schedule.status();
@@ -76,7 +77,7 @@ absl::StatusOr<Prepared> Prepare(const RunCommandOptions& options) {
     if (!absl::IsResourceExhausted(status)) return status;
     return Prepared{*std::move(scheduled), std::move(status)};
   }
-  Scale(scheduled->graph, options.scale);
+  for (TaskGraph& graph : scheduled->graphs) Scale(graph, options.scale);
   absl::StatusOr<Timeline> simulated = SimulateScheduled(*scheduled);
   if (!simulated.ok() && !absl::IsResourceExhausted(simulated.status())) return simulated.status();
   return Prepared{*std::move(scheduled), std::move(simulated)};
@@ -110,7 +111,7 @@ absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
                                         const ScheduledGraph& scheduled) {
   RunProgress progress(options.iterations, scheduled.schedule->steps.size());
   const absl::StatusOr<std::unique_ptr<FixedIteration>> fixed =
-      FixedIteration::Create(options.device, scheduled.graph, *scheduled.schedule,
+      FixedIteration::Create(options.device, scheduled.graphs, *scheduled.schedule,
                              MachineFor(scheduled), [&](std::size_t step) { progress.Show(step); });
   if (!fixed.ok()) return fixed.status();
   return Repeat(options.iterations, progress, **fixed,
@@ -144,7 +145,7 @@ absl::StatusOr<Iterations> IterateInPool(const RunCommandOptions& options,
                         const DensityEstimate& estimate) { probes->Note(data, estimate); },
       .densities = options.data_densities};
   const absl::StatusOr<std::unique_ptr<LiveIteration>> live =
-      LiveIteration::Create(live_options, prepared.scheduled.graph, *prepared.simulated);
+      LiveIteration::Create(live_options, prepared.scheduled.graph(), *prepared.simulated);
   if (!live.ok()) return live.status();
   absl::StatusOr<Iterations> iterations =
       Repeat(options.iterations, progress, **live, [&](LiveIteration& iteration) {
@@ -203,6 +204,9 @@ absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const P
 absl::StatusOr<Answer> RunRun(const CLI::App& app, const RunCommandOptions& options) {
   absl::Status status = CheckScheduleFile(app, options.offload);
   if (status.ok()) status = CheckRunOptions(options);
+  if (status.ok() && options.offload.schedule.empty()) {
+    status = CheckPolicyOptions(app, {options.offload.policy});
+  }
   if (!status.ok()) return status;
   const absl::StatusOr<Prepared> prepared = Prepare(options);
   if (!prepared.ok()) return prepared.status();

@@ -13,6 +13,7 @@
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/schedule_file.h"
 #include "trace_replay/offload/chain_answer.h"
+#include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/offload/simulated_iteration.h"
@@ -25,30 +26,24 @@ namespace {
 struct ScheduleOptions {
   OffloadCommandOptions point;
   std::string output;
-  ChainPolicyOptions chain;
+  std::int64_t batch = 0;  // 0: the graph's own
   const CLI::App* app = nullptr;
 };
 
-// The options that only chains take, and those that chains take too.
-constexpr std::array<std::string_view, 3> kChainOptions = {"--slots", "--time-limit", "--seed"};
-constexpr std::array<std::string_view, 4> kOptionsOfBoth = {"FILE", "--memory", "--policy",
-                                                            "--json"};
+// The options that chains take.
+constexpr std::array<std::string_view, 7> kChainOptions = {
+    "FILE", "--memory", "--policy", "--json", "--slots", "--time-limit", "--seed"};
 
-template <std::size_t kCount>
-bool IsOneOf(const std::array<std::string_view, kCount>& names, const std::string& name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-// Refuses options that are given and would do nothing.
-absl::Status CheckOptionsFor(const ScheduleOptions& options, bool is_chain) {
+// Refuses options that are given and would do nothing for a chain.
+absl::Status CheckChainOptions(const ScheduleOptions& options) {
   for (const CLI::Option* option : options.app->get_options()) {
     const std::string name = option->get_name();
-    if (option->count() == 0 || IsOneOf(kOptionsOfBoth, name)) continue;
-    if (is_chain == IsOneOf(kChainOptions, name)) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": an option for ", is_chain ? "graphs" : "chains", ", and ",
-                     absl::CHexEscape(options.point.graph),
-                     is_chain ? " is a chain" : " is a graph", ", expected none"));
+    const bool is_known =
+        std::find(kChainOptions.begin(), kChainOptions.end(), name) != kChainOptions.end();
+    if (option->count() == 0 || is_known) continue;
+    return absl::InvalidArgumentError(absl::StrCat(name, ": an option for graphs, and ",
+                                                   absl::CHexEscape(options.point.graph),
+                                                   " is a chain, expected none"));
   }
   return absl::OkStatus();
 }
@@ -58,9 +53,10 @@ bool IsGiven(const ScheduleOptions& options, const std::string& name) {
 }
 
 absl::StatusOr<Answer> ScheduleChain(const ScheduleOptions& options) {
-  if (absl::Status status = CheckOptionsFor(options, true); !status.ok()) return status;
-  ChainCommandOptions chain = {
-      .path = options.point.graph, .choices = options.chain, .json = options.point.json};
+  if (absl::Status status = CheckChainOptions(options); !status.ok()) return status;
+  ChainCommandOptions chain = {.path = options.point.graph,
+                               .choices = options.point.offload.chain,
+                               .json = options.point.json};
   if (IsGiven(options, "--policy")) chain.policy = options.point.policy;
   if (IsGiven(options, "--memory")) chain.memory_bytes = options.point.offload.machine.memory_bytes;
   return PrintChainSchedule(chain);
@@ -80,43 +76,28 @@ absl::Status CheckOutput(const ScheduleOptions& options) {
 }
 
 absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
-  if (absl::Status status = CheckOptionsFor(options, false); !status.ok()) return status;
+  if (absl::Status status = CheckPolicyOptions(*options.app, {options.point.policy}); !status.ok())
+    return status;
   if (absl::Status status = CheckOutput(options); !status.ok()) return status;
-  const absl::StatusOr<TaskGraph> graph = ReadGraph(options.point.graph);
-  if (!graph.ok()) return graph.status();
+  const absl::StatusOr<GraphOrFamily> graphs = ReadGraphFor(options.point.graph, options.batch);
+  if (!graphs.ok()) return graphs.status();
   if (!IsGiven(options, "--memory")) {
     return absl::InvalidArgumentError("--memory is missing, expected the memory of the device");
   }
-  const absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(options.point, *graph);
+  const absl::StatusOr<SimulatedIteration> iteration =
+      SimulateIteration(options.point, *graphs, options.batch);
   if (!iteration.ok()) return iteration.status();
   const ScheduledGraph& scheduled = iteration->scheduled;
   if (!iteration->timeline.ok()) {
     return PrintDoesNotFit(options.point, scheduled, iteration->timeline.status());
   }
   if (!options.output.empty()) {
-    const ScheduleFile file = {*scheduled.schedule, scheduled.graph.name,
-                               MachineOf(scheduled.offload.machine)};
+    const ScheduleFile file = {*scheduled.schedule, scheduled.graph().name, MachineFor(scheduled)};
     if (absl::Status status = WriteSchedule(file, options.output); !status.ok()) return status;
     if (options.output == "/dev/stdout") return Answer::kYes;
   }
   return PrintTimeline(options.point, scheduled, *iteration->timeline,
                        {{"steps", scheduled.schedule->steps.size()}, {"output", options.output}});
-}
-
-void AddChainOptions(CLI::App& app, ChainPolicyOptions& options) {
-  const std::string group = "Chains";
-  AddWholeOption(app, "--slots", options.slots, {0, 1'000'000},
-                 "Divide the memory into so many slots, where a policy computes in slots; 0: the "
-                 "policy's choice")
-      ->group(group);
-  AddSecondsOption(app, "--time-limit", options.time_limit_seconds,
-                   "Time that a policy may search, where it searches that long")
-      ->default_str("2s")
-      ->group(group);
-  app.add_option("--seed", options.seed, "Seed of a random search")
-      ->type_name("NUMBER")
-      ->capture_default_str()
-      ->group(group);
 }
 
 }  // namespace
@@ -130,6 +111,8 @@ Command AddSchedule(CLI::App& app) {
       ->add_option("FILE", options->point.graph,
                    "The task graph, a file as `tidepool model -o` writes it; or a chain")
       ->required();
+  AddWholeOption(*schedule, "--batch", options->batch, {.least = 1, .most = INT64_MAX},
+                 "Samples of an iteration, for a graph at any batch");
   AddPointOptions(*schedule, options->point);
   schedule->get_option("--memory")
       ->description("Memory of the device; a chain has one of its own, a graph needs the option");
@@ -142,11 +125,13 @@ Command AddSchedule(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "Write the schedule to this file; compressed if the name ends in .gz")
       ->type_name("FILE");
-  AddChainOptions(*schedule, options->chain);
   AddJsonOption(*schedule, options->point.json);
   AddExamples(*schedule, {"tidepool model alexnet --batch 32 -o alexnet.json",
                           "tidepool schedule alexnet.json --memory 1GiB -o alexnet.schedule.json",
                           "tidepool simulate alexnet.json --schedule alexnet.schedule.json",
+                          "tidepool model vgg-16 --family -o family.json",
+                          ("tidepool schedule family.json --batch 64 --memory 4GiB --policy "
+                           "none --sub-batch auto"),
                           "tidepool schedule examples/chains/resnet-18.json --policy dynprog"});
   options->app = schedule;
   return {schedule, [options] {

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tidepool/trace/output_file.h"
+#include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/offload/simulated_iteration.h"
@@ -29,15 +30,23 @@ std::int64_t OnlyBatch(const SweepOptions& sweep) {
   return sweep.batches.values.empty() ? 0 : sweep.batches.values.front();
 }
 
+// A schedule from a file may have rounds.
+bool NeedsFamily(const OffloadCommandOptions& options) {
+  return DividesBatch(options) || !options.schedule.empty();
+}
+
 absl::StatusOr<Answer> SimulateOne(SimulateOptions options) {
   options.point.policy = options.sweep.policies.values.front();
   options.point.set = options.sweep.sets.values.front();
   if (!options.sweep.memories.values.empty()) {
     options.point.offload.machine.memory_bytes = options.sweep.memories.values.front();
   }
-  const absl::StatusOr<TaskGraph> graph = GraphOf(options.source, OnlyBatch(options.sweep));
-  if (!graph.ok()) return graph.status();
-  const absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(options.point, *graph);
+  const std::int64_t batch = OnlyBatch(options.sweep);
+  const absl::StatusOr<GraphOrFamily> graphs =
+      GraphOf(options.source, batch, NeedsFamily(options.point));
+  if (!graphs.ok()) return graphs.status();
+  const absl::StatusOr<SimulatedIteration> iteration =
+      SimulateIteration(options.point, *graphs, batch);
   if (!iteration.ok()) return iteration.status();
   if (!iteration->timeline.ok()) {
     return PrintDoesNotFit(options.point, iteration->scheduled, iteration->timeline.status());
@@ -108,8 +117,10 @@ Answer AnswerOf(const SweepOptions& sweep, const std::vector<SweepPoint>& points
 
 absl::StatusOr<Answer> SimulateSweep(const SimulateOptions& options) {
   const SweepOptions& sweep = options.sweep;
-  const absl::StatusOr<std::vector<SweepPoint>> points = RunSweep(
-      options.point, sweep, [&](std::int64_t batch) { return GraphOf(options.source, batch); });
+  const absl::StatusOr<std::vector<SweepPoint>> points =
+      RunSweep(options.point, sweep, [&](std::int64_t batch) {
+        return GraphOf(options.source, batch, NeedsFamily(options.point));
+      });
   if (!points.ok()) return points.status();
   SweepAnswers answers;
   if (sweep.smallest_memory) {
@@ -132,6 +143,9 @@ absl::StatusOr<Answer> SimulateSweep(const SimulateOptions& options) {
 absl::StatusOr<Answer> RunSimulate(const CLI::App& app, const SimulateOptions& options) {
   absl::Status status = CheckScheduleFile(app, options.point);
   if (status.ok()) status = CheckSweepOptions(app, options.sweep, options.point);
+  if (status.ok() && options.point.schedule.empty()) {
+    status = CheckPolicyOptions(app, options.sweep.policies.values);
+  }
   if (status.ok() && !options.point.schedule.empty() && options.sweep.is_sweep()) {
     status = absl::InvalidArgumentError(
         "--schedule: a file for one iteration, expected one memory and no batches");

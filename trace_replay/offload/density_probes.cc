@@ -19,7 +19,7 @@ std::int64_t CompressedCopies(const Schedule& schedule) {
 absl::StatusOr<DensityProbes> DensityProbes::Create(const ScheduledGraph& scheduled,
                                                     const Timeline& simulated) {
   absl::StatusOr<AdaptiveCompression> adaptive = AdaptiveCompression::Create(
-      scheduled.graph, *scheduled.schedule, simulated,
+      scheduled.graph(), *scheduled.schedule, simulated,
       {.pool = scheduled.offload.machine, .densities = scheduled.offload.layerwise.densities});
   if (!adaptive.ok()) return adaptive.status();
   return DensityProbes(*std::move(adaptive));

@@ -30,11 +30,11 @@ absl::StatusOr<std::unique_ptr<HostDevice>> MakeHostDeviceOf(const Machine& mach
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<FixedIteration>> FixedIteration::Create(
-    const std::string& device, const TaskGraph& graph, const Schedule& schedule,
+    const std::string& device, absl::Span<const TaskGraph> graphs, const Schedule& schedule,
     const Machine& machine, std::function<void(std::size_t)> on_step) {
-  absl::StatusOr<Program> program = LowerSchedule({&graph, 1}, schedule, machine);
+  absl::StatusOr<Program> program = LowerSchedule(graphs, schedule, machine);
   if (!program.ok()) return program.status();
-  std::unique_ptr<FixedIteration> iteration(new FixedIteration(graph, *std::move(program)));
+  std::unique_ptr<FixedIteration> iteration(new FixedIteration(graphs, *std::move(program)));
   FixedIteration& self = *iteration;
   if (absl::Status status = self.MakeDevices(device, schedule, machine); !status.ok()) {
     return status;
@@ -43,7 +43,7 @@ absl::StatusOr<std::unique_ptr<FixedIteration>> FixedIteration::Create(
   for (const auto& one : self.devices_) devices.push_back(one.get());
   const bool sleeps = device == "host";
   absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::CreateFixed(
-      devices, {&graph, 1}, schedule, machine,
+      devices, graphs, schedule, machine,
       [&self, sleeps](const TaskLaunch& launch) {
         return sleeps ? self.Sleep(launch) : self.WriteOutputs(launch);
       },
@@ -84,11 +84,11 @@ absl::Status FixedIteration::Sleep(const TaskLaunch& launch) {
 
 absl::Status FixedIteration::WriteOutputs(const TaskLaunch& launch) {
   if (launch.device == kHostDevice) return absl::OkStatus();
-  const std::vector<std::size_t>& writes = graph_.tasks[launch.task].writes;
+  const TaskGraph& graph = graphs_[launch.graph];
+  const std::vector<std::size_t>& writes = graph.tasks[launch.task].writes;
   absl::Status status;
   for (std::size_t i = 0; i < writes.size() && status.ok(); ++i) {
-    status =
-        DeviceOf(launch).Fill(launch.writes[i], 0, graph_.data[writes[i]].bytes, launch.stream);
+    status = DeviceOf(launch).Fill(launch.writes[i], 0, graph.data[writes[i]].bytes, launch.stream);
   }
   return status;
 }

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "tidepool/device.h"
 #include "tidepool/schedule/executor.h"
 #include "tidepool/schedule/machine.h"
@@ -24,18 +25,18 @@ class FixedIteration {
  public:
   // `device` is "host" or "cuda", which has one GPU. On the host, tasks sleep for the seconds of
   // the program, and each device has a link of its own with the rate of its copies out. On a GPU,
-  // tasks fill the data that they write. `graph` outlives the iteration.
+  // tasks fill the data that they write. `graphs` outlive the iteration.
   // Errors are those of LowerSchedule and Executor::CreateFixed.
   static absl::StatusOr<std::unique_ptr<FixedIteration>> Create(
-      const std::string& device, const TaskGraph& graph, const Schedule& schedule,
+      const std::string& device, absl::Span<const TaskGraph> graphs, const Schedule& schedule,
       const Machine& machine, std::function<void(std::size_t)> on_step);
 
   absl::StatusOr<Timeline> Run();
   std::string device_name() const { return devices_.front()->name(); }
 
  private:
-  FixedIteration(const TaskGraph& graph, Program program)
-      : graph_(graph), program_(std::move(program)) {}
+  FixedIteration(absl::Span<const TaskGraph> graphs, Program program)
+      : graphs_(graphs), program_(std::move(program)) {}
 
   absl::Status MakeDevices(const std::string& device, const Schedule& schedule,
                            const Machine& machine);
@@ -46,7 +47,7 @@ class FixedIteration {
     return *devices_[launch.device == kHostDevice ? 0 : launch.device];
   }
 
-  const TaskGraph& graph_;
+  const absl::Span<const TaskGraph> graphs_;
   const Program program_;
   std::size_t next_ = 0;  // operation of the program
   std::vector<std::unique_ptr<Device>> devices_;

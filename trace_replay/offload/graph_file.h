@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graph files of commands: a graph of one batch, or a family at a given batch.
+// Graph files of commands: a graph of one batch, or a family, which needs a batch.
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_GRAPH_FILE_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_GRAPH_FILE_H_
 
@@ -7,12 +7,12 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/graph_family.h"
 
 namespace tidepool::tool {
 
-// Returns the graph of a file. A family needs a batch, and a graph of one batch takes none: 0.
-absl::StatusOr<TaskGraph> ReadGraphAt(const std::string& path, std::int64_t batch);
+// Reads a graph or a family. A graph of one batch takes no batch: 0.
+absl::StatusOr<GraphOrFamily> ReadGraphFor(const std::string& path, std::int64_t batch);
 
 }  // namespace tidepool::tool
 

@@ -3,6 +3,7 @@
 #include "trace_replay/offload/offload_options.h"
 
 #include <filesystem>
+#include <initializer_list>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -13,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "tidepool/compress/compression_profile.h"
+#include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/options.h"
@@ -36,10 +38,16 @@ absl::StatusOr<CompressionProfile> ProfileOf(const OffloadCommandOptions& option
 
 void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
   const auto add = [&](const std::string& name, std::string& value, const std::string& text) {
-    app.add_option(name, value, text)->type_name("NAME")->capture_default_str()->group("Policy");
+    return app.add_option(name, value, text)
+        ->type_name("NAME")
+        ->capture_default_str()
+        ->group("Policy");
   };
   add("--algorithms", options.algorithms,
-      "p: the fastest algorithm of each task; m: the algorithm with the smallest workspace");
+      "p: the fastest algorithm of each task; m: the algorithm with the smallest workspace. "
+      "Without "
+      "the option, policies of chains try both")
+      ->each([&options](const std::string&) { options.offload.has_algorithms = true; });
   add("--order", options.order,
       "Allocate in the backward pass prefetch-first or derivative-first; best: the order with the "
       "smallest pool");
@@ -102,12 +110,20 @@ std::optional<OffloadPolicyInfo> FindPolicy(const std::string& name) {
   return std::nullopt;
 }
 
-// Returns the options of the type that the policy takes, or none for an unknown policy.
-PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choice) {
-  const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
-  if (!policy.has_value()) return {};
-  const bool is_layerwise = std::holds_alternative<LayerwiseOptions>(policy->options);
-  return is_layerwise ? PolicyOptions(choice.layerwise) : policy->options;
+void AddChainOptions(CLI::App& app, ChainPolicyOptions& options) {
+  const std::string group = "Policies of chains";
+  AddWholeOption(app, "--slots", options.slots, {0, 1'000'000},
+                 "Divide the memory into so many slots, where a policy computes in slots; 0: the "
+                 "policy's choice")
+      ->group(group);
+  AddSecondsOption(app, "--time-limit", options.time_limit_seconds,
+                   "Time that a policy may search, where it searches that long")
+      ->default_str("2s")
+      ->group(group);
+  app.add_option("--seed", options.seed, "Seed of a random search")
+      ->type_name("NUMBER")
+      ->capture_default_str()
+      ->group(group);
 }
 
 }  // namespace
@@ -137,6 +153,32 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   if (options.density.has_value())
     offload.layerwise.densities = DensitiesOf(graph, *options.density);
   return offload;
+}
+
+absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::string>& policies) {
+  bool any_layerwise = false;
+  bool any_chain = false;
+  for (const std::string& name : policies) {
+    const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
+    if (!policy.has_value()) return absl::OkStatus();  // refused later, with the known names
+    const bool is_layerwise = std::holds_alternative<LayerwiseOptions>(policy->options);
+    (is_layerwise ? any_layerwise : any_chain) = true;
+  }
+  const auto check = [&](bool is_taken, std::initializer_list<const char*> names,
+                         std::string_view takers) -> absl::Status {
+    for (const char* name : names) {
+      if (is_taken || app.count(name) == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": policy ", absl::StrJoin(policies, ", "),
+                       " has no such option, expected it with ", std::string(takers)));
+    }
+    return absl::OkStatus();
+  };
+  absl::Status status = check(any_chain, {"--slots", "--time-limit", "--seed"},
+                              "a policy of chains, such as greedy or dynprog");
+  if (!status.ok()) return status;
+  return check(any_layerwise, {"--offload", "--order", "--placement", "--density"},
+               "vdnn, vdnn++, none or base");
 }
 
 bool TakesSet(const std::string& name) {
@@ -175,6 +217,8 @@ void AddDecisionOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddPolicyOptions(app, options);
   AddMachineOptions(app, options);
   AddCompressionOptions(app, options);
+  AddDivisionOptions(app, options);
+  AddChainOptions(app, options.offload.chain);
 }
 
 void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options) {
@@ -201,9 +245,19 @@ absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {
                                                  " is the graph itself, expected another file"));
 }
 
-absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
-                                                  TaskGraph graph) {
-  if (!options.schedule.empty()) return ReadScheduledGraph(options, std::move(graph));
+PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choice) {
+  const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
+  if (!policy.has_value()) return {};
+  if (std::holds_alternative<LayerwiseOptions>(policy->options)) return choice.layerwise;
+  GraphChainOptions chain = {.chain = choice.chain};
+  if (choice.has_algorithms) chain.algorithms = choice.layerwise.algorithms;
+  return chain;
+}
+
+namespace {
+
+absl::StatusOr<ScheduledGraph> ScheduleGraph(const OffloadCommandOptions& options,
+                                             TaskGraph graph) {
   absl::StatusOr<PolicyChoice> offload = PolicyOptionsOf(options, graph);
   if (!offload.ok()) return offload.status();
   if (TriesPools(options)) return TryPools(options, std::move(graph), *std::move(offload));
@@ -211,9 +265,33 @@ absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& o
       MakeSchedule(options.policy, graph,
                    RequestFor(offload->machine, OptionsOfPolicy(options.policy, *offload)));
   if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
-  return ScheduledGraph{std::move(graph), *std::move(offload),
+  return ScheduledGraph{{std::move(graph)},
+                        *std::move(offload),
                         made.ok() ? absl::StatusOr<Schedule>(std::move(made->schedule))
                                   : absl::StatusOr<Schedule>(made.status())};
+}
+
+absl::Status AboutGraph(const OffloadCommandOptions& options, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(absl::CHexEscape(options.graph), ": ", what));
+}
+
+}  // namespace
+
+absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
+                                                  GraphOrFamily graphs, std::int64_t batch) {
+  if (!options.schedule.empty()) return ReadScheduledGraph(options, std::move(graphs), batch);
+  if (auto* graph = std::get_if<TaskGraph>(&graphs)) {
+    if (!DividesBatch(options)) return ScheduleGraph(options, std::move(*graph));
+    return AboutGraph(options, absl::StrCat("a graph of batch ", graph->batch,
+                                            ", expected a graph at any batch for --sub-batch and "
+                                            "--devices"));
+  }
+  const GraphFamily& family = std::get<GraphFamily>(graphs);
+  if (batch == 0) return AboutGraph(options, "a graph at any batch, expected --batch too");
+  if (DividesBatch(options)) return MakeDividedGraph(options, family, batch);
+  absl::StatusOr<TaskGraph> graph = GraphAt(family, batch);
+  if (!graph.ok()) return AboutGraph(options, std::string(graph.status().message()));
+  return ScheduleGraph(options, *std::move(graph));
 }
 
 }  // namespace tidepool::tool

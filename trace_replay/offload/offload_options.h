@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/graph_family.h"
 #include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule.h"
@@ -20,10 +21,12 @@
 
 namespace tidepool::tool {
 
-// The machine with its pool, and the choices of layerwise policies.
+// The machine with its pool, and the choices of layerwise policies and of policies of chains.
 struct PolicyChoice {
   TimelineOptions machine = {};
   LayerwiseOptions layerwise = {};
+  ChainPolicyOptions chain = {};
+  bool has_algorithms = false;  // an option gave them
 };
 
 // The value of --order and --placement that tries all of them for the smallest pool.
@@ -42,9 +45,14 @@ struct OffloadCommandOptions {
   std::string profile;   // a file; empty: the environment's
   std::string timeline;  // a file; empty: none is written
   bool json = false;
+  std::int64_t sub_batch = kWholeBatch;  // or kLargestSubBatch, or samples
+  int devices = 1;
+  int host_cores = 8;
   PolicyChoice offload = {.machine = {.placement = "planned"}};
 };
 
+// Refuses options that none of the policies takes.
+absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::string>& policies);
 // Return whether the policy offloads a set of layers, and the description of --policy.
 bool TakesSet(const std::string& policy);
 std::string PolicyHelp();
@@ -61,22 +69,33 @@ void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options);
 absl::Status CheckTimelineFile(const OffloadCommandOptions& options);
 
 struct ScheduledGraph {
-  TaskGraph graph;
+  // The graph at each batch of the schedule's rounds; the first is that of the fingerprint.
+  std::vector<TaskGraph> graphs;
   PolicyChoice offload;
   // ResourceExhausted if no schedule fits the memory.
   absl::StatusOr<Schedule> schedule;
-  std::optional<Machine> machine = std::nullopt;  // of the file with the schedule, if it has one
+  // The machine of the file with the schedule, if it has one, or of a divided batch.
+  std::optional<Machine> machine = std::nullopt;
   // The orders and placements that were tried for the smallest pool, and the index of the one that
   // was taken. Empty unless options ask for it.
   std::vector<PoolTrial> trials = {};
   std::size_t best_trial = 0;
+  std::int64_t batch = 0;                 // of an iteration in rounds; 0: that of the graph
+  std::optional<double> ideal_seconds{};  // of the whole batch at once; empty: those of the graph
+
+  const TaskGraph& graph() const { return graphs.front(); }
 };
 // Returns the policy's options for a graph. Errors are those of names and of the profile.
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
                                              const TaskGraph& graph);
-// Makes the schedule, or reads it from its file. Returns an error for wrong options only.
+// Returns the seconds of all tasks by their fastest algorithms, the whole batch at once.
+double IdealSeconds(const ScheduledGraph& scheduled);
+// Returns the options of the type that the policy takes, or none for an unknown policy.
+PolicyOptions OptionsOfPolicy(const std::string& policy, const PolicyChoice& choice);
+// Makes the schedule, or reads it from its file. A family needs a batch, unless the file names the
+// batches of all rounds; a graph takes none: 0. Returns an error for wrong options only.
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,
-                                                  TaskGraph graph);
+                                                  GraphOrFamily graphs, std::int64_t batch);
 
 // Return the object of `--json` for an iteration that does not fit, and for one that fits, with
 // the fields `more`.

@@ -41,12 +41,12 @@ absl::StatusOr<ScheduledGraph> TryPools(const OffloadCommandOptions& options, Ta
                        *orders, PlacementsOf(options));
   if (!found.ok()) {
     if (!absl::IsResourceExhausted(found.status())) return found.status();
-    return ScheduledGraph{std::move(graph), std::move(offload), found.status()};
+    return ScheduledGraph{{std::move(graph)}, std::move(offload), found.status()};
   }
   if (!found->trials.empty()) offload.layerwise.order = found->trials[found->best].order;
   offload.machine.placement = found->made.pool.placement;
-  ScheduledGraph scheduled = {std::move(graph), std::move(offload),
-                              std::move(found->made.schedule)};
+  ScheduledGraph scheduled = {
+      {std::move(graph)}, std::move(offload), std::move(found->made.schedule)};
   scheduled.trials = std::move(found->trials);
   scheduled.best_trial = found->best;
   return scheduled;

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_replay/offload/schedule_source.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tidepool/schedule/program.h"
 #include "tidepool/schedule/schedule_file.h"
+#include "trace_replay/offload/division_options.h"
 
 namespace tidepool::tool {
 namespace {
@@ -49,6 +52,48 @@ void Override(const OffloadCommandOptions& options, Machine& machine) {
   }
 }
 
+absl::Status AboutSchedule(const OffloadCommandOptions& options, const std::string& what) {
+  return absl::InvalidArgumentError(absl::StrCat(absl::CHexEscape(options.schedule), ": ", what));
+}
+
+// Returns the batches of the rounds, each once, in order.
+std::vector<std::int64_t> BatchesOf(const Schedule& schedule) {
+  std::vector<std::int64_t> batches;
+  for (const ScheduleRound& round : schedule.rounds) {
+    const bool is_new = std::find(batches.begin(), batches.end(), round.batch) == batches.end();
+    if (round.batch > 0 && is_new) batches.push_back(round.batch);
+  }
+  return batches;
+}
+
+// Returns the graphs of a family that the schedule needs, or the one graph of the file.
+absl::StatusOr<std::vector<TaskGraph>> GraphsFor(const OffloadCommandOptions& options,
+                                                 const Schedule& schedule, GraphOrFamily read,
+                                                 std::int64_t batch) {
+  std::vector<TaskGraph> graphs;
+  if (auto* graph = std::get_if<TaskGraph>(&read)) {
+    graphs.push_back(std::move(*graph));
+    return graphs;
+  }
+  std::vector<std::int64_t> batches = BatchesOf(schedule);
+  if (batches.empty() && batch == 0) {
+    return AboutSchedule(options, "its rounds name no batch, expected --batch too");
+  }
+  const std::int64_t samples = SamplesOf(schedule);
+  if (batches.empty()) {
+    batches = {batch};
+  } else if (batch != 0 && batch != samples) {
+    return AboutSchedule(options, absl::StrCat("an iteration of ", samples,
+                                               " samples, expected that --batch or none"));
+  }
+  for (const std::int64_t one : batches) {
+    absl::StatusOr<TaskGraph> graph = GraphAt(std::get<GraphFamily>(read), one);
+    if (!graph.ok()) return AboutSchedule(options, std::string(graph.status().message()));
+    graphs.push_back(*std::move(graph));
+  }
+  return graphs;
+}
+
 }  // namespace
 
 void AddScheduleFileOption(CLI::App& app, OffloadCommandOptions& options) {
@@ -65,7 +110,9 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
     return absl::InvalidArgumentError(
         "--memory is missing, expected the memory of the device, or a file with --schedule");
   }
-  for (const char* name : {"--policy", "--offload", "--algorithms", "--order", "--density"}) {
+  for (const char* name :
+       {"--policy", "--offload", "--algorithms", "--order", "--density", "--sub-batch", "--devices",
+        "--host-cores", "--slots", "--time-limit", "--seed"}) {
     if (app.count(name) == 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": a choice of the policy, expected none of them with --schedule"));
@@ -74,7 +121,7 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
 }
 
 absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,
-                                                  TaskGraph graph) {
+                                                  GraphOrFamily read, std::int64_t batch) {
   if (options.offload.machine.placement == kBest) {
     return absl::InvalidArgumentError(
         "--placement best: a choice for new schedules, expected a placement policy with "
@@ -82,9 +129,12 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
   }
   absl::StatusOr<ScheduleFile> file = ReadSchedule(options.schedule);
   if (!file.ok()) return file.status();
-  absl::Status status = ValidateScheduleFile({&graph, 1}, *file);
+  absl::StatusOr<std::vector<TaskGraph>> graphs =
+      GraphsFor(options, file->schedule, std::move(read), batch);
+  if (!graphs.ok()) return graphs.status();
+  absl::Status status = ValidateScheduleFile(*graphs, *file);
   if (!status.ok()) return status;
-  absl::StatusOr<PolicyChoice> offload = PolicyOptionsOf(options, graph);
+  absl::StatusOr<PolicyChoice> offload = PolicyOptionsOf(options, graphs->front());
   if (!offload.ok()) return offload.status();
   if (file->machine.has_value()) TakeMachine(*file->machine, options, offload->machine);
   if (offload->machine.memory_bytes == 0) {
@@ -93,8 +143,13 @@ absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& o
                      ": no memory of the device, expected --memory or a machine in the file"));
   }
   if (file->machine.has_value()) Override(options, *file->machine);
-  return ScheduledGraph{std::move(graph), *std::move(offload), std::move(file->schedule),
-                        std::move(file->machine)};
+  ScheduledGraph scheduled = {*std::move(graphs), *std::move(offload), std::move(file->schedule),
+                              std::move(file->machine)};
+  scheduled.batch = SamplesOf(*scheduled.schedule);
+  if (scheduled.batch != 0) {
+    scheduled.ideal_seconds = LeastSecondsOf(scheduled.graphs, *scheduled.schedule);
+  }
+  return scheduled;
 }
 
 Machine MachineFor(const ScheduledGraph& scheduled) {
@@ -113,7 +168,7 @@ absl::Status FixPages(ScheduledGraph& scheduled) {
   }
   constexpr std::int64_t kAlignment = 512;
   absl::StatusOr<Schedule> fixed =
-      FixAddresses({&scheduled.graph, 1}, *scheduled.schedule, kAlignment, memory_bytes);
+      FixAddresses(scheduled.graphs, *scheduled.schedule, kAlignment, memory_bytes);
   if (!fixed.ok()) return fixed.status();
   scheduled.schedule = *std::move(fixed);
   return absl::OkStatus();
@@ -122,12 +177,12 @@ absl::Status FixPages(ScheduledGraph& scheduled) {
 absl::StatusOr<Timeline> SimulateScheduled(const ScheduledGraph& scheduled) {
   const Schedule& schedule = *scheduled.schedule;
   if (schedule.memory == ScheduleMemory::kPool) {
-    return Simulate(scheduled.graph, schedule, scheduled.offload.machine);
+    return Simulate(scheduled.graph(), schedule, scheduled.offload.machine);
   }
   const absl::StatusOr<Program> program =
-      LowerSchedule({&scheduled.graph, 1}, schedule, MachineFor(scheduled));
+      LowerSchedule(scheduled.graphs, schedule, MachineFor(scheduled));
   if (!program.ok()) return program.status();
-  return SimulateProgram(scheduled.graph, *program);
+  return SimulateProgram(scheduled.graph(), *program);
 }
 
 }  // namespace tidepool::tool

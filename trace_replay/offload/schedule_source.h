@@ -19,10 +19,10 @@ void AddScheduleFileOption(CLI::App& app, OffloadCommandOptions& options);
 // --schedule. `app` has parsed its arguments.
 absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions& options);
 
-// Reads the file of --schedule and checks it against the graph. Options of the machine that were
-// not given are those of the file's machine.
+// Reads the file of --schedule and checks it against the graph, or against a family at the batches
+// of its rounds. Options of the machine that were not given are those of the file's machine.
 absl::StatusOr<ScheduledGraph> ReadScheduledGraph(const OffloadCommandOptions& options,
-                                                  TaskGraph graph);
+                                                  GraphOrFamily graphs, std::int64_t batch);
 
 // Returns the machine for the devices of a schedule that is no error: that of the file, or equal
 // devices on one link.

@@ -13,8 +13,9 @@
 namespace tidepool::tool {
 
 absl::StatusOr<SimulatedIteration> SimulateIteration(const OffloadCommandOptions& options,
-                                                     const TaskGraph& graph) {
-  absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options, graph);
+                                                     const GraphOrFamily& graphs,
+                                                     std::int64_t batch) {
+  absl::StatusOr<ScheduledGraph> scheduled = MakeScheduledGraph(options, graphs, batch);
   if (!scheduled.ok()) return scheduled.status();
   if (!scheduled->schedule.ok()) {
     absl::Status why = scheduled->schedule.status();
@@ -28,7 +29,8 @@ absl::StatusOr<SimulatedIteration> SimulateIteration(const OffloadCommandOptions
 absl::StatusOr<SmallestPools> SizePools(const SimulatedIteration& iteration) {
   const ScheduledGraph& scheduled = iteration.scheduled;
   const std::int64_t alignment = scheduled.offload.machine.alignment;
-  const absl::StatusOr<Trace> trace = ScheduleTrace(scheduled.graph, iteration.timeline->resolved);
+  const absl::StatusOr<Trace> trace =
+      ScheduleTrace(scheduled.graph(), iteration.timeline->resolved);
   if (!trace.ok()) return trace.status();
   const absl::StatusOr<TraceLoad> load = MeasureLoad(*trace, alignment);
   if (!load.ok()) return load.status();

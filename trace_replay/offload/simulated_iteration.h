@@ -17,9 +17,11 @@ struct SimulatedIteration {
   // ResourceExhausted if the memory does not suffice.
   absl::StatusOr<Timeline> timeline;
 };
-// Makes the schedule of `graph` and simulates it. Returns an error for wrong options only.
+// Makes the schedule of a graph, or of a family at a batch, and simulates it. Returns an error for
+// wrong options only.
 absl::StatusOr<SimulatedIteration> SimulateIteration(const OffloadCommandOptions& options,
-                                                     const TaskGraph& graph);
+                                                     const GraphOrFamily& graphs,
+                                                     std::int64_t batch);
 
 // The smallest pools that serve the requests of an iteration in their order.
 struct SmallestPools {

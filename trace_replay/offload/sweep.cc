@@ -53,13 +53,15 @@ absl::StatusOr<nlohmann::ordered_json> PoolsJson(const SimulatedIteration& itera
 }
 
 absl::StatusOr<SweepPoint> SimulatePoint(const OffloadCommandOptions& options,
-                                         const TaskGraph& graph, double ideal_seconds) {
-  const absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(options, graph);
+                                         const GraphOrFamily& graphs, std::int64_t batch) {
+  const absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(options, graphs, batch);
   if (!iteration.ok()) return iteration.status();
-  SweepPoint point = {.series = {graph.batch, options.policy, options.set},
-                      .graph = graph.name,
-                      .memory_bytes = options.offload.machine.memory_bytes,
-                      .ideal_seconds = ideal_seconds};
+  const ScheduledGraph& scheduled = iteration->scheduled;
+  SweepPoint point = {
+      .series = {batch == 0 ? scheduled.graph().batch : batch, options.policy, options.set},
+      .graph = scheduled.graph().name,
+      .memory_bytes = options.offload.machine.memory_bytes,
+      .ideal_seconds = IdealSeconds(scheduled)};
   if (!iteration->timeline.ok()) {
     if (options.json) {
       point.json = DoesNotFitJson(options, iteration->scheduled, iteration->timeline.status());
@@ -109,7 +111,7 @@ std::string SeriesText(const SweepSeries& series) {
 
 absl::StatusOr<std::vector<SweepPoint>> RunSweep(
     const OffloadCommandOptions& point, const SweepOptions& sweep,
-    const std::function<absl::StatusOr<TaskGraph>(std::int64_t batch)>& graph_of) {
+    const std::function<absl::StatusOr<GraphOrFamily>(std::int64_t batch)>& graph_of) {
   std::vector<std::int64_t> batches = sweep.batches.values;
   if (batches.empty()) batches = {0};
   const std::size_t count =
@@ -122,16 +124,15 @@ absl::StatusOr<std::vector<SweepPoint>> RunSweep(
   std::vector<SweepPoint> points;
   OffloadCommandOptions options = point;
   for (const std::int64_t batch : batches) {
-    const absl::StatusOr<TaskGraph> graph = graph_of(batch);
-    if (!graph.ok()) return graph.status();
-    const double ideal_seconds = TotalsOf(*graph).least_seconds;
+    const absl::StatusOr<GraphOrFamily> graphs = graph_of(batch);
+    if (!graphs.ok()) return graphs.status();
     for (const SweepSeries& series : SeriesOf(sweep, batch)) {
       options.policy = series.policy;
       options.set = series.set;
       for (const std::int64_t memory : sweep.memories.values) {
         progress.Show(points.size());
         options.offload.machine.memory_bytes = memory;
-        absl::StatusOr<SweepPoint> next = SimulatePoint(options, *graph, ideal_seconds);
+        absl::StatusOr<SweepPoint> next = SimulatePoint(options, *graphs, batch);
         if (!next.ok()) return next.status();
         points.push_back(*std::move(next));
       }

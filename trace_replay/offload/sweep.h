@@ -74,7 +74,7 @@ struct SweepPoint {
 // all points share, and `graph_of` returns the graph of a batch.
 absl::StatusOr<std::vector<SweepPoint>> RunSweep(
     const OffloadCommandOptions& point, const SweepOptions& sweep,
-    const std::function<absl::StatusOr<TaskGraph>(std::int64_t batch)>& graph_of);
+    const std::function<absl::StatusOr<GraphOrFamily>(std::int64_t batch)>& graph_of);
 
 // An answer to a question: the best point of those that differ in the asked value alone.
 struct SweepAnswer {

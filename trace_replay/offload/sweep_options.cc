@@ -141,16 +141,18 @@ absl::Status CheckSweepOptions(const CLI::App& app, const SweepOptions& sweep,
   return absl::OkStatus();
 }
 
-absl::StatusOr<TaskGraph> GraphOf(const GraphSource& source, std::int64_t batch) {
+absl::StatusOr<GraphOrFamily> GraphOf(const GraphSource& source, std::int64_t batch,
+                                      bool as_family) {
   std::error_code error;
   if (batch == 0 || std::filesystem::exists(source.graph, error)) {
-    return ReadGraphAt(source.graph, batch);
+    return ReadGraphFor(source.graph, batch);
   }
   absl::StatusOr<GpuRates> gpu = RatesOf(source.gpu);
   if (!gpu.ok()) return gpu.status();
   ModelOptions model;
   model.batch = batch;
   model.rates = *std::move(gpu);
+  if (as_family) return MakeModelFamily(source.graph, model, {batch});
   return MakeModel(source.graph, model);
 }
 

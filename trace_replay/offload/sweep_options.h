@@ -27,8 +27,10 @@ void AddGraphOptions(CLI::App& app, GraphSource& source, SweepOptions& sweep);
 absl::Status CheckSweepOptions(const CLI::App& app, const SweepOptions& sweep,
                                const OffloadCommandOptions& options);
 
-// Reads the file, or makes the graph of the network. A batch of 0 stands for a graph of one batch.
-absl::StatusOr<TaskGraph> GraphOf(const GraphSource& source, std::int64_t batch);
+// Reads the file, or makes the graph of the network, or its family. A batch of 0 stands for a graph
+// of one batch.
+absl::StatusOr<GraphOrFamily> GraphOf(const GraphSource& source, std::int64_t batch,
+                                      bool as_family);
 
 }  // namespace tidepool::tool
 

@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/timeline.h"
+#include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/pools_tried.h"
@@ -23,6 +24,9 @@ namespace {
 
 using Reason = TimelineStall::Reason;
 constexpr std::array<Reason, 3> kReasons = {Reason::kData, Reason::kMemory, Reason::kSynchronize};
+
+// Sums of seconds in another order differ by less than this share.
+constexpr double kEqual = 1e-9;
 
 double SecondsOf(const Timeline& timeline, Reason reason) {
   double seconds = 0;
@@ -49,9 +53,9 @@ double FragmentationOf(const Timeline& timeline) {
 // Returns the origin of the link's rate: an option, the schedule's file, the graph's GPU, or no
 // graph tells one.
 std::string LinkSource(const OffloadCommandOptions& options, const ScheduledGraph& scheduled) {
-  const TaskGraph& graph = scheduled.graph;
+  const TaskGraph& graph = scheduled.graph();
   if (options.bytes_per_second.has_value()) return "--link";
-  if (scheduled.machine.has_value()) return "the schedule";
+  if (!options.schedule.empty() && scheduled.machine.has_value()) return "the schedule";
   if (graph.link_bytes_per_second == 0) return "default, PCIe 3.0 x16";
   return graph.gpu.empty() ? "the graph" : LinkText(graph.gpu);
 }
@@ -88,7 +92,7 @@ std::int64_t SubBatchOf(const TaskGraph& graph, const Schedule& schedule) {
 }
 
 // Returns the time of tasks that run again in their round, on all devices.
-double RecomputedSeconds(const TaskGraph& graph, const Schedule& schedule) {
+double RecomputedSeconds(const std::vector<TaskGraph>& graphs, const Schedule& schedule) {
   std::vector<ScheduleRound> rounds = schedule.rounds;
   if (rounds.empty()) rounds = {{.steps = schedule.steps.size()}};
   double seconds = 0;
@@ -97,7 +101,7 @@ double RecomputedSeconds(const TaskGraph& graph, const Schedule& schedule) {
     for (std::size_t i = 0; i < round.steps; ++i) {
       const ScheduleStep& step = schedule.steps[round.first_step + i];
       if (step.kind != StepKind::kRun || ran.emplace(step.device, step.index).second) continue;
-      seconds += graph.tasks[step.index].algorithms[step.algorithm].seconds *
+      seconds += GraphOfRound(graphs, round).tasks[step.index].algorithms[step.algorithm].seconds *
                  static_cast<double>(round.times);
     }
   }
@@ -111,12 +115,27 @@ std::string OrderText(const OffloadCommandOptions& options, const ScheduledGraph
              : std::string(AllocationOrderName(scheduled.offload.layerwise.order));
 }
 
+// Returns ", 4 rounds of 16 samples, 2 devices", or nothing for one round on one device.
+std::string DivisionText(const TaskGraph& graph, const Schedule& schedule) {
+  std::string text;
+  if (RoundsOf(schedule) > 1) {
+    text = absl::StrCat(", ", CountText(RoundsOf(schedule)), " rounds of ",
+                        CountText(SubBatchOf(graph, schedule)), " samples");
+  }
+  if (schedule.devices > 1) absl::StrAppend(&text, ", ", schedule.devices, " devices");
+  return text;
+}
+
+std::int64_t BatchOf(const ScheduledGraph& scheduled) {
+  return scheduled.batch == 0 ? scheduled.graph().batch : scheduled.batch;
+}
+
 nlohmann::ordered_json BeginJson(const OffloadCommandOptions& options,
                                  const ScheduledGraph& scheduled) {
-  const TaskGraph& graph = scheduled.graph;
+  const TaskGraph& graph = scheduled.graph();
   const bool is_made = options.schedule.empty();
   return {{"graph", graph.name},
-          {"batch", graph.batch},
+          {"batch", BatchOf(scheduled)},
           {"tasks", graph.tasks.size()},
           {"policy", is_made ? options.policy : scheduled.schedule->policy},
           {"offload", is_made ? nlohmann::ordered_json(options.set) : nullptr},
@@ -142,15 +161,16 @@ nlohmann::ordered_json StallsJson(const TaskGraph& graph, const Timeline& timeli
 
 void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,
                         const Timeline& timeline) {
-  const TaskGraph& graph = scheduled.graph;
+  const TaskGraph& graph = scheduled.graph();
   const Schedule& schedule = *scheduled.schedule;
-  const double ideal = TotalsOf(graph).least_seconds;
+  const double ideal = IdealSeconds(scheduled);
   const double stalled = SecondsOf(timeline, Reason::kData) + SecondsOf(timeline, Reason::kMemory) +
                          SecondsOf(timeline, Reason::kSynchronize);
-  std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(graph.batch) << ", "
+  std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(BatchOf(scheduled)) << ", "
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
-            << schedule.policy << ", memory " << SizeText(scheduled.offload.machine.memory_bytes)
-            << ",\n  " << LinkLine(options, scheduled) << "\n\n"
+            << schedule.policy << DivisionText(graph, schedule) << ", memory "
+            << SizeText(scheduled.offload.machine.memory_bytes) << ",\n  "
+            << LinkLine(options, scheduled) << "\n\n"
             << TableText(
                    {{"iteration", MillisecondsText(timeline.seconds)},
                     {"  ideal, all data in memory", MillisecondsText(ideal)},
@@ -202,29 +222,37 @@ std::string Advice(const OffloadCommandOptions& options, const ScheduledGraph& s
     return absl::StrCat("nothing was offloaded: --policy ", options.policy,
                         "; try --policy vdnn++ --offload dynamic");
   }
-  if (HasConvolutions(scheduled.graph)) return "";
+  if (HasConvolutions(scheduled.graph())) return "";
   return "nothing was offloaded: this graph has no convolutions; try --offload all";
 }
 
 }  // namespace
 
+double IdealSeconds(const ScheduledGraph& scheduled) {
+  return scheduled.ideal_seconds.has_value() ? *scheduled.ideal_seconds
+                                             : TotalsOf(scheduled.graph()).least_seconds;
+}
+
 nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
                                           const ScheduledGraph& scheduled, const Timeline& timeline,
                                           const nlohmann::ordered_json& more) {
-  const TaskGraph& graph = scheduled.graph;
+  const TaskGraph& graph = scheduled.graph();
   const Schedule& schedule = *scheduled.schedule;
-  const double ideal = TotalsOf(graph).least_seconds;
+  const double ideal = IdealSeconds(scheduled);
   nlohmann::ordered_json json = BeginJson(options, scheduled);
   json["fits"] = true;
   json["schedule"] = schedule.policy;
   json["seconds"] = timeline.seconds;
   json["ideal_seconds"] = ideal;
-  json["lower_bound_seconds"] = LowerBoundSeconds({&graph, 1}, schedule, MachineFor(scheduled));
+  const double lower_bound = LowerBoundSeconds(scheduled.graphs, schedule, MachineFor(scheduled));
+  json["lower_bound_seconds"] = lower_bound;
+  json["proved"] = timeline.seconds <= lower_bound * (1 + kEqual);
   json["overhead"] = ideal > 0 ? timeline.seconds / ideal : 1;
   json["compute_seconds"] = timeline.compute_seconds;
-  json["recomputed_seconds"] = RecomputedSeconds(graph, schedule);
+  json["recomputed_seconds"] = RecomputedSeconds(scheduled.graphs, schedule);
   json["sub_batch"] = SubBatchOf(graph, schedule);
   json["rounds"] = RoundsOf(schedule);
+  json["devices"] = schedule.devices;
   for (const Reason reason : kReasons) {
     json["stall_seconds"][std::string(StallReasonName(reason))] = SecondsOf(timeline, reason);
   }
@@ -259,7 +287,7 @@ Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGrap
     PrintJson(DoesNotFitJson(options, scheduled, why));
     return Answer::kNo;
   }
-  std::cout << absl::CHexEscape(scheduled.graph.name) << "\n  does not fit in "
+  std::cout << absl::CHexEscape(scheduled.graph().name) << "\n  does not fit in "
             << SizeText(scheduled.offload.machine.memory_bytes) << ": " << why.message() << '\n';
   const std::string advice = Advice(options, scheduled);
   if (!advice.empty()) std::cout << "  " << advice << '\n';
@@ -270,7 +298,7 @@ absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options,
                                      const ScheduledGraph& scheduled, const Timeline& timeline,
                                      const nlohmann::ordered_json& more) {
   if (!options.timeline.empty()) {
-    if (absl::Status status = WriteTimeline(scheduled.graph, timeline, options.timeline);
+    if (absl::Status status = WriteTimeline(scheduled.graph(), timeline, options.timeline);
         !status.ok()) {
       return status;
     }
@@ -280,7 +308,7 @@ absl::StatusOr<Answer> PrintTimeline(const OffloadCommandOptions& options,
     PrintJson(TimelineAnswerJson(options, scheduled, timeline, more));
   } else {
     PrintTimelineTable(options, scheduled, timeline);
-    PrintLongestStalls(scheduled.graph, timeline);
+    PrintLongestStalls(scheduled.graph(), timeline);
     if (!scheduled.trials.empty()) std::cout << '\n' << TrialsText(scheduled);
   }
   return Answer::kYes;

@@ -65,7 +65,7 @@ struct LayerwiseOptions {
   friend bool operator==(const LayerwiseOptions&, const LayerwiseOptions&) = default;
 };
 
-// The options of policies of chains: "greedy", "dynprog", "vdnn-ratio", "autoswap" and "tflms".
+// The options of policies of chains.
 struct GraphChainOptions {
   ChainPolicyOptions chain = {};
   // Empty: both are tried, and the faster one by the chain's times is taken.
@@ -117,10 +117,9 @@ struct MadeSchedule {
   std::int64_t rounds = 1;     // of each device
   // The tasks of one device by their fastest algorithms, its whole batch at once.
   double ideal_seconds = 0;
-  // No schedule with these rounds on this machine is faster.
+  // No schedule with the same order of tasks on this machine is faster (lower_bound.h).
   double lower_bound_seconds = 0;
-  // Whether the policy proved that no schedule of its kind is faster than this one.
-  bool proved = false;
+  bool proved = false;  // the schedule takes that time; false for a pool, which Simulate times
 };
 
 struct OffloadPolicyInfo {
@@ -140,10 +139,9 @@ struct OffloadPolicyInfo {
 //   fixed addresses. All data has memory of its own for the whole iteration, but gradients of
 //   layers take two chunks in turn, or more where more are live. The set kDynamic takes the fastest
 //   algorithms that fit; other sets, orders, placements and densities have no effect.
-// - "greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms": the policies of chains (chain_policy.h)
-//   that transfer activations, on the chain of the graph (ToChain). Their copies run one at a time
-//   at the lower rate of the link. They make paged schedules; updates and weights stay on the
-//   device.
+// - "greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms", "recompute", "pofo": the policies of
+//   chains (chain_policy.h) on the chain of the graph (ToChain). Copies run one at a time, at the
+//   lower rate of the link, and weights stay on the device.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 

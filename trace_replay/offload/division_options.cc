@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_replay/offload/division_options.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "trace_replay/options.h"
+
+namespace tidepool::tool {
+namespace {
+
+constexpr char kDivision[] = "Division of the batch";
+
+std::int64_t ParseSubBatch(const std::string& text) {
+  std::int64_t samples = 0;
+  if (text == "auto") return kLargestSubBatch;
+  if (absl::SimpleAtoi(text, &samples) && samples >= 1 && samples <= kMostBatch) return samples;
+  throw CLI::ValidationError("--sub-batch",
+                             absl::StrCat("'", absl::CHexEscape(text), "', expected auto, or 1 to ",
+                                          kMostBatch, " samples"));
+}
+
+// Returns equal devices on one link.
+Machine MachineOfDevices(const TimelineOptions& device, const OffloadCommandOptions& options) {
+  Machine machine = MachineOf(device);
+  machine.devices.resize(static_cast<std::size_t>(options.devices), machine.devices.front());
+  machine.host.cores = static_cast<std::size_t>(options.host_cores);
+  return machine;
+}
+
+double LeastSeconds(const GraphTask& task) {
+  double least = task.algorithms.front().seconds;
+  for (const TaskAlgorithm& algorithm : task.algorithms) least = std::min(least, algorithm.seconds);
+  return least;
+}
+
+}  // namespace
+
+void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options) {
+  app.add_option_function<std::string>(
+         "--sub-batch",
+         [&options](const std::string& text) { options.sub_batch = ParseSubBatch(text); },
+         "Run the batch of a graph at any batch in rounds of so many samples; auto: of the most "
+         "samples that fit")
+      ->type_name("auto|N")
+      ->group(kDivision);
+  AddWholeOption(app, "--devices", options.devices,
+                 {.least = 1, .most = static_cast<int>(kMostMachineDevices)},
+                 "Divide the batch into equal parts for so many devices on one link; the host "
+                 "updates the weights")
+      ->group(kDivision);
+  AddWholeOption(app, "--host-cores", options.host_cores,
+                 {.least = 1, .most = static_cast<int>(kMostHostCores)},
+                 "Cores of the host for updates of several devices")
+      ->group(kDivision);
+}
+
+bool DividesBatch(const OffloadCommandOptions& options) {
+  return options.sub_batch != kWholeBatch || options.devices > 1;
+}
+
+absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& options,
+                                                const GraphFamily& family, std::int64_t batch) {
+  absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(options, family.graph);
+  if (!choice.ok()) return choice.status();
+  ScheduleRequest request = RequestFor(choice->machine, OptionsOfPolicy(options.policy, *choice));
+  request.machine = MachineOfDevices(choice->machine, options);
+  request.batch = batch;
+  request.sub_batch = options.sub_batch;
+  request.devices = static_cast<std::size_t>(options.devices);
+  absl::StatusOr<MadeSchedule> made = MakeSchedule(options.policy, family, request);
+  if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
+  if (made.ok()) {
+    ScheduledGraph scheduled = {std::move(made->graphs), *std::move(choice),
+                                std::move(made->schedule), std::move(made->machine)};
+    scheduled.batch = batch;
+    scheduled.ideal_seconds = made->ideal_seconds;
+    return scheduled;
+  }
+  const absl::StatusOr<TaskGraph> whole = GraphAt(family, batch / options.devices);
+  ScheduledGraph scheduled = {
+      {whole.ok() ? *whole : family.graph}, *std::move(choice), made.status()};
+  scheduled.batch = batch;
+  if (whole.ok()) scheduled.ideal_seconds = TotalsOf(*whole).least_seconds;
+  return scheduled;
+}
+
+const TaskGraph& GraphOfRound(const std::vector<TaskGraph>& graphs, const ScheduleRound& round) {
+  const auto found = std::find_if(graphs.begin(), graphs.end(), [&](const TaskGraph& graph) {
+    return graph.batch == round.batch;
+  });
+  return round.batch == 0 || found == graphs.end() ? graphs.front() : *found;
+}
+
+double LeastSecondsOf(const std::vector<TaskGraph>& graphs, const Schedule& schedule) {
+  std::vector<ScheduleRound> rounds = schedule.rounds;
+  if (rounds.empty()) rounds = {ScheduleRound()};
+  double seconds = 0;
+  for (const ScheduleRound& round : rounds) {
+    const bool is_last = &round == &rounds.back();
+    for (const GraphTask& task : GraphOfRound(graphs, round).tasks) {
+      const bool is_update = task.phase == TaskPhase::kUpdate;
+      if (is_update && (!is_last || schedule.devices > 1)) continue;
+      seconds += LeastSeconds(task) * static_cast<double>(is_update ? 1 : round.times);
+    }
+  }
+  return seconds;
+}
+
+std::int64_t SamplesOf(const Schedule& schedule) {
+  std::int64_t samples = 0;
+  for (const ScheduleRound& round : schedule.rounds) samples += round.times * round.batch;
+  return samples * static_cast<std::int64_t>(schedule.devices);
+}
+
+}  // namespace tidepool::tool
