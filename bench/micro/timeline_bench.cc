@@ -152,7 +152,8 @@ void Measure(benchmark::State& state, const TaskGraph& graph, const std::string&
 }
 
 void ResNet152(benchmark::State& state) {
-  Measure(state, MakeModel("resnet152", {.batch = 64}).value(), "best-fit");
+  Measure(state, MakeModel("resnet152", {.batch = 64, .inputs = DataHome::kDevice}).value(),
+          "best-fit");
 }
 BENCHMARK(ResNet152)->Arg(100)->Arg(70)->Unit(benchmark::kMillisecond);
 
@@ -166,7 +167,8 @@ BENCHMARK(TenThousandTasksHighEnd)->Arg(100)->Unit(benchmark::kMillisecond);
 
 // Measures the part of Simulate that checks the schedule.
 void Validate(benchmark::State& state) {
-  const TaskGraph graph = MakeModel("resnet152", {.batch = 64}).value();
+  const TaskGraph graph =
+      MakeModel("resnet152", {.batch = 64, .inputs = DataHome::kDevice}).value();
   const Schedule schedule = OffloadEverything(graph).Make();
   for (auto _ : state) {
     benchmark::DoNotOptimize(ValidateSchedule(graph, schedule));

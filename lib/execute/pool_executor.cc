@@ -15,7 +15,8 @@ absl::Status PoolExecutor::Start() {
   const absl::StatusOr<Stream> stream = device_.CreateStream();
   if (!stream.ok()) return stream.status();
   compute_ = *stream;
-  return CreateEvents(step_events_.count);
+  absl::Status status = CreateEvents(step_events_.count);
+  return status.ok() ? homes_.Start() : status;
 }
 
 // Creates events until there are `count`.
@@ -49,6 +50,7 @@ absl::Status PoolExecutor::Reschedule(const Schedule& schedule) {
 absl::StatusOr<Timeline> PoolExecutor::Run() {
   timeline_ = {};
   probes_ = probe_every_ > 0 && iteration_++ % probe_every_ == 0;
+  home_bytes_in_ = 0;
   begin_ = clock_();
   if (measures_) stamps_ = std::make_shared<Stamps>(schedule_.steps.size(), clock_);
   const OffloaderStats before = offloader_.Stats();
@@ -67,7 +69,7 @@ absl::StatusOr<Timeline> PoolExecutor::Run() {
   timeline_.seconds = clock_() - begin_;
   const OffloaderStats after = offloader_.Stats();
   timeline_.bytes_out = after.bytes_out - before.bytes_out;
-  timeline_.bytes_in = after.bytes_in - before.bytes_in;
+  timeline_.bytes_in = after.bytes_in - before.bytes_in + home_bytes_in_;
   if (measures_) ReadStamps();
   return std::move(timeline_);
 }
@@ -79,6 +81,7 @@ void PoolExecutor::Abandon() {
   for (int i = 0; i < kTries && !has_finished; ++i) {
     has_finished = device_.SynchronizeStream(compute_).ok();
   }
+  if (compute_ != Stream()) device_.SynchronizeStream(offloader_.in_stream()).IgnoreError();
   // The errors belong to buffers that are freed next.
   offloader_.Synchronize().IgnoreError();
   for (Datum& datum : data_) {
@@ -99,7 +102,8 @@ void PoolExecutor::NotePeaks() {
   if (!measures_) return;
   const OffloaderStats stats = offloader_.Stats();
   timeline_.peak_device_bytes = std::max(timeline_.peak_device_bytes, stats.device_bytes);
-  timeline_.peak_host_bytes = std::max(timeline_.peak_host_bytes, stats.peak_host_bytes);
+  timeline_.peak_host_bytes =
+      std::max(timeline_.peak_host_bytes, stats.peak_host_bytes + homes_.bytes());
 }
 
 void PoolExecutor::ReadStamps() {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/execute/home_copies.h"
 #include "lib/execute/stamps.h"
 #include "lib/execute/step_events.h"
 #include "tidepool/schedule/executor.h"
@@ -35,6 +36,7 @@ class PoolExecutor final : public Executor {
         on_step_(options.on_step),
         probe_every_(options.probe_every),
         on_density_(options.on_density),
+        homes_(device, graph_),
         data_(graph_.data.size()) {}
   ~PoolExecutor() override;
 
@@ -59,6 +61,7 @@ class PoolExecutor final : public Executor {
   absl::Status CountStay(const absl::Status& left);
   absl::Status Prefetch(std::size_t at);
   absl::Status Probe(std::size_t data);
+  absl::Status FetchHome(std::size_t at);
   absl::Status Synchronize();
   absl::Status FreeAllButWeights();
 
@@ -82,6 +85,8 @@ class PoolExecutor final : public Executor {
   const std::function<void(std::size_t, const DensityEstimate&)> on_density_;
   Stream compute_;
   std::vector<Event> events_;
+  HomeCopies homes_;
+  std::int64_t home_bytes_in_ = 0;  // copied from homes in the current iteration
   std::vector<Datum> data_;
   // Data in the order of its offloads; may include data that stayed.
   std::deque<std::size_t> leaving_;

@@ -37,7 +37,9 @@ absl::Status PoolExecutor::PerformStep(std::size_t at) {
   }
   const std::size_t event = step_events_.recorded[at];
   if (!status.ok() || event == kNoEvent) return status;
-  return device_.RecordEvent(events_[event], compute_);
+  // Data that no task has written yet was written by the copy that brought it.
+  const Stream writer = step.kind == StepKind::kPrefetch ? offloader_.in_stream() : compute_;
+  return device_.RecordEvent(events_[event], writer);
 }
 
 absl::Status PoolExecutor::Allocate(const ScheduleStep& step) {
@@ -57,7 +59,9 @@ absl::Status PoolExecutor::Allocate(const ScheduleStep& step) {
 
 absl::Status PoolExecutor::Free(std::size_t data) {
   Datum& datum = data_[data];
-  absl::Status status = offloader_.Free(datum.buffer);
+  if (datum.buffer == BufferId()) return absl::OkStatus();  // it never left its home
+  absl::Status status = homes_.Await(data, compute_);
+  if (status.ok()) status = offloader_.Free(datum.buffer);
   if (status.ok()) datum = {};
   return status;
 }
@@ -100,6 +104,7 @@ absl::Status PoolExecutor::AddAddresses(const std::vector<std::size_t>& uses,
                                         std::vector<void*>& addresses) {
   addresses.reserve(uses.size());
   for (const std::size_t data : uses) {
+    if (absl::Status status = homes_.Await(data, compute_); !status.ok()) return status;
     const absl::StatusOr<void*> address = offloader_.Use(data_[data].buffer, compute_);
     if (!address.ok()) return address.status();
     addresses.push_back(*address);
@@ -141,6 +146,7 @@ absl::Status PoolExecutor::CountStay(const absl::Status& left) {
 absl::Status PoolExecutor::Prefetch(std::size_t at) {
   const ScheduleStep& step = schedule_.steps[at];
   Datum& datum = data_[step.index];
+  if (datum.buffer == BufferId()) return FetchHome(at);
   const bool was_leaving = std::exchange(datum.is_leaving, false);
   absl::Status status = probes_ ? Probe(step.index) : absl::OkStatus();
   if (!status.ok()) return status;
@@ -162,12 +168,33 @@ absl::Status PoolExecutor::Probe(std::size_t data) {
   return absl::IsFailedPrecondition(estimate.status()) ? absl::OkStatus() : estimate.status();
 }
 
+// Brings data from its home. Data that ends on the host stays with the offloader, so that later
+// iterations do not come here.
+absl::Status PoolExecutor::FetchHome(std::size_t at) {
+  const ScheduleStep& step = schedule_.steps[at];
+  const GraphData& data = graph_.data[step.index];
+  const absl::StatusOr<BufferId> buffer =
+      offloader_.Allocate(static_cast<std::size_t>(data.bytes), compute_, step.hint, data.name);
+  if (!buffer.ok()) return buffer.status();
+  data_[step.index].buffer = *buffer;
+  NotePeaks();
+  const absl::StatusOr<void*> address = offloader_.Use(*buffer, compute_);
+  if (!address.ok()) return address.status();
+  if (fill_ != nullptr) {
+    absl::Status status = fill_(step.index, homes_.AddressOf(step.index), compute_);
+    if (!status.ok()) return status;
+  }
+  home_bytes_in_ += data.bytes;
+  return homes_.Fetch(step.index, *address, compute_, offloader_.in_stream(), WatchOf(at));
+}
+
 absl::Status PoolExecutor::Synchronize() {
   for (; !leaving_.empty(); leaving_.pop_front()) {
     if (absl::Status status = Await(leaving_.front()); !status.ok()) return status;
   }
-  if (absl::Status status = device_.SynchronizeStream(compute_); !status.ok()) return status;
-  absl::Status status;
+  absl::Status status = homes_.AwaitAll(compute_);
+  if (status.ok()) status = device_.SynchronizeStream(compute_);
+  if (!status.ok()) return status;
   do {
     status = offloader_.Synchronize();
     // Data of another executor of the offloader stayed: the host had too little memory.

@@ -11,7 +11,9 @@ StepEvents PlaceEvents(const TaskGraph& graph, const Schedule& schedule) {
   std::vector<std::size_t> writer(graph.data.size(), kNoEvent);
   for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
     const ScheduleStep& step = schedule.steps[i];
-    if (step.kind == StepKind::kAllocate) writer[step.index] = i;
+    const bool is_first_prefetch =
+        step.kind == StepKind::kPrefetch && writer[step.index] == kNoEvent;
+    if (step.kind == StepKind::kAllocate || is_first_prefetch) writer[step.index] = i;
     if (step.kind == StepKind::kRun) {
       const GraphTask& task = graph.tasks[step.index];
       for (const std::size_t data : task.writes) writer[data] = i;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The events that a pool's schedule needs, found before it runs. A copy out begins after the last
-// task that wrote the data, so events are recorded only after such tasks.
+// task that wrote the data, or the copy that brought it, so events are recorded only after these.
 #ifndef TIDEPOOL_LIB_EXECUTE_STEP_EVENTS_H_
 #define TIDEPOOL_LIB_EXECUTE_STEP_EVENTS_H_
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/schedule/begin_on_host.h"
 #include "lib/schedule/check_numbers.h"
 #include "lib/schedule/check_steps.h"
 #include "lib/schedule/step_text.h"
@@ -34,6 +35,12 @@ class PoolCheck {
     for (const GraphTask& task : graph.tasks) {
       for (const std::size_t data : task.writes) data_[data].is_written = false;
     }
+    const std::vector<bool> are_on_host = BeginOnHost(graph);
+    for (std::size_t i = 0; i < data_.size(); ++i) {
+      if (!are_on_host[i]) continue;
+      data_[i].location = Location::kSentOut;
+      data_[i].since = kNotYet;
+    }
   }
 
   absl::Status Check() {
@@ -52,6 +59,9 @@ class PoolCheck {
   absl::Status Allocate(const ScheduleStep& step) {
     const std::size_t data = step.index;
     const Datum& datum = data_[data];
+    if (datum.location == Location::kSentOut && datum.since == kNotYet) {
+      return Wrong("the data begins on the host, expected a prefetch");
+    }
     if (datum.location != Location::kNowhere) {
       return Wrong("the data", Past(datum), ", expected one allocation of all data");
     }
@@ -166,6 +176,7 @@ class PoolCheck {
       case Location::kDevice:
         return absl::StrCat(" is on the device since step ", datum.since);
       case Location::kSentOut:
+        if (datum.since == kNotYet) return " begins on the host";
         return absl::StrCat(" was sent out at step ", datum.since);
       case Location::kFreed:
         break;
@@ -224,7 +235,8 @@ class PoolCheck {
     for (std::size_t i = 0; i < data_.size(); ++i) {
       const Location location = data_[i].location;
       if (ExistsAfter(graph_.data[i])) {
-        if (location == Location::kDevice) continue;
+        const bool ends_on_host = graph_.data[i].after == DataHome::kHost;
+        if (location == (ends_on_host ? Location::kSentOut : Location::kDevice)) continue;
         return WrongAtEnd(std::string(DataKindName(graph_.data[i].kind)), " ", DataName(i),
                           Past(data_[i]));
       }
@@ -240,8 +252,8 @@ class PoolCheck {
   absl::Status WrongAtEnd(const Parts&... parts) const {
     return absl::InvalidArgumentError(absl::StrCat(
         "after the last step, ", steps_.size() - (steps_.empty() ? 0 : 1), ": ", parts...,
-        ", expected all tasks to have run, weights and other data that stays on the device, "
-        "and the rest freed"));
+        ", expected all tasks to have run, weights and other data that stays on the device, or "
+        "sent out if its home is the host, and the rest freed"));
   }
 
   const TaskGraph& graph_;

@@ -123,13 +123,8 @@ class BoundFinder {
     }
   }
 
-  // Homes are on the device in schedules of a pool.
-  bool BeginsOnHost(const GraphData& data) const {
-    return data.before == DataHome::kHost && schedule_.memory != ScheduleMemory::kPool;
-  }
-  bool EndsOnHost(const GraphData& data) const {
-    return data.after == DataHome::kHost && schedule_.memory != ScheduleMemory::kPool;
-  }
+  static bool BeginsOnHost(const GraphData& data) { return data.before == DataHome::kHost; }
+  static bool EndsOnHost(const GraphData& data) { return data.after == DataHome::kHost; }
 
   bool IsShared(const GraphData& data) const {
     return schedule_.devices > 1 && schedule::IsShared(data);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/schedule/begin_on_host.h"
 #include "lib/schedule/check_pool.h"
 #include "lib/schedule/line_of_data.h"
 #include "lib/schedule/visit_step.h"
@@ -21,7 +22,7 @@ class ScheduleTracer {
   ScheduleTracer(const TaskGraph& graph, std::vector<bool> leaves_at_once)
       : graph_(graph),
         leaves_at_once_(std::move(leaves_at_once)),
-        is_out_(graph.data.size()),
+        is_out_(schedule::BeginOnHost(graph)),
         leaving_(graph.data.size()) {}
 
   absl::Status Add(const ScheduleStep& step) {

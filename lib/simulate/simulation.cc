@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/schedule/begin_on_host.h"
 #include "lib/schedule/visit_step.h"
 
 namespace tidepool::simulate {
@@ -28,6 +29,7 @@ Simulation::Simulation(const TaskGraph& graph, const Schedule& schedule,
 }
 
 absl::StatusOr<Timeline> Simulation::Simulate() {
+  if (absl::Status status = TakeHomes(); !status.ok()) return status;
   for (at_ = 0; at_ < schedule_.steps.size(); ++at_) {
     const ScheduleStep& step = schedule_.steps[at_];
     absl::Status status = schedule::VisitStep(step, *this);
@@ -36,6 +38,20 @@ absl::StatusOr<Timeline> Simulation::Simulate() {
   }
   FinishTimeline();
   return std::move(timeline_);
+}
+
+// Takes room for homes on the host: of data that begins there until it is on the device, and of
+// data that ends there for the whole iteration.
+absl::Status Simulation::TakeHomes() {
+  const std::vector<bool> are_on_host = schedule::BeginOnHost(graph_);
+  for (std::size_t i = 0; i < data_.size(); ++i) {
+    const GraphData& data = graph_.data[i];
+    if (!are_on_host[i] && data.after != DataHome::kHost) continue;
+    if (!host_room_.Take(0, data.bytes)) return NoHomeError(i);
+    data_[i].is_out = are_on_host[i];
+    if (data.after != DataHome::kHost) data_[i].host_bytes = data.bytes;
+  }
+  return absl::OkStatus();
 }
 
 double Simulation::Position() const { return std::max(host_.seconds, compute_.seconds); }
@@ -109,7 +125,8 @@ absl::Status Simulation::Offload(const ScheduleStep& step) {
   Datum& datum = data_[step.index];
   const std::int64_t bytes = graph_.data[step.index].bytes;
   const double start = std::max({out_.seconds, host_.seconds, datum.written, datum.copied});
-  const std::int64_t host_bytes = HostBytes(bytes, step.density);
+  const bool has_home = graph_.data[step.index].after == DataHome::kHost;
+  const std::int64_t host_bytes = has_home ? 0 : HostBytes(bytes, step.density);
   if (stays_[at_] || !host_room_.Take(start, host_bytes)) {
     stays_[at_] = true;
     ++timeline_.stayed;
@@ -188,9 +205,13 @@ void Simulation::AddEvent(EventKind kind, std::size_t index, double start, doubl
 
 void Simulation::FinishTimeline() {
   for (std::size_t i = 0; i < data_.size(); ++i) {
-    // Weights stay on the device, and all else that exists after the iteration.
-    if (ExistsAfter(graph_.data[i])) {
-      device_.Add(data_[i].held_since, memory_.Rounded(graph_.data[i].bytes));
+    const Datum& datum = data_[i];
+    if (leaving_.Holds(i)) {
+      device_.AddBetween(datum.held_since, std::max(datum.copied, datum.used),
+                         memory_.Rounded(graph_.data[i].bytes));
+    } else if (ExistsAfter(graph_.data[i]) && !datum.is_out) {
+      // Weights stay on the device, and all else that exists there after the iteration.
+      device_.Add(datum.held_since, memory_.Rounded(graph_.data[i].bytes));
     }
   }
   timeline_.seconds = std::max({host_.seconds, compute_.seconds, out_.seconds, in_.seconds});

@@ -60,15 +60,18 @@ class Simulation {
   using EventKind = TimelineEvent::Kind;
 
   struct Datum {
-    bool is_out = false;          // its offload was awaited
+    bool is_out = false;          // its offload was awaited, or it began on the host
     double held_since = 0;        // begin of its current device memory
     double written = 0;           // end of the last task that wrote or updated it
     double used = 0;              // end of the last task that used it
     double fetched = 0;           // end of the last prefetch
     double copied = 0;            // end of the last copy in either direction
     double density = -1;          // of its last offload
-    std::int64_t host_bytes = 0;  // bytes on the host
+    std::int64_t host_bytes = 0;  // bytes on the host, beside the room of its home
   };
+
+  absl::Status TakeHomes();
+  absl::Status NoHomeError(std::size_t data) const;
 
   // Returns the time at which a step's work would begin on an idle compute stream.
   double Position() const;

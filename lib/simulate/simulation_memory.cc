@@ -95,6 +95,12 @@ absl::Status Simulation::NoRoomError(std::int64_t bytes) const {
                    " more are needed for ", purpose, where, "; ", memory_.Account()));
 }
 
+absl::Status Simulation::NoHomeError(std::size_t data) const {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("the host's memory of ", text::ExactSize(options_.host_bytes),
+                   " has no room for data ", io::Quoted(graph_.data[data].name), " at home there"));
+}
+
 absl::Status Simulation::NotPlannedError(std::size_t request, std::int64_t bytes) const {
   const std::vector<PlannedRequest>& requests = options_.plan->requests();
   const std::string expected = request >= requests.size()

@@ -13,6 +13,8 @@
 #include <numeric>
 #include <utility>
 
+#include "lib/schedule/begin_on_host.h"
+
 namespace tidepool::offload_policies {
 namespace {
 
@@ -24,7 +26,7 @@ class LayerwiseBuilder {
         mode_(mode),
         leaving_(LeavingAfter(graph, layers, mode)),
         leaves_(graph.data.size()),
-        is_out_(graph.data.size()),
+        is_out_(schedule::BeginOnHost(graph)),
         needed_by_(layers.forward.size()),
         goes_on_below_(layers.forward.size()),
         last_used_forward_(layers.forward.size()),
@@ -40,7 +42,7 @@ class LayerwiseBuilder {
     for (const DataKind kind : {DataKind::kWeight, DataKind::kOptimizerState,
                                 DataKind::kWeightGradient, DataKind::kInput}) {
       for (std::size_t data = 0; data < graph_.data.size(); ++data) {
-        if (graph_.data[data].kind == kind && ExistsBefore(graph_.data[data])) Allocate(data);
+        if (graph_.data[data].kind == kind && ExistsBefore(graph_.data[data])) Bring(data);
       }
     }
     for (std::size_t i = 0; i < layers_.forward.size(); ++i) AddForward(i);
@@ -50,6 +52,9 @@ class LayerwiseBuilder {
       }
     }
     for (std::size_t i = 0; i < layers_.backward.size(); ++i) AddBackward(i);
+    for (std::size_t data = 0; data < graph_.data.size(); ++data) {
+      if (graph_.data[data].after == DataHome::kHost) Send(data);
+    }
     return std::move(schedule_);
   }
 
@@ -130,15 +135,27 @@ class LayerwiseBuilder {
     Add({.kind = StepKind::kPrefetch, .index = data});
   }
 
+  // Brings data that exists before the iteration to the device.
+  void Bring(std::size_t data) {
+    if (is_out_[data]) {
+      Fetch(data);
+      schedule_.steps.back().hint = HintOf(data);
+    } else {
+      Allocate(data);
+    }
+  }
+
   void Send(std::size_t data) {
     is_out_[data] = true;
     Add({.kind = StepKind::kOffload, .index = data});
   }
 
   void Allocate(std::size_t data) {
-    Add({.kind = StepKind::kAllocate,
-         .index = data,
-         .hint = leaves_[data] ? Hint::kOffloadable : Hint::kResident});
+    Add({.kind = StepKind::kAllocate, .index = data, .hint = HintOf(data)});
+  }
+
+  Hint HintOf(std::size_t data) const {
+    return leaves_[data] ? Hint::kOffloadable : Hint::kResident;
   }
 
   void AllocateOutputs(const Layer& layer, const std::array<DataKind, 3>& kinds) {

@@ -89,6 +89,7 @@ TaskGraph SmallRandomGraph(RandomGraphs& random, std::size_t tasks) {
       algorithm.workspace_bytes = std::min<std::int64_t>(algorithm.workspace_bytes, 5000);
     }
   }
+  if (random.Chance(0.4)) random.MoveHomes(graph);
   return graph;
 }
 Schedule RandomSchedule(const TaskGraph& graph, RandomGraphs& random) {

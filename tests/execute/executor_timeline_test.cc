@@ -136,6 +136,8 @@ TEST(ExecutorTimelineTest, IsTheSimulatorsForRandomSchedules) {
     SCOPED_TRACE(seed);
     RandomGraphs random(static_cast<std::uint64_t>(seed));
     TaskGraph graph = random.Valid(1 + random.Below(30));
+    RandomGraphs homes(static_cast<std::uint64_t>(seed) + 1'000'000);
+    if (homes.Chance(0.4)) homes.MoveHomes(graph);
     Shrink(graph, 1, 20'000);
     Schedule schedule = RandomSchedules(graph, random).Valid();
     schedule.fingerprint = GraphFingerprint(graph);

@@ -28,6 +28,9 @@ class OffloadEverything {
     for (std::size_t i = 0; i < graph.tasks.size(); ++i) {
       ForEachUse(i, [&](std::size_t data) { uses_[data].push_back(i); });
     }
+    for (std::size_t i = 0; i < graph.data.size(); ++i) {
+      if (graph.data[i].before == DataHome::kHost) places_[i] = Place::kOut;
+    }
   }
 
   Schedule Make() {
@@ -45,7 +48,9 @@ class OffloadEverything {
       ForEachUse(i, [&](std::size_t data) { SendAfter(i, data); });
     }
     for (std::size_t i = 0; i < graph_.data.size(); ++i) {
-      if (places_[i] == Place::kOut) Bring(i);
+      const bool ends_on_host = graph_.data[i].after == DataHome::kHost;
+      if (ends_on_host && places_[i] == Place::kThere) Add(StepKind::kOffload, i);
+      if (places_[i] == Place::kOut && !ends_on_host) Bring(i);
       if (!ExistsAfter(graph_.data[i]) && places_[i] == Place::kThere) Free(i);
     }
     schedule_.policy = "offload everything";

@@ -45,6 +45,15 @@ class RandomGraphs {
     return graph;
   }
 
+  // Lets data that exists before an iteration begin on the host.
+  void MoveHomes(TaskGraph& graph) {
+    for (GraphData& data : graph.data) {
+      if (!ExistsBefore(data) || Chance(0.6)) continue;
+      data.before = DataHome::kHost;
+      if (ExistsAfter(data)) data.after = DataHome::kHost;
+    }
+  }
+
   void Shuffle(TaskGraph& graph) { std::shuffle(graph.tasks.begin(), graph.tasks.end(), random_); }
 
   // Changes something; the graph may be valid still.

@@ -107,7 +107,8 @@ TEST(OffloadAll, ClassifiersOfConvolutionalNetworksStay) {
 
 // Without offloads 17.8 GiB are needed. The bytes that are missing take 0.03 s each way at 12 GB/s.
 TEST(DynamicOffload, ALittleMissingMemoryCostsALittleTime) {
-  const TaskGraph graph = MakeModel("gpt2-medium", {.batch = 8, .gpu = "h200"}).value();
+  const ModelOptions options = {.batch = 8, .gpu = "h200", .inputs = DataHome::kDevice};
+  const TaskGraph graph = MakeModel("gpt2-medium", options).value();
   const double ideal = TotalsOf(graph).least_seconds;
   EXPECT_EQ(SecondsOf("none", graph, Planned(OffloadSet::kDynamic, 17.5)), kDoesNotFit);
   EXPECT_NEAR(SecondsOf("vdnn++", graph, Planned(OffloadSet::kDynamic, 18)), ideal, 1e-9);

@@ -90,8 +90,28 @@ TEST(OffloadPolicy, SetsAreThoseOfThePaper) {
 TEST(OffloadPolicy, WhatLeftComesBackInTheOrderInWhichItIsNeeded) {
   const TaskGraph graph = Network("alexnet");
   const Schedule schedule = testing::MakePoolSchedule("vdnn++", graph, Plenty()).value();
+  // The input and the labels begin on the host.
   EXPECT_THAT(DataOf(graph, schedule, StepKind::kPrefetch),
-              ElementsAre("conv4.output", "conv3.output", "pool2.output", "pool1.output", "input"));
+              ElementsAre("input", "labels", "conv4.output", "conv3.output", "pool2.output",
+                          "pool1.output", "input"));
+}
+
+// Weights that live on the host come at the begin, and go home after the last task.
+TEST(OffloadPolicy, DataAtHomeOnTheHostComesAndGoes) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 4, .weights = DataHome::kHost}).value();
+  ASSERT_EQ(ValidateGraph(graph), absl::OkStatus());
+  for (const char* policy : {"none", "vdnn", "vdnn++"}) {
+    const Schedule schedule = testing::MakePoolSchedule(policy, graph, Plenty()).value();
+    EXPECT_EQ(ValidateSchedule(graph, schedule), absl::OkStatus());
+    for (std::size_t i = 0; i < graph.data.size(); ++i) {
+      if (graph.data[i].kind != DataKind::kWeight) continue;
+      std::vector<StepKind> moves;
+      for (const ScheduleStep& step : schedule.steps) {
+        if (step.kind != StepKind::kRun && step.index == i) moves.push_back(step.kind);
+      }
+      EXPECT_THAT(moves, ElementsAre(StepKind::kPrefetch, StepKind::kOffload));
+    }
+  }
 }
 
 TEST(OffloadPolicy, AlgorithmsAreTheFastestOrThoseOfLeastMemory) {
@@ -141,8 +161,12 @@ void ExpectSchedules(const TaskGraph& graph) {
           << graph.name << " " << schedule->policy;
       if (schedule->memory != ScheduleMemory::kPool) continue;
       const std::vector<std::string> out = DataOf(graph, *schedule, StepKind::kOffload);
+      std::vector<std::string> in = out;
+      for (const GraphData& data : graph.data) {
+        if (data.before == DataHome::kHost) in.push_back(data.name);
+      }
       EXPECT_THAT(DataOf(graph, *schedule, StepKind::kPrefetch),
-                  ::testing::UnorderedElementsAreArray(out));
+                  ::testing::UnorderedElementsAreArray(in));
       EXPECT_TRUE(policy != "none" || out.empty());
     }
   }

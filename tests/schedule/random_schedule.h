@@ -19,16 +19,21 @@ class RandomSchedules {
         random_(random),
         places_(graph.data.size(), Place::kNowhere),
         are_written_(graph.data.size()),
-        have_run_(graph.tasks.size()) {}
+        have_run_(graph.tasks.size()) {
+    for (std::size_t data = 0; data < places_.size(); ++data) {
+      if (graph.data[data].before == DataHome::kHost) places_[data] = Place::kSentOut;
+    }
+  }
 
   // Returns a valid schedule. May be called once.
   Schedule Valid() {
     const double restlessness = static_cast<double>(random_.Below(4)) * 0.3;
     for (std::size_t data = 0; data < places_.size(); ++data) {
       are_written_[data] = IsThereBefore(data);
-      if (graph_.data[data].kind == DataKind::kWeight || (IsThereBefore(data) && Chance(0.5))) {
-        Allocate(data);
-      }
+      const bool comes =
+          graph_.data[data].kind == DataKind::kWeight || (IsThereBefore(data) && Chance(0.5));
+      if (!comes) continue;
+      places_[data] == Place::kNowhere ? Allocate(data) : Prefetch(data);
     }
     for (std::size_t i = 0; i < graph_.tasks.size(); ++i) {
       MoveSomething(restlessness);
@@ -156,7 +161,9 @@ class RandomSchedules {
       if (graph_.data[data].kind != DataKind::kWeight) {
         if (places_[data] != Place::kFreed) Free(data);
       } else if (places_[data] == Place::kSentOut) {
-        Prefetch(data);
+        if (graph_.data[data].after == DataHome::kDevice) Prefetch(data);
+      } else if (graph_.data[data].after == DataHome::kHost) {
+        Offload(data);
       }
     }
   }

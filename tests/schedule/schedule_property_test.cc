@@ -23,7 +23,8 @@ using testing::SlowScheduleCheck;
 TEST(ScheduleProperty, WhatIsMadeValidIsValid) {
   RandomGraphs random(11);
   for (int i = 0; i < Rounds(1000); ++i) {
-    const TaskGraph graph = random.Valid(1 + random.Below(20));
+    TaskGraph graph = random.Valid(1 + random.Below(20));
+    if (random.Chance(0.3)) random.MoveHomes(graph);
     const Schedule schedule = RandomSchedules(graph, random).Valid();
     ASSERT_TRUE(ValidateSchedule(graph, schedule).ok()) << ValidateSchedule(graph, schedule);
     ASSERT_TRUE(SlowScheduleCheck(graph, schedule).IsValid());
@@ -35,7 +36,8 @@ TEST(ScheduleProperty, ValidationIsThatOfTheSlowModel) {
   int valid = 0;
   int broken = 0;
   for (int i = 0; i < Rounds(10'000); ++i) {
-    const TaskGraph graph = random.Valid(1 + random.Below(6));
+    TaskGraph graph = random.Valid(1 + random.Below(6));
+    if (random.Chance(0.3)) random.MoveHomes(graph);
     RandomSchedules schedules(graph, random);
     Schedule schedule = schedules.Valid();
     for (std::size_t left = 1 + random.Below(2); left > 0; --left) schedules.Change(schedule);
@@ -82,7 +84,8 @@ std::set<std::string> SlowLive(const TaskGraph& graph, const Schedule& schedule,
 TEST(ScheduleProperty, TraceHoldsWhatIsLive) {
   RandomGraphs random(13);
   for (int i = 0; i < Rounds(300); ++i) {
-    const TaskGraph graph = random.Valid(1 + random.Below(10));
+    TaskGraph graph = random.Valid(1 + random.Below(10));
+    if (random.Chance(0.3)) random.MoveHomes(graph);
     const Schedule schedule = RandomSchedules(graph, random).Valid();
     const absl::StatusOr<Trace> trace = ScheduleTrace(graph, schedule);
     ASSERT_TRUE(trace.ok()) << trace.status();

@@ -296,10 +296,29 @@ TEST(ValidateSchedule, RefusesWrongMoves) {
   }
 }
 
+TEST(ValidateSchedule, DataAtHomeOnTheHostComesAndGoes) {
+  TaskGraph graph = SmallGraph();
+  graph.data[kBatch].before = DataHome::kHost;
+  graph.data[kKernel].before = graph.data[kKernel].after = DataHome::kHost;
+  const auto error_of = [&](const std::vector<ScheduleStep>& steps) {
+    return std::string(ValidateSchedule(graph, Of(graph, steps)).message());
+  };
+  std::vector<ScheduleStep> steps = PlainSteps();
+  EXPECT_EQ(error_of(steps),
+            "step 0, allocate 'kernel': the data begins on the host, expected a prefetch");
+  steps[0] = Prefetch(kKernel);
+  steps[1] = Synchronize();
+  EXPECT_THAT(error_of(steps), HasSubstr("data 'batch', which the task uses, begins on the host"));
+  steps[1] = Prefetch(kBatch);
+  EXPECT_THAT(error_of(steps), HasSubstr("weight 'kernel' is on the device since step 0"));
+  steps.push_back(Offload(kKernel));
+  EXPECT_EQ(error_of(steps), "");
+}
+
 TEST(ValidateSchedule, RefusesLooseEnds) {
   constexpr char kExpected[] =
-      ", expected all tasks to have run, weights and other data that stays on the device, "
-      "and the rest freed";
+      ", expected all tasks to have run, weights and other data that stays on the device, or "
+      "sent out if its home is the host, and the rest freed";
   EXPECT_EQ(ErrorOf({}),
             absl::StrCat("after the last step, 0: task 'conv' did not run", kExpected));
   EXPECT_EQ(ErrorOf(Without(12)),

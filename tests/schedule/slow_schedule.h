@@ -25,8 +25,11 @@ class SlowScheduleCheck {
       if (!HasRun(task, end)) return false;
     }
     for (std::size_t data = 0; data < graph_.data.size(); ++data) {
-      const bool is_weight = graph_.data[data].kind == DataKind::kWeight;
-      if (PlaceOf(data, end) != (is_weight ? "device" : "freed")) return false;
+      const DataHome home = graph_.data[data].after;
+      const std::string expected = home == DataHome::kDevice ? "device"
+                                   : home == DataHome::kHost ? "out"
+                                                             : "freed";
+      if (PlaceOf(data, end) != expected) return false;
     }
     return true;
   }
@@ -40,7 +43,7 @@ class SlowScheduleCheck {
   }
 
   std::string PlaceOf(std::size_t data, std::size_t before) const {
-    std::string place = "nowhere";
+    std::string place = graph_.data[data].before == DataHome::kHost ? "out" : "nowhere";
     for (std::size_t at = 0; at < before; ++at) {
       if (steps_[at].index != data) continue;
       if (steps_[at].kind == StepKind::kAllocate) place = "device";
@@ -82,7 +85,7 @@ class SlowScheduleCheck {
              (step.density == -1 || (step.density >= 0 && step.density <= 1));
     }
     if (step.kind == StepKind::kFree) {
-      return is_somewhere && graph_.data[step.index].kind != DataKind::kWeight &&
+      return is_somewhere && graph_.data[step.index].after == DataHome::kNowhere &&
              !IsNeeded(step.index, at);
     }
     return is_somewhere;

@@ -150,6 +150,7 @@ void CheckResolved(const TaskGraph& graph, const Timeline& timeline, TimelineOpt
 struct Seen {
   int served = 0;
   int refused = 0;
+  int without_homes = 0;
   int stayed = 0;
   int added_awaits = 0;
   int stalls[3] = {};
@@ -159,6 +160,12 @@ void CheckOne(const TaskGraph& graph, const Schedule& schedule, const TimelineOp
               Seen& seen) {
   const absl::StatusOr<Timeline> timeline = Simulate(graph, schedule, options);
   SlowTimeline slow(graph, schedule, options);
+  if (!slow.HasHomes()) {
+    ++seen.without_homes;
+    ASSERT_EQ(timeline.status().code(), absl::StatusCode::kResourceExhausted) << timeline.status();
+    ASSERT_THAT(std::string(timeline.status().message()), HasSubstr("at home there"));
+    return;
+  }
   if (const std::optional<std::size_t> refused = slow.Run()) {
     ++seen.refused;
     ASSERT_EQ(timeline.status().code(), absl::StatusCode::kResourceExhausted) << timeline.status();
@@ -195,12 +202,14 @@ TEST(SimulateProperty, TimelineIsThatOfTheSlowModel) {
   const int rounds = Rounds(15'000);
   for (int i = 0; i < rounds && !HasFatalFailure(); ++i) {
     SCOPED_TRACE(i);
-    const TaskGraph graph = random.Valid(1 + random.Below(16));
+    TaskGraph graph = random.Valid(1 + random.Below(16));
+    if (random.Chance(0.3)) random.MoveHomes(graph);
     const Schedule schedule = RandomSchedules(graph, random).Valid();
     CheckOne(graph, schedule, AnyMachine(graph, random), seen);
   }
   EXPECT_GT(seen.served, rounds / 4);
   EXPECT_GT(seen.refused, rounds / 10);
+  EXPECT_GT(seen.without_homes, rounds / 100);
   EXPECT_GT(seen.stayed, rounds / 20);
   EXPECT_GT(seen.added_awaits, rounds / 20);
   for (const int count : seen.stalls) EXPECT_GT(count, rounds / 20);

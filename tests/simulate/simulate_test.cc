@@ -347,7 +347,7 @@ TEST(Simulate, APlanOfOtherRequestsIsNone) {
 }
 
 TEST(Simulate, IsTheSameEachTime) {
-  const TaskGraph graph = *MakeModel("alexnet", {.batch = 8});
+  const TaskGraph graph = *MakeModel("alexnet", {.batch = 8, .inputs = DataHome::kDevice});
   Steps steps;
   std::vector<std::size_t> uses(graph.data.size());
   for (const GraphTask& task : graph.tasks) {

@@ -42,12 +42,24 @@ class SlowTimeline {
         options_(options),
         arena_(options.memory_bytes, options.alignment, options.placement),
         places_(graph.data.size(), "nowhere"),
-        offsets_(graph.data.size(), -1) {}
+        offsets_(graph.data.size(), -1) {
+    for (std::size_t data = 0; data < graph.data.size(); ++data) {
+      if (graph.data[data].before != DataHome::kHost) continue;
+      places_[data] = "out";
+      host_.push_back({.data = data, .bytes = graph.data[data].bytes});
+    }
+  }
+
+  // Returns whether the host has room for the data that begins there.
+  bool HasHomes() const { return SumOf(host_) <= options_.host_bytes; }
 
   // Returns the first step for which there is no room, or no value.
   std::optional<std::size_t> Run() {
     for (at_ = 0; at_ < steps_.size(); ++at_) {
       if (!Do(steps_[at_])) return at_;
+    }
+    for (const std::size_t data : leaving_) {
+      EndOnDevice(data, std::max(EndOfLast(outs_, data), LastUse(data, false)));
     }
     return std::nullopt;
   }
@@ -219,6 +231,7 @@ class SlowTimeline {
     }
   }
   void EndOnHost(std::size_t data, double time) {
+    if (graph_.data[data].after == DataHome::kHost) return;  // its home keeps its room
     for (Span& span : host_) {
       if (span.data == data && span.end == kForever) span.end = time;
     }
@@ -303,9 +316,10 @@ class SlowTimeline {
     double start = std::max({OutTail(), HostTime(), LastUse(data, true), EndOfLast(ins_, data),
                              EndOfLast(outs_, data), EndOfLast(allocations_, data)});
     const std::int64_t bytes = graph_.data[data].bytes;
-    const std::int64_t taken = density == -1 ? bytes
-                                             : CompressedBytes(options_.compression, bytes,
-                                                               ZeroValueWord::k32Bits, density);
+    const std::int64_t taken = graph_.data[data].after == DataHome::kHost ? 0
+                               : density == -1                            ? bytes
+                                               : CompressedBytes(options_.compression, bytes,
+                                                                 ZeroValueWord::k32Bits, density);
     std::int64_t kept = 0;
     for (const Span& span : host_) kept += span.end > start ? span.bytes : 0;
     if (taken > options_.host_bytes || kept > options_.host_bytes - taken) {
@@ -330,7 +344,8 @@ class SlowTimeline {
     if (places_[data] == "device") return true;
     if (!Place(data, hint)) return false;
     const double start = std::max(InTail(), Position());
-    const double end = start + CopySeconds(data, LastOf(outs_, data)->density, false);
+    const Span* sent = LastOf(outs_, data);
+    const double end = start + CopySeconds(data, sent == nullptr ? -1 : sent->density, false);
     ins_.push_back({data, graph_.data[data].bytes, start, end});
     events_.push_back({EventKind::kPrefetch, data, at_, start, end});
     EndOnHost(data, end);

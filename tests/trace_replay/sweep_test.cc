@@ -85,9 +85,9 @@ TEST_F(Sweep, PrintsATableOfItsPoints) {
       outcome.out,
       "  alexnet                    memory      iteration   slowdown   to the host      pool\n"
       "  none, batch 128         512.0 MiB   does not fit\n"
-      "  none, batch 128           2.0 GiB      76.053 ms     1.000x           0 B   1.4 GiB\n"
+      "  none, batch 128           2.0 GiB      82.649 ms     1.087x           0 B   1.4 GiB\n"
       "  vdnn++ all, batch 128   512.0 MiB   does not fit\n"
-      "  vdnn++ all, batch 128     2.0 GiB     105.717 ms     1.390x     452.7 MiB   1.3 GiB\n");
+      "  vdnn++ all, batch 128     2.0 GiB     112.313 ms     1.477x     452.7 MiB   1.3 GiB\n");
 }
 
 TEST_F(Sweep, AnswersWhichMemorySuffices) {
@@ -99,8 +99,8 @@ TEST_F(Sweep, AnswersWhichMemorySuffices) {
               ::testing::EndsWith(
                   "\n"
                   "  smallest memory with a slowdown of at most 1.5x             slowdown\n"
-                  "    none, batch 128                                 1.5 GiB     1.000x\n"
-                  "    vdnn++ dynamic, batch 128                       1.5 GiB     1.000x\n"));
+                  "    none, batch 128                                 1.5 GiB     1.087x\n"
+                  "    vdnn++ dynamic, batch 128                       1.5 GiB     1.087x\n"));
 }
 
 TEST_F(Sweep, AQuestionWithoutAnAnswerIsANo) {

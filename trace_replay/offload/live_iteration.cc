@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,23 @@ LaunchTask FillingTasks(Device* device, const TaskGraph& graph) {
   };
 }
 
+bool IsWritten(const TaskGraph& graph, std::size_t data) {
+  return std::any_of(graph.tasks.begin(), graph.tasks.end(), [&](const GraphTask& task) {
+    return std::find(task.writes.begin(), task.writes.end(), data) != task.writes.end();
+  });
+}
+
+// Data that begins on the host is filled there.
+absl::Status FillAtHome(Device& device, const TaskGraph& graph, std::size_t data,
+                        std::uint8_t value, void* address, Stream stream) {
+  const std::int64_t bytes = graph.data[data].bytes;
+  if (graph.data[data].before != DataHome::kHost || IsWritten(graph, data)) {
+    return device.Fill(address, value, bytes, stream);
+  }
+  return device.CallHost(stream,
+                         [=] { std::memset(address, value, static_cast<std::size_t>(bytes)); });
+}
+
 bool Compresses(const Schedule& schedule) {
   return std::any_of(schedule.steps.begin(), schedule.steps.end(),
                      [](const ScheduleStep& step) { return step.density >= 0; });
@@ -92,7 +110,7 @@ absl::Status LiveIteration::MakeExecutor(const LiveIterationOptions& options,
   // Inputs have no zeros where densities count.
   const std::uint8_t value = options.densities.empty() ? 0 : 1;
   const FillData fill = [this, &graph, value](std::size_t data, void* address, Stream stream) {
-    return device_->Fill(address, value, graph.data[data].bytes, stream);
+    return FillAtHome(*device_, graph, data, value, address, stream);
   };
   return Keep(Executor::Create(device_.get(), offloader_.get(), graph, simulated.resolved,
                                TasksOf(options, graph), fill,

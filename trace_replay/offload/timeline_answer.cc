@@ -185,7 +185,7 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
                      SizeText(timeline.bytes_out)},
                     {"  compressed", CountText(CountOf(schedule, true))},
                     {"  kept on the device, host memory full", CountText(timeline.stayed)},
-                    {"copied back", SizeText(timeline.bytes_in)},
+                    {"copied to the device", SizeText(timeline.bytes_in)},
                     {"peak on the device", SizeText(timeline.peak_device_bytes)},
                     {"peak on the host", SizeText(timeline.peak_host_bytes)},
                     {"pool", SizeText(timeline.pool_bytes)},

@@ -64,7 +64,8 @@ struct TaskLaunch {
 // Queues a task's work and does not wait for it.
 using LaunchTask = std::function<absl::Status(const TaskLaunch& launch)>;
 // Queues on `stream` the work that fills data before the iteration: inputs in every iteration,
-// weights before the first.
+// weights before the first. Data that begins on the host has an address of page-locked memory
+// there, which host functions can fill.
 using FillData = std::function<absl::Status(std::size_t data, void* address, Stream stream)>;
 
 // An instance of data at home on a device or on the host, to fill before the iteration uses it.

@@ -72,9 +72,9 @@ enum class StepKind : std::uint8_t {
   // Pool only: waits on the host until leaving data has arrived, and gives its device memory back
   // after the tasks queued so far. Does nothing for data that stayed or was awaited before.
   kAwait,
-  // Pool: takes memory, as kAllocate does, and fetches data from the host. The copy begins after
-  // all earlier tasks. Data stays there if it is on the device, or if its offload was not awaited
-  // yet.
+  // Pool: takes memory, as kAllocate does, and fetches data from the host, which was offloaded or
+  // begins there. The copy begins after all earlier tasks, and the host's copy ends with it. Data
+  // stays there if it is on the device, or if its offload was not awaited yet.
   // Fixed, paged: takes memory for the bytes [begin, end) and copies them in. The copy begins when
   // their memory is free and the host has them, also while a task runs. The clean copy on the host
   // remains.
@@ -152,8 +152,10 @@ TIDEPOOL_EXPORT std::uint64_t GraphFingerprint(const TaskGraph& graph);
 // - Each task runs once, after the tasks that it depends on.
 // - Data that a task uses is on the device or being fetched, and data that it writes was allocated.
 // - No data is allocated twice, or freed while a later task needs it.
-// - At the end data with a home after is on the device or being fetched, and other data is freed.
-// - There is one device, no rounds, and homes are the device: data that exists before is allocated.
+// - Data that exists before is allocated, or prefetched if it begins on the host. At the end data
+//   with a home on the device is there or being fetched, data with a home on the host was sent out
+//   last, and other data is freed. Data that a task writes over begins nowhere.
+// - There is one device, and there are no rounds.
 //
 // With fixed addresses and pages the places of all data are followed, on each device and the host:
 // - Alignment, devices, offsets and ranges are in their limits. The host waits for nothing.
