@@ -111,7 +111,8 @@ TEST(SubBatch, InputsComeInEveryRound) {
   const GraphFamily family = FamilyOf("alexnet");
   const MadeSchedule made = MakeSchedule("none", family, RequestOf(12, 5)).value();
   std::int64_t bytes = 0;
-  for (const GraphData& data : GraphAt(family, 12)->data) {
+  const TaskGraph whole = GraphAt(family, 12).value();
+  for (const GraphData& data : whole.data) {
     if (data.kind == DataKind::kInput) bytes += data.bytes;
   }
   const Timeline timeline = Simulate(made).value();
@@ -123,7 +124,8 @@ TEST(SubBatch, SeveralDevicesMoveEachWeightAndGradientOnce) {
   const GraphFamily family = FamilyOf("alexnet", {.weights = DataHome::kHost});
   std::int64_t weights = 0;
   std::int64_t inputs = 0;
-  for (const GraphData& data : GraphAt(family, 12)->data) {
+  const TaskGraph whole = GraphAt(family, 12).value();
+  for (const GraphData& data : whole.data) {
     if (data.kind == DataKind::kWeight) weights += data.bytes;
     if (data.kind == DataKind::kInput) inputs += data.bytes;
   }
