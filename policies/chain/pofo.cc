@@ -51,8 +51,8 @@ absl::StatusOr<ChainSchedule> MakePofo(const Chain& chain, const ChainPolicyOpti
   }
   absl::StatusOr<ChainSchedule> schedule = fastest.Finish();
   if (!schedule.ok()) return schedule;
-  schedule->lower_bound_seconds = std::min(bound, schedule->seconds);
   schedule->proved = bound >= schedule->seconds * (1 - kEqualSeconds);
+  schedule->lower_bound_seconds = schedule->proved ? schedule->seconds : bound;
   return schedule;
 }
 

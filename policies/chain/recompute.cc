@@ -98,8 +98,8 @@ absl::StatusOr<ChainSchedule> MakeRecompute(const Chain& chain, const ChainPolic
   const bool is_searched = options.slots == 0 && model.operations() <= kMostSearchedOperations;
   if (is_searched) Improve(model, schedule, bound);
   if (!schedule.has_value()) return DoesNotFit(model);
-  schedule->lower_bound_seconds = std::min(bound, schedule->seconds);
   schedule->proved = bound >= schedule->seconds * (1 - kEqualSeconds);
+  schedule->lower_bound_seconds = schedule->proved ? schedule->seconds : bound;
   return *std::move(schedule);
 }
 

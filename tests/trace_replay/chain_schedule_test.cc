@@ -69,6 +69,21 @@ TEST_F(ChainScheduleCommand, PrintsTheScheduleOfAChain) {
   EXPECT_THAT(Text({"schedule", path_, "--policy", "greedy"}), HasSubstr("offloaded: 0\n"));
 }
 
+// A chain of rotor, of which F_0 runs once for its output and once for all.
+TEST_F(ChainScheduleCommand, RunsChainsOfRotor) {
+  path_ = File("rotor.json",
+               R"({"length": 2, "fweight": [1, 0.5], "bweight": [2, 1, 0.25],
+ "cweight": [10, 20, 30], "cbweight": [10, 50, 30], "fwd_mem_tmp": [3, 4], "bwd_mem_tmp": [5, 6, 7]}
+)");
+  const json answer = Answer({"--policy", "recompute", "--memory", "120"});
+  EXPECT_EQ(answer["recomputed"], json({0}));
+  EXPECT_EQ(answer["makespan"], 5.75);
+  EXPECT_EQ(answer["lower_bound"], 5.75);
+  EXPECT_EQ(answer["proved"], true);
+  EXPECT_EQ(answer["steps"][0], json({"Fo", 0, 0}));
+  EXPECT_EQ(answer["steps"][6], json({"F", 0, 2.75}));
+}
+
 TEST_F(ChainScheduleCommand, TakesMemoryAndSlots) {
   const json all = Answer({"--memory", "8", "--policy", "dynprog"});
   EXPECT_EQ(all["makespan"], 4);

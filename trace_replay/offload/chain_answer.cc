@@ -22,7 +22,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Indices = std::vector<std::size_t>;
 
-constexpr std::array<const char*, 5> kActionNames = {"F", "B", "offload", "prefetch", "drop"};
+// Names of actions, in the order of ChainAction. "Fo" keeps the output alone.
+constexpr std::array<const char*, 6> kActionNames = {"F", "B", "offload", "prefetch", "drop", "Fo"};
 
 // A schedule, and the time that it took to make it.
 struct MadeChainSchedule {
