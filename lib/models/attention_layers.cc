@@ -75,8 +75,8 @@ Tensor NetworkBuilder::UnfusedAttention(const std::string& name, const Attention
   const Tensor scores =
       AttentionProduct(absl::StrCat(name, ".scores"), queries_and_keys, {heads, tokens, tokens},
                        {.inner = shape.head_features, .columns = tokens}, shape);
-  AttentionSoftmax(absl::StrCat(name, ".softmax"), scores);
-  return AttentionProduct(absl::StrCat(name, ".context"), {scores.data, values},
+  const Tensor weights = AttentionSoftmax(absl::StrCat(name, ".softmax"), scores);
+  return AttentionProduct(absl::StrCat(name, ".context"), {weights.data, values},
                           {shape.features(), tokens, 1},
                           {.inner = tokens, .columns = shape.head_features}, shape);
 }
@@ -104,19 +104,19 @@ Tensor NetworkBuilder::AttentionProduct(const std::string& name,
   return AddLayer(std::move(layer), output);
 }
 
-// Normalises the row of scores of each query, in place.
-void NetworkBuilder::AttentionSoftmax(const std::string& name, const Tensor& scores) {
+// Normalises the row of scores of each query. The result is a tensor of its own, so the task may
+// run again.
+Tensor NetworkBuilder::AttentionSoftmax(const std::string& name, const Tensor& scores) {
   const Shape& square = scores.shape;
-  Layer layer{.name = name,
-              .operation = "softmax",
-              .updated = scores.data,
-              .in_place = InPlace::kTransforms,
-              .kept = {scores.data}};
+  const Tensor output = Output(name, square);
+  Layer layer{
+      .name = name, .operation = "softmax", .inputs = {scores.data}, .outputs = {output.data}};
+  layer.kept = {output.data};
   layer.parameters = NormalizationParameters{
       .n = options_.batch, .c = square.width, .h = square.channels, .w = square.height};
   const double bytes = BytesRead(square);
   Costs(layer, {.bytes = 2 * bytes}, {.bytes = 3 * bytes});
-  AddLayer(std::move(layer), scores);
+  return AddLayer(std::move(layer), output);
 }
 
 }  // namespace tidepool::models

@@ -152,7 +152,7 @@ class NetworkBuilder {
   Tensor Tanh(const std::string& name, const Tensor& input);  // in place
   // Attention on queries, keys and values, which are three tensors or adjacent in one. Fused, it is
   // one layer that keeps a float32 for each query and head. Otherwise it is three: `name`.scores,
-  // `name`.softmax (in place) and `name`.context.
+  // `name`.softmax and `name`.context.
   Tensor Attention(const std::string& name, const std::vector<Tensor>& inputs,
                    const AttentionHeads& heads);
   // Embeds tokens, their positions and their types. `table` gets the vocabulary's, unless it is
@@ -278,7 +278,7 @@ class NetworkBuilder {
   Tensor AttentionProduct(const std::string& name, const std::vector<std::size_t>& inputs,
                           const Shape& result, const ProductSizes& sizes,
                           const AttentionShape& shape);
-  void AttentionSoftmax(const std::string& name, const Tensor& scores);
+  Tensor AttentionSoftmax(const std::string& name, const Tensor& scores);
   // The weights of a recurrent layer, and its state before a step.
   struct LstmStep {
     std::vector<std::size_t> weights = {};  // indices in weights_

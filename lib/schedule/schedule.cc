@@ -71,8 +71,7 @@ class Fingerprint {
   // those of weights.
   static TaskPhase UsualPhase(const TaskGraph& graph, const GraphTask& task) {
     const auto is_any = [&](const std::vector<std::size_t>& uses, DataKind kind) {
-      return std::any_of(uses.begin(), uses.end(),
-                         [&](std::size_t data) {
+      return std::any_of(uses.begin(), uses.end(), [&](std::size_t data) {
         return data < graph.data.size() && graph.data[data].kind == kind;
       });
     };

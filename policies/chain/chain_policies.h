@@ -16,6 +16,7 @@ absl::StatusOr<ChainSchedule> MakeVdnnRatio(const Chain& chain, const ChainPolic
 absl::StatusOr<ChainSchedule> MakeAutoswap(const Chain& chain, const ChainPolicyOptions& options);
 absl::StatusOr<ChainSchedule> MakeTflms(const Chain& chain, const ChainPolicyOptions& options);
 absl::StatusOr<ChainSchedule> MakePofo(const Chain& chain, const ChainPolicyOptions& options);
+absl::StatusOr<ChainSchedule> MakeBest(const Chain& chain, const ChainPolicyOptions& options);
 absl::StatusOr<ChainSchedule> MakeRecompute(const Chain& chain, const ChainPolicyOptions& options);
 
 }  // namespace tidepool::chain_policies

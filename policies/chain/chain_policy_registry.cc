@@ -26,6 +26,7 @@ constexpr auto kChainPolicies = std::to_array<NamedChainPolicy>({
     {"vdnn-ratio", chain_policies::MakeVdnnRatio},
     {"autoswap", chain_policies::MakeAutoswap},
     {"tflms", chain_policies::MakeTflms},
+    {"best", chain_policies::MakeBest},
     {"pofo", chain_policies::MakePofo, true},
     {"recompute", chain_policies::MakeRecompute, true},
 });

@@ -22,7 +22,7 @@ using MakeForGraph = absl::StatusOr<Schedule> (*)(std::string_view policy, const
 // rounds, devices and fixed addresses from MakeSchedule. The pool of the request has the memory and
 // the link of the machine, except for paged ones.
 struct OffloadPolicy {
-  enum class Options : std::uint8_t { kLayerwise, kGraphChain };
+  enum class Options : std::uint8_t { kLayerwise, kGraphChain, kBest };
 
   std::string_view name;
   std::string_view description;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "lib/text/nearest_first.h"
 #include "policies/offload/base_policy.h"
+#include "policies/offload/best_policy.h"
 #include "policies/offload/chained_policy.h"
 #include "policies/offload/device_iteration.h"
 #include "policies/offload/layerwise_policy.h"
@@ -27,6 +28,7 @@ using offload_policies::OffloadPolicy;
 
 constexpr auto kLayerwise = OffloadPolicy::Options::kLayerwise;
 constexpr auto kGraphChain = OffloadPolicy::Options::kGraphChain;
+constexpr auto kBest = OffloadPolicy::Options::kBest;
 
 constexpr auto kOffloadPolicies = std::to_array<OffloadPolicy>({
     {"none", "all data stays on the device", kLayerwise, offload_policies::MakePooled,
@@ -50,10 +52,13 @@ constexpr auto kOffloadPolicies = std::to_array<OffloadPolicy>({
      offload_policies::MakeRecomputing},
     {"pofo", "activations of a chain leave, or their tasks run again", kGraphChain, nullptr,
      offload_policies::MakeRecomputing},
+    {"best", "the fastest that a search finds: data is sent, or made again", kBest, nullptr,
+     offload_policies::MakeBest},
 });
 
 PolicyOptions DefaultsOf(const OffloadPolicy& policy) {
   if (policy.options == kGraphChain) return GraphChainOptions();
+  if (policy.options == kBest) return BestOptions();
   return LayerwiseOptions();
 }
 

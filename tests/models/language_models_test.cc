@@ -88,14 +88,17 @@ TEST(FusedAttention, TouchesQueriesKeysValuesAndTheResult) {
 TEST(UnfusedAttention, KeepsTheScores) {
   const TaskGraph graph = Made("gpt2-small", {.batch = 2, .fused_attention = false});
   EXPECT_EQ(NamesOf(graph, TaskOf(graph, "block3.attention.context.backward").reads),
-            (Names{"block3.attention.scores.output", "block3.attention.qkv.output",
+            (Names{"block3.attention.softmax.output", "block3.attention.qkv.output",
                    "block3.attention.context.output.gradient"}));
-  EXPECT_EQ(NamesOf(graph, TaskOf(graph, "block3.attention.softmax.backward").updates),
-            (Names{"block3.attention.scores.output.gradient"}));
+  EXPECT_EQ(NamesOf(graph, TaskOf(graph, "block3.attention.softmax.backward").reads),
+            (Names{"block3.attention.softmax.output", "block3.attention.softmax.output.gradient"}));
   for (const GraphData& data : graph.data) {
-    if (data.name == "block3.attention.scores.output") {
+    if (data.name == "block3.attention.softmax.output") {
       EXPECT_EQ(data.bytes, 4LL * 2 * 12 * 1024 * 1024);
     }
+  }
+  for (const char* task : {"block3.attention.scores.forward", "block3.attention.softmax.forward"}) {
+    EXPECT_TRUE(TaskOf(graph, task).may_rerun) << task;
   }
 }
 
@@ -105,7 +108,7 @@ TEST(UnfusedAttention, TakesGroupedQueries) {
   EXPECT_EQ(NamesOf(graph, TaskOf(graph, "block0.attention.scores.forward").reads),
             (Names{"block0.attention.q.output", "block0.attention.k.output"}));
   EXPECT_EQ(NamesOf(graph, TaskOf(graph, "block0.attention.context.forward").reads),
-            (Names{"block0.attention.scores.output", "block0.attention.v.output"}));
+            (Names{"block0.attention.softmax.output", "block0.attention.v.output"}));
 }
 
 TEST(UnfusedAttention, HasTheSameParametersAndMoreMemory) {

@@ -31,8 +31,8 @@ struct ScheduleOptions {
 };
 
 // The options that chains take.
-constexpr std::array<std::string_view, 7> kChainOptions = {
-    "FILE", "--memory", "--policy", "--json", "--slots", "--time-limit", "--seed"};
+constexpr std::array<std::string_view, 8> kChainOptions = {
+    "FILE", "--memory", "--policy", "--json", "--slots", "--time-limit", "--seed", "--recompute"};
 
 // Refuses options that are given and would do nothing for a chain.
 absl::Status CheckChainOptions(const ScheduleOptions& options) {
@@ -57,6 +57,7 @@ absl::StatusOr<Answer> ScheduleChain(const ScheduleOptions& options) {
   ChainCommandOptions chain = {.path = options.point.graph,
                                .choices = options.point.offload.chain,
                                .json = options.point.json};
+  chain.choices.recomputes = options.point.offload.recompute == "on";
   if (IsGiven(options, "--policy")) chain.policy = options.point.policy;
   if (IsGiven(options, "--memory")) chain.memory_bytes = options.point.offload.machine.memory_bytes;
   return PrintChainSchedule(chain);

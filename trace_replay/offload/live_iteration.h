@@ -28,7 +28,8 @@ struct LiveIterationOptions {
   TimelineOptions machine = {};
   // Called before each step of an iteration; see ExecutorOptions.
   std::function<void(std::size_t step)> on_step = nullptr;
-  // ExecutorOptions tells their meaning. With probes, every copy may become a compressed or a raw one.
+  // ExecutorOptions tells their meaning. With probes, every copy may become a compressed or a raw
+  // one.
   int probe_every = 0;
   std::function<void(std::size_t data, const DensityEstimate& estimate)> on_density = nullptr;
   // On the host device: the densities of activations, by iteration; empty: tasks write nothing.

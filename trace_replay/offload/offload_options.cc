@@ -110,8 +110,9 @@ std::optional<OffloadPolicyInfo> FindPolicy(const std::string& name) {
   return std::nullopt;
 }
 
-void AddChainOptions(CLI::App& app, ChainPolicyOptions& options) {
-  const std::string group = "Policies of chains";
+void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
+  const std::string group = "Policies that search";
+  ChainPolicyOptions& options = choice.chain;
   AddWholeOption(app, "--slots", options.slots, {0, 1'000'000},
                  "Divide the memory into so many slots, where a policy computes in slots; 0: the "
                  "policy's choice")
@@ -123,6 +124,12 @@ void AddChainOptions(CLI::App& app, ChainPolicyOptions& options) {
   app.add_option("--seed", options.seed, "Seed of a random search")
       ->type_name("NUMBER")
       ->capture_default_str()
+      ->group(group);
+  app.add_option("--recompute", choice.recompute,
+                 "Whether `best` may run tasks again: on or off (default: on for graphs, off for "
+                 "chains)")
+      ->check(CLI::IsMember({"on", "off"}))
+      ->type_name("NAME")
       ->group(group);
 }
 
@@ -174,8 +181,8 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::stri
     }
     return absl::OkStatus();
   };
-  absl::Status status = check(any_chain, {"--slots", "--time-limit", "--seed"},
-                              "a policy of chains, such as greedy or dynprog");
+  absl::Status status = check(any_chain, {"--slots", "--time-limit", "--seed", "--recompute"},
+                              "best, or a policy of chains such as greedy or dynprog");
   if (!status.ok()) return status;
   return check(any_layerwise, {"--offload", "--order", "--placement", "--density"},
                "vdnn, vdnn++, none or base");
@@ -218,7 +225,7 @@ void AddDecisionOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddMachineOptions(app, options);
   AddCompressionOptions(app, options);
   AddDivisionOptions(app, options);
-  AddChainOptions(app, options.offload.chain);
+  AddSearchOptions(app, options.offload);
 }
 
 void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options) {
@@ -249,6 +256,11 @@ PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choic
   const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
   if (!policy.has_value()) return {};
   if (std::holds_alternative<LayerwiseOptions>(policy->options)) return choice.layerwise;
+  if (std::holds_alternative<BestOptions>(policy->options)) {
+    return BestOptions{.time_limit_seconds = choice.chain.time_limit_seconds,
+                       .seed = choice.chain.seed,
+                       .recomputes = choice.recompute != "off"};
+  }
   GraphChainOptions chain = {.chain = choice.chain};
   if (choice.has_algorithms) chain.algorithms = choice.layerwise.algorithms;
   return chain;

@@ -26,6 +26,7 @@ struct PolicyChoice {
   TimelineOptions machine = {};
   LayerwiseOptions layerwise = {};
   ChainPolicyOptions chain = {};
+  std::string recompute = {};   // "on" or "off"; empty: on for graphs, off for chains
   bool has_algorithms = false;  // an option gave them
 };
 

@@ -59,6 +59,7 @@ struct ChainPolicyOptions {
   std::int64_t slots = 0;         // dynprog: the memory in so many parts, up to 10^6; 0: exact
   double time_limit_seconds = 2;  // more than 0
   std::uint64_t seed = 1;
+  bool recomputes = false;  // best: whether operations may run again
 };
 
 // All functions below are thread-safe. They need a valid chain (ValidateChain).
@@ -81,6 +82,12 @@ struct ChainPolicyOptions {
 //   operations ahead; the best n and k. It delays no operation until memory is free, so it may be
 //   ResourceExhausted where the chain runs. O(L^3).
 // The last three try fewer schedules when chains have thousands of operations.
+// - "best": the fastest of all these and of two searches: one over sets, one over all orders of
+//   operations and transfers with beams of growing width. The latter is exact when no beam leaves a
+//   schedule out, and then proves its schedule; up to 12 activations that takes some milliseconds.
+//   With `recomputes`, it also takes schedules of the policies below where they are faster; then no
+//   iteration is faster than its operations. Work is limited, and the time limit ends it on slow
+//   machines.
 //
 // Policies that recompute. They take up to 512 operations:
 // - "recompute": runs forward operations again and transfers nothing. Dynamic programming over

@@ -72,8 +72,18 @@ struct GraphChainOptions {
   std::optional<AlgorithmChoice> algorithms = std::nullopt;
 };
 
+// The options of "best".
+struct BestOptions {
+  double time_limit_seconds = 2;  // of the search; more than 0
+  std::uint64_t seed = 1;
+  bool recomputes = true;  // whether tasks may run again
+
+  friend bool operator==(const BestOptions&, const BestOptions&) = default;
+};
+
 // The options of one policy. Empty: the policy's defaults.
-using PolicyOptions = std::variant<std::monostate, LayerwiseOptions, GraphChainOptions>;
+using PolicyOptions =
+    std::variant<std::monostate, LayerwiseOptions, GraphChainOptions, BestOptions>;
 
 // Sub-batches of a ScheduleRequest besides numbers of samples.
 inline constexpr std::int64_t kWholeBatch = -1;

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policy `best`: the fastest schedule of the other policies and of two searches of its own, one
+// of which proves that there is no faster one where it ends.
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "policies/chain/chain_policies.h"
+#include "policies/transfers/away_set.h"
+#include "policies/transfers/transfer_bounds.h"
+#include "policies/transfers/transfer_dispatch.h"
+#include "policies/transfers/transfer_search.h"
+#include "policies/transfers/work_budget.h"
+
+namespace tidepool::chain_policies {
+namespace {
+
+using transfers::TransferAction;
+using transfers::TransferProblem;
+
+constexpr double kRounding = 1e-12;
+// Sets are not searched longer than with this limit.
+constexpr double kMostSeconds = 2;
+using MakeOne = absl::StatusOr<ChainSchedule> (*)(const Chain& chain,
+                                                  const ChainPolicyOptions& options);
+constexpr MakeOne kTransferring[] = {MakeGreedy, MakeVdnnRatio, MakeTflms, MakeDynprog,
+                                     MakeAutoswap};
+
+// Operations F_0, ..., F_L, B_L, ..., B_0. x_L is needed by two operations in a row, so it never
+// leaves.
+TransferProblem ProblemOf(const Chain& chain) {
+  const std::size_t count = chain.forward_seconds.size();
+  TransferProblem problem;
+  problem.seconds = chain.forward_seconds;
+  problem.running_bytes = ForwardBytes(chain);
+  problem.memory_bytes = chain.memory_bytes;
+  problem.seconds.insert(problem.seconds.end(), chain.backward_seconds.rbegin(),
+                         chain.backward_seconds.rend());
+  const std::vector<std::int64_t> backward = BackwardBytes(chain);
+  problem.running_bytes.insert(problem.running_bytes.end(), backward.rbegin(), backward.rend());
+  std::int64_t kept = chain.x[0];
+  problem.resting_bytes.push_back(kept);
+  for (std::size_t i = 0; i < count; ++i) problem.resting_bytes.push_back(kept += chain.x[i + 1]);
+  for (std::size_t i = count; i-- > 0;) {
+    kept -= chain.x[i + 1];
+    problem.resting_bytes.push_back(kept + chain.y[i]);
+  }
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    if (chain.x[i] == 0) continue;
+    const double seconds = static_cast<double>(chain.x[i]) / chain.link_bytes_per_second;
+    problem.gaps.push_back({.bytes = chain.x[i],
+                            .written = i,
+                            .left = i + 1,
+                            .needed = 2 * count - 1 - i,
+                            .out_seconds = seconds,
+                            .in_seconds = seconds});
+  }
+  return problem;
+}
+
+class BestChain {
+ public:
+  BestChain(const Chain& chain, const ChainPolicyOptions& options)
+      : chain_(chain),
+        options_(options),
+        problem_(ProblemOf(chain)),
+        bounds_(problem_),
+        end_(std::chrono::steady_clock::now() +
+             std::chrono::duration<double>(options.time_limit_seconds)) {
+    best_.seconds = std::numeric_limits<double>::infinity();
+    bound_ = std::max(bounds_.Of({}), ChainOperationBound(chain));
+    for (std::size_t i = 0; i + 1 < chain.forward_seconds.size(); ++i) {
+      if (chain.x[i] > 0) activations_.push_back(i);
+    }
+  }
+
+  absl::StatusOr<ChainSchedule> Make();
+
+ private:
+  bool IsDone() const { return proved_ || best_.seconds <= bound_ * (1 + kRounding); }
+  bool IsLate() const { return std::chrono::steady_clock::now() >= end_; }
+  // Whether all orders of operations and transfers can be searched.
+  bool IsSmall() const { return problem_.gaps.size() <= 16; }
+  void TryPolicies();
+  void TrySets();
+  void TrySearch();
+  void Keep(const std::vector<TransferAction>& actions, double seconds);
+
+  const Chain& chain_;
+  const ChainPolicyOptions& options_;
+  const TransferProblem problem_;
+  const transfers::TransferBounds bounds_;
+  const std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>> end_;
+  std::vector<std::size_t> activations_;  // of the gaps
+  double bound_ = 0;
+  bool proved_ = false;
+  ChainSchedule best_;
+};
+
+void BestChain::Keep(const std::vector<TransferAction>& actions, double seconds) {
+  if (seconds >= best_.seconds) return;
+  best_.steps.clear();
+  best_.seconds = seconds;
+  const std::size_t count = chain_.forward_seconds.size();
+  for (const TransferAction& action : actions) {
+    switch (action.kind) {
+      case TransferAction::Kind::kOperation:
+        best_.steps.push_back(
+            action.index < count ? ChainStep{ChainAction::kForward, action.index}
+                                 : ChainStep{ChainAction::kBackward, 2 * count - 1 - action.index});
+        break;
+      case TransferAction::Kind::kOut:
+        best_.steps.push_back({ChainAction::kOffload, activations_[action.index]});
+        break;
+      case TransferAction::Kind::kIn:
+        best_.steps.push_back({ChainAction::kPrefetch, activations_[action.index]});
+        break;
+    }
+    best_.steps.back().start_seconds = action.start_seconds;
+  }
+}
+
+void BestChain::TryPolicies() {
+  for (const MakeOne make : kTransferring) {
+    if (IsDone() || IsLate()) return;
+    absl::StatusOr<ChainSchedule> made = make(chain_, options_);
+    if (made.ok() && made->seconds < best_.seconds) best_ = *std::move(made);
+  }
+}
+
+void BestChain::TrySets() {
+  std::vector<bool> set = transfers::EagerSet(problem_);
+  transfers::WorkBudget budget(std::min(options_.time_limit_seconds, kMostSeconds) / 8);
+  transfers::ImproveSet(
+      problem_, bound_, options_.seed, [&](std::size_t work) { return budget.Take(work); }, set);
+  std::vector<TransferAction> actions;
+  const double seconds = transfers::TransferDispatcher(problem_).Run(set, &actions);
+  Keep(actions, seconds);
+}
+
+// Searches with wider and wider beams, first among few next copies and then among all.
+void BestChain::TrySearch() {
+  constexpr std::size_t kFewCopies = 3;
+  constexpr std::size_t kWide = std::size_t{1} << 12;
+  constexpr std::size_t kWidest = std::size_t{1} << 20;
+  for (const bool few : {true, false}) {
+    if (few && IsSmall()) continue;
+    for (std::size_t width = 4; width <= (few || !IsSmall() ? kWide : kWidest); width *= 4) {
+      if (IsDone() || IsLate()) return;
+      const transfers::SearchResult found =
+          transfers::SearchTransfers(problem_, bounds_,
+                                     {.width = width,
+                                      .branching = few ? kFewCopies : problem_.gaps.size() + 1,
+                                      .below_seconds = best_.seconds,
+                                      .stop = [this] { return IsLate(); }});
+      Keep(found.actions, found.seconds);
+      proved_ = found.is_complete;
+    }
+  }
+}
+
+absl::StatusOr<ChainSchedule> BestChain::Make() {
+  TryPolicies();
+  if (IsSmall()) TrySearch();
+  if (!IsDone()) TrySets();
+  if (!IsSmall()) TrySearch();
+  if (best_.steps.empty()) return MakeGreedy(chain_, options_);
+  best_.proved = IsDone();
+  best_.lower_bound_seconds = best_.proved ? best_.seconds : std::min(bound_, best_.seconds);
+  return std::move(best_);
+}
+
+}  // namespace
+
+absl::StatusOr<ChainSchedule> MakeBest(const Chain& chain, const ChainPolicyOptions& options) {
+  absl::StatusOr<ChainSchedule> best = BestChain(chain, options).Make();
+  if (!best.ok() || !options.recomputes) return best;
+  // No bound of schedules that transfer alone holds for those that run operations again.
+  best->lower_bound_seconds = std::min(best->seconds, ChainSeconds(chain));
+  best->proved = best->seconds <= best->lower_bound_seconds * (1 + kRounding);
+  for (const MakeOne make : {MakeRecompute, MakePofo}) {
+    absl::StatusOr<ChainSchedule> made = make(chain, options);
+    if (!made.ok() || made->seconds >= best->seconds) continue;
+    made->lower_bound_seconds = ChainSeconds(chain);
+    made->proved = made->seconds <= made->lower_bound_seconds * (1 + kRounding);
+    best = std::move(made);
+  }
+  return best;
+}
+
+}  // namespace tidepool::chain_policies

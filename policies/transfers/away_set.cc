@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/transfers/away_set.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "policies/transfers/transfer_dispatch.h"
+
+namespace tidepool::transfers {
+namespace {
+
+// The bytes by which operations exceed the memory: a tree. Each node has the most of its
+// operations, so that a range changes and answers in O(log operations).
+class Excess {
+ public:
+  explicit Excess(const TransferProblem& problem)
+      : leaves_(std::bit_ceil(std::max<std::size_t>(problem.running_bytes.size(), 1))),
+        most_(2 * leaves_, std::numeric_limits<std::int64_t>::min() / 2),
+        added_(2 * leaves_) {
+    for (std::size_t k = 0; k < problem.running_bytes.size(); ++k) {
+      most_[leaves_ + k] = problem.running_bytes[k] - problem.memory_bytes;
+    }
+    for (std::size_t node = leaves_; node-- > 1;) Refresh(node);
+  }
+
+  void Remove(std::size_t begin, std::size_t end, std::int64_t bytes) {
+    Remove(1, 0, leaves_, begin, end, bytes);
+  }
+  std::int64_t Most(std::size_t begin, std::size_t end) const {
+    return Most(1, 0, leaves_, begin, end);
+  }
+
+ private:
+  void Refresh(std::size_t node) {
+    most_[node] = std::max(most_[2 * node], most_[2 * node + 1]) + added_[node];
+  }
+  void Remove(std::size_t node, std::size_t first, std::size_t size, std::size_t begin,
+              std::size_t end, std::int64_t bytes) {
+    if (begin >= first + size || end <= first) return;
+    if (begin <= first && first + size <= end) {
+      most_[node] -= bytes;
+      added_[node] -= bytes;
+      return;
+    }
+    Remove(2 * node, first, size / 2, begin, end, bytes);
+    Remove(2 * node + 1, first + size / 2, size / 2, begin, end, bytes);
+    Refresh(node);
+  }
+  std::int64_t Most(std::size_t node, std::size_t first, std::size_t size, std::size_t begin,
+                    std::size_t end) const {
+    if (begin >= first + size || end <= first) return std::numeric_limits<std::int64_t>::min() / 2;
+    if (begin <= first && first + size <= end) return most_[node];
+    return added_[node] + std::max(Most(2 * node, first, size / 2, begin, end),
+                                   Most(2 * node + 1, first + size / 2, size / 2, begin, end));
+  }
+
+  std::size_t leaves_;
+  std::vector<std::int64_t> most_;
+  std::vector<std::int64_t> added_;  // to all operations of a node, not yet to its children
+};
+
+}  // namespace
+
+std::vector<bool> EagerSet(const TransferProblem& problem) {
+  Excess excess(problem);
+  std::vector<std::size_t> order(problem.gaps.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    const Gap& one = problem.gaps[a];
+    const Gap& other = problem.gaps[b];
+    if (one.begins_away != other.begins_away) return one.begins_away;
+    return one.needed > other.needed;
+  });
+  std::vector<bool> set(problem.gaps.size());
+  for (const std::size_t g : order) {
+    const Gap& gap = problem.gaps[g];
+    set[g] = gap.begins_away || excess.Most(gap.left, gap.needed) > 0;
+    if (set[g]) excess.Remove(gap.left, gap.needed, gap.bytes);
+  }
+  return set;
+}
+
+double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t seed,
+                  const GoOn& go_on, std::vector<bool>& set) {
+  // A schedule that takes this share longer than the last one is taken in its place with a
+  // probability of 1 / e at the start. The share falls with the number of steps.
+  constexpr double kFirstTemperature = 0.003;
+  constexpr double kCooling = 0.9995;
+  constexpr double kRounding = 1e-12;
+  TransferDispatcher dispatcher(problem);
+  double best = dispatcher.Run(set);
+  if (problem.gaps.empty()) return best;
+  std::vector<bool> current = set;
+  double current_seconds = best;
+  std::vector<bool> next;
+  std::mt19937_64 random(seed);
+  double temperature = kFirstTemperature;
+  while (best > bound * (1 + kRounding) && go_on(problem.seconds.size() + problem.gaps.size())) {
+    next = current;
+    for (std::uint64_t changes = 1 + random() % 3; changes > 0; --changes) {
+      next[random() % next.size()].flip();
+    }
+    const double seconds = dispatcher.Run(next);
+    const double chance = static_cast<double>(random() >> 11) * 0x1p-53;
+    temperature *= kCooling;
+    const bool is_taken =
+        seconds <= current_seconds ||
+        (seconds < std::numeric_limits<double>::infinity() &&
+         chance < std::exp((current_seconds - seconds) / (current_seconds * temperature)));
+    if (!is_taken) continue;
+    current.swap(next);
+    current_seconds = seconds;
+    if (seconds >= best) continue;
+    best = seconds;
+    set = current;
+  }
+  return best;
+}
+
+}  // namespace tidepool::transfers

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The transfers that a task graph lets a schedule choose from.
+#ifndef TIDEPOOL_POLICIES_TRANSFERS_GRAPH_PROBLEM_H_
+#define TIDEPOOL_POLICIES_TRANSFERS_GRAPH_PROBLEM_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "policies/transfers/transfer_problem.h"
+#include "tidepool/schedule/graph.h"
+
+namespace tidepool::transfers {
+
+// A smaller datum, or one that is needed again sooner, is never sent: copies of such data take more
+// time than they are worth, and there are many.
+inline constexpr std::int64_t kLeastGapBytes = std::int64_t{256} << 10;
+inline constexpr std::size_t kLeastGapRuns = 8;
+
+struct CopyRates {
+  double out_bytes_per_second = 0;
+  double in_bytes_per_second = 0;
+  double latency_seconds = 0;
+  bool full_duplex = true;
+};
+
+// A run of a task. Tasks that make data again run twice.
+struct TaskRun {
+  std::size_t task = 0;
+  std::size_t algorithm = 0;
+};
+
+struct GraphProblem {
+  // The memory of a datum ends with a run.
+  struct End {
+    std::size_t data = 0;
+    bool is_made_again = false;  // by a later run
+  };
+
+  // The datum of a gap. The host may have a clean copy already, so that nothing is sent.
+  struct Moved {
+    std::size_t data = 0;
+    bool is_clean = false;
+  };
+
+  TransferProblem problem;
+  std::vector<Moved> moved;            // by gap
+  std::vector<std::vector<End>> ends;  // by run
+};
+
+// Returns the problem of runs in their order. Memory is counted in granules: each datum and each
+// workspace takes whole ones. A datum is in memory from the run that writes it, or from the start
+// of the iteration, to its last use. When a later run writes it again, it is not in memory between
+// the last use before that run and that run. Data that begins on the host is away until its first
+// use. Two uses of data of kLeastGapBytes or more, with kLeastGapRuns between them, are the ends of
+// a gap. Weights, their gradients and the state of the optimizer stay; the graph has them at home
+// on the device.
+GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
+                              std::int64_t memory_bytes, std::int64_t granule,
+                              const CopyRates& rates);
+
+}  // namespace tidepool::transfers
+
+#endif  // TIDEPOOL_POLICIES_TRANSFERS_GRAPH_PROBLEM_H_

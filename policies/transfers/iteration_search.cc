@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/transfers/iteration_search.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <utility>
+
+#include "policies/transfers/rerun_order.h"
+#include "policies/transfers/transfer_bounds.h"
+#include "policies/transfers/transfer_dispatch.h"
+
+namespace tidepool::transfers {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+class IterationSearch {
+ public:
+  IterationSearch(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
+                  const IterationOptions& options, const GoOn& go_on)
+      : graph_(graph),
+        algorithms_(algorithms),
+        options_(options),
+        go_on_(go_on),
+        order_(graph, algorithms),
+        best_reruns_(graph.tasks.size()) {}
+
+  Iteration Search();
+
+ private:
+  using Reruns = std::vector<bool>;  // by task
+
+  double SecondsOf(std::size_t task) const {
+    return graph_.tasks[task].algorithms[algorithms_[task]].seconds;
+  }
+  GraphProblem ProblemOf(const std::vector<TaskRun>& runs) const {
+    return MakeGraphProblem(graph_, runs, options_.memory_bytes, options_.granule, options_.rates);
+  }
+  double Try(const Reruns& reruns);
+  void FindPrices();
+  void TryPrices();
+  Reruns CheaperThan(double price, std::size_t tasks, std::size_t stride) const;
+  void Climb();
+
+  const TaskGraph& graph_;
+  const std::vector<std::size_t>& algorithms_;
+  const IterationOptions& options_;
+  const GoOn& go_on_;
+  const RerunOrder order_;
+  std::vector<double> prices_;         // by task: seconds per byte; infinite: it never runs again
+  std::vector<double> sorted_prices_;  // finite ones, each once
+  double best_seconds_ = kNever;
+  Reruns best_reruns_;
+};
+
+// Returns the makespan with the eager set; infinite when that does not fit. Computing alone may
+// take longer than the best iteration: then the time of the tasks.
+double IterationSearch::Try(const Reruns& reruns) {
+  const std::vector<TaskRun> runs = order_.Make(reruns);
+  double seconds = 0;
+  for (const TaskRun& run : runs) seconds += SecondsOf(run.task);
+  if (seconds >= best_seconds_) return seconds;
+  const GraphProblem made = ProblemOf(runs);
+  seconds = TransferDispatcher(made.problem).Run(EagerSet(made.problem));
+  if (seconds < best_seconds_) {
+    best_seconds_ = seconds;
+    best_reruns_ = reruns;
+  }
+  return seconds;
+}
+
+void IterationSearch::FindPrices() {
+  prices_.assign(graph_.tasks.size(), kNever);
+  for (std::size_t task = 0; task < graph_.tasks.size(); ++task) {
+    if (!order_.CanRunAgain(task) || order_.KeptBytes(task) == 0) continue;
+    prices_[task] = SecondsOf(task) / static_cast<double>(order_.KeptBytes(task));
+    sorted_prices_.push_back(prices_[task]);
+  }
+  std::sort(sorted_prices_.begin(), sorted_prices_.end());
+  sorted_prices_.erase(std::unique(sorted_prices_.begin(), sorted_prices_.end()),
+                       sorted_prices_.end());
+}
+
+// Returns the first tasks that are no dearer than a price, without cuts: each `stride`-th cut of
+// the graph keeps its tensor. Without cuts, a stride of 0, results would be made again from the
+// start of the graph.
+IterationSearch::Reruns IterationSearch::CheaperThan(double price, std::size_t tasks,
+                                                     std::size_t stride) const {
+  Reruns reruns(graph_.tasks.size());
+  for (std::size_t task = 0; task < tasks; ++task) reruns[task] = prices_[task] <= price;
+  if (stride == 0) return reruns;
+  for (std::size_t cut = 0; cut < order_.cuts().size(); cut += stride) {
+    reruns[order_.cuts()[cut]] = false;
+  }
+  return reruns;
+}
+
+void IterationSearch::TryPrices() {
+  constexpr std::size_t kPrices = 12;
+  constexpr std::size_t kParts = 16;
+  constexpr std::size_t kStrides = 4;
+  const std::size_t steps = std::min(kPrices, sorted_prices_.size());
+  for (std::size_t stride = 0; stride <= kStrides; ++stride) {
+    for (std::size_t step = 1; step <= steps; ++step) {
+      const double price = sorted_prices_[sorted_prices_.size() * step / steps - 1];
+      for (std::size_t part = 1; part <= kParts; ++part) {
+        if (!go_on_(graph_.tasks.size())) return;
+        Try(CheaperThan(price, order_.forward_tasks() * part / kParts, stride));
+      }
+    }
+  }
+}
+
+void IterationSearch::Climb() {
+  constexpr std::uint64_t kMostTasks = 12;  // that change together
+  std::mt19937_64 random(options_.seed);
+  Reruns current = best_reruns_;
+  double current_seconds = best_seconds_;
+  while (go_on_(graph_.tasks.size())) {
+    Reruns next = current;
+    const std::size_t from = random() % order_.forward_tasks();
+    const std::size_t count = 1 + (random() % 3 == 0 ? random() % kMostTasks : random() % 2);
+    const bool runs_again = random() % 2 == 0;
+    for (std::size_t task = from; task < std::min(order_.forward_tasks(), from + count); ++task) {
+      if (order_.CanRunAgain(task)) next[task] = runs_again;
+    }
+    const double seconds = Try(next);
+    if (seconds > current_seconds) continue;
+    current_seconds = seconds;
+    current = std::move(next);
+  }
+}
+
+Iteration IterationSearch::Search() {
+  Try(best_reruns_);
+  if (options_.recomputes) {
+    FindPrices();
+    if (!sorted_prices_.empty()) {
+      TryPrices();
+      Climb();
+    }
+  }
+  Iteration iteration;
+  iteration.runs = order_.Make(best_reruns_);
+  iteration.made = ProblemOf(iteration.runs);
+  return iteration;
+}
+
+}  // namespace
+
+Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
+                          const IterationOptions& options, const GoOn& go_on,
+                          const GoOn& go_on_sending) {
+  Iteration iteration = IterationSearch(graph, algorithms, options, go_on).Search();
+  const TransferProblem& problem = iteration.made.problem;
+  std::vector<bool> set = EagerSet(problem);
+  const double bound = TransferBounds(problem).Of({});
+  ImproveSet(problem, bound, options.seed, go_on_sending, set);
+  iteration.seconds = TransferDispatcher(problem).Run(set, &iteration.actions);
+  return iteration;
+}
+
+}  // namespace tidepool::transfers

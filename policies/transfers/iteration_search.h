@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses, for an iteration of a graph, the data that is sent and the data that is made again.
+#ifndef TIDEPOOL_POLICIES_TRANSFERS_ITERATION_SEARCH_H_
+#define TIDEPOOL_POLICIES_TRANSFERS_ITERATION_SEARCH_H_
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "policies/transfers/away_set.h"
+#include "policies/transfers/graph_problem.h"
+#include "tidepool/schedule/graph.h"
+
+namespace tidepool::transfers {
+
+struct IterationOptions {
+  std::int64_t memory_bytes = 0;
+  std::int64_t granule = 1;
+  CopyRates rates = {};
+  bool recomputes = true;
+  std::uint64_t seed = 1;
+};
+
+struct Iteration {
+  std::vector<TaskRun> runs;
+  GraphProblem made;
+  std::vector<TransferAction> actions;
+  double seconds = std::numeric_limits<double>::infinity();  // infinite: none fits
+};
+
+// Searches for the fastest iteration with the given algorithms, one for each task. First tasks that
+// run again are chosen, by the least seconds for a byte of their results, in the
+// first part of the graph, without the tensors at which the graph can be cut; then these choices
+// are changed at random (hill climbing) as long as `go_on`. Then the data that is sent is chosen
+// (ImproveSet) as long as `go_on_sending`. Each iteration that is tried takes O(runs + uses + gaps
+// log runs).
+Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
+                          const IterationOptions& options, const GoOn& go_on,
+                          const GoOn& go_on_sending);
+
+}  // namespace tidepool::transfers
+
+#endif  // TIDEPOOL_POLICIES_TRANSFERS_ITERATION_SEARCH_H_

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bounds from the bytes that must be away while an operation runs: they leave before it, and come
+// back after it.
+#include "policies/transfers/transfer_bounds.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tidepool::transfers {
+namespace {
+
+// More sums than these are not enumerated: the bytes themselves are the bound then.
+constexpr std::size_t kMostSums = 4096;
+
+// Returns the smallest sum of some of `sizes` that is at least `bytes`, or `bytes` where there are
+// too many sums to look at.
+std::int64_t SmallestSum(const std::vector<std::int64_t>& sizes, std::int64_t bytes) {
+  std::vector<std::int64_t> sums = {0};
+  std::vector<std::int64_t> merged;
+  for (const std::int64_t size : sizes) {
+    std::vector<std::int64_t> larger = sums;
+    for (std::int64_t& sum : larger) sum += size;
+    merged.clear();
+    std::set_union(sums.begin(), sums.end(), larger.begin(), larger.end(),
+                   std::back_inserter(merged));
+    // Only the smallest of the sums that are enough is of interest.
+    const auto enough = std::lower_bound(merged.begin(), merged.end(), bytes);
+    if (enough != merged.end()) merged.erase(enough + 1, merged.end());
+    if (merged.size() > kMostSums) return bytes;
+    sums.swap(merged);
+  }
+  return sums.back() >= bytes ? sums.back() : bytes;
+}
+
+double Seconds(std::int64_t bytes, double rate) {
+  return bytes > 0 ? static_cast<double>(bytes) / rate : 0;
+}
+
+}  // namespace
+
+TransferBounds::TransferBounds(const TransferProblem& problem)
+    : first_unfit_(problem.seconds.size()), seconds_from_(problem.seconds.size() + 1) {
+  for (std::size_t k = problem.seconds.size(); k-- > 0;) {
+    seconds_from_[k] = seconds_from_[k + 1] + problem.seconds[k];
+  }
+  out_rate_ = in_rate_ = 0;
+  for (const Gap& gap : problem.gaps) {
+    const auto bytes = static_cast<double>(gap.bytes);
+    const auto infinite = std::numeric_limits<double>::infinity();
+    out_rate_ = std::max(out_rate_, gap.out_seconds > 0 ? bytes / gap.out_seconds : infinite);
+    in_rate_ = std::max(in_rate_, gap.in_seconds > 0 ? bytes / gap.in_seconds : infinite);
+  }
+  FindNeeds(problem);
+  FindCritical(problem);
+}
+
+void TransferBounds::FindNeeds(const TransferProblem& problem) {
+  needed_.resize(problem.seconds.size());
+  std::vector<std::int64_t> sizes;
+  for (std::size_t k = 0; k < needed_.size(); ++k) {
+    const std::int64_t excess = problem.running_bytes[k] - problem.memory_bytes;
+    if (excess <= 0) continue;
+    sizes.clear();
+    std::int64_t possible = 0;
+    for (const Gap& gap : problem.gaps) {
+      if (gap.left > k || gap.needed <= k) continue;
+      sizes.push_back(gap.bytes);
+      possible += gap.bytes;
+    }
+    if (possible < excess) first_unfit_ = std::min(first_unfit_, k);
+    needed_[k] = SmallestSum(sizes, excess);
+  }
+}
+
+void TransferBounds::FindCritical(const TransferProblem& problem) {
+  double before = 0;
+  for (std::size_t k = 0; k < needed_.size(); ++k) {
+    if (needed_[k] > 0) {
+      const double after = std::max(seconds_from_[k + 1], Seconds(needed_[k], in_rate_));
+      critical_.push_back({k, before, needed_[k], problem.seconds[k] + after});
+    }
+    before += problem.seconds[k];
+  }
+  if (critical_.size() <= kMostCritical) return;
+  // The operations with the highest bound of the empty schedule decide most often.
+  std::vector<Critical> by_bound = critical_;
+  const auto bound = [&](const Critical& one) {
+    return std::max(one.before, Seconds(one.away, out_rate_)) + one.after;
+  };
+  std::nth_element(by_bound.begin(), by_bound.begin() + kMostCritical, by_bound.end(),
+                   [&](const Critical& a, const Critical& b) { return bound(a) > bound(b); });
+  by_bound.resize(kMostCritical);
+  std::sort(by_bound.begin(), by_bound.end(),
+            [](const Critical& a, const Critical& b) { return a.operation < b.operation; });
+  critical_.swap(by_bound);
+}
+
+double TransferBounds::Of(const Progress& progress) const {
+  const double rest = seconds_from_[progress.started];
+  double bound = std::max(progress.busy_until + rest,
+                          progress.in_until + Seconds(progress.away_bytes, in_rate_));
+  const double ended = seconds_from_[0] - rest;
+  for (auto one = critical_.rbegin(); one != critical_.rend(); ++one) {
+    if (one->operation < progress.started) break;
+    double start = progress.busy_until + one->before - ended;
+    const std::int64_t missing = one->away - progress.away_bytes;
+    if (missing > 0) start = std::max(start, progress.out_until + Seconds(missing, out_rate_));
+    bound = std::max(bound, start + one->after);
+  }
+  return bound;
+}
+
+}  // namespace tidepool::transfers

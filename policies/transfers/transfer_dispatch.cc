@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts the first that can: the next operation, the next copy out, or the next copy in.
+#include "policies/transfers/transfer_dispatch.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+namespace tidepool::transfers {
+
+TransferDispatcher::TransferDispatcher(const TransferProblem& problem)
+    : problem_(problem), by_written_(problem.gaps.size()), by_needed_(problem.gaps.size()) {
+  std::iota(by_written_.begin(), by_written_.end(), std::size_t{0});
+  std::iota(by_needed_.begin(), by_needed_.end(), std::size_t{0});
+  // Two data that can be sent at the same time go in the order that lets the one that is needed
+  // last go first, and the other way round.
+  std::stable_sort(by_written_.begin(), by_written_.end(), [&](std::size_t a, std::size_t b) {
+    const Gap& one = problem.gaps[a];
+    const Gap& other = problem.gaps[b];
+    return std::tie(one.written, other.needed) < std::tie(other.written, one.needed);
+  });
+  std::stable_sort(by_needed_.begin(), by_needed_.end(), [&](std::size_t a, std::size_t b) {
+    const Gap& one = problem.gaps[a];
+    const Gap& other = problem.gaps[b];
+    return std::tie(one.needed, other.written) < std::tie(other.needed, one.written);
+  });
+}
+
+void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
+  outs_.clear();
+  ins_.clear();
+  held_.clear();
+  window_.clear();
+  window_end_ = started_ = next_out_ = next_in_ = 0;
+  last_start_ = busy_until_ = out_until_ = in_until_ = 0;
+  away_ = fetched_ = 0;
+  for (const std::size_t g : by_written_) {
+    if (problem_.gaps[g].begins_away) {
+      away_ += problem_.gaps[g].bytes;
+    } else if (is_away[g]) {
+      outs_.push_back(g);
+    }
+  }
+  for (const std::size_t g : by_needed_) {
+    if (is_away[g] || problem_.gaps[g].begins_away) ins_.push_back(g);
+  }
+}
+
+// Data that was fetched does not leave again, so it takes from the memory of all operations before
+// the one that needs it.
+void TransferDispatcher::FindLimits() {
+  most_fetched_.assign(operations() + 1, 0);
+  // First the changes from one operation to the next, then their sums.
+  for (const std::size_t g : ins_) {
+    const Gap& gap = problem_.gaps[g];
+    most_fetched_[gap.left] += gap.bytes;  // away from here on
+    // No longer away, but needed before the next operations: these two cancel out.
+  }
+  std::int64_t sum = 0;
+  for (std::size_t k = 0; k < operations(); ++k) {
+    sum += most_fetched_[k];
+    most_fetched_[k] = problem_.memory_bytes - problem_.running_bytes[k] + sum;
+  }
+}
+
+// Returns the most bytes that may have been fetched before operation `needed`, by the limits of the
+// operations from the next one on.
+std::int64_t TransferDispatcher::MostFetched(std::size_t needed) {
+  for (; window_end_ < std::min(needed, operations()); ++window_end_) {
+    while (!window_.empty() && most_fetched_[window_.back()] >= most_fetched_[window_end_]) {
+      window_.pop_back();
+    }
+    window_.push_back(window_end_);
+  }
+  while (!window_.empty() && window_.front() < started_) window_.pop_front();
+  return window_.empty() ? std::numeric_limits<std::int64_t>::max()
+                         : most_fetched_[window_.front()];
+}
+
+// Returns the bytes in use at `time`, which is not before the last start.
+std::int64_t TransferDispatcher::Used(double time) const {
+  const bool runs = time < busy_until_;
+  const std::size_t ended = started_ - (runs ? 1 : 0);
+  std::int64_t used = runs ? problem_.running_bytes[ended] : problem_.resting_bytes[ended];
+  used -= away_;
+  for (const Sent& sent : held_) {
+    if (sent.end > time || problem_.gaps[sent.gap].left > ended)
+      used += problem_.gaps[sent.gap].bytes;
+  }
+  return used;
+}
+
+// Returns the first moment from `time` on at which so many bytes are free.
+double TransferDispatcher::WhenFree(std::int64_t bytes, double time) const {
+  while (Used(time) > problem_.memory_bytes - bytes) {
+    double next = busy_until_ > time ? busy_until_ : kNever;
+    for (const Sent& sent : held_) {
+      if (sent.end > time) next = std::min(next, sent.end);
+    }
+    if (next == kNever) return kNever;
+    time = next;
+  }
+  return time;
+}
+
+double TransferDispatcher::OperationStart() const {
+  if (started_ == operations()) return kNever;
+  if (next_in_ < ins_.size() && NextIn().needed <= started_) return kNever;
+  double time = std::max(busy_until_, last_start_);
+  if (next_in_ > 0 && problem_.gaps[ins_[next_in_ - 1]].needed <= started_) {
+    time = std::max(time, in_until_);
+  }
+  return WhenFree(problem_.running_bytes[started_] - problem_.resting_bytes[started_], time);
+}
+
+double TransferDispatcher::OutStart() const {
+  if (next_out_ == outs_.size() || NextOut().written > started_) return kNever;
+  const double time = std::max(out_until_, last_start_);
+  return NextOut().written == started_ ? std::max(time, busy_until_) : time;
+}
+
+double TransferDispatcher::InStart() {
+  if (next_in_ == ins_.size() || NextIn().left > started_) return kNever;
+  const Gap& gap = NextIn();
+  // On a link of one direction at a time a copy in delays copies out, which operations wait for.
+  const bool is_early = next_out_ < outs_.size() && NextOut().written <= gap.needed;
+  if (!problem_.full_duplex && is_early && gap.needed > started_) return kNever;
+  double time = std::max(in_until_, last_start_);
+  if (!gap.begins_away) {
+    const auto sent = std::find_if(held_.begin(), held_.end(),
+                                   [&](const Sent& one) { return one.gap == ins_[next_in_]; });
+    const auto from = outs_.begin() + static_cast<std::ptrdiff_t>(next_out_);
+    if (sent != held_.end()) {
+      time = std::max(time, sent->end);
+    } else if (next_out_ < outs_.size() &&
+               std::find(from, outs_.end(), ins_[next_in_]) != outs_.end()) {
+      return kNever;
+    }
+  }
+  if (gap.left == started_) time = std::max(time, busy_until_);
+  if (fetched_ + gap.bytes > MostFetched(gap.needed)) return kNever;
+  return WhenFree(gap.bytes, time);
+}
+
+void TransferDispatcher::StartOperation(double time) {
+  if (actions_ != nullptr) {
+    actions_->push_back({TransferAction::Kind::kOperation, started_, time});
+  }
+  busy_until_ = time + problem_.seconds[started_++];
+  last_start_ = time;
+  std::erase_if(held_, [&](const Sent& sent) {
+    return sent.end <= time && problem_.gaps[sent.gap].left < started_;
+  });
+}
+
+void TransferDispatcher::StartOut(double time) {
+  const std::size_t g = outs_[next_out_++];
+  if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kOut, g, time});
+  out_until_ = time + problem_.gaps[g].out_seconds;
+  if (!problem_.full_duplex) in_until_ = out_until_;
+  last_start_ = time;
+  away_ += problem_.gaps[g].bytes;
+  held_.push_back({g, out_until_});
+}
+
+void TransferDispatcher::StartIn(double time) {
+  const std::size_t g = ins_[next_in_++];
+  if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kIn, g, time});
+  std::erase_if(held_, [&](const Sent& sent) { return sent.gap == g; });
+  in_until_ = time + problem_.gaps[g].in_seconds;
+  if (!problem_.full_duplex) out_until_ = in_until_;
+  last_start_ = time;
+  away_ -= problem_.gaps[g].bytes;
+  fetched_ += problem_.gaps[g].bytes;
+}
+
+double TransferDispatcher::Run(const std::vector<bool>& is_away,
+                               std::vector<TransferAction>* actions) {
+  actions_ = actions;
+  Begin(is_away);
+  FindLimits();
+  while (started_ < operations() || next_in_ < ins_.size()) {
+    const double operation = OperationStart();
+    const double out = OutStart();
+    const double in = InStart();
+    const double first = std::min({operation, out, in});
+    if (first == kNever) return kNever;
+    if (operation == first) {
+      StartOperation(first);
+    } else if (out == first) {
+      StartOut(first);
+    } else {
+      StartIn(first);
+    }
+  }
+  return std::max(busy_until_, in_until_);
+}
+
+}  // namespace tidepool::transfers

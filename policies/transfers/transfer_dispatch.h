@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// TransferDispatcher: the schedule of given gaps, in which data leaves as soon as it can and comes
+// back as soon as that blocks no later operation.
+#ifndef TIDEPOOL_POLICIES_TRANSFERS_TRANSFER_DISPATCH_H_
+#define TIDEPOOL_POLICIES_TRANSFERS_TRANSFER_DISPATCH_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <vector>
+
+#include "policies/transfers/transfer_problem.h"
+
+namespace tidepool::transfers {
+
+// Not thread-safe: it keeps its lists between calls.
+class TransferDispatcher {
+ public:
+  // `problem` must outlive the dispatcher.
+  explicit TransferDispatcher(const TransferProblem& problem);
+
+  // Returns the makespan when the data of gaps with `is_away[gap]` is away, or infinity when an
+  // operation does not fit. Data that begins away always is. Writes the actions, by start, where
+  // `actions` is not null. Data is sent in the order in which it is written and fetched in the
+  // order in which it is needed; on a link of one direction at a time, everything is sent before
+  // anything is fetched. O(operations + gaps) as a rule; each moment looks at all data that was
+  // sent before its last use.
+  double Run(const std::vector<bool>& is_away, std::vector<TransferAction>* actions = nullptr);
+
+ private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  void Begin(const std::vector<bool>& is_away);
+  void FindLimits();
+  std::int64_t Used(double time) const;
+  double WhenFree(std::int64_t bytes, double time) const;
+  double OperationStart() const;
+  double OutStart() const;
+  double InStart();
+  std::int64_t MostFetched(std::size_t needed);
+  void StartOperation(double time);
+  void StartOut(double time);
+  void StartIn(double time);
+
+  const Gap& NextOut() const { return problem_.gaps[outs_[next_out_]]; }
+  const Gap& NextIn() const { return problem_.gaps[ins_[next_in_]]; }
+  std::size_t operations() const { return problem_.seconds.size(); }
+
+  const TransferProblem& problem_;
+  std::vector<std::size_t> by_written_;  // gaps, in the order in which they can be sent
+  std::vector<std::size_t> by_needed_;   // gaps, in the order in which they end
+
+  std::vector<TransferAction>* actions_ = nullptr;
+  std::vector<std::size_t> outs_;
+  std::vector<std::size_t> ins_;
+  // By operation: the bytes that may be fetched before it, with those that are needed before it.
+  std::vector<std::int64_t> most_fetched_;
+  // Operations of which each has a smaller limit than those before it: the least of a window is
+  // that of its first one.
+  std::deque<std::size_t> window_;
+  std::size_t window_end_ = 0;
+  struct Sent {
+    std::size_t gap = 0;
+    double end = 0;
+  };
+  std::vector<Sent> held_;   // sent, perhaps still in memory
+  std::size_t started_ = 0;  // operations
+  std::size_t next_out_ = 0;
+  std::size_t next_in_ = 0;
+  double last_start_ = 0;
+  double busy_until_ = 0;
+  double out_until_ = 0;
+  double in_until_ = 0;
+  std::int64_t away_ = 0;     // bytes that were sent and not fetched
+  std::int64_t fetched_ = 0;  // bytes that were fetched
+};
+
+}  // namespace tidepool::transfers
+
+#endif  // TIDEPOOL_POLICIES_TRANSFERS_TRANSFER_DISPATCH_H_

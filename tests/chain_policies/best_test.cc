@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policy `best` against all other policies and against independent answers.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/chain/chain_vectors.h"
+#include "tests/chain/random_chain.h"
+#include "tidepool/schedule/chain_policy.h"
+
+namespace tidepool {
+namespace {
+
+using testing::AreClose;
+using testing::ChainVector;
+using testing::RandomChains;
+
+// Searches end by themselves, so the result does not depend on the machine.
+constexpr ChainPolicyOptions kPatient = {.time_limit_seconds = 1000};
+
+ChainSchedule BestOf(const Chain& chain) {
+  absl::StatusOr<ChainSchedule> best = MakeChainSchedule("best", chain, kPatient);
+  EXPECT_TRUE(best.ok()) << best.status();
+  if (!best.ok()) return {};
+  EXPECT_EQ(CheckChainSchedule(chain, *best), absl::OkStatus());
+  EXPECT_LE(best->lower_bound_seconds, best->seconds);
+  EXPECT_GE(best->lower_bound_seconds, ChainOperationBound(chain) * (1 - 1e-9));
+  return *std::move(best);
+}
+
+// Lemma 3 of the paper says that such a schedule does not exist: an activation comes back before
+// the last one is sent.
+TEST(BestChain, FetchesBeforeTheLastOffload) {
+  const Chain chain = {.forward_seconds = {10, 1, 1, 1},
+                       .backward_seconds = {1, 1, 30, 1},
+                       .forward_extra = {0, 0, 0, 0},
+                       .backward_extra = {0, 0, 0, 0},
+                       .x = {10, 10, 0, 40, 0},
+                       .y = {0, 0, 0, 0, 0},
+                       .link_bytes_per_second = 1,
+                       .memory_bytes = 50};
+  const ChainSchedule best = BestOf(chain);
+  EXPECT_TRUE(best.proved);
+}
+
+TEST(BestChain, IsProvedAndBeatsAllOtherPolicies) {
+  RandomChains random(21);
+  int better = 0;
+  for (int i = 0; i < 400; ++i) {
+    Chain chain = random.Next(static_cast<std::size_t>(random.Below(6)) + 1);
+    if (random.Chance(0.3)) chain.memory_bytes = LeastChainMemory(chain);
+    SCOPED_TRACE(ChainJson(chain));
+    const ChainSchedule best = BestOf(chain);
+    EXPECT_TRUE(best.proved);
+    double others = std::numeric_limits<double>::infinity();
+    for (const char* policy : {"greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms"}) {
+      const auto other = MakeChainSchedule(policy, chain, kPatient);
+      if (!other.ok()) continue;
+      EXPECT_LE(best.seconds, other->seconds * (1 + 1e-12)) << policy;
+      others = std::min(others, other->seconds);
+    }
+    better += best.seconds < others * (1 - 1e-9) ? 1 : 0;
+  }
+  EXPECT_GT(better, 5);
+}
+
+TEST(BestChain, NeverTakesLongerWithMoreMemory) {
+  RandomChains random(22);
+  for (int i = 0; i < 40; ++i) {
+    Chain chain = random.Next(static_cast<std::size_t>(random.Below(5)) + 1);
+    const std::int64_t least = LeastChainMemory(chain);
+    const std::int64_t step = std::max<std::int64_t>((ChainPeak(chain) - least) / 6, 1);
+    double last = std::numeric_limits<double>::infinity();
+    for (chain.memory_bytes = least; chain.memory_bytes <= ChainPeak(chain) + step;
+         chain.memory_bytes += step) {
+      const double seconds = BestOf(chain).seconds;
+      EXPECT_LE(seconds, last * (1 + 1e-12)) << ChainJson(chain);
+      last = seconds;
+    }
+    EXPECT_TRUE(AreClose(last, ChainSeconds(chain)));
+  }
+}
+
+TEST(BestChain, RecomputesWhereThatIsFaster) {
+  RandomChains random(23);
+  ChainPolicyOptions options = kPatient;
+  options.recomputes = true;
+  int better = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Chain chain = random.Next(static_cast<std::size_t>(random.Below(5)) + 1);
+    const auto best = MakeChainSchedule("best", chain, options);
+    ASSERT_TRUE(best.ok()) << best.status();
+    EXPECT_EQ(CheckChainSchedule(chain, *best), absl::OkStatus());
+    EXPECT_EQ(best->lower_bound_seconds, ChainSeconds(chain));
+    const double transferring = BestOf(chain).seconds;
+    EXPECT_LE(best->seconds, transferring);
+    better += best->seconds < transferring ? 1 : 0;
+    for (const char* policy : {"recompute", "pofo"}) {
+      const auto other = MakeChainSchedule(policy, chain, options);
+      if (!other.ok()) continue;
+      EXPECT_LE(best->seconds, other->seconds) << policy;
+    }
+  }
+  EXPECT_GT(better, 5);
+}
+
+TEST(BestChainVectors, AreTheTrueOptima) {
+  if (!std::filesystem::exists(testing::ChainVectors())) GTEST_SKIP() << "no vectors";
+  int optima = 0;
+  int small = 0;
+  int proved = 0;
+  for (const ChainVector& vector : testing::ReadChainVectors()) {
+    SCOPED_TRACE(vector.name);
+    if (!vector.expect["feasible"]) {
+      EXPECT_TRUE(
+          absl::IsResourceExhausted(MakeChainSchedule("best", vector.chain, kPatient).status()));
+      continue;
+    }
+    const ChainSchedule best = BestOf(vector.chain);
+    if (2 * vector.chain.forward_seconds.size() <= 20) {
+      ++small;
+      proved += best.proved ? 1 : 0;
+    }
+    for (const char* key : {"true_optimum", "best_offloads_first_any_order", "best_ordered"}) {
+      const nlohmann::json& known = vector.expect.value(key, nlohmann::json());
+      const nlohmann::json value = known.is_object() ? known["makespan"] : known;
+      if (!value.is_number()) continue;
+      EXPECT_LE(best.seconds, value.get<double>() * (1 + 1e-9)) << key;
+      if (std::string(key) == "true_optimum") {
+        ++optima;
+        EXPECT_TRUE(AreClose(best.seconds, value.get<double>()));
+        EXPECT_TRUE(best.proved);
+      }
+    }
+  }
+  EXPECT_GT(optima, 15);
+  EXPECT_EQ(proved, small);
+}
+
+}  // namespace
+}  // namespace tidepool

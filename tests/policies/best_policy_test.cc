@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The policy `best` on graphs: schedules are valid, keep to the memory, and are no slower than
+// those of other policies.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "tests/schedule/random_device_schedule.h"
+#include "tidepool/schedule/check_times.h"
+#include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/offload_policy.h"
+
+namespace tidepool {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+ScheduleRequest RequestWith(std::int64_t memory_bytes, bool recomputes, double limit = 0.2) {
+  ScheduleRequest request;
+  request.machine.devices.front().memory_bytes = memory_bytes;
+  request.options = BestOptions{.time_limit_seconds = limit, .recomputes = recomputes};
+  return request;
+}
+
+// Returns the memory of the device that holds everything.
+std::int64_t PeakOf(const TaskGraph& graph) {
+  const MadeSchedule made =
+      MakeSchedule("best", graph, RequestWith(std::int64_t{1} << 50, false)).value();
+  return Simulate(made).value().peak_device_bytes;
+}
+
+void ExpectValid(const MadeSchedule& made) {
+  ASSERT_EQ(ValidateSchedule(made.graphs, made.schedule), absl::OkStatus());
+  const std::vector<std::int64_t> memory = {made.machine.devices.front().memory_bytes};
+  if (made.schedule.memory == ScheduleMemory::kFixed) {
+    ASSERT_EQ(ValidateAddresses(made.graphs, made.schedule, memory), absl::OkStatus());
+  }
+  const absl::StatusOr<Program> program = LowerSchedule(made.graphs, made.schedule, made.machine);
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(CheckTimes(made.graphs, made.schedule, made.machine, TimeProgram(*program)),
+            absl::OkStatus());
+}
+
+TEST(BestPolicy, TakesNoLongerThanTheTasksWhereAllFits) {
+  for (const char* name : {"resnet-18", "u-net", "gpt2-small"}) {
+    const TaskGraph graph = MakeModel(name, {.batch = 2, .inputs = DataHome::kDevice}).value();
+    const MadeSchedule made =
+        MakeSchedule("best", graph, RequestWith(std::int64_t{1} << 50, true)).value();
+    ExpectValid(made);
+    const Timeline timeline = Simulate(made).value();
+    EXPECT_NEAR(timeline.seconds, made.ideal_seconds, made.ideal_seconds * 1e-9) << name;
+    EXPECT_EQ(timeline.bytes_out, 0) << name;
+  }
+}
+
+TEST(BestPolicy, SchedulesAreValidInAnyMemory) {
+  int fits = 0;
+  for (const char* name : {"alexnet", "resnet-18", "u-net"}) {
+    const TaskGraph graph = MakeModel(name, {.batch = 2}).value();
+    const std::int64_t peak = PeakOf(graph);
+    for (const bool recomputes : {false, true}) {
+      for (const double share : {0.6, 0.9}) {
+        SCOPED_TRACE(::testing::Message() << name << " " << share << " " << recomputes);
+        const ScheduleRequest request =
+            RequestWith(static_cast<std::int64_t>(static_cast<double>(peak) * share), recomputes);
+        const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
+        if (absl::IsResourceExhausted(made.status())) continue;
+        ASSERT_TRUE(made.ok()) << made.status();
+        ++fits;
+        ExpectValid(*made);
+        const Timeline timeline = Simulate(*made).value();
+        EXPECT_LE(timeline.peak_device_bytes, request.machine.devices.front().memory_bytes);
+        EXPECT_GE(timeline.seconds, made->lower_bound_seconds * (1 - 1e-9));
+      }
+    }
+  }
+  EXPECT_GT(fits, 5);
+}
+
+// Searches of any length find schedules at least as good as those of chains.
+TEST(BestPolicy, IsNoSlowerThanPoliciesOfChains) {
+  for (const char* name : {"resnet-18", "vgg-16"}) {
+    const TaskGraph graph = MakeModel(name, {.batch = 8, .inputs = DataHome::kDevice}).value();
+    const std::int64_t peak = PeakOf(graph);
+    for (const double share : {0.6, 0.8}) {
+      ScheduleRequest request =
+          RequestWith(static_cast<std::int64_t>(static_cast<double>(peak) * share), false, 2);
+      request.machine.links.front().full_duplex = false;
+      const auto best = MakeSchedule("best", graph, request);
+      request.options = std::monostate();
+      for (const char* policy : {"greedy", "dynprog", "vdnn-ratio"}) {
+        const auto other = MakeSchedule(policy, graph, request);
+        if (!other.ok()) continue;
+        ASSERT_TRUE(best.ok()) << best.status();
+        EXPECT_LE(Simulate(*best)->seconds, Simulate(*other)->seconds * (1 + 1e-9))
+            << name << " " << policy << " " << share;
+      }
+    }
+  }
+}
+
+TEST(BestPolicy, RunsTasksAgainWhereTheLinkIsSlow) {
+  const TaskGraph graph =
+      MakeModel("gpt2-small", {.batch = 2, .image = 256, .fused_attention = false}).value();
+  const auto memory = static_cast<std::int64_t>(static_cast<double>(PeakOf(graph)) * 0.5);
+  const MadeSchedule sent = MakeSchedule("best", graph, RequestWith(memory, false)).value();
+  const MadeSchedule made = MakeSchedule("best", graph, RequestWith(memory, true)).value();
+  ExpectValid(made);
+  EXPECT_LT(Simulate(made)->seconds, Simulate(sent)->seconds);
+  EXPECT_LT(Simulate(made)->seconds, 1.35 * made.ideal_seconds);
+}
+
+TEST(BestPolicy, GivesTheSameScheduleForASeed) {
+  const TaskGraph graph = MakeModel("resnet-18", {.batch = 4}).value();
+  const auto memory = static_cast<std::int64_t>(static_cast<double>(PeakOf(graph)) * 0.8);
+  const MadeSchedule first = MakeSchedule("best", graph, RequestWith(memory, true, 1)).value();
+  const MadeSchedule second = MakeSchedule("best", graph, RequestWith(memory, true, 1)).value();
+  EXPECT_EQ(first.schedule, second.schedule);
+}
+
+TEST(BestPolicy, RefusesWrongRequests) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 4}).value();
+  const absl::Status small = MakeSchedule("best", graph, RequestWith(kMiB, true)).status();
+  EXPECT_TRUE(absl::IsResourceExhausted(small));
+  EXPECT_THAT(std::string(small.message()), HasSubstr("the memory of 1.0 MiB"));
+  for (const double limit : {0.0, -1.0, std::nan("")}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(
+        MakeSchedule("best", graph, RequestWith(1024 * kMiB, true, limit)).status()));
+  }
+  const TaskGraph away = MakeModel("alexnet", {.batch = 4, .weights = DataHome::kHost}).value();
+  EXPECT_THAT(
+      std::string(MakeSchedule("best", away, RequestWith(1024 * kMiB, true)).status().message()),
+      HasSubstr("is at home on the host"));
+  ScheduleRequest request = RequestWith(1024 * kMiB, true);
+  request.options = LayerwiseOptions();
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeSchedule("best", graph, request).status()));
+}
+
+TEST(BestPolicy, SchedulesRandomGraphs) {
+  testing::RandomGraphs random(31);
+  int fits = 0;
+  for (int i = 0; i < 300; ++i) {
+    TaskGraph graph =
+        testing::RandomTraining(random).Make(static_cast<std::size_t>(1 + random.Below(6)));
+    for (GraphData& data : graph.data) {
+      if (ExistsAfter(data)) data.before = data.after = DataHome::kDevice;
+    }
+    ScheduleRequest request =
+        RequestWith(static_cast<std::int64_t>(8 + random.Below(60)), true, 0.01);
+    request.alignment = 1;
+    const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
+    if (absl::IsResourceExhausted(made.status())) continue;
+    ASSERT_TRUE(made.ok()) << made.status() << GraphJson(graph);
+    ++fits;
+    ExpectValid(*made);
+    if (HasFailure()) return;
+  }
+  EXPECT_GT(fits, 100);
+}
+
+}  // namespace
+}  // namespace tidepool

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random problems of transfers. Times are whole seconds, so sums are exact.
+#ifndef TIDEPOOL_TESTS_TRANSFERS_RANDOM_TRANSFERS_H_
+#define TIDEPOOL_TESTS_TRANSFERS_RANDOM_TRANSFERS_H_
+
+#include <algorithm>
+#include <cstdint>
+#include <random>
+
+#include "policies/transfers/transfer_problem.h"
+
+namespace tidepool::testing {
+
+class RandomTransfers {
+ public:
+  explicit RandomTransfers(std::uint64_t seed) : random_(seed) {}
+
+  std::int64_t Below(std::int64_t bound) {
+    return std::uniform_int_distribution<std::int64_t>(0, bound - 1)(random_);
+  }
+
+  // Returns a problem of data that lives around its gaps, with a memory that most operations fit
+  // when all of it is away.
+  transfers::TransferProblem Next(std::size_t operations, std::size_t gaps) {
+    transfers::TransferProblem problem;
+    for (std::size_t k = 0; k < operations; ++k) {
+      problem.seconds.push_back(static_cast<double>(Below(4)));
+      problem.running_bytes.push_back(Below(4));
+    }
+    problem.resting_bytes.assign(operations + 1, 0);
+    for (std::size_t g = 0; g < gaps; ++g) AddGap(problem);
+    std::int64_t most = 0;
+    for (const std::int64_t bytes : problem.running_bytes) most = std::max(most, bytes);
+    // The iteration starts with its data in memory.
+    problem.memory_bytes = std::max(most - Below(most / 2 + 1), problem.resting_bytes.front());
+    problem.full_duplex = Below(2) == 0;
+    return problem;
+  }
+
+ private:
+  void AddGap(transfers::TransferProblem& problem) {
+    const auto operations = static_cast<std::int64_t>(problem.seconds.size());
+    transfers::Gap gap;
+    gap.bytes = 1 + Below(6);
+    gap.written = static_cast<std::size_t>(Below(operations - 1));
+    gap.left = gap.written +
+               static_cast<std::size_t>(Below(operations - static_cast<std::int64_t>(gap.written)));
+    gap.needed = gap.left + static_cast<std::size_t>(
+                                Below(operations + 1 - static_cast<std::int64_t>(gap.left)));
+    gap.out_seconds = static_cast<double>(Below(4));
+    gap.in_seconds = static_cast<double>(Below(4));
+    // From the operation that writes it to the one that needs it.
+    const std::size_t first = gap.written == 0 ? 0 : gap.written - 1;
+    const std::size_t last = std::min(gap.needed, problem.seconds.size() - 1);
+    for (std::size_t k = first; k <= last; ++k) problem.running_bytes[k] += gap.bytes;
+    for (std::size_t k = gap.written; k <= last; ++k) problem.resting_bytes[k] += gap.bytes;
+    if (gap.needed == problem.seconds.size()) problem.resting_bytes.back() += gap.bytes;
+    problem.gaps.push_back(gap);
+  }
+
+  std::mt19937_64 random_;
+};
+
+}  // namespace tidepool::testing
+
+#endif  // TIDEPOOL_TESTS_TRANSFERS_RANDOM_TRANSFERS_H_

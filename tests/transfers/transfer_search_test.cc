@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+// Searches against a model that tries every order of starts.
+#include "policies/transfers/transfer_search.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "policies/transfers/away_set.h"
+#include "policies/transfers/transfer_dispatch.h"
+#include "tests/transfers/random_transfers.h"
+#include "tests/transfers/slow_transfers.h"
+
+namespace tidepool::transfers {
+namespace {
+
+using testing::RandomTransfers;
+using testing::SlowSearch;
+using testing::SlowTransfers;
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+SearchLimits Unlimited(const TransferProblem& problem) {
+  return {.width = 1'000'000, .branching = problem.gaps.size() + 1};
+}
+
+// One operation needs the memory of data that both its neighbours use.
+TransferProblem Squeezed() {
+  return {
+      .seconds = {1, 2, 1},
+      .running_bytes = {4, 8, 4},
+      .resting_bytes = {0, 4, 4, 0},
+      .gaps =
+          {{.bytes = 4, .written = 1, .left = 1, .needed = 2, .out_seconds = 3, .in_seconds = 5}},
+      .memory_bytes = 4};
+}
+
+TEST(TransferSearch, SendsDataThatIsInTheWay) {
+  const TransferProblem problem = Squeezed();
+  const SearchResult found = SearchTransfers(problem, TransferBounds(problem), Unlimited(problem));
+  EXPECT_EQ(found.seconds, 1 + 3 + 2 + 5 + 1);
+  EXPECT_TRUE(found.is_complete);
+  using Kind = TransferAction::Kind;
+  EXPECT_EQ(found.actions, (std::vector<TransferAction>{{Kind::kOperation, 0, 0},
+                                                        {Kind::kOut, 0, 1},
+                                                        {Kind::kOperation, 1, 4},
+                                                        {Kind::kIn, 0, 6},
+                                                        {Kind::kOperation, 2, 11}}));
+}
+
+TEST(TransferSearch, FindsNothingWhereAnOperationDoesNotFit) {
+  TransferProblem problem = Squeezed();
+  problem.memory_bytes = 3;
+  const TransferBounds bounds(problem);
+  EXPECT_EQ(bounds.first_unfit(), 0U);
+  const SearchResult found = SearchTransfers(problem, bounds, Unlimited(problem));
+  EXPECT_TRUE(found.actions.empty());
+  EXPECT_EQ(found.seconds, kNever);
+}
+
+TEST(TransferSearch, FindsTheBestOfAllOrders) {
+  RandomTransfers random(1);
+  int moved = 0;
+  int impossible = 0;
+  for (int i = 0; i < 600; ++i) {
+    const TransferProblem problem = random.Next(static_cast<std::size_t>(2 + random.Below(3)),
+                                                static_cast<std::size_t>(random.Below(3)));
+    SCOPED_TRACE(i);
+    const SearchResult found =
+        SearchTransfers(problem, TransferBounds(problem), Unlimited(problem));
+    EXPECT_TRUE(found.is_complete);
+    ASSERT_EQ(found.seconds, SlowSearch(problem).Search());
+    impossible += found.actions.empty() ? 1 : 0;
+    if (found.actions.empty()) continue;
+    moved += found.actions.size() > problem.seconds.size() ? 1 : 0;
+    EXPECT_EQ(SlowTransfers(problem, found.actions).Fault(), "");
+    EXPECT_EQ(SlowTransfers(problem, found.actions).EndOfAll(), found.seconds);
+  }
+  EXPECT_GT(moved, 50);
+  EXPECT_GT(impossible, 20);
+}
+
+// A narrow beam may find a slower schedule, or none, but no wrong one, and knows that it left some
+// out.
+TEST(TransferSearch, NarrowBeamsFindValidSchedules) {
+  RandomTransfers random(2);
+  int found_some = 0;
+  for (int i = 0; i < 400; ++i) {
+    const TransferProblem problem = random.Next(12, 6);
+    const TransferBounds bounds(problem);
+    SCOPED_TRACE(i);
+    const SearchResult best = SearchTransfers(problem, bounds, Unlimited(problem));
+    const SearchResult found = SearchTransfers(problem, bounds, {.width = 8, .branching = 2});
+    EXPECT_GE(found.seconds, best.seconds);
+    EXPECT_EQ(found.is_complete && found.seconds != best.seconds, false);
+    if (found.actions.empty()) continue;
+    ++found_some;
+    EXPECT_EQ(SlowTransfers(problem, found.actions).Fault(), "");
+    EXPECT_EQ(SlowTransfers(problem, found.actions).EndOfAll(), found.seconds);
+  }
+  EXPECT_GT(found_some, 50);
+}
+
+TEST(TransferSearch, LooksForFasterSchedulesAlone) {
+  const TransferProblem problem = Squeezed();
+  const TransferBounds bounds(problem);
+  SearchLimits limits = Unlimited(problem);
+  limits.below_seconds = 12;
+  const SearchResult found = SearchTransfers(problem, bounds, limits);
+  EXPECT_TRUE(found.actions.empty());
+  EXPECT_TRUE(found.is_complete);
+  limits.below_seconds = 12.5;
+  EXPECT_EQ(SearchTransfers(problem, bounds, limits).seconds, 12);
+}
+
+TEST(TransferSearch, EndsWhenItIsStopped) {
+  RandomTransfers random(3);
+  const TransferProblem problem = random.Next(12, 6);
+  SearchLimits limits = Unlimited(problem);
+  limits.stop = [] { return true; };
+  EXPECT_FALSE(SearchTransfers(problem, TransferBounds(problem), limits).is_complete);
+}
+
+TEST(TransferBounds, NeverExceedTheBestSchedule) {
+  RandomTransfers random(4);
+  for (int i = 0; i < 500; ++i) {
+    const TransferProblem problem = random.Next(6, 4);
+    const TransferBounds bounds(problem);
+    const SearchResult best = SearchTransfers(problem, bounds, Unlimited(problem));
+    EXPECT_LE(bounds.Of({}), best.seconds) << i;
+    const bool is_unfit = bounds.first_unfit() < problem.seconds.size();
+    EXPECT_FALSE(is_unfit && best.seconds < kNever);
+  }
+}
+
+TEST(TransferDispatcher, MakesValidSchedulesOfAnySet) {
+  RandomTransfers random(5);
+  int finished = 0;
+  for (int i = 0; i < 3000; ++i) {
+    const TransferProblem problem = random.Next(10, 6);
+    std::vector<bool> set(problem.gaps.size());
+    for (std::size_t g = 0; g < set.size(); ++g) set[g] = random.Below(2) == 0;
+    std::vector<TransferAction> actions;
+    const double seconds = TransferDispatcher(problem).Run(set, &actions);
+    if (seconds == kNever) continue;
+    SCOPED_TRACE(i);
+    ++finished;
+    ASSERT_EQ(SlowTransfers(problem, actions).Fault(), "");
+    EXPECT_EQ(SlowTransfers(problem, actions).EndOfAll(), seconds);
+  }
+  EXPECT_GT(finished, 300);
+}
+
+TEST(TransferDispatcher, GivesTheSameAnswerAgain) {
+  RandomTransfers random(6);
+  for (int i = 0; i < 100; ++i) {
+    const TransferProblem problem = random.Next(10, 6);
+    TransferDispatcher dispatcher(problem);
+    const std::vector<bool> all(problem.gaps.size(), true);
+    const double seconds = dispatcher.Run(all);
+    dispatcher.Run(std::vector<bool>(problem.gaps.size(), false));
+    EXPECT_EQ(dispatcher.Run(all), seconds);
+  }
+}
+
+TEST(EagerSet, MakesOperationsFit) {
+  RandomTransfers random(7);
+  for (int i = 0; i < 1000; ++i) {
+    const TransferProblem problem = random.Next(10, 6);
+    const std::vector<bool> set = EagerSet(problem);
+    SCOPED_TRACE(i);
+    for (std::size_t k = 0; k < problem.seconds.size(); ++k) {
+      std::int64_t without_any = problem.running_bytes[k];
+      std::int64_t without_set = problem.running_bytes[k];
+      for (std::size_t g = 0; g < set.size(); ++g) {
+        const Gap& gap = problem.gaps[g];
+        if (gap.left > k || gap.needed <= k) continue;
+        without_any -= gap.bytes;
+        if (set[g]) without_set -= gap.bytes;
+      }
+      EXPECT_LE(without_set, std::max(without_any, problem.memory_bytes));
+    }
+  }
+}
+
+TEST(ImproveSet, NeverMakesASetWorse) {
+  RandomTransfers random(8);
+  int better = 0;
+  for (int i = 0; i < 200; ++i) {
+    const TransferProblem problem = random.Next(10, 6);
+    std::vector<bool> set = EagerSet(problem);
+    const double before = TransferDispatcher(problem).Run(set);
+    int steps = 200;
+    const double after = ImproveSet(
+        problem, 0, 1, [&](std::size_t /*work*/) { return steps-- > 0; }, set);
+    EXPECT_LE(after, before);
+    EXPECT_EQ(TransferDispatcher(problem).Run(set), after);
+    better += after < before ? 1 : 0;
+    const SearchResult best = SearchTransfers(problem, TransferBounds(problem), Unlimited(problem));
+    EXPECT_GE(after, best.seconds);
+  }
+  EXPECT_GT(better, 2);
+}
+
+}  // namespace
+}  // namespace tidepool::transfers
