@@ -105,7 +105,7 @@ TEST(BestPolicy, IsNoSlowerThanPoliciesOfChains) {
 TEST(BestPolicy, RunsTasksAgainWhereTheLinkIsSlow) {
   const TaskGraph graph =
       MakeModel("gpt2-small", {.batch = 2, .image = 256, .fused_attention = false}).value();
-  const auto memory = static_cast<std::int64_t>(static_cast<double>(PeakOf(graph)) * 0.5);
+  const auto memory = static_cast<std::int64_t>(static_cast<double>(PeakOf(graph)) * 0.8);
   const MadeSchedule sent = MakeSchedule("best", graph, RequestWith(memory, false)).value();
   const MadeSchedule made = MakeSchedule("best", graph, RequestWith(memory, true)).value();
   ExpectValid(made);

@@ -142,7 +142,7 @@ TEST_F(RunCommand, RefusesWhatCannotBe) {
   EXPECT_THAT(Refusal({"--scale", "-1"}), HasSubstr("--scale"));
   EXPECT_THAT(Refusal({"--scale", "nan"}), HasSubstr("--scale"));
   EXPECT_THAT(Refusal({"--link-in", "1e9"}), HasSubstr("--link-in"));
-  EXPECT_THAT(Refusal({"--policy", "best"}), HasSubstr("base, none, vdnn, "));
+  EXPECT_THAT(Refusal({"--policy", "bane"}), HasSubstr("base, none, vdnn, "));
   EXPECT_THAT(Refusal({"--link", "0"}), HasSubstr("expected"));
   EXPECT_THAT(Refusal({"--probe-every", "0"}), HasSubstr("--probe-every"));
   EXPECT_THAT(Refusal({"--data-density", "0.5,2"}),

@@ -238,7 +238,7 @@ TEST_F(SimulateCommand, CompressesByDensity) {
 }
 
 TEST_F(SimulateCommand, UnknownNamesAreAnsweredWithTheKnownOnes) {
-  EXPECT_THAT(Refusal({"--memory", "2GiB", "--policy", "best"}), HasSubstr("expected one of "));
+  EXPECT_THAT(Refusal({"--memory", "2GiB", "--policy", "bane"}), HasSubstr("expected one of "));
   EXPECT_THAT(Refusal({"--memory", "2GiB", "--offload", "some"}),
               HasSubstr("expected one of all, conv, aconv, dynamic"));
   EXPECT_THAT(Refusal({"--memory", "2GiB", "--algorithms", "x"}), HasSubstr("one of m, p"));
