@@ -121,8 +121,8 @@ TEST_F(SubBatchOptions, SweepsTakeThem) {
 
 TEST_F(SubBatchOptions, OptionsOfOtherPoliciesAreRefused) {
   EXPECT_THAT(Refusal({"--batch", "8", "--policy", "none", "--slots", "5"}),
-              HasSubstr("--slots: policy none has no such option, expected it with a policy of "
-                        "chains"));
+              HasSubstr("--slots: policy none has no such option, expected it with best, or a "
+                        "policy of chains"));
   EXPECT_THAT(Refusal({"--batch", "8", "--policy", "greedy", "--offload", "all"}),
               HasSubstr("--offload: policy greedy has no such option"));
   const json m = Answer({"simulate", "alexnet", "--batch", "8", "--memory", "4GiB", "--policy",
