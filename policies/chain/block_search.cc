@@ -265,6 +265,7 @@ std::vector<std::vector<Block>> BlockSearcher::Search() {
                    [](const SearchState& a, const SearchState& b) { return a.lost < b.lost; });
   ends.resize(std::min(ends.size(), options_.most_answers));
   std::vector<std::vector<Block>> answers;
+  answers.reserve(ends.size());
   for (const SearchState& end : ends) answers.push_back(BlocksTo(end));
   return answers;
 }

@@ -41,7 +41,7 @@ class PoolSearch {
         PoolForSchedule(graph_, made->schedule, placement, made->pool.alignment);
     if (!bytes.ok()) return bytes.status();
     trial.pool_bytes = *bytes;
-    const absl::Status status = Simulate(*made).status();
+    absl::Status status = Simulate(*made).status();
     if (absl::IsResourceExhausted(status)) return Refuse(std::move(trial), status);
     if (!status.ok()) return status;
     trial.fits = true;
