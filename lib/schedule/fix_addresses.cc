@@ -63,7 +63,7 @@ class StayPlanner {
       numbers[stay] = problem.buffers.size();
       problem.buffers.push_back(whole_[stay]);
     }
-    const absl::StatusOr<Plan> below = schedule::PlanFor(first, memory_bytes_);
+    absl::StatusOr<Plan> below = schedule::PlanFor(first, memory_bytes_);
     if (!below.ok()) return below;
     for (const schedule::StayPart& part : stays_.parts) {
       if (parts_[part.stay] == 1) continue;
