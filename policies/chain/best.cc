@@ -22,8 +22,8 @@ using transfers::TransferAction;
 using transfers::TransferProblem;
 
 constexpr double kRounding = 1e-12;
-// Sets are not searched longer than with this limit.
-constexpr double kMostSeconds = 2;
+// The work of the search over sets is that of so many seconds, also for a longer time limit.
+constexpr double kSecondsForSets = 0.25;
 using MakeOne = absl::StatusOr<ChainSchedule> (*)(const Chain& chain,
                                                   const ChainPolicyOptions& options);
 constexpr MakeOne kTransferring[] = {MakeGreedy, MakeVdnnRatio, MakeTflms, MakeDynprog,
@@ -51,12 +51,12 @@ TransferProblem ProblemOf(const Chain& chain) {
   for (std::size_t i = 0; i + 1 < count; ++i) {
     if (chain.x[i] == 0) continue;
     const double seconds = static_cast<double>(chain.x[i]) / chain.link_bytes_per_second;
-    problem.gaps.push_back({.bytes = chain.x[i],
-                            .written = i,
-                            .left = i + 1,
-                            .needed = 2 * count - 1 - i,
-                            .out_seconds = seconds,
-                            .in_seconds = seconds});
+    problem.absences.push_back({.bytes = chain.x[i],
+                                .written = i,
+                                .left = i + 1,
+                                .needed = 2 * count - 1 - i,
+                                .out_seconds = seconds,
+                                .in_seconds = seconds});
   }
   return problem;
 }
@@ -83,7 +83,7 @@ class BestChain {
   bool IsDone() const { return proved_ || best_.seconds <= bound_ * (1 + kRounding); }
   bool IsLate() const { return std::chrono::steady_clock::now() >= end_; }
   // Whether all orders of operations and transfers can be searched.
-  bool IsSmall() const { return problem_.gaps.size() <= 16; }
+  bool IsSmall() const { return problem_.absences.size() <= 16; }
   void TryPolicies();
   void TrySets();
   void TrySearch();
@@ -94,7 +94,7 @@ class BestChain {
   const TransferProblem problem_;
   const transfers::TransferBounds bounds_;
   const std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>> end_;
-  std::vector<std::size_t> activations_;  // of the gaps
+  std::vector<std::size_t> activations_;  // of the absences
   double bound_ = 0;
   bool proved_ = false;
   ChainSchedule best_;
@@ -133,7 +133,7 @@ void BestChain::TryPolicies() {
 
 void BestChain::TrySets() {
   std::vector<bool> set = transfers::EagerSet(problem_);
-  transfers::WorkBudget budget(std::min(options_.time_limit_seconds, kMostSeconds) / 8);
+  transfers::WorkBudget budget(transfers::WorkOf(kSecondsForSets), options_.time_limit_seconds);
   transfers::ImproveSet(
       problem_, bound_, options_.seed, [&](std::size_t work) { return budget.Take(work); }, set);
   std::vector<TransferAction> actions;
@@ -153,7 +153,7 @@ void BestChain::TrySearch() {
       const transfers::SearchResult found =
           transfers::SearchTransfers(problem_, bounds_,
                                      {.width = width,
-                                      .branching = few ? kFewCopies : problem_.gaps.size() + 1,
+                                      .branching = few ? kFewCopies : problem_.absences.size() + 1,
                                       .below_seconds = best_.seconds,
                                       .stop = [this] { return IsLate(); }});
       Keep(found.actions, found.seconds);

@@ -73,6 +73,9 @@ class BestMaker {
  private:
   absl::StatusOr<Schedule> MakeOwn();
   double SecondsOf(const Schedule& schedule) const;
+  double WorkSeconds() const {
+    return options_.work_seconds > 0 ? options_.work_seconds : options_.time_limit_seconds;
+  }
   Iteration Search() const;
   absl::Status DoesNotFit() const;
   Schedule StepsOf(const Iteration& iteration) const;
@@ -91,11 +94,11 @@ Iteration BestMaker::Search() const {
   for (const bool fastest : {true, false}) {
     const Algorithms algorithms = AlgorithmsOf(graph_, fastest);
     if (algorithms == last) break;
-    const double share = options_.time_limit_seconds / 4;
-    WorkBudget choosing(share);
-    Iteration next;
-    WorkBudget sending(2 * share);
-    next = transfers::SearchIteration(
+    // Each choice of algorithms has half of the time. Both clocks run from here on.
+    const double quarter = transfers::WorkOf(WorkSeconds()) / 4;
+    WorkBudget choosing(quarter, options_.time_limit_seconds / 4);
+    WorkBudget sending(quarter, options_.time_limit_seconds / 2);
+    Iteration next = transfers::SearchIteration(
         graph_, algorithms, search_, [&](std::size_t work) { return choosing.Take(work); },
         [&](std::size_t work) { return sending.Take(work); });
     if (best.actions.empty() || next.seconds < best.seconds) best = std::move(next);
@@ -188,6 +191,10 @@ absl::StatusOr<Schedule> MakeBest(std::string_view /*policy*/, const TaskGraph& 
   if (!(options->time_limit_seconds > 0)) {
     return absl::InvalidArgumentError(absl::StrCat("a time limit of ", options->time_limit_seconds,
                                                    " seconds, expected more than 0"));
+  }
+  if (!(options->work_seconds >= 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("work of ", options->work_seconds, " seconds, expected 0 or more"));
   }
   if (absl::Status status = CheckHomes(graph); !status.ok()) return status;
   return BestMaker(graph, request, *options).Make();

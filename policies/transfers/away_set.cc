@@ -67,19 +67,19 @@ class Excess {
 
 std::vector<bool> EagerSet(const TransferProblem& problem) {
   Excess excess(problem);
-  std::vector<std::size_t> order(problem.gaps.size());
+  std::vector<std::size_t> order(problem.absences.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    const Gap& one = problem.gaps[a];
-    const Gap& other = problem.gaps[b];
+    const Absence& one = problem.absences[a];
+    const Absence& other = problem.absences[b];
     if (one.begins_away != other.begins_away) return one.begins_away;
     return one.needed > other.needed;
   });
-  std::vector<bool> set(problem.gaps.size());
+  std::vector<bool> set(problem.absences.size());
   for (const std::size_t g : order) {
-    const Gap& gap = problem.gaps[g];
-    set[g] = gap.begins_away || excess.Most(gap.left, gap.needed) > 0;
-    if (set[g]) excess.Remove(gap.left, gap.needed, gap.bytes);
+    const Absence& absence = problem.absences[g];
+    set[g] = absence.begins_away || excess.Most(absence.left, absence.needed) > 0;
+    if (set[g]) excess.Remove(absence.left, absence.needed, absence.bytes);
   }
   return set;
 }
@@ -93,13 +93,14 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
   constexpr double kRounding = 1e-12;
   TransferDispatcher dispatcher(problem);
   double best = dispatcher.Run(set);
-  if (problem.gaps.empty()) return best;
+  if (problem.absences.empty()) return best;
   std::vector<bool> current = set;
   double current_seconds = best;
   std::vector<bool> next;
   std::mt19937_64 random(seed);
   double temperature = kFirstTemperature;
-  while (best > bound * (1 + kRounding) && go_on(problem.seconds.size() + problem.gaps.size())) {
+  while (best > bound * (1 + kRounding) &&
+         go_on(problem.seconds.size() + problem.absences.size())) {
     next = current;
     for (std::uint64_t changes = 1 + random() % 3; changes > 0; --changes) {
       next[random() % next.size()].flip();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Chooses the gaps in which data is away.
+// Chooses the absences in which data is away.
 #ifndef TIDEPOOL_POLICIES_TRANSFERS_AWAY_SET_H_
 #define TIDEPOOL_POLICIES_TRANSFERS_AWAY_SET_H_
 
@@ -12,19 +12,19 @@
 namespace tidepool::transfers {
 
 // Returns a set that makes all operations fit, where one does: data that is needed last is taken
-// first, as long as an operation in its gap does not fit. It is the eager set of Beaumont et al.,
-// "Optimal GPU-CPU Offloading Strategies for Deep Neural Network Training", section 4, for any
-// problem. O(operations + gaps log operations).
+// first, as long as an operation in its absence does not fit. It is the eager set of Beaumont et
+// al., "Optimal GPU-CPU Offloading Strategies for Deep Neural Network Training", section 4, for any
+// problem. O(operations + absences log operations).
 std::vector<bool> EagerSet(const TransferProblem& problem);
 
 // Whether a search goes on. It is asked after each schedule that was tried, with its operations and
-// gaps.
+// absences.
 using GoOn = std::function<bool(std::size_t work)>;
 
 // Improves `set` by simulated annealing with the dispatcher (Kirkpatrick, Gelatt and Vecchi,
-// Science 220, 1983): some gaps are added or removed at random. Ends at `bound` seconds, which no
-// set can beat. Returns the makespan of `set`, infinity when no set was found that fits. The same
-// seed and answers of `go_on` give the same set.
+// Science 220, 1983): some absences are added or removed at random. Ends at `bound` seconds, which
+// no set can beat. Returns the makespan of `set`, infinity when no set was found that fits. The
+// same seed and answers of `go_on` give the same set.
 double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t seed,
                   const GoOn& go_on, std::vector<bool>& set);
 

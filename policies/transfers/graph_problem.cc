@@ -36,8 +36,9 @@ class ProblemMaker {
   void FindUses();
   void AddLives(std::size_t data);
   void End(std::size_t data, std::size_t run, bool is_made_again);
-  void AddGaps(std::size_t data);
-  void AddGap(std::size_t data, std::size_t written, const Use& from, const Use& to, bool clean);
+  void AddAbsences(std::size_t data);
+  void AddAbsence(std::size_t data, std::size_t written, const Use& from, const Use& to,
+                  bool clean);
   void AddMemory();
 
   std::int64_t Rounded(std::int64_t bytes) const {
@@ -92,18 +93,18 @@ void ProblemMaker::End(std::size_t data, std::size_t run, bool is_made_again) {
   made_.ends[run].push_back({data, is_made_again});
 }
 
-void ProblemMaker::AddGap(std::size_t data, std::size_t written, const Use& from, const Use& to,
-                          bool clean) {
+void ProblemMaker::AddAbsence(std::size_t data, std::size_t written, const Use& from, const Use& to,
+                              bool clean) {
   const auto bytes = static_cast<double>(graph_.data[data].bytes);
-  if (to.run - from.run <= kLeastGapRuns) return;
+  if (to.run - from.run <= kLeastAbsenceRuns) return;
   const double out = clean ? 0 : rates_.latency_seconds + bytes / rates_.out_bytes_per_second;
   const double in = rates_.latency_seconds + bytes / rates_.in_bytes_per_second;
-  made_.problem.gaps.push_back(
+  made_.problem.absences.push_back(
       {Rounded(graph_.data[data].bytes), written, from.run + 1, to.run, out, in, false});
   made_.moved.push_back({data, clean});
 }
 
-void ProblemMaker::AddGaps(std::size_t data) {
+void ProblemMaker::AddAbsences(std::size_t data) {
   const GraphData& datum = graph_.data[data];
   const std::vector<Use>& uses = uses_[data];
   if (uses.empty() || ExistsAfter(datum)) return;
@@ -111,10 +112,10 @@ void ProblemMaker::AddGaps(std::size_t data) {
   if (is_on_host) {
     const double in =
         rates_.latency_seconds + static_cast<double>(datum.bytes) / rates_.in_bytes_per_second;
-    made_.problem.gaps.push_back({Rounded(datum.bytes), 0, 0, uses.front().run, 0, in, true});
+    made_.problem.absences.push_back({Rounded(datum.bytes), 0, 0, uses.front().run, 0, in, true});
     made_.moved.push_back({data, true});
   }
-  if (datum.bytes < kLeastGapBytes) return;
+  if (datum.bytes < kLeastAbsenceBytes) return;
   std::size_t written = 0;
   bool clean = is_on_host;
   for (std::size_t k = 0; k + 1 < uses.size(); ++k) {
@@ -122,7 +123,7 @@ void ProblemMaker::AddGaps(std::size_t data) {
       written = uses[k].run + 1;
       clean = false;
     }
-    if (!uses[k + 1].makes) AddGap(data, written, uses[k], uses[k + 1], clean);
+    if (!uses[k + 1].makes) AddAbsence(data, written, uses[k], uses[k + 1], clean);
   }
 }
 
@@ -142,7 +143,7 @@ GraphProblem ProblemMaker::Make() {
   FindUses();
   for (std::size_t data = 0; data < graph_.data.size(); ++data) {
     AddLives(data);
-    AddGaps(data);
+    AddAbsences(data);
   }
   AddMemory();
   return std::move(made_);

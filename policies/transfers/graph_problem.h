@@ -14,8 +14,8 @@ namespace tidepool::transfers {
 
 // A smaller datum, or one that is needed again sooner, is never sent: copies of such data take more
 // time than they are worth, and there are many.
-inline constexpr std::int64_t kLeastGapBytes = std::int64_t{256} << 10;
-inline constexpr std::size_t kLeastGapRuns = 8;
+inline constexpr std::int64_t kLeastAbsenceBytes = std::int64_t{256} << 10;
+inline constexpr std::size_t kLeastAbsenceRuns = 8;
 
 struct CopyRates {
   double out_bytes_per_second = 0;
@@ -37,14 +37,14 @@ struct GraphProblem {
     bool is_made_again = false;  // by a later run
   };
 
-  // The datum of a gap. The host may have a clean copy already, so that nothing is sent.
+  // The datum of an absence. The host may have a clean copy already, so that nothing is sent.
   struct Moved {
     std::size_t data = 0;
     bool is_clean = false;
   };
 
   TransferProblem problem;
-  std::vector<Moved> moved;            // by gap
+  std::vector<Moved> moved;            // by absence
   std::vector<std::vector<End>> ends;  // by run
 };
 
@@ -52,9 +52,9 @@ struct GraphProblem {
 // workspace takes whole ones. A datum is in memory from the run that writes it, or from the start
 // of the iteration, to its last use. When a later run writes it again, it is not in memory between
 // the last use before that run and that run. Data that begins on the host is away until its first
-// use. Two uses of data of kLeastGapBytes or more, with kLeastGapRuns between them, are the ends of
-// a gap. Weights, their gradients and the state of the optimizer stay; the graph has them at home
-// on the device.
+// use. Two uses of data of kLeastAbsenceBytes or more, with kLeastAbsenceRuns between them, are the
+// ends of an absence. Weights, their gradients and the state of the optimizer stay; the graph has
+// them at home on the device.
 GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
                               std::int64_t memory_bytes, std::int64_t granule,
                               const CopyRates& rates);

@@ -39,7 +39,7 @@ class StepMaker {
   void Begin();
   void Take(const TransferAction& action);
   void Run(std::size_t run, double start);
-  void Send(std::size_t gap, double start);
+  void Send(std::size_t absence, double start);
   void ReleaseLater(double seconds, StepKind kind, std::size_t data);
   void ReleaseUntil(double seconds);
   void Enter(StepKind kind, std::size_t data);
@@ -95,9 +95,9 @@ void StepMaker::Run(std::size_t run, double start) {
   }
 }
 
-void StepMaker::Send(std::size_t gap, double start) {
-  const Gap& one = made_.problem.gaps[gap];
-  const auto [data, is_clean] = made_.moved[gap];
+void StepMaker::Send(std::size_t absence, double start) {
+  const Absence& one = made_.problem.absences[absence];
+  const auto [data, is_clean] = made_.moved[absence];
   if (!is_clean) schedule_.steps.push_back({.kind = StepKind::kOffload, .index = data});
   const double sent = start + one.out_seconds;
   if (one.left > run_ends_.size()) {

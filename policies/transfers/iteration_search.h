@@ -32,8 +32,8 @@ struct Iteration {
 // run again are chosen, by the least seconds for a byte of their results, in the
 // first part of the graph, without the tensors at which the graph can be cut; then these choices
 // are changed at random (hill climbing) as long as `go_on`. Then the data that is sent is chosen
-// (ImproveSet) as long as `go_on_sending`. Each iteration that is tried takes O(runs + uses + gaps
-// log runs).
+// (ImproveSet) as long as `go_on_sending`. Each iteration that is tried takes O(runs + uses +
+// absences log runs).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);

@@ -9,12 +9,15 @@
 namespace tidepool::transfers {
 namespace {
 
-// More sums than these are not enumerated: the bytes themselves are the bound then.
+// More sums than these, or sums of more sizes, are not enumerated: the bytes themselves are the
+// bound then. Hundreds of equal sizes would take longer than the search.
 constexpr std::size_t kMostSums = 4096;
+constexpr std::size_t kMostSizes = 64;
 
 // Returns the smallest sum of some of `sizes` that is at least `bytes`, or `bytes` where there are
 // too many sums to look at.
 std::int64_t SmallestSum(const std::vector<std::int64_t>& sizes, std::int64_t bytes) {
+  if (sizes.size() > kMostSizes) return bytes;
   std::vector<std::int64_t> sums = {0};
   std::vector<std::int64_t> merged;
   for (const std::int64_t size : sizes) {
@@ -44,11 +47,12 @@ TransferBounds::TransferBounds(const TransferProblem& problem)
     seconds_from_[k] = seconds_from_[k + 1] + problem.seconds[k];
   }
   out_rate_ = in_rate_ = 0;
-  for (const Gap& gap : problem.gaps) {
-    const auto bytes = static_cast<double>(gap.bytes);
+  for (const Absence& absence : problem.absences) {
+    const auto bytes = static_cast<double>(absence.bytes);
     const auto infinite = std::numeric_limits<double>::infinity();
-    out_rate_ = std::max(out_rate_, gap.out_seconds > 0 ? bytes / gap.out_seconds : infinite);
-    in_rate_ = std::max(in_rate_, gap.in_seconds > 0 ? bytes / gap.in_seconds : infinite);
+    out_rate_ =
+        std::max(out_rate_, absence.out_seconds > 0 ? bytes / absence.out_seconds : infinite);
+    in_rate_ = std::max(in_rate_, absence.in_seconds > 0 ? bytes / absence.in_seconds : infinite);
   }
   FindNeeds(problem);
   FindCritical(problem);
@@ -62,10 +66,10 @@ void TransferBounds::FindNeeds(const TransferProblem& problem) {
     if (excess <= 0) continue;
     sizes.clear();
     std::int64_t possible = 0;
-    for (const Gap& gap : problem.gaps) {
-      if (gap.left > k || gap.needed <= k) continue;
-      sizes.push_back(gap.bytes);
-      possible += gap.bytes;
+    for (const Absence& absence : problem.absences) {
+      if (absence.left > k || absence.needed <= k) continue;
+      sizes.push_back(absence.bytes);
+      possible += absence.bytes;
     }
     if (possible < excess) first_unfit_ = std::min(first_unfit_, k);
     needed_[k] = SmallestSum(sizes, excess);

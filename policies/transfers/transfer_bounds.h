@@ -23,14 +23,14 @@ struct Progress {
 // Immutable after its construction, so thread-safe.
 class TransferBounds {
  public:
-  // O(operations x gaps).
+  // O(operations x absences).
   explicit TransferBounds(const TransferProblem& problem);
 
   // Returns the first operation that does not fit even if everything that may be away is away, or
   // the number of operations.
   std::size_t first_unfit() const { return first_unfit_; }
   // Returns the bytes that must be away while operation `k` runs: at least running_bytes less the
-  // memory, and a sum of gaps where few sums are possible.
+  // memory, and a sum of absences where few sums are possible.
   std::int64_t needed_away(std::size_t k) const { return needed_[k]; }
   // Returns the seconds of operations k, k + 1, ...
   double seconds_from(std::size_t k) const { return seconds_from_[k]; }

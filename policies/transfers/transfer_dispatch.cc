@@ -9,19 +9,19 @@
 namespace tidepool::transfers {
 
 TransferDispatcher::TransferDispatcher(const TransferProblem& problem)
-    : problem_(problem), by_written_(problem.gaps.size()), by_needed_(problem.gaps.size()) {
+    : problem_(problem), by_written_(problem.absences.size()), by_needed_(problem.absences.size()) {
   std::iota(by_written_.begin(), by_written_.end(), std::size_t{0});
   std::iota(by_needed_.begin(), by_needed_.end(), std::size_t{0});
   // Two data that can be sent at the same time go in the order that lets the one that is needed
   // last go first, and the other way round.
   std::stable_sort(by_written_.begin(), by_written_.end(), [&](std::size_t a, std::size_t b) {
-    const Gap& one = problem.gaps[a];
-    const Gap& other = problem.gaps[b];
+    const Absence& one = problem.absences[a];
+    const Absence& other = problem.absences[b];
     return std::tie(one.written, other.needed) < std::tie(other.written, one.needed);
   });
   std::stable_sort(by_needed_.begin(), by_needed_.end(), [&](std::size_t a, std::size_t b) {
-    const Gap& one = problem.gaps[a];
-    const Gap& other = problem.gaps[b];
+    const Absence& one = problem.absences[a];
+    const Absence& other = problem.absences[b];
     return std::tie(one.needed, other.written) < std::tie(other.needed, one.written);
   });
 }
@@ -35,14 +35,14 @@ void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
   last_start_ = busy_until_ = out_until_ = in_until_ = 0;
   away_ = fetched_ = 0;
   for (const std::size_t g : by_written_) {
-    if (problem_.gaps[g].begins_away) {
-      away_ += problem_.gaps[g].bytes;
+    if (problem_.absences[g].begins_away) {
+      away_ += problem_.absences[g].bytes;
     } else if (is_away[g]) {
       outs_.push_back(g);
     }
   }
   for (const std::size_t g : by_needed_) {
-    if (is_away[g] || problem_.gaps[g].begins_away) ins_.push_back(g);
+    if (is_away[g] || problem_.absences[g].begins_away) ins_.push_back(g);
   }
 }
 
@@ -52,8 +52,8 @@ void TransferDispatcher::FindLimits() {
   most_fetched_.assign(operations() + 1, 0);
   // First the changes from one operation to the next, then their sums.
   for (const std::size_t g : ins_) {
-    const Gap& gap = problem_.gaps[g];
-    most_fetched_[gap.left] += gap.bytes;  // away from here on
+    const Absence& absence = problem_.absences[g];
+    most_fetched_[absence.left] += absence.bytes;  // away from here on
     // No longer away, but needed before the next operations: these two cancel out.
   }
   std::int64_t sum = 0;
@@ -84,8 +84,8 @@ std::int64_t TransferDispatcher::Used(double time) const {
   std::int64_t used = runs ? problem_.running_bytes[ended] : problem_.resting_bytes[ended];
   used -= away_;
   for (const Sent& sent : held_) {
-    if (sent.end > time || problem_.gaps[sent.gap].left > ended)
-      used += problem_.gaps[sent.gap].bytes;
+    if (sent.end > time || problem_.absences[sent.absence].left > ended)
+      used += problem_.absences[sent.absence].bytes;
   }
   return used;
 }
@@ -107,7 +107,7 @@ double TransferDispatcher::OperationStart() const {
   if (started_ == operations()) return kNever;
   if (next_in_ < ins_.size() && NextIn().needed <= started_) return kNever;
   double time = std::max(busy_until_, last_start_);
-  if (next_in_ > 0 && problem_.gaps[ins_[next_in_ - 1]].needed <= started_) {
+  if (next_in_ > 0 && problem_.absences[ins_[next_in_ - 1]].needed <= started_) {
     time = std::max(time, in_until_);
   }
   return WhenFree(problem_.running_bytes[started_] - problem_.resting_bytes[started_], time);
@@ -121,14 +121,14 @@ double TransferDispatcher::OutStart() const {
 
 double TransferDispatcher::InStart() {
   if (next_in_ == ins_.size() || NextIn().left > started_) return kNever;
-  const Gap& gap = NextIn();
+  const Absence& absence = NextIn();
   // On a link of one direction at a time a copy in delays copies out, which operations wait for.
-  const bool is_early = next_out_ < outs_.size() && NextOut().written <= gap.needed;
-  if (!problem_.full_duplex && is_early && gap.needed > started_) return kNever;
+  const bool is_early = next_out_ < outs_.size() && NextOut().written <= absence.needed;
+  if (!problem_.full_duplex && is_early && absence.needed > started_) return kNever;
   double time = std::max(in_until_, last_start_);
-  if (!gap.begins_away) {
+  if (!absence.begins_away) {
     const auto sent = std::find_if(held_.begin(), held_.end(),
-                                   [&](const Sent& one) { return one.gap == ins_[next_in_]; });
+                                   [&](const Sent& one) { return one.absence == ins_[next_in_]; });
     const auto from = outs_.begin() + static_cast<std::ptrdiff_t>(next_out_);
     if (sent != held_.end()) {
       time = std::max(time, sent->end);
@@ -137,9 +137,9 @@ double TransferDispatcher::InStart() {
       return kNever;
     }
   }
-  if (gap.left == started_) time = std::max(time, busy_until_);
-  if (fetched_ + gap.bytes > MostFetched(gap.needed)) return kNever;
-  return WhenFree(gap.bytes, time);
+  if (absence.left == started_) time = std::max(time, busy_until_);
+  if (fetched_ + absence.bytes > MostFetched(absence.needed)) return kNever;
+  return WhenFree(absence.bytes, time);
 }
 
 void TransferDispatcher::StartOperation(double time) {
@@ -149,29 +149,29 @@ void TransferDispatcher::StartOperation(double time) {
   busy_until_ = time + problem_.seconds[started_++];
   last_start_ = time;
   std::erase_if(held_, [&](const Sent& sent) {
-    return sent.end <= time && problem_.gaps[sent.gap].left < started_;
+    return sent.end <= time && problem_.absences[sent.absence].left < started_;
   });
 }
 
 void TransferDispatcher::StartOut(double time) {
   const std::size_t g = outs_[next_out_++];
   if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kOut, g, time});
-  out_until_ = time + problem_.gaps[g].out_seconds;
+  out_until_ = time + problem_.absences[g].out_seconds;
   if (!problem_.full_duplex) in_until_ = out_until_;
   last_start_ = time;
-  away_ += problem_.gaps[g].bytes;
+  away_ += problem_.absences[g].bytes;
   held_.push_back({g, out_until_});
 }
 
 void TransferDispatcher::StartIn(double time) {
   const std::size_t g = ins_[next_in_++];
   if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kIn, g, time});
-  std::erase_if(held_, [&](const Sent& sent) { return sent.gap == g; });
-  in_until_ = time + problem_.gaps[g].in_seconds;
+  std::erase_if(held_, [&](const Sent& sent) { return sent.absence == g; });
+  in_until_ = time + problem_.absences[g].in_seconds;
   if (!problem_.full_duplex) out_until_ = in_until_;
   last_start_ = time;
-  away_ -= problem_.gaps[g].bytes;
-  fetched_ += problem_.gaps[g].bytes;
+  away_ -= problem_.absences[g].bytes;
+  fetched_ += problem_.absences[g].bytes;
 }
 
 double TransferDispatcher::Run(const std::vector<bool>& is_away,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// TransferDispatcher: the schedule of given gaps, in which data leaves as soon as it can and comes
-// back as soon as that blocks no later operation.
+// TransferDispatcher: the schedule of given absences, in which data leaves as soon as it can and
+// comes back as soon as that blocks no later operation.
 #ifndef TIDEPOOL_POLICIES_TRANSFERS_TRANSFER_DISPATCH_H_
 #define TIDEPOOL_POLICIES_TRANSFERS_TRANSFER_DISPATCH_H_
 
@@ -20,12 +20,12 @@ class TransferDispatcher {
   // `problem` must outlive the dispatcher.
   explicit TransferDispatcher(const TransferProblem& problem);
 
-  // Returns the makespan when the data of gaps with `is_away[gap]` is away, or infinity when an
-  // operation does not fit. Data that begins away always is. Writes the actions, by start, where
-  // `actions` is not null. Data is sent in the order in which it is written and fetched in the
-  // order in which it is needed; on a link of one direction at a time, everything is sent before
-  // anything is fetched. O(operations + gaps) as a rule; each moment looks at all data that was
-  // sent before its last use.
+  // Returns the makespan when the data of absences with `is_away[absence]` is away, or infinity
+  // when an operation does not fit. Data that begins away always is. Writes the actions, by start,
+  // where `actions` is not null. Data is sent in the order in which it is written and fetched in
+  // the order in which it is needed; on a link of one direction at a time, everything is sent
+  // before anything is fetched. O(operations + absences) as a rule; each moment looks at all data
+  // that was sent before its last use.
   double Run(const std::vector<bool>& is_away, std::vector<TransferAction>* actions = nullptr);
 
  private:
@@ -43,13 +43,13 @@ class TransferDispatcher {
   void StartOut(double time);
   void StartIn(double time);
 
-  const Gap& NextOut() const { return problem_.gaps[outs_[next_out_]]; }
-  const Gap& NextIn() const { return problem_.gaps[ins_[next_in_]]; }
+  const Absence& NextOut() const { return problem_.absences[outs_[next_out_]]; }
+  const Absence& NextIn() const { return problem_.absences[ins_[next_in_]]; }
   std::size_t operations() const { return problem_.seconds.size(); }
 
   const TransferProblem& problem_;
-  std::vector<std::size_t> by_written_;  // gaps, in the order in which they can be sent
-  std::vector<std::size_t> by_needed_;   // gaps, in the order in which they end
+  std::vector<std::size_t> by_written_;  // absences, in the order in which they can be sent
+  std::vector<std::size_t> by_needed_;   // absences, in the order in which they end
 
   std::vector<TransferAction>* actions_ = nullptr;
   std::vector<std::size_t> outs_;
@@ -61,7 +61,7 @@ class TransferDispatcher {
   std::deque<std::size_t> window_;
   std::size_t window_end_ = 0;
   struct Sent {
-    std::size_t gap = 0;
+    std::size_t absence = 0;
     double end = 0;
   };
   std::vector<Sent> held_;   // sent, perhaps still in memory

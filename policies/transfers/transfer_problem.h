@@ -10,9 +10,9 @@
 
 namespace tidepool::transfers {
 
-// The time between two uses of a datum, in which it may be away. Operations are counted: the gap
-// begins when `left` of them have ended, and ends when operation `needed` starts.
-struct Gap {
+// The time between two uses of a datum, in which it may be away. Operations are counted: the
+// absence begins when `left` of them have ended, and ends when operation `needed` starts.
+struct Absence {
   std::int64_t bytes = 0;
   std::size_t written = 0;  // its copy out may start when so many operations have ended
   std::size_t left = 0;     // its memory is free when so many have ended, and its copy out
@@ -28,7 +28,7 @@ struct TransferProblem {
   // ended, if no datum is away. They have n and n + 1 numbers.
   std::vector<std::int64_t> running_bytes;
   std::vector<std::int64_t> resting_bytes;
-  std::vector<Gap> gaps;
+  std::vector<Absence> absences;
   std::int64_t memory_bytes = 0;
   bool full_duplex = false;  // a copy out and a copy in run beside each other
 };
@@ -38,7 +38,7 @@ struct TransferAction {
   enum class Kind : std::uint8_t { kOperation, kOut, kIn };
 
   Kind kind = Kind::kOperation;
-  std::size_t index = 0;  // of the operation or the gap
+  std::size_t index = 0;  // of the operation or the absence
   double start_seconds = 0;
 
   friend bool operator==(const TransferAction&, const TransferAction&) = default;

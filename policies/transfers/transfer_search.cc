@@ -20,8 +20,8 @@ constexpr double kRounding = 1e-12;
 struct State {
   Progress progress;
   double bound = 0;
-  std::size_t leaving = kNone;  // gap with a copy out that may end after the next start
-  std::size_t coming = kNone;   // gap with a copy in that ends after the last operation
+  std::size_t leaving = kNone;  // absence with a copy out that may end after the next start
+  std::size_t coming = kNone;   // absence with a copy in that ends after the last operation
   std::size_t parent = kNone;
   TransferAction action;  // that made it of its parent
   bool is_dominated = false;
@@ -45,7 +45,7 @@ class Search {
                                     std::vector<std::pair<double, std::size_t>>, Later>;
   using Seen = std::unordered_map<std::uint64_t, std::vector<std::size_t>>;
 
-  const Gap& gap(std::size_t g) const { return problem_.gaps[order_[g]]; }
+  const Absence& absence(std::size_t g) const { return problem_.absences[order_[g]]; }
   std::size_t operations() const { return problem_.seconds.size(); }
   bool IsAway(std::size_t state, std::size_t g) const {
     return (masks_[state * words_ + g / 64] >> (g % 64) & 1) != 0;
@@ -74,7 +74,7 @@ class Search {
   const TransferProblem& problem_;
   const TransferBounds& bounds_;
   const SearchLimits& limits_;
-  std::vector<std::size_t> order_;                    // gaps by the operation that needs them
+  std::vector<std::size_t> order_;                    // absences by the operation that needs them
   std::vector<std::vector<std::size_t>> sent_early_;  // by ended operations: written, not left
   std::vector<std::vector<std::size_t>> needed_by_;   // by operation
   std::size_t words_ = 0;                             // of a mask
@@ -92,22 +92,22 @@ Search::Search(const TransferProblem& problem, const TransferBounds& bounds,
     : problem_(problem),
       bounds_(bounds),
       limits_(limits),
-      order_(problem.gaps.size()),
+      order_(problem.absences.size()),
       sent_early_(problem.seconds.size() + 1),
       needed_by_(problem.seconds.size() + 1),
-      words_((problem.gaps.size() + 63) / 64),
+      words_((problem.absences.size() + 63) / 64),
       open_(problem.seconds.size() + 1),
       seen_(problem.seconds.size() + 1),
       best_seconds_(limits.below_seconds) {
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
-    const Gap& one = problem.gaps[a];
-    const Gap& other = problem.gaps[b];
+    const Absence& one = problem.absences[a];
+    const Absence& other = problem.absences[b];
     return one.needed != other.needed ? one.needed < other.needed : one.left > other.left;
   });
   for (std::size_t g = 0; g < order_.size(); ++g) {
-    needed_by_[gap(g).needed].push_back(g);
-    for (std::size_t q = gap(g).written; q < gap(g).left; ++q) sent_early_[q].push_back(g);
+    needed_by_[absence(g).needed].push_back(g);
+    for (std::size_t q = absence(g).written; q < absence(g).left; ++q) sent_early_[q].push_back(g);
   }
 }
 
@@ -116,9 +116,9 @@ void Search::Begin() {
   states_.push_back(state);
   masks_.resize(words_);
   for (std::size_t g = 0; g < order_.size(); ++g) {
-    if (!gap(g).begins_away) continue;
+    if (!absence(g).begins_away) continue;
     masks_[g / 64] |= Mask{1} << (g % 64);
-    states_[0].progress.away_bytes += gap(g).bytes;
+    states_[0].progress.away_bytes += absence(g).bytes;
   }
   states_[0].bound = bounds_.Of(states_[0].progress);
   open_[0].emplace(states_[0].bound, 0);
@@ -131,9 +131,9 @@ std::int64_t Search::Used(const State& state, std::size_t at, double time) const
   std::int64_t used = runs ? problem_.running_bytes[ended] : problem_.resting_bytes[ended];
   used -= state.progress.away_bytes;
   const bool leaves = state.leaving != kNone && state.progress.out_until > time;
-  if (leaves) used += gap(state.leaving).bytes;
+  if (leaves) used += absence(state.leaving).bytes;
   for (const std::size_t g : sent_early_[ended]) {
-    if (IsAway(at, g) && !(leaves && g == state.leaving)) used += gap(g).bytes;
+    if (IsAway(at, g) && !(leaves && g == state.leaving)) used += absence(g).bytes;
   }
   return used;
 }
@@ -163,7 +163,7 @@ void Search::StartOperation(std::size_t at) {
   const std::size_t k = state.progress.started;
   if (!IsUsable(at, k)) return;
   double time = state.progress.busy_until;
-  if (state.coming != kNone && gap(state.coming).needed <= k) {
+  if (state.coming != kNone && absence(state.coming).needed <= k) {
     time = std::max(time, state.progress.in_until);
   }
   // The operation takes the difference between running and resting, beside all that is in use.
@@ -182,10 +182,11 @@ void Search::StartOperation(std::size_t at) {
 void Search::StartOut(std::size_t at, std::size_t g) {
   const State& state = states_[at];
   double time = state.progress.out_until;
-  if (gap(g).written == state.progress.started) time = std::max(time, state.progress.busy_until);
+  if (absence(g).written == state.progress.started)
+    time = std::max(time, state.progress.busy_until);
   State next = state;
-  next.progress.away_bytes += gap(g).bytes;
-  next.progress.out_until = time + gap(g).out_seconds;
+  next.progress.away_bytes += absence(g).bytes;
+  next.progress.out_until = time + absence(g).out_seconds;
   next.progress.in_until =
       std::max(next.progress.in_until, problem_.full_duplex ? time : next.progress.out_until);
   next.progress.busy_until = std::max(next.progress.busy_until, time);
@@ -200,11 +201,11 @@ void Search::StartIn(std::size_t at, std::size_t g) {
   const State& state = states_[at];
   double time = state.progress.in_until;
   if (state.leaving == g) time = std::max(time, state.progress.out_until);
-  if (gap(g).left == state.progress.started) time = std::max(time, state.progress.busy_until);
-  if (!FindRoom(state, at, problem_.memory_bytes - gap(g).bytes, time)) return;
+  if (absence(g).left == state.progress.started) time = std::max(time, state.progress.busy_until);
+  if (!FindRoom(state, at, problem_.memory_bytes - absence(g).bytes, time)) return;
   State next = state;
-  next.progress.away_bytes -= gap(g).bytes;
-  next.progress.in_until = time + gap(g).in_seconds;
+  next.progress.away_bytes -= absence(g).bytes;
+  next.progress.in_until = time + absence(g).in_seconds;
   next.progress.out_until =
       std::max(next.progress.out_until, problem_.full_duplex ? time : next.progress.in_until);
   next.progress.busy_until = std::max(next.progress.busy_until, time);
@@ -221,7 +222,7 @@ double Search::DeadlineBound(const State& state, std::size_t at) const {
   double bound = 0;
   for (std::size_t word = 0; word < words_; ++word) {
     for (Mask mask = masks_[at * words_ + word]; mask != 0; mask &= mask - 1) {
-      const Gap& one = gap(word * 64 + static_cast<std::size_t>(std::countr_zero(mask)));
+      const Absence& one = absence(word * 64 + static_cast<std::size_t>(std::countr_zero(mask)));
       link += one.in_seconds;
       bound = std::max(bound, link + bounds_.seconds_from(one.needed));
     }
@@ -267,7 +268,7 @@ bool Search::IsDominated(const State& state, std::vector<std::size_t>& others) {
 }
 
 // Keeps a state unless it cannot be better than the best schedule or than another state. `flipped`
-// is the gap in which its data differs from that of its parent.
+// is the absence in which its data differs from that of its parent.
 void Search::Push(State state, std::size_t flipped) {
   // The next operation or copy in starts no earlier than this.
   const double next_start = std::min(state.progress.busy_until, state.progress.in_until);
@@ -305,8 +306,8 @@ void Search::Send(std::size_t at) {
   std::size_t tried = 0;
   for (std::size_t g = order_.size(); g-- > 0;) {
     // Data that the next operation needs would come back at once.
-    if (gap(g).needed <= started) break;
-    if (gap(g).written > started || IsAway(at, g) || gap(g).begins_away) continue;
+    if (absence(g).needed <= started) break;
+    if (absence(g).written > started || IsAway(at, g) || absence(g).begins_away) continue;
     if (tried++ == limits_.branching) {
       is_complete_ = false;
       return;
@@ -321,7 +322,7 @@ void Search::Fetch(std::size_t at) {
     // Pushing states moves the masks.
     for (Mask mask = masks_[at * words_ + word]; mask != 0; mask &= mask - 1) {
       const std::size_t g = word * 64 + static_cast<std::size_t>(std::countr_zero(mask));
-      if (gap(g).left > states_[at].progress.started) continue;
+      if (absence(g).left > states_[at].progress.started) continue;
       if (tried++ == limits_.branching) {
         is_complete_ = false;
         return;

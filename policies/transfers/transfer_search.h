@@ -16,8 +16,8 @@ namespace tidepool::transfers {
 struct SearchLimits {
   // Partial schedules that are continued after each operation, in the order of their bounds.
   std::size_t width = 1;
-  // Copies in each direction that are tried as the next one: those of gaps that end last are sent
-  // first, and those of gaps that end first are fetched first.
+  // Copies in each direction that are tried as the next one: those of absences that end last are
+  // sent first, and those of absences that end first are fetched first.
   std::size_t branching = 1;
   // Partial schedules that are kept in memory, each some hundred bytes.
   std::size_t most_states = 2'000'000;
@@ -35,12 +35,13 @@ struct SearchResult {
   bool is_complete = false;
 };
 
-// Searches through schedules in which each datum is away in each of its gaps at most once, forward
-// in time. A partial schedule is a sequence of starts, each as early as possible: for given orders
-// of all starts no other times are better, because every end would only be later. Of two with the
-// same operations started and the same data away, the one with a device and a link that are free
-// no later is as good for every continuation (dominance). Time and memory grow with limits.width
-// and limits.branching; without them the number of partial schedules is exponential in the gaps.
+// Searches through schedules in which each datum is away in each of its absences at most once,
+// forward in time. A partial schedule is a sequence of starts, each as early as possible: for given
+// orders of all starts no other times are better, because every end would only be later. Of two
+// with the same operations started and the same data away, the one with a device and a link that
+// are free no later is as good for every continuation (dominance). Time and memory grow with
+// limits.width and limits.branching; without them the number of partial schedules is exponential in
+// the absences.
 SearchResult SearchTransfers(const TransferProblem& problem, const TransferBounds& bounds,
                              const SearchLimits& limits);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkBudget: an amount of work, with a limit on time. The work is the first to end on a machine
-// that is not slow, so that results do not depend on the clock.
+// WorkBudget: an amount of work, with a limit on time. The work ends first on a machine that is not
+// slow, so that results do not depend on the clock.
 #ifndef TIDEPOOL_POLICIES_TRANSFERS_WORK_BUDGET_H_
 #define TIDEPOOL_POLICIES_TRANSFERS_WORK_BUDGET_H_
 
@@ -9,10 +9,15 @@
 
 namespace tidepool::transfers {
 
+// The work that a search may do in so many seconds: operations and absences of iterations that are
+// tried. A core of 2020 tries twice as many.
+constexpr double WorkOf(double seconds) { return 6e6 * seconds; }
+
 class WorkBudget {
  public:
-  explicit WorkBudget(double seconds)
-      : left_(seconds * kWorkPerSecond),
+  // The clock runs from now on.
+  WorkBudget(double work, double seconds)
+      : left_(work),
         end_(std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds)) {}
 
   // Takes some work from the budget. Returns false when nothing is left.
@@ -22,9 +27,6 @@ class WorkBudget {
   }
 
  private:
-  // Operations and gaps of iterations that are tried. A core of 2020 tries twice as many.
-  static constexpr double kWorkPerSecond = 6e6;
-
   double left_;
   std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>> end_;
 };

@@ -18,10 +18,12 @@ using ::testing::HasSubstr;
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
-ScheduleRequest RequestWith(std::int64_t memory_bytes, bool recomputes, double limit = 0.2) {
+// Returns a request for a search that ends by its work, on machines of any speed.
+ScheduleRequest RequestWith(std::int64_t memory_bytes, bool recomputes, double work = 0.2) {
   ScheduleRequest request;
   request.machine.devices.front().memory_bytes = memory_bytes;
-  request.options = BestOptions{.time_limit_seconds = limit, .recomputes = recomputes};
+  request.options =
+      BestOptions{.time_limit_seconds = 1000, .work_seconds = work, .recomputes = recomputes};
   return request;
 }
 
@@ -127,9 +129,12 @@ TEST(BestPolicy, RefusesWrongRequests) {
   EXPECT_TRUE(absl::IsResourceExhausted(small));
   EXPECT_THAT(std::string(small.message()), HasSubstr("the memory of 1.0 MiB"));
   for (const double limit : {0.0, -1.0, std::nan("")}) {
-    EXPECT_TRUE(absl::IsInvalidArgument(
-        MakeSchedule("best", graph, RequestWith(1024 * kMiB, true, limit)).status()));
+    ScheduleRequest request = RequestWith(1024 * kMiB, true);
+    request.options = BestOptions{.time_limit_seconds = limit};
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeSchedule("best", graph, request).status()));
   }
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      MakeSchedule("best", graph, RequestWith(1024 * kMiB, true, -1)).status()));
   const TaskGraph away = MakeModel("alexnet", {.batch = 4, .weights = DataHome::kHost}).value();
   EXPECT_THAT(
       std::string(MakeSchedule("best", away, RequestWith(1024 * kMiB, true)).status().message()),

@@ -19,16 +19,16 @@ class RandomTransfers {
     return std::uniform_int_distribution<std::int64_t>(0, bound - 1)(random_);
   }
 
-  // Returns a problem of data that lives around its gaps, with a memory that most operations fit
-  // when all of it is away.
-  transfers::TransferProblem Next(std::size_t operations, std::size_t gaps) {
+  // Returns a problem of data that lives around its absences, with a memory that most operations
+  // fit when all of it is away.
+  transfers::TransferProblem Next(std::size_t operations, std::size_t absences) {
     transfers::TransferProblem problem;
     for (std::size_t k = 0; k < operations; ++k) {
       problem.seconds.push_back(static_cast<double>(Below(4)));
       problem.running_bytes.push_back(Below(4));
     }
     problem.resting_bytes.assign(operations + 1, 0);
-    for (std::size_t g = 0; g < gaps; ++g) AddGap(problem);
+    for (std::size_t g = 0; g < absences; ++g) AddAbsence(problem);
     std::int64_t most = 0;
     for (const std::int64_t bytes : problem.running_bytes) most = std::max(most, bytes);
     // The iteration starts with its data in memory.
@@ -38,24 +38,26 @@ class RandomTransfers {
   }
 
  private:
-  void AddGap(transfers::TransferProblem& problem) {
+  void AddAbsence(transfers::TransferProblem& problem) {
     const auto operations = static_cast<std::int64_t>(problem.seconds.size());
-    transfers::Gap gap;
-    gap.bytes = 1 + Below(6);
-    gap.written = static_cast<std::size_t>(Below(operations - 1));
-    gap.left = gap.written +
-               static_cast<std::size_t>(Below(operations - static_cast<std::int64_t>(gap.written)));
-    gap.needed = gap.left + static_cast<std::size_t>(
-                                Below(operations + 1 - static_cast<std::int64_t>(gap.left)));
-    gap.out_seconds = static_cast<double>(Below(4));
-    gap.in_seconds = static_cast<double>(Below(4));
+    transfers::Absence absence;
+    absence.bytes = 1 + Below(6);
+    absence.written = static_cast<std::size_t>(Below(operations - 1));
+    absence.left =
+        absence.written +
+        static_cast<std::size_t>(Below(operations - static_cast<std::int64_t>(absence.written)));
+    absence.needed =
+        absence.left +
+        static_cast<std::size_t>(Below(operations + 1 - static_cast<std::int64_t>(absence.left)));
+    absence.out_seconds = static_cast<double>(Below(4));
+    absence.in_seconds = static_cast<double>(Below(4));
     // From the operation that writes it to the one that needs it.
-    const std::size_t first = gap.written == 0 ? 0 : gap.written - 1;
-    const std::size_t last = std::min(gap.needed, problem.seconds.size() - 1);
-    for (std::size_t k = first; k <= last; ++k) problem.running_bytes[k] += gap.bytes;
-    for (std::size_t k = gap.written; k <= last; ++k) problem.resting_bytes[k] += gap.bytes;
-    if (gap.needed == problem.seconds.size()) problem.resting_bytes.back() += gap.bytes;
-    problem.gaps.push_back(gap);
+    const std::size_t first = absence.written == 0 ? 0 : absence.written - 1;
+    const std::size_t last = std::min(absence.needed, problem.seconds.size() - 1);
+    for (std::size_t k = first; k <= last; ++k) problem.running_bytes[k] += absence.bytes;
+    for (std::size_t k = absence.written; k <= last; ++k) problem.resting_bytes[k] += absence.bytes;
+    if (absence.needed == problem.seconds.size()) problem.resting_bytes.back() += absence.bytes;
+    problem.absences.push_back(absence);
   }
 
   std::mt19937_64 random_;

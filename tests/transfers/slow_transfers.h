@@ -15,14 +15,14 @@
 
 namespace tidepool::testing {
 
-using transfers::Gap;
+using transfers::Absence;
 using transfers::TransferAction;
 using transfers::TransferProblem;
 
 inline double DurationOf(const TransferProblem& problem, const TransferAction& action) {
   if (action.kind == TransferAction::Kind::kOperation) return problem.seconds[action.index];
-  const Gap& gap = problem.gaps[action.index];
-  return action.kind == TransferAction::Kind::kOut ? gap.out_seconds : gap.in_seconds;
+  const Absence& absence = problem.absences[action.index];
+  return action.kind == TransferAction::Kind::kOut ? absence.out_seconds : absence.in_seconds;
 }
 
 // Looks at a list of actions as a whole.
@@ -54,8 +54,8 @@ class SlowTransfers {
     std::size_t ended = 0;
     bool runs = false;
     std::set<std::size_t> away;
-    for (std::size_t g = 0; g < problem_.gaps.size(); ++g) {
-      if (problem_.gaps[g].begins_away) away.insert(g);
+    for (std::size_t g = 0; g < problem_.absences.size(); ++g) {
+      if (problem_.absences[g].begins_away) away.insert(g);
     }
     for (std::size_t k = 0; k < count; ++k) {
       const TransferAction& one = actions_[k];
@@ -70,11 +70,11 @@ class SlowTransfers {
       const bool has_ended = one.start_seconds + DurationOf(problem_, one) <= time;
       if (one.kind == TransferAction::Kind::kIn) away.erase(one.index);
       const bool leaves = one.kind == TransferAction::Kind::kOut && has_ended &&
-                          problem_.gaps[one.index].left <= ended;
+                          problem_.absences[one.index].left <= ended;
       if (leaves) away.insert(one.index);
     }
     std::int64_t used = runs ? problem_.running_bytes[ended] : problem_.resting_bytes[ended];
-    for (const std::size_t g : away) used -= problem_.gaps[g].bytes;
+    for (const std::size_t g : away) used -= problem_.absences[g].bytes;
     return used;
   }
 
@@ -87,8 +87,8 @@ class SlowTransfers {
     double in = 0;
     std::size_t started = 0;
     std::set<std::size_t> host;
-    for (std::size_t g = 0; g < problem_.gaps.size(); ++g) {
-      if (problem_.gaps[g].begins_away) host.insert(g);
+    for (std::size_t g = 0; g < problem_.absences.size(); ++g) {
+      if (problem_.absences[g].begins_away) host.insert(g);
     }
     for (std::size_t k = 0; k < actions_.size(); ++k) {
       const TransferAction& one = actions_[k];
@@ -99,27 +99,29 @@ class SlowTransfers {
       if (one.kind == TransferAction::Kind::kOperation) {
         if (one.index != started || start < busy) return where + "operation out of order";
         for (const std::size_t g : host) {
-          if (problem_.gaps[g].needed <= one.index) return where + "data is away";
+          if (problem_.absences[g].needed <= one.index) return where + "data is away";
         }
-        for (std::size_t g = 0; g < problem_.gaps.size(); ++g) {
+        for (std::size_t g = 0; g < problem_.absences.size(); ++g) {
           const double end = EndOf(TransferAction::Kind::kIn, g);
-          if (problem_.gaps[g].needed == one.index && end < kNever && end > start) {
+          if (problem_.absences[g].needed == one.index && end < kNever && end > start) {
             return where + "data has not come";
           }
         }
         busy = operations[++started] = start + problem_.seconds[one.index];
       } else if (one.kind == TransferAction::Kind::kOut) {
-        const Gap& gap = problem_.gaps[one.index];
+        const Absence& absence = problem_.absences[one.index];
         if (start < out || (!problem_.full_duplex && start < in)) return where + "link is busy";
-        if (gap.written > started || operations[gap.written] > start) return where + "not written";
+        if (absence.written > started || operations[absence.written] > start)
+          return where + "not written";
         if (!host.insert(one.index).second) return where + "sent twice";
-        out = start + gap.out_seconds;
+        out = start + absence.out_seconds;
       } else {
-        const Gap& gap = problem_.gaps[one.index];
+        const Absence& absence = problem_.absences[one.index];
         if (start < in || (!problem_.full_duplex && start < out)) return where + "link is busy";
         if (host.erase(one.index) == 0) return where + "fetched without a copy";
-        if (gap.left > started || operations[gap.left] > start) return where + "has not left";
-        in = start + gap.in_seconds;
+        if (absence.left > started || operations[absence.left] > start)
+          return where + "has not left";
+        in = start + absence.in_seconds;
       }
       if (Used(start, k + 1) > problem_.memory_bytes) return where + "too much memory";
     }
@@ -135,11 +137,11 @@ class SlowTransfers {
 };
 
 // Returns the least makespan over all orders of starts, each start at the first moment at which no
-// rule is broken; infinite when no order ends. Each datum leaves at most once a gap.
+// rule is broken; infinite when no order ends. Each datum leaves at most once an absence.
 class SlowSearch {
  public:
   explicit SlowSearch(const TransferProblem& problem)
-      : problem_(problem), sent_(problem.gaps.size()), fetched_(problem.gaps.size()) {}
+      : problem_(problem), sent_(problem.absences.size()), fetched_(problem.absences.size()) {}
 
   double Search() {
     Next(0);

@@ -21,7 +21,7 @@ using testing::SlowTransfers;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 SearchLimits Unlimited(const TransferProblem& problem) {
-  return {.width = 1'000'000, .branching = problem.gaps.size() + 1};
+  return {.width = 1'000'000, .branching = problem.absences.size() + 1};
 }
 
 // One operation needs the memory of data that both its neighbours use.
@@ -30,7 +30,7 @@ TransferProblem Squeezed() {
       .seconds = {1, 2, 1},
       .running_bytes = {4, 8, 4},
       .resting_bytes = {0, 4, 4, 0},
-      .gaps =
+      .absences =
           {{.bytes = 4, .written = 1, .left = 1, .needed = 2, .out_seconds = 3, .in_seconds = 5}},
       .memory_bytes = 4};
 }
@@ -138,7 +138,7 @@ TEST(TransferDispatcher, MakesValidSchedulesOfAnySet) {
   int finished = 0;
   for (int i = 0; i < 3000; ++i) {
     const TransferProblem problem = random.Next(10, 6);
-    std::vector<bool> set(problem.gaps.size());
+    std::vector<bool> set(problem.absences.size());
     for (std::size_t g = 0; g < set.size(); ++g) set[g] = random.Below(2) == 0;
     std::vector<TransferAction> actions;
     const double seconds = TransferDispatcher(problem).Run(set, &actions);
@@ -156,9 +156,9 @@ TEST(TransferDispatcher, GivesTheSameAnswerAgain) {
   for (int i = 0; i < 100; ++i) {
     const TransferProblem problem = random.Next(10, 6);
     TransferDispatcher dispatcher(problem);
-    const std::vector<bool> all(problem.gaps.size(), true);
+    const std::vector<bool> all(problem.absences.size(), true);
     const double seconds = dispatcher.Run(all);
-    dispatcher.Run(std::vector<bool>(problem.gaps.size(), false));
+    dispatcher.Run(std::vector<bool>(problem.absences.size(), false));
     EXPECT_EQ(dispatcher.Run(all), seconds);
   }
 }
@@ -173,10 +173,10 @@ TEST(EagerSet, MakesOperationsFit) {
       std::int64_t without_any = problem.running_bytes[k];
       std::int64_t without_set = problem.running_bytes[k];
       for (std::size_t g = 0; g < set.size(); ++g) {
-        const Gap& gap = problem.gaps[g];
-        if (gap.left > k || gap.needed <= k) continue;
-        without_any -= gap.bytes;
-        if (set[g]) without_set -= gap.bytes;
+        const Absence& absence = problem.absences[g];
+        if (absence.left > k || absence.needed <= k) continue;
+        without_any -= absence.bytes;
+        if (set[g]) without_set -= absence.bytes;
       }
       EXPECT_LE(without_set, std::max(without_any, problem.memory_bytes));
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Offload policies: from a task graph and a machine to a schedule. Pure functions: they touch no
-// memory and no device, and no clock except the simulator's.
+// memory and no device, and no clock except the simulator's and that of a time limit.
 #ifndef TIDEPOOL_SCHEDULE_OFFLOAD_POLICY_H_
 #define TIDEPOOL_SCHEDULE_OFFLOAD_POLICY_H_
 
@@ -74,7 +74,12 @@ struct GraphChainOptions {
 
 // The options of "best".
 struct BestOptions {
-  double time_limit_seconds = 2;  // of the search; more than 0
+  // The limit for each search, more than 0. Where a plan of addresses does not fit, the search runs
+  // again with less memory, up to four times.
+  double time_limit_seconds = 2;
+  // The work of a search, as so many seconds of a usual core; 0: the time limit. A longer time
+  // limit lets the work end first, so that the result depends on no clock.
+  double work_seconds = 0;
   std::uint64_t seed = 1;
   bool recomputes = true;  // whether tasks may run again
 
@@ -152,6 +157,11 @@ struct OffloadPolicyInfo {
 // - "greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms", "recompute", "pofo": the policies of
 //   chains (chain_policy.h) on the chain of the graph (ToChain). Copies run one at a time, at the
 //   lower rate of the link, and weights stay on the device.
+// - "best": searches for the fastest iteration of any graph, over the data that is sent and the
+//   tasks that run again. Weights stay on the device; those at home on the host are refused. It
+//   also makes the schedules of "greedy", "dynprog", "vdnn-ratio" and "autoswap", and takes one
+//   that is faster. The same seed gives the same schedule, unless the time limit ends the search
+//   before its work ends.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 
