@@ -148,6 +148,51 @@ TEST_F(DeviceTest, RunsNoKernels) {
   EXPECT_EQ(cudaGetLastError(), cudaErrorNotSupported);
 }
 
+TEST_F(DeviceTest, DescribesItsProcessors) {
+  cudaDeviceProp properties;
+  ASSERT_EQ(cudaGetDeviceProperties(&properties, 1), cudaSuccess);
+  // Frameworks divide by these.
+  EXPECT_GT(properties.multiProcessorCount, 0);
+  EXPECT_GT(properties.maxThreadsPerMultiProcessor, 0);
+  EXPECT_GT(properties.sharedMemPerBlock, 0);
+  EXPECT_GE(properties.sharedMemPerBlockOptin, properties.sharedMemPerBlock);
+  EXPECT_GE(properties.sharedMemPerMultiprocessor, properties.sharedMemPerBlockOptin);
+}
+
+TEST_F(DeviceTest, HasDriverFunctionsThatRefuse) {
+  void* entry = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  ASSERT_EQ(cudaGetDriverEntryPointByVersion("cuMemExportToShareableHandle", &entry, CUDART_VERSION,
+                                             cudaEnableDefault, &found),
+            cudaSuccess);
+  EXPECT_EQ(found, cudaDriverEntryPointSuccess);
+  EXPECT_EQ(reinterpret_cast<int (*)()>(entry)(), cudaErrorNotSupported);
+}
+
+TEST_F(DeviceTest, KeepsTheMemoryPoolThatIsSet) {
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location.type = cudaMemLocationTypeDevice;
+  properties.location.id = 1;
+  cudaMemPool_t made = nullptr;
+  cudaMemPool_t current = nullptr;
+  cudaMemPool_t first = nullptr;
+  ASSERT_EQ(cudaMemPoolCreate(&made, &properties), cudaSuccess);
+  ASSERT_EQ(cudaDeviceGetMemPool(&first, 1), cudaSuccess);
+  EXPECT_EQ(cudaDeviceSetMemPool(0, made), cudaErrorInvalidDevice) << "memory of device 1";
+  ASSERT_EQ(cudaDeviceSetMemPool(1, made), cudaSuccess);
+  ASSERT_EQ(cudaDeviceGetMemPool(&current, 1), cudaSuccess);
+  EXPECT_EQ(current, made);
+  cudaMemAccessDesc access = {.location = {.type = cudaMemLocationTypeDevice, .id = 0},
+                              .flags = cudaMemAccessFlagsProtReadWrite};
+  EXPECT_EQ(cudaMemPoolSetAccess(made, &access, 1), cudaSuccess);
+  access.location.id = 9;
+  EXPECT_EQ(cudaMemPoolSetAccess(made, &access, 1), cudaErrorInvalidDevice);
+  ASSERT_EQ(cudaMemPoolDestroy(made), cudaSuccess);
+  ASSERT_EQ(cudaDeviceGetMemPool(&current, 1), cudaSuccess);
+  EXPECT_EQ(current, first) << "the default pool is used again";
+}
+
 TEST_F(DeviceTest, RefusesConfigurationsThatAreNone) {
   CudartHostConfig config = Config(1);
   config.granularity = 3000;

@@ -26,6 +26,8 @@ class CudartHost : public ::testing::Test {
     config.devices = devices;
     config.memory_bytes = 64 << 20;
     config.granularity = kGranule;
+    config.capability = 70;
+    config.has_kernels = 0;
     return config;
   }
   static void Configure(int devices) {

@@ -137,14 +137,6 @@ TEST_F(StreamTest, HostFunctionsMayNotCallCuda) {
   EXPECT_EQ(Live().allocations, 0);
 }
 
-TEST_F(StreamTest, NothingIsCaptured) {
-  const cudaStream_t stream = NewStream();
-  EXPECT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaErrorNotSupported);
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusActive;
-  EXPECT_EQ(cudaStreamIsCapturing(stream, &status), cudaSuccess);
-  EXPECT_EQ(status, cudaStreamCaptureStatusNone);
-}
-
 // Random work on all kinds of streams, compared with CUDA's rules as sets: the work that must have
 // finished before other work begins.
 class OrderModel {

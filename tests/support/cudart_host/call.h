@@ -39,7 +39,26 @@ cudaError_t CallOnStream(const char* function, cudaStream_t handle, Body body) {
     if (stream->device->broken_with() != 0) {
       return static_cast<cudaError_t>(stream->device->broken_with());
     }
-    return body(runtime, *stream);
+    const cudaError_t refusal = runtime.captures.RefuseLegacy(*stream);
+    return refusal != cudaSuccess ? refusal : body(runtime, *stream);
+  });
+}
+
+// Captures work in a captured stream, and queues it in all others. `work` queues it on the stream
+// that it is given.
+template <typename Work>
+cudaError_t QueueOrCapture(Runtime& runtime, const StreamRef& stream, cudaGraphNodeType type,
+                           Work work) {
+  const std::optional<cudaError_t> captured = runtime.captures.Add(stream, type, work);
+  return captured.has_value() ? *captured : work(runtime, stream);
+}
+
+// Runs `body` as Call does, unless a capture prohibits calls that may wait.
+template <typename Body>
+cudaError_t CallOutsideCaptures(const char* function, Body body) {
+  return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {
+    const cudaError_t refusal = runtime.captures.RefuseUnsafe();
+    return refusal != cudaSuccess ? refusal : body(runtime);
   });
 }
 

@@ -30,6 +30,10 @@ long long cudartHostCountCalls(const char* function) {
   return Runtime::Get().counts.Count(function == nullptr ? "" : function);
 }
 
+long long cudartHostCountKernels(const char* name) {
+  return Runtime::Get().kernels.Count(name == nullptr ? "" : name);
+}
+
 void cudartHostBreakDevice(int device, int error) {
   const auto found = Runtime::Get().FindDevice(device);
   if (found != nullptr) found->Break(error);

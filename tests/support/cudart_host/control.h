@@ -17,6 +17,9 @@ struct CudartHostConfig {
   int has_virtual_memory;              // 0: a driver without virtual memory
   double copy_bytes_per_second;        // between device and host; 0: as fast as the host copies
   long long copy_latency_nanoseconds;  // a delay in front of each such copy
+  int capability;                      // ten times the major, plus the minor number
+  int has_kernels;                     // 1: kernels do nothing; 0: a launch fails
+  long long kernel_nanoseconds;        // the time that each kernel takes in its stream
 };
 
 // Stores the configuration that the environment variables describe.
@@ -33,6 +36,10 @@ int cudartHostConfigure(const struct CudartHostConfig* config);
 void cudartHostFailCall(const char* function, long long n, int error);
 // Returns the number of calls of `function` (null: of any function), including failed calls.
 long long cudartHostCountCalls(const char* function);
+
+// Returns the number of launches of a kernel (null: of any kernel) with has_kernels, by the name
+// that the compiler gave it. A launch in a capture counts each time that its graph is launched.
+long long cudartHostCountKernels(const char* name);
 
 // Does the same as a kernel that reads a wild address: from now on every call on the device fails
 // with `error`, until cudaDeviceReset.

@@ -72,11 +72,8 @@ CopyShape Stage(const CopyShape& shape, std::shared_ptr<std::vector<char>>& stag
   return copy;
 }
 
-}  // namespace
-
-cudaError_t QueueCopy(Runtime& runtime, const StreamRef& stream, const CopyShape& asked,
-                      cudaMemcpyKind kind) {
-  if (asked.width == 0 || asked.height == 0) return cudaSuccess;
+// Returns the error of a copy that CUDA refuses.
+cudaError_t CheckCopy(Runtime& runtime, const CopyShape& asked, cudaMemcpyKind kind) {
   if (asked.to == nullptr || asked.from == nullptr || asked.width > SIZE_MAX / 4) {
     return cudaErrorInvalidValue;
   }
@@ -89,6 +86,12 @@ cudaError_t QueueCopy(Runtime& runtime, const StreamRef& stream, const CopyShape
       !KindFits(kind, to, from)) {
     return cudaErrorInvalidValue;
   }
+  return cudaSuccess;
+}
+
+cudaError_t QueueChecked(Runtime& runtime, const StreamRef& stream, const CopyShape& asked) {
+  const Region to = runtime.memory.Classify(asked.to, Span(asked.to_pitch, asked));
+  const Region from = runtime.memory.Classify(asked.from, Span(asked.from_pitch, asked));
   CopyShape shape = asked;
   std::shared_ptr<std::vector<char>> staged;
   if (from.kind == MemoryKind::kPageable) shape = Stage(asked, staged);
@@ -110,21 +113,24 @@ cudaError_t QueueCopy(Runtime& runtime, const StreamRef& stream, const CopyShape
   return ErrorOf(status, cudaErrorInvalidResourceHandle);
 }
 
-cudaError_t QueueFill(Runtime& runtime, const StreamRef& stream, void* to, std::size_t pitch,
-                      int value, std::size_t width, std::size_t height) {
-  if (width == 0 || height == 0) return cudaSuccess;
-  if (to == nullptr || width > SIZE_MAX / 4) return cudaErrorInvalidValue;
-  if (height > 1 && width > pitch) return cudaErrorInvalidPitchValue;
-  const CopyShape shape = {static_cast<char*>(to), pitch, nullptr, 0, width, height};
-  const Region region = runtime.memory.Classify(to, Span(pitch, shape));
-  if (region.kind == MemoryKind::kInvalid || region.kind == MemoryKind::kPageable) {
-    return cudaErrorInvalidValue;
-  }
+cudaError_t CheckFill(Runtime& runtime, const CopyShape& shape) {
+  if (shape.to == nullptr || shape.width > SIZE_MAX / 4) return cudaErrorInvalidValue;
+  if (shape.height > 1 && shape.width > shape.to_pitch) return cudaErrorInvalidPitchValue;
+  const Region region = runtime.memory.Classify(shape.to, Span(shape.to_pitch, shape));
+  return region.kind == MemoryKind::kInvalid || region.kind == MemoryKind::kPageable
+             ? cudaErrorInvalidValue
+             : cudaSuccess;
+}
+
+cudaError_t QueueCheckedFill(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
+                             int value) {
+  const Region region = runtime.memory.Classify(shape.to, Span(shape.to_pitch, shape));
   const bool is_here = IsOfDevices(region) && region.device == stream.device;
   return ErrorOf(stream.Enqueue([&] {
     absl::Status queued;
-    for (std::size_t row = 0; row < height && queued.ok(); ++row) {
-      char* const begin = shape.to + row * pitch;
+    for (std::size_t row = 0; row < shape.height && queued.ok(); ++row) {
+      char* const begin = shape.to + row * shape.to_pitch;
+      const std::size_t width = shape.width;
       queued = is_here ? stream.host().Fill(begin, static_cast<std::uint8_t>(value),
                                             static_cast<std::int64_t>(width), stream.stream)
                        : stream.host().CallHost(stream.stream,
@@ -135,9 +141,39 @@ cudaError_t QueueFill(Runtime& runtime, const StreamRef& stream, void* to, std::
                  cudaErrorInvalidResourceHandle);
 }
 
+}  // namespace
+
+cudaError_t QueueCopy(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
+                      cudaMemcpyKind kind) {
+  if (shape.width == 0 || shape.height == 0) return cudaSuccess;
+  const cudaError_t error = CheckCopy(runtime, shape, kind);
+  if (error != cudaSuccess) return error;
+  return QueueOrCapture(runtime, stream, cudaGraphNodeTypeMemcpy,
+                        [=](Runtime& again, const StreamRef& on) {
+                          // A graph may be launched after its memory was freed.
+                          const cudaError_t refusal = CheckCopy(again, shape, kind);
+                          return refusal != cudaSuccess ? refusal : QueueChecked(again, on, shape);
+                        });
+}
+
+cudaError_t QueueFill(Runtime& runtime, const StreamRef& stream, void* to, std::size_t pitch,
+                      int value, std::size_t width, std::size_t height) {
+  if (width == 0 || height == 0) return cudaSuccess;
+  const CopyShape shape = {static_cast<char*>(to), pitch, nullptr, 0, width, height};
+  const cudaError_t error = CheckFill(runtime, shape);
+  if (error != cudaSuccess) return error;
+  return QueueOrCapture(
+      runtime, stream, cudaGraphNodeTypeMemset, [=](Runtime& again, const StreamRef& on) {
+        const cudaError_t refusal = CheckFill(again, shape);
+        return refusal != cudaSuccess ? refusal : QueueCheckedFill(again, on, shape, value);
+      });
+}
+
 cudaError_t CopyNow(const char* function, cudaStream_t handle, const CopyShape& shape,
                     cudaMemcpyKind kind) {
   return CallOnStream(function, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    const cudaError_t refusal = runtime.captures.RefuseQuery(stream);
+    if (refusal != cudaSuccess) return refusal;
     const cudaError_t error = QueueCopy(runtime, stream, shape, kind);
     if (error != cudaSuccess) return error;
     return ErrorOf(stream.device->Synchronize(stream.stream, stream.kind),

@@ -18,17 +18,38 @@ struct Attribute {
 };
 constexpr int kVirtualMemoryAttribute = 102;  // of the driver
 constexpr Attribute kAttributes[] = {
-    {cudaDevAttrMaxThreadsPerBlock, 1024},     {cudaDevAttrMaxBlockDimX, 1024},
-    {cudaDevAttrMaxBlockDimY, 1024},           {cudaDevAttrMaxBlockDimZ, 64},
-    {cudaDevAttrMaxGridDimX, 2147483647},      {cudaDevAttrMaxGridDimY, 65535},
-    {cudaDevAttrMaxGridDimZ, 65535},           {cudaDevAttrWarpSize, 32},
-    {cudaDevAttrTextureAlignment, 512},        {cudaDevAttrGpuOverlap, 1},
-    {cudaDevAttrMultiProcessorCount, 1},       {cudaDevAttrCanMapHostMemory, 1},
-    {cudaDevAttrAsyncEngineCount, 2},          {cudaDevAttrUnifiedAddressing, 1},
-    {cudaDevAttrComputeCapabilityMajor, 7},    {cudaDevAttrComputeCapabilityMinor, 0},
-    {cudaDevAttrStreamPrioritiesSupported, 1}, {cudaDevAttrManagedMemory, 1},
-    {cudaDevAttrConcurrentManagedAccess, 1},   {cudaDevAttrCanUseHostPointerForRegisteredMem, 1},
-    {cudaDevAttrHostRegisterSupported, 1},     {cudaDevAttrMemoryPoolsSupported, 1},
+    {cudaDevAttrMaxThreadsPerBlock, 1024},
+    {cudaDevAttrMaxBlockDimX, 1024},
+    {cudaDevAttrMaxBlockDimY, 1024},
+    {cudaDevAttrMaxBlockDimZ, 64},
+    {cudaDevAttrMaxGridDimX, 2147483647},
+    {cudaDevAttrMaxGridDimY, 65535},
+    {cudaDevAttrMaxGridDimZ, 65535},
+    {cudaDevAttrWarpSize, 32},
+    {cudaDevAttrTextureAlignment, 512},
+    {cudaDevAttrGpuOverlap, 1},
+    {cudaDevAttrMultiProcessorCount, 108},
+    {cudaDevAttrCanMapHostMemory, 1},
+    {cudaDevAttrAsyncEngineCount, 2},
+    {cudaDevAttrUnifiedAddressing, 1},
+    {cudaDevAttrStreamPrioritiesSupported, 1},
+    {cudaDevAttrManagedMemory, 1},
+    {cudaDevAttrConcurrentManagedAccess, 1},
+    {cudaDevAttrCanUseHostPointerForRegisteredMem, 1},
+    {cudaDevAttrHostRegisterSupported, 1},
+    {cudaDevAttrMemoryPoolsSupported, 1},
+    {cudaDevAttrMaxThreadsPerMultiProcessor, 2048},
+    {cudaDevAttrMaxBlocksPerMultiprocessor, 32},
+    {cudaDevAttrMaxSharedMemoryPerBlock, 49152},
+    {cudaDevAttrMaxSharedMemoryPerBlockOptin, 166912},
+    {cudaDevAttrMaxSharedMemoryPerMultiprocessor, 167936},
+    {cudaDevAttrReservedSharedMemoryPerBlock, 1024},
+    {cudaDevAttrMaxRegistersPerBlock, 65536},
+    {cudaDevAttrMaxRegistersPerMultiprocessor, 65536},
+    {cudaDevAttrL2CacheSize, 40 << 20},
+    {cudaDevAttrTotalConstantMemory, 65536},
+    {cudaDevAttrConcurrentKernels, 1},
+    {cudaDevAttrCooperativeLaunch, 1},
 };
 constexpr int kGreatestPriority = -5;
 constexpr std::size_t kGreatestPitch = 2147483647;
@@ -37,6 +58,8 @@ constexpr std::size_t kGreatestPitch = 2147483647;
 
 int AttributeOf(Runtime& runtime, int number) {
   if (number == kVirtualMemoryAttribute) return runtime.config().has_virtual_memory != 0 ? 1 : 0;
+  if (number == cudaDevAttrComputeCapabilityMajor) return runtime.config().capability / 10;
+  if (number == cudaDevAttrComputeCapabilityMinor) return runtime.config().capability % 10;
   for (const Attribute& attribute : kAttributes) {
     if (attribute.number == number) return attribute.value;
   }
@@ -73,6 +96,19 @@ void Describe(StandInDevice& device, Runtime& runtime, cudaDeviceProp& propertie
   properties.canUseHostPointerForRegisteredMem = is(cudaDevAttrCanUseHostPointerForRegisteredMem);
   properties.hostRegisterSupported = is(cudaDevAttrHostRegisterSupported);
   properties.memoryPoolsSupported = is(cudaDevAttrMemoryPoolsSupported);
+  const auto size_of = [&](int number) { return static_cast<std::size_t>(is(number)); };
+  properties.maxThreadsPerMultiProcessor = is(cudaDevAttrMaxThreadsPerMultiProcessor);
+  properties.maxBlocksPerMultiProcessor = is(cudaDevAttrMaxBlocksPerMultiprocessor);
+  properties.sharedMemPerBlock = size_of(cudaDevAttrMaxSharedMemoryPerBlock);
+  properties.sharedMemPerBlockOptin = size_of(cudaDevAttrMaxSharedMemoryPerBlockOptin);
+  properties.sharedMemPerMultiprocessor = size_of(cudaDevAttrMaxSharedMemoryPerMultiprocessor);
+  properties.reservedSharedMemPerBlock = size_of(cudaDevAttrReservedSharedMemoryPerBlock);
+  properties.regsPerBlock = is(cudaDevAttrMaxRegistersPerBlock);
+  properties.regsPerMultiprocessor = is(cudaDevAttrMaxRegistersPerMultiprocessor);
+  properties.l2CacheSize = is(cudaDevAttrL2CacheSize);
+  properties.totalConstMem = size_of(cudaDevAttrTotalConstantMemory);
+  properties.concurrentKernels = is(cudaDevAttrConcurrentKernels);
+  properties.cooperativeLaunch = is(cudaDevAttrCooperativeLaunch);
   properties.pciBusID = device.ordinal();
 }
 
@@ -167,7 +203,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
     const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
     if (!device->SynchronizeAll().ok()) return cudaErrorUnknown;
     device->FreeDueMemory();

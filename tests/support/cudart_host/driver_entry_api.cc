@@ -47,6 +47,9 @@ CUresult DeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice d
   return CUDA_SUCCESS;
 }
 
+// Refuses a function that programs look up and that the stand-in lacks. It reads no argument.
+CUresult Unsupported() { return CUDA_ERROR_NOT_SUPPORTED; }
+
 struct EntryPoint {
   std::string_view name;
   void* function;
@@ -75,6 +78,12 @@ const EntryPoint kEntryPoints[] = {
     Entry("cuMemUnmap", Unmap, 10020),
     Entry("cuMemSetAccess", SetAccess, 10020),
     Entry("cuMemGetAccess", GetAccess, 10020),
+    Entry("cuMemExportToShareableHandle", Unsupported, 10020),
+    Entry("cuMemImportFromShareableHandle", Unsupported, 10020),
+    Entry("cuMemGetAllocationPropertiesFromHandle", Unsupported, 10020),
+    Entry("cuMemsetD32Async", Unsupported, 3020),
+    Entry("cuStreamWriteValue32", Unsupported, 8000),
+    Entry("cuMemGetAddressRange", Unsupported, 3020),
 };
 
 cudaError_t Find(const char* function, const char* symbol, void** entry, unsigned version,

@@ -32,6 +32,11 @@ std::shared_ptr<Recorded> LastOf(EventState& event) {
   return event.last;
 }
 
+std::shared_ptr<CapturedRecord> CapturedOf(EventState& event) {
+  const locks::MutexLock lock(&event.mutex);
+  return event.captured;
+}
+
 cudaError_t Create(const char* function, cudaEvent_t* handle, unsigned flags) {
   return Call(function, Needs::kContext, [&](Runtime& runtime) {
     if (handle == nullptr || (flags & ~kEventFlags) != 0 ||
@@ -46,7 +51,7 @@ cudaError_t Create(const char* function, cudaEvent_t* handle, unsigned flags) {
   });
 }
 
-// Calls `body` with an event, if it exists.
+// Calls `body` with an event, if it exists and was not last recorded in a capture.
 template <typename Body>
 cudaError_t CallOnEvent(const char* function, cudaEvent_t handle, Body body) {
   return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {
@@ -55,7 +60,10 @@ cudaError_t CallOnEvent(const char* function, cudaEvent_t handle, Body body) {
     if (event->device->broken_with() != 0) {
       return static_cast<cudaError_t>(event->device->broken_with());
     }
-    return body(*event);
+    const std::shared_ptr<CapturedRecord> captured = CapturedOf(*event);
+    if (captured != nullptr) return runtime.captures.RefuseQuery(*captured);
+    const cudaError_t refusal = runtime.captures.RefuseUnsafe();
+    return refusal != cudaSuccess ? refusal : body(*event);
   });
 }
 
@@ -71,6 +79,12 @@ absl::Status QueueRecord(const StreamRef& stream, Recorded& recorded) {
 cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle) {
   const std::shared_ptr<EventState> event = Find(runtime, handle);
   if (event == nullptr || event->device != stream.device) return cudaErrorInvalidResourceHandle;
+  std::shared_ptr<CapturedRecord> captured = runtime.captures.Record(stream);
+  if (captured != nullptr) {
+    const locks::MutexLock lock(&event->mutex);
+    event->captured = std::move(captured);
+    return cudaSuccess;
+  }
   const absl::StatusOr<Event> native = stream.host().CreateEvent();
   if (!native.ok()) return ErrorOf(native.status(), cudaErrorUnknown);
   auto recorded = std::make_shared<Recorded>();
@@ -83,6 +97,7 @@ cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle
   if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
   const locks::MutexLock lock(&event->mutex);
   event->last.swap(recorded);
+  event->captured = nullptr;
   return cudaSuccess;
 }
 
@@ -149,6 +164,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     const std::shared_ptr<EventState> event = Find(runtime, event_handle);
     if (event == nullptr) return cudaErrorInvalidResourceHandle;
     if (flags != 0) return cudaErrorInvalidValue;
+    const auto captured = runtime.captures.Wait(stream, CapturedOf(*event).get());
+    if (captured.has_value()) return *captured;
     const std::shared_ptr<Recorded> recorded = LastOf(*event);
     if (recorded == nullptr) return cudaSuccess;
     return ErrorOf(stream.Enqueue([&] { return QueueWait(stream, recorded); }),

@@ -67,6 +67,13 @@ class HandleTable {
     return removed;
   }
 
+  // Calls `visit` with every value.
+  template <typename Visit>
+  void ForEach(Visit visit) const {
+    const locks::MutexLock lock(&mutex_);
+    for (const auto& [handle, value] : values_) visit(value);
+  }
+
   std::int64_t size() const {
     const locks::MutexLock lock(&mutex_);
     return static_cast<std::int64_t>(values_.size());

@@ -98,13 +98,13 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 
 cudaError_t cudaMalloc(void** address, size_t bytes) {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
     return Allocate(runtime, address, bytes, MemoryKind::kDevice, 0);
   });
 }
 
 cudaError_t cudaMallocManaged(void** address, size_t bytes, unsigned int flags) {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
     if (bytes == 0 || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)) {
       return cudaErrorInvalidValue;
     }
@@ -113,7 +113,7 @@ cudaError_t cudaMallocManaged(void** address, size_t bytes, unsigned int flags) 
 }
 
 cudaError_t cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t height) {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
     if (pitch == nullptr) return cudaErrorInvalidValue;
     if (width > SIZE_MAX / 2) return cudaErrorMemoryAllocation;
     const size_t rounded = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
@@ -124,31 +124,31 @@ cudaError_t cudaMallocPitch(void** address, size_t* pitch, size_t width, size_t 
 }
 
 cudaError_t cudaFree(void* address) {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
     return Free(runtime, address, {MemoryKind::kDevice, MemoryKind::kManaged});
   });
 }
 
 cudaError_t cudaHostAlloc(void** address, size_t bytes, unsigned int flags) {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
     if ((flags & ~kHostAllocFlags) != 0) return cudaErrorInvalidValue;
     return Allocate(runtime, address, bytes, MemoryKind::kPinned, flags);
   });
 }
 
 cudaError_t cudaMallocHost(void** address, size_t bytes) {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
     return Allocate(runtime, address, bytes, MemoryKind::kPinned, 0);
   });
 }
 
 cudaError_t cudaFreeHost(void* address) {
-  return Call(__func__, Needs::kContext,
-              [&](Runtime& runtime) { return Free(runtime, address, {MemoryKind::kPinned}); });
+  return CallOutsideCaptures(
+      __func__, [&](Runtime& runtime) { return Free(runtime, address, {MemoryKind::kPinned}); });
 }
 
 cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned int flags) {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
     if (address == nullptr || bytes == 0 || bytes > SIZE_MAX / 2 ||
         (flags & ~kRegisterFlags) != 0 || !IsMapped(address, bytes)) {
       return cudaErrorInvalidValue;
@@ -163,7 +163,7 @@ cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned int flags) {
 }
 
 cudaError_t cudaHostUnregister(void* address) {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+  return CallOutsideCaptures(__func__, [&](Runtime& runtime) {
     const std::optional<Region> found = runtime.memory.Find(address);
     if (!found.has_value() || found->kind != MemoryKind::kRegistered) {
       return cudaErrorHostMemoryNotRegistered;

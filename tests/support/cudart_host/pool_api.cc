@@ -31,6 +31,21 @@ class DefaultPools {
     return handle;
   }
 
+  // Returns the pool of SetCurrent while it exists, else the default pool.
+  std::uintptr_t Current(Runtime& runtime, int device) {
+    {
+      const locks::MutexLock lock(&mutex_);
+      const auto found = current_.find(device);
+      if (found != current_.end() && runtime.pools.Find(found->second).has_value()) {
+        return found->second;
+      }
+    }
+    return Get(runtime, device);
+  }
+  void SetCurrent(int device, std::uintptr_t pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    current_[device] = pool;
+  }
+
   using Attributes = absl::flat_hash_map<int, std::uint64_t>;
 
   locks::Mutex& mutex() { return mutex_; }
@@ -38,6 +53,7 @@ class DefaultPools {
  private:
   locks::Mutex mutex_;
   absl::flat_hash_map<int, std::uintptr_t> handles_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<int, std::uintptr_t> current_ ABSL_GUARDED_BY(mutex_);
 };
 
 DefaultPools& Pools() {
@@ -55,11 +71,12 @@ cudaError_t AllocateOn(Runtime& runtime, const StreamRef& stream, void** address
   return error;
 }
 
-cudaError_t GetPoolOf(const char* function, cudaMemPool_t* pool, int device) {
+cudaError_t GetPoolOf(const char* function, cudaMemPool_t* pool, int device,
+                      std::uintptr_t (DefaultPools::*get)(Runtime&, int)) {
   return Call(function, Needs::kContext, [&](Runtime& runtime) {
     if (pool == nullptr) return cudaErrorInvalidValue;
     if (runtime.FindDevice(device) == nullptr) return cudaErrorInvalidDevice;
-    *pool = HandleOf(Pools().Get(runtime, device));
+    *pool = HandleOf((Pools().*get)(runtime, device));
     return cudaSuccess;
   });
 }
@@ -84,7 +101,8 @@ extern "C" {
 
 cudaError_t cudaMallocAsync(void** address, size_t bytes, cudaStream_t handle) {
   return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
-    return AllocateOn(runtime, stream, address, bytes);
+    const cudaError_t refusal = runtime.captures.RefuseQuery(stream);
+    return refusal != cudaSuccess ? refusal : AllocateOn(runtime, stream, address, bytes);
   });
 }
 
@@ -92,13 +110,16 @@ cudaError_t cudaMallocFromPoolAsync(void** address, size_t bytes, cudaMemPool_t 
                                     cudaStream_t handle) {
   return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
     if (!runtime.pools.Find(NumberOf(pool)).has_value()) return cudaErrorInvalidValue;
-    return AllocateOn(runtime, stream, address, bytes);
+    const cudaError_t refusal = runtime.captures.RefuseQuery(stream);
+    return refusal != cudaSuccess ? refusal : AllocateOn(runtime, stream, address, bytes);
   });
 }
 
 cudaError_t cudaFreeAsync(void* address, cudaStream_t handle) {
   return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
     if (address == nullptr) return cudaSuccess;
+    const cudaError_t refusal = runtime.captures.RefuseQuery(stream);
+    if (refusal != cudaSuccess) return refusal;
     const std::optional<Region> region = runtime.memory.Find(address);
     if (!region.has_value() || region->address != address || region->device != stream.device ||
         !runtime.memory.Remove(address, {MemoryKind::kDevice}).has_value()) {
@@ -110,11 +131,11 @@ cudaError_t cudaFreeAsync(void* address, cudaStream_t handle) {
 }
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) {
-  return GetPoolOf(__func__, pool, device);
+  return GetPoolOf(__func__, pool, device, &DefaultPools::Get);
 }
 
 cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) {
-  return GetPoolOf(__func__, pool, device);
+  return GetPoolOf(__func__, pool, device, &DefaultPools::Current);
 }
 
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps* properties) {
@@ -138,6 +159,32 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle) {
     const std::optional<MemoryPool> pool = runtime.pools.Find(NumberOf(handle));
     if (!pool.has_value() || pool->is_default) return cudaErrorInvalidValue;
     runtime.pools.Remove(NumberOf(handle));
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t handle) {
+  return CallWithPool(__func__, handle, [&](Runtime& runtime, const MemoryPool& pool) {
+    if (runtime.FindDevice(device) == nullptr || pool.device != device) {
+      return cudaErrorInvalidDevice;
+    }
+    Pools().SetCurrent(device, NumberOf(handle));
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t handle, const cudaMemAccessDesc* accesses,
+                                 size_t count) {
+  return CallWithPool(__func__, handle, [&](Runtime& runtime, const MemoryPool& pool) {
+    if (accesses == nullptr && count != 0) return cudaErrorInvalidValue;
+    for (size_t i = 0; i < count; ++i) {
+      if (accesses[i].location.type != cudaMemLocationTypeDevice) return cudaErrorInvalidValue;
+      if (runtime.FindDevice(accesses[i].location.id) == nullptr) return cudaErrorInvalidDevice;
+      if (accesses[i].location.id == pool.device &&
+          accesses[i].flags == cudaMemAccessFlagsProtNone) {
+        return cudaErrorInvalidDevice;  // a device keeps access to its own memory
+      }
+    }
     return cudaSuccess;
   });
 }

@@ -85,7 +85,11 @@ void Runtime::Configure(const CudartHostConfig& config) {
   }
   for (const std::shared_ptr<StandInDevice>& old : fresh) DropAllOf(old);
   pools.RemoveIf([](const MemoryPool&) { return true; });
+  captures.Clear();
+  graphs.RemoveIf([](const auto&) { return true; });
+  graph_execs.RemoveIf([](const auto&) { return true; });
   counts.Clear();
+  kernels.Clear();
   ThisThread() = ThreadState();
 }
 

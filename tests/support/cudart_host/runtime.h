@@ -14,6 +14,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "lib/locks/mutex.h"
 #include "tests/support/cudart_host/call_counts.h"
+#include "tests/support/cudart_host/capture.h"
 #include "tests/support/cudart_host/control.h"
 #include "tests/support/cudart_host/handle_table.h"
 #include "tests/support/cudart_host/memory_map.h"
@@ -52,6 +53,8 @@ struct EventState {
   unsigned flags = 0;
   locks::Mutex mutex;
   std::shared_ptr<Recorded> last ABSL_GUARDED_BY(mutex);  // null: never recorded
+  // Null: last recorded outside of captures.
+  std::shared_ptr<CapturedRecord> captured ABSL_GUARDED_BY(mutex);
 };
 
 struct MemoryPool {
@@ -94,11 +97,15 @@ class Runtime {
   std::optional<StreamRef> FindStream(cudaStream_t handle);
 
   CallCounts counts;
+  CallCounts kernels;  // launches, by the names of kernels
+  Captures captures;
   MemoryMap memory;
   HandleTable<StreamRef> streams{0x11};
   HandleTable<std::shared_ptr<EventState>> events{0x12};
   HandleTable<MemoryPool> pools{0x13};
   HandleTable<PhysicalHandle> physical_handles{0x14};
+  HandleTable<std::shared_ptr<Graph>> graphs{0x15};
+  HandleTable<std::shared_ptr<Graph>> graph_execs{0x16};
   locks::Mutex reservations_mutex;
   std::vector<Reservation> reservations ABSL_GUARDED_BY(reservations_mutex);
   locks::Mutex driver_mutex;  // one call about virtual memory at a time
@@ -119,6 +126,7 @@ struct ThreadState {
   int device = 0;
   int last_error = 0;
   bool is_in_host_function = false;
+  cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 };
 ThreadState& ThisThread();
 

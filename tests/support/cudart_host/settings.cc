@@ -45,7 +45,10 @@ CudartHostConfig ConfigOfEnvironment() {
                              .granularity = 2LL << 20,
                              .has_virtual_memory = 1,
                              .copy_bytes_per_second = 0,
-                             .copy_latency_nanoseconds = 0};
+                             .copy_latency_nanoseconds = 0,
+                             .capability = 70,
+                             .has_kernels = 0,
+                             .kernel_nanoseconds = 0};
   const CudartHostConfig defaults = config;
   Read("CUDART_HOST_DEVICES", 0, config.devices);
   Read("CUDART_HOST_MEMORY", 1LL, config.memory_bytes);
@@ -53,6 +56,9 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_VIRTUAL_MEMORY", 0, config.has_virtual_memory);
   Read("CUDART_HOST_COPY_BYTES_PER_SECOND", 0.0, config.copy_bytes_per_second);
   Read("CUDART_HOST_COPY_LATENCY_NANOSECONDS", 0LL, config.copy_latency_nanoseconds);
+  Read("CUDART_HOST_CAPABILITY", 10, config.capability);
+  Read("CUDART_HOST_KERNELS", 0, config.has_kernels);
+  Read("CUDART_HOST_KERNEL_NANOSECONDS", 0LL, config.kernel_nanoseconds);
   if (IsValid(config)) return config;
   std::fprintf(stderr,
                "cudart_host: the CUDART_HOST_ variables are ignored, expected at most 64 devices "

@@ -40,6 +40,14 @@ void RunHostFunction(Function function) {
   ThisThread().is_in_host_function = false;
 }
 
+template <typename Function>
+cudaError_t QueueHostFunction(const StreamRef& stream, Function function) {
+  return ErrorOf(stream.Enqueue([&] {
+    return stream.host().CallHost(stream.stream, [=] { RunHostFunction(function); });
+  }),
+                 cudaErrorInvalidResourceHandle);
+}
+
 }  // namespace
 }  // namespace tidepool::cudart_host
 
@@ -68,7 +76,9 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
-  return CallOnStream(__func__, handle, [](Runtime&, const StreamRef& stream) {
+  return CallOnStream(__func__, handle, [](Runtime& runtime, const StreamRef& stream) {
+    const cudaError_t refusal = runtime.captures.RefuseQuery(stream);
+    if (refusal != cudaSuccess) return refusal;
     const absl::Status status = stream.device->Synchronize(stream.stream, stream.kind);
     if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
     stream.device->FreeDueMemory();
@@ -77,7 +87,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
-  return CallOnStream(__func__, handle, [](Runtime&, const StreamRef& stream) {
+  return CallOnStream(__func__, handle, [](Runtime& runtime, const StreamRef& stream) {
+    const cudaError_t refusal = runtime.captures.RefuseQuery(stream);
+    if (refusal != cudaSuccess) return refusal;
     const absl::StatusOr<bool> is_idle = stream.device->IsIdle(stream.stream, stream.kind);
     if (!is_idle.ok()) return ErrorOf(is_idle.status(), cudaErrorInvalidResourceHandle);
     return *is_idle ? cudaSuccess : cudaErrorNotReady;
@@ -117,52 +129,23 @@ cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) {
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) {
-  return CallOnStream(__func__, handle, [&](Runtime&, const StreamRef& stream) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
     if (function == nullptr) return cudaErrorInvalidValue;
-    return ErrorOf(stream.Enqueue([&] {
-      return stream.host().CallHost(stream.stream,
-                                    [=] { RunHostFunction([&] { function(data); }); });
-    }),
-                   cudaErrorInvalidResourceHandle);
+    return QueueOrCapture(runtime, stream, cudaGraphNodeTypeHost,
+                          [=](Runtime&, const StreamRef& on) {
+                            return QueueHostFunction(on, [=] { function(data); });
+                          });
   });
 }
 
 cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t callback, void* data,
                                   unsigned int flags) {
-  return CallOnStream(__func__, handle, [&](Runtime&, const StreamRef& stream) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
     if (callback == nullptr || flags != 0) return cudaErrorInvalidValue;
-    return ErrorOf(stream.Enqueue([&] {
-      return stream.host().CallHost(
-          stream.stream, [=] { RunHostFunction([&] { callback(handle, cudaSuccess, data); }); });
-    }),
-                   cudaErrorInvalidResourceHandle);
+    const cudaError_t refusal = runtime.captures.RefuseQuery(stream);
+    if (refusal != cudaSuccess) return refusal;
+    return QueueHostFunction(stream, [=] { callback(handle, cudaSuccess, data); });
   });
-}
-
-// Stream capture is not supported: no stream is ever capturing. -----------------------------------
-
-cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) {
-  return CallOnStream(__func__, handle, [&](Runtime&, const StreamRef&) {
-    if (status == nullptr) return cudaErrorInvalidValue;
-    *status = cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
-                                     unsigned long long* /*id*/, cudaGraph_t* /*graph*/,
-                                     const cudaGraphNode_t** /*dependencies*/,
-                                     const cudaGraphEdgeData** /*edges*/, size_t* /*count*/) {
-  return CallOnStream(__func__, handle, [&](Runtime&, const StreamRef&) {
-    if (status == nullptr) return cudaErrorInvalidValue;
-    *status = cudaStreamCaptureStatusNone;
-    return cudaSuccess;
-  });
-}
-
-cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
-  return Call(__func__, Needs::kDevice,
-              [&](Runtime&) { return mode == nullptr ? cudaErrorInvalidValue : cudaSuccess; });
 }
 
 }  // extern "C"
