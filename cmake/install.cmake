@@ -46,6 +46,15 @@ if(TARGET cnmem)
   install(EXPORT tidepoolCnmemTargets NAMESPACE tidepool::
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
 endif()
+# `COMPONENTS c` provides tidepool::c, the C face, which needs no other part.
+set(TIDEPOOL_HAS_C OFF)
+if(TARGET tidepool_c)
+  set(TIDEPOOL_HAS_C ON)
+  list(APPEND TIDEPOOL_COMPONENTS c)
+  install(TARGETS tidepool_c EXPORT tidepoolCTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT tidepoolCTargets NAMESPACE tidepool::
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
+endif()
 install(EXPORT tidepoolTargets NAMESPACE tidepool::
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
 configure_package_config_file(cmake/tidepoolConfig.cmake.in tidepoolConfig.cmake

@@ -17,3 +17,8 @@ file(RELATIVE_PATH TIDEPOOL_PC_PREFIX /prefix/${folder} /prefix)
 string(REGEX REPLACE "/$" "" TIDEPOOL_PC_PREFIX ${TIDEPOOL_PC_PREFIX})
 configure_file(cmake/tidepool.pc.in tidepool.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tidepool.pc DESTINATION ${folder})
+# tidepool_c.pc is for programs in C, and for bindings.
+if(TARGET tidepool_c)
+  configure_file(cmake/tidepool_c.pc.in tidepool_c.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tidepool_c.pc DESTINATION ${folder})
+endif()

@@ -9,18 +9,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bindings/support/cuda_end.h"
 
 namespace tidepool::cnmem {
 namespace {
-
-// Returns whether CUDA has shut down. In a process that ends, CUDA may do so before the program's
-// destructors run. All memory is freed then.
-bool HasCudaEnded() {
-  int device = 0;
-  const cudaError_t error = cudaGetDevice(&device);
-  if (error != cudaSuccess) static_cast<void>(cudaGetLastError());
-  return error == cudaErrorCudartUnloading;
-}
 
 // Keeps a manager after its device was reset. Destroying its handles and addresses would be wrong:
 // CUDA may have given them to other objects by now.
@@ -75,7 +67,7 @@ bool Context::Release(absl::Status* status) {
   if (--context->references_ > 0) return true;
   current_.store(nullptr, std::memory_order_release);
   if (!context->IsOfThisProcess()) return true;
-  if (HasCudaEnded()) {
+  if (bindings::HasCudaEnded()) {
     context->Report();
     return true;
   }

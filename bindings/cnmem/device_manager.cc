@@ -9,7 +9,9 @@
 #include "absl/time/clock.h"
 #include "bindings/cnmem/include/cnmem.h"
 #include "bindings/cnmem/state_of_device.h"
-#include "bindings/cnmem/statistics.h"
+#include "bindings/support/cuda_end.h"
+#include "bindings/support/out_of_memory.h"
+#include "bindings/support/statistics_text.h"
 #include "tidepool/recorder.h"
 
 namespace tidepool::cnmem {
@@ -37,6 +39,19 @@ absl::Status UnknownStream(cudaStream_t native) {
   return absl::InvalidArgumentError(
       absl::StrCat("stream 0x", absl::Hex(reinterpret_cast<std::uintptr_t>(native)),
                    " is not registered on the current device: call cnmemRegisterStream first"));
+}
+
+// Returns how to raise a limit. Empty for the device's own memory.
+std::string Raise(Limit limit) {
+  switch (limit) {
+    case Limit::kDevice:
+      return "";
+    case Limit::kBudget:
+      return "raise TIDEPOOL_CNMEM_BUDGET";
+    case Limit::kSize:
+      break;
+  }
+  return "give cnmemDevice_t a larger size, or leave CNMEM_FLAGS_CANNOT_GROW out";
 }
 
 }  // namespace
@@ -158,13 +173,7 @@ PoolOptions DeviceManager::Options(std::int64_t initial_bytes, std::int64_t max_
 }
 
 std::int64_t DeviceManager::BudgetOf(std::int64_t bytes) const {
-  const std::int64_t whole = device_->memory_bytes();
-  std::int64_t budget = std::min(bytes, whole);
-  if (settings_.budget_bytes.has_value()) budget = std::min(budget, *settings_.budget_bytes);
-  if (settings_.budget_part.has_value()) {
-    const double part = static_cast<double>(whole) * *settings_.budget_part;
-    budget = std::min(budget, static_cast<std::int64_t>(part));
-  }
+  const std::int64_t budget = bindings::BudgetOf(settings_, device_->memory_bytes(), bytes);
   return std::max(budget & -kUnit, kUnit);
 }
 
@@ -248,15 +257,17 @@ absl::StatusOr<void*> DeviceManager::AllocateFromPool(std::size_t bytes, Stream 
 absl::Status DeviceManager::WithHelp(const absl::Status& status, std::size_t bytes) const {
   const bool has_waited = absl::IsDeadlineExceeded(status);
   if (!settings_.errors || (!has_waited && !absl::IsResourceExhausted(status))) return status;
-  Shortage shortage;
+  bindings::Shortage shortage;
   shortage.bytes = bytes;
-  shortage.device = device_->ordinal();
-  shortage.limit = limit_;
-  shortage.remaps = settings_.remaps;
+  shortage.device = absl::StrCat("device ", device_->ordinal());
+  shortage.raise = Raise(limit_);
+  if (!settings_.remaps) shortage.remap = "set TIDEPOOL_CNMEM_REMAP=1";
+  shortage.wait = "TIDEPOOL_CNMEM_WAIT";
+  shortage.owner = "CUDA";
   if (has_waited) shortage.waited = settings_.wait;
   shortage.device_free_bytes = device_->FreeBytes().value_or(0);
   shortage.stats = pool_->Stats();
-  return absl::Status(status.code(), OutOfMemoryText(shortage));
+  return absl::Status(status.code(), bindings::OutOfMemoryText(shortage));
 }
 
 // Makes the device forget lost streams, and renames the stream of `manager` if it was lost.
@@ -343,15 +354,7 @@ absl::Status DeviceManager::FreeAll(Pool& pool, Stream stream) {
 }
 
 bool DeviceManager::WasReset() const {
-  Pool& pool = pool_ != nullptr ? *pool_ : reserves_.front()->pool();
-  const std::vector<PoolBlock> blocks = pool.Snapshot();
-  if (blocks.empty()) return false;
-  cudaPointerAttributes attributes = {};
-  if (cudaPointerGetAttributes(&attributes, blocks.front().address) != cudaSuccess) {
-    static_cast<void>(cudaGetLastError());
-    return false;
-  }
-  return attributes.type == cudaMemoryTypeUnregistered;
+  return bindings::WasDeviceReset(pool_ != nullptr ? *pool_ : reserves_.front()->pool());
 }
 
 absl::Status DeviceManager::Close() {
@@ -388,13 +391,14 @@ void DeviceManager::Report() const {
   if (!settings_.statistics) return;
   std::string text;
   if (pool_ != nullptr)
-    text += StatisticsText(absl::StrCat("device ", device_->ordinal()), pool_->Stats());
+    text += bindings::StatisticsText(absl::StrCat("cnmem on device ", device_->ordinal()),
+                                     pool_->Stats());
   for (const StreamManager* manager : Managers()) {
     if (manager->reserve == nullptr) continue;
-    text +=
-        StatisticsText(absl::StrCat("device ", device_->ordinal(), ", reserved for stream 0x",
-                                    absl::Hex(reinterpret_cast<std::uintptr_t>(manager->native()))),
-                       manager->reserve->pool().Stats());
+    text += bindings::StatisticsText(
+        absl::StrCat("cnmem on device ", device_->ordinal(), ", reserved for stream 0x",
+                     absl::Hex(reinterpret_cast<std::uintptr_t>(manager->native()))),
+        manager->reserve->pool().Stats());
   }
   std::fputs(text.c_str(), stderr);
 }

@@ -16,16 +16,18 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bindings/cnmem/memory_state.h"
-#include "bindings/cnmem/out_of_memory.h"
 #include "bindings/cnmem/settings.h"
 #include "bindings/cnmem/stream_manager.h"
-#include "bindings/cnmem/stream_table.h"
+#include "bindings/support/stream_table.h"
 #include "lib/locks/mutex.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/pool.h"
 #include "tidepool/recorder.h"
 
 namespace tidepool::cnmem {
+
+// The cause of a pool's limit: the device's memory, the budget, or the size given to cnmemInit.
+enum class Limit : std::uint8_t { kDevice, kBudget, kSize };
 
 // The parameters of cnmemInit for one device.
 struct DeviceRequest {
@@ -108,7 +110,7 @@ class DeviceManager {
   Limit limit_ = Limit::kDevice;
 
   std::unique_ptr<StreamManager> default_;
-  StreamTable streams_;  // read without a lock, changed under mutex_
+  bindings::StreamTable<StreamManager> streams_;  // read without a lock, changed under mutex_
   mutable locks::Mutex mutex_;
   std::vector<std::unique_ptr<StreamManager>> managers_ ABSL_GUARDED_BY(mutex_);
   std::vector<Reserve*> reserves_;  // of managers; filled before other threads see this

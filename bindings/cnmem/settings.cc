@@ -1,90 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of variables, and the parser of the environment.
+// Reads the variables by the table of options that all bindings share.
 #include "bindings/cnmem/settings.h"
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <string_view>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "bindings/cnmem/values.h"
-#include "tidepool/placement.h"
+#include "bindings/support/values.h"
 
 namespace tidepool::cnmem {
 namespace {
 
+using bindings::Option;
+using bindings::Options;
+using bindings::ParseSwitch;
+
 constexpr std::string_view kPrefix = "TIDEPOOL_CNMEM_";
 
-// Stores a value if it was parsed. Returns whether it was.
-template <typename Target, typename Value>
-bool Store(const std::optional<Value>& value, Target& target) {
-  if (value.has_value()) target = *value;
-  return value.has_value();
+std::string VariableName(const Option& option) {
+  return absl::StrCat(std::string(kPrefix), absl::AsciiStrToUpper(std::string(option.name)));
 }
 
-bool SetPlacement(std::string_view text, Settings& settings) {
-  settings.placement = text;
-  return MakePlacementPolicy(settings.placement).ok();
+// Returns the option of a variable by its name after the prefix, or null.
+const Option* FindVariable(std::string_view name) {
+  for (const Option& option : Options()) {
+    if (option.is_variable && absl::AsciiStrToUpper(std::string(option.name)) == name)
+      return &option;
+  }
+  return nullptr;
 }
-
-bool SetBudget(std::string_view text, Settings& settings) {
-  return Store(ParsePercent(text), settings.budget_part) ||
-         Store(ParseBytes(text), settings.budget_bytes);
-}
-
-bool SetMemory(std::string_view text, Settings& settings) {
-  settings.has_virtual_memory = text == "virtual";
-  return text == "virtual" || text == "segments";
-}
-
-bool SetTrace(std::string_view text, Settings& settings) {
-  settings.trace = text;
-  return true;
-}
-
-// All variables, in the order of the documentation.
-struct Variable {
-  std::string_view name;  // after the prefix
-  std::string_view expected;
-  bool (*set)(std::string_view text, Settings& settings);  // false: malformed
-};
-constexpr std::array<Variable, 9> kVariables = {{
-    {"PLACEMENT", "the name of a placement policy: best-fit, exact-fit-first, ...", SetPlacement},
-    {"BUDGET", "bytes (8589934592, 8GiB) or a part of the device's memory (80%)", SetBudget},
-    {"MEMORY", "segments or virtual", SetMemory},
-    {"GROWTH", "a part of the pool, from 0 to 1",
-     [](std::string_view text, Settings& settings) {
-       return Store(ParseFraction(text), settings.growth);
-     }},
-    {"REMAP", "0 or 1",
-     [](std::string_view text, Settings& settings) {
-       return Store(ParseSwitch(text), settings.remaps);
-     }},
-    {"WAIT", "a time such as 500ms, 2s or inf",
-     [](std::string_view text, Settings& settings) {
-       return Store(ParseWait(text), settings.wait);
-     }},
-    {"TRACE", "the beginning of the paths of traces", SetTrace},
-    {"STATISTICS", "0 or 1",
-     [](std::string_view text, Settings& settings) {
-       return Store(ParseSwitch(text), settings.statistics);
-     }},
-    {"ERRORS", "0 or 1",
-     [](std::string_view text, Settings& settings) {
-       return Store(ParseSwitch(text), settings.errors);
-     }},
-}};
 
 std::string VariableNames() {
   std::string names;
-  for (const Variable& variable : kVariables) {
-    absl::StrAppend(&names, names.empty() ? "" : ", ", std::string(kPrefix),
-                    std::string(variable.name));
+  for (const Option& option : Options()) {
+    if (option.is_variable)
+      absl::StrAppend(&names, names.empty() ? "" : ", ", VariableName(option));
   }
   return names;
 }
@@ -106,10 +61,8 @@ Settings ReadSettings(const std::vector<std::string>& environment,
     const std::string_view name = text.substr(kPrefix.size(), equals - kPrefix.size());
     const std::string_view value = text.substr(equals + 1);
     if (value.empty()) continue;
-    const auto* const found =
-        std::find_if(kVariables.begin(), kVariables.end(),
-                     [&](const Variable& variable) { return variable.name == name; });
-    if (found == kVariables.end()) {
+    const Option* const found = FindVariable(name);
+    if (found == nullptr) {
       complaints->push_back(Ignored(line, "one of " + VariableNames()));
       continue;
     }

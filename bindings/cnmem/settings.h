@@ -3,28 +3,14 @@
 #ifndef TIDEPOOL_BINDINGS_CNMEM_SETTINGS_H_
 #define TIDEPOOL_BINDINGS_CNMEM_SETTINGS_H_
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/time/time.h"
+#include "bindings/support/settings.h"
 
 namespace tidepool::cnmem {
 
-struct Settings {
-  std::string placement = "best-fit";
-  // The limit on memory taken from a device: bytes, or a fraction of its memory. Neither: no limit.
-  std::optional<std::int64_t> budget_bytes;
-  std::optional<double> budget_part;
-  std::optional<bool> has_virtual_memory;
-  std::optional<double> growth;
-  bool remaps = false;
-  absl::Duration wait;  // the longest wait of an allocation for memory; zero: none
-  std::string trace;    // the beginning of the paths of traces; empty: no traces
-  bool statistics = false;
-  bool errors = false;
-};
+using bindings::Settings;
 
 // Parses lines "NAME=value" as in `environ`, and skips names without our prefix. Adds a line to
 // `complaints` for each malformed value and each unknown name with our prefix. Such lines are

@@ -237,6 +237,8 @@ class TIDEPOOL_EXPORT Pool {
 
   // Returns the figures of the pool. O(1), and O(blocks) after long use of plans alone.
   virtual PoolStats Stats() const = 0;
+  // Sets peak_live_bytes and peak_reserved_bytes to the present figures. O(1).
+  virtual void ResetPeaks() = 0;
   // Returns every block in the order of OffsetOf: with virtual memory, of addresses. O(blocks).
   virtual std::vector<PoolBlock> Snapshot() const = 0;
   // Returns the first address of the pool; null when its memory is in segments, which begin

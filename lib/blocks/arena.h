@@ -84,6 +84,7 @@ class Arena {
   const BlockMap& blocks() const { return blocks_; }
   std::int64_t high_water() const { return high_water_; }  // the highest end of any block so far
   std::int64_t peak_live_bytes() const { return peak_live_bytes_; }
+  void ResetPeak() { peak_live_bytes_ = blocks_.live_bytes(); }
 
  private:
   BlockMap blocks_;

@@ -40,6 +40,7 @@ class CachingPool final : public Pool {
   void MarkIteration() override { pool_->MarkIteration(); }
   void AwaitPlans() override { pool_->AwaitPlans(); }
   PoolStats Stats() const override;
+  void ResetPeaks() override { pool_->ResetPeaks(); }
   std::vector<PoolBlock> Snapshot() const override;
   void* base() const override { return pool_->base(); }
   std::int64_t OffsetOf(const void* address) const override { return pool_->OffsetOf(address); }

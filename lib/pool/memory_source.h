@@ -71,6 +71,7 @@ class MemorySource {
   const std::string& growth_error() const { return growth_error_; }
   // Adds the counts of growth.
   void AddCounts(PoolStats& stats) const;
+  void ResetPeak() { peak_held_bytes_ = held_bytes(); }
 
  protected:
   // How far one growth has come.

@@ -276,6 +276,12 @@ PoolStats PoolImpl::Stats() const {
   return StatsLocked();
 }
 
+void PoolImpl::ResetPeaks() {
+  const BackoffLock lock(locks_.books);
+  arena_.arena().ResetPeak();
+  memory_->ResetPeak();
+}
+
 PoolStats PoolImpl::StatsLocked() const {
   PoolStats stats = StatsOf(arena_);
   stats.max_bytes = options_.max_bytes;

@@ -45,6 +45,7 @@ class PoolImpl final : public Pool {
   void MarkIteration() override;
   void AwaitPlans() override;
   PoolStats Stats() const override;
+  void ResetPeaks() override;
   std::vector<PoolBlock> Snapshot() const override;
   void* base() const override;
   std::int64_t OffsetOf(const void* address) const override;

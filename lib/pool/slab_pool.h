@@ -42,6 +42,7 @@ class SlabPool final : public Pool {
   void MarkIteration() override { pool_->MarkIteration(); }
   void AwaitPlans() override { pool_->AwaitPlans(); }
   PoolStats Stats() const override;
+  void ResetPeaks() override { pool_->ResetPeaks(); }
   // Ends the slabs, so that each allocation is a block of its own.
   std::vector<PoolBlock> Snapshot() const override;
   void* base() const override { return pool_->base(); }

@@ -32,6 +32,11 @@ endforeach()
 target_sources(size_a_trace PRIVATE every_header.cc)
 add_executable(pool_alone train_on_a_pool.cc)
 target_link_libraries(pool_alone PRIVATE tidepool::pool)
+if(TARGET tidepool::c)
+  enable_language(C)
+  add_executable(program_in_c program_in_c.c)
+  target_link_libraries(program_in_c PRIVATE tidepool::c)
+endif()
 if(TARGET tidepool::cnmem)
   enable_language(C)
   add_executable(program_of_cnmem program.c)
@@ -62,6 +67,7 @@ EOF
     sed -E 's|.*/include/(compatibility/)?||; s|.*|#include "&"|' | sort
 } >"$scratch/user/every_header.cc"
 cp "$source_dir"/examples/*.{cc,h} "$source_dir/tests/cnmem/program.c" "$scratch/user"
+cp "$source_dir/tests/c/program.c" "$scratch/user/program_in_c.c"
 
 configure() {
   rm -rf "$scratch/build"
@@ -95,7 +101,15 @@ read -ra flags <<<"$(pkg-config --cflags --libs tidepool)"
 ${CXX:-c++} -std=c++20 "$scratch/user/size_a_trace.cc" -o "$scratch/with_pkg_config" "${flags[@]}"
 LD_LIBRARY_PATH=$(pkg-config --variable=libdir tidepool) \
   "$scratch/with_pkg_config" "$source_dir/examples/traces/alexnet-b32-sgd.rmm.csv.gz" | grep "best-fit needs"
+read -ra flags <<<"$(pkg-config --cflags --libs tidepool_c)"
+${CC:-cc} -std=c89 "$scratch/user/program_in_c.c" -o "$scratch/in_c" "${flags[@]}"
+LD_LIBRARY_PATH=$(pkg-config --variable=libdir tidepool_c) "$scratch/in_c" host "$scratch" | grep -x done
 mv "$scratch/moved" "$scratch/prefix"
+
+# The C face.
+configure "-DCMAKE_PREFIX_PATH=$scratch/prefix" -DWANTED=c
+cmake --build "$scratch/build" --target program_in_c >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+"$scratch/build/program_in_c" host "$scratch" | grep -x done
 
 # A component that does not exist is refused with a reason.
 if cmake -S "$scratch/user" -B "$scratch/refused" -DCMAKE_PREFIX_PATH="$scratch/prefix" -DNEEDED=hip >"$scratch/log" 2>&1; then

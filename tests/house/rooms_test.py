@@ -8,8 +8,8 @@ import sys
 PUBLIC = "include/tidepool/"
 # Folders that stand on the public headers alone, and folders that may include everything.
 ON_THE_FACE = ("bindings/", "trace_replay/", "examples/")
-# Annotated mutexes serve all code that has threads.
-LOCKS = "lib/locks/mutex.h"
+# Annotated mutexes serve all code that has threads, and errors name the nearest of known names first.
+FOR_ALL = ("lib/locks/mutex.h", "lib/text/nearest_first.h")
 EVERYTHING = ("tests/", "bench/")
 NOT_OURS = ("build", ".git", "include/compatibility/")
 
@@ -38,6 +38,13 @@ def read_table(root):
     return rooms
 
 
+def read_face(root):
+    """Returns the owners of the public headers that folders around the library have."""
+    with open(os.path.join(root, "docs/design/rooms.md"), encoding="utf-8") as file:
+        rows = [line.strip().strip("|").split("|") for line in file if line.startswith(tuple(f"| `{top}" for top in ON_THE_FACE))]
+    return {header: quoted(row[0])[0] for row in rows for header in quoted(row[-1])}
+
+
 def check_table(rooms, root):
     above = set()
     owners = {}
@@ -59,6 +66,7 @@ class House:
         self.root = root
         self.rooms = read_table(root)
         self.owner = {header: folder for folder, room in self.rooms.items() for header in room.headers}
+        self.face = read_face(root)
         self.errors = list(check_table(self.rooms, root))
         self.checked = 0
         self.sources = {}
@@ -73,7 +81,8 @@ class House:
         if include == "tidepool/export.h" or include.startswith("absl/"):
             return ""
         if include.startswith("tidepool/"):
-            return self.owner.get(include.removeprefix("tidepool/"))
+            header = include.removeprefix("tidepool/")
+            return self.owner.get(header) or self.face.get(header)
         return self.room_of(include)
 
     def check_file(self, path):
@@ -82,14 +91,14 @@ class House:
         self.checked += 1
         includes = [(number, match[1]) for number, line in enumerate(lines, 1)
                     if (match := re.match(r'#include "([^"]+)"', line))]
-        if path.startswith(ON_THE_FACE):
+        if path.startswith(ON_THE_FACE) or path.removeprefix(PUBLIC) in self.face:
             self.check_face(path, includes)
         elif path != PUBLIC + "export.h":
             self.check_room(path, includes, lines)
 
     def check_face(self, path, includes):
         for number, include in includes:
-            if include == LOCKS:
+            if include in FOR_ALL:
                 continue
             if include.startswith(("lib/", "policies/")) or self.target_of(include) is None and include.startswith("tidepool/"):
                 self.errors.append(f"{path}:{number}: {include}, expected a public header that has a room")

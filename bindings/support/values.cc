@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/cnmem/values.h"
+#include "bindings/support/values.h"
 
 #include <array>
 #include <limits>
@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/strip.h"
 
-namespace tidepool::cnmem {
+namespace tidepool::bindings {
 namespace {
 
 struct Unit {
@@ -76,4 +76,4 @@ std::optional<absl::Duration> ParseWait(std::string_view text) {
   return duration;
 }
 
-}  // namespace tidepool::cnmem
+}  // namespace tidepool::bindings

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Parsers of the values of environment variables. Each returns nullopt for malformed text.
-#ifndef TIDEPOOL_BINDINGS_CNMEM_VALUES_H_
-#define TIDEPOOL_BINDINGS_CNMEM_VALUES_H_
+// Parsers of the values of options. Each returns nullopt for malformed text.
+#ifndef TIDEPOOL_BINDINGS_SUPPORT_VALUES_H_
+#define TIDEPOOL_BINDINGS_SUPPORT_VALUES_H_
 
 #include <cstdint>
 #include <optional>
@@ -9,7 +9,7 @@
 
 #include "absl/time/time.h"
 
-namespace tidepool::cnmem {
+namespace tidepool::bindings {
 
 // Parses "0" or "1".
 std::optional<bool> ParseSwitch(std::string_view text);
@@ -22,6 +22,6 @@ std::optional<double> ParsePercent(std::string_view text);
 // Parses a positive duration as Abseil writes it ("500ms", "1h30m"), or "inf".
 std::optional<absl::Duration> ParseWait(std::string_view text);
 
-}  // namespace tidepool::cnmem
+}  // namespace tidepool::bindings
 
-#endif  // TIDEPOOL_BINDINGS_CNMEM_VALUES_H_
+#endif  // TIDEPOOL_BINDINGS_SUPPORT_VALUES_H_

@@ -1,28 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the help by the first limit that the request exceeds.
-#include "bindings/cnmem/out_of_memory.h"
+#include "bindings/support/out_of_memory.h"
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::cnmem {
+namespace tidepool::bindings {
 namespace {
-
-// Returns how to raise a limit. Empty for the device's own memory.
-std::string Raise(Limit limit) {
-  switch (limit) {
-    case Limit::kDevice:
-      return "";
-    case Limit::kBudget:
-      return "raise TIDEPOOL_CNMEM_BUDGET";
-    case Limit::kSize:
-      break;
-  }
-  return "give cnmemDevice_t a larger size, or leave CNMEM_FLAGS_CANNOT_GROW out";
-}
 
 std::string Help(const Shortage& shortage) {
   const PoolStats& stats = shortage.stats;
-  const std::string raise = Raise(shortage.limit);
+  const std::string& raise = shortage.raise;
   if (shortage.bytes > static_cast<std::size_t>(stats.max_bytes)) {
     return raise.empty() ? "the device has no more memory" : raise;
   }
@@ -32,11 +19,12 @@ std::string Help(const Shortage& shortage) {
     return absl::StrCat("free ", missing, " bytes", raise.empty() ? "" : "; or ", raise);
   }
   if (wanted <= stats.max_bytes - stats.reserved_bytes) {
-    return absl::StrCat("CUDA has ", shortage.device_free_bytes, " bytes of the device left");
+    return absl::StrCat(shortage.owner, " has ", shortage.device_free_bytes,
+                        " bytes of the device left");
   }
   return absl::StrCat(
       "enough is free, but no hole is large enough: free a neighbour of the largest hole",
-      shortage.remaps ? "" : ", or set TIDEPOOL_CNMEM_REMAP=1");
+      shortage.remap.empty() ? "" : ", or ", shortage.remap);
 }
 
 }  // namespace
@@ -45,14 +33,13 @@ std::string OutOfMemoryText(const Shortage& shortage) {
   const PoolStats& stats = shortage.stats;
   std::string text = absl::StrCat(shortage.bytes, " bytes asked for, ");
   if (shortage.waited > absl::ZeroDuration()) {
-    absl::StrAppend(&text, "waited for them ", absl::FormatDuration(shortage.waited),
-                    " (TIDEPOOL_CNMEM_WAIT), ");
+    absl::StrAppend(&text, "waited for them ", absl::FormatDuration(shortage.waited), " (",
+                    shortage.wait, "), ");
   }
   absl::StrAppend(&text, stats.live_bytes, " live in ", stats.live_count,
-                  " allocations, the largest hole is ", stats.largest_hole_bytes,
-                  ", the limit of device ", shortage.device, " is ", stats.max_bytes, ": ",
-                  Help(shortage));
+                  " allocations, the largest hole is ", stats.largest_hole_bytes, ", the limit of ",
+                  shortage.device, " is ", stats.max_bytes, ": ", Help(shortage));
   return text;
 }
 
-}  // namespace tidepool::cnmem
+}  // namespace tidepool::bindings

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "bindings/cnmem/statistics.h"
+#include "bindings/support/statistics_text.h"
 
 #include "absl/strings/str_cat.h"
 
-namespace tidepool::cnmem {
+namespace tidepool::bindings {
 
 std::string StatisticsText(const std::string& of, const PoolStats& stats) {
-  return absl::StrCat("tidepool: cnmem on ", of, ": ", stats.allocations, " allocations, ",
-                      stats.frees, " frees, ", stats.failures, " refused, ", stats.blocked,
+  return absl::StrCat("tidepool: ", of, ": ", stats.allocations, " allocations, ", stats.frees,
+                      " frees, ", stats.failures, " refused, ", stats.blocked,
                       " waited for memory\n", "  live ", stats.live_bytes, " bytes in ",
                       stats.live_count, " allocations, at most ", stats.peak_live_bytes, "; held ",
                       stats.reserved_bytes, ", at most ", stats.peak_reserved_bytes, "; budget ",
@@ -16,4 +16,4 @@ std::string StatisticsText(const std::string& of, const PoolStats& stats) {
                       " waits of streams, ", stats.event_records, " events recorded\n");
 }
 
-}  // namespace tidepool::cnmem
+}  // namespace tidepool::bindings

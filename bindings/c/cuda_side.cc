@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// A CUDA device: a handle is a cudaStream_t.
+#include <cuda_runtime_api.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "bindings/c/face_device.h"
+#include "bindings/support/cuda_end.h"
+#include "tidepool/cuda_device.h"
+
+namespace tidepool::c_face {
+namespace {
+
+class CudaSide final : public FaceDevice {
+ public:
+  explicit CudaSide(std::unique_ptr<CudaDevice> device) : device_(std::move(device)) {}
+
+  Device& device() override { return *device_; }
+  int ordinal() const override { return device_->ordinal(); }
+  std::int64_t FreeBytes() const override { return device_->FreeBytes().value_or(0); }
+  std::string owner() const override { return "CUDA"; }
+
+  absl::StatusOr<Stream> NameOf(void* native) override {
+    return device_->WrapStream(static_cast<cudaStream_t>(native));
+  }
+  bool IsOfThread(const void* native) const override { return native == cudaStreamPerThread; }
+  absl::StatusOr<void*> NativeOf(Stream stream) const override {
+    const absl::StatusOr<cudaStream_t> native = device_->NativeStream(stream);
+    if (!native.ok()) return native.status();
+    return static_cast<void*>(*native);
+  }
+  absl::Status ForgetLostStreams() override { return device_->ForgetLostStreams().status(); }
+  absl::Status ForgetStreams() override {
+    // The first call reports an error that the program left in CUDA.
+    if (device_->ForgetWrappedStreams().ok()) return absl::OkStatus();
+    return device_->ForgetWrappedStreams();
+  }
+  bool HasLost(const Pool& pool) const override {
+    return bindings::HasCudaEnded() || bindings::WasDeviceReset(pool);
+  }
+
+ private:
+  const std::unique_ptr<CudaDevice> device_;
+};
+
+// Returns the number of devices; 0 when CUDA cannot be used.
+int CountDevices() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) == cudaSuccess) return count;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+int CurrentDevice() {
+  int current = 0;
+  if (cudaGetDevice(&current) == cudaSuccess) return current;
+  static_cast<void>(cudaGetLastError());
+  return 0;
+}
+
+}  // namespace
+
+bool HasCudaDevice() { return CountDevices() > 0; }
+
+absl::StatusOr<std::unique_ptr<FaceDevice>> MakeCudaSide(const bindings::Settings& settings) {
+  CudaDeviceOptions options;
+  options.ordinal = settings.ordinal.has_value() ? *settings.ordinal : CurrentDevice();
+  absl::StatusOr<std::unique_ptr<CudaDevice>> device = CudaDevice::Create(options);
+  if (!device.ok()) return device.status();
+  return std::make_unique<CudaSide>(*std::move(device));
+}
+
+}  // namespace tidepool::c_face

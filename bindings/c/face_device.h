@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two kinds of devices that the C face has, with streams as C programs know them.
+#ifndef TIDEPOOL_BINDINGS_C_FACE_DEVICE_H_
+#define TIDEPOOL_BINDINGS_C_FACE_DEVICE_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bindings/support/settings.h"
+#include "tidepool/device.h"
+#include "tidepool/pool.h"
+
+namespace tidepool::c_face {
+
+// A stream's handle is a tidepool_stream. Thread-safe.
+class FaceDevice {
+ public:
+  virtual ~FaceDevice() = default;
+
+  virtual Device& device() = 0;
+  // Returns the number of a CUDA device, or -1.
+  virtual int ordinal() const = 0;
+  // Returns the bytes that the device has left, counting all users.
+  virtual std::int64_t FreeBytes() const = 0;
+  // Returns the owner of the device's memory, for errors.
+  virtual std::string owner() const = 0;
+
+  // Returns the device's name of a stream. NotFound, or the device's error, for an unknown handle.
+  virtual absl::StatusOr<Stream> NameOf(void* native) = 0;
+  // Returns whether the handle stands for a different stream in each thread.
+  virtual bool IsOfThread(const void* native) const = 0;
+  // Returns the handle of a stream that the device made.
+  virtual absl::StatusOr<void*> NativeOf(Stream stream) const = 0;
+  // Forgets streams that were destroyed without notice; waits for the device if there are any.
+  virtual absl::Status ForgetLostStreams() = 0;
+  // Forgets all streams of the caller without using their handles, before the device ends.
+  virtual absl::Status ForgetStreams() = 0;
+  // Returns whether the memory of `pool` is gone already, so that neither may be destroyed.
+  virtual bool HasLost(const Pool& pool) const = 0;
+};
+
+// Makes the device that the settings ask for. Unavailable if it does not exist.
+absl::StatusOr<std::unique_ptr<FaceDevice>> MakeFaceDevice(const bindings::Settings& settings);
+
+// The parts of MakeFaceDevice. The second is Unavailable in a build without CUDA.
+absl::StatusOr<std::unique_ptr<FaceDevice>> MakeHostSide(const bindings::Settings& settings);
+absl::StatusOr<std::unique_ptr<FaceDevice>> MakeCudaSide(const bindings::Settings& settings);
+// Returns whether there is a CUDA device that can be used.
+bool HasCudaDevice();
+
+}  // namespace tidepool::c_face
+
+#endif  // TIDEPOOL_BINDINGS_C_FACE_DEVICE_H_

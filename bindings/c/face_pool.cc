@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Serves calls from a pool, and copes with streams that the program has destroyed.
+#include "bindings/c/face_pool.h"
+
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "bindings/c/pool_options.h"
+#include "bindings/support/option_string.h"
+#include "bindings/support/out_of_memory.h"
+#include "bindings/support/statistics_text.h"
+
+namespace tidepool::c_face {
+namespace {
+
+void Warn(const char* text, const absl::Status& error) {
+  std::fprintf(stderr, "tidepool: %s: %s\n", text, std::string(error.message()).c_str());
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<FacePool>> FacePool::Create(std::string_view options) {
+  absl::StatusOr<bindings::Settings> settings = bindings::ParseOptions(options);
+  if (!settings.ok()) return settings.status();
+  absl::StatusOr<std::unique_ptr<FaceDevice>> device = MakeFaceDevice(*settings);
+  if (!device.ok()) return device.status();
+  std::unique_ptr<FacePool> pool(new FacePool(*std::move(settings), *std::move(device)));
+  if (absl::Status status = pool->Start(); !status.ok()) return status;
+  return pool;
+}
+
+absl::Status FacePool::Start() {
+  if (absl::Status status = streams_.Register(nullptr).status(); !status.ok()) return status;
+  absl::StatusOr<PoolOptions> options = PoolOptionsOf(settings_, device_->device());
+  if (!options.ok()) return options.status();
+  if (settings_.is_recording) recorder_ = std::make_unique<SwitchedRecorder>(settings_.alignment);
+  options->recorder = recorder_.get();
+  if (!settings_.trace.empty()) {
+    const std::string path = absl::StrCat(settings_.trace, ".", DeviceName(), ".tide");
+    if (absl::Status status = recorder_->Start(path); !status.ok()) return status;
+  }
+  absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(&device_->device(), *options);
+  if (!pool.ok()) return pool.status();
+  pool_ = *std::move(pool);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<void*> FacePool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint) {
+  return pool_->AllocateBlocking(bytes, stream, hint, absl::Now() + settings_.wait);
+}
+
+// A request may meet a stream that was destroyed: its own, or the one that used the memory before.
+bool FacePool::FindsLostStreams(std::uint64_t epoch) {
+  return device_->ForgetLostStreams().ok() && device_->device().stream_epoch() != epoch;
+}
+
+absl::StatusOr<void*> FacePool::AllocateOnNewName(std::size_t bytes, void* native, Hint hint) {
+  const absl::StatusOr<Stream> stream = streams_.Register(native);
+  if (!stream.ok()) return stream.status();
+  absl::StatusOr<void*> address = TryAllocate(bytes, *stream, hint);
+  if (!IsShortage(address.status())) return address;
+  return WithHelp(address.status(), bytes);
+}
+
+// Frees on the default stream if the stream was destroyed, after all work of the stream.
+absl::Status FacePool::FreeAgain(void* address, void* native, absl::Status error) {
+  if (address == nullptr) return absl::OkStatus();
+  if (absl::IsInvalidArgument(error) && streams_.NameOf(native).ok()) return error;
+  if (!AwaitLost(native).ok()) return error;
+  const absl::StatusOr<Stream> stream = streams_.NameOf(nullptr);
+  return stream.ok() ? pool_->Free(address, *stream) : stream.status();
+}
+
+absl::Status FacePool::RecordUse(void* address, void* native) {
+  const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+  absl::Status status = stream.ok() ? pool_->RecordUse(address, *stream) : stream.status();
+  if (status.ok() || absl::IsInvalidArgument(status)) return status;
+  // Work that has finished needs no note.
+  return AwaitLost(native).ok() ? absl::OkStatus() : status;
+}
+
+// Waits until a stream that was destroyed has finished its work. NotFound for a stream that exists
+// or that the pool has never seen.
+absl::Status FacePool::AwaitLost(void* native) {
+  if (absl::Status status = device_->ForgetLostStreams(); !status.ok()) return status;
+  Device& device = device_->device();
+  const Stream name = streams_.LastNameOf(native);
+  if (name.id == 0 || device.HasStream(name)) return absl::NotFoundError("no destroyed stream");
+  const absl::StatusOr<Event> event = device.CreateEvent();
+  if (!event.ok()) return event.status();
+  // The device may have waited for the stream already when it found that the stream is gone, and
+  // then no longer knows it.
+  absl::Status status = device.RecordEvent(*event, name);
+  if (status.ok()) status = device.SynchronizeEvent(*event);
+  if (absl::IsNotFound(status)) status = absl::OkStatus();
+  status.Update(device.DestroyEvent(*event));
+  return status;
+}
+
+// Replaces the pool's out-of-memory text by one with the names of options.
+absl::Status FacePool::WithHelp(const absl::Status& error, std::size_t bytes) const {
+  bindings::Shortage shortage;
+  shortage.bytes = bytes;
+  shortage.device = device_->device().name();
+  shortage.stats = pool_->Stats();
+  if (shortage.stats.max_bytes < device_->device().memory_bytes()) {
+    shortage.raise = "raise option 'budget'";
+  }
+  if (!settings_.remaps) shortage.remap = "use option remap=1";
+  shortage.wait = "option 'wait'";
+  shortage.owner = device_->owner();
+  if (absl::IsDeadlineExceeded(error)) shortage.waited = settings_.wait;
+  shortage.device_free_bytes = device_->FreeBytes();
+  return absl::Status(error.code(), bindings::OutOfMemoryText(shortage));
+}
+
+absl::StatusOr<void*> FacePool::CreateStream() {
+  const absl::StatusOr<Stream> stream = device_->device().CreateStream();
+  if (!stream.ok()) return stream.status();
+  absl::StatusOr<void*> native = device_->NativeOf(*stream);
+  if (!native.ok()) return native;
+  const absl::StatusOr<Stream> name = streams_.Register(*native);
+  if (!name.ok()) return name.status();
+  return native;
+}
+
+absl::Status FacePool::DestroyStream(void* native) {
+  if (native == nullptr) {
+    return absl::InvalidArgumentError(
+        "stream is NULL, expected a stream of tidepool_stream_create");
+  }
+  const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+  if (!stream.ok()) return stream.status();
+  absl::Status status = device_->device().DestroyStream(*stream);
+  if (status.ok()) streams_.Forget(native);
+  return status;
+}
+
+absl::Status FacePool::SynchronizeStream(void* native) {
+  const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+  return stream.ok() ? device_->device().SynchronizeStream(*stream) : stream.status();
+}
+
+absl::Status FacePool::ForgetStream(void* native) {
+  const Stream name = streams_.LastNameOf(native);
+  if (native == nullptr || !device_->device().HasStream(name)) return absl::OkStatus();
+  return DestroyStream(native);
+}
+
+absl::Status FacePool::StartTrace(const std::string& path) {
+  if (recorder_ != nullptr) return recorder_->Start(path);
+  return absl::FailedPreconditionError(
+      "the pool cannot be recorded: make it with option recording=1");
+}
+
+absl::Status FacePool::StopTrace() {
+  if (recorder_ != nullptr) return recorder_->Stop();
+  return absl::FailedPreconditionError("no trace is written: call tidepool_start_trace first");
+}
+
+std::string FacePool::DeviceName() const {
+  return ordinal() < 0 ? "host" : absl::StrCat(ordinal());
+}
+
+void FacePool::Report() {
+  if (recorder_ != nullptr) {
+    if (absl::Status status = recorder_->Flush(); !status.ok()) {
+      Warn("the trace is incomplete", status);
+    }
+  }
+  if (!settings_.statistics) return;
+  const std::string name = absl::StrCat("pool on ", device_->device().name());
+  std::fputs(bindings::StatisticsText(name, pool_->Stats()).c_str(), stderr);
+}
+
+absl::Status FacePool::End(std::unique_ptr<FacePool> pool) {
+  pool->Report();
+  if (pool->device_->HasLost(*pool->pool_)) {
+    static auto& kept = *new std::vector<FacePool*>();
+    static constinit locks::Mutex mutex;
+    const locks::MutexLock lock(&mutex);
+    kept.push_back(pool.release());
+    return absl::OkStatus();
+  }
+  absl::Status status = pool->device_->ForgetStreams();
+  pool->pool_.reset();
+  if (const std::int64_t used = pool->device_->device().used_bytes(); status.ok() && used > 0) {
+    status = absl::InternalError(absl::StrCat("the device failed to free ", used, " bytes"));
+  }
+  return status;
+}
+
+}  // namespace tidepool::c_face

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pool of the C face: a device, a pool on it, and the streams by their handles.
+#ifndef TIDEPOOL_BINDINGS_C_FACE_POOL_H_
+#define TIDEPOOL_BINDINGS_C_FACE_POOL_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "bindings/c/face_device.h"
+#include "bindings/c/streams.h"
+#include "bindings/c/switched_recorder.h"
+#include "bindings/support/settings.h"
+#include "tidepool/pool.h"
+#include "tidepool/tidepool.h"
+
+namespace tidepool::c_face {
+
+// The functions of tidepool.h with checked arguments. Thread-safe.
+class FacePool {
+ public:
+  static absl::StatusOr<std::unique_ptr<FacePool>> Create(std::string_view options);
+  FacePool(const FacePool&) = delete;
+  FacePool& operator=(const FacePool&) = delete;
+
+  absl::StatusOr<void*> Allocate(std::size_t bytes, void* native, Hint hint) {
+    const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+    if (!stream.ok()) [[unlikely]]
+      return stream.status();
+    const std::uint64_t epoch = device_->device().stream_epoch();
+    absl::StatusOr<void*> address = TryAllocate(bytes, *stream, hint);
+    if (address.ok()) [[likely]]
+      return address;
+    if (IsShortage(address.status())) return WithHelp(address.status(), bytes);
+    if (!FindsLostStreams(epoch)) return address;
+    return AllocateOnNewName(bytes, native, hint);
+  }
+  absl::Status Free(void* address, void* native) {
+    const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+    if (stream.ok()) [[likely]] {
+      absl::Status status = pool_->Free(address, *stream);
+      if (status.ok()) [[likely]]
+        return status;
+      return FreeAgain(address, native, std::move(status));
+    }
+    return FreeAgain(address, native, stream.status());
+  }
+  absl::Status RecordUse(void* address, void* native);
+
+  absl::StatusOr<void*> CreateStream();
+  absl::Status DestroyStream(void* native);
+  absl::Status SynchronizeStream(void* native);
+  absl::Status ForgetStream(void* native);
+
+  absl::Status StartTrace(const std::string& path);
+  absl::Status StopTrace();
+
+  std::vector<tidepool_block> Blocks() const;
+  // Writes the blocks and the statistics as JSON.
+  absl::Status WriteSnapshot(const std::string& path) const;
+
+  Pool& pool() { return *pool_; }
+  int ordinal() const { return device_->ordinal(); }
+  bool prints_errors() const { return settings_.errors; }
+
+  // Writes the trace, and prints the statistics if they are enabled. Makes no call of the device,
+  // so it may run at the end of a process.
+  void Report();
+  // Ends a pool: returns its memory to the device. Keeps the objects of a pool if its memory is
+  // gone already, because their handles may belong to other objects by now.
+  static absl::Status End(std::unique_ptr<FacePool> pool);
+
+ private:
+  FacePool(bindings::Settings settings, std::unique_ptr<FaceDevice> device)
+      : settings_(std::move(settings)), device_(std::move(device)), streams_(*device_) {}
+
+  absl::Status Start();
+  absl::StatusOr<void*> TryAllocate(std::size_t bytes, Stream stream, Hint hint) {
+    if (settings_.wait == absl::ZeroDuration()) [[likely]]
+      return pool_->Allocate(bytes, stream, hint);
+    return AllocateBlocking(bytes, stream, hint);
+  }
+  absl::StatusOr<void*> AllocateBlocking(std::size_t bytes, Stream stream, Hint hint);
+  static bool IsShortage(const absl::Status& error) {
+    return absl::IsResourceExhausted(error) || absl::IsDeadlineExceeded(error);
+  }
+  // Returns whether the device lost a stream since its stream_epoch() was `epoch`.
+  bool FindsLostStreams(std::uint64_t epoch);
+  absl::StatusOr<void*> AllocateOnNewName(std::size_t bytes, void* native, Hint hint);
+  // Handles an error: the stream may have been destroyed.
+  absl::Status FreeAgain(void* address, void* native, absl::Status error);
+  absl::Status AwaitLost(void* native);
+  absl::Status WithHelp(const absl::Status& error, std::size_t bytes) const;
+  std::string DeviceName() const;
+
+  const bindings::Settings settings_;
+  const std::unique_ptr<FaceDevice> device_;
+  Streams streams_;
+  std::unique_ptr<SwitchedRecorder> recorder_;  // null: nothing can be recorded
+  std::unique_ptr<Pool> pool_;
+};
+
+}  // namespace tidepool::c_face
+
+#endif  // TIDEPOOL_BINDINGS_C_FACE_POOL_H_

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The blocks of a pool, for C programs and as JSON.
+#include <cstdint>
+#include <ostream>
+
+#include "absl/strings/str_cat.h"
+#include "bindings/c/face_pool.h"
+#include "bindings/c/statistics.h"
+#include "tidepool/trace/output_file.h"
+
+namespace tidepool::c_face {
+namespace {
+
+std::string Hexadecimal(const void* pointer) {
+  return absl::StrCat("\"0x", absl::Hex(reinterpret_cast<std::uintptr_t>(pointer)), "\"");
+}
+
+std::string JsonOf(const tidepool_block& block) {
+  std::string text = absl::StrCat("{\"address\": ", Hexadecimal(block.address),
+                                  ", \"offset\": ", block.offset, ", \"bytes\": ", block.bytes,
+                                  ", \"live\": ", block.is_live != 0 ? "true" : "false");
+  if (block.is_live != 0) absl::StrAppend(&text, ", \"stream\": ", Hexadecimal(block.stream));
+  return text + "}";
+}
+
+std::string JsonOf(const tidepool_statistics& statistics) {
+  std::string text = "{";
+  for (const StatisticsField& field : StatisticsFields()) {
+    absl::StrAppend(&text, text.size() > 1 ? ", " : "", "\"", field.name,
+                    "\": ", statistics.*field.member);
+  }
+  return text + "}";
+}
+
+}  // namespace
+
+std::vector<tidepool_block> FacePool::Blocks() const {
+  const auto handles = streams_.Handles();
+  std::vector<tidepool_block> blocks;
+  for (const PoolBlock& block : pool_->Snapshot()) {
+    const std::int64_t offset = pool_->OffsetOf(block.address);
+    if (offset < 0) continue;  // another thread gave the memory back meanwhile
+    const auto handle = handles.find(block.stream.id);
+    blocks.push_back({block.address, static_cast<std::size_t>(offset),
+                      static_cast<std::size_t>(block.bytes),
+                      handle == handles.end() ? nullptr : handle->second, block.used ? 1 : 0});
+  }
+  return blocks;
+}
+
+absl::Status FacePool::WriteSnapshot(const std::string& path) const {
+  const tidepool_statistics statistics = ToC(pool_->Stats());
+  const std::vector<tidepool_block> blocks = Blocks();
+  return WriteFile(path, [&](std::ostream& out) {
+    out << "{\"device\": \"" << device_->device().name()
+        << "\",\n \"statistics\": " << JsonOf(statistics) << ",\n \"blocks\": [";
+    const char* separator = "\n  ";
+    for (const tidepool_block& block : blocks) {
+      out << separator << JsonOf(block);
+      separator = ",\n  ";
+    }
+    out << "]}\n";
+    return absl::OkStatus();
+  });
+}
+
+}  // namespace tidepool::c_face

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The streams that a pool of the C face has seen. A stream is registered by its first use.
+#ifndef TIDEPOOL_BINDINGS_C_STREAMS_H_
+#define TIDEPOOL_BINDINGS_C_STREAMS_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "bindings/c/face_device.h"
+#include "bindings/support/stream_names.h"
+#include "bindings/support/stream_table.h"
+#include "lib/locks/mutex.h"
+
+namespace tidepool::c_face {
+
+// Thread-safe. The device outlives it.
+class Streams {
+ public:
+  explicit Streams(FaceDevice& device) : device_(device) {}
+
+  // Returns the name of a stream. Takes no lock, and makes no call of the device, if the stream was
+  // used before.
+  absl::StatusOr<Stream> NameOf(void* native) {
+    const Entry* const entry = Find(native);
+    if (entry != nullptr && !entry->is_of_thread) [[likely]] {
+      const Stream name = entry->name();
+      if (name.id != 0) [[likely]]
+        return name;
+    }
+    return Register(native);
+  }
+  // Asks the device for the name, also of a stream that was used before.
+  absl::StatusOr<Stream> Register(void* native);
+  // Returns the latest name, also after Forget. The name 0 for a stream that was never used.
+  Stream LastNameOf(void* native) const;
+  // Lets the next use of the handle register it again.
+  void Forget(void* native);
+  // Returns the handles of all names so far.
+  absl::flat_hash_map<std::uint64_t, void*> Handles() const;
+
+ private:
+  struct Entry : bindings::StreamNames {
+    Entry(void* handle, Stream name, bool of_thread)
+        : StreamNames(name), native(handle), is_of_thread(of_thread) {}
+
+    void* const native;
+    const bool is_of_thread;
+  };
+
+  Entry* Find(const void* native) const {
+    return native == nullptr ? default_.load(std::memory_order_acquire) : table_.Find(native);
+  }
+
+  FaceDevice& device_;
+  std::atomic<Entry*> default_ = nullptr;  // that of the null handle
+  bindings::StreamTable<Entry> table_;     // read without a lock, changed under mutex_
+  mutable locks::Mutex mutex_;
+  std::vector<std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tidepool::c_face
+
+#endif  // TIDEPOOL_BINDINGS_C_STREAMS_H_

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// An observer that records a pool from time to time.
+#ifndef TIDEPOOL_BINDINGS_C_SWITCHED_RECORDER_H_
+#define TIDEPOOL_BINDINGS_C_SWITCHED_RECORDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "lib/locks/mutex.h"
+#include "tidepool/pool_observer.h"
+#include "tidepool/recorder.h"
+
+namespace tidepool::c_face {
+
+// Thread-safe.
+class SwitchedRecorder final : public PoolObserver {
+ public:
+  explicit SwitchedRecorder(std::int64_t alignment) : alignment_(alignment) {}
+
+  // Begins a trace. FailedPrecondition while one is written; otherwise errors are the recorder's.
+  absl::Status Start(const std::string& path);
+  // Ends the trace. FailedPrecondition without one.
+  absl::Status Stop();
+  // Writes the events so far, if there is a trace.
+  absl::Status Flush();
+
+  void Allocate(const void* address, std::int64_t bytes, Hint hint, Stream stream) override;
+  void Free(const void* address, Stream stream) override;
+  void Failure(std::int64_t bytes, Hint hint, Stream stream) override;
+  void Wait(Stream stream, Stream awaited) override;
+  void Mark(std::string_view name) override;
+
+ private:
+  const std::int64_t alignment_;
+  locks::Mutex mutex_;
+  std::unique_ptr<Recorder> recorder_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace tidepool::c_face
+
+#endif  // TIDEPOOL_BINDINGS_C_SWITCHED_RECORDER_H_

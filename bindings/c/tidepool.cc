@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// The exported functions: they check arguments, and turn statuses and exceptions into codes.
+#include "tidepool/tidepool.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "bindings/c/error.h"
+#include "bindings/c/face_pool.h"
+#include "bindings/c/handle.h"
+#include "bindings/c/statistics.h"
+
+using tidepool::Hint;
+using tidepool::c_face::FacePool;
+using tidepool::c_face::Fail;
+
+namespace {
+
+absl::Status IsNull(const char* argument) {
+  return absl::InvalidArgumentError(absl::StrCat(argument, " is NULL"));
+}
+
+absl::Status NoPool(const tidepool_pool* handle) {
+  if (handle == nullptr) return IsNull("pool");
+  if (handle->IsHandle()) return handle->Gone();
+  return absl::InvalidArgumentError("pool is no pool, expected one of tidepool_pool_create");
+}
+
+// Calls `call` and returns the code of its status. Exceptions must not leave a C function.
+template <typename Call>
+tidepool_status Guarded(const char* function, bool prints, Call call) noexcept {
+  try {
+    const absl::Status status = call();
+    if (status.ok()) [[likely]]
+      return TIDEPOOL_OK;
+    return Fail(function, status, prints);
+  } catch (const std::bad_alloc&) {
+    return Fail(function, absl::ResourceExhaustedError("the host has no memory left"), prints);
+  } catch (...) {
+    return Fail(function, absl::InternalError("unexpected exception"), prints);
+  }
+}
+
+// Calls `use` with the pool of a handle.
+template <typename Use>
+tidepool_status OnPool(const char* function, tidepool_pool* handle, Use use) noexcept {
+  FacePool* const pool = handle != nullptr && handle->IsHandle() ? handle->pool() : nullptr;
+  if (pool == nullptr) [[unlikely]] {
+    return Guarded(function, false, [&] { return NoPool(handle); });
+  }
+  return Guarded(function, pool->prints_errors(), [&] { return use(*pool); });
+}
+
+// Calls `use` with the pool of a handle if `argument`, called `name`, is not null.
+template <typename Use>
+tidepool_status OnPoolWith(const char* function, tidepool_pool* handle, const void* argument,
+                           const char* name, Use use) noexcept {
+  return OnPool(function, handle,
+                [&](FacePool& pool) { return argument == nullptr ? IsNull(name) : use(pool); });
+}
+
+// Stores a value if there is one. Returns the status.
+template <typename Value, typename Target>
+absl::Status Store(const absl::StatusOr<Value>& value, Target* target) {
+  if (value.ok()) *target = static_cast<Target>(*value);
+  return value.status();
+}
+
+std::int64_t Clamped(std::size_t bytes) {
+  constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
+  return static_cast<std::int64_t>(std::min(bytes, kMost));
+}
+
+absl::Status UnknownHint(tidepool_hint hint) {
+  return absl::InvalidArgumentError(absl::StrCat("hint is ", static_cast<int>(hint),
+                                                 ", expected TIDEPOOL_RESIDENT (0) or "
+                                                 "TIDEPOOL_OFFLOADABLE (1)"));
+}
+
+absl::Status AllocateOn(FacePool& pool, std::size_t bytes, tidepool_stream stream,
+                        tidepool_hint hint, void** address) {
+  if (hint != TIDEPOOL_RESIDENT && hint != TIDEPOOL_OFFLOADABLE) [[unlikely]]
+    return UnknownHint(hint);
+  const absl::StatusOr<void*> allocated = pool.Allocate(
+      bytes, stream, hint == TIDEPOOL_RESIDENT ? Hint::kResident : Hint::kOffloadable);
+  if (!allocated.ok()) [[unlikely]]
+    return allocated.status();
+  *address = *allocated;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* tidepool_last_error(void) { return tidepool::c_face::LastError(); }
+
+const char* tidepool_status_name(tidepool_status status) {
+  switch (status) {
+    case TIDEPOOL_OK:
+      return "TIDEPOOL_OK";
+    case TIDEPOOL_INVALID_ARGUMENT:
+      return "TIDEPOOL_INVALID_ARGUMENT";
+    case TIDEPOOL_NOT_FOUND:
+      return "TIDEPOOL_NOT_FOUND";
+    case TIDEPOOL_OUT_OF_MEMORY:
+      return "TIDEPOOL_OUT_OF_MEMORY";
+    case TIDEPOOL_FAILED_PRECONDITION:
+      return "TIDEPOOL_FAILED_PRECONDITION";
+    case TIDEPOOL_DEADLINE_EXCEEDED:
+      return "TIDEPOOL_DEADLINE_EXCEEDED";
+    case TIDEPOOL_INTERNAL:
+      return "TIDEPOOL_INTERNAL";
+    case TIDEPOOL_UNAVAILABLE:
+      return "TIDEPOOL_UNAVAILABLE";
+    case TIDEPOOL_UNIMPLEMENTED:
+      return "TIDEPOOL_UNIMPLEMENTED";
+  }
+  return "unknown status";
+}
+
+const char* tidepool_version(void) { return TIDEPOOL_VERSION; }
+
+tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool) {
+  if (pool != nullptr) *pool = nullptr;
+  return Guarded(__func__, false, [&] {
+    if (pool == nullptr) return IsNull("pool");
+    auto made = FacePool::Create(options == nullptr ? "" : options);
+    if (made.ok()) *pool = tidepool_pool::Create(*std::move(made));
+    return made.status();
+  });
+}
+
+tidepool_status tidepool_pool_destroy(tidepool_pool* pool) {
+  if (pool == nullptr) return TIDEPOOL_OK;
+  return Guarded(__func__, false, [&] {
+    auto ended = pool->IsHandle() ? pool->Take() : nullptr;
+    return ended == nullptr ? NoPool(pool) : FacePool::End(std::move(ended));
+  });
+}
+
+tidepool_status tidepool_allocate(tidepool_pool* pool, size_t bytes, tidepool_stream stream,
+                                  tidepool_hint hint, void** address) {
+  if (address != nullptr) [[likely]]
+    *address = nullptr;
+  return OnPool(__func__, pool, [&](FacePool& face) {
+    if (address == nullptr) [[unlikely]]
+      return IsNull("address");
+    return bytes == 0 ? absl::OkStatus() : AllocateOn(face, bytes, stream, hint, address);
+  });
+}
+
+tidepool_status tidepool_free(tidepool_pool* pool, void* address, tidepool_stream stream) {
+  return OnPool(__func__, pool, [&](FacePool& face) {
+    return address == nullptr ? absl::OkStatus() : face.Free(address, stream);
+  });
+}
+
+tidepool_status tidepool_record_use(tidepool_pool* pool, void* address, tidepool_stream stream) {
+  return OnPool(__func__, pool, [&](FacePool& face) {
+    return address == nullptr ? absl::OkStatus() : face.RecordUse(address, stream);
+  });
+}
+
+tidepool_status tidepool_owns(tidepool_pool* pool, const void* address, int* owns) {
+  return OnPoolWith(__func__, pool, owns, "owns", [&](FacePool& face) {
+    *owns = face.pool().OffsetOf(address) >= 0 ? 1 : 0;
+    return absl::OkStatus();
+  });
+}
+
+tidepool_status tidepool_get_device(tidepool_pool* pool, int* ordinal) {
+  return OnPoolWith(__func__, pool, ordinal, "ordinal", [&](const FacePool& face) {
+    *ordinal = face.ordinal();
+    return absl::OkStatus();
+  });
+}
+
+tidepool_status tidepool_stream_create(tidepool_pool* pool, tidepool_stream* stream) {
+  return OnPoolWith(__func__, pool, stream, "stream",
+                    [&](FacePool& face) { return Store(face.CreateStream(), stream); });
+}
+
+tidepool_status tidepool_stream_destroy(tidepool_pool* pool, tidepool_stream stream) {
+  return OnPool(__func__, pool, [&](FacePool& face) { return face.DestroyStream(stream); });
+}
+
+tidepool_status tidepool_stream_synchronize(tidepool_pool* pool, tidepool_stream stream) {
+  return OnPool(__func__, pool, [&](FacePool& face) { return face.SynchronizeStream(stream); });
+}
+
+tidepool_status tidepool_stream_forget(tidepool_pool* pool, tidepool_stream stream) {
+  return OnPool(__func__, pool, [&](FacePool& face) { return face.ForgetStream(stream); });
+}
+
+tidepool_status tidepool_mark(tidepool_pool* pool, const char* name) {
+  return OnPoolWith(__func__, pool, name, "name", [&](FacePool& face) {
+    face.pool().Mark(name);
+    return absl::OkStatus();
+  });
+}
+
+tidepool_status tidepool_mark_iteration(tidepool_pool* pool) {
+  return OnPool(__func__, pool, [](FacePool& face) {
+    face.pool().MarkIteration();
+    return absl::OkStatus();
+  });
+}
+
+tidepool_status tidepool_await_plans(tidepool_pool* pool) {
+  return OnPool(__func__, pool, [](FacePool& face) {
+    face.pool().AwaitPlans();
+    return absl::OkStatus();
+  });
+}
+
+tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_bytes, size_t* given_back) {
+  return OnPool(__func__, pool, [&](FacePool& face) {
+    size_t unused = 0;
+    return Store(face.pool().Trim(Clamped(keep_bytes)),
+                 given_back == nullptr ? &unused : given_back);
+  });
+}
+
+tidepool_status tidepool_get_statistics(tidepool_pool* pool, tidepool_statistics* statistics) {
+  return OnPoolWith(__func__, pool, statistics, "statistics", [&](FacePool& face) {
+    return tidepool::c_face::FillStatistics(face.pool().Stats(), *statistics);
+  });
+}
+
+tidepool_status tidepool_reset_peaks(tidepool_pool* pool) {
+  return OnPool(__func__, pool, [](FacePool& face) {
+    face.pool().ResetPeaks();
+    return absl::OkStatus();
+  });
+}
+
+tidepool_status tidepool_get_blocks(tidepool_pool* pool, tidepool_block* blocks, size_t capacity,
+                                    size_t* count) {
+  return OnPoolWith(__func__, pool, count, "count", [&](const FacePool& face) {
+    if (blocks == nullptr && capacity > 0) return IsNull("blocks");
+    const std::vector<tidepool_block> found = face.Blocks();
+    std::copy_n(found.begin(), std::min(capacity, found.size()), blocks);
+    *count = found.size();
+    return absl::OkStatus();
+  });
+}
+
+tidepool_status tidepool_write_snapshot(tidepool_pool* pool, const char* path) {
+  return OnPoolWith(__func__, pool, path, "path",
+                    [&](const FacePool& face) { return face.WriteSnapshot(path); });
+}
+
+tidepool_status tidepool_start_trace(tidepool_pool* pool, const char* path) {
+  return OnPoolWith(__func__, pool, path, "path",
+                    [&](FacePool& face) { return face.StartTrace(path); });
+}
+
+tidepool_status tidepool_stop_trace(tidepool_pool* pool) {
+  return OnPool(__func__, pool, [](FacePool& face) { return face.StopTrace(); });
+}
+
+}  // extern "C"
