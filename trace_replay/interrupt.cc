@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The handler of SIGINT.
+// The handler of SIGINT and SIGTERM.
 #include "trace_replay/interrupt.h"
 
 #include <csignal>
@@ -21,7 +21,7 @@ std::stop_token StopAtInterrupt() {
   struct sigaction action = {};
   action.sa_handler = RequestStop;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  sigaction(SIGINT, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM}) sigaction(signal, &action, nullptr);
   return source->get_token();
 }
 

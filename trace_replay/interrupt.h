@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ctrl-C as a request for the best answer so far.
+// Ctrl-C and SIGTERM as a request for the best answer so far.
 #ifndef TIDEPOOL_TRACE_REPLAY_INTERRUPT_H_
 #define TIDEPOOL_TRACE_REPLAY_INTERRUPT_H_
 
@@ -7,8 +7,8 @@
 
 namespace tidepool::tool {
 
-// Returns a token of which the first SIGINT after this call requests the stop. The second SIGINT
-// ends the program. All calls return the same token. Not thread-safe.
+// Returns a token of which the first SIGINT or SIGTERM after this call requests the stop. The
+// second one of the same kind ends the program. All calls return the same token. Not thread-safe.
 std::stop_token StopAtInterrupt();
 
 }  // namespace tidepool::tool

@@ -120,6 +120,7 @@ absl::StatusOr<ChainSchedule> MakeAutoswap(const Chain& chain, const ChainPolicy
   const std::size_t operations = chain.forward_seconds.size();
   const std::size_t count = std::min(MostSchedules(operations), kMostWeights);
   for (std::size_t k = 0; k < count; ++k) {
+    if (k > 0 && options.stop.stop_requested()) break;
     Weights weights = {};
     if (k < weights.size()) {
       weights[k] = 1;  // each score alone

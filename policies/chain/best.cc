@@ -31,12 +31,13 @@ constexpr MakeOne kTransferring[] = {MakeGreedy, MakeVdnnRatio, MakeTflms, MakeD
 
 // Operations F_0, ..., F_L, B_L, ..., B_0. x_L is needed by two operations in a row, so it never
 // leaves.
-TransferProblem ProblemOf(const Chain& chain) {
+TransferProblem ProblemOf(const Chain& chain, const ChainCopies& copies) {
   const std::size_t count = chain.forward_seconds.size();
   TransferProblem problem;
   problem.seconds = chain.forward_seconds;
   problem.running_bytes = ForwardBytes(chain);
   problem.memory_bytes = chain.memory_bytes;
+  problem.full_duplex = copies.full_duplex;
   problem.seconds.insert(problem.seconds.end(), chain.backward_seconds.rbegin(),
                          chain.backward_seconds.rend());
   const std::vector<std::int64_t> backward = BackwardBytes(chain);
@@ -50,7 +51,8 @@ TransferProblem ProblemOf(const Chain& chain) {
   }
   for (std::size_t i = 0; i + 1 < count; ++i) {
     if (chain.x[i] == 0) continue;
-    const double seconds = static_cast<double>(chain.x[i]) / chain.link_bytes_per_second;
+    const double seconds =
+        copies.latency_seconds + static_cast<double>(chain.x[i]) / chain.link_bytes_per_second;
     problem.absences.push_back({.bytes = chain.x[i],
                                 .written = i,
                                 .left = i + 1,
@@ -66,7 +68,7 @@ class BestChain {
   BestChain(const Chain& chain, const ChainPolicyOptions& options)
       : chain_(chain),
         options_(options),
-        problem_(ProblemOf(chain)),
+        problem_(ProblemOf(chain, options.copies)),
         bounds_(problem_),
         end_(std::chrono::steady_clock::now() +
              std::chrono::duration<double>(options.time_limit_seconds)) {
@@ -81,7 +83,9 @@ class BestChain {
 
  private:
   bool IsDone() const { return proved_ || best_.seconds <= bound_ * (1 + kRounding); }
-  bool IsLate() const { return std::chrono::steady_clock::now() >= end_; }
+  bool IsLate() const {
+    return options_.stop.stop_requested() || std::chrono::steady_clock::now() >= end_;
+  }
   // Whether all orders of operations and transfers can be searched.
   bool IsSmall() const { return problem_.absences.size() <= 16; }
   void TryPolicies();
@@ -123,7 +127,9 @@ void BestChain::Keep(const std::vector<TransferAction>& actions, double seconds)
   }
 }
 
+// Copies without latency that run one at a time suit a link of two directions too.
 void BestChain::TryPolicies() {
+  if (options_.copies.latency_seconds > 0) return;
   for (const MakeOne make : kTransferring) {
     if (IsDone() || IsLate()) return;
     absl::StatusOr<ChainSchedule> made = make(chain_, options_);
@@ -133,7 +139,8 @@ void BestChain::TryPolicies() {
 
 void BestChain::TrySets() {
   std::vector<bool> set = transfers::EagerSet(problem_);
-  transfers::WorkBudget budget(transfers::WorkOf(kSecondsForSets), options_.time_limit_seconds);
+  transfers::WorkBudget budget(transfers::WorkOf(kSecondsForSets), options_.time_limit_seconds,
+                               options_.stop);
   transfers::ImproveSet(
       problem_, bound_, options_.seed, [&](std::size_t work) { return budget.Take(work); }, set);
   std::vector<TransferAction> actions;
@@ -167,6 +174,9 @@ absl::StatusOr<ChainSchedule> BestChain::Make() {
   if (IsSmall()) TrySearch();
   if (!IsDone()) TrySets();
   if (!IsSmall()) TrySearch();
+  if (best_.steps.empty() && options_.copies.latency_seconds > 0) {
+    return absl::ResourceExhaustedError("no schedule was found");
+  }
   if (best_.steps.empty()) return MakeGreedy(chain_, options_);
   best_.proved = IsDone();
   best_.lower_bound_seconds = best_.proved ? best_.seconds : std::min(bound_, best_.seconds);
@@ -182,6 +192,7 @@ absl::StatusOr<ChainSchedule> MakeBest(const Chain& chain, const ChainPolicyOpti
   best->lower_bound_seconds = std::min(best->seconds, ChainSeconds(chain));
   best->proved = best->seconds <= best->lower_bound_seconds * (1 + kRounding);
   for (const MakeOne make : {MakeRecompute, MakePofo}) {
+    if (make == MakePofo && options.copies.latency_seconds > 0) continue;
     absl::StatusOr<ChainSchedule> made = make(chain, options);
     if (!made.ok() || made->seconds >= best->seconds) continue;
     made->lower_bound_seconds = ChainSeconds(chain);

@@ -255,6 +255,7 @@ std::vector<std::vector<Block>> BlockSearcher::Search() {
   Add({});
   for (std::size_t position = 0; position < operations; ++position) {
     for (const SearchState& state : Best(at_[position])) {
+      if (options_.stop.stop_requested()) return {};
       states_.push_back(state);
       Extend(states_.size() - 1);
     }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <stop_token>
 #include <vector>
 
 #include "policies/chain/blocks.h"
@@ -16,6 +17,7 @@ struct BlockSearchOptions {
   std::size_t longest = 32;       // operations of a block, except for the last one
   std::size_t most_answers = 64;  // that are returned
   double most_lost = std::numeric_limits<double>::infinity();  // seconds of an answer's waits
+  std::stop_token stop = {};  // a stop ends the search without answers
 };
 
 // Returns choices of blocks that fit by the estimate of the search, the fastest first.

@@ -19,6 +19,7 @@ struct NamedChainPolicy {
   const char* name;
   absl::StatusOr<ChainSchedule> (*make)(const Chain& chain, const ChainPolicyOptions& options);
   bool recomputes = false;
+  bool takes_copies = false;
 };
 constexpr auto kChainPolicies = std::to_array<NamedChainPolicy>({
     {"greedy", chain_policies::MakeGreedy},
@@ -26,7 +27,7 @@ constexpr auto kChainPolicies = std::to_array<NamedChainPolicy>({
     {"vdnn-ratio", chain_policies::MakeVdnnRatio},
     {"autoswap", chain_policies::MakeAutoswap},
     {"tflms", chain_policies::MakeTflms},
-    {"best", chain_policies::MakeBest},
+    {"best", chain_policies::MakeBest, false, true},
     {"pofo", chain_policies::MakePofo, true},
     {"recompute", chain_policies::MakeRecompute, true},
 });
@@ -47,9 +48,21 @@ absl::Status CheckPolicyOptions(const ChainPolicyOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.slots, " slots, expected 0 to ", kMostSlots));
   }
-  if (options.time_limit_seconds > 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a time limit of ", options.time_limit_seconds,
-                                                 " seconds, expected more than 0"));
+  if (!(options.time_limit_seconds > 0)) {
+    return absl::InvalidArgumentError(absl::StrCat("a time limit of ", options.time_limit_seconds,
+                                                   " seconds, expected more than 0"));
+  }
+  const double latency = options.copies.latency_seconds;
+  if (latency >= 0 && latency <= kMostTaskSeconds) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("a latency of ", latency, " seconds, expected 0 to ", kMostTaskSeconds));
+}
+
+absl::Status CheckCopies(const NamedChainPolicy& policy, const ChainCopies& copies) {
+  if (policy.takes_copies || copies == ChainCopies()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("policy '", policy.name,
+                   "' knows one transfer at a time and no latency, expected best for others"));
 }
 
 absl::Status NeedsMore(const char* operation, std::size_t i, std::int64_t bytes,
@@ -101,11 +114,19 @@ absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view policy, const C
                                    [&](const NamedChainPolicy& one) { return one.name == policy; });
   if (found == kChainPolicies.end()) return UnknownPolicy(policy);
   if (absl::Status status = CheckPolicyOptions(options); !status.ok()) return status;
+  if (absl::Status status = CheckCopies(*found, options.copies); !status.ok()) return status;
   if (absl::Status status = ValidateChain(chain); !status.ok()) return status;
   absl::Status fits = CheckOperationsFit(found->recomputes ? chain : WithoutOutputs(chain));
   if (!fits.ok()) return fits;
   absl::StatusOr<ChainSchedule> schedule = found->make(chain, options);
-  if (schedule.ok()) schedule->policy = found->name;
+  const bool is_stopped = options.stop.stop_requested();
+  if (is_stopped && absl::IsResourceExhausted(schedule.status())) {
+    return absl::CancelledError("the search was stopped before it had a schedule");
+  }
+  if (!schedule.ok()) return schedule;
+  schedule->policy = found->name;
+  schedule->copies = options.copies;
+  schedule->stopped = is_stopped && !schedule->proved;
   return schedule;
 }
 

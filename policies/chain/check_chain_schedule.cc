@@ -64,10 +64,11 @@ class ScheduleWalk {
   absl::Status StartPrefetch(const ChainStep& step);
   absl::Status Drop(const ChainStep& step);
   absl::Status StartOperation(const ChainStep& step, std::int64_t extra, double seconds);
-  absl::Status StartCopy(const ChainStep& step);
+  absl::Status StartCopy(const ChainStep& step, Running& copy);
   absl::Status EndAllUntil(double seconds);
   absl::Status EndOperation();
-  absl::Status EndCopy();
+  absl::Status EndCopy(Running& copy);
+  absl::Status EndFirst();
   absl::Status CheckEnd() const;
 
   bool IsReady(std::size_t i) const {
@@ -77,6 +78,11 @@ class ScheduleWalk {
   bool IsInUse(std::size_t i) const {
     return operation_.Runs() && (i == operation_.index || i == operation_.index + 1);
   }
+  bool IsCopied(std::size_t i) const { return out_.IsCopyOf(i) || in_.IsCopyOf(i); }
+  bool CanCopy(const Running& copy) const {
+    return !copy.Runs() && (schedule_.copies.full_duplex || (!out_.Runs() && !in_.Runs()));
+  }
+  double FirstEnd() const { return std::min({operation_.end, out_.end, in_.end}); }
   std::int64_t OutputOf(std::size_t i) const {
     return chain_.output.empty() ? chain_.x[i] : chain_.output[i];
   }
@@ -106,7 +112,8 @@ class ScheduleWalk {
   std::size_t backward_left_;  // the next is B_(backward_left_ - 1)
   std::int64_t used_;
   Running operation_;
-  Running copy_;
+  Running out_;
+  Running in_;
   double last_end_ = 0;
 };
 
@@ -127,7 +134,7 @@ absl::Status ScheduleWalk::StartForward(const ChainStep& step) {
   const std::size_t i = step.index;
   if (operation_.Runs()) return Fault("another operation has not ended");
   if (!IsReady(i)) return NotThere(i);
-  if (copy_.IsCopyOf(i + 1)) return Fault(absl::StrCat("x_", i + 1, " is being copied"));
+  if (IsCopied(i + 1)) return Fault(absl::StrCat("x_", i + 1, " is being copied"));
   if (has_run_[i] && runs_once_[i]) return Fault("the operation may not run again");
   const bool keeps_output = step.action == ChainAction::kForwardOutput;
   Take(i + 1, keeps_output ? OutputOf(i + 1) : chain_.x[i + 1]);
@@ -148,7 +155,7 @@ absl::Status ScheduleWalk::StartBackward(const ChainStep& step) {
   if (activations_[i + 1].bytes < chain_.x[i + 1]) {
     return Fault(absl::StrCat("only the output of x_", i + 1, " is on the device"));
   }
-  if (copy_.IsCopyOf(i) && copy_.action == ChainAction::kPrefetch) {
+  if (in_.IsCopyOf(i)) {
     return Fault(absl::StrCat("the prefetch of x_", i, " has not ended"));
   }
   const std::int64_t first = backward_left_ == operations() ? chain_.y[i + 1] : 0;
@@ -157,32 +164,32 @@ absl::Status ScheduleWalk::StartBackward(const ChainStep& step) {
                         chain_.backward_seconds[i]);
 }
 
-absl::Status ScheduleWalk::StartCopy(const ChainStep& step) {
+absl::Status ScheduleWalk::StartCopy(const ChainStep& step, Running& copy) {
   const auto bytes = static_cast<double>(activations_[step.index].bytes);
-  const double seconds = bytes / chain_.link_bytes_per_second;
-  copy_ = {step.action, step.index, step.start_seconds + seconds};
+  const double seconds = schedule_.copies.latency_seconds + bytes / chain_.link_bytes_per_second;
+  copy = {step.action, step.index, step.start_seconds + seconds};
   return absl::OkStatus();
 }
 
 absl::Status ScheduleWalk::StartOffload(const ChainStep& step) {
-  if (copy_.Runs()) return Fault("another transfer has not ended");
+  if (!CanCopy(out_)) return Fault("another transfer has not ended");
   if (!IsReady(step.index)) return NotThere(step.index);
-  return StartCopy(step);
+  return StartCopy(step, out_);
 }
 
 absl::Status ScheduleWalk::StartPrefetch(const ChainStep& step) {
   const std::size_t i = step.index;
-  if (copy_.Runs()) return Fault("another transfer has not ended");
+  if (!CanCopy(in_)) return Fault("another transfer has not ended");
   if (!activations_[i].is_on_host) return Fault(absl::StrCat("x_", i, " is not on the host"));
   Take(i, activations_[i].host_bytes);
   activations_[i].is_leaving = false;
-  return StartCopy(step);
+  return StartCopy(step, in_);
 }
 
 absl::Status ScheduleWalk::Drop(const ChainStep& step) {
   const std::size_t i = step.index;
   if (!activations_[i].has_memory) return NotThere(i);
-  if (copy_.IsCopyOf(i)) return Fault(absl::StrCat("x_", i, " is being copied"));
+  if (IsCopied(i)) return Fault(absl::StrCat("x_", i, " is being copied"));
   if (IsInUse(i)) return Fault(absl::StrCat("the running operation uses x_", i));
   GiveBack(i);
   return absl::OkStatus();
@@ -194,7 +201,7 @@ absl::Status ScheduleWalk::EndOperation() {
   operation_.end = kNever;
   if (operation_.action == ChainAction::kBackward) {
     used_ -= chain_.backward_extra[i] + chain_.y[i + 1];
-    if (copy_.IsCopyOf(i + 1)) {
+    if (IsCopied(i + 1)) {
       return Fault(absl::StrCat("B_", i, " ends while x_", i + 1, " is being copied"));
     }
     GiveBack(i + 1);
@@ -207,11 +214,11 @@ absl::Status ScheduleWalk::EndOperation() {
   return absl::OkStatus();
 }
 
-absl::Status ScheduleWalk::EndCopy() {
-  const std::size_t i = copy_.index;
-  last_end_ = std::max(last_end_, copy_.end);
-  copy_.end = kNever;
-  if (copy_.action == ChainAction::kPrefetch) {
+absl::Status ScheduleWalk::EndCopy(Running& copy) {
+  const std::size_t i = copy.index;
+  last_end_ = std::max(last_end_, copy.end);
+  copy.end = kNever;
+  if (copy.action == ChainAction::kPrefetch) {
     activations_[i].is_ready = true;
     return absl::OkStatus();
   }
@@ -224,17 +231,19 @@ absl::Status ScheduleWalk::EndCopy() {
   return absl::OkStatus();
 }
 
-// Ends the operation and the copy that end by then. Of equal ends the operation is first: it may
-// use the activation that leaves with the copy.
+// Ends the operation first where ends are equal: it may use the activation that leaves with the
+// copy.
+absl::Status ScheduleWalk::EndFirst() {
+  if (operation_.end <= FirstEnd() + tolerance_) return EndOperation();
+  return EndCopy(out_.end <= in_.end ? out_ : in_);
+}
+
+// Ends the operation and the copies that end by then.
 absl::Status ScheduleWalk::EndAllUntil(double seconds) {
-  while (true) {
-    const bool is_operation = operation_.end <= copy_.end + tolerance_;
-    const double end = is_operation ? operation_.end : copy_.end;
-    if (end == kNever || end > seconds + tolerance_) return absl::OkStatus();
-    if (absl::Status status = is_operation ? EndOperation() : EndCopy(); !status.ok()) {
-      return status;
-    }
+  while (FirstEnd() != kNever && FirstEnd() <= seconds + tolerance_) {
+    if (absl::Status status = EndFirst(); !status.ok()) return status;
   }
+  return absl::OkStatus();
 }
 
 absl::Status ScheduleWalk::Start(const ChainStep& step) {

@@ -29,8 +29,8 @@ constexpr std::size_t kMostSlotSearches = 100;
 absl::StatusOr<ChainSchedule> MakeInSlots(const Chain& chain, const ChainPolicyOptions& options) {
   FractionalChain in_slots = InSlots(chain, options.slots);
   for (std::size_t searches = 1; searches <= kMostSlotSearches + 1; ++searches) {
-    const std::optional<LeastIdle> least = FindLeastIdle(in_slots);
-    if (!least.has_value()) break;
+    const std::optional<LeastIdle> least = FindLeastIdle(in_slots, options.stop);
+    if (!least.has_value() || options.stop.stop_requested()) break;
     absl::StatusOr<ChainSchedule> schedule = ScheduleSet(chain, least->set);
     if (schedule.ok()) return schedule;
     if (searches == kMostSlotSearches) {
@@ -50,7 +50,7 @@ double SecondsOf(const Chain& chain, double idle) {
 
 absl::StatusOr<ChainSchedule> MakeDynprog(const Chain& chain, const ChainPolicyOptions& options) {
   if (options.slots > 0 && chain.memory_bytes > 0) return MakeInSlots(chain, options);
-  const std::optional<LeastIdle> least = FindLeastIdle(ToFractional(chain));
+  const std::optional<LeastIdle> least = FindLeastIdle(ToFractional(chain), options.stop);
   if (!least.has_value()) return CannotRun(chain);
   return ScheduleSet(chain, least->set);
 }

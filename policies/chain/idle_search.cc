@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <stop_token>
 #include <tuple>
 #include <utility>
 
@@ -34,7 +35,7 @@ struct Node {
 
 class IdleSearch {
  public:
-  explicit IdleSearch(const FractionalChain& chain);
+  IdleSearch(const FractionalChain& chain, const std::stop_token& stop);
 
   std::optional<LeastIdle> Find();
 
@@ -56,13 +57,15 @@ class IdleSearch {
   void TakeBest(const std::vector<Node>& level);
 
   const FractionalChain& chain_;
+  const std::stop_token& stop_;
   const EagerBound eager_;
   double rounding_ = 0;
   LeastIdle best_ = {.idle = std::numeric_limits<double>::infinity()};
   std::vector<std::vector<Choice>> choices_;  // of each level
 };
 
-IdleSearch::IdleSearch(const FractionalChain& chain) : chain_(chain), eager_(chain) {
+IdleSearch::IdleSearch(const FractionalChain& chain, const std::stop_token& stop)
+    : chain_(chain), stop_(stop), eager_(chain) {
   for (const auto* list : {&chain.forward, &chain.backward, &chain.x}) {
     rounding_ = std::accumulate(list->begin(), list->end(), rounding_);
   }
@@ -144,12 +147,14 @@ void IdleSearch::TakeBest(const std::vector<Node>& level) {
   std::reverse(best_.set.begin(), best_.set.end());
 }
 
-// Searches with so many states at most between two operations. Returns whether these were all.
+// Searches with so many states at most between two operations. Returns whether these were all, and
+// no stop came.
 bool IdleSearch::Pass(std::size_t width) {
   bool is_complete = true;
   choices_.clear();
   std::vector<Node> level = {{.state = FirstState(chain_)}};
   for (std::size_t i = 0; i < chain_.operations() && !level.empty(); ++i) {
+    if (stop_.stop_requested()) return false;
     level = Children(level, i);
     RemoveDominated(level);
     if (level.size() > width) {
@@ -174,7 +179,7 @@ std::optional<LeastIdle> IdleSearch::Find() {
   const std::size_t most = std::min(kMostBoundSteps / steps, kMostWidth);
   for (std::size_t width = std::min(kFirstWidth, most); width > 0 && !best_.proved;) {
     best_.proved = Pass(width);
-    if (width == most) break;
+    if (width == most || stop_.stop_requested()) break;
     width = std::min(width * kWidthFactor, most);
   }
   return std::move(best_);
@@ -182,8 +187,8 @@ std::optional<LeastIdle> IdleSearch::Find() {
 
 }  // namespace
 
-std::optional<LeastIdle> FindLeastIdle(const FractionalChain& chain) {
-  return IdleSearch(chain).Find();
+std::optional<LeastIdle> FindLeastIdle(const FractionalChain& chain, const std::stop_token& stop) {
+  return IdleSearch(chain, stop).Find();
 }
 
 }  // namespace tidepool::chain_policies

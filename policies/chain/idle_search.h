@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "policies/chain/fractional_chain.h"
@@ -20,8 +21,10 @@ struct LeastIdle {
 
 // Returns the best set that is found; nothing when the chain does not fit. Work and memory are
 // bounded: chains on which the search would take long get the best set of a narrower search, and
-// chains of more than about 10,000 operations greedy's. At most a second or so, and 200 MiB.
-std::optional<LeastIdle> FindLeastIdle(const FractionalChain& chain);
+// chains of more than about 10,000 operations greedy's. At most a second or so, and 200 MiB. A stop
+// ends the search with the best set so far.
+std::optional<LeastIdle> FindLeastIdle(const FractionalChain& chain,
+                                       const std::stop_token& stop = {});
 
 }  // namespace tidepool::chain_policies
 

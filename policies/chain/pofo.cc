@@ -40,12 +40,14 @@ absl::StatusOr<ChainSchedule> MakePofo(const Chain& chain, const ChainPolicyOpti
   fastest.Take(MakeRecompute(chain, options));
   if (!fastest.has_one() || fastest.seconds() > bound * (1 + kEqualSeconds)) {
     const RecomputeTable table(model, chain.memory_bytes,
-                               RecomputeSlots(model.operations(), options.slots));
+                               RecomputeSlots(model.operations(), options.slots), options.stop);
     BlockSearchOptions search;
     // Nearly all choices of blocks of a short chain are tried.
     if (model.operations() <= kShortChain) search = {.width = 512, .most_answers = 512};
+    search.stop = options.stop;
     if (fastest.has_one()) search.most_lost = fastest.seconds() - ChainSeconds(chain);
     for (const std::vector<Block>& blocks : SearchBlocks(table, search)) {
+      if (options.stop.stop_requested()) break;
       fastest.Take(ScheduleBlocks(table, blocks));
     }
   }

@@ -32,22 +32,24 @@ ChainSchedule SmallestSchedule(const RecomputeModel& model, const LeastMemoryTab
   return RunWithoutWaits(model.chain(), std::move(actions));
 }
 
-std::optional<ChainSchedule> PersistentSchedule(const RecomputeModel& model, std::size_t slots) {
+std::optional<ChainSchedule> PersistentSchedule(const RecomputeModel& model, std::size_t slots,
+                                                const std::stop_token& stop) {
   const LeastMemoryTable least(model);
   if (PersistentMemory(model, least) > model.chain().memory_bytes) return std::nullopt;
-  const RecomputeTable table(model, model.chain().memory_bytes - model.x(0), slots);
+  const RecomputeTable table(model, model.chain().memory_bytes - model.x(0), slots, stop);
   const Segment all{0, model.operations() - 1};
-  // Sizes that are rounded up to slots may not fit.
+  // Sizes that are rounded up to slots may not fit, and a stop leaves the table unfinished.
   if (std::isinf(table.Seconds(all, slots))) return SmallestSchedule(model, least);
   ChainActions actions;
   table.AddActions(all, slots, actions);
   return RunWithoutWaits(model.chain(), std::move(actions));
 }
 
-void Improve(const RecomputeModel& model, std::optional<ChainSchedule>& schedule, double& bound) {
+void Improve(const RecomputeModel& model, const std::stop_token& stop,
+             std::optional<ChainSchedule>& schedule, double& bound) {
   const double seconds =
       schedule.has_value() ? schedule->seconds : std::numeric_limits<double>::infinity();
-  RecomputeSearch search = SearchRecomputation(model, seconds, kMostStates);
+  RecomputeSearch search = SearchRecomputation(model, seconds, kMostStates, stop);
   bound = std::max(bound, std::min(seconds, search.lower_bound));
   if (search.actions.empty()) return;
   schedule = RunWithoutWaits(model.chain(), std::move(search.actions));
@@ -93,10 +95,10 @@ absl::StatusOr<ChainSchedule> MakeRecompute(const Chain& chain, const ChainPolic
   if (absl::Status status = CheckRecomputedLength(chain); !status.ok()) return status;
   const RecomputeModel model(chain);
   std::optional<ChainSchedule> schedule =
-      PersistentSchedule(model, RecomputeSlots(model.operations(), options.slots));
+      PersistentSchedule(model, RecomputeSlots(model.operations(), options.slots), options.stop);
   double bound = RecomputeBound(model, false);
   const bool is_searched = options.slots == 0 && model.operations() <= kMostSearchedOperations;
-  if (is_searched) Improve(model, schedule, bound);
+  if (is_searched) Improve(model, options.stop, schedule, bound);
   if (!schedule.has_value()) return DoesNotFit(model);
   schedule->proved = bound >= schedule->seconds * (1 - kEqualSeconds);
   schedule->lower_bound_seconds = schedule->proved ? schedule->seconds : bound;

@@ -60,12 +60,14 @@ void SegmentPlanner::AddActions(const Segment& segment, std::size_t slots,
   AddActions({first, split.at - 1, !split.keeps_output}, slots, actions);
 }
 
-RecomputeTable::RecomputeTable(const RecomputeModel& model, std::int64_t bytes, std::size_t slots)
+RecomputeTable::RecomputeTable(const RecomputeModel& model, std::int64_t bytes, std::size_t slots,
+                               const std::stop_token& stop)
     : SegmentPlanner(model),
       bytes_(std::max<std::int64_t>(bytes, 1)),
       slots_(slots),
       rows_(SegmentsOf(model.operations()) * (slots + 1), kDoesNotFit) {
   ForEachSegment(model.operations(), [&](const Segment& segment) {
+    if (stop.stop_requested()) return;
     segment.first == segment.last ? FillOne(segment) : FillMany(segment);
   });
 }

@@ -129,7 +129,7 @@ ChainTransfers FirstTensors(std::size_t tensors) {
 
 }  // namespace
 
-absl::StatusOr<ChainSchedule> MakeTflms(const Chain& chain, const ChainPolicyOptions& /*options*/) {
+absl::StatusOr<ChainSchedule> MakeTflms(const Chain& chain, const ChainPolicyOptions& options) {
   const std::size_t operations = chain.forward_seconds.size();
   const auto most = static_cast<std::size_t>(std::sqrt(MostSchedules(operations)));
   const std::vector<std::size_t> values = Sweep(operations, std::max<std::size_t>(most, 2));
@@ -137,6 +137,7 @@ absl::StatusOr<ChainSchedule> MakeTflms(const Chain& chain, const ChainPolicyOpt
   ChainSchedule best;
   for (const std::size_t tensors : values) {
     for (const std::size_t ahead : values) {
+      if (options.stop.stop_requested()) break;
       const TflmsTimes tried(chain, tensors, ahead);
       if (tried.times().seconds >= least || !tried.Fits()) continue;
       least = tried.times().seconds;

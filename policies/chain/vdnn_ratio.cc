@@ -41,8 +41,7 @@ Indices EveryOther(const Indices& set) {
 
 }  // namespace
 
-absl::StatusOr<ChainSchedule> MakeVdnnRatio(const Chain& chain,
-                                            const ChainPolicyOptions& /*options*/) {
+absl::StatusOr<ChainSchedule> MakeVdnnRatio(const Chain& chain, const ChainPolicyOptions& options) {
   const std::vector<double> ratios = Ratios(chain);
   std::vector<double> thresholds = ratios;
   std::sort(thresholds.begin(), thresholds.end());
@@ -54,6 +53,7 @@ absl::StatusOr<ChainSchedule> MakeVdnnRatio(const Chain& chain,
     const Indices set = AtLeast(ratios, thresholds[k]);
     best.Try(set);
     best.Try(EveryOther(set));
+    if (options.stop.stop_requested()) break;
   }
   return best.Schedule();
 }

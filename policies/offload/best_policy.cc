@@ -96,8 +96,8 @@ Iteration BestMaker::Search() const {
     if (algorithms == last) break;
     // Each choice of algorithms has half of the time. Both clocks run from here on.
     const double quarter = transfers::WorkOf(WorkSeconds()) / 4;
-    WorkBudget choosing(quarter, options_.time_limit_seconds / 4);
-    WorkBudget sending(quarter, options_.time_limit_seconds / 2);
+    WorkBudget choosing(quarter, options_.time_limit_seconds / 4, options_.stop);
+    WorkBudget sending(quarter, options_.time_limit_seconds / 2, options_.stop);
     Iteration next = transfers::SearchIteration(
         graph_, algorithms, search_, [&](std::size_t work) { return choosing.Take(work); },
         [&](std::size_t work) { return sending.Take(work); });
@@ -149,7 +149,7 @@ absl::StatusOr<Schedule> BestMaker::Make() {
   if (!best.ok() && !absl::IsResourceExhausted(best.status())) return best;
   double seconds = best.ok() ? SecondsOf(*best) : std::numeric_limits<double>::infinity();
   ScheduleRequest request = request_;
-  request.options = GraphChainOptions();
+  request.options = GraphChainOptions{.chain = {.stop = options_.stop}};
   for (const char* policy : {"greedy", "dynprog", "vdnn-ratio", "autoswap"}) {
     absl::StatusOr<Schedule> other = MakeChained(policy, graph_, request);
     if (!other.ok() || !CheckAddresses(*other).ok()) continue;

@@ -15,6 +15,7 @@
 #include "policies/offload/layerwise_policy.h"
 #include "policies/offload/offload_policies.h"
 #include "policies/offload/option_names.h"
+#include "policies/offload/policy_options.h"
 #include "policies/offload/request_check.h"
 #include "policies/offload/staying.h"
 #include "tidepool/schedule/lower_bound.h"
@@ -130,6 +131,18 @@ absl::StatusOr<MadeSchedule> MakeWhole(const OffloadPolicy& policy, MakeForGraph
                       .lower_bound_seconds = lower_bound};
 }
 
+// Marks a schedule of a search that a stop ended, and tells a stop before the first schedule from a
+// memory that is too small.
+absl::StatusOr<MadeSchedule> MarkStop(const ScheduleRequest& request,
+                                      absl::StatusOr<MadeSchedule> made) {
+  if (!offload_policies::StopOf(request.options).stop_requested()) return made;
+  if (absl::IsResourceExhausted(made.status())) {
+    return absl::CancelledError("the search was stopped before it had a schedule");
+  }
+  if (made.ok()) made->stopped = !made->proved;
+  return made;
+}
+
 }  // namespace
 
 ScheduleRequest RequestFor(const TimelineOptions& pool, PolicyOptions options) {
@@ -164,7 +177,9 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const TaskGra
   if (!status.ok()) return status;
   const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, /*is_divided=*/false);
   if (!make.ok()) return make.status();
-  if (*make == nullptr) return offload_policies::MakeIteration(**found, graph, request);
+  if (*make == nullptr) {
+    return MarkStop(request, offload_policies::MakeIteration(**found, graph, request));
+  }
   return MakeWhole(**found, *make, graph, request);
 }
 
@@ -181,7 +196,7 @@ absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy, const GraphFa
   const absl::StatusOr<MakeForGraph> make = MakerFor(**found, request, is_divided);
   if (!make.ok()) return make.status();
   if (*make == nullptr) {
-    return offload_policies::MakeIteration(**found, family, *batch, request);
+    return MarkStop(request, offload_policies::MakeIteration(**found, family, *batch, request));
   }
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, *batch);
   if (!graph.ok()) return graph.status();

@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_POLICIES_OFFLOAD_POLICY_OPTIONS_H_
 #define TIDEPOOL_POLICIES_OFFLOAD_POLICY_OPTIONS_H_
 
+#include <stop_token>
 #include <variant>
 
 #include "absl/status/status.h"
@@ -19,6 +20,13 @@ absl::StatusOr<Options> OptionsOf(const ScheduleRequest& request) {
   if (std::holds_alternative<std::monostate>(request.options)) return Options();
   return absl::InvalidArgumentError(
       "the options are those of another policy, expected the policy's own or none");
+}
+
+// Returns the token that stops the policy's searches.
+inline std::stop_token StopOf(const PolicyOptions& options) {
+  if (const auto* best = std::get_if<BestOptions>(&options)) return best->stop;
+  if (const auto* chain = std::get_if<GraphChainOptions>(&options)) return chain->chain.stop;
+  return {};
 }
 
 }  // namespace tidepool::offload_policies

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// WorkBudget: an amount of work, with a limit on time. The work ends first on a machine that is not
-// slow, so that results do not depend on the clock.
+// WorkBudget: an amount of work, with a limit on time and a way to stop. The work ends first on a
+// machine that is not slow, so that results do not depend on the clock.
 #ifndef TIDEPOOL_POLICIES_TRANSFERS_WORK_BUDGET_H_
 #define TIDEPOOL_POLICIES_TRANSFERS_WORK_BUDGET_H_
 
 #include <chrono>
 #include <cstddef>
+#include <stop_token>
+#include <utility>
 
 namespace tidepool::transfers {
 
@@ -16,18 +18,20 @@ constexpr double WorkOf(double seconds) { return 6e6 * seconds; }
 class WorkBudget {
  public:
   // The clock runs from now on.
-  WorkBudget(double work, double seconds)
+  WorkBudget(double work, double seconds, std::stop_token stop)
       : left_(work),
+        stop_(std::move(stop)),
         end_(std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds)) {}
 
-  // Takes some work from the budget. Returns false when nothing is left.
+  // Takes some work from the budget. Returns false when nothing is left, and after a stop.
   bool Take(std::size_t work) {
     left_ -= static_cast<double>(work);
-    return left_ > 0 && std::chrono::steady_clock::now() < end_;
+    return left_ > 0 && !stop_.stop_requested() && std::chrono::steady_clock::now() < end_;
   }
 
  private:
   double left_;
+  std::stop_token stop_;
   std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>> end_;
 };
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/chain/chain_vectors.h"
 #include "tests/chain/random_chain.h"
 #include "tidepool/schedule/chain_policy.h"
@@ -15,7 +17,7 @@ using testing::ChainVector;
 using testing::RandomChains;
 
 // Searches end by themselves, so the result does not depend on the machine.
-constexpr ChainPolicyOptions kPatient = {.time_limit_seconds = 1000};
+const ChainPolicyOptions kPatient = {.time_limit_seconds = 1000};
 
 ChainSchedule BestOf(const Chain& chain) {
   absl::StatusOr<ChainSchedule> best = MakeChainSchedule("best", chain, kPatient);
@@ -87,6 +89,92 @@ TEST(BestChain, NeverTakesLongerWithMoreMemory) {
     }
     EXPECT_TRUE(AreClose(last, ChainSeconds(chain)));
   }
+}
+
+TEST(BestChain, CopiesInBothDirectionsAtOnce) {
+  RandomChains random(24);
+  ChainPolicyOptions duplex = kPatient;
+  duplex.copies.full_duplex = true;
+  for (int i = 0; i < 100; ++i) {
+    Chain chain = random.Next(static_cast<std::size_t>(random.Below(6)) + 1);
+    if (random.Chance(0.5)) chain.memory_bytes = LeastChainMemory(chain);
+    SCOPED_TRACE(ChainJson(chain));
+    const auto made = MakeChainSchedule("best", chain, duplex);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(CheckChainSchedule(chain, *made), absl::OkStatus());
+    EXPECT_TRUE(made->proved);
+    EXPECT_LE(made->seconds, BestOf(chain).seconds);
+  }
+}
+
+// F_4 needs the memory of x_3, and B_2 that of x_0. With one transfer at a time x_0 leaves first,
+// which delays x_3 by two seconds; otherwise it leaves while x_3 comes back.
+TEST(BestChain, SendsWhileItFetches) {
+  const Chain chain = {.forward_seconds = {1, 1, 1, 1, 1},
+                       .backward_seconds = {1, 1, 1, 1, 1},
+                       .forward_extra = {0, 0, 0, 0, 12},
+                       .backward_extra = {0, 0, 8, 0, 0},
+                       .x = {5, 0, 0, 10, 0, 0},
+                       .y = {0, 0, 0, 0, 0, 0},
+                       .link_bytes_per_second = 1,
+                       .memory_bytes = 20};
+  EXPECT_EQ(BestOf(chain).seconds, 34);
+  ChainPolicyOptions options = kPatient;
+  options.copies.full_duplex = true;
+  ChainSchedule made = MakeChainSchedule("best", chain, options).value();
+  EXPECT_EQ(made.seconds, 32);
+  EXPECT_TRUE(made.proved);
+  EXPECT_EQ(CheckChainSchedule(chain, made), absl::OkStatus());
+  made.copies = {};
+  EXPECT_NE(CheckChainSchedule(chain, made), absl::OkStatus());
+}
+
+TEST(BestChain, WaitsForTheLatencyOfEachCopy) {
+  RandomChains random(25);
+  ChainPolicyOptions options = kPatient;
+  options.copies.latency_seconds = 0.25;
+  int slower = 0;
+  for (int i = 0; i < 200; ++i) {
+    const Chain chain = random.Next(static_cast<std::size_t>(random.Below(6)) + 1);
+    SCOPED_TRACE(ChainJson(chain));
+    auto made = MakeChainSchedule("best", chain, options);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(CheckChainSchedule(chain, *made), absl::OkStatus());
+    EXPECT_TRUE(made->proved);
+    const ChainSchedule without = BestOf(chain);
+    EXPECT_GE(made->seconds, without.seconds * (1 - 1e-12));
+    // All copies of the schedule without latency, each with its latency before it.
+    const auto copies = static_cast<double>(2 * OffloadedIndices(without).size());
+    EXPECT_LE(made->seconds, without.seconds + 0.25 * copies + 1e-9);
+    slower += made->seconds > without.seconds ? 1 : 0;
+  }
+  EXPECT_GT(slower, 20);
+}
+
+TEST(BestChain, RefusesLatenciesOutOfRange) {
+  const Chain chain = RandomChains(26).Next(2);
+  ChainPolicyOptions options = kPatient;
+  for (const double latency : {-1.0, 1e10, std::nan("")}) {
+    options.copies.latency_seconds = latency;
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeChainSchedule("best", chain, options).status()));
+  }
+}
+
+// Nothing is transferred or the link has its latency, so recomputation may be faster.
+TEST(BestChain, RecomputesOnAnyLink) {
+  RandomChains random(27);
+  ChainPolicyOptions options = kPatient;
+  options.recomputes = true;
+  options.copies = {.full_duplex = true, .latency_seconds = 1};
+  int reruns = 0;
+  for (int i = 0; i < 60; ++i) {
+    const Chain chain = random.Next(static_cast<std::size_t>(random.Below(5)) + 1);
+    const auto made = MakeChainSchedule("best", chain, options);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(CheckChainSchedule(chain, *made), absl::OkStatus());
+    reruns += RecomputedIndices(*made).empty() ? 0 : 1;
+  }
+  EXPECT_GT(reruns, 5);
 }
 
 TEST(BestChain, RecomputesWhereThatIsFaster) {

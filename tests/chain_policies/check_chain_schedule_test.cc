@@ -93,6 +93,22 @@ TEST(CheckChainSchedule, AcceptsADropOfWhatTheHostHas) {
   EXPECT_TRUE(Check(steps, 7).ok()) << Check(steps, 7);
 }
 
+// x_0 comes back while x_1 leaves.
+TEST(CheckChainSchedule, KnowsLinksOfTwoDirections) {
+  const Steps steps = {{kOffload, 0, 0},    {kForward, 0, 0}, {kOffload, 1, 1},  {kForward, 1, 1},
+                       {kPrefetch, 0, 1.5}, {kForward, 2, 2}, {kBackward, 2, 3}, {kPrefetch, 1, 3},
+                       {kBackward, 1, 4},   {kBackward, 0, 5}};
+  ChainSchedule schedule = {.steps = steps, .copies = {.full_duplex = true}, .seconds = 6};
+  const Chain chain = ThreeOperations();
+  EXPECT_EQ(CheckChainSchedule(chain, schedule), absl::OkStatus());
+  schedule.copies.full_duplex = false;
+  EXPECT_THAT(std::string(CheckChainSchedule(chain, schedule).message()),
+              HasSubstr("the prefetch of x_0 at 1.5 s: another transfer has not ended"));
+  schedule.copies = {.full_duplex = true, .latency_seconds = 0.25};
+  EXPECT_THAT(std::string(CheckChainSchedule(chain, schedule).message()),
+              HasSubstr("B_1 at 4 s: x_1 is not on the device"));
+}
+
 TEST(CheckChainSchedule, FindsEachFault) {
   struct Fault {
     Steps steps;

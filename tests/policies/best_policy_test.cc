@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <stop_token>
 #include <string>
 
 #include "tests/schedule/random_device_schedule.h"
+#include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -123,6 +125,24 @@ TEST(BestPolicy, GivesTheSameScheduleForASeed) {
   EXPECT_EQ(first.schedule, second.schedule);
 }
 
+// Without a search, the eager set of data leaves.
+TEST(BestPolicy, GivesTheBestSoFarAtAStop) {
+  const TaskGraph graph = MakeModel("resnet-18", {.batch = 4}).value();
+  const auto memory = static_cast<std::int64_t>(static_cast<double>(PeakOf(graph)) * 0.8);
+  ScheduleRequest request = RequestWith(memory, true);
+  const MadeSchedule whole = MakeSchedule("best", graph, request).value();
+  EXPECT_FALSE(whole.stopped);
+  std::stop_source source;
+  source.request_stop();
+  std::get<BestOptions>(request.options).stop = source.get_token();
+  const MadeSchedule stopped = MakeSchedule("best", graph, request).value();
+  EXPECT_TRUE(stopped.stopped);
+  ExpectValid(stopped);
+  EXPECT_LT(Simulate(whole)->seconds, Simulate(stopped)->seconds);
+  request.machine.devices.front().memory_bytes = kMiB;
+  EXPECT_TRUE(absl::IsCancelled(MakeSchedule("best", graph, request).status()));
+}
+
 TEST(BestPolicy, RefusesWrongRequests) {
   const TaskGraph graph = MakeModel("alexnet", {.batch = 4}).value();
   const absl::Status small = MakeSchedule("best", graph, RequestWith(kMiB, true)).status();
@@ -142,6 +162,50 @@ TEST(BestPolicy, RefusesWrongRequests) {
   ScheduleRequest request = RequestWith(1024 * kMiB, true);
   request.options = LayerwiseOptions();
   EXPECT_TRUE(absl::IsInvalidArgument(MakeSchedule("best", graph, request).status()));
+}
+
+TEST(BestPolicy, RefusesLinksAndNamesThatAreNone) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 4}).value();
+  for (const double rate : {0.0, -1.0, std::nan("")}) {
+    ScheduleRequest request = RequestWith(1024 * kMiB, true);
+    request.machine.links.front().in_bytes_per_second = rate;
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeSchedule("best", graph, request).status())) << rate;
+  }
+  for (const double latency : {-1.0, std::nan("")}) {
+    ScheduleRequest request = RequestWith(1024 * kMiB, true);
+    request.machine.links.front().latency_seconds = latency;
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeSchedule("best", graph, request).status())) << latency;
+  }
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(MakeSchedule("best", graph, RequestWith(-1, true)).status()));
+  const absl::Status unknown = MakeSchedule("bestt", graph, RequestWith(kMiB, true)).status();
+  EXPECT_TRUE(absl::IsNotFound(unknown));
+  EXPECT_THAT(std::string(unknown.message()), HasSubstr("expected one of best, "));
+}
+
+TEST(BestPolicy, SchedulesTheSmallestGraphs) {
+  for (const std::int64_t bytes : {std::int64_t{0}, std::int64_t{1}, kMostDataBytes / 4}) {
+    for (const double seconds : {0.0, 1.0}) {
+      const TaskGraph graph = FromChain({.forward_seconds = {seconds},
+                                         .backward_seconds = {seconds},
+                                         .forward_extra = {bytes},
+                                         .backward_extra = {0},
+                                         .x = {bytes, bytes},
+                                         .y = {0, bytes},
+                                         .link_bytes_per_second = 1,
+                                         .memory_bytes = 0})
+                                  .value();
+      const auto made = MakeSchedule("best", graph, RequestWith(kMostDataBytes, true));
+      ASSERT_TRUE(made.ok()) << made.status();
+      EXPECT_EQ(Simulate(*made)->seconds, 2 * seconds);
+      EXPECT_TRUE(made->proved);
+      // The largest task has x_0, x_1 and y_1, or the workspace in its place.
+      if (bytes > 0) {
+        EXPECT_TRUE(absl::IsResourceExhausted(
+            MakeSchedule("best", graph, RequestWith(bytes, true)).status()));
+      }
+    }
+  }
 }
 
 TEST(BestPolicy, SchedulesRandomGraphs) {

@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/chain/random_chain.h"
 #include "tests/support/shared_files.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/schedule/chain_policy.h"
@@ -69,6 +70,22 @@ TEST_F(ChainScheduleCommand, PrintsTheScheduleOfAChain) {
   EXPECT_THAT(Text({"schedule", path_, "--policy", "greedy"}), HasSubstr("offloaded: 0\n"));
 }
 
+TEST_F(ChainScheduleCommand, CopiesInBothDirectionsAndWithLatency) {
+  const json one = Answer({"--policy", "best", "--latency", "500ms"});
+  EXPECT_EQ(one["makespan"], 8);
+  EXPECT_EQ(one["latency_seconds"], 0.5);
+  EXPECT_EQ(one["duplex"], false);
+  EXPECT_EQ(Answer({"--policy", "best", "--duplex"})["makespan"], 7);
+  EXPECT_THAT(Text({"schedule", path_, "--policy", "best", "--duplex", "--latency", "500ms"}),
+              HasSubstr("both directions at once, latency 500.000 ms"));
+  for (const std::vector<std::string>& copies :
+       {std::vector<std::string>{"--duplex"}, {"--latency", "1us"}}) {
+    std::vector<std::string> arguments = {"schedule", path_, "--policy", "dynprog"};
+    arguments.insert(arguments.end(), copies.begin(), copies.end());
+    EXPECT_THAT(ErrorOf(arguments), HasSubstr("policy 'dynprog' knows one transfer at a time"));
+  }
+}
+
 // A chain of rotor, of which F_0 runs once for its output and once for all.
 TEST_F(ChainScheduleCommand, RunsChainsOfRotor) {
   path_ = File("rotor.json",
@@ -103,6 +120,24 @@ TEST_F(ChainScheduleCommand, KnowsEveryPolicy) {
     EXPECT_EQ(answer["policy"], policy);
     EXPECT_EQ(answer["fits"], outcome.status == 0);
   }
+}
+
+// The searches for this chain take many seconds.
+TEST_F(ChainScheduleCommand, GivesTheBestSoFarWhenItIsInterrupted) {
+  testing::RandomChains random(51);
+  Chain chain = random.Next(600);
+  chain.link_bytes_per_second = 400;
+  chain.memory_bytes = LeastChainMemory(chain);
+  path_ = File("long.json", ChainJson(chain));
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const json answer =
+        InterruptedJson({"schedule", path_, "--policy", "best", "--time-limit", "1000000"}, signal);
+    EXPECT_EQ(answer["interrupted"], true);
+    EXPECT_EQ(answer["proved"], false);
+    EXPECT_GE(answer["makespan"], answer["lower_bound"]);
+  }
+  path_ = File("chain.json", kChain);
+  EXPECT_EQ(Answer({"--policy", "best"})["interrupted"], false);
 }
 
 TEST_F(ChainScheduleCommand, SaysNoWhenTheMemoryIsTooSmall) {
@@ -141,11 +176,13 @@ TEST_F(ChainScheduleCommand, TakesTheSmallestChains) {
   EXPECT_THAT(ErrorOf({"schedule", none}), HasSubstr("L is -1, expected 0 or more"));
   path_ = File("one.json", R"({"L": 0, "beta": 2, "M_gpu": 6, "uF": [1], "uB": [2],
     "exF": [0], "exB": [0], "x": [1, 2], "y": [1, 2]})");
-  EXPECT_EQ(Answer({})["makespan"], 3);
+  for (const std::string& policy : ChainPolicyNames()) {
+    EXPECT_EQ(Answer({"--policy", policy})["makespan"], 3) << policy;
+  }
   path_ = File("zero.json", R"({"L": 1, "beta": 2, "M_gpu": 0, "uF": [0, 0], "uB": [0, 0],
     "exF": [0, 0], "exB": [0, 0], "x": [0, 0, 0], "y": [0, 0, 0]})");
-  for (const char* policy : {"greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms"}) {
-    const json answer = Answer({"--policy", policy, "--slots", "5"});
+  for (const std::string& policy : ChainPolicyNames()) {
+    const json answer = Answer({"--policy", policy, "--slots", "5", "--recompute", "on"});
     EXPECT_EQ(answer["makespan"], 0) << policy;
     EXPECT_EQ(answer["ratio"], 1) << policy;
   }
@@ -155,6 +192,8 @@ TEST_F(ChainScheduleCommand, RefusesWrongOptions) {
   EXPECT_THAT(
       ErrorOf({"schedule", path_, "--policy", "dynprg"}),
       StartsWith("tidepool: --policy: no chain policy 'dynprg', expected one of dynprog, "));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "bset"}),
+              StartsWith("tidepool: --policy: no chain policy 'bset', expected one of best, "));
   EXPECT_THAT(ErrorOf({"schedule", path_, "--offload", "all"}),
               HasSubstr("--offload: an option for graphs"));
   EXPECT_THAT(ErrorOf({"schedule", path_, "-o", "x.json"}), HasSubstr("an option for graphs"));

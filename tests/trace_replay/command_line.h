@@ -10,10 +10,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/shared_files.h"
@@ -39,24 +41,18 @@ class CommandLine : public ::testing::Test {
     return folder_ / name;
   }
 
-  Outcome Run(const std::vector<std::string>& arguments) {
-    const std::string out = folder_ / "out";
-    const std::string err = folder_ / "err";
-    const pid_t child = fork();
-    if (child == 0) {
-      dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-      dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-      std::vector<char*> argv = {const_cast<char*>("tidepool")};
-      for (const std::string& argument : arguments)
-        argv.push_back(const_cast<char*>(argument.c_str()));
-      argv.push_back(nullptr);
-      execv(TIDEPOOL_TOOL, argv.data());
-      _exit(127);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, testing::Contents(out),
-            testing::Contents(err)};
+  Outcome Run(const std::vector<std::string>& arguments) { return End(Start(arguments)); }
+
+  // Sends a signal to a command as soon as it would catch it, and returns its answer. The status
+  // must be 0.
+  nlohmann::json InterruptedJson(std::vector<std::string> arguments, int signal = SIGINT) {
+    arguments.push_back("--json");
+    const pid_t child = Start(arguments);
+    while (!Catches(child, signal)) std::this_thread::yield();
+    kill(child, signal);
+    const Outcome outcome = End(child);
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out);
   }
 
   // Runs a command that must end with `status`, and returns its output: as text, or with --json.
@@ -82,6 +78,39 @@ class CommandLine : public ::testing::Test {
   }
 
   std::filesystem::path folder_;
+
+ private:
+  pid_t Start(const std::vector<std::string>& arguments) {
+    const pid_t child = fork();
+    if (child != 0) return child;
+    dup2(open((folder_ / "out").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+    dup2(open((folder_ / "err").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+    std::vector<char*> argv = {const_cast<char*>("tidepool")};
+    for (const std::string& argument : arguments)
+      argv.push_back(const_cast<char*>(argument.c_str()));
+    argv.push_back(nullptr);
+    execv(TIDEPOOL_TOOL, argv.data());
+    _exit(127);
+  }
+
+  Outcome End(pid_t child) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, testing::Contents(folder_ / "out"),
+            testing::Contents(folder_ / "err")};
+  }
+
+  // Whether the child would catch the signal, or has ended.
+  static bool Catches(pid_t child, int signal) {
+    std::ifstream status("/proc/" + std::to_string(child) + "/status");
+    std::string line;
+    while (std::getline(status, line)) {
+      if (line.starts_with("State:\tZ")) return true;
+      if (!line.starts_with("SigCgt:")) continue;
+      return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+    }
+    return false;
+  }
 };
 
 // The example of vDNN++ section IV-B, in units of 512 bytes.

@@ -5,13 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/random_problem.h"
@@ -152,32 +150,8 @@ TEST_F(PlanCommand, TakesATraceOfNothing) {
 
 TEST_F(PlanCommand, GivesWhatItHasWhenItIsInterrupted) {
   const std::string file = BusyTrace();
-  const std::string out = folder_ / "out";
   const std::string plan = folder_ / "plan.csv";
-  const pid_t child = fork();
-  if (child == 0) {
-    dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-    execl(TIDEPOOL_TOOL, "tidepool", "plan", file.c_str(), "--time-limit", "1000000", "--json",
-          "-o", plan.c_str(), nullptr);
-    _exit(127);
-  }
-  const auto catches_interrupts = [&] {
-    std::ifstream status("/proc/" + std::to_string(child) + "/status");
-    std::string line;
-    while (std::getline(status, line)) {
-      if (line.starts_with("SigCgt:")) {
-        return (std::stoull(line.substr(7), nullptr, 16) >> (SIGINT - 1) & 1) != 0;
-      }
-    }
-    return false;
-  };
-  while (!catches_interrupts()) std::this_thread::yield();
-  kill(child, SIGINT);
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 0);
-  const json answer = json::parse(Contents(out));
+  const json answer = InterruptedJson({"plan", file, "--time-limit", "1000000", "-o", plan});
   EXPECT_EQ(answer["interrupted"], true);
   EXPECT_GE(answer["pool_bytes"], answer["lower_bound_bytes"]);
   const absl::StatusOr<Trace> trace = ReadTrace(file);

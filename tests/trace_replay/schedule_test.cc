@@ -9,6 +9,7 @@
 #include "tests/schedule/small_schedule.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule_file.h"
 
 namespace tidepool {
@@ -92,6 +93,32 @@ TEST_F(ScheduleCommand, WritesTheScheduleWithTheSmallestPool) {
               HasSubstr("--placement best: a choice for new schedules"));
 }
 
+TEST_F(ScheduleCommand, GivesTheBestSoFarWhenItIsInterrupted) {
+  const json answer = InterruptedJson({"schedule", path_, "--memory", "700MiB", "--policy", "best",
+                                       "--time-limit", "1000000", "-o", schedule_});
+  EXPECT_EQ(answer["interrupted"], true);
+  EXPECT_LE(answer["lower_bound_seconds"], answer["seconds"]);
+  const json simulated = Answer({"simulate", path_, "--schedule", schedule_, "--json"});
+  EXPECT_EQ(simulated["seconds"], answer["seconds"]);
+  EXPECT_EQ(simulated["interrupted"], false);
+}
+
+TEST_F(ScheduleCommand, PrintsTheGapToTheBoundForEveryPolicy) {
+  for (const std::string& policy : OffloadPolicyNames()) {
+    const std::vector<std::string> arguments = {"schedule", path_,      "--memory",
+                                                "4GiB",     "--policy", policy};
+    const Outcome outcome = Run(arguments);
+    ASSERT_EQ(outcome.status, 0) << policy << outcome.err;
+    EXPECT_THAT(outcome.out, HasSubstr("iteration by bound")) << policy;
+    const json answer = Json(arguments);
+    EXPECT_GE(answer["ratio"], 1 - 1e-9) << policy;
+    EXPECT_DOUBLE_EQ(answer["ratio"].get<double>() * answer["lower_bound_seconds"].get<double>(),
+                     answer["seconds"])
+        << policy;
+    EXPECT_EQ(answer["proved"], answer["ratio"] <= 1 + 1e-9) << policy;
+  }
+}
+
 TEST_F(ScheduleCommand, SimulatesFixedAddresses) {
   const TaskGraph graph = testing::SmallGraph();
   ASSERT_EQ(WriteGraph(graph, path_), absl::OkStatus());
@@ -132,6 +159,8 @@ TEST_F(ScheduleCommand, RefusesOptionsThatContradict) {
               HasSubstr("--policy: a choice of the policy, expected none of them with --schedule"));
   EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--memory", "1GiB,2GiB"}),
               HasSubstr("--schedule: a file for one iteration"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "1GiB", "--duplex"}),
+              HasSubstr("--duplex: an option for chains"));
   EXPECT_THAT(ErrorOf({"schedule", path_, "--memory", "1GiB", "-o", path_}),
               HasSubstr("is the graph itself, expected another file"));
   EXPECT_EQ(Run({"schedule", path_, "--memory", "1MiB", "-o", schedule_}).status, 2);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/schedule_file.h"
+#include "trace_replay/interrupt.h"
 #include "trace_replay/offload/chain_answer.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/offload_options.h"
@@ -31,8 +32,9 @@ struct ScheduleOptions {
 };
 
 // The options that chains take.
-constexpr std::array<std::string_view, 8> kChainOptions = {
-    "FILE", "--memory", "--policy", "--json", "--slots", "--time-limit", "--seed", "--recompute"};
+constexpr std::array<std::string_view, 10> kChainOptions = {
+    "FILE",         "--memory", "--policy",    "--json",   "--slots",
+    "--time-limit", "--seed",   "--recompute", "--duplex", "--latency"};
 
 // Refuses options that are given and would do nothing for a chain.
 absl::Status CheckChainOptions(const ScheduleOptions& options) {
@@ -57,6 +59,8 @@ absl::StatusOr<Answer> ScheduleChain(const ScheduleOptions& options) {
   ChainCommandOptions chain = {.path = options.point.graph,
                                .choices = options.point.offload.chain,
                                .json = options.point.json};
+  chain.choices.stop = StopAtInterrupt();
+  chain.choices.copies.latency_seconds = options.point.offload.machine.transfer_latency_seconds;
   chain.choices.recomputes = options.point.offload.recompute == "on";
   if (IsGiven(options, "--policy")) chain.policy = options.point.policy;
   if (IsGiven(options, "--memory")) chain.memory_bytes = options.point.offload.machine.memory_bytes;
@@ -77,6 +81,11 @@ absl::Status CheckOutput(const ScheduleOptions& options) {
 }
 
 absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
+  if (IsGiven(options, "--duplex")) {
+    return absl::InvalidArgumentError(
+        "--duplex: an option for chains, expected none for a graph, which copies in both "
+        "directions at once without --one-way");
+  }
   if (absl::Status status = CheckPolicyOptions(*options.app, {options.point.policy}); !status.ok())
     return status;
   if (absl::Status status = CheckOutput(options); !status.ok()) return status;
@@ -85,8 +94,10 @@ absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   if (!IsGiven(options, "--memory")) {
     return absl::InvalidArgumentError("--memory is missing, expected the memory of the device");
   }
+  OffloadCommandOptions point = options.point;
+  if (EndsAtStop(point.policy)) point.offload.chain.stop = StopAtInterrupt();
   const absl::StatusOr<SimulatedIteration> iteration =
-      SimulateIteration(options.point, *graphs, options.batch);
+      SimulateIteration(point, *graphs, options.batch);
   if (!iteration.ok()) return iteration.status();
   const ScheduledGraph& scheduled = iteration->scheduled;
   if (!iteration->timeline.ok()) {
@@ -122,6 +133,11 @@ Command AddSchedule(CLI::App& app) {
                                  "; of a chain: ", absl::StrJoin(ChainPolicyNames(), ", "),
                                  ", without this option ", kDefaultChainPolicy));
   AddDecisionOptions(*schedule, options->point);
+  schedule
+      ->add_flag("--duplex", options->point.offload.chain.copies.full_duplex,
+                 "Copy in both directions at once for a chain, which has one transfer at a time "
+                 "without the option; `best` alone takes it, and --latency")
+      ->group("Machine");
   schedule
       ->add_option("-o,--output", options->output,
                    "Write the schedule to this file; compressed if the name ends in .gz")

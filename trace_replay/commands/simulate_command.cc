@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tidepool/trace/output_file.h"
+#include "trace_replay/interrupt.h"
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/schedule_source.h"
@@ -41,6 +42,7 @@ absl::StatusOr<Answer> SimulateOne(SimulateOptions options) {
   if (!options.sweep.memories.values.empty()) {
     options.point.offload.machine.memory_bytes = options.sweep.memories.values.front();
   }
+  if (EndsAtStop(options.point.policy)) options.point.offload.chain.stop = StopAtInterrupt();
   const std::int64_t batch = OnlyBatch(options.sweep);
   const absl::StatusOr<GraphOrFamily> graphs =
       GraphOf(options.source, batch, NeedsFamily(options.point));

@@ -68,12 +68,15 @@ Json ChainAnswerJson(const MadeChainSchedule& made) {
       {"lower_bound", schedule.lower_bound_seconds},
       {"ratio", RatioJson(schedule)},
       {"proved", schedule.proved},
+      {"interrupted", schedule.stopped},
       {"seconds", made.seconds},
       {"F_start", FirstStarts(schedule, ChainAction::kForward, operations)},
       {"B_start", FirstStarts(schedule, ChainAction::kBackward, operations)},
       {"offload_start", StartsAt(schedule, ChainAction::kOffload, offloaded, operations)},
       {"prefetch_start", StartsAt(schedule, ChainAction::kPrefetch, offloaded, operations)},
       {"steps", StepsJson(schedule)},
+      {"duplex", schedule.copies.full_duplex},
+      {"latency_seconds", schedule.copies.latency_seconds},
       {"memory_bytes", made.chain.memory_bytes},
       {"M_peak", ChainPeak(made.chain)},
       {"min_memory", LeastChainMemory(made.chain)},
@@ -107,6 +110,13 @@ std::string BoundText(const ChainSchedule& schedule) {
                       " the lower bound of ", MillisecondsText(schedule.lower_bound_seconds));
 }
 
+std::string CopiesText(const ChainCopies& copies) {
+  return absl::StrCat(copies.full_duplex ? ", both directions at once" : ", one transfer at a time",
+                      copies.latency_seconds > 0
+                          ? absl::StrCat(", latency ", MillisecondsText(copies.latency_seconds))
+                          : "");
+}
+
 void PrintTransfers(const MadeChainSchedule& made, const Indices& offloaded) {
   if (offloaded.empty()) return;
   const std::size_t operations = made.chain.forward_seconds.size();
@@ -129,11 +139,13 @@ void PrintChainTable(const ChainCommandOptions& options, const MadeChainSchedule
             << " operations each way, " << schedule.policy << ", memory "
             << SizeText(chain.memory_bytes) << " of " << SizeText(ChainPeak(chain))
             << " for all data,\n  link " << RateText(chain.link_bytes_per_second)
-            << ", one transfer at a time\n\n"
+            << CopiesText(schedule.copies) << "\n\n"
             << TableText({{"  iteration", MillisecondsText(schedule.seconds)},
                           {"    operations alone", MillisecondsText(ChainSeconds(chain))},
                           {"  offloaded", SizeText(BytesOf(chain, offloaded))}})
-            << "\n  " << BoundText(schedule) << "\n  offloaded: " << RangesText(offloaded)
+            << "\n  " << BoundText(schedule)
+            << (schedule.stopped ? "\n  the best before the interrupt" : "")
+            << "\n  offloaded: " << RangesText(offloaded)
             << "\n  recomputed: " << RangesText(recomputed) << '\n';
   PrintTransfers(made, offloaded);
 }

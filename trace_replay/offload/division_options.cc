@@ -80,6 +80,7 @@ absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& opt
                                 std::move(made->schedule), std::move(made->machine)};
     scheduled.batch = batch;
     scheduled.ideal_seconds = made->ideal_seconds;
+    scheduled.stopped = made->stopped;
     return scheduled;
   }
   const absl::StatusOr<TaskGraph> whole = GraphAt(family, batch / options.devices);

@@ -194,6 +194,11 @@ bool TakesSet(const std::string& name) {
          std::holds_alternative<LayerwiseOptions>(policy->options);
 }
 
+bool EndsAtStop(const std::string& name) {
+  const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
+  return policy.has_value() && !std::holds_alternative<LayerwiseOptions>(policy->options);
+}
+
 std::string PolicyHelp() {
   return absl::StrCat("Offload policy: ",
                       absl::StrJoin(OffloadPolicies(), "; ",
@@ -259,7 +264,8 @@ PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choic
   if (std::holds_alternative<BestOptions>(policy->options)) {
     return BestOptions{.time_limit_seconds = choice.chain.time_limit_seconds,
                        .seed = choice.chain.seed,
-                       .recomputes = choice.recompute != "off"};
+                       .recomputes = choice.recompute != "off",
+                       .stop = choice.chain.stop};
   }
   GraphChainOptions chain = {.chain = choice.chain};
   if (choice.has_algorithms) chain.algorithms = choice.layerwise.algorithms;
@@ -277,10 +283,12 @@ absl::StatusOr<ScheduledGraph> ScheduleGraph(const OffloadCommandOptions& option
       MakeSchedule(options.policy, graph,
                    RequestFor(offload->machine, OptionsOfPolicy(options.policy, *offload)));
   if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
-  return ScheduledGraph{{std::move(graph)},
-                        *std::move(offload),
-                        made.ok() ? absl::StatusOr<Schedule>(std::move(made->schedule))
-                                  : absl::StatusOr<Schedule>(made.status())};
+  ScheduledGraph scheduled = {{std::move(graph)},
+                              *std::move(offload),
+                              made.ok() ? absl::StatusOr<Schedule>(std::move(made->schedule))
+                                        : absl::StatusOr<Schedule>(made.status())};
+  scheduled.stopped = made.ok() && made->stopped;
+  return scheduled;
 }
 
 absl::Status AboutGraph(const OffloadCommandOptions& options, const std::string& what) {

@@ -57,6 +57,8 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::stri
 // Return whether the policy offloads a set of layers, and the description of --policy.
 bool TakesSet(const std::string& policy);
 std::string PolicyHelp();
+// Returns whether a stop ends the policy's search with the best schedule so far.
+bool EndsAtStop(const std::string& policy);
 // Description of --offload.
 extern const char* const kOffloadHelp;
 
@@ -83,6 +85,7 @@ struct ScheduledGraph {
   std::size_t best_trial = 0;
   std::int64_t batch = 0;                 // of an iteration in rounds; 0: that of the graph
   std::optional<double> ideal_seconds{};  // of the whole batch at once; empty: those of the graph
+  bool stopped = false;                   // a stop ended the search for the schedule
 
   const TaskGraph& graph() const { return graphs.front(); }
 };

@@ -36,6 +36,18 @@ double SecondsOf(const Timeline& timeline, Reason reason) {
   return seconds;
 }
 
+bool IsProved(double seconds, double lower_bound) { return seconds <= lower_bound * (1 + kEqual); }
+
+nlohmann::ordered_json RatioJson(double seconds, double lower_bound) {
+  if (lower_bound > 0) return seconds / lower_bound;
+  return seconds > 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(1);
+}
+
+std::string RatioTextOf(double seconds, double lower_bound) {
+  if (IsProved(seconds, lower_bound)) return "1.000x, proved: no schedule is faster";
+  return lower_bound > 0 ? RatioText(seconds / lower_bound) : "-";
+}
+
 std::int64_t CountOf(const Schedule& schedule, bool compressed_alone) {
   std::int64_t count = 0;
   for (const ScheduleStep& step : schedule.steps) {
@@ -164,17 +176,21 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
   const TaskGraph& graph = scheduled.graph();
   const Schedule& schedule = *scheduled.schedule;
   const double ideal = IdealSeconds(scheduled);
+  const double lower_bound = LowerBoundSeconds(scheduled.graphs, schedule, MachineFor(scheduled));
   const double stalled = SecondsOf(timeline, Reason::kData) + SecondsOf(timeline, Reason::kMemory) +
                          SecondsOf(timeline, Reason::kSynchronize);
   std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(BatchOf(scheduled)) << ", "
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
             << schedule.policy << DivisionText(graph, schedule) << ", memory "
             << SizeText(scheduled.offload.machine.memory_bytes) << ",\n  "
-            << LinkLine(options, scheduled) << "\n\n"
+            << LinkLine(options, scheduled)
+            << (scheduled.stopped ? ",\n  the best before the interrupt\n\n" : "\n\n")
             << TableText(
                    {{"iteration", MillisecondsText(timeline.seconds)},
                     {"  ideal, all data in memory", MillisecondsText(ideal)},
                     {"  slowdown", ideal > 0 ? RatioText(timeline.seconds / ideal) : "-"},
+                    {"  lower bound for this order of tasks", MillisecondsText(lower_bound)},
+                    {"    iteration by bound", RatioTextOf(timeline.seconds, lower_bound)},
                     {"computing", MillisecondsText(timeline.compute_seconds)},
                     {"stalled", MillisecondsText(stalled)},
                     {"  for data", MillisecondsText(SecondsOf(timeline, Reason::kData))},
@@ -246,7 +262,9 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["ideal_seconds"] = ideal;
   const double lower_bound = LowerBoundSeconds(scheduled.graphs, schedule, MachineFor(scheduled));
   json["lower_bound_seconds"] = lower_bound;
-  json["proved"] = timeline.seconds <= lower_bound * (1 + kEqual);
+  json["ratio"] = RatioJson(timeline.seconds, lower_bound);
+  json["proved"] = IsProved(timeline.seconds, lower_bound);
+  json["interrupted"] = scheduled.stopped;
   json["overhead"] = ideal > 0 ? timeline.seconds / ideal : 1;
   json["compute_seconds"] = timeline.compute_seconds;
   json["recomputed_seconds"] = RecomputedSeconds(scheduled.graphs, schedule);

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -45,12 +46,22 @@ struct ChainStep {
   friend bool operator==(const ChainStep&, const ChainStep&) = default;
 };
 
+// How copies run, besides the chain's rate. The default is the paper's.
+struct ChainCopies {
+  bool full_duplex = false;    // an offload and a prefetch run at the same time
+  double latency_seconds = 0;  // before each copy, from 0 to kMostTaskSeconds
+
+  friend bool operator==(const ChainCopies&, const ChainCopies&) = default;
+};
+
 struct ChainSchedule {
   std::string policy = {};
   std::vector<ChainStep> steps = {};  // by start; equal starts in the order in which they happen
+  ChainCopies copies = {};            // those of the options
   double seconds = 0;                 // the makespan
   double lower_bound_seconds = 0;     // no schedule of the policy's class is faster
   bool proved = false;                // no schedule of the policy's class is faster than this one
+  bool stopped = false;               // a stop ended the search before a proof
 
   friend bool operator==(const ChainSchedule&, const ChainSchedule&) = default;
 };
@@ -59,7 +70,10 @@ struct ChainPolicyOptions {
   std::int64_t slots = 0;         // dynprog: the memory in so many parts, up to 10^6; 0: exact
   double time_limit_seconds = 2;  // more than 0
   std::uint64_t seed = 1;
+  ChainCopies copies = {};  // best; other policies take the default alone
   bool recomputes = false;  // best: whether operations may run again
+  // Searches poll this token often. A stop ends them with the best schedule so far.
+  std::stop_token stop = {};
 };
 
 // All functions below are thread-safe. They need a valid chain (ValidateChain).
@@ -85,9 +99,10 @@ struct ChainPolicyOptions {
 // - "best": the fastest of all these and of two searches: one over sets, one over all orders of
 //   operations and transfers with beams of growing width. The latter is exact when no beam leaves a
 //   schedule out, and then proves its schedule; up to 12 activations that takes some milliseconds.
-//   With `recomputes`, it also takes schedules of the policies below where they are faster; then no
-//   iteration is faster than its operations. Work is limited, and the time limit ends it on slow
-//   machines.
+//   It takes any ChainCopies. With latency, it makes no schedules of these others, which know of
+//   none. With `recomputes`, it also takes schedules of the policies below where they are faster;
+//   then no iteration is faster than its operations. Work is limited, and the time limit ends it on
+//   slow machines.
 //
 // Policies that recompute. They take up to 512 operations:
 // - "recompute": runs forward operations again and transfers nothing. Dynamic programming over
@@ -116,18 +131,19 @@ TIDEPOOL_EXPORT absl::StatusOr<RecomputeMemory> LeastRecomputeMemory(const Chain
 
 // Returns a schedule that CheckChainSchedule accepts. NotFound for an unknown policy, with the
 // known names, the nearest first. ResourceExhausted when the chain cannot run in its memory, with
-// an operation and the bytes that it needs. InvalidArgument for an invalid chain, slots out of
-// range, and a time limit that is not more than 0. A result depends on the arguments alone, except
-// for policies with a time limit.
+// an operation and the bytes that it needs. InvalidArgument for an invalid chain, slots and latency
+// out of range, copies that the policy does not know, and a time limit that is not more than 0.
+// Cancelled when a stop comes before the first schedule. A result depends on the arguments alone,
+// except for policies with a time limit and for stops.
 TIDEPOOL_EXPORT absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view policy,
                                                                 const Chain& chain,
                                                                 const ChainPolicyOptions& options);
 
 // Returns OK for a schedule that the chain's machine can carry out: operations run one at a time,
-// transfers too, each finds its data on the device for as long as it runs, all B_i run once,
-// memory never exceeds M_GPU, and the makespan is the end of the last step. Times may differ by
-// 10^-9 of the makespan. InvalidArgument otherwise, with the first step at fault. O(n log n) for n
-// steps.
+// transfers too, or one in each direction with ChainCopies::full_duplex, each finds its data on the
+// device for as long as it runs, all B_i run once, memory never exceeds M_GPU, and the makespan is
+// the end of the last step. Times may differ by 10^-9 of the makespan. InvalidArgument otherwise,
+// with the first step at fault. O(n log n) for n steps.
 TIDEPOOL_EXPORT absl::Status CheckChainSchedule(const Chain& chain, const ChainSchedule& schedule);
 
 // Return indices in ascending order: of activations that are offloaded, and of operations F_i that

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -82,6 +83,8 @@ struct BestOptions {
   double work_seconds = 0;
   std::uint64_t seed = 1;
   bool recomputes = true;  // whether tasks may run again
+  // Searches poll this token often. A stop ends them with the best schedule so far.
+  std::stop_token stop = {};
 
   friend bool operator==(const BestOptions&, const BestOptions&) = default;
 };
@@ -134,7 +137,8 @@ struct MadeSchedule {
   double ideal_seconds = 0;
   // No schedule with the same order of tasks on this machine is faster (lower_bound.h).
   double lower_bound_seconds = 0;
-  bool proved = false;  // the schedule takes that time; false for a pool, which Simulate times
+  bool proved = false;   // the schedule takes that time; false for a pool, which Simulate times
+  bool stopped = false;  // a stop ended the search before a proof
 };
 
 struct OffloadPolicyInfo {
@@ -173,6 +177,7 @@ TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 //   rounds and several devices where the policy has none, with its name; for options of another
 //   policy; and unless there is one density per datum.
 // - Where modes or compression are tried, Simulate's errors; GraphAt's errors for batches.
+// - Cancelled when a stop comes before the first schedule.
 // Thread-safe. O(steps + uses), a simulation for each mode that is tried and for compression, a
 // schedule for each sub-batch that is tried, and FixAddresses.
 TIDEPOOL_EXPORT absl::StatusOr<MadeSchedule> MakeSchedule(std::string_view policy,
