@@ -2,6 +2,8 @@
 // Serves calls from a pool, and copes with streams that the program has destroyed.
 #include "bindings/c/face_pool.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +18,11 @@ namespace {
 
 void Warn(const char* text, const absl::Status& error) {
   std::fprintf(stderr, "tidepool: %s: %s\n", text, std::string(error.message()).c_str());
+}
+
+// Returns the bytes of the host's memory.
+std::int64_t HostBytes() {
+  return static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
 
 }  // namespace
@@ -159,8 +166,27 @@ absl::Status FacePool::StopTrace() {
   return absl::FailedPreconditionError("no trace is written: call tidepool_start_trace first");
 }
 
+absl::StatusOr<PinnedPool*> FacePool::Pinned() {
+  const locks::MutexLock lock(&pinned_mutex_);
+  if (pinned_ != nullptr) return pinned_.get();
+  PinnedPoolOptions options;
+  options.max_bytes = settings_.pinned_bytes.value_or(HostBytes() / 2);
+  options.initial_bytes = 0;
+  options.may_grow = true;
+  absl::StatusOr<std::unique_ptr<PinnedPool>> pinned =
+      PinnedPool::Create(&device_->device(), options);
+  if (!pinned.ok()) return pinned.status();
+  pinned_ = *std::move(pinned);
+  return pinned_.get();
+}
+
 std::string FacePool::DeviceName() const {
   return ordinal() < 0 ? "host" : absl::StrCat(ordinal());
+}
+
+void FacePool::EndPinned() {
+  const locks::MutexLock lock(&pinned_mutex_);
+  pinned_.reset();
 }
 
 void FacePool::Report() {
@@ -185,6 +211,7 @@ absl::Status FacePool::End(std::unique_ptr<FacePool> pool) {
   }
   absl::Status status = pool->device_->ForgetStreams();
   pool->pool_.reset();
+  pool->EndPinned();
   if (const std::int64_t used = pool->device_->device().used_bytes(); status.ok() && used > 0) {
     status = absl::InternalError(absl::StrCat("the device failed to free ", used, " bytes"));
   }

@@ -17,6 +17,8 @@
 #include "bindings/c/streams.h"
 #include "bindings/c/switched_recorder.h"
 #include "bindings/support/settings.h"
+#include "lib/locks/mutex.h"
+#include "tidepool/host/pinned_pool.h"
 #include "tidepool/pool.h"
 #include "tidepool/tidepool.h"
 
@@ -61,6 +63,9 @@ class FacePool {
   absl::Status StartTrace(const std::string& path);
   absl::Status StopTrace();
 
+  // Returns the pool of page-locked memory, which the first call makes.
+  absl::StatusOr<PinnedPool*> Pinned();
+
   std::vector<tidepool_block> Blocks() const;
   // Writes the blocks and the statistics as JSON.
   absl::Status WriteSnapshot(const std::string& path) const;
@@ -98,12 +103,15 @@ class FacePool {
   absl::Status AwaitLost(void* native);
   absl::Status WithHelp(const absl::Status& error, std::size_t bytes) const;
   std::string DeviceName() const;
+  void EndPinned();
 
   const bindings::Settings settings_;
   const std::unique_ptr<FaceDevice> device_;
   Streams streams_;
   std::unique_ptr<SwitchedRecorder> recorder_;  // null: nothing can be recorded
   std::unique_ptr<Pool> pool_;
+  locks::Mutex pinned_mutex_;
+  std::unique_ptr<PinnedPool> pinned_ ABSL_GUARDED_BY(pinned_mutex_);
 };
 
 }  // namespace tidepool::c_face

@@ -229,6 +229,30 @@ tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_bytes, size_t* gi
   });
 }
 
+tidepool_status tidepool_pinned_allocate(tidepool_pool* pool, size_t bytes, void** address) {
+  if (address != nullptr) *address = nullptr;
+  return OnPoolWith(__func__, pool, address, "address", [&](FacePool& face) {
+    const absl::StatusOr<tidepool::PinnedPool*> pinned = face.Pinned();
+    return pinned.ok() ? Store((*pinned)->Allocate(bytes), address) : pinned.status();
+  });
+}
+
+tidepool_status tidepool_pinned_free(tidepool_pool* pool, void* address) {
+  return OnPool(__func__, pool, [&](FacePool& face) {
+    const absl::StatusOr<tidepool::PinnedPool*> pinned = face.Pinned();
+    return pinned.ok() ? (*pinned)->Free(address) : pinned.status();
+  });
+}
+
+tidepool_status tidepool_pinned_trim(tidepool_pool* pool, size_t* given_back) {
+  return OnPool(__func__, pool, [&](FacePool& face) {
+    const absl::StatusOr<tidepool::PinnedPool*> pinned = face.Pinned();
+    size_t unused = 0;
+    return pinned.ok() ? Store((*pinned)->Trim(), given_back == nullptr ? &unused : given_back)
+                       : pinned.status();
+  });
+}
+
 tidepool_status tidepool_get_statistics(tidepool_pool* pool, tidepool_statistics* statistics) {
   return OnPoolWith(__func__, pool, statistics, "statistics", [&](FacePool& face) {
     return tidepool::c_face::FillStatistics(face.pool().Stats(), *statistics);

@@ -81,7 +81,7 @@ bool SetInitial(std::string_view text, Settings& settings) {
 
 constexpr std::string_view kSwitch = "0 or 1";
 constexpr std::string_view kBytes = "bytes (8589934592, 8GiB)";
-constexpr std::array<Option, 16> kOptions = {{
+constexpr std::array<Option, 17> kOptions = {{
     {"placement", "the name of a placement policy: best-fit, exact-fit-first, ...", true,
      SetPlacement},
     {"budget", "bytes (8589934592, 8GiB) or a part of the device's memory (80%)", true, SetBudget},
@@ -97,6 +97,7 @@ constexpr std::array<Option, 16> kOptions = {{
     {"initial", kBytes, false, SetInitial},
     {"alignment", kBytes, false, SetBytes<&Settings::alignment>},
     {"plan", "the path of a plan file", false, SetText<&Settings::plan>},
+    {"pinned", kBytes, false, SetBytes<&Settings::pinned_bytes>},
     {"exact", kSwitch, false, SetSwitch<&Settings::is_exact>},
     {"recording", kSwitch, false, SetSwitch<&Settings::is_recording>},
 }};

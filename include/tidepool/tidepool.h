@@ -90,9 +90,10 @@ TIDEPOOL_C_API const char* tidepool_version(void);
    trace          beginning of the path of a trace of all requests: VALUE.0.tide for the CUDA device
                   0, VALUE.host.tide for the host device
    recording      0 or 1: whether tidepool_start_trace may be called. Default 0, and 1 with trace
-   statistics     0 or 1: print counts and sizes on stderr when the pool or the process ends.
-                  Default 0
-   errors         0 or 1: print each error on stderr. Default 0
+   pinned         limit on the page-locked host memory of tidepool_pinned_allocate, in bytes.
+   Default: half of the host's memory statistics     0 or 1: print counts and sizes on stderr when
+   the pool or the process ends. Default 0 errors         0 or 1: print each error on stderr.
+   Default 0
 
    TIDEPOOL_INVALID_ARGUMENT for an unknown key (the error lists the known ones, nearest first), a
    malformed value, and options that contradict each other. TIDEPOOL_UNAVAILABLE for a device that
@@ -160,6 +161,19 @@ TIDEPOOL_C_API tidepool_status tidepool_await_plans(tidepool_pool* pool);
    for the work that last used it. Stores the bytes given back, if `given_back` is not NULL. */
 TIDEPOOL_C_API tidepool_status tidepool_trim(tidepool_pool* pool, size_t keep_bytes,
                                              size_t* given_back);
+
+/* Stores the address of at least `bytes` bytes of page-locked host memory, which copies from and to
+   the device reach at full speed; NULL for 0 bytes. TIDEPOOL_OUT_OF_MEMORY with a remedy.
+   O(log buffers), but for the first allocations, which page-lock memory. */
+TIDEPOOL_C_API tidepool_status tidepool_pinned_allocate(tidepool_pool* pool, size_t bytes,
+                                                        void** address);
+/* Frees page-locked memory. No work of the device may use it any more: the next allocation may get
+   it at once. Ignores NULL. TIDEPOOL_INVALID_ARGUMENT for an address at which no live allocation
+   begins. */
+TIDEPOOL_C_API tidepool_status tidepool_pinned_free(tidepool_pool* pool, void* address);
+/* Gives unused page-locked memory back to the host. Stores the bytes, if `given_back` is not
+   NULL. */
+TIDEPOOL_C_API tidepool_status tidepool_pinned_trim(tidepool_pool* pool, size_t* given_back);
 
 /* Figures of a pool. All sizes are bytes, rounded up to the alignment. */
 typedef struct tidepool_statistics {

@@ -102,6 +102,23 @@ TEST(CFaceTest, RefusesAddressesThatAreNotLive) {
   EXPECT_EQ(pool.Statistics().frees, 1U);
 }
 
+TEST(CFaceTest, PinnedMemoryHasALimitAndChecksAddresses) {
+  const CPool pool("device=host,pinned=1MiB");
+  void* address = nullptr;
+  EXPECT_EQ(tidepool_pinned_free(pool.get(), nullptr), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_pinned_free(pool.get(), &address), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_pinned_allocate(pool.get(), 1 << 20, &address), TIDEPOOL_OK);
+  void* other = address;
+  EXPECT_EQ(tidepool_pinned_allocate(pool.get(), 1, &other), TIDEPOOL_OUT_OF_MEMORY);
+  EXPECT_EQ(other, nullptr);
+  EXPECT_EQ(tidepool_pinned_allocate(pool.get(), 0, &other), TIDEPOOL_OK);
+  EXPECT_EQ(other, nullptr);
+  EXPECT_EQ(tidepool_free(pool.get(), address, nullptr), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_pinned_free(pool.get(), address), TIDEPOOL_OK);
+  EXPECT_EQ(tidepool_pinned_free(pool.get(), address), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_pinned_trim(pool.get(), nullptr), TIDEPOOL_OK);
+}
+
 TEST(CFaceTest, AnotherThreadMayFree) {
   const CPool pool;
   void* const address = pool.Allocate(1000);

@@ -78,6 +78,17 @@ static void use_iterations(tidepool_pool* pool) {
   }
 }
 
+static void use_pinned(tidepool_pool* pool) {
+  void* address = NULL;
+  size_t given_back = 0;
+  CHECK(tidepool_pinned_allocate(pool, 1000, &address));
+  EXPECT(address != NULL);
+  memset(address, 1, 1000);
+  CHECK(tidepool_pinned_free(pool, address));
+  CHECK(tidepool_pinned_trim(pool, &given_back));
+  EXPECT(given_back > 0);
+}
+
 int main(int count, char** arguments) {
   char options[600];
   char path[600];
@@ -89,7 +100,7 @@ int main(int count, char** arguments) {
   if (count != 3 || strlen(arguments[1]) > 100 || strlen(arguments[2]) > 400) return 2;
   EXPECT(strcmp(tidepool_last_error(), "") == 0);
   EXPECT(strlen(tidepool_version()) > 0);
-  sprintf(options, "device=%s; budget=32MiB, memory=segments\nrecording=1,placement=\"planned\"", arguments[1]);
+  sprintf(options, "device=%s; budget=32MiB, memory=segments\nrecording=1,pinned=1MiB,placement=\"planned\"", arguments[1]);
   CHECK(tidepool_pool_create(options, &pool));
   CHECK(tidepool_get_device(pool, &ordinal));
   EXPECT(ordinal == (strcmp(arguments[1], "host") == 0 ? -1 : 0));
@@ -97,6 +108,7 @@ int main(int count, char** arguments) {
   CHECK(tidepool_start_trace(pool, path));
   use_streams(pool);
   use_iterations(pool);
+  use_pinned(pool);
   CHECK(tidepool_stop_trace(pool));
   CHECK(tidepool_allocate(pool, 20 << 20, NULL, TIDEPOOL_RESIDENT, &address));
   EXPECT(tidepool_allocate(pool, 20 << 20, NULL, TIDEPOOL_RESIDENT, &address) == TIDEPOOL_OUT_OF_MEMORY);

@@ -76,8 +76,10 @@ TEST(CudaMemoryResourceTest, CopiesShareThePool) {
 }
 
 TEST(CudaMemoryResourceTest, FitsReferences) {
+  // [cuda-mr]
   MemoryResource resource("device=cuda:0");
   cuda::mr::async_resource_ref<cuda::mr::device_accessible> reference(resource);
+  // [/cuda-mr]
   void* const address = reference.allocate_async(1000, 256, cuda::stream_ref{});
   EXPECT_EQ(LiveBytes(resource.pool()), 1024U);
   reference.deallocate_async(address, 1000, 256, cuda::stream_ref{});

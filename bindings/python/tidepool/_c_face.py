@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of the C face (tidepool.h) by ctypes, for the integrations with frameworks.
+
+The library libtidepool_c.so is looked for in TIDEPOOL_C_LIBRARY (a file or its folder), beside this package, and where
+the system looks for libraries.
+"""
+import ctypes
+import ctypes.util
+import os
+import threading
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
+
+__all__ = ["FaceError", "OutOfMemory", "Pool", "Statistics", "options_text", "shared_pool"]
+
+_OK, _INVALID_ARGUMENT, _NOT_FOUND, _OUT_OF_MEMORY, _FAILED_PRECONDITION, _DEADLINE_EXCEEDED = range(6)
+
+
+class FaceError(RuntimeError):
+    """An error of a pool: the device failed, or the pool is in another state."""
+
+
+class OutOfMemory(MemoryError):
+    """No memory is left. The text has the request, the state of the pool, and a remedy."""
+
+
+class Statistics(ctypes.Structure):
+    """The figures of a pool, in bytes and counts, as tidepool_statistics describes them."""
+
+    _fields_ = [(name, c_size_t) for name in (
+        "struct_size", "live_bytes", "live_count", "peak_live_bytes", "reserved_bytes", "peak_reserved_bytes", "max_bytes",
+        "high_water_bytes", "free_bytes", "largest_hole_bytes", "allocations", "frees", "failures", "blocked",
+        "stream_waits", "event_records", "growths", "remaps", "remapped_bytes", "planned", "deviations", "plans",
+        "iterations")]
+
+    def as_dict(self):
+        return {name: getattr(self, name) for name, _ in self._fields_[1:]}
+
+    def __repr__(self):
+        return "Statistics(" + ", ".join(f"{name}={value}" for name, value in self.as_dict().items()) + ")"
+
+
+class _Block(ctypes.Structure):
+    _fields_ = [("address", c_void_p), ("offset", c_size_t), ("bytes", c_size_t), ("stream", c_void_p), ("is_live", c_int)]
+
+
+# The functions that return a status, with the types of their arguments.
+_FUNCTIONS = {
+    "tidepool_pool_create": [c_char_p, POINTER(c_void_p)],
+    "tidepool_pool_destroy": [c_void_p],
+    "tidepool_allocate": [c_void_p, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
+    "tidepool_free": [c_void_p, c_void_p, c_void_p],
+    "tidepool_record_use": [c_void_p, c_void_p, c_void_p],
+    "tidepool_owns": [c_void_p, c_void_p, POINTER(c_int)],
+    "tidepool_get_device": [c_void_p, POINTER(c_int)],
+    "tidepool_stream_forget": [c_void_p, c_void_p],
+    "tidepool_stream_synchronize": [c_void_p, c_void_p],
+    "tidepool_mark": [c_void_p, c_char_p],
+    "tidepool_mark_iteration": [c_void_p],
+    "tidepool_await_plans": [c_void_p],
+    "tidepool_trim": [c_void_p, c_size_t, POINTER(c_size_t)],
+    "tidepool_pinned_allocate": [c_void_p, c_size_t, POINTER(c_void_p)],
+    "tidepool_pinned_free": [c_void_p, c_void_p],
+    "tidepool_pinned_trim": [c_void_p, POINTER(c_size_t)],
+    "tidepool_get_statistics": [c_void_p, POINTER(Statistics)],
+    "tidepool_reset_peaks": [c_void_p],
+    "tidepool_get_blocks": [c_void_p, POINTER(_Block), c_size_t, POINTER(c_size_t)],
+    "tidepool_write_snapshot": [c_void_p, c_char_p],
+    "tidepool_start_trace": [c_void_p, c_char_p],
+    "tidepool_stop_trace": [c_void_p],
+}
+
+
+def _candidates():
+    """Yields the paths under which the library may be."""
+    named = os.environ.get("TIDEPOOL_C_LIBRARY")
+    if named:
+        yield os.path.join(named, "libtidepool_c.so") if os.path.isdir(named) else named
+        return
+    here = os.path.dirname(os.path.abspath(__file__))
+    for folder in ("", "lib", "lib64"):
+        path = os.path.join(here, folder, "libtidepool_c.so")
+        if os.path.exists(path):
+            yield path
+    yield ctypes.util.find_library("tidepool_c") or "libtidepool_c.so"
+
+
+def _load():
+    """Returns the library with the types of its functions."""
+    faults = []
+    for path in _candidates():
+        try:
+            library = ctypes.CDLL(path)
+            break
+        except OSError as error:
+            faults.append(str(error))
+    else:
+        raise ImportError("libtidepool_c.so cannot be loaded: set TIDEPOOL_C_LIBRARY to its path (" + "; ".join(faults) + ")")
+    for name, types in _FUNCTIONS.items():
+        getattr(library, name).argtypes = types
+    library.tidepool_last_error.restype = c_char_p
+    library.tidepool_version.restype = c_char_p
+    return library
+
+
+_lock = threading.Lock()
+_loaded = None
+
+
+def library():
+    """Returns the loaded library. Raises ImportError if it cannot be found."""
+    global _loaded
+    with _lock:
+        if _loaded is None:
+            _loaded = _load()
+        return _loaded
+
+
+def _check(status):
+    if status == _OK:
+        return
+    text = library().tidepool_last_error().decode(errors="replace")
+    if status in (_OUT_OF_MEMORY, _DEADLINE_EXCEEDED):
+        raise OutOfMemory(text)
+    if status == _INVALID_ARGUMENT:
+        raise ValueError(text)
+    if status == _NOT_FOUND:
+        raise FileNotFoundError(text)
+    raise FaceError(text)
+
+
+def _value_text(value):
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    text = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    if '"' in text:
+        raise ValueError(f"the value {text!r} has a double quote, which options cannot hold")
+    return f'"{text}"'
+
+
+def options_text(options):
+    """Returns a dict of options as text of tidepool_pool_create. Options with the value None are left out."""
+    return ",".join(f"{key}={_value_text(value)}" for key, value in options.items() if value is not None)
+
+
+class Pool:
+    """A pool of memory of one device. Options are those of tidepool_pool_create: Pool(device="cuda:0", budget="80%").
+
+    Addresses and streams are integers; the stream 0 is the legacy default stream. Thread-safe. The pool lives until
+    close() or, without it, as long as the process: frameworks free memory in any order at their end.
+    """
+
+    def __init__(self, **options):
+        self._library = library()
+        self._as_parameter_ = c_void_p()
+        _check(self._library.tidepool_pool_create(options_text(options).encode(), byref(self._as_parameter_)))
+
+    @property
+    def handle(self):
+        """The tidepool_pool* as an integer, for other libraries."""
+        return self._as_parameter_.value
+
+    def close(self):
+        """Gives all memory back to the device. Every later call raises FaceError."""
+        _check(self._library.tidepool_pool_destroy(self))
+
+    def allocate(self, size, stream=0):
+        """Returns the address of at least `size` bytes for work on `stream` from now on; 0 for 0 bytes."""
+        address = c_void_p()
+        _check(self._library.tidepool_allocate(self, size, stream, 0, byref(address)))
+        return address.value or 0
+
+    def free(self, address, stream=0):
+        """Frees an allocation: work queued on `stream` from now on does not use it."""
+        _check(self._library.tidepool_free(self, address, stream))
+
+    def record_use(self, address, stream):
+        """Notes that work queued on `stream` before the free uses the allocation too."""
+        _check(self._library.tidepool_record_use(self, address, stream))
+
+    def owns(self, address):
+        owns = c_int()
+        _check(self._library.tidepool_owns(self, address, byref(owns)))
+        return bool(owns.value)
+
+    @property
+    def device(self):
+        """The number of the CUDA device, or -1 for the host device."""
+        ordinal = c_int()
+        _check(self._library.tidepool_get_device(self, byref(ordinal)))
+        return ordinal.value
+
+    def forget_stream(self, stream):
+        """Forgets a stream. Call it before the stream is destroyed: CUDA reuses handles."""
+        _check(self._library.tidepool_stream_forget(self, stream))
+
+    def synchronize(self, stream=0):
+        _check(self._library.tidepool_stream_synchronize(self, stream))
+
+    def mark(self, name):
+        _check(self._library.tidepool_mark(self, name.encode()))
+
+    def mark_iteration(self):
+        _check(self._library.tidepool_mark_iteration(self))
+
+    def await_plans(self):
+        _check(self._library.tidepool_await_plans(self))
+
+    def trim(self, keep=0):
+        """Gives unused memory back to the device, and returns its bytes."""
+        given_back = c_size_t()
+        _check(self._library.tidepool_trim(self, keep, byref(given_back)))
+        return given_back.value
+
+    def allocate_pinned(self, size):
+        """Returns the address of page-locked host memory; 0 for 0 bytes."""
+        address = c_void_p()
+        _check(self._library.tidepool_pinned_allocate(self, size, byref(address)))
+        return address.value or 0
+
+    def free_pinned(self, address):
+        """Frees page-locked memory, which no work of the device uses any more."""
+        _check(self._library.tidepool_pinned_free(self, address))
+
+    def trim_pinned(self):
+        given_back = c_size_t()
+        _check(self._library.tidepool_pinned_trim(self, byref(given_back)))
+        return given_back.value
+
+    def statistics(self):
+        statistics = Statistics(struct_size=ctypes.sizeof(Statistics))
+        _check(self._library.tidepool_get_statistics(self, byref(statistics)))
+        return statistics
+
+    def reset_peaks(self):
+        _check(self._library.tidepool_reset_peaks(self))
+
+    def blocks(self):
+        """Returns the blocks as dicts with address, offset, bytes, stream and live, in the order of offsets."""
+        count = c_size_t()
+        _check(self._library.tidepool_get_blocks(self, None, 0, byref(count)))
+        while True:
+            blocks = (_Block * count.value)()
+            _check(self._library.tidepool_get_blocks(self, blocks, len(blocks), byref(count)))
+            if count.value <= len(blocks):
+                break
+        return [{"address": block.address, "offset": block.offset, "bytes": block.bytes, "stream": block.stream or 0,
+                 "live": bool(block.is_live)} for block in blocks[:count.value]]
+
+    def write_snapshot(self, path):
+        _check(self._library.tidepool_write_snapshot(self, os.fsencode(path)))
+
+    def start_trace(self, path):
+        """Begins a trace of all requests. Needs the option recording=True."""
+        _check(self._library.tidepool_start_trace(self, os.fsencode(path)))
+
+    def stop_trace(self):
+        _check(self._library.tidepool_stop_trace(self))
+
+
+_shared = {}
+_shared_lock = threading.Lock()
+
+
+def shared_pool(device, **options):
+    """Returns the pool that all frameworks of this process share on a CUDA device, so that memory which one of them frees
+    is free for the others, under one budget. The first call makes it with the options; a later call with options raises
+    ValueError, because the pool exists already.
+    """
+    with _shared_lock:
+        pool = _shared.get(device)
+        given = {key: value for key, value in options.items() if value is not None}
+        if pool is None:
+            pool = _shared[device] = Pool(**{"device": f"cuda:{device}", **given})
+        elif given:
+            raise ValueError(f"the pool of device {device} exists already, so the options {sorted(given)} cannot be "
+                             "changed: give them in the first call")
+        return pool
+
+
+def share(device, pool):
+    """Makes a pool the one of shared_pool. Raises ValueError if there is another one."""
+    with _shared_lock:
+        if _shared.setdefault(device, pool) is not pool:
+            raise ValueError(f"the pool of device {device} exists already")

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A memory resource for cuda.core (cuda-python), which nvmath and NVSHMEM4Py use too.
+
+    from cuda.core import Device
+    import tidepool.cuda_core
+    resource = tidepool.cuda_core.MemoryResource(0, budget="80%")
+    buffer = resource.allocate(1 << 20, stream=Device().create_stream())
+"""
+try:
+    from cuda.core import Buffer
+    from cuda.core import MemoryResource as _Base
+except ImportError:  # before version 0.5
+    from cuda.core.experimental import Buffer
+    from cuda.core.experimental import MemoryResource as _Base
+
+from ._c_face import Pool, shared_pool
+
+__all__ = ["MemoryResource"]
+
+
+def _handle(stream):
+    """Returns the cudaStream_t of a stream; 0, the legacy default stream, for None."""
+    return 0 if stream is None else stream.__cuda_stream__()[1]
+
+
+class MemoryResource(_Base):
+    """A memory resource on the pool that all frameworks share on a device, or on a given pool."""
+
+    def __init__(self, device=0, pool=None, **options):
+        self.pool = pool if isinstance(pool, Pool) else shared_pool(device, **options)
+        self._device = device
+
+    def allocate(self, size, *, stream=None):
+        """Returns a Buffer for work on `stream`. Raises MemoryError when memory is short."""
+        address = self.pool.allocate(size, _handle(stream))
+        try:
+            return Buffer.from_handle(address, size, mr=self, stream=stream)
+        except TypeError:  # versions in which a buffer has no stream
+            return Buffer.from_handle(address, size, mr=self)
+
+    def deallocate(self, ptr, size, *, stream=None):
+        self.pool.free(int(ptr), _handle(stream))
+
+    @property
+    def is_device_accessible(self):
+        return True
+
+    @property
+    def is_host_accessible(self):
+        return False
+
+    @property
+    def is_managed(self):
+        return False
+
+    @property
+    def device_id(self):
+        return self._device

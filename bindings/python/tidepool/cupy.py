@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tidepool as the allocator of CuPy, for device memory and page-locked memory.
+
+    import tidepool.cupy
+    tidepool.cupy.enable(budget="80%")
+    array = cupy.arange(1000)
+
+CuPy passes no stream to an allocator. Memory is allocated on the stream that is current in the calling thread. When it
+is freed, it goes back to that stream, after the work of the stream that is current then.
+"""
+import cupy
+from cupy.cuda import memory as _memory
+from cupy.cuda import pinned_memory as _pinned
+
+from ._c_face import OutOfMemory, shared_pool
+
+__all__ = ["OutOfMemoryError", "disable", "enable", "pool"]
+
+
+class OutOfMemoryError(_memory.OutOfMemoryError):
+    """CuPy's error, with the text of the pool."""
+
+    def __init__(self, text):
+        super().__init__(0, 0)
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+
+class _Memory(_memory.BaseMemory):
+    """Memory of a pool. CuPy's pointers hold it."""
+
+    def __init__(self, size):
+        self.size = size
+        self.device_id = cupy.cuda.device.get_device_id()
+        self.pool = shared_pool(self.device_id)
+        self.stream = cupy.cuda.get_current_stream().ptr
+        self.ptr = 0
+        try:
+            self.ptr = self.pool.allocate(size, self.stream)
+        except OutOfMemory as error:
+            raise OutOfMemoryError(str(error)) from None
+
+    def __del__(self):
+        if not self.ptr:
+            return
+        try:
+            current = cupy.cuda.get_current_stream().ptr
+            if current != self.stream and cupy.cuda.device.get_device_id() == self.device_id:
+                self.pool.record_use(self.ptr, current)
+        except Exception:  # the interpreter is ending: CuPy has no current stream any more
+            pass
+        self.pool.free(self.ptr, self.stream)
+        self.ptr = 0
+
+
+class _PinnedMemory:
+    """Page-locked memory of a pool. Copies that CuPy queues hold it until they have finished."""
+
+    def __init__(self, size):
+        self.size = size
+        self.ptr = 0
+        self.pool = shared_pool(cupy.cuda.device.get_device_id())
+        try:
+            self.ptr = self.pool.allocate_pinned(size)
+        except OutOfMemory as error:
+            raise OutOfMemoryError(str(error)) from None
+
+    def __del__(self):
+        if self.ptr:
+            self.pool.free_pinned(self.ptr)
+
+
+def _allocate(size):
+    return _memory.MemoryPointer(_Memory(size), 0)
+
+
+def _allocate_pinned(size):
+    return _pinned.PinnedMemoryPointer(_PinnedMemory(max(size, 1)), 0)
+
+
+def enable(devices=(0,), pinned=True, **options):
+    """Makes pools CuPy's memory on these devices, with the options of tidepool_pool_create. Other devices get pools with
+    default options when they are used.
+    """
+    for device in devices:
+        shared_pool(device, **options)
+    cupy.cuda.set_allocator(_allocate)
+    if pinned:
+        cupy.cuda.set_pinned_memory_allocator(_allocate_pinned)
+
+
+def pool(device=0):
+    """Returns the pool of a device, with statistics(), mark_iteration(), start_trace() and more."""
+    return shared_pool(device)
+
+
+def disable():
+    """Gives CuPy its own pools back. Arrays that exist keep their memory."""
+    cupy.cuda.set_allocator(cupy.get_default_memory_pool().malloc)
+    cupy.cuda.set_pinned_memory_allocator(cupy.get_default_pinned_memory_pool().malloc)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+# Functions of the framework tests. A test sources this file; scripts/framework_tests.sh sets SOURCE, BUILD, CACHE, CUDA
+# and PYTHON.
+set -euo pipefail
+
+here=$SOURCE/tests/frameworks
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# Makes the virtual environment NAME with pinned packages, unless the cache has it: `environment NAME PACKAGE...`. Sets
+# `environment` and `packages` (its site-packages). Ends the test as skipped if pip fails.
+environment() {
+  environment=$CACHE/$1
+  shift
+  if [ "$(cat "$environment/packages.txt" 2>/dev/null)" != "$*" ]; then
+    rm -rf "$environment"
+    "$PYTHON" -m venv "$environment"
+    if ! "$environment/bin/pip" install -q --disable-pip-version-check --no-deps "$@" >"$scratch/pip" 2>&1; then
+      tail -n 3 "$scratch/pip"
+      rm -rf "$environment"
+      exit 77
+    fi
+    echo "$*" >"$environment/packages.txt"
+  fi
+  packages=$(echo "$environment"/lib/python3*/site-packages)
+}
+
+# Downloads and unpacks a wheel, unless the cache has it: `wheel NAME REQUIREMENT`. Sets `wheel`, its folder.
+wheel() {
+  wheel=$CACHE/$1
+  [ ! -e "$wheel/done" ] || return 0
+  rm -rf "$wheel"
+  mkdir -p "$wheel"
+  if ! "$PYTHON" -m pip download -q --disable-pip-version-check --no-deps -d "$wheel" "$2" >"$scratch/pip" 2>&1; then
+    tail -n 3 "$scratch/pip"
+    exit 77
+  fi
+  "$PYTHON" -m zipfile -e "$wheel"/*.whl "$wheel"
+  rm "$wheel"/*.whl
+  touch "$wheel/done"
+}
+
+# The package tidepool: of the build tree, or its integrations alone where the native module was not built.
+package() {
+  export TIDEPOOL_C_LIBRARY=$BUILD/bindings/c
+  if ls "$BUILD"/python/tidepool/_native*.so >/dev/null 2>&1; then
+    export PYTHONPATH=$BUILD/python
+    return
+  fi
+  mkdir -p "$scratch/python/tidepool"
+  ln -s "$SOURCE"/bindings/python/tidepool/*.py "$scratch/python/tidepool"
+  rm -f "$scratch/python/tidepool/__init__.py"
+  touch "$scratch/python/tidepool/__init__.py"
+  export PYTHONPATH=$scratch/python
+}
+
+# Runs a command on the stand-in runtime, with a device of 8 GiB unless CUDART_HOST_MEMORY is set.
+on_stand_in() {
+  LD_LIBRARY_PATH="$BUILD/cudart_host:$BUILD/bindings/c${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    CUDART_HOST_MEMORY=${CUDART_HOST_MEMORY:-8589934592} "$@"
+}

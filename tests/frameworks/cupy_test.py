@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CuPy on a pool: arrays, streams, page-locked memory, failures."""
+import ctypes
+
+import cupy
+import numpy as np
+
+import tidepool.cupy
+from tidepool._c_face import shared_pool
+
+before = cupy.asarray(np.arange(10.0))  # memory of CuPy's own pool
+tidepool.cupy.enable(budget="64MiB")
+pool = shared_pool(0)
+
+
+def live():
+    return pool.statistics().live_count
+
+
+numbers = np.arange(1000.0)
+array = cupy.asarray(numbers)
+assert live() == 1 and pool.owns(array.data.ptr)
+assert (array.get() == numbers).all() and (before.get() == np.arange(10.0)).all()
+view = array[10:]
+copy = cupy.empty_like(array)
+copy.data.copy_from_device(array.data, array.nbytes)
+assert live() == 2 and (copy.get() == numbers).all()
+del array, copy
+assert live() == 1
+del view
+assert live() == 0
+assert cupy.zeros(1000).get().sum() == 0
+assert cupy.empty(0).size == 0
+
+# Memory goes to the stream that is current.
+stream = cupy.cuda.Stream(non_blocking=True)
+with stream:
+    on_stream = cupy.empty(1000)
+    on_stream.set(numbers)
+    assert (on_stream.get() == numbers).all()
+    assert [block["stream"] for block in pool.blocks() if block["live"]] == [stream.ptr]
+
+# Work of the stream that is current at the free has finished before other streams use the memory.
+stand_in = ctypes.CDLL("libcudart.so.13")
+other, third = cupy.cuda.Stream(non_blocking=True), cupy.cuda.Stream(non_blocking=True)
+address, size = on_stream.data.ptr, on_stream.nbytes
+stand_in.cudartHostHoldCopies(0)
+page_locked = cupy.cuda.alloc_pinned_memory(size)
+target = np.frombuffer(page_locked, dtype=np.float64, count=1000)
+with other:
+    cupy.cuda.runtime.memcpyAsync(page_locked.ptr, address, size, 2, other.ptr)
+    del on_stream
+with third:
+    again = cupy.empty(1000)
+    assert again.data.ptr == address
+    again.data.memset_async(0, size, third)
+    for _ in range(50000):  # time for a thread of the stand-in
+        assert not third.done
+stand_in.cudartHostReleaseCopies(0)
+third.synchronize()
+assert (target == numbers).all()
+del again, target, page_locked
+assert live() == 0
+
+limit = pool.statistics().max_bytes
+try:
+    cupy.empty(limit + 1, dtype=np.uint8)
+    raise AssertionError("no error")
+except cupy.cuda.memory.OutOfMemoryError as error:
+    assert isinstance(error, MemoryError) and "raise option 'budget'" in str(error), error
+held = cupy.empty(limit // 2, dtype=np.uint8)
+try:
+    cupy.empty(limit // 2 + 1, dtype=np.uint8)
+    raise AssertionError("no error")
+except MemoryError as error:
+    assert "free 1 bytes" in str(error), error
+del held
+assert cupy.empty(limit // 2 + 1, dtype=np.uint8).size == limit // 2 + 1
+
+tidepool.cupy.disable()
+own = cupy.empty(100)
+assert not pool.owns(own.data.ptr) and live() == 0
+tidepool.cupy.enable()
+# Left alive: the interpreter ends with live memory.
+left = cupy.empty(100)
+print("CuPy", cupy.__version__, "OK")
