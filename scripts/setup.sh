@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-packages=(g++ cmake ninja-build pkg-config python3 zlib1g-dev libabsl-dev libcli11-dev nlohmann-json3-dev rapidjson-dev
+packages=(g++ cmake ninja-build pkg-config python3 python3-dev python3-venv zlib1g-dev libabsl-dev libcli11-dev nlohmann-json3-dev rapidjson-dev
           libsqlite3-dev libgtest-dev libgmock-dev libbenchmark-dev libjemalloc-dev liblz4-dev libzstd-dev)
 if [ "${1:-}" = --ci ]; then
   packages+=(clang clang-format clang-tidy)
@@ -27,6 +27,19 @@ if [ ${#missing[@]} -gt 0 ]; then
   echo "installing ${missing[*]}"
   "${as_root[@]}" apt-get update -qq
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+# The Python package needs packages of Python. Debian 12 has no nanobind, and its Python refuses packages of pip beside
+# its own (PEP 668), so they lie in an environment of the build folder. Without them its tests are skipped.
+requirements=bindings/python/requirements.txt
+if ! cmp -s "$requirements" build/python/requirements.txt; then
+  echo "installing packages of Python into build/python"
+  if /usr/bin/python3 -m venv build/python && build/python/bin/pip install -q -r "$requirements"; then
+    cp "$requirements" build/python/requirements.txt
+  else
+    rm -rf build/python
+    echo "the packages of Python could not be installed: the Python package is not built, its tests are skipped"
+  fi
 fi
 
 [ -f build/release/build.ninja ] || cmake --preset release >build-setup.log || { cat build-setup.log; exit 1; }

@@ -9,13 +9,32 @@
 #include "absl/strings/str_cat.h"
 #include "tidepool/trace/frames.h"
 #include "tidepool/trace/trace_files.h"
+#include "trace_replay/caller.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
+namespace {
+
+// Returns the trace that the caller of the command has in memory; null without one.
+const Trace* TraceInMemory(const std::string& path, const ReadOptions& options) {
+  const Caller* caller = CurrentCaller();
+  if (caller == nullptr) return nullptr;
+  const auto found = caller->traces.find(path);
+  if (found == caller->traces.end()) return nullptr;
+  const Trace* trace = found->second.get();
+  return options.device.value_or(trace->device) == trace->device ? trace : nullptr;
+}
+
+absl::StatusOr<Trace> ReadOrCopy(const std::string& path, const ReadOptions& options) {
+  const Trace* trace = TraceInMemory(path, options);
+  return trace == nullptr ? ReadTrace(path, options) : *trace;
+}
+
+}  // namespace
 
 absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment,
                                            const ReadOptions& options) {
-  absl::StatusOr<Trace> trace = ReadTrace(path, options);
+  absl::StatusOr<Trace> trace = ReadOrCopy(path, options);
   if (!trace.ok()) return trace.status();
   if (alignment == 0) alignment = trace->default_alignment;
   absl::StatusOr<TraceLoad> load = MeasureLoad(*trace, alignment);
@@ -179,7 +198,12 @@ std::string ServedText(const MeasuredTrace& measured, std::int64_t refused) {
 
 void PrintJson(const nlohmann::ordered_json& json) {
   // Terminals obey control characters beyond ASCII too, so all of those are escaped.
-  std::cout << json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) << '\n';
+  const std::string text = json.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+  if (const Caller* caller = CurrentCaller(); caller != nullptr) {
+    *caller->json = text;
+  } else {
+    std::cout << text << '\n';
+  }
 }
 
 }  // namespace tidepool::tool

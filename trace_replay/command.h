@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contract of the commands of `tidepool`, and the parts that several of them print. A command
-// is one file and one line in main.cc: it adds itself to the command line, and returns the function
-// to run when it was chosen.
+// is one file and one line in command_line.cc: it adds itself to the command line, and returns the
+// function to run when it was chosen.
 #ifndef TIDEPOOL_TRACE_REPLAY_COMMAND_H_
 #define TIDEPOOL_TRACE_REPLAY_COMMAND_H_
 
@@ -104,7 +104,7 @@ void PrintTraceLine(const std::string& path, const MeasuredTrace& measured);
 // Returns "all" or "all but 3", for a replay of a trace.
 std::string ServedText(const MeasuredTrace& measured, std::int64_t refused);
 
-// Prints one line of ASCII.
+// Prints one line of ASCII, or gives it to the program that runs the command.
 void PrintJson(const nlohmann::ordered_json& json);
 
 }  // namespace tidepool::tool

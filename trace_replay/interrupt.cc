@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "trace_replay/caller.h"
+
 namespace tidepool::tool {
 namespace {
 
@@ -17,6 +19,7 @@ void RequestStop(int /*signal*/) { source->request_stop(); }
 }  // namespace
 
 std::stop_token StopAtInterrupt() {
+  if (CurrentCaller() != nullptr) return CurrentCaller()->stop;
   if (source == nullptr) source = new std::stop_source;
   struct sigaction action = {};
   action.sa_handler = RequestStop;

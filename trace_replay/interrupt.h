@@ -7,8 +7,9 @@
 
 namespace tidepool::tool {
 
-// Returns a token of which the first SIGINT or SIGTERM after this call requests the stop. The
-// second one of the same kind ends the program. All calls return the same token. Not thread-safe.
+// Returns the token of the program that runs the command. Without one, a token of which the first
+// SIGINT or SIGTERM after this call requests the stop. The second one of the same kind ends the
+// program. All calls return the same token. Not thread-safe.
 std::stop_token StopAtInterrupt();
 
 }  // namespace tidepool::tool

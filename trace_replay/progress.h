@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Progress of a long command, on a terminal only.
+// Progress of a long command, on a terminal or for the program that runs the command.
 #ifndef TIDEPOOL_TRACE_REPLAY_PROGRESS_H_
 #define TIDEPOOL_TRACE_REPLAY_PROGRESS_H_
 
@@ -8,6 +8,8 @@
 #include <chrono>
 #include <iostream>
 #include <string>
+
+#include "trace_replay/caller.h"
 
 namespace tidepool::tool {
 
@@ -22,7 +24,12 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  void Show(const std::string& text) {
+  // Shows a text, and to a caller the part of the work that is done: 0 to 1, or -1 if unknown.
+  void Show(const std::string& text, double part = -1) {
+    if (const Caller* caller = CurrentCaller(); caller != nullptr) {
+      if (caller->show_progress) caller->show_progress(text, part);
+      return;
+    }
     if (!is_terminal_ || Seconds() < kAfterSeconds) return;
     is_shown_ = true;
     std::cerr << "\r\x1b[K" << text << std::flush;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/options.h"
+#include "trace_replay/progress.h"
 #include "trace_replay/quantity.h"
 #include "trace_replay/text.h"
 
@@ -36,6 +37,7 @@ absl::StatusOr<Plan> PlanTrace(const MeasuredTrace& measured, StreamWaits waits,
                                std::optional<std::int64_t> capacity, double time_limit_seconds) {
   const absl::StatusOr<PlanProblem> problem = ProblemOf(measured, waits);
   if (!problem.ok()) return problem.status();
+  Progress().Show("planning");
   return MakePlan(
       *problem,
       {.capacity = capacity, .time_limit_seconds = time_limit_seconds, .stop = StopAtInterrupt()});

@@ -9,6 +9,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "trace_replay/caller.h"
 #include "trace_replay/commands/plan_answer.h"
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/commands/pytorch_policies.h"
@@ -44,8 +45,10 @@ class SizeSearch {
     if (question_.plan && !plans_.without_waits.ok()) return plans_.without_waits.status();
     SizeAnswer answer;
     for (const std::string& name : question_.policies) {
+      if (absl::Status status = CheckNotStopped(); !status.ok()) return status;
       progress_.Show(absl::StrCat("policy ", name, ", ", answer.sizes.size() + 1, " of ",
-                                  question_.policies.size()));
+                                  question_.policies.size()),
+                     Part(answer.sizes.size()));
       absl::StatusOr<PolicySize> size = SizeOf(name);
       if (size.ok()) {
         answer.sizes.push_back(*std::move(size));
@@ -59,8 +62,11 @@ class SizeSearch {
   }
 
  private:
+  double Part(std::size_t policies) const {
+    return static_cast<double>(policies) / static_cast<double>(question_.policies.size());
+  }
+
   void MakePlans() {
-    progress_.Show("planning");
     const double seconds = question_.time_limit_seconds;
     plans_.without_waits = PlanTrace(measured_, StreamWaits::kNone, std::nullopt, seconds);
     plans_.with_waits = streams_.has_value()

@@ -2,33 +2,16 @@
 // Simulates the points of a sweep one after another, and searches them for answers.
 #include "trace_replay/offload/sweep.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "trace_replay/caller.h"
 #include "trace_replay/offload/simulated_iteration.h"
+#include "trace_replay/progress.h"
 
 namespace tidepool::tool {
 namespace {
-
-// A line on a terminal that each point replaces.
-class SweepProgress {
- public:
-  explicit SweepProgress(std::size_t points) : points_(points) {}
-  ~SweepProgress() {
-    if (is_terminal_) std::fputs("\r\033[K", stderr);
-  }
-  void Show(std::size_t done) const {
-    if (is_terminal_) std::fprintf(stderr, "\rpoint %zu of %zu", done + 1, points_);
-  }
-
- private:
-  const std::size_t points_;
-  const bool is_terminal_ = isatty(STDERR_FILENO) == 1;
-};
 
 // Policies without sets would have the same points for each set.
 std::vector<SweepSeries> SeriesOf(const SweepOptions& sweep, std::int64_t batch) {
@@ -120,7 +103,7 @@ absl::StatusOr<std::vector<SweepPoint>> RunSweep(
     return absl::InvalidArgumentError(
         absl::StrCat(count, " points, expected at most ", kMostSweepPoints));
   }
-  const SweepProgress progress(count);
+  Progress progress;
   std::vector<SweepPoint> points;
   OffloadCommandOptions options = point;
   for (const std::int64_t batch : batches) {
@@ -130,7 +113,9 @@ absl::StatusOr<std::vector<SweepPoint>> RunSweep(
       options.policy = series.policy;
       options.set = series.set;
       for (const std::int64_t memory : sweep.memories.values) {
-        progress.Show(points.size());
+        if (absl::Status status = CheckNotStopped(); !status.ok()) return status;
+        progress.Show(absl::StrCat("point ", points.size() + 1, " of ", count),
+                      static_cast<double>(points.size()) / static_cast<double>(count));
         options.offload.machine.memory_bytes = memory;
         absl::StatusOr<SweepPoint> next = SimulatePoint(options, *graphs, batch);
         if (!next.ok()) return next.status();

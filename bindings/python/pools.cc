@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/python/pools.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "bindings/python/buffer.h"
+#include "bindings/python/errors.h"
+#include "bindings/python/host_pool.h"
+
+namespace tidepool::python {
+namespace {
+
+namespace nb = nanobind;
+
+// The Python class: a pool that buffers share.
+struct PythonPool {
+  std::shared_ptr<HostPool> host;
+};
+
+Pool& Live(const PythonPool& pool) {
+  Check(pool.host->CheckProcess());
+  return pool.host->pool();
+}
+
+Hint HintOf(const std::string& name) {
+  if (name == "resident") return Hint::kResident;
+  if (name == "offloadable") return Hint::kOffloadable;
+  Raise(absl::InvalidArgumentError(absl::StrCat("unknown hint '", absl::CHexEscape(name),
+                                                "', expected 'resident' or 'offloadable'")));
+}
+
+PoolMemory MemoryOf(const std::string& name) {
+  if (name == "automatic") return PoolMemory::kAutomatic;
+  if (name == "virtual") return PoolMemory::kVirtual;
+  if (name == "segments") return PoolMemory::kSegments;
+  Raise(
+      absl::InvalidArgumentError(absl::StrCat("unknown memory '", absl::CHexEscape(name),
+                                              "', expected 'automatic', 'virtual' or 'segments'")));
+}
+
+void MakePool(PythonPool* place, std::int64_t budget, std::string placement, std::int64_t initial,
+              std::int64_t alignment, double growth, bool remap, const std::string& memory,
+              const std::string& trace) {
+  PoolOptions options;
+  options.max_bytes = budget;
+  options.initial_bytes = initial;
+  options.placement = std::move(placement);
+  options.alignment = alignment;
+  options.growth = growth;
+  options.remap = remap;
+  options.memory = MemoryOf(memory);
+  new (place) PythonPool{Check(HostPool::Create(options, trace))};
+}
+
+// Waits in pieces, between which Ctrl-C is seen.
+absl::StatusOr<std::shared_ptr<Allocation>> AllocateWaiting(HostPool& pool, std::size_t bytes,
+                                                            Hint hint, absl::Time deadline) {
+  constexpr absl::Duration kPiece = absl::Milliseconds(200);
+  for (;;) {
+    const absl::Time until = std::min(deadline, absl::Now() + kPiece);
+    absl::StatusOr<std::shared_ptr<Allocation>> made = [&] {
+      const nb::gil_scoped_release release;
+      return pool.Allocate(bytes, hint, until);
+    }();
+    if (made.ok() || !absl::IsDeadlineExceeded(made.status()) || until == deadline) return made;
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  }
+}
+
+Buffer Allocate(const PythonPool& pool, std::size_t bytes, const std::string& hint,
+                std::optional<double> wait) {
+  const Hint known = HintOf(hint);
+  if (!wait.has_value()) return {Check(pool.host->Allocate(bytes, known, std::nullopt))};
+  if (!(*wait >= 0)) {
+    Raise(absl::InvalidArgumentError(absl::StrCat("a wait of ", *wait, " s, expected 0 or more")));
+  }
+  return {Check(AllocateWaiting(*pool.host, bytes, known, absl::Now() + absl::Seconds(*wait)))};
+}
+
+nb::dict Statistics(const PythonPool& pool) {
+  const PoolStats stats = Live(pool).Stats();
+  nb::dict result;
+  result["live_bytes"] = stats.live_bytes;
+  result["live_count"] = stats.live_count;
+  result["peak_live_bytes"] = stats.peak_live_bytes;
+  result["reserved_bytes"] = stats.reserved_bytes;
+  result["peak_reserved_bytes"] = stats.peak_reserved_bytes;
+  result["max_bytes"] = stats.max_bytes;
+  result["high_water_bytes"] = stats.high_water_bytes;
+  result["free_bytes"] = stats.free_bytes;
+  result["largest_hole_bytes"] = stats.largest_hole_bytes;
+  result["fragmentation"] = stats.fragmentation;
+  result["allocations"] = stats.allocations;
+  result["frees"] = stats.frees;
+  result["failures"] = stats.failures;
+  result["blocked"] = stats.blocked;
+  result["growths"] = stats.growths;
+  result["remaps"] = stats.remaps;
+  result["remapped_bytes"] = stats.remapped_bytes;
+  result["planned"] = stats.planned;
+  result["deviations"] = stats.deviations;
+  result["plans"] = stats.plans;
+  result["iterations"] = stats.iterations;
+  return result;
+}
+
+nb::list Blocks(const PythonPool& pool) {
+  nb::list blocks;
+  for (const PoolBlock& block : Live(pool).Snapshot()) {
+    nb::dict one;
+    one["address"] = reinterpret_cast<std::uintptr_t>(block.address);
+    one["bytes"] = block.bytes;
+    one["used"] = block.used;
+    blocks.append(one);
+  }
+  return blocks;
+}
+
+std::int64_t Trim(const PythonPool& pool, std::int64_t keep) {
+  Pool& live = Live(pool);
+  absl::StatusOr<std::int64_t> given_back = [&] {
+    const nb::gil_scoped_release release;
+    return live.Trim(keep);
+  }();
+  return Check(std::move(given_back));
+}
+
+void CloseTrace(const PythonPool& pool) {
+  const absl::Status status = [&] {
+    const nb::gil_scoped_release release;
+    return pool.host->CloseTrace();
+  }();
+  Check(status);
+}
+
+}  // namespace
+
+void AddPools(nb::module_& module) {
+  AddBuffer(module);
+  nb::class_<PythonPool>(module, "HostPool", "A pool on the host device. Sizes are bytes.")
+      .def("__init__", &MakePool, nb::arg("budget"), nb::kw_only(), nb::arg("placement"),
+           nb::arg("initial"), nb::arg("alignment"), nb::arg("growth"), nb::arg("remap"),
+           nb::arg("memory"), nb::arg("trace"))
+      .def("allocate", &Allocate, nb::arg("bytes"), nb::kw_only(), nb::arg("hint") = "resident",
+           nb::arg("wait").none() = nb::none(),
+           "Returns a Buffer of that many bytes.\n\nRaises OutOfMemoryError when the pool has no "
+           "room. With wait=SECONDS, waits so long for\nbuffers that other threads free, and then "
+           "raises DeadlineError. The hint 'offloadable' is for\nmemory that will be freed soon.")
+      .def("read_statistics", &Statistics,
+           nb::sig("def read_statistics(self) -> dict[str, typing.Any]"))
+      .def("read_blocks", &Blocks, nb::sig("def read_blocks(self) -> list[dict[str, typing.Any]]"))
+      .def("trim_bytes", &Trim, nb::arg("keep"))
+      .def(
+          "mark", [](const PythonPool& pool, const std::string& name) { Live(pool).Mark(name); },
+          nb::arg("name"), "Tells the placement policy and the trace that a phase begins.")
+      .def(
+          "mark_iteration", [](const PythonPool& pool) { Live(pool).MarkIteration(); },
+          "Says that an iteration begins that is similar to earlier ones.")
+      .def("close_trace", &CloseTrace,
+           "Ends the recording of the pool, and raises its first error. Later requests are not "
+           "recorded.");
+}
+
+}  // namespace tidepool::python

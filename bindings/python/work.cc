@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/python/work.h"
+
+#include <nanobind/stl/string.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <memory>
+#include <new>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bindings/python/errors.h"
+#include "lib/locks/mutex.h"
+
+namespace tidepool::python {
+namespace {
+
+namespace nb = nanobind;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kTick{100};
+constexpr std::chrono::milliseconds kGrace{500};
+
+// The state that a thread and the caller share.
+class Task {
+ public:
+  struct Progress {
+    std::string text;
+    double part = -1;
+    bool is_known = false;
+  };
+
+  void Run(const Work& work) {
+    bool has_memory = true;
+    try {
+      work({.stop = stop_.get_token(),
+            .show_progress = [this](const std::string& text, double part) {
+              locks::MutexLock lock(&mutex_);
+              progress_ = {text, part, true};
+            }});
+    } catch (const std::bad_alloc&) {
+      has_memory = false;
+    }
+    locks::MutexLock lock(&mutex_);
+    has_memory_ = has_memory;
+    is_done_ = true;
+    changed_.SignalAll();
+  }
+
+  // Waits for the end of the work, at most so long; returns whether it has ended.
+  bool Wait(std::chrono::nanoseconds duration) {
+    const auto end = Clock::now() + duration;
+    locks::MutexLock lock(&mutex_);
+    while (!is_done_ && Clock::now() < end) changed_.WaitFor(&mutex_, end - Clock::now());
+    return is_done_;
+  }
+
+  Progress progress() {
+    locks::MutexLock lock(&mutex_);
+    return progress_;
+  }
+  bool has_memory() {
+    locks::MutexLock lock(&mutex_);
+    return has_memory_;
+  }
+  void Stop() { stop_.request_stop(); }
+
+ private:
+  std::stop_source stop_;
+  locks::Mutex mutex_;
+  locks::CondVar changed_;
+  Progress progress_ ABSL_GUARDED_BY(mutex_);
+  bool is_done_ ABSL_GUARDED_BY(mutex_) = false;
+  bool has_memory_ ABSL_GUARDED_BY(mutex_) = true;
+};
+
+// Threads that did not stop in time. The GIL guards the list.
+struct Abandoned {
+  pid_t process;
+  std::shared_ptr<Task> task;
+  std::thread thread;
+};
+std::vector<Abandoned>& AbandonedWork() {
+  static auto* const work = new std::vector<Abandoned>;  // never destroyed: see FinishWork
+  return *work;
+}
+
+void Show(nb::handle show, Task& task, Clock::time_point begin) {
+  const Task::Progress progress = task.progress();
+  if (show.is_none() || !progress.is_known) return;
+  show(progress.text, progress.part, std::chrono::duration<double>(Clock::now() - begin).count());
+}
+
+bool WaitWithoutGil(Task& task, std::chrono::nanoseconds duration) {
+  const nb::gil_scoped_release release;
+  return task.Wait(duration);
+}
+
+// Waits for the end. Passes on exceptions of signal handlers and of `show`.
+void Await(Task& task, nb::handle show) {
+  const auto begin = Clock::now();
+  while (!WaitWithoutGil(task, kTick)) {
+    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    Show(show, task, begin);
+  }
+  Show(show, task, begin);
+}
+
+// Stops the work, and returns whether it ended in time.
+bool StopInTime(const std::shared_ptr<Task>& task, std::thread& thread) {
+  task->Stop();
+  const bool is_done = WaitWithoutGil(*task, kGrace);
+  if (is_done) {
+    thread.join();
+  } else {
+    AbandonedWork().push_back({getpid(), task, std::move(thread)});
+  }
+  return is_done;
+}
+
+// Throws the exception with an attribute. Python before 3.12 has no object for an exception that
+// was raised a moment ago, so it is made first.
+[[noreturn]] void ThrowWithAnswer(nb::python_error& error, const nb::object& answer) {
+  PyObject* type = nullptr;
+  PyObject* value = nullptr;
+  PyObject* traceback = nullptr;
+  error.restore();
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (PyObject_SetAttrString(value, "answer", answer.ptr()) != 0) {
+    PyErr_Clear();  // an exception without attributes
+  }
+  PyErr_Restore(type, value, traceback);
+  throw nb::python_error();
+}
+
+}  // namespace
+
+void RunWork(Work work, nb::handle show, const std::function<nb::object()>& answer) {
+  const auto task = std::make_shared<Task>();
+  std::thread thread([task, work = std::move(work)] { task->Run(work); });
+  try {
+    Await(*task, show);
+  } catch (nb::python_error& error) {
+    const bool is_done = StopInTime(task, thread);
+    ThrowWithAnswer(error, is_done && answer ? answer() : nb::none());
+  } catch (...) {
+    StopInTime(task, thread);
+    throw;
+  }
+  thread.join();
+  if (!task->has_memory()) RaiseOutOfMemory("not enough memory, expected a smaller input");
+}
+
+void FinishWork() {
+  for (Abandoned& work : AbandonedWork()) {
+    work.task->Stop();
+    if (work.process != getpid()) {
+      work.thread.detach();  // a thread of the parent
+    } else {
+      const nb::gil_scoped_release release;
+      work.thread.join();
+    }
+  }
+  AbandonedWork().clear();
+}
+
+}  // namespace tidepool::python

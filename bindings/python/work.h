@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Long work on a thread of its own, which Ctrl-C stops.
+#ifndef TIDEPOOL_BINDINGS_PYTHON_WORK_H_
+#define TIDEPOOL_BINDINGS_PYTHON_WORK_H_
+
+#include <nanobind/nanobind.h>
+
+#include <functional>
+#include <stop_token>
+#include <string>
+
+namespace tidepool::python {
+
+// The work's side: a stop to obey, and progress to tell. Thread-safe.
+struct WorkContext {
+  std::stop_token stop;
+  std::function<void(const std::string& text, double part)> show_progress;
+};
+using Work = std::function<void(const WorkContext&)>;
+
+// Runs `work` on a thread of its own and waits for it without the GIL. Calls `show(text, part,
+// seconds)` some times a second; `show` may be None. The work must not touch Python objects, and
+// owns everything that it uses.
+//
+// Ctrl-C, and an exception of `show`, request the stop. The thread then has half a second to
+// finish; after that it goes on alone until it obeys, at the latest until the interpreter exits.
+// Throws that exception afterwards. If the thread has finished, the exception has the attribute
+// `answer`, the result of the function `answer`.
+// Throws OutOfMemoryError when the work had no memory.
+void RunWork(Work work, nanobind::handle show,
+             const std::function<nanobind::object()>& answer = nullptr);
+
+// Stops and joins the threads that still run. For the end of the interpreter.
+void FinishWork();
+
+}  // namespace tidepool::python
+
+#endif  // TIDEPOOL_BINDINGS_PYTHON_WORK_H_

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds the wheel, installs it into an environment of its own, and runs the tests of the Python package, the tool and a
+# small C++ program against it. Without the packages that scripts/setup.sh installs with pip it says so.
+# usage: scripts/wheel_test.sh
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=$PWD/build/python/bin/python
+if [ ! -x "$python" ]; then
+  echo "no packages of Python in build/python: the wheel is not tested"
+  exit 0
+fi
+out=$PWD/build/wheel-test
+rm -rf "$out"
+mkdir -p "$out"
+"$python" -m pip wheel . -q --no-build-isolation --no-deps -w "$out" \
+  -C cmake.define.TIDEPOOL_CUDA=OFF || { echo "the wheel could not be built"; exit 1; }
+
+/usr/bin/python3 -m venv "$out/venv"
+"$out/venv/bin/pip" install -q --no-index --no-deps "$out"/tidepool-*.whl
+# The tests' own packages, without the build tree's module.
+packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+PYTHONPATH=$packages TIDEPOOL_TOOL=$out/venv/bin/tidepool "$out/venv/bin/python" -m pytest -q -p no:cacheprovider tests/python
+
+"$out/venv/bin/tidepool" --version
+mkdir "$out/user"
+cp examples/use_a_pool.cc examples/check.h "$out/user"
+cat >"$out/user/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.22)
+project(user LANGUAGES CXX)
+find_package(tidepool REQUIRED)
+add_executable(use_a_pool use_a_pool.cc)
+target_link_libraries(use_a_pool PRIVATE tidepool::pool)
+END
+cmake -S "$out/user" -B "$out/user/build" -G Ninja \
+  -DCMAKE_PREFIX_PATH="$("$out/venv/bin/python" -c 'import tidepool; print(tidepool.cmake_prefix())')" >/dev/null
+cmake --build "$out/user/build" -- --quiet
+"$out/user/build/use_a_pool"
+echo "the wheel works"

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Long calls: progress, Ctrl-C, threads, and the end of the interpreter."""
+import concurrent.futures
+import io
+import os
+import random
+import signal
+import sys
+import types
+
+import pytest
+
+import tidepool
+from tidepool import _progress
+
+MINUTES = 600
+
+
+@pytest.fixture(scope="module")
+def hard(tmp_path_factory):
+    """A trace for which the search for a smaller plan goes on for hours."""
+    path = tmp_path_factory.mktemp("traces") / "hard.csv"
+    draw = random.Random(1)
+    rows = []
+    for number in range(3000):
+        lower = draw.randrange(200)
+        rows.append(f"{number},{lower},{lower + draw.randrange(1, 60)},{draw.randrange(1, 1 << 30)}")
+    path.write_text("id,lower,upper,size\n" + "\n".join(rows) + "\n")
+    return tidepool.read(path)
+
+
+def test_a_function_takes_the_progress(vgg):
+    shown = []
+    tidepool.show_progress(lambda *progress: shown.append(progress))
+    vgg.size(policy=["best-fit", "first-fit"])
+    text, part, seconds = shown[-1]
+    assert (text, part) == ("policy first-fit, 2 of 2", 0.5) and seconds >= 0
+
+
+def test_an_exception_of_the_progress_ends_the_call(hard):
+    def fail(text, part, seconds):
+        raise LookupError(text)
+
+    tidepool.show_progress(fail)
+    with pytest.raises(LookupError, match="planning"):
+        hard.size(policy="planned", time_limit=MINUTES)
+
+
+def test_ctrl_c_ends_a_plan_with_the_best_so_far(hard):
+    tidepool.show_progress(lambda *progress: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt) as raised:
+        hard.plan(time_limit=MINUTES)
+    answer = raised.value.answer
+    assert answer.interrupted and answer.pool_bytes >= answer.lower_bound_bytes
+
+
+def test_ctrl_c_ends_a_call_without_an_answer(hard):
+    tidepool.show_progress(lambda *progress: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt) as raised:
+        hard.size(policy="planned", time_limit=MINUTES)
+    assert raised.value.answer is None
+    assert hard.info().trace.allocations == 3000
+
+
+def test_ctrl_c_ends_a_wait_for_memory():
+    pool = tidepool.Pool("64KiB")
+    keep = pool.allocate(64 << 10)
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        def interrupt():
+            while pool.statistics().blocked == 0:
+                pass
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threads.submit(interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            pool.allocate(512, wait=MINUTES)
+    assert pool.statistics().live_count == 1 and not keep.freed
+
+
+def test_threads_ask_at_once(vgg, hard):
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        pools = [threads.submit(trace.size, policy=["best-fit", "first-fit"]) for trace in (vgg, hard) * 4]
+    answers = [[policy.pool_bytes for policy in pool.result().policies] for pool in pools]
+    assert answers == answers[:2] * 4
+
+
+def test_a_child_may_ask_after_a_fork(vgg):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if vgg.size(policy="best-fit").policies[0].pool_bytes == 908195840 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+def test_the_interpreter_exits_after_an_interrupt(python):
+    assert python("""
+import os, signal, tidepool
+trace = tidepool.read("examples/traces/resnet-50-b32-12-steps.tide.gz")
+tidepool.show_progress(lambda *progress: os.kill(os.getpid(), signal.SIGINT))
+try:
+    trace.size()
+except KeyboardInterrupt:
+    print("interrupted")
+""") in ("interrupted\n", "")
+
+
+@pytest.mark.parametrize("part, seconds, line", [
+    (-1, 3.2, "planning, 3 s"),
+    (0, 1, "[....................]   0% planning, 1 s"),
+    (0.5, 1, "[##########..........]  50% planning, 1 s"),
+    (1, 1, "[####################] 100% planning, 1 s"),
+    (7, 1, "[####################] 700% planning, 1 s"),
+])
+def test_the_text_of_a_bar(part, seconds, line):
+    assert _progress.bar_text("planning", part, seconds) == line
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_terminal_shows_a_line_after_a_second_and_removes_it(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    bar = _progress.make_bar()
+    bar("planning", 0.5, 0.9)
+    assert sys.stderr.getvalue() == ""
+    bar("planning", 0.5, 1.0)
+    assert "50% planning, 1 s" in sys.stderr.getvalue()
+    bar.close()
+    assert sys.stderr.getvalue().endswith("\r\x1b[K")
+
+
+@pytest.mark.parametrize("stderr", [io.StringIO(), None])
+def test_no_bar_without_a_terminal(monkeypatch, stderr):
+    monkeypatch.setattr(sys, "stderr", stderr)
+    assert _progress.make_bar() is None
+
+
+def test_progress_can_be_turned_off(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    tidepool.show_progress(False)
+    assert _progress.make_bar() is None
+
+
+def test_a_notebook_shows_one_output(monkeypatch):
+    outputs = []
+
+    class Handle:
+        def update(self, data, raw):
+            outputs.append(data["text/plain"])
+
+    def display(data, raw, display_id):
+        outputs.append(data["text/plain"])
+        return Handle()
+
+    ipython = types.ModuleType("IPython")
+    ipython.get_ipython = lambda: types.SimpleNamespace(kernel=object())
+    ipython.display = types.ModuleType("IPython.display")
+    ipython.display.display = display
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", ipython.display)
+    bar = _progress.make_bar()
+    for seconds in (0, 1, 2):
+        bar("planning", -1, seconds)
+    bar.close()
+    assert outputs == ["planning, 1 s", "planning, 2 s", ""]

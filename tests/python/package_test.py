@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The package as a whole: its version, imports, types, and the example of the guide."""
+import inspect
+import os
+import pathlib
+import pickle
+import re
+import subprocess
+import sys
+
+import pytest
+
+import tidepool
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+
+
+def test_the_version_is_that_of_the_project():
+    project = (ROOT / "CMakeLists.txt").read_text()
+    assert re.search(r"project\(tidepool VERSION ([0-9.]+)", project)[1] == tidepool.__version__
+
+
+def test_the_import_brings_no_framework(python):
+    heavy = ("numpy", "pandas", "torch", "cupy", "rmm", "numba", "IPython")
+    assert python(f"import sys, tidepool; print([name for name in {heavy} if name in sys.modules])") == "[]\n"
+
+
+def test_everything_public_is_documented():
+    for name in tidepool.__all__:
+        value = getattr(tidepool, name)
+        if name.startswith("__"):
+            continue
+        assert inspect.getdoc(value), name
+        if inspect.isclass(value) and not issubclass(value, Exception):
+            for method, function in vars(value).items():
+                assert method.startswith("_") or inspect.getdoc(function), f"{name}.{method}"
+
+
+@pytest.mark.parametrize("name", ["Error", "InputError", "OutOfMemoryError", "DeadlineError"])
+def test_errors_are_pickled(name):
+    error = pickle.loads(pickle.dumps(getattr(tidepool, name)("text")))
+    assert repr(error) == f"{name}('text')" and type(error).__module__ == "tidepool"
+
+
+def test_types_are_there():
+    folder = pathlib.Path(tidepool.__file__).parent
+    assert (folder / "py.typed").exists()
+    stub = (folder / "_native.pyi").read_text()
+    assert "class Buffer" in stub and "class InputError(Error" in stub and "def run_command(arguments: Sequence[str]" in stub
+
+
+def test_the_example_of_the_guide_runs(tmp_path):
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    done = subprocess.run([sys.executable, "examples/from_python.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "planned 840280064 1.0\nfits\n" in done.stdout
+    assert sorted(os.listdir(tmp_path)) == ["examples", "step.tide", "vgg.schedule.json"]

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_replay/caller.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "trace_replay/argument_errors.h"
+#include "trace_replay/command_line.h"
+
+namespace tidepool::tool {
+namespace {
+
+// Commands are chains of functions of many files, so the caller is a property of the thread.
+thread_local const Caller* current_caller = nullptr;
+
+class CallerScope {
+ public:
+  explicit CallerScope(const Caller& caller) : before_(std::exchange(current_caller, &caller)) {}
+  ~CallerScope() { current_caller = before_; }
+  CallerScope(const CallerScope&) = delete;
+  CallerScope& operator=(const CallerScope&) = delete;
+
+ private:
+  const Caller* before_;
+};
+
+}  // namespace
+
+const Caller* CurrentCaller() { return current_caller; }
+
+absl::Status CheckNotStopped() {
+  const bool is_stopped = current_caller != nullptr && current_caller->stop.stop_requested();
+  return is_stopped ? absl::CancelledError("interrupted") : absl::OkStatus();
+}
+
+absl::StatusOr<Answer> RunFor(const Caller& caller, std::vector<std::string> arguments) {
+  const CallerScope scope(caller);
+  CommandLine line;
+  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  try {
+    line.app().parse(std::move(arguments));
+  } catch (const CLI::Success&) {
+    return absl::InvalidArgumentError("help and version are for the command line, expected none");
+  } catch (const CLI::ParseError& error) {
+    return absl::InvalidArgumentError(Printable(ArgumentError(line.app(), error)));
+  }
+  absl::StatusOr<Answer> answer = line.Run();
+  if (answer.ok()) return answer;
+  return absl::Status(answer.status().code(), Printable(std::string(answer.status().message())));
+}
+
+}  // namespace tidepool::tool

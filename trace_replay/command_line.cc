@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace_replay/command_line.h"
+
+#include "absl/strings/escaping.h"
+#include "trace_replay/help.h"
+
+namespace tidepool::tool {
+namespace {
+
+CLI::Option* AddVersion(CLI::App& app) {
+  return app.set_version_flag("--version", "tidepool " TIDEPOOL_VERSION,
+                              "Print the version and exit");
+}
+
+void Describe(CLI::App& app) {
+  app.formatter(MakeHelpFormatter());
+  app.require_subcommand(1);
+  app.set_help_flag("-h,--help", "Print help for the command and exit");
+  AddVersion(app);
+  app.footer(
+      "Examples:\n"
+      "  tidepool size step.tide                       how much memory does this job need?\n"
+      "  tidepool report snapshot.pickle --pool 80GiB  where did the memory go?\n"
+      "  tidepool plan step.tide -o plan.csv           an offset for every allocation\n"
+      "  tidepool COMMAND --help                       the options of a command\n\n"
+      "Sizes are bytes, or numbers with a unit: 1KiB = 1K = 1024 bytes, 1KB = 1000 bytes, and so "
+      "M,\n"
+      "G and T. Rates are bytes a second: 12e9, 12GB/s. Times are seconds, or end in ms, us or "
+      "ns.\n"
+      "Exit status: 0 done; 1 wrong input or arguments; 2 the answer is no: it does not fit.");
+}
+
+// Lets every command take `--version` too, without a line in its help.
+void AddVersions(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    AddVersion(*command)->group("");
+    AddVersions(*command);
+  }
+}
+
+}  // namespace
+
+CommandLine::CommandLine()
+    : app_("Sizes, plans and replays GPU memory pools from recorded traces.", "tidepool") {
+  Describe(app_);
+  commands_ = {AddInfo(app_),     AddDiff(app_),     AddSize(app_),    AddPlan(app_),
+               AddReplay(app_),   AddReport(app_),   AddConvert(app_), AddModel(app_),
+               AddSchedule(app_), AddSimulate(app_), AddRun(app_),     AddProfile(app_),
+               AddTune(app_)};
+  AddVersions(app_);
+}
+
+absl::StatusOr<Answer> CommandLine::Run() const {
+  for (const Command& command : commands_) {
+    if (command.app->parsed()) return command.run();
+  }
+  return absl::InvalidArgumentError("no command, expected one of those in 'tidepool --help'");
+}
+
+std::string Printable(const std::string& message) {
+  std::string printable;
+  for (std::size_t i = 0; i < message.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(message[i]);
+    const bool is_control = byte < 0x20 || byte == 0x7f;
+    // U+0080 to U+009F in UTF-8.
+    const bool begins_control =
+        byte == 0xc2 && i + 1 < message.size() && static_cast<unsigned char>(message[i + 1]) < 0xa0;
+    if (byte == '\n' || byte == '\r') {
+      printable += ' ';
+    } else if (is_control || begins_control) {
+      printable += absl::CHexEscape({message.data() + i, 1});
+    } else {
+      printable += message[i];
+    }
+  }
+  return printable;
+}
+
+}  // namespace tidepool::tool
