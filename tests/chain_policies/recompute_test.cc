@@ -11,6 +11,7 @@
 #include "tests/chain_policies/random_outputs.h"
 #include "tests/chain_policies/recompute_vectors.h"
 #include "tests/chain_policies/slow_recompute.h"
+#include "tests/support/rounds.h"
 #include "tidepool/schedule/chain_policy.h"
 
 namespace tidepool {
@@ -68,7 +69,8 @@ TEST(Recompute, IsOptimalOnRandomChains) {
   RandomChains random(11);
   int slower = 0;
   int refused = 0;
-  for (int i = 0; i < 1500; ++i) {
+  const int rounds = testing::Rounds(1500);
+  for (int i = 0; i < rounds; ++i) {
     const Chain chain = RandomChain(random, i);
     SCOPED_TRACE(ChainJson(chain));
     const double expected = SlowRecompute(chain).Seconds();
@@ -83,8 +85,8 @@ TEST(Recompute, IsOptimalOnRandomChains) {
     EXPECT_TRUE(schedule->proved);
     slower += expected > ChainSeconds(chain) ? 1 : 0;
   }
-  EXPECT_GE(slower, 200);
-  EXPECT_GE(refused, 100);
+  EXPECT_GE(slower, rounds / 8);
+  EXPECT_GE(refused, rounds / 15);
 }
 
 TEST(Recompute, RunsInTheLeastMemoryOnly) {
@@ -135,8 +137,9 @@ TEST(Recompute, LongChainsGetFasterWithMemory) {
   const std::int64_t least = LeastRecomputeMemory(chain)->bytes;
   const std::int64_t most = ChainPeak(chain);
   double last = INFINITY;
-  for (int part = 0; part <= 8; ++part) {
-    chain.memory_bytes = least + (most - least) * part / 8;
+  const int parts = testing::Rounds(8);
+  for (int part = 0; part <= parts; ++part) {
+    chain.memory_bytes = least + (most - least) * part / parts;
     const absl::StatusOr<ChainSchedule> schedule = Recompute(chain);
     ASSERT_TRUE(schedule.ok()) << schedule.status();
     EXPECT_LE(schedule->seconds, last * 1.02);

@@ -7,6 +7,7 @@
 
 #include "tests/chain/random_chain.h"
 #include "tests/chain_policies/random_outputs.h"
+#include "tests/support/rounds.h"
 #include "tidepool/schedule/chain_policy.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/program.h"
@@ -56,7 +57,8 @@ TEST(ScheduleChain, RunsRandomChains) {
   RandomChains random(31);
   int again = 0;
   int outputs = 0;
-  for (int i = 0; i < 400; ++i) {
+  const int rounds = testing::Rounds(400);
+  for (int i = 0; i < rounds; ++i) {
     Chain chain = random.Next(static_cast<std::size_t>(random.Below(7)) + 1);
     if (i % 2 == 1) testing::AddOutputs(random, chain);
     const TaskGraph graph = *FromChain(chain);
@@ -70,8 +72,8 @@ TEST(ScheduleChain, RunsRandomChains) {
       outputs += runs > 0 && !chain.output.empty() ? 1 : 0;
     }
   }
-  EXPECT_GE(again, 100);
-  EXPECT_GE(outputs, 40);
+  EXPECT_GE(again, rounds / 4);
+  EXPECT_GE(outputs, rounds / 10);
 }
 
 // Transformers' tasks may run again, and most tasks of convolutional networks may not, because they

@@ -127,7 +127,9 @@ TEST_F(HostReplay, HasNoLatencyOfWhatDidNotHappen) {
 
 // Replays in the smallest pool, in a larger one, and in one larger than any machine's memory.
 TEST_F(HostReplay, PlacesTracesOfOneStreamLikeAReplayByPlacementAlone) {
-  for (const std::filesystem::path& trace : Examples()) {
+  std::vector<std::filesystem::path> traces = Examples();
+  traces.resize(static_cast<std::size_t>(testing::Rounds(static_cast<int>(traces.size()))));
+  for (const std::filesystem::path& trace : traces) {
     const json info = json::parse(Run({"info", trace, "--json"}).out);
     const std::int64_t peak = info["trace"]["peak_live_bytes"];
     ASSERT_EQ(info["streams"], 1);
