@@ -91,9 +91,10 @@ TIDEPOOL_C_API const char* tidepool_version(void);
                   0, VALUE.host.tide for the host device
    recording      0 or 1: whether tidepool_start_trace may be called. Default 0, and 1 with trace
    pinned         limit on the page-locked host memory of tidepool_pinned_allocate, in bytes.
-   Default: half of the host's memory statistics     0 or 1: print counts and sizes on stderr when
-   the pool or the process ends. Default 0 errors         0 or 1: print each error on stderr.
-   Default 0
+                  Default: half of the host's memory
+   statistics     0 or 1: print counts and sizes on stderr when the pool or the process ends.
+                  Default 0
+   errors         0 or 1: print each error on stderr. Default 0
 
    TIDEPOOL_INVALID_ARGUMENT for an unknown key (the error lists the known ones, nearest first), a
    malformed value, and options that contradict each other. TIDEPOOL_UNAVAILABLE for a device that
