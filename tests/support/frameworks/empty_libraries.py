@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 
-# For each library, the node of its symbol versions and the beginning of its functions' names.
+# The libraries, each with the node of its symbol versions and the beginning of its functions' names.
 LIBRARIES = {
     "libcublas.so.13": ("libcublas.so.13", r"cublas(?!Lt)"),
     "libcublasLt.so.13": ("libcublasLt.so.13", r"cublasLt"),

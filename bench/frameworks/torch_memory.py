@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory and times of PyTorch's allocators and tidepool for the same training steps, without a GPU.
+
+usage: BENCH=1 scripts/framework_tests.sh torch
+
+Prints for each model and allocator the peak of live and of reserved bytes, in MiB, over the first two steps
+and over the steps from the third on, and the nanoseconds of a request and its free. Kernels do nothing,
+and cuDNN's workspaces are guesses, so the requests of convolutions are not those of a GPU.
+"""
+import ctypes
+import json
+import os
+import pathlib
+import sys
+import warnings
+
+ROOT = pathlib.Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "tests/frameworks/torch")]
+warnings.filterwarnings("ignore")
+
+STEPS = 8
+MODELS = ["mlp", "resnet18", "gpt", "gpt-recomputed", "lstm"]
+ALLOCATORS = ["native", "expandable", "best-fit", "planned"]
+MIB = 1 << 20
+
+
+def enable(allocator):
+    """Chooses the allocator; returns a function that is called before each step."""
+    import tidepool.torch as tidepool
+    if allocator in ("native", "expandable"):
+        return tidepool, lambda i: None
+    tidepool.enable(placement=allocator)
+    if allocator == "best-fit":
+        return tidepool, lambda i: None
+
+    def begin(_):
+        tidepool.await_plans()
+        tidepool.trim()
+        tidepool.mark_iteration()
+
+    return tidepool, begin
+
+
+def measure(model, allocator):
+    """Trains in this process, and returns the figures."""
+    if allocator == "expandable":
+        os.environ["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    import models
+    import torch
+    tidepool, begin = enable(allocator)
+    figures = []
+
+    def before(i):
+        begin(i)
+        torch.cuda.reset_peak_memory_stats()
+
+    def after(_):
+        figures.append([torch.cuda.max_memory_allocated() / MIB, torch.cuda.max_memory_reserved() / MIB])
+
+    models.train(model, STEPS, before_step=before, after_step=after)
+    # The timing function calls the current allocator, also PyTorch's own.
+    library = ctypes.CDLL(str(tidepool._compiled()))
+    library.tidepool_torch_time_pairs.restype = ctypes.c_char_p
+    nanoseconds = ctypes.c_double()
+    times = []
+    for _ in range(5):
+        error = library.tidepool_torch_time_pairs(ctypes.c_size_t(64 << 10), ctypes.c_long(100000),
+                                                  ctypes.byref(nanoseconds))
+        assert error is None, error
+        times.append(nanoseconds.value)
+    return {"steps": figures, "pair": min(times)}
+
+
+def in_child(model, allocator):
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, json.dumps(measure(model, allocator)).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        text = pipe.read()
+    if os.waitpid(child, 0)[1] != 0:
+        sys.exit(f"{model} with {allocator} failed")
+    return json.loads(text)
+
+
+def main():
+    print(f"{'model':15} {'allocator':11} {'live':>8} {'reserved':>8} {'ratio':>6}   {'from step 3: live':>17} "
+          f"{'reserved':>8} {'ratio':>6}   {'ns a pair':>9}")
+    for model in MODELS:
+        for allocator in ALLOCATORS:
+            result = in_child(model, allocator)
+            early, late = ([max(column) for column in zip(*steps)]
+                           for steps in (result["steps"][:2], result["steps"][2:]))
+            print(f"{model:15} {allocator:11} {early[0]:8.1f} {early[1]:8.1f} {early[1] / early[0]:6.3f}   "
+                  f"{late[0]:17.1f} {late[1]:8.1f} {late[1] / late[0]:6.3f}   {result['pair']:9.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

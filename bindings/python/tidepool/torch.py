@@ -1,0 +1,439 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tidepool as PyTorch's allocator of CUDA memory.
+
+    import torch, tidepool.torch
+    tidepool.torch.enable(placement="planned")        # before CUDA is used
+    for batch in loader:
+        tidepool.torch.mark_iteration()
+        ...
+
+The allocator is a class in C++ that derives from PyTorch's own. It is compiled for the installed version of
+PyTorch on first use, which takes about 10 seconds, and kept in a cache. It needs a C++ compiler and
+the headers of the CUDA Toolkit. Without them a CUDAPluggableAllocator takes its place: graphs,
+snapshots and torch.OutOfMemoryError are lost then, and statistics are answered here.
+
+MemPool() puts the memory of a part of a program into a pool, also without enable().
+"""
+
+import contextlib
+import ctypes
+import hashlib
+import os
+import pathlib
+import shlex
+import shutil
+import subprocess
+import tempfile
+import warnings
+
+import torch
+
+from . import _c_face
+
+__all__ = ["MemPool", "enable", "is_enabled", "mark", "mark_iteration", "record", "statistics", "trim"]
+
+_backend = None  # after enable()
+
+
+# Options ------------------------------------------------------------------------------------------
+
+
+def _text(value):
+    """Returns an option's value as the library reads it."""
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    text = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+    if '"' in text:
+        raise ValueError(f"the value {text!r} has a double quote, which options cannot hold")
+    return f'"{text}"' if any(c in text for c in ",;\n ") else text
+
+
+def _options(values):
+    return ",".join(f"{key}={_text(value)}" for key, value in values.items() if value is not None)
+
+
+# The library of pools -----------------------------------------------------------------------------
+
+
+def _c():
+    return _c_face.library()
+
+
+def _c_library_path():
+    return pathlib.Path(_c()._name).resolve()
+
+
+def _check(status):
+    if status != 0:
+        raise RuntimeError("tidepool: " + _c().tidepool_last_error().decode(errors="replace"))
+
+
+def _check_options(options):
+    """Raises ValueError for options that no pool accepts, before PyTorch's allocator is replaced."""
+    pool = ctypes.c_void_p()
+    # A device that is large enough for any budget. Its memory is never touched.
+    trial = ",".join(filter(None, [options, "device=host,device_memory=1TiB"]))
+    if _c().tidepool_pool_create(trial.encode(), ctypes.byref(pool)) != 0:
+        raise ValueError("tidepool: " + _c().tidepool_last_error().decode(errors="replace"))
+    _check(_c().tidepool_pool_destroy(pool))
+
+
+# The compiled allocator ---------------------------------------------------------------------------
+
+
+def _first_folder(what, candidates, file):
+    for folder in candidates:
+        if folder is not None and (pathlib.Path(folder) / file).exists():
+            return pathlib.Path(folder)
+    raise ImportError(f"{what} not found: no {file} in " +
+                      ", ".join(str(folder) for folder in candidates if folder is not None))
+
+
+def _sources():
+    here = pathlib.Path(__file__).resolve().parent
+    return _first_folder("the sources of the allocator", [
+        os.environ.get("TIDEPOOL_TORCH_SOURCES"), here / "torch_allocator",
+        here.parent.parent / "torch"], "module.cc")
+
+
+def _include_folders():
+    here = pathlib.Path(__file__).resolve().parent
+    packages = pathlib.Path(torch.__file__).parent.parent
+    torch_include = pathlib.Path(torch.__file__).parent / "include"
+    nvcc = shutil.which("nvcc")
+    cuda = _first_folder("the headers of the CUDA Toolkit", [
+        os.environ.get("CUDA_HOME") and pathlib.Path(os.environ["CUDA_HOME"]) / "include",
+        packages / "nvidia" / f"cu{torch.version.cuda.split('.')[0]}" / "include",
+        nvcc and pathlib.Path(nvcc).resolve().parent.parent / "include",
+        "/usr/local/cuda/include",
+    ], "cuda_runtime_api.h")
+    pools = _first_folder("tidepool's header", [
+        os.environ.get("TIDEPOOL_INCLUDE"), here / "include", here.parent.parent.parent / "include",
+        "/usr/local/include", "/usr/include",
+    ], "tidepool/tidepool.h")
+    return [pools], [torch_include, torch_include / "torch/csrc/api/include", cuda]
+
+
+def _cache_folder():
+    root = os.environ.get("TIDEPOOL_CACHE")
+    if root:
+        return pathlib.Path(root)
+    home = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(home) / "tidepool"
+
+
+def _compile_command(output):
+    own, system = _include_folders()
+    libraries = pathlib.Path(torch.__file__).parent / "lib"
+    pools = _c_library_path()
+    abi = int(torch.compiled_with_cxx11_abi())
+    return [*shlex.split(os.environ.get("CXX", "c++")), "-std=c++20", "-O2", "-fPIC", "-shared",
+            "-fvisibility=hidden", f"-D_GLIBCXX_USE_CXX11_ABI={abi}",
+            *(f"-I{folder}" for folder in own), *(f"-isystem{folder}" for folder in system),
+            str(_sources() / "module.cc"), "-o", str(output), f"-L{libraries}", "-ltorch_python",
+            "-ltorch_cuda", "-ltorch_cpu", "-lc10_cuda", "-lc10", str(pools), _runtime_path(),
+            "-Wl,--no-undefined,--allow-shlib-undefined", f"-Wl,-rpath,{pools.parent}",
+            f"-Wl,-rpath,{libraries}"]
+
+
+def _runtime_path():
+    """Returns the path of the CUDA runtime that PyTorch has loaded."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in maps:
+            path = line.rstrip("\n").partition("/")
+            if path[2].rpartition("/")[2].startswith("libcudart.so."):
+                return "/" + path[2]
+    raise ImportError("PyTorch has loaded no libcudart.so; a version with CUDA is needed")
+
+
+def _compiled():
+    """Returns the path of the allocator for this version of PyTorch, compiled if need be."""
+    digest = hashlib.sha256()
+    for source in sorted(_sources().glob("*.[ch]*")):
+        digest.update(source.read_bytes())
+    digest.update(" ".join(_compile_command("")).encode())
+    name = f"torch-{torch.__version__}-{digest.hexdigest()[:16]}.so"
+    path = _cache_folder() / name
+    if path.exists():
+        return path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Several processes may compile at a time: each writes a file of its own.
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        output = pathlib.Path(folder) / name
+        try:
+            subprocess.run(_compile_command(output), capture_output=True, text=True, check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", "") or error
+            raise ImportError(f"the allocator did not compile: {said}"[:4000]) from error
+        output.replace(path)
+    return path
+
+
+def _raise(error):
+    if error is not None:
+        raise RuntimeError(error.decode(errors="replace"))
+
+
+class _Compiled:
+    """The class that derives from PyTorch's allocator."""
+
+    def __init__(self, options):
+        self.library = ctypes.CDLL(str(_compiled()))
+        for name in ("enable", "pool", "has_pool", "time_pairs"):
+            getattr(self.library, f"tidepool_torch_{name}").restype = ctypes.c_char_p
+        self.library.tidepool_torch_time_pairs.argtypes = [ctypes.c_size_t, ctypes.c_long,
+                                                           ctypes.POINTER(ctypes.c_double)]
+        _raise(self.library.tidepool_torch_enable(options.encode()))
+
+    def pool(self, device):
+        """Returns the pool of a device, or None if it has none yet."""
+        has_pool = ctypes.c_int()
+        _raise(self.library.tidepool_torch_has_pool(device, ctypes.byref(has_pool)))
+        return self.make_pool(device) if has_pool.value else None
+
+    def make_pool(self, device):
+        pool = ctypes.c_void_p()
+        _raise(self.library.tidepool_torch_pool(device, ctypes.byref(pool)))
+        return pool
+
+
+# The pluggable allocator --------------------------------------------------------------------------
+
+
+def _pluggable_path():
+    named = os.environ.get("TIDEPOOL_TORCH_LIBRARY")
+    pools = _c_library_path().parent
+    candidates = [pathlib.Path(named)] if named else [
+        pools / "libtidepool_torch.so", pools.parent / "torch" / "libtidepool_torch.so"]
+    for path in candidates:
+        if path.exists():
+            return path
+    raise ImportError("libtidepool_torch.so was not found beside libtidepool_c.so; set "
+                      "TIDEPOOL_TORCH_LIBRARY to its path")
+
+
+def _make_pluggable(options, allocate):
+    """Returns the library, and an allocator of PyTorch that calls it."""
+    path = _pluggable_path()
+    library = ctypes.CDLL(str(path))
+    library.tidepool_pluggable_set_options(options.encode())
+    return library, torch.cuda.memory.CUDAPluggableAllocator(str(path), allocate,
+                                                             "tidepool_pluggable_free")
+
+
+class _Pluggable:
+    """A CUDAPluggableAllocator with all of its functions, and answers for statistics."""
+
+    SETTERS = {"set_init_fn": "init", "set_reset_fn": "reset", "set_base_alloc_fn": "base",
+               "set_memory_fraction_fn": "memory_fraction", "set_record_stream_fn": "record_stream",
+               "set_begin_allocate_to_pool": "begin"}
+
+    def __init__(self, options):
+        self.library, self.allocator = _make_pluggable(options, "tidepool_pluggable_alloc")
+        inside = self.allocator.allocator()
+        for setter, name in self.SETTERS.items():
+            function = getattr(self.library, f"tidepool_pluggable_{name}")
+            getattr(inside, setter)(ctypes.cast(function, ctypes.c_void_p).value)
+        torch.cuda.memory.change_current_allocator(self.allocator)
+        self._answer()
+
+    def pool(self, device):
+        """Returns the pool of a device, or None if it has none yet."""
+        pool = ctypes.c_void_p()
+        self.library.tidepool_pluggable_pool(device, ctypes.byref(pool))
+        return pool if pool.value else None
+
+    def make_pool(self, device):
+        torch.empty(1, dtype=torch.uint8, device=f"cuda:{device}")
+        return self.pool(device)
+
+    def _answer(self):
+        """Replaces functions of torch.cuda that the pluggable allocator refuses."""
+        memory = torch.cuda.memory
+        memory.memory_stats_as_nested_dict = _nested_stats
+        for module in (memory, torch.cuda):
+            module.reset_peak_memory_stats = _reset_peaks
+            module.get_allocator_backend = lambda: "tidepool"
+
+
+def _nested_stats(device=None):
+    """Returns the dict of torch.cuda.memory_stats_as_nested_dict, as far as the pool knows it."""
+    if not torch.cuda.is_initialized():
+        return {}
+    figures = statistics(device)
+
+    def stat(current=0, peak=0, allocated=0, freed=0):
+        both = {"current": current, "peak": peak, "allocated": allocated, "freed": freed}
+        none = dict.fromkeys(both, 0)
+        return {"all": both, "small_pool": none, "large_pool": none}
+
+    count = stat(figures["live_count"], 0, figures["allocations"], figures["frees"])
+    live = stat(figures["live_bytes"], figures["peak_live_bytes"])
+    none = {"current": 0, "peak": 0, "allocated": 0, "freed": 0}
+    return {"allocation": count, "active": count, "allocated_bytes": live, "active_bytes": live,
+            "requested_bytes": live, "segment": stat(),
+            "reserved_bytes": stat(figures["reserved_bytes"], figures["peak_reserved_bytes"]),
+            "inactive_split": stat(), "inactive_split_bytes": stat(figures["free_bytes"]),
+            "num_alloc_retries": 0, "num_ooms": figures["failures"], "num_sync_all_streams": 0,
+            "num_device_alloc": figures["growths"], "num_device_free": 0, "max_split_size": 0,
+            "oversize_allocations": none, "oversize_segments": none}
+
+
+def _reset_peaks(device=None):
+    _check(_c().tidepool_reset_peaks(_pool(device)))
+
+
+_region = None  # the options, the library and the allocator of MemPool()
+
+
+def MemPool(*, budget=None, placement=None, growth=None, **options):
+    """Returns a torch.cuda.MemPool with memory from a tidepool pool of its own.
+
+        pool = tidepool.torch.MemPool(budget="4GiB")
+        with torch.cuda.use_mem_pool(pool):
+            ...
+
+    PyTorch's allocator stays, and asks the pool for segments. All pools of a process have one budget:
+    RuntimeError for options that differ from those of the first call. Options are those of enable().
+    """
+    global _region
+    given = _options({"budget": budget, "placement": placement, "growth": growth, **options})
+    if _region is None:
+        if isinstance(_backend, _Pluggable):
+            raise RuntimeError("tidepool.torch.MemPool() needs PyTorch's or the compiled allocator")
+        _check_options(given)
+        _region = given, *_make_pluggable(given, "tidepool_pluggable_segment")
+    if _region[0] != given:
+        raise RuntimeError(f"tidepool.torch.MemPool() was called before with options '{_region[0]}', and "
+                           f"now with '{given}': all regions of a process share one pool")
+    return torch.cuda.MemPool(_region[2].allocator())
+
+
+# The module's functions ---------------------------------------------------------------------------
+
+
+def is_enabled():
+    """Returns whether tidepool is PyTorch's allocator in this process."""
+    return _backend is not None
+
+
+def _require_time_to_enable():
+    if _backend is not None:
+        raise RuntimeError("tidepool.torch.enable() was called already, and PyTorch keeps its allocator")
+    if torch.cuda.is_initialized():
+        raise RuntimeError("tidepool.torch.enable() came too late: PyTorch has used CUDA already. Call it "
+                           "before the first tensor is made on a GPU")
+    if torch.version.cuda is None:
+        raise RuntimeError("this PyTorch was built without CUDA")
+    if torch.cuda.device_count() == 0:
+        raise RuntimeError("tidepool.torch.enable(): no CUDA device was found")
+
+
+def _make_backend(method, options):
+    if method == "pluggable":
+        return _Pluggable(options)
+    try:
+        return _Compiled(options)
+    except ImportError as error:
+        if method == "compiled":
+            raise
+        warnings.warn(f"tidepool.torch: {error}\nA pluggable allocator takes its place, without graphs, "
+                      "snapshots and torch.OutOfMemoryError.", stacklevel=3)
+        return _Pluggable(options)
+
+
+def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, recording=None,
+           method=None, **options):
+    """Makes tidepool PyTorch's allocator of CUDA memory, for the whole process.
+
+    budget: bytes of each device, or text such as "20GiB" or "80%"; the default is the whole device.
+    placement: the policy that chooses memory: "best-fit" (default), "planned", ...
+    growth: the least growth of the pool, as a part of its size.
+    plan: a plan file for the first iterations, made by `tidepool plan`.
+    trace: the beginning of the path of a trace of all requests.
+    recording: whether record() may be called; it costs some time in each request.
+    method: "compiled" or "pluggable"; the default is the first that works.
+    Other options are those of tidepool_pool_create in tidepool.h: initial, memory, remap, ...
+
+    RuntimeError after CUDA was used, for a second call, and without a CUDA device; ValueError for wrong
+    options; ImportError where neither method works.
+    """
+    global _backend
+    _require_time_to_enable()
+    if method not in (None, "compiled", "pluggable"):
+        raise ValueError(f"method {method!r}, expected 'compiled' or 'pluggable'")
+    if torch.cuda.device_count() > 1:
+        # A device reads memory of another only where that was not mapped piece by piece.
+        options.setdefault("memory", "segments")
+    values = {"budget": budget, "placement": placement, "growth": growth, "plan": plan,
+              "recording": recording, **options}
+    _check_options(_options(values))
+    _backend = _make_backend(method, _options({**values, "trace": trace}))
+
+
+def _pool(device=None):
+    """Returns the pool of a device, made if need be."""
+    if _backend is None:
+        raise RuntimeError("tidepool is not PyTorch's allocator: call tidepool.torch.enable() first")
+    torch.cuda.init()
+    index = torch.cuda._utils._get_device_index(device, optional=True)
+    return _backend.pool(index) or _backend.make_pool(index)
+
+
+def _used_pools():
+    """Returns the pools of all devices that have one."""
+    if _backend is None:
+        raise RuntimeError("tidepool is not PyTorch's allocator: call tidepool.torch.enable() first")
+    if not torch.cuda.is_initialized():
+        return []
+    pools = [_backend.pool(device) for device in range(torch.cuda.device_count())]
+    return [pool for pool in pools if pool is not None]
+
+
+def mark_iteration():
+    """Says that a training step begins that is similar to earlier ones.
+
+    With placement "planned" the pools then plan the step. Call it at the same place of each step.
+    """
+    for pool in _used_pools():
+        _check(_c().tidepool_mark_iteration(pool))
+
+
+def mark(name):
+    """Says that a phase called `name` begins, for traces and for policies that use it."""
+    for pool in _used_pools():
+        _check(_c().tidepool_mark(pool, name.encode()))
+
+
+def await_plans():
+    """Waits until all plans that were begun are made. Only tests and measurements need it."""
+    for pool in _used_pools():
+        _check(_c().tidepool_await_plans(pool))
+
+
+def statistics(device=None):
+    """Returns the figures of a device's pool as a dict; sizes are bytes."""
+    figures = _c_face.Statistics(struct_size=ctypes.sizeof(_c_face.Statistics))
+    _check(_c().tidepool_get_statistics(_pool(device), ctypes.byref(figures)))
+    return figures.as_dict()
+
+
+def trim(keep_bytes=0, device=None):
+    """Gives unused memory back to the device, and returns its bytes."""
+    given_back = ctypes.c_size_t()
+    _check(_c().tidepool_trim(_pool(device), keep_bytes, ctypes.byref(given_back)))
+    return given_back.value
+
+
+@contextlib.contextmanager
+def record(path, device=None):
+    """Writes a trace of all requests to a file while its block runs.
+
+    Needs enable(recording=True). The command `tidepool info PATH` reads it.
+    """
+    pool = _pool(device)
+    _check(_c().tidepool_start_trace(pool, os.fsencode(path)))
+    try:
+        yield
+    finally:
+        _check(_c().tidepool_stop_trace(pool))

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions that tidepool.torch calls with ctypes. Errors are texts; null is success.
+#include <pthread.h>
+#include <torch/csrc/cuda/CUDAPluggableAllocator.h>
+
+#include <chrono>
+#include <exception>
+
+#include "allocator.cc"
+
+namespace {
+
+using tidepool::torch_binding::Allocator;
+
+// Is never destroyed: tensors may be freed until the end of the process.
+std::shared_ptr<Allocator>* allocator = nullptr;
+
+template <typename Body>
+const char* ErrorOf(Body body) {
+  thread_local std::string error;
+  try {
+    body();
+    return nullptr;
+  } catch (const c10::Error& caught) {
+    error = caught.what_without_backtrace();
+  } catch (const std::exception& caught) {
+    error = caught.what();
+  }
+  return error.c_str();
+}
+
+void LeaveToParent() { (*allocator)->LeaveToParent(); }
+
+}  // namespace
+
+#define EXPORTED __attribute__((visibility("default")))
+
+extern "C" {
+
+// Makes tidepool PyTorch's allocator. `options` are those of tidepool_pool_create, for each device.
+EXPORTED const char* tidepool_torch_enable(const char* options) {
+  return ErrorOf([&] {
+    TORCH_CHECK(allocator == nullptr, "tidepool is PyTorch's allocator already");
+    auto made = std::make_shared<Allocator>(options);
+    torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(made);
+    allocator = new std::shared_ptr<Allocator>(std::move(made));
+    pthread_atfork(nullptr, nullptr, &LeaveToParent);
+  });
+}
+
+// Stores the pool of a device, and makes it if it has none yet.
+EXPORTED const char* tidepool_torch_pool(int device, tidepool_pool** pool) {
+  return ErrorOf([&] { *pool = (*allocator)->PoolOf(static_cast<c10::DeviceIndex>(device)); });
+}
+
+// Stores 1 if the device has a pool already.
+EXPORTED const char* tidepool_torch_has_pool(int device, int* has_pool) {
+  return ErrorOf(
+      [&] { *has_pool = (*allocator)->HasPool(static_cast<c10::DeviceIndex>(device)) ? 1 : 0; });
+}
+
+// Allocates and frees on the current device, as tensors do, and stores the nanoseconds of a pair.
+EXPORTED const char* tidepool_torch_time_pairs(std::size_t bytes, long pairs, double* nanoseconds) {
+  return ErrorOf([&] {
+    auto* const current = c10::cuda::CUDACachingAllocator::get();
+    const auto start = std::chrono::steady_clock::now();
+    for (long i = 0; i < pairs; ++i) current->raw_delete(current->raw_alloc(bytes));
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+    *nanoseconds = spent.count() / static_cast<double>(pairs);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs tests of frameworks, each in a process of its own.
+
+A framework keeps its allocator until its process ends, so tests cannot share a process. The children
+are forked after the imports, which take seconds, and before CUDA is used.
+"""
+import os
+import signal
+import sys
+import time
+import traceback
+
+SECONDS = 120  # after which a test counts as hanging
+
+
+def _run_child(test):
+    signal.alarm(SECONDS)
+    try:
+        test()
+    except BaseException:  # noqa: B902, a test may exit
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+    # Like the end of a program: the interpreter destroys all that is left.
+    sys.exit(0)
+
+
+def run(tests):
+    """Runs tests, by names in the arguments if there are some. Exits with 1 after a failure."""
+    wanted = sys.argv[1:]
+    failed = []
+    for test in tests:
+        if wanted and test.__name__ not in wanted:
+            continue
+        start = time.monotonic()
+        sys.stdout.flush()
+        child = os.fork()
+        if child == 0:
+            _run_child(test)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        print(f"{'ok' if status == 0 else 'FAILED'}  {test.__name__}  {time.monotonic() - start:.1f} s"
+              + ("" if status == 0 else f"  (exit status {status})"), flush=True)
+        if status != 0:
+            failed.append(test.__name__)
+    if failed:
+        sys.exit(f"{len(failed)} failed: {', '.join(failed)}")

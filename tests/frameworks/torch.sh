@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# An unmodified PyTorch with tidepool as its allocator. TORCH names another version. With BENCH=1, prints the memory and
+# the times of PyTorch's allocators and tidepool's instead. TESTS names some of the tests.
+. "$(dirname "$0")/common.sh"
+version=${TORCH:-2.11.0}
+environment "torch-$version" "torch==$version" numpy==2.3.5 filelock==4.2.11 typing-extensions==4.16.0 sympy==1.14.0 \
+  networkx==3.6.1 jinja2==3.1.6 fsspec==2026.9.0 mpmath==1.4.1 MarkupSafe==3.0.4
+package
+
+# The libraries that PyTorch only links with, made once for each version.
+maker=$SOURCE/tests/support/frameworks/empty_libraries.py
+empty=$environment/empty_libraries
+if [ ! "$empty/done" -nt "$maker" ]; then
+  "$PYTHON" "$maker" "$empty" \
+    "$packages"/torch/lib/lib{torch_cuda,torch_cuda_linalg,torch_python,torch_cpu,torch_nvshmem,c10_cuda,caffe2_nvrtc}.so
+  touch "$empty/done"
+fi
+
+# The command line reads the files of the tests where it is built.
+[ ! -x "$BUILD/trace_replay/tidepool" ] || export TIDEPOOL_TOOL=$BUILD/trace_replay/tidepool
+export TIDEPOOL_TORCH_SOURCES=$SOURCE/bindings/torch TIDEPOOL_TORCH_LIBRARY=$BUILD/bindings/torch/libtidepool_torch.so
+export TIDEPOOL_INCLUDE=$SOURCE/include TIDEPOOL_CACHE=$CACHE/compiled
+export CUDART_HOST_KERNELS=1 CUDART_HOST_CAPABILITY=80
+export LD_LIBRARY_PATH=$empty
+program=$here/torch/torch_test.py
+[ -z "${BENCH:-}" ] || program=$SOURCE/bench/frameworks/torch_memory.py
+# shellcheck disable=SC2086
+on_stand_in "$environment/bin/python" "$program" ${TESTS:-}

@@ -1,0 +1,582 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tidepool as the allocator of an unmodified PyTorch, on the stand-in CUDA runtime."""
+import bisect
+import ctypes
+import gc
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+
+sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
+import torch
+
+import isolated
+import models
+import tidepool.torch
+
+tidepool = tidepool.torch
+
+warnings.filterwarnings("ignore")
+MIB = 1 << 20
+TOOL = os.environ.get("TIDEPOOL_TOOL")
+
+
+def raises(error, part, body):
+    """Checks that `body` raises an error with a text in it."""
+    try:
+        body()
+    except error as raised:
+        assert part in str(raised), f"{part!r} is not in {raised}"
+    else:
+        raise AssertionError(f"no error with {part!r}")
+
+
+def empty(count, **options):
+    return torch.empty(count, dtype=torch.uint8, device="cuda", **options)
+
+
+# Training -----------------------------------------------------------------------------------------
+
+RUNS = [("mlp", False), ("resnet18", False), ("gpt", False), ("gpt", True), ("gpt-recomputed", False),
+        ("lstm", False)]
+
+
+def train_all():
+    """Trains all models, and returns the allocations and frees of each."""
+    counts = []
+    for name, autocast in RUNS:
+        models.train(name, 3, autocast=autocast)
+        gc.collect()
+        stats = torch.cuda.memory_stats()
+        counts.append([stats[f"allocation.all.{key}"] for key in ("allocated", "freed", "current")] +
+                      [stats["requested_bytes.all.current"], stats["requested_bytes.all.peak"]])
+        torch.cuda.reset_peak_memory_stats()
+    return counts
+
+
+def in_child(body):
+    """Returns the result of `body` in a process of its own."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(write, json.dumps(body()).encode())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read) as pipe:
+        result = json.loads(pipe.read())
+    assert os.waitpid(child, 0)[1] == 0
+    return result
+
+
+def training_makes_the_requests_that_it_makes_natively():
+    native = in_child(train_all)
+    tidepool.enable()
+    ours = train_all()
+    for (name, _), theirs, mine in zip(RUNS, native, ours):
+        assert theirs == mine, f"{name}: native {theirs}, tidepool {mine}"
+
+
+def planned_training_makes_them_too():
+    tidepool.enable(placement="planned")
+
+    def before(_):
+        tidepool.await_plans()
+        tidepool.mark_iteration()
+
+    models.train("gpt", 5, before_step=before)
+    figures = tidepool.statistics()
+    assert figures["plans"] > 0 and figures["planned"] > 0, figures
+    assert figures["iterations"] == 4, figures
+
+
+def check_no_overlap(trace):
+    """Checks that no allocation of a trace lies in another that is live."""
+    begins, ends = [], {}
+    for entry in trace:
+        address, size = entry["addr"], entry["size"]
+        if entry["action"] == "alloc":
+            at = bisect.bisect(begins, address)
+            assert at == 0 or ends[begins[at - 1]] <= address, "the previous block reaches into it"
+            assert at == len(begins) or address + size <= begins[at], "it reaches into the next block"
+            begins.insert(at, address)
+            ends[address] = address + size
+        elif entry["action"] == "free_completed" and address in ends:
+            begins.remove(address)
+            del ends[address]
+
+
+def live_memory_does_not_overlap():
+    tidepool.enable()
+    torch.cuda.memory._record_memory_history(max_entries=1000000, stacks="python")
+    models.train("gpt", 2)
+    trace = torch.cuda.memory._snapshot()["device_traces"][0]
+    assert sum(entry["action"] == "alloc" for entry in trace) > 500
+    check_no_overlap(trace)
+
+
+def data_survives():
+    tidepool.enable()
+    numbers = torch.arange(100000.)
+    kept = [(numbers + i).cuda() for i in range(20)]
+    del kept[::3]
+    kept += [(numbers - i).cuda() for i in range(20)]
+    for tensor in kept:
+        copied = tensor.cpu()
+        assert torch.equal(copied - copied[0], numbers)
+    loader = torch.utils.data.DataLoader(torch.arange(100.).reshape(50, 2), batch_size=5, pin_memory=True)
+    rows = []
+    for batch in loader:
+        assert batch.is_pinned()
+        rows.append(batch.to("cuda", non_blocking=True))
+    assert torch.equal(torch.cat([row.cpu() for row in rows]), torch.arange(100.).reshape(50, 2))
+
+
+# Statistics and snapshots -------------------------------------------------------------------------
+
+
+def statistics_are_those_of_the_pool():
+    tidepool.enable(budget="1GiB")
+    kept = [empty(n * 1000) for n in range(1, 200)]
+    del kept[::2]
+    stats, figures = torch.cuda.memory_stats(), tidepool.statistics()
+    assert stats["allocation.all.allocated"] == figures["allocations"] == 199
+    assert stats["allocation.all.freed"] == figures["frees"] == 100
+    assert stats["allocation.all.current"] == figures["live_count"] == len(kept)
+    assert stats["allocated_bytes.all.current"] == figures["live_bytes"]
+    assert stats["allocated_bytes.all.peak"] == figures["peak_live_bytes"]
+    assert stats["reserved_bytes.all.current"] == figures["reserved_bytes"]
+    assert stats["requested_bytes.all.current"] == sum(tensor.numel() for tensor in kept)
+    assert stats["allocation.small_pool.current"] == len(kept)
+    assert figures["max_bytes"] == 1 << 30
+    assert torch.cuda.memory_allocated() == figures["live_bytes"]
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_allocated() == figures["live_bytes"]
+    assert tidepool.statistics()["peak_live_bytes"] == figures["live_bytes"]
+    torch.cuda.reset_accumulated_memory_stats()
+    assert torch.cuda.memory_stats()["allocation.all.allocated"] == 0
+    assert "Active memory" in torch.cuda.memory_summary()
+    assert torch.cuda.get_allocator_backend() == "tidepool"
+    kept.clear()
+    assert torch.cuda.memory_allocated() == 0
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() == 0
+
+
+def snapshots_hold_blocks_and_history():
+    tidepool.enable()
+    torch.cuda.memory._record_memory_history(max_entries=100, stacks="python")
+    kept = [empty(n * MIB) for n in range(1, 9)]
+    del kept[2]
+    snapshot = torch.cuda.memory._snapshot()
+    blocks = [block for segment in snapshot["segments"] for block in segment["blocks"]]
+    live = [block for block in blocks if block["state"] == "active_allocated"]
+    assert sorted(block["requested_size"] for block in live) == sorted(t.numel() for t in kept)
+    assert {block["address"] for block in live} == {tensor.data_ptr() for tensor in kept}
+    assert all(block["frames"] for block in live)
+    assert any("torch_test.py" in frame["filename"] for frame in live[0]["frames"])
+    actions = [entry["action"] for entry in snapshot["device_traces"][0]]
+    assert actions.count("alloc") == 8 and actions.count("free_completed") == 1
+    assert sum(segment["total_size"] for segment in snapshot["segments"]) == torch.cuda.memory_reserved()
+    torch.cuda.memory._record_memory_history(max_entries=3)
+    del kept[:]
+    assert len(torch.cuda.memory._snapshot()["device_traces"][0]) == 3, "a full history forgets"
+    torch.cuda.memory._record_memory_history(enabled=None)
+    empty(5)
+    assert torch.cuda.memory._snapshot()["device_traces"][0] == []
+
+
+def tools_read_snapshots_and_traces():
+    tidepool.enable(recording=True)
+    with tempfile.TemporaryDirectory() as folder:
+        torch.cuda.memory._record_memory_history(max_entries=100000, stacks="python")
+        with tidepool.record(f"{folder}/trace.tide"):
+            tidepool.mark("training")
+            models.train("mlp", 2)
+            count = tidepool.statistics()["allocations"]
+        torch.cuda.memory._dump_snapshot(f"{folder}/snapshot.pickle")
+        for file in ("snapshot.pickle", "trace.tide") if TOOL else ():
+            done = subprocess.run([TOOL, "info", "--json", f"{folder}/{file}"], capture_output=True,
+                                  text=True, check=True, env={})
+            assert json.loads(done.stdout)["trace"]["allocations"] == count, done.stdout
+        assert os.path.getsize(f"{folder}/trace.tide") > 1000
+
+
+# Streams ------------------------------------------------------------------------------------------
+
+
+def busy_streams_keep_their_memory():
+    os.environ["CUDART_HOST_KERNEL_NANOSECONDS"] = "100000000"
+    tidepool.enable(budget="64MiB", memory="segments")
+    side = torch.cuda.Stream()
+    shared = empty(8 * MIB)
+    address = shared.data_ptr()
+    with torch.cuda.stream(side):
+        shared.fill_(1)  # busy
+    shared.record_stream(side)
+    del shared
+    after = empty(8 * MIB)
+    waits = tidepool.statistics()["stream_waits"]
+    assert after.data_ptr() != address or waits > 0, "the default stream has to wait for the kernel"
+    torch.cuda.synchronize()
+
+
+def threads_share_the_pool():
+    tidepool.enable()
+
+    def work(index):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for i in range(100):
+                x = torch.empty((index + 1) * 100003 + i, device="cuda")
+                y = x + 1
+                y.record_stream(torch.cuda.default_stream())
+
+    threads = [threading.Thread(target=work, args=(index,)) for index in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    torch.cuda.synchronize()
+    stats = torch.cuda.memory_stats()
+    assert stats["allocation.all.allocated"] == stats["allocation.all.freed"] == 800
+    assert torch.cuda.memory_allocated() == tidepool.statistics()["live_bytes"] == 0
+
+
+def two_devices():
+    os.environ["CUDART_HOST_DEVICES"] = "2"
+    tidepool.enable()
+    a = torch.arange(1000., device="cpu").to("cuda:1")
+    assert torch.cuda.memory_allocated(0) == 0 and torch.cuda.memory_allocated(1) == 4096
+    b = a.to("cuda:0")
+    assert torch.equal(b.cpu(), torch.arange(1000.))
+    with torch.cuda.device(1):
+        del a
+        c = empty(5)
+    assert c.device.index == 1
+    assert tidepool.statistics(1)["frees"] == 1 and tidepool.statistics(0)["frees"] == 0
+    raises(RuntimeError, "", lambda: torch.empty(1, device="cuda:2"))
+
+
+# Out of memory ------------------------------------------------------------------------------------
+
+
+def memory_runs_out_and_comes_back():
+    tidepool.enable(budget="256MiB")
+    seen = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *values: seen.append(values))
+    kept = [empty(100 * MIB)]
+    raises(torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 200.00 MiB",
+           lambda: empty(200 * MIB))
+    raises(torch.OutOfMemoryError, "tidepool", lambda: empty(1 << 40))
+    assert len(seen) == 2 and seen[0][1] == 100 * MIB, seen
+    stats = torch.cuda.memory_stats()
+    assert stats["num_ooms"] == 2 and stats["num_alloc_retries"] == 2
+    kept.clear()
+    kept.append(empty(200 * MIB))
+    assert torch.cuda.memory_allocated() == 200 * MIB
+
+
+def a_step_that_runs_out_can_be_repeated_smaller():
+    tidepool.enable(budget="64MiB")
+    raises(torch.OutOfMemoryError, "CUDA out of memory", lambda: models.train("resnet18", 1))
+    gc.collect()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_allocated() == torch.cuda.memory_reserved() == 0
+    models.train("mlp", 2)
+
+
+def fractions_limit_memory():
+    tidepool.enable(budget="1GiB")
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(100 * MIB / total)
+    assert abs(torch.cuda.get_per_process_memory_fraction() - 100 * MIB / total) < 1e-9
+    kept = empty(90 * MIB)
+    raises(torch.OutOfMemoryError, "memory fraction", lambda: empty(20 * MIB))
+    torch.cuda.set_per_process_memory_fraction(1.0)
+    del kept
+    empty(200 * MIB)
+
+
+# Graphs and pools of memory -----------------------------------------------------------------------
+
+
+def graphs_keep_their_memory():
+    tidepool.enable()
+    x = torch.arange(1000.).cuda()
+    warm = [torch.empty(n * 1000, device="cuda") for n in range(5)]
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        inside = torch.empty(1000, device="cuda")
+        inside.copy_(x)
+        again = inside.clone()
+        del inside
+        later = again.clone()
+        del warm  # memory of before, freed in the capture
+    address = later.data_ptr()
+    others = [torch.empty(1000, device="cuda") for _ in range(100)]
+    assert address not in {tensor.data_ptr() for tensor in others}
+    for value in (1., 2.):
+        x.copy_(torch.full((1000,), value))
+        graph.replay()
+        torch.cuda.synchronize()
+        assert later.cpu()[7] == value
+    pools = {segment["segment_pool_id"] for segment in torch.cuda.memory._snapshot()["segments"]}
+    assert len(pools) == 2, pools
+    reserved = torch.cuda.memory_reserved()
+    del graph, again, later, others
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() < reserved
+
+
+def graphs_of_training_steps_share_a_pool():
+    tidepool.enable()
+    pool = torch.cuda.graph_pool_handle()
+    x = torch.arange(4096.).cuda()
+    graphs = []
+    for _ in range(3):
+        graphs.append(torch.cuda.CUDAGraph())
+        side = torch.cuda.Stream()
+        with torch.cuda.graph(graphs[-1], pool=pool):
+            y = x.clone()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                z = y.clone()
+                y.record_stream(side)
+            torch.cuda.current_stream().wait_stream(side)
+            del y
+            w = z.clone()
+            z.record_stream(torch.cuda.current_stream())
+            del z
+    for graph in graphs:
+        graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(w.cpu(), torch.arange(4096.))
+    module = torch.nn.Linear(64, 64).cuda()
+    called = torch.cuda.make_graphed_callables(module, (torch.randn(8, 64).cuda(),))
+    called(torch.randn(8, 64).cuda()).sum().backward()
+
+
+def checkpoints_of_graph_pools_go_back():
+    tidepool.enable()
+    pool = torch.cuda.graph_pool_handle()
+    stream = torch.cuda.Stream()
+    device = torch.cuda.current_device()
+
+    def addresses(tensors):
+        return [tensor.untyped_storage()._cdata for tensor in tensors]
+
+    with torch.cuda.stream(stream):
+        torch._C._cuda_beginAllocateCurrentStreamToPool(device, pool)
+        first = [empty(1000), empty(3 * MIB)]
+        state = torch._C._cuda_getCheckpointState(device, pool)
+        live = {tensor.data_ptr() for tensor in first}
+        assert torch._C._cuda_checkPoolLiveAllocations(device, pool, live)
+        second = empty(5000)
+        assert not torch._C._cuda_checkPoolLiveAllocations(device, pool, live)
+        assert second.data_ptr() not in live
+        torch._C._cuda_setCheckpointPoolState(device, state, addresses([*first, second]), [])
+        assert torch._C._cuda_checkPoolLiveAllocations(device, pool, live)
+        again = empty(5000)
+        assert again.data_ptr() == second.data_ptr(), "its memory was free in the checkpoint"
+        torch._C._cuda_endAllocateToPool(device, pool)
+    torch._C._cuda_releasePool(device, pool)
+    os._exit(0)  # the tensors of before the checkpoint no longer own their memory
+
+
+def mem_pools_keep_their_memory():
+    tidepool.enable()
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        inside = [empty(n * MIB) for n in (1, 30, 4)]
+    outside = empty(5 * MIB)
+    segments = pool.snapshot()
+    ranges = [(s["address"], s["address"] + s["total_size"]) for s in segments]
+    assert all(any(a <= t.data_ptr() < b for a, b in ranges) for t in inside)
+    assert not any(a <= outside.data_ptr() < b for a, b in ranges)
+    addresses = {tensor.data_ptr() for tensor in inside}
+    inside.clear()
+    with torch.cuda.use_mem_pool(pool):
+        assert empty(30 * MIB).data_ptr() in addresses
+    assert pool.use_count() == 1
+    reserved = torch.cuda.memory_reserved()
+    del pool
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() < reserved
+
+
+def benchmarks_of_cudnn_ask_for_the_largest_block():
+    tidepool.enable(budget="1GiB")
+    torch.backends.cudnn.benchmark = True
+    models.train("resnet18", 1)
+    assert torch._C._cuda_getAllocatorBackend() == "tidepool"
+
+
+def regions_have_a_pool_of_their_own():
+    pool = tidepool.MemPool(budget="256MiB")
+    with torch.cuda.use_mem_pool(pool):
+        inside = [empty(n * MIB) for n in (1, 30, 50)]
+        raises(torch.OutOfMemoryError, "", lambda: empty(400 * MIB))
+    outside = empty(400 * MIB)
+    ranges = [(s["address"], s["address"] + s["total_size"]) for s in pool.snapshot()]
+    assert all(any(a <= t.data_ptr() < b for a, b in ranges) for t in inside)
+    assert outside.numel() == 400 * MIB and not tidepool.is_enabled()
+    raises(RuntimeError, "was called before", lambda: tidepool.MemPool(budget="1GiB"))
+    assert tidepool.MemPool(budget="256MiB").id != pool.id
+
+
+# The pluggable allocator --------------------------------------------------------------------------
+
+
+def train_gpt():
+    """Trains a GPT, and returns its allocations and frees."""
+    models.train("gpt", 2)
+    gc.collect()
+    stats = torch.cuda.memory_stats()
+    return [stats["allocation.all.allocated"], stats["allocation.all.freed"]]
+
+
+def pluggable_training_makes_the_same_requests():
+    native = in_child(train_gpt)
+    tidepool.enable(method="pluggable")
+    assert train_gpt() == native
+
+
+def pluggable_answers():
+    tidepool.enable(method="pluggable", budget="128MiB")
+    kept = [empty(n * 1000) for n in range(1, 100)]
+    del kept[::2]
+    stats, figures = torch.cuda.memory_stats(), tidepool.statistics()
+    assert stats["allocation.all.allocated"] == figures["allocations"] == 99
+    assert torch.cuda.memory_allocated() == figures["live_bytes"] > 0
+    assert torch.cuda.max_memory_allocated() == figures["peak_live_bytes"]
+    assert torch.cuda.memory_reserved() == figures["reserved_bytes"]
+    torch.cuda.reset_peak_memory_stats()
+    assert torch.cuda.max_memory_allocated() == figures["live_bytes"]
+    assert "Active memory" in torch.cuda.memory_summary()
+    raises(RuntimeError, "out of memory", lambda: empty(1 << 30))
+    raises(RuntimeError, "budget", lambda: torch.cuda.set_per_process_memory_fraction(0.5))
+    kept.clear()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_reserved() == 0
+
+
+def pluggable_memory_waits_for_recorded_streams():
+    os.environ["CUDART_HOST_KERNEL_NANOSECONDS"] = "100000000"
+    tidepool.enable(method="pluggable", budget="16MiB")
+    side = torch.cuda.Stream()
+    shared = empty(8 * MIB)
+    with torch.cuda.stream(side):
+        shared.fill_(1)
+    shared.record_stream(side)
+    address = shared.data_ptr()
+    del shared
+    after = empty(12 * MIB)
+    assert after.data_ptr() <= address < after.data_ptr() + after.numel()
+    assert tidepool.statistics()["stream_waits"] > 0
+    torch.cuda.synchronize()
+
+
+def without_a_compiler_the_pluggable_allocator_serves():
+    os.environ["CXX"] = "/no-such-compiler"
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        tidepool.enable()
+    assert any("did not compile" in str(warning.message) for warning in caught), caught
+    assert empty(5).numel() == 5 and tidepool.statistics()["allocations"] == 1
+
+
+# Wrong use ----------------------------------------------------------------------------------------
+
+
+def enabling_twice_fails():
+    tidepool.enable()
+    raises(RuntimeError, "was called already", tidepool.enable)
+
+
+def enabling_after_cuda_fails():
+    torch.empty(1, device="cuda")
+    raises(RuntimeError, "too late", tidepool.enable)
+    assert not tidepool.is_enabled()
+
+
+def functions_before_enabling_fail():
+    raises(RuntimeError, "call tidepool.torch.enable() first", tidepool.statistics)
+    raises(RuntimeError, "call tidepool.torch.enable() first", tidepool.mark_iteration)
+
+
+def no_device_is_an_error():
+    os.environ["CUDART_HOST_DEVICES"] = "0"
+    raises(RuntimeError, "no CUDA device", tidepool.enable)
+
+
+def wrong_options_are_errors():
+    raises(ValueError, "budget", lambda: tidepool.enable(budgett="1GiB"))
+    raises(ValueError, "lots", lambda: tidepool.enable(budget="lots"))
+    raises(ValueError, "best-fit", lambda: tidepool.enable(placement="best-fitt"))
+    raises(ValueError, "no-such-plan", lambda: tidepool.enable(plan="/no-such-plan"))
+    raises(ValueError, "double quote", lambda: tidepool.enable(plan='a"b'))
+    raises(ValueError, "", lambda: tidepool.enable(placement="x" * MIB))
+    raises(ValueError, "expected 'compiled'", lambda: tidepool.enable(method="other"))
+    assert not tidepool.is_enabled()
+    tidepool.enable(budget="1GiB")
+
+
+def recording_without_the_option_fails():
+    tidepool.enable()
+
+    def use():
+        with tidepool.record("/tmp/never-written.tide"):
+            pass
+
+    raises(RuntimeError, "recording", use)
+
+
+def a_forked_child_is_told():
+    tidepool.enable()
+    kept = empty(1000)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        allocator = ctypes.c_char_p
+        pool = ctypes.c_void_p()
+        error = tidepool._backend.library.tidepool_torch_pool(0, ctypes.byref(pool))
+        del kept  # belongs to the parent
+        os._exit(0 if error is not None and b"forked" in error and allocator else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert kept.numel() == 1000 and torch.cuda.memory_allocated() == 1024
+
+
+def observers_may_raise():
+    tidepool.enable(budget="64MiB")
+
+    def observe(*_):
+        raise KeyError("of the observer")
+
+    torch._C._cuda_attach_out_of_memory_observer(observe)
+    raises(Exception, "", lambda: empty(1 << 30))
+    assert empty(MIB).numel() == MIB
+
+
+def a_program_may_end_with_live_tensors():
+    tidepool.enable(trace=tempfile.mkdtemp() + "/trace")
+    builtins = sys.modules["builtins"]
+    builtins.kept = [empty(1000) for _ in range(100)]  # until the interpreter is destroyed
+
+
+def a_thread_may_free_while_the_program_ends():
+    tidepool.enable()
+    empty(1)
+    pairs = tidepool._backend.library.tidepool_torch_time_pairs  # runs without Python's lock
+    threading.Thread(target=pairs, args=(1000, 1 << 40, ctypes.byref(ctypes.c_double())),
+                     daemon=True).start()
+
+
+if __name__ == "__main__":
+    isolated.run([value for name, value in list(globals().items())
+                  if callable(value) and getattr(value, "__module__", "") == "__main__"
+                  and name not in ("raises", "empty", "train_all", "in_child", "check_no_overlap", "train_gpt")])
