@@ -32,8 +32,9 @@ class HostSide final : public FaceDevice {
   }
   bool IsOfThread(const void* /*native*/) const override { return false; }
   absl::StatusOr<void*> NativeOf(Stream stream) const override {
-    return stream == default_ ? nullptr
-                              : reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream.id));
+    if (stream == default_) return nullptr;
+    // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle is no address.
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(stream.id));
   }
   absl::Status ForgetLostStreams() override { return absl::OkStatus(); }
   absl::Status ForgetStreams() override { return absl::OkStatus(); }

@@ -4,7 +4,7 @@
 namespace tidepool::c_face {
 
 absl::StatusOr<Stream> Streams::Register(void* native) {
-  const absl::StatusOr<Stream> name = device_.NameOf(native);
+  absl::StatusOr<Stream> name = device_.NameOf(native);
   if (!name.ok()) return name;
   const locks::MutexLock lock(&mutex_);
   if (Entry* const entry = Find(native)) {

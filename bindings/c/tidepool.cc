@@ -133,8 +133,9 @@ tidepool_status tidepool_pool_create(const char* options, tidepool_pool** pool) 
   return Guarded(__func__, false, [&] {
     if (pool == nullptr) return IsNull("pool");
     auto made = FacePool::Create(options == nullptr ? "" : options);
-    if (made.ok()) *pool = tidepool_pool::Create(*std::move(made));
-    return made.status();
+    if (!made.ok()) return made.status();
+    *pool = tidepool_pool::Create(*std::move(made));
+    return absl::OkStatus();
   });
 }
 

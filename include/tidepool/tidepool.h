@@ -27,6 +27,8 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(modernize-use-using): C has no other way. */
+
 /* A pool of memory of one device. */
 typedef struct tidepool_pool tidepool_pool;
 
@@ -236,6 +238,8 @@ TIDEPOOL_C_API tidepool_status tidepool_write_snapshot(tidepool_pool* pool, cons
 TIDEPOOL_C_API tidepool_status tidepool_start_trace(tidepool_pool* pool, const char* path);
 /* Ends the trace and waits until it is in its file. TIDEPOOL_FAILED_PRECONDITION without one. */
 TIDEPOOL_C_API tidepool_status tidepool_stop_trace(tidepool_pool* pool);
+
+/* NOLINTEND(modernize-use-using) */
 
 #ifdef __cplusplus
 } /* extern "C" */

@@ -25,4 +25,23 @@ try:
     raise AssertionError("no error")
 except MemoryError as error:
     assert "raise option 'budget'" in str(error), error
+
+# Numba shares the pool: memory that cuda.core frees is Numba's next memory, under one budget.
+import tidepool.numba  # noqa: E402
+from numba import cuda as numba_cuda  # noqa: E402
+from tidepool._c_face import Pool, shared_pool  # noqa: E402
+
+tidepool.numba.enable()
+half = resource.allocate(32 << 20, stream=device.default_stream)
+address = int(half.handle)
+try:
+    numba_cuda.device_array(40 << 20, dtype="uint8")
+    raise AssertionError("no error")
+except MemoryError as error:
+    assert "raise option 'budget'" in str(error), error
+half.close(device.default_stream)
+array = numba_cuda.device_array(32 << 20, dtype="uint8")
+assert array.device_ctypes_pointer.value == address
+same = Pool.of_handle(shared_pool(0).handle)
+assert same.statistics().live_bytes == 32 << 20 and same.device == 0
 print("cuda.core", cuda.core.__version__, "OK")

@@ -154,6 +154,14 @@ class Pool:
         self._as_parameter_ = c_void_p()
         _check(self._library.tidepool_pool_create(options_text(options).encode(), byref(self._as_parameter_)))
 
+    @classmethod
+    def of_handle(cls, handle):
+        """Returns a Pool for a tidepool_pool* that another library made and keeps, given as an integer."""
+        pool = cls.__new__(cls)
+        pool._library = library()
+        pool._as_parameter_ = c_void_p(handle)
+        return pool
+
     @property
     def handle(self):
         """The tidepool_pool* as an integer, for other libraries."""
