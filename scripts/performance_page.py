@@ -391,6 +391,14 @@ def pofo_curve(results):
             "the memory, such as a convolution of VGG-19 or a dense block of DenseNet-201, so no policy of chains does:\n\n" + quoted(results.block(command)) + "\n" + results.source(command))
 
 
+def llama_layer_sweep(results):
+    command = "build/release/bench/llama_layer_sweep"
+    return ("## Recomputing and offloading: layers of Llama 3 8B\n\nOne layer, and eight, in bfloat16 between the embedding and the head, on an H100 of the "
+            "cost model. Each row has the least memory in which recomputing everything and offloading everything both run. Times are "
+            "multiples of the ideal, with all data in memory; `by better` is `best` by the better of both:\n\n" +
+            quoted(results.block(command)) + "\n" + results.source(command))
+
+
 def other(results):
     """A benchmark without a section of its own."""
     if not results.rows:
@@ -400,7 +408,7 @@ def other(results):
 
 
 SECTIONS = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
-            chain_policy, beaumont_figures, pofo_curve]
+            chain_policy, beaumont_figures, pofo_curve, llama_layer_sweep]
 
 
 def page():

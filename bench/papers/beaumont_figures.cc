@@ -3,12 +3,15 @@
 // et al., "Optimal GPU-CPU Offloading Strategies for Deep Neural Network Training", Euro-Par 2020,
 // and holds the claims of the text against them:
 //
-//     beaumont_figures FOLDER [POLICY...]
+//     beaumont_figures FOLDER [--all] [POLICY...]
 //
-// writes points.csv and figure-05.svg to figure-19.svg. Without names all chain policies run. The
+// writes points.csv and figure-05.svg to figure-19.svg. Without --all it takes four networks of
+// figure 5 and six memories, in some seconds. Without names all chain policies run, with those that
+// recompute and `best` in two forms: "best-recompute" may also run operations again. The
 // paper measured its chains on a V100 with a link of 12.2 GB/s; these are those of the zoo's graphs
 // and its cost model. Its batches are not in the text: powers of two are used. "dynprog" has 500
 // slots, as in the paper; "dynprog-exact" has none.
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -26,7 +29,6 @@ namespace tidepool::bench {
 namespace {
 
 constexpr double kLinkRate = 12.2e9;
-constexpr int kStepPercent = 5;
 constexpr std::int64_t kSlots = 500;
 // The search of policies with a time limit, for each point.
 constexpr double kSearchSeconds = 0.25;
@@ -43,18 +45,40 @@ const std::vector<Family>& Families() {
   return *families;
 }
 
+// The networks and limits of a run.
+struct Extent {
+  std::vector<std::string> models;  // empty: all
+  std::vector<std::int64_t> pixels = {224, 500, 1000};
+  std::vector<std::int64_t> batches;  // empty: all
+  int step_percent = 5;
+
+  bool Has(const std::string& model, std::int64_t batch) const {
+    const auto has = [](const auto& list, const auto& value) {
+      return list.empty() || std::find(list.begin(), list.end(), value) != list.end();
+    };
+    return has(models, model) && has(batches, batch);
+  }
+};
+Extent SmallExtent() {
+  return {.models = {"resnet-18", "resnet-101", "densenet-121", "inception-v3"},
+          .pixels = {224},
+          .batches = {32},
+          .step_percent = 20};
+}
+
 std::vector<std::int64_t> BatchesAt(std::int64_t pixels) {
   if (pixels == 224) return {16, 32, 64, 128};
   if (pixels == 500) return {4, 8, 16, 32};
   return {1, 2, 4, 8};
 }
 
-std::vector<Case> MakeCases() {
+std::vector<Case> MakeCases(const Extent& extent) {
   std::vector<Case> cases;
   for (const Family& family : Families()) {
     for (const std::string& model : family.models) {
-      for (const std::int64_t pixels : {224, 500, 1000}) {
+      for (const std::int64_t pixels : extent.pixels) {
         for (const std::int64_t batch : BatchesAt(pixels)) {
+          if (!extent.Has(model, batch)) continue;
           const TaskGraph graph =
               MakeModel(model, {.batch = batch, .image = pixels, .gpu = "v100"}).value();
           const ChainOptions options = {.memory_bytes = std::int64_t{1} << 50,
@@ -72,9 +96,12 @@ Point Measure(const Case& of, const std::string& policy, int percent) {
   const std::int64_t least = LeastChainMemory(chain);
   chain.memory_bytes = least + (ChainPeak(chain) - least) * percent / 100;
   const bool has_slots = policy == "dynprog";
-  const std::string name = policy == "dynprog-exact" ? "dynprog" : policy;
-  const auto schedule = MakeChainSchedule(
-      name, chain, {.slots = has_slots ? kSlots : 0, .time_limit_seconds = kSearchSeconds});
+  const bool recomputes = policy == "best-recompute";
+  const std::string name = policy == "dynprog-exact" ? "dynprog" : recomputes ? "best" : policy;
+  const auto schedule = MakeChainSchedule(name, chain,
+                                          {.slots = has_slots ? kSlots : 0,
+                                           .time_limit_seconds = kSearchSeconds,
+                                           .recomputes = recomputes});
   Point point = {.of = &of,
                  .policy = policy,
                  .percent = percent,
@@ -93,11 +120,11 @@ Point Measure(const Case& of, const std::string& policy, int percent) {
 }
 
 std::vector<Point> MeasureAll(const std::vector<Case>& cases,
-                              const std::vector<std::string>& policies) {
+                              const std::vector<std::string>& policies, int step_percent) {
   std::vector<Point> points;
   for (const Case& of : cases) {
     for (const std::string& policy : policies) {
-      for (int percent = 0; percent <= 100; percent += kStepPercent) {
+      for (int percent = 0; percent <= 100; percent += step_percent) {
         points.push_back(Measure(of, policy, percent));
       }
     }
@@ -180,18 +207,20 @@ void WriteFigures(const std::vector<Point>& points, const std::string& folder) {
 
 int Main(int argc, char** argv) {
   if (argc < 2) {
-    std::printf("beaumont_figures FOLDER [POLICY...]\n");
+    std::printf("beaumont_figures FOLDER [--all] [POLICY...]\n");
     return 1;
   }
   const std::string folder = argv[1];
   std::filesystem::create_directories(folder);
   std::vector<std::string> policies(argv + 2, argv + argc);
+  const bool is_whole = std::erase(policies, "--all") > 0;
   if (policies.empty()) {
     policies = ChainPolicyNames();
-    policies.emplace_back("dynprog-exact");
+    policies.insert(policies.end(), {"dynprog-exact", "best-recompute"});
   }
-  const std::vector<Case> cases = MakeCases();
-  const std::vector<Point> points = MeasureAll(cases, policies);
+  const Extent extent = is_whole ? Extent() : SmallExtent();
+  const std::vector<Case> cases = MakeCases(extent);
+  const std::vector<Point> points = MeasureAll(cases, policies, extent.step_percent);
   WritePoints(points, folder + "/points.csv");
   WriteFigures(points, folder);
   PrintClaims(points, policies);

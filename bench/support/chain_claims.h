@@ -4,8 +4,10 @@
 #define TIDEPOOL_BENCH_SUPPORT_CHAIN_CLAIMS_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -181,19 +183,25 @@ inline void ClaimTflmsFails(const Results& results) {
                    " of ", high, " from 90 % on, where ", high_optimal, " are optimal"));
 }
 
+// Returns the times by which more memory makes a policy more than 1 % slower.
+inline int TimesSlower(const Results& results, const std::string& policy) {
+  int slower = 0;
+  std::map<const Case*, double> last;
+  results.ForEach([&](const Results::Limit& limit) {  // by ascending memory
+    const Point* point = Fitting(limit, policy);
+    if (point == nullptr) return;
+    const auto [before, is_first] = last.try_emplace(point->of, *point->seconds);
+    slower += !is_first && *point->seconds > before->second * 1.01 ? 1 : 0;
+    before->second = *point->seconds;
+  });
+  return slower;
+}
+
 // A steady policy is never slower with more memory.
 inline void ClaimAutoswapIsUnsteady(const Results& results) {
   const Comparison greedy = Compare(results, "greedy", "autoswap");
   if (greedy.limits == 0) return;
-  int grows = 0;
-  std::map<const Case*, double> last;
-  results.ForEach([&](const Results::Limit& limit) {  // by ascending memory
-    const Point* point = Fitting(limit, "autoswap");
-    if (point == nullptr) return;
-    const auto [before, is_first] = last.try_emplace(point->of, *point->seconds);
-    grows += !is_first && *point->seconds > before->second * 1.01 ? 1 : 0;
-    before->second = *point->seconds;
-  });
+  const int grows = TimesSlower(results, "autoswap");
   PrintClaim(
       "autoswap is unsteady", grows > 0,
       absl::StrCat("more memory makes it more than 1 % slower ", grows,
@@ -244,6 +252,78 @@ inline void ClaimAllEqualAtPeak(const Results& results) {
   }
 }
 
+inline void ClaimDynprogIsSteadier(const Results& results) {
+  const int dynprog = TimesSlower(results, "dynprog");
+  const int vdnn = TimesSlower(results, "vdnn-ratio");
+  const int autoswap = TimesSlower(results, "autoswap");
+  if (Compare(results, "dynprog", "vdnn-ratio").limits == 0) return;
+  PrintClaim("dynprog is steadier than vdnn-ratio and autoswap",
+             dynprog <= std::min(vdnn, autoswap),
+             absl::StrCat("more memory makes it more than 1 % slower ", dynprog, " times, ", vdnn,
+                          " and ", autoswap, " times"));
+}
+
+// The throughput is the batch by the makespan, so it is the inverse of the ratio.
+inline void ClaimThroughput(const Results& results) {
+  int limits = 0;
+  int below = 0;
+  double least = 1;
+  results.ForEach([&](const Results::Limit& limit) {
+    const Point* point = Fitting(limit, "dynprog");
+    if (point == nullptr) return;
+    ++limits;
+    below += point->Ratio() > 1 / 0.83 ? 1 : 0;
+    least = std::min(least, 1 / point->Ratio());
+  });
+  if (limits == 0) return;
+  PrintClaim("dynprog's throughput is at least 83 % of the highest possible", below == 0,
+             absl::StrCat(below, " of ", limits, " limits below, at least ", 100 * least, " %"));
+}
+
+// `best` against the fastest other policy of its class at each limit.
+inline void ClaimBestIsFastest(const Results& results, const std::string& best,
+                               bool transfers_alone) {
+  int limits = 0;
+  int slower = 0;
+  int faster = 0;
+  double most = 0;
+  results.ForEach([&](const Results::Limit& limit) {
+    const Point* own = Fitting(limit, best);
+    if (own == nullptr) return;
+    double others = std::numeric_limits<double>::infinity();
+    for (const auto& [policy, point] : limit) {
+      const bool counts = policy != best && point->seconds.has_value() &&
+                          (!transfers_alone || point->transfers_alone) &&
+                          (!transfers_alone || policy != "best-recompute");
+      if (counts) others = std::min(others, *point->seconds);
+    }
+    ++limits;
+    slower += *own->seconds > others * (1 + kEqual) ? 1 : 0;
+    faster += *own->seconds < others * (1 - kEqual) ? 1 : 0;
+    if (std::isfinite(others)) most = std::max(most, others / *own->seconds);
+  });
+  if (limits == 0) return;
+  PrintClaim(absl::StrCat(best, " is never slower than the fastest ",
+                          transfers_alone ? "of those that only transfer" : "of all others"),
+             slower == 0,
+             absl::StrCat("slower at ", slower, ", faster at ", faster, " of ", limits,
+                          " limits, by a factor of ", most, " at most"));
+}
+
+inline void ClaimBestGap(const Results& results) {
+  int limits = 0;
+  double sum = 0;
+  results.ForEach([&](const Results::Limit& limit) {
+    const Point* own = Fitting(limit, "best");
+    if (own == nullptr) return;
+    ++limits;
+    sum += own->Gap();
+  });
+  if (limits == 0) return;
+  PrintClaim("best's mean makespan is at most 1.05 times the bound", sum <= 1.05 * limits,
+             absl::StrCat(sum / limits, " times"));
+}
+
 // Names the instance in which greedy loses most to another policy that only transfers.
 inline void PrintGreedysWorst(const Results& results) {
   double largest = 0;
@@ -286,6 +366,11 @@ inline void PrintClaims(const std::vector<Point>& points,
   }
   ClaimDeepIsWorse(results);
   ClaimAllEqualAtPeak(results);
+  ClaimDynprogIsSteadier(results);
+  ClaimThroughput(results);
+  ClaimBestIsFastest(results, "best", /*transfers_alone=*/true);
+  ClaimBestIsFastest(results, "best-recompute", /*transfers_alone=*/false);
+  ClaimBestGap(results);
   PrintGreedysWorst(results);
 }
 

@@ -7,6 +7,7 @@
 
 #include "tests/chain/chain_vectors.h"
 #include "tests/chain/random_chain.h"
+#include "tests/support/rounds.h"
 #include "tidepool/schedule/chain_policy.h"
 
 namespace tidepool {
@@ -95,7 +96,7 @@ TEST(BestChain, CopiesInBothDirectionsAtOnce) {
   RandomChains random(24);
   ChainPolicyOptions duplex = kPatient;
   duplex.copies.full_duplex = true;
-  for (int i = 0; i < 100; ++i) {
+  for (int i = 0; i < testing::Rounds(100); ++i) {
     Chain chain = random.Next(static_cast<std::size_t>(random.Below(6)) + 1);
     if (random.Chance(0.5)) chain.memory_bytes = LeastChainMemory(chain);
     SCOPED_TRACE(ChainJson(chain));
@@ -134,7 +135,8 @@ TEST(BestChain, WaitsForTheLatencyOfEachCopy) {
   ChainPolicyOptions options = kPatient;
   options.copies.latency_seconds = 0.25;
   int slower = 0;
-  for (int i = 0; i < 200; ++i) {
+  const int rounds = testing::Rounds(200);
+  for (int i = 0; i < rounds; ++i) {
     const Chain chain = random.Next(static_cast<std::size_t>(random.Below(6)) + 1);
     SCOPED_TRACE(ChainJson(chain));
     auto made = MakeChainSchedule("best", chain, options);
@@ -148,7 +150,7 @@ TEST(BestChain, WaitsForTheLatencyOfEachCopy) {
     EXPECT_LE(made->seconds, without.seconds + 0.25 * copies + 1e-9);
     slower += made->seconds > without.seconds ? 1 : 0;
   }
-  EXPECT_GT(slower, 20);
+  EXPECT_GT(slower, rounds / 10);
 }
 
 TEST(BestChain, RefusesLatenciesOutOfRange) {
@@ -167,14 +169,15 @@ TEST(BestChain, RecomputesOnAnyLink) {
   options.recomputes = true;
   options.copies = {.full_duplex = true, .latency_seconds = 1};
   int reruns = 0;
-  for (int i = 0; i < 60; ++i) {
+  const int rounds = testing::Rounds(60);
+  for (int i = 0; i < rounds; ++i) {
     const Chain chain = random.Next(static_cast<std::size_t>(random.Below(5)) + 1);
     const auto made = MakeChainSchedule("best", chain, options);
     ASSERT_TRUE(made.ok()) << made.status();
     EXPECT_EQ(CheckChainSchedule(chain, *made), absl::OkStatus());
     reruns += RecomputedIndices(*made).empty() ? 0 : 1;
   }
-  EXPECT_GT(reruns, 5);
+  EXPECT_GT(reruns, rounds / 12);
 }
 
 TEST(BestChain, RecomputesWhereThatIsFaster) {

@@ -164,6 +164,26 @@ TEST(BestPolicy, RefusesWrongRequests) {
   EXPECT_TRUE(absl::IsInvalidArgument(MakeSchedule("best", graph, request).status()));
 }
 
+TEST(BestPolicy, NeverTakesLongerWithMoreMemory) {
+  constexpr int kStepPercent = 8;
+  for (const char* name : {"resnet-18", "u-net", "gpt2-small"}) {
+    const TaskGraph graph = MakeModel(name, {.batch = 4, .inputs = DataHome::kDevice}).value();
+    const std::int64_t peak = PeakOf(graph);
+    double first = 0;
+    double last = std::numeric_limits<double>::infinity();
+    for (int percent = 60; percent <= 100; percent += kStepPercent) {
+      const auto made = MakeSchedule("best", graph, RequestWith(peak / 100 * percent, true, 0.1));
+      if (absl::IsResourceExhausted(made.status()) && std::isinf(last)) continue;
+      ASSERT_TRUE(made.ok()) << made.status();
+      const double seconds = Simulate(*made)->seconds;
+      EXPECT_LE(seconds, last * (1 + 1e-9)) << name << " " << percent << " %";
+      last = seconds;
+      if (first == 0) first = seconds;
+    }
+    EXPECT_GT(first, last * 1.01) << name;
+  }
+}
+
 TEST(BestPolicy, RefusesLinksAndNamesThatAreNone) {
   const TaskGraph graph = MakeModel("alexnet", {.batch = 4}).value();
   for (const double rate : {0.0, -1.0, std::nan("")}) {
@@ -176,8 +196,7 @@ TEST(BestPolicy, RefusesLinksAndNamesThatAreNone) {
     request.machine.links.front().latency_seconds = latency;
     EXPECT_TRUE(absl::IsInvalidArgument(MakeSchedule("best", graph, request).status())) << latency;
   }
-  EXPECT_TRUE(
-      absl::IsInvalidArgument(MakeSchedule("best", graph, RequestWith(-1, true)).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(MakeSchedule("best", graph, RequestWith(-1, true)).status()));
   const absl::Status unknown = MakeSchedule("bestt", graph, RequestWith(kMiB, true)).status();
   EXPECT_TRUE(absl::IsNotFound(unknown));
   EXPECT_THAT(std::string(unknown.message()), HasSubstr("expected one of best, "));
