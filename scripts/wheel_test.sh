@@ -14,8 +14,9 @@ fi
 out=$PWD/build/wheel-test
 rm -rf "$out"
 mkdir -p "$out"
-"$python" -m pip wheel . -q --no-build-isolation --no-deps -w "$out" \
-  -C cmake.define.TIDEPOOL_CUDA=OFF || { echo "the wheel could not be built"; exit 1; }
+# The compiler and the options of build/release, so that a cache of compiled files has most of the objects.
+CXX=c++ "$python" -m pip wheel . -q --no-build-isolation --no-deps -w "$out" \
+  --config-settings=cmake.define.CMAKE_UNITY_BUILD=OFF || { echo "the wheel could not be built"; exit 1; }
 
 /usr/bin/python3 -m venv "$out/venv"
 "$out/venv/bin/pip" install -q --no-index --no-deps "$out"/tidepool-*.whl
@@ -24,6 +25,7 @@ packages=$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
 PYTHONPATH=$packages TIDEPOOL_TOOL=$out/venv/bin/tidepool "$out/venv/bin/python" -m pytest -q -p no:cacheprovider tests/python
 
 "$out/venv/bin/tidepool" --version
+"$out/venv/bin/python" -c 'from tidepool import _c_face; _c_face.library()'
 mkdir "$out/user"
 cp examples/use_a_pool.cc examples/check.h "$out/user"
 cat >"$out/user/CMakeLists.txt" <<'END'
