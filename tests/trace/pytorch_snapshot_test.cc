@@ -296,6 +296,42 @@ TEST(PyTorchSnapshot, ChoosesADevice) {
   }
 }
 
+// PyTorch 2.15 writes it with record_pinned_host_memory=True.
+TEST(PyTorchSnapshot, PinnedMemoryIsTheDeviceOfTheHost) {
+  json snapshot = {
+      {"segments", List({Segment(4096, 512, List({Block(4096, 512, 5)}))})},
+      {"device_traces", {List({Event("alloc", 4096, 5)})}},
+      {"host_segments", List({Segment(1 << 20, 4096, List({Block(1 << 20, 4096, 4000)}), -1)})},
+      {"host_traces",
+       List({Event("segment_alloc", 1 << 20, 4096), Event("alloc", 1 << 20, 4096),
+             Event("free_requested", 1 << 20, 4096), Event("free_completed", 1 << 20, 4096),
+             Event("alloc", 1 << 20, 4096)})}};
+  const Trace gpu = Read(snapshot);
+  EXPECT_EQ(gpu.device, 0) << "a GPU comes first";
+  EXPECT_EQ(gpu.devices, (std::vector<std::int32_t>{-1, 0}));
+  EXPECT_EQ(gpu.allocations.size(), 1);
+  const Trace host = Read(snapshot, {.device = -1});
+  EXPECT_EQ(host.device, -1);
+  EXPECT_THAT(Lines(host),
+              ElementsAre("0 reserve 4096 at 1048576 on 0", "0 allocate 0x100000 4096 [] on 0",
+                          "0 free 0x100000 on 0", "0 allocate 0x100000 4096 [] on 0"));
+  snapshot["device_traces"] = json::array();
+  snapshot["segments"] = json::array();
+  EXPECT_EQ(Read(snapshot).device, -1) << "without a GPU";
+
+  snapshot["host_traces"][1].erase("addr");
+  EXPECT_THAT(ErrorOf(snapshot), HasSubstr("host_traces[1]: "));
+  snapshot["host_traces"] = 5;
+  EXPECT_THAT(ErrorOf(snapshot), HasSubstr("host_traces: "));
+  snapshot["host_traces"] = json::array();
+  snapshot["host_segments"].push_back(snapshot["host_segments"][0]);
+  EXPECT_THAT(ErrorOf(snapshot, {.device = -1}), HasSubstr("host_segments: two live blocks"));
+  snapshot["host_segments"][1]["blocks"] = json::array();
+  EXPECT_THAT(ErrorOf(snapshot, {.device = -1}), HasSubstr("is already that of host_segments[0]"));
+  snapshot["host_segments"][1].erase("total_size");
+  EXPECT_THAT(ErrorOf(snapshot), HasSubstr("host_segments[1]: "));
+}
+
 std::string Written(const Trace& trace) {
   std::ostringstream bytes;
   const absl::Status status = pytorch::WritePyTorchSnapshot(trace, bytes);

@@ -186,9 +186,11 @@ class SnapshotReader {
     return absl::OkStatus();
   }
 
-  // Returns the first device with a refused request, or else the first with events.
+  // Returns the first GPU with a refused request, or else the first with events. The host is chosen
+  // only without a GPU.
   absl::StatusOr<std::int32_t> DeviceWithRefusal() {
-    const std::vector<std::int32_t>& devices = schema_.devices_with_events();
+    std::vector<std::int32_t> devices = schema_.devices_with_events();
+    if (devices.front() == kHost && devices.size() > 1) devices.erase(devices.begin());
     if (wanted_.has_value() || devices.size() == 1) return devices.front();
     for (const std::int32_t device : devices) {
       absl::StatusOr<bool> has_refusal = schema_.HasRefusal(device);
@@ -245,7 +247,7 @@ class SnapshotReader {
         absl::StrCat(place, ": time_us ", time_us, ", expected at most ", kMostMicroseconds));
   }
   std::string EventPlace(std::size_t index) const {
-    return absl::StrCat("device_traces[", device_, "][", index, "]");
+    return absl::StrCat(TraceName(device_), "[", index, "]");
   }
 
   bool IsFirst(const SnapshotAnnotation& annotation) const { return ComesBefore(annotation, 0); }

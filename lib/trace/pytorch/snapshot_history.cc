@@ -84,8 +84,9 @@ absl::Status CheckEachOnce(const std::vector<SnapshotSegment>& segments, std::in
     const auto [found, is_new] = first.try_emplace(segments[i].address, i);
     if (is_new) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "segments[", i, "]: address ", std::string(trace::AddressText(segments[i].address).text()),
-        " is already that of segments[", found->second, "]"));
+        SegmentsName(device), "[", segments[i].index, "]: address ",
+        std::string(trace::AddressText(segments[i].address).text()), " is already that of ",
+        SegmentsName(device), "[", segments[found->second].index, "]"));
   }
   return absl::OkStatus();
 }
@@ -95,7 +96,7 @@ absl::Status CheckSize(const SnapshotEvent& event, std::int32_t device, std::siz
   if (event.size >= 0 && event.size <= kMostReservedBytes && end >= event.address) {
     return absl::OkStatus();
   }
-  return absl::InvalidArgumentError(absl::StrCat("device_traces[", device, "][", index, "]: size ",
+  return absl::InvalidArgumentError(absl::StrCat(TraceName(device), "[", index, "]: size ",
                                                  event.size, ", expected 0 to ", kMostReservedBytes,
                                                  " bytes"));
 }

@@ -25,6 +25,8 @@ namespace {
 constexpr auto kWords = std::to_array<std::pair<std::string_view, Word>>({
     {"segments", Word::kSegments},
     {"device_traces", Word::kDeviceTraces},
+    {"host_segments", Word::kHostSegments},
+    {"host_traces", Word::kHostTraces},
     {"external_annotations", Word::kExternalAnnotations},
     {"allocator_settings", Word::kAllocatorSettings},
     {"device", Word::kDevice},
@@ -221,6 +223,14 @@ absl::Status SnapshotSchema::TakeText(PickleValue value, std::string_view* text)
   return absl::OkStatus();
 }
 
+std::string TraceName(std::int32_t device) {
+  return device == kHost ? "host_traces" : absl::StrCat("device_traces[", device, "]");
+}
+
+std::string SegmentsName(std::int32_t device) {
+  return device == kHost ? "host_segments" : "segments";
+}
+
 absl::Status SnapshotSchema::ReadRoot() {
   const PickleValue root = pickle_.root();
   bool is_snapshot = false;
@@ -231,6 +241,8 @@ absl::Status SnapshotSchema::ReadRoot() {
     absl::Status status = ForEachEntry(root, [&](Word key, PickleValue value) {
       if (key == Word::kSegments) segment_list_ = value;
       if (key == Word::kDeviceTraces) traces_ = value;
+      if (key == Word::kHostSegments) host_segment_list_ = value;
+      if (key == Word::kHostTraces) host_trace_ = value;
       if (key == Word::kExternalAnnotations) annotations_ = value;
       if (key == Word::kAllocatorSettings) settings_ = value;
       is_snapshot |= key == Word::kSegments || key == Word::kDeviceTraces;
@@ -248,6 +260,12 @@ absl::Status SnapshotSchema::ReadRoot() {
 }
 
 absl::Status SnapshotSchema::ReadDevices() {
+  if (!host_trace_.IsNone() && !host_trace_.IsSequence()) {
+    return At("host_traces", Unexpected(host_trace_, "a list"));
+  }
+  if (host_trace_.IsSequence() && pickle_.Size(host_trace_) > 0) {
+    devices_with_events_.push_back(kHost);
+  }
   if (traces_.IsNone()) return absl::OkStatus();
   std::int32_t device = 0;
   return ForEach(traces_, "device_traces", [&](PickleValue trace) {
@@ -259,11 +277,21 @@ absl::Status SnapshotSchema::ReadDevices() {
 }
 
 absl::Status SnapshotSchema::ReadSegments() {
-  if (segment_list_.IsNone()) return absl::OkStatus();
-  return ForEach(segment_list_, "segments", [&](PickleValue dict) {
+  const absl::Status status = AddSegments(segment_list_, 0);
+  return status.ok() ? AddSegments(host_segment_list_, kHost) : status;
+}
+
+// Adds the segments of a list: all devices have one, the host has another.
+absl::Status SnapshotSchema::AddSegments(PickleValue list, std::int32_t device) {
+  if (list.IsNone()) return absl::OkStatus();
+  std::size_t index = 0;
+  return ForEach(list, SegmentsName(device), [&](PickleValue dict) {
     absl::StatusOr<SnapshotSegment> segment = Segment(dict);
-    if (segment.ok()) segments_.push_back(*segment);
-    return segment.status();
+    if (!segment.ok()) return segment.status();
+    segment->index = index++;
+    if (device == kHost) segment->device = kHost;
+    segments_.push_back(*segment);
+    return absl::OkStatus();
   });
 }
 
@@ -301,6 +329,7 @@ absl::StatusOr<SnapshotSegment> SnapshotSchema::Segment(PickleValue dict) {
 
 // `device` has events.
 PickleValue SnapshotSchema::EventList(std::int32_t device) const {
+  if (device == kHost) return host_trace_;
   PickleValue trace;
   std::int32_t at = 0;
   pickle_.VisitElements(traces_, [&](absl::Span<const PickleValue> traces) {
@@ -315,13 +344,12 @@ PickleValue SnapshotSchema::EventList(std::int32_t device) const {
 absl::StatusOr<bool> SnapshotSchema::HasRefusal(std::int32_t device) {
   if (!absl::c_binary_search(devices_with_events_, device)) return false;
   bool has_refusal = false;
-  absl::Status status = ForEach(
-      EventList(device), absl::StrCat("device_traces[", device, "]"), [&](PickleValue dict) {
-        return ForEachEntry(dict, [&](Word key, PickleValue value) {
-          has_refusal |= key == Word::kAction && WordOf(value) == Word::kOom;
-          return absl::OkStatus();
-        });
-      });
+  absl::Status status = ForEach(EventList(device), TraceName(device), [&](PickleValue dict) {
+    return ForEachEntry(dict, [&](Word key, PickleValue value) {
+      has_refusal |= key == Word::kAction && WordOf(value) == Word::kOom;
+      return absl::OkStatus();
+    });
+  });
   if (!status.ok()) return status;
   return has_refusal;
 }
@@ -331,12 +359,11 @@ absl::StatusOr<std::vector<SnapshotEvent>> SnapshotSchema::Events(std::int32_t d
   if (!absl::c_binary_search(devices_with_events_, device)) return events;
   const PickleValue trace = EventList(device);
   events.reserve(std::min(pickle_.Size(trace), pickle_.containers()));
-  absl::Status status =
-      ForEach(trace, absl::StrCat("device_traces[", device, "]"), [&](PickleValue dict) {
-        absl::StatusOr<SnapshotEvent> event = Event(dict);
-        if (event.ok()) events.push_back(*event);
-        return event.status();
-      });
+  absl::Status status = ForEach(trace, TraceName(device), [&](PickleValue dict) {
+    absl::StatusOr<SnapshotEvent> event = Event(dict);
+    if (event.ok()) events.push_back(*event);
+    return event.status();
+  });
   if (!status.ok()) return status;
   return events;
 }
@@ -390,7 +417,8 @@ absl::StatusOr<std::vector<SnapshotBlock>> SnapshotSchema::LiveBlocks(std::int32
   for (std::size_t i = 0; i < segments_.size(); ++i) {
     if (segments_[i].device != device || segments_[i].blocks.IsNone()) continue;
     absl::Status status = AddBlocks(segments_[i], blocks);
-    if (!status.ok()) return At(absl::StrCat("segments[", i, "]"), status);
+    if (!status.ok())
+      return At(absl::StrCat(SegmentsName(device), "[", segments_[i].index, "]"), status);
   }
   std::stable_sort(
       blocks.begin(), blocks.end(),
@@ -400,7 +428,7 @@ absl::StatusOr<std::vector<SnapshotBlock>> SnapshotSchema::LiveBlocks(std::int32
       [](const SnapshotBlock& a, const SnapshotBlock& b) { return a.address == b.address; });
   if (twice == blocks.end()) return blocks;
   return absl::InvalidArgumentError(
-      absl::StrCat("segments: two live blocks at ", Hexadecimal(twice->address)));
+      absl::StrCat(SegmentsName(device), ": two live blocks at ", Hexadecimal(twice->address)));
 }
 
 absl::Status SnapshotSchema::AddBlocks(const SnapshotSegment& segment,

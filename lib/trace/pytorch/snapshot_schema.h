@@ -23,6 +23,8 @@ enum class SnapshotWord : std::uint8_t {
   // Keys.
   kSegments,
   kDeviceTraces,
+  kHostSegments,
+  kHostTraces,
   kExternalAnnotations,
   kAllocatorSettings,
   kDevice,
@@ -92,8 +94,17 @@ struct SnapshotBlock {
   PickleValue frames;
 };
 
+// The number of the device that stands for pinned memory of the host. PyTorch 2.15 and later record
+// it.
+inline constexpr std::int32_t kHost = -1;
+
+// Returns the names of the lists of a device, for errors.
+std::string TraceName(std::int32_t device);
+std::string SegmentsName(std::int32_t device);
+
 struct SnapshotSegment {
-  std::int32_t device = 0;
+  std::int32_t device = 0;  // kHost: pinned memory
+  std::size_t index = 0;    // in its list
   std::uint64_t address = 0;
   std::int64_t total_size = 0;
   PickleValue stream;
@@ -124,7 +135,7 @@ class SnapshotSchema {
   // Finds the parts and reads the segments of all devices. Must be called first.
   absl::Status ReadRoot();
   const std::vector<SnapshotSegment>& segments() const { return segments_; }
-  // Devices with events, ascending.
+  // Devices with events, ascending; pinned memory is the device kHost.
   const std::vector<std::int32_t>& devices_with_events() const { return devices_with_events_; }
 
   absl::StatusOr<std::vector<SnapshotEvent>> Events(std::int32_t device);
@@ -150,6 +161,7 @@ class SnapshotSchema {
   SnapshotWord WordOf(PickleValue value);
   absl::Status ReadDevices();
   absl::Status ReadSegments();
+  absl::Status AddSegments(PickleValue list, std::int32_t device);
   absl::StatusOr<SnapshotSegment> Segment(PickleValue dict);
   absl::StatusOr<std::string> SettingText(PickleValue value);
   PickleValue EventList(std::int32_t device) const;
@@ -172,6 +184,8 @@ class SnapshotSchema {
   std::size_t dicts_left_;
   PickleValue segment_list_;
   PickleValue traces_;
+  PickleValue host_segment_list_;
+  PickleValue host_trace_;
   PickleValue annotations_;
   PickleValue settings_;
   std::vector<SnapshotSegment> segments_;
