@@ -35,8 +35,7 @@ def enable(allocator):
         return tidepool, lambda i: None
 
     def begin(_):
-        tidepool.await_plans()
-        tidepool.trim()
+        tidepool.await_plans()  # steps take milliseconds here, and plans seconds
         tidepool.mark_iteration()
 
     return tidepool, begin

@@ -6,7 +6,11 @@
 #include <chrono>
 #include <exception>
 
+// One translation unit: each would read PyTorch's headers again, which takes most of the time.
 #include "allocator.cc"
+#include "host_allocator.h"
+#include "named_pools.cc"
+#include "queries.cc"
 
 namespace {
 
@@ -29,7 +33,14 @@ const char* ErrorOf(Body body) {
   return error.c_str();
 }
 
-void LeaveToParent() { (*allocator)->LeaveToParent(); }
+tidepool::torch_binding::PinnedAllocator* pinned = nullptr;
+
+void FreePinned(void* address) { pinned->Free(address); }
+
+void LeaveToParent() {
+  (*allocator)->LeaveToParent();
+  if (pinned != nullptr) pinned->LeaveToParent();
+}
 
 }  // namespace
 
@@ -45,6 +56,18 @@ EXPORTED const char* tidepool_torch_enable(const char* options) {
     torch::cuda::CUDAPluggableAllocator::changeCurrentAllocator(made);
     allocator = new std::shared_ptr<Allocator>(std::move(made));
     pthread_atfork(nullptr, nullptr, &LeaveToParent);
+  });
+}
+
+// Makes tidepool PyTorch's allocator of page-locked memory, after tidepool_torch_enable. A second
+// call changes nothing.
+EXPORTED const char* tidepool_torch_enable_pinned() {
+  return ErrorOf([] {
+    if (pinned != nullptr) return;
+    const auto pool_of = [](c10::DeviceIndex device) { return (*allocator)->PoolOf(device); };
+    pinned = new tidepool::torch_binding::PinnedAllocator(pool_of, &FreePinned);
+    // Priority 1 replaces PyTorch's own.
+    at::setHostAllocator(at::kCUDA, pinned, 1);
   });
 }
 

@@ -179,11 +179,14 @@ class _Compiled:
 
     def __init__(self, options):
         self.library = ctypes.CDLL(str(_compiled()))
-        for name in ("enable", "pool", "has_pool", "time_pairs"):
+        for name in ("enable", "enable_pinned", "pool", "has_pool", "time_pairs"):
             getattr(self.library, f"tidepool_torch_{name}").restype = ctypes.c_char_p
         self.library.tidepool_torch_time_pairs.argtypes = [ctypes.c_size_t, ctypes.c_long,
                                                            ctypes.POINTER(ctypes.c_double)]
         _raise(self.library.tidepool_torch_enable(options.encode()))
+
+    def enable_pinned(self):
+        _raise(self.library.tidepool_torch_enable_pinned())
 
     def pool(self, device):
         """Returns the pool of a device, or None if it has none yet."""
@@ -236,6 +239,10 @@ class _Pluggable:
             getattr(inside, setter)(ctypes.cast(function, ctypes.c_void_p).value)
         torch.cuda.memory.change_current_allocator(self.allocator)
         self._answer()
+
+    def enable_pinned(self):
+        warnings.warn("tidepool.torch: pinned memory stays PyTorch's, it needs the compiled allocator",
+                      stacklevel=4)
 
     def pool(self, device):
         """Returns the pool of a device, or None if it has none yet."""
@@ -343,7 +350,7 @@ def _make_backend(method, options):
 
 
 def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, recording=None,
-           method=None, **options):
+           pinned=None, method=None, **options):
     """Makes tidepool PyTorch's allocator of CUDA memory, for the whole process.
 
     budget: bytes of each device, or text such as "20GiB" or "80%"; the default is the whole device.
@@ -352,6 +359,8 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     plan: a plan file for the first iterations, made by `tidepool plan`.
     trace: the beginning of the path of a trace of all requests.
     recording: whether record() may be called; it costs some time in each request.
+    pinned: a limit in bytes, or True. Then page-locked memory comes from tidepool too, with exact sizes
+        where PyTorch's own rounds up to powers of two.
     method: "compiled" or "pluggable"; the default is the first that works.
     Other options are those of tidepool_pool_create in tidepool.h: initial, memory, remap, ...
 
@@ -366,9 +375,11 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
         # A device reads memory of another only where that was not mapped piece by piece.
         options.setdefault("memory", "segments")
     values = {"budget": budget, "placement": placement, "growth": growth, "plan": plan,
-              "recording": recording, **options}
+              "recording": recording, "pinned": None if pinned in (True, False) else pinned, **options}
     _check_options(_options(values))
     _backend = _make_backend(method, _options({**values, "trace": trace}))
+    if pinned not in (None, False):
+        _backend.enable_pinned()
 
 
 def _pool(device=None):
@@ -390,12 +401,27 @@ def _used_pools():
     return [pool for pool in pools if pool is not None]
 
 
+_plans = {}  # the number of plans of each pool at the last mark
+
+
+def _figures(pool):
+    figures = _c_face.Statistics(struct_size=ctypes.sizeof(_c_face.Statistics))
+    _check(_c().tidepool_get_statistics(pool, ctypes.byref(figures)))
+    return figures
+
+
 def mark_iteration():
     """Says that a training step begins that is similar to earlier ones.
 
-    With placement "planned" the pools then plan the step. Call it at the same place of each step.
+    With placement "planned" the pools then plan the step. Call it at the same place of each step. Before
+    the first steps, and before a step with a new plan, unused memory goes back to the device: memory of
+    steps without a plan lies apart. That waits for the device.
     """
     for pool in _used_pools():
+        figures = _figures(pool)
+        if figures.iterations < 5 or figures.plans != _plans.get(pool.value, 0):
+            _plans[pool.value] = figures.plans
+            _check(_c().tidepool_trim(pool, 0, None))
         _check(_c().tidepool_mark_iteration(pool))
 
 
@@ -413,9 +439,7 @@ def await_plans():
 
 def statistics(device=None):
     """Returns the figures of a device's pool as a dict; sizes are bytes."""
-    figures = _c_face.Statistics(struct_size=ctypes.sizeof(_c_face.Statistics))
-    _check(_c().tidepool_get_statistics(_pool(device), ctypes.byref(figures)))
-    return figures.as_dict()
+    return _figures(_pool(device)).as_dict()
 
 
 def trim(keep_bytes=0, device=None):

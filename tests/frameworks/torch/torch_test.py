@@ -262,6 +262,50 @@ def two_devices():
     raises(RuntimeError, "", lambda: torch.empty(1, device="cuda:2"))
 
 
+# Pinned memory ------------------------------------------------------------------------------------
+
+
+def pinned_memory_has_exact_sizes():
+    tidepool.enable(pinned="64MiB")
+    torch.cuda.init()
+    a = torch.empty(5 * MIB + 1, dtype=torch.uint8, pin_memory=True)
+    assert a.is_pinned()
+    stats = torch.cuda.host_memory_stats()
+    assert stats["active_bytes.current"] == 5 * MIB + 1 and stats["active_requests.current"] == 1, stats
+    raises(RuntimeError, "tidepool", lambda: torch.empty(100 * MIB, dtype=torch.uint8, pin_memory=True))
+    del a
+    assert torch.cuda.host_memory_stats()["active_bytes.current"] == 0
+    numbers = torch.arange(100000.)
+    for batch in torch.utils.data.DataLoader(numbers, batch_size=1000, pin_memory=True):
+        assert batch.is_pinned() and torch.equal(batch.cuda(non_blocking=True).cpu(), batch)
+    del batch
+    torch._C._host_emptyCache()
+    assert torch.cuda.host_memory_stats()["allocated_bytes.current"] == 0
+
+
+def pinned_memory_waits_for_copies():
+    os.environ["CUDART_HOST_COPY_BYTES_PER_SECOND"] = "1e7"
+    tidepool.enable(pinned=True)
+    source = torch.full((MIB,), 7, dtype=torch.uint8).pin_memory()
+    address = source.data_ptr()
+    target = source.to("cuda", non_blocking=True)  # takes a tenth of a second
+    del source
+    other = torch.full((MIB,), 9, dtype=torch.uint8).pin_memory()
+    assert other.data_ptr() != address, "the copy still reads it"
+    assert target.cpu()[MIB - 1] == 7
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        target.copy_(other, non_blocking=True)
+    kept = other.data_ptr()
+    del other
+    fresh = [torch.empty(MIB, dtype=torch.uint8).pin_memory() for _ in range(5)]
+    assert kept not in {tensor.data_ptr() for tensor in fresh}, "the graph reads it at each launch"
+    graph.replay()
+    torch.cuda.synchronize()
+    assert target.cpu()[0] == 9
+
+
 # Out of memory ------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pools with names: of graphs and of torch.cuda.MemPool, with checkpoints of their blocks.
+#include "inside.h"
+
+namespace tidepool::torch_binding {
+namespace {
+
+struct Checkpoint final : AllocatorState {
+  struct Live {
+    char* address;
+    std::size_t requested;
+    cudaStream_t stream;
+  };
+  MempoolId_t id;
+  PrivatePool::State state;
+  std::vector<Live> live;
+};
+
+}  // namespace
+
+NamedPool* Allocator::RoutedPool(DeviceState& state, cudaStream_t stream) {
+  const Lock lock(mutex_);
+  for (const Route& route : state.routes) {
+    if (route.filter(stream)) return &state.named.at(route.id);
+  }
+  return nullptr;
+}
+
+void* Allocator::TakeFromNamed(DeviceState& state, NamedPool& named, std::size_t bytes,
+                               DeviceIndex device, cudaStream_t stream) {
+  const AllowInCapture allow(true);
+  std::size_t segment = 0;
+  {
+    const Lock lock(mutex_);
+    FreeHeld(state);
+    if (void* const address = named.pool.Take(bytes, stream)) return address;
+    segment = named.pool.is_whole() ? bytes : PrivatePool::SegmentBytes(bytes);
+  }
+  void* address = nullptr;
+  if (named.segments != nullptr) {
+    address = named.segments->raw_alloc_with_stream(segment, stream);
+    if (address == nullptr)
+      ThrowOutOfMemory(state, bytes, device, "its MemPool's allocator has no memory");
+  } else {
+    if (state.service == nullptr) {
+      C10_CUDA_CHECK(cudaStreamCreateWithFlags(&state.service, cudaStreamNonBlocking));
+    }
+    address = TakeFromPool(state, segment, device, state.service);
+    // A capture must not wait for the streams that used the memory before.
+    C10_CUDA_CHECK(cudaStreamSynchronize(state.service));
+  }
+  const Lock lock(mutex_);
+  named.pool.AddSegment(address, segment, stream);
+  return named.pool.Take(bytes, stream);
+}
+
+// Takes memory of a MemPool that serves others before memory runs out.
+void* Allocator::TakeFromSpare(DeviceState& state, std::size_t bytes, cudaStream_t stream,
+                               NamedPool** owner) {
+  const Lock lock(mutex_);
+  for (auto& [id, named] : state.named) {
+    if (!named.is_used_when_memory_runs_out) continue;
+    if (state.pool != nullptr &&
+        StatisticsOf(state.pool).max_bytes >= StatisticsOf(state.pool).live_bytes + bytes)
+      continue;
+    if (void* const address = named.pool.Take(bytes, stream)) {
+      *owner = &named;
+      return address;
+    }
+  }
+  return nullptr;
+}
+
+void Allocator::beginAllocateToPool(DeviceIndex device, MempoolId_t id, StreamFilter filter) {
+  createOrIncrefPool(device, id, nullptr);
+  DeviceState& state = StateOf(device);
+  // The capture begins after this call. Afterwards an event on its stream would belong to the
+  // graph, so the pool lets go of the stream before.
+  const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device);
+  if (stream != nullptr && HasPool(device)) Check(tidepool_stream_forget(state.pool, stream));
+  const Lock lock(mutex_);
+  state.routes.push_back({id, std::move(filter)});
+  ++routes_;
+}
+
+void Allocator::endAllocateToPool(DeviceIndex device, MempoolId_t id) {
+  DeviceState& state = StateOf(device);
+  const Lock lock(mutex_);
+  const auto found = std::find_if(state.routes.begin(), state.routes.end(),
+                                  [&](const Route& route) { return route.id == id; });
+  TORCH_CHECK(found != state.routes.end(),
+              "tidepool: endAllocateToPool for a pool without a begin");
+  state.routes.erase(found);
+  --routes_;
+  const AllowInCapture allow(true);
+  FreeHeld(state);
+}
+
+void Allocator::createOrIncrefPool(DeviceIndex device, MempoolId_t id,
+                                   std::shared_ptr<CUDAAllocator> segments) {
+  DeviceState& state = StateOf(device);
+  const Lock lock(mutex_);
+  const auto [found, is_new] = state.named.try_emplace(id);
+  if (!is_new) {
+    TORCH_CHECK(segments == nullptr, "tidepool: a pool gets its allocator when it is made");
+    ++found->second.uses;
+    return;
+  }
+  found->second.id = id;
+  found->second.segments = std::move(segments);
+}
+
+void Allocator::releasePool(DeviceIndex device, MempoolId_t id) {
+  DeviceState& state = StateOf(device);
+  const Lock lock(mutex_);
+  const auto found = state.named.find(id);
+  TORCH_CHECK(found != state.named.end() && found->second.uses > 0,
+              "tidepool: releasePool for a pool that does not exist");
+  --found->second.uses;
+}
+
+int Allocator::getPoolUseCount(DeviceIndex device, MempoolId_t id) {
+  DeviceState& state = StateOf(device);
+  const Lock lock(mutex_);
+  const auto found = state.named.find(id);
+  return found == state.named.end() ? 0 : found->second.uses;
+}
+
+void Allocator::setUseOnOOM(DeviceIndex device, MempoolId_t id, bool is_used) {
+  DeviceState& state = StateOf(device);
+  const Lock lock(mutex_);
+  state.named.at(id).is_used_when_memory_runs_out = is_used;
+}
+
+void Allocator::setNoSplit(DeviceIndex device, MempoolId_t id) {
+  DeviceState& state = StateOf(device);
+  const Lock lock(mutex_);
+  state.named.at(id).pool.KeepWhole();
+}
+
+// Gives segments of pools that are no longer used back to the device's pool. A graph that is still
+// running may use them, so the device finishes its work before.
+std::size_t Allocator::GiveBackIdle(DeviceState& state, const MempoolId_t* only) {
+  const Lock lock(mutex_);
+  const AllowInCapture allow(routes_ != 0);
+  FreeHeld(state);
+  std::size_t given_back = 0;
+  for (auto entry = state.named.begin(); entry != state.named.end();) {
+    const auto current = entry++;
+    NamedPool& named = current->second;
+    if (only != nullptr ? current->first != *only : named.uses > 0) continue;
+    const auto idle = named.pool.TakeIdle();
+    if (!idle.empty()) C10_CUDA_CHECK(cudaDeviceSynchronize());
+    for (const auto& [address, segment] : idle) {
+      given_back += segment.bytes;
+      if (named.segments != nullptr) {
+        named.segments->raw_delete(address);
+      } else {
+        Check(tidepool_free(state.pool, address, state.service));
+      }
+    }
+    if (named.uses == 0 && named.pool.is_empty()) state.named.erase(current);
+  }
+  return given_back;
+}
+
+void Allocator::emptyCache(MempoolId_t id) {
+  for (std::size_t i = 0; i < devices_.size(); ++i) {
+    DeviceState& state = *devices_[i];
+    if (state.pool == nullptr) continue;
+    const c10::cuda::CUDAGuard guard(static_cast<DeviceIndex>(i));
+    const bool is_whole = id == MempoolId_t{0, 0};
+    GiveBackIdle(state, is_whole ? nullptr : &id);
+    const AllowInCapture allow(routes_ != 0);
+    if (routes_ == 0) Check(tidepool_trim(state.pool, 0, nullptr));
+  }
+}
+
+bool Allocator::checkPoolLiveAllocations(DeviceIndex device, MempoolId_t id,
+                                         const std::unordered_set<void*>& expected) {
+  DeviceState& state = StateOf(device);
+  const Lock lock(mutex_);
+  const auto found = state.named.find(id);
+  TORCH_CHECK(found != state.named.end(), "tidepool: no such pool");
+  std::unordered_set<void*> live;
+  for (const auto& [address, block] : found->second.pool.state().blocks) {
+    if (block.is_live && allocations_.find(address) != allocations_.end()) live.insert(address);
+  }
+  return live == expected;
+}
+
+std::shared_ptr<AllocatorState> Allocator::getCheckpointState(DeviceIndex device, MempoolId_t id) {
+  DeviceState& state = StateOf(device);
+  const Lock lock(mutex_);
+  const auto found = state.named.find(id);
+  TORCH_CHECK(found != state.named.end(), "tidepool: no such pool");
+  auto checkpoint = std::make_shared<Checkpoint>();
+  checkpoint->id = id;
+  checkpoint->state = found->second.pool.state();
+  for (const auto& [address, block] : checkpoint->state.blocks) {
+    const auto allocation = allocations_.find(address);
+    if (!block.is_live || allocation == allocations_.end()) continue;
+    checkpoint->live.push_back({address, allocation->second.requested, allocation->second.stream});
+  }
+  return checkpoint;
+}
+
+CheckpointDelta Allocator::setCheckpointPoolState(DeviceIndex device,
+                                                  std::shared_ptr<AllocatorState> earlier) {
+  const auto checkpoint = std::dynamic_pointer_cast<Checkpoint>(earlier);
+  TORCH_CHECK(checkpoint != nullptr, "tidepool: the checkpoint is one of another allocator");
+  DeviceState& state = StateOf(device);
+  const Lock lock(mutex_);
+  const auto found = state.named.find(checkpoint->id);
+  TORCH_CHECK(found != state.named.end(), "tidepool: no such pool");
+  NamedPool& named = found->second;
+  CheckpointDelta delta;
+  for (const auto& [address, block] : named.pool.state().blocks) {
+    const auto allocation = allocations_.find(address);
+    if (!block.is_live || allocation == allocations_.end()) continue;
+    delta.ptrs_freed.push_back(address);
+    state.counts.Freed(allocation->second.requested, allocation->second.bytes);
+    allocations_.erase(allocation);
+  }
+  named.pool.Restore(checkpoint->state);
+  for (const Checkpoint::Live& live : checkpoint->live) {
+    Allocation allocation;
+    allocation.requested = live.requested;
+    allocation.bytes = checkpoint->state.blocks.at(live.address).bytes;
+    allocation.stream = live.stream;
+    allocation.device = device;
+    allocation.owner = &named;
+    state.counts.Allocated(allocation.requested, allocation.bytes);
+    allocations_[live.address] = std::move(allocation);
+    delta.dataptrs_allocd.emplace_back(live.address, live.address, &Delete,
+                                       c10::Device(c10::DeviceType::CUDA, device));
+  }
+  return delta;
+}
+
+}  // namespace tidepool::torch_binding
