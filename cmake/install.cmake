@@ -51,7 +51,8 @@ set(TIDEPOOL_HAS_C OFF)
 if(TARGET tidepool_c)
   set(TIDEPOOL_HAS_C ON)
   list(APPEND TIDEPOOL_COMPONENTS c)
-  install(DIRECTORY bindings/cuda_mr/include/tidepool bindings/ort/include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  install(DIRECTORY bindings/cuda_mr/include/tidepool bindings/ort/include/tidepool
+    bindings/tensorrt/include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
   install(TARGETS tidepool_c EXPORT tidepoolCTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(EXPORT tidepoolCTargets NAMESPACE tidepool::
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
