@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tidepool/trace/trace_files.h"
 #include "trace_replay/argument_errors.h"
 #include "trace_replay/command_line.h"
 
@@ -24,6 +25,15 @@ class CallerScope {
   const Caller* before_;
 };
 
+// Returns the trace that the caller of the command has in memory; null without one.
+const Trace* TraceInMemory(const std::string& path, const ReadOptions& options) {
+  if (current_caller == nullptr) return nullptr;
+  const auto found = current_caller->traces.find(path);
+  if (found == current_caller->traces.end()) return nullptr;
+  const Trace* trace = found->second.get();
+  return options.device.value_or(trace->device) == trace->device ? trace : nullptr;
+}
+
 }  // namespace
 
 const Caller* CurrentCaller() { return current_caller; }
@@ -31,6 +41,11 @@ const Caller* CurrentCaller() { return current_caller; }
 absl::Status CheckNotStopped() {
   const bool is_stopped = current_caller != nullptr && current_caller->stop.stop_requested();
   return is_stopped ? absl::CancelledError("interrupted") : absl::OkStatus();
+}
+
+absl::StatusOr<Trace> ReadOrCopy(const std::string& path, const ReadOptions& options) {
+  const Trace* trace = TraceInMemory(path, options);
+  return trace == nullptr ? ReadTrace(path, options) : *trace;
 }
 
 absl::StatusOr<Answer> RunFor(const Caller& caller, std::vector<std::string> arguments) {

@@ -34,6 +34,9 @@ const Caller* CurrentCaller();
 // Returns Cancelled once the caller of this thread's command has requested a stop.
 absl::Status CheckNotStopped();
 
+// Reads a trace, or copies the one that the caller of this thread's command has in memory.
+absl::StatusOr<Trace> ReadOrCopy(const std::string& path, const ReadOptions& options);
+
 // Runs the command with these arguments, such as {"size", "step.tide", "--json"}, in this thread.
 // The error is the line that the program `tidepool` would print. Thread-safe.
 absl::StatusOr<Answer> RunFor(const Caller& caller, std::vector<std::string> arguments);

@@ -13,25 +13,6 @@
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
-namespace {
-
-// Returns the trace that the caller of the command has in memory; null without one.
-const Trace* TraceInMemory(const std::string& path, const ReadOptions& options) {
-  const Caller* caller = CurrentCaller();
-  if (caller == nullptr) return nullptr;
-  const auto found = caller->traces.find(path);
-  if (found == caller->traces.end()) return nullptr;
-  const Trace* trace = found->second.get();
-  return options.device.value_or(trace->device) == trace->device ? trace : nullptr;
-}
-
-absl::StatusOr<Trace> ReadOrCopy(const std::string& path, const ReadOptions& options) {
-  const Trace* trace = TraceInMemory(path, options);
-  return trace == nullptr ? ReadTrace(path, options) : *trace;
-}
-
-}  // namespace
-
 absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment,
                                            const ReadOptions& options) {
   absl::StatusOr<Trace> trace = ReadOrCopy(path, options);

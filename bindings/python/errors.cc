@@ -25,6 +25,7 @@ PyObject* AddError(nb::module_& module, const std::string& name, const char* tex
 }
 
 nb::handle TypeOf(const absl::Status& status) {
+  if (absl::IsInternal(status)) return error;
   if (absl::IsResourceExhausted(status)) return out_of_memory_error;
   return absl::IsDeadlineExceeded(status) ? deadline_error : input_error;
 }
@@ -52,7 +53,5 @@ void AddErrors(nb::module_& module) {
 }
 
 void Raise(const absl::Status& status) { RaiseAs(TypeOf(status), std::string(status.message())); }
-
-void RaiseOutOfMemory(const std::string& text) { RaiseAs(out_of_memory_error, text); }
 
 }  // namespace tidepool::python

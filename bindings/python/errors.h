@@ -18,8 +18,6 @@ void AddErrors(nanobind::module_& module);
 
 // Throws the exception of a status that is no OK. The caller holds the GIL.
 [[noreturn]] void Raise(const absl::Status& status);
-// Throws OutOfMemoryError. The caller holds the GIL.
-[[noreturn]] void RaiseOutOfMemory(const std::string& text);
 
 inline void Check(const absl::Status& status) {
   if (!status.ok()) Raise(status);

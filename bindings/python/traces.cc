@@ -41,16 +41,6 @@ TraceData ReadTraceData(const std::string& path, std::optional<std::int32_t> dev
   return {std::make_shared<const Trace>(Check(std::move(*read)))};
 }
 
-void WriteTraceData(const TraceData& data, const std::string& path, const std::string& format,
-                    nb::object show) {
-  const TraceFormat to = Check(TraceFormatFromName(format));
-  const auto status = std::make_shared<absl::Status>();
-  RunWork([status, trace = data.trace, to,
-           path](const WorkContext& /*context*/) { *status = WriteTrace(*trace, to, path); },
-          show);
-  Check(*status);
-}
-
 // An answer of a command.
 struct Ran {
   absl::StatusOr<tool::Answer> answer = absl::CancelledError("interrupted");
@@ -88,9 +78,7 @@ void AddTraces(nb::module_& module) {
       .def_prop_ro("device", [](const TraceData& data) { return data.trace->device; })
       .def_prop_ro("events", [](const TraceData& data) { return data.trace->events.size(); })
       .def_prop_ro("allocations",
-                   [](const TraceData& data) { return data.trace->allocations.size(); })
-      .def("write", &WriteTraceData, nb::arg("path"), nb::arg("format"),
-           nb::arg("show").none() = nb::none());
+                   [](const TraceData& data) { return data.trace->allocations.size(); });
   module.def("read_trace", &ReadTraceData, nb::arg("path"), nb::arg("device").none() = nb::none(),
              nb::arg("show").none() = nb::none(), "Reads a trace of any format.");
   module.def("run_command", &RunCommand, nb::arg("arguments"), nb::arg("traces"),

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <exception>
 #include <memory>
 #include <new>
 #include <thread>
@@ -33,7 +34,7 @@ class Task {
   };
 
   void Run(const Work& work) {
-    bool has_memory = true;
+    absl::Status status;
     try {
       work({.stop = stop_.get_token(),
             .show_progress = [this](const std::string& text, double part) {
@@ -41,10 +42,12 @@ class Task {
               progress_ = {text, part, true};
             }});
     } catch (const std::bad_alloc&) {
-      has_memory = false;
+      status = absl::ResourceExhaustedError("not enough memory, expected a smaller input");
+    } catch (const std::exception& error) {
+      status = absl::InternalError(error.what());
     }
     locks::MutexLock lock(&mutex_);
-    has_memory_ = has_memory;
+    status_ = std::move(status);
     is_done_ = true;
     changed_.SignalAll();
   }
@@ -61,9 +64,9 @@ class Task {
     locks::MutexLock lock(&mutex_);
     return progress_;
   }
-  bool has_memory() {
+  absl::Status status() {
     locks::MutexLock lock(&mutex_);
-    return has_memory_;
+    return status_;
   }
   void Stop() { stop_.request_stop(); }
 
@@ -73,7 +76,7 @@ class Task {
   locks::CondVar changed_;
   Progress progress_ ABSL_GUARDED_BY(mutex_);
   bool is_done_ ABSL_GUARDED_BY(mutex_) = false;
-  bool has_memory_ ABSL_GUARDED_BY(mutex_) = true;
+  absl::Status status_ ABSL_GUARDED_BY(mutex_);
 };
 
 // Threads that did not stop in time. The GIL guards the list.
@@ -151,7 +154,7 @@ void RunWork(Work work, nb::handle show, const std::function<nb::object()>& answ
     throw;
   }
   thread.join();
-  if (!task->has_memory()) RaiseOutOfMemory("not enough memory, expected a smaller input");
+  Check(task->status());
 }
 
 void FinishWork() {

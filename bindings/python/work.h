@@ -26,7 +26,7 @@ using Work = std::function<void(const WorkContext&)>;
 // finish; after that it goes on alone until it obeys, at the latest until the interpreter exits.
 // Throws that exception afterwards. If the thread has finished, the exception has the attribute
 // `answer`, the result of the function `answer`.
-// Throws OutOfMemoryError when the work had no memory.
+// Throws OutOfMemoryError when the work had no memory, and Error for another exception of it.
 void RunWork(Work work, nanobind::handle show,
              const std::function<nanobind::object()>& answer = nullptr);
 

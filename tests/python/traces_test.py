@@ -24,12 +24,14 @@ def test_reads_what_the_file_holds(vgg):
     assert (vgg.format, vgg.device, vgg.events, vgg.allocations) == ("rmm-csv", 0, 3098, 1564)
 
 
-@pytest.mark.parametrize("format", ["native", "rmm-csv", "operation-csv", "lifetime-csv", "chrome-trace"])
+@pytest.mark.parametrize("format", ["native", "rmm-csv", "operation-csv", "lifetime-csv", "chrome-trace",
+                                    "pytorch-snapshot"])
 def test_reads_every_format_that_it_writes(vgg, tmp_path, format):
     path = tmp_path / "trace.gz"
-    vgg.write(path, format)
+    answer = vgg.convert(path, to=format)
     copy = tidepool.read(path)
     assert (copy.format, copy.allocations) == (format, vgg.allocations)
+    assert (answer["from"], answer.to) == ("rmm-csv", format) and isinstance(answer.left_out, list)
 
 
 @pytest.mark.parametrize("arguments, answer", [
@@ -66,7 +68,7 @@ def test_answers_have_attributes_and_items(vgg):
 
 def test_reads_the_file_once(vgg, tmp_path):
     path = tmp_path / "trace.tide"
-    vgg.write(path)
+    vgg.convert(path)
     trace = tidepool.read(path)
     path.unlink()
     assert trace.info().trace.peak_live_bytes == vgg.info().trace.peak_live_bytes
@@ -75,9 +77,9 @@ def test_reads_the_file_once(vgg, tmp_path):
 
 def test_compares_two_files_of_one_name(vgg, tmp_path):
     path = tmp_path / "trace.tide"
-    vgg.write(path)
+    vgg.convert(path)
     before = tidepool.read(path)
-    tidepool.read(ALEXNET).write(path)
+    tidepool.read(ALEXNET).convert(path)
     assert before.diff(tidepool.read(path)).peak_live_bytes == vgg.diff(tidepool.read(ALEXNET)).peak_live_bytes
 
 
@@ -105,7 +107,7 @@ def test_a_trace_is_pickled_as_its_path(vgg):
 
 
 def test_a_path_may_begin_like_an_option(vgg, tmp_path, monkeypatch):
-    vgg.write(tmp_path / "--help")
+    vgg.convert(tmp_path / "--help", to="native")
     monkeypatch.chdir(tmp_path)
     assert tidepool.read("--help").info().trace.events == vgg.events
 
@@ -121,8 +123,8 @@ def test_a_path_may_begin_like_an_option(vgg, tmp_path, monkeypatch):
     (lambda trace: trace.info(category=["a=("]), "--category.*"),
     (lambda trace: trace.replay(), "replay: --pool is missing.*"),
     (lambda trace: trace.report("report.jpeg"), "-o: report.jpeg, expected a name .*"),
-    (lambda trace: trace.write("copy.tide", "jpeg"), ".*jpeg.*"),
-    (lambda trace: trace.write("/missing/copy.tide"), "/missing/copy.tide.*"),
+    (lambda trace: trace.convert("copy.tide", to="jpeg"), ".*jpeg.*"),
+    (lambda trace: trace.convert("/missing/copy.tide"), "/missing/copy.tide.*"),
 ])
 def test_errors_have_the_text_of_the_program(vgg, call, text):
     with pytest.raises(tidepool.InputError) as raised:

@@ -9,6 +9,7 @@
 #include "tidepool/trace/plan.h"
 #include "tidepool/trace/trace_files.h"
 #include "tidepool/trace/trace_plan.h"
+#include "trace_replay/caller.h"
 #include "trace_replay/command.h"
 #include "trace_replay/commands/planned.h"
 #include "trace_replay/options.h"
@@ -181,7 +182,7 @@ absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
   if (absl::Status status = CheckJsonOutput(options.json, options.output, "trace"); !status.ok()) {
     return status;
   }
-  absl::StatusOr<Trace> trace = ReadTrace(options.input, options.read);
+  absl::StatusOr<Trace> trace = ReadOrCopy(options.input, options.read);
   if (!trace.ok()) return trace.status();
   if (absl::Status status = Write(*trace, *format, options); !status.ok()) return status;
   const std::vector<std::string> losses = Losses(*trace, *format);

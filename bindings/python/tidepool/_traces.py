@@ -115,9 +115,13 @@ class Trace:
             report.output = None
         return report
 
-    def write(self, path: Path, format: str = "native") -> None:
-        """Writes the trace in a format, compressed if the name ends in .gz."""
-        with_progress(self._data.write, os.fspath(path), format)
+    def convert(self, output: Path, *, to: Optional[str] = None, policy: Optional[str] = None) -> Answer:
+        """Writes the trace in the format `to`, by default the one of the new name. `.left_out` lists the losses.
+
+        A PyTorch snapshot needs addresses: `policy` gives them to a trace that has none.
+        """
+        (name, data), = self._named(())
+        return run(["convert", name, path_text(output), *option_arguments({"to": to, "policy": policy})], {name: data})
 
     def _report(self, output: str, asked: Dict[str, Value], before: Optional["Trace"]) -> Report:
         traces = self._named((before,) if before is not None else ())
