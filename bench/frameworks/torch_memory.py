@@ -5,8 +5,8 @@
 usage: BENCH=1 scripts/framework_tests.sh torch
 
 Prints for each model and allocator the peak of live and of reserved bytes, in MiB, over the first two steps
-and over the steps from the third on, and the nanoseconds of a request and its free. Kernels do nothing,
-and cuDNN's workspaces are guesses, so the requests of convolutions are not those of a GPU.
+and over the steps from the third on, and the nanoseconds of a request and its free, through PyTorch and of
+the pool alone. Kernels do nothing, and cuDNN's workspaces are guesses, so the requests of convolutions are not those of a GPU.
 """
 import ctypes
 import json
@@ -60,15 +60,21 @@ def measure(model, allocator):
     models.train(model, STEPS, before_step=before, after_step=after)
     # The timing function calls the current allocator, also PyTorch's own.
     library = ctypes.CDLL(str(tidepool._compiled()))
-    library.tidepool_torch_time_pairs.restype = ctypes.c_char_p
+    pool = pair_time(library.tidepool_torch_time_pool_pairs) if tidepool.is_enabled() else None
+    return {"steps": figures, "pair": pair_time(library.tidepool_torch_time_pairs), "pool": pool}
+
+
+def pair_time(function):
+    """Returns the nanoseconds of a request of 64 KiB and its free: the fastest of several runs."""
+    function.restype = ctypes.c_char_p
+    function.argtypes = [ctypes.c_size_t, ctypes.c_long, ctypes.POINTER(ctypes.c_double)]
     nanoseconds = ctypes.c_double()
     times = []
-    for _ in range(5):
-        error = library.tidepool_torch_time_pairs(ctypes.c_size_t(64 << 10), ctypes.c_long(100000),
-                                                  ctypes.byref(nanoseconds))
+    for _ in range(20):
+        error = function(64 << 10, 20000, ctypes.byref(nanoseconds))
         assert error is None, error
         times.append(nanoseconds.value)
-    return {"steps": figures, "pair": min(times)}
+    return min(times)
 
 
 def in_child(model, allocator):
@@ -87,14 +93,15 @@ def in_child(model, allocator):
 
 def main():
     print(f"{'model':15} {'allocator':11} {'live':>8} {'reserved':>8} {'ratio':>6}   {'from step 3: live':>17} "
-          f"{'reserved':>8} {'ratio':>6}   {'ns a pair':>9}")
+          f"{'reserved':>8} {'ratio':>6}   {'ns a pair':>9} {'of pool':>7}")
     for model in MODELS:
         for allocator in ALLOCATORS:
             result = in_child(model, allocator)
             early, late = ([max(column) for column in zip(*steps)]
                            for steps in (result["steps"][:2], result["steps"][2:]))
             print(f"{model:15} {allocator:11} {early[0]:8.1f} {early[1]:8.1f} {early[1] / early[0]:6.3f}   "
-                  f"{late[0]:17.1f} {late[1]:8.1f} {late[1] / late[0]:6.3f}   {result['pair']:9.0f}", flush=True)
+                  f"{late[0]:17.1f} {late[1]:8.1f} {late[1] / late[0]:6.3f}   {result['pair']:9.0f} "
+                  f"{'' if result['pool'] is None else format(result['pool'], '.0f'):>7}", flush=True)
 
 
 if __name__ == "__main__":

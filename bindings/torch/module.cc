@@ -93,4 +93,22 @@ EXPORTED const char* tidepool_torch_time_pairs(std::size_t bytes, long pairs, do
   });
 }
 
+// Times the pool of the current device in the same way, without PyTorch's part.
+EXPORTED const char* tidepool_torch_time_pool_pairs(std::size_t bytes, long pairs,
+                                                    double* nanoseconds) {
+  return ErrorOf([&] {
+    const c10::DeviceIndex device = c10::cuda::current_device();
+    tidepool_pool* const pool = (*allocator)->PoolOf(device);
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device);
+    const auto start = std::chrono::steady_clock::now();
+    for (long i = 0; i < pairs; ++i) {
+      void* address = nullptr;
+      tidepool_allocate(pool, bytes, stream, TIDEPOOL_RESIDENT, &address);
+      tidepool_free(pool, address, stream);
+    }
+    const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+    *nanoseconds = spent.count() / static_cast<double>(pairs);
+  });
+}
+
 }  // extern "C"

@@ -6,6 +6,14 @@
 version=${TORCH:-2.11.0}
 environment "torch-$version" "torch==$version" numpy==2.3.5 filelock==4.2.11 typing-extensions==4.16.0 sympy==1.14.0 \
   networkx==3.6.1 jinja2==3.1.6 fsspec==2026.9.0 mpmath==1.4.1 MarkupSafe==3.0.4
+own=$environment
+own_packages=$packages
+# RMM, which shares pools with PyTorch in one test.
+environment rmm-26.10.0 rmm-cu13==26.10.0 librmm-cu13==26.10.0 rapids-logger==0.3.0 numpy==2.4.6 cuda-bindings==13.0.3 \
+  cuda-pathfinder==1.9.0
+export TIDEPOOL_RMM_PACKAGES=$packages
+environment=$own
+packages=$own_packages
 package
 
 # The libraries that PyTorch only links with, made once for each version.

@@ -267,6 +267,18 @@ class Pool:
 
 _shared = {}
 _shared_lock = threading.Lock()
+_source = None
+
+
+def share_pools_of(source):
+    """Lets shared_pool return `source(device)`: the pools of a framework that makes its own. Raises RuntimeError if
+    other frameworks share a pool already.
+    """
+    global _source
+    with _shared_lock:
+        if _shared:
+            raise RuntimeError(f"frameworks share a pool on device {min(_shared)} already; this one has to come first")
+        _source = source
 
 
 def shared_pool(device, **options):
@@ -277,6 +289,8 @@ def shared_pool(device, **options):
     with _shared_lock:
         pool = _shared.get(device)
         given = {key: value for key, value in options.items() if value is not None}
+        if pool is None and _source is not None:
+            pool = _shared[device] = _source(device)
         if pool is None:
             pool = _shared[device] = Pool(**{"device": f"cuda:{device}", **given})
         elif given:

@@ -30,7 +30,7 @@ import torch
 
 from . import _c_face
 
-__all__ = ["MemPool", "enable", "is_enabled", "mark", "mark_iteration", "record", "statistics", "trim"]
+__all__ = ["MemPool", "enable", "is_enabled", "mark", "mark_iteration", "pool", "record", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -364,8 +364,8 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     method: "compiled" or "pluggable"; the default is the first that works.
     Other options are those of tidepool_pool_create in tidepool.h: initial, memory, remap, ...
 
-    RuntimeError after CUDA was used, for a second call, and without a CUDA device; ValueError for wrong
-    options; ImportError where neither method works.
+    RuntimeError after CUDA was used, for a second call, after another framework made a pool, and without a
+    CUDA device; ValueError for wrong options; ImportError where neither method works.
     """
     global _backend
     _require_time_to_enable()
@@ -377,7 +377,12 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     values = {"budget": budget, "placement": placement, "growth": growth, "plan": plan,
               "recording": recording, "pinned": None if pinned in (True, False) else pinned, **options}
     _check_options(_options(values))
-    _backend = _make_backend(method, _options({**values, "trace": trace}))
+    _c_face.share_pools_of(pool)
+    try:
+        _backend = _make_backend(method, _options({**values, "trace": trace}))
+    except BaseException:
+        _c_face.share_pools_of(None)
+        raise
     if pinned not in (None, False):
         _backend.enable_pinned()
 
@@ -389,6 +394,13 @@ def _pool(device=None):
     torch.cuda.init()
     index = torch.cuda._utils._get_device_index(device, optional=True)
     return _backend.pool(index) or _backend.make_pool(index)
+
+
+def pool(device=None):
+    """Returns the pool of a device, for other frameworks: tidepool.rmm, tidepool.cupy and others take it by
+    themselves, and have one budget with PyTorch.
+    """
+    return _c_face.Pool.of_handle(_pool(device).value)
 
 
 def _used_pools():

@@ -18,9 +18,7 @@ import torch
 
 import isolated
 import models
-import tidepool.torch
-
-tidepool = tidepool.torch
+import tidepool.torch as tidepool_torch
 
 warnings.filterwarnings("ignore")
 MIB = 1 << 20
@@ -76,21 +74,21 @@ def in_child(body):
 
 def training_makes_the_requests_that_it_makes_natively():
     native = in_child(train_all)
-    tidepool.enable()
+    tidepool_torch.enable()
     ours = train_all()
     for (name, _), theirs, mine in zip(RUNS, native, ours):
         assert theirs == mine, f"{name}: native {theirs}, tidepool {mine}"
 
 
 def planned_training_makes_them_too():
-    tidepool.enable(placement="planned")
+    tidepool_torch.enable(placement="planned")
 
     def before(_):
-        tidepool.await_plans()
-        tidepool.mark_iteration()
+        tidepool_torch.await_plans()
+        tidepool_torch.mark_iteration()
 
     models.train("gpt", 5, before_step=before)
-    figures = tidepool.statistics()
+    figures = tidepool_torch.statistics()
     assert figures["plans"] > 0 and figures["planned"] > 0, figures
     assert figures["iterations"] == 4, figures
 
@@ -112,7 +110,7 @@ def check_no_overlap(trace):
 
 
 def live_memory_does_not_overlap():
-    tidepool.enable()
+    tidepool_torch.enable()
     torch.cuda.memory._record_memory_history(max_entries=1000000, stacks="python")
     models.train("gpt", 2)
     trace = torch.cuda.memory._snapshot()["device_traces"][0]
@@ -121,7 +119,7 @@ def live_memory_does_not_overlap():
 
 
 def data_survives():
-    tidepool.enable()
+    tidepool_torch.enable()
     numbers = torch.arange(100000.)
     kept = [(numbers + i).cuda() for i in range(20)]
     del kept[::3]
@@ -141,10 +139,10 @@ def data_survives():
 
 
 def statistics_are_those_of_the_pool():
-    tidepool.enable(budget="1GiB")
+    tidepool_torch.enable(budget="1GiB")
     kept = [empty(n * 1000) for n in range(1, 200)]
     del kept[::2]
-    stats, figures = torch.cuda.memory_stats(), tidepool.statistics()
+    stats, figures = torch.cuda.memory_stats(), tidepool_torch.statistics()
     assert stats["allocation.all.allocated"] == figures["allocations"] == 199
     assert stats["allocation.all.freed"] == figures["frees"] == 100
     assert stats["allocation.all.current"] == figures["live_count"] == len(kept)
@@ -157,7 +155,7 @@ def statistics_are_those_of_the_pool():
     assert torch.cuda.memory_allocated() == figures["live_bytes"]
     torch.cuda.reset_peak_memory_stats()
     assert torch.cuda.max_memory_allocated() == figures["live_bytes"]
-    assert tidepool.statistics()["peak_live_bytes"] == figures["live_bytes"]
+    assert tidepool_torch.statistics()["peak_live_bytes"] == figures["live_bytes"]
     torch.cuda.reset_accumulated_memory_stats()
     assert torch.cuda.memory_stats()["allocation.all.allocated"] == 0
     assert "Active memory" in torch.cuda.memory_summary()
@@ -169,7 +167,7 @@ def statistics_are_those_of_the_pool():
 
 
 def snapshots_hold_blocks_and_history():
-    tidepool.enable()
+    tidepool_torch.enable()
     torch.cuda.memory._record_memory_history(max_entries=100, stacks="python")
     kept = [empty(n * MIB) for n in range(1, 9)]
     del kept[2]
@@ -192,13 +190,13 @@ def snapshots_hold_blocks_and_history():
 
 
 def tools_read_snapshots_and_traces():
-    tidepool.enable(recording=True)
+    tidepool_torch.enable(recording=True)
     with tempfile.TemporaryDirectory() as folder:
         torch.cuda.memory._record_memory_history(max_entries=100000, stacks="python")
-        with tidepool.record(f"{folder}/trace.tide"):
-            tidepool.mark("training")
+        with tidepool_torch.record(f"{folder}/trace.tide"):
+            tidepool_torch.mark("training")
             models.train("mlp", 2)
-            count = tidepool.statistics()["allocations"]
+            count = tidepool_torch.statistics()["allocations"]
         torch.cuda.memory._dump_snapshot(f"{folder}/snapshot.pickle")
         for file in ("snapshot.pickle", "trace.tide") if TOOL else ():
             done = subprocess.run([TOOL, "info", "--json", f"{folder}/{file}"], capture_output=True,
@@ -212,7 +210,7 @@ def tools_read_snapshots_and_traces():
 
 def busy_streams_keep_their_memory():
     os.environ["CUDART_HOST_KERNEL_NANOSECONDS"] = "100000000"
-    tidepool.enable(budget="64MiB", memory="segments")
+    tidepool_torch.enable(budget="64MiB", memory="segments")
     side = torch.cuda.Stream()
     shared = empty(8 * MIB)
     address = shared.data_ptr()
@@ -221,13 +219,13 @@ def busy_streams_keep_their_memory():
     shared.record_stream(side)
     del shared
     after = empty(8 * MIB)
-    waits = tidepool.statistics()["stream_waits"]
+    waits = tidepool_torch.statistics()["stream_waits"]
     assert after.data_ptr() != address or waits > 0, "the default stream has to wait for the kernel"
     torch.cuda.synchronize()
 
 
 def threads_share_the_pool():
-    tidepool.enable()
+    tidepool_torch.enable()
 
     def work(index):
         with torch.cuda.stream(torch.cuda.Stream()):
@@ -244,12 +242,12 @@ def threads_share_the_pool():
     torch.cuda.synchronize()
     stats = torch.cuda.memory_stats()
     assert stats["allocation.all.allocated"] == stats["allocation.all.freed"] == 800
-    assert torch.cuda.memory_allocated() == tidepool.statistics()["live_bytes"] == 0
+    assert torch.cuda.memory_allocated() == tidepool_torch.statistics()["live_bytes"] == 0
 
 
 def two_devices():
     os.environ["CUDART_HOST_DEVICES"] = "2"
-    tidepool.enable()
+    tidepool_torch.enable()
     a = torch.arange(1000., device="cpu").to("cuda:1")
     assert torch.cuda.memory_allocated(0) == 0 and torch.cuda.memory_allocated(1) == 4096
     b = a.to("cuda:0")
@@ -258,7 +256,7 @@ def two_devices():
         del a
         c = empty(5)
     assert c.device.index == 1
-    assert tidepool.statistics(1)["frees"] == 1 and tidepool.statistics(0)["frees"] == 0
+    assert tidepool_torch.statistics(1)["frees"] == 1 and tidepool_torch.statistics(0)["frees"] == 0
     raises(RuntimeError, "", lambda: torch.empty(1, device="cuda:2"))
 
 
@@ -266,7 +264,7 @@ def two_devices():
 
 
 def pinned_memory_has_exact_sizes():
-    tidepool.enable(pinned="64MiB")
+    tidepool_torch.enable(pinned="64MiB")
     torch.cuda.init()
     a = torch.empty(5 * MIB + 1, dtype=torch.uint8, pin_memory=True)
     assert a.is_pinned()
@@ -285,7 +283,7 @@ def pinned_memory_has_exact_sizes():
 
 def pinned_memory_waits_for_copies():
     os.environ["CUDART_HOST_COPY_BYTES_PER_SECOND"] = "1e7"
-    tidepool.enable(pinned=True)
+    tidepool_torch.enable(pinned=True)
     source = torch.full((MIB,), 7, dtype=torch.uint8).pin_memory()
     address = source.data_ptr()
     target = source.to("cuda", non_blocking=True)  # takes a tenth of a second
@@ -310,7 +308,7 @@ def pinned_memory_waits_for_copies():
 
 
 def memory_runs_out_and_comes_back():
-    tidepool.enable(budget="256MiB")
+    tidepool_torch.enable(budget="256MiB")
     seen = []
     torch._C._cuda_attach_out_of_memory_observer(lambda *values: seen.append(values))
     kept = [empty(100 * MIB)]
@@ -326,7 +324,7 @@ def memory_runs_out_and_comes_back():
 
 
 def a_step_that_runs_out_can_be_repeated_smaller():
-    tidepool.enable(budget="64MiB")
+    tidepool_torch.enable(budget="64MiB")
     raises(torch.OutOfMemoryError, "CUDA out of memory", lambda: models.train("resnet18", 1))
     gc.collect()
     torch.cuda.empty_cache()
@@ -335,7 +333,7 @@ def a_step_that_runs_out_can_be_repeated_smaller():
 
 
 def fractions_limit_memory():
-    tidepool.enable(budget="1GiB")
+    tidepool_torch.enable(budget="1GiB")
     total = torch.cuda.get_device_properties(0).total_memory
     torch.cuda.set_per_process_memory_fraction(100 * MIB / total)
     assert abs(torch.cuda.get_per_process_memory_fraction() - 100 * MIB / total) < 1e-9
@@ -350,7 +348,7 @@ def fractions_limit_memory():
 
 
 def graphs_keep_their_memory():
-    tidepool.enable()
+    tidepool_torch.enable()
     x = torch.arange(1000.).cuda()
     warm = [torch.empty(n * 1000, device="cuda") for n in range(5)]
     graph = torch.cuda.CUDAGraph()
@@ -378,7 +376,7 @@ def graphs_keep_their_memory():
 
 
 def graphs_of_training_steps_share_a_pool():
-    tidepool.enable()
+    tidepool_torch.enable()
     pool = torch.cuda.graph_pool_handle()
     x = torch.arange(4096.).cuda()
     graphs = []
@@ -406,7 +404,7 @@ def graphs_of_training_steps_share_a_pool():
 
 
 def checkpoints_of_graph_pools_go_back():
-    tidepool.enable()
+    tidepool_torch.enable()
     pool = torch.cuda.graph_pool_handle()
     stream = torch.cuda.Stream()
     device = torch.cuda.current_device()
@@ -433,7 +431,7 @@ def checkpoints_of_graph_pools_go_back():
 
 
 def mem_pools_keep_their_memory():
-    tidepool.enable()
+    tidepool_torch.enable()
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         inside = [empty(n * MIB) for n in (1, 30, 4)]
@@ -454,23 +452,57 @@ def mem_pools_keep_their_memory():
 
 
 def benchmarks_of_cudnn_ask_for_the_largest_block():
-    tidepool.enable(budget="1GiB")
+    tidepool_torch.enable(budget="1GiB")
     torch.backends.cudnn.benchmark = True
     models.train("resnet18", 1)
     assert torch._C._cuda_getAllocatorBackend() == "tidepool"
 
 
 def regions_have_a_pool_of_their_own():
-    pool = tidepool.MemPool(budget="256MiB")
+    pool = tidepool_torch.MemPool(budget="256MiB")
     with torch.cuda.use_mem_pool(pool):
         inside = [empty(n * MIB) for n in (1, 30, 50)]
         raises(torch.OutOfMemoryError, "", lambda: empty(400 * MIB))
     outside = empty(400 * MIB)
     ranges = [(s["address"], s["address"] + s["total_size"]) for s in pool.snapshot()]
     assert all(any(a <= t.data_ptr() < b for a, b in ranges) for t in inside)
-    assert outside.numel() == 400 * MIB and not tidepool.is_enabled()
-    raises(RuntimeError, "was called before", lambda: tidepool.MemPool(budget="1GiB"))
-    assert tidepool.MemPool(budget="256MiB").id != pool.id
+    assert outside.numel() == 400 * MIB and not tidepool_torch.is_enabled()
+    raises(RuntimeError, "was called before", lambda: tidepool_torch.MemPool(budget="1GiB"))
+    assert tidepool_torch.MemPool(budget="256MiB").id != pool.id
+
+
+# Other frameworks ---------------------------------------------------------------------------------
+
+
+def rmm_and_pytorch_have_one_budget():
+    if not os.environ.get("TIDEPOOL_RMM_PACKAGES"):
+        return  # the script names the folder
+    sys.path.append(os.environ["TIDEPOOL_RMM_PACKAGES"])
+    import rmm
+    import tidepool.rmm
+
+    tidepool_torch.enable(budget="64MiB")
+    resource = tidepool.rmm.MemoryResource(0)
+    tensor = empty(40 * MIB)
+    raises(MemoryError, "", lambda: rmm.DeviceBuffer(size=40 * MIB, mr=resource))
+    address = tensor.data_ptr()
+    del tensor
+    buffer = rmm.DeviceBuffer(size=40 * MIB, mr=resource)
+    assert buffer.ptr == address, "it gets the memory that PyTorch freed"
+    raises(torch.OutOfMemoryError, "", lambda: empty(40 * MIB))
+    other = empty(10 * MIB)
+    assert torch.cuda.memory_allocated() == 10 * MIB, "PyTorch counts its own requests"
+    assert tidepool_torch.statistics()["live_bytes"] == 50 * MIB
+    del buffer
+    assert empty(35 * MIB).numel() + other.numel() == 45 * MIB
+    raises(ValueError, "cannot be changed", lambda: tidepool.rmm.MemoryResource(0, budget="1GiB"))
+
+
+def pytorch_comes_first():
+    from tidepool import _c_face
+
+    _c_face.shared_pool(0)
+    raises(RuntimeError, "has to come first", tidepool_torch.enable)
 
 
 # The pluggable allocator --------------------------------------------------------------------------
@@ -486,15 +518,15 @@ def train_gpt():
 
 def pluggable_training_makes_the_same_requests():
     native = in_child(train_gpt)
-    tidepool.enable(method="pluggable")
+    tidepool_torch.enable(method="pluggable")
     assert train_gpt() == native
 
 
 def pluggable_answers():
-    tidepool.enable(method="pluggable", budget="128MiB")
+    tidepool_torch.enable(method="pluggable", budget="128MiB")
     kept = [empty(n * 1000) for n in range(1, 100)]
     del kept[::2]
-    stats, figures = torch.cuda.memory_stats(), tidepool.statistics()
+    stats, figures = torch.cuda.memory_stats(), tidepool_torch.statistics()
     assert stats["allocation.all.allocated"] == figures["allocations"] == 99
     assert torch.cuda.memory_allocated() == figures["live_bytes"] > 0
     assert torch.cuda.max_memory_allocated() == figures["peak_live_bytes"]
@@ -511,7 +543,7 @@ def pluggable_answers():
 
 def pluggable_memory_waits_for_recorded_streams():
     os.environ["CUDART_HOST_KERNEL_NANOSECONDS"] = "100000000"
-    tidepool.enable(method="pluggable", budget="16MiB")
+    tidepool_torch.enable(method="pluggable", budget="16MiB")
     side = torch.cuda.Stream()
     shared = empty(8 * MIB)
     with torch.cuda.stream(side):
@@ -521,7 +553,7 @@ def pluggable_memory_waits_for_recorded_streams():
     del shared
     after = empty(12 * MIB)
     assert after.data_ptr() <= address < after.data_ptr() + after.numel()
-    assert tidepool.statistics()["stream_waits"] > 0
+    assert tidepool_torch.statistics()["stream_waits"] > 0
     torch.cuda.synchronize()
 
 
@@ -529,66 +561,66 @@ def without_a_compiler_the_pluggable_allocator_serves():
     os.environ["CXX"] = "/no-such-compiler"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        tidepool.enable()
+        tidepool_torch.enable()
     assert any("did not compile" in str(warning.message) for warning in caught), caught
-    assert empty(5).numel() == 5 and tidepool.statistics()["allocations"] == 1
+    assert empty(5).numel() == 5 and tidepool_torch.statistics()["allocations"] == 1
 
 
 # Wrong use ----------------------------------------------------------------------------------------
 
 
 def enabling_twice_fails():
-    tidepool.enable()
-    raises(RuntimeError, "was called already", tidepool.enable)
+    tidepool_torch.enable()
+    raises(RuntimeError, "was called already", tidepool_torch.enable)
 
 
 def enabling_after_cuda_fails():
     torch.empty(1, device="cuda")
-    raises(RuntimeError, "too late", tidepool.enable)
-    assert not tidepool.is_enabled()
+    raises(RuntimeError, "too late", tidepool_torch.enable)
+    assert not tidepool_torch.is_enabled()
 
 
 def functions_before_enabling_fail():
-    raises(RuntimeError, "call tidepool.torch.enable() first", tidepool.statistics)
-    raises(RuntimeError, "call tidepool.torch.enable() first", tidepool.mark_iteration)
+    raises(RuntimeError, "call tidepool.torch.enable() first", tidepool_torch.statistics)
+    raises(RuntimeError, "call tidepool.torch.enable() first", tidepool_torch.mark_iteration)
 
 
 def no_device_is_an_error():
     os.environ["CUDART_HOST_DEVICES"] = "0"
-    raises(RuntimeError, "no CUDA device", tidepool.enable)
+    raises(RuntimeError, "no CUDA device", tidepool_torch.enable)
 
 
 def wrong_options_are_errors():
-    raises(ValueError, "budget", lambda: tidepool.enable(budgett="1GiB"))
-    raises(ValueError, "lots", lambda: tidepool.enable(budget="lots"))
-    raises(ValueError, "best-fit", lambda: tidepool.enable(placement="best-fitt"))
-    raises(ValueError, "no-such-plan", lambda: tidepool.enable(plan="/no-such-plan"))
-    raises(ValueError, "double quote", lambda: tidepool.enable(plan='a"b'))
-    raises(ValueError, "", lambda: tidepool.enable(placement="x" * MIB))
-    raises(ValueError, "expected 'compiled'", lambda: tidepool.enable(method="other"))
-    assert not tidepool.is_enabled()
-    tidepool.enable(budget="1GiB")
+    raises(ValueError, "budget", lambda: tidepool_torch.enable(budgett="1GiB"))
+    raises(ValueError, "lots", lambda: tidepool_torch.enable(budget="lots"))
+    raises(ValueError, "best-fit", lambda: tidepool_torch.enable(placement="best-fitt"))
+    raises(ValueError, "no-such-plan", lambda: tidepool_torch.enable(plan="/no-such-plan"))
+    raises(ValueError, "double quote", lambda: tidepool_torch.enable(plan='a"b'))
+    raises(ValueError, "", lambda: tidepool_torch.enable(placement="x" * MIB))
+    raises(ValueError, "expected 'compiled'", lambda: tidepool_torch.enable(method="other"))
+    assert not tidepool_torch.is_enabled()
+    tidepool_torch.enable(budget="1GiB")
 
 
 def recording_without_the_option_fails():
-    tidepool.enable()
+    tidepool_torch.enable()
 
     def use():
-        with tidepool.record("/tmp/never-written.tide"):
+        with tidepool_torch.record("/tmp/never-written.tide"):
             pass
 
     raises(RuntimeError, "recording", use)
 
 
 def a_forked_child_is_told():
-    tidepool.enable()
+    tidepool_torch.enable()
     kept = empty(1000)
     child = os.fork()
     if child == 0:
         signal.alarm(20)
         allocator = ctypes.c_char_p
         pool = ctypes.c_void_p()
-        error = tidepool._backend.library.tidepool_torch_pool(0, ctypes.byref(pool))
+        error = tidepool_torch._backend.library.tidepool_torch_pool(0, ctypes.byref(pool))
         del kept  # belongs to the parent
         os._exit(0 if error is not None and b"forked" in error and allocator else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -596,7 +628,7 @@ def a_forked_child_is_told():
 
 
 def observers_may_raise():
-    tidepool.enable(budget="64MiB")
+    tidepool_torch.enable(budget="64MiB")
 
     def observe(*_):
         raise KeyError("of the observer")
@@ -607,15 +639,15 @@ def observers_may_raise():
 
 
 def a_program_may_end_with_live_tensors():
-    tidepool.enable(trace=tempfile.mkdtemp() + "/trace")
+    tidepool_torch.enable(trace=tempfile.mkdtemp() + "/trace")
     builtins = sys.modules["builtins"]
     builtins.kept = [empty(1000) for _ in range(100)]  # until the interpreter is destroyed
 
 
 def a_thread_may_free_while_the_program_ends():
-    tidepool.enable()
+    tidepool_torch.enable()
     empty(1)
-    pairs = tidepool._backend.library.tidepool_torch_time_pairs  # runs without Python's lock
+    pairs = tidepool_torch._backend.library.tidepool_torch_time_pairs  # runs without Python's lock
     threading.Thread(target=pairs, args=(1000, 1 << 40, ctypes.byref(ctypes.c_double())),
                      daemon=True).start()
 
