@@ -399,6 +399,12 @@ def llama_layer_sweep(results):
             quoted(results.block(command)) + "\n" + results.source(command))
 
 
+def python_package(results):
+    command = ("PYTHONPATH=build/release/python build/python/bin/python bench/micro/python_package.py build/release/trace_replay/tidepool")
+    return ("## The Python package\n\nA trace is read and asked about in the process of the interpreter, and by the tool in a process of its own:\n\n" +
+            quoted(results.block(command)) + "\n" + results.source(command))
+
+
 def other(results):
     """A benchmark without a section of its own."""
     if not results.rows:
@@ -408,7 +414,7 @@ def other(results):
 
 
 SECTIONS = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
-            chain_policy, beaumont_figures, pofo_curve, llama_layer_sweep]
+            chain_policy, beaumont_figures, pofo_curve, llama_layer_sweep, python_package]
 
 
 def page():

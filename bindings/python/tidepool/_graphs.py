@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Task graphs, their schedules, and simulated iterations."""
 import contextlib
-import gzip
 import json
 import os
-import tempfile
 from typing import Any, Dict, Iterator, Mapping, Optional, Sequence, Union
 
 from . import _native
@@ -16,6 +14,8 @@ from ._traces import Size
 @contextlib.contextmanager
 def _files(**texts: str) -> Iterator[Dict[str, str]]:
     """Gives texts as files to a command. Its errors name them by their keys."""
+    import tempfile  # its imports take longer than the package
+
     with tempfile.TemporaryDirectory() as folder:
         paths = {name: os.path.join(folder, name) for name in texts}
         for name, text in texts.items():
@@ -123,6 +123,8 @@ def read_graph(path: Path) -> Graph:
     """Reads a graph file, compressed by gzip or not. Commands check it when they use it."""
     with open(path, "rb") as file:
         contents = file.read()
+    import gzip
+
     return Graph((gzip.decompress(contents) if contents[:2] == b"\x1f\x8b" else contents).decode("utf-8"))
 
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sweeps: a function at every point of a grid, on any executor."""
-import concurrent.futures
 import functools
 import itertools
 import time
-from typing import Any, Callable, Dict, Generator, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generator, List, Mapping, Optional, Sequence, Tuple
 
 from ._answers import Answer
 from ._progress import make_bar
+
+if TYPE_CHECKING:
+    import concurrent.futures
 
 Call = Callable[[], Any]
 Calls = Generator[Tuple[int, Call], None, None]
@@ -49,9 +51,11 @@ def _one_by_one(function: Callable[..., Any], points: Sequence[Mapping[str, Any]
         yield index, functools.partial(function, **point)
 
 
-def _on_executor(executor: concurrent.futures.Executor, function: Callable[..., Any],
+def _on_executor(executor: "concurrent.futures.Executor", function: Callable[..., Any],
                  points: Sequence[Mapping[str, Any]]) -> Calls:
     """Yields points in the order in which they are done. Cancels the others when the caller takes no more."""
+    import concurrent.futures
+
     futures = {executor.submit(function, **point): index for index, point in enumerate(points)}
     try:
         for future in concurrent.futures.as_completed(futures):
@@ -67,7 +71,7 @@ def _show(bar: Any, done: int, points: int, begin: float) -> None:
 
 
 def sweep(function: Callable[..., Any], grid: Mapping[str, Sequence[Any]], *,
-          executor: Optional[concurrent.futures.Executor] = None, keep_errors: bool = False) -> Rows:
+          executor: Optional["concurrent.futures.Executor"] = None, keep_errors: bool = False) -> Rows:
     """Calls `function(**point)` at every point of a grid, and returns a row for each, in the order of the grid.
 
     The grid maps names of arguments to their values. Any executor of `concurrent.futures` carries the calls: threads

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Traces, and the questions about them."""
 import os
-import tempfile
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _native
@@ -107,6 +106,8 @@ class Trace:
         asked = {"policy": policy, "pool": pool, **options}
         if output is not None:
             return self._report(os.fspath(output), asked, before)
+        import tempfile  # its imports take longer than the package
+
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "report.svg")
             report = self._report(path, asked, before)
