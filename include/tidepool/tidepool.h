@@ -23,6 +23,13 @@
 #define TIDEPOOL_C_API
 #endif
 
+/* C++ lets other values than the named ones in, as C does. */
+#ifdef __cplusplus
+#define TIDEPOOL_C_INT : int
+#else
+#define TIDEPOOL_C_INT
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -37,7 +44,7 @@ typedef struct tidepool_pool tidepool_pool;
    NULL is a stream that the pool has. */
 typedef void* tidepool_stream;
 
-typedef enum tidepool_status {
+typedef enum tidepool_status TIDEPOOL_C_INT {
   TIDEPOOL_OK = 0,
   TIDEPOOL_INVALID_ARGUMENT = 1,    /* a value that no call could accept */
   TIDEPOOL_NOT_FOUND = 2,           /* a file or stream that does not exist */
@@ -50,7 +57,7 @@ typedef enum tidepool_status {
 } tidepool_status;
 
 /* A caller's knowledge about an allocation; it may be freed at any time in both cases. */
-typedef enum tidepool_hint {
+typedef enum tidepool_hint TIDEPOOL_C_INT {
   TIDEPOOL_RESIDENT = 0,   /* it stays for long */
   TIDEPOOL_OFFLOADABLE = 1 /* it will leave the device soon */
 } tidepool_hint;
