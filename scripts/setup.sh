@@ -36,6 +36,8 @@ if ! cmp -s "$requirements" build/python/requirements.txt; then
   echo "installing packages of Python into build/python"
   if /usr/bin/python3 -m venv build/python && build/python/bin/pip install -q -r "$requirements"; then
     cp "$requirements" build/python/requirements.txt
+    # An older configuration did not find them.
+    [ ! -f build/release/build.ninja ] || cmake --preset release >/dev/null
   else
     rm -rf build/python
     echo "the packages of Python could not be installed: the Python package is not built, its tests are skipped"
