@@ -139,9 +139,12 @@ EXPORTED void* tidepool_pluggable_base(void* /*address*/, std::size_t* /*bytes*/
   throw std::runtime_error("tidepool: its memory cannot be shared between processes");
 }
 
+// PyTorch calls it with these types.
+// NOLINTBEGIN(performance-unnecessary-value-param)
 EXPORTED void tidepool_pluggable_begin(int /*device*/, MempoolId /*id*/,
                                        std::function<bool(void*)> /*filter*/) {
   RefuseGraphs();
 }
+// NOLINTEND(performance-unnecessary-value-param)
 
 }  // extern "C"
