@@ -14,7 +14,11 @@ environment() {
   shift
   if [ "$(cat "$environment/packages.txt" 2>/dev/null)" != "$*" ]; then
     rm -rf "$environment"
-    "$PYTHON" -m venv "$environment"
+    if ! "$PYTHON" -m venv "$environment" >"$scratch/venv" 2>&1; then
+      tail -n 3 "$scratch/venv"
+      rm -rf "$environment"
+      exit 77
+    fi
     if ! "$environment/bin/pip" install -q --disable-pip-version-check --no-deps "$@" >"$scratch/pip" 2>&1; then
       tail -n 3 "$scratch/pip"
       rm -rf "$environment"
