@@ -21,8 +21,10 @@ using schedule::DeviceStays;
 // Plans the offsets of the stays on one device.
 class StayPlanner {
  public:
-  StayPlanner(const DeviceStays& stays, std::int64_t alignment, std::int64_t memory_bytes)
-      : stays_(stays),
+  StayPlanner(const DeviceStays& stays, std::int64_t alignment, std::int64_t memory_bytes,
+              double seconds)
+      : seconds_(seconds),
+        stays_(stays),
         memory_bytes_(memory_bytes),
         parts_(stays.bytes.size()),
         whole_(stays.bytes.size()) {
@@ -41,7 +43,7 @@ class StayPlanner {
   // Returns a plan with the offsets of all stays. It keeps the whole memory of each from its first
   // step to its last, unless that does not fit.
   absl::StatusOr<Plan> MakePlan() const {
-    absl::StatusOr<Plan> plan = schedule::PlanFor({whole_}, memory_bytes_);
+    absl::StatusOr<Plan> plan = schedule::PlanFor({whole_}, memory_bytes_, seconds_);
     if (!plan.ok() || plan->height <= memory_bytes_ || !HasParts()) return plan;
     absl::StatusOr<Plan> in_parts = PlanInParts();
     return in_parts.ok() && in_parts->height > plan->height ? plan : in_parts;
@@ -63,7 +65,7 @@ class StayPlanner {
       numbers[stay] = problem.buffers.size();
       problem.buffers.push_back(whole_[stay]);
     }
-    absl::StatusOr<Plan> below = schedule::PlanFor(first, memory_bytes_);
+    absl::StatusOr<Plan> below = schedule::PlanFor(first, memory_bytes_, seconds_);
     if (!below.ok()) return below;
     for (const schedule::StayPart& part : stays_.parts) {
       if (parts_[part.stay] == 1) continue;
@@ -72,7 +74,7 @@ class StayPlanner {
                                 .bytes = part.range.end - part.range.begin,
                                 .offset = below->offsets[numbers[part.stay]] + part.range.begin});
     }
-    absl::StatusOr<Plan> plan = schedule::PlanFor(second, memory_bytes_);
+    absl::StatusOr<Plan> plan = schedule::PlanFor(second, memory_bytes_, seconds_);
     if (!plan.ok()) return plan;
     std::vector<std::int64_t> offsets(whole_.size());
     for (std::size_t stay = 0; stay < offsets.size(); ++stay) {
@@ -82,6 +84,7 @@ class StayPlanner {
     return plan;
   }
 
+  const double seconds_;  // of a search
   const DeviceStays& stays_;
   const std::int64_t memory_bytes_;
   std::vector<std::size_t> parts_;  // by stay: their number
@@ -90,10 +93,11 @@ class StayPlanner {
 
 // Writes offsets into the steps of a device.
 absl::Status FixDevice(absl::Span<const TaskGraph> graphs, std::size_t device,
-                       std::int64_t alignment, std::int64_t memory_bytes, Schedule& schedule) {
+                       std::int64_t alignment, std::int64_t memory_bytes, double seconds,
+                       Schedule& schedule) {
   const DeviceStays stays = schedule::FindStays(graphs, schedule, device);
   if (stays.bytes.empty()) return absl::OkStatus();
-  const absl::StatusOr<Plan> plan = StayPlanner(stays, alignment, memory_bytes).MakePlan();
+  const absl::StatusOr<Plan> plan = StayPlanner(stays, alignment, memory_bytes, seconds).MakePlan();
   if (!plan.ok()) return plan.status();
   if (plan->height > memory_bytes) {
     return absl::ResourceExhaustedError(absl::StrCat("the plan of device ", device, " needs ",
@@ -126,20 +130,29 @@ absl::Status CheckFixArguments(const Schedule& schedule, std::int64_t alignment,
 
 }  // namespace
 
-absl::StatusOr<Schedule> FixAddresses(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
-                                      std::int64_t alignment,
-                                      absl::Span<const std::int64_t> memory_bytes) {
+absl::StatusOr<Schedule> schedule::FixAddressesWithin(double seconds,
+                                                      absl::Span<const TaskGraph> graphs,
+                                                      const Schedule& schedule,
+                                                      std::int64_t alignment,
+                                                      absl::Span<const std::int64_t> memory_bytes) {
   absl::Status status = CheckFixArguments(schedule, alignment, memory_bytes);
   if (status.ok()) status = ValidateSchedule(graphs, schedule);
   if (!status.ok()) return status;
   Schedule fixed = schedule;
   for (std::size_t device = 0; device < schedule.devices; ++device) {
-    status = FixDevice(graphs, device, alignment, memory_bytes[device], fixed);
+    status = FixDevice(graphs, device, alignment, memory_bytes[device], seconds, fixed);
     if (!status.ok()) return status;
   }
   fixed.memory = ScheduleMemory::kFixed;
   fixed.alignment = alignment;
   return fixed;
+}
+
+absl::StatusOr<Schedule> FixAddresses(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+                                      std::int64_t alignment,
+                                      absl::Span<const std::int64_t> memory_bytes) {
+  return schedule::FixAddressesWithin(schedule::kPlanSeconds, graphs, schedule, alignment,
+                                      memory_bytes);
 }
 
 }  // namespace tidepool

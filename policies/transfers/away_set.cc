@@ -63,6 +63,64 @@ class Excess {
   std::vector<std::int64_t> added_;  // to all operations of a node, not yet to its children
 };
 
+// Random changes of a set.
+class SetChanges {
+ public:
+  explicit SetChanges(const TransferProblem& problem)
+      : problem_(problem), by_needed_(problem.absences.size()) {
+    std::iota(by_needed_.begin(), by_needed_.end(), std::size_t{0});
+    std::stable_sort(by_needed_.begin(), by_needed_.end(), [&](std::size_t a, std::size_t b) {
+      return problem.absences[a].needed < problem.absences[b].needed;
+    });
+  }
+
+  void Make(std::mt19937_64& random, std::vector<bool>& set) const {
+    switch (random() % 4) {
+      case 0:
+        return Exchange(random, set);
+      case 1:
+        return Swap(random, set);
+      default:
+        return Flip(random, set);
+    }
+  }
+
+ private:
+  static void Flip(std::mt19937_64& random, std::vector<bool>& set) {
+    for (std::uint64_t flips = 1 + random() % 3; flips > 0; --flips) {
+      set[random() % set.size()].flip();
+    }
+  }
+
+  // Swaps two absences that end one soon after the other.
+  void Swap(std::mt19937_64& random, std::vector<bool>& set) const {
+    constexpr std::size_t kNear = 8;
+    const std::size_t at = random() % set.size();
+    const std::size_t near = std::min(at + 1 + random() % kNear, set.size() - 1);
+    const bool other = set[by_needed_[near]];
+    set[by_needed_[near]] = set[by_needed_[at]];
+    set[by_needed_[at]] = other;
+  }
+
+  // Flips one absence, and others the other way for as many bytes.
+  void Exchange(std::mt19937_64& random, std::vector<bool>& set) const {
+    constexpr int kTries = 40;
+    const std::size_t one = random() % set.size();
+    set[one].flip();
+    std::int64_t missing = problem_.absences[one].bytes;
+    for (int tries = 0; tries < kTries && missing > 0; ++tries) {
+      const std::size_t other = random() % set.size();
+      const std::int64_t bytes = problem_.absences[other].bytes;
+      if (other == one || set[other] != set[one] || bytes > 2 * missing) continue;
+      set[other].flip();
+      missing -= bytes;
+    }
+  }
+
+  const TransferProblem& problem_;
+  std::vector<std::size_t> by_needed_;
+};
+
 }  // namespace
 
 std::vector<bool> EagerSet(const TransferProblem& problem) {
@@ -87,9 +145,11 @@ std::vector<bool> EagerSet(const TransferProblem& problem) {
 double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t seed,
                   const GoOn& go_on, std::vector<bool>& set) {
   // A schedule that takes this share longer than the last one is taken in its place with a
-  // probability of 1 / e at the start. The share falls with the number of steps.
+  // probability of 1 / e at the start of a round. The share falls with the steps of the round. Each
+  // round begins with the best set, and has twice as many steps as the one before it.
   constexpr double kFirstTemperature = 0.003;
-  constexpr double kCooling = 0.9995;
+  constexpr double kLastTemperature = 0.0001;
+  constexpr double kFirstSteps = 2000;
   constexpr double kRounding = 1e-12;
   TransferDispatcher dispatcher(problem);
   double best = dispatcher.Run(set);
@@ -98,16 +158,23 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
   double current_seconds = best;
   std::vector<bool> next;
   std::mt19937_64 random(seed);
+  SetChanges changes(problem);
+  double steps = kFirstSteps;
   double temperature = kFirstTemperature;
   while (best > bound * (1 + kRounding) &&
          go_on(problem.seconds.size() + problem.absences.size())) {
     next = current;
-    for (std::uint64_t changes = 1 + random() % 3; changes > 0; --changes) {
-      next[random() % next.size()].flip();
-    }
+    changes.Make(random, next);
     const double seconds = dispatcher.Run(next);
     const double chance = static_cast<double>(random() >> 11) * 0x1p-53;
-    temperature *= kCooling;
+    temperature *= std::pow(kLastTemperature / kFirstTemperature, 1 / steps);
+    if (temperature < kLastTemperature) {
+      temperature = kFirstTemperature;
+      steps *= 2;
+      current = set;
+      current_seconds = best;
+      continue;
+    }
     const bool is_taken =
         seconds <= current_seconds ||
         (seconds < std::numeric_limits<double>::infinity() &&

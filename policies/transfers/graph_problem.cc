@@ -16,18 +16,17 @@ struct Use {
 
 class ProblemMaker {
  public:
-  ProblemMaker(const TaskGraph& graph, const std::vector<TaskRun>& runs, std::int64_t memory_bytes,
-               std::int64_t granule, const CopyRates& rates)
+  ProblemMaker(const TaskGraph& graph, const std::vector<TaskRun>& runs,
+               const GraphProblemOptions& options)
       : graph_(graph),
         runs_(runs),
-        granule_(granule),
-        rates_(rates),
+        options_(options),
         uses_(graph.data.size()),
         taken_(runs.size() + 1),
         given_back_(runs.size() + 1) {
     made_.ends.resize(runs.size());
-    made_.problem.memory_bytes = memory_bytes;
-    made_.problem.full_duplex = rates.full_duplex;
+    made_.problem.memory_bytes = options.memory_bytes;
+    made_.problem.full_duplex = options.rates.full_duplex;
   }
 
   GraphProblem Make();
@@ -37,12 +36,19 @@ class ProblemMaker {
   void AddLives(std::size_t data);
   void End(std::size_t data, std::size_t run, bool is_made_again);
   void AddAbsences(std::size_t data);
-  void AddAbsence(std::size_t data, std::size_t written, const Use& from, const Use& to,
-                  bool clean);
+  void AddAbsence(std::size_t data, const Absence& uses, bool clean);
+  void AddPart(const GraphProblem::Moved& moved, Absence absence);
   void AddMemory();
 
   std::int64_t Rounded(std::int64_t bytes) const {
-    return (bytes + granule_ - 1) / granule_ * granule_;
+    return (bytes + options_.granule - 1) / options_.granule * options_.granule;
+  }
+  std::int64_t PartBytes(std::int64_t bytes) const {
+    if (options_.part_bytes == 0) return bytes;
+    return Rounded(std::max(options_.part_bytes, (bytes + kMostParts - 1) / kMostParts));
+  }
+  double SecondsOf(std::int64_t bytes, double bytes_per_second) const {
+    return options_.rates.latency_seconds + static_cast<double>(bytes) / bytes_per_second;
   }
   const TaskAlgorithm& AlgorithmOf(const TaskRun& run) const {
     return graph_.tasks[run.task].algorithms[run.algorithm];
@@ -50,8 +56,7 @@ class ProblemMaker {
 
   const TaskGraph& graph_;
   const std::vector<TaskRun>& runs_;
-  const std::int64_t granule_;
-  const CopyRates& rates_;
+  const GraphProblemOptions& options_;
   std::vector<std::vector<Use>> uses_;  // by data
   std::int64_t before_ = 0;             // bytes at the start
   std::vector<std::int64_t> taken_;     // bytes that a run takes when it starts, for its data
@@ -93,15 +98,26 @@ void ProblemMaker::End(std::size_t data, std::size_t run, bool is_made_again) {
   made_.ends[run].push_back({data, is_made_again});
 }
 
-void ProblemMaker::AddAbsence(std::size_t data, std::size_t written, const Use& from, const Use& to,
-                              bool clean) {
-  const auto bytes = static_cast<double>(graph_.data[data].bytes);
-  if (to.run - from.run <= kLeastAbsenceRuns) return;
-  const double out = clean ? 0 : rates_.latency_seconds + bytes / rates_.out_bytes_per_second;
-  const double in = rates_.latency_seconds + bytes / rates_.in_bytes_per_second;
-  made_.problem.absences.push_back(
-      {Rounded(graph_.data[data].bytes), written, from.run + 1, to.run, out, in, false});
-  made_.moved.push_back({data, clean});
+// Adds the absence of a datum with the uses of `uses`, or one for each part.
+void ProblemMaker::AddAbsence(std::size_t data, const Absence& uses, bool clean) {
+  const std::int64_t bytes = graph_.data[data].bytes;
+  const std::int64_t part = PartBytes(bytes);
+  if (part >= bytes) return AddPart({.data = data, .is_clean = clean}, uses);
+  for (std::int64_t begin = 0; begin < bytes; begin += part) {
+    const std::int64_t end = std::min(begin + part, bytes);
+    AddPart({.data = data, .is_clean = clean, .begin = begin, .end = end}, uses);
+  }
+}
+
+void ProblemMaker::AddPart(const GraphProblem::Moved& moved, Absence absence) {
+  const std::int64_t end = moved.end < 0 ? graph_.data[moved.data].bytes : moved.end;
+  const std::int64_t bytes = end - moved.begin;
+  const CopyRates& rates = options_.rates;
+  absence.bytes = Rounded(bytes);
+  absence.out_seconds = moved.is_clean ? 0 : SecondsOf(bytes, rates.out_bytes_per_second);
+  absence.in_seconds = SecondsOf(bytes, rates.in_bytes_per_second);
+  made_.problem.absences.push_back(absence);
+  made_.moved.push_back(moved);
 }
 
 void ProblemMaker::AddAbsences(std::size_t data) {
@@ -110,10 +126,7 @@ void ProblemMaker::AddAbsences(std::size_t data) {
   if (uses.empty() || ExistsAfter(datum)) return;
   const bool is_on_host = datum.before == DataHome::kHost;
   if (is_on_host) {
-    const double in =
-        rates_.latency_seconds + static_cast<double>(datum.bytes) / rates_.in_bytes_per_second;
-    made_.problem.absences.push_back({Rounded(datum.bytes), 0, 0, uses.front().run, 0, in, true});
-    made_.moved.push_back({data, true});
+    AddPart({.data = data, .is_clean = true}, {.needed = uses.front().run, .begins_away = true});
   }
   if (datum.bytes < kLeastAbsenceBytes) return;
   std::size_t written = 0;
@@ -123,7 +136,10 @@ void ProblemMaker::AddAbsences(std::size_t data) {
       written = uses[k].run + 1;
       clean = false;
     }
-    if (!uses[k + 1].makes) AddAbsence(data, written, uses[k], uses[k + 1], clean);
+    const std::size_t left = uses[k].run + 1;
+    const std::size_t needed = uses[k + 1].run;
+    if (uses[k + 1].makes || needed < left + kLeastAbsenceRuns) continue;
+    AddAbsence(data, {.written = written, .left = left, .needed = needed}, clean);
   }
 }
 
@@ -152,9 +168,8 @@ GraphProblem ProblemMaker::Make() {
 }  // namespace
 
 GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
-                              std::int64_t memory_bytes, std::int64_t granule,
-                              const CopyRates& rates) {
-  return ProblemMaker(graph, runs, memory_bytes, granule, rates).Make();
+                              const GraphProblemOptions& options) {
+  return ProblemMaker(graph, runs, options).Make();
 }
 
 }  // namespace tidepool::transfers

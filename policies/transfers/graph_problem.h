@@ -24,6 +24,17 @@ struct CopyRates {
   bool full_duplex = true;
 };
 
+struct GraphProblemOptions {
+  std::int64_t memory_bytes = 0;
+  std::int64_t granule = 1;
+  CopyRates rates = {};
+  // 0: data is copied whole. Otherwise it is copied in parts of so many bytes, rounded up to
+  // granules. Each part leaves as soon as it is sent, and may be away while others are not. A datum
+  // has at most kMostParts parts.
+  std::int64_t part_bytes = 0;
+};
+inline constexpr std::int64_t kMostParts = 64;
+
 // A run of a task. Tasks that make data again run twice.
 struct TaskRun {
   std::size_t task = 0;
@@ -37,10 +48,13 @@ struct GraphProblem {
     bool is_made_again = false;  // by a later run
   };
 
-  // The datum of an absence. The host may have a clean copy already, so that nothing is sent.
+  // The bytes [begin, end) of a datum that an absence moves; end -1: all of it. The host may have a
+  // clean copy already, so that nothing is sent.
   struct Moved {
     std::size_t data = 0;
     bool is_clean = false;
+    std::int64_t begin = 0;
+    std::int64_t end = -1;
   };
 
   TransferProblem problem;
@@ -53,11 +67,10 @@ struct GraphProblem {
 // of the iteration, to its last use. When a later run writes it again, it is not in memory between
 // the last use before that run and that run. Data that begins on the host is away until its first
 // use. Two uses of data of kLeastAbsenceBytes or more, with kLeastAbsenceRuns between them, are the
-// ends of an absence. Weights, their gradients and the state of the optimizer stay; the graph has
-// them at home on the device.
+// ends of an absence, or of one for each part. Weights, their gradients and the state of the
+// optimizer stay; the graph has them at home on the device.
 GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
-                              std::int64_t memory_bytes, std::int64_t granule,
-                              const CopyRates& rates);
+                              const GraphProblemOptions& options);
 
 }  // namespace tidepool::transfers
 

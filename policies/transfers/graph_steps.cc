@@ -15,8 +15,8 @@ namespace {
 struct Release {
   double seconds = 0;
   std::size_t number = 0;  // in the order in which they were found
-  StepKind kind = StepKind::kFree;
-  std::size_t data = 0;
+  ScheduleStep step = {};
+  bool is_end = false;  // of the datum, or of its values until a run makes it again
 };
 struct IsLater {
   bool operator()(const Release& a, const Release& b) const {
@@ -40,15 +40,16 @@ class StepMaker {
   void Take(const TransferAction& action);
   void Run(std::size_t run, double start);
   void Send(std::size_t absence, double start);
-  void ReleaseLater(double seconds, StepKind kind, std::size_t data);
+  void ReleaseLater(double seconds, const ScheduleStep& step, bool is_end);
+  ScheduleStep StepOf(StepKind kind, const GraphProblem::Moved& moved) const;
   void ReleaseUntil(double seconds);
-  void Enter(StepKind kind, std::size_t data);
+  void Allocate(std::size_t data);
 
   const TaskGraph& graph_;
   const std::vector<TaskRun>& runs_;
   const GraphProblem& made_;
-  std::vector<bool> is_there_;
-  // By number of runs: the data that leaves at their end, sent before, with the end of the copy.
+  std::vector<bool> is_there_;  // on the device or the host, by data
+  // By number of runs: the absences that begin at their end, sent before, with the ends of copies.
   std::vector<std::vector<std::pair<std::size_t, double>>> left_by_;
   std::vector<double> run_ends_;
   std::priority_queue<Release, std::vector<Release>, IsLater> releases_;
@@ -56,54 +57,60 @@ class StepMaker {
   Schedule schedule_;
 };
 
-void StepMaker::Enter(StepKind kind, std::size_t data) {
-  schedule_.steps.push_back({.kind = kind, .index = data});
+void StepMaker::Allocate(std::size_t data) {
+  schedule_.steps.push_back({.kind = StepKind::kAllocate, .index = data});
   is_there_[data] = true;
+}
+
+ScheduleStep StepMaker::StepOf(StepKind kind, const GraphProblem::Moved& moved) const {
+  return {.kind = kind, .index = moved.data, .begin = moved.begin, .end = moved.end};
 }
 
 void StepMaker::Begin() {
   for (std::size_t data = 0; data < graph_.data.size(); ++data) {
-    if (graph_.data[data].before == DataHome::kDevice) Enter(StepKind::kAllocate, data);
+    if (graph_.data[data].before == DataHome::kDevice) Allocate(data);
+    is_there_[data] = ExistsBefore(graph_.data[data]);
   }
 }
 
-void StepMaker::ReleaseLater(double seconds, StepKind kind, std::size_t data) {
-  releases_.push({seconds, number_++, kind, data});
+void StepMaker::ReleaseLater(double seconds, const ScheduleStep& step, bool is_end) {
+  releases_.push({seconds, number_++, step, is_end});
 }
 
 void StepMaker::ReleaseUntil(double seconds) {
   for (; !releases_.empty() && releases_.top().seconds <= seconds; releases_.pop()) {
     const Release& release = releases_.top();
-    schedule_.steps.push_back({.kind = release.kind, .index = release.data});
-    is_there_[release.data] = false;
+    schedule_.steps.push_back(release.step);
+    if (release.is_end) is_there_[release.step.index] = false;
   }
 }
 
 void StepMaker::Run(std::size_t run, double start) {
   for (const std::size_t data : graph_.tasks[runs_[run].task].writes) {
-    if (!is_there_[data]) Enter(StepKind::kAllocate, data);
+    if (!is_there_[data]) Allocate(data);
   }
   schedule_.steps.push_back(
       {.kind = StepKind::kRun, .index = runs_[run].task, .algorithm = runs_[run].algorithm});
   const double end = start + made_.problem.seconds[run];
   run_ends_.push_back(end);
   for (const GraphProblem::End& one : made_.ends[run]) {
-    ReleaseLater(end, one.is_made_again ? StepKind::kDrop : StepKind::kFree, one.data);
+    const StepKind kind = one.is_made_again ? StepKind::kDrop : StepKind::kFree;
+    ReleaseLater(end, {.kind = kind, .index = one.data}, true);
   }
-  for (const auto& [data, sent] : left_by_[run + 1]) {
-    ReleaseLater(std::max(end, sent), StepKind::kDrop, data);
+  for (const auto& [absence, sent] : left_by_[run + 1]) {
+    ReleaseLater(std::max(end, sent), StepOf(StepKind::kDrop, made_.moved[absence]), false);
   }
 }
 
 void StepMaker::Send(std::size_t absence, double start) {
   const Absence& one = made_.problem.absences[absence];
-  const auto [data, is_clean] = made_.moved[absence];
-  if (!is_clean) schedule_.steps.push_back({.kind = StepKind::kOffload, .index = data});
+  const GraphProblem::Moved& moved = made_.moved[absence];
+  if (!moved.is_clean) schedule_.steps.push_back(StepOf(StepKind::kOffload, moved));
   const double sent = start + one.out_seconds;
   if (one.left > run_ends_.size()) {
-    left_by_[one.left].emplace_back(data, sent);
+    left_by_[one.left].emplace_back(absence, sent);
   } else {
-    ReleaseLater(std::max(run_ends_[one.left - 1], sent), StepKind::kDrop, data);
+    ReleaseLater(std::max(run_ends_[one.left - 1], sent), StepOf(StepKind::kDrop, moved), false);
   }
 }
 
@@ -114,7 +121,8 @@ void StepMaker::Take(const TransferAction& action) {
     case TransferAction::Kind::kOut:
       return Send(action.index, action.start_seconds);
     case TransferAction::Kind::kIn:
-      return Enter(StepKind::kPrefetch, made_.moved[action.index].data);
+      schedule_.steps.push_back(StepOf(StepKind::kPrefetch, made_.moved[action.index]));
+      return;
   }
 }
 

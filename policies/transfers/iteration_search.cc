@@ -35,7 +35,9 @@ class IterationSearch {
     return graph_.tasks[task].algorithms[algorithms_[task]].seconds;
   }
   GraphProblem ProblemOf(const std::vector<TaskRun>& runs) const {
-    return MakeGraphProblem(graph_, runs, options_.memory_bytes, options_.granule, options_.rates);
+    GraphProblemOptions options = options_.problem;
+    options.part_bytes = 0;
+    return MakeGraphProblem(graph_, runs, options);
   }
   double Try(const Reruns& reruns);
   void FindPrices();
@@ -143,7 +145,7 @@ Iteration IterationSearch::Search() {
   }
   Iteration iteration;
   iteration.runs = order_.Make(best_reruns_);
-  iteration.made = ProblemOf(iteration.runs);
+  iteration.made = MakeGraphProblem(graph_, iteration.runs, options_.problem);
   return iteration;
 }
 

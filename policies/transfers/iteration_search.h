@@ -14,9 +14,7 @@
 namespace tidepool::transfers {
 
 struct IterationOptions {
-  std::int64_t memory_bytes = 0;
-  std::int64_t granule = 1;
-  CopyRates rates = {};
+  GraphProblemOptions problem = {};
   bool recomputes = true;
   std::uint64_t seed = 1;
 };
@@ -31,9 +29,9 @@ struct Iteration {
 // Searches for the fastest iteration with the given algorithms, one for each task. First tasks that
 // run again are chosen, by the least seconds for a byte of their results, in the
 // first part of the graph, without the tensors at which the graph can be cut; then these choices
-// are changed at random (hill climbing) as long as `go_on`. Then the data that is sent is chosen
-// (ImproveSet) as long as `go_on_sending`. Each iteration that is tried takes O(runs + uses +
-// absences log runs).
+// are changed at random (hill climbing) as long as `go_on`. Data is whole so far. Then the data, or
+// its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`. Each iteration that is
+// tried takes O(runs + uses + absences log runs).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);

@@ -39,6 +39,11 @@ double Seconds(std::int64_t bytes, double rate) {
   return bytes > 0 ? static_cast<double>(bytes) / rate : 0;
 }
 
+// Returns bytes per second; 0 for a copy that takes no time, or none.
+double Rate(std::int64_t bytes, double seconds) {
+  return seconds > 0 ? static_cast<double>(bytes) / seconds : 0;
+}
+
 }  // namespace
 
 TransferBounds::TransferBounds(const TransferProblem& problem)
@@ -46,33 +51,56 @@ TransferBounds::TransferBounds(const TransferProblem& problem)
   for (std::size_t k = problem.seconds.size(); k-- > 0;) {
     seconds_from_[k] = seconds_from_[k + 1] + problem.seconds[k];
   }
-  out_rate_ = in_rate_ = 0;
-  for (const Absence& absence : problem.absences) {
-    const auto bytes = static_cast<double>(absence.bytes);
-    const auto infinite = std::numeric_limits<double>::infinity();
-    out_rate_ =
-        std::max(out_rate_, absence.out_seconds > 0 ? bytes / absence.out_seconds : infinite);
-    in_rate_ = std::max(in_rate_, absence.in_seconds > 0 ? bytes / absence.in_seconds : infinite);
-  }
+  FindRates(problem);
   FindNeeds(problem);
   FindCritical(problem);
 }
 
+// Small data may have a higher rate, because its memory takes whole granules. It must not raise the
+// rate of all others, so its bytes count as if they were copied in no time.
+void TransferBounds::FindRates(const TransferProblem& problem) {
+  constexpr std::int64_t kSmallPart = 256;  // of the largest
+  std::int64_t largest = 0;
+  for (const Absence& one : problem.absences) largest = std::max(largest, one.bytes);
+  for (const Absence& one : problem.absences) {
+    if (one.bytes < largest / kSmallPart) continue;
+    out_rate_ = std::max(out_rate_, Rate(one.bytes, one.out_seconds));
+    in_rate_ = std::max(in_rate_, Rate(one.bytes, one.in_seconds));
+  }
+  for (const Absence& one : problem.absences) {
+    if (IsFast(one)) fast_bytes_ += one.bytes;
+  }
+}
+
+bool TransferBounds::IsFast(const Absence& absence) const {
+  return absence.in_seconds <= 0 || Rate(absence.bytes, absence.out_seconds) > out_rate_ ||
+         Rate(absence.bytes, absence.in_seconds) > in_rate_;
+}
+
 void TransferBounds::FindNeeds(const TransferProblem& problem) {
   needed_.resize(problem.seconds.size());
+  clean_.resize(problem.seconds.size());
   std::vector<std::int64_t> sizes;
   for (std::size_t k = 0; k < needed_.size(); ++k) {
     const std::int64_t excess = problem.running_bytes[k] - problem.memory_bytes;
     if (excess <= 0) continue;
     sizes.clear();
     std::int64_t possible = 0;
+    std::int64_t clean = 0;
+    std::int64_t fast = 0;
     for (const Absence& absence : problem.absences) {
       if (absence.left > k || absence.needed <= k) continue;
-      sizes.push_back(absence.bytes);
       possible += absence.bytes;
+      if (IsFast(absence)) {
+        fast += absence.bytes;
+        continue;
+      }
+      sizes.push_back(absence.bytes);
+      if (absence.out_seconds <= 0) clean += absence.bytes;
     }
     if (possible < excess) first_unfit_ = std::min(first_unfit_, k);
-    needed_[k] = SmallestSum(sizes, excess);
+    needed_[k] = SmallestSum(sizes, std::max<std::int64_t>(0, excess - fast));
+    clean_[k] = clean;
   }
 }
 
@@ -81,7 +109,8 @@ void TransferBounds::FindCritical(const TransferProblem& problem) {
   for (std::size_t k = 0; k < needed_.size(); ++k) {
     if (needed_[k] > 0) {
       const double after = std::max(seconds_from_[k + 1], Seconds(needed_[k], in_rate_));
-      critical_.push_back({k, before, needed_[k], problem.seconds[k] + after});
+      critical_.push_back({k, before, std::max<std::int64_t>(0, needed_[k] - clean_[k]),
+                           problem.seconds[k] + after});
     }
     before += problem.seconds[k];
   }
@@ -89,7 +118,7 @@ void TransferBounds::FindCritical(const TransferProblem& problem) {
   // The operations with the highest bound of the empty schedule decide most often.
   std::vector<Critical> by_bound = critical_;
   const auto bound = [&](const Critical& one) {
-    return std::max(one.before, Seconds(one.away, out_rate_)) + one.after;
+    return std::max(one.before, Seconds(one.sent, out_rate_)) + one.after;
   };
   std::nth_element(by_bound.begin(), by_bound.begin() + kMostCritical, by_bound.end(),
                    [&](const Critical& a, const Critical& b) { return bound(a) > bound(b); });
@@ -102,12 +131,12 @@ void TransferBounds::FindCritical(const TransferProblem& problem) {
 double TransferBounds::Of(const Progress& progress) const {
   const double rest = seconds_from_[progress.started];
   double bound = std::max(progress.busy_until + rest,
-                          progress.in_until + Seconds(progress.away_bytes, in_rate_));
+                          progress.in_until + Seconds(progress.away_bytes - fast_bytes_, in_rate_));
   const double ended = seconds_from_[0] - rest;
   for (auto one = critical_.rbegin(); one != critical_.rend(); ++one) {
     if (one->operation < progress.started) break;
     double start = progress.busy_until + one->before - ended;
-    const std::int64_t missing = one->away - progress.away_bytes;
+    const std::int64_t missing = one->sent - progress.away_bytes;
     if (missing > 0) start = std::max(start, progress.out_until + Seconds(missing, out_rate_));
     bound = std::max(bound, start + one->after);
   }

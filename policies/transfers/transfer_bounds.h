@@ -29,9 +29,6 @@ class TransferBounds {
   // Returns the first operation that does not fit even if everything that may be away is away, or
   // the number of operations.
   std::size_t first_unfit() const { return first_unfit_; }
-  // Returns the bytes that must be away while operation `k` runs: at least running_bytes less the
-  // memory, and a sum of absences where few sums are possible.
-  std::int64_t needed_away(std::size_t k) const { return needed_[k]; }
   // Returns the seconds of operations k, k + 1, ...
   double seconds_from(std::size_t k) const { return seconds_from_[k]; }
 
@@ -44,19 +41,25 @@ class TransferBounds {
 
   struct Critical {
     std::size_t operation = 0;
-    double before = 0;  // seconds of operations before it
-    std::int64_t away = 0;
-    double after = 0;  // its own seconds and the least time after it
+    double before = 0;      // seconds of operations before it
+    std::int64_t sent = 0;  // bytes of data without a copy on the host, at least
+    double after = 0;       // its own seconds and the least time after it
   };
 
+  void FindRates(const TransferProblem& problem);
+  bool IsFast(const Absence& absence) const;
   void FindNeeds(const TransferProblem& problem);
   void FindCritical(const TransferProblem& problem);
 
   std::size_t first_unfit_ = 0;
+  // By operation: bytes that must be away while it runs. At least running_bytes less the memory,
+  // and a sum of absences where few sums are possible.
   std::vector<std::int64_t> needed_;
+  std::vector<std::int64_t> clean_;  // bytes that may be away and have a copy on the host
   std::vector<double> seconds_from_;
-  double out_rate_ = 0;  // bytes per second of the fastest copy
+  double out_rate_ = 0;  // bytes per second of the fastest copy that is not of small data
   double in_rate_ = 0;
+  std::int64_t fast_bytes_ = 0;     // of faster ones
   std::vector<Critical> critical_;  // in the order of operations
 };
 

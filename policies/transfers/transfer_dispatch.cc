@@ -32,7 +32,7 @@ void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
   held_.clear();
   window_.clear();
   window_end_ = started_ = next_out_ = next_in_ = 0;
-  last_start_ = busy_until_ = out_until_ = in_until_ = 0;
+  last_start_ = busy_until_ = out_until_ = in_until_ = fetched_until_ = 0;
   away_ = fetched_ = 0;
   for (const std::size_t g : by_written_) {
     if (problem_.absences[g].begins_away) {
@@ -108,7 +108,7 @@ double TransferDispatcher::OperationStart() const {
   if (next_in_ < ins_.size() && NextIn().needed <= started_) return kNever;
   double time = std::max(busy_until_, last_start_);
   if (next_in_ > 0 && problem_.absences[ins_[next_in_ - 1]].needed <= started_) {
-    time = std::max(time, in_until_);
+    time = std::max(time, fetched_until_);
   }
   return WhenFree(problem_.running_bytes[started_] - problem_.resting_bytes[started_], time);
 }
@@ -167,7 +167,7 @@ void TransferDispatcher::StartIn(double time) {
   const std::size_t g = ins_[next_in_++];
   if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kIn, g, time});
   std::erase_if(held_, [&](const Sent& sent) { return sent.absence == g; });
-  in_until_ = time + problem_.absences[g].in_seconds;
+  in_until_ = fetched_until_ = time + problem_.absences[g].in_seconds;
   if (!problem_.full_duplex) out_until_ = in_until_;
   last_start_ = time;
   away_ -= problem_.absences[g].bytes;

@@ -70,8 +70,9 @@ class TransferDispatcher {
   std::size_t next_in_ = 0;
   double last_start_ = 0;
   double busy_until_ = 0;
-  double out_until_ = 0;
+  double out_until_ = 0;  // from then on the link is free for a copy out, or in
   double in_until_ = 0;
+  double fetched_until_ = 0;  // the end of the last copy in
   std::int64_t away_ = 0;     // bytes that were sent and not fetched
   std::int64_t fetched_ = 0;  // bytes that were fetched
 };

@@ -131,6 +131,10 @@ void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
       ->check(CLI::IsMember({"on", "off"}))
       ->type_name("NAME")
       ->group(group);
+  AddSizeOption(app, "--part", choice.part_bytes,
+                "Copy data also in parts of this size, where `best` makes the schedule of a graph. "
+                "Each part leaves as soon as it is sent")
+      ->group(group);
 }
 
 }  // namespace
@@ -181,8 +185,9 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::stri
     }
     return absl::OkStatus();
   };
-  absl::Status status = check(any_chain, {"--slots", "--time-limit", "--seed", "--recompute"},
-                              "best, or a policy of chains such as greedy or dynprog");
+  absl::Status status =
+      check(any_chain, {"--slots", "--time-limit", "--seed", "--recompute", "--part"},
+            "best, or a policy of chains such as greedy or dynprog");
   if (!status.ok()) return status;
   return check(any_layerwise, {"--offload", "--order", "--placement", "--density"},
                "vdnn, vdnn++, none or base");
@@ -265,6 +270,7 @@ PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choic
     return BestOptions{.time_limit_seconds = choice.chain.time_limit_seconds,
                        .seed = choice.chain.seed,
                        .recomputes = choice.recompute != "off",
+                       .part_bytes = choice.part_bytes,
                        .stop = choice.chain.stop};
   }
   GraphChainOptions chain = {.chain = choice.chain};

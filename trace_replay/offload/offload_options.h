@@ -27,6 +27,7 @@ struct PolicyChoice {
   LayerwiseOptions layerwise = {};
   ChainPolicyOptions chain = {};
   std::string recompute = {};   // "on" or "off"; empty: on for graphs, off for chains
+  std::int64_t part_bytes = 0;  // of copies by `best`; 0: whole data
   bool has_algorithms = false;  // an option gave them
 };
 

@@ -75,14 +75,18 @@ struct GraphChainOptions {
 
 // The options of "best".
 struct BestOptions {
-  // The limit for each search, more than 0. Where a plan of addresses does not fit, the search runs
-  // again with less memory, up to four times.
+  // The limit for all searches, more than 0. Schedules of other policies and plans of addresses are
+  // not counted: milliseconds as a rule, but a plan that does not fit takes tenths of a second, and
+  // seconds where none fits. The search runs again with less memory then, up to five times.
   double time_limit_seconds = 2;
-  // The work of a search, as so many seconds of a usual core; 0: the time limit. A longer time
+  // The work of all searches, as so many seconds of a usual core; 0: the time limit. A longer time
   // limit lets the work end first, so that the result depends on no clock.
   double work_seconds = 0;
   std::uint64_t seed = 1;
   bool recomputes = true;  // whether tasks may run again
+  // 0: data is copied whole. Otherwise also in parts of so many bytes, rounded up to granules, and
+  // at most 64 a datum. The memory of each part is free as soon as it has been sent.
+  std::int64_t part_bytes = 0;
   // Searches poll this token often. A stop ends them with the best schedule so far.
   std::stop_token stop = {};
 
@@ -163,8 +167,9 @@ struct OffloadPolicyInfo {
 //   lower rate of the link, and weights stay on the device.
 // - "best": searches for the fastest iteration of any graph, over the data that is sent and the
 //   tasks that run again. Weights stay on the device; those at home on the host are refused. It
-//   also makes the schedules of "greedy", "dynprog", "vdnn-ratio" and "autoswap", and takes one
-//   that is faster. The same seed gives the same schedule, unless the time limit ends the search
+//   also makes the schedules of the other policies with their default options, those of pools
+//   without waits, and takes one that is faster. "recompute" and "pofo" take seconds where the
+//   chain of the graph is longer than 32 operations, and are left out then. The same seed gives the same schedule, unless the time limit ends the search
 //   before its work ends.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
