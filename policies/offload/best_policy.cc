@@ -150,6 +150,7 @@ std::vector<Algorithms> BestMaker::Promising() const {
   constexpr std::size_t kMost = 2;
   if (choices.size() <= kMost) return choices;
   std::vector<std::pair<double, std::size_t>> order;
+  order.reserve(choices.size());
   for (std::size_t k = 0; k < choices.size(); ++k) {
     const Iteration quick = transfers::SearchIteration(
         graph_, choices[k], search_, [](std::size_t) { return false; },
@@ -158,6 +159,7 @@ std::vector<Algorithms> BestMaker::Promising() const {
   }
   std::sort(order.begin(), order.end());
   std::vector<Algorithms> promising;
+  promising.reserve(kMost);
   for (std::size_t k = 0; k < kMost; ++k) promising.push_back(choices[order[k].second]);
   return promising;
 }
