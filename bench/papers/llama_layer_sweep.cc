@@ -63,7 +63,8 @@ struct Extreme {
 
   transfers::GraphProblem ProblemIn(const TaskGraph& graph, std::int64_t memory,
                                     const transfers::CopyRates& rates) const {
-    return transfers::MakeGraphProblem(graph, runs, memory, kGranule, rates);
+    return transfers::MakeGraphProblem(
+        graph, runs, {.memory_bytes = memory, .granule = kGranule, .rates = rates});
   }
 };
 
