@@ -41,6 +41,8 @@ class IterationSearch {
   }
   double Try(const Reruns& reruns);
   void FindPrices();
+  void TrySegments();
+  Reruns InSegments(std::int64_t bytes, std::size_t tasks) const;
   void TryPrices();
   Reruns CheaperThan(double price, std::size_t tasks, std::size_t stride) const;
   void Climb();
@@ -98,6 +100,37 @@ IterationSearch::Reruns IterationSearch::CheaperThan(double price, std::size_t t
   return reruns;
 }
 
+// Returns the first tasks, without cuts that end segments of at least so many bytes of results.
+IterationSearch::Reruns IterationSearch::InSegments(std::int64_t bytes, std::size_t tasks) const {
+  Reruns reruns(graph_.tasks.size());
+  std::int64_t segment = 0;
+  auto cut = order_.cuts().begin();
+  for (std::size_t task = 0; task < tasks; ++task) {
+    reruns[task] = prices_[task] < kNever;
+    segment += order_.KeptBytes(task);
+    if (cut == order_.cuts().end() || *cut != task) continue;
+    ++cut;
+    if (segment < bytes) continue;
+    reruns[task] = false;
+    segment = 0;
+  }
+  return reruns;
+}
+
+// Segments of about the same size need the least memory: that of one segment and of all cuts.
+void IterationSearch::TrySegments() {
+  constexpr std::int64_t kMostSegments = 64;
+  constexpr std::size_t kParts = 8;
+  std::int64_t bytes = 0;
+  for (std::size_t task = 0; task < order_.forward_tasks(); ++task) bytes += order_.KeptBytes(task);
+  for (std::int64_t segments = 4; segments <= kMostSegments; segments *= 2) {
+    for (std::size_t part = 1; part <= kParts; ++part) {
+      if (!go_on_(graph_.tasks.size())) return;
+      Try(InSegments(bytes / segments, order_.forward_tasks() * part / kParts));
+    }
+  }
+}
+
 void IterationSearch::TryPrices() {
   constexpr std::size_t kPrices = 12;
   constexpr std::size_t kParts = 16;
@@ -139,6 +172,7 @@ Iteration IterationSearch::Search() {
   if (options_.recomputes) {
     FindPrices();
     if (!sorted_prices_.empty()) {
+      TrySegments();
       TryPrices();
       Climb();
     }

@@ -27,8 +27,8 @@ struct Iteration {
 };
 
 // Searches for the fastest iteration with the given algorithms, one for each task. First tasks that
-// run again are chosen, by the least seconds for a byte of their results, in the
-// first part of the graph, without the tensors at which the graph can be cut; then these choices
+// run again are chosen in the first part of the graph, without tensors at which it can be cut: in
+// segments of equal size, and by the least seconds for a byte of their results. Then these choices
 // are changed at random (hill climbing) as long as `go_on`. Data is whole so far. Then the data, or
 // its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`. Each iteration that is
 // tried takes O(runs + uses + absences log runs).
