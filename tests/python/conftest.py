@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -11,6 +12,10 @@ import pytest
 import tidepool
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
+
+
+# A shell starts programs in the background without Ctrl-C. Calls that a test interrupts would then never end.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
