@@ -259,12 +259,12 @@ absl::Status BestMaker::SearchOwn() {
   if (IsFastest()) return absl::OkStatus();
   search_.recomputes = false;
   search_.problem.part_bytes = 0;
-  absl::Status status = TakeOwn(0.4);
+  absl::Status status = TakeOwn(0.3);
   search_.problem.part_bytes = options_.part_bytes;
-  if (!IsFastest() && options_.part_bytes > 0) TakeOwn(0.2).IgnoreError();
+  if (!IsFastest() && options_.part_bytes > 0) TakeOwn(0.1).IgnoreError();
   search_.recomputes = options_.recomputes;
   if (!IsFastest() && options_.recomputes) {
-    const absl::Status again = TakeOwn(0.4);
+    const absl::Status again = TakeOwn(0.6);
     if (!status.ok()) status = again;
   }
   return status;
@@ -277,15 +277,17 @@ absl::Status BestMaker::TakeOwn(double share) {
   constexpr std::array<std::int64_t, 6> kParts = {0, 256, 64, 32, 16, 8};
   constexpr double kFirstShare = 0.5;  // of the share; the rest is that of less memory
   const std::int64_t memory = machine_.devices.front().memory_bytes;
+  search_.runs_again.clear();
   absl::Status last;
   for (const std::int64_t part : kParts) {
     search_.problem.memory_bytes = memory - (part == 0 ? 0 : memory / part);
-    const Iteration iteration =
+    Iteration iteration =
         Search(share * (part == 0 ? kFirstShare : (1 - kFirstShare) / (kParts.size() - 1)));
     if (iteration.seconds == kNever) return last.ok() ? DoesNotFit() : last;
     if (iteration.seconds >= best_seconds_) return absl::OkStatus();
     last = Take(StepsOf(iteration));
     if (!absl::IsResourceExhausted(last)) return last;
+    search_.runs_again = std::move(iteration.runs_again);
   }
   return last;
 }

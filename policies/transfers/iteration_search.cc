@@ -169,16 +169,19 @@ void IterationSearch::Climb() {
 
 Iteration IterationSearch::Search() {
   Try(best_reruns_);
+  const bool begins_there = options_.recomputes && !options_.runs_again.empty();
+  if (begins_there) Try(options_.runs_again);
   if (options_.recomputes) {
     FindPrices();
     if (!sorted_prices_.empty()) {
       TrySegments();
-      TryPrices();
+      if (!begins_there) TryPrices();
       Climb();
     }
   }
   Iteration iteration;
   iteration.runs = order_.Make(best_reruns_);
+  iteration.runs_again = best_reruns_;
   iteration.made = MakeGraphProblem(graph_, iteration.runs, options_.problem);
   return iteration;
 }

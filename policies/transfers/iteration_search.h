@@ -17,10 +17,14 @@ struct IterationOptions {
   GraphProblemOptions problem = {};
   bool recomputes = true;
   std::uint64_t seed = 1;
+  // Tasks that run again in an iteration found before, in more memory for example: the search
+  // begins there. Empty: no such iteration.
+  std::vector<bool> runs_again = {};
 };
 
 struct Iteration {
   std::vector<TaskRun> runs;
+  std::vector<bool> runs_again;  // by task
   GraphProblem made;
   std::vector<TransferAction> actions;
   double seconds = std::numeric_limits<double>::infinity();  // infinite: none fits
@@ -28,10 +32,10 @@ struct Iteration {
 
 // Searches for the fastest iteration with the given algorithms, one for each task. First tasks that
 // run again are chosen in the first part of the graph, without tensors at which it can be cut: in
-// segments of equal size, and by the least seconds for a byte of their results. Then these choices
-// are changed at random (hill climbing) as long as `go_on`. Data is whole so far. Then the data, or
-// its parts, that is sent is chosen (ImproveSet) as long as `go_on_sending`. Each iteration that is
-// tried takes O(runs + uses + absences log runs).
+// segments of equal size, and, in a search from the start, by the least seconds for a byte of their
+// results. Then these choices are changed at random (hill climbing) as long as `go_on`. Data is
+// whole so far. Then the data, or its parts, that is sent is chosen (ImproveSet) as long as
+// `go_on_sending`. Each iteration that is tried takes O(runs + uses + absences log runs).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);
