@@ -39,7 +39,7 @@ struct Settings {
   std::int64_t device_memory_bytes = std::int64_t{1} << 30;  // of the host device
   std::int64_t initial_bytes = 0;
   std::int64_t alignment = 512;
-  std::string plan;  // the path of a plan file; empty: no plan
+  std::string plan;                          // the path of a plan file; empty: no plan
   std::optional<std::int64_t> pinned_bytes;  // the limit on page-locked memory
   bool is_exact = false;
   bool is_recording = false;

@@ -169,8 +169,8 @@ struct OffloadPolicyInfo {
 //   tasks that run again. Weights stay on the device; those at home on the host are refused. It
 //   also makes the schedules of the other policies with their default options, those of pools
 //   without waits, and takes one that is faster. "recompute" and "pofo" take seconds where the
-//   chain of the graph is longer than 32 operations, and are left out then. The same seed gives the same schedule, unless the time limit ends the search
-//   before its work ends.
+//   chain of the graph is longer than 32 operations, and are left out then. The same seed gives the
+//   same schedule, unless the time limit ends the search before its work ends.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 
