@@ -12,7 +12,7 @@
 namespace tidepool::transfers {
 
 // The work that a search may do in so many seconds: operations and absences of iterations that are
-// tried. A core of 2020 tries twice as many.
+// tried.
 constexpr double WorkOf(double seconds) { return 12e6 * seconds; }
 
 class WorkBudget {

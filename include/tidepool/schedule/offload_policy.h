@@ -80,7 +80,7 @@ struct BestOptions {
   // seconds where none fits. The search runs again with less memory then, up to five times.
   double time_limit_seconds = 2;
   // The work of all searches, as so many seconds of a usual core; 0: the time limit. A longer time
-  // limit lets the work end first, so that the result depends on no clock.
+  // limit lets the work end first, so that a schedule of pages depends on no clock.
   double work_seconds = 0;
   std::uint64_t seed = 1;
   bool recomputes = true;  // whether tasks may run again
@@ -170,7 +170,8 @@ struct OffloadPolicyInfo {
 //   also makes the schedules of the other policies with their default options, those of pools
 //   without waits, and takes one that is faster. "recompute" and "pofo" take seconds where the
 //   chain of the graph is longer than 32 operations, and are left out then. The same seed gives the
-//   same schedule, unless the time limit ends the search before its work ends.
+//   same schedule of pages, unless the time limit ends the search before its work ends. With fixed
+//   addresses the schedule may differ between runs: a search for a plan ends by a clock.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 
