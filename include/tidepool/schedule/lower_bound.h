@@ -17,14 +17,16 @@ namespace tidepool {
 // is lower then. Copies of one round are counted, and the tasks of all rounds.
 //
 // While task k runs, D_k bytes of live data and workspace exceed the memory of its device. They
-// have left before, and come back later if they are used later. So k starts after its predecessor
-// and after D_k / out seconds. After k there are at least the seconds of its successors, and D_k /
-// in seconds. This extends the bound of chain.h, ChainOperationBound, to graphs and homes: data
-// that begins on the host arrives before its first use and needs no copy out, and data that ends
-// there leaves after its last change. A link with one transfer at a time carries the sum of both
-// directions. Where tasks run on several compute streams, the bound is the ideal time of these
-// streams alone. The schedule is valid for `graphs`, with one for each batch of its rounds, and
-// the machine is valid. Thread-safe. O(steps + uses).
+// have left before, and come back later if they are used later. Data cannot leave before its last
+// change, and comes back before its next use. So between the end of any task and the start of any
+// later one, the link carries the part of each D_k for which no other time is left. The bound is
+// the longest path through these windows and the tasks. It is never below that of chain.h,
+// ChainOperationBound, whose windows begin or end with the iteration. Data that begins on the host
+// arrives before its first use and needs no copy out, and data that ends there leaves after its
+// last change. A link with one transfer at a time carries the sum of both directions. Where tasks
+// run on several compute streams, the bound is the ideal time of these streams alone. The schedule
+// is valid for `graphs`, with one for each batch of its rounds, and the machine is valid.
+// Thread-safe. O(steps + uses + tasks x min(tasks, 4096)).
 TIDEPOOL_EXPORT double LowerBoundSeconds(absl::Span<const TaskGraph> graphs,
                                          const Schedule& schedule, const Machine& machine);
 
