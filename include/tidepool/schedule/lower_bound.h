@@ -21,7 +21,7 @@ namespace tidepool {
 // change, and comes back before its next use. So between the end of any task and the start of any
 // later one, the link carries the part of each D_k for which no other time is left. The bound is
 // the longest path through these windows and the tasks. It is never below that of chain.h,
-// ChainOperationBound, whose windows begin or end with the iteration. Data that begins on the host
+// ChainOperationBound: its windows begin or end with the iteration. Data that begins on the host
 // arrives before its first use and needs no copy out, and data that ends there leaves after its
 // last change. A link with one transfer at a time carries the sum of both directions. Where tasks
 // run on several compute streams, the bound is the ideal time of these streams alone. The schedule
