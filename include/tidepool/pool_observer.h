@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// PoolObserver: sees every request that a pool serves or refuses. A Recorder is an observer.
+// PoolObserver: sees every request that a pool serves or refuses, and the addresses that the pool
+// has. A Recorder is an observer.
 #ifndef TIDEPOOL_POOL_OBSERVER_H_
 #define TIDEPOOL_POOL_OBSERVER_H_
 
@@ -27,6 +28,14 @@ class TIDEPOOL_EXPORT PoolObserver {
   // The pool made `stream` wait, on the device, for `awaited`.
   virtual void Wait(Stream stream, Stream awaited) = 0;
   virtual void Mark(std::string_view name) = 0;
+
+  // The pool has a range of addresses now: a segment, or all addresses of virtual memory, of which
+  // any part may have memory. Every allocation lies inside one range; ranges do not overlap.
+  virtual void AddRange([[maybe_unused]] const void* begin, [[maybe_unused]] std::int64_t bytes) {}
+  // The pool is about to give the range that begins at `begin` back to the device. The work that
+  // used it has finished. Allocations are left in it only at the end of the pool. A pool that
+  // leaves its memory to the device for ever, because work may still use it, does not call this.
+  virtual void RemoveRange([[maybe_unused]] const void* begin) {}
 };
 
 }  // namespace tidepool

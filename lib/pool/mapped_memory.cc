@@ -13,6 +13,7 @@ absl::Status MappedMemory::TakeInitial(std::int64_t bytes, PoolLocks&) {
   absl::Status status = backing_.Reserve(AddressBytes(options_, device_));
   if (!status.ok()) return status;
   arena_.addresses().Add({0, backing_.reserved_bytes()}, backing_.base());
+  TellAdded(backing_.base(), backing_.reserved_bytes());
   if (bytes == 0) return status;
   const std::int64_t end = backing_.Rounded(bytes);
   status = backing_.Map({{0, end}}, PieceBytes(bytes));

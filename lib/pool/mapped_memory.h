@@ -19,11 +19,14 @@ class MappedMemory : public MemorySource {
  public:
   MappedMemory(Device& device, const PoolOptions& options, StreamArena& arena)
       : MemorySource(device, options, arena), backing_(device), granule_(device.granularity()) {}
+  ~MappedMemory() override {
+    if (base() != nullptr) TellRemoved(base());
+  }
 
   void Abandon() override { backing_.Abandon(); }
   bool MayGrow(std::int64_t bytes) const override;
   std::int64_t held_bytes() const override { return backing_.held_bytes(); }
-  void* base() const override { return backing_.base(); }
+  void* base() const final { return backing_.base(); }
 
  protected:
   // A range without memory in a site, and the tickets of work that may still use the memory that

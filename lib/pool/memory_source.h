@@ -124,6 +124,13 @@ class MemorySource {
   // Returns how many bytes growth takes at least.
   std::int64_t GrowthStep() const;
   void CountGrowth();
+  // Tells the observer which ranges of addresses the pool has.
+  void TellAdded(const void* begin, std::int64_t bytes) const {
+    if (options_.recorder != nullptr) options_.recorder->AddRange(begin, bytes);
+  }
+  void TellRemoved(const void* begin) const {
+    if (options_.recorder != nullptr) options_.recorder->RemoveRange(begin);
+  }
 
   Device& device_;
   const PoolOptions& options_;

@@ -4,6 +4,7 @@
 #include "lib/pool/segment_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/pool/live_report.h"
 #include "lib/pool/segment_blocks.h"
@@ -18,8 +19,11 @@ constexpr std::int64_t kLeastSegmentPart = 1024;  // of a small budget
 }  // namespace
 
 SegmentMemory::~SegmentMemory() {
-  const absl::Status status =
-      segments_.Empty([this](void* address, std::int64_t) { return device_.FreeMemory(address); });
+  const void* told = nullptr;
+  const absl::Status status = segments_.Empty([&](void* address, std::int64_t) {
+    if (std::exchange(told, address) != address) TellRemoved(address);
+    return device_.FreeMemory(address);
+  });
   if (!status.ok()) ReportKeptMemory(status, kPoolWords);
 }
 
@@ -79,6 +83,7 @@ absl::StatusOr<BlockId> SegmentMemory::AddSegment(std::int64_t bytes, std::int64
   }
   if (!address.ok()) return address.status();
   NoteHighWater();
+  TellAdded(*address, wanted);
   return IncludeSegment(arena_.blocks(), segments_, segments_.Add(*address, wanted));
 }
 
@@ -109,9 +114,11 @@ void SegmentMemory::SetAsideSegment(BlockId block) {
 // Calls the device without any lock: cudaFree waits for all work of the device.
 absl::Status SegmentMemory::GiveToDevice(const Range& range, bool& is_held, PoolLocks& locks) {
   void* const address = segments_.Hide(range);
+  TellRemoved(address);
   absl::Status status = locks.WithoutBoth([&] { return device_.FreeMemory(address); });
   if (!status.ok()) {
     segments_.Show(range);
+    TellAdded(address, range.bytes());
     return status;
   }
   is_held = false;

@@ -12,6 +12,7 @@
 
 #include "tests/pool/pool_fixture.h"
 #include "tests/support/forwarding_device.h"
+#include "tests/support/range_checker.h"
 
 namespace tidepool {
 namespace {
@@ -209,6 +210,27 @@ TEST_F(DeviceFailureTest, APoolIsNotTakenFromUnderRunningWork) {
   ASSERT_TRUE(device_->RecordEvent(end, stream).ok());
   ASSERT_TRUE(device_->SynchronizeEvent(end).ok());
   EXPECT_EQ(read[kMiB - 1], 1);
+}
+
+TEST_F(DeviceFailureTest, ARangeIsNotTakenFromUnderRunningWork) {
+  testing::RangeChecker checker;
+  PoolOptions options{.max_bytes = kMiB};
+  options.recorder = &checker;
+  auto pool = Pool::Create(&failing_, options).value();
+  const Stream stream = NewStream();
+  void* const p = *pool->Allocate(kMiB, stream);
+  device_->HoldCopies();
+  std::vector<char> read(kMiB);
+  ASSERT_TRUE(device_->Copy(read.data(), p, kMiB, CopyDirection::kFromDevice, stream).ok());
+  ASSERT_TRUE(pool->Free(p, stream).ok());
+  ASSERT_TRUE(device_->DestroyStream(stream).ok());
+  failing_.synchronize_fails = true;
+  pool.reset();
+  EXPECT_EQ(checker.ranges(), 1U);
+  device_->ReleaseCopies();
+  const Event end = device_->CreateEvent().value();
+  ASSERT_TRUE(device_->RecordEvent(end, stream).ok());
+  ASSERT_TRUE(device_->SynchronizeEvent(end).ok());
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "tests/pool/pool_fixture.h"
 #include "tests/support/forwarding_device.h"
+#include "tests/support/range_checker.h"
 
 namespace tidepool {
 namespace {
@@ -126,7 +127,9 @@ class MemoryFaultsTest : public PoolFixture, public ::testing::WithParamInterfac
 
   // Returns how many calls of the kind there were.
   std::int64_t Play(Call call, std::int64_t failing) {
-    Scene scene{*device_, NewStream(), NewStream(), NewPool(GetParam().options)};
+    PoolOptions options = GetParam().options;
+    options.recorder = observer_;
+    Scene scene{*device_, NewStream(), NewStream(), NewPool(options)};
     GetParam().set(scene);
     const std::int64_t calls = device_->CountCalls(call);
     device_->FailCall(call, failing);
@@ -136,6 +139,24 @@ class MemoryFaultsTest : public PoolFixture, public ::testing::WithParamInterfac
     const std::int64_t made = device_->CountCalls(call) - calls;
     ExpectThatNothingIsLost(scene);
     return made;
+  }
+
+  // Lets each call of the device fail in turn.
+  void PlayEach() {
+    std::int64_t calls = 0;
+    for (const Call call :
+         {Call::kCreateEvent, Call::kRecordEvent, Call::kWaitEvent, Call::kQueryEvent,
+          Call::kSynchronizeEvent, Call::kAllocateMemory, Call::kFreeMemory, Call::kCreatePhysical,
+          Call::kReleasePhysical, Call::kMap, Call::kUnmap}) {
+      SCOPED_TRACE(static_cast<int>(call));
+      const std::int64_t most = Play(call, 0);
+      calls += most;
+      for (std::int64_t n = 1; n <= most; ++n) {
+        SCOPED_TRACE(n);
+        Play(call, n);
+      }
+    }
+    EXPECT_GT(calls, 0);
   }
 
   void ExpectThatNothingIsLost(Scene& scene) {
@@ -156,26 +177,20 @@ class MemoryFaultsTest : public PoolFixture, public ::testing::WithParamInterfac
     scene.pool.reset();
     EXPECT_EQ(device_->used_bytes(), 0);
   }
+
+  PoolObserver* observer_ = nullptr;
 };
 
 INSTANTIATE_TEST_SUITE_P(Cases, MemoryFaultsTest, ::testing::ValuesIn(Cases()),
                          [](const auto& test) { return std::string(test.param.name); });
 
-TEST_P(MemoryFaultsTest, LoseNothing) {
-  std::int64_t calls = 0;
-  for (const Call call :
-       {Call::kCreateEvent, Call::kRecordEvent, Call::kWaitEvent, Call::kQueryEvent,
-        Call::kSynchronizeEvent, Call::kAllocateMemory, Call::kFreeMemory, Call::kCreatePhysical,
-        Call::kReleasePhysical, Call::kMap, Call::kUnmap}) {
-    SCOPED_TRACE(static_cast<int>(call));
-    const std::int64_t most = Play(call, 0);
-    calls += most;
-    for (std::int64_t n = 1; n <= most; ++n) {
-      SCOPED_TRACE(n);
-      Play(call, n);
-    }
-  }
-  EXPECT_GT(calls, 0);
+TEST_P(MemoryFaultsTest, LoseNothing) { PlayEach(); }
+
+TEST_P(MemoryFaultsTest, TellAnObserverTheRanges) {
+  testing::RangeChecker checker;
+  observer_ = &checker;
+  PlayEach();
+  EXPECT_EQ(checker.ranges(), 0U);
 }
 
 // The device is full after the first piece of new memory, and keeps that one mapped where the pool
