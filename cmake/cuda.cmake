@@ -6,7 +6,7 @@ if(NOT CUDAToolkit_FOUND)
 endif()
 
 # Tests link the objects to see hidden symbols. The objects hold only the code for CUDA.
-file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/device/cuda/*.cc)
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/device/cuda/*.cc ${PROJECT_SOURCE_DIR}/lib/nvtx/*.cc)
 add_library(tidepool_cuda_objects OBJECT ${sources})
 target_compile_features(tidepool_cuda_objects PUBLIC cxx_std_20)
 set_target_properties(tidepool_cuda_objects PROPERTIES
@@ -15,7 +15,7 @@ target_include_directories(tidepool_cuda_objects
   PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> PRIVATE ${PROJECT_SOURCE_DIR})
 target_include_directories(tidepool_cuda_objects SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
 target_link_libraries(tidepool_cuda_objects
-  PUBLIC ${TIDEPOOL_DEPENDENCIES} PRIVATE Threads::Threads $<BUILD_INTERFACE:tidepool_flags>)
+  PUBLIC ${TIDEPOOL_DEPENDENCIES} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} $<BUILD_INTERFACE:tidepool_flags>)
 
 add_library(tidepool_cuda $<TARGET_OBJECTS:tidepool_cuda_objects>)
 add_library(tidepool::cuda ALIAS tidepool_cuda)
@@ -27,7 +27,7 @@ if(BUILD_SHARED_LIBS)
   target_include_directories(tidepool_cuda PRIVATE ${PROJECT_SOURCE_DIR})
 endif()
 target_link_libraries(tidepool_cuda
-  PUBLIC tidepool ${TIDEPOOL_CUDART} PRIVATE Threads::Threads $<BUILD_INTERFACE:tidepool_flags>)
+  PUBLIC tidepool ${TIDEPOOL_CUDART} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} $<BUILD_INTERFACE:tidepool_flags>)
 set_target_properties(tidepool_cuda PROPERTIES
   EXPORT_NAME cuda VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}
   INSTALL_RPATH "$ORIGIN" INSTALL_RPATH_USE_LINK_PATH ON)

@@ -6,7 +6,8 @@ install(TARGETS tidepool tidepool_pool EXPORT tidepoolTargets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(DIRECTORY include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} PATTERN cuda_device.h EXCLUDE)
+install(DIRECTORY include/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} 
+  PATTERN cuda_device.h EXCLUDE PATTERN nvtx_observer.h EXCLUDE)
 # The headers' paths of version 0.1, before they lay in folders.
 install(DIRECTORY include/compatibility/tidepool DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # `find_package(tidepool COMPONENTS cuda)` provides tidepool::cuda. Its targets lie in a file of
@@ -17,7 +18,8 @@ set(TIDEPOOL_HAS_CUDA OFF)
 if(TARGET tidepool_cuda)
   set(TIDEPOOL_HAS_CUDA ON)
   list(APPEND TIDEPOOL_COMPONENTS cuda)
-  install(FILES include/tidepool/cuda_device.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tidepool)
+  install(FILES include/tidepool/cuda_device.h include/tidepool/nvtx_observer.h
+    DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tidepool)
   install(TARGETS tidepool_cuda EXPORT tidepoolCudaTargets
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

@@ -32,8 +32,9 @@ foreach(row ${rows})
   string(REGEX MATCHALL "`(lib|policies)/[a-z_/]+`" cells "${row}")
   string(REPLACE "`" "" cells "${cells}")
   list(POP_FRONT cells room)
-  # The room of CUDA needs a toolkit (cmake/cuda.cmake), that of profiles SQLite (cmake/profile.cmake).
-  if(NOT room MATCHES "^lib/(device/cuda|profile)$")
+  # The rooms of CUDA and NVTX need a toolkit (cmake/cuda.cmake), that of profiles SQLite
+  # (cmake/profile.cmake).
+  if(NOT room MATCHES "^lib/(device/cuda|nvtx|profile)$")
     list(APPEND TIDEPOOL_ROOMS ${room})
     set(TIDEPOOL_CLOSURE_${room} ${room})
     foreach(used ${cells})

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "tidepool/cuda_device.h"
+#include "tidepool/nvtx_observer.h"
 #include "tidepool/pool.h"
 
 namespace {
@@ -29,6 +30,18 @@ void Train(tidepool::CudaDevice& device) {
   CheckCuda(cudaStreamDestroy(native));
 }
 
+// Serves a buffer that compute-sanitizer checks, when it is attached.
+void TrainUnderTools(tidepool::CudaDevice& device) {
+  // [nvtx]
+  const auto observer = tidepool::MakeNvtxObserver(device);  // null when no tool is attached
+  tidepool::PoolOptions options{.memory = tidepool::PoolMemory::kSegments};
+  options.recorder = observer.get();  // or MakeNvtxObserver(device, &recorder), to record as well
+  const auto pool = Check(tidepool::Pool::Create(&device, options));
+  // [/nvtx]
+  const tidepool::Stream stream = Check(device.CreateStream());
+  Check(pool->Free(Check(pool->Allocate(1000, stream)), stream));
+}
+
 }  // namespace
 
 int main() {
@@ -41,6 +54,7 @@ int main() {
   Check(device.status());
   // [/cuda-device]
   Train(**device);
+  TrainUnderTools(**device);
   std::printf("served a buffer on %s\n", (*device)->name().c_str());
   return 0;
 }

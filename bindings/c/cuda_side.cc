@@ -8,6 +8,7 @@
 #include "bindings/c/face_device.h"
 #include "bindings/support/cuda_end.h"
 #include "tidepool/cuda_device.h"
+#include "tidepool/nvtx_observer.h"
 
 namespace tidepool::c_face {
 namespace {
@@ -35,6 +36,9 @@ class CudaSide final : public FaceDevice {
     // The first call reports an error that the program left in CUDA.
     if (device_->ForgetWrappedStreams().ok()) return absl::OkStatus();
     return device_->ForgetWrappedStreams();
+  }
+  std::unique_ptr<PoolObserver> MakeToolObserver(PoolObserver* next) const override {
+    return MakeNvtxObserver(*device_, next);
   }
   bool HasLost(const Pool& pool) const override {
     return bindings::HasCudaEnded() || bindings::WasDeviceReset(pool);

@@ -38,6 +38,9 @@ class FaceDevice {
   virtual absl::Status ForgetLostStreams() = 0;
   // Forgets all streams of the caller without using their handles, before the device ends.
   virtual absl::Status ForgetStreams() = 0;
+  // Makes an observer that tells a tool of the memory of a pool and then calls `next`, which may be
+  // null. Null when no tool is attached.
+  virtual std::unique_ptr<PoolObserver> MakeToolObserver(PoolObserver* next) const = 0;
   // Returns whether the memory of `pool` is gone already, so that neither may be destroyed.
   virtual bool HasLost(const Pool& pool) const = 0;
 };

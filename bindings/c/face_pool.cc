@@ -43,6 +43,7 @@ absl::Status FacePool::Start() {
   if (!options.ok()) return options.status();
   if (settings_.is_recording) recorder_ = std::make_unique<SwitchedRecorder>(settings_.alignment);
   options->recorder = recorder_.get();
+  ObserveForTool(*options);
   if (!settings_.trace.empty()) {
     const std::string path = absl::StrCat(settings_.trace, ".", DeviceName(), ".tide");
     if (absl::Status status = recorder_->Start(path); !status.ok()) return status;
@@ -51,6 +52,17 @@ absl::Status FacePool::Start() {
   if (!pool.ok()) return pool.status();
   pool_ = *std::move(pool);
   return absl::OkStatus();
+}
+
+// Tells an attached tool of the memory. compute-sanitizer documents pools in allocations of
+// cudaMalloc alone, so the memory is in segments unless the program or the alignment prevents it.
+void FacePool::ObserveForTool(PoolOptions& options) {
+  constexpr std::int64_t kMostAlignment = 512;  // of segments
+  if (settings_.uses_nvtx) tool_observer_ = device_->MakeToolObserver(options.recorder);
+  if (tool_observer_ == nullptr) return;
+  options.recorder = tool_observer_.get();
+  if (options.memory == PoolMemory::kAutomatic && options.alignment <= kMostAlignment)
+    options.memory = PoolMemory::kSegments;
 }
 
 absl::StatusOr<void*> FacePool::AllocateBlocking(std::size_t bytes, Stream stream, Hint hint) {

@@ -86,6 +86,7 @@ class FacePool {
       : settings_(std::move(settings)), device_(std::move(device)), streams_(*device_) {}
 
   absl::Status Start();
+  void ObserveForTool(PoolOptions& options);
   absl::StatusOr<void*> TryAllocate(std::size_t bytes, Stream stream, Hint hint) {
     if (settings_.wait == absl::ZeroDuration()) [[likely]]
       return pool_->Allocate(bytes, stream, hint);
@@ -108,7 +109,8 @@ class FacePool {
   const bindings::Settings settings_;
   const std::unique_ptr<FaceDevice> device_;
   Streams streams_;
-  std::unique_ptr<SwitchedRecorder> recorder_;  // null: nothing can be recorded
+  std::unique_ptr<SwitchedRecorder> recorder_;   // null: nothing can be recorded
+  std::unique_ptr<PoolObserver> tool_observer_;  // null: no tool is attached
   std::unique_ptr<Pool> pool_;
   locks::Mutex pinned_mutex_;
   std::unique_ptr<PinnedPool> pinned_ ABSL_GUARDED_BY(pinned_mutex_);

@@ -38,6 +38,9 @@ class HostSide final : public FaceDevice {
   }
   absl::Status ForgetLostStreams() override { return absl::OkStatus(); }
   absl::Status ForgetStreams() override { return absl::OkStatus(); }
+  std::unique_ptr<PoolObserver> MakeToolObserver(PoolObserver* /*next*/) const override {
+    return nullptr;
+  }
   bool HasLost(const Pool& /*pool*/) const override { return false; }
 
  private:

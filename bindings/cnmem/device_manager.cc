@@ -12,6 +12,7 @@
 #include "bindings/support/cuda_end.h"
 #include "bindings/support/out_of_memory.h"
 #include "bindings/support/statistics_text.h"
+#include "tidepool/nvtx_observer.h"
 #include "tidepool/recorder.h"
 
 namespace tidepool::cnmem {
@@ -109,7 +110,7 @@ absl::Status DeviceManager::Start(const DeviceRequest& request) {
     const std::int64_t bytes = manager->reserved_bytes;
     if (bytes == 0) continue;
     absl::StatusOr<std::unique_ptr<Reserve>> reserve =
-        Reserve::Create(device_.get(), InSegments(bytes, bytes));
+        Reserve::Create(device_.get(), InSegments(bytes, bytes), MakeToolObserver(nullptr));
     if (!reserve.ok()) return reserve.status();
     manager->reserve = *std::move(reserve);
     reserves_.push_back(manager->reserve.get());
@@ -121,7 +122,8 @@ absl::Status DeviceManager::StartPool(std::int64_t initial_bytes, std::int64_t m
   if (max_bytes == 0) return absl::OkStatus();
   StartRecorder();
   PoolOptions options = Options(initial_bytes, max_bytes);
-  options.recorder = recorder_.get();
+  tool_observer_ = MakeToolObserver(recorder_.get());
+  options.recorder = tool_observer_ != nullptr ? tool_observer_.get() : recorder_.get();
   initial_bytes_ = options.initial_bytes;
   max_bytes_ = options.max_bytes;
   absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device_.get(), options);
@@ -143,6 +145,10 @@ void DeviceManager::StartRecorder() {
     std::fprintf(stderr, "tidepool: nothing is recorded: %s\n",
                  std::string(recorder.status().message()).c_str());
   }
+}
+
+std::unique_ptr<PoolObserver> DeviceManager::MakeToolObserver(PoolObserver* next) const {
+  return settings_.uses_nvtx ? MakeNvtxObserver(*device_, next) : nullptr;
 }
 
 PoolOptions DeviceManager::InSegments(std::int64_t initial_bytes, std::int64_t max_bytes) const {

@@ -80,6 +80,9 @@ class DeviceManager {
   absl::Status Start(const DeviceRequest& request);
   void StartRecorder();
   absl::Status StartPool(std::int64_t initial_bytes, std::int64_t max_bytes);
+  // Makes an observer that tells an attached tool of a pool and then calls `next`; null without a
+  // tool.
+  std::unique_ptr<PoolObserver> MakeToolObserver(PoolObserver* next) const;
   PoolOptions InSegments(std::int64_t initial_bytes, std::int64_t max_bytes) const;
   PoolOptions Options(std::int64_t initial_bytes, std::int64_t max_bytes) const;
   std::int64_t BudgetOf(std::int64_t bytes) const;
@@ -103,6 +106,7 @@ class DeviceManager {
   bool is_managed_ = false;
   std::unique_ptr<CudaDevice> device_;
   std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<PoolObserver> tool_observer_;
   std::unique_ptr<Pool> pool_;      // null: all memory is reserved and the pool may not grow
   std::int64_t initial_bytes_ = 0;  // as requested
   std::int64_t initially_held_bytes_ = 0;

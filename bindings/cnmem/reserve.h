@@ -17,12 +17,13 @@ namespace tidepool::cnmem {
 class Reserve {
  public:
   // Makes the pool, with the errors of Pool::Create. The options request the whole size at once, in
-  // segments: virtual memory could be remapped out of the segment.
-  static absl::StatusOr<std::unique_ptr<Reserve>> Create(Device* device,
-                                                         const PoolOptions& options) {
+  // segments: virtual memory could be remapped out of the segment. The observer may be null.
+  static absl::StatusOr<std::unique_ptr<Reserve>> Create(Device* device, PoolOptions options,
+                                                         std::unique_ptr<PoolObserver> observer) {
+    options.recorder = observer.get();
     absl::StatusOr<std::unique_ptr<Pool>> pool = Pool::Create(device, options);
     if (!pool.ok()) return pool.status();
-    return std::unique_ptr<Reserve>(new Reserve(*std::move(pool)));
+    return std::unique_ptr<Reserve>(new Reserve(std::move(observer), *std::move(pool)));
   }
 
   Pool& pool() { return *pool_; }
@@ -33,12 +34,14 @@ class Reserve {
   }
 
  private:
-  explicit Reserve(std::unique_ptr<Pool> pool) : pool_(std::move(pool)) {
+  Reserve(std::unique_ptr<PoolObserver> observer, std::unique_ptr<Pool> pool)
+      : observer_(std::move(observer)), pool_(std::move(pool)) {
     const PoolBlock whole = pool_->Snapshot().front();
     begin_ = static_cast<const char*>(whole.address);
     bytes_ = whole.bytes;
   }
 
+  std::unique_ptr<PoolObserver> observer_;
   std::unique_ptr<Pool> pool_;
   const char* begin_ = nullptr;
   std::int64_t bytes_ = 0;

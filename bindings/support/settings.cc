@@ -74,6 +74,11 @@ bool SetDevice(std::string_view text, Settings& settings) {
   return is_number;
 }
 
+bool SetNvtx(std::string_view text, Settings& settings) {
+  settings.uses_nvtx = text == "auto";
+  return text == "auto" || text == "off";
+}
+
 bool SetInitial(std::string_view text, Settings& settings) {
   if (text == "0") return true;
   return Store(ParseBytes(text), settings.initial_bytes);
@@ -81,7 +86,7 @@ bool SetInitial(std::string_view text, Settings& settings) {
 
 constexpr std::string_view kSwitch = "0 or 1";
 constexpr std::string_view kBytes = "bytes (8589934592, 8GiB)";
-constexpr std::array<Option, 17> kOptions = {{
+constexpr std::array<Option, 18> kOptions = {{
     {"placement", "the name of a placement policy: best-fit, exact-fit-first, ...", true,
      SetPlacement},
     {"budget", "bytes (8589934592, 8GiB) or a part of the device's memory (80%)", true, SetBudget},
@@ -92,6 +97,7 @@ constexpr std::array<Option, 17> kOptions = {{
     {"trace", "the beginning of the paths of traces", true, SetText<&Settings::trace>},
     {"statistics", kSwitch, true, SetSwitch<&Settings::statistics>},
     {"errors", kSwitch, true, SetSwitch<&Settings::errors>},
+    {"nvtx", "auto or off", true, SetNvtx},
     {"device", "host, cuda, or cuda:N with the number of a device", false, SetDevice},
     {"device_memory", kBytes, false, SetBytes<&Settings::device_memory_bytes>},
     {"initial", kBytes, false, SetInitial},

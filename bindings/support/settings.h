@@ -32,6 +32,7 @@ struct Settings {
   std::string trace;    // the beginning of the paths of traces; empty: no traces
   bool statistics = false;
   bool errors = false;
+  bool uses_nvtx = true;  // where a tool is attached
 
   // The rest has no environment variables.
   DeviceKind device = DeviceKind::kAny;

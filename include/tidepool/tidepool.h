@@ -104,6 +104,9 @@ TIDEPOOL_C_API const char* tidepool_version(void);
    statistics     0 or 1: print counts and sizes on stderr when the pool or the process ends.
                   Default 0
    errors         0 or 1: print each error on stderr. Default 0
+   nvtx           auto or off: whether the memory of a CUDA device is registered with NVTX when a
+                  tool is attached that takes it, as compute-sanitizer does. Then the default of
+                  memory is segments, and the pool has no caches for streams. Default auto
 
    TIDEPOOL_INVALID_ARGUMENT for an unknown key (the error lists the known ones, nearest first), a
    malformed value, and options that contradict each other. TIDEPOOL_UNAVAILABLE for a device that

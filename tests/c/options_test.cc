@@ -30,7 +30,7 @@ TEST(OptionStringTest, ReadsEveryOption) {
   const Settings settings = Parsed(
       "placement=planned,budget=3GiB;memory=virtual\ngrowth=0.25, remap = 1 ,wait=1500ms,"
       "trace=/tmp/a=b;statistics=1,errors=1,device=cuda:2,device_memory=64MiB,initial=1MiB,"
-      "alignment=256,pinned=2MiB,plan=\"a,b;c.csv\",exact=1,recording=1,\n");
+      "alignment=256,pinned=2MiB,plan=\"a,b;c.csv\",exact=1,recording=1,nvtx=off,\n");
   EXPECT_EQ(settings.placement, "planned");
   EXPECT_EQ(settings.budget_bytes, std::int64_t{3} << 30);
   EXPECT_EQ(settings.has_virtual_memory, true);
@@ -46,6 +46,7 @@ TEST(OptionStringTest, ReadsEveryOption) {
   EXPECT_EQ(settings.pinned_bytes, 2 << 20);
   EXPECT_EQ(settings.plan, "a,b;c.csv");
   EXPECT_TRUE(settings.is_exact && settings.is_recording);
+  EXPECT_FALSE(settings.uses_nvtx);
 }
 
 TEST(OptionStringTest, HasDefaults) {
@@ -55,9 +56,11 @@ TEST(OptionStringTest, HasDefaults) {
     EXPECT_EQ(settings.device, bindings::DeviceKind::kAny);
     EXPECT_EQ(settings.initial_bytes, 0);
     EXPECT_FALSE(settings.is_recording);
+    EXPECT_TRUE(settings.uses_nvtx);
   }
   EXPECT_EQ(Parsed("plan=x").placement, "planned");
   EXPECT_TRUE(Parsed("trace=x").is_recording);
+  EXPECT_TRUE(Parsed("nvtx=auto").uses_nvtx);
   EXPECT_EQ(Parsed("initial=0").initial_bytes, 0);
   EXPECT_FALSE(Parsed("device=cuda").ordinal.has_value());
 }
@@ -70,14 +73,28 @@ TEST(OptionStringTest, NamesTheNearestKeyFirst) {
 }
 
 TEST(OptionStringTest, RefusesMalformedValues) {
-  for (const std::string text :
-       {"placement=worst-fit", "budget=0",        "budget=8GB",
-        "budget=101%",         "memory=fast",     "growth=2",
-        "remap=yes",           "wait=5",          "statistics=true",
-        "errors=on",           "device=gpu",      "device=cuda:",
-        "device=cuda:x",       "device=cuda:-1",  "device=cuda:99999999999",
-        "device=host:0",       "device_memory=0", "initial=-1",
-        "alignment=none",      "exact=2",         "recording=maybe"}) {
+  for (const std::string text : {"placement=worst-fit",
+                                 "budget=0",
+                                 "budget=8GB",
+                                 "budget=101%",
+                                 "memory=fast",
+                                 "growth=2",
+                                 "remap=yes",
+                                 "wait=5",
+                                 "statistics=true",
+                                 "errors=on",
+                                 "device=gpu",
+                                 "device=cuda:",
+                                 "device=cuda:x",
+                                 "device=cuda:-1",
+                                 "device=cuda:99999999999",
+                                 "device=host:0",
+                                 "device_memory=0",
+                                 "initial=-1",
+                                 "alignment=none",
+                                 "exact=2",
+                                 "recording=maybe",
+                                 "nvtx=on"}) {
     const std::string key = text.substr(0, text.find('='));
     EXPECT_THAT(ErrorOf(text), StartsWith("option '" + key + "' is '" +
                                           text.substr(key.size() + 1) + "', expected "));

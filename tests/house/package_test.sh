@@ -63,7 +63,7 @@ int main() {
 EOF
 # Compiles each header alone, including the old paths.
 {
-  find "$source_dir/include/tidepool" "$source_dir/include/compatibility/tidepool" -name '*.h' ! -name cuda_device.h |
+  find "$source_dir/include/tidepool" "$source_dir/include/compatibility/tidepool" -name '*.h' ! -name cuda_device.h ! -name nvtx_observer.h |
     sed -E 's|.*/include/(compatibility/)?||; s|.*|#include "&"|' | sort
 } >"$scratch/user/every_header.cc"
 cp "$source_dir"/examples/*.{cc,h} "$source_dir/tests/cnmem/program.c" "$scratch/user"
