@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the tool for NVTX has seen. A test links the tool, and sets NVTX_INJECTION64_PATH to it.
+// Calls that the tool for NVTX has seen. A test links the tool, and sets NVTX_INJECTION64_PATH to it.
 #ifndef TIDEPOOL_TESTS_SUPPORT_NVTX_INJECTION_CONTROL_H_
 #define TIDEPOOL_TESTS_SUPPORT_NVTX_INJECTION_CONTROL_H_
 
@@ -36,11 +36,11 @@ struct Seen {
   std::int64_t regions_ever = 0;
   std::int64_t unregistered_regions = 0;
   std::int64_t regions_ended_with_heaps = 0;
-  std::vector<std::string> faults;  // what contradicts NVTX's rules
+  std::vector<std::string> faults;  // rules of NVTX that a call broke
 };
 
 void SetMode(Mode mode);
-// Returns what the tool has seen since Reset. Thread-safe.
+// Returns the state and the counts since Reset. Thread-safe.
 Seen Look();
 // Forgets the counts and the faults, but no live heap.
 void Reset();
