@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that the tool for NVTX has seen. A test links the tool, and sets NVTX_INJECTION64_PATH to it.
+// Calls that the tool for NVTX has seen. A test links the tool and names it in
+// NVTX_INJECTION64_PATH.
 #ifndef TIDEPOOL_TESTS_SUPPORT_NVTX_INJECTION_CONTROL_H_
 #define TIDEPOOL_TESTS_SUPPORT_NVTX_INJECTION_CONTROL_H_
 
