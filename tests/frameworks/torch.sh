@@ -29,6 +29,8 @@ fi
 [ ! -x "$BUILD/trace_replay/tidepool" ] || export TIDEPOOL_TOOL=$BUILD/trace_replay/tidepool
 export TIDEPOOL_TORCH_SOURCES=$SOURCE/bindings/torch TIDEPOOL_TORCH_LIBRARY=$BUILD/bindings/torch/libtidepool_torch.so
 export TIDEPOOL_INCLUDE=$SOURCE/include TIDEPOOL_CACHE=$CACHE/compiled
+tool=$BUILD/tests/support/nvtx_injection/libnvtx_injection.so
+[ ! -e "$tool" ] || export TIDEPOOL_NVTX_INJECTION=$tool
 export CUDART_HOST_KERNELS=1 CUDART_HOST_CAPABILITY=80
 export LD_LIBRARY_PATH=$empty
 program=$here/torch/torch_test.py

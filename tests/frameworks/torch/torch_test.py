@@ -498,6 +498,25 @@ def rmm_and_pytorch_have_one_budget():
     raises(ValueError, "cannot be changed", lambda: tidepool.rmm.MemoryResource(0, budget="1GiB"))
 
 
+def tools_of_nvtx_see_each_tensor():
+    path = os.environ.get("TIDEPOOL_NVTX_INJECTION")
+    if not path:
+        return  # the script names the tool, where it is built
+    os.environ["NVTX_INJECTION64_PATH"] = path
+    tidepool_torch.enable()
+    models.train("mlp", 2)
+    gc.collect()
+    kept = empty(1000)
+    counts = (ctypes.c_int64 * 5)()
+    ctypes.CDLL(path).NvtxInjectionCount(counts)
+    heaps, live, ever, named, faults = counts
+    figures = tidepool_torch.statistics()
+    assert heaps > 0 and faults == 0, list(counts)
+    assert live == named == figures["live_count"] > 0, (list(counts), figures)
+    assert ever == figures["allocations"], (list(counts), figures)
+    del kept
+
+
 def pytorch_comes_first():
     from tidepool import _c_face
 

@@ -46,6 +46,16 @@ Seen Look();
 // Forgets the counts and the faults, but no live heap.
 void Reset();
 
+// The counts of Look for other languages.
+struct Counts {
+  std::int64_t heaps = 0;    // live
+  std::int64_t regions = 0;  // live
+  std::int64_t regions_ever = 0;
+  std::int64_t named = 0;  // of the live regions
+  std::int64_t faults = 0;
+};
+extern "C" void NvtxInjectionCount(Counts* counts);
+
 }  // namespace tidepool::nvtx_injection
 
 #endif  // TIDEPOOL_TESTS_SUPPORT_NVTX_INJECTION_CONTROL_H_

@@ -17,11 +17,13 @@ namespace tidepool::nvtx_injection {
 namespace {
 
 struct RegionOfHeap {
+  const void* begin = nullptr;
   std::int64_t bytes = 0;
   std::uintptr_t heap = 0;
   std::string name;
 };
 struct HeapState {
+  const void* begin = nullptr;
   std::int64_t bytes = 0;
   std::string name;
 };
@@ -74,7 +76,7 @@ nvtxMemHeapHandle_t HeapRegister(nvtxDomainHandle_t domain, const nvtxMemHeapDes
   const auto bytes = static_cast<std::int64_t>(range.size);
   state.Require(bytes > 0 && range.ptr != nullptr, "an empty heap");
   state.Require(!Overlaps(state.heaps, Key(range.ptr), bytes), "heaps overlap");
-  state.heaps[Key(range.ptr)] = {bytes, heap->message.ascii};
+  state.heaps[Key(range.ptr)] = {range.ptr, bytes, heap->message.ascii};
   // The address is the handle, as the header says.
   return reinterpret_cast<nvtxMemHeapHandle_t>(const_cast<void*>(range.ptr));
 }
@@ -108,7 +110,7 @@ void RegionsRegister(nvtxDomainHandle_t, const nvtxMemRegionsRegisterBatch_t* ba
                            heap->first + static_cast<std::uintptr_t>(heap->second.bytes)),
                   "a region outside its heap");
     state.Require(!Overlaps(state.regions, begin, bytes), "regions overlap");
-    state.regions[begin] = {bytes, Key(batch->heap), ""};
+    state.regions[begin] = {ranges[i].ptr, bytes, Key(batch->heap), ""};
     ++state.counts.regions_ever;
   }
 }
@@ -165,12 +167,12 @@ Seen Look() {
   Seen seen = state.counts;
   for (const auto& [begin, heap] : state.heaps) {
     Heap& copy = seen.heaps.emplace_back();
-    copy.begin = reinterpret_cast<const void*>(begin);
+    copy.begin = heap.begin;
     copy.bytes = heap.bytes;
     copy.name = heap.name;
     for (const auto& [first, region] : state.regions) {
       if (region.heap != begin) continue;
-      copy.regions.push_back({reinterpret_cast<const void*>(first), region.bytes, region.name});
+      copy.regions.push_back({region.begin, region.bytes, region.name});
     }
   }
   return seen;
@@ -180,6 +182,19 @@ void Reset() {
   State& state = TheState();
   const std::lock_guard lock(state.mutex);
   state.counts = {};
+}
+
+extern "C" void NvtxInjectionCount(Counts* counts) {
+  const Seen seen = Look();
+  *counts = {};
+  counts->heaps = static_cast<std::int64_t>(seen.heaps.size());
+  counts->regions_ever = seen.regions_ever;
+  counts->faults = static_cast<std::int64_t>(seen.faults.size());
+  for (const Heap& heap : seen.heaps) {
+    counts->regions += static_cast<std::int64_t>(heap.regions.size());
+    counts->named += std::ranges::count_if(
+        heap.regions, [](const Region& region) { return !region.name.empty(); });
+  }
 }
 
 // NVTX's header makes its types internal, and with them functions that take them.
