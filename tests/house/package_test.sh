@@ -52,9 +52,11 @@ cat >"$scratch/user/ask_for_a_gpu.cc" <<'EOF'
 
 #include "tidepool/cuda_device.h"
 #include "tidepool/host_device.h"
+#include "tidepool/nvtx_observer.h"
 
 int main() {
   const auto host = tidepool::HostDevice::Create({});
+  if (tidepool::MakeNvtxObserver(**host) != nullptr) return 1;
   const tidepool::Stream stream = *(*host)->CreateStream();
   const auto device = tidepool::CudaDevice::Create({.ordinal = 1 << 20});
   std::cout << stream.id << ' ' << device.status().message() << '\n';
