@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Each range of addresses of a pool is a heap, and each allocation a region of it.
 #include "tidepool/nvtx_observer.h"
 
 #include <cassert>
