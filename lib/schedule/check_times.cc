@@ -63,6 +63,7 @@ class TimeCheck {
         limits_(limits),
         held_(schedule.devices),
         on_device_(schedule.devices * graphs.front().data.size()),
+        has_begun_(on_device_.size()),
         on_host_((schedule.devices + 1) * graphs.front().data.size()),
         links_(2 * machine.links.size()) {
     const std::vector<GraphData>& data = graphs.front().data;
@@ -296,8 +297,12 @@ class TimeCheck {
 
   void Take(std::int64_t begin, std::int64_t end) {
     Bytes bytes = {.end = end, .address = step().offset, .step = at_};
+    const std::size_t instance = step().device * graph_->data.size() + step().index;
     const bool is_home = graph_->data[step().index].before == DataHome::kDevice;
-    if (step().kind == StepKind::kAllocate && is_home) bytes.held_from = 0;
+    if (step().kind == StepKind::kAllocate && is_home && !has_begun_[instance]) {
+      bytes.held_from = 0;
+      has_begun_[instance] = true;
+    }
     OnDevice(step().index).emplace(begin, bytes);
   }
 
@@ -378,6 +383,7 @@ class TimeCheck {
   std::map<std::pair<std::size_t, std::size_t>, double> tails_;  // by stream
   std::vector<std::vector<HeldMemory>> held_;                    // by device
   std::vector<ByteMap> on_device_;                               // by device and data
+  std::vector<bool> has_begun_;       // by device and data: has had the memory of its home
   std::vector<ByteMap> on_host_;      // by device and data, the host's own at the end
   std::vector<LinkDirection> links_;  // two for each link; one transfer at a time uses the first
 };

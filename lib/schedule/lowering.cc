@@ -22,6 +22,7 @@ Lowering::Lowering(const TaskGraph& graph, const Schedule& schedule, const Machi
       queue_(program),
       addresses_(schedule.devices),
       on_device_(schedule.devices * graph.data.size()),
+      has_begun_(on_device_.size()),
       on_host_((schedule.devices + 1) * graph.data.size()) {
   program.memory = schedule.memory;
   for (std::size_t device = 0; device < schedule.devices; ++device) {

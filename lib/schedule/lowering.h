@@ -98,6 +98,7 @@ class Lowering {
   std::vector<AddressUsers> addresses_;  // by device
   std::vector<PageUsers> pages_;         // by device
   std::vector<DataParts> on_device_;     // by device and data
+  std::vector<bool> has_begun_;          // by device and data: has had memory of its home
   std::vector<DataParts> on_host_;       // by device and data, the host's own at the end
   std::size_t at_ = 0;                   // the current step
   std::uint32_t repetition_ = 0;

@@ -73,10 +73,12 @@ absl::Status Lowering::AddPart(const ScheduleStep& step, std::int64_t begin, std
   part.span = AddSpan({.device = step.device,
                        .offset = IsFixed() ? step.offset + begin : -1,
                        .bytes = RoundedSize(begin, end)});
-  // Data at home on the device holds its memory from the start.
-  if (step.kind == StepKind::kAllocate && is_first_iteration_ && part.users.empty() &&
+  // Data at home on the device holds its first memory from the start.
+  if (step.kind == StepKind::kAllocate && is_first_iteration_ &&
       graph_->data[step.index].before == DataHome::kDevice) {
-    part.state = DataPart::State::kThere;
+    const std::size_t instance = step.device * data_count_ + step.index;
+    if (!has_begun_[instance] && part.users.empty()) part.state = DataPart::State::kThere;
+    has_begun_[instance] = true;
   }
   OnDevice(step.device, step.index).Add(std::move(part));
   return absl::OkStatus();

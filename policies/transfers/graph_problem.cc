@@ -33,6 +33,7 @@ class ProblemMaker {
 
  private:
   void FindUses();
+  bool LosesItsValue(std::size_t data) const;
   void AddLives(std::size_t data);
   void End(std::size_t data, std::size_t run, bool is_made_again);
   void AddAbsences(std::size_t data);
@@ -59,6 +60,7 @@ class ProblemMaker {
   const GraphProblemOptions& options_;
   std::vector<std::vector<Use>> uses_;  // by data
   std::int64_t before_ = 0;             // bytes at the start
+  std::int64_t dropped_ = 0;            // bytes that are given back at the start
   std::vector<std::int64_t> taken_;     // bytes that a run takes when it starts, for its data
   std::vector<std::int64_t> given_back_;
   GraphProblem made_;
@@ -74,13 +76,26 @@ void ProblemMaker::FindUses() {
   }
 }
 
+// Whether a datum is on the device when the iteration starts, and is written over before any task
+// reads it. Gradients that no update reads have a sum of several rounds.
+bool ProblemMaker::LosesItsValue(std::size_t data) const {
+  const GraphData& datum = graph_.data[data];
+  const std::vector<Use>& uses = uses_[data];
+  if (datum.kind != DataKind::kWeightGradient || datum.before != DataHome::kDevice) return false;
+  return !uses.empty() && uses.front().makes &&
+         graph_.tasks[runs_[uses.back().run].task].phase == TaskPhase::kUpdate;
+}
+
 // Adds the times in which a datum takes memory. It is there before the iteration, or from the run
 // that makes it on.
 void ProblemMaker::AddLives(std::size_t data) {
   const GraphData& datum = graph_.data[data];
   const std::vector<Use>& uses = uses_[data];
   const std::int64_t bytes = Rounded(datum.bytes);
-  if (ExistsBefore(datum)) {
+  if (LosesItsValue(data)) {
+    made_.dropped.push_back(data);
+    dropped_ += bytes;
+  } else if (ExistsBefore(datum)) {
     before_ += bytes;
     if (!ExistsAfter(datum) && !uses.empty()) End(data, uses.back().run, false);
     return;
@@ -153,6 +168,10 @@ void ProblemMaker::AddMemory() {
     bytes -= given_back_[run];
   }
   problem.resting_bytes.push_back(bytes);
+  // All that is on the device before the iteration fits beside each other.
+  if (!runs_.empty()) {
+    problem.running_bytes.front() = std::max(problem.running_bytes.front(), before_ + dropped_);
+  }
 }
 
 GraphProblem ProblemMaker::Make() {

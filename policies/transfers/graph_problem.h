@@ -60,6 +60,8 @@ struct GraphProblem {
   TransferProblem problem;
   std::vector<Moved> moved;            // by absence
   std::vector<std::vector<End>> ends;  // by run
+  // Data without memory once the iteration has started: gradients of the iteration before.
+  std::vector<std::size_t> dropped;
 };
 
 // Returns the problem of runs in their order. Memory is counted in granules: each datum and each
@@ -68,7 +70,9 @@ struct GraphProblem {
 // the last use before that run and that run. Data that begins on the host is away until its first
 // use. Two uses of data of kLeastAbsenceBytes or more, with kLeastAbsenceRuns between them, are the
 // ends of an absence, or of one for each part. Weights, their gradients and the state of the
-// optimizer stay; the graph has them at home on the device.
+// optimizer stay; the graph has them at home on the device. A gradient of weights that an update
+// reads takes no memory before the run that writes it: no run reads its value of the iteration
+// before.
 GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
                               const GraphProblemOptions& options);
 

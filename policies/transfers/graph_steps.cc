@@ -71,6 +71,10 @@ void StepMaker::Begin() {
     if (graph_.data[data].before == DataHome::kDevice) Allocate(data);
     is_there_[data] = ExistsBefore(graph_.data[data]);
   }
+  for (const std::size_t data : made_.dropped) {
+    schedule_.steps.push_back({.kind = StepKind::kDrop, .index = data});
+    is_there_[data] = false;
+  }
 }
 
 void StepMaker::ReleaseLater(double seconds, const ScheduleStep& step, bool is_end) {
