@@ -6,6 +6,7 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/util/flat_hash_map.h>
+#include <torch/version.h>
 
 #include <atomic>
 #include <functional>
@@ -145,6 +146,15 @@ class Allocator final : public CUDAAllocator {
   cudaError_t memcpyAsync(void* to, int to_device, const void* from, int from_device,
                           std::size_t bytes, cudaStream_t stream, bool p2p_enabled) override;
   std::string name() override { return "tidepool"; }
+
+  // Newer versions of PyTorch call these; in older ones they override nothing. An `override` would
+  // not compile there.
+  // No request is refused before the pool was asked, so there is nothing to observe.
+  void attachOomRejectionObserver(
+      std::function<void(std::int64_t, std::size_t, std::size_t, std::size_t)> /*observer*/) {}
+  bool supportsUserMetadata() { return true; }
+  void annotateMemory(const void* address, const std::string& metadata);
+  Context getContextForPointer(const void* address);
 
  private:
   using Lock = std::unique_lock<std::mutex>;

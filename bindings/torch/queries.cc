@@ -196,6 +196,29 @@ void Allocator::attachOutOfMemoryObserver(OutOfMemoryObserver observer) {
   observers_.push_back(std::move(observer));
 }
 
+// Adds an entry to the history if the address is that of a live allocation.
+void Allocator::annotateMemory([[maybe_unused]] const void* address,
+                               [[maybe_unused]] const std::string& metadata) {
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15
+  const Lock lock(mutex_);
+  const auto found = allocations_.find(const_cast<void*>(address));
+  if (!is_watched_ || found == allocations_.end()) return;
+  const Allocation& allocation = found->second;
+  history_.Add(TraceEntry(TraceEntry::ANNOTATE, allocation.device,
+                          reinterpret_cast<std::size_t>(address), allocation.bytes,
+                          allocation.stream, {0, 0}, c10::getApproximateTime(), nullptr, "",
+                          metadata),
+               nullptr);
+#endif
+}
+
+Context Allocator::getContextForPointer(const void* address) {
+  const Lock lock(mutex_);
+  const auto found = allocations_.find(const_cast<void*>(address));
+  if (found == allocations_.end() || found->second.details == nullptr) return nullptr;
+  return found->second.details->context;
+}
+
 void Allocator::attachAllocatorTraceTracker(AllocatorTraceTracker tracker) {
   const Lock lock(mutex_);
   history_.AddTracker(std::move(tracker));
