@@ -53,6 +53,7 @@ void Allocator::init(int device_count) {
   while (devices_.size() < static_cast<std::size_t>(device_count)) {
     devices_.push_back(std::make_unique<DeviceState>());
   }
+  ledger_.AddDevices(devices_.size());
   the_allocator = this;
   is_initialized_ = true;
 }
@@ -84,14 +85,13 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
   DeviceState& state = StateOf(device);
   Allocation allocation;
   allocation.requested = bytes;
-  allocation.bytes = PrivatePool::Rounded(bytes);
   allocation.stream = stream;
   allocation.device = device;
   void* address = nullptr;
   if (routes_ != 0) {
     allocation.owner = RoutedPool(state, stream);
     if (allocation.owner != nullptr) {
-      address = TakeFromNamed(state, *allocation.owner, allocation.bytes, device, stream);
+      address = TakeFromNamed(state, *allocation.owner, allocation.bytes(), device, stream);
     }
   }
   if (address == nullptr && state.pool != nullptr && routes_ == 0 && state.limit == 0 &&
@@ -99,7 +99,7 @@ void* Allocator::Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream
     address = nullptr;
   }
   if (address == nullptr)
-    address = TakeFromSpare(state, allocation.bytes, stream, &allocation.owner);
+    address = TakeFromSpare(state, allocation.bytes(), stream, &allocation.owner);
   if (address == nullptr) address = TakeFromPool(state, bytes, device, stream);
   Note(address, std::move(allocation));
   return address;
@@ -134,8 +134,7 @@ void* Allocator::TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex
       c10::FreeCudaMemoryCallbacksRegistry()->Create(name)->Execute();
     }
     GiveBackIdle(state, nullptr);
-    const Lock lock(mutex_);
-    state.counts.Retried();
+    ledger_.WithCounts(device, [](Counts& counts) { counts.Retried(); });
   }
 }
 
@@ -144,9 +143,9 @@ void Allocator::ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIn
   const auto [free_bytes, total_bytes] = getMemoryInfo(device);
   std::size_t live = 0;
   std::vector<OutOfMemoryObserver> observers;
+  ledger_.WithCounts(device, [](Counts& counts) { counts.RanOut(); });
   {
     const Lock lock(mutex_);
-    state.counts.RanOut();
     observers = observers_;
     if (is_watched_) {
       history_.Add(TraceEntry(TraceEntry::OOM, device, free_bytes, bytes, nullptr, {0, 0},
@@ -166,54 +165,48 @@ void Allocator::ThrowOutOfMemory(DeviceState& state, std::size_t bytes, DeviceIn
 }
 
 void Allocator::Note(void* address, Allocation allocation) {
-  const bool is_watched = is_watched_;
-  Context context;
-  if (is_watched) {
-    context = history_.MakeContext(RecordContext::STATE);
+  if (is_watched_) [[unlikely]] {
+    const Context context = history_.MakeContext(RecordContext::STATE);
     allocation.details = std::make_unique<Details>();
     allocation.details->context = context;
+    const Lock lock(mutex_);
+    AddEntry(TraceEntry::ALLOC, allocation, address, context);
   }
-  const Lock lock(mutex_);
-  DeviceState& state = *devices_[static_cast<std::size_t>(allocation.device)];
-  state.counts.Allocated(allocation.requested, allocation.bytes);
-  if (is_watched) AddEntry(TraceEntry::ALLOC, allocation, address, std::move(context));
-  allocations_[address] = std::move(allocation);
+  ledger_.Add(address, std::move(allocation));
 }
 
 void Allocator::AddEntry(TraceEntry::Action action, const Allocation& allocation,
                          const void* address, Context context) {
   const MempoolId_t id = allocation.owner == nullptr ? MempoolId_t{0, 0} : allocation.owner->id;
   history_.Add(TraceEntry(action, allocation.device, reinterpret_cast<std::size_t>(address),
-                          allocation.bytes, allocation.stream, id, c10::getApproximateTime(),
+                          allocation.bytes(), allocation.stream, id, c10::getApproximateTime(),
                           nullptr, "", metadata_),
                std::move(context));
 }
 
 void Allocator::raw_delete(void* address) {
   if (address == nullptr || is_forked_) return;
-  const Context context = is_watched_ ? history_.MakeContext(RecordContext::ALL) : nullptr;
   Allocation allocation;
-  DeviceState* state = nullptr;
-  {
+  TORCH_CHECK(ledger_.Take(address, allocation), "tidepool: no allocation at ", address);
+  DeviceState& state = *devices_[static_cast<std::size_t>(allocation.device)];
+  if (is_watched_) [[unlikely]]
+    AddFree(allocation, address);
+  if (allocation.owner != nullptr) return FreeInNamed(state, address, allocation);
+  if (routes_ != 0 && IsAnyCapturing(allocation)) {
     const Lock lock(mutex_);
-    const auto found = allocations_.find(address);
-    TORCH_CHECK(found != allocations_.end(), "tidepool: no allocation at ", address);
-    allocation = std::move(found->second);
-    allocations_.erase(found);
-    state = devices_[static_cast<std::size_t>(allocation.device)].get();
-    state->counts.Freed(allocation.requested, allocation.bytes);
-    if (is_watched_) {
-      AddEntry(TraceEntry::FREE_REQUESTED, allocation, address, context);
-      AddEntry(TraceEntry::FREE_COMPLETED, allocation, address, context);
-    }
-    if (allocation.owner != nullptr) return FreeInNamed(*state, address, allocation);
-    if (routes_ != 0 && IsAnyCapturing(allocation)) {
-      state->held.push_back({address, std::move(allocation), {}});
-      return;
-    }
+    state.held.push_back({address, std::move(allocation), {}});
+    return;
   }
   const AllowInCapture allow(routes_ != 0);
-  FreeInPool(*state, address, allocation);
+  FreeInPool(state, address, allocation);
+}
+
+// The pool orders streams, so a free is complete when it is requested.
+void Allocator::AddFree(const Allocation& allocation, const void* address) {
+  const Context context = history_.MakeContext(RecordContext::ALL);
+  const Lock lock(mutex_);
+  AddEntry(TraceEntry::FREE_REQUESTED, allocation, address, context);
+  AddEntry(TraceEntry::FREE_COMPLETED, allocation, address, context);
 }
 
 // A destructor calls it, and at the end of the process CUDA may be gone: errors are warnings.
@@ -229,6 +222,7 @@ void Allocator::FreeInPool(DeviceState& state, void* address, const Allocation& 
 }
 
 void Allocator::FreeInNamed(DeviceState& state, void* address, Allocation& allocation) {
+  const Lock lock(mutex_);
   if (allocation.details == nullptr || allocation.details->uses.empty()) {
     allocation.owner->pool.Free(address);
     return;
@@ -239,18 +233,19 @@ void Allocator::FreeInNamed(DeviceState& state, void* address, Allocation& alloc
 void Allocator::recordStream(const c10::DataPtr& memory, c10::cuda::CUDAStream stream) {
   // Memory of another allocator, of another process or with an offset is not ours.
   if (memory.get() == nullptr || memory.get_deleter() != &Delete) return;
-  const Lock lock(mutex_);
-  const auto found = allocations_.find(memory.get());
-  TORCH_CHECK(found != allocations_.end(), "tidepool: no allocation at ", memory.get());
-  Allocation& allocation = found->second;
-  if (stream.stream() == allocation.stream) return;
-  if (allocation.owner == nullptr && (routes_ == 0 || !IsCapturing(stream.stream()))) {
-    Check(tidepool_record_use(devices_[static_cast<std::size_t>(allocation.device)]->pool,
-                              memory.get(), stream.stream()));
-    return;
-  }
-  if (allocation.details == nullptr) allocation.details = std::make_unique<Details>();
-  allocation.details->uses.push_back(stream.stream());
+  bool is_told = false;  // whether the pool has to be told
+  DeviceIndex device = 0;
+  const bool is_captured = routes_ != 0 && IsCapturing(stream.stream());
+  const bool is_ours = ledger_.With(memory.get(), [&](Allocation& allocation) {
+    if (stream.stream() == allocation.stream) return;
+    device = allocation.device;
+    is_told = allocation.owner == nullptr && !is_captured;
+    if (is_told) return;
+    if (allocation.details == nullptr) allocation.details = std::make_unique<Details>();
+    allocation.details->uses.push_back(stream.stream());
+  });
+  TORCH_CHECK(is_ours, "tidepool: no allocation at ", memory.get());
+  if (is_told) Check(tidepool_record_use(StateOf(device).pool, memory.get(), stream.stream()));
 }
 
 // Frees memory that captures held, as far as other streams have finished with it.

@@ -5,7 +5,6 @@
 #define TIDEPOOL_BINDINGS_TORCH_ALLOCATOR_H_
 
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/util/flat_hash_map.h>
 #include <torch/version.h>
 
 #include <atomic>
@@ -18,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "counts.h"
 #include "history.h"
+#include "ledger.h"
 #include "private_pool.h"
 #include "tidepool/tidepool.h"
 
@@ -45,21 +44,6 @@ struct NamedPool {
   std::shared_ptr<CUDAAllocator> segments;  // null: segments come from the device's pool
 };
 
-// The parts of an allocation that few have.
-struct Details {
-  std::vector<cudaStream_t> uses;  // other streams, where the pool was not told of them
-  Context context;
-};
-
-struct Allocation {
-  std::size_t requested = 0;
-  std::size_t bytes = 0;
-  cudaStream_t stream = nullptr;
-  DeviceIndex device = 0;
-  NamedPool* owner = nullptr;  // null: the device's pool
-  std::unique_ptr<Details> details;
-};
-
 // A request for the memory of a named pool, of all streams that the filter names.
 struct Route {
   MempoolId_t id;
@@ -76,7 +60,6 @@ struct HeldFree {
 struct DeviceState {
   tidepool_pool* pool = nullptr;
   cudaStream_t service = nullptr;  // the stream of the segments of named pools
-  Counts counts;
   double fraction = 1;
   std::size_t limit = 0;  // on live bytes; 0: no limit but the pool's budget
   std::map<MempoolId_t, NamedPool> named;
@@ -174,6 +157,7 @@ class Allocator final : public CUDAAllocator {
   void Note(void* address, Allocation allocation);
   void AddEntry(TraceEntry::Action action, const Allocation& allocation, const void* address,
                 Context context);
+  void AddFree(const Allocation& allocation, const void* address);
   void FreeInNamed(DeviceState& state, void* address, Allocation& allocation);
   void FreeInPool(DeviceState& state, void* address, const Allocation& allocation);
   void FreeHeld(DeviceState& state);
@@ -191,8 +175,8 @@ class Allocator final : public CUDAAllocator {
   std::atomic<int> routes_ = 0;  // of all devices: most requests then need not look for one
   std::mutex mutex_;             // no call of a pool is made under it that may wait
   std::vector<std::unique_ptr<DeviceState>> devices_;
-  ska::flat_hash_map<void*, Allocation> allocations_;
-  std::atomic<bool> is_watched_ = false;
+  Ledger ledger_;
+  std::atomic<bool> is_watched_ = false;  // whether the history gets entries
   History history_;
   std::vector<OutOfMemoryObserver> observers_;
   std::string metadata_;

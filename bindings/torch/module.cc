@@ -113,9 +113,8 @@ EXPORTED const char* tidepool_torch_has_pool(int device, int* has_pool) {
 
 // Times the current allocator of PyTorch.
 EXPORTED const char* tidepool_torch_time_pairs(std::size_t bytes, long pairs, double* nanoseconds) {
-  return ErrorOf([&] {
-    TimePairs(*c10::cuda::CUDACachingAllocator::get(), bytes, pairs, nanoseconds);
-  });
+  return ErrorOf(
+      [&] { TimePairs(*c10::cuda::CUDACachingAllocator::get(), bytes, pairs, nanoseconds); });
 }
 
 // Times an allocator that does nothing: the part of PyTorch and of the CUDA runtime.

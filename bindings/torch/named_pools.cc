@@ -184,7 +184,7 @@ bool Allocator::checkPoolLiveAllocations(DeviceIndex device, MempoolId_t id,
   TORCH_CHECK(found != state.named.end(), "tidepool: no such pool");
   std::unordered_set<void*> live;
   for (const auto& [address, block] : found->second.pool.state().blocks) {
-    if (block.is_live && allocations_.find(address) != allocations_.end()) live.insert(address);
+    if (block.is_live && ledger_.Has(address)) live.insert(address);
   }
   return live == expected;
 }
@@ -198,9 +198,10 @@ std::shared_ptr<AllocatorState> Allocator::getCheckpointState(DeviceIndex device
   checkpoint->id = id;
   checkpoint->state = found->second.pool.state();
   for (const auto& [address, block] : checkpoint->state.blocks) {
-    const auto allocation = allocations_.find(address);
-    if (!block.is_live || allocation == allocations_.end()) continue;
-    checkpoint->live.push_back({address, allocation->second.requested, allocation->second.stream});
+    if (!block.is_live) continue;
+    ledger_.With(address, [&, begin = address](const Allocation& allocation) {
+      checkpoint->live.push_back({begin, allocation.requested, allocation.stream});
+    });
   }
   return checkpoint;
 }
@@ -216,22 +217,17 @@ CheckpointDelta Allocator::setCheckpointPoolState(DeviceIndex device,
   NamedPool& named = found->second;
   CheckpointDelta delta;
   for (const auto& [address, block] : named.pool.state().blocks) {
-    const auto allocation = allocations_.find(address);
-    if (!block.is_live || allocation == allocations_.end()) continue;
-    delta.ptrs_freed.push_back(address);
-    state.counts.Freed(allocation->second.requested, allocation->second.bytes);
-    allocations_.erase(allocation);
+    Allocation freed;
+    if (block.is_live && ledger_.Take(address, freed)) delta.ptrs_freed.push_back(address);
   }
   named.pool.Restore(checkpoint->state);
   for (const Checkpoint::Live& live : checkpoint->live) {
     Allocation allocation;
     allocation.requested = live.requested;
-    allocation.bytes = checkpoint->state.blocks.at(live.address).bytes;
     allocation.stream = live.stream;
     allocation.device = device;
     allocation.owner = &named;
-    state.counts.Allocated(allocation.requested, allocation.bytes);
-    allocations_[live.address] = std::move(allocation);
+    ledger_.Add(live.address, std::move(allocation));
     delta.dataptrs_allocd.emplace_back(live.address, live.address, &Delete,
                                        c10::Device(c10::DeviceType::CUDA, device));
   }

@@ -30,21 +30,18 @@ tidepool_statistics Allocator::StatisticsOf(tidepool_pool* pool) const {
 }
 
 DeviceStats Allocator::getDeviceStats(DeviceIndex device) {
-  DeviceState& state = StateOf(device);
-  const Lock lock(mutex_);
-  return state.counts.With(StatisticsOf(state.pool));
+  const tidepool_statistics pool = StatisticsOf(StateOf(device).pool);
+  return ledger_.WithCounts(device, [&](const Counts& counts) { return counts.With(pool); });
 }
 
 void Allocator::resetAccumulatedStats(DeviceIndex device) {
-  DeviceState& state = StateOf(device);
-  const Lock lock(mutex_);
-  state.counts.ResetAccumulated();
+  StateOf(device);  // checks the device
+  ledger_.WithCounts(device, [](Counts& counts) { counts.ResetAccumulated(); });
 }
 
 void Allocator::resetPeakStats(DeviceIndex device) {
   DeviceState& state = StateOf(device);
-  const Lock lock(mutex_);
-  state.counts.ResetPeaks();
+  ledger_.WithCounts(device, [](Counts& counts) { counts.ResetPeaks(); });
   if (state.pool != nullptr) Check(tidepool_reset_peaks(state.pool));
 }
 
@@ -78,12 +75,9 @@ void Allocator::cacheInfo(DeviceIndex device, std::size_t* largest) {
 
 void* Allocator::getBaseAllocation(void* address, std::size_t* bytes) {
   DeviceIndex device = 0;
-  {
-    const Lock lock(mutex_);
-    const auto found = allocations_.find(address);
-    TORCH_CHECK(found != allocations_.end(), "tidepool: no allocation at ", address);
-    device = found->second.device;
-  }
+  const bool is_ours =
+      ledger_.With(address, [&](const Allocation& allocation) { device = allocation.device; });
+  TORCH_CHECK(is_ours, "tidepool: no allocation at ", address);
   const std::vector<tidepool_block> blocks = BlocksOf(PoolOf(device));
   std::size_t first = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -105,12 +99,11 @@ void Allocator::AddBlock(char* address, std::size_t bytes, bool is_live,
   c10::CachingDeviceAllocator::BlockInfo block;
   block.size = bytes;
   block.allocated = block.active = is_live;
-  const auto found = allocations_.find(address);
-  if (is_live && found != allocations_.end()) {
-    block.requested_size = found->second.requested;
-    if (found->second.details != nullptr) {
-      block.context_when_allocated = found->second.details->context;
-    }
+  if (is_live) {
+    ledger_.With(address, [&](const Allocation& allocation) {
+      block.requested_size = allocation.requested;
+      if (allocation.details != nullptr) block.context_when_allocated = allocation.details->context;
+    });
   }
   segment.total_size += bytes;
   segment.requested_size += block.requested_size;
@@ -200,23 +193,29 @@ void Allocator::attachOutOfMemoryObserver(OutOfMemoryObserver observer) {
 void Allocator::annotateMemory([[maybe_unused]] const void* address,
                                [[maybe_unused]] const std::string& metadata) {
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15
+  if (!is_watched_) return;
+  DeviceIndex device = 0;
+  std::size_t bytes = 0;
+  cudaStream_t stream = nullptr;
+  const bool is_ours = ledger_.With(address, [&](const Allocation& allocation) {
+    device = allocation.device;
+    bytes = allocation.bytes();
+    stream = allocation.stream;
+  });
+  if (!is_ours) return;
   const Lock lock(mutex_);
-  const auto found = allocations_.find(const_cast<void*>(address));
-  if (!is_watched_ || found == allocations_.end()) return;
-  const Allocation& allocation = found->second;
-  history_.Add(TraceEntry(TraceEntry::ANNOTATE, allocation.device,
-                          reinterpret_cast<std::size_t>(address), allocation.bytes,
-                          allocation.stream, {0, 0}, c10::getApproximateTime(), nullptr, "",
-                          metadata),
+  history_.Add(TraceEntry(TraceEntry::ANNOTATE, device, reinterpret_cast<std::size_t>(address),
+                          bytes, stream, {0, 0}, c10::getApproximateTime(), nullptr, "", metadata),
                nullptr);
 #endif
 }
 
 Context Allocator::getContextForPointer(const void* address) {
-  const Lock lock(mutex_);
-  const auto found = allocations_.find(const_cast<void*>(address));
-  if (found == allocations_.end() || found->second.details == nullptr) return nullptr;
-  return found->second.details->context;
+  Context context;
+  ledger_.With(address, [&](const Allocation& allocation) {
+    if (allocation.details != nullptr) context = allocation.details->context;
+  });
+  return context;
 }
 
 void Allocator::attachAllocatorTraceTracker(AllocatorTraceTracker tracker) {
