@@ -72,7 +72,7 @@ class Ledger {
     allocations_[address] = std::move(allocation);
   }
 
-  // Removes an allocation, and stores it. Returns false if there is none at the address.
+  // Removes an allocation, and stores it. Returns false for an address without one.
   bool Take(void* address, Allocation& taken) {
     const Lock lock(mutex_);
     const auto found = allocations_.find(address);
@@ -83,7 +83,7 @@ class Ledger {
     return true;
   }
 
-  // Calls `use` with an allocation. Returns false if there is none at the address.
+  // Calls `use` with an allocation. Returns false for an address without one.
   template <typename Use>
   bool With(const void* address, Use use) {
     const Lock lock(mutex_);

@@ -33,7 +33,7 @@ const char* ErrorOf(Body body) {
   return error.c_str();
 }
 
-// Does what every allocator of PyTorch does for a request: it finds the device and the stream. The
+// Finds the device and the stream, as every allocator of PyTorch does for a request. The
 // memory is that of no tensor. Measurements subtract its time.
 class NothingAllocator final : public c10::Allocator {
  public:

@@ -4,58 +4,16 @@
 #include "lib/pool/background_planner.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cstddef>
+#include <optional>
 #include <utility>
 
 #include "lib/locks/thread.h"
+#include "lib/pool/repeating_problem.h"
 #include "tidepool/trace/plan.h"
 
 namespace tidepool::pool {
 namespace {
-
-// Returns the bytes that are live at each time of a repeating iteration of `end` events. Lifetimes
-// may reach beyond the end.
-std::vector<std::int64_t> LiveBytes(const PlanProblem& problem, std::int64_t end) {
-  std::vector<std::int64_t> live(static_cast<std::size_t>(end) + 1);
-  for (const PlanBuffer& buffer : problem.buffers) {
-    live[static_cast<std::size_t>(buffer.lower)] += buffer.bytes;
-    if (buffer.upper < end) {
-      live[static_cast<std::size_t>(buffer.upper)] -= buffer.bytes;
-    } else {
-      live[0] += buffer.bytes;
-      live[static_cast<std::size_t>(std::min(buffer.upper, 2 * end) - end)] -= buffer.bytes;
-    }
-  }
-  live.pop_back();
-  std::partial_sum(live.begin(), live.end(), live.begin());
-  return live;
-}
-
-// Changes the lifetimes and waits of an iteration of `end` > 0 events: it begins where the fewest
-// bytes are live.
-void LetRepeat(PlanProblem& problem, const std::vector<CarriedFree>& carried_frees,
-               std::int64_t end) {
-  for (PlanBuffer& buffer : problem.buffers) {
-    if (buffer.upper >= end) buffer.upper = buffer.lower + end;
-  }
-  for (const auto& [request, events] : carried_frees) {
-    if (request >= problem.buffers.size()) continue;
-    PlanBuffer& buffer = problem.buffers[request];
-    buffer.upper = std::min(buffer.upper, end + std::max<std::int64_t>(events, 1));
-  }
-  const std::vector<std::int64_t> live = LiveBytes(problem, end);
-  const std::int64_t begin = std::min_element(live.begin(), live.end()) - live.begin();
-  for (PlanWait& wait : problem.waits) wait.time = (wait.time - begin + end) % end;
-  std::ranges::stable_sort(problem.waits, {}, &PlanWait::time);
-  for (PlanBuffer& buffer : problem.buffers) {
-    const std::int64_t duration = buffer.upper - buffer.lower;
-    buffer.lower = (buffer.lower - begin + end) % end;
-    buffer.upper = buffer.lower + duration;
-    if (buffer.upper <= end) continue;
-    buffer.lower = 0;
-    buffer.upper = end;
-  }
-}
 
 // Returns the problem with the offsets that a plan of a similar iteration has.
 PlanProblem WithAlike(PlanProblem problem, const PlanOrder& order) {
@@ -65,32 +23,79 @@ PlanProblem WithAlike(PlanProblem problem, const PlanOrder& order) {
   return problem;
 }
 
-absl::StatusOr<Plan> PlanAlike(const PlanProblem& problem, const PlanOrder& order,
-                               const PlanOptions& options) {
+// A problem with its plan.
+struct Planned {
+  PlanProblem problem;
+  Plan plan;
+};
+
+absl::StatusOr<Planned> MakePlanned(PlanProblem problem, const PlanOptions& options) {
+  absl::StatusOr<Plan> plan = MakePlan(problem, options);
+  if (!plan.ok()) return plan.status();
+  return Planned{std::move(problem), *std::move(plan)};
+}
+
+absl::StatusOr<Planned> PlanAlike(const PlanProblem& problem, const PlanOrder& order,
+                                  const PlanOptions& options) {
   if (order.requests_alike > 0) {
-    absl::StatusOr<Plan> plan = MakePlan(WithAlike(problem, order), options);
-    if (plan.ok()) return plan;
+    absl::StatusOr<Planned> planned = MakePlanned(WithAlike(problem, order), options);
+    if (planned.ok()) return planned;
   }
-  return MakePlan(problem, options);
+  return MakePlanned(problem, options);
+}
+
+// Returns the highest end of the first `requests` buffers.
+std::int64_t EndOfRequests(const Planned& planned, std::size_t requests) {
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < requests; ++i) {
+    end = std::max(end, planned.plan.offsets[i] + planned.problem.buffers[i].bytes);
+  }
+  return end;
+}
+
+// Plans with whole buffers, and with divided ones, which mostly is lower. But divided buffers have
+// fixed offsets, which may be in the way of others or of another stream.
+absl::StatusOr<Planned> PlanLowest(const RepeatingProblem& repeating, const PlanOrder& order,
+                                   PlanOptions options) {
+  std::optional<PlanProblem> divided;
+  if (order.requests_alike == 0) divided = repeating.Divided(order.fixed);
+  if (divided.has_value()) options.time_limit_seconds /= 2;
+  absl::StatusOr<Planned> whole = PlanAlike(repeating.Whole(order.fixed), order, options);
+  if (!whole.ok() || !divided.has_value()) return whole;
+  absl::StatusOr<Planned> lower = MakePlanned(*std::move(divided), options);
+  const std::size_t requests = repeating.iterations() * order.iteration.bytes.size();
+  if (!lower.ok() || EndOfRequests(*lower, requests) >= EndOfRequests(*whole, requests)) {
+    return whole;
+  }
+  return lower;
+}
+
+// Returns the plans of the iterations of a circle, of which each has so many requests.
+PlacementPlans PlansOf(const Planned& planned, std::size_t iterations, std::size_t requests) {
+  auto all = ToPlacementPlan(planned.problem, planned.plan.offsets, iterations * requests);
+  if (iterations == 1) return {std::move(all)};
+  PlacementPlans plans;
+  plans.reserve(iterations);
+  for (std::size_t i = 0; i < iterations; ++i) {
+    const auto begin = all->requests().begin() + static_cast<std::ptrdiff_t>(i * requests);
+    plans.push_back(std::make_shared<const PlacementPlan>(
+        std::vector<PlannedRequest>(begin, begin + static_cast<std::ptrdiff_t>(requests))));
+  }
+  return plans;
 }
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanIteration(const PlanOrder& order,
-                                                                   std::stop_token stop) {
+absl::StatusOr<PlacementPlans> PlanIteration(const PlanOrder& order, std::stop_token stop) {
   absl::StatusOr<PlanProblem> problem = plan::ProblemOf(order.iteration, order.alignment);
   if (!problem.ok()) return problem.status();
-  const std::size_t requests = problem->buffers.size();
   const auto end = static_cast<std::int64_t>(order.iteration.events.size());
-  LetRepeat(*problem, order.carried_frees, end);
-  for (const Range& fixed : order.fixed) {
-    problem->buffers.push_back(
-        {.lower = 0, .upper = end, .bytes = fixed.bytes(), .offset = fixed.begin});
-  }
-  const absl::StatusOr<Plan> plan =
-      PlanAlike(*problem, order, {.time_limit_seconds = order.seconds, .stop = std::move(stop)});
-  if (!plan.ok()) return plan.status();
-  return ToPlacementPlan(*problem, plan->offsets, requests);
+  const bool may_unroll = order.requests_alike == 0;
+  const RepeatingProblem repeating(*std::move(problem), end, order.carried_frees, may_unroll);
+  const absl::StatusOr<Planned> planned =
+      PlanLowest(repeating, order, {.time_limit_seconds = order.seconds, .stop = std::move(stop)});
+  if (!planned.ok()) return planned.status();
+  return PlansOf(*planned, repeating.iterations(), order.iteration.bytes.size());
 }
 
 BackgroundPlanner::~BackgroundPlanner() {
@@ -118,7 +123,7 @@ bool BackgroundPlanner::IsPlanning(std::uint64_t signature) const {
   return planning_ == signature || (waiting_.has_value() && waiting_->signature == signature);
 }
 
-PlacementPlans BackgroundPlanner::TakeFinished() {
+std::vector<PlacementPlans> BackgroundPlanner::TakeFinished() {
   const locks::MutexLock lock(&mutex_);
   return std::exchange(finished_, {});
 }
@@ -140,10 +145,10 @@ void BackgroundPlanner::Run(const std::stop_token& stop) {
     const PlanOrder order = *std::exchange(waiting_, std::nullopt);
     planning_ = order.signature;
     mutex_.Unlock();
-    absl::StatusOr<std::shared_ptr<const PlacementPlan>> plan = PlanIteration(order, stop);
+    absl::StatusOr<PlacementPlans> plans = PlanIteration(order, stop);
     mutex_.Lock();
     // Without a plan the iteration is served as before.
-    if (plan.ok()) finished_.push_back(*std::move(plan));
+    if (plans.ok()) finished_.push_back(*std::move(plans));
     planning_.reset();
     changed_.SignalAll();
   }

@@ -32,13 +32,12 @@ struct PlanOrder {
   std::size_t requests_alike = 0;
 };
 
-// Plans an iteration that repeats. Time is a circle: a buffer that is left to the next iteration
-// lives across its beginning. The circle is cut where the fewest bytes are live. A buffer that
-// lives across the cut, or that the next iteration does not free, has its offsets to itself.
+// Plans an iteration that repeats, as RepeatingProblem describes. A buffer that the next iteration
+// does not free has its offset to itself. Returns one plan, or two that iterations follow in turn.
 // Requests that another plan begins with keep its offsets where possible, because the pool cannot
-// know which of the two iterations begins. Errors are those of ToPlanProblem and MakePlan.
-absl::StatusOr<std::shared_ptr<const PlacementPlan>> PlanIteration(const PlanOrder& order,
-                                                                   std::stop_token stop);
+// know which of the two iterations begins; there is one plan then. Errors are those of
+// ToPlanProblem and MakePlan.
+absl::StatusOr<PlacementPlans> PlanIteration(const PlanOrder& order, std::stop_token stop);
 
 // Thread-safe.
 class BackgroundPlanner {
@@ -53,8 +52,8 @@ class BackgroundPlanner {
   void Start(PlanOrder order);
   // Whether an order with this signature waits or is being planned.
   bool IsPlanning(std::uint64_t signature) const;
-  // Returns the plans that were finished since the last call.
-  PlacementPlans TakeFinished();
+  // Returns the plans that were finished since the last call. Those of an order are together.
+  std::vector<PlacementPlans> TakeFinished();
   // Waits until no order is left.
   void Await();
 
@@ -69,7 +68,7 @@ class BackgroundPlanner {
   locks::CondVar changed_;
   std::optional<PlanOrder> waiting_ ABSL_GUARDED_BY(mutex_);
   std::optional<std::uint64_t> planning_ ABSL_GUARDED_BY(mutex_);  // its signature
-  PlacementPlans finished_ ABSL_GUARDED_BY(mutex_);
+  std::vector<PlacementPlans> finished_ ABSL_GUARDED_BY(mutex_);
   std::jthread thread_;  // from the first order on
 };
 

@@ -40,7 +40,7 @@ Iterations::Iterations(PlannedPlacement& policy, const PoolOptions& options)
       most_plans_(static_cast<std::size_t>(options.most_plans)),
       rest_(most_plans_) {
   if (options.plan == nullptr) return;
-  known_.push_back({.plan = options.plan, .is_used = true});
+  known_.push_back({.plans = {options.plan}, .is_used = true});
   is_logging_ = true;
 }
 
@@ -81,8 +81,8 @@ void Iterations::FindPeriod(std::int64_t bytes, std::int64_t live_bytes) {
 bool Iterations::End() {
   const bool was_resting = rest_.is_resting();
   // A plan that was ordered before a rest is of no use in it, and out of date after it.
-  for (std::shared_ptr<const PlacementPlan>& plan : planner_.TakeFinished()) {
-    if (!was_resting) AddPlan(std::move(plan));
+  for (PlacementPlans& plans : planner_.TakeFinished()) {
+    if (!was_resting) AddPlans(std::move(plans));
   }
   const bool was_logged = std::exchange(is_logging_, false) && log_.requests() > 0;
   if (was_logged) ++iterations_;
@@ -142,6 +142,7 @@ bool Iterations::WantsPlan(std::uint64_t signature, std::size_t requests) {
     used.failures = 0;
     used.patience = std::min(2 * used.patience, 1 << 20);
   }
+  if (used.is_offered) used.TakeTurn();
   known_.push_front(std::move(used));
   return has_failed && !planner_.IsPlanning(signature);
 }
@@ -172,15 +173,15 @@ void Iterations::Plan(std::vector<Range> fixed) {
 void Iterations::FindAlike(PlanOrder& order) const {
   const std::vector<std::int64_t>& sizes = order.iteration.bytes;
   for (const Known& known : known_) {
-    if (known.plan->signature() == order.signature) continue;
-    const std::vector<PlannedRequest>& requests = known.plan->requests();
+    if (known.last().signature() == order.signature) continue;
+    const std::vector<PlannedRequest>& requests = known.last().requests();
     const auto differs = std::mismatch(
         requests.begin(), requests.end(), sizes.begin(), sizes.end(),
         [](const auto& request, std::int64_t bytes) { return request.bytes == bytes; });
     const auto alike = static_cast<std::size_t>(differs.first - requests.begin());
     if (alike <= order.requests_alike) continue;
     order.requests_alike = alike;
-    order.alike = known.plan;
+    order.alike = known.plans.back();
   }
 }
 
@@ -191,13 +192,19 @@ std::int64_t Iterations::Begin() {
   const bool is_lost = unlike_ > kMostUnlike;
   if (is_lost) unlike_ = 0;
   PlacementPlans plans;
+  PlacementPlans others;
   std::int64_t bytes = 0;
-  for (const Known& known : known_) {
-    if (is_lost) break;
-    if (is_found && known.plan->signature() != signature) continue;
-    plans.push_back(known.plan);
-    bytes = std::max(bytes, known.plan->height_bytes());
+  for (Known& known : known_) {
+    known.is_offered = !is_lost && (!is_found || known.last().signature() == signature);
+    if (!known.is_offered) continue;
+    plans.push_back(known.next());
+    for (const std::shared_ptr<const PlacementPlan>& plan : known.plans) {
+      bytes = std::max(bytes, plan->height_bytes());
+      if (plan != known.next()) others.push_back(plan);
+    }
   }
+  // The policy follows the first of equal requests, and keeps its notes on the others.
+  plans.insert(plans.end(), others.begin(), others.end());
   policy_.BeginIteration(std::move(plans));
   counts_ = policy_.counts();
   // Only once for each boundary, however often the request after it is refused.
@@ -211,20 +218,23 @@ std::int64_t Iterations::Begin() {
   return bytes;
 }
 
-void Iterations::AddPlan(std::shared_ptr<const PlacementPlan> plan) {
+void Iterations::AddPlans(PlacementPlans plans) {
   ++plans_made_;
   if (!is_marked_) rest_.CountPlanOfFound();
   // Drop shorter plans that begin like this one at other offsets: this plan could not keep theirs,
   // but they can be made again with its offsets. The longer iteration often keeps for long the
   // memory that the shorter one frees early.
-  std::erase_if(known_, [&](const Known& known) { return IsAtOdds(*known.plan, *plan); });
-  const auto known = FindKnown(plan->signature());
-  if (known != known_.end()) {
-    known->plan = std::move(plan);
-    return;
+  const PlacementPlan& last = *plans.back();
+  std::erase_if(known_, [&](const Known& known) { return IsAtOdds(known.last(), last); });
+  auto known = FindKnown(last.signature());
+  if (known == known_.end()) {
+    ++unused_;
+    known_.emplace_front();
+    known = known_.begin();
   }
-  ++unused_;
-  known_.push_front({.plan = std::move(plan)});
+  known->plans = std::move(plans);
+  known->turn = 0;
+  known->is_offered = false;
   if (known_.size() > most_plans_) known_.pop_back();
 }
 
@@ -240,7 +250,7 @@ void Iterations::AddCounts(PoolStats& stats) const {
 
 std::deque<Iterations::Known>::iterator Iterations::FindKnown(std::uint64_t signature) {
   return std::find_if(known_.begin(), known_.end(),
-                      [&](const Known& known) { return known.plan->signature() == signature; });
+                      [&](const Known& known) { return known.last().signature() == signature; });
 }
 
 }  // namespace tidepool::pool

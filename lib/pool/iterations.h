@@ -56,17 +56,23 @@ class Iterations {
 
  private:
   struct Known {
-    std::shared_ptr<const PlacementPlan> plan;
-    int failures = 0;  // in a row: iterations of its kind that it did not serve wholly
-    int patience = 1;  // failures after which it is made again; doubled each time
+    PlacementPlans plans;     // one, or three as PlanIteration returns them
+    std::size_t turn = 0;     // of the plan for the next iteration of the kind
+    bool is_offered = false;  // whether this iteration could follow it
+    int failures = 0;         // in a row: iterations of its kind that it did not serve wholly
+    int patience = 1;         // failures after which it is made again; doubled each time
     bool is_used = false;
+
+    const std::shared_ptr<const PlacementPlan>& next() const { return plans[turn]; }
+    const PlacementPlan& last() const { return *plans.back(); }
+    void TakeTurn() { turn = (turn + 1) % plans.size(); }
   };
 
   void Compare();
   void CountForRest();
   void BeginRest();
   bool WantsPlan(std::uint64_t signature, std::size_t requests);
-  void AddPlan(std::shared_ptr<const PlacementPlan> plan);
+  void AddPlans(PlacementPlans plans);
   std::deque<Known>::iterator FindKnown(std::uint64_t signature);
   bool WasSeen(std::uint64_t signature);
   void FindAlike(PlanOrder& order) const;

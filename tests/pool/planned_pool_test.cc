@@ -204,6 +204,31 @@ TEST_P(PlannedPoolTest, PlansAcrossTheBeginningOfIterations) {
   ASSERT_TRUE(pool_->Free(carried, stream_).ok());
 }
 
+// A training loop keeps the last step's output until the next step has made its own. One plan
+// cannot place it: the two would lie at the same offset.
+TEST_P(PlannedPoolTest, PlansInTurnWhatOutlivesItsNextRequest) {
+  Make({.initial_bytes = 4 * kMiB, .max_bytes = 4 * kMiB});
+  void* output = nullptr;
+  std::int64_t height = 0;
+  std::int64_t deviations = 0;
+  for (int iteration = 0; iteration < 12; ++iteration) {
+    if (iteration == 6) deviations = pool_->Stats().deviations;
+    if (iteration == 6) height = 0;
+    pool_->MarkIteration();
+    void* const next = Allocate(kMiB);
+    ASSERT_TRUE(pool_->Free(output, stream_).ok());
+    output = next;
+    void* const scratch = Allocate(2 * kMiB);
+    height =
+        std::max({height, OffsetOf(*pool_, output) + kMiB, OffsetOf(*pool_, scratch) + 2 * kMiB});
+    ASSERT_TRUE(pool_->Free(scratch, stream_).ok());
+    pool_->AwaitPlans();
+  }
+  EXPECT_EQ(pool_->Stats().deviations, deviations);
+  EXPECT_EQ(height, 3 * kMiB);
+  ASSERT_TRUE(pool_->Free(output, stream_).ok());
+}
+
 // Allocations that may wait begin iterations, too.
 TEST_P(PlannedPoolTest, FindsIterationsOfAllocationsThatMayWait) {
   Make({});
