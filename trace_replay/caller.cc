@@ -26,11 +26,11 @@ class CallerScope {
 };
 
 // Returns the trace that the caller of the command has in memory; null without one.
-const Trace* TraceInMemory(const std::string& path, const ReadOptions& options) {
+std::shared_ptr<const Trace> TraceInMemory(const std::string& path, const ReadOptions& options) {
   if (current_caller == nullptr) return nullptr;
   const auto found = current_caller->traces.find(path);
   if (found == current_caller->traces.end()) return nullptr;
-  const Trace* trace = found->second.get();
+  const std::shared_ptr<const Trace>& trace = found->second;
   return options.device.value_or(trace->device) == trace->device ? trace : nullptr;
 }
 
@@ -39,13 +39,20 @@ const Trace* TraceInMemory(const std::string& path, const ReadOptions& options) 
 const Caller* CurrentCaller() { return current_caller; }
 
 absl::Status CheckNotStopped() {
-  const bool is_stopped = current_caller != nullptr && current_caller->stop.stop_requested();
-  return is_stopped ? absl::CancelledError("interrupted") : absl::OkStatus();
+  return CallerStop().stop_requested() ? absl::CancelledError("interrupted") : absl::OkStatus();
 }
 
-absl::StatusOr<Trace> ReadOrCopy(const std::string& path, const ReadOptions& options) {
-  const Trace* trace = TraceInMemory(path, options);
-  return trace == nullptr ? ReadTrace(path, options) : *trace;
+std::stop_token CallerStop() {
+  return current_caller == nullptr ? std::stop_token() : current_caller->stop;
+}
+
+absl::StatusOr<std::shared_ptr<const Trace>> ReadOrShare(const std::string& path,
+                                                         ReadOptions options) {
+  if (std::shared_ptr<const Trace> trace = TraceInMemory(path, options)) return trace;
+  options.stop = CallerStop();
+  absl::StatusOr<Trace> trace = ReadTrace(path, options);
+  if (!trace.ok()) return trace.status();
+  return std::make_shared<const Trace>(*std::move(trace));
 }
 
 absl::StatusOr<Answer> RunFor(const Caller& caller, std::vector<std::string> arguments) {

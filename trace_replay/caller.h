@@ -34,8 +34,14 @@ const Caller* CurrentCaller();
 // Returns Cancelled once the caller of this thread's command has requested a stop.
 absl::Status CheckNotStopped();
 
-// Reads a trace, or copies the one that the caller of this thread's command has in memory.
-absl::StatusOr<Trace> ReadOrCopy(const std::string& path, const ReadOptions& options);
+// Returns the stop of the caller of this thread's command. Without a caller no stop is possible:
+// Ctrl-C ends the program.
+std::stop_token CallerStop();
+
+// Reads a trace, or shares the one that the caller of this thread's command has in memory.
+// Cancelled once the caller has requested a stop.
+absl::StatusOr<std::shared_ptr<const Trace>> ReadOrShare(const std::string& path,
+                                                         ReadOptions options);
 
 // Runs the command with these arguments, such as {"size", "step.tide", "--json"}, in this thread.
 // The error is the line that the program `tidepool` would print. Thread-safe.

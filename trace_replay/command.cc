@@ -15,35 +15,36 @@
 namespace tidepool::tool {
 absl::StatusOr<MeasuredTrace> ReadMeasured(const std::string& path, std::int64_t alignment,
                                            const ReadOptions& options) {
-  absl::StatusOr<Trace> trace = ReadOrCopy(path, options);
-  if (!trace.ok()) return trace.status();
-  if (alignment == 0) alignment = trace->default_alignment;
-  absl::StatusOr<TraceLoad> load = MeasureLoad(*trace, alignment);
+  absl::StatusOr<std::shared_ptr<const Trace>> read = ReadOrShare(path, options);
+  if (!read.ok()) return read.status();
+  const Trace& trace = **read;
+  if (alignment == 0) alignment = trace.default_alignment;
+  absl::StatusOr<TraceLoad> load = MeasureLoad(trace, alignment);
   if (!load.ok()) return AboutFile(path, load.status());
-  absl::StatusOr<TraceDemand> demand = MeasureDemand(*trace, alignment);
+  absl::StatusOr<TraceDemand> demand = MeasureDemand(trace, alignment);
   if (!demand.ok()) return AboutFile(path, demand.status());
   MeasuredTrace measured;
   measured.alignment = alignment;
   measured.load = *load;
   measured.demand = *std::move(demand);
-  measured.recorded_events = trace->events.size();
-  measured.recorded_allocations = trace->allocations.size();
-  measured.reserved = MeasureReserved(*trace);
-  measured.trace = *std::move(trace);
+  measured.recorded_events = trace.events.size();
+  measured.recorded_allocations = trace.allocations.size();
+  measured.reserved = MeasureReserved(trace);
+  measured.trace = *std::move(read);
   return measured;
 }
 
 absl::StatusOr<MeasuredTrace> ToRequests(MeasuredTrace measured) {
-  absl::StatusOr<Trace> requests = WithRefusedRequests(measured.trace);
+  absl::StatusOr<Trace> requests = WithRefusedRequests(*measured.trace);
   if (!requests.ok()) return requests.status();
-  measured.trace = *std::move(requests);
+  measured.trace = std::make_shared<const Trace>(*std::move(requests));
   return measured;
 }
 
 absl::StatusOr<MeasuredTrace> ReadRequests(const std::string& path, std::int64_t alignment,
                                            const ReadOptions& options) {
   absl::StatusOr<MeasuredTrace> measured = ReadMeasured(path, alignment, options);
-  if (!measured.ok() || measured->trace.failures.empty()) return measured;
+  if (!measured.ok() || measured->trace->failures.empty()) return measured;
   measured = ToRequests(*std::move(measured));
   return measured.ok() ? std::move(measured) : AboutFile(path, measured.status());
 }
@@ -64,8 +65,8 @@ std::vector<std::int64_t> OfRecorded(const MeasuredTrace& requests,
   std::int64_t more = 0;  // events of refused requests so far, beyond the recorded ones
   auto refused = requests.demand.refused.begin();
   const auto end = requests.demand.refused.end();
-  for (std::size_t i = 0; i < requests.trace.events.size() && number < values.size(); ++i) {
-    if (requests.trace.events[i].kind != TraceEvent::Kind::kAllocate) continue;
+  for (std::size_t i = 0; i < requests.trace->events.size() && number < values.size(); ++i) {
+    if (requests.trace->events[i].kind != TraceEvent::Kind::kAllocate) continue;
     const auto event = static_cast<std::int64_t>(i);
     while (refused != end && (refused->bytes == 0 || refused->event + more < event)) ++refused;
     if (refused != end && refused->event + more == event) {
@@ -91,7 +92,7 @@ absl::Status AboutFile(const std::string& path, const absl::Status& status) {
 }
 
 nlohmann::ordered_json TraceJson(const MeasuredTrace& measured) {
-  return {{"format", TraceFormatName(measured.trace.format)},
+  return {{"format", TraceFormatName(measured.trace->format)},
           {"events", measured.recorded_events},
           {"allocations", measured.recorded_allocations},
           {"unfreed", measured.load.unfreed_count},
@@ -112,7 +113,7 @@ nlohmann::ordered_json ReservedJson(const MeasuredTrace& measured) {
 }
 
 std::vector<std::string> RecordingNotes(const MeasuredTrace& measured) {
-  const Trace& trace = measured.trace;
+  const Trace& trace = *measured.trace;
   if (!trace.has_history) {
     return {std::string(kNoHistory)};
   }
@@ -148,16 +149,16 @@ std::string WorstRefusalText(const MeasuredTrace& measured) {
   if (!worst.has_value()) return "";
   const RefusedRequest& refused = measured.demand.refused[*worst];
   return absl::StrCat(SizeText(refused.bytes), " refused",
-                      AtFrameText(FrameNames(measured.trace).Name(refused.tag)), " with ",
+                      AtFrameText(FrameNames(*measured.trace).Name(refused.tag)), " with ",
                       SizeText(refused.live_bytes), " live");
 }
 
 void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
-  std::cout << absl::CHexEscape(path) << "\n  " << TraceFormatName(measured.trace.format) << ", "
+  std::cout << absl::CHexEscape(path) << "\n  " << TraceFormatName(measured.trace->format) << ", "
             << CountText(static_cast<std::int64_t>(measured.recorded_events)) << " events, "
             << CountText(static_cast<std::int64_t>(measured.recorded_allocations))
             << " allocations, ";
-  if (measured.trace.has_history) {
+  if (measured.trace->has_history) {
     std::cout << "peak live " << SizeText(measured.load.peak_live_bytes);
   } else {
     std::cout << "live " << SizeText(measured.load.unfreed_bytes);
@@ -174,7 +175,7 @@ void PrintTraceLine(const std::string& path, const MeasuredTrace& measured) {
 
 std::string ServedText(const MeasuredTrace& measured, std::int64_t refused) {
   const std::string served = refused == 0 ? "all" : absl::StrCat("all but ", CountText(refused));
-  return measured.trace.has_history ? served : served + " of the live memory";
+  return measured.trace->has_history ? served : served + " of the live memory";
 }
 
 void PrintJson(const nlohmann::ordered_json& json) {

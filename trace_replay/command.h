@@ -7,6 +7,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -48,10 +49,10 @@ Command AddRun(CLI::App& app);
 Command AddProfile(CLI::App& app);
 
 struct MeasuredTrace {
-  Trace trace;
-  std::int64_t alignment = 1;  // the requested one, or the default of the trace's format
-  TraceLoad load;              // of the recorded allocations
-  TraceDemand demand;          // with the requests that were refused
+  std::shared_ptr<const Trace> trace;  // never null; a caller's trace is shared, not copied
+  std::int64_t alignment = 1;          // the requested one, or the default of the trace's format
+  TraceLoad load;                      // of the recorded allocations
+  TraceDemand demand;                  // with the requests that were refused
   std::size_t recorded_events = 0;
   std::size_t recorded_allocations = 0;
   std::optional<ReservedLoad> reserved;  // by the recorded allocator; empty if it was not recorded

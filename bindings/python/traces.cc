@@ -35,7 +35,7 @@ TraceData ReadTraceData(const std::string& path, std::optional<std::int32_t> dev
   RunWork(
       [read, path, device](const WorkContext& context) {
         context.show_progress("reading " + path, -1);
-        *read = ReadTrace(path, {.device = device});
+        *read = ReadTrace(path, {.device = device, .stop = context.stop});
       },
       show);
   return {std::make_shared<const Trace>(Check(std::move(*read)))};

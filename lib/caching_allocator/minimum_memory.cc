@@ -28,7 +28,7 @@ class Search {
  public:
   Search(const Trace& trace, const CachingAllocatorSettings& settings,
          const MinimumPoolOptions& limits)
-      : limits_(limits), deadline_(limits.time_limit_seconds, {}) {
+      : limits_(limits), deadline_(limits.time_limit_seconds, limits.stop) {
     const std::int64_t least = caching_allocator::PeakRoundedBytes(trace, settings);
     if (least <= kMostCachingMemory) {
       pieces_.push_back({TraceRun(trace, settings, least), kMostCachingMemory + 1});
@@ -131,6 +131,7 @@ absl::StatusOr<MinimumPoolResult> MinimumCachingMemory(const Trace& trace,
   result.pool_bytes = replay->peak_reserved_bytes;
   result.attempts = 1;
   Search(trace, settings, limits).Run(result);
+  if (limits.stop.stop_requested()) return absl::CancelledError("interrupted");
   return result;
 }
 

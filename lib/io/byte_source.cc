@@ -58,6 +58,22 @@ class MemorySource final : public ByteSource {
   std::string_view rest_;
 };
 
+class StoppableSource final : public ByteSource {
+ public:
+  StoppableSource(std::unique_ptr<ByteSource> source, std::stop_token stop)
+      : source_(std::move(source)), stop_(std::move(stop)) {}
+
+  absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) override {
+    if (stop_.stop_requested()) return absl::CancelledError("interrupted");
+    return source_->Read(buffer, size);
+  }
+  std::uint64_t file_bytes() const override { return source_->file_bytes(); }
+
+ private:
+  std::unique_ptr<ByteSource> source_;
+  std::stop_token stop_;
+};
+
 // Returns the first bytes, which were read to recognise the contents, before the rest.
 class PrefixedSource final : public ByteSource {
  public:
@@ -165,6 +181,10 @@ absl::StatusOr<std::size_t> ReadFully(ByteSource& source, char* buffer, std::siz
     have += *got;
   }
   return have;
+}
+
+std::unique_ptr<ByteSource> Stoppable(std::unique_ptr<ByteSource> source, std::stop_token stop) {
+  return std::make_unique<StoppableSource>(std::move(source), std::move(stop));
 }
 
 absl::StatusOr<std::string> Peek(std::unique_ptr<ByteSource>& source, std::size_t count) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,9 @@ absl::StatusOr<std::unique_ptr<ByteSource>> OpenFile(const std::string& path, co
 
 // Reads from `contents`, which must outlive the source.
 std::unique_ptr<ByteSource> FromMemory(std::string_view contents);
+
+// Returns a source that reads from `source` until the stop is requested; Cancelled from then on.
+std::unique_ptr<ByteSource> Stoppable(std::unique_ptr<ByteSource> source, std::stop_token stop);
 
 // Returns the first `count` bytes of `source`, or all if there are fewer, and puts them back.
 absl::StatusOr<std::string> Peek(std::unique_ptr<ByteSource>& source, std::size_t count);

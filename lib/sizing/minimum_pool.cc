@@ -42,10 +42,11 @@ class Finder {
       result_.exact_limit = ExactLimit::kUnsearchable;
       return result_;
     }
-    plan::Deadline deadline(options_.time_limit_seconds, {});
+    plan::Deadline deadline(options_.time_limit_seconds, options_.stop);
     absl::StatusOr<PoolQuestion> question = Sample(deadline);
     if (!question.ok()) return question.status();
     Read(*question, sizing::SimulateAllPools(steps, load_, policy_, options_, *question, deadline));
+    if (absl::Status status = CheckNotStopped(); !status.ok()) return status;
     if (!result_.exact_pool_bytes.has_value()) return result_;
     if (absl::Status status = Verify(*result_.exact_pool_bytes); !status.ok()) return status;
     return result_;
@@ -53,10 +54,13 @@ class Finder {
 
  private:
   absl::StatusOr<ReplayResult> ReplayIn(std::int64_t pool_bytes) {
-    return sizing::ReplayWithLoad(
-        trace_, load_, policy_,
-        {.pool_bytes = pool_bytes, .alignment = options_.alignment, .stop_at_refusal = true});
+    return sizing::ReplayWithLoad(trace_, load_, policy_,
+                                  {.pool_bytes = pool_bytes,
+                                   .alignment = options_.alignment,
+                                   .stop_at_refusal = true,
+                                   .stop = options_.stop});
   }
+  absl::Status CheckNotStopped() const { return sizing::CheckNotStopped(options_.stop); }
 
   absl::StatusOr<bool> Serves(std::int64_t pool_bytes) {
     absl::StatusOr<ReplayResult> replay = ReplayIn(pool_bytes);
@@ -72,8 +76,7 @@ class Finder {
 
   absl::Status Restart(bool simulates_many, const std::vector<sizing::Step>& steps) {
     if (!simulates_many) return RestartByReplay();
-    const RestartResult restart = sizing::SearchByRestart(steps, load_, policy_, options_.alignment,
-                                                          options_.most_restart_steps);
+    const RestartResult restart = sizing::SearchByRestart(steps, load_, policy_, options_);
     switch (restart.end) {
       case RestartResult::End::kServed:
         result_.pool_bytes = restart.pool_bytes;
@@ -83,6 +86,8 @@ class Finder {
         return RestartByReplay();
       case RestartResult::End::kOutOfSteps:
         return Bisect();
+      case RestartResult::End::kStopped:
+        return CheckNotStopped();
     }
     return absl::OkStatus();
   }
@@ -209,7 +214,8 @@ absl::StatusOr<MinimumPoolResult> MinimumPool(const Trace& trace, PlacementPolic
   absl::StatusOr<ReplayResult> fits = sizing::ReplayWithLoad(trace, *load, policy,
                                                              {.pool_bytes = load->peak_live_bytes,
                                                               .alignment = options.alignment,
-                                                              .stop_at_refusal = true});
+                                                              .stop_at_refusal = true,
+                                                              .stop = options.stop});
   if (!fits.ok()) return fits.status();
   return Finder(trace, policy, options, *load).Find();
 }

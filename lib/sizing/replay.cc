@@ -11,6 +11,8 @@ namespace {
 
 using blocks::Arena;
 
+constexpr std::size_t kEventsPerLook = 4096;  // an event takes 0.1 us and more
+
 absl::Status CheckPool(const TraceLoad& load, const ReplayOptions& options) {
   const std::int64_t most = blocks::MaxArenaBytes(options.alignment);
   if (options.pool_bytes < 0 || options.pool_bytes > most) {
@@ -38,6 +40,10 @@ absl::StatusOr<ReplayResult> Replay(const Trace& trace, PlacementPolicy& policy,
   return sizing::ReplayWithLoad(trace, *load, policy, options);
 }
 
+absl::Status sizing::CheckNotStopped(const std::stop_token& stop) {
+  return stop.stop_requested() ? absl::CancelledError("interrupted") : absl::OkStatus();
+}
+
 absl::StatusOr<ReplayResult> sizing::ReplayWithLoad(const Trace& trace, const TraceLoad& load,
                                                     PlacementPolicy& policy,
                                                     const ReplayOptions& options) {
@@ -49,6 +55,9 @@ absl::StatusOr<ReplayResult> sizing::ReplayWithLoad(const Trace& trace, const Tr
   if (options.keep_offsets) result.offsets.assign(trace.allocations.size(), blocks::kNoOffset);
   for (std::size_t i = 0; i < trace.events.size(); ++i) {
     const TraceEvent& event = trace.events[i];
+    if (i % kEventsPerLook == 0) {
+      if (absl::Status status = CheckNotStopped(options.stop); !status.ok()) return status;
+    }
     if (event.kind == TraceEvent::Kind::kMark) {
       arena.Mark(trace.mark_names[event.index]);
     } else if (event.kind == TraceEvent::Kind::kFree) {

@@ -10,23 +10,27 @@
 namespace tidepool::sizing {
 namespace {
 
+constexpr std::int64_t kStepsPerLook = 4096;
+
 // One simulation from the start of the trace, which may stand for several attempts.
 class Attempts {
  public:
-  Attempts(const TraceLoad& load, PlacementPolicy& policy, std::int64_t alignment,
+  Attempts(const TraceLoad& load, PlacementPolicy& policy, const MinimumPoolOptions& options,
            std::int64_t& steps_left, RestartResult& result)
-      : arena_(PoolSet({result.pool_bytes, kUnbounded}), ManyPoolsArena::Addresses(load, alignment),
-               alignment),
+      : arena_(PoolSet({result.pool_bytes, kUnbounded}),
+               ManyPoolsArena::Addresses(load, options.alignment), options.alignment),
         placed_(load.peak_live_count, kNoBlock),
         policy_(policy),
+        stop_(options.stop),
         steps_left_(steps_left),
         result_(result) {}
 
-  enum class End { kServed, kStartAgain, kUndetermined, kOutOfSteps };
+  enum class End { kServed, kStartAgain, kUndetermined, kOutOfSteps, kStopped };
 
   End Run(const std::vector<Step>& steps) {
     for (const Step& step : steps) {
       if (--steps_left_ < 0) return End::kOutOfSteps;
+      if (steps_left_ % kStepsPerLook == 0 && stop_.stop_requested()) return End::kStopped;
       if (step.bytes == 0) {
         arena_.Free(placed_[step.slot]);
         continue;
@@ -73,6 +77,7 @@ class Attempts {
   ManyPoolsArena arena_;
   std::vector<BlockId> placed_;  // by slot
   PlacementPolicy& policy_;
+  const std::stop_token& stop_;
   std::int64_t& steps_left_;
   RestartResult& result_;
 };
@@ -80,11 +85,11 @@ class Attempts {
 }  // namespace
 
 RestartResult SearchByRestart(const std::vector<Step>& steps, const TraceLoad& load,
-                              PlacementPolicy& policy, std::int64_t alignment,
-                              std::int64_t most_steps) {
+                              PlacementPolicy& policy, const MinimumPoolOptions& options) {
+  std::int64_t steps_left = options.most_restart_steps;
   RestartResult result = {.pool_bytes = load.peak_live_bytes, .attempts = 1};
   for (;;) {
-    switch (Attempts(load, policy, alignment, most_steps, result).Run(steps)) {
+    switch (Attempts(load, policy, options, steps_left, result).Run(steps)) {
       case Attempts::End::kServed:
         return result;
       case Attempts::End::kStartAgain:
@@ -94,6 +99,9 @@ RestartResult SearchByRestart(const std::vector<Step>& steps, const TraceLoad& l
         return result;
       case Attempts::End::kOutOfSteps:
         result.end = RestartResult::End::kOutOfSteps;
+        return result;
+      case Attempts::End::kStopped:
+        result.end = RestartResult::End::kStopped;
         return result;
     }
   }

@@ -20,6 +20,7 @@ struct RestartResult {
     kUndetermined,  // beyond the addresses of ManyPoolsArena, or the policy asked an unanswerable
                     // question
     kOutOfSteps,
+    kStopped,
   };
 
   std::int64_t pool_bytes = 0;
@@ -30,10 +31,9 @@ struct RestartResult {
 // Makes the attempts without simulating each from the start: while the larger pool would have
 // placed everything so far in the same way, an attempt continues at the event where the one before
 // it failed. Unless it ended with kServed, the result is the last state of the search. `policy` has
-// no memory.
+// no memory. Obeys `alignment`, `most_restart_steps` and `stop` of the options.
 RestartResult SearchByRestart(const std::vector<Step>& steps, const TraceLoad& load,
-                              PlacementPolicy& policy, std::int64_t alignment,
-                              std::int64_t most_steps);
+                              PlacementPolicy& policy, const MinimumPoolOptions& options);
 
 }  // namespace tidepool::sizing
 

@@ -295,6 +295,15 @@ TEST(CachingReplay, RefusesMoreThanAnyDevice) {
   EXPECT_FALSE(minimum->exact_pool_bytes.has_value());
 }
 
+TEST(MinimumCachingMemory, AStopEndsTheSearch) {
+  Steps steps;
+  for (int i = 0; i < 100; ++i) steps.Allocate(std::to_string(i), 3 * kMiB);
+  std::stop_source stop;
+  stop.request_stop();
+  const auto minimum = MinimumCachingMemory(steps.Build(), {}, {.stop = stop.get_token()});
+  EXPECT_TRUE(absl::IsCancelled(minimum.status())) << minimum.status();
+}
+
 TEST(MinimumCachingMemory, SaysWhichLimitEndedTheSearch) {
   Steps steps;
   for (int i = 0; i < 100; ++i) steps.Allocate(std::to_string(i), 3 * kMiB);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Long calls: progress, Ctrl-C, threads, and the end of the interpreter."""
 import concurrent.futures
+import gzip
 import io
 import os
 import random
@@ -62,6 +63,24 @@ def test_ctrl_c_ends_a_call_without_an_answer(hard):
     assert hard.info().trace.allocations == 3000
 
 
+def test_ctrl_c_ends_the_reading_of_a_file(python, tmp_path):
+    path = tmp_path / "endless.csv.gz"
+    blank_lines = gzip.compress(b"\n" * (1 << 26))
+    with open(path, "wb") as file:
+        for _ in range(2000):  # 128 GiB, which takes minutes to read
+            file.write(blank_lines)
+    # The end of the process waits for the thread of the call, which has ended.
+    assert python(f"""
+import os, signal, tidepool
+signal.signal(signal.SIGINT, signal.default_int_handler)
+tidepool.show_progress(lambda *progress: os.kill(os.getpid(), signal.SIGINT))
+try:
+    tidepool.read({str(path)!r})
+except KeyboardInterrupt as interrupt:
+    print(type(interrupt).__name__)
+""") == "KeyboardInterrupt\n"
+
+
 def test_ctrl_c_ends_a_wait_for_memory():
     pool = tidepool.Pool("64KiB")
     keep = pool.allocate(64 << 10)
@@ -91,19 +110,18 @@ def test_a_child_may_ask_after_a_fork(vgg):
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_the_interpreter_exits_after_an_interrupt(python, hard, tmp_path):
-    with open(hard.path, encoding="utf-8") as file:
-        (tmp_path / "half.csv").write_text("".join(file.readlines()[:1501]))
+def test_ctrl_c_ends_a_search_for_the_smallest_pool(python, hard):
     assert python(f"""
 import os, signal, tidepool
-trace = tidepool.read({str(tmp_path / "half.csv")!r})
+signal.signal(signal.SIGINT, signal.default_int_handler)
+trace = tidepool.read({hard.path!r})
 tidepool.show_progress(lambda *progress: os.kill(os.getpid(), signal.SIGINT))
 try:
-    trace.size(policy="exact-fit-first")  # a search that no stop ends
+    trace.size(policy="exact-fit-first")  # seconds of work
 except KeyboardInterrupt:
     tidepool.show_progress(False)
     print(trace.info().trace.events)
-""") == "3000\n"
+""") == "6000\n"
 
 
 @pytest.mark.parametrize("part, seconds, line", [

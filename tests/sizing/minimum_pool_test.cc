@@ -263,6 +263,43 @@ TEST(MinimumPool, StatesNoLimitWhereAllIsDetermined) {
   EXPECT_EQ(result->exact_limit, ExactLimit::kNone);
 }
 
+// Best fit that requests a stop at a question, and counts the questions from then on.
+class StoppingPolicy : public PlacementPolicy {
+ public:
+  explicit StoppingPolicy(std::int64_t stop_at) : stop_at_(stop_at) {}
+
+  Placement Place(const Request& request, FreeBlocks& blocks) override {
+    if (questions_++ == stop_at_) stop_.request_stop();
+    return best_fit_->Place(request, blocks);
+  }
+  std::stop_token token() const { return stop_.get_token(); }
+  std::int64_t questions() const { return questions_; }
+
+ private:
+  const std::unique_ptr<PlacementPolicy> best_fit_ = *MakePlacementPolicy("best-fit");
+  const std::int64_t stop_at_;
+  std::stop_source stop_;
+  std::int64_t questions_ = 0;
+};
+
+// Wherever the stop comes, each search ends within thousands of questions.
+TEST(MinimumPool, AStopEndsEverySearch) {
+  std::mt19937_64 random(7);
+  const Trace trace = RandomTrace(random, 10'000, 1 << 20);
+  const MinimumPoolOptions limits = {.time_limit_seconds = kNoTimeLimit};
+  StoppingPolicy counter(-1);
+  ASSERT_TRUE(MinimumPool(trace, counter, limits).ok());
+  ASSERT_GT(counter.questions(), 100'000);
+  for (std::int64_t part = 0; part < 8; ++part) {
+    StoppingPolicy policy(counter.questions() / 8 * part);
+    MinimumPoolOptions options = limits;
+    options.stop = policy.token();
+    const auto result = MinimumPool(trace, policy, options);
+    EXPECT_TRUE(absl::IsCancelled(result.status())) << result.status();
+    EXPECT_LT(policy.questions(), counter.questions() / 8 * part + 20'000);
+  }
+}
+
 TEST(MinimumPool, SaysWhichLimitStruck) {
   const Trace trace = Parse(testing::DividingTrace(10));
   std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("best-fit");

@@ -56,6 +56,49 @@ std::string Dump(const Trace& trace) {
   return text;
 }
 
+// Blank lines. A stop is requested when the 10th piece of them is read.
+class StoppingSource : public io::ByteSource {
+ public:
+  absl::StatusOr<std::size_t> Read(char* buffer, std::size_t size) override {
+    std::memset(buffer, '\n', size);
+    if (++reads_ == 10) stop_.request_stop();
+    return size;
+  }
+  std::uint64_t file_bytes() const override { return 0; }
+  std::stop_token token() const { return stop_.get_token(); }
+  int reads() const { return reads_; }
+
+ private:
+  std::stop_source stop_;
+  int reads_ = 0;
+};
+
+TEST(StoppableTest, ReadsUntilTheStop) {
+  auto endless = std::make_unique<StoppingSource>();
+  const StoppingSource& source = *endless;
+  const auto stoppable = io::Stoppable(std::move(endless), source.token());
+  std::string buffer(100, ' ');
+  absl::StatusOr<std::size_t> read = 0;
+  while (read.ok()) read = stoppable->Read(buffer.data(), buffer.size());
+  EXPECT_TRUE(absl::IsCancelled(read.status()));
+  EXPECT_EQ(source.reads(), 10);
+}
+
+TEST(ReadTraceTest, AStopEndsReadingInEveryFormat) {
+  std::stop_source stop;
+  const Trace trace = *ParseTrace("op,id,size,hint\na,1,1000,\nf,1,,\n", "test");
+  for (const char* name : {"native", "rmm-csv", "operation-csv", "lifetime-csv", "chrome-trace"}) {
+    const std::string path = ::testing::TempDir() + "stopped_trace";
+    ASSERT_TRUE(WriteTrace(trace, *TraceFormatFromName(name), path).ok());
+    EXPECT_TRUE(ReadTrace(path, {.stop = stop.get_token()}).ok()) << name;
+    std::stop_source stopped;
+    stopped.request_stop();
+    EXPECT_EQ(ReadTrace(path, {.stop = stopped.get_token()}).status(),
+              absl::CancelledError("interrupted"))
+        << name;
+  }
+}
+
 std::string DumpOf(const std::string& contents) {
   const auto trace = ParseTrace(contents, "test");
   return trace.ok() ? Dump(*trace) : std::string(trace.status().message());

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -76,6 +78,41 @@ TEST(CallerTest, AStopEndsSizesAndSweeps) {
   EXPECT_TRUE(absl::IsCancelled(
       RunFor(caller, {"simulate", "alexnet", "--batch", "1,2", "--memory", "1GiB", "--json"})
           .status()));
+}
+
+TEST(CallerTest, AStopEndsReadingAndReports) {
+  const std::string path = ::testing::TempDir() + "stopped.csv";
+  std::ofstream(path) << kTrace;
+  std::stop_source stop;
+  std::string json;
+  const Caller caller = {
+      .stop = stop.get_token(), .traces = {{"memory.csv", TraceInMemory()}}, .json = &json};
+  EXPECT_TRUE(RunFor(caller, {"info", path, "--json"}).ok());
+  stop.request_stop();
+  for (const char* command : {"info", "size", "plan"}) {
+    EXPECT_TRUE(absl::IsCancelled(RunFor(caller, {command, path, "--json"}).status())) << command;
+  }
+  const std::string page = ::testing::TempDir() + "stopped.html";
+  EXPECT_TRUE(
+      absl::IsCancelled(RunFor(caller, {"report", "memory.csv", "-o", page, "--json"}).status()));
+  EXPECT_FALSE(std::filesystem::exists(page));
+  EXPECT_TRUE(absl::IsCancelled(
+      RunFor(caller, {"replay", "memory.csv", "--pool", "1MiB", "--json"}).status()));
+  EXPECT_TRUE(absl::IsCancelled(
+      RunFor(caller, {"replay", "memory.csv", "--pool", "1MiB", "--device", "host", "--json"})
+          .status()));
+}
+
+TEST(CallerTest, CommandsShareATraceInMemory) {
+  const std::shared_ptr<const Trace> trace = TraceInMemory();
+  ASSERT_EQ(trace.use_count(), 1);
+  std::string json;
+  Caller caller = {.traces = {{"memory.csv", trace}}, .json = &json};
+  // Progress is told while the command has the trace: by the test, by the caller, by the command.
+  long owners = 0;
+  caller.show_progress = [&](const std::string&, double) { owners = trace.use_count(); };
+  ASSERT_TRUE(RunFor(caller, {"size", "memory.csv", "--policy", "best-fit", "--json"}).ok());
+  EXPECT_EQ(owners, 3);
 }
 
 TEST(CallerTest, ThreadsHaveCallersOfTheirOwn) {

@@ -182,19 +182,20 @@ absl::StatusOr<Answer> RunConvert(const ConvertOptions& options) {
   if (absl::Status status = CheckJsonOutput(options.json, options.output, "trace"); !status.ok()) {
     return status;
   }
-  absl::StatusOr<Trace> trace = ReadOrCopy(options.input, options.read);
-  if (!trace.ok()) return trace.status();
-  if (absl::Status status = Write(*trace, *format, options); !status.ok()) return status;
-  const std::vector<std::string> losses = Losses(*trace, *format);
+  const auto read = ReadOrShare(options.input, options.read);
+  if (!read.ok()) return read.status();
+  const Trace& trace = **read;
+  if (absl::Status status = Write(trace, *format, options); !status.ok()) return status;
+  const std::vector<std::string> losses = Losses(trace, *format);
   if (options.json) {
-    PrintJson({{"from", TraceFormatName(trace->format)},
+    PrintJson({{"from", TraceFormatName(trace.format)},
                {"to", TraceFormatName(*format)},
-               {"events", trace->events.size()},
+               {"events", trace.events.size()},
                {"left_out", losses}});
     return Answer::kYes;
   }
-  std::cerr << TraceFormatName(trace->format) << " -> " << TraceFormatName(*format) << ", "
-            << CountText(static_cast<std::int64_t>(trace->events.size())) << " events";
+  std::cerr << TraceFormatName(trace.format) << " -> " << TraceFormatName(*format) << ", "
+            << CountText(static_cast<std::int64_t>(trace.events.size())) << " events";
   if (!losses.empty()) {
     std::cerr << "; not written, " << TraceFormatName(*format)
               << " has no place for them: " << absl::StrJoin(losses, ", ", AppendLoss);

@@ -15,15 +15,15 @@ constexpr std::size_t kListedMarks = 100;
 
 // Returns the event at which the memory is explained; -1 without events.
 std::int64_t MomentOf(const MeasuredTrace& measured, const std::optional<std::size_t>& refusal) {
-  if (measured.trace.events.empty()) return -1;
+  if (measured.trace->events.empty()) return -1;
   if (refusal.has_value()) return measured.demand.refused[*refusal].event;
-  if (measured.trace.has_history) return measured.load.peak_event;
-  return static_cast<std::int64_t>(measured.trace.events.size()) - 1;
+  if (measured.trace->has_history) return measured.load.peak_event;
+  return static_cast<std::int64_t>(measured.trace->events.size()) - 1;
 }
 
 absl::Status Explain(const MeasuredTrace& measured, const std::vector<CategoryRule>& rules,
                      DeviceAnswer& answer) {
-  const Trace& trace = measured.trace;
+  const Trace& trace = *measured.trace;
   const absl::StatusOr<std::vector<std::uint32_t>> live = LiveAfter(trace, answer.event);
   if (!live.ok()) return live.status();
   for (const std::uint32_t number : *live) {
@@ -80,7 +80,7 @@ nlohmann::ordered_json SegmentsJson(const DeviceAnswer& answer) {
 
 absl::StatusOr<DeviceAnswer> AnswerFor(const MeasuredTrace& measured,
                                        const std::vector<CategoryRule>& rules) {
-  const Trace& trace = measured.trace;
+  const Trace& trace = *measured.trace;
   DeviceAnswer answer;
   answer.device = trace.device;
   answer.devices = trace.devices;

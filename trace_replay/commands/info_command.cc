@@ -67,7 +67,7 @@ std::string Id(const Trace& trace, std::uint32_t allocation) {
 
 nlohmann::ordered_json InfoJson(const MeasuredTrace& measured,
                                 const std::vector<DeviceAnswer>& answers) {
-  const Trace& trace = measured.trace;
+  const Trace& trace = *measured.trace;
   const TraceLoad& load = measured.load;
   nlohmann::ordered_json json = {{"trace", TraceJson(measured)}};
   json["history"] = trace.has_history;
@@ -108,7 +108,7 @@ std::string DevicesText(const Trace& trace) {
 void AddReservedRows(const MeasuredTrace& measured, std::vector<std::vector<std::string>>& rows) {
   if (!measured.reserved.has_value()) return;
   const ReservedLoad& reserved = *measured.reserved;
-  const bool has_history = measured.trace.has_history;
+  const bool has_history = measured.trace->has_history;
   rows.push_back({absl::StrCat(has_history ? "peak " : "", "reserved by the recorded allocator"),
                   SizeText(reserved.peak_reserved_bytes)});
   rows.push_back({has_history ? "  / peak live" : "  / live",
@@ -165,7 +165,7 @@ void PrintLargestUnfreed(const Trace& trace) {
 
 void PrintInfoTable(const std::string& path, const MeasuredTrace& measured,
                     const std::vector<DeviceAnswer>& answers) {
-  const Trace& trace = measured.trace;
+  const Trace& trace = *measured.trace;
   const TraceLoad& load = measured.load;
   PrintTraceLine(path, measured);
   std::vector<std::vector<std::string>> rows = CountRows(trace);
@@ -195,10 +195,10 @@ absl::StatusOr<std::vector<DeviceAnswer>> Answers(const InfoOptions& options,
   if (!first.ok()) return AboutFile(path, first.status());
   std::vector<DeviceAnswer> answers = {*std::move(first)};
   // Other formats hold one device.
-  const bool is_profile = measured.trace.format == TraceFormat::kChromeTrace;
-  if (!is_profile && measured.trace.format != TraceFormat::kPyTorchSnapshot) return answers;
-  for (const std::int32_t device : measured.trace.devices) {
-    if (device == measured.trace.device) continue;
+  const bool is_profile = measured.trace->format == TraceFormat::kChromeTrace;
+  if (!is_profile && measured.trace->format != TraceFormat::kPyTorchSnapshot) return answers;
+  for (const std::int32_t device : measured.trace->devices) {
+    if (device == measured.trace->device) continue;
     const absl::StatusOr<MeasuredTrace> other =
         ReadMeasured(path, options.alignment, {.device = device});
     if (!other.ok() && is_profile) continue;  // events, but no allocation

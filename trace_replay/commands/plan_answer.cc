@@ -51,7 +51,7 @@ nlohmann::ordered_json PlanJson(const Plan& plan, const MeasuredTrace& measured)
                                  {"seconds", plan.seconds},
                                  {"timed_out", plan.timed_out},
                                  {"interrupted", plan.stopped}};
-  if (!measured.trace.has_history) json["overhead"] = json["optimal"] = nullptr;
+  if (!measured.trace->has_history) json["overhead"] = json["optimal"] = nullptr;
   return json;
 }
 

@@ -37,14 +37,14 @@ std::size_t Largest(const Trace& trace) {
 // Answers without a search: one allocation alone is larger than the capacity.
 Answer PrintTooLarge(const PlanCommandOptions& options, const MeasuredTrace& measured,
                      std::size_t largest, std::int64_t bytes) {
-  const std::string id(measured.trace.allocation_ids[largest]);
+  const std::string id(measured.trace->allocation_ids[largest]);
   if (options.json) {
     PrintJson({{"pool_bytes", nullptr},
                {"overhead", nullptr},
                {"lower_bound_bytes", std::max(measured.load.peak_live_bytes, bytes)},
                {"optimal", false},
                {"seconds", 0},
-               {"buffers", measured.trace.allocations.size()},
+               {"buffers", measured.trace->allocations.size()},
                {"fits", false},
                {"too_large", {{"id", id}, {"bytes", bytes}}}});
   } else {
@@ -60,8 +60,8 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
   const bool has_capacity = options.capacity >= 0;
   if (options.json) {
     nlohmann::ordered_json json = PlanJson(plan, measured);
-    json["history"] = measured.trace.has_history;
-    json["buffers"] = measured.trace.allocations.size();
+    json["history"] = measured.trace->has_history;
+    json["buffers"] = measured.trace->allocations.size();
     json["fits"] = nullptr;
     if (has_capacity) json["fits"] = fits;
     PrintJson(json);
@@ -69,7 +69,7 @@ void PrintPlan(const PlanCommandOptions& options, const MeasuredTrace& measured,
   }
   PrintTraceLine(options.trace, measured);
   std::cout << "  plan: " << SizeText(plan.height);
-  if (measured.trace.has_history) {
+  if (measured.trace->has_history) {
     std::cout << ", " << RatioText(Overhead(plan.height, measured.load))
               << " of peak live: " << PlanText(plan, measured) << "\n";
   } else {
@@ -88,7 +88,7 @@ absl::StatusOr<Answer> RunPlan(const PlanCommandOptions& options) {
   const absl::StatusOr<MeasuredTrace> measured =
       ReadRequests(options.trace, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
-  const Trace& trace = measured->trace;
+  const Trace& trace = *measured->trace;
   std::optional<std::int64_t> capacity;
   if (options.capacity >= 0) {
     capacity = options.capacity;

@@ -14,7 +14,7 @@ namespace {
 // Converts the offsets of a plan of the trace.
 std::shared_ptr<const PlacementPlan> ToPlacement(const MeasuredTrace& measured,
                                                  const std::vector<std::int64_t>& offsets) {
-  const PlanProblem problem = ToPlanProblem(measured.trace, measured.alignment).value();
+  const PlanProblem problem = ToPlanProblem(*measured.trace, measured.alignment).value();
   return ToPlacementPlan(problem, offsets, offsets.size());
 }
 
@@ -41,9 +41,9 @@ absl::StatusOr<PlannedTrace> ReadPlanned(const std::string& path, const Measured
   const absl::StatusOr<PlanFile> file = ReadPlan(path);
   if (!file.ok()) return file.status();
   const absl::StatusOr<std::vector<std::int64_t>> offsets =
-      OffsetsFor(*file, measured.trace, measured.alignment);
+      OffsetsFor(*file, *measured.trace, measured.alignment);
   if (!offsets.ok()) return offsets.status();
-  const absl::StatusOr<PlanProblem> problem = ToPlanProblem(measured.trace, measured.alignment);
+  const absl::StatusOr<PlanProblem> problem = ToPlanProblem(*measured.trace, measured.alignment);
   if (!problem.ok()) return problem.status();
   const absl::StatusOr<std::int64_t> lower_bound = PlanLowerBound(*problem);
   if (!lower_bound.ok()) return lower_bound.status();
@@ -58,7 +58,7 @@ absl::StatusOr<MinimumPoolResult> PlannedSize(const MeasuredTrace& measured,
   const std::int64_t pool_bytes = planned.placement->height_bytes();
   const std::unique_ptr<PlannedPlacement> policy = PlannedPlacement::Create({planned.placement});
   const absl::StatusOr<ReplayResult> replay =
-      Replay(measured.trace, *policy,
+      Replay(*measured.trace, *policy,
              {.pool_bytes = pool_bytes, .alignment = measured.alignment, .stop_at_refusal = true});
   if (!replay.ok()) return replay.status();
   if (replay->refused > 0 || policy->counts().deviations > 0) {

@@ -18,11 +18,11 @@ struct TimedCachingReplay {
 absl::StatusOr<TimedCachingReplay> ReplayWithClock(const PyTorchReplayOptions& options,
                                                    const MeasuredTrace& measured) {
   const absl::StatusOr<CachingAllocatorSettings> settings =
-      PyTorchSettings(options.policy, measured.trace, options.settings);
+      PyTorchSettings(options.policy, *measured.trace, options.settings);
   if (!settings.ok()) return settings.status();
   const auto start = std::chrono::steady_clock::now();
   absl::StatusOr<CachingReplayResult> result =
-      ReplayCaching(measured.trace, {.settings = *settings, .memory_bytes = options.pool_bytes});
+      ReplayCaching(*measured.trace, {.settings = *settings, .memory_bytes = options.pool_bytes});
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (!result.ok()) return result.status();
   return TimedCachingReplay{*std::move(result), elapsed.count()};
@@ -33,7 +33,7 @@ void PrintCachingJson(const PyTorchReplayOptions& options, const MeasuredTrace& 
   const CachingReplayResult& result = replay.result;
   nlohmann::ordered_json json = {
       {"trace", TraceJson(measured)},
-      {"history", measured.trace.has_history},
+      {"history", measured.trace->has_history},
       {"policy", options.policy},
       {"device", "none"},
       {"pool_bytes", options.pool_bytes},
@@ -45,7 +45,7 @@ void PrintCachingJson(const PyTorchReplayOptions& options, const MeasuredTrace& 
       {"retries", result.retries},
       {"seconds", replay.seconds},
       {"nanoseconds_per_event",
-       replay.seconds * 1e9 / static_cast<double>(measured.trace.events.size())}};
+       replay.seconds * 1e9 / static_cast<double>(measured.trace->events.size())}};
   if (result.refused > 0) {
     json["first_refused"] = {{"event", RecordedEvent(measured, result.first_refused_event)},
                              {"bytes", result.first_refused_bytes},

@@ -33,7 +33,7 @@ std::string RefusedText(const Rank& rank) {
 Rank RankOf(const std::string& file, const MeasuredTrace& measured) {
   Rank rank;
   rank.file = file;
-  rank.has_history = measured.trace.has_history;
+  rank.has_history = measured.trace->has_history;
   rank.live_bytes = rank.has_history ? measured.load.peak_live_bytes : measured.load.unfreed_bytes;
   rank.needs_bytes = measured.demand.needs_bytes;
   if (measured.reserved.has_value()) rank.reserved_bytes = measured.reserved->peak_reserved_bytes;

@@ -15,7 +15,7 @@ namespace tidepool::tool {
 
 // Returns the reason why a pool that learns made no plan; empty if it made one.
 inline std::string ReasonOf(const MeasuredTrace& measured, const TimedReplay& replay) {
-  return WhyNoPlans(replay.live->pool, measured.trace, measured.alignment);
+  return WhyNoPlans(replay.live->pool, *measured.trace, measured.alignment);
 }
 
 // `planned`: null without a plan.

@@ -47,7 +47,8 @@ nlohmann::ordered_json PlannedJson(const MeasuredTrace& measured, const PlannedT
                                  {"deviations", counts.deviations},
                                  {"streams_wait", nullptr}};
   if (planned.streams_wait.has_value()) json["streams_wait"] = *planned.streams_wait;
-  if (planned.optimal.has_value() && measured.trace.has_history) json["optimal"] = *planned.optimal;
+  if (planned.optimal.has_value() && measured.trace->has_history)
+    json["optimal"] = *planned.optimal;
   if (planned.seconds.has_value()) json["seconds"] = *planned.seconds;
   return json;
 }
@@ -59,7 +60,7 @@ void PrintReplayJson(const ReplayCommandOptions& options, const MeasuredTrace& m
   const ReplayResult& result = replay.result;
   nlohmann::ordered_json json = {
       {"trace", TraceJson(measured)},
-      {"history", measured.trace.has_history},
+      {"history", measured.trace->has_history},
       {"policy", options.policy},
       {"device", options.device},
       {"pool_bytes", options.pool_bytes & -measured.alignment},
@@ -69,7 +70,7 @@ void PrintReplayJson(const ReplayCommandOptions& options, const MeasuredTrace& m
       {"peak_live_bytes", result.peak_live_bytes},
       {"seconds", replay.seconds},
       {"nanoseconds_per_event",
-       replay.seconds * 1e9 / static_cast<double>(measured.trace.events.size())}};
+       replay.seconds * 1e9 / static_cast<double>(measured.trace->events.size())}};
   if (planned != nullptr) json["planned"] = PlannedJson(measured, *planned, *replay.counts);
   if (options.learn) json["planned"] = LearnedJson(replay.live->pool, ReasonOf(measured, replay));
   if (replay.live.has_value()) AddLiveJson(options, *replay.live, json);

@@ -45,7 +45,7 @@ std::vector<std::vector<std::string>> PlannedRows(const MeasuredTrace& measured,
                                                   const PlannedCounts& counts) {
   std::vector<std::vector<std::string>> rows = {
       {"plan", SizeText(planned.placement->height_bytes())}};
-  if (measured.trace.has_history) {
+  if (measured.trace->has_history) {
     rows.push_back({"  smallest possible",
                     planned.optimal.value_or(false)
                         ? "yes"
@@ -101,7 +101,7 @@ void PrintReplayTable(const ReplayCommandOptions& options, const MeasuredTrace& 
   if (!options.offsets) return;
   std::cout << '\n';
   for (std::size_t i = 0; i < result.offsets.size(); ++i) {
-    std::cout << absl::CHexEscape(std::string(measured.trace.allocation_ids[i])) << ' '
+    std::cout << absl::CHexEscape(std::string(measured.trace->allocation_ids[i])) << ' '
               << result.offsets[i] << '\n';
   }
 }

@@ -3,7 +3,9 @@
 // explore, a drawing for documents, or collapsed stacks for flame graph tools.
 #include <filesystem>
 #include <iostream>
+#include <memory>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -12,6 +14,7 @@
 #include "tidepool/trace/composition.h"
 #include "tidepool/trace/frames.h"
 #include "tidepool/trace/output_file.h"
+#include "trace_replay/caller.h"
 #include "trace_replay/command.h"
 #include "trace_replay/options.h"
 #include "trace_replay/report/comparison.h"
@@ -59,7 +62,7 @@ std::string Name(const std::string& path) {
 }
 
 absl::Status WriteStacks(const ReportFigures& figures, std::ostream& out) {
-  const Trace& trace = figures.measured.trace;
+  const Trace& trace = *figures.measured.trace;
   if (trace.allocations.empty()) return absl::OkStatus();
   const auto live = LiveAfter(trace, figures.measured.load.peak_event);
   if (!live.ok()) return live.status();
@@ -96,7 +99,7 @@ absl::Status Write(Kind kind, const ReportOptions& options, const ReportFigures&
 void PrintAnswer(const ReportOptions& options, const ReportFigures& figures) {
   if (options.json) {
     nlohmann::ordered_json json = FiguresJson(figures);
-    if (!figures.measured.trace.has_history)
+    if (!figures.measured.trace->has_history)
       json["policies"] = json["allocators"] = nlohmann::ordered_json::array();
     json["output"] = options.output;
     PrintJson(json);
@@ -105,6 +108,18 @@ void PrintAnswer(const ReportOptions& options, const ReportFigures& figures) {
   PrintTraceLine(options.trace, figures.measured);
   std::cout << "  " << absl::StrJoin(Headline(figures), "\n  ") << "\n\n  "
             << absl::CHexEscape(options.output) << '\n';
+}
+
+// Replaces the trace by one without frames of PyTorch's machinery. Stacks of refused requests have
+// other tags then.
+absl::Status RemoveMachinery(MeasuredTrace& measured) {
+  auto trace = std::make_shared<Trace>(*measured.trace);
+  RemoveMachineryFrames(*trace);
+  absl::StatusOr<TraceDemand> demand = MeasureDemand(*trace, measured.alignment);
+  if (!demand.ok()) return demand.status();
+  measured.demand = *std::move(demand);
+  measured.trace = std::move(trace);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Answer> RunReport(const ReportOptions& options) {
@@ -119,13 +134,12 @@ absl::StatusOr<Answer> RunReport(const ReportOptions& options) {
   if (!measured.ok()) return measured.status();
   const absl::StatusOr<std::string> comparison = Comparison(options, *measured);
   if (!comparison.ok()) return comparison.status();
-  RemoveMachineryFrames(measured->trace);
-  // Stacks of refused requests have other tags now.
-  absl::StatusOr<TraceDemand> demand = MeasureDemand(measured->trace, measured->alignment);
-  if (!demand.ok()) return AboutFile(options.trace, demand.status());
-  measured->demand = *std::move(demand);
+  if (absl::Status status = RemoveMachinery(*measured); !status.ok()) {
+    return AboutFile(options.trace, status);
+  }
   FiguresRequest request;
   request.policies = options.policies;
+  request.stop = CallerStop();
   if (options.budget >= 0) request.budget_bytes = options.budget;
   if (*kind != Kind::kPage) request.layouts_with_offsets = *kind == Kind::kDrawing ? 1 : 0;
   const absl::StatusOr<ReportFigures> figures = ComputeFigures(*std::move(measured), request);

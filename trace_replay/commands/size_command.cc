@@ -47,7 +47,7 @@ bool Fits(const SizeOptions& options, const MeasuredTrace& measured) {
 
 // Returns whether only the live memory of a snapshot is known to fit: the job may need more.
 bool IsFitUnknown(const SizeOptions& options, const MeasuredTrace& measured) {
-  return !measured.trace.has_history && Fits(options, measured);
+  return !measured.trace->has_history && Fits(options, measured);
 }
 
 // `missing_bytes` is negative where memory is left over.
@@ -72,7 +72,7 @@ nlohmann::ordered_json SizeJson(const SizeOptions& options, const MeasuredTrace&
                                 const std::optional<Plan>& plan) {
   nlohmann::ordered_json json = {{"trace", TraceJson(measured)},
                                  {"recorded", ReservedJson(measured)},
-                                 {"history", measured.trace.has_history},
+                                 {"history", measured.trace->has_history},
                                  {"needs_bytes", measured.demand.needs_bytes},
                                  {"policies", nlohmann::ordered_json::array()}};
   for (const PolicySize& size : sizes) {
@@ -147,13 +147,13 @@ void PrintSizeTable(const SizeOptions& options, const std::string& path,
                     const MeasuredTrace& measured, const SizeAnswer& answer, bool lists_planned) {
   const auto& [sizes, plan, streams] = answer;
   PrintTraceLine(path, measured);
-  if (!measured.trace.has_history) {
+  if (!measured.trace->has_history) {
     PrintWithoutHistory(options, measured);
     return;
   }
   std::cout << TableText(SizeRows(measured, sizes, lists_planned ? std::nullopt : plan));
   std::vector<std::string> notes = LimitNotes(sizes);
-  absl::c_move(PyTorchNotes(PoliciesOf(sizes), measured.trace, options.pytorch_settings),
+  absl::c_move(PyTorchNotes(PoliciesOf(sizes), *measured.trace, options.pytorch_settings),
                std::back_inserter(notes));
   if (!notes.empty()) std::cout << "\n  " << absl::StrJoin(notes, "\n  ") << "\n";
   if (plan.has_value()) std::cout << "\n  the plan is " << PlanText(*plan, measured) << "\n";
@@ -186,12 +186,12 @@ absl::StatusOr<SizedTrace> SizeTrace(const SizeOptions& options, const std::stri
   if (!policies.ok()) return policies.status();
   absl::StatusOr<MeasuredTrace> measured = ReadRequests(path, options.alignment, options.read);
   if (!measured.ok()) return measured.status();
-  const std::vector<std::string> names = NamesFor(options, *policies, measured->trace);
+  const std::vector<std::string> names = NamesFor(options, *policies, *measured->trace);
   if (absl::Status status = CheckPyTorchSettings(options.pytorch_settings, names); !status.ok()) {
     return status;
   }
   // The pools of policies would say nothing about a job with an unknown peak.
-  if (!measured->trace.has_history) return SizedTrace{*std::move(measured), {}, false};
+  if (!measured->trace->has_history) return SizedTrace{*std::move(measured), {}, false};
   absl::StatusOr<SizeAnswer> answer = FindSizes({.policies = names,
                                                  .are_asked_for = !options.policies.empty(),
                                                  .pytorch_settings = options.pytorch_settings,

@@ -35,7 +35,8 @@ class SizeSearch {
         measured_(measured),
         limits_({.alignment = measured.alignment,
                  .time_limit_seconds = question.time_limit_seconds,
-                 .most_restart_steps = kMostRestartSteps}) {
+                 .most_restart_steps = kMostRestartSteps,
+                 .stop = CallerStop()}) {
     absl::StatusOr<PlanProblem> problem = ProblemOf(measured, StreamWaits::kNone);
     if (problem.ok() && HasOrderedStreams(*problem)) streams_ = *std::move(problem);
   }
@@ -81,9 +82,9 @@ class SizeSearch {
 
   // The allocator gives no stream memory of another, so its pool is one without waits.
   absl::StatusOr<PolicySize> PyTorchSize(const std::string& name) {
-    const auto settings = PyTorchSettings(name, measured_.trace, question_.pytorch_settings);
+    const auto settings = PyTorchSettings(name, *measured_.trace, question_.pytorch_settings);
     if (!settings.ok()) return settings.status();
-    const auto result = MinimumCachingMemory(measured_.trace, *settings, limits_);
+    const auto result = MinimumCachingMemory(*measured_.trace, *settings, limits_);
     if (!result.ok()) return result.status();
     PolicySize size = {name, *result, limits_};
     size.fails_in_asked_memory = FailsInAskedMemory(*settings, *result);
@@ -98,9 +99,9 @@ class SizeSearch {
     if (result.serves_all_larger.value_or(false)) return false;
     if (result.exact_pool_bytes.value_or(INT64_MAX) > question_.fits_bytes) return false;
     const auto replay = ReplayCaching(
-        measured_.trace, {.settings = settings,
-                          .memory_bytes = std::min(question_.fits_bytes, kMostCachingMemory),
-                          .stop_at_refusal = true});
+        *measured_.trace, {.settings = settings,
+                           .memory_bytes = std::min(question_.fits_bytes, kMostCachingMemory),
+                           .stop_at_refusal = true});
     return replay.ok() && replay->refused > 0;
   }
 
@@ -119,7 +120,7 @@ class SizeSearch {
     const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
     if (!policy.ok()) return policy.status();
     const absl::StatusOr<MinimumPoolResult> result =
-        MinimumPool(measured_.trace, **policy, limits_);
+        MinimumPool(*measured_.trace, **policy, limits_);
     if (!result.ok()) return result.status();
     PolicySize size = {name, *result, limits_};
     if (!streams_.has_value()) return size;

@@ -13,7 +13,7 @@
 namespace tidepool::tool {
 
 absl::StatusOr<PlanProblem> ProblemOf(const MeasuredTrace& measured, StreamWaits waits) {
-  absl::StatusOr<PlanProblem> problem = ToPlanProblem(measured.trace, measured.alignment);
+  absl::StatusOr<PlanProblem> problem = ToPlanProblem(*measured.trace, measured.alignment);
   if (!problem.ok() || waits == StreamWaits::kNone) return problem;
   for (PlanBuffer& buffer : problem->buffers) buffer.stream = buffer.free_stream = 0;
   problem->waits.clear();
@@ -40,7 +40,7 @@ absl::StatusOr<std::int64_t> PoolWithoutWaits(const MeasuredTrace& measured,
                                               MinimumPoolOptions limits) {
   limits.most_steps = 0;
   std::int64_t bytes = 0;
-  for (const Trace& part : StreamsApart(measured.trace, problem)) {
+  for (const Trace& part : StreamsApart(*measured.trace, problem)) {
     const absl::StatusOr<MinimumPoolResult> result = MinimumPool(part, policy, limits);
     if (!result.ok()) return result.status();
     bytes += result->pool_bytes;

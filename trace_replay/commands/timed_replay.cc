@@ -7,6 +7,7 @@
 #include <memory>
 #include <utility>
 
+#include "trace_replay/caller.h"
 #include "trace_replay/commands/plan_answer.h"
 #include "trace_replay/replay/device_replay.h"
 
@@ -26,10 +27,11 @@ absl::StatusOr<TimedReplay> ReplayByPlacement(const ReplayCommandOptions& option
     policy = std::move(made);
   }
   const auto start = std::chrono::steady_clock::now();
-  absl::StatusOr<ReplayResult> result = Replay(measured.trace, *policy,
+  absl::StatusOr<ReplayResult> result = Replay(*measured.trace, *policy,
                                                {.pool_bytes = options.pool_bytes,
                                                 .alignment = measured.alignment,
-                                                .keep_offsets = options.offsets});
+                                                .keep_offsets = options.offsets,
+                                                .stop = CallerStop()});
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   if (!result.ok()) return AboutFile(options.trace, result.status());
   TimedReplay replay{*std::move(result), elapsed.count(), std::nullopt, std::nullopt};

@@ -53,10 +53,10 @@ absl::StatusOr<std::map<std::int64_t, std::int64_t>> CountsBySize(const Measured
                                                                   std::int64_t event) {
   std::map<std::int64_t, std::int64_t> counts;
   if (event < 0) return counts;
-  const absl::StatusOr<std::vector<std::uint32_t>> live = LiveAfter(measured.trace, event);
+  const absl::StatusOr<std::vector<std::uint32_t>> live = LiveAfter(*measured.trace, event);
   if (!live.ok()) return live.status();
   for (const std::uint32_t number : *live) {
-    const std::int64_t bytes = measured.trace.allocations[number].bytes;
+    const std::int64_t bytes = measured.trace->allocations[number].bytes;
     ++counts[(bytes + measured.alignment - 1) & -measured.alignment];
   }
   return counts;

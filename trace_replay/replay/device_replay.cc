@@ -113,7 +113,7 @@ absl::StatusOr<LiveReplay> ReplayOnDevice(const MeasuredTrace& measured,
       OpenRecording(options.recording, alignment);
   if (!recorder.ok()) return recorder.status();
   const int most_plans = options.plan == nullptr ? PoolOptions().most_plans : 0;
-  absl::StatusOr<LiveReplay> replay = ReplayLive(measured.trace, **device,
+  absl::StatusOr<LiveReplay> replay = ReplayLive(*measured.trace, **device,
                                                  {.pool = {.initial_bytes = options.initial_bytes,
                                                            .max_bytes = pool_bytes,
                                                            .memory = options.memory,

@@ -13,6 +13,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "trace_replay/caller.h"
 #include "trace_replay/replay/contents_check.h"
 
 namespace tidepool::tool {
@@ -120,6 +121,7 @@ absl::Status LiveReplayer::Serve() {
 
 absl::Status LiveReplayer::ServeEvents() {
   for (std::size_t at = 0; at < trace_.events.size(); ++at) {
+    if (absl::Status status = CheckNotStopped(); !status.ok()) return status;
     if (absl::Status status = ServeEvent(at); !status.ok()) return status;
     pool_->AwaitPlans();
   }

@@ -45,7 +45,7 @@ class Drawing {
  public:
   Drawing(const ReportFigures& figures, std::string name, std::ostream& out)
       : figures_(figures),
-        trace_(figures.measured.trace),
+        trace_(*figures.measured.trace),
         layout_(figures.layouts.front()),
         name_(std::move(name)),
         out_(out) {}
@@ -210,7 +210,7 @@ class Drawing {
       Path("line reserved", ReservedPath(most));
       add(*figures_.reserved_peak, "k-reserved", "reserved", false);
     }
-    const bool has_history = figures_.measured.trace.has_history;
+    const bool has_history = figures_.measured.trace->has_history;
     for (std::size_t i = 0; has_history && i < figures_.layouts.size(); ++i) {
       const Layout& layout = figures_.layouts[i];
       WriteLevel(layout.pool_bytes, most, absl::StrCat("line p", i % kPolicyColours),

@@ -18,10 +18,10 @@
 namespace tidepool::tool {
 namespace {
 
-MinimumPoolOptions Effort(const MeasuredTrace& measured) {
+MinimumPoolOptions Effort(const MeasuredTrace& measured, const std::stop_token& stop) {
   constexpr std::size_t kManyEvents = 200'000;
-  MinimumPoolOptions options = {.alignment = measured.alignment};
-  if (measured.trace.events.size() <= kManyEvents) return options;
+  MinimumPoolOptions options = {.alignment = measured.alignment, .stop = stop};
+  if (measured.trace->events.size() <= kManyEvents) return options;
   options.most_steps = 0;
   options.most_restart_steps = 1'500'000;
   return options;
@@ -30,38 +30,45 @@ MinimumPoolOptions Effort(const MeasuredTrace& measured) {
 // The plan is the best within this time, because a report is not waited for long.
 constexpr double kPlanSeconds = 1;
 
-absl::StatusOr<Layout> PlannedLayout(const MeasuredTrace& measured, const std::string& name) {
+absl::StatusOr<Layout> PlannedLayout(const MeasuredTrace& measured, const std::string& name,
+                                     const std::stop_token& stop) {
+  const PlanOptions options = {.time_limit_seconds = kPlanSeconds, .stop = stop};
   const absl::StatusOr<PlanProblem> problem = ProblemOf(measured, StreamWaits::kAllowed);
   if (!problem.ok()) return problem.status();
-  absl::StatusOr<Plan> plan = MakePlan(*problem, {.time_limit_seconds = kPlanSeconds});
+  absl::StatusOr<Plan> plan = MakePlan(*problem, options);
   if (!plan.ok()) return plan.status();
   const absl::StatusOr<MinimumPoolResult> result =
       PlannedSize(measured, ToPlanned(measured, *plan));
   if (!result.ok()) return result.status();
-  Layout layout{{name, *result, {}}, plan->height, std::move(plan->offsets)};
+  Layout layout;
+  layout.size = {name, *result, {}};
+  layout.pool_bytes = plan->height;
+  layout.offsets = std::move(plan->offsets);
   const absl::StatusOr<PlanProblem> streams = ProblemOf(measured, StreamWaits::kNone);
   if (!streams.ok() || !HasOrderedStreams(*streams)) return layout;
-  const absl::StatusOr<Plan> without = MakePlan(*streams, {.time_limit_seconds = kPlanSeconds});
+  const absl::StatusOr<Plan> without = MakePlan(*streams, options);
   if (!without.ok()) return without.status();
   layout.size.bytes_without_waits = without->height;
   return layout;
 }
 
 absl::StatusOr<Layout> ComputeLayout(const MeasuredTrace& measured, const std::string& name,
-                                     bool keep_offsets) {
-  if (NeedsPlan(name)) return PlannedLayout(measured, name);
+                                     bool keep_offsets, const std::stop_token& stop) {
+  if (NeedsPlan(name)) return PlannedLayout(measured, name, stop);
   const absl::StatusOr<std::unique_ptr<PlacementPolicy>> policy = MakePlacementPolicy(name);
   if (!policy.ok()) return policy.status();
-  const MinimumPoolOptions effort = Effort(measured);
-  absl::StatusOr<MinimumPoolResult> result = MinimumPool(measured.trace, **policy, effort);
+  const MinimumPoolOptions effort = Effort(measured, stop);
+  absl::StatusOr<MinimumPoolResult> result = MinimumPool(*measured.trace, **policy, effort);
   if (!result.ok()) return result.status();
   Layout layout;
   layout.size = {name, *result, effort};
   layout.pool_bytes = result->exact_pool_bytes.value_or(result->pool_bytes);
   if (!keep_offsets) return layout;
-  absl::StatusOr<ReplayResult> replay = Replay(
-      measured.trace, **policy,
-      {.pool_bytes = layout.pool_bytes, .alignment = measured.alignment, .keep_offsets = true});
+  absl::StatusOr<ReplayResult> replay = Replay(*measured.trace, **policy,
+                                               {.pool_bytes = layout.pool_bytes,
+                                                .alignment = measured.alignment,
+                                                .keep_offsets = true,
+                                                .stop = stop});
   if (!replay.ok()) return replay.status();
   layout.offsets = std::move(replay->offsets);
   return layout;
@@ -69,13 +76,14 @@ absl::StatusOr<Layout> ComputeLayout(const MeasuredTrace& measured, const std::s
 
 // Sizes PyTorch's allocator with the settings of the trace.
 absl::StatusOr<std::vector<PolicySize>> ComputeModels(const MeasuredTrace& measured,
-                                                      const std::vector<std::string>& names) {
+                                                      const std::vector<std::string>& names,
+                                                      const std::stop_token& stop) {
   std::vector<PolicySize> sizes;
-  const MinimumPoolOptions effort = Effort(measured);
+  const MinimumPoolOptions effort = Effort(measured, stop);
   for (const std::string& name : names) {
-    const auto settings = PyTorchSettings(name, measured.trace, "");
+    const auto settings = PyTorchSettings(name, *measured.trace, "");
     if (!settings.ok()) return settings.status();
-    const auto result = MinimumCachingMemory(measured.trace, *settings, effort);
+    const auto result = MinimumCachingMemory(*measured.trace, *settings, effort);
     if (!result.ok()) return result.status();
     sizes.push_back({name, *result, effort});
   }
@@ -124,7 +132,7 @@ std::vector<std::string> TakeModels(const FiguresRequest& request, const Trace& 
 absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
                                              const FiguresRequest& request) {
   std::optional<MeasuredTrace> with_refused;
-  if (!measured.trace.failures.empty()) {
+  if (!measured.trace->failures.empty()) {
     absl::StatusOr<MeasuredTrace> made = ToRequests(measured);
     if (!made.ok()) return made.status();
     with_refused = *std::move(made);
@@ -133,7 +141,7 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   absl::StatusOr<std::vector<std::string>> names = PolicyNames(request.policies);
   if (!names.ok()) return names.status();
   absl::StatusOr<std::vector<PolicySize>> models =
-      ComputeModels(requests, TakeModels(request, requests.trace, *names));
+      ComputeModels(requests, TakeModels(request, *requests.trace, *names), request.stop);
   if (!models.ok()) return models.status();
   if (names->empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
@@ -144,7 +152,8 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   std::atomic<std::size_t> next = 0;
   const auto work = [&] {
     for (std::size_t i = next++; i < names->size(); i = next++) {
-      computed[i] = ComputeLayout(requests, (*names)[i], i < request.layouts_with_offsets);
+      computed[i] =
+          ComputeLayout(requests, (*names)[i], i < request.layouts_with_offsets, request.stop);
     }
   };
   std::vector<std::thread> helpers;
@@ -154,6 +163,7 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   work();
   for (std::thread& helper : helpers) helper.join();
 
+  if (request.stop.stop_requested()) return absl::CancelledError("interrupted");
   ReportFigures figures;
   for (std::size_t i = 0; i < computed.size(); ++i) {
     if (computed[i].ok()) {
@@ -167,7 +177,7 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
   }
   figures.models = *std::move(models);
   figures.budget_bytes = request.budget_bytes;
-  figures.reserved_peak = ReservedPeak(measured.trace);
+  figures.reserved_peak = ReservedPeak(*measured.trace);
   figures.measured = std::move(measured);
   return figures;
 }
@@ -175,7 +185,7 @@ absl::StatusOr<ReportFigures> ComputeFigures(MeasuredTrace measured,
 nlohmann::ordered_json FiguresJson(const ReportFigures& figures) {
   nlohmann::ordered_json json = {{"headline", absl::StrJoin(Headline(figures), " ")},
                                  {"trace", TraceJson(figures.measured)},
-                                 {"history", figures.measured.trace.has_history},
+                                 {"history", figures.measured.trace->has_history},
                                  {"policies", nlohmann::ordered_json::array()}};
   const TraceLoad& load = figures.measured.load;
   for (const Layout& layout : figures.layouts) {

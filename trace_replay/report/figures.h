@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,7 @@ struct FiguresRequest {
   std::vector<std::string> policies;
   std::optional<std::int64_t> budget_bytes;
   std::size_t layouts_with_offsets = SIZE_MAX;  // of the first layouts
+  std::stop_token stop = {};                    // ends the computation with Cancelled
 };
 
 // Computes the policies on all processors side by side. The plan is the best that a search of one

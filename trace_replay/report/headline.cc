@@ -115,7 +115,7 @@ std::vector<std::string> Headline(const ReportFigures& figures) {
   if (figures.measured.demand.needs_bytes == 0) {
     return {"Nothing was allocated in this trace: there is nothing to place."};
   }
-  if (!figures.measured.trace.has_history) return NoHistory(figures);
+  if (!figures.measured.trace->has_history) return NoHistory(figures);
   std::vector<std::string> sentences = {absl::StrCat(PeakText(figures), " ", NeedText(figures))};
   for (const std::string& more : {RefusedText(figures), BudgetText(figures), StreamsRemark(figures),
                                   ReservedText(figures), ModelsText(figures)}) {

@@ -46,7 +46,7 @@ ordered_json NamingFrames(const Trace& trace) {
 // are.
 ordered_json PageJson(const ReportFigures& figures, const std::string& name,
                       const EventTimes& times) {
-  const Trace& trace = figures.measured.trace;
+  const Trace& trace = *figures.measured.trace;
   ordered_json json = FiguresJson(figures);
   json["name"] = name;
   json["format"] = FormatText(trace);
@@ -85,7 +85,7 @@ absl::StatusOr<std::vector<std::string>> Data(const ReportFigures& figures,
   const auto work = [&] {
     for (std::size_t i = next++; i < parts.size(); i = next++) {
       parts[i] = Deflated(
-          i == 0 ? TraceColumns(figures.measured.trace, times)
+          i == 0 ? TraceColumns(*figures.measured.trace, times)
                  : OffsetColumn(figures.layouts[i - 1].offsets, figures.measured.alignment));
       if (parts[i].ok()) parts[i] = absl::Base64Escape(*parts[i]);
     }
@@ -110,7 +110,7 @@ void WriteData(const std::string& id, const std::string& base64, std::ostream& o
 
 absl::Status WritePage(const ReportFigures& figures, const std::string& name,
                        const std::string& comparison, std::ostream& out) {
-  const EventTimes times = MeasureTimes(figures.measured.trace);
+  const EventTimes times = MeasureTimes(*figures.measured.trace);
   const absl::StatusOr<std::vector<std::string>> data = Data(figures, times);
   if (!data.ok()) return data.status();
   // Inserted text is not searched for placeholders: a trace may be named {{script}}.

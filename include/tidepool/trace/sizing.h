@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -47,6 +48,7 @@ struct ReplayOptions {
   std::int64_t alignment = 512;
   bool stop_at_refusal = false;  // false: skip a refused allocation and its free
   bool keep_offsets = false;
+  std::stop_token stop = {};  // ends the replay with Cancelled
 };
 
 struct ReplayResult {
@@ -83,6 +85,8 @@ struct MinimumPoolOptions {
   // replays finds a pool that serves the trace. As a rule that pool is not far above the smallest,
   // but this is not guaranteed.
   std::int64_t most_restart_steps = INT64_MAX;
+  // Ends all searches with Cancelled, within thousands of events.
+  std::stop_token stop = {};
 };
 
 // The reason why the exact search did not determine everything.

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -209,6 +210,8 @@ struct ReadOptions {
   // Device to read; -1 is the host. By default the first GPU with a refused request in the file,
   // else the first GPU with events, or the host if the file has no GPU.
   std::optional<std::int32_t> device;
+  // Reading ends soon after this stop was requested, with Cancelled.
+  std::stop_token stop = {};
 };
 
 }  // namespace tidepool

@@ -25,7 +25,8 @@ TIDEPOOL_EXPORT absl::StatusOr<TraceFormat> TraceFormatFromName(std::string_view
 // compressed by gzip. Errors are InvalidArgument or NotFound with "FILE:LINE: error", or with
 // "FILE: error" about the file as a whole.
 // A native trace that was cut off is read up to that point and has `ended_early` set. A device that
-// is not in the file is an error; files without devices count as device 0.
+// is not in the file is an error; files without devices count as device 0. Cancelled after a stop
+// (ReadOptions::stop), which ends the reading within a few MiB of contents.
 // Takes O(events) time. Takes at most 64 bytes of memory an event, plus the texts and the books of
 // live allocations. For a PyTorch snapshot, it takes memory proportional to the uncompressed file
 // as well.

@@ -75,7 +75,10 @@ absl::StatusOr<Trace> ReadFrom(std::unique_ptr<io::ByteSource> source, const std
                                const ReadOptions& options) {
   absl::StatusOr<std::unique_ptr<io::ByteSource>> plain = io::Uncompressed(std::move(source));
   if (!plain.ok()) return io::AboutFile(name, plain.status());
-  absl::StatusOr<Trace> trace = ReadPlain(*std::move(plain), name, options);
+  absl::StatusOr<Trace> trace =
+      ReadPlain(io::Stoppable(*std::move(plain), options.stop), name, options);
+  // Without the name of the file, which is not at fault.
+  if (options.stop.stop_requested()) return absl::CancelledError("interrupted");
   if (!trace.ok() || !options.device || *options.device == trace->device) return trace;
   return io::AboutFile(name, absl::InvalidArgumentError(absl::StrCat(
                                  "device ", *options.device,
