@@ -17,10 +17,7 @@ class CFaceOnCudaTest : public ::testing::Test {
  protected:
   CFaceOnCudaTest() { ConfigureStandIn({}); }
   ~CFaceOnCudaTest() override {
-    CudartHostLive live;
-    cudartHostCountLive(&live);
-    EXPECT_EQ(live.allocations + live.reservations + live.physical_handles + live.mappings, 0);
-    EXPECT_EQ(live.events, 0);
+    ExpectOnlyStreamsAreLive();
     ConfigureStandIn({});
   }
 

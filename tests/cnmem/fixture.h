@@ -50,10 +50,7 @@ class CnmemFixture : public ::testing::Test {
   ~CnmemFixture() override {
     while (cnmemRelease() == CNMEM_STATUS_SUCCESS) {
     }
-    CudartHostLive live;
-    cudartHostCountLive(&live);
-    EXPECT_EQ(live.allocations + live.reservations + live.physical_handles + live.mappings, 0);
-    EXPECT_EQ(live.events, 0);
+    ExpectOnlyStreamsAreLive();
     ConfigureStandIn({});
   }
 

@@ -30,6 +30,14 @@ inline void ConfigureStandIn(const StandInChanges& changes) {
   ASSERT_EQ(cudartHostConfigure(&config), 1);
 }
 
+// Expects that everything but streams was given back.
+inline void ExpectOnlyStreamsAreLive() {
+  CudartHostLive live;
+  cudartHostCountLive(&live);
+  EXPECT_EQ(live.allocations + live.reservations + live.physical_handles + live.mappings, 0);
+  EXPECT_EQ(live.events, 0);
+}
+
 // Returns the live objects that a program has to give back.
 inline std::int64_t CountLive() {
   CudartHostLive live;
