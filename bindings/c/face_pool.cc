@@ -185,6 +185,7 @@ absl::StatusOr<PinnedPool*> FacePool::Pinned() {
   options.max_bytes = settings_.pinned_bytes.value_or(HostBytes() / 2);
   options.initial_bytes = 0;
   options.may_grow = true;
+  options.pages.numa_node = settings_.pinned_numa.value_or(kAnyNumaNode);
   absl::StatusOr<std::unique_ptr<PinnedPool>> pinned =
       PinnedPool::Create(&device_->device(), options);
   if (!pinned.ok()) return pinned.status();

@@ -1,36 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bindings/c/pool_options.h"
 
-#include <algorithm>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "tidepool/trace/plan.h"
-#include "tidepool/trace/trace_plan.h"
+#include "bindings/support/plan_file.h"
 
 namespace tidepool::c_face {
 namespace {
-
-// Reads the plan. Its sizes are the programs', and a pool rounds them up.
-absl::StatusOr<std::shared_ptr<const PlacementPlan>> ReadPlacementPlan(const std::string& path,
-                                                                       std::int64_t alignment) {
-  absl::StatusOr<PlanFile> file = ReadPlan(path);
-  if (!file.ok()) return file.status();
-  PlanProblem problem = std::move(file->problem);
-  std::int64_t height = 0;
-  for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
-    PlanBuffer& buffer = problem.buffers[i];
-    buffer.bytes = (buffer.bytes + alignment - 1) & -alignment;
-    buffer.alignment = alignment;
-    height = std::max(height, file->offsets[i] + buffer.bytes);
-  }
-  if (absl::Status valid = ValidatePlan(problem, file->offsets, height); !valid.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": no plan for alignment ", alignment,
-                                                   ": ", std::string(valid.message())));
-  }
-  return ToPlacementPlan(problem, file->offsets, problem.buffers.size());
-}
 
 absl::Status CheckSizes(const bindings::Settings& settings, const PoolOptions& options) {
   const bool is_power = (settings.alignment & (settings.alignment - 1)) == 0;
@@ -67,13 +44,8 @@ absl::StatusOr<PoolOptions> PoolOptionsOf(const bindings::Settings& settings,
   options.exact_placement = settings.is_exact;
   if (absl::Status status = CheckSizes(settings, options); !status.ok()) return status;
   if (settings.plan.empty()) return options;
-  auto plan = ReadPlacementPlan(settings.plan, settings.alignment);
+  auto plan = bindings::ReadPoolPlan(settings.plan, settings.alignment, options.max_bytes);
   if (!plan.ok()) return plan.status();
-  if ((*plan)->height_bytes() > options.max_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        settings.plan, ": the plan needs ", (*plan)->height_bytes(), " bytes, and the budget is ",
-        options.max_bytes, ": raise option 'budget', or make a plan with --capacity"));
-  }
   options.plan = *std::move(plan);
   return options;
 }

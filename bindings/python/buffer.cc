@@ -2,19 +2,23 @@
 #include "bindings/python/buffer.h"
 
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "bindings/python/errors.h"
 
 namespace tidepool::python {
 namespace {
 
 namespace nb = nanobind;
 
-const Allocation& Live(const Buffer& buffer) {
+Allocation& Live(const Buffer& buffer) {
   if (buffer.allocation == nullptr) throw nb::buffer_error("the buffer was freed");
   return *buffer.allocation;
 }
@@ -57,6 +61,49 @@ nb::object NumPyArray(const Buffer& buffer, const nb::object& dtype, const nb::o
   return shape.is_none() ? bytes : bytes.attr("reshape")(shape);
 }
 
+void Free(Buffer& buffer, std::shared_ptr<HostStream> stream) {
+  if (buffer.allocation == nullptr) return;
+  if (stream != nullptr) Check(buffer.allocation->FreeOn(std::move(stream)));
+  buffer.allocation.reset();
+}
+
+void Synchronize(HostStream& stream) {
+  const absl::Status status = [&] {
+    const nb::gil_scoped_release release;
+    return stream.Synchronize();
+  }();
+  Check(status);
+}
+
+void AddStream(nb::module_& module) {
+  nb::class_<HostStream>(
+      module, "Stream",
+      "A stream of a pool: work that runs in order, beside that of other "
+      "streams. Pool.stream() makes it.\n\nQueued work uses its buffers until it "
+      "has run, also if they are freed before.")
+      .def(
+          "fill",
+          [](HostStream& stream, const Buffer& buffer, std::uint8_t value) {
+            Check(stream.Fill(Live(buffer), value));
+          },
+          nb::arg("buffer"), nb::arg("value"),
+          nb::sig("def fill(self, buffer: Buffer, value: int) -> None"),
+          "Queues setting each byte of a buffer to a value from 0 to 255.")
+      .def(
+          "copy",
+          [](HostStream& stream, const Buffer& to, const Buffer& from) {
+            Check(stream.Copy(Live(to), Live(from)));
+          },
+          nb::arg("to"), nb::arg("source"),
+          nb::sig("def copy(self, to: Buffer, source: Buffer) -> None"),
+          "Queues a copy between two buffers of the same size.")
+      .def(
+          "wait", [](HostStream& stream, const HostStream& other) { Check(stream.Wait(other)); },
+          nb::arg("other"),
+          "Makes work that is queued from now on wait for the work that `other` has by now.")
+      .def("synchronize", &Synchronize, "Waits until all work queued so far has finished.");
+}
+
 std::string Describe(const Buffer& buffer) {
   if (buffer.allocation == nullptr) return "<tidepool.Buffer, freed>";
   return absl::StrCat("<tidepool.Buffer of ", buffer.allocation->bytes(), " bytes>");
@@ -65,6 +112,7 @@ std::string Describe(const Buffer& buffer) {
 }  // namespace
 
 void AddBuffer(nb::module_& module) {
+  AddStream(module);
   nb::class_<Buffer>(module, "Buffer", nb::type_slots(slots),
                      "Memory of a pool.\n\n"
                      "numpy.asarray(buffer), numpy.from_dlpack(buffer) and memoryview(buffer) view "
@@ -83,8 +131,19 @@ void AddBuffer(nb::module_& module) {
           "freed", [](const Buffer& buffer) { return buffer.allocation == nullptr; },
           "Whether free() was called.")
       .def(
-          "free", [](Buffer& buffer) { buffer.allocation.reset(); },
-          "Gives the memory back as soon as no array views it. Freeing twice does nothing.")
+          "free", &Free, nb::arg("stream").none() = nb::none(),
+          nb::sig("def free(self, stream: Stream | None = None) -> None"),
+          "Gives the memory back as soon as no array views it. Freeing twice does nothing.\n\nWork "
+          "that is queued later on `stream`, by default that of the allocation, may get the memory "
+          "at once.\nOther streams that get it wait for the work of that stream.")
+      .def(
+          "record_use",
+          [](const Buffer& buffer, const std::shared_ptr<HostStream>& stream) {
+            Check(Live(buffer).RecordUse(stream));
+          },
+          nb::arg("stream"),
+          "Notes that work queued on `stream` before the free uses the buffer. Stream.fill and "
+          "Stream.copy do so themselves.")
       .def("array", &NumPyArray, nb::arg("dtype") = "uint8", nb::arg("shape").none() = nb::none(),
            nb::sig("def array(self, dtype: typing.Any = 'uint8', shape: typing.Any = None) -> "
                    "typing.Any"),

@@ -16,6 +16,7 @@ struct Buffer {
   std::shared_ptr<Allocation> allocation;  // null after free()
 };
 
+// Adds Stream and Buffer to the module.
 void AddBuffer(nanobind::module_& module);
 
 }  // namespace tidepool::python

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace tidepool::python {
 namespace {
 
@@ -53,14 +55,32 @@ HostPool::~HostPool() {
   static_cast<void>(device_.release());
 }
 
-absl::StatusOr<std::shared_ptr<Allocation>> HostPool::Allocate(std::size_t bytes, Hint hint,
-                                                               std::optional<absl::Time> deadline) {
+absl::StatusOr<std::shared_ptr<HostStream>> HostPool::CreateStream() {
   if (absl::Status status = CheckProcess(); !status.ok()) return status;
+  const absl::StatusOr<Stream> name = device_->CreateStream();
+  if (!name.ok()) return name.status();
+  return std::make_shared<HostStream>(shared_from_this(), *name);
+}
+
+absl::Status HostPool::CheckStream(const std::shared_ptr<HostStream>& stream) const {
+  if (absl::Status status = CheckProcess(); !status.ok()) return status;
+  if (stream == nullptr || stream->pool_.get() == this) return absl::OkStatus();
+  return absl::InvalidArgumentError("a stream of another pool, expected one of this pool");
+}
+
+Stream HostPool::NameOf(const std::shared_ptr<HostStream>& stream) const {
+  return stream == nullptr ? stream_ : stream->name_;
+}
+
+absl::StatusOr<std::shared_ptr<Allocation>> HostPool::Allocate(std::size_t bytes, Hint hint,
+                                                               std::optional<absl::Time> deadline,
+                                                               std::shared_ptr<HostStream> stream) {
+  if (absl::Status status = CheckStream(stream); !status.ok()) return status;
   const absl::StatusOr<void*> address =
-      deadline.has_value() ? pool_->AllocateBlocking(bytes, stream_, hint, *deadline)
-                           : pool_->Allocate(bytes, stream_, hint);
+      deadline.has_value() ? pool_->AllocateBlocking(bytes, NameOf(stream), hint, *deadline)
+                           : pool_->Allocate(bytes, NameOf(stream), hint);
   if (!address.ok()) return address.status();
-  return std::make_shared<Allocation>(shared_from_this(), *address, bytes);
+  return std::make_shared<Allocation>(shared_from_this(), std::move(stream), *address, bytes);
 }
 
 absl::Status HostPool::CheckProcess() const {
@@ -75,13 +95,79 @@ absl::Status HostPool::CloseTrace() {
   return recorder_ == nullptr ? absl::OkStatus() : recorder_->Close();
 }
 
-void HostPool::Free(void* address) {
-  if (CheckProcess().ok()) pool_->Free(address, stream_).IgnoreError();
+Allocation::Allocation(std::shared_ptr<HostPool> pool, std::shared_ptr<HostStream> stream,
+                       void* address, std::size_t bytes)
+    : pool_(std::move(pool)), stream_(std::move(stream)), address_(address), bytes_(bytes) {}
+
+Allocation::~Allocation() {
+  if (pool_->CheckProcess().ok()) {
+    pool_->pool_->Free(address_, pool_->NameOf(stream_)).IgnoreError();
+  }
 }
 
-Allocation::Allocation(std::shared_ptr<HostPool> pool, void* address, std::size_t bytes)
-    : pool_(std::move(pool)), address_(address), bytes_(bytes) {}
+absl::Status Allocation::RecordUse(const std::shared_ptr<HostStream>& stream) {
+  if (absl::Status status = pool_->CheckStream(stream); !status.ok()) return status;
+  if (address_ == nullptr) return absl::OkStatus();
+  return pool_->pool_->RecordUse(address_, pool_->NameOf(stream));
+}
 
-Allocation::~Allocation() { pool_->Free(address_); }
+absl::Status Allocation::FreeOn(std::shared_ptr<HostStream> stream) {
+  if (absl::Status status = pool_->CheckStream(stream); !status.ok()) return status;
+  stream_ = std::move(stream);
+  return absl::OkStatus();
+}
+
+HostStream::HostStream(std::shared_ptr<HostPool> pool, Stream name)
+    : pool_(std::move(pool)), name_(name) {}
+
+HostStream::~HostStream() {
+  if (pool_->CheckProcess().ok()) pool_->device_->DestroyStream(name_).IgnoreError();
+}
+
+absl::Status HostStream::RecordUse(Allocation& memory) {
+  if (absl::Status status = pool_->CheckProcess(); !status.ok()) return status;
+  if (memory.pool_ != pool_) {
+    return absl::InvalidArgumentError("memory of another pool, expected memory of this pool");
+  }
+  if (memory.address_ == nullptr) return absl::OkStatus();
+  return pool_->pool_->RecordUse(memory.address_, name_);
+}
+
+absl::Status HostStream::Fill(Allocation& memory, std::uint8_t value) {
+  if (absl::Status status = RecordUse(memory); !status.ok()) return status;
+  if (memory.address_ == nullptr) return absl::OkStatus();
+  return pool_->device_->Fill(memory.address_, value, static_cast<std::int64_t>(memory.bytes_),
+                              name_);
+}
+
+absl::Status HostStream::Copy(Allocation& to, Allocation& from) {
+  if (to.bytes_ != from.bytes_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a copy of ", from.bytes_, " bytes to ", to.bytes_, ", expected equal sizes"));
+  }
+  if (absl::Status status = RecordUse(to); !status.ok()) return status;
+  if (absl::Status status = RecordUse(from); !status.ok()) return status;
+  if (to.address_ == nullptr) return absl::OkStatus();
+  return pool_->device_->Copy(to.address_, from.address_, static_cast<std::int64_t>(to.bytes_),
+                              CopyDirection::kOnDevice, name_);
+}
+
+absl::Status HostStream::Wait(const HostStream& other) {
+  if (other.pool_ != pool_) {
+    return absl::InvalidArgumentError("a stream of another pool, expected one of this pool");
+  }
+  if (absl::Status status = pool_->CheckProcess(); !status.ok()) return status;
+  const absl::StatusOr<Event> event = pool_->device_->CreateEvent();
+  if (!event.ok()) return event.status();
+  absl::Status status = pool_->device_->RecordEvent(*event, other.name_);
+  if (status.ok()) status = pool_->device_->WaitEvent(name_, *event);
+  status.Update(pool_->device_->DestroyEvent(*event));
+  return status;
+}
+
+absl::Status HostStream::Synchronize() {
+  if (absl::Status status = pool_->CheckProcess(); !status.ok()) return status;
+  return pool_->device_->SynchronizeStream(name_);
+}
 
 }  // namespace tidepool::python

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A pool on the host device, and allocations of it that free themselves.
+// A pool on the host device, its streams, and allocations of it that free themselves.
 #ifndef TIDEPOOL_BINDINGS_PYTHON_HOST_POOL_H_
 #define TIDEPOOL_BINDINGS_PYTHON_HOST_POOL_H_
 
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +20,9 @@
 namespace tidepool::python {
 
 class Allocation;
+class HostStream;
 
-// A pool with a device of its own, and one stream. Thread-safe. In a forked child every call
+// A pool with a device of its own. Thread-safe. In a forked child every call
 // returns FailedPrecondition, and the memory of the parent's pool stays as it is.
 class HostPool : public std::enable_shared_from_this<HostPool> {
  public:
@@ -32,9 +34,14 @@ class HostPool : public std::enable_shared_from_this<HostPool> {
   HostPool(const HostPool&) = delete;
   HostPool& operator=(const HostPool&) = delete;
 
-  // Waits for memory until the deadline; without one it does not wait.
+  // Makes a stream. It keeps the pool.
+  absl::StatusOr<std::shared_ptr<HostStream>> CreateStream();
+
+  // Allocates on a stream, or on the pool's own if `stream` is null. Waits for memory until the
+  // deadline; without one it does not wait. InvalidArgument for a stream of another pool.
   absl::StatusOr<std::shared_ptr<Allocation>> Allocate(std::size_t bytes, Hint hint,
-                                                       std::optional<absl::Time> deadline);
+                                                       std::optional<absl::Time> deadline,
+                                                       std::shared_ptr<HostStream> stream);
   absl::Status CheckProcess() const;
   // The caller has called CheckProcess.
   Pool& pool() { return *pool_; }
@@ -43,8 +50,11 @@ class HostPool : public std::enable_shared_from_this<HostPool> {
 
  private:
   friend class Allocation;
+  friend class HostStream;
   HostPool();
-  void Free(void* address);
+  absl::Status CheckStream(const std::shared_ptr<HostStream>& stream) const;
+  // Returns the device's name of a stream; null stands for the pool's own.
+  Stream NameOf(const std::shared_ptr<HostStream>& stream) const;
 
   const pid_t process_;
   std::unique_ptr<HostDevice> device_;
@@ -53,10 +63,11 @@ class HostPool : public std::enable_shared_from_this<HostPool> {
   Stream stream_;
 };
 
-// Memory of a pool, which it returns at its end.
+// Memory of a pool, which it returns at its end. Not thread-safe, but for its end.
 class Allocation {
  public:
-  Allocation(std::shared_ptr<HostPool> pool, void* address, std::size_t bytes);
+  Allocation(std::shared_ptr<HostPool> pool, std::shared_ptr<HostStream> stream, void* address,
+             std::size_t bytes);
   ~Allocation();
   Allocation(const Allocation&) = delete;
   Allocation& operator=(const Allocation&) = delete;
@@ -64,10 +75,44 @@ class Allocation {
   void* address() const { return address_; }  // null for zero bytes
   std::size_t bytes() const { return bytes_; }
 
+  // Notes that work queued on `stream` before the free uses the memory. InvalidArgument for a
+  // stream of another pool.
+  absl::Status RecordUse(const std::shared_ptr<HostStream>& stream);
+  // Chooses the stream of the free; before, it is that of the allocation.
+  absl::Status FreeOn(std::shared_ptr<HostStream> stream);
+
  private:
+  friend class HostStream;
+
   const std::shared_ptr<HostPool> pool_;
+  std::shared_ptr<HostStream> stream_;  // null: the pool's own
   void* const address_;
   const std::size_t bytes_;
+};
+
+// A stream of a pool's device. Thread-safe. It ends with the object; queued work still runs.
+class HostStream {
+ public:
+  HostStream(std::shared_ptr<HostPool> pool, Stream name);
+  ~HostStream();
+  HostStream(const HostStream&) = delete;
+  HostStream& operator=(const HostStream&) = delete;
+
+  // Queue work, and note that it uses its memory: the memory returns to the pool after the work.
+  // InvalidArgument for memory of another pool, and for a copy between different sizes.
+  absl::Status Fill(Allocation& memory, std::uint8_t value);
+  absl::Status Copy(Allocation& to, Allocation& from);
+  // Makes work that is queued from now on wait for the work that `other` has by now.
+  absl::Status Wait(const HostStream& other);
+  // Waits until all work queued so far has finished.
+  absl::Status Synchronize();
+
+ private:
+  friend class HostPool;
+  absl::Status RecordUse(Allocation& memory);
+
+  const std::shared_ptr<HostPool> pool_;
+  const Stream name_;
 };
 
 }  // namespace tidepool::python

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "bindings/python/buffer.h"
 #include "bindings/python/errors.h"
 #include "bindings/python/host_pool.h"
+#include "bindings/support/plan_file.h"
 
 namespace tidepool::python {
 namespace {
@@ -29,6 +31,45 @@ namespace nb = nanobind;
 struct PythonPool {
   std::shared_ptr<HostPool> host;
 };
+
+// A request of this thread, with the Python function that may make room for it. The pool itself
+// holds no Python object: such a reference from C++ would keep a function that uses the pool, and
+// with it the pool, for ever.
+class Request {
+ public:
+  explicit Request(nb::handle function) : function_(function), before_(current_) {
+    current_ = this;
+  }
+  ~Request() { current_ = before_; }
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+
+  // Calls the function of the thread's request. The pool holds no lock then.
+  static bool MakeRoom(const OutOfMemoryRequest& refused) {
+    return current_ != nullptr && !current_->function_.is_none() && current_->Call(refused);
+  }
+  // Throws the exception of the function, if it threw one.
+  void CheckFunction() {
+    if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+ private:
+  bool Call(const OutOfMemoryRequest& refused) noexcept {
+    try {
+      const char* hint = refused.hint == Hint::kResident ? "resident" : "offloadable";
+      return nb::cast<bool>(function_(refused.bytes, hint, refused.attempt));
+    } catch (...) {
+      error_ = std::current_exception();  // no exception may pass through the pool
+      return false;
+    }
+  }
+
+  static thread_local Request* current_;
+  const nb::handle function_;
+  Request* const before_;  // a function may allocate too
+  std::exception_ptr error_;
+};
+thread_local Request* Request::current_ = nullptr;
 
 Pool& Live(const PythonPool& pool) {
   Check(pool.host->CheckProcess());
@@ -53,7 +94,7 @@ PoolMemory MemoryOf(const std::string& name) {
 
 void MakePool(PythonPool* place, std::int64_t budget, std::string placement, std::int64_t initial,
               std::int64_t alignment, double growth, bool remap, const std::string& memory,
-              const std::string& trace) {
+              const std::string& trace, const std::string& plan) {
   PoolOptions options;
   options.max_bytes = budget;
   options.initial_bytes = initial;
@@ -62,18 +103,25 @@ void MakePool(PythonPool* place, std::int64_t budget, std::string placement, std
   options.growth = growth;
   options.remap = remap;
   options.memory = MemoryOf(memory);
+  options.on_out_of_memory = &Request::MakeRoom;
+  const bool is_power = alignment > 0 && (alignment & (alignment - 1)) == 0;
+  // Without it, Pool::Create refuses the alignment.
+  if (!plan.empty() && is_power) {
+    options.plan = Check(bindings::ReadPoolPlan(plan, alignment, budget));
+  }
   new (place) PythonPool{Check(HostPool::Create(options, trace))};
 }
 
 // Waits in pieces, between which Ctrl-C is seen.
 absl::StatusOr<std::shared_ptr<Allocation>> AllocateWaiting(HostPool& pool, std::size_t bytes,
-                                                            Hint hint, absl::Time deadline) {
+                                                            Hint hint, absl::Time deadline,
+                                                            std::shared_ptr<HostStream> stream) {
   constexpr absl::Duration kPiece = absl::Milliseconds(200);
   for (;;) {
     const absl::Time until = std::min(deadline, absl::Now() + kPiece);
     absl::StatusOr<std::shared_ptr<Allocation>> made = [&] {
       const nb::gil_scoped_release release;
-      return pool.Allocate(bytes, hint, until);
+      return pool.Allocate(bytes, hint, until, stream);
     }();
     if (made.ok() || !absl::IsDeadlineExceeded(made.status()) || until == deadline) return made;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -81,13 +129,20 @@ absl::StatusOr<std::shared_ptr<Allocation>> AllocateWaiting(HostPool& pool, std:
 }
 
 Buffer Allocate(const PythonPool& pool, std::size_t bytes, const std::string& hint,
-                std::optional<double> wait) {
+                std::optional<double> wait, std::shared_ptr<HostStream> stream,
+                nb::object on_out_of_memory) {
   const Hint known = HintOf(hint);
-  if (!wait.has_value()) return {Check(pool.host->Allocate(bytes, known, std::nullopt))};
+  if (!wait.has_value()) {
+    Request request(on_out_of_memory);
+    auto made = pool.host->Allocate(bytes, known, std::nullopt, std::move(stream));
+    request.CheckFunction();
+    return {Check(std::move(made))};
+  }
   if (!(*wait >= 0)) {
     Raise(absl::InvalidArgumentError(absl::StrCat("a wait of ", *wait, " s, expected 0 or more")));
   }
-  return {Check(AllocateWaiting(*pool.host, bytes, known, absl::Now() + absl::Seconds(*wait)))};
+  const absl::Time deadline = absl::Now() + absl::Seconds(*wait);
+  return {Check(AllocateWaiting(*pool.host, bytes, known, deadline, std::move(stream)))};
 }
 
 nb::dict Statistics(const PythonPool& pool) {
@@ -107,6 +162,8 @@ nb::dict Statistics(const PythonPool& pool) {
   result["frees"] = stats.frees;
   result["failures"] = stats.failures;
   result["blocked"] = stats.blocked;
+  result["stream_waits"] = stats.stream_waits;
+  result["event_records"] = stats.event_records;
   result["growths"] = stats.growths;
   result["remaps"] = stats.remaps;
   result["remapped_bytes"] = stats.remapped_bytes;
@@ -153,12 +210,15 @@ void AddPools(nb::module_& module) {
   nb::class_<PythonPool>(module, "HostPool", "A pool on the host device. Sizes are bytes.")
       .def("__init__", &MakePool, nb::arg("budget"), nb::kw_only(), nb::arg("placement"),
            nb::arg("initial"), nb::arg("alignment"), nb::arg("growth"), nb::arg("remap"),
-           nb::arg("memory"), nb::arg("trace"))
-      .def("allocate", &Allocate, nb::arg("bytes"), nb::kw_only(), nb::arg("hint") = "resident",
-           nb::arg("wait").none() = nb::none(),
-           "Returns a Buffer of that many bytes.\n\nRaises OutOfMemoryError when the pool has no "
-           "room. With wait=SECONDS, waits so long for\nbuffers that other threads free, and then "
-           "raises DeadlineError. The hint 'offloadable' is for\nmemory that will be freed soon.")
+           nb::arg("memory"), nb::arg("trace"), nb::arg("plan"))
+      .def("allocate_buffer", &Allocate, nb::arg("bytes"), nb::arg("hint"), nb::arg("wait").none(),
+           nb::arg("stream").none(), nb::arg("on_out_of_memory").none(),
+           nb::sig("def allocate_buffer(self, bytes: int, hint: str, wait: float | None, stream: "
+                   "Stream | None, on_out_of_memory: typing.Any) -> Buffer"))
+      .def(
+          "stream", [](const PythonPool& pool) { return Check(pool.host->CreateStream()); },
+          nb::sig("def stream(self) -> Stream"),
+          "Makes a stream. It ends with the object; queued work still runs.")
       .def("read_statistics", &Statistics,
            nb::sig("def read_statistics(self) -> dict[str, typing.Any]"))
       .def("read_blocks", &Blocks, nb::sig("def read_blocks(self) -> list[dict[str, typing.Any]]"))

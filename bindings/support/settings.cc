@@ -60,18 +60,24 @@ bool SetWait(std::string_view text, Settings& settings) {
   return Store(ParseWait(text), settings.wait);
 }
 
+// Reads a number without a sign. Returns no value for other text.
+std::optional<int> ParseOrdinal(std::string_view text) {
+  int number = 0;
+  const bool is_number = text.find_first_not_of("0123456789") == std::string_view::npos &&
+                         absl::SimpleAtoi(absl::string_view(text.data(), text.size()), &number);
+  return is_number ? std::optional<int>(number) : std::nullopt;
+}
+
+bool SetPinnedNuma(std::string_view text, Settings& settings) {
+  return Store(ParseOrdinal(text), settings.pinned_numa);
+}
+
 bool SetDevice(std::string_view text, Settings& settings) {
   constexpr std::string_view kNumbered = "cuda:";
   settings.device = text == "host" ? DeviceKind::kHost : DeviceKind::kCuda;
   if (text == "host" || text == "cuda") return true;
   if (!text.starts_with(kNumbered)) return false;
-  const std::string_view number = text.substr(kNumbered.size());
-  int ordinal = 0;
-  const bool is_number =
-      number.find_first_not_of("0123456789") == std::string_view::npos &&
-      absl::SimpleAtoi(absl::string_view(number.data(), number.size()), &ordinal);
-  if (is_number) settings.ordinal = ordinal;
-  return is_number;
+  return Store(ParseOrdinal(text.substr(kNumbered.size())), settings.ordinal);
 }
 
 bool SetNvtx(std::string_view text, Settings& settings) {
@@ -86,7 +92,7 @@ bool SetInitial(std::string_view text, Settings& settings) {
 
 constexpr std::string_view kSwitch = "0 or 1";
 constexpr std::string_view kBytes = "bytes (8589934592, 8GiB)";
-constexpr std::array<Option, 18> kOptions = {{
+constexpr std::array<Option, 19> kOptions = {{
     {"placement", "the name of a placement policy: best-fit, exact-fit-first, ...", true,
      SetPlacement},
     {"budget", "bytes (8589934592, 8GiB) or a part of the device's memory (80%)", true, SetBudget},
@@ -104,6 +110,7 @@ constexpr std::array<Option, 18> kOptions = {{
     {"alignment", kBytes, false, SetBytes<&Settings::alignment>},
     {"plan", "the path of a plan file", false, SetText<&Settings::plan>},
     {"pinned", kBytes, false, SetBytes<&Settings::pinned_bytes>},
+    {"pinned_numa", "the number of a NUMA node", false, SetPinnedNuma},
     {"exact", kSwitch, false, SetSwitch<&Settings::is_exact>},
     {"recording", kSwitch, false, SetSwitch<&Settings::is_recording>},
 }};

@@ -42,6 +42,7 @@ struct Settings {
   std::int64_t alignment = 512;
   std::string plan;                          // the path of a plan file; empty: no plan
   std::optional<std::int64_t> pinned_bytes;  // the limit on page-locked memory
+  std::optional<int> pinned_numa;            // its NUMA node
   bool is_exact = false;
   bool is_recording = false;
 };

@@ -101,6 +101,9 @@ TIDEPOOL_C_API const char* tidepool_version(void);
    recording      0 or 1: whether tidepool_start_trace may be called. Default 0, and 1 with trace
    pinned         limit on the page-locked host memory of tidepool_pinned_allocate, in bytes.
                   Default: half of the host's memory
+   pinned_numa    number of the NUMA node that this memory comes from. If the host has no such node,
+                  or forbids the process to choose one, tidepool_pinned_allocate fails. Default:
+                  near the threads that touch it
    statistics     0 or 1: print counts and sizes on stderr when the pool or the process ends.
                   Default 0
    errors         0 or 1: print each error on stderr. Default 0

@@ -119,6 +119,22 @@ TEST(CFaceTest, PinnedMemoryHasALimitAndChecksAddresses) {
   EXPECT_EQ(tidepool_pinned_trim(pool.get(), nullptr), TIDEPOOL_OK);
 }
 
+TEST(CFaceTest, PinnedMemoryComesFromANumaNode) {
+  const CPool pool("device=host,pinned=1MiB,pinned_numa=0");
+  void* address = nullptr;
+  // Some containers forbid a process to choose a node.
+  if (tidepool_pinned_allocate(pool.get(), 1000, &address) == TIDEPOOL_OK) {
+    EXPECT_EQ(tidepool_pinned_free(pool.get(), address), TIDEPOOL_OK);
+  } else {
+    EXPECT_THAT(tidepool_last_error(), HasSubstr("numa_node 0, expected"));
+  }
+  const CPool absent("device=host,pinned=1MiB,pinned_numa=1023");
+  address = &address;
+  EXPECT_NE(tidepool_pinned_allocate(absent.get(), 1000, &address), TIDEPOOL_OK);
+  EXPECT_EQ(address, nullptr);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("numa_node 1023, expected"));
+}
+
 TEST(CFaceTest, AnotherThreadMayFree) {
   const CPool pool;
   void* const address = pool.Allocate(1000);

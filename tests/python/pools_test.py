@@ -4,6 +4,7 @@ import concurrent.futures
 import gc
 import os
 import threading
+import weakref
 
 import numpy
 import pytest
@@ -152,6 +153,189 @@ def test_a_planned_pool_learns_iterations():
         for size in (1000, 5000, 3000):
             pool.allocate(size).free()
     assert pool.statistics().iterations > 0
+
+
+def test_a_pool_follows_the_plan_of_a_trace(tmp_path):
+    sizes = (3000, 5000, 1000, 4000)
+
+    def step(pool):
+        buffers = [pool.allocate(size) for size in sizes[:3]]
+        buffers[1].free()
+        buffers.append(pool.allocate(sizes[3]))
+        base = pool.blocks()[0].address
+        return [buffer.address - base for buffer in buffers if not buffer.freed]
+
+    recorded = tidepool.Pool("1MiB", trace=tmp_path / "step.tide")
+    step(recorded)
+    recorded.close_trace()
+    plan = tidepool.read(tmp_path / "step.tide").plan(tmp_path / "plan.csv")
+    pool = tidepool.Pool("1MiB", plan=tmp_path / "plan.csv")
+    pool.mark_iteration()
+    step(pool)
+    figures = pool.statistics()
+    assert (figures.planned, figures.deviations) == (4, 0)
+    assert figures.high_water_bytes == plan.pool_bytes < sum(sizes)
+    with pytest.raises(tidepool.InputError, match="plan.csv: the plan needs .* bytes, and the budget is 4096"):
+        tidepool.Pool(4096, plan=tmp_path / "plan.csv")
+    with pytest.raises(tidepool.InputError, match="missing.csv"):
+        tidepool.Pool("1MiB", plan="missing.csv")
+    with pytest.raises(tidepool.InputError, match="alignment"):
+        tidepool.Pool("1MiB", plan=tmp_path / "plan.csv", alignment=0)
+
+
+def test_work_of_a_stream_runs_in_order():
+    pool = tidepool.Pool("1MiB")
+    stream = pool.stream()
+    first, second = pool.allocate(1000, stream=stream), pool.allocate(1000, stream=stream)
+    stream.fill(first, 1)
+    stream.copy(second, first)
+    stream.fill(first, 2)
+    stream.synchronize()
+    assert (first.array() == 2).all() and (second.array() == 1).all()
+
+
+def test_a_stream_waits_for_another():
+    pool = tidepool.Pool("64MiB")
+    one, other = pool.stream(), pool.stream()
+    first, second = pool.allocate(8 << 20, stream=one), pool.allocate(8 << 20, stream=other)
+    one.fill(first, 7)
+    other.wait(one)
+    other.copy(second, first)
+    other.synchronize()
+    assert (second.array() == 7).all()
+
+
+def test_memory_goes_to_another_stream_after_the_work_of_the_first():
+    pool = tidepool.Pool("8MiB")
+    streams = [pool.stream(), pool.stream()]
+    for value in range(20):
+        stream = streams[value % 2]
+        buffer = pool.allocate(8 << 20, stream=stream)  # the memory that the other stream fills
+        stream.fill(buffer, value)
+        if value % 2 == 1:
+            stream.synchronize()
+            assert (buffer.array() == value).all()
+        buffer.free()
+    assert pool.statistics().allocations == 20
+
+
+def test_the_use_of_another_stream_is_recorded():
+    pool = tidepool.Pool("8MiB")
+    reader, writer = pool.stream(), pool.stream()
+    for value in range(10):
+        buffer = pool.allocate(8 << 20)
+        reader.fill(buffer, 1)
+        buffer.record_use(writer)
+        buffer.free(writer)
+        again = pool.allocate(8 << 20, stream=writer)  # waits for the work of the reader, on the device
+        writer.fill(again, 2)
+        writer.synchronize()
+        assert (again.array() == 2).all()
+        again.free()
+    assert pool.statistics().event_records >= 10
+
+
+@pytest.mark.parametrize("call", [
+    lambda pool, stream, buffer, other: other.allocate(1, stream=stream),
+    lambda pool, stream, buffer, other: buffer.free(other.stream()),
+    lambda pool, stream, buffer, other: buffer.record_use(other.stream()),
+    lambda pool, stream, buffer, other: stream.wait(other.stream()),
+    lambda pool, stream, buffer, other: stream.fill(other.allocate(1), 1),
+    lambda pool, stream, buffer, other: stream.copy(buffer, other.allocate(100)),
+    lambda pool, stream, buffer, other: stream.copy(buffer, pool.allocate(99)),
+])
+def test_streams_and_memory_of_two_pools_do_not_mix(call):
+    pool, other = tidepool.Pool("1MiB"), tidepool.Pool("1MiB")
+    buffer = pool.allocate(100)
+    with pytest.raises(tidepool.InputError, match="expected"):
+        call(pool, pool.stream(), buffer, other)
+    assert live(pool) == 512 and not buffer.freed
+
+
+def test_a_stream_may_go_before_its_work_and_its_memory():
+    pool = tidepool.Pool("8MiB")
+    stream = pool.stream()
+    buffer = pool.allocate(8 << 20, stream=stream)
+    stream.fill(buffer, 3)
+    del stream, buffer
+    assert live(pool) == 0
+    again = pool.allocate(8 << 20)
+    own = pool.stream()
+    own.fill(again, 4)
+    own.synchronize()
+    assert (again.array() == 4).all()
+
+
+def test_a_function_makes_room():
+    cache = []
+
+    def make_room(request):
+        requests.append((request.bytes, request.hint, request.attempt))
+        if not cache:
+            return False
+        cache.pop().free()
+        return True
+
+    requests = []
+    pool = tidepool.Pool("64KiB", on_out_of_memory=make_room)
+    cache += [pool.allocate(32 << 10), pool.allocate(32 << 10)]
+    buffer = pool.allocate(64 << 10, hint="offloadable")
+    assert requests == [(64 << 10, "offloadable", 1), (64 << 10, "offloadable", 2)]
+    with pytest.raises(tidepool.OutOfMemoryError):
+        pool.allocate(512)
+    assert requests[2:] == [(512, "resident", 1)] and not buffer.freed
+
+
+def test_a_function_may_allocate():
+    def make_room(request):
+        if request.bytes == 512:
+            return False
+        with pytest.raises(tidepool.OutOfMemoryError):
+            pool.allocate(512)
+        keep.free()
+        return pool.allocate(1024).nbytes == 1024
+
+    pool = tidepool.Pool("64KiB", on_out_of_memory=make_room)
+    keep = pool.allocate(64 << 10)
+    assert len(pool.allocate(32 << 10)) == 32 << 10
+
+
+@pytest.mark.parametrize("error", [LookupError("no cache"), KeyboardInterrupt()])
+def test_an_exception_of_the_function_reaches_the_caller(error):
+    def fail(request):
+        raise error
+
+    pool = tidepool.Pool("64KiB", on_out_of_memory=fail)
+    keep = pool.allocate(64 << 10)
+    with pytest.raises(type(error)) as raised:
+        pool.allocate(512)
+    assert raised.value is error
+    assert pool.statistics().live_count == 1 and pool.statistics().failures == 1
+    keep.free()
+    assert len(pool.allocate(512)) == 512
+
+
+def test_a_function_that_uses_its_pool_leaks_nothing():
+    class Cache:
+        def make_room(self, request):
+            return self.pool is None
+
+    cache = Cache()
+    cache.pool = tidepool.Pool("64KiB", on_out_of_memory=cache.make_room)
+    with pytest.raises(tidepool.OutOfMemoryError):
+        cache.pool.allocate(65 << 10)
+    gone = weakref.ref(cache)
+    del cache
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_request_that_waits_does_not_ask_the_function():
+    pool = tidepool.Pool("64KiB", on_out_of_memory=lambda request: 1 / 0)
+    keep = pool.allocate(64 << 10)
+    with pytest.raises(tidepool.DeadlineError):
+        pool.allocate(512, wait=0)
+    assert not keep.freed
 
 
 def test_trim_gives_memory_back():

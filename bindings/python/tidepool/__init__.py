@@ -12,7 +12,7 @@ import atexit as _atexit
 
 from ._answers import Answer
 from ._graphs import Graph, Schedule, model, read_graph, schedule, schedule_chain, simulate
-from ._native import (Buffer, DeadlineError, Error, InputError, OutOfMemoryError, finish as _finish, parse_size,
+from ._native import (Buffer, DeadlineError, Error, InputError, OutOfMemoryError, Stream, finish as _finish, parse_size,
                       version as __version__)
 from ._pools import Pool
 from ._progress import show_progress
@@ -21,7 +21,7 @@ from ._traces import Report, Trace, read
 
 __all__ = [
     "Answer", "Buffer", "DeadlineError", "Error", "Graph", "InputError", "OutOfMemoryError", "Pool", "Report", "Rows",
-    "Schedule", "Trace", "__version__", "cmake_prefix", "model", "parse_size", "read", "read_graph", "schedule",
+    "Schedule", "Stream", "Trace", "__version__", "cmake_prefix", "model", "parse_size", "read", "read_graph", "schedule",
     "schedule_chain", "show_progress", "simulate", "sweep",
 ]
 

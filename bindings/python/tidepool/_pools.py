@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pools on the host device."""
 import os
-from typing import Any, List, Optional, Union
+from typing import Any, Callable, List, Optional, Union
 
 from . import _native
 from ._answers import Answer
@@ -14,20 +14,45 @@ def _bytes(size: Size) -> int:
     return _native.parse_size(size) if isinstance(size, str) else int(size)
 
 
+def _with_request(function: Callable[[Answer], Any]) -> Callable[[int, str, int], bool]:
+    return lambda bytes, hint, attempt: bool(function(Answer(bytes=bytes, hint=hint, attempt=attempt)))
+
+
 class Pool(_native.HostPool):
     """A pool on the host device: memory of the host, under a hard budget. Thread-safe.
 
     `placement` is the name of a placement policy. `initial` is taken at once. `trace` names a file that records the
-    requests, for `tidepool.read`. Sizes are bytes, or texts such as "1GiB".
+    requests, for `tidepool.read`. `plan` names a plan, which `Trace.plan` writes: its requests get the offsets of the
+    plan. Sizes are bytes, or texts such as "1GiB".
+
+    `on_out_of_memory` is called with the request (`bytes`, `hint`, `attempt`) before a request is refused, unless it
+    waits. It may free buffers, and returns whether the pool tries again, at most 100 times a request. An exception of
+    it ends the request and reaches the caller.
 
     A pool belongs to its process: in a forked child every call raises `InputError`.
     """
 
-    def __init__(self, budget: Size, *, placement: str = "best-fit", initial: Size = 0, alignment: int = 512,
+    _make_room: Optional[Callable[[int, str, int], bool]] = None
+
+    def __init__(self, budget: Size, *, placement: Optional[str] = None, initial: Size = 0, alignment: int = 512,
                  growth: float = 1 / 32, remap: bool = False, memory: str = "automatic",
-                 trace: Optional[Path] = None) -> None:
+                 trace: Optional[Path] = None, plan: Optional[Path] = None,
+                 on_out_of_memory: Optional[Callable[[Answer], Any]] = None) -> None:
+        if placement is None:
+            placement = "best-fit" if plan is None else "planned"
         super().__init__(_bytes(budget), placement=placement, initial=_bytes(initial), alignment=alignment,
-                         growth=growth, remap=remap, memory=memory, trace="" if trace is None else os.fspath(trace))
+                         growth=growth, remap=remap, memory=memory, trace="" if trace is None else os.fspath(trace),
+                         plan="" if plan is None else os.fspath(plan))
+        self._make_room = None if on_out_of_memory is None else _with_request(on_out_of_memory)
+
+    def allocate(self, bytes: int, *, hint: str = "resident", wait: Optional[float] = None,
+                 stream: Optional[_native.Stream] = None) -> _native.Buffer:
+        """Returns a Buffer of that many bytes, for work on `stream`, by default a stream of the pool.
+
+        Raises OutOfMemoryError when the pool has no room. With wait=SECONDS, waits so long for buffers that other
+        threads free, and then raises DeadlineError. The hint 'offloadable' is for memory that will be freed soon.
+        """
+        return self.allocate_buffer(bytes, hint, wait, stream, self._make_room)
 
     def array(self, shape: Any, dtype: Any = "float64", *, hint: str = "resident",
               wait: Optional[float] = None) -> Any:
