@@ -4,9 +4,11 @@
 
 usage: BENCH=1 scripts/framework_tests.sh torch
 
-Prints for each model and allocator the peak of live and of reserved bytes, in MiB, over the first two steps
-and over the steps from the third on, and the nanoseconds of a request and its free, through PyTorch and of
-the pool alone. Kernels do nothing, and cuDNN's workspaces are guesses, so the requests of convolutions are not those of a GPU.
+Prints for each model and allocator the peak of live and of reserved bytes, in MiB, over the first two steps,
+over the steps from the third on, and in the last step. Then come the nanoseconds of a request and its free: through
+PyTorch, of the pool alone through its C face, and of an allocator that does nothing through PyTorch. The last is the
+part of PyTorch and of the CUDA runtime. Kernels do nothing, and cuDNN's workspaces are guesses, so the requests of
+convolutions are not those of a GPU.
 """
 import ctypes
 import json
@@ -20,7 +22,7 @@ sys.path[:0] = [str(ROOT / "tests/frameworks/torch")]
 warnings.filterwarnings("ignore")
 
 STEPS = 8
-MODELS = ["mlp", "resnet18", "gpt", "gpt-recomputed", "lstm"]
+MODELS = ["mlp", "resnet18", "gpt", "gpt-recomputed", "gpt-larger", "lstm"]
 ALLOCATORS = ["native", "expandable", "best-fit", "planned"]
 MIB = 1 << 20
 
@@ -61,7 +63,8 @@ def measure(model, allocator):
     # The timing function calls the current allocator, also PyTorch's own.
     library = ctypes.CDLL(str(tidepool._compiled()))
     pool = pair_time(library.tidepool_torch_time_pool_pairs) if tidepool.is_enabled() else None
-    return {"steps": figures, "pair": pair_time(library.tidepool_torch_time_pairs), "pool": pool}
+    return {"steps": figures, "pair": pair_time(library.tidepool_torch_time_pairs), "pool": pool,
+            "floor": pair_time(library.tidepool_torch_time_floor_pairs)}
 
 
 def pair_time(function):
@@ -91,17 +94,23 @@ def in_child(model, allocator):
     return json.loads(text)
 
 
+def memory(steps):
+    """Returns the text of the peaks of some steps."""
+    live, reserved = (max(column) for column in zip(*steps))
+    return f"{live:8.1f} {reserved:8.1f} {reserved / live:6.3f}"
+
+
 def main():
-    print(f"{'model':15} {'allocator':11} {'live':>8} {'reserved':>8} {'ratio':>6}   {'from step 3: live':>17} "
-          f"{'reserved':>8} {'ratio':>6}   {'ns a pair':>9} {'of pool':>7}")
+    columns = f"{'live':>8} {'reserved':>8} {'ratio':>6}"
+    print(f"{'':26} {'steps 1 and 2':^24}   {'from step 3':^24}   {'last step':^24}   {'nanoseconds of a pair':^21}")
+    print(f"{'model':15} {'allocator':10} " + f"{columns}   " * 3 + f"{'PyTorch':>7} {'pool':>6} {'floor':>6}")
     for model in MODELS:
         for allocator in ALLOCATORS:
             result = in_child(model, allocator)
-            early, late = ([max(column) for column in zip(*steps)]
-                           for steps in (result["steps"][:2], result["steps"][2:]))
-            print(f"{model:15} {allocator:11} {early[0]:8.1f} {early[1]:8.1f} {early[1] / early[0]:6.3f}   "
-                  f"{late[0]:17.1f} {late[1]:8.1f} {late[1] / late[0]:6.3f}   {result['pair']:9.0f} "
-                  f"{'' if result['pool'] is None else format(result['pool'], '.0f'):>7}", flush=True)
+            steps = result["steps"]
+            pool = "" if result["pool"] is None else format(result["pool"], ".0f")
+            print(f"{model:15} {allocator:10} {memory(steps[:2])}   {memory(steps[2:])}   {memory(steps[-1:])}   "
+                  f"{result['pair']:7.0f} {pool:>6} {result['floor']:6.0f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ MemPool() puts the memory of a part of a program into a pool, also without enabl
 
 import contextlib
 import ctypes
+import gzip
 import hashlib
 import os
 import pathlib
@@ -358,6 +359,8 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     placement: the policy that chooses memory: "best-fit" (default), "planned", ...
     growth: the least growth of the pool, as a part of its size.
     plan: a plan file for the first iterations, made by `tidepool plan`.
+        It may hold several steps: marks of iterations within it are passed over as long as it is followed.
+        A plan of another model does no harm, and the second mark warns of it.
     trace: the beginning of the path of a trace of all requests.
     recording: whether record() may be called; it costs some time in each request.
     pinned: a limit in bytes, or True. Then page-locked memory comes from tidepool too, with exact sizes
@@ -368,7 +371,7 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     RuntimeError after CUDA was used, for a second call, after another framework made a pool, and without a
     CUDA device; ValueError for wrong options; ImportError where neither method works.
     """
-    global _backend
+    global _backend, _given
     _require_time_to_enable()
     if method not in (None, "compiled", "pluggable"):
         raise ValueError(f"method {method!r}, expected 'compiled' or 'pluggable'")
@@ -384,6 +387,7 @@ def enable(budget=None, placement=None, growth=None, plan=None, trace=None, *, r
     except BaseException:
         _c_face.share_pools_of(None)
         raise
+    _given = None if plan is None else _GivenPlan(plan)
     if pinned not in (None, False):
         _backend.enable_pinned()
 
@@ -414,6 +418,31 @@ def _used_pools():
     return [pool for pool in pools if pool is not None]
 
 
+class _GivenPlan:
+    """The plan file of enable()."""
+
+    def __init__(self, path):
+        self.path = os.fspath(path)
+        with open(self.path, "rb") as file:
+            is_compressed = file.read(2) == b"\x1f\x8b"
+        with (gzip.open if is_compressed else open)(self.path, "rb") as file:
+            self.requests = sum(not line.startswith(b"#") for line in file) - 1  # less the header
+        self.marks = 0
+
+    def is_followed(self, figures):
+        """Returns whether all requests so far were those of the plan, and it has more."""
+        return figures.deviations == 0 and figures.planned == figures.allocations < self.requests
+
+    def check(self, figures):
+        """Warns if the first step was not that of the plan. Called at each mark."""
+        self.marks += 1
+        if self.marks == 2 and 2 * figures.planned < figures.allocations:
+            warnings.warn(f"the plan {self.path} serves {figures.planned} of the first {figures.allocations} "
+                          "requests: it is of another model or of other steps. Make it again from a trace of "
+                          "this program", RuntimeWarning, stacklevel=3)
+
+
+_given = None  # the plan of enable()
 _plans = {}  # the number of plans of each pool at the last mark
 
 
@@ -432,6 +461,10 @@ def mark_iteration():
     """
     for pool in _used_pools():
         figures = _figures(pool)
+        if _given is not None:
+            _given.check(figures)
+            if _given.is_followed(figures):
+                continue
         if figures.iterations < 5 or figures.plans != _plans.get(pool.value, 0):
             _plans[pool.value] = figures.plans
             _check(_c().tidepool_trim(pool, 0, None))

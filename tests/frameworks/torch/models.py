@@ -79,6 +79,7 @@ MODELS = {
     "resnet18": (ResNet18, lambda: (torch.randn(8, 3, 128, 128), torch.randint(1000, (8,)))),
     "gpt": (GPT, _tokens),
     "gpt-recomputed": (lambda: GPT(recompute=True), _tokens),
+    "gpt-larger": (lambda: GPT(width=512, layers=8, words=16384), lambda: _tokens(8, 256)),
     "lstm": (LSTM, lambda: (torch.randn(20, 16, 64), torch.randint(10, (16,)))),
 }
 

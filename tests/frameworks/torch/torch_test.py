@@ -93,6 +93,59 @@ def planned_training_makes_them_too():
     assert figures["iterations"] == 4, figures
 
 
+def make_plan(model, steps, folder):
+    """Returns a plan file of the first steps of a model."""
+    def record():
+        tidepool_torch.enable(recording=True)
+        with tidepool_torch.record(f"{folder}/steps.tide"):
+            models.train(model, steps, before_step=lambda i: tidepool_torch.mark_iteration())
+        return tidepool_torch.statistics()["allocations"]
+
+    requests = in_child(record)
+    subprocess.run([TOOL, "plan", f"{folder}/steps.tide", "-o", f"{folder}/plan.csv", "--time-limit", "1s"],
+                   check=True, env={}, capture_output=True)
+    return f"{folder}/plan.csv", requests
+
+
+def plans_of_several_steps_are_followed_across_marks():
+    if not TOOL:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        plan, requests = make_plan("mlp", 3, folder)
+        tidepool_torch.enable(plan=plan)
+        tidepool_torch.statistics()  # makes the pool, which reads the plan
+    served = []
+
+    def before(_):
+        tidepool_torch.mark_iteration()
+        figures = tidepool_torch.statistics()
+        served.append([figures["planned"], figures["allocations"], figures["deviations"]])
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        models.train("mlp", 3, before_step=before)
+    figures = tidepool_torch.statistics()
+    assert all(planned == made and deviations == 0 for planned, made, deviations in served), served
+    assert figures["planned"] == figures["allocations"] == requests, figures
+    assert figures["reserved_bytes"] < 1.05 * figures["peak_live_bytes"], figures
+
+
+def a_plan_of_another_model_is_told():
+    if not TOOL:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        plan, _ = make_plan("mlp", 1, folder)
+        raises(ValueError, "the plan needs", lambda: tidepool_torch.enable(plan=plan, budget="8MiB"))
+        raises(ValueError, "steps.tide", lambda: tidepool_torch.enable(plan=f"{folder}/steps.tide"))
+        tidepool_torch.enable(plan=plan)
+        tidepool_torch.statistics()  # makes the pool, which reads the plan
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        models.train("gpt", 4, before_step=lambda i: tidepool_torch.mark_iteration())
+    told = [str(warning.message) for warning in caught if "another model" in str(warning.message)]
+    assert len(told) == 1 and plan in told[0], told
+
+
 def check_no_overlap(trace):
     """Checks that no allocation of a trace lies in another that is live."""
     begins, ends = [], {}
@@ -187,6 +240,21 @@ def snapshots_hold_blocks_and_history():
     torch.cuda.memory._record_memory_history(enabled=None)
     empty(5)
     assert torch.cuda.memory._snapshot()["device_traces"][0] == []
+
+
+def notes_on_memory_are_in_the_history():
+    tidepool_torch.enable()
+    torch.cuda.memory._record_memory_history(max_entries=100, stacks="python")
+    torch.cuda.memory._set_memory_metadata("the weights")
+    kept = empty(1000)
+    torch.cuda.memory._set_memory_metadata("")
+    if hasattr(torch.cuda.memory, "_annotate_memory"):  # PyTorch 2.15
+        assert torch._C._cuda_memoryMetadataSupported()
+        torch._C._cuda_annotateMemory(kept.data_ptr(), "noted later")
+    trace = torch.cuda.memory._snapshot()["device_traces"][0]
+    assert trace[0]["user_metadata"] == "the weights", trace
+    if hasattr(torch.cuda.memory, "_annotate_memory"):
+        assert trace[1]["action"] == "annotate" and trace[1]["user_metadata"] == "noted later", trace
 
 
 def tools_read_snapshots_and_traces():
@@ -646,6 +714,26 @@ def a_forked_child_is_told():
     assert kept.numel() == 1000 and torch.cuda.memory_allocated() == 1024
 
 
+def memory_is_not_shared_between_processes():
+    tidepool_torch.enable()
+    kept = empty(1000)
+    raises(RuntimeError, "cannot be shared between processes", kept.untyped_storage()._share_cuda_)
+    assert empty(5).numel() == 5 and kept.numel() == 1000
+
+
+def threads_may_free_what_others_allocated():
+    tidepool_torch.enable()
+    kept = [empty(n * 1000) for n in range(1, 101)]
+    threads = [threading.Thread(target=kept.pop) for _ in range(50)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stats = torch.cuda.memory_stats()
+    assert stats["allocation.all.freed"] == 50 and stats["allocation.all.current"] == 50
+    assert tidepool_torch.statistics()["live_bytes"] == torch.cuda.memory_allocated()
+
+
 def observers_may_raise():
     tidepool_torch.enable(budget="64MiB")
 
@@ -674,4 +762,5 @@ def a_thread_may_free_while_the_program_ends():
 if __name__ == "__main__":
     isolated.run([value for name, value in list(globals().items())
                   if callable(value) and getattr(value, "__module__", "") == "__main__"
-                  and name not in ("raises", "empty", "train_all", "in_child", "check_no_overlap", "train_gpt")])
+                  and name not in ("raises", "empty", "train_all", "in_child", "make_plan", "check_no_overlap",
+                                   "train_gpt")])
