@@ -71,7 +71,9 @@ absl::StatusOr<Planned> PlanLowest(const RepeatingProblem& repeating, const Plan
 }
 
 // Returns the plans of the iterations of a circle, of which each has so many requests.
-PlacementPlans PlansOf(const Planned& planned, std::size_t iterations, std::size_t requests) {
+PlacementPlans PlansOf(const Planned& planned, const RepeatingProblem& repeating,
+                       std::size_t requests) {
+  const std::size_t iterations = repeating.iterations();
   auto all = ToPlacementPlan(planned.problem, planned.plan.offsets, iterations * requests);
   if (iterations == 1) return {std::move(all)};
   PlacementPlans plans;
@@ -95,7 +97,7 @@ absl::StatusOr<PlacementPlans> PlanIteration(const PlanOrder& order, std::stop_t
   const absl::StatusOr<Planned> planned =
       PlanLowest(repeating, order, {.time_limit_seconds = order.seconds, .stop = std::move(stop)});
   if (!planned.ok()) return planned.status();
-  return PlansOf(*planned, repeating.iterations(), order.iteration.bytes.size());
+  return PlansOf(*planned, repeating, order.iteration.bytes.size());
 }
 
 BackgroundPlanner::~BackgroundPlanner() {
