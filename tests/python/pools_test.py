@@ -223,7 +223,7 @@ def test_the_use_of_another_stream_is_recorded():
     pool = tidepool.Pool("8MiB")
     reader, writer = pool.stream(), pool.stream()
     for value in range(10):
-        buffer = pool.allocate(8 << 20)
+        buffer = pool.allocate(8 << 20, stream=reader)
         reader.fill(buffer, 1)
         buffer.record_use(writer)
         buffer.free(writer)
@@ -259,10 +259,10 @@ def test_a_stream_may_go_before_its_work_and_its_memory():
     stream.fill(buffer, 3)
     del stream, buffer
     assert live(pool) == 0
-    again = pool.allocate(8 << 20)
-    own = pool.stream()
-    own.fill(again, 4)
-    own.synchronize()
+    other = pool.stream()
+    again = pool.allocate(8 << 20, stream=other)
+    other.fill(again, 4)
+    other.synchronize()
     assert (again.array() == 4).all()
 
 

@@ -49,6 +49,7 @@ class Pool(_native.HostPool):
                  stream: Optional[_native.Stream] = None) -> _native.Buffer:
         """Returns a Buffer of that many bytes, for work on `stream`, by default a stream of the pool.
 
+        Work of another stream on the buffer must wait for that stream first, by `Stream.wait`.
         Raises OutOfMemoryError when the pool has no room. With wait=SECONDS, waits so long for buffers that other
         threads free, and then raises DeadlineError. The hint 'offloadable' is for memory that will be freed soon.
         """
