@@ -86,12 +86,16 @@ class BestMaker {
     machine_.devices.resize(1);
     const MachineDevice& device = machine_.devices.front();
     const MachineLink& link = machine_.links[device.link];
+    // Plans of addresses are higher where weights and gradients come and go.
+    const bool has_pages = request.memory == ScheduleMemory::kPaged;
     search_ = {.problem = {.memory_bytes = device.memory_bytes,
                            .granule = request.alignment,
                            .rates = {.out_bytes_per_second = link.out_bytes_per_second,
                                      .in_bytes_per_second = link.in_bytes_per_second,
                                      .latency_seconds = link.latency_seconds,
-                                     .full_duplex = link.full_duplex}},
+                                     .full_duplex = link.full_duplex},
+                           .keeps_old_gradients = !has_pages,
+                           .sends_data_at_home = has_pages},
                .recomputes = options.recomputes,
                .seed = options.seed};
   }

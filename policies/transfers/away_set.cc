@@ -131,6 +131,7 @@ std::vector<bool> EagerSet(const TransferProblem& problem) {
     const Absence& one = problem.absences[a];
     const Absence& other = problem.absences[b];
     if (one.begins_away != other.begins_away) return one.begins_away;
+    if (one.is_at_home != other.is_at_home) return other.is_at_home;
     return one.needed > other.needed;
   });
   std::vector<bool> set(problem.absences.size());

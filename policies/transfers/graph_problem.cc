@@ -24,6 +24,9 @@ class ProblemMaker {
         uses_(graph.data.size()),
         taken_(runs.size() + 1),
         given_back_(runs.size() + 1) {
+    const auto is_update = [](const GraphTask& task) { return task.phase == TaskPhase::kUpdate; };
+    sends_data_at_home_ = options.sends_data_at_home &&
+                          std::any_of(graph.tasks.begin(), graph.tasks.end(), is_update);
     made_.ends.resize(runs.size());
     made_.problem.memory_bytes = options.memory_bytes;
     made_.problem.full_duplex = options.rates.full_duplex;
@@ -37,6 +40,7 @@ class ProblemMaker {
   void AddLives(std::size_t data);
   void End(std::size_t data, std::size_t run, bool is_made_again);
   void AddAbsences(std::size_t data);
+  void AddAbsencesAtHome(std::size_t data);
   void AddAbsence(std::size_t data, const Absence& uses, bool clean);
   void AddPart(const GraphProblem::Moved& moved, Absence absence);
   void AddMemory();
@@ -60,8 +64,9 @@ class ProblemMaker {
   const GraphProblemOptions& options_;
   std::vector<std::vector<Use>> uses_;  // by data
   std::int64_t before_ = 0;             // bytes at the start
-  std::int64_t dropped_ = 0;            // bytes that are given back at the start
-  std::vector<std::int64_t> taken_;     // bytes that a run takes when it starts, for its data
+  bool sends_data_at_home_ = false;
+  std::int64_t dropped_ = 0;         // bytes that are given back at the start
+  std::vector<std::int64_t> taken_;  // bytes that a run takes when it starts, for its data
   std::vector<std::int64_t> given_back_;
   GraphProblem made_;
 };
@@ -81,6 +86,7 @@ void ProblemMaker::FindUses() {
 bool ProblemMaker::LosesItsValue(std::size_t data) const {
   const GraphData& datum = graph_.data[data];
   const std::vector<Use>& uses = uses_[data];
+  if (options_.keeps_old_gradients) return false;
   if (datum.kind != DataKind::kWeightGradient || datum.before != DataHome::kDevice) return false;
   return !uses.empty() && uses.front().makes &&
          graph_.tasks[runs_[uses.back().run].task].phase == TaskPhase::kUpdate;
@@ -138,7 +144,8 @@ void ProblemMaker::AddPart(const GraphProblem::Moved& moved, Absence absence) {
 void ProblemMaker::AddAbsences(std::size_t data) {
   const GraphData& datum = graph_.data[data];
   const std::vector<Use>& uses = uses_[data];
-  if (uses.empty() || ExistsAfter(datum)) return;
+  if (uses.empty()) return;
+  if (ExistsAfter(datum)) return AddAbsencesAtHome(data);
   const bool is_on_host = datum.before == DataHome::kHost;
   if (is_on_host) {
     AddPart({.data = data, .is_clean = true}, {.needed = uses.front().run, .begins_away = true});
@@ -156,6 +163,27 @@ void ProblemMaker::AddAbsences(std::size_t data) {
     if (uses[k + 1].makes || needed < left + kLeastAbsenceRuns) continue;
     AddAbsence(data, {.written = written, .left = left, .needed = needed}, clean);
   }
+}
+
+// Adds the absences of data that is on the device before and after the iteration: also those before
+// the first use and after the last. Rounds have no updates; their data stays.
+void ProblemMaker::AddAbsencesAtHome(std::size_t data) {
+  const GraphData& datum = graph_.data[data];
+  const bool is_home = datum.before == DataHome::kDevice && datum.after == DataHome::kDevice;
+  if (!is_home || !sends_data_at_home_ || datum.bytes < kLeastAbsenceBytes) return;
+  Absence absence = {.is_at_home = true};
+  const auto add = [&](std::size_t needed) {
+    absence.needed = needed;
+    if (needed >= absence.left + kLeastAbsenceRuns) AddAbsence(data, absence, false);
+  };
+  bool has_value = !LosesItsValue(data);
+  for (const Use& use : uses_[data]) {
+    if (has_value) add(use.run);
+    has_value = true;
+    absence.left = use.run + 1;
+    if (use.changes) absence.written = use.run + 1;
+  }
+  add(runs_.size());
 }
 
 void ProblemMaker::AddMemory() {

@@ -32,6 +32,10 @@ struct GraphProblemOptions {
   // granules. Each part leaves as soon as it is sent, and may be away while others are not. A datum
   // has at most kMostParts parts.
   std::int64_t part_bytes = 0;
+  // Whether gradients of weights take memory from the start of the iteration, and whether data at
+  // home on the device is sent, such as weights.
+  bool keeps_old_gradients = false;
+  bool sends_data_at_home = true;
 };
 inline constexpr std::int64_t kMostParts = 64;
 
@@ -69,10 +73,10 @@ struct GraphProblem {
 // of the iteration, to its last use. When a later run writes it again, it is not in memory between
 // the last use before that run and that run. Data that begins on the host is away until its first
 // use. Two uses of data of kLeastAbsenceBytes or more, with kLeastAbsenceRuns between them, are the
-// ends of an absence, or of one for each part. Weights, their gradients and the state of the
-// optimizer stay; the graph has them at home on the device. A gradient of weights that an update
-// reads takes no memory before the run that writes it: no run reads its value of the iteration
-// before.
+// ends of an absence, or of one for each part. Data at home on the device, such as weights, may
+// also be away before its first use and after its last; not in a graph without updates, which is
+// one round of several. A gradient of weights that an update reads takes no memory before the run
+// that writes it: no run reads its value of the iteration before.
 GraphProblem MakeGraphProblem(const TaskGraph& graph, const std::vector<TaskRun>& runs,
                               const GraphProblemOptions& options);
 

@@ -114,7 +114,8 @@ void StepMaker::Send(std::size_t absence, double start) {
   if (one.left > run_ends_.size()) {
     left_by_[one.left].emplace_back(absence, sent);
   } else {
-    ReleaseLater(std::max(run_ends_[one.left - 1], sent), StepOf(StepKind::kDrop, moved), false);
+    const double left = one.left == 0 ? 0 : run_ends_[one.left - 1];
+    ReleaseLater(std::max(left, sent), StepOf(StepKind::kDrop, moved), false);
   }
 }
 

@@ -37,6 +37,7 @@ class IterationSearch {
   GraphProblem ProblemOf(const std::vector<TaskRun>& runs) const {
     GraphProblemOptions options = options_.problem;
     options.part_bytes = 0;
+    options.sends_data_at_home = false;
     return MakeGraphProblem(graph_, runs, options);
   }
   double Try(const Reruns& reruns);
@@ -186,6 +187,29 @@ Iteration IterationSearch::Search() {
   return iteration;
 }
 
+// Returns the set in which the search begins: that of a short search in which data at home on the
+// device stays, or the eager set where that does not fit. Moves of weights are many and seldom pay,
+// so a search among all data is slower at first.
+std::vector<bool> FirstSet(const TransferProblem& problem, double bound, std::uint64_t seed,
+                           const GoOn& go_on) {
+  constexpr int kMostTries = 6000;
+  TransferProblem staying = problem;
+  std::erase_if(staying.absences, [](const Absence& absence) { return absence.is_at_home; });
+  std::vector<bool> set = EagerSet(staying);
+  if (TransferDispatcher(staying).Run(set) == kNever) return EagerSet(problem);
+  int tries = 0;
+  ImproveSet(
+      staying, bound, seed, [&](std::size_t work) { return ++tries <= kMostTries && go_on(work); },
+      set);
+  std::vector<bool> first;
+  first.reserve(problem.absences.size());
+  auto next = set.begin();
+  for (const Absence& absence : problem.absences) {
+    first.push_back(!absence.is_at_home && *next++);
+  }
+  return first;
+}
+
 }  // namespace
 
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
@@ -193,8 +217,11 @@ Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>
                           const GoOn& go_on_sending) {
   Iteration iteration = IterationSearch(graph, algorithms, options, go_on).Search();
   const TransferProblem& problem = iteration.made.problem;
-  std::vector<bool> set = EagerSet(problem);
   const double bound = TransferBounds(problem).Of({});
+  // Parts are many: they need all the work, and the eager set of parts is a good one.
+  std::vector<bool> set = options.problem.part_bytes > 0
+                              ? EagerSet(problem)
+                              : FirstSet(problem, bound, options.seed, go_on_sending);
   ImproveSet(problem, bound, options.seed, go_on_sending, set);
   iteration.seconds = TransferDispatcher(problem).Run(set, &iteration.actions);
   return iteration;

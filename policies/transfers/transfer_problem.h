@@ -20,6 +20,7 @@ struct Absence {
   double out_seconds = 0;   // of the copy to the host; 0: the host has a copy already
   double in_seconds = 0;
   bool begins_away = false;  // it is on the host when the first operation starts
+  bool is_at_home = false;   // its home is the device: a search begins with it there if it can
 };
 
 struct TransferProblem {

@@ -5,8 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <string>
-#include <utility>
+#include <vector>
 
 #include "tests/schedule/small_schedule.h"
 
@@ -22,12 +21,14 @@ TaskGraph WithKeptGradient() {
   return graph;
 }
 
-GraphProblem ProblemOf(const TaskGraph& graph) {
+GraphProblem ProblemOf(const TaskGraph& graph, bool is_kept = false) {
   std::vector<TaskRun> runs(graph.tasks.size());
   for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;
-  return MakeGraphProblem(
-      graph, runs,
-      {.memory_bytes = 10000, .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 1}});
+  return MakeGraphProblem(graph, runs,
+                          {.memory_bytes = 10000,
+                           .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 1},
+                           .keeps_old_gradients = is_kept,
+                           .sends_data_at_home = !is_kept});
 }
 
 TEST(GraphProblem, GradientsOfTheIterationBeforeTakeNoMemory) {
@@ -47,6 +48,54 @@ TEST(GraphProblem, GradientsOfTheIterationBeforeFitBesideTheWeights) {
   TaskGraph graph = WithKeptGradient();
   graph.data[testing::kStep].bytes = 9900;
   EXPECT_EQ(ProblemOf(graph).problem.running_bytes.front(), 512 + 1024 + 9900);
+}
+
+// Returns a graph of many tasks between the uses of a kernel and its gradient, all large.
+TaskGraph WithLargeKernel() {
+  TaskGraph graph = WithKeptGradient();
+  graph.data[testing::kKernel].bytes = graph.data[testing::kStep].bytes = kLeastAbsenceBytes;
+  for (const std::size_t at : {4, 3, 0}) {
+    const GraphTask idle = {.name = "idle", .algorithms = {{"only", 1, 0}}};
+    graph.tasks.insert(graph.tasks.begin() + static_cast<std::ptrdiff_t>(at), kLeastAbsenceRuns,
+                       idle);
+  }
+  return graph;
+}
+
+TEST(GraphProblem, DataAtHomeMayBeAwayBeforeBetweenAndAfterItsUses) {
+  constexpr std::size_t kIdle = kLeastAbsenceRuns;
+  const GraphProblem made = ProblemOf(WithLargeKernel());
+  const std::size_t end = made.problem.seconds.size();
+  std::vector<std::vector<std::size_t>> found;
+  for (std::size_t g = 0; g < made.moved.size(); ++g) {
+    const Absence& one = made.problem.absences[g];
+    EXPECT_TRUE(one.is_at_home);
+    EXPECT_GT(one.out_seconds, 0);
+    found.push_back({made.moved[g].data, one.written, one.left, one.needed});
+  }
+  constexpr std::size_t kConvRun = kIdle;
+  constexpr std::size_t kBackRun = kIdle + 2;
+  constexpr std::size_t kUpdateRun = 2 * kIdle + 3;
+  using testing::kKernel;
+  using testing::kStep;
+  EXPECT_THAT(found, ElementsAre(ElementsAre(kKernel, 0, 0, kConvRun),
+                                 ElementsAre(kKernel, 0, kConvRun + 1, kUpdateRun),
+                                 ElementsAre(kKernel, kUpdateRun + 1, kUpdateRun + 1, end),
+                                 ElementsAre(kStep, kBackRun + 1, kBackRun + 1, kUpdateRun),
+                                 ElementsAre(kStep, kBackRun + 1, kUpdateRun + 1, end)));
+}
+
+TEST(GraphProblem, DataAtHomeStaysInRounds) {
+  TaskGraph graph = WithLargeKernel();
+  std::erase_if(graph.tasks,
+                [](const GraphTask& task) { return task.phase == TaskPhase::kUpdate; });
+  EXPECT_TRUE(ProblemOf(graph).problem.absences.empty());
+}
+
+TEST(GraphProblem, DataAtHomeStaysWhereAddressesNeedIt) {
+  const GraphProblem made = ProblemOf(WithLargeKernel(), /*is_kept=*/true);
+  EXPECT_TRUE(made.problem.absences.empty());
+  EXPECT_THAT(made.dropped, ElementsAre());
 }
 
 // A round adds to the gradients of the rounds before.
