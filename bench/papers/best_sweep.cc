@@ -95,7 +95,8 @@ void KeepFastest(TaskGraph& graph) {
   }
 }
 
-// Finds the least memory, in which all is away that may be, and the memory in which all stays.
+// Finds the least memory, in which all is away that may be, and the memory in which all stays but
+// the gradients of the iteration before.
 void FindLimits(Case& of) {
   std::vector<transfers::TaskRun> runs(of.graph.tasks.size());
   for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;
