@@ -78,6 +78,22 @@ TEST(BestPolicy, GradientsTakeNoMemoryBeforeTheyAreWritten) {
   EXPECT_LE(timeline.peak_device_bytes, made.machine.devices.front().memory_bytes);
 }
 
+TEST(BestPolicy, SendsWeightsInAMemoryTooSmallForThemAll) {
+  const TaskGraph graph = MakeModel("alexnet", {.batch = 1, .inputs = DataHome::kDevice}).value();
+  std::int64_t resident = 0;
+  for (const GraphData& data : graph.data) {
+    if (data.before == DataHome::kDevice) resident += data.bytes;
+  }
+  ScheduleRequest request = RequestWith(resident + kMiB, false);
+  request.memory = ScheduleMemory::kPaged;
+  const MadeSchedule made = MakeSchedule("best", graph, request).value();
+  ExpectValid(made);
+  EXPECT_TRUE(std::any_of(
+      made.schedule.steps.begin(), made.schedule.steps.end(), [&](const ScheduleStep& step) {
+        return step.kind == StepKind::kOffload && ExistsAfter(graph.data[step.index]);
+      }));
+}
+
 TEST(BestPolicy, SchedulesAreValidInAnyMemory) {
   int fits = 0;
   for (const char* name : {"alexnet", "resnet-18", "u-net"}) {
@@ -308,6 +324,7 @@ TEST(BestPolicy, SchedulesRandomGraphs) {
     ScheduleRequest request =
         RequestWith(static_cast<std::int64_t>(8 + random.Below(60)), true, 0.01);
     request.alignment = 1;
+    if (i % 2 == 0) request.memory = ScheduleMemory::kPaged;
     const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
     if (absl::IsResourceExhausted(made.status())) continue;
     ASSERT_TRUE(made.ok()) << made.status() << GraphJson(graph);
