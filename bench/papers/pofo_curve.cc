@@ -154,7 +154,7 @@ std::optional<double> PrintGraphOverhead(const TaskGraph& graph, std::int64_t me
   request.machine.devices.front().memory_bytes = memory_bytes;
   request.machine.links.front() = {
       .out_bytes_per_second = kLink, .in_bytes_per_second = kLink, .full_duplex = false};
-  // The work of two seconds, so that only plans of addresses depend on a clock.
+  // The work of two seconds, so that nothing depends on a clock.
   request.options = BestOptions{.time_limit_seconds = 1000, .work_seconds = 2};
   const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
   const absl::StatusOr<Timeline> timeline =

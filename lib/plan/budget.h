@@ -57,6 +57,7 @@ class Budget {
     return left_ > 0;
   }
   bool IsSpent() const { return left_ <= 0; }
+  std::int64_t left() const { return left_; }
 
  private:
   static constexpr int kStepsPerLook = 16;  // a step takes more than 0.1 us, a look 30 ns

@@ -22,8 +22,8 @@ using schedule::DeviceStays;
 class StayPlanner {
  public:
   StayPlanner(const DeviceStays& stays, std::int64_t alignment, std::int64_t memory_bytes,
-              double seconds)
-      : seconds_(seconds),
+              const schedule::PlanEffort& effort)
+      : effort_(effort),
         stays_(stays),
         memory_bytes_(memory_bytes),
         parts_(stays.bytes.size()),
@@ -43,7 +43,7 @@ class StayPlanner {
   // Returns a plan with the offsets of all stays. It keeps the whole memory of each from its first
   // step to its last, unless that does not fit.
   absl::StatusOr<Plan> MakePlan() const {
-    absl::StatusOr<Plan> plan = schedule::PlanFor({whole_}, memory_bytes_, seconds_);
+    absl::StatusOr<Plan> plan = schedule::PlanFor({whole_}, memory_bytes_, effort_);
     if (!plan.ok() || plan->height <= memory_bytes_ || !HasParts()) return plan;
     absl::StatusOr<Plan> in_parts = PlanInParts();
     return in_parts.ok() && in_parts->height > plan->height ? plan : in_parts;
@@ -65,7 +65,7 @@ class StayPlanner {
       numbers[stay] = problem.buffers.size();
       problem.buffers.push_back(whole_[stay]);
     }
-    absl::StatusOr<Plan> below = schedule::PlanFor(first, memory_bytes_, seconds_);
+    absl::StatusOr<Plan> below = schedule::PlanFor(first, memory_bytes_, effort_);
     if (!below.ok()) return below;
     for (const schedule::StayPart& part : stays_.parts) {
       if (parts_[part.stay] == 1) continue;
@@ -74,7 +74,7 @@ class StayPlanner {
                                 .bytes = part.range.end - part.range.begin,
                                 .offset = below->offsets[numbers[part.stay]] + part.range.begin});
     }
-    absl::StatusOr<Plan> plan = schedule::PlanFor(second, memory_bytes_, seconds_);
+    absl::StatusOr<Plan> plan = schedule::PlanFor(second, memory_bytes_, effort_);
     if (!plan.ok()) return plan;
     std::vector<std::int64_t> offsets(whole_.size());
     for (std::size_t stay = 0; stay < offsets.size(); ++stay) {
@@ -84,31 +84,27 @@ class StayPlanner {
     return plan;
   }
 
-  const double seconds_;  // of a search
+  const schedule::PlanEffort& effort_;  // for each search
   const DeviceStays& stays_;
   const std::int64_t memory_bytes_;
   std::vector<std::size_t> parts_;  // by stay: their number
   std::vector<PlanBuffer> whole_;   // by stay: all its bytes, from its first step to its last
 };
 
-// Writes offsets into the steps of a device.
-absl::Status FixDevice(absl::Span<const TaskGraph> graphs, std::size_t device,
-                       std::int64_t alignment, std::int64_t memory_bytes, double seconds,
-                       Schedule& schedule) {
+// Writes the offsets of a plan into the steps of a device, where it fits. Returns its height.
+absl::StatusOr<std::int64_t> FixDevice(absl::Span<const TaskGraph> graphs, std::size_t device,
+                                       std::int64_t alignment, std::int64_t memory_bytes,
+                                       const schedule::PlanEffort& effort, Schedule& schedule) {
   const DeviceStays stays = schedule::FindStays(graphs, schedule, device);
-  if (stays.bytes.empty()) return absl::OkStatus();
-  const absl::StatusOr<Plan> plan = StayPlanner(stays, alignment, memory_bytes, seconds).MakePlan();
+  if (stays.bytes.empty()) return 0;
+  const absl::StatusOr<Plan> plan = StayPlanner(stays, alignment, memory_bytes, effort).MakePlan();
   if (!plan.ok()) return plan.status();
-  if (plan->height > memory_bytes) {
-    return absl::ResourceExhaustedError(absl::StrCat("the plan of device ", device, " needs ",
-                                                     plan->height, " bytes, expected at most ",
-                                                     memory_bytes));
-  }
+  if (plan->height > memory_bytes) return plan->height;
   for (std::size_t at = 0; at < stays.stay_at.size(); ++at) {
     const std::size_t stay = stays.stay_at[at];
     if (stay != DeviceStays::kNone) schedule.steps[at].offset = plan->offsets[stay];
   }
-  return absl::OkStatus();
+  return plan->height;
 }
 
 absl::Status CheckFixArguments(const Schedule& schedule, std::int64_t alignment,
@@ -130,29 +126,37 @@ absl::Status CheckFixArguments(const Schedule& schedule, std::int64_t alignment,
 
 }  // namespace
 
-absl::StatusOr<Schedule> schedule::FixAddressesWithin(double seconds,
-                                                      absl::Span<const TaskGraph> graphs,
-                                                      const Schedule& schedule,
-                                                      std::int64_t alignment,
-                                                      absl::Span<const std::int64_t> memory_bytes) {
+absl::StatusOr<schedule::FixedSchedule> schedule::FixAddressesWithin(
+    const PlanEffort& effort, absl::Span<const TaskGraph> graphs, const Schedule& schedule,
+    std::int64_t alignment, absl::Span<const std::int64_t> memory_bytes) {
   absl::Status status = CheckFixArguments(schedule, alignment, memory_bytes);
   if (status.ok()) status = ValidateSchedule(graphs, schedule);
   if (!status.ok()) return status;
-  Schedule fixed = schedule;
+  FixedSchedule fixed = {.fits = true, .schedule = schedule};
   for (std::size_t device = 0; device < schedule.devices; ++device) {
-    status = FixDevice(graphs, device, alignment, memory_bytes[device], seconds, fixed);
-    if (!status.ok()) return status;
+    const absl::StatusOr<std::int64_t> height =
+        FixDevice(graphs, device, alignment, memory_bytes[device], effort, fixed.schedule);
+    if (!height.ok()) return height.status();
+    if (*height > memory_bytes[device]) {
+      return FixedSchedule{.device = device, .height = *height};
+    }
+    fixed.height = std::max(fixed.height, *height);
   }
-  fixed.memory = ScheduleMemory::kFixed;
-  fixed.alignment = alignment;
+  fixed.schedule.memory = ScheduleMemory::kFixed;
+  fixed.schedule.alignment = alignment;
   return fixed;
 }
 
 absl::StatusOr<Schedule> FixAddresses(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
                                       std::int64_t alignment,
                                       absl::Span<const std::int64_t> memory_bytes) {
-  return schedule::FixAddressesWithin(schedule::kPlanSeconds, graphs, schedule, alignment,
-                                      memory_bytes);
+  absl::StatusOr<schedule::FixedSchedule> fixed =
+      schedule::FixAddressesWithin({}, graphs, schedule, alignment, memory_bytes);
+  if (!fixed.ok()) return fixed.status();
+  if (fixed->fits) return std::move(fixed->schedule);
+  return absl::ResourceExhaustedError(absl::StrCat("the plan of device ", fixed->device, " needs ",
+                                                   fixed->height, " bytes, expected at most ",
+                                                   memory_bytes[fixed->device]));
 }
 
 }  // namespace tidepool

@@ -4,6 +4,7 @@
 #define TIDEPOOL_LIB_SCHEDULE_SCHEDULE_PLANNING_H_
 
 #include <cstdint>
+#include <stop_token>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -13,23 +14,35 @@
 
 namespace tidepool::schedule {
 
-inline constexpr double kPlanSeconds = 1;
+// The limits of a search for a plan.
+struct PlanEffort {
+  double work_seconds = 0.1;  // of the search in layers, as so many seconds of a usual core
+  double most_seconds = 1;    // of that search, by the clock
+  // Of the planner's whole search after it, by the clock; 0: that search is left out.
+  double whole_seconds = 1;
+  std::uint64_t seed = 1;
+  std::stop_token stop = {};
+};
 
 // Returns the first plan, made at once. Where that exceeds `memory_bytes` and a lower one is not
-// ruled out, searches for so many seconds.
-inline absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_bytes,
-                                    double seconds = kPlanSeconds) {
-  absl::StatusOr<Plan> first = MakePlan(problem, {.time_limit_seconds = 0});
-  if (!first.ok() || first->height <= memory_bytes || first->lower_bound > memory_bytes) {
-    return first;
-  }
-  return MakePlan(problem, {.capacity = memory_bytes, .time_limit_seconds = seconds});
-}
+// ruled out, searches in layers (plan::PlanInLayers), and then for any plan.
+absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_bytes,
+                             const PlanEffort& effort = {});
 
-// FixAddresses, with a limit for each of the up to three searches.
-absl::StatusOr<Schedule> FixAddressesWithin(double seconds, absl::Span<const TaskGraph> graphs,
-                                            const Schedule& schedule, std::int64_t alignment,
-                                            absl::Span<const std::int64_t> memory_bytes);
+// A schedule with fixed addresses.
+struct FixedSchedule {
+  bool fits = false;
+  Schedule schedule = {};   // where it fits
+  std::size_t device = 0;   // the first one with a plan that does not fit
+  std::int64_t height = 0;  // of its plan, or the most of all
+};
+
+// FixAddresses, with a limit for each of the up to three searches. A plan that does not fit is no
+// error.
+absl::StatusOr<FixedSchedule> FixAddressesWithin(const PlanEffort& effort,
+                                                 absl::Span<const TaskGraph> graphs,
+                                                 const Schedule& schedule, std::int64_t alignment,
+                                                 absl::Span<const std::int64_t> memory_bytes);
 
 }  // namespace tidepool::schedule
 

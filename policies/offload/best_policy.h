@@ -12,8 +12,8 @@
 
 namespace tidepool::offload_policies {
 
-// Makes a paged schedule of a valid graph for the first device of a checked request. Its addresses
-// fit into the memory, unless the request asks for pages.
+// Makes a schedule of a valid graph for the first device of a checked request: with fixed addresses
+// that fit into the memory, unless the request asks for pages.
 absl::StatusOr<Schedule> MakeBest(std::string_view policy, const TaskGraph& graph,
                                   const ScheduleRequest& request);
 

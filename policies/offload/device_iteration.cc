@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "policies/offload/compose_rounds.h"
+#include "policies/offload/in_pages.h"
 #include "policies/offload/round_graph.h"
 #include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/program.h"
@@ -38,9 +39,9 @@ double SecondsOf(const Program& program) {
   return seconds;
 }
 
-// Gives the paged schedule its addresses, unless pages are asked for, and checks that it fits.
+// Gives a paged schedule its addresses, unless pages are asked for, and checks that it fits.
 absl::Status Finish(const ScheduleRequest& request, MadeSchedule& made) {
-  if (!WantsPages(request)) {
+  if (!WantsPages(request) && made.schedule.memory == ScheduleMemory::kPaged) {
     absl::StatusOr<Schedule> fixed =
         FixAddresses(made.graphs, made.schedule, request.alignment, MemoryOf(made.machine));
     if (!fixed.ok()) return fixed.status();
@@ -149,7 +150,7 @@ class RoundsMaker {
       if (!round.ok()) return round.status();
       absl::StatusOr<Schedule> schedule = policy_.make_paged(policy_.name, round->graph, request_);
       if (!schedule.ok()) return schedule.status();
-      rounds.push_back(*std::move(schedule));
+      rounds.push_back(InPages(*std::move(schedule)));
       if (rounds.size() == 1) first = *std::move(round);
     }
     made.schedule = ComposeRounds(

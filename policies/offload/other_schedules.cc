@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "policies/offload/base_policy.h"
 #include "policies/offload/chained_policy.h"
+#include "policies/offload/in_pages.h"
 #include "policies/offload/layerwise_policy.h"
 #include "policies/offload/paged_from_pool.h"
 #include "policies/offload/policy_options.h"
@@ -35,9 +36,7 @@ absl::StatusOr<Schedule> BaseInPages(std::string_view policy, const TaskGraph& g
                                      const ScheduleRequest& request) {
   absl::StatusOr<Schedule> schedule = MakeBase(policy, graph, request);
   if (!schedule.ok()) return schedule;
-  schedule->memory = ScheduleMemory::kPaged;
-  for (ScheduleStep& step : schedule->steps) step.offset = -1;
-  return schedule;
+  return InPages(*std::move(schedule));
 }
 
 absl::StatusOr<Schedule> PoolInPages(std::string_view policy, const TaskGraph& graph,

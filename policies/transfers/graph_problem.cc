@@ -44,6 +44,7 @@ class ProblemMaker {
   void AddAbsence(std::size_t data, const Absence& uses, bool clean);
   void AddPart(const GraphProblem::Moved& moved, Absence absence);
   void AddMemory();
+  void Reserve();
 
   std::int64_t Rounded(std::int64_t bytes) const {
     return (bytes + options_.granule - 1) / options_.granule * options_.granule;
@@ -202,6 +203,31 @@ void ProblemMaker::AddMemory() {
   }
 }
 
+// Takes the reserve from the memory, and adds the part that a run cannot spare by counting less for
+// that run.
+void ProblemMaker::Reserve() {
+  TransferProblem& problem = made_.problem;
+  std::vector<std::int64_t> leaving(runs_.size() + 1);
+  for (const Absence& absence : problem.absences) {
+    leaving[absence.left] += absence.bytes;
+    leaving[absence.needed] -= absence.bytes;
+  }
+  std::int64_t away = 0;
+  std::int64_t spared_before = 0;
+  for (std::size_t run = 0; run < runs_.size(); ++run) {
+    away += leaving[run];
+    const std::int64_t free = problem.memory_bytes - (problem.running_bytes[run] - away);
+    const std::int64_t reserve =
+        std::min(options_.reserve_bytes, std::max<std::int64_t>(free / 2, 0));
+    const std::int64_t spared = options_.reserve_bytes - reserve;
+    problem.running_bytes[run] -= spared;
+    problem.resting_bytes[run] -= std::max(spared_before, spared);
+    spared_before = spared;
+  }
+  problem.resting_bytes.back() -= spared_before;
+  problem.memory_bytes -= options_.reserve_bytes;
+}
+
 GraphProblem ProblemMaker::Make() {
   FindUses();
   for (std::size_t data = 0; data < graph_.data.size(); ++data) {
@@ -209,6 +235,7 @@ GraphProblem ProblemMaker::Make() {
     AddAbsences(data);
   }
   AddMemory();
+  if (options_.reserve_bytes > 0) Reserve();
   return std::move(made_);
 }
 

@@ -26,6 +26,9 @@ struct CopyRates {
 
 struct GraphProblemOptions {
   std::int64_t memory_bytes = 0;
+  // Bytes that stay free for a plan of addresses. Beside a run that can have less than twice as
+  // many free, half of those stay free.
+  std::int64_t reserve_bytes = 0;
   std::int64_t granule = 1;
   CopyRates rates = {};
   // 0: data is copied whole. Otherwise it is copied in parts of so many bytes, rounded up to

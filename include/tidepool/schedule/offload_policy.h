@@ -75,12 +75,11 @@ struct GraphChainOptions {
 
 // The options of "best".
 struct BestOptions {
-  // The limit for all searches, more than 0. Schedules of other policies and plans of addresses are
-  // not counted: milliseconds as a rule, but a plan that does not fit takes tenths of a second, and
-  // seconds where none fits. The search runs again with less memory then, up to five times.
+  // The limit for the whole answer, more than 0: all searches, and the plans of addresses.
+  // Schedules of other policies take milliseconds more.
   double time_limit_seconds = 2;
-  // The work of all searches, as so many seconds of a usual core; 0: the time limit. A longer time
-  // limit lets the work end first, so that a schedule of pages depends on no clock.
+  // The work of all searches and plans, as so many seconds of a usual core; 0: the time limit. A
+  // longer time limit lets the work end first, so that the schedule depends on no clock.
   double work_seconds = 0;
   std::uint64_t seed = 1;
   bool recomputes = true;  // whether tasks may run again

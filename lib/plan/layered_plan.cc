@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/plan/layered_plan.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "lib/plan/ejection_search.h"
+#include "lib/plan/instance.h"
+#include "lib/plan/minimizer.h"
+#include "lib/plan/planner.h"
+
+namespace tidepool::plan {
+namespace {
+
+// Lowers the plan of an instance, first by halves of the way to the goal.
+class Descent {
+ public:
+  Descent(const Instance& instance, std::int64_t goal, const LayeredOptions& options,
+          Deadline& deadline)
+      : instance_(instance),
+        goal_(std::max(goal, instance.lower_bound)),
+        seed_(options.seed),
+        left_(static_cast<std::int64_t>(options.work / instance.count())),
+        deadline_(deadline),
+        minimizer_(instance, options.seed, deadline) {
+    minimizer_.TryHeuristics(goal_);
+  }
+
+  Offsets Run() {
+    while (minimizer_.height() > goal_ && left_ > 0 && !deadline_.HasPassed()) {
+      if (Try(NextCapacity())) {
+        share_ = std::min(1.0, share_ * kLonger);
+      } else {
+        share_ = share_ * kShorter < kLeastShare ? 1 : share_ * kShorter;
+      }
+    }
+    return minimizer_.offsets();
+  }
+
+ private:
+  static constexpr double kLonger = 1.5;
+  static constexpr double kShorter = 0.6;
+  static constexpr double kLeastShare = 0.05;
+  static constexpr std::int64_t kStepsOfATry = 5000;
+
+  std::int64_t NextCapacity() const {
+    const auto way = static_cast<double>(minimizer_.height() - goal_);
+    const auto step = static_cast<std::int64_t>(way * share_);
+    return minimizer_.height() - std::max<std::int64_t>(1, step);
+  }
+
+  bool Try(std::int64_t capacity) {
+    const std::int64_t steps = std::min(left_, kStepsOfATry);
+    Budget budget(deadline_, steps);
+    std::optional<Offsets> found =
+        SearchByEjection(instance_, capacity, minimizer_.offsets(), {.seed = seed_++}, budget);
+    left_ -= steps - budget.left();
+    if (!found.has_value()) return false;
+    minimizer_.Take(*std::move(found));
+    return true;
+  }
+
+  const Instance& instance_;
+  const std::int64_t goal_;
+  std::uint64_t seed_;
+  std::int64_t left_;  // steps
+  Deadline& deadline_;
+  Minimizer minimizer_;
+  double share_ = 0.5;  // of the way to the goal that is tried next
+};
+
+class LayeredPlanner {
+ public:
+  LayeredPlanner(const PlanProblem& problem, const LayeredOptions& options, Deadline& deadline)
+      : problem_(problem), options_(options), deadline_(deadline) {
+    plan_.offsets.resize(problem.buffers.size());
+  }
+
+  Plan Make() {
+    FindThroughout();
+    FindSmall();
+    Add(small_);
+    Add(large_);
+    for (std::size_t i = 0; i < problem_.buffers.size(); ++i) {
+      plan_.height = std::max(plan_.height, plan_.offsets[i] + problem_.buffers[i].bytes);
+    }
+    plan_.lower_bound = LowerBoundOf(problem_);
+    plan_.optimal = plan_.height == plan_.lower_bound;
+    return std::move(plan_);
+  }
+
+ private:
+  using Numbers = std::vector<std::size_t>;  // of buffers
+
+  std::int64_t RoundedSize(std::size_t buffer) const {
+    return AlignUp(problem_.buffers[buffer].bytes, problem_.buffers[buffer].alignment);
+  }
+
+  static constexpr std::int64_t kPartOfSmall = 512;  // of the capacity, for all small buffers
+
+  void FindThroughout() {
+    std::int64_t begin = INT64_MAX;
+    std::int64_t end = INT64_MIN;
+    for (const PlanBuffer& buffer : problem_.buffers) {
+      begin = std::min(begin, buffer.lower);
+      end = std::max(end, buffer.upper);
+    }
+    for (std::size_t i = 0; i < problem_.buffers.size(); ++i) {
+      const PlanBuffer& buffer = problem_.buffers[i];
+      const bool is_throughout = buffer.lower == begin && buffer.upper == end;
+      if (!is_throughout) {
+        large_.push_back(i);
+        continue;
+      }
+      plan_.offsets[i] = top_;
+      top_ += RoundedSize(i);
+    }
+  }
+
+  void FindSmall() {
+    std::stable_sort(large_.begin(), large_.end(), [&](std::size_t a, std::size_t b) {
+      return problem_.buffers[a].bytes < problem_.buffers[b].bytes;
+    });
+    const auto first = large_.begin() + static_cast<std::ptrdiff_t>(MostSmall());
+    small_.assign(large_.begin(), first);
+    large_.erase(large_.begin(), first);
+  }
+
+  // Returns how many of the smallest buffers are small.
+  std::size_t MostSmall() const {
+    std::size_t most = 0;
+    for (std::size_t fails = large_.size() + 1; fails - most > 1;) {
+      const std::size_t middle = most + (fails - most) / 2;
+      (AreSmall(middle) ? most : fails) = middle;
+    }
+    return most;
+  }
+
+  // Whether so many buffers need few bytes, and leave enough to the others.
+  bool AreSmall(std::size_t count) const {
+    const auto first = large_.begin() + static_cast<std::ptrdiff_t>(count);
+    const std::int64_t small = LowerBoundOf(Layer({large_.begin(), first}));
+    if (small > options_.capacity / kPartOfSmall) return false;
+    return top_ + small + LowerBoundOf(Layer({first, large_.end()})) <= options_.capacity;
+  }
+
+  PlanProblem Layer(const Numbers& buffers) const {
+    PlanProblem layer;
+    layer.buffers.reserve(buffers.size());
+    for (const std::size_t buffer : buffers) {
+      layer.buffers.push_back(problem_.buffers[buffer]);
+      layer.buffers.back().bytes = RoundedSize(buffer);
+    }
+    return layer;
+  }
+
+  // Plans buffers above all before.
+  void Add(const Numbers& buffers) {
+    std::int64_t height = 0;
+    for (const Instance& instance : ToInstances(Layer(buffers))) {
+      const std::int64_t goal = std::max<std::int64_t>(options_.capacity - top_, 0) / instance.unit;
+      const Offsets offsets = Descent(instance, goal, options_, deadline_).Run();
+      for (std::size_t i = 0; i < offsets.size(); ++i) {
+        plan_.offsets[buffers[instance.buffer[i]]] = top_ + offsets[i] * instance.unit;
+      }
+      height = std::max(height, Height(instance, offsets) * instance.unit);
+    }
+    top_ += height;
+  }
+
+  const PlanProblem& problem_;
+  const LayeredOptions& options_;
+  Deadline& deadline_;
+  Numbers small_;
+  Numbers large_;
+  std::int64_t top_ = 0;  // of the layers so far
+  Plan plan_;
+};
+
+}  // namespace
+
+Plan PlanInLayers(const PlanProblem& problem, const LayeredOptions& options, Deadline& deadline) {
+  return LayeredPlanner(problem, options, deadline).Make();
+}
+
+}  // namespace tidepool::plan

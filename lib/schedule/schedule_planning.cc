@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "lib/schedule/schedule_planning.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/plan/layered_plan.h"
+#include "lib/plan/planner.h"
+
+namespace tidepool::schedule {
+namespace {
+
+// Buffers times steps of the search in layers that a usual core does in a second.
+constexpr double kWorkOfASecond = 1e8;
+
+// Whether the search in layers takes the problem: one stream, one alignment, nothing fixed.
+bool HasLayers(const PlanProblem& problem) {
+  const PlanBuffer& first = problem.buffers.front();
+  return std::all_of(problem.buffers.begin(), problem.buffers.end(), [&](const PlanBuffer& one) {
+    return one.offset == PlanBuffer::kAnywhere && one.alignment == first.alignment &&
+           one.stream == first.stream && one.free_stream == first.stream;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> PlanFor(const PlanProblem& problem, std::int64_t memory_bytes,
+                             const PlanEffort& effort) {
+  absl::StatusOr<Plan> best = MakePlan(problem, {.time_limit_seconds = 0});
+  const auto is_enough = [&] {
+    return !best.ok() || best->height <= memory_bytes || best->lower_bound > memory_bytes;
+  };
+  const auto take = [&](Plan plan) {
+    if (plan.height < best->height) best = std::move(plan);
+  };
+  plan::Deadline deadline(effort.most_seconds, effort.stop);
+  // All heuristics take milliseconds.
+  if (!is_enough()) take(plan::MakePlanIn(problem, {.capacity = memory_bytes}, 0, deadline));
+  if (!is_enough() && HasLayers(problem)) {
+    Plan layered = plan::PlanInLayers(problem,
+                                      {.capacity = memory_bytes,
+                                       .work = effort.work_seconds * kWorkOfASecond,
+                                       .seed = effort.seed},
+                                      deadline);
+    absl::Status status = ValidatePlan(problem, layered.offsets, layered.height);
+    if (!status.ok()) return absl::InternalError(status.message());
+    take(std::move(layered));
+  }
+  if (!is_enough() && effort.whole_seconds > 0) {
+    absl::StatusOr<Plan> whole = MakePlan(problem, {.capacity = memory_bytes,
+                                                    .time_limit_seconds = effort.whole_seconds,
+                                                    .seed = effort.seed,
+                                                    .stop = effort.stop});
+    if (!whole.ok()) return whole;
+    take(*std::move(whole));
+  }
+  return best;
+}
+
+}  // namespace tidepool::schedule

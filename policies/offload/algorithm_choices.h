@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Choices of algorithms, one for each task, that a search tries.
+#ifndef TIDEPOOL_POLICIES_OFFLOAD_ALGORITHM_CHOICES_H_
+#define TIDEPOOL_POLICIES_OFFLOAD_ALGORITHM_CHOICES_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "policies/transfers/iteration_search.h"
+#include "tidepool/schedule/graph.h"
+
+namespace tidepool::offload_policies {
+
+using Algorithms = std::vector<std::size_t>;  // by task
+
+// Returns the two choices with the best schedules of no search, or fewer where there are no more.
+// Each has the fastest algorithms up to a limit of workspaces, from no limit to no workspace.
+std::vector<Algorithms> PromisingAlgorithms(const TaskGraph& graph,
+                                            const transfers::IterationOptions& options);
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_OFFLOAD_ALGORITHM_CHOICES_H_

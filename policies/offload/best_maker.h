@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// BestMaker: the schedule of the policy `best`.
+#ifndef TIDEPOOL_POLICIES_OFFLOAD_BEST_MAKER_H_
+#define TIDEPOOL_POLICIES_OFFLOAD_BEST_MAKER_H_
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "lib/schedule/schedule_planning.h"
+#include "policies/offload/algorithm_choices.h"
+#include "policies/transfers/iteration_search.h"
+#include "tidepool/schedule/graph.h"
+#include "tidepool/schedule/offload_policy.h"
+#include "tidepool/schedule/schedule.h"
+
+namespace tidepool::offload_policies {
+
+// Not thread-safe. The arguments outlive the maker.
+class BestMaker {
+ public:
+  // The graph is valid, and the request and the options are checked.
+  BestMaker(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options);
+
+  absl::StatusOr<Schedule> Make();
+
+ private:
+  // Parts of the work for one kind of search.
+  struct Shares {
+    double first = 0;    // of the first search
+    double again = 0;    // of each later one, with memory in reserve
+    double plan = 0;     // of the plan of each schedule
+    int most_tries = 1;  // searches, each with a plan
+  };
+
+  bool TakeOther(const Schedule& schedule);
+  absl::Status SearchOwn();
+  absl::Status TakeOwn(const Shares& shares);
+  std::int64_t HeightOfTaken(const Schedule& schedule, schedule::PlanEffort effort);
+  void TakeLate();
+  bool IsFastest() const;
+  double SecondsOf(const Schedule& schedule) const;
+  double WorkSeconds() const;
+  double SecondsLeft() const;
+  transfers::Iteration Search(double share) const;
+  transfers::Iteration SearchWith(const Algorithms& algorithms, double share) const;
+  absl::Status DoesNotFit() const;
+  Schedule StepsOf(const transfers::Iteration& iteration) const;
+  std::int64_t memory_bytes() const { return machine_.devices.front().memory_bytes; }
+
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  const TaskGraph& graph_;
+  const ScheduleRequest& request_;
+  const BestOptions& options_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  Machine machine_;  // with one device
+  transfers::IterationOptions search_;
+  Schedule best_;  // in pages, or with addresses if the request asks for them
+  double best_seconds_ = kNever;
+  std::vector<Schedule> late_;   // of other policies, with addresses that did not fit at once
+  double plan_seconds_ = 0.005;  // of work, for a plan of another policy's schedule
+  double bound_ = 0;             // no schedule is faster, with or without tasks that run again
+};
+
+}  // namespace tidepool::offload_policies
+
+#endif  // TIDEPOOL_POLICIES_OFFLOAD_BEST_MAKER_H_
