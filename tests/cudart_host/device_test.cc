@@ -207,5 +207,19 @@ TEST_F(DeviceTest, RefusesConfigurationsThatAreNone) {
   EXPECT_EQ(count, 2) << "as it was";
 }
 
+TEST_F(DeviceTest, HasTheMultiprocessorsOfItsConfiguration) {
+  CudartHostConfig config = Config(1);
+  config.multiprocessors = 132;
+  config.threads_per_multiprocessor = 1536;
+  config.shared_bytes_per_block = 232448;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  cudaDeviceProp properties;
+  ASSERT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
+  EXPECT_EQ(properties.multiProcessorCount, 132);
+  EXPECT_EQ(properties.maxThreadsPerMultiProcessor, 1536);
+  EXPECT_EQ(properties.sharedMemPerBlockOptin, 232448);
+  EXPECT_EQ(properties.sharedMemPerMultiprocessor, 233472);
+}
+
 }  // namespace
 }  // namespace tidepool

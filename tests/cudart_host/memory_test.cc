@@ -249,5 +249,67 @@ TEST_F(MemoryTest, WhoFreesWaitsForTheDevice) {
   EXPECT_EQ(Live().allocations, 0);
 }
 
+// A device with more memory than the host, on which nothing is ever written.
+class WithoutDataTest : public CudartHost {
+ protected:
+  WithoutDataTest() : CudartHost(1) {
+    CudartHostConfig config = Config(1);
+    config.memory_bytes = kMemory;
+    config.has_data = 0;
+    EXPECT_EQ(cudartHostConfigure(&config), 1);
+  }
+
+  static constexpr long long kMemory = 1LL << 46;
+  static constexpr std::size_t kBytes = 1 << 20;
+};
+
+TEST_F(WithoutDataTest, CopiesFromTheDeviceGiveZeros) {
+  char* const device = NewMemory(kBytes);
+  std::vector<char> host(kBytes, 7);
+  ASSERT_EQ(cudaMemcpy(device, host.data(), kBytes, cudaMemcpyHostToDevice), cudaSuccess);
+  ASSERT_EQ(cudaMemcpy(host.data(), device, kBytes, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(host, std::vector<char>(kBytes));
+  char* const pinned = NewPinned(kBytes);
+  std::memset(pinned, 7, kBytes);
+  const cudaStream_t stream = NewStream();
+  ASSERT_EQ(cudaMemcpyAsync(pinned, device, kBytes, cudaMemcpyDeviceToHost, stream), cudaSuccess);
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaSuccess);
+  EXPECT_TRUE(std::all_of(pinned, pinned + kBytes, [](char byte) { return byte == 0; }));
+  EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
+  EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
+  EXPECT_EQ(cudaFree(device), cudaSuccess);
+}
+
+TEST_F(WithoutDataTest, CopiesBetweenHostsAreMade) {
+  const std::vector<char> from(kBytes, 7);
+  std::vector<char> to(kBytes);
+  ASSERT_EQ(cudaMemcpy(to.data(), from.data(), kBytes, cudaMemcpyDefault), cudaSuccess);
+  EXPECT_EQ(to, from);
+}
+
+// The host has no memory for it.
+TEST_F(WithoutDataTest, DeviceMemoryIsNeverTouched) {
+  constexpr std::size_t kHuge = std::size_t{1} << 45;
+  char* const first = NewMemory(kHuge);
+  ASSERT_NE(first, nullptr);
+  char* const second = NewMemory(kHuge);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(cudaMemset(first, 1, kHuge), cudaSuccess);
+  EXPECT_EQ(cudaMemcpy(second, first, kHuge, cudaMemcpyDeviceToDevice), cudaSuccess);
+  std::vector<char> host(kBytes, 7);
+  EXPECT_EQ(cudaMemcpy(first, host.data(), kBytes, cudaMemcpyHostToDevice), cudaSuccess);
+  EXPECT_EQ(cudaFree(first), cudaSuccess);
+  EXPECT_EQ(cudaFree(second), cudaSuccess);
+}
+
+TEST_F(WithoutDataTest, RefusesWhatDevicesRefuse) {
+  char* const device = NewMemory(kBytes);
+  std::vector<char> host(2 * kBytes);
+  EXPECT_EQ(cudaMemcpy(host.data(), device, 2 * kBytes, cudaMemcpyDeviceToHost),
+            cudaErrorInvalidValue);
+  EXPECT_EQ(cudaMemset(device, 0, 2 * kBytes), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFree(device), cudaSuccess);
+}
+
 }  // namespace
 }  // namespace tidepool

@@ -20,6 +20,12 @@ struct CudartHostConfig {
   int capability;                      // ten times the major, plus the minor number
   int has_kernels;                     // 1: kernels do nothing; 0: a launch fails
   long long kernel_nanoseconds;        // the time that each kernel takes in its stream
+  int multiprocessors;                 // of each device
+  int threads_per_multiprocessor;
+  int shared_bytes_per_block;  // the most that a kernel can ask for
+  // 0: device memory is never touched. Copies from it give zeros, and copies to it do nothing, so a
+  // device may have more memory than the host.
+  int has_data;
 };
 
 // Stores the configuration that the environment variables describe.

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
@@ -17,6 +18,7 @@ struct Attribute {
   int value;
 };
 constexpr int kVirtualMemoryAttribute = 102;  // of the driver
+constexpr int kReservedSharedBytes = 1024;    // of each block
 constexpr Attribute kAttributes[] = {
     {cudaDevAttrMaxThreadsPerBlock, 1024},
     {cudaDevAttrMaxBlockDimX, 1024},
@@ -28,7 +30,6 @@ constexpr Attribute kAttributes[] = {
     {cudaDevAttrWarpSize, 32},
     {cudaDevAttrTextureAlignment, 512},
     {cudaDevAttrGpuOverlap, 1},
-    {cudaDevAttrMultiProcessorCount, 108},
     {cudaDevAttrCanMapHostMemory, 1},
     {cudaDevAttrAsyncEngineCount, 2},
     {cudaDevAttrUnifiedAddressing, 1},
@@ -38,12 +39,9 @@ constexpr Attribute kAttributes[] = {
     {cudaDevAttrCanUseHostPointerForRegisteredMem, 1},
     {cudaDevAttrHostRegisterSupported, 1},
     {cudaDevAttrMemoryPoolsSupported, 1},
-    {cudaDevAttrMaxThreadsPerMultiProcessor, 2048},
     {cudaDevAttrMaxBlocksPerMultiprocessor, 32},
     {cudaDevAttrMaxSharedMemoryPerBlock, 49152},
-    {cudaDevAttrMaxSharedMemoryPerBlockOptin, 166912},
-    {cudaDevAttrMaxSharedMemoryPerMultiprocessor, 167936},
-    {cudaDevAttrReservedSharedMemoryPerBlock, 1024},
+    {cudaDevAttrReservedSharedMemoryPerBlock, kReservedSharedBytes},
     {cudaDevAttrMaxRegistersPerBlock, 65536},
     {cudaDevAttrMaxRegistersPerMultiprocessor, 65536},
     {cudaDevAttrL2CacheSize, 40 << 20},
@@ -57,9 +55,25 @@ constexpr std::size_t kGreatestPitch = 2147483647;
 }  // namespace
 
 int AttributeOf(Runtime& runtime, int number) {
-  if (number == kVirtualMemoryAttribute) return runtime.config().has_virtual_memory != 0 ? 1 : 0;
-  if (number == cudaDevAttrComputeCapabilityMajor) return runtime.config().capability / 10;
-  if (number == cudaDevAttrComputeCapabilityMinor) return runtime.config().capability % 10;
+  const CudartHostConfig config = runtime.config();
+  switch (number) {
+    case kVirtualMemoryAttribute:
+      return config.has_virtual_memory != 0 ? 1 : 0;
+    case cudaDevAttrComputeCapabilityMajor:
+      return config.capability / 10;
+    case cudaDevAttrComputeCapabilityMinor:
+      return config.capability % 10;
+    case cudaDevAttrMultiProcessorCount:
+      return config.multiprocessors;
+    case cudaDevAttrMaxThreadsPerMultiProcessor:
+      return config.threads_per_multiprocessor;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      return config.shared_bytes_per_block;
+    case cudaDevAttrMaxSharedMemoryPerMultiprocessor:
+      return config.shared_bytes_per_block + kReservedSharedBytes;
+    default:
+      break;
+  }
   for (const Attribute& attribute : kAttributes) {
     if (attribute.number == number) return attribute.value;
   }
@@ -70,8 +84,12 @@ namespace {
 
 void Describe(StandInDevice& device, Runtime& runtime, cudaDeviceProp& properties) {
   properties = {};
-  std::snprintf(properties.name, sizeof(properties.name), "tidepool stand-in, no GPU (%d)",
-                device.ordinal());
+  if (const char* const name = std::getenv("CUDART_HOST_NAME"); name != nullptr) {
+    std::snprintf(properties.name, sizeof(properties.name), "%s", name);
+  } else {
+    std::snprintf(properties.name, sizeof(properties.name), "tidepool stand-in, no GPU (%d)",
+                  device.ordinal());
+  }
   properties.uuid.bytes[0] = 't';
   properties.uuid.bytes[15] = static_cast<char>(device.ordinal());
   const auto is = [&](int number) { return AttributeOf(runtime, number); };

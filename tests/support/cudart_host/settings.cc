@@ -48,7 +48,11 @@ CudartHostConfig ConfigOfEnvironment() {
                              .copy_latency_nanoseconds = 0,
                              .capability = 70,
                              .has_kernels = 0,
-                             .kernel_nanoseconds = 0};
+                             .kernel_nanoseconds = 0,
+                             .multiprocessors = 108,
+                             .threads_per_multiprocessor = 2048,
+                             .shared_bytes_per_block = 166912,
+                             .has_data = 1};
   const CudartHostConfig defaults = config;
   Read("CUDART_HOST_DEVICES", 0, config.devices);
   Read("CUDART_HOST_MEMORY", 1LL, config.memory_bytes);
@@ -59,6 +63,10 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_CAPABILITY", 10, config.capability);
   Read("CUDART_HOST_KERNELS", 0, config.has_kernels);
   Read("CUDART_HOST_KERNEL_NANOSECONDS", 0LL, config.kernel_nanoseconds);
+  Read("CUDART_HOST_MULTIPROCESSORS", 1, config.multiprocessors);
+  Read("CUDART_HOST_THREADS_PER_MULTIPROCESSOR", 1024, config.threads_per_multiprocessor);
+  Read("CUDART_HOST_SHARED_MEMORY", 49152, config.shared_bytes_per_block);
+  Read("CUDART_HOST_DATA", 0, config.has_data);
   if (IsValid(config)) return config;
   std::fprintf(stderr,
                "cudart_host: the CUDART_HOST_ variables are ignored, expected at most 64 devices "
