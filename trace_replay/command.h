@@ -42,6 +42,7 @@ Command AddConvert(CLI::App& app);
 Command AddReport(CLI::App& app);
 Command AddPlan(CLI::App& app);
 Command AddTune(CLI::App& app);
+Command AddDryRun(CLI::App& app);
 Command AddModel(CLI::App& app);
 Command AddSchedule(CLI::App& app);
 Command AddSimulate(CLI::App& app);

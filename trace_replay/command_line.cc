@@ -46,7 +46,7 @@ CommandLine::CommandLine()
   commands_ = {AddInfo(app_),     AddDiff(app_),     AddSize(app_),    AddPlan(app_),
                AddReplay(app_),   AddReport(app_),   AddConvert(app_), AddModel(app_),
                AddSchedule(app_), AddSimulate(app_), AddRun(app_),     AddProfile(app_),
-               AddTune(app_)};
+               AddTune(app_),     AddDryRun(app_)};
   AddVersions(app_);
 }
 

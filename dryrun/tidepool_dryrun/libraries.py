@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the libraries of NVIDIA that PyTorch only links with, for tests without a GPU.
+"""Makes the libraries of NVIDIA that PyTorch only links with, for machines without a GPU.
 
-usage: empty_libraries.py TO LIBRARY...
+usage: libraries.py TO LIBRARY...
 
 Reads the functions that the given libraries of a wheel leave undefined, and writes libraries with
 these functions, names and symbol versions into the folder TO. A function does nothing and returns 0,
@@ -103,7 +103,8 @@ def make(folder, soname, node, names):
     subprocess.run(command, check=True)
 
 
-def main(folder, *libraries):
+def make_all(folder, libraries):
+    """Makes the libraries that the given ones need."""
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     functions = undefined_functions(libraries)
@@ -114,4 +115,4 @@ def main(folder, *libraries):
 if __name__ == "__main__":
     if len(sys.argv) < 3:
         sys.exit(__doc__.split("\n\n")[1])
-    main(*sys.argv[1:])
+    make_all(sys.argv[1], sys.argv[2:])

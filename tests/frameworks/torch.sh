@@ -17,7 +17,7 @@ packages=$own_packages
 package
 
 # The libraries that PyTorch only links with, made once for each version.
-maker=$SOURCE/tests/support/frameworks/empty_libraries.py
+maker=$SOURCE/dryrun/tidepool_dryrun/libraries.py
 empty=$environment/empty_libraries
 if [ ! "$empty/done" -nt "$maker" ]; then
   "$PYTHON" "$maker" "$empty" \

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The part of `tidepool dryrun` inside the program: it ends the program after some steps of its optimizers, and writes
+the memory that PyTorch's allocator took, for each process one file.
+
+The environment has the orders: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT.
+"""
+import atexit
+import importlib.abc
+import importlib.util
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+# Functions of torch.nn.init that only write numbers.
+INITIALIZERS = ("normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
+                "kaiming_normal_", "orthogonal_", "constant_", "ones_", "zeros_", "eye_", "dirac_", "sparse_")
+MOST_EVENTS = 20_000_000
+
+
+class Run:
+    """What one process does. Only the process that began writes: forked workers of data loaders share nothing with it."""
+
+    def __init__(self):
+        self.folder = os.environ["TIDEPOOL_DRYRUN_FOLDER"]
+        self.most_steps = int(os.environ.get("TIDEPOOL_DRYRUN_STEPS", "0"))
+        self.process = os.getpid()
+        self.begin = time.monotonic()
+        self.steps = 0
+        self.out_of_memory = None
+        self.last_refusal = None
+        self.error = None
+        self.is_written = False
+        self.lock = threading.Lock()
+
+    def is_own(self):
+        return os.getpid() == self.process
+
+    # PyTorch calls this before it raises OutOfMemoryError.
+    def refused(self, device, bytes_, device_total, device_free):
+        self.last_refusal = {"device": device, "bytes": bytes_, "stack": stack_of_caller()}
+
+    def stepped(self, *_):
+        self.steps += 1
+        if self.most_steps and self.steps >= self.most_steps:
+            self.end("steps")
+
+    # Ends the process at once: the program's own exit would save checkpoints and wait for others.
+    def end(self, reason):
+        self.write(reason)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+    def write(self, reason):
+        with self.lock:
+            torch = sys.modules.get("torch")
+            if self.is_written or not self.is_own() or torch is None:
+                return
+            self.is_written = True
+            answer = {"reason": reason, "steps": self.steps, "seconds": time.monotonic() - self.begin,
+                      "torch": torch.__version__, "cuda": torch.version.cuda,
+                      "rank": int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))),
+                      "out_of_memory": self.out_of_memory, "error": self.error, "devices": []}
+            path = os.path.join(self.folder, f"process-{self.process}")
+            if torch.cuda.is_available() and torch.cuda.is_initialized():
+                answer["devices"] = [device_answer(torch, device) for device in range(torch.cuda.device_count())]
+                torch.cuda.memory._dump_snapshot(path + ".pickle")
+                answer["snapshot"] = path + ".pickle"
+            with open(path + ".new", "w", encoding="utf-8") as file:
+                json.dump(answer, file)
+            os.replace(path + ".new", path + ".json")
+
+
+def device_answer(torch, device):
+    statistics = torch.cuda.memory_stats(device)
+    return {"device": device,
+            "peak_allocated_bytes": statistics.get("allocated_bytes.all.peak", 0),
+            "peak_reserved_bytes": statistics.get("reserved_bytes.all.peak", 0),
+            "allocations": statistics.get("allocation.all.allocated", 0),
+            "retries": statistics.get("num_alloc_retries", 0)}
+
+
+def stack_of_caller():
+    """Returns the stack of the program as a list of "file:line", the innermost first."""
+    frames = []
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename != __file__:
+            frames.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
+        frame = frame.f_back
+    return frames
+
+
+def line_of_program(frames):
+    """Returns the innermost line outside of installed packages, or else the innermost one."""
+    for frame in frames:
+        if "site-packages" not in frame and not frame.startswith("<"):
+            return frame
+    return frames[0] if frames else None
+
+
+def watch_errors(run, torch):
+    old = sys.excepthook
+
+    def hook(kind, error, trace):
+        if run.is_own():
+            if issubclass(kind, torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError")
+                          else torch.cuda.OutOfMemoryError):
+                frames = []
+                step = trace
+                while step is not None:
+                    frames.insert(0, f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}")
+                    step = step.tb_next
+                refusal = run.last_refusal or {"bytes": 0}
+                run.out_of_memory = {"bytes": refusal["bytes"], "frame": line_of_program(frames)}
+            else:
+                run.error = f"{kind.__name__}: {error}"[:2000]
+        old(kind, error, trace)
+
+    sys.excepthook = hook
+
+
+def watch_signals(run):
+    """Answers with the memory so far at SIGTERM, which ends a run that takes too long."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    signal.signal(signal.SIGTERM, lambda *_: run.end("time") if run.is_own() else sys.exit(1))
+
+
+def skip_initialization(torch):
+    for name in INITIALIZERS:
+        if hasattr(torch.nn.init, name):
+            setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
+
+
+def enter(run, torch):
+    if not torch.cuda.is_available():
+        return
+    # Attention of cuDNN needs a plan that only the library makes. Flash attention saves the same tensors.
+    if hasattr(torch.backends.cuda, "enable_cudnn_sdp"):
+        torch.backends.cuda.enable_cudnn_sdp(False)
+    if os.environ.get("TIDEPOOL_DRYRUN_NO_INIT"):
+        skip_initialization(torch)
+
+    # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
+    def record():
+        torch.cuda.memory._record_memory_history(max_entries=MOST_EVENTS, stacks="python")
+        torch._C._cuda_attach_out_of_memory_observer(run.refused)
+
+    torch.cuda._lazy_call(record)
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+    register_optimizer_step_post_hook(run.stepped)
+    watch_errors(run, torch)
+    watch_signals(run)
+    atexit.register(lambda: run.write("end"))
+
+
+class AfterTorch(importlib.abc.MetaPathFinder):
+    """Calls `enter` as soon as the module torch has been imported."""
+
+    def __init__(self, run):
+        self.run = run
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is None or spec.loader is None:
+            return spec
+        execute = spec.loader.exec_module
+
+        def execute_and_enter(module):
+            execute(module)
+            enter(self.run, module)
+
+        spec.loader.exec_module = execute_and_enter
+        return spec
+
+
+def begin():
+    if "TIDEPOOL_DRYRUN_FOLDER" in os.environ:
+        sys.meta_path.insert(0, AfterTorch(Run()))

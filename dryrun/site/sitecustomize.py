@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lets `tidepool dryrun` into each Python process of the program, and then the sitecustomize that Python would have found."""
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+_here = os.path.dirname(os.path.abspath(__file__))
+sys.path = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _here]
+
+_spec = importlib.util.spec_from_file_location("_tidepool_dryrun", os.path.join(_here, "_tidepool_dryrun.py"))
+_module = importlib.util.module_from_spec(_spec)
+sys.modules["_tidepool_dryrun"] = _module
+_spec.loader.exec_module(_module)
+_module.begin()
+
+# The one that Python would have found without this one.
+_next = importlib.machinery.PathFinder.find_spec("sitecustomize")
+if _next is not None:
+    _next.loader.exec_module(importlib.util.module_from_spec(_next))

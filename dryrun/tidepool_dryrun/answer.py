@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads the files that the processes of the program wrote, and answers from PyTorch's snapshots."""
+import json
+import pathlib
+import subprocess
+
+from .errors import DryRunError
+
+CONTEXT_TEXT = "some 0.5 GiB of context (not predicted)"
+
+
+class Tool:
+    """The command line of tidepool, which reads snapshots."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def ask(self, *arguments):
+        """Returns the JSON answer. Status 2 is an answer too: no."""
+        done = subprocess.run([self.path, *map(str, arguments), "--json"], capture_output=True, text=True, check=False)
+        if done.returncode not in (0, 2):
+            raise DryRunError(done.stderr.strip() or f"{self.path} ended with status {done.returncode}")
+        return json.loads(done.stdout)
+
+
+def processes(folder):
+    """Returns the answers of the processes, by rank."""
+    read = [json.loads(path.read_text()) for path in sorted(pathlib.Path(folder).glob("process-*.json"))]
+    return sorted(read, key=lambda one: one["rank"])
+
+
+def largest_of(ranks):
+    """Returns the rank that takes most memory."""
+    return max(ranks, key=lambda rank: (rank["peak_reserved_bytes"], rank["peak_live_bytes"]))
+
+
+def of_rank(process, tool):
+    """Returns the memory of each device that a process used."""
+    ranks = []
+    for device in process["devices"]:
+        if device["allocations"] == 0:
+            continue
+        ranks.append(of_device(process, device, tool))
+    return ranks
+
+
+def of_device(process, device, tool):
+    number = device["device"]
+    info = tool.ask("info", process["snapshot"], "--device", number)
+    planned = tool.ask("size", process["snapshot"], "--device", number, "--policy", "planned", "--time-limit", "2s")
+    here = next(one for one in info["per_device"] if one["device"] == number)
+    model = here["pytorch"] or {}
+    reserved = device["peak_reserved_bytes"]
+    known = [reserved] + ([model["reserved_bytes"]] if model.get("reserved_bytes") else [])
+    return {"rank": process["rank"], "device": number, "steps": process["steps"],
+            "peak_live_bytes": here["peak_live_bytes"], "peak_reserved_bytes": reserved,
+            # PyTorch chooses between free blocks of one size by address. The stand-in gives falling addresses, and the
+            # model of the allocator rising ones.
+            "reserved_range": [min(known), max(known)],
+            "expandable_bytes": model.get("expandable_reserved_bytes"),
+            "planned_bytes": planned["policies"][0]["exact_pool_bytes"] or planned["policies"][0]["pool_bytes"],
+            "retries": device["retries"], "allocations": device["allocations"],
+            "top": [{"frame": one["frame"], "bytes": one["bytes"]} for one in here["top"]],
+            "categories": here["categories"], "out_of_memory": process["out_of_memory"],
+            "snapshot": process["snapshot"]}
+
+
+def collect(folder, finished, gpu, memory_bytes, tool):
+    """Returns the answer of a run, or raises DryRunError where it has none."""
+    read = processes(folder)
+    if not read:
+        if finished.status != 0 and not finished.ran_out_of_time:
+            raise DryRunError(f"the program ended with status {finished.status} before it used PyTorch")
+        raise DryRunError("the program never imported torch, or was too busy to answer")
+    ranks = [rank for process in read for rank in of_rank(process, tool)]
+    errors = [process["error"] for process in read if process["error"]]
+    if not ranks:
+        raise DryRunError(f"the program failed: {errors[0]}" if errors else "the program never asked for a GPU")
+    largest = largest_of(ranks)
+    failed = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
+    if errors and not failed:
+        raise DryRunError(f"the program failed: {errors[0]}")
+    return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "memory_bytes": memory_bytes,
+            "steps": max(rank["steps"] for rank in ranks),
+            "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
+            "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
+            "planned_bytes": largest["planned_bytes"],
+            "fits": not failed and largest["peak_reserved_bytes"] <= memory_bytes,
+            "out_of_memory": failed[0] if failed else None,
+            "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
+            "seconds": max(process["seconds"] for process in read), "ranks": ranks}

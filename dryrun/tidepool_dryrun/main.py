@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tidepool dryrun: how much memory will this program need on a GPU that is not there?"""
+import dataclasses
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from . import answer as answers
+from . import fit, gpus, program, target, text
+from .errors import DryRunError
+
+@dataclasses.dataclass
+class Orders:
+    """The options of the command line, checked there."""
+    gpu: str
+    memory_bytes: "int | None"  # None: that of the GPU
+    devices: int
+    steps: int
+    time_limit_seconds: float
+    fit: str  # empty: one run
+    initializes: bool
+    snapshot: str
+    report: str
+    json: bool
+    tool: str  # the program tidepool
+    stand_in: str  # the folder of the stand-in for the CUDA runtime
+    command: list
+
+
+class DryRun:
+    """The runs of one command."""
+
+    def __init__(self, orders):
+        self.orders = orders
+        self.command = orders.command
+        gpu = gpus.find(orders.gpu)
+        self.device = program.Device(gpu.title, gpu.capability, gpu.multiprocessors, gpu.threads, gpu.shared_bytes,
+                                     orders.memory_bytes or gpu.memory_bytes, orders.devices)
+        self.tool = answers.Tool(orders.tool)
+        self.target = target.find(orders.command)
+
+    def answer(self, command, folder):
+        orders = self.orders
+        own = program.environment(self.target, self.device, orders.stand_in, folder, orders.steps, orders.initializes)
+        finished = program.run(command, own, orders.time_limit_seconds)
+        return answers.collect(folder, finished, self.device.title, self.device.memory_bytes, self.tool)
+
+
+def keep_files(orders, answer):
+    """Writes the files that the options ask for, from the rank that takes most."""
+    rank = answers.largest_of(answer["ranks"])
+    if orders.snapshot:
+        shutil.copyfile(rank["snapshot"], orders.snapshot)
+    if orders.report:
+        subprocess.run([orders.tool, "report", rank["snapshot"], "-o", orders.report], check=True, stdout=sys.stderr)
+    for one in answer["ranks"]:
+        del one["snapshot"]
+
+
+def run_once(run, orders):
+    with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as folder:
+        answer = run.answer(run.command, pathlib.Path(folder))
+        keep_files(orders, answer)
+    if orders.json:
+        print(json.dumps(answer))
+    else:
+        print("\n".join(text.lines(answer, script_of(run.command))))
+    return 0 if answer["fits"] else 2
+
+
+def run_fit(run, orders):
+    name, least, most = fit.parse(orders.fit)
+    if not any("{" + name + "}" in word for word in run.command):
+        raise DryRunError(f"--fit {orders.fit}: the command has no {{{name}}}, expected it in place of the value")
+    tried = []
+
+    def fits(value):
+        with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as folder:
+            answer = run.answer(fit.with_value(run.command, name, value), pathlib.Path(folder))
+        tried.append({"value": value, "fits": answer["fits"], "peak_reserved_bytes": answer["peak_reserved_bytes"]})
+        verdict = "fits" if answer["fits"] else "does not fit"
+        print(f"{name} {value}: {verdict}, {text.size(answer['peak_reserved_bytes'])} reserved", file=sys.stderr)
+        return answer["fits"]
+
+    found = fit.largest(least, most, fits)
+    if orders.json:
+        print(json.dumps({"dry_run": True, "gpu": run.device.title, "memory_bytes": run.device.memory_bytes, "name": name,
+                          "largest": found, "runs": tried}))
+    elif found is None:
+        print(f"{name} {least} does not fit in {text.size(run.device.memory_bytes)} ({run.device.title} assumed)")
+    else:
+        print(f"{name} {found} is the largest that fits in {text.size(run.device.memory_bytes)} ({run.device.title} assumed)")
+    return 2 if found is None else 0
+
+
+def script_of(command):
+    """Returns the word that names the program to people."""
+    return next((word for word in command if word.endswith(".py")), command[0])
+
+
+def main(words):
+    orders = Orders(**json.loads(words))
+    try:
+        run = DryRun(orders)
+        return run_fit(run, orders) if orders.fit else run_once(run, orders)
+    except (DryRunError, ValueError) as error:
+        print(f"tidepool: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"tidepool: {error.filename}: {error.strerror}", file=sys.stderr)
+    return 1

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs the program on the stand-in for the CUDA runtime."""
+import dataclasses
+import glob
+import hashlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+from . import libraries
+from .errors import DryRunError
+
+HERE = pathlib.Path(__file__).resolve().parent
+SECONDS_TO_ANSWER = 20  # after SIGTERM
+PREDICTED = ("libtorch_cuda", "libtorch_cuda_linalg", "libtorch_python", "libtorch_cpu", "libtorch_nvshmem", "libc10_cuda",
+             "libcaffe2_nvrtc")
+
+
+@dataclasses.dataclass
+class Device:
+    """What the stand-in pretends to be."""
+    title: str
+    capability: int
+    multiprocessors: int
+    threads: int
+    shared_bytes: int
+    memory_bytes: int
+    count: int = 1
+
+
+@dataclasses.dataclass
+class Finished:
+    status: int  # of the program; negative: the signal that ended it
+    ran_out_of_time: bool
+    was_interrupted: bool
+
+
+def cache_folder():
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return pathlib.Path(base) / "tidepool" / "dryrun"
+
+
+def empty_libraries(target):
+    """Returns the folder of the libraries that PyTorch only links with, made once for each PyTorch."""
+    sources = [path for name in PREDICTED for path in glob.glob(os.path.join(target.library_folder, name + ".so"))]
+    newest = max(os.stat(path).st_mtime_ns for path in sources + [libraries.__file__])
+    key = hashlib.sha256(f"{target.library_folder} {newest}".encode()).hexdigest()[:16]
+    folder = cache_folder() / f"torch-{target.torch}-{key}"
+    if (folder / "done").exists():
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        # Another dry run may make the same libraries: the first one to rename its folder wins.
+        made = pathlib.Path(tempfile.mkdtemp(dir=folder.parent))
+        libraries.make_all(made, sources)
+        (made / "done").touch()
+        try:
+            made.rename(folder)
+        except OSError:
+            shutil.rmtree(made, ignore_errors=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise DryRunError(f"{folder}: the libraries for torch {target.torch} cannot be made: {error}") from error
+    return folder
+
+
+def environment(target, device, stand_in, out, steps, initializes):
+    empty = empty_libraries(target)
+    own = dict(os.environ)
+
+    def put_first(name, *values):
+        own[name] = os.pathsep.join([*map(str, values), *filter(None, [os.environ.get(name)])])
+
+    put_first("LD_LIBRARY_PATH", stand_in, empty)
+    put_first("PYTHONPATH", HERE.parent / "site")
+    if target.has_nvidia_wheels:
+        put_first("LD_PRELOAD", *sorted(empty.glob("lib*.so.*[0-9]")), *sorted(pathlib.Path(stand_in).glob("libcudart.so.*")))
+    own.update(CUDART_HOST_DEVICES=str(device.count), CUDART_HOST_MEMORY=str(device.memory_bytes),
+               CUDART_HOST_NAME=device.title, CUDART_HOST_CAPABILITY=str(device.capability),
+               CUDART_HOST_MULTIPROCESSORS=str(device.multiprocessors),
+               CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(device.threads),
+               CUDART_HOST_SHARED_MEMORY=str(device.shared_bytes), CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
+               TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(steps))
+    # The devices of this machine have other numbers.
+    own.pop("CUDA_VISIBLE_DEVICES", None)
+    if not initializes:
+        own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
+    return own
+
+
+def run(command, own_environment, time_limit):
+    """Runs the program in a group of processes of its own, with its output on standard error."""
+    program = subprocess.Popen(command, env=own_environment, stdout=sys.stderr, stdin=subprocess.DEVNULL,
+                               start_new_session=True)
+    finished = Finished(0, False, False)
+    try:
+        program.wait(time_limit)
+    except subprocess.TimeoutExpired:
+        finished.ran_out_of_time = True
+    except KeyboardInterrupt:
+        finished.was_interrupted = True
+    if program.returncode is None:
+        ask_to_end(program)
+    kill(program.pid)
+    finished.status = program.wait()
+    return finished
+
+
+def ask_to_end(program):
+    """Asks the processes for the memory so far. A process in a long call of a library does not hear it."""
+    try:
+        os.killpg(program.pid, signal.SIGTERM)
+        program.wait(SECONDS_TO_ANSWER)
+    except (ProcessLookupError, subprocess.TimeoutExpired):
+        pass
+
+
+def kill(group):
+    """Ends processes that the program left."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer for people."""
+import os
+
+from .answer import CONTEXT_TEXT, largest_of
+
+UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def size(bytes_):
+    for unit, name in UNITS:
+        if abs(bytes_) >= unit:
+            return f"{bytes_ / unit:.1f} {name}"
+    return f"{bytes_} bytes"
+
+
+def largest(rank):
+    """Returns the largest parts of the peak, by line and by purpose."""
+    parts = [f"{one['frame']} {size(one['bytes'])}" for one in rank["top"][:2]]
+    purposes = sorted(((bytes_, name) for name, bytes_ in rank["categories"].items() if name != "unknown"), reverse=True)
+    parts += [f"{name} {size(bytes_)}" for bytes_, name in purposes[:2] if bytes_ > 0]
+    return " · ".join(parts)
+
+
+def ended(answer):
+    if answer["interrupted"]:
+        return "interrupted"
+    if answer["ran_out_of_time"]:
+        return "stopped at the time limit"
+    return f"{answer['steps']} step{'' if answer['steps'] == 1 else 's'}"
+
+
+def verdict(answer):
+    memory = size(answer["memory_bytes"])
+    refused = answer["out_of_memory"]
+    if refused:
+        at = f" at {refused['frame']}" if refused["frame"] else ""
+        return f"no: out of memory in {memory}, {size(refused['bytes'])} asked for{at}"
+    spare = answer["memory_bytes"] - answer["peak_reserved_bytes"]
+    return f"yes, {size(spare)} of {memory} to spare besides {CONTEXT_TEXT}"
+
+
+def lines(answer, command):
+    rank = largest_of(answer["ranks"])
+    begin, end = answer["reserved_range"]
+    reserved = size(answer["peak_reserved_bytes"]) if begin == end else f"{size(begin)} to {size(end)}"
+    others = [f"{size(answer['planned_bytes'])} planned by tidepool"]
+    if answer["expandable_bytes"]:
+        others.insert(0, f"{size(answer['expandable_bytes'])} with expandable_segments")
+    rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
+            ("PyTorch reserves", f"{reserved}   {', '.join(others)}"), ("fits", verdict(answer))]
+    if len(answer["ranks"]) > 1:
+        rows += [(f"rank {one['rank']}, device {one['device']}",
+                  f"{size(one['peak_live_bytes'])} live, {size(one['peak_reserved_bytes'])} reserved")
+                 for one in answer["ranks"]]
+    head = (f"{os.path.basename(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
+            f"(torch {answer['torch']}, {answer['gpu']} assumed)")
+    return [head] + [f"  {name:<17} {value}" for name, value in rows]

@@ -1,0 +1,183 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the dry run that need no PyTorch: the search for the largest value, the GPUs, the interpreter of a
+command, the answer from files of processes, and the texts.
+
+parts_test.py SOURCE
+"""
+import json
+import os
+import pathlib
+import stat
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(sys.argv.pop(1))
+sys.path.insert(0, str(SOURCE / "dryrun"))
+
+from tidepool_dryrun import answer, fit, gpus, libraries, program, target, text  # noqa: E402
+from tidepool_dryrun.errors import DryRunError  # noqa: E402
+
+
+class FitTest(unittest.TestCase):
+    def test_finds_the_largest_value_of_every_range(self):
+        for least in range(1, 6):
+            for most in range(least, 40):
+                for limit in range(least - 1, most + 2):
+                    tried = []
+
+                    def fits(value):
+                        self.assertTrue(least <= value <= most)
+                        self.assertNotIn(value, tried)
+                        tried.append(value)
+                        return value <= limit
+
+                    expected = None if limit < least else min(limit, most)
+                    self.assertEqual(fit.largest(least, most, fits), expected, (least, most, limit))
+
+    def test_large_ranges_take_few_runs(self):
+        tried = []
+        self.assertEqual(fit.largest(1, 1 << 40, lambda value: tried.append(value) or value <= 123456), 123456)
+        self.assertLess(len(tried), 40)
+
+    def test_parses_ranges(self):
+        self.assertEqual(fit.parse("batch-size=1..512"), ("batch-size", 1, 512))
+        for words in ("", "batch", "batch=", "batch=5", "batch=5..4", "batch=-1..4", "1..4", "b=1..x"):
+            with self.assertRaisesRegex(DryRunError, "expected NAME=LEAST..MOST"):
+                fit.parse(words)
+
+    def test_replaces_each_place(self):
+        self.assertEqual(fit.with_value(["a", "{n}", "--x={n}/{n}"], "n", 7), ["a", "7", "--x=7/7"])
+
+
+class GpuTest(unittest.TestCase):
+    def test_names_the_nearest_first(self):
+        with self.assertRaisesRegex(ValueError, "no GPU 'h10' is known, expected one of h100"):
+            gpus.find("h10")
+
+    def test_has_consistent_rows(self):
+        for name, gpu in gpus.GPUS.items():
+            with self.subTest(name):
+                self.assertGreaterEqual(gpu.capability, 70)
+                self.assertEqual(gpu.threads % 512, 0)
+                self.assertGreater(gpu.memory_bytes, 14 << 30)
+
+
+class TargetTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def script(self, name, words):
+        path = pathlib.Path(self.folder.name) / name
+        path.write_text(words)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+        return str(path)
+
+    # A Python that finds a PyTorch with these lines as its version.py.
+    def python_with(self, lines):
+        package = pathlib.Path(self.folder.name) / "torch"
+        package.mkdir(exist_ok=True)
+        (package / "__init__.py").write_text("raise Exception('imported')")
+        (package / "version.py").write_text(lines)
+        return self.script("python", f"#!/bin/sh\nPYTHONPATH={self.folder.name} exec {sys.executable} \"$@\"\n")
+
+    def test_interpreter_is_the_first_word_or_that_of_the_script(self):
+        python = self.python_with("")
+        self.assertEqual(target.interpreter_of([python, "x.py"]), python)
+        self.assertEqual(target.interpreter_of([self.script("torchrun", f"#!{sys.executable}\n")]), sys.executable)
+        found = target.interpreter_of([self.script("tool", "#!/usr/bin/env python3\n")])
+        self.assertIn("python3", os.path.basename(found))
+        with self.assertRaisesRegex(DryRunError, "no-such-program: no such program"):
+            target.interpreter_of(["no-such-program"])
+
+    def test_finds_pytorch_without_importing_it(self):
+        found = target.find([self.python_with("__version__ = '2.11.0+cu130'\ncuda = '13.0'\n")])
+        self.assertEqual(found.torch, "2.11.0+cu130")
+        self.assertEqual(found.folder, str(pathlib.Path(self.folder.name) / "torch"))
+        self.assertFalse(found.has_nvidia_wheels)
+
+    def test_refuses_what_it_cannot_run(self):
+        for lines, error in (("__version__ = '2.11.0'\ncuda = None\n", "is built without CUDA"),
+                             ("__version__ = '2.6.0'\ncuda = '12.4'\n", "is built for CUDA 12.4, expected one for CUDA 13"),
+                             ("__version__ = '2.1.0'\ncuda = '13.0'\n", "is too old, expected 2.6 or newer"),
+                             ("", "has no PyTorch")):
+            with self.subTest(error), self.assertRaisesRegex(DryRunError, error):
+                target.find([self.python_with(lines)])
+        with self.assertRaisesRegex(DryRunError, "not a working Python"):
+            target.find([self.script("python3", "#!/bin/sh\nexit 3\n")])
+
+
+class StubTool:
+    """Answers as the command line does for a snapshot."""
+
+    def ask(self, command, *_):
+        if command == "size":
+            return {"policies": [{"policy": "planned", "pool_bytes": 90, "exact_pool_bytes": 90}]}
+        return {"per_device": [{"device": 0, "peak_live_bytes": 90, "top": [{"frame": "a.py:1 f", "bytes": 50}],
+                                "categories": {"weights": 40, "unknown": 50},
+                                "pytorch": {"reserved_bytes": 98, "expandable_reserved_bytes": 96}}]}
+
+
+class AnswerTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.finished = program.Finished(0, False, False)
+
+    def write(self, rank=0, allocations=3, **changes):
+        process = {"reason": "steps", "steps": 3, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
+                   "out_of_memory": None, "error": None, "snapshot": "none",
+                   "devices": [{"device": 0, "peak_allocated_bytes": 90, "peak_reserved_bytes": 100 + rank,
+                                "allocations": allocations, "retries": 0}], **changes}
+        path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
+        path.write_text(json.dumps(process))
+
+    def collect(self, memory_bytes=1000):
+        return answer.collect(self.folder.name, self.finished, "NVIDIA H100", memory_bytes, StubTool())
+
+    def test_answers_for_the_largest_rank(self):
+        self.write(0)
+        self.write(1)
+        found = self.collect()
+        self.assertEqual([rank["rank"] for rank in found["ranks"]], [0, 1])
+        self.assertEqual(found["peak_live_bytes"], 90)
+        self.assertEqual(found["peak_reserved_bytes"], 101)
+        self.assertEqual(found["reserved_range"], [98, 101])
+        self.assertEqual(found["planned_bytes"], 90)
+        self.assertTrue(found["fits"] and found["dry_run"])
+        self.assertIsNone(found["out_of_memory"])
+        lines = text.lines(found, "train.py")
+        self.assertEqual(lines[0], "train.py: 3 steps in 2.5 s, no GPU used (torch 2.11.0, NVIDIA H100 assumed)")
+        self.assertIn("rank 1, device 0", lines[-1])
+
+    def test_out_of_memory_does_not_fit(self):
+        self.write(out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        found = self.collect()
+        self.assertFalse(found["fits"])
+        self.assertIn("no: out of memory in 1000 bytes, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-1])
+
+    def test_programs_without_an_answer_are_refused(self):
+        with self.assertRaisesRegex(DryRunError, "the program never imported torch"):
+            self.collect()
+        self.finished.status = 3
+        with self.assertRaisesRegex(DryRunError, "ended with status 3 before it used PyTorch"):
+            self.collect()
+        self.write(allocations=0)
+        with self.assertRaisesRegex(DryRunError, "the program never asked for a GPU"):
+            self.collect()
+        self.write(error="ValueError: no data")
+        with self.assertRaisesRegex(DryRunError, "the program failed: ValueError: no data"):
+            self.collect()
+
+
+class LibrariesTest(unittest.TestCase):
+    def test_definitions_have_the_name_and_the_answer(self):
+        self.assertEqual(libraries.definition("cublasSgemm_v2"), "int cublasSgemm_v2() { return 0; }")
+        self.assertIn("calloc", libraries.definition("cublasCreate_v2"))
+        self.assertIn("return 91900", libraries.definition("cudnnGetVersion"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,173 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs of small programs, with the tool and an interpreter that has PyTorch.
+
+dryrun_test.py TOOL PYTHON
+"""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
+TRAIN = str(pathlib.Path(__file__).parent / "train.py")
+WEIGHTS = 4 * (2 * 4 * 1024 * 1024 + 5 * 1024)  # bytes of train.py's default model
+
+
+def dry_run(*arguments, command=(PYTHON, TRAIN)):
+    return subprocess.run([TOOL, "dryrun", *arguments, "--", *command], capture_output=True, text=True, check=False)
+
+
+def answer(*arguments, command=(PYTHON, TRAIN)):
+    done = dry_run("--json", *arguments, command=command)
+    assert done.returncode in (0, 2), done.stderr
+    return json.loads(done.stdout)
+
+
+class DryRunTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def program(self, lines):
+        path = self.folder / "program.py"
+        path.write_text(lines)
+        return (PYTHON, str(path))
+
+    def test_says_what_a_program_needs(self):
+        snapshot, report = self.folder / "snapshot.pickle", self.folder / "report.html"
+        found = answer("--snapshot", str(snapshot), "--report", str(report))
+        self.assertEqual(found["steps"], 3)
+        self.assertEqual(found["gpu"], "NVIDIA H100 80GB HBM3")
+        self.assertTrue(found["dry_run"] and found["fits"])
+        self.assertIsNone(found["out_of_memory"])
+        # Weights, gradients and two moments of AdamW.
+        self.assertGreaterEqual(found["peak_live_bytes"], 4 * WEIGHTS)
+        self.assertLessEqual(found["peak_live_bytes"], found["planned_bytes"])
+        self.assertLessEqual(found["planned_bytes"], found["peak_reserved_bytes"])
+        least, most = found["reserved_range"]
+        self.assertTrue(least <= found["peak_reserved_bytes"] <= most)
+        self.assertIn("<html", report.read_text()[:200].lower())
+        info = json.loads(subprocess.run([TOOL, "info", str(snapshot), "--json"], capture_output=True, text=True,
+                                         check=True).stdout)
+        self.assertEqual(info["trace"]["peak_live_bytes"], found["peak_live_bytes"])
+
+    def test_prints_an_answer_for_people(self):
+        done = dry_run("--gpu", "a100-40", "--steps", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertRegex(lines[0], r"^train.py: 1 step in [0-9.]+ s, no GPU used \(torch .*, NVIDIA A100-SXM4-40GB assumed\)$")
+        self.assertRegex(lines[1], r"^  peak live +[0-9.]+ MiB   .*train.py:")
+        self.assertIn("planned by tidepool", lines[2])
+        self.assertIn("of context (not predicted)", lines[3])
+
+    def test_out_of_memory_names_the_line(self):
+        found = answer("--memory", "100MiB")
+        self.assertFalse(found["fits"])
+        self.assertGreater(found["out_of_memory"]["bytes"], 0)
+        self.assertRegex(found["out_of_memory"]["frame"], r"train.py:\d+$")
+        self.assertEqual(dry_run("--memory", "100MiB").returncode, 2)
+
+    def test_the_largest_value_that_fits(self):
+        done = dry_run("--json", "--memory", "400MiB", "--steps", "1", "--fit", "batch=1..8",
+                       command=(PYTHON, TRAIN, "--steps", "1", "--batch", "{batch}000"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = json.loads(done.stdout)
+        fitting = [run["value"] for run in found["runs"] if run["fits"]]
+        failing = [run["value"] for run in found["runs"] if not run["fits"]]
+        self.assertEqual(found["largest"], max(fitting))
+        self.assertEqual(min(failing), found["largest"] + 1)
+        done = dry_run("--memory", "100MiB", "--fit", "batch=1..2", command=(PYTHON, TRAIN, "--batch", "{batch}"))
+        self.assertEqual(done.returncode, 2, done.stderr)
+
+    def test_models_larger_than_the_host(self):
+        found = answer("--gpu", "b200", "--steps", "1", command=self.program(
+            "import torch\n"
+            "with torch.device('cuda'):\n"
+            "    model = torch.nn.Sequential(*[torch.nn.Linear(65536, 65536, bias=False) for _ in range(2)])\n"
+            "optimizer = torch.optim.SGD(model.parameters())\n"
+            "model(torch.ones(1, 65536, device='cuda')).sum().backward()\n"
+            "optimizer.step()\n"))
+        self.assertGreaterEqual(found["peak_live_bytes"], 4 * 65536 * 65536 * 4)
+
+    def test_data_loaders_scalers_and_checks_run(self):
+        found = answer(command=(PYTHON, TRAIN, "--workers", "2", "--scaler"))
+        self.assertEqual(found["steps"], 3)
+        self.assertTrue(found["fits"])
+
+    def test_a_program_may_end_before_the_steps(self):
+        found = answer("--steps", "0", command=(PYTHON, TRAIN, "--steps", "2"))
+        self.assertEqual(found["steps"], 2)
+
+    def test_results_of_the_device_are_zeros(self):
+        found = answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "x = torch.randn(1000, 1000).cuda()\n"
+            "assert x.sum().item() == 0 and not x.cpu().any() and x.isnan().any().item() is False\n"))
+        self.assertGreaterEqual(found["peak_live_bytes"], 4 * 1000 * 1000)
+
+    def test_several_devices(self):
+        found = answer("--devices", "2", "--steps", "0", command=self.program(
+            "import torch\n"
+            "a, b = torch.zeros(1 << 20, device='cuda:0'), torch.zeros(1 << 24, device='cuda:1')\n"))
+        self.assertEqual([rank["device"] for rank in found["ranks"]], [0, 1])
+        self.assertEqual([rank["peak_live_bytes"] for rank in found["ranks"]], [4 << 20, 4 << 24])
+        self.assertEqual(found["peak_live_bytes"], 4 << 24)
+
+    def test_the_time_limit_gives_the_memory_so_far(self):
+        found = answer("--steps", "0", "--time-limit", "40s", command=self.program(
+            "import time, torch\n"
+            "x = torch.zeros(1 << 20, device='cuda')\n"
+            "while True: time.sleep(0.01)\n"))
+        self.assertTrue(found["ran_out_of_time"])
+        self.assertEqual(found["peak_live_bytes"], 4 << 20)
+
+    def test_an_interrupt_gives_the_memory_so_far(self):
+        command = self.program(
+            "import sys, time, torch\n"
+            "x = torch.zeros(1 << 20, device='cuda')\n"
+            "print('allocated', file=sys.stderr, flush=True)\n"
+            "while True: time.sleep(0.01)\n")
+        with subprocess.Popen([TOOL, "dryrun", "--json", "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler)) as run:
+            for line in run.stderr:
+                if "allocated" in line:
+                    break
+            run.send_signal(signal.SIGINT)
+            found = json.loads(run.communicate()[0])
+        self.assertTrue(found["interrupted"])
+        self.assertEqual(found["peak_live_bytes"], 4 << 20)
+
+    def test_refuses_what_has_no_answer(self):
+        for lines, error in (("import torch\n", "the program never asked for a GPU"),
+                             ("print('hello')\n", "the program never imported torch"),
+                             ("import sys; sys.exit(5)\n", "ended with status 5 before it used PyTorch"),
+                             ("import torch; torch.zeros(1, device='cuda'); raise KeyError('x')\n", "KeyError: 'x'")):
+            with self.subTest(error):
+                done = dry_run("--steps", "0", command=self.program(lines))
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn(error, done.stderr)
+                self.assertEqual(done.stdout, "")
+        for arguments, error in ((("--gpu", "h10"), "no GPU 'h10' is known"), (("--fit", "x"), "expected NAME=LEAST..MOST"),
+                                 (("--fit", "x=1..2"), "the command has no {x}"), (("--devices", "0"), "--devices")):
+            with self.subTest(error):
+                done = dry_run(*arguments)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn(error, done.stderr)
+
+    def test_the_programs_own_sitecustomize_runs(self):
+        (self.folder / "sitecustomize.py").write_text("import sys; sys.own_site = 1\n")
+        os.environ["PYTHONPATH"] = str(self.folder)
+        self.addCleanup(os.environ.pop, "PYTHONPATH")
+        found = answer("--steps", "0", command=self.program(
+            "import sys, torch\nassert sys.own_site == 1\nx = torch.zeros(1 << 20, device='cuda')\n"))
+        self.assertEqual(found["peak_live_bytes"], 4 << 20)
+
+
+if __name__ == "__main__":
+    unittest.main()
