@@ -21,7 +21,7 @@ MOST_EVENTS = 20_000_000
 
 
 class Run:
-    """What one process does. Only the process that began writes: forked workers of data loaders share nothing with it."""
+    """The run of one process. Only the process that began writes: forked workers of data loaders share nothing with it."""
 
     def __init__(self):
         self.folder = os.environ["TIDEPOOL_DRYRUN_FOLDER"]

@@ -22,7 +22,7 @@ PREDICTED = ("libtorch_cuda", "libtorch_cuda_linalg", "libtorch_python", "libtor
 
 @dataclasses.dataclass
 class Device:
-    """What the stand-in pretends to be."""
+    """The device that the stand-in imitates."""
     title: str
     capability: int
     multiprocessors: int

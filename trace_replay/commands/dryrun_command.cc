@@ -37,7 +37,7 @@ struct DryRunOptions {
 namespace fs = std::filesystem;
 
 // Returns the folder of the Python sources and of the stand-in for the CUDA runtime: beside the
-// program in a build tree, or in the library folder of an installation. Empty: there is none.
+// program in a build tree, or in the library folder of an installation. Empty: not found.
 fs::path FindDryRunFolder(const fs::path& program) {
   for (const char* folder : {"../dryrun", "../lib/tidepool/dryrun"}) {
     std::error_code ignored;
