@@ -16,7 +16,9 @@ def size(bytes_):
 
 def largest(rank):
     """Returns the largest parts of the peak, by line and by purpose."""
-    parts = [f"{one['frame']} {size(one['bytes'])}" for one in rank["top"][:2]]
+    # Memory that the backward pass makes has no stack of Python; its purpose says more.
+    lines_of_program = [one for one in rank["top"] if not one["frame"].startswith("(")]
+    parts = [f"{one['frame']} {size(one['bytes'])}" for one in lines_of_program[:2]]
     purposes = sorted(((bytes_, name) for name, bytes_ in rank["categories"].items() if name != "unknown"), reverse=True)
     parts += [f"{name} {size(bytes_)}" for bytes_, name in purposes[:2] if bytes_ > 0]
     return " · ".join(parts)

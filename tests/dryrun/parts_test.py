@@ -115,7 +115,7 @@ class StubTool:
     def ask(self, command, *_):
         if command == "size":
             return {"policies": [{"policy": "planned", "pool_bytes": 90, "exact_pool_bytes": 90}]}
-        return {"per_device": [{"device": 0, "peak_live_bytes": 90, "top": [{"frame": "a.py:1 f", "bytes": 50}],
+        return {"per_device": [{"device": 0, "peak_live_bytes": 90, "top": [{"frame": "(no stack)", "bytes": 60}, {"frame": "a.py:1 f", "bytes": 50}],
                                 "categories": {"weights": 40, "unknown": 50},
                                 "pytorch": {"reserved_bytes": 98, "expandable_reserved_bytes": 96}}]}
 
@@ -150,6 +150,7 @@ class AnswerTest(unittest.TestCase):
         self.assertIsNone(found["out_of_memory"])
         lines = text.lines(found, "train.py")
         self.assertEqual(lines[0], "train.py: 3 steps in 2.5 s, no GPU used (torch 2.11.0, NVIDIA H100 assumed)")
+        self.assertEqual(lines[1].split("   ")[-1], "a.py:1 f 50 bytes · weights 40 bytes")
         self.assertIn("rank 1, device 0", lines[-1])
 
     def test_out_of_memory_does_not_fit(self):
