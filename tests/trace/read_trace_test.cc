@@ -85,17 +85,19 @@ TEST(StoppableTest, ReadsUntilTheStop) {
 }
 
 TEST(ReadTraceTest, AStopEndsReadingInEveryFormat) {
-  std::stop_source stop;
+  std::stop_source stopped;
+  stopped.request_stop();
+  const std::stop_source running;
+  ReadOptions runs;
+  runs.stop = running.get_token();
+  ReadOptions stops;
+  stops.stop = stopped.get_token();
   const Trace trace = *ParseTrace("op,id,size,hint\na,1,1000,\nf,1,,\n", "test");
   for (const char* name : {"native", "rmm-csv", "operation-csv", "lifetime-csv", "chrome-trace"}) {
     const std::string path = ::testing::TempDir() + "stopped_trace";
     ASSERT_TRUE(WriteTrace(trace, *TraceFormatFromName(name), path).ok());
-    EXPECT_TRUE(ReadTrace(path, {.stop = stop.get_token()}).ok()) << name;
-    std::stop_source stopped;
-    stopped.request_stop();
-    EXPECT_EQ(ReadTrace(path, {.stop = stopped.get_token()}).status(),
-              absl::CancelledError("interrupted"))
-        << name;
+    EXPECT_TRUE(ReadTrace(path, runs).ok()) << name;
+    EXPECT_EQ(ReadTrace(path, stops).status(), absl::CancelledError("interrupted")) << name;
   }
 }
 
