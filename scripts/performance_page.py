@@ -389,7 +389,7 @@ def pofo_curve(results):
             "Chains of networks on a V100 of the cost model with a link of 12.2 GB/s, of tensors that one operation hands to the next; "
             "all operations may run again. ResNet-152 gets there. In the other networks one operation alone needs more than a quarter of "
             "the memory, such as a convolution of VGG-19 or a dense block of DenseNet-201, so no policy of chains does. `graph: best` is the policy `best` on the "
-            "tasks of the graph, with fixed addresses; its memory is that of weights and gradients and the same part of the chain's. Searches for plans of addresses end by a clock, so its figures differ by some percent between runs. The bound is that of the chain, so the graph may beat it:\n\n" + quoted(results.block(command)) + "\n" + results.source(command))
+            "tasks of the graph, with fixed addresses; its memory is that of weights and gradients and the same part of the chain's. Searches for plans of addresses ended by a clock when these figures were measured, so they differ by some percent between runs. The bound is that of the chain, so the graph may beat it:\n\n" + quoted(results.block(command)) + "\n" + results.source(command))
 
 
 def best_sweep(results):
