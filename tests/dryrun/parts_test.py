@@ -109,6 +109,24 @@ class TargetTest(unittest.TestCase):
             target.find([self.script("python3", "#!/bin/sh\nexit 3\n")])
 
 
+class ProgramTest(unittest.TestCase):
+    def test_the_time_limit_asks_the_program_to_end(self):
+        with tempfile.TemporaryDirectory() as folder:
+            asked = pathlib.Path(folder) / "asked"
+            begun = pathlib.Path(folder) / "begun"
+            script = f"trap 'touch {asked}; exit 0' TERM; touch {begun}; sleep 1000 & wait"
+            finished = program.run(["sh", "-c", script], dict(os.environ), 2)
+            self.assertTrue(finished.ran_out_of_time)
+            self.assertFalse(finished.was_interrupted)
+            # A busy machine may not have begun the shell within the limit.
+            self.assertEqual(asked.exists(), begun.exists())
+
+    def test_a_program_has_its_own_status(self):
+        finished = program.run(["sh", "-c", "exit 7"], dict(os.environ), 1000)
+        self.assertEqual(finished.status, 7)
+        self.assertFalse(finished.ran_out_of_time)
+
+
 class StubTool:
     """Answers as the command line does for a snapshot."""
 

@@ -119,14 +119,6 @@ class DryRunTest(unittest.TestCase):
         self.assertEqual([rank["peak_live_bytes"] for rank in found["ranks"]], [4 << 20, 4 << 24])
         self.assertEqual(found["peak_live_bytes"], 4 << 24)
 
-    def test_the_time_limit_gives_the_memory_so_far(self):
-        found = answer("--steps", "0", "--time-limit", "40s", command=self.program(
-            "import time, torch\n"
-            "x = torch.zeros(1 << 20, device='cuda')\n"
-            "while True: time.sleep(0.01)\n"))
-        self.assertTrue(found["ran_out_of_time"])
-        self.assertEqual(found["peak_live_bytes"], 4 << 20)
-
     def test_an_interrupt_gives_the_memory_so_far(self):
         command = self.program(
             "import sys, time, torch\n"
