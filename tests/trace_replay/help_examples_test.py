@@ -41,7 +41,7 @@ def write_snapshot(path, size):
 
 
 def write_python_without_packages(path):
-    """Writes the program `python` that examples name: it finds no PyTorch, whatever this machine has."""
+    """Writes the program `python` that examples name: it finds no PyTorch, also where this machine has one."""
     with open(path, "w") as file:
         file.write(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -S "$@"\n')
     os.chmod(path, 0o755)
