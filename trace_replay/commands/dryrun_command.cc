@@ -41,7 +41,7 @@ namespace fs = std::filesystem;
 fs::path FindDryRunFolder(const fs::path& program) {
   for (const char* folder : {"../dryrun", "../lib/tidepool/dryrun"}) {
     std::error_code ignored;
-    const fs::path found = fs::weakly_canonical(program.parent_path() / folder, ignored);
+    fs::path found = fs::weakly_canonical(program.parent_path() / folder, ignored);
     if (fs::exists(found / "tidepool_dryrun" / "__main__.py", ignored)) return found;
   }
   return {};
@@ -70,6 +70,7 @@ nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
 absl::Status BecomePackage(const fs::path& folder, const std::string& orders) {
   std::vector<std::string> words = {"python3", (folder / "tidepool_dryrun").string(), orders};
   std::vector<char*> arguments;
+  arguments.reserve(words.size() + 1);
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execvp(arguments.front(), arguments.data());
