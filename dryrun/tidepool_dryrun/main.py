@@ -37,16 +37,15 @@ class DryRun:
         self.orders = orders
         self.command = orders.command
         gpu = gpus.find(orders.gpu)
-        self.device = program.Device(gpu.title, gpu.capability, gpu.multiprocessors, gpu.threads, gpu.shared_bytes,
-                                     orders.memory_bytes or gpu.memory_bytes, orders.devices)
+        self.machine = program.Machine(gpu, orders.memory_bytes or gpu.memory_bytes, orders.devices)
         self.tool = answers.Tool(orders.tool)
         self.target = target.find(orders.command)
 
     def answer(self, command, folder):
         orders = self.orders
-        own = program.environment(self.target, self.device, orders.stand_in, folder, orders.steps, orders.initializes)
+        own = program.environment(self.target, self.machine, orders.stand_in, folder, orders.steps, orders.initializes)
         finished = program.run(command, own, orders.time_limit_seconds)
-        return answers.collect(folder, finished, self.device.title, self.device.memory_bytes, self.tool)
+        return answers.collect(folder, finished, self.machine.gpu.title, self.machine.memory_bytes, self.tool)
 
 
 def keep_files(orders, answer):
@@ -87,12 +86,12 @@ def run_fit(run, orders):
 
     found = fit.largest(least, most, fits)
     if orders.json:
-        print(json.dumps({"dry_run": True, "gpu": run.device.title, "memory_bytes": run.device.memory_bytes, "name": name,
+        print(json.dumps({"dry_run": True, "gpu": run.machine.gpu.title, "memory_bytes": run.machine.memory_bytes, "name": name,
                           "largest": found, "runs": tried}))
     elif found is None:
-        print(f"{name} {least} does not fit in {text.size(run.device.memory_bytes)} ({run.device.title} assumed)")
+        print(f"{name} {least} does not fit in {text.size(run.machine.memory_bytes)} ({run.machine.gpu.title} assumed)")
     else:
-        print(f"{name} {found} is the largest that fits in {text.size(run.device.memory_bytes)} ({run.device.title} assumed)")
+        print(f"{name} {found} is the largest that fits in {text.size(run.machine.memory_bytes)} ({run.machine.gpu.title} assumed)")
     return 2 if found is None else 0
 
 

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from . import libraries
+from . import gpus, libraries
 from .errors import DryRunError
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -21,15 +21,11 @@ PREDICTED = ("libtorch_cuda", "libtorch_cuda_linalg", "libtorch_python", "libtor
 
 
 @dataclasses.dataclass
-class Device:
-    """The device that the stand-in imitates."""
-    title: str
-    capability: int
-    multiprocessors: int
-    threads: int
-    shared_bytes: int
-    memory_bytes: int
-    count: int = 1
+class Machine:
+    """The GPUs that the stand-in imitates."""
+    gpu: gpus.Gpu
+    memory_bytes: int  # of each
+    devices: int
 
 
 @dataclasses.dataclass
@@ -67,7 +63,7 @@ def empty_libraries(target):
     return folder
 
 
-def environment(target, device, stand_in, out, steps, initializes):
+def environment(target, machine, stand_in, out, steps, initializes):
     empty = empty_libraries(target)
     own = dict(os.environ)
 
@@ -78,11 +74,12 @@ def environment(target, device, stand_in, out, steps, initializes):
     put_first("PYTHONPATH", HERE.parent / "site")
     if target.has_nvidia_wheels:
         put_first("LD_PRELOAD", *sorted(empty.glob("lib*.so.*[0-9]")), *sorted(pathlib.Path(stand_in).glob("libcudart.so.*")))
-    own.update(CUDART_HOST_DEVICES=str(device.count), CUDART_HOST_MEMORY=str(device.memory_bytes),
-               CUDART_HOST_NAME=device.title, CUDART_HOST_CAPABILITY=str(device.capability),
-               CUDART_HOST_MULTIPROCESSORS=str(device.multiprocessors),
-               CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(device.threads),
-               CUDART_HOST_SHARED_MEMORY=str(device.shared_bytes), CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
+    gpu = machine.gpu
+    own.update(CUDART_HOST_DEVICES=str(machine.devices), CUDART_HOST_MEMORY=str(machine.memory_bytes),
+               CUDART_HOST_NAME=gpu.title, CUDART_HOST_CAPABILITY=str(gpu.capability),
+               CUDART_HOST_MULTIPROCESSORS=str(gpu.multiprocessors),
+               CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(gpu.threads), CUDART_HOST_SHARED_MEMORY=str(gpu.shared_bytes),
+               CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
                TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(steps))
     # The devices of this machine have other numbers.
     own.pop("CUDA_VISIBLE_DEVICES", None)

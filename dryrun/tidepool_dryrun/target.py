@@ -10,7 +10,6 @@ import sys
 
 from .errors import DryRunError
 
-LEAST_TORCH = (2, 6)
 STAND_IN_CUDA = "13"  # the major version of the CUDA runtime that the stand-in replaces
 
 PROBE = """
@@ -75,8 +74,4 @@ def find(command):
     if found["cuda"].split(".")[0] != STAND_IN_CUDA:
         raise DryRunError(f"torch {found['torch']} of {python} is built for CUDA {found['cuda']}, "
                           f"expected one for CUDA {STAND_IN_CUDA}")
-    version = tuple(int(number) for number in re.findall(r"\d+", found["torch"])[:2])
-    if version < LEAST_TORCH:
-        raise DryRunError(f"torch {found['torch']} of {python} is too old, expected "
-                          f"{LEAST_TORCH[0]}.{LEAST_TORCH[1]} or newer")
     return Target(python, found["torch"], found["folder"])

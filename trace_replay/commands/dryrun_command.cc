@@ -36,15 +36,10 @@ struct DryRunOptions {
 
 namespace fs = std::filesystem;
 
-// Returns the folder of the Python sources and of the stand-in for the CUDA runtime: beside the
-// program in a build tree, or in the library folder of an installation. Empty: not found.
-fs::path FindDryRunFolder(const fs::path& program) {
-  for (const char* folder : {"../dryrun", "../lib/tidepool/dryrun"}) {
-    std::error_code ignored;
-    fs::path found = fs::weakly_canonical(program.parent_path() / folder, ignored);
-    if (fs::exists(found / "tidepool_dryrun" / "__main__.py", ignored)) return found;
-  }
-  return {};
+// Returns the folder of the Python sources and of the stand-in for the CUDA runtime, which a build
+// tree has beside the folder of the program.
+fs::path DryRunFolder(const fs::path& program) {
+  return program.parent_path().parent_path() / "dryrun";
 }
 
 nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
@@ -84,8 +79,8 @@ absl::StatusOr<Answer> RunDryRun(const DryRunOptions& options) {
   }
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
-  const fs::path folder = FindDryRunFolder(program);
-  if (folder.empty() || !fs::exists(folder / "cudart_host", unknown)) {
+  const fs::path folder = DryRunFolder(program);
+  if (!fs::exists(folder / "cudart_host", unknown)) {
     return absl::FailedPreconditionError(
         absl::StrCat(program.string(),
                      " has no stand-in for the CUDA runtime beside it, expected a "

@@ -169,8 +169,7 @@ struct OffloadPolicyInfo {
 //   also makes the schedules of the other policies with their default options, those of pools
 //   without waits, and takes one that is faster. "recompute" and "pofo" take seconds where the
 //   chain of the graph is longer than 32 operations, and are left out then. The same seed gives the
-//   same schedule of pages, unless the time limit ends the search before its work ends. With fixed
-//   addresses the schedule may differ between runs: a search for a plan ends by a clock.
+//   same schedule, unless the time limit ends a search or a plan before its work ends.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 
