@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "tests/support/cudart_host/control.h"
+#include "stand_in/cudart/control.h"
 
 namespace tidepool {
 

@@ -9,7 +9,7 @@
 #include <latch>
 #include <memory>
 
-#include "tests/support/cudart_host/control.h"
+#include "stand_in/cudart/control.h"
 
 namespace tidepool {
 

@@ -7,7 +7,7 @@ import sys
 
 PUBLIC = "include/tidepool/"
 # Folders that stand on the public headers alone, and folders that may include everything.
-ON_THE_FACE = ("bindings/", "trace_replay/", "examples/")
+ON_THE_FACE = ("bindings/", "trace_replay/", "examples/", "stand_in/")
 # Annotated mutexes serve all code that has threads, and errors name the nearest of known names first.
 FOR_ALL = ("lib/locks/mutex.h", "lib/text/nearest_first.h")
 EVERYTHING = ("tests/", "bench/")

@@ -16,12 +16,12 @@
 #include <utility>
 #include <vector>
 
+#include "stand_in/cudart/control.h"
 #include "tests/stress/live_map.h"
 #include "tests/stress/pattern.h"
 #include "tests/stress/scratch_file.h"
 #include "tests/stress/stress.h"
 #include "tests/stress/watch.h"
-#include "tests/support/cudart_host/control.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Refuses calls in the order in which CUDA checks.
+#include "stand_in/cudart/call.h"
+
+#include "stand_in/cudart/unsupported.h"
+
+namespace tidepool::cudart_host {
+
+cudaError_t Refusal(const char* function, Needs needs) {
+  if (ThisThread().is_in_host_function) return cudaErrorNotPermitted;
+  Runtime& runtime = Runtime::Get();
+  if (runtime.has_ended()) return cudaErrorCudartUnloading;
+  const int ordered = runtime.counts.Enter(function);
+  if (ordered != 0) return static_cast<cudaError_t>(ordered);
+  if (needs == Needs::kNothing) return cudaSuccess;
+  const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
+  if (device == nullptr) return cudaErrorNoDevice;
+  if (needs == Needs::kDevice) return cudaSuccess;
+  return static_cast<cudaError_t>(device->broken_with());
+}
+
+int RefuseUnsupported(const char* function) {
+  return Call(function, Needs::kNothing, [](Runtime&) { return cudaErrorNotSupported; });
+}
+
+cudaError_t Remember(cudaError_t error) {
+  if (error != cudaSuccess) ThisThread().last_error = error;
+  return error;
+}
+
+}  // namespace tidepool::cudart_host

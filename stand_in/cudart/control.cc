@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Passes the calls of tests on to the runtime.
+#include "stand_in/cudart/control.h"
+
+#include "lib/locks/mutex.h"
+#include "stand_in/cudart/runtime.h"
+#include "stand_in/cudart/settings.h"
+
+using tidepool::cudart_host::MemoryKind;
+using tidepool::cudart_host::Region;
+using tidepool::cudart_host::Runtime;
+
+extern "C" {
+
+void cudartHostDefaultConfig(CudartHostConfig* config) {
+  *config = tidepool::cudart_host::ConfigOfEnvironment();
+}
+
+int cudartHostConfigure(const CudartHostConfig* config) {
+  if (!tidepool::cudart_host::IsValid(*config)) return 0;
+  Runtime::Get().Configure(*config);
+  return 1;
+}
+
+void cudartHostFailCall(const char* function, long long n, int error) {
+  Runtime::Get().counts.Order(function == nullptr ? "" : function, n, error);
+}
+
+long long cudartHostCountCalls(const char* function) {
+  return Runtime::Get().counts.Count(function == nullptr ? "" : function);
+}
+
+long long cudartHostCountKernels(const char* name) {
+  return Runtime::Get().kernels.Count(name == nullptr ? "" : name);
+}
+
+void cudartHostBreakDevice(int device, int error) {
+  const auto found = Runtime::Get().FindDevice(device);
+  if (found != nullptr) found->Break(error);
+}
+
+void cudartHostHoldCopies(int device) {
+  const auto found = Runtime::Get().FindDevice(device);
+  if (found != nullptr) found->host().HoldCopies();
+}
+
+void cudartHostReleaseCopies(int device) {
+  const auto found = Runtime::Get().FindDevice(device);
+  if (found != nullptr) found->host().ReleaseCopies();
+}
+
+void cudartHostCountLive(CudartHostLive* live) {
+  Runtime& runtime = Runtime::Get();
+  const tidepool::locks::MutexLock lock(&runtime.reservations_mutex);
+  live->streams = runtime.streams.size();
+  live->events = runtime.events.size();
+  live->allocations = runtime.memory.CountIf(
+      [](const Region& region) { return region.kind != MemoryKind::kMapped; });
+  live->reservations = static_cast<long long>(runtime.reservations.size());
+  live->physical_handles = runtime.physical_handles.size();
+  live->mappings = runtime.memory.CountIf(
+      [](const Region& region) { return region.kind == MemoryKind::kMapped; });
+}
+
+}  // extern "C"

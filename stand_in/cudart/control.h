@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions by which tests control the stand-in for the CUDA runtime (libcudart.so built from
+// this folder) and query it. Programs that do not know the stand-in use environment variables
+// instead (README.md in this folder). The interface is C, so that every program can use it. All
+// functions are thread-safe.
+#ifndef TIDEPOOL_STAND_IN_CUDART_CONTROL_H_
+#define TIDEPOOL_STAND_IN_CUDART_CONTROL_H_
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CudartHostConfig {
+  int devices;
+  long long memory_bytes;              // of each device
+  long long granularity;               // of virtual memory: a power of two
+  int has_virtual_memory;              // 0: a driver without virtual memory
+  double copy_bytes_per_second;        // between device and host; 0: as fast as the host copies
+  long long copy_latency_nanoseconds;  // a delay in front of each such copy
+  int capability;                      // ten times the major, plus the minor number
+  int has_kernels;                     // 1: kernels do nothing; 0: a launch fails
+  long long kernel_nanoseconds;        // the time that each kernel takes in its stream
+  int multiprocessors;                 // of each device
+  int threads_per_multiprocessor;
+  int shared_bytes_per_block;  // the most that a kernel can ask for
+  // 0: device memory is never touched. Copies from it give zeros, and copies to it do nothing, so a
+  // device may have more memory than the host.
+  int has_data;
+};
+
+// Stores the configuration that the environment variables describe.
+void cudartHostDefaultConfig(struct CudartHostConfig* config);
+// Starts the runtime again with these devices: no allocations, no errors, no ordered faults, all
+// counts 0. Finishes queued work first. Returns 1, or 0 and changes nothing if the configuration is
+// invalid. No other thread may be in a CUDA call.
+int cudartHostConfigure(const struct CudartHostConfig* config);
+
+// Lets the n-th call of `function` from now on (the next call is 1) fail with `error`, once and
+// without any effect. Names are such as "cudaMalloc" and "cuMemCreate"; null stands for any
+// function. Replaces an earlier order for the same function; n = 0 only cancels that order. The
+// functions that query errors are never counted.
+void cudartHostFailCall(const char* function, long long n, int error);
+// Returns the number of calls of `function` (null: of any function), including failed calls.
+long long cudartHostCountCalls(const char* function);
+
+// Returns the number of launches of a kernel (null: of any kernel) with has_kernels, by the name
+// that the compiler gave it. A launch in a capture counts each time that its graph is launched.
+long long cudartHostCountKernels(const char* name);
+
+// Does the same as a kernel that reads a wild address: from now on every call on the device fails
+// with `error`, until cudaDeviceReset.
+void cudartHostBreakDevice(int device, int error);
+
+// Holds back copies to and from the device that are queued from now on, until ReleaseCopies.
+void cudartHostHoldCopies(int device);
+void cudartHostReleaseCopies(int device);
+
+// The objects of all devices that exist now and that a program has to give back.
+struct CudartHostLive {
+  long long streams;
+  long long events;
+  long long allocations;   // device, managed and pinned memory, registrations
+  long long reservations;  // ranges of addresses
+  long long physical_handles;
+  long long mappings;
+};
+void cudartHostCountLive(struct CudartHostLive* live);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // TIDEPOOL_STAND_IN_CUDART_CONTROL_H_

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events. A recording is an event of the host device. With timing, a host function queued before it
+// reads the clock.
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "lib/locks/mutex.h"
+#include "stand_in/cudart/call.h"
+#include "stand_in/cudart/errors.h"
+
+namespace tidepool::cudart_host {
+namespace {
+
+constexpr unsigned kEventFlags =
+    cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
+
+std::int64_t Now() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+std::shared_ptr<EventState> Find(Runtime& runtime, cudaEvent_t handle) {
+  return runtime.events.Find(reinterpret_cast<std::uintptr_t>(handle)).value_or(nullptr);
+}
+
+std::shared_ptr<Recorded> LastOf(EventState& event) {
+  const locks::MutexLock lock(&event.mutex);
+  return event.last;
+}
+
+std::shared_ptr<CapturedRecord> CapturedOf(EventState& event) {
+  const locks::MutexLock lock(&event.mutex);
+  return event.captured;
+}
+
+cudaError_t Create(const char* function, cudaEvent_t* handle, unsigned flags) {
+  return Call(function, Needs::kContext, [&](Runtime& runtime) {
+    if (handle == nullptr || (flags & ~kEventFlags) != 0 ||
+        ((flags & cudaEventInterprocess) != 0 && (flags & cudaEventDisableTiming) == 0)) {
+      return cudaErrorInvalidValue;
+    }
+    auto event = std::make_shared<EventState>();
+    event->device = runtime.CurrentDevice();
+    event->flags = flags;
+    *handle = reinterpret_cast<cudaEvent_t>(runtime.events.Add(std::move(event)));
+    return cudaSuccess;
+  });
+}
+
+// Calls `body` with an event, if it exists and was not last recorded in a capture.
+template <typename Body>
+cudaError_t CallOnEvent(const char* function, cudaEvent_t handle, Body body) {
+  return Call(function, Needs::kContext, [&](Runtime& runtime) -> cudaError_t {
+    const std::shared_ptr<EventState> event = Find(runtime, handle);
+    if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    if (event->device->broken_with() != 0) {
+      return static_cast<cudaError_t>(event->device->broken_with());
+    }
+    const std::shared_ptr<CapturedRecord> captured = CapturedOf(*event);
+    if (captured != nullptr) return runtime.captures.RefuseQuery(*captured);
+    const cudaError_t refusal = runtime.captures.RefuseUnsafe();
+    return refusal != cudaSuccess ? refusal : body(*event);
+  });
+}
+
+absl::Status QueueRecord(const StreamRef& stream, Recorded& recorded) {
+  if (recorded.reached_ns != nullptr) {
+    absl::Status status = stream.host().CallHost(
+        stream.stream, [reached = recorded.reached_ns] { reached->store(Now()); });
+    if (!status.ok()) return status;
+  }
+  return stream.host().RecordEvent(recorded.event, stream.stream);
+}
+
+cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle) {
+  const std::shared_ptr<EventState> event = Find(runtime, handle);
+  if (event == nullptr || event->device != stream.device) return cudaErrorInvalidResourceHandle;
+  std::shared_ptr<CapturedRecord> captured = runtime.captures.Record(stream);
+  if (captured != nullptr) {
+    const locks::MutexLock lock(&event->mutex);
+    event->captured = std::move(captured);
+    return cudaSuccess;
+  }
+  const absl::StatusOr<Event> native = stream.host().CreateEvent();
+  if (!native.ok()) return ErrorOf(native.status(), cudaErrorUnknown);
+  auto recorded = std::make_shared<Recorded>();
+  recorded->device = stream.device;
+  recorded->event = *native;
+  if ((event->flags & cudaEventDisableTiming) == 0) {
+    recorded->reached_ns = std::make_shared<std::atomic<std::int64_t>>(0);
+  }
+  const absl::Status status = stream.Enqueue([&] { return QueueRecord(stream, *recorded); });
+  if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
+  const locks::MutexLock lock(&event->mutex);
+  event->last.swap(recorded);
+  event->captured = nullptr;
+  return cudaSuccess;
+}
+
+absl::Status QueueWait(const StreamRef& stream, const std::shared_ptr<Recorded>& recorded) {
+  if (recorded->device == stream.device) {
+    return stream.host().WaitEvent(stream.stream, recorded->event);
+  }
+  return stream.host().CallHost(stream.stream, [recorded] {
+    recorded->device->host().SynchronizeEvent(recorded->event).IgnoreError();
+  });
+}
+
+cudaError_t Elapsed(const EventState& first, const Recorded* start, const EventState& second,
+                    const Recorded* end, float* milliseconds) {
+  const bool is_timed = ((first.flags | second.flags) & cudaEventDisableTiming) == 0;
+  if (!is_timed || start == nullptr || end == nullptr || first.device != second.device) {
+    return cudaErrorInvalidResourceHandle;
+  }
+  HostDevice& host = first.device->host();
+  if (!host.QueryEvent(start->event).value_or(false) ||
+      !host.QueryEvent(end->event).value_or(false)) {
+    return cudaErrorNotReady;
+  }
+  *milliseconds = static_cast<float>(
+      static_cast<double>(end->reached_ns->load() - start->reached_ns->load()) / 1e6);
+  return cudaSuccess;
+}
+
+}  // namespace
+}  // namespace tidepool::cudart_host
+
+using namespace tidepool::cudart_host;  // NOLINT: the C functions below use all of it
+
+extern "C" {
+
+cudaError_t cudaEventCreate(cudaEvent_t* event) { return Create(__func__, event, 0); }
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int flags) {
+  return Create(__func__, event, flags);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle) {
+  return Call(__func__, Needs::kDevice, [&](Runtime& runtime) {
+    return runtime.events.Remove(reinterpret_cast<std::uintptr_t>(handle)).has_value()
+               ? cudaSuccess
+               : cudaErrorInvalidResourceHandle;
+  });
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    return Record(runtime, stream, event);
+  });
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned int flags) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    return flags == 0 ? Record(runtime, stream, event) : cudaErrorInvalidValue;
+  });
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned int flags) {
+  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
+    const std::shared_ptr<EventState> event = Find(runtime, event_handle);
+    if (event == nullptr) return cudaErrorInvalidResourceHandle;
+    if (flags != 0) return cudaErrorInvalidValue;
+    const auto captured = runtime.captures.Wait(stream, CapturedOf(*event).get());
+    if (captured.has_value()) return *captured;
+    const std::shared_ptr<Recorded> recorded = LastOf(*event);
+    if (recorded == nullptr) return cudaSuccess;
+    return ErrorOf(stream.Enqueue([&] { return QueueWait(stream, recorded); }),
+                   cudaErrorInvalidResourceHandle);
+  });
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+  return CallOnEvent(__func__, handle, [](EventState& event) {
+    const std::shared_ptr<Recorded> recorded = LastOf(event);
+    if (recorded == nullptr) return cudaSuccess;
+    return event.device->host().QueryEvent(recorded->event).value_or(false) ? cudaSuccess
+                                                                            : cudaErrorNotReady;
+  });
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+  return CallOnEvent(__func__, handle, [](EventState& event) {
+    const std::shared_ptr<Recorded> recorded = LastOf(event);
+    if (recorded == nullptr) return cudaSuccess;
+    const absl::Status status = event.device->host().SynchronizeEvent(recorded->event);
+    if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
+    return static_cast<cudaError_t>(event.device->broken_with());
+  });
+}
+
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
+  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+    const std::shared_ptr<EventState> first = Find(runtime, start);
+    const std::shared_ptr<EventState> second = Find(runtime, end);
+    if (first == nullptr || second == nullptr) return cudaErrorInvalidResourceHandle;
+    if (milliseconds == nullptr) return cudaErrorInvalidValue;
+    return Elapsed(*first, LastOf(*first).get(), *second, LastOf(*second).get(), milliseconds);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The configuration of the stand-in: set by a test, or else by the environment.
+#ifndef TIDEPOOL_STAND_IN_CUDART_SETTINGS_H_
+#define TIDEPOOL_STAND_IN_CUDART_SETTINGS_H_
+
+#include "stand_in/cudart/call_counts.h"
+#include "stand_in/cudart/control.h"
+#include "tidepool/host_device.h"
+
+namespace tidepool::cudart_host {
+
+// Reads the environment. Malformed variables are reported on stderr and ignored.
+CudartHostConfig ConfigOfEnvironment();
+// Orders the faults that CUDART_HOST_FAIL lists.
+void OrderFaultsOfEnvironment(CallCounts& counts);
+
+HostDeviceOptions DeviceOptions(const CudartHostConfig& config);
+bool IsValid(const CudartHostConfig& config);
+
+}  // namespace tidepool::cudart_host
+
+#endif  // TIDEPOOL_STAND_IN_CUDART_SETTINGS_H_
