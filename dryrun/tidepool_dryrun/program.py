@@ -16,8 +16,6 @@ from .errors import DryRunError
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS_TO_ANSWER = 20  # after SIGTERM
-PREDICTED = ("libtorch_cuda", "libtorch_cuda_linalg", "libtorch_python", "libtorch_cpu", "libtorch_nvshmem", "libc10_cuda",
-             "libcaffe2_nvrtc")
 
 
 @dataclasses.dataclass
@@ -40,11 +38,12 @@ def cache_folder():
     return pathlib.Path(base) / "tidepool" / "dryrun"
 
 
-def empty_libraries(target):
-    """Returns the folder of the libraries that PyTorch only links with, made once for each PyTorch."""
-    sources = [path for name in PREDICTED for path in glob.glob(os.path.join(target.library_folder, name + ".so"))]
-    newest = max(os.stat(path).st_mtime_ns for path in sources + [libraries.__file__])
-    key = hashlib.sha256(f"{target.library_folder} {newest}".encode()).hexdigest()[:16]
+def empty_libraries(target, stand_in):
+    """Returns the folder of the libraries that PyTorch only links with, made once for each PyTorch and stand-in."""
+    read = [*libraries.sources(target.library_folder), *sorted(pathlib.Path(stand_in).iterdir())]
+    makers = [libraries.__file__, libraries.elf_reader.__file__, libraries.elf_writer.__file__]
+    parts = [f"{path} {os.stat(path).st_mtime_ns}" for path in [*read, *makers]]
+    key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     folder = cache_folder() / f"torch-{target.torch}-{key}"
     if (folder / "done").exists():
         return folder
@@ -52,19 +51,19 @@ def empty_libraries(target):
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Another dry run may make the same libraries: the first one to rename its folder wins.
         made = pathlib.Path(tempfile.mkdtemp(dir=folder.parent))
-        libraries.make_all(made, sources)
+        libraries.make_all(made, target.library_folder, stand_in)
         (made / "done").touch()
         try:
             made.rename(folder)
         except OSError:
             shutil.rmtree(made, ignore_errors=True)
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, ValueError) as error:
         raise DryRunError(f"{folder}: the libraries for torch {target.torch} cannot be made: {error}") from error
     return folder
 
 
 def environment(target, machine, stand_in, out, steps, initializes):
-    empty = empty_libraries(target)
+    empty = empty_libraries(target, stand_in)
     own = dict(os.environ)
 
     def put_first(name, *values):

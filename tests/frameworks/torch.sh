@@ -16,14 +16,9 @@ environment=$own
 packages=$own_packages
 package
 
-# The libraries that PyTorch only links with, made once for each version.
-maker=$SOURCE/dryrun/tidepool_dryrun/libraries.py
-empty=$environment/empty_libraries
-if [ ! "$empty/done" -nt "$maker" ]; then
-  "$PYTHON" "$maker" "$empty" \
-    "$packages"/torch/lib/lib{torch_cuda,torch_cuda_linalg,torch_python,torch_cpu,torch_nvshmem,c10_cuda,caffe2_nvrtc}.so
-  touch "$empty/done"
-fi
+# The libraries that PyTorch only links with.
+empty=$scratch/empty_libraries
+"$PYTHON" "$SOURCE/dryrun/tidepool_dryrun/libraries.py" "$empty" "$packages/torch/lib" "$BUILD/cudart_host"
 
 # The command line reads the files of the tests where it is built.
 [ ! -x "$BUILD/trace_replay/tidepool" ] || export TIDEPOOL_TOOL=$BUILD/trace_replay/tidepool

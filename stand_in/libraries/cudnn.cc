@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// cuDNN 9. The sizes are guesses, so the memory of convolutions and recurrent layers is not that of
+// a GPU.
+#include <cstddef>
+#include <cstdint>
+
+#include "stand_in/libraries/answers.h"
+
+namespace {
+
+using tidepool::cudart_host::DeleteObject;
+using tidepool::cudart_host::MakeObject;
+
+constexpr std::int64_t kConvolutionWorkspace = 8 << 20;  // bytes
+constexpr std::size_t kNormalizationWorkspace = 1 << 20;
+constexpr std::size_t kReserve = 1 << 16;
+constexpr std::size_t kRecurrent = 1 << 20;
+
+// Names and types of cudnn_graph.h: attributes of descriptors of the backend.
+constexpr int kHeuristicResults = 202;  // CUDNN_ATTR_ENGINEHEUR_RESULTS
+constexpr int kPlanWorkspace = 402;     // CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE
+constexpr int kNumber = 3;              // CUDNN_TYPE_INT64
+
+int Store(std::size_t* place, std::size_t bytes) {
+  *place = bytes;
+  return 0;
+}
+
+}  // namespace
+
+TIDEPOOL_ANSWER std::size_t cudnnGetVersion() { return 91900; }
+TIDEPOOL_ANSWER std::size_t cudnnGetCudartVersion() {
+  return static_cast<std::size_t>(tidepool::cudart_host::CudaMajor()) * 1000;
+}
+TIDEPOOL_ANSWER int cudnnGetProperty(int type, int* value) {
+  constexpr int kVersion[] = {9, 19, 0};
+  *value = type >= 0 && type < 3 ? kVersion[type] : 0;
+  return 0;
+}
+TIDEPOOL_ANSWER const char* cudnnGetErrorString(int /*status*/) {
+  return tidepool::cudart_host::kNoWords;
+}
+
+// Objects
+// ------------------------------------------------------------------------------------------
+
+TIDEPOOL_ANSWER int cudnnCreate(void** made) { return MakeObject(made); }
+TIDEPOOL_ANSWER int cudnnDestroy(void* object) { return DeleteObject(object); }
+TIDEPOOL_ANSWER int cudnnBackendCreateDescriptor(int /*type*/, void** made) {
+  return MakeObject(made);
+}
+TIDEPOOL_ANSWER int cudnnBackendDestroyDescriptor(void* object) { return DeleteObject(object); }
+
+#define TIDEPOOL_DESCRIPTOR(Name)                                                             \
+  TIDEPOOL_ANSWER int cudnnCreate##Name##Descriptor(void** made) { return MakeObject(made); } \
+  TIDEPOOL_ANSWER int cudnnDestroy##Name##Descriptor(void* object) { return DeleteObject(object); }
+
+TIDEPOOL_DESCRIPTOR(Activation)
+TIDEPOOL_DESCRIPTOR(CTCLoss)
+TIDEPOOL_DESCRIPTOR(Convolution)
+TIDEPOOL_DESCRIPTOR(Dropout)
+TIDEPOOL_DESCRIPTOR(Filter)
+TIDEPOOL_DESCRIPTOR(Pooling)
+TIDEPOOL_DESCRIPTOR(RNN)
+TIDEPOOL_DESCRIPTOR(RNNData)
+TIDEPOOL_DESCRIPTOR(SpatialTransformer)
+TIDEPOOL_DESCRIPTOR(Tensor)
+
+// Sizes
+// ------------------------------------------------------------------------------------------
+
+TIDEPOOL_ANSWER int cudnnBackendGetAttribute(void* /*object*/, int name, int type,
+                                             std::int64_t wanted, std::int64_t* count,
+                                             void* values) {
+  const bool is_number = type == kNumber && values != nullptr && wanted > 0;
+  if (is_number) {
+    *static_cast<std::int64_t*>(values) = name == kPlanWorkspace ? kConvolutionWorkspace : 0;
+  }
+  if (count != nullptr) *count = name == kHeuristicResults || is_number ? 1 : 0;
+  return 0;
+}
+
+TIDEPOOL_ANSWER int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
+    void* /*handle*/, int /*mode*/, int /*operations*/, void* /*x*/, void* /*z*/, void* /*y*/,
+    void* /*scale*/, void* /*activation*/, std::size_t* bytes) {
+  return Store(bytes, kNormalizationWorkspace);
+}
+TIDEPOOL_ANSWER int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
+    void* /*handle*/, int /*mode*/, int /*operations*/, void* /*activation*/, void* /*x*/,
+    std::size_t* bytes) {
+  return Store(bytes, kReserve);
+}
+TIDEPOOL_ANSWER int cudnnGetBatchNormalizationBackwardExWorkspaceSize(
+    void* /*handle*/, int /*mode*/, int /*operations*/, void* /*x*/, void* /*y*/, void* /*dy*/,
+    void* /*dz*/, void* /*dx*/, void* /*scale*/, void* /*activation*/, std::size_t* bytes) {
+  return Store(bytes, kNormalizationWorkspace);
+}
+
+TIDEPOOL_ANSWER int cudnnDropoutGetStatesSize(void* /*handle*/, std::size_t* bytes) {
+  return Store(bytes, kReserve);
+}
+TIDEPOOL_ANSWER int cudnnGetRNNWeightSpaceSize(void* /*handle*/, void* /*layer*/,
+                                               std::size_t* bytes) {
+  return Store(bytes, kRecurrent);
+}
+TIDEPOOL_ANSWER int cudnnGetRNNTempSpaceSizes(void* /*handle*/, void* /*layer*/, int /*mode*/,
+                                              void* /*x*/, std::size_t* work,
+                                              std::size_t* reserve) {
+  *work = kRecurrent;
+  return Store(reserve, kRecurrent);
+}

@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The libraries in the place of those of NVIDIA: read from and loaded by small libraries that stand for PyTorch.
+
+libraries_test.py SOURCE COMPILER
+"""
+import ctypes
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE, COMPILER = pathlib.Path(sys.argv.pop(1)), sys.argv.pop(1)
+sys.path.insert(0, str(SOURCE / "dryrun"))
+
+from tidepool_dryrun import elf_reader, elf_writer, libraries  # noqa: E402
+
+
+def compile_library(path, lines, *options):
+    source = path.with_suffix(".c")
+    source.write_text(lines)
+    subprocess.run([COMPILER, "-w", "-shared", "-fPIC", "-x", "c", str(source), "-x", "none", "-o", str(path),
+                    f"-Wl,-soname,{path.name}", *map(str, options)], check=True)
+    return path
+
+
+class LibrariesTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name in ("torch", "real", "stand_in", "made"):
+            (self.folder / name).mkdir()
+
+    # A library of NVIDIA, with versions unless `node` is None.
+    def real(self, soname, functions, node):
+        options = []
+        if node is not None:
+            versions = self.folder / "real" / f"{soname}.map"
+            versions.write_text(node + " { global: *; };\n")
+            options.append(f"-Wl,--version-script={versions}")
+        return compile_library(self.folder / "real" / soname, "".join(f"int {name}() {{ return 7; }}\n" for name in functions), *options)
+
+    # PyTorch: libraries that call functions of cuBLAS (with a version) and NCCL (without).
+    def make(self, answers="int answer() { return 5; }\n"):
+        blas = self.real("libcublas.so.77", ["cublasInit", "cublasVersion"], "libcublas.so.77")
+        light = self.real("libcublasLt.so.77", ["cublasLtMatmul"], None)
+        nccl = self.real("libnccl.so.2", ["ncclSend", "pncclSend"], None)
+        compile_library(self.folder / "torch" / "libtorch_x.so",
+                        "int cublasInit(); int cublasVersion(); int cublasLtMatmul(); int ncclSend(); int pncclSend();\n"
+                        "int all() { return cublasInit() + 10 * cublasVersion() + cublasLtMatmul() + ncclSend() + pncclSend(); }\n",
+                        blas, light, nccl)
+        compile_library(self.folder / "stand_in" / libraries.ANSWERS, answers)
+        libraries.make_all(self.folder / "made", self.folder / "torch", self.folder / "stand_in")
+
+    # Calls a function of a library in a new process, in which all references are resolved at once.
+    def call(self, library, function):
+        own = dict(os.environ, LD_BIND_NOW="1", LD_LIBRARY_PATH=f"{self.folder}/stand_in:{self.folder}/made")
+        done = subprocess.run([sys.executable, "-c", f"import ctypes; print(ctypes.CDLL({str(library)!r}).{function}())"],
+                              env=own, capture_output=True, text=True, check=False)
+        self.assertEqual(done.stderr, "")
+        return int(done.stdout)
+
+    def test_functions_return_success_or_the_answer(self):
+        self.make("int cublasVersion() { return 4; }\n")
+        self.assertEqual(sorted(path.name for path in (self.folder / "made").iterdir()),
+                         ["libcublas.so.77", "libcublasLt.so.77", "libnccl.so.2"])
+        self.assertEqual(self.call(self.folder / "torch" / "libtorch_x.so", "all"), 40)
+        self.assertEqual(self.call("libcublas.so.77", "cublasInit"), 0)
+        self.assertEqual(self.call("libcublas.so.77", "cublasVersion"), 4)
+        self.assertEqual(self.call("libcublasLt.so.77", "cublasLtMatmul"), 0)
+        self.assertEqual(self.call("libnccl.so.2", "pncclSend"), 0)
+
+    def test_a_library_of_the_stand_in_is_taken(self):
+        compile_library(self.folder / "stand_in" / "libnccl.so.2", "int ncclSend() { return 3; } int pncclSend() { return 3; }\n")
+        self.make()
+        self.assertFalse((self.folder / "made" / "libnccl.so.2").exists())
+        self.assertEqual(self.call(self.folder / "torch" / "libtorch_x.so", "all"), 6)
+
+    def test_many_functions_are_found(self):
+        machine = elf_reader.read(compile_library(self.folder / "any.so", "")).machine
+        for count in (0, 1, 2, 3, 1000):
+            names = [f"function_{number}" for number in range(count)]
+            path = self.folder / f"lib{count}.so"
+            path.write_bytes(elf_writer.contents(elf_writer.EmptyLibrary(path.name, machine, [], [], dict.fromkeys(names))))
+            library = ctypes.CDLL(str(path))
+            self.assertEqual([getattr(library, name)() for name in names], [0] * count)
+            self.assertFalse(hasattr(library, f"function_{count}"))
+
+    def test_owner_is_the_longest_name(self):
+        sonames = {"libcublas.so.13", "libcublasLt.so.13", "libnccl.so.2", "libcufile.so.0"}
+        for name, owner in (("cublasInit", "libcublas.so.13"), ("cublasLtInit", "libcublasLt.so.13"), ("cuFileRead", "libcufile.so.0"),
+                            ("pncclSend", "libnccl.so.2"), ("malloc", None), ("cudaMalloc", None)):
+            self.assertEqual(libraries.owner_of(name, sonames), owner)
+
+    def test_refuses_what_is_no_library(self):
+        path = self.folder / "libx.so"
+        for contents in (b"", b"text", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + bytes(58), b"\x7fELF\x02\x01" + b"\xff" * 58):
+            path.write_bytes(contents)
+            with self.subTest(contents), self.assertRaises(ValueError):
+                elf_reader.read(path)
+        whole = compile_library(self.folder / "any.so", "int f() { return 0; }").read_bytes()
+        path.write_bytes(whole[:len(whole) // 2])
+        with self.assertRaisesRegex(ValueError, "not a whole ELF library"):
+            elf_reader.read(path)
+        with self.assertRaisesRegex(ValueError, "expected x86-64 or AArch64"):
+            elf_writer.contents(elf_writer.EmptyLibrary("libx.so", 3, [], [], {}))
+
+
+if __name__ == "__main__":
+    unittest.main()
