@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads what a shared library needs and defines. 64-bit ELF, little endian: System V ABI, gABI 4.1 and its GNU extensions."""
+"""Reads the references and definitions of a shared library. 64-bit ELF, little endian: System V ABI, gABI 4.1 and its GNU extensions."""
 import dataclasses
 import mmap
 import struct

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes shared libraries whose functions do nothing and return 0, without a compiler. 64-bit ELF, little endian: System V
+"""Writes shared libraries of functions that do nothing and return 0, without a compiler. 64-bit ELF, little endian: System V
 ABI, gABI 4.1 and its GNU extensions.
 
 A library has two segments: one with all that is only read and the one function that all names share, and one for the

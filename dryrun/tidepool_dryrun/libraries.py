@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the libraries of NVIDIA that PyTorch only links with, for machines without a GPU.
 
-usage: libraries.py TO TORCH_LIBRARIES STAND_IN
+usage: libraries.py TO TORCH_LIBRARIES STAND_IN...
 
 Reads which libraries, versions and functions PyTorch's own libraries need, and writes libraries with these names,
-versions and functions into the folder TO. The folder STAND_IN has the libraries that do more. Where it has one of the same
+versions and functions into the folder TO. The folders STAND_IN have the libraries that do more. Where they have one of the same
 name, none is written. Each written library needs the library of answers there, libcuda_libraries.so. A function that the
 library of answers has is left to it. Every other function does nothing and returns 0, which is success in all of them.
 """
+import errno
 import pathlib
 import re
 import sys
@@ -54,17 +55,20 @@ def empty_libraries(readers, present, answered):
 
 
 def make_all(folder, torch_libraries, stand_in):
-    """Writes the libraries into the folder. Raises OSError, and ValueError for files that are no libraries."""
-    folder, stand_in = pathlib.Path(folder), pathlib.Path(stand_in)
+    """Writes the libraries into the folder. `stand_in` are folders. Raises OSError, and ValueError for files that are no
+    libraries."""
+    folder = pathlib.Path(folder)
     readers = [elf_reader.read(path) for path in sources(torch_libraries)]
-    present = {path.name for path in stand_in.iterdir()}
-    answered = elf_reader.read(stand_in / ANSWERS).defined
+    present = {path.name: path for one in stand_in for path in pathlib.Path(one).iterdir()}
+    if ANSWERS not in present:
+        raise FileNotFoundError(errno.ENOENT, "no such library", str(pathlib.Path(stand_in[-1]) / ANSWERS))
+    answered = elf_reader.read(present[ANSWERS]).defined
     folder.mkdir(parents=True, exist_ok=True)
     for soname, library in empty_libraries(readers, present, answered).items():
         (folder / soname).write_bytes(elf_writer.contents(library))
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) < 4:
         sys.exit(__doc__.split("\n\n")[1])
-    make_all(*sys.argv[1:])
+    make_all(sys.argv[1], sys.argv[2], sys.argv[3:])

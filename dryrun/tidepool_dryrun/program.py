@@ -38,9 +38,16 @@ def cache_folder():
     return pathlib.Path(base) / "tidepool" / "dryrun"
 
 
+def stand_in_folders(target, stand_in):
+    """Returns the folders of the stand-in for PyTorch's version of CUDA, in the order in which libraries are looked for."""
+    stand_in = pathlib.Path(stand_in)
+    return [stand_in] if target.cuda_major == 13 else [stand_in / f"cuda{target.cuda_major}", stand_in]
+
+
 def empty_libraries(target, stand_in):
     """Returns the folder of the libraries that PyTorch only links with, made once for each PyTorch and stand-in."""
-    read = [*libraries.sources(target.library_folder), *sorted(pathlib.Path(stand_in).iterdir())]
+    present = [path for folder in stand_in for path in sorted(folder.iterdir()) if path.is_file()]
+    read = [*libraries.sources(target.library_folder), *present]
     makers = [libraries.__file__, libraries.elf_reader.__file__, libraries.elf_writer.__file__]
     parts = [f"{path} {os.stat(path).st_mtime_ns}" for path in [*read, *makers]]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
@@ -62,17 +69,28 @@ def empty_libraries(target, stand_in):
     return folder
 
 
+def preloaded(target, stand_in, empty):
+    """Returns the names of all libraries in the place of NVIDIA's. The dynamic linker loads one of each name."""
+    names = {path.name for folder in [*stand_in, empty] for path in folder.glob("lib*.so.*")}
+    other_runtimes = {name for name in names if name.startswith("libcudart.so.") and name != f"libcudart.so.{target.cuda_major}"}
+    return sorted(names - other_runtimes)
+
+
 def environment(target, machine, stand_in, out, steps, initializes):
-    empty = empty_libraries(target, stand_in)
+    folders = stand_in_folders(target, stand_in)
+    empty = empty_libraries(target, folders)
     own = dict(os.environ)
 
     def put_first(name, *values):
         own[name] = os.pathsep.join([*map(str, values), *filter(None, [os.environ.get(name)])])
 
-    put_first("LD_LIBRARY_PATH", stand_in, empty)
+    put_first("LD_LIBRARY_PATH", *folders, empty)
     put_first("PYTHONPATH", HERE.parent / "site")
-    if target.has_nvidia_wheels:
-        put_first("LD_PRELOAD", *sorted(empty.glob("lib*.so.*[0-9]")), *sorted(pathlib.Path(stand_in).glob("libcudart.so.*")))
+    if target.has_copies:
+        put_first("LD_PRELOAD", *preloaded(target, folders, empty))
+    if target.cudnn:
+        major, minor, patch = target.cudnn
+        own["CUDART_HOST_CUDNN"] = str(10000 * major + 100 * minor + patch)
     gpu = machine.gpu
     own.update(CUDART_HOST_DEVICES=str(machine.devices), CUDART_HOST_MEMORY=str(machine.memory_bytes),
                CUDART_HOST_NAME=gpu.title, CUDART_HOST_CAPABILITY=str(gpu.capability),

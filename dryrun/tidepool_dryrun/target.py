@@ -10,18 +10,28 @@ import sys
 
 from .errors import DryRunError
 
-STAND_IN_CUDA = "13"  # the major version of the CUDA runtime that the stand-in replaces
+OLDEST_TORCH = (2, 6)
+CUDA_MAJORS = (12, 13)  # the versions of the CUDA runtime that the stand-in replaces
 
 PROBE = """
-import importlib.util, json, os, sys
-found = {"version": list(sys.version_info[:2]), "prefix": sys.prefix}
+import glob, importlib.metadata, importlib.util, json, os, re, sys
+found = {"python": list(sys.version_info[:2])}
 spec = importlib.util.find_spec("torch")
 if spec is not None and spec.origin:
     folder = os.path.dirname(spec.origin)
     names = {}
     with open(os.path.join(folder, "version.py")) as file:
         exec(file.read(), names)
-    found.update(torch=names.get("__version__"), cuda=names.get("cuda"), folder=folder)
+    found.update(torch=names.get("__version__"), cuda=names.get("cuda"), hip=names.get("hip"), folder=folder)
+    # Places of NVIDIA's own libraries, which PyTorch would load before those on LD_LIBRARY_PATH: wheels, and Conda's packages.
+    found["copies"] = [entry for entry in sys.path if os.path.isdir(os.path.join(entry, "nvidia"))]
+    found["copies"] += glob.glob(os.path.join(sys.prefix, "lib", "libcudart.so*"))
+    try:
+        needs = importlib.metadata.requires("torch") or []
+    except importlib.metadata.PackageNotFoundError:
+        needs = []
+    cudnn = [re.match(r"nvidia-cudnn-cu[0-9]+==([0-9]+)\\.([0-9]+)\\.([0-9]+)", need) for need in needs]
+    found["cudnn"] = next((list(map(int, match.groups())) for match in cudnn if match), None)
 print(json.dumps(found))
 """
 
@@ -31,15 +41,13 @@ class Target:
     python: str  # the interpreter
     torch: str  # its version
     folder: str  # of the package torch
+    cuda_major: int
+    has_copies: bool  # libraries of NVIDIA that PyTorch would load before those on LD_LIBRARY_PATH
+    cudnn: "tuple | None"  # the version that PyTorch was built for, where its package says it
 
     @property
     def library_folder(self):
         return os.path.join(self.folder, "lib")
-
-    @property
-    def has_nvidia_wheels(self):
-        """Whether libraries of NVIDIA lie beside PyTorch, which it would load before those on LD_LIBRARY_PATH."""
-        return os.path.isdir(os.path.join(os.path.dirname(self.folder), "nvidia"))
 
 
 def interpreter_of(command):
@@ -67,11 +75,21 @@ def find(command):
     if probe.returncode != 0:
         raise DryRunError(f"{python}: not a working Python: {probe.stderr.strip()[-300:]}")
     found = json.loads(probe.stdout.splitlines()[-1])
-    if found.get("torch") is None:
+    return checked(python, found)
+
+
+def checked(python, found):
+    """Returns the Target, or raises DryRunError where the stand-in has nothing for this PyTorch."""
+    torch = found.get("torch")
+    if torch is None:
         raise DryRunError(f"{python} has no PyTorch, expected an environment in which the program runs")
+    build = f"torch {torch} of {python} is built"
     if found["cuda"] is None:
-        raise DryRunError(f"torch {found['torch']} of {python} is built without CUDA, expected a build with it")
-    if found["cuda"].split(".")[0] != STAND_IN_CUDA:
-        raise DryRunError(f"torch {found['torch']} of {python} is built for CUDA {found['cuda']}, "
-                          f"expected one for CUDA {STAND_IN_CUDA}")
-    return Target(python, found["torch"], found["folder"])
+        kind = f"for ROCm {found['hip']}" if found["hip"] else "without CUDA"
+        raise DryRunError(f"{build} {kind}, expected a build for CUDA: pip install torch")
+    major = int(found["cuda"].split(".")[0])
+    if major not in CUDA_MAJORS:
+        raise DryRunError(f"{build} for CUDA {found['cuda']}, expected one for CUDA {' or '.join(map(str, CUDA_MAJORS))}")
+    if tuple(map(int, re.match(r"(\d+)\.(\d+)", torch).groups())) < OLDEST_TORCH:
+        raise DryRunError(f"torch {torch} of {python} is too old, expected {'.'.join(map(str, OLDEST_TORCH))} or newer")
+    return Target(python, torch, found["folder"], major, bool(found["copies"]), found["cudnn"] and tuple(found["cudnn"]))

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "stand_in/cudart/versioned.h"
+
 namespace {
 
 // Both interfaces use the same numbers.
@@ -46,7 +48,7 @@ CUresult CurrentContext(CUcontext* context) {
 template <typename Use>
 CUresult WithProperties(CUdevice device, Use use) {
   cudaDeviceProp properties;
-  const cudaError_t error = cudaGetDeviceProperties(&properties, device);
+  const cudaError_t error = cudartHostGetDeviceProperties(&properties, device);
   if (error == cudaSuccess) use(properties);
   return Result(error);
 }
@@ -237,7 +239,7 @@ CUresult cuMemHostGetDevicePointer(CUdeviceptr* device_address, void* address, u
 }
 CUresult cuPointerGetAttribute(void* value, CUpointer_attribute attribute, CUdeviceptr address) {
   cudaPointerAttributes attributes;
-  const cudaError_t error = cudaPointerGetAttributes(&attributes, Pointer(address));
+  const cudaError_t error = cudartHostPointerGetAttributes(&attributes, Pointer(address));
   if (error != cudaSuccess) return Result(error);
   if (attributes.type == cudaMemoryTypeUnregistered) return CUDA_ERROR_INVALID_VALUE;
   switch (attribute) {

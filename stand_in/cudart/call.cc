@@ -2,6 +2,9 @@
 // Refuses calls in the order in which CUDA checks.
 #include "stand_in/cudart/call.h"
 
+#include <atomic>
+#include <cstdio>
+
 #include "stand_in/cudart/unsupported.h"
 
 namespace tidepool::cudart_host {
@@ -19,7 +22,11 @@ cudaError_t Refusal(const char* function, Needs needs) {
   return static_cast<cudaError_t>(device->broken_with());
 }
 
-int RefuseUnsupported(const char* function) {
+int RefuseUnsupported(const char* function, std::atomic<bool>& was_said) {
+  if (!was_said.exchange(true)) {
+    std::fprintf(stderr, "cudart_host: %s is not supported by this stand-in for the CUDA runtime\n",
+                 function);
+  }
   return Call(function, Needs::kNothing, [](Runtime&) { return cudaErrorNotSupported; });
 }
 

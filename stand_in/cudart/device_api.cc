@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "stand_in/cudart/call.h"
+#include "stand_in/cudart/versioned.h"
 
 namespace tidepool::cudart_host {
 namespace {
@@ -186,12 +187,13 @@ cudaError_t cudaChooseDevice(int* device, const cudaDeviceProp* properties) {
   });
 }
 
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
-  return CallWithDevice(__func__, ordinal, [&](Runtime& runtime, StandInDevice& device) {
-    if (properties == nullptr) return cudaErrorInvalidValue;
-    Describe(device, runtime, *properties);
-    return cudaSuccess;
-  });
+cudaError_t cudartHostGetDeviceProperties(cudaDeviceProp* properties, int ordinal) {
+  return CallWithDevice("cudaGetDeviceProperties", ordinal,
+                        [&](Runtime& runtime, StandInDevice& device) {
+                          if (properties == nullptr) return cudaErrorInvalidValue;
+                          Describe(device, runtime, *properties);
+                          return cudaSuccess;
+                        });
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ordinal) {
@@ -278,7 +280,7 @@ cudaError_t cudaGetDeviceFlags(unsigned int* flags) {
 cudaError_t cudaDriverGetVersion(int* version) {
   return Call(__func__, Needs::kNothing, [&](Runtime&) {
     if (version == nullptr) return cudaErrorInvalidValue;
-    *version = CUDART_VERSION;
+    *version = cudartHostRuntimeVersion();
     return cudaSuccess;
   });
 }
@@ -286,7 +288,7 @@ cudaError_t cudaDriverGetVersion(int* version) {
 cudaError_t cudaRuntimeGetVersion(int* version) {
   return Call(__func__, Needs::kNothing, [&](Runtime&) {
     if (version == nullptr) return cudaErrorInvalidValue;
-    *version = CUDART_VERSION;
+    *version = cudartHostRuntimeVersion();
     return cudaSuccess;
   });
 }

@@ -11,6 +11,7 @@
 #include "stand_in/cudart/driver_memory.h"
 #include "stand_in/cudart/errors.h"
 #include "stand_in/cudart/memory_operations.h"
+#include "stand_in/cudart/versioned.h"
 
 namespace tidepool::cudart_host {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 CUresult Initialize(unsigned /*flags*/) { return CUDA_SUCCESS; }
 
 CUresult DriverVersion(int* version) {
-  *version = CUDART_VERSION;
+  *version = cudartHostRuntimeVersion();
   return CUDA_SUCCESS;
 }
 
@@ -114,13 +115,13 @@ extern "C" {
 
 cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** entry, unsigned long long /*flags*/,
                                     cudaDriverEntryPointQueryResult* status) {
-  return Find(__func__, symbol, entry, CUDART_VERSION, status);
+  return Find(__func__, symbol, entry, cudartHostRuntimeVersion(), status);
 }
 
 cudaError_t cudaGetDriverEntryPoint_ptsz(const char* symbol, void** entry,
                                          unsigned long long /*flags*/,
                                          cudaDriverEntryPointQueryResult* status) {
-  return Find(__func__, symbol, entry, CUDART_VERSION, status);
+  return Find(__func__, symbol, entry, cudartHostRuntimeVersion(), status);
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void** entry, unsigned version,

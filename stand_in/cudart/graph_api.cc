@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "stand_in/cudart/call.h"
+#include "stand_in/cudart/versioned.h"
 
 namespace tidepool::cudart_host {
 namespace {
@@ -114,26 +115,27 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* 
   });
 }
 
-cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
-                                     unsigned long long* id, cudaGraph_t* graph,
-                                     const cudaGraphNode_t** dependencies,
-                                     const cudaGraphEdgeData** edges, size_t* count) {
-  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef& stream) {
-    if (status == nullptr) return cudaErrorInvalidValue;
-    *status = runtime.captures.StatusOf(stream);
-    const std::shared_ptr<CapturedRecord> captured = runtime.captures.Record(stream);
-    if (captured == nullptr) return cudaSuccess;
-    // CUDA keeps the array until the next call on the stream; here, the thread keeps it.
-    thread_local std::vector<cudaGraphNode_t> nodes;
-    nodes.clear();
-    for (GraphNode* node : captured->frontier) nodes.push_back(HandleOf(node));
-    if (id != nullptr) *id = captured->capture->id;
-    if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(captured->capture->handle);
-    if (dependencies != nullptr) *dependencies = nodes.data();
-    if (edges != nullptr) *edges = nullptr;
-    if (count != nullptr) *count = nodes.size();
-    return cudaSuccess;
-  });
+cudaError_t cudartHostStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
+                                           unsigned long long* id, cudaGraph_t* graph,
+                                           const cudaGraphNode_t** dependencies,
+                                           const cudaGraphEdgeData** edges, size_t* count) {
+  return CallOnStream(
+      "cudaStreamGetCaptureInfo", handle, [&](Runtime& runtime, const StreamRef& stream) {
+        if (status == nullptr) return cudaErrorInvalidValue;
+        *status = runtime.captures.StatusOf(stream);
+        const std::shared_ptr<CapturedRecord> captured = runtime.captures.Record(stream);
+        if (captured == nullptr) return cudaSuccess;
+        // CUDA keeps the array until the next call on the stream; here, the thread keeps it.
+        thread_local std::vector<cudaGraphNode_t> nodes;
+        nodes.clear();
+        for (GraphNode* node : captured->frontier) nodes.push_back(HandleOf(node));
+        if (id != nullptr) *id = captured->capture->id;
+        if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(captured->capture->handle);
+        if (dependencies != nullptr) *dependencies = nodes.data();
+        if (edges != nullptr) *edges = nullptr;
+        if (count != nullptr) *count = nodes.size();
+        return cudaSuccess;
+      });
 }
 
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
@@ -183,9 +185,9 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t handle, cudaGraphNodeType* type
   });
 }
 
-cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t handle, cudaGraphNode_t* nodes,
-                                         cudaGraphEdgeData* edges, size_t* count) {
-  return Call(__func__, Needs::kDevice, [&](Runtime& runtime) {
+cudaError_t cudartHostGraphNodeGetDependencies(cudaGraphNode_t handle, cudaGraphNode_t* nodes,
+                                               cudaGraphEdgeData* edges, size_t* count) {
+  return Call("cudaGraphNodeGetDependencies", Needs::kDevice, [&](Runtime& runtime) {
     const GraphNode* const node = FindNode(runtime, handle);
     if (node == nullptr) return cudaErrorInvalidValue;
     const cudaError_t error = StoreNodes(node->dependencies, nodes, count);

@@ -11,6 +11,7 @@
 
 #include "stand_in/cudart/call.h"
 #include "stand_in/cudart/errors.h"
+#include "stand_in/cudart/versioned.h"
 
 namespace tidepool::cudart_host {
 namespace {
@@ -198,8 +199,8 @@ cudaError_t cudaHostGetFlags(unsigned int* flags, void* address) {
   });
 }
 
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+cudaError_t cudartHostPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  return Call("cudaPointerGetAttributes", Needs::kContext, [&](Runtime& runtime) {
     if (attributes == nullptr) return cudaErrorInvalidValue;
     *attributes = {};
     attributes->type = cudaMemoryTypeUnregistered;
@@ -221,9 +222,9 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   });
 }
 
-cudaError_t cudaMemPrefetchAsync(const void* address, size_t bytes, cudaMemLocation location,
-                                 unsigned int flags, cudaStream_t handle) {
-  return CallOnStream(__func__, handle, [&](Runtime& runtime, const StreamRef&) {
+cudaError_t cudartHostMemPrefetchAsync(const void* address, size_t bytes, cudaMemLocation location,
+                                       unsigned int flags, cudaStream_t handle) {
+  return CallOnStream("cudaMemPrefetchAsync", handle, [&](Runtime& runtime, const StreamRef&) {
     const bool is_place = location.type == cudaMemLocationTypeDevice
                               ? runtime.FindDevice(location.id) != nullptr
                               : location.type == cudaMemLocationTypeHost;
@@ -234,9 +235,8 @@ cudaError_t cudaMemPrefetchAsync(const void* address, size_t bytes, cudaMemLocat
   });
 }
 
-cudaError_t cudaMemAdvise(const void* address, size_t bytes, cudaMemoryAdvise /*advice*/,
-                          cudaMemLocation /*location*/) {
-  return Call(__func__, Needs::kContext, [&](Runtime& runtime) {
+cudaError_t cudartHostMemAdvise(const void* address, size_t bytes) {
+  return Call("cudaMemAdvise", Needs::kContext, [&](Runtime& runtime) {
     const Region region = runtime.memory.Classify(address, static_cast<std::int64_t>(bytes));
     return bytes != 0 && region.kind == MemoryKind::kManaged ? cudaSuccess : cudaErrorInvalidValue;
   });

@@ -3,11 +3,9 @@
 // null stream stands for the calling thread's own stream.
 #include <cuda_runtime_api.h>
 
-namespace {
+#include "stand_in/cudart/own_stream.h"
 
-cudaStream_t OrOwn(cudaStream_t stream) { return stream == nullptr ? cudaStreamPerThread : stream; }
-
-}  // namespace
+using tidepool::cudart_host::OrOwn;
 
 extern "C" {
 
@@ -42,11 +40,6 @@ cudaError_t cudaFreeAsync_ptsz(void* address, cudaStream_t stream) {
 cudaError_t cudaMallocFromPoolAsync_ptsz(void** address, size_t bytes, cudaMemPool_t pool,
                                          cudaStream_t stream) {
   return cudaMallocFromPoolAsync(address, bytes, pool, OrOwn(stream));
-}
-
-cudaError_t cudaMemPrefetchAsync_ptsz(const void* address, size_t bytes, cudaMemLocation location,
-                                      unsigned int flags, cudaStream_t stream) {
-  return cudaMemPrefetchAsync(address, bytes, location, flags, OrOwn(stream));
 }
 
 cudaError_t cudaEventRecord_ptsz(cudaEvent_t event, cudaStream_t stream) {
@@ -103,13 +96,6 @@ cudaError_t cudaStreamBeginCapture_ptsz(cudaStream_t stream, cudaStreamCaptureMo
 
 cudaError_t cudaStreamEndCapture_ptsz(cudaStream_t stream, cudaGraph_t* graph) {
   return cudaStreamEndCapture(OrOwn(stream), graph);
-}
-
-cudaError_t cudaStreamGetCaptureInfo_ptsz(cudaStream_t stream, cudaStreamCaptureStatus* status,
-                                          unsigned long long* id, cudaGraph_t* graph,
-                                          const cudaGraphNode_t** dependencies,
-                                          const cudaGraphEdgeData** edges, size_t* count) {
-  return cudaStreamGetCaptureInfo(OrOwn(stream), status, id, graph, dependencies, edges, count);
 }
 
 cudaError_t cudaGraphLaunch_ptsz(cudaGraphExec_t exec, cudaStream_t stream) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the answers share. Each file has the functions of one library of NVIDIA that must do more
-// than return success. They are written without that library's headers, so that one build serves
-// all its versions: only the types' sizes count.
-#pragma once
+// Parts that the answers share. Each file has the functions of one library of NVIDIA that must do
+// more than return success. They are written without that library's headers, so that one build
+// serves all its versions: only the types' sizes count.
+#ifndef TIDEPOOL_STAND_IN_LIBRARIES_ANSWERS_H_
+#define TIDEPOOL_STAND_IN_LIBRARIES_ANSWERS_H_
 
 // Makes the functions of the file visible: a program finds them by their names.
 #define TIDEPOOL_ANSWER extern "C" __attribute__((visibility("default")))
@@ -27,3 +28,5 @@ inline constexpr const char* kNoWords = "a stand-in for a library of NVIDIA";
 int CudaMajor();
 
 }  // namespace tidepool::cudart_host
+
+#endif  // TIDEPOOL_STAND_IN_LIBRARIES_ANSWERS_H_

@@ -3,6 +3,7 @@
 // a GPU.
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 
 #include "stand_in/libraries/answers.h"
 
@@ -21,6 +22,17 @@ constexpr int kHeuristicResults = 202;  // CUDNN_ATTR_ENGINEHEUR_RESULTS
 constexpr int kPlanWorkspace = 402;     // CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE
 constexpr int kNumber = 3;              // CUDNN_TYPE_INT64
 
+// Returns 10000 times the major, plus 100 times the minor, plus the patch number. PyTorch refuses a
+// library that is older than the one that it was built for.
+int Version() {
+  static const int version = [] {
+    const char* const text = std::getenv("CUDART_HOST_CUDNN");
+    const int number = text != nullptr ? std::atoi(text) : 0;
+    return number > 0 ? number : 99900;
+  }();
+  return version;
+}
+
 int Store(std::size_t* place, std::size_t bytes) {
   *place = bytes;
   return 0;
@@ -28,13 +40,13 @@ int Store(std::size_t* place, std::size_t bytes) {
 
 }  // namespace
 
-TIDEPOOL_ANSWER std::size_t cudnnGetVersion() { return 91900; }
+TIDEPOOL_ANSWER std::size_t cudnnGetVersion() { return static_cast<std::size_t>(Version()); }
 TIDEPOOL_ANSWER std::size_t cudnnGetCudartVersion() {
   return static_cast<std::size_t>(tidepool::cudart_host::CudaMajor()) * 1000;
 }
 TIDEPOOL_ANSWER int cudnnGetProperty(int type, int* value) {
-  constexpr int kVersion[] = {9, 19, 0};
-  *value = type >= 0 && type < 3 ? kVersion[type] : 0;
+  const int parts[] = {Version() / 10000, Version() / 100 % 100, Version() % 100};
+  *value = type >= 0 && type < 3 ? parts[type] : 0;
   return 0;
 }
 TIDEPOOL_ANSWER const char* cudnnGetErrorString(int /*status*/) {

@@ -34,7 +34,7 @@ class LibrariesTest(unittest.TestCase):
         for name in ("torch", "real", "stand_in", "made"):
             (self.folder / name).mkdir()
 
-    # A library of NVIDIA, with versions unless `node` is None.
+    # A library of NVIDIA: `node` is the version of its functions, or None.
     def real(self, soname, functions, node):
         options = []
         if node is not None:

@@ -96,11 +96,28 @@ class TargetTest(unittest.TestCase):
         found = target.find([self.python_with("__version__ = '2.11.0+cu130'\ncuda = '13.0'\n")])
         self.assertEqual(found.torch, "2.11.0+cu130")
         self.assertEqual(found.folder, str(pathlib.Path(self.folder.name) / "torch"))
-        self.assertFalse(found.has_nvidia_wheels)
+        self.assertEqual(found.cuda_major, 13)
+        self.assertFalse(found.has_copies)
+        self.assertIsNone(found.cudnn)
+
+    def test_finds_libraries_of_nvidia_and_their_versions(self):
+        python = self.python_with("__version__ = '2.6.0+cu124'\ncuda = '12.4'\n")
+        folder = pathlib.Path(self.folder.name)
+        (folder / "nvidia" / "cublas").mkdir(parents=True)
+        (folder / "torch-2.6.0.dist-info").mkdir()
+        (folder / "torch-2.6.0.dist-info" / "METADATA").write_text(
+            "Metadata-Version: 2.1\nName: torch\nVersion: 2.6.0\n"
+            "Requires-Dist: filelock\nRequires-Dist: nvidia-cudnn-cu12==9.1.0.70; platform_system == 'Linux'\n")
+        found = target.find([python])
+        self.assertEqual(found.cuda_major, 12)
+        self.assertTrue(found.has_copies)
+        self.assertEqual(found.cudnn, (9, 1, 0))
 
     def test_refuses_what_it_cannot_run(self):
         for lines, error in (("__version__ = '2.11.0'\ncuda = None\n", "is built without CUDA"),
-                             ("__version__ = '2.6.0'\ncuda = '12.4'\n", "is built for CUDA 12.4, expected one for CUDA 13"),
+                             ("__version__ = '2.11.0'\ncuda = None\nhip = '6.4'\n", "is built for ROCm 6.4, expected a build for CUDA"),
+                             ("__version__ = '2.6.0'\ncuda = '11.8'\n", "is built for CUDA 11.8, expected one for CUDA 12 or 13"),
+                             ("__version__ = '2.5.1+cu124'\ncuda = '12.4'\n", "torch 2.5.1.cu124 of .* is too old, expected 2.6 or newer"),
                              ("", "has no PyTorch")):
             with self.subTest(error), self.assertRaisesRegex(DryRunError, error):
                 target.find([self.python_with(lines)])

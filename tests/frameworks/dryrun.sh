@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Dry runs of programs with an unmodified PyTorch.
+# Dry runs of programs with an unmodified PyTorch. TORCH names another version, such as 2.6.0 for CUDA 12.
 . "$(dirname "$0")/common.sh"
 [ -x "$BUILD/trace_replay/tidepool" ] || { echo "the tool is not built"; exit 77; }
 version=${TORCH:-2.11.0}
 environment "torch-$version" "torch==$version" numpy==2.3.5 filelock==4.2.11 typing-extensions==4.16.0 sympy==1.14.0 \
   networkx==3.6.1 jinja2==3.1.6 fsspec==2026.9.0 mpmath==1.4.1 MarkupSafe==3.0.4
-# The libraries of a dry run are made again where their maker changed.
 export XDG_CACHE_HOME=$CACHE/dryrun
 "$PYTHON" "$here/dryrun/dryrun_test.py" "$BUILD/trace_replay/tidepool" "$environment/bin/python"

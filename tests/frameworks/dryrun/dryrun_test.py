@@ -12,10 +12,16 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "dryrun"))
+
+from tidepool_dryrun import elf_reader, elf_writer, libraries  # noqa: E402
+
 TRAIN = str(pathlib.Path(__file__).parent / "train.py")
 WEIGHTS = 4 * (2 * 4 * 1024 * 1024 + 5 * 1024)  # bytes of train.py's default model
+RETURN_1 = bytes.fromhex("b801000000c3")  # x86-64: mov eax, 1; ret
 
 
 def dry_run(*arguments, command=(PYTHON, TRAIN)):
@@ -151,6 +157,31 @@ class DryRunTest(unittest.TestCase):
                 done = dry_run(*arguments)
                 self.assertEqual(done.returncode, 1)
                 self.assertIn(error, done.stderr)
+
+    # A PyTorch beside which NVIDIA's libraries are installed, as wheels install them: all their functions fail.
+    def test_the_libraries_beside_pytorch_do_not_win(self):
+        torch = pathlib.Path(subprocess.run(
+            [PYTHON, "-c", "import importlib.util; print(importlib.util.find_spec('torch').submodule_search_locations[0])"],
+            capture_output=True, text=True, check=True).stdout.strip())
+        own = self.folder / "torch"
+        (own / "lib").mkdir(parents=True)
+        for entry in [*torch.iterdir(), *(torch / "lib").iterdir()]:
+            if entry != torch / "lib":
+                (own / entry.relative_to(torch)).symlink_to(entry)
+        readers = [elf_reader.read(path) for path in libraries.sources(torch / "lib")]
+        failing = libraries.empty_libraries(readers, {"libcuda.so.1"}, set())
+        self.assertTrue(any(soname.startswith("libcudart.so.") for soname in failing))
+        # PyTorch looks for every library in each of its folders: these are two of them, for CUDA 12 and 13.
+        for place in (self.folder / "nvidia" / "cublas" / "lib", self.folder / "nvidia" / "cu13" / "lib"):
+            place.mkdir(parents=True)
+            for soname, library in failing.items():
+                library.needed = []
+                with unittest.mock.patch.dict(elf_writer.RETURN_0, {library.machine: RETURN_1}):
+                    (place / soname).write_bytes(elf_writer.contents(library))
+        os.environ["PYTHONPATH"] = str(self.folder)
+        self.addCleanup(os.environ.pop, "PYTHONPATH")
+        found = answer("--steps", "1")
+        self.assertEqual(found["steps"], 1)
 
     def test_the_programs_own_sitecustomize_runs(self):
         (self.folder / "sitecustomize.py").write_text("import sys; sys.own_site = 1\n")
