@@ -53,7 +53,7 @@ class LibrariesTest(unittest.TestCase):
                         "int all() { return cublasInit() + 10 * cublasVersion() + cublasLtMatmul() + ncclSend() + pncclSend(); }\n",
                         blas, light, nccl)
         compile_library(self.folder / "stand_in" / libraries.ANSWERS, answers)
-        libraries.make_all(self.folder / "made", self.folder / "torch", self.folder / "stand_in")
+        libraries.make_all(self.folder / "made", self.folder / "torch", [self.folder / "stand_in"])
 
     # Calls a function of a library in a new process, in which all references are resolved at once.
     def call(self, library, function):
@@ -78,6 +78,16 @@ class LibrariesTest(unittest.TestCase):
         self.make()
         self.assertFalse((self.folder / "made" / "libnccl.so.2").exists())
         self.assertEqual(self.call(self.folder / "torch" / "libtorch_x.so", "all"), 6)
+
+    def test_each_folder_of_the_stand_in_counts(self):
+        self.make()
+        own = self.folder / "stand_in" / "cuda12"
+        own.mkdir()
+        compile_library(own / "libnccl.so.2", "")
+        libraries.make_all(self.folder / "again", self.folder / "torch", [own, self.folder / "stand_in"])
+        self.assertEqual(sorted(path.name for path in (self.folder / "again").iterdir()), ["libcublas.so.77", "libcublasLt.so.77"])
+        with self.assertRaises(FileNotFoundError):
+            libraries.make_all(self.folder / "again", self.folder / "torch", [own])
 
     def test_many_functions_are_found(self):
         machine = elf_reader.read(compile_library(self.folder / "any.so", "")).machine
