@@ -22,6 +22,14 @@
 
 namespace tidepool {
 
+// Where the memory of the device lies. The first free addresses decide between free blocks of one
+// size in PyTorch's allocator, and so what it reserves.
+enum class AddressOrder : std::uint8_t {
+  kHost,       // where the host maps it
+  kAscending,  // from the beginning of a range of addresses, in units of 2 MiB
+  kFalling,    // from its end
+};
+
 struct HostDeviceOptions {
   // A limit. The host gives the memory on first touch.
   std::int64_t memory_bytes = std::int64_t{1} << 30;
@@ -33,6 +41,8 @@ struct HostDeviceOptions {
   // without a gap. The bytes move at the end of the copy's time. 0: as fast as the host copies.
   double copy_bytes_per_second = 0;
   std::int64_t copy_latency_ns = 0;  // a delay in front of each such copy
+  // Of AllocateMemory. With an order, the device reserves addresses for four times its memory.
+  AddressOrder addresses = AddressOrder::kHost;
 };
 
 class TIDEPOOL_EXPORT HostDevice : public Device {

@@ -26,6 +26,7 @@ struct CudartHostConfig {
   // 0: device memory is never touched. Copies from it give zeros, and copies to it do nothing, so a
   // device may have more memory than the host.
   int has_data;
+  int addresses;  // of memory: 0 as the host maps it, 1 ascending, 2 falling
 };
 
 // Stores the configuration that the environment variables describe.

@@ -32,6 +32,20 @@ void Read(const char* variable, Number least, Number& value) {
   }
 }
 
+void ReadAddresses(int& addresses) {
+  const char* variable = "CUDART_HOST_ADDRESSES";
+  const char* text = std::getenv(variable);
+  if (text == nullptr) return;
+  const std::string_view order = text;
+  if (order == "ascending") {
+    addresses = static_cast<int>(AddressOrder::kAscending);
+  } else if (order == "falling") {
+    addresses = static_cast<int>(AddressOrder::kFalling);
+  } else {
+    Report(variable, order, "ascending or falling");
+  }
+}
+
 bool IsFault(const std::vector<std::string>& parts, std::int64_t& n, int& error) {
   return parts.size() == 3 && absl::SimpleAtoi(parts[1], &n) && n > 0 &&
          absl::SimpleAtoi(parts[2], &error) && error > 0;
@@ -52,7 +66,8 @@ CudartHostConfig ConfigOfEnvironment() {
                              .multiprocessors = 108,
                              .threads_per_multiprocessor = 2048,
                              .shared_bytes_per_block = 166912,
-                             .has_data = 1};
+                             .has_data = 1,
+                             .addresses = 0};
   const CudartHostConfig defaults = config;
   Read("CUDART_HOST_DEVICES", 0, config.devices);
   Read("CUDART_HOST_MEMORY", 1LL, config.memory_bytes);
@@ -67,6 +82,7 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_THREADS_PER_MULTIPROCESSOR", 1024, config.threads_per_multiprocessor);
   Read("CUDART_HOST_SHARED_MEMORY", 49152, config.shared_bytes_per_block);
   Read("CUDART_HOST_DATA", 0, config.has_data);
+  ReadAddresses(config.addresses);
   if (IsValid(config)) return config;
   std::fprintf(stderr,
                "cudart_host: the CUDART_HOST_ variables are ignored, expected at most 64 devices "
@@ -94,12 +110,13 @@ HostDeviceOptions DeviceOptions(const CudartHostConfig& config) {
   return {.memory_bytes = config.memory_bytes,
           .granularity = config.granularity,
           .copy_bytes_per_second = config.copy_bytes_per_second,
-          .copy_latency_ns = config.copy_latency_nanoseconds};
+          .copy_latency_ns = config.copy_latency_nanoseconds,
+          .addresses = static_cast<AddressOrder>(config.addresses)};
 }
 
 bool IsValid(const CudartHostConfig& config) {
-  return config.devices >= 0 && config.devices <= 64 &&
-         HostDevice::Create(DeviceOptions(config)).ok();
+  return config.devices >= 0 && config.devices <= 64 && config.addresses >= 0 &&
+         config.addresses <= 2 && HostDevice::Create(DeviceOptions(config)).ok();
 }
 
 }  // namespace tidepool::cudart_host

@@ -4,9 +4,12 @@
 #define TIDEPOOL_LIB_DEVICE_HOST_ALLOCATIONS_H_
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "lib/device/address_ranges.h"
+#include "lib/device/host/address_arena.h"
 #include "lib/locks/mutex.h"
 
 namespace tidepool::host {
@@ -15,7 +18,8 @@ namespace tidepool::host {
 // left.
 class Allocations {
  public:
-  Allocations() = default;
+  // Takes addresses from the arena, or where the host maps memory without one.
+  explicit Allocations(std::unique_ptr<AddressArena> arena = nullptr) : arena_(std::move(arena)) {}
   ~Allocations();
   Allocations(const Allocations&) = delete;
   Allocations& operator=(const Allocations&) = delete;
@@ -30,7 +34,11 @@ class Allocations {
   bool Overlap(const void* address, std::int64_t bytes) const;
 
  private:
+  absl::StatusOr<void*> Map(std::int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status Unmap(void* address, std::int64_t bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   mutable locks::Mutex mutex_;
+  const std::unique_ptr<AddressArena> arena_ ABSL_PT_GUARDED_BY(mutex_);
   device::AddressRanges ranges_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -72,8 +72,14 @@ class HostDeviceOfThreads final : public HostDevice {
       virtual_memory =
           std::make_unique<device::VirtualMemory>(options.granularity, *std::move(backing));
     }
-    return std::unique_ptr<HostDevice>(
-        new HostDeviceOfThreads(options, std::move(budget), std::move(virtual_memory)));
+    std::unique_ptr<AddressArena> arena;
+    if (options.addresses != AddressOrder::kHost) {
+      auto created = AddressArena::Create(options.memory_bytes, options.addresses);
+      if (!created.ok()) return created.status();
+      arena = *std::move(created);
+    }
+    return std::unique_ptr<HostDevice>(new HostDeviceOfThreads(
+        options, std::move(budget), std::move(arena), std::move(virtual_memory)));
   }
 
   // Nothing may keep the streams from finishing: they are destroyed first, and run all queued work.
@@ -275,8 +281,10 @@ class HostDeviceOfThreads final : public HostDevice {
   using Clock = WorkQueue::Clock;
 
   HostDeviceOfThreads(const HostDeviceOptions& options, std::unique_ptr<MemoryBudget> budget,
+                      std::unique_ptr<AddressArena> arena,
                       std::unique_ptr<device::VirtualMemory> virtual_memory)
       : budget_(std::move(budget)),
+        memory_(std::move(arena)),
         virtual_memory_(std::move(virtual_memory)),
         to_device_(options.copy_bytes_per_second, options.copy_latency_ns),
         from_device_(options.copy_bytes_per_second, options.copy_latency_ns),

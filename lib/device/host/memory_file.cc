@@ -8,10 +8,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <iterator>
 #include <limits>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "lib/text/sizes.h"
@@ -30,21 +29,20 @@ absl::StatusOr<std::unique_ptr<MemoryFile>> MemoryFile::Create() {
   return std::unique_ptr<MemoryFile>(new MemoryFile(descriptor));
 }
 
-MemoryFile::MemoryFile(int descriptor) : descriptor_(descriptor), free_{{0, kLongestFile}} {}
+MemoryFile::MemoryFile(int descriptor) : descriptor_(descriptor), free_(kLongestFile) {}
 
 MemoryFile::~MemoryFile() { close(descriptor_); }
 
 absl::StatusOr<std::int64_t> MemoryFile::Allocate(std::int64_t bytes) {
-  const auto found = std::find_if(free_.begin(), free_.end(),
-                                  [&](const auto& range) { return range.second >= bytes; });
-  if (found == free_.end()) {
+  const std::optional<std::int64_t> offset = free_.Take(bytes);
+  if (!offset.has_value()) {
     return absl::ResourceExhaustedError("no free range of the file in memory is large enough");
   }
-  const auto [offset, free_bytes] = *found;
-  if (absl::Status status = GrowTo(offset + bytes); !status.ok()) return status;
-  free_.erase(found);
-  if (free_bytes > bytes) free_.emplace(offset + bytes, free_bytes - bytes);
-  return offset;
+  if (absl::Status status = GrowTo(*offset + bytes); !status.ok()) {
+    free_.GiveBack(*offset, bytes);
+    return status;
+  }
+  return *offset;
 }
 
 void MemoryFile::Free(std::int64_t offset, std::int64_t bytes) {
@@ -52,17 +50,7 @@ void MemoryFile::Free(std::int64_t offset, std::int64_t bytes) {
   while (fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, bytes) != 0 &&
          errno == EINTR) {
   }
-  auto stretch = free_.emplace(offset, bytes).first;
-  if (const auto next = std::next(stretch); next != free_.end() && next->first == offset + bytes) {
-    stretch->second += next->second;
-    free_.erase(next);
-  }
-  if (stretch == free_.begin()) return;
-  const auto previous = std::prev(stretch);
-  if (previous->first + previous->second == offset) {
-    previous->second += stretch->second;
-    free_.erase(stretch);
-  }
+  free_.GiveBack(offset, bytes);
 }
 
 absl::Status MemoryFile::MapAt(void* address, std::int64_t offset, std::int64_t bytes) const {

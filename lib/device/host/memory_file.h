@@ -4,11 +4,11 @@
 #define TIDEPOOL_LIB_DEVICE_HOST_MEMORY_FILE_H_
 
 #include <cstdint>
-#include <map>
 #include <memory>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "lib/device/host/free_ranges.h"
 
 namespace tidepool::host {
 
@@ -36,7 +36,7 @@ class MemoryFile {
 
   const int descriptor_;
   std::int64_t bytes_ = 0;
-  std::map<std::int64_t, std::int64_t> free_;  // sizes by offset; adjacent ranges are merged
+  FreeRanges free_;
 };
 
 }  // namespace tidepool::host
