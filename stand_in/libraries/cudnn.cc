@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN 9. The sizes are guesses, so the memory of convolutions and recurrent layers is not that of
-// a GPU.
+// cuDNN 9. The sizes are guesses, so the memory of convolutions is not that of a GPU. Tensors
+// and recurrent layers are in cudnn_rnn.cc.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,7 +15,6 @@ using tidepool::cudart_host::MakeObject;
 constexpr std::int64_t kConvolutionWorkspace = 8 << 20;  // bytes
 constexpr std::size_t kNormalizationWorkspace = 1 << 20;
 constexpr std::size_t kReserve = 1 << 16;
-constexpr std::size_t kRecurrent = 1 << 20;
 
 // Names and types of cudnn_graph.h: attributes of descriptors of the backend.
 constexpr int kHeuristicResults = 202;  // CUDNN_ATTR_ENGINEHEUR_RESULTS
@@ -73,10 +72,7 @@ TIDEPOOL_DESCRIPTOR(Convolution)
 TIDEPOOL_DESCRIPTOR(Dropout)
 TIDEPOOL_DESCRIPTOR(Filter)
 TIDEPOOL_DESCRIPTOR(Pooling)
-TIDEPOOL_DESCRIPTOR(RNN)
-TIDEPOOL_DESCRIPTOR(RNNData)
 TIDEPOOL_DESCRIPTOR(SpatialTransformer)
-TIDEPOOL_DESCRIPTOR(Tensor)
 
 // Sizes
 // ------------------------------------------------------------------------------------------
@@ -110,14 +106,4 @@ TIDEPOOL_ANSWER int cudnnGetBatchNormalizationBackwardExWorkspaceSize(
 
 TIDEPOOL_ANSWER int cudnnDropoutGetStatesSize(void* /*handle*/, std::size_t* bytes) {
   return Store(bytes, kReserve);
-}
-TIDEPOOL_ANSWER int cudnnGetRNNWeightSpaceSize(void* /*handle*/, void* /*layer*/,
-                                               std::size_t* bytes) {
-  return Store(bytes, kRecurrent);
-}
-TIDEPOOL_ANSWER int cudnnGetRNNTempSpaceSizes(void* /*handle*/, void* /*layer*/, int /*mode*/,
-                                              void* /*x*/, std::size_t* work,
-                                              std::size_t* reserve) {
-  *work = kRecurrent;
-  return Store(reserve, kRecurrent);
 }

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recurrent layers of cuDNN. The weights have the sizes and places that cudnnGetRNNWeightParams
+// describes. NVIDIA does not publish the sizes of the workspace and of the reserve: here the
+// reserve keeps the gates and the state of each step for the backward pass, and the workspace the
+// gates of one layer.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "stand_in/libraries/answers.h"
+
+namespace {
+
+// Values of cudnn_ops.h and cudnn_adv.h.
+constexpr int kDouble = 1;
+constexpr int kHalf = 2;
+constexpr int kBfloat16 = 9;
+constexpr int kLstm = 2;
+constexpr int kGru = 3;
+constexpr int kBadParameter = 2000;
+
+std::size_t BytesOf(int type) {
+  if (type == kHalf || type == kBfloat16) return 2;
+  return type == kDouble ? 8 : 4;
+}
+
+struct Tensor {
+  int type = 0;
+  std::vector<int> sizes;
+  std::vector<int> strides;
+};
+
+struct Layers {
+  int cell = 0;
+  int type = 0;
+  bool has_bias = false;
+  std::int64_t directions = 1;
+  std::int64_t input = 0;
+  std::int64_t hidden = 0;
+  std::int64_t projected = 0;  // equal to `hidden` without a projection
+  std::int64_t layers = 0;
+
+  std::int64_t gates() const { return cell == kLstm ? 4 : cell == kGru ? 3 : 1; }
+  bool has_projection() const { return projected != hidden; }
+  std::int64_t passes() const { return layers * directions; }
+  std::int64_t InputOf(std::int64_t pass) const {
+    return pass < directions ? input : projected * directions;
+  }
+  // Elements of the matrices of a pass: of the input and of the state for each gate, and the
+  // projection.
+  std::int64_t Matrices(std::int64_t pass) const {
+    const std::int64_t all = gates() * hidden * (InputOf(pass) + projected);
+    return has_projection() ? all + hidden * projected : all;
+  }
+  std::int64_t Biases() const { return has_bias ? 2 * gates() * hidden : 0; }
+  std::int64_t AllMatrices(std::int64_t passes_before) const {
+    std::int64_t sum = 0;
+    for (std::int64_t pass = 0; pass < passes_before; ++pass) sum += Matrices(pass);
+    return sum;
+  }
+};
+
+struct Sequences {
+  std::int64_t steps = 0;
+  std::int64_t batch = 0;
+};
+
+template <typename Object>
+int Make(void** made) {
+  *made = new Object();
+  return 0;
+}
+template <typename Object>
+int Delete(void* object) {
+  delete static_cast<Object*>(object);
+  return 0;
+}
+
+void Describe(void* descriptor, int type, std::int64_t rows, std::int64_t columns) {
+  auto& tensor = *static_cast<Tensor*>(descriptor);
+  const auto r = static_cast<int>(rows);
+  const auto c = static_cast<int>(columns);
+  tensor = {type, {1, r, c}, {r * c, c, 1}};
+}
+
+}  // namespace
+
+TIDEPOOL_ANSWER int cudnnCreateTensorDescriptor(void** made) { return Make<Tensor>(made); }
+TIDEPOOL_ANSWER int cudnnDestroyTensorDescriptor(void* object) { return Delete<Tensor>(object); }
+TIDEPOOL_ANSWER int cudnnSetTensorNdDescriptor(void* descriptor, int type, int count,
+                                               const int* sizes, const int* strides) {
+  *static_cast<Tensor*>(descriptor) = {type, {sizes, sizes + count}, {strides, strides + count}};
+  return 0;
+}
+TIDEPOOL_ANSWER int cudnnGetTensorNdDescriptor(void* descriptor, int most, int* type, int* count,
+                                               int* sizes, int* strides) {
+  const auto& tensor = *static_cast<const Tensor*>(descriptor);
+  const auto stored = std::min<std::ptrdiff_t>(most, std::ssize(tensor.sizes));
+  *type = tensor.type;
+  *count = static_cast<int>(std::ssize(tensor.sizes));
+  std::copy_n(tensor.sizes.begin(), stored, sizes);
+  std::copy_n(tensor.strides.begin(), stored, strides);
+  return 0;
+}
+
+TIDEPOOL_ANSWER int cudnnCreateRNNDataDescriptor(void** made) { return Make<Sequences>(made); }
+TIDEPOOL_ANSWER int cudnnDestroyRNNDataDescriptor(void* object) {
+  return Delete<Sequences>(object);
+}
+TIDEPOOL_ANSWER int cudnnSetRNNDataDescriptor(void* descriptor, int /*type*/, int /*layout*/,
+                                              int steps, int batch, int /*width*/,
+                                              const int* /*lengths*/, void* /*padding*/) {
+  *static_cast<Sequences*>(descriptor) = {steps, batch};
+  return 0;
+}
+
+TIDEPOOL_ANSWER int cudnnCreateRNNDescriptor(void** made) { return Make<Layers>(made); }
+TIDEPOOL_ANSWER int cudnnDestroyRNNDescriptor(void* object) { return Delete<Layers>(object); }
+TIDEPOOL_ANSWER int cudnnSetRNNDescriptor_v8(void* descriptor, int /*algorithm*/, int cell,
+                                             int bias, int direction, int /*input_mode*/, int type,
+                                             int /*precision*/, int /*math*/, std::int32_t input,
+                                             std::int32_t hidden, std::int32_t projected,
+                                             std::int32_t layers, void* /*dropout*/,
+                                             std::uint32_t /*flags*/) {
+  *static_cast<Layers*>(descriptor) = {.cell = cell,
+                                       .type = type,
+                                       .has_bias = bias != 0,
+                                       .directions = direction == 0 ? 1 : 2,
+                                       .input = input,
+                                       .hidden = hidden,
+                                       .projected = projected == 0 ? hidden : projected,
+                                       .layers = layers};
+  return 0;
+}
+
+TIDEPOOL_ANSWER int cudnnGetRNNWeightSpaceSize(void* /*handle*/, void* descriptor,
+                                               std::size_t* bytes) {
+  const auto& layers = *static_cast<const Layers*>(descriptor);
+  const std::int64_t elements =
+      layers.AllMatrices(layers.passes()) + layers.passes() * layers.Biases();
+  *bytes = static_cast<std::size_t>(elements) * BytesOf(layers.type);
+  return 0;
+}
+
+// The matrices of all passes come first, then their biases. Those of the input lie before those of
+// the state, gate by gate; the projection is the last.
+TIDEPOOL_ANSWER int cudnnGetRNNWeightParams(void* /*handle*/, void* descriptor, std::int32_t pass,
+                                            std::size_t /*bytes*/, char* weights, std::int32_t gate,
+                                            void* matrix, void** matrix_address, void* bias,
+                                            void** bias_address) {
+  const auto& layers = *static_cast<const Layers*>(descriptor);
+  const std::int64_t gates = layers.gates();
+  if (pass >= layers.passes() || gate > 2 * gates) return kBadParameter;
+  const std::int64_t input = layers.hidden * layers.InputOf(pass);
+  const std::int64_t state = layers.hidden * layers.projected;
+  const auto element = static_cast<std::int64_t>(BytesOf(layers.type));
+  if (matrix != nullptr) {
+    const std::int64_t before =
+        gate < gates ? gate * input : gates * input + (gate - gates) * state;
+    if (gate == 2 * gates) {
+      Describe(matrix, layers.type, layers.projected, layers.hidden);
+    } else {
+      Describe(matrix, layers.type, layers.hidden,
+               gate < gates ? layers.InputOf(pass) : layers.projected);
+    }
+    *matrix_address = weights + (layers.AllMatrices(pass) + before) * element;
+  }
+  if (bias != nullptr) {
+    if (!layers.has_bias || gate == 2 * gates) {
+      *bias_address = nullptr;
+      return 0;
+    }
+    Describe(bias, layers.type, layers.hidden, 1);
+    *bias_address = weights + (layers.AllMatrices(layers.passes()) + pass * layers.Biases() +
+                               gate * layers.hidden) *
+                                  element;
+  }
+  return 0;
+}
+
+TIDEPOOL_ANSWER int cudnnGetRNNTempSpaceSizes(void* /*handle*/, void* descriptor, int /*mode*/,
+                                              void* sequences, std::size_t* work,
+                                              std::size_t* reserve) {
+  const auto& layers = *static_cast<const Layers*>(descriptor);
+  const auto& data = *static_cast<const Sequences*>(sequences);
+  const auto element = static_cast<std::int64_t>(BytesOf(layers.type));
+  const std::int64_t states = data.steps * data.batch * layers.hidden * element;
+  if (work != nullptr) {
+    *work = static_cast<std::size_t>(states * layers.gates() * layers.directions);
+  }
+  if (reserve != nullptr) {
+    *reserve = static_cast<std::size_t>(states * (layers.gates() + 1) * layers.passes());
+  }
+  return 0;
+}
