@@ -51,12 +51,11 @@ def of_device(process, device, tool):
     here = next(one for one in info["per_device"] if one["device"] == number)
     model = here["pytorch"] or {}
     reserved = device["peak_reserved_bytes"]
-    known = [reserved] + ([model["reserved_bytes"]] if model.get("reserved_bytes") else [])
+    # PyTorch chooses between free blocks of one size by address. The model has the answers for both orders of addresses.
+    modelled = [model[key] for key in ("reserved_bytes", "falling_reserved_bytes") if model.get(key)]
     return {"rank": process["rank"], "device": number, "steps": process["steps"],
             "peak_live_bytes": here["peak_live_bytes"], "peak_reserved_bytes": reserved,
-            # PyTorch chooses between free blocks of one size by address. The stand-in gives falling addresses, and the
-            # model of the allocator rising ones.
-            "reserved_range": [min(known), max(known)],
+            "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),
             "planned_bytes": planned["policies"][0]["exact_pool_bytes"] or planned["policies"][0]["pool_bytes"],
             "retries": device["retries"], "allocations": device["allocations"],

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Address space: the addresses that a device gives to segments, the lowest that are free, in units
-// of 2 MiB. Drivers were seen to do so; PyTorch takes the lower of two equal blocks.
+// Address space: the addresses that a device gives to segments, the lowest or the highest that are
+// free, in units of 2 MiB. Drivers were seen to do both; PyTorch takes the lower of two equal
+// blocks.
 #ifndef TIDEPOOL_LIB_CACHING_ALLOCATOR_ADDRESS_SPACE_H_
 #define TIDEPOOL_LIB_CACHING_ALLOCATOR_ADDRESS_SPACE_H_
 
@@ -9,14 +10,36 @@
 
 #include "absl/container/btree_map.h"
 #include "lib/caching_allocator/rounding.h"
+#include "tidepool/trace/caching_allocator.h"
 
 namespace tidepool::caching_allocator {
 
 class AddressSpace {
  public:
-  // Takes the lowest free range. O(gaps between segments).
+  explicit AddressSpace(SegmentOrder order) : is_falling_(order == SegmentOrder::kFalling) {}
+
+  // Takes the first free range. O(gaps between segments).
   std::int64_t Take(std::int64_t bytes) {
     bytes = RoundUp(bytes, kUnit);
+    return Mirrored(TakeLowest(bytes), bytes);
+  }
+
+  // Gives a range back. O(log gaps).
+  void GiveBack(std::int64_t address, std::int64_t bytes) {
+    bytes = RoundUp(bytes, kUnit);
+    GiveBackLow(Mirrored(address, bytes), bytes);
+  }
+
+ private:
+  static constexpr std::int64_t kUnit = 2 * kMiB;
+  static constexpr std::int64_t kTop = std::int64_t{1} << 60;
+
+  // Falling addresses are ascending ones, seen from the top.
+  std::int64_t Mirrored(std::int64_t begin, std::int64_t bytes) const {
+    return is_falling_ ? kTop - begin - bytes : begin;
+  }
+
+  std::int64_t TakeLowest(std::int64_t bytes) {
     for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap) {
       if (gap->second < bytes) continue;
       const auto [begin, size] = *gap;
@@ -28,9 +51,7 @@ class AddressSpace {
     return top_ - bytes;
   }
 
-  // Gives a range back. O(log gaps).
-  void GiveBack(std::int64_t begin, std::int64_t bytes) {
-    bytes = RoundUp(bytes, kUnit);
+  void GiveBackLow(std::int64_t begin, std::int64_t bytes) {
     auto next = gaps_.lower_bound(begin);
     if (next != gaps_.end() && next->first == begin + bytes) {
       bytes += next->second;
@@ -51,9 +72,7 @@ class AddressSpace {
     }
   }
 
- private:
-  static constexpr std::int64_t kUnit = 2 * kMiB;
-
+  bool is_falling_;
   absl::btree_map<std::int64_t, std::int64_t> gaps_;  // sizes by address; no two are adjacent
   std::int64_t top_ = 0;                              // all addresses from here on are free
 };

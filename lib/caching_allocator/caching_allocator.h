@@ -15,10 +15,11 @@ namespace tidepool::caching_allocator {
 // A copy goes its own way from the state of the original. Not thread-safe.
 class CachingAllocator {
  public:
-  CachingAllocator(const CachingAllocatorSettings& settings, std::int64_t memory_bytes)
+  CachingAllocator(const CachingAllocatorSettings& settings, std::int64_t memory_bytes,
+                   SegmentOrder order = SegmentOrder::kAscending)
       : settings_(settings),
         heap_(settings.large_segment_bytes),
-        memory_(MemoryLimit(memory_bytes, settings)) {}
+        memory_(MemoryLimit(memory_bytes, settings), order) {}
 
   // Returns the block of a request of `bytes`, or kNoBlock if the device lacks memory even after
   // all cached memory was released.

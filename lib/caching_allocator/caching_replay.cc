@@ -51,7 +51,7 @@ absl::StatusOr<CachingReplayResult> ReplayCaching(const Trace& trace,
   if (absl::Status status = caching_allocator::CheckMemory(options.memory_bytes); !status.ok()) {
     return status;
   }
-  TraceRun run(trace, options.settings, options.memory_bytes);
+  TraceRun run(trace, options.settings, options.memory_bytes, options.order);
   CachingReplayResult result;
   result.peak_rounded_bytes = caching_allocator::PeakRoundedBytes(trace, options.settings);
   if (options.keep_reserved) result.reserved_bytes.reserve(trace.events.size());

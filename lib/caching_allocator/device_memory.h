@@ -12,7 +12,7 @@ namespace tidepool::caching_allocator {
 
 class DeviceMemory {
  public:
-  explicit DeviceMemory(const MemoryLimit& limit) : limit_(limit) {}
+  DeviceMemory(const MemoryLimit& limit, SegmentOrder order) : limit_(limit), addresses_(order) {}
 
   // Takes `bytes`. Returns false, and takes nothing, if the device lacks them.
   bool Take(std::int64_t bytes) {

@@ -17,8 +17,10 @@ bool IsFromPyTorch(const Trace& trace) {
 }  // namespace
 
 TraceRun::TraceRun(const Trace& trace, const CachingAllocatorSettings& settings,
-                   std::int64_t memory_bytes)
-    : trace_(&trace), follows_releases_(IsFromPyTorch(trace)), allocator_(settings, memory_bytes) {}
+                   std::int64_t memory_bytes, SegmentOrder order)
+    : trace_(&trace),
+      follows_releases_(IsFromPyTorch(trace)),
+      allocator_(settings, memory_bytes, order) {}
 
 std::int64_t TraceRun::NextRequest() const {
   const TraceEvent& event = trace_->events[at_];

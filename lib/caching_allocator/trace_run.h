@@ -14,7 +14,8 @@ namespace tidepool::caching_allocator {
 // A copy continues on its own. The trace must outlive the run. Not thread-safe.
 class TraceRun {
  public:
-  TraceRun(const Trace& trace, const CachingAllocatorSettings& settings, std::int64_t memory_bytes);
+  TraceRun(const Trace& trace, const CachingAllocatorSettings& settings, std::int64_t memory_bytes,
+           SegmentOrder order = SegmentOrder::kAscending);
 
   bool IsAtEnd() const { return at_ == trace_->events.size(); }
   // Serves the next event. Returns false if it is a request that the allocator refused.

@@ -101,8 +101,9 @@ Trace RandomTrace(unsigned seed, int events) {
 // Serves the events of a trace from the slow model.
 class SlowRun {
  public:
-  SlowRun(const Trace& trace, const CachingAllocatorSettings& settings, std::int64_t memory)
-      : trace_(trace), slow_(settings, memory) {}
+  SlowRun(const Trace& trace, const CachingAllocatorSettings& settings, std::int64_t memory,
+          SegmentOrder order)
+      : trace_(trace), slow_(settings, memory, order) {}
 
   bool Step(std::size_t at) {
     const TraceEvent& event = trace_.events[at];
@@ -160,9 +161,9 @@ Blocks BlocksOf(const Heap& heap) {
 }
 
 void ExpectEqualRuns(const Trace& trace, const CachingAllocatorSettings& settings,
-                     std::int64_t memory) {
-  TraceRun run(trace, settings, memory);
-  SlowRun slow(trace, settings, memory);
+                     std::int64_t memory, SegmentOrder order) {
+  TraceRun run(trace, settings, memory, order);
+  SlowRun slow(trace, settings, memory, order);
   while (!run.IsAtEnd()) {
     const std::size_t at = run.at();
     const bool is_served = run.Step();
@@ -180,7 +181,8 @@ TEST_P(CachingAllocatorOracle, ReservesTheSameBytesAfterEveryEvent) {
     const Trace trace = RandomTrace(seed, 600);
     for (const std::int64_t memory : {kMostCachingMemory, kTightMemory, kTightMemory / 3}) {
       SCOPED_TRACE(::testing::Message() << "seed " << seed << ", memory " << memory);
-      ExpectEqualRuns(trace, Settings(GetParam()), memory);
+      const SegmentOrder order = seed % 2 == 0 ? SegmentOrder::kAscending : SegmentOrder::kFalling;
+      ExpectEqualRuns(trace, Settings(GetParam()), memory, order);
       if (HasFatalFailure()) return;
     }
   }

@@ -151,7 +151,7 @@ class StubTool:
             return {"policies": [{"policy": "planned", "pool_bytes": 90, "exact_pool_bytes": 90}]}
         return {"per_device": [{"device": 0, "peak_live_bytes": 90, "top": [{"frame": "(no stack)", "bytes": 60}, {"frame": "a.py:1 f", "bytes": 50}],
                                 "categories": {"weights": 40, "unknown": 50},
-                                "pytorch": {"reserved_bytes": 98, "expandable_reserved_bytes": 96}}]}
+                                "pytorch": {"reserved_bytes": 98, "falling_reserved_bytes": 99, "expandable_reserved_bytes": 96}}]}
 
 
 class AnswerTest(unittest.TestCase):

@@ -34,8 +34,9 @@ class SlowCachingAllocator {
     std::list<Block> blocks;
   };
 
-  SlowCachingAllocator(const CachingAllocatorSettings& settings, std::int64_t memory)
-      : settings_(settings), memory_(memory) {}
+  SlowCachingAllocator(const CachingAllocatorSettings& settings, std::int64_t memory,
+                       SegmentOrder order = SegmentOrder::kAscending)
+      : settings_(settings), memory_(memory), order_(order) {}
 
   // Returns whether the request was served.
   bool Allocate(std::uint32_t id, std::int64_t bytes, std::uint32_t stream) {
@@ -174,7 +175,8 @@ class SlowCachingAllocator {
     if (settings_.expandable_segments) return Expand(size, small, stream);
     if (reserved_ + bytes > memory_) return std::nullopt;
     reserved_ += bytes;
-    const std::int64_t address = LowestAddress(bytes);
+    const std::int64_t address =
+        order_ == SegmentOrder::kFalling ? HighestAddress(bytes) : LowestAddress(bytes);
     segments_.push_back(
         {stream, small, address, {{address, bytes, State::kFree, searches_[small]}}});
     const auto segment = std::prev(segments_.end());
@@ -193,6 +195,21 @@ class SlowCachingAllocator {
       at = end;
     }
     return at;
+  }
+
+  std::int64_t HighestAddress(std::int64_t bytes) const {
+    std::map<std::int64_t, std::int64_t> begins;
+    for (const Segment& segment : segments_) {
+      const auto& last = segment.blocks.back();
+      begins[Up(last.address + last.bytes - segment.address, 2 * kMiB) + segment.address] =
+          segment.address;
+    }
+    std::int64_t at = std::int64_t{1} << 60;
+    for (auto used = begins.rbegin(); used != begins.rend(); ++used) {
+      if (at - used->first >= Up(bytes, 2 * kMiB)) break;
+      at = used->second;
+    }
+    return at - Up(bytes, 2 * kMiB);
   }
 
   std::optional<Found> Expand(std::int64_t size, bool small, std::uint32_t stream) {
@@ -330,6 +347,7 @@ class SlowCachingAllocator {
 
   CachingAllocatorSettings settings_;
   std::int64_t memory_;
+  SegmentOrder order_;
   std::int64_t reserved_ = 0;
   std::list<Segment> segments_;
   std::map<std::uint32_t, Found> live_;

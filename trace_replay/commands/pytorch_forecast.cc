@@ -35,6 +35,14 @@ struct ModelOutcome {
   bool serves = false;
 };
 
+std::int64_t ReservedOnFallingAddresses(const Trace& trace) {
+  CachingAllocatorSettings settings = RecordedCachingSettings(trace);
+  settings.expandable_segments = false;
+  const auto replayed =
+      ReplayCaching(trace, {.settings = settings, .order = SegmentOrder::kFalling});
+  return replayed.ok() ? replayed->peak_reserved_bytes : 0;
+}
+
 std::optional<ModelOutcome> OutcomeOf(const Trace& trace, bool is_expandable,
                                       const std::optional<std::int64_t>& memory) {
   CachingAllocatorSettings settings = RecordedCachingSettings(trace);
@@ -58,6 +66,7 @@ std::optional<PyTorchForecast> ForecastPyTorch(const Trace& trace) {
   const std::optional<ModelOutcome> expandable = OutcomeOf(trace, true, memory);
   if (!plain.has_value() || !expandable.has_value()) return std::nullopt;
   return PyTorchForecast{.reserved_bytes = plain->reserved_bytes,
+                         .falling_reserved_bytes = ReservedOnFallingAddresses(trace),
                          .expandable_reserved_bytes = expandable->reserved_bytes,
                          .memory_bytes = memory,
                          .serves = plain->serves,
@@ -82,6 +91,7 @@ std::string ForecastText(const PyTorchForecast& forecast) {
 nlohmann::ordered_json ForecastJson(const std::optional<PyTorchForecast>& forecast) {
   if (!forecast.has_value()) return nullptr;
   nlohmann::ordered_json json = {{"reserved_bytes", forecast->reserved_bytes},
+                                 {"falling_reserved_bytes", forecast->falling_reserved_bytes},
                                  {"expandable_reserved_bytes", forecast->expandable_reserved_bytes},
                                  {"memory_bytes", nullptr},
                                  {"serves", nullptr},

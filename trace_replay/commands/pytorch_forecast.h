@@ -14,6 +14,7 @@ namespace tidepool::tool {
 
 struct PyTorchForecast {
   std::int64_t reserved_bytes = 0;             // at the peak, without expandable segments
+  std::int64_t falling_reserved_bytes = 0;     // the same on a device with falling addresses
   std::int64_t expandable_reserved_bytes = 0;  // at the peak, with them
   // Memory of the device: that reserved at a refusal and that free then; no value when unknown.
   std::optional<std::int64_t> memory_bytes;

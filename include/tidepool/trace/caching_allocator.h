@@ -67,6 +67,9 @@ TIDEPOOL_EXPORT std::string CachingAllocatorSettingsText(const CachingAllocatorS
 // defaults for a trace of another allocator. O(events log live).
 TIDEPOOL_EXPORT CachingAllocatorSettings RecordedCachingSettings(const Trace& trace);
 
+// The free addresses that a device gives to a segment first.
+enum class SegmentOrder : std::uint8_t { kAscending, kFalling };
+
 struct CachingReplayOptions {
   CachingAllocatorSettings settings = {};
   // Memory of the device, without that of the context and of other programs; 0 to
@@ -74,6 +77,7 @@ struct CachingReplayOptions {
   std::int64_t memory_bytes = kMostCachingMemory;
   bool stop_at_refusal = false;  // false: skip a refused allocation and its free
   bool keep_reserved = false;
+  SegmentOrder order = SegmentOrder::kAscending;
 };
 
 struct CachingReplayResult {
@@ -94,10 +98,10 @@ struct CachingReplayResult {
 // Serves `trace` as PyTorch's allocator would. A failure is an allocation that is freed at once.
 // Where a trace from PyTorch gave memory back to the device, the model releases its cached memory
 // too, as torch.cuda.empty_cache() does. Frees take effect where the trace has them; a snapshot has
-// them where all streams had finished with the block. Segments get the lowest free addresses, which
-// decide between free blocks of the same size. Returns InvalidArgument for settings or a memory
-// outside of their limits. Thread-safe. O(log blocks) for an event, O(blocks) for a release of
-// cached memory, plus O(gaps) for a request that expands a segment with unmapped gaps.
+// them where all streams had finished with the block. Segments get the first free addresses in
+// `order`, which decide between free blocks of the same size. Returns InvalidArgument for settings
+// or a memory outside of their limits. Thread-safe. O(log blocks) for an event, O(blocks) for a
+// release of cached memory, plus O(gaps) for a request that expands a segment with unmapped gaps.
 TIDEPOOL_EXPORT absl::StatusOr<CachingReplayResult> ReplayCaching(
     const Trace& trace, const CachingReplayOptions& options);
 
