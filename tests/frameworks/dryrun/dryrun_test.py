@@ -117,6 +117,31 @@ class DryRunTest(unittest.TestCase):
             "assert x.sum().item() == 0 and not x.cpu().any() and x.isnan().any().item() is False\n"))
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 1000 * 1000)
 
+    def test_libraries_answer_with_sizes(self):
+        found = answer("--steps", "0", command=self.program(
+            "import torch\n"
+            "from torch import nn\n"
+            "x = torch.randn(64, 64, device='cuda')\n"
+            "for layer in (nn.LSTM(64, 48, 2, bidirectional=True), nn.GRU(64, 48), nn.LSTM(64, 48, proj_size=16)):\n"
+            "    layer.cuda()(x.view(8, 8, 64))[0].sum().backward()\n"
+            "for solve in (torch.linalg.inv, torch.linalg.svd, torch.linalg.cholesky, torch.linalg.qr, torch.linalg.eigh):\n"
+            "    solve(x)\n"
+            "torch.linalg.solve(x, x)\n"
+            "torch.sparse.mm(x.to_sparse(), x)\n"
+            "nn.init.trunc_normal_(x)\n"))
+        self.assertTrue(found["fits"])
+
+    def test_the_model_of_the_allocator_reserves_what_the_run_did(self):
+        snapshot = self.folder / "snapshot.pickle"
+        for order, key in (("falling", "falling_reserved_bytes"), ("ascending", "reserved_bytes")):
+            with self.subTest(order):
+                os.environ["CUDART_HOST_ADDRESSES"] = order
+                self.addCleanup(os.environ.pop, "CUDART_HOST_ADDRESSES", None)
+                found = answer("--snapshot", str(snapshot), command=(PYTHON, TRAIN, "--batch", "3000"))
+                info = json.loads(subprocess.run([TOOL, "info", str(snapshot), "--json"], capture_output=True, text=True,
+                                                 check=True).stdout)
+                self.assertEqual(info["per_device"][0]["pytorch"][key], found["peak_reserved_bytes"])
+
     def test_several_devices(self):
         found = answer("--devices", "2", "--steps", "0", command=self.program(
             "import torch\n"

@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs against memory snapshots that were recorded on GPUs: the same model, sizes and steps, written anew.
+
+usage: pairs.py TOOL PYTHON SNAPSHOTS [NAME...]
+
+Prints a row for each pair, or for those named. The settings of a pair are those of the program that recorded the
+snapshot, and the version of PyTorch is the one that it used, "2.11" or "2.6". A pair of another version than
+PYTHON's shows what the version changes.
+"""
+import collections
+import dataclasses
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+from events import Traffic
+
+HERE = pathlib.Path(__file__).parent
+MEDIUM = ("rotary.py", "--layers", "24", "--width", "1024", "--heads", "16")
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    snapshot: str
+    torch: str
+    command: tuple
+    options: tuple = ("--gpu", "a100-80", "--steps", "0")
+
+
+SKIPS_INIT = Pair.options + ("--no-init",)  # where the program initialises on the host
+PAIRS = {
+    "medium 128, inference": Pair("Wedsonlin__medium_128_inference_memory_snapshot", "2.11",
+                                  (*MEDIUM, "--context", "128", "--mode", "forward"), SKIPS_INIT),
+    "medium 128, training": Pair("Wedsonlin__medium_128_training_memory_snapshot", "2.11",
+                                 (*MEDIUM, "--context", "128"), SKIPS_INIT),
+    "medium 512, inference, autocast": Pair("Wedsonlin__medium_512_inference_memory_snapshot", "2.11",
+                                            (*MEDIUM, "--context", "512", "--mode", "forward", "--autocast"), SKIPS_INIT),
+    "medium 512, training, autocast": Pair("Wedsonlin__medium_512_training_memory_snapshot", "2.11",
+                                           (*MEDIUM, "--context", "512", "--autocast"), SKIPS_INIT),
+    "small 256, forward and backward": Pair("magma27_memory_snapshot", "2.11",
+                                            ("rotary.py", "--batch", "32", "--context", "256", "--mode", "gradients"),
+                                            SKIPS_INIT),
+    "forward 200": Pair("NiuHuangxiaozi__b4768e_forward_memory_snapshot_200", "2.6",
+                        ("tables.py", "--mode", "forward")),
+    "training 100": Pair("NiuHuangxiaozi__9ab7a6_forward_and_backward_memory_snapshot_100", "2.6",
+                         ("tables.py", "--context", "100")),
+    "training 150": Pair("NiuHuangxiaozi__16edf3_forward_and_backward_memory_snapshot_150", "2.6",
+                         ("tables.py", "--context", "150")),
+    "training 200, autocast": Pair("NiuHuangxiaozi__4ed700_forward_and_backward_memory_snapshot_200_mixed_precision", "2.6",
+                                   ("tables.py", "--autocast")),
+}
+
+
+def recorded_file(pair, snapshots):
+    return pathlib.Path(snapshots) / f"{pair.snapshot}.pickle.gz"
+
+
+def compare(pair, tool, python, snapshots):
+    """Returns the traffic of the GPU and that of the dry run."""
+    recorded = Traffic(recorded_file(pair, snapshots))
+    with tempfile.TemporaryDirectory() as folder:
+        made = pathlib.Path(folder) / "snapshot.pickle"
+        script, *arguments = pair.command
+        command = [tool, "dryrun", *pair.options, "--", python, str(HERE / script), "--snapshot", str(made), *arguments]
+        done = subprocess.run(command, env={**os.environ, "CUDART_HOST_ADDRESSES": "ascending"}, capture_output=True,
+                              text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(done.stderr)
+        return recorded, Traffic(made, len(recorded.sizes))
+
+
+def equal_share(sizes, others):
+    """Returns the share of the requests that have a counterpart of the same size."""
+    common = collections.Counter(sizes) & collections.Counter(others)
+    return common.total() / max(len(sizes), len(others))
+
+
+def row(name, pair, tool, python, snapshots):
+    begin = time.monotonic()
+    recorded, dry = compare(pair, tool, python, snapshots)
+    seconds = time.monotonic() - begin
+    return (f"| {name} | {pair.torch} | {len(recorded.sizes)} | {len(dry.sizes)} | "
+            f"{100 * equal_share(recorded.sizes, dry.sizes):.1f} % | "
+            f"{'yes' if recorded.sequence == dry.sequence else 'no'} | {dry.peak_live / recorded.peak_live:.4f} | "
+            f"{dry.peak_reserved / recorded.peak_reserved:.4f} | {seconds:.0f} |")
+
+
+def main(tool, python, snapshots, *names):
+    print("| recorded | by torch | requests | in the dry run | sizes equal | all events equal | peak live | reserved | seconds |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for name in names or PAIRS:
+        print(row(name, PAIRS[name], tool, python, snapshots), flush=True)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit(__doc__)
+    main(*sys.argv[1:])

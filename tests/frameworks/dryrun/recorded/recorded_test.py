@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs are compared event by event with snapshots that were recorded on GPUs.
+
+recorded_test.py TOOL PYTHON SNAPSHOTS
+"""
+import sys
+import unittest
+
+TOOL, PYTHON, SNAPSHOTS = sys.argv.pop(1), sys.argv.pop(1), sys.argv.pop(1)
+
+import pairs  # noqa: E402
+
+
+class RecordedTest(unittest.TestCase):
+    def check(self, name):
+        pair = pairs.PAIRS[name]
+        if not pairs.recorded_file(pair, SNAPSHOTS).exists():
+            self.skipTest(f"there is no {pair.snapshot}")
+        recorded, dry = pairs.compare(pair, TOOL, PYTHON, SNAPSHOTS)
+        self.assertEqual(recorded.sizes, dry.sizes)
+        self.assertEqual(recorded.sequence, dry.sequence)
+        self.assertEqual(recorded.peak_live, dry.peak_live)
+        self.assertEqual(recorded.peak_reserved, dry.peak_reserved)
+
+    def test_a_forward_pass_from_the_begin_of_the_program(self):
+        self.check("forward 200")
+
+    def test_a_step_of_training_with_an_optimizer(self):
+        self.check("medium 128, training")
+
+
+if __name__ == "__main__":
+    unittest.main()
