@@ -23,7 +23,7 @@
 namespace tidepool {
 
 // Where the memory of the device lies. The first free addresses decide between free blocks of one
-// size in PyTorch's allocator, and so what it reserves.
+// size in PyTorch's allocator, and so the memory that it reserves.
 enum class AddressOrder : std::uint8_t {
   kHost,       // where the host maps it
   kAscending,  // from the beginning of a range of addresses, in units of 2 MiB

@@ -11,7 +11,7 @@
 namespace {
 
 constexpr char kProgram[] = "no program here";
-// What PyTorch and CuPy know; newer architectures run the newest of them.
+// The architectures that PyTorch and CuPy know; newer architectures run the newest of them.
 constexpr int kArchitectures[] = {75, 80, 86, 89, 90, 100, 120};
 
 int StoreSize(std::size_t* bytes, std::size_t size) {

@@ -25,7 +25,7 @@ class AddressArena {
 
   // Returns memory at the first free addresses, which the host gives on first touch.
   absl::StatusOr<void*> Take(std::int64_t bytes);
-  // Gives back what Take returned for `bytes`. An access to it faults from now on.
+  // Gives back memory that Take returned for `bytes`. An access to it faults from now on.
   absl::Status GiveBack(void* address, std::int64_t bytes);
 
  private:

@@ -17,8 +17,8 @@ class FreeRanges {
   // All offsets from 0 to `bytes` are free.
   explicit FreeRanges(std::int64_t bytes) : sizes_{{0, bytes}} {}
 
-  // Takes the first free range of `bytes` bytes and returns its offset, or nothing if there is
-  // none.
+  // Takes the first free range of `bytes` bytes and returns its offset, or nothing if all are
+  // shorter.
   std::optional<std::int64_t> Take(std::int64_t bytes) {
     const auto found = std::find_if(sizes_.begin(), sizes_.end(),
                                     [&](const auto& range) { return range.second >= bytes; });

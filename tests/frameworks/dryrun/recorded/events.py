@@ -8,8 +8,7 @@ GRAIN = 512  # blocks are multiples of it
 
 
 class Traffic:
-    """The events of device 0 from the `count`-th newest allocation on, all of them without `count`, and what they come
-    to."""
+    """The events of device 0 from the `count`-th newest allocation on, all of them without `count`, with their peaks."""
 
     def __init__(self, path, count=None):
         opened = gzip.open(path) if str(path).endswith(".gz") else open(path, "rb")

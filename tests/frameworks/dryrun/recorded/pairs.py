@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Dry runs against memory snapshots that were recorded on GPUs: the same model, sizes and steps, written anew.
+"""Dry runs against memory snapshots that were recorded on GPUs: the same model, sizes and steps, by programs of our own.
 
 usage: pairs.py TOOL PYTHON SNAPSHOTS [NAME...]
 
 Prints a row for each pair, or for those named. The settings of a pair are those of the program that recorded the
 snapshot, and the version of PyTorch is the one that it used, "2.11" or "2.6". A pair of another version than
-PYTHON's shows what the version changes.
+PYTHON's shows the changes between versions.
 """
 import collections
 import dataclasses

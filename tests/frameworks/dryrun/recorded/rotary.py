@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A transformer with rotary positions, written so that it asks for the memory of five recorded snapshots in their order.
 
-It knows nothing of dry runs. Names of local variables are dropped in the order in which Python frees what they hold.
+It knows nothing of dry runs. Names of local variables are dropped in the order in which Python frees their tensors.
 """
 import argparse
 import math
