@@ -2,7 +2,7 @@
 """The part of `tidepool dryrun` inside the program: it ends the program after some steps of its optimizers, and writes
 the memory that PyTorch's allocator took, for each process one file.
 
-The environment has the orders: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT.
+The environment has the orders: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY.
 """
 import atexit
 import importlib.abc
@@ -18,6 +18,7 @@ import time
 INITIALIZERS = ("normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
                 "kaiming_normal_", "orthogonal_", "constant_", "ones_", "zeros_", "eye_", "dirac_", "sparse_")
 MOST_EVENTS = 20_000_000
+HERE = os.path.dirname(__file__)
 
 
 class Run:
@@ -32,6 +33,7 @@ class Run:
         self.out_of_memory = None
         self.last_refusal = None
         self.error = None
+        self.assumptions = None
         self.is_written = False
         self.lock = threading.Lock()
 
@@ -63,7 +65,8 @@ class Run:
             answer = {"reason": reason, "steps": self.steps, "seconds": time.monotonic() - self.begin,
                       "torch": torch.__version__, "cuda": torch.version.cuda,
                       "rank": int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))),
-                      "out_of_memory": self.out_of_memory, "error": self.error, "devices": []}
+                      "out_of_memory": self.out_of_memory, "error": self.error, "devices": [],
+                      "assumed": self.assumptions.answer() if self.assumptions else []}
             path = os.path.join(self.folder, f"process-{self.process}")
             if torch.cuda.is_available() and torch.cuda.is_initialized():
                 answer["devices"] = [device_answer(torch, device) for device in range(torch.cuda.device_count())]
@@ -88,9 +91,18 @@ def stack_of_caller():
     frames = []
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_filename != __file__:
+        if os.path.dirname(frame.f_code.co_filename) != HERE:
             frames.append(f"{frame.f_code.co_filename}:{frame.f_lineno}")
         frame = frame.f_back
+    return frames
+
+
+def stack_of_error(trace):
+    """Returns the stack of an error like stack_of_caller."""
+    frames = []
+    while trace is not None:
+        frames.insert(0, f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}")
+        trace = trace.tb_next
     return frames
 
 
@@ -107,17 +119,13 @@ def watch_errors(run, torch):
 
     def hook(kind, error, trace):
         if run.is_own():
+            line = line_of_program(stack_of_error(trace))
             if issubclass(kind, torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError")
                           else torch.cuda.OutOfMemoryError):
-                frames = []
-                step = trace
-                while step is not None:
-                    frames.insert(0, f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}")
-                    step = step.tb_next
                 refusal = run.last_refusal or {"bytes": 0}
-                run.out_of_memory = {"bytes": refusal["bytes"], "frame": line_of_program(frames)}
+                run.out_of_memory = {"bytes": refusal["bytes"], "frame": line}
             else:
-                run.error = f"{kind.__name__}: {error}"[:2000]
+                run.error = f"{kind.__name__} at {line}: {error}"[:2000]
         old(kind, error, trace)
 
     sys.excepthook = hook
@@ -136,6 +144,14 @@ def skip_initialization(torch):
             setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
 
 
+def neighbour(name):
+    """Returns the module of that name in this folder, which is not on the path of the program."""
+    spec = importlib.util.spec_from_file_location(name, os.path.join(HERE, name + ".py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def enter(run, torch):
     if not torch.cuda.is_available():
         return
@@ -144,6 +160,9 @@ def enter(run, torch):
         torch.backends.cuda.enable_cudnn_sdp(False)
     if os.environ.get("TIDEPOOL_DRYRUN_NO_INIT"):
         skip_initialization(torch)
+
+    run.assumptions = neighbour("_tidepool_assumed").Assumptions(
+        torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.
     def record():

@@ -64,6 +64,15 @@ def of_device(process, device, tool):
             "snapshot": process["snapshot"]}
 
 
+def text_of_error(process):
+    """Returns the program's own error, and the lines before it with sizes that depend on data."""
+    error = process["error"]
+    if not process["assumed"]:
+        return error
+    places = ", ".join(f"{place['operation']} at {place['frame']}" for place in process["assumed"][:3])
+    return f"{error} (a dry run has no data: sizes were assumed for {places})"
+
+
 def collect(folder, finished, gpu, memory_bytes, tool):
     """Returns the answer of a run, or raises DryRunError where it has none."""
     read = processes(folder)
@@ -72,7 +81,7 @@ def collect(folder, finished, gpu, memory_bytes, tool):
             raise DryRunError(f"the program ended with status {finished.status} before it used PyTorch")
         raise DryRunError("the program never imported torch, or was too busy to answer")
     ranks = [rank for process in read for rank in of_rank(process, tool)]
-    errors = [process["error"] for process in read if process["error"]]
+    errors = [text_of_error(process) for process in read if process["error"]]
     if not ranks:
         raise DryRunError(f"the program failed: {errors[0]}" if errors else "the program never asked for a GPU")
     largest = largest_of(ranks)
@@ -86,5 +95,6 @@ def collect(folder, finished, gpu, memory_bytes, tool):
             "planned_bytes": largest["planned_bytes"],
             "fits": not failed and largest["peak_reserved_bytes"] <= memory_bytes,
             "out_of_memory": failed[0] if failed else None,
+            "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
             "seconds": max(process["seconds"] for process in read), "ranks": ranks}

@@ -22,6 +22,7 @@ class Orders:
     time_limit_seconds: float
     fit: str  # empty: one run
     initializes: bool
+    density: float
     snapshot: str
     report: str
     json: bool
@@ -43,7 +44,7 @@ class DryRun:
 
     def answer(self, command, folder):
         orders = self.orders
-        own = program.environment(self.target, self.machine, orders.stand_in, folder, orders.steps, orders.initializes)
+        own = program.environment(self.target, self.machine, orders.stand_in, folder, orders)
         finished = program.run(command, own, orders.time_limit_seconds)
         return answers.collect(folder, finished, self.machine.gpu.title, self.machine.memory_bytes, self.tool)
 

@@ -76,7 +76,7 @@ def preloaded(target, stand_in, empty):
     return sorted(names - other_runtimes)
 
 
-def environment(target, machine, stand_in, out, steps, initializes):
+def environment(target, machine, stand_in, out, orders):
     folders = stand_in_folders(target, stand_in)
     empty = empty_libraries(target, folders)
     own = dict(os.environ)
@@ -86,6 +86,7 @@ def environment(target, machine, stand_in, out, steps, initializes):
 
     put_first("LD_LIBRARY_PATH", *folders, empty)
     put_first("PYTHONPATH", HERE.parent / "site")
+    put_first("PATH", HERE.parent / "programs")
     if target.has_copies:
         put_first("LD_PRELOAD", *preloaded(target, folders, empty))
     if target.cudnn:
@@ -98,10 +99,11 @@ def environment(target, machine, stand_in, out, steps, initializes):
                CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(gpu.threads), CUDART_HOST_SHARED_MEMORY=str(gpu.shared_bytes),
                CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
-               TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(steps))
+               TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(orders.steps),
+               TIDEPOOL_DRYRUN_DENSITY=str(orders.density))
     # The devices of this machine have other numbers.
     own.pop("CUDA_VISIBLE_DEVICES", None)
-    if not initializes:
+    if not orders.initializes:
         own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
     return own
 

@@ -42,6 +42,12 @@ def verdict(answer):
     return f"yes, {size(spare)} of {memory} to spare besides {CONTEXT_TEXT}"
 
 
+def assumptions(places):
+    first = places[0]
+    others = f" and {len(places) - 1} more" if len(places) > 1 else ""
+    return f"sizes that depend on data: {first['operation']} at {first['frame']}{others} (see --density)"
+
+
 def lines(answer, command):
     rank = largest_of(answer["ranks"])
     begin, end = answer["reserved_range"]
@@ -51,6 +57,8 @@ def lines(answer, command):
         others.insert(0, f"{size(answer['expandable_bytes'])} with expandable_segments")
     rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
             ("PyTorch reserves", f"{reserved}   {', '.join(others)}"), ("fits", verdict(answer))]
+    if answer["assumed"]:
+        rows.append(("assumes", assumptions(answer["assumed"])))
     if len(answer["ranks"]) > 1:
         rows += [(f"rank {one['rank']}, device {one['device']}",
                   f"{size(one['peak_live_bytes'])} live, {size(one['peak_reserved_bytes'])} reserved")

@@ -162,7 +162,7 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, **changes):
         process = {"reason": "steps", "steps": 3, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "error": None, "snapshot": "none",
+                   "out_of_memory": None, "error": None, "assumed": [], "snapshot": "none",
                    "devices": [{"device": 0, "peak_allocated_bytes": 90, "peak_reserved_bytes": 100 + rank,
                                 "allocations": allocations, "retries": 0}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
@@ -202,9 +202,19 @@ class AnswerTest(unittest.TestCase):
         self.write(allocations=0)
         with self.assertRaisesRegex(DryRunError, "the program never asked for a GPU"):
             self.collect()
-        self.write(error="ValueError: no data")
-        with self.assertRaisesRegex(DryRunError, "the program failed: ValueError: no data"):
+        self.write(error="ValueError at a.py:3: no data")
+        with self.assertRaisesRegex(DryRunError, "the program failed: ValueError at a.py:3: no data$"):
             self.collect()
+        self.write(error="ValueError at a.py:3: no data", assumed=[{"operation": "nonzero", "frame": "a.py:2", "calls": 1}])
+        with self.assertRaisesRegex(DryRunError, "sizes were assumed for nonzero at a.py:2"):
+            self.collect()
+
+    def test_tells_which_sizes_are_assumed(self):
+        places = [{"operation": "nonzero", "frame": "a.py:2", "calls": 1}, {"operation": "unique", "frame": "a.py:4", "calls": 2}]
+        self.write(assumed=places)
+        found = self.collect()
+        self.assertEqual(found["assumed"], places)
+        self.assertIn("nonzero at a.py:2 and 1 more", text.lines(found, "x")[-1])
 
 
 if __name__ == "__main__":

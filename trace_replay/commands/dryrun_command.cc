@@ -28,6 +28,7 @@ struct DryRunOptions {
   double time_limit_seconds = 300;
   std::string fit;
   bool skips_initialization = false;
+  double density = 0.5;
   std::string snapshot;
   std::string report;
   bool json = false;
@@ -51,6 +52,7 @@ nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
                            {"time_limit_seconds", options.time_limit_seconds},
                            {"fit", options.fit},
                            {"initializes", !options.skips_initialization},
+                           {"density", options.density},
                            {"snapshot", options.snapshot},
                            {"report", options.report},
                            {"json", options.json},
@@ -115,6 +117,9 @@ Command AddDryRun(CLI::App& app) {
       ->type_name("RANGE");
   command->add_flag("--no-init", options->skips_initialization,
                     "Skip the functions of torch.nn.init: they only write numbers");
+  AddNumberOption(*command, "--density", options->density, {0, 1},
+                  "The share of elements that nonzero, masks and unique are assumed to keep "
+                  "(default: 0.5)");
   command
       ->add_option("--snapshot", options->snapshot,
                    "Keep PyTorch's memory snapshot in this file, for every other command")

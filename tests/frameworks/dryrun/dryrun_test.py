@@ -117,6 +117,26 @@ class DryRunTest(unittest.TestCase):
             "assert x.sum().item() == 0 and not x.cpu().any() and x.isnan().any().item() is False\n"))
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 1000 * 1000)
 
+    def test_sizes_that_depend_on_data_are_a_share(self):
+        command = self.program(
+            "import torch\n"
+            "x = torch.randn(64, 64, device='cuda')\n"
+            "i = torch.randint(0, 9, (100,), device='cuda')\n"
+            "kept = [len(x[x > 0]), len(torch.masked_select(x, x > 0)), len(x.nonzero()), len(torch.unique(i)),\n"
+            "        len(torch.unique_consecutive(i)), len(torch.unique(x, dim=0)), len(torch.repeat_interleave(x, i[:64], dim=0))]\n"
+            "assert kept == KEPT, kept\n"
+            "assert [len(part) for part in torch.unique(i, return_inverse=True, return_counts=True)] == [kept[3], 100, kept[3]]\n"
+            "torch.isin(i, i)\n"
+            "x[x > 0] = 1\n")
+        path = pathlib.Path(command[1])
+        lines = path.read_text()
+        for density, kept in ((None, [2048, 2048, 2048, 50, 50, 32, 64]), ("0", [0, 0, 0, 1, 1, 1, 64]),
+                              ("1", [4096, 4096, 4096, 100, 100, 64, 64])):
+            with self.subTest(density):
+                path.write_text(lines.replace("KEPT", str(kept)))
+                found = answer("--steps", "0", *(("--density", density) if density else ()), command=command)
+                self.assertIn({"operation": "nonzero", "frame": f"{path}:4", "calls": 3}, found["assumed"])
+
     def test_libraries_answer_with_sizes(self):
         found = answer("--steps", "0", command=self.program(
             "import torch\n"
@@ -145,7 +165,12 @@ class DryRunTest(unittest.TestCase):
     def test_several_devices(self):
         found = answer("--devices", "2", "--steps", "0", command=self.program(
             "import torch\n"
-            "a, b = torch.zeros(1 << 20, device='cuda:0'), torch.zeros(1 << 24, device='cuda:1')\n"))
+            "a, b = torch.zeros(1 << 20, device='cuda:0'), torch.zeros(1 << 24, device='cuda:1')\n"
+            "import ctypes, subprocess\n"
+            "nvml, count = ctypes.CDLL('libnvidia-ml.so.1'), ctypes.c_uint()\n"
+            "assert nvml.nvmlInit_v2() == 0 and nvml.nvmlDeviceGetCount_v2(ctypes.byref(count)) == 0 and count.value == 2\n"
+            "smi = subprocess.run(['nvidia-smi', '--query-gpu=index,name', '--format=csv,noheader'], text=True, capture_output=True)\n"
+            "assert smi.stdout == '0, NVIDIA H100 80GB HBM3\\n1, NVIDIA H100 80GB HBM3\\n', smi\n"))
         self.assertEqual([rank["device"] for rank in found["ranks"]], [0, 1])
         self.assertEqual([rank["peak_live_bytes"] for rank in found["ranks"]], [4 << 20, 4 << 24])
         self.assertEqual(found["peak_live_bytes"], 4 << 24)
@@ -170,7 +195,7 @@ class DryRunTest(unittest.TestCase):
         for lines, error in (("import torch\n", "the program never asked for a GPU"),
                              ("print('hello')\n", "the program never imported torch"),
                              ("import sys; sys.exit(5)\n", "ended with status 5 before it used PyTorch"),
-                             ("import torch; torch.zeros(1, device='cuda'); raise KeyError('x')\n", "KeyError: 'x'")):
+                             ("import torch; torch.zeros(1, device='cuda'); raise KeyError('x')\n", "program.py:1: 'x'")):
             with self.subTest(error):
                 done = dry_run("--steps", "0", command=self.program(lines))
                 self.assertEqual(done.returncode, 1, done.stdout)
