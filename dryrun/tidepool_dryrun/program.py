@@ -98,6 +98,7 @@ def environment(target, machine, stand_in, out, orders):
                CUDART_HOST_MULTIPROCESSORS=str(gpu.multiprocessors),
                CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(gpu.threads), CUDART_HOST_SHARED_MEMORY=str(gpu.shared_bytes),
                CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
+               CUDART_HOST_ASSUMED_BYTES_PER_SECOND=str(gpu.gigabytes_per_second * 10**9),
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
                TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(orders.steps),
                TIDEPOOL_DRYRUN_DENSITY=str(orders.density))

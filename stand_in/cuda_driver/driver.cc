@@ -63,8 +63,8 @@ CUresult LoadNothing(CUmodule* module) {
   return CUDA_SUCCESS;
 }
 
-CUresult LaunchNothing(CUfunction function, cudaStream_t stream) {
-  return Result(cudaLaunchKernel(function, dim3(1), dim3(1), nullptr, 0, stream));
+CUresult LaunchNothing(CUfunction function, dim3 grid, dim3 block, cudaStream_t stream) {
+  return Result(cudaLaunchKernel(function, grid, block, nullptr, 0, stream));
 }
 
 // Finds a function of this library. The newest variant of a name has the largest number.
@@ -183,6 +183,12 @@ CUresult cuCtxPopCurrent(CUcontext* context) {
   const CUcontext covered = Covered().back();
   Covered().pop_back();
   return cuCtxSetCurrent(covered);
+}
+// Limits of printf and of stacks, which kernels that do nothing cannot reach.
+CUresult cuCtxSetLimit(CUlimit /*limit*/, size_t /*value*/) { return CUDA_SUCCESS; }
+CUresult cuCtxGetLimit(size_t* value, CUlimit /*limit*/) {
+  *value = 0;
+  return CUDA_SUCCESS;
 }
 CUresult cuCtxSynchronize() { return Result(cudaDeviceSynchronize()); }
 CUresult cuCtxGetFlags(unsigned int* flags) {
@@ -398,22 +404,25 @@ CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction /*fu
   *grid = 1;
   return Result(cudaDeviceGetAttribute(block, cudaDevAttrMaxThreadsPerBlock, 0));
 }
-CUresult cuLaunchKernel(CUfunction function, unsigned int /*grid_x*/, unsigned int /*grid_y*/,
-                        unsigned int /*grid_z*/, unsigned int /*block_x*/, unsigned int /*block_y*/,
-                        unsigned int /*block_z*/, unsigned int /*shared_bytes*/, CUstream stream,
+CUresult cuLaunchKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                        unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                        unsigned int block_z, unsigned int /*shared_bytes*/, CUstream stream,
                         void** /*arguments*/, void** /*extra*/) {
-  return LaunchNothing(function, stream);
+  return LaunchNothing(function, dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z),
+                       stream);
 }
-CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int /*grid_x*/,
-                                   unsigned int /*grid_y*/, unsigned int /*grid_z*/,
-                                   unsigned int /*block_x*/, unsigned int /*block_y*/,
-                                   unsigned int /*block_z*/, unsigned int /*shared_bytes*/,
+CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned int grid_x, unsigned int grid_y,
+                                   unsigned int grid_z, unsigned int block_x, unsigned int block_y,
+                                   unsigned int block_z, unsigned int /*shared_bytes*/,
                                    CUstream stream, void** /*arguments*/) {
-  return LaunchNothing(function, stream);
+  return LaunchNothing(function, dim3(grid_x, grid_y, grid_z), dim3(block_x, block_y, block_z),
+                       stream);
 }
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction function, void** /*arguments*/,
                           void** /*extra*/) {
-  return LaunchNothing(function, config->hStream);
+  return LaunchNothing(function, dim3(config->gridDimX, config->gridDimY, config->gridDimZ),
+                       dim3(config->blockDimX, config->blockDimY, config->blockDimZ),
+                       config->hStream);
 }
 
 // PyTorch links with these, and calls none of them on the stand-in.

@@ -26,6 +26,9 @@ struct CudartHostConfig {
   // 0: device memory is never touched. Copies from it give zeros, and copies to it do nothing, so a
   // device may have more memory than the host.
   int has_data;
+  // The bandwidth of memory by which kernels are assumed to take time on the clock of events; 0:
+  // none. Nothing waits for this time.
+  double assumed_bytes_per_second;
   int addresses;  // of memory: 0 as the host maps it, 1 ascending, 2 falling
 };
 

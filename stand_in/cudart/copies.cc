@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "stand_in/cudart/assumed_time.h"
 #include "stand_in/cudart/call.h"
 #include "stand_in/cudart/errors.h"
 #include "stand_in/cudart/memory_operations.h"
@@ -117,7 +118,13 @@ cudaError_t QueueWithoutData(const StreamRef& stream, const CopyShape& shape, co
   return ErrorOf(status, cudaErrorInvalidResourceHandle);
 }
 
+void PassTime(const Runtime& runtime, const StreamRef& stream, const CopyShape& shape) {
+  const auto bytes = static_cast<double>(shape.width) * static_cast<double>(shape.height);
+  stream.device->PassTime(AssumedTime(runtime.config(), bytes));
+}
+
 cudaError_t QueueChecked(Runtime& runtime, const StreamRef& stream, const CopyShape& asked) {
+  PassTime(runtime, stream, asked);
   const Region to = runtime.memory.Classify(asked.to, Span(asked.to_pitch, asked));
   const Region from = runtime.memory.Classify(asked.from, Span(asked.from_pitch, asked));
   if (runtime.config().has_data == 0 && (IsEmpty(to) || IsEmpty(from))) {
@@ -155,6 +162,7 @@ cudaError_t CheckFill(Runtime& runtime, const CopyShape& shape) {
 
 cudaError_t QueueCheckedFill(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
                              int value) {
+  PassTime(runtime, stream, shape);
   const Region region = runtime.memory.Classify(shape.to, Span(shape.to_pitch, shape));
   if (runtime.config().has_data == 0 && IsEmpty(region)) return cudaSuccess;
   const bool is_here = IsOfDevices(region) && region.device == stream.device;

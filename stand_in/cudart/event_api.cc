@@ -70,7 +70,9 @@ cudaError_t CallOnEvent(const char* function, cudaEvent_t handle, Body body) {
 absl::Status QueueRecord(const StreamRef& stream, Recorded& recorded) {
   if (recorded.reached_ns != nullptr) {
     absl::Status status = stream.host().CallHost(
-        stream.stream, [reached = recorded.reached_ns] { reached->store(Now()); });
+        stream.stream, [reached = recorded.reached_ns, ahead = stream.device->time_ahead()] {
+          reached->store(Now() + ahead);
+        });
     if (!status.ok()) return status;
   }
   return stream.host().RecordEvent(recorded.event, stream.stream);

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <mutex>
 #include <string>
@@ -12,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "lib/locks/mutex.h"
+#include "stand_in/cudart/assumed_time.h"
 #include "stand_in/cudart/call.h"
 #include "stand_in/cudart/errors.h"
 #include "stand_in/cudart/memory_operations.h"
@@ -53,9 +55,19 @@ KernelNames& Names() {
   return *names;
 }
 
-// Lets the stream be busy for the time of a kernel.
-cudaError_t QueueKernel(Runtime& runtime, const StreamRef& stream, const void* kernel) {
+std::int64_t ThreadsOf(dim3 grid, dim3 block) {
+  return std::int64_t{grid.x} * grid.y * grid.z * block.x * block.y * block.z;
+}
+
+std::int64_t ThreadsOf(const cudaLaunchConfig_t* config) {
+  return config == nullptr ? 0 : ThreadsOf(config->gridDim, config->blockDim);
+}
+
+// Lets the stream be busy for the time of a kernel, and moves the clock of events.
+cudaError_t QueueKernel(Runtime& runtime, const StreamRef& stream, const void* kernel,
+                        std::int64_t threads) {
   runtime.kernels.Enter(Names().Of(kernel));
+  stream.device->PassTime(AssumedTimeOfKernel(runtime.config(), threads));
   const std::chrono::nanoseconds time(runtime.config().kernel_nanoseconds);
   if (time.count() == 0) return cudaSuccess;
   return ErrorOf(stream.Enqueue([&] {
@@ -64,15 +76,17 @@ cudaError_t QueueKernel(Runtime& runtime, const StreamRef& stream, const void* k
                  cudaErrorInvalidResourceHandle);
 }
 
-cudaError_t Launch(const char* function, const void* kernel, cudaStream_t handle) {
+cudaError_t Launch(const char* function, const void* kernel, std::int64_t threads,
+                   cudaStream_t handle) {
   return CallOnStream(function, handle, [&](Runtime& runtime, const StreamRef& stream) {
     if (runtime.config().has_kernels == 0) {
       WarnOnce();
       return cudaErrorNotSupported;
     }
-    return QueueOrCapture(
-        runtime, stream, cudaGraphNodeTypeKernel,
-        [kernel](Runtime& again, const StreamRef& on) { return QueueKernel(again, on, kernel); });
+    return QueueOrCapture(runtime, stream, cudaGraphNodeTypeKernel,
+                          [kernel, threads](Runtime& again, const StreamRef& on) {
+                            return QueueKernel(again, on, kernel, threads);
+                          });
   });
 }
 
@@ -160,36 +174,36 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* entry) {
   return cudaSuccess;
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 /*grid*/, dim3 /*block*/,
-                               void** /*arguments*/, size_t /*shared_bytes*/, cudaStream_t stream) {
-  return Launch(__func__, kernel, stream);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void** /*arguments*/,
+                               size_t /*shared_bytes*/, cudaStream_t stream) {
+  return Launch(__func__, kernel, ThreadsOf(grid, block), stream);
 }
-cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 /*grid*/, dim3 /*block*/,
+cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block,
                                     void** /*arguments*/, size_t /*shared_bytes*/,
                                     cudaStream_t stream) {
-  return Launch(__func__, kernel, OrOwn(stream));
+  return Launch(__func__, kernel, ThreadsOf(grid, block), OrOwn(stream));
 }
-cudaError_t cudaLaunchKernel(const void* kernel, dim3 /*grid*/, dim3 /*block*/,
-                             void** /*arguments*/, size_t /*shared_bytes*/, cudaStream_t stream) {
-  return Launch(__func__, kernel, stream);
+cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** /*arguments*/,
+                             size_t /*shared_bytes*/, cudaStream_t stream) {
+  return Launch(__func__, kernel, ThreadsOf(grid, block), stream);
 }
-cudaError_t cudaLaunchKernel_ptsz(const void* kernel, dim3 /*grid*/, dim3 /*block*/,
-                                  void** /*arguments*/, size_t /*shared_bytes*/,
-                                  cudaStream_t stream) {
-  return Launch(__func__, kernel, OrOwn(stream));
+cudaError_t cudaLaunchKernel_ptsz(const void* kernel, dim3 grid, dim3 block, void** /*arguments*/,
+                                  size_t /*shared_bytes*/, cudaStream_t stream) {
+  return Launch(__func__, kernel, ThreadsOf(grid, block), OrOwn(stream));
 }
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* kernel,
                                 void** /*arguments*/) {
-  return Launch(__func__, kernel, config == nullptr ? nullptr : config->stream);
+  return Launch(__func__, kernel, ThreadsOf(config), config == nullptr ? nullptr : config->stream);
 }
 cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t* config, const void* kernel,
                                      void** /*arguments*/) {
-  return Launch(__func__, kernel, OrOwn(config == nullptr ? nullptr : config->stream));
+  return Launch(__func__, kernel, ThreadsOf(config),
+                OrOwn(config == nullptr ? nullptr : config->stream));
 }
-cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 /*grid*/, dim3 /*block*/,
+cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3 grid, dim3 block,
                                         void** /*arguments*/, size_t /*shared_bytes*/,
                                         cudaStream_t stream) {
-  return Launch(__func__, kernel, stream);
+  return Launch(__func__, kernel, ThreadsOf(grid, block), stream);
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {

@@ -67,6 +67,7 @@ CudartHostConfig ConfigOfEnvironment() {
                              .threads_per_multiprocessor = 2048,
                              .shared_bytes_per_block = 166912,
                              .has_data = 1,
+                             .assumed_bytes_per_second = 0,
                              .addresses = 0};
   const CudartHostConfig defaults = config;
   Read("CUDART_HOST_DEVICES", 0, config.devices);
@@ -82,6 +83,7 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_THREADS_PER_MULTIPROCESSOR", 1024, config.threads_per_multiprocessor);
   Read("CUDART_HOST_SHARED_MEMORY", 49152, config.shared_bytes_per_block);
   Read("CUDART_HOST_DATA", 0, config.has_data);
+  Read("CUDART_HOST_ASSUMED_BYTES_PER_SECOND", 0.0, config.assumed_bytes_per_second);
   ReadAddresses(config.addresses);
   if (IsValid(config)) return config;
   std::fprintf(stderr,

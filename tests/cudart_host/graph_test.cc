@@ -324,6 +324,25 @@ TEST_F(KernelTest, TakeTheirTimeInTheirStream) {
   EXPECT_GE(milliseconds, 2 * kNanoseconds / 1e6F) << "never less than their time";
 }
 
+TEST_F(KernelTest, TakeAnAssumedTimeOnTheClockOfEvents) {
+  CudartHostConfig config = Config(1);
+  config.has_kernels = 1;
+  config.assumed_bytes_per_second = 1e9;
+  ASSERT_EQ(cudartHostConfigure(&config), 1);
+  const cudaStream_t stream = NewStream();
+  const cudaEvent_t start = NewEvent(cudaEventDefault);
+  const cudaEvent_t end = NewEvent(cudaEventDefault);
+  static const char kKernel = 0;
+  ASSERT_EQ(cudaEventRecord(start, stream), cudaSuccess);
+  ASSERT_EQ(cudaLaunchKernel(&kKernel, dim3(1'000'000), dim3(1000), nullptr, 0, stream),
+            cudaSuccess);
+  ASSERT_EQ(cudaEventRecord(end, stream), cudaSuccess);
+  ASSERT_EQ(cudaEventSynchronize(end), cudaSuccess);
+  float milliseconds = 0;
+  ASSERT_EQ(cudaEventElapsedTime(&milliseconds, start, end), cudaSuccess);
+  EXPECT_GE(milliseconds, 16'000) << "16 bytes for each of 10^9 threads";
+}
+
 TEST_F(KernelTest, TellTheirAttributes) {
   Configure(0);
   cudaFuncAttributes attributes;

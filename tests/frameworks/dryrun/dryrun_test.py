@@ -114,7 +114,10 @@ class DryRunTest(unittest.TestCase):
         found = answer("--steps", "0", command=self.program(
             "import torch\n"
             "x = torch.randn(1000, 1000).cuda()\n"
-            "assert x.sum().item() == 0 and not x.cpu().any() and x.isnan().any().item() is False\n"))
+            "assert x.sum().item() == 0 and not x.cpu().any() and x.isnan().any().item() is False\n"
+            "begin, end = torch.cuda.Event(True), torch.cuda.Event(True)\n"
+            "begin.record(); y = torch.empty(1 << 30, device='cuda').zero_(); end.record(); end.synchronize()\n"
+            "assert begin.elapsed_time(end) > 0.3, 'a time of the assumed GPU'\n"))
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 1000 * 1000)
 
     def test_sizes_that_depend_on_data_are_a_share(self):
