@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the wheel, installs it into an environment of its own, and runs the tests of the Python package, the tool and a
-# small C++ program against it. Without the packages that scripts/setup.sh installs with pip it says so.
+# small C++ program against it. Without the packages that scripts/setup.sh installs with pip it says so. One dry run follows
+# where scripts/framework_tests.sh has installed PyTorch.
 # usage: scripts/wheel_test.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -26,6 +27,10 @@ PYTHONPATH=$packages TIDEPOOL_TOOL=$out/venv/bin/tidepool "$out/venv/bin/python"
 
 "$out/venv/bin/tidepool" --version
 "$out/venv/bin/python" -c 'from tidepool import _c_face; _c_face.library()'
+torch=${TIDEPOOL_FRAMEWORKS:-$HOME/.cache/tidepool-frameworks}/torch-2.11.0/bin/python
+if [ -x "$torch" ] && "$out/venv/bin/python" -c 'from tidepool import _dryrun; _dryrun.folder()' 2>/dev/null; then
+  "$out/venv/bin/tidepool" dryrun --steps 1 -- "$torch" tests/frameworks/dryrun/train.py
+fi
 mkdir "$out/user"
 cp examples/use_a_pool.cc examples/check.h "$out/user"
 cat >"$out/user/CMakeLists.txt" <<'END'

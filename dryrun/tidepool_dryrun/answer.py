@@ -22,6 +22,10 @@ class Tool:
             raise DryRunError(done.stderr.strip() or f"{self.path} ended with status {done.returncode}")
         return json.loads(done.stdout)
 
+    def report(self, snapshot, file):
+        """Writes the report of a snapshot."""
+        self.ask("report", snapshot, "-o", file)
+
 
 def processes(folder):
     """Returns the answers of the processes, by rank."""

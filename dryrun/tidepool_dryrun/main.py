@@ -4,7 +4,6 @@ import dataclasses
 import json
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -15,31 +14,31 @@ from .errors import DryRunError
 @dataclasses.dataclass
 class Orders:
     """The options of the command line, checked there."""
-    gpu: str
-    memory_bytes: "int | None"  # None: that of the GPU
-    devices: int
-    steps: int
-    time_limit_seconds: float
-    fit: str  # empty: one run
-    initializes: bool
-    density: float
-    snapshot: str
-    report: str
-    json: bool
-    tool: str  # the program tidepool
-    stand_in: str  # the folder of the stand-in for the CUDA runtime
     command: list
+    stand_in: str  # the folder of the stand-in for the CUDA runtime
+    tool: str = "tidepool"  # the program
+    gpu: str = "h100"
+    memory_bytes: "int | None" = None  # None: that of the GPU
+    devices: int = 1
+    steps: int = 3
+    time_limit_seconds: float = 300
+    fit: str = ""  # empty: one run
+    initializes: bool = True
+    density: float = 0.5
+    snapshot: str = ""
+    report: str = ""
+    json: bool = False
 
 
 class DryRun:
-    """The runs of one command."""
+    """The runs of one command. `tool` answers questions about snapshots."""
 
-    def __init__(self, orders):
+    def __init__(self, orders, tool=None):
         self.orders = orders
         self.command = orders.command
         gpu = gpus.find(orders.gpu)
         self.machine = program.Machine(gpu, orders.memory_bytes or gpu.memory_bytes, orders.devices)
-        self.tool = answers.Tool(orders.tool)
+        self.tool = tool or answers.Tool(orders.tool)
         self.target = target.find(orders.command)
 
     def answer(self, command, folder):
@@ -49,13 +48,14 @@ class DryRun:
         return answers.collect(folder, finished, self.machine.gpu.title, self.machine.memory_bytes, self.tool)
 
 
-def keep_files(orders, answer):
+def keep_files(run, answer):
     """Writes the files that the options ask for, from the rank that takes most."""
+    orders = run.orders
     rank = answers.largest_of(answer["ranks"])
     if orders.snapshot:
         shutil.copyfile(rank["snapshot"], orders.snapshot)
     if orders.report:
-        subprocess.run([orders.tool, "report", rank["snapshot"], "-o", orders.report], check=True, stdout=sys.stderr)
+        run.tool.report(rank["snapshot"], orders.report)
     for one in answer["ranks"]:
         del one["snapshot"]
 
@@ -63,7 +63,7 @@ def keep_files(orders, answer):
 def run_once(run, orders):
     with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as folder:
         answer = run.answer(run.command, pathlib.Path(folder))
-        keep_files(orders, answer)
+        keep_files(run, answer)
     if orders.json:
         print(json.dumps(answer))
     else:

@@ -16,6 +16,7 @@ from .errors import DryRunError
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS_TO_ANSWER = 20  # after SIGTERM
+STANDARD_ERROR = 2  # also where sys.stderr is another object, as in notebooks
 
 
 @dataclasses.dataclass
@@ -111,7 +112,7 @@ def environment(target, machine, stand_in, out, orders):
 
 def run(command, own_environment, time_limit):
     """Runs the program in a group of processes of its own, with its output on standard error."""
-    program = subprocess.Popen(command, env=own_environment, stdout=sys.stderr, stdin=subprocess.DEVNULL,
+    program = subprocess.Popen(command, env=own_environment, stdout=STANDARD_ERROR, stdin=subprocess.DEVNULL,
                                start_new_session=True)
     finished = Finished(0, False, False)
     try:

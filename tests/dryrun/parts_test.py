@@ -5,6 +5,7 @@ command, the answer from files of processes, and the texts.
 
 parts_test.py SOURCE
 """
+import ast
 import json
 import os
 import pathlib
@@ -18,6 +19,14 @@ sys.path.insert(0, str(SOURCE / "dryrun"))
 
 from tidepool_dryrun import answer, fit, gpus, program, target, text  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
+
+
+class SourceTest(unittest.TestCase):
+    def test_the_oldest_python_can_read_the_sources(self):
+        sources = sorted((SOURCE / "dryrun").rglob("*.py"))
+        self.assertTrue(sources)
+        for source in sources:
+            ast.parse(source.read_text(), str(source), feature_version=(3, 9))
 
 
 class FitTest(unittest.TestCase):

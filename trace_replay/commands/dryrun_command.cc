@@ -3,16 +3,19 @@
 // the answer are the work of the Python package tidepool_dryrun, which this command becomes.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "trace_replay/command.h"
 #include "trace_replay/options.h"
@@ -37,10 +40,35 @@ struct DryRunOptions {
 
 namespace fs = std::filesystem;
 
-// Returns the folder of the Python sources and of the stand-in for the CUDA runtime, which a build
-// tree has beside the folder of the program.
-fs::path DryRunFolder(const fs::path& program) {
-  return program.parent_path().parent_path() / "dryrun";
+// The place of the folder below a prefix of an installation, and below an installed Python package.
+constexpr const char* kInstalledFolder = "lib/tidepool/dryrun";
+
+// Returns the places of Python packages below a prefix.
+std::vector<fs::path> PackageFolders(const fs::path& prefix) {
+  std::vector<fs::path> folders;
+  std::error_code unknown;
+  for (const fs::directory_entry& entry : fs::directory_iterator(prefix / "lib", unknown)) {
+    if (!absl::StartsWith(entry.path().filename().string(), "python3")) continue;
+    folders.push_back(entry.path() / "site-packages");
+    folders.push_back(entry.path() / "dist-packages");
+  }
+  std::sort(folders.begin(), folders.end());
+  return folders;
+}
+
+// Finds the folder of the Python sources and of the stand-in for CUDA: of the build tree or the
+// prefix of the program, or of the Python package that came with it.
+std::optional<fs::path> FindFolder(const fs::path& program) {
+  const fs::path prefix = program.parent_path().parent_path();
+  std::vector<fs::path> places = {prefix / "dryrun", prefix / kInstalledFolder};
+  for (const fs::path& packages : PackageFolders(prefix)) {
+    places.push_back(packages / "tidepool" / kInstalledFolder);
+  }
+  std::error_code unknown;
+  for (const fs::path& place : places) {
+    if (fs::exists(place / "tidepool_dryrun" / "__main__.py", unknown)) return place;
+  }
+  return std::nullopt;
 }
 
 nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
@@ -81,14 +109,19 @@ absl::StatusOr<Answer> RunDryRun(const DryRunOptions& options) {
   }
   std::error_code unknown;
   const fs::path program = fs::read_symlink("/proc/self/exe", unknown);
-  const fs::path folder = DryRunFolder(program);
-  if (!fs::exists(folder / "cudart_host", unknown)) {
+  const std::optional<fs::path> folder = FindFolder(program);
+  if (!folder.has_value()) {
     return absl::FailedPreconditionError(
-        absl::StrCat(program.string(),
-                     " has no stand-in for the CUDA runtime beside it, expected a "
-                     "build with the CUDA Toolkit"));
+        absl::StrCat(program.string(), " has no ", kInstalledFolder,
+                     " beside it, expected a whole installation or a build tree"));
   }
-  return BecomePackage(folder, OrdersFor(options, program, folder).dump());
+  if (!fs::exists(*folder / "cudart_host", unknown)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(folder->string(),
+                     " has no stand-in for the CUDA runtime, expected a build with the CUDA "
+                     "Toolkit 13"));
+  }
+  return BecomePackage(*folder, OrdersFor(options, program, *folder).dump());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@ such as `tidepool.torch`, which import their framework.
 import atexit as _atexit
 
 from ._answers import Answer
+from ._dryrun import DryRun, dryrun, fits
 from ._graphs import Graph, Schedule, model, read_graph, schedule, schedule_chain, simulate
 from ._native import (Buffer, DeadlineError, Error, InputError, OutOfMemoryError, Stream, finish as _finish, parse_size,
                       version as __version__)
@@ -20,9 +21,9 @@ from ._sweeps import Rows, sweep
 from ._traces import Report, Trace, read
 
 __all__ = [
-    "Answer", "Buffer", "DeadlineError", "Error", "Graph", "InputError", "OutOfMemoryError", "Pool", "Report", "Rows",
-    "Schedule", "Stream", "Trace", "__version__", "cmake_prefix", "model", "parse_size", "read", "read_graph", "schedule",
-    "schedule_chain", "show_progress", "simulate", "sweep",
+    "Answer", "Buffer", "DeadlineError", "DryRun", "Error", "Graph", "InputError", "OutOfMemoryError", "Pool", "Report",
+    "Rows", "Schedule", "Stream", "Trace", "__version__", "cmake_prefix", "dryrun", "fits", "model", "parse_size",
+    "read", "read_graph", "schedule", "schedule_chain", "show_progress", "simulate", "sweep",
 ]
 
 _atexit.register(_finish)

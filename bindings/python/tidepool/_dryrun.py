@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs of functions: the memory that they need on a GPU that is not there."""
+import functools
+import html
+import importlib
+import importlib.util
+import json
+import multiprocessing.spawn
+import os
+import pathlib
+import pickle
+import sys
+import tempfile
+from typing import Any, Callable, Dict, List, Optional, TypeVar, Union
+
+from . import _native
+from ._answers import Answer, parse
+from ._commands import Path
+
+Size = Union[int, float, str]
+Function = TypeVar("Function", bound=Callable[..., Any])
+_PACKAGE = pathlib.Path(os.path.abspath(__file__)).parent
+_FOLDER = "TIDEPOOL_DRYRUN_FOLDER"  # in the environment of each process of a dry run
+
+
+class DryRun(Answer):
+    """The answer of a dry run, with the names of the JSON that `tidepool dryrun --json` prints.
+
+    `str()` gives the lines that the command prints, and notebooks show them.
+    """
+
+    _lines: List[str]
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def to_dict(self) -> Dict[str, Any]:
+        """Returns the answer as dictionaries and lists."""
+        answer = super().to_dict()
+        answer.pop("_lines", None)
+        return answer
+
+
+class _Tool:
+    """The commands of the tool, in this process."""
+
+    def ask(self, *arguments: Any) -> Any:
+        return json.loads(_native.run_command([*map(str, arguments), "--json"], {}, None))
+
+    def report(self, snapshot: str, file: str) -> None:
+        self.ask("report", snapshot, "-o", file)
+
+
+def folder() -> pathlib.Path:
+    """Returns the folder with the parts of dry runs: of an installation, or of a build tree."""
+    places = (_PACKAGE / "lib" / "tidepool" / "dryrun", _PACKAGE.parent.parent / "dryrun")
+    for place in places:
+        if (place / "cudart_host").is_dir():
+            return place
+    raise _native.Error(f"{_PACKAGE} has no stand-in for the CUDA runtime, expected a build with the CUDA Toolkit 13")
+
+
+def _parts(place: pathlib.Path) -> Any:
+    """Returns the package tidepool_dryrun, which is outside of this one because the command line runs it too."""
+    name = "tidepool_dryrun"
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, place / name / "__init__.py",
+                                                      submodule_search_locations=[str(place / name)])
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+    return importlib.import_module(name + ".main")
+
+
+def _is_of_main(function: Any) -> bool:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__module__", None) == "__main__"
+
+
+def _write_call(path: pathlib.Path, function: Any, arguments: Any) -> None:
+    """Writes the call for a new process. Functions of a script or notebook go by value where cloudpickle is installed."""
+    pickler: Any = pickle
+    preparation = multiprocessing.spawn.get_preparation_data("dry run")
+    preparation.pop("authkey", None)
+    if _is_of_main(function):
+        if importlib.util.find_spec("cloudpickle") is not None:
+            pickler = importlib.import_module("cloudpickle")
+            preparation.pop("init_main_from_path", None)
+        elif "init_main_from_path" not in preparation:
+            raise _native.InputError("functions of a notebook need the package cloudpickle: pip install cloudpickle")
+    with open(path, "wb") as file:
+        pickle.dump(preparation, file)
+        try:
+            pickler.dump((function, arguments), file)
+        except (AttributeError, TypeError, pickle.PicklingError) as error:
+            raise _native.InputError(f"the function and its arguments cannot be sent to a new process: {error}") from error
+
+
+def _error_of_call(path: pathlib.Path) -> Optional[BaseException]:
+    """Returns the exception that ended the function, with its traceback as its cause."""
+    try:
+        error: BaseException = pickle.loads(path.read_bytes())
+    except Exception:  # none was kept, or its class cannot be made here
+        return None
+    return error
+
+
+def is_inside() -> bool:
+    """Returns whether this process is a program of a dry run."""
+    return _FOLDER in os.environ
+
+
+def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", memory: Optional[Size] = None,
+           devices: int = 1, steps: int = 3, time_limit: float = 300, initialize: bool = True,
+           snapshot: Optional[Path] = None, report: Optional[Path] = None) -> DryRun:
+    """Calls the function in a new process on a stand-in for CUDA, without a GPU, and returns the memory that it needs on one.
+
+        answer = tidepool.dryrun(train, config, gpu="rtx-4090")
+        answer.fits, answer.peak_reserved_bytes
+
+    The process ends after `steps` steps of optimizers (0: at the end of the function) or `time_limit` seconds. `memory` is the
+    memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `snapshot` and `report` are files
+    to write. Raises the exception of the function, `InputError` for wrong arguments, and `Error` where there is no answer.
+    Running out of memory is an answer: `fits` is False, and `out_of_memory` has the bytes asked for and the line.
+
+    The function and its arguments are pickled. Functions of a notebook need the package cloudpickle. Ctrl-C ends the run with
+    the memory so far.
+    """
+    if is_inside():
+        raise _native.Error("a dry run inside of a dry run: call tidepool.dryrun under if __name__ == '__main__'")
+    place = folder()
+    main = _parts(place)
+    memory_bytes = None if memory is None else _native.parse_size(memory) if isinstance(memory, str) else int(memory)
+    with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as name:
+        at = pathlib.Path(name)
+        _write_call(at / "call.pickle", function, arguments)
+        command = [sys.executable, str(place / "tidepool_dryrun" / "call.py"), name]
+        orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=memory_bytes,
+                             devices=devices, steps=steps, time_limit_seconds=time_limit, initializes=initialize,
+                             snapshot=os.fspath(snapshot or ""), report=os.fspath(report or ""))
+        try:
+            run = main.DryRun(orders, _Tool())
+            answer = run.answer(command, at)
+            main.keep_files(run, answer)
+        except ValueError as error:
+            raise _native.InputError(str(error)) from None
+        except main.DryRunError as error:
+            failure = _error_of_call(at / "error.pickle") or _native.Error(str(error))
+        else:
+            failure = None
+    if failure is not None:
+        raise failure
+    title = getattr(function, "__name__", type(function).__name__)
+    return DryRun(**vars(parse(json.dumps(answer))), _lines=main.text.lines(answer, title))
+
+
+def fits(memory: Optional[Size] = None, gpu: str = "h100", **options: Any) -> Callable[[Function], Function]:
+    """Makes a test of a function: it fails when the function needs more than the memory.
+
+        @tidepool.fits("24GiB", gpu="rtx-4090")
+        def test_a_step_of_training():
+            train(steps=1)
+
+    The function runs as in `dryrun`, which has the other options. Arguments, as those from fixtures of pytest, are pickled.
+    Raises AssertionError with the parts of the peak and, where the program ran out of memory, the line.
+    """
+    def decorate(function: Function) -> Function:
+        @functools.wraps(function)
+        def check(*arguments: Any, **named: Any) -> Any:
+            if is_inside():
+                return function(*arguments, **named)
+            call = functools.partial(check, *arguments, **named)
+            setattr(call, "__name__", function.__name__)  # the title of the answer
+            answer = dryrun(call, memory=memory, gpu=gpu, **options)
+            if not answer.fits:
+                raise AssertionError(f"{function.__name__} does not fit\n{answer}")
+            return None
+
+        return check  # type: ignore[return-value]
+
+    return decorate

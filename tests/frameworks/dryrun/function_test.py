@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs of functions, with an interpreter that has PyTorch and tidepool."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import tidepool
+
+
+def train(width, steps=5):
+    import torch
+
+    model = torch.nn.Linear(width, width).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    for _ in range(steps):
+        model(torch.randn(4, width, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def fails_on_the_gpu():
+    import torch
+
+    x = torch.zeros(10, device="cuda")
+    raise KeyError(len(x))
+
+
+def uses_no_gpu():
+    import torch
+
+    torch.zeros(10)
+
+
+@tidepool.fits("300MiB", gpu="rtx-4090", steps=1)
+def check(width):
+    train(width)
+
+
+class FunctionTest(unittest.TestCase):
+    def test_says_what_a_function_needs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            snapshot, report = pathlib.Path(folder, "snapshot.pickle"), pathlib.Path(folder, "report.html")
+            answer = tidepool.dryrun(train, 2048, gpu="rtx-4090", steps=2, snapshot=snapshot, report=report)
+            self.assertEqual(tidepool.read(snapshot).info().trace.peak_live_bytes, answer.peak_live_bytes)
+            self.assertIn("<html", report.read_text()[:200].lower())
+        self.assertTrue(answer.fits)
+        self.assertEqual(answer.gpu, "NVIDIA GeForce RTX 4090")
+        self.assertEqual(answer.steps, 2)
+        self.assertGreaterEqual(answer.peak_live_bytes, 4 * 4 * 2048 * 2048)
+        self.assertIn("train: 2 steps", str(answer))
+        self.assertRegex(answer.ranks[0].top[0].frame, r"function_test.py:\d+ train")
+
+    def test_errors_of_the_function_are_raised(self):
+        with self.assertRaises(KeyError) as caught:
+            tidepool.dryrun(fails_on_the_gpu)
+        self.assertEqual(caught.exception.args, (10,))
+        self.assertIn("in fails_on_the_gpu", str(caught.exception.__cause__))
+        with self.assertRaisesRegex(tidepool.Error, "the program never asked for a GPU"):
+            tidepool.dryrun(uses_no_gpu)
+
+    def test_a_check_passes_or_explains(self):
+        self.assertIsNone(check(1024))
+        with self.assertRaisesRegex(AssertionError, "check does not fit\n(.*\n)*.*no: out of memory in 300.0 MiB, 256.0 MiB asked for at"):
+            check(8192)
+
+    def test_the_command_is_a_module_too(self):
+        done = subprocess.run([sys.executable, "-m", "tidepool.dryrun", "--json", "--", sys.executable, "-c",
+                               "import torch; torch.zeros(1 << 20, device='cuda')"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('"peak_live_bytes": 4194304', done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
