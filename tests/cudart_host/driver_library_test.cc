@@ -36,6 +36,34 @@ TEST_F(DriverLibraryTest, FindsTheNewestVariantOfAName) {
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 }
 
+TEST_F(DriverLibraryTest, HasVirtualMemory) {
+  ASSERT_EQ(cudaFree(nullptr), cudaSuccess);
+  CUmemAllocationProp properties = {};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+  std::size_t bytes = 0;
+  ASSERT_EQ(Find<decltype(cuMemGetAllocationGranularity)>("cuMemGetAllocationGranularity")(
+                &bytes, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+            CUDA_SUCCESS);
+  CUdeviceptr address = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  ASSERT_EQ(Find<decltype(cuMemAddressReserve)>("cuMemAddressReserve")(&address, bytes, 0, 0, 0),
+            CUDA_SUCCESS);
+  ASSERT_EQ(Find<decltype(cuMemCreate)>("cuMemCreate")(&handle, bytes, &properties, 0),
+            CUDA_SUCCESS);
+  ASSERT_EQ(Find<decltype(cuMemMap)>("cuMemMap")(address, bytes, 0, handle, 0), CUDA_SUCCESS);
+  CUmemAccessDesc access = {};
+  access.location = properties.location;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  ASSERT_EQ(Find<decltype(cuMemSetAccess)>("cuMemSetAccess")(address, bytes, &access, 1),
+            CUDA_SUCCESS);
+  EXPECT_EQ(cudaMemset(reinterpret_cast<void*>(address), 1, bytes), cudaSuccess);
+  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(Find<decltype(cuMemUnmap)>("cuMemUnmap")(address, bytes), CUDA_SUCCESS);
+  EXPECT_EQ(Find<decltype(cuMemRelease)>("cuMemRelease")(handle), CUDA_SUCCESS);
+  EXPECT_EQ(Find<decltype(cuMemAddressFree)>("cuMemAddressFree")(address, bytes), CUDA_SUCCESS);
+}
+
 TEST_F(DriverLibraryTest, SharesMemoryAndStreamsWithTheRuntime) {
   CUdeviceptr address = 0;
   ASSERT_EQ(Find<decltype(cuMemAlloc)>("cuMemAlloc")(&address, 64), CUDA_SUCCESS);

@@ -116,7 +116,7 @@ def is_inside() -> bool:
 
 
 def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", memory: Optional[Size] = None,
-           devices: int = 1, steps: int = 3, time_limit: float = 300, initialize: bool = True,
+           devices: int = 1, steps: int = 3, time_limit: float = 300, initialize: bool = True, density: float = 0.5,
            snapshot: Optional[Path] = None, report: Optional[Path] = None) -> DryRun:
     """Calls the function in a new process on a stand-in for CUDA, without a GPU, and returns the memory that it needs on one.
 
@@ -124,8 +124,8 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         answer.fits, answer.peak_reserved_bytes
 
     The process ends after `steps` steps of optimizers (0: at the end of the function) or `time_limit` seconds. `memory` is the
-    memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `snapshot` and `report` are files
-    to write. Raises the exception of the function, `InputError` for wrong arguments, and `Error` where there is no answer.
+    memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density` is the
+    share of elements that operations such as `nonzero` keep. `snapshot` and `report` are files to write. Raises the exception of the function, `InputError` for wrong arguments, and `Error` where there is no answer.
     Running out of memory is an answer: `fits` is False, and `out_of_memory` has the bytes asked for and the line.
 
     The function and its arguments are pickled. Functions of a notebook need the package cloudpickle. Ctrl-C ends the run with
@@ -141,7 +141,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         _write_call(at / "call.pickle", function, arguments)
         command = [sys.executable, str(place / "tidepool_dryrun" / "call.py"), name]
         orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=memory_bytes,
-                             devices=devices, steps=steps, time_limit_seconds=time_limit, initializes=initialize,
+                             devices=devices, steps=steps, time_limit_seconds=time_limit, initializes=initialize, density=density,
                              snapshot=os.fspath(snapshot or ""), report=os.fspath(report or ""))
         try:
             run = main.DryRun(orders, _Tool())
