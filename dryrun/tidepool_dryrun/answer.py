@@ -4,6 +4,7 @@ import json
 import pathlib
 import subprocess
 
+from . import no_answer
 from .errors import DryRunError
 
 CONTEXT_TEXT = "some 0.5 GiB of context (not predicted)"
@@ -81,9 +82,7 @@ def collect(folder, finished, gpu, memory_bytes, tool):
     """Returns the answer of a run, or raises DryRunError where it has none."""
     read = processes(folder)
     if not read:
-        if finished.status != 0 and not finished.ran_out_of_time:
-            raise DryRunError(f"the program ended with status {finished.status} before it used PyTorch")
-        raise DryRunError("the program never imported torch, or was too busy to answer")
+        raise DryRunError(no_answer.reason(folder, finished))
     ranks = [rank for process in read for rank in of_rank(process, tool)]
     errors = [text_of_error(process) for process in read if process["error"]]
     if not ranks:

@@ -109,5 +109,8 @@ def main(words):
     except (DryRunError, ValueError) as error:
         print(f"tidepool: {error}", file=sys.stderr)
     except OSError as error:
-        print(f"tidepool: {error.filename}: {error.strerror}", file=sys.stderr)
+        place = f"{error.filename}: " if error.filename else ""
+        print(f"tidepool: {place}{error.strerror}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("tidepool: interrupted before there was an answer", file=sys.stderr)
     return 1

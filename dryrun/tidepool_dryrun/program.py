@@ -5,7 +5,6 @@ import glob
 import hashlib
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -57,14 +56,16 @@ def empty_libraries(target, stand_in):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        # Another dry run may make the same libraries: the first one to rename its folder wins.
-        made = pathlib.Path(tempfile.mkdtemp(dir=folder.parent))
-        libraries.make_all(made, target.library_folder, stand_in)
-        (made / "done").touch()
-        try:
-            made.rename(folder)
-        except OSError:
-            shutil.rmtree(made, ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as place:
+            made = pathlib.Path(place) / "made"
+            libraries.make_all(made, target.library_folder, stand_in)
+            (made / "done").touch()
+            # Another dry run may make the same libraries: the first one to rename its folder wins.
+            try:
+                made.rename(folder)
+            except OSError:
+                if not (folder / "done").exists():
+                    raise
     except (OSError, ValueError) as error:
         raise DryRunError(f"{folder}: the libraries for torch {target.torch} cannot be made: {error}") from error
     return folder
@@ -103,8 +104,8 @@ def environment(target, machine, stand_in, out, orders):
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
                TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(orders.steps),
                TIDEPOOL_DRYRUN_DENSITY=str(orders.density))
-    # The devices of this machine have other numbers.
-    own.pop("CUDA_VISIBLE_DEVICES", None)
+    # The devices of this machine have other numbers. Programs read this variable.
+    own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(machine.devices)))
     if not orders.initializes:
         own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
     return own

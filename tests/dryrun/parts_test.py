@@ -10,9 +10,11 @@ import json
 import os
 import pathlib
 import stat
+import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun"))
@@ -146,6 +148,23 @@ class ProgramTest(unittest.TestCase):
             # A busy machine may not have begun the shell within the limit.
             self.assertEqual(asked.exists(), begun.exists())
 
+    def test_output_passes_through(self):
+        lines = ("import os, sys; from tidepool_dryrun import program; "
+                 "program.run(['sh', '-c', 'head -c 20000000 /dev/zero; echo end >&2'], dict(os.environ), 1000)")
+        done = subprocess.run([sys.executable, "-c", lines], env=dict(os.environ, PYTHONPATH=str(SOURCE / "dryrun")),
+                              capture_output=True, check=True)
+        self.assertEqual(done.stdout, b"")
+        self.assertEqual(len(done.stderr), 20000004)
+        self.assertTrue(done.stderr.endswith(b"end\n"))
+
+    def test_libraries_that_cannot_be_made_name_their_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "tidepool").touch()
+            torch = target.Target(sys.executable, "9.9", folder, 13, False, None)
+            with unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=folder):
+                with self.assertRaisesRegex(DryRunError, f"{folder}/tidepool/dryrun/torch-9.9-.* cannot be made"):
+                    program.empty_libraries(torch, [pathlib.Path(folder)])
+
     def test_a_program_has_its_own_status(self):
         finished = program.run(["sh", "-c", "exit 7"], dict(os.environ), 1000)
         self.assertEqual(finished.status, 7)
@@ -206,8 +225,22 @@ class AnswerTest(unittest.TestCase):
         with self.assertRaisesRegex(DryRunError, "the program never imported torch"):
             self.collect()
         self.finished.status = 3
-        with self.assertRaisesRegex(DryRunError, "ended with status 3 before it used PyTorch"):
+        with self.assertRaisesRegex(DryRunError, "ended with status 3 and left no answer"):
             self.collect()
+        self.finished.status = -11
+        with self.assertRaisesRegex(DryRunError, "was ended by SIGSEGV and left no answer"):
+            self.collect()
+        self.finished.ran_out_of_time = True
+        with self.assertRaisesRegex(DryRunError, "ran out of time before it used PyTorch"):
+            self.collect()
+        self.finished.was_interrupted = True
+        with self.assertRaisesRegex(DryRunError, "was interrupted before it used PyTorch"):
+            self.collect()
+        snapshot = pathlib.Path(self.folder.name) / "process-7.pickle"
+        snapshot.touch()
+        with self.assertRaisesRegex(DryRunError, f"{self.folder.name}: .* could not be written .* TMPDIR names another folder"):
+            self.collect()
+        snapshot.unlink()
         self.write(allocations=0)
         with self.assertRaisesRegex(DryRunError, "the program never asked for a GPU"):
             self.collect()

@@ -7,6 +7,7 @@ dryrun_test.py TOOL PYTHON
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import sys
@@ -197,7 +198,9 @@ class DryRunTest(unittest.TestCase):
     def test_refuses_what_has_no_answer(self):
         for lines, error in (("import torch\n", "the program never asked for a GPU"),
                              ("print('hello')\n", "the program never imported torch"),
-                             ("import sys; sys.exit(5)\n", "ended with status 5 before it used PyTorch"),
+                             ("import sys; sys.exit(5)\n", "ended with status 5 and left no answer"),
+                             ("import os, torch; torch.zeros(1, device='cuda'); os.kill(os.getpid(), 9)\n",
+                              "was ended by SIGKILL and left no answer"),
                              ("import torch; torch.zeros(1, device='cuda'); raise KeyError('x')\n", "program.py:1: 'x'")):
             with self.subTest(error):
                 done = dry_run("--steps", "0", command=self.program(lines))
@@ -235,6 +238,26 @@ class DryRunTest(unittest.TestCase):
         self.addCleanup(os.environ.pop, "PYTHONPATH")
         found = answer("--steps", "1")
         self.assertEqual(found["steps"], 1)
+
+    def test_no_room_for_the_answer(self):
+        lines = "import torch; x = torch.zeros(1 << 20, device='cuda')\n"
+        answer("--steps", "0", command=self.program(lines))  # makes the libraries
+        done = subprocess.run([TOOL, "dryrun", "--steps", "0", "--", *self.program(lines)], capture_output=True, text=True, check=False,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stderr, r"tidepool-dryrun-.*: the memory of the program could not be written")
+
+    def test_programs_may_fork_and_read_the_devices(self):
+        found = answer("--steps", "0", "--devices", "2", command=self.program(
+            "import os, sys, torch\n"
+            "assert os.environ['CUDA_VISIBLE_DEVICES'] == '0,1' and torch.cuda.device_count() == 2\n"
+            "child = os.fork()\n"
+            "if child == 0:\n"
+            "    sys.exit(0)\n"
+            "assert os.waitpid(child, 0)[1] == 0\n"
+            "x = torch.zeros(1 << 20, device='cuda')\n"))
+        self.assertEqual(found["peak_live_bytes"], 4 << 20)
+        self.assertEqual(len(found["ranks"]), 1)
 
     def test_the_programs_own_sitecustomize_runs(self):
         (self.folder / "sitecustomize.py").write_text("import sys; sys.own_site = 1\n")

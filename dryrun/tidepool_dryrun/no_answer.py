@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explains why a run has no answer."""
+import pathlib
+import shutil
+import signal
+
+
+def reason(folder, finished):
+    """Returns a sentence about a run of which no process wrote its answer."""
+    folder = pathlib.Path(folder)
+    # A process writes the snapshot and a new file, which it then renames.
+    if any(folder.glob("process-*")):
+        free = shutil.disk_usage(folder).free
+        return (f"{folder}: the memory of the program could not be written ({free >> 20} MiB free), expected more room: "
+                "TMPDIR names another folder")
+    if finished.was_interrupted:
+        return "the program was interrupted before it used PyTorch, or was too busy to answer"
+    if finished.ran_out_of_time:
+        return "the program ran out of time before it used PyTorch, or was too busy to answer (--time-limit)"
+    if finished.status < 0:
+        return f"the program was ended by {name_of(-finished.status)} and left no answer"
+    if finished.status > 0:
+        return f"the program ended with status {finished.status} and left no answer"
+    return "the program never imported torch, or ended at once (os._exit)"
+
+
+def name_of(number):
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
