@@ -13,6 +13,12 @@ rm -rf "$scratch"
 mkdir -p "$scratch/user"
 cmake --install "$build_dir" --prefix "$scratch/prefix" >/dev/null
 
+# The installed tool finds its parts of dry runs.
+if [ -d "$build_dir/cudart_host" ]; then
+  answer=$("$scratch/prefix/bin/tidepool" dryrun -- no-such-program 2>&1) && fail "a dry run of no program succeeded"
+  [[ $answer == *"no-such-program: no such program"* ]] || fail "installed dry runs: $answer"
+fi
+
 cat >"$scratch/user/CMakeLists.txt" <<'EOF'
 cmake_minimum_required(VERSION 3.22)
 project(user LANGUAGES CXX)

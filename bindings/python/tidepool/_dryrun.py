@@ -143,6 +143,7 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=memory_bytes,
                              devices=devices, steps=steps, time_limit_seconds=time_limit, initializes=initialize, density=density,
                              snapshot=os.fspath(snapshot or ""), report=os.fspath(report or ""))
+        failure: Optional[BaseException] = None
         try:
             run = main.DryRun(orders, _Tool())
             answer = run.answer(command, at)
@@ -151,8 +152,6 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
             raise _native.InputError(str(error)) from None
         except main.DryRunError as error:
             failure = _error_of_call(at / "error.pickle") or _native.Error(str(error))
-        else:
-            failure = None
     if failure is not None:
         raise failure
     title = getattr(function, "__name__", type(function).__name__)
