@@ -5,6 +5,7 @@ the memory that PyTorch's allocator took, for each process one file.
 The environment has the orders: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY.
 """
 import atexit
+import ctypes
 import importlib.abc
 import importlib.util
 import json
@@ -66,7 +67,8 @@ class Run:
                       "torch": torch.__version__, "cuda": torch.version.cuda,
                       "rank": int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))),
                       "out_of_memory": self.out_of_memory, "error": self.error, "devices": [],
-                      "assumed": self.assumptions.answer() if self.assumptions else []}
+                      "assumed": self.assumptions.answer() if self.assumptions else [],
+                      "has_convolutions": has_convolutions()}
             path = os.path.join(self.folder, f"process-{self.process}")
             if torch.cuda.is_available() and torch.cuda.is_initialized():
                 answer["devices"] = [device_answer(torch, device) for device in range(torch.cuda.device_count())]
@@ -75,6 +77,16 @@ class Run:
             with open(path + ".new", "w", encoding="utf-8") as file:
                 json.dump(answer, file)
             os.replace(path + ".new", path + ".json")
+
+
+def has_convolutions():
+    """Returns whether the program asked cuDNN for the workspace of a convolution."""
+    try:
+        count = ctypes.CDLL("libcuda_libraries.so").tidepoolConvolutionWorkspaces
+    except OSError:
+        return False
+    count.restype = ctypes.c_longlong
+    return count() > 0
 
 
 def device_answer(torch, device):

@@ -5,6 +5,7 @@ import pathlib
 import subprocess
 
 from . import no_answer
+from . import convolutions
 from .errors import DryRunError
 
 CONTEXT_TEXT = "some 0.5 GiB of context (not predicted)"
@@ -65,6 +66,7 @@ def of_device(process, device, tool):
             "planned_bytes": planned["policies"][0]["exact_pool_bytes"] or planned["policies"][0]["pool_bytes"],
             "retries": device["retries"], "allocations": device["allocations"],
             "top": [{"frame": one["frame"], "bytes": one["bytes"]} for one in here["top"]],
+            "convolutions": convolutions.answer(process["snapshot"], number) if process["has_convolutions"] else None,
             "categories": here["categories"], "out_of_memory": process["out_of_memory"],
             "snapshot": process["snapshot"]}
 

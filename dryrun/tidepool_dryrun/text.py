@@ -48,6 +48,12 @@ def assumptions(places):
     return f"sizes that depend on data: {first['operation']} at {first['frame']}{others} (see --density)"
 
 
+def sensitivity(convolutions):
+    more = convolutions["large_peak_live_bytes"] / convolutions["peak_live_bytes"] - 1
+    return (f"up to {100 * more:.1f} % more if cuDNN takes {size(convolutions['large_workspace_bytes'])} "
+            f"({size(convolutions['workspace_bytes'])} assumed)")
+
+
 def lines(answer, command):
     rank = largest_of(answer["ranks"])
     begin, end = answer["reserved_range"]
@@ -57,6 +63,8 @@ def lines(answer, command):
         others.insert(0, f"{size(answer['expandable_bytes'])} with expandable_segments")
     rows = [("peak live", f"{size(answer['peak_live_bytes'])}   {largest(rank)}"),
             ("PyTorch reserves", f"{reserved}   {', '.join(others)}"), ("fits", verdict(answer))]
+    if rank["convolutions"]:
+        rows.append(("convolutions", sensitivity(rank["convolutions"])))
     if answer["assumed"]:
         rows.append(("assumes", assumptions(answer["assumed"])))
     if len(answer["ranks"]) > 1:

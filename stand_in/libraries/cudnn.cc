@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // cuDNN 9. The sizes are guesses, so the memory of convolutions is not that of a GPU. Tensors
 // and recurrent layers are in cudnn_rnn.cc.
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -12,7 +13,8 @@ namespace {
 using tidepool::cudart_host::DeleteObject;
 using tidepool::cudart_host::MakeObject;
 
-constexpr std::int64_t kConvolutionWorkspace = 8 << 20;  // bytes
+// Bytes. Hardly any tensor has this size, so workspaces can be told from tensors in a recording.
+constexpr std::int64_t kConvolutionWorkspace = (8 << 20) - 256;
 constexpr std::size_t kNormalizationWorkspace = 1 << 20;
 constexpr std::size_t kReserve = 1 << 16;
 
@@ -31,6 +33,8 @@ int Version() {
   }();
   return version;
 }
+
+std::atomic<long long> workspaces_asked_for = 0;
 
 int Store(std::size_t* place, std::size_t bytes) {
   *place = bytes;
@@ -74,12 +78,16 @@ TIDEPOOL_DESCRIPTOR(Filter)
 TIDEPOOL_DESCRIPTOR(Pooling)
 TIDEPOOL_DESCRIPTOR(SpatialTransformer)
 
+// Returns how often a program asked for the workspace of a convolution.
+TIDEPOOL_ANSWER long long tidepoolConvolutionWorkspaces() { return workspaces_asked_for.load(); }
+
 // Sizes
 // ------------------------------------------------------------------------------------------
 
 TIDEPOOL_ANSWER int cudnnBackendGetAttribute(void* /*object*/, int name, int type,
                                              std::int64_t wanted, std::int64_t* count,
                                              void* values) {
+  if (name == kPlanWorkspace) workspaces_asked_for.fetch_add(1);
   const bool is_number = type == kNumber && values != nullptr && wanted > 0;
   if (is_number) {
     *static_cast<std::int64_t*>(values) = name == kPlanWorkspace ? kConvolutionWorkspace : 0;

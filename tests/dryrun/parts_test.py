@@ -9,6 +9,7 @@ import ast
 import json
 import os
 import pathlib
+import pickle
 import stat
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun"))
 
-from tidepool_dryrun import answer, fit, gpus, program, target, text  # noqa: E402
+from tidepool_dryrun import answer, convolutions, fit, gpus, program, target, text  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -190,7 +191,7 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, **changes):
         process = {"reason": "steps", "steps": 3, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "error": None, "assumed": [], "snapshot": "none",
+                   "out_of_memory": None, "error": None, "assumed": [], "has_convolutions": False, "snapshot": "none",
                    "devices": [{"device": 0, "peak_allocated_bytes": 90, "peak_reserved_bytes": 100 + rank,
                                 "allocations": allocations, "retries": 0}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
@@ -257,6 +258,25 @@ class AnswerTest(unittest.TestCase):
         found = self.collect()
         self.assertEqual(found["assumed"], places)
         self.assertIn("nonzero at a.py:2 and 1 more", text.lines(found, "x")[-1])
+
+
+class ConvolutionsTest(unittest.TestCase):
+    def test_counts_workspaces_in_another_size(self):
+        small = convolutions.WORKSPACE_BYTES
+        events = [{"action": action, "size": size} for action, size in
+                  (("alloc", 1000), ("alloc", small), ("free_requested", small), ("free_completed", small), ("alloc", 512))]
+        self.assertEqual(convolutions.peak_live(events, small), (1024 + convolutions.rounded(small), 1))
+        self.assertEqual(convolutions.peak_live(events, 0), (1024 + 512, 1))
+
+    def test_the_answer_has_the_peak_with_larger_workspaces(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "snapshot.pickle"
+            path.write_bytes(pickle.dumps({"device_traces": [[{"action": "alloc", "size": convolutions.WORKSPACE_BYTES}]]}))
+            found = convolutions.answer(path, 0)
+            self.assertEqual(found["large_peak_live_bytes"], 256 << 20)
+            self.assertIn("up to 3100.0 % more if cuDNN takes 256.0 MiB (8.0 MiB assumed)", text.sensitivity(found))
+            path.write_bytes(pickle.dumps({"device_traces": [[{"action": "alloc", "size": 512}]]}))
+            self.assertIsNone(convolutions.answer(path, 0))
 
 
 if __name__ == "__main__":

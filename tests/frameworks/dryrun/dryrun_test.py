@@ -152,8 +152,11 @@ class DryRunTest(unittest.TestCase):
             "    solve(x)\n"
             "torch.linalg.solve(x, x)\n"
             "torch.sparse.mm(x.to_sparse(), x)\n"
-            "nn.init.trunc_normal_(x)\n"))
-        self.assertTrue(found["fits"])
+            "nn.init.trunc_normal_(x)\n"
+            "nn.Conv2d(1, 4, 3).cuda()(x.view(1, 1, 64, 64)).sum().backward()\n"))
+        convolutions = found["ranks"][0]["convolutions"]
+        self.assertGreater(convolutions["calls"], 0)
+        self.assertEqual(convolutions["large_peak_live_bytes"] - found["peak_live_bytes"], (256 - 8) << 20)
 
     def test_the_model_of_the_allocator_reserves_what_the_run_did(self):
         snapshot = self.folder / "snapshot.pickle"
