@@ -68,7 +68,7 @@ class Run:
                       "rank": int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))),
                       "out_of_memory": self.out_of_memory, "error": self.error, "devices": [],
                       "assumed": self.assumptions.answer() if self.assumptions else [],
-                      "has_convolutions": has_convolutions()}
+                      "has_convolutions": has_convolutions(), "has_expandable_segments": has_expandable_segments()}
             path = os.path.join(self.folder, f"process-{self.process}")
             if torch.cuda.is_available() and torch.cuda.is_initialized():
                 answer["devices"] = [device_answer(torch, device) for device in range(torch.cuda.device_count())]
@@ -87,6 +87,12 @@ def has_convolutions():
         return False
     count.restype = ctypes.c_longlong
     return count() > 0
+
+
+def has_expandable_segments():
+    """Returns whether PyTorch's allocator grows its segments. Then their addresses decide nothing."""
+    settings = os.environ.get("PYTORCH_ALLOC_CONF", "") + "," + os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
+    return "expandable_segments:true" in settings.lower().replace(" ", "")
 
 
 def device_answer(torch, device):

@@ -58,7 +58,8 @@ def of_device(process, device, tool):
     model = here["pytorch"] or {}
     reserved = device["peak_reserved_bytes"]
     # PyTorch chooses between free blocks of one size by address. The model has the answers for both orders of addresses.
-    modelled = [model[key] for key in ("reserved_bytes", "falling_reserved_bytes") if model.get(key)]
+    orders = [] if process["has_expandable_segments"] else ["reserved_bytes", "falling_reserved_bytes"]
+    modelled = [model[key] for key in orders if model.get(key)]
     return {"rank": process["rank"], "device": number, "steps": process["steps"],
             "peak_live_bytes": here["peak_live_bytes"], "peak_reserved_bytes": reserved,
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],

@@ -191,7 +191,8 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, **changes):
         process = {"reason": "steps", "steps": 3, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "error": None, "assumed": [], "has_convolutions": False, "snapshot": "none",
+                   "out_of_memory": None, "error": None, "assumed": [], "has_convolutions": False,
+                   "has_expandable_segments": False, "snapshot": "none",
                    "devices": [{"device": 0, "peak_allocated_bytes": 90, "peak_reserved_bytes": 100 + rank,
                                 "allocations": allocations, "retries": 0}], **changes}
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
@@ -251,6 +252,10 @@ class AnswerTest(unittest.TestCase):
         self.write(error="ValueError at a.py:3: no data", assumed=[{"operation": "nonzero", "frame": "a.py:2", "calls": 1}])
         with self.assertRaisesRegex(DryRunError, "sizes were assumed for nonzero at a.py:2"):
             self.collect()
+
+    def test_addresses_decide_nothing_with_expandable_segments(self):
+        self.write(has_expandable_segments=True)
+        self.assertEqual(self.collect()["reserved_range"], [100, 100])
 
     def test_tells_which_sizes_are_assumed(self):
         places = [{"operation": "nonzero", "frame": "a.py:2", "calls": 1}, {"operation": "unique", "frame": "a.py:4", "calls": 2}]
