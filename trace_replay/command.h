@@ -48,6 +48,7 @@ Command AddSchedule(CLI::App& app);
 Command AddSimulate(CLI::App& app);
 Command AddRun(CLI::App& app);
 Command AddProfile(CLI::App& app);
+Command AddWorkspace(CLI::App& app);
 
 struct MeasuredTrace {
   std::shared_ptr<const Trace> trace;  // never null; a caller's trace is shared, not copied

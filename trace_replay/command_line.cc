@@ -43,10 +43,10 @@ void AddVersions(CLI::App& app) {
 CommandLine::CommandLine()
     : app_("Sizes, plans and replays GPU memory pools from recorded traces.", "tidepool") {
   Describe(app_);
-  commands_ = {AddInfo(app_),     AddDiff(app_),     AddSize(app_),    AddPlan(app_),
-               AddReplay(app_),   AddReport(app_),   AddConvert(app_), AddModel(app_),
-               AddSchedule(app_), AddSimulate(app_), AddRun(app_),     AddProfile(app_),
-               AddTune(app_),     AddDryRun(app_)};
+  commands_ = {AddInfo(app_),      AddDiff(app_),     AddSize(app_),    AddPlan(app_),
+               AddReplay(app_),    AddReport(app_),   AddConvert(app_), AddModel(app_),
+               AddSchedule(app_),  AddSimulate(app_), AddRun(app_),     AddProfile(app_),
+               AddWorkspace(app_), AddTune(app_),     AddDryRun(app_)};
   AddVersions(app_);
 }
 
