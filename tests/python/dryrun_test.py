@@ -79,6 +79,17 @@ def test_a_script_without_cloudpickle_is_run_again(tmp_path):
     assert (tmp_path / "out").read_text() == "__mp_main__"
 
 
+def test_a_script_from_standard_input_needs_cloudpickle():
+    lines = ("import importlib.util, pathlib, tidepool\n"
+             "from tidepool import _dryrun\n"
+             "def own(): pass\n"
+             "importlib.util.find_spec = lambda name: None\n"
+             "try: _dryrun._write_call(pathlib.Path('/dev/null'), own, ())\n"
+             "except tidepool.InputError as error: print(error)\n")
+    done = subprocess.run([sys.executable, "-"], input=lines, capture_output=True, text=True, check=False)
+    assert done.stdout == "functions of a notebook need the package cloudpickle: pip install cloudpickle\n", done.stderr
+
+
 def test_wrong_arguments():
     place()
     with pytest.raises(tidepool.InputError, match="cannot be sent to a new process"):

@@ -87,11 +87,13 @@ def _write_call(path: pathlib.Path, function: Any, arguments: Any) -> None:
     pickler: Any = pickle
     preparation = multiprocessing.spawn.get_preparation_data("dry run")
     preparation.pop("authkey", None)
+    if not os.path.isfile(preparation.get("init_main_from_path", "")):
+        preparation.pop("init_main_from_path", None)  # a notebook, or a script from standard input
     if _is_of_main(function):
         if importlib.util.find_spec("cloudpickle") is not None:
             pickler = importlib.import_module("cloudpickle")
             preparation.pop("init_main_from_path", None)
-        elif "init_main_from_path" not in preparation:
+        elif not {"init_main_from_path", "init_main_from_name"} & preparation.keys():
             raise _native.InputError("functions of a notebook need the package cloudpickle: pip install cloudpickle")
     with open(path, "wb") as file:
         pickle.dump(preparation, file)
