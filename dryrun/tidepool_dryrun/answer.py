@@ -47,7 +47,17 @@ def of_rank(process, tool):
         if device["allocations"] == 0:
             continue
         ranks.append(of_device(process, device, tool))
+    if not ranks and process["out_of_memory"]:
+        ranks.append(refused_at_once(process))
     return ranks
+
+
+def refused_at_once(process):
+    """Returns the memory of a process that got none: its first request was refused."""
+    return {"rank": process["rank"], "device": 0, "steps": process["steps"], "peak_live_bytes": 0, "peak_reserved_bytes": 0,
+            "reserved_range": [0, 0], "expandable_bytes": 0, "planned_bytes": 0, "retries": 0, "allocations": 0, "top": [],
+            "convolutions": None, "categories": {}, "out_of_memory": process["out_of_memory"],
+            "snapshot": process["snapshot"]}
 
 
 def of_device(process, device, tool):

@@ -223,6 +223,13 @@ class AnswerTest(unittest.TestCase):
         self.assertFalse(found["fits"])
         self.assertIn("no: out of memory in 1000 bytes, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-1])
 
+    def test_the_first_request_may_be_refused(self):
+        self.write(allocations=0, out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        found = self.collect()
+        self.assertFalse(found["fits"])
+        self.assertEqual(found["peak_live_bytes"], 0)
+        self.assertIn("no: out of memory in 1000 bytes, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-1])
+
     def test_programs_without_an_answer_are_refused(self):
         with self.assertRaisesRegex(DryRunError, "the program never imported torch"):
             self.collect()
