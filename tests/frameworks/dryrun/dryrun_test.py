@@ -160,7 +160,9 @@ class DryRunTest(unittest.TestCase):
             "nn.Conv2d(1, 4, 3).cuda()(x.view(1, 1, 64, 64)).sum().backward()\n"))
         convolutions = found["ranks"][0]["convolutions"]
         self.assertGreater(convolutions["calls"], 0)
-        self.assertEqual(convolutions["large_peak_live_bytes"] - found["peak_live_bytes"], (256 - 8) << 20)
+        # Other memory may be the peak until the workspace grows.
+        growth = convolutions["large_peak_live_bytes"] - found["peak_live_bytes"]
+        self.assertTrue(0 < growth <= (256 - 8) << 20, growth)
 
     def test_the_model_of_the_allocator_reserves_what_a_run_with_rising_addresses_did(self):
         snapshot = self.folder / "snapshot.pickle"
