@@ -15,6 +15,8 @@ import sys
 import threading
 import time
 
+import _tidepool_ranks as ranks
+
 # Functions of torch.nn.init that only write numbers.
 INITIALIZERS = ("normal_", "uniform_", "trunc_normal_", "xavier_uniform_", "xavier_normal_", "kaiming_uniform_",
                 "kaiming_normal_", "orthogonal_", "constant_", "ones_", "zeros_", "eye_", "dirac_", "sparse_")
@@ -29,8 +31,9 @@ class Run:
         self.folder = os.environ["TIDEPOOL_DRYRUN_FOLDER"]
         self.most_steps = int(os.environ.get("TIDEPOOL_DRYRUN_STEPS", "0"))
         self.process = os.getpid()
-        self.begin = time.monotonic()
-        self.steps = 0
+        self.begin = time.time()
+        self.steps_of = {}  # each optimizer
+        self.index = 0  # of a process that PyTorch spawned
         self.out_of_memory = None
         self.last_refusal = None
         self.error = None
@@ -45,17 +48,31 @@ class Run:
     def refused(self, device, bytes_, device_total, device_free):
         self.last_refusal = {"device": device, "bytes": bytes_, "stack": stack_of_caller()}
 
-    def stepped(self, *_):
-        self.steps += 1
+    @property
+    def steps(self):
+        return max(self.steps_of.values(), default=0)
+
+    # One optimizer may consist of others.
+    def stepped(self, optimizer, *_):
+        self.steps_of[id(optimizer)] = self.steps_of.get(id(optimizer), 0) + 1
         if self.most_steps and self.steps >= self.most_steps:
+            self.write("steps")
+            ranks.wait_for_others(self.folder)
             self.end("steps")
+
+    def failed(self, error, trace):
+        torch = sys.modules["torch"]
+        line = line_of_program(stack_of_error(trace))
+        if isinstance(error, getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)):
+            self.out_of_memory = {"bytes": self.last_refusal["bytes"] if self.last_refusal else 0, "frame": line}
+        else:
+            self.error = f"{type(error).__name__} at {line}: {error}"[:2000]
+        self.write("error")
 
     # Ends the process at once: the program's own exit would save checkpoints and wait for others.
     def end(self, reason):
         self.write(reason)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(0)
+        leave(0)
 
     def write(self, reason):
         with self.lock:
@@ -63,9 +80,9 @@ class Run:
             if self.is_written or not self.is_own() or torch is None:
                 return
             self.is_written = True
-            answer = {"reason": reason, "steps": self.steps, "seconds": time.monotonic() - self.begin,
+            answer = {"reason": reason, "steps": self.steps, "began": self.begin, "seconds": time.time() - self.begin,
                       "torch": torch.__version__, "cuda": torch.version.cuda,
-                      "rank": int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))),
+                      "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
                       "out_of_memory": self.out_of_memory, "error": self.error, "devices": [],
                       "assumed": self.assumptions.answer() if self.assumptions else [],
                       "has_convolutions": has_convolutions(), "has_expandable_segments": has_expandable_segments()}
@@ -93,6 +110,13 @@ def has_expandable_segments():
     """Returns whether PyTorch's allocator grows its segments. Then their addresses decide nothing."""
     settings = os.environ.get("PYTORCH_ALLOC_CONF", "") + "," + os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "")
     return "expandable_segments:true" in settings.lower().replace(" ", "")
+
+
+def leave(status):
+    """Ends the process at once."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 def device_answer(torch, device):
@@ -132,28 +156,38 @@ def line_of_program(frames):
     return frames[0] if frames else None
 
 
-def watch_errors(run, torch):
+def watch_errors(run):
     old = sys.excepthook
 
     def hook(kind, error, trace):
         if run.is_own():
-            line = line_of_program(stack_of_error(trace))
-            if issubclass(kind, torch.OutOfMemoryError if hasattr(torch, "OutOfMemoryError")
-                          else torch.cuda.OutOfMemoryError):
-                refusal = run.last_refusal or {"bytes": 0}
-                run.out_of_memory = {"bytes": refusal["bytes"], "frame": line}
-            else:
-                run.error = f"{kind.__name__} at {line}: {error}"[:2000]
+            run.failed(error, trace)
         old(kind, error, trace)
+        # A rank that went on to its end would wait for the others there. Not at once: PyTorch prints errors after this.
+        if run.is_own() and ranks.group_of() is not None:
+            atexit.register(leave, 1)
 
     sys.excepthook = hook
 
 
-def watch_signals(run):
-    """Answers with the memory so far at SIGTERM, which ends a run that takes too long."""
+def watch_signals(run, torch):
+    """Answers with the memory so far at SIGTERM, which ends a run that takes too long. The main thread may be in a library,
+    where it waits for other ranks, so another thread answers."""
     if threading.current_thread() is not threading.main_thread():
         return
-    signal.signal(signal.SIGTERM, lambda *_: run.end("time") if run.is_own() else sys.exit(1))
+    signal.signal(signal.SIGTERM, lambda *_: None if run.is_own() and torch.cuda.is_initialized() else sys.exit(1))
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    os.register_at_fork(after_in_child=lambda: signal.set_wakeup_fd(-1))
+
+    def answer():
+        while True:
+            numbers = os.read(reader, 1)
+            if numbers and numbers[0] == signal.SIGTERM and torch.cuda.is_initialized():
+                run.end("time")
+
+    threading.Thread(target=answer, daemon=True).start()
 
 
 def skip_initialization(torch):
@@ -190,8 +224,10 @@ def enter(run, torch):
     torch.cuda._lazy_call(record)
     from torch.optim.optimizer import register_optimizer_step_post_hook
     register_optimizer_step_post_hook(run.stepped)
-    watch_errors(run, torch)
-    watch_signals(run)
+    watch_errors(run)
+    watch_signals(run, torch)
+    ranks.watch_spawned(run)
+    ranks.send_objects_exactly(torch)
     atexit.register(lambda: run.write("end"))
 
 

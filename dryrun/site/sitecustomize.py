@@ -8,11 +8,17 @@ import sys
 _here = os.path.dirname(os.path.abspath(__file__))
 sys.path = [entry for entry in sys.path if os.path.abspath(entry or os.curdir) != _here]
 
-_spec = importlib.util.spec_from_file_location("_tidepool_dryrun", os.path.join(_here, "_tidepool_dryrun.py"))
-_module = importlib.util.module_from_spec(_spec)
-sys.modules["_tidepool_dryrun"] = _module
-_spec.loader.exec_module(_module)
-_module.begin()
+
+def _load(name):
+    spec = importlib.util.spec_from_file_location(name, os.path.join(_here, name + ".py"))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+_load("_tidepool_ranks")
+_load("_tidepool_dryrun").begin()
 
 # The one that Python would have found without this one.
 _next = importlib.machinery.PathFinder.find_spec("sitecustomize")

@@ -36,8 +36,8 @@ def processes(folder):
 
 
 def largest_of(ranks):
-    """Returns the rank that takes most memory."""
-    return max(ranks, key=lambda rank: (rank["peak_reserved_bytes"], rank["peak_live_bytes"]))
+    """Returns the rank that takes most memory: one that ran out of it, if there is any."""
+    return max(ranks, key=lambda rank: (bool(rank["out_of_memory"]), rank["peak_reserved_bytes"], rank["peak_live_bytes"]))
 
 
 def of_rank(process, tool):
@@ -63,7 +63,6 @@ def refused_at_once(process):
 def of_device(process, device, tool):
     number = device["device"]
     info = tool.ask("info", process["snapshot"], "--device", number)
-    planned = tool.ask("size", process["snapshot"], "--device", number, "--policy", "planned", "--time-limit", "2s")
     here = next(one for one in info["per_device"] if one["device"] == number)
     model = here["pytorch"] or {}
     reserved = device["peak_reserved_bytes"]
@@ -74,7 +73,7 @@ def of_device(process, device, tool):
             "peak_live_bytes": here["peak_live_bytes"], "peak_reserved_bytes": reserved,
             "reserved_range": [min([reserved, *modelled]), max([reserved, *modelled])],
             "expandable_bytes": model.get("expandable_reserved_bytes"),
-            "planned_bytes": planned["policies"][0]["exact_pool_bytes"] or planned["policies"][0]["pool_bytes"],
+            "planned_bytes": None,
             "retries": device["retries"], "allocations": device["allocations"],
             "top": [{"frame": one["frame"], "bytes": one["bytes"]} for one in here["top"]],
             "convolutions": convolutions.answer(process["snapshot"], number) if process["has_convolutions"] else None,
@@ -91,25 +90,47 @@ def text_of_error(process):
     return f"{error} (a dry run has no data: sizes were assumed for {places})"
 
 
+def planned_bytes(rank, tool):
+    """Returns the pool of a rank with a plan."""
+    size = tool.ask("size", rank["snapshot"], "--device", rank["device"], "--policy", "planned", "--time-limit", "2s")
+    return size["policies"][0]["exact_pool_bytes"] or size["policies"][0]["pool_bytes"]
+
+
+def fits(rank, memory_bytes):
+    return not rank["out_of_memory"] and rank["peak_reserved_bytes"] <= memory_bytes
+
+
+def error_of(read, was_ended):
+    """Returns the error of the process that failed first, or None. Launchers, which use no GPU, fail after their ranks, and
+    where the run was ended."""
+    failed = [process for process in read if process["error"] and (process["devices"] or not was_ended)]
+    first = min(failed, key=lambda process: process["began"] + process["seconds"], default=None)
+    return first and text_of_error(first)
+
+
 def collect(folder, finished, gpu, memory_bytes, tool):
     """Returns the answer of a run, or raises DryRunError where it has none."""
     read = processes(folder)
     if not read:
         raise DryRunError(no_answer.reason(folder, finished))
     ranks = [rank for process in read for rank in of_rank(process, tool)]
-    errors = [text_of_error(process) for process in read if process["error"]]
-    if not ranks:
-        raise DryRunError(f"the program failed: {errors[0]}" if errors else "the program never asked for a GPU")
-    largest = largest_of(ranks)
     failed = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
-    if errors and not failed:
-        raise DryRunError(f"the program failed: {errors[0]}")
+    error = error_of(read, finished.ran_out_of_time or finished.was_interrupted)
+    if error and not failed:
+        raise DryRunError(f"the program failed: {error}")
+    if not ranks:
+        raise DryRunError("the program never asked for a GPU")
+    for rank in ranks:
+        rank["fits"] = fits(rank, memory_bytes)
+    largest = largest_of(ranks)
+    if largest["allocations"] > 0:
+        largest["planned_bytes"] = planned_bytes(largest, tool)
     return {"dry_run": True, "torch": read[0]["torch"], "gpu": gpu, "memory_bytes": memory_bytes,
             "steps": max(rank["steps"] for rank in ranks),
             "peak_live_bytes": largest["peak_live_bytes"], "peak_reserved_bytes": largest["peak_reserved_bytes"],
             "reserved_range": largest["reserved_range"], "expandable_bytes": largest["expandable_bytes"],
             "planned_bytes": largest["planned_bytes"],
-            "fits": not failed and largest["peak_reserved_bytes"] <= memory_bytes,
+            "fits": all(rank["fits"] for rank in ranks),
             "out_of_memory": failed[0] if failed else None,
             "assumed": [place for process in read for place in process["assumed"]],
             "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,

@@ -3,18 +3,22 @@
 import dataclasses
 import glob
 import hashlib
+import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
-import sys
 import tempfile
+import time
 
 from . import gpus, libraries
 from .errors import DryRunError
 
 HERE = pathlib.Path(__file__).resolve().parent
 SECONDS_TO_ANSWER = 20  # after SIGTERM
+SECONDS_FOR_OTHERS = 10  # after the failure of a process
+SECONDS_BETWEEN_LOOKS = 0.2
 STANDARD_ERROR = 2  # also where sys.stderr is another object, as in notebooks
 
 
@@ -102,45 +106,95 @@ def environment(target, machine, stand_in, out, orders):
                CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
                CUDART_HOST_ASSUMED_BYTES_PER_SECOND=str(gpu.gigabytes_per_second * 10**9),
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
-               TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(orders.steps),
+               NCCL_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(orders.steps),
                TIDEPOOL_DRYRUN_DENSITY=str(orders.density))
     # The devices of this machine have other numbers. Programs read this variable.
     own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(machine.devices)))
     if not orders.initializes:
         own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
+    # Launchers would all choose the same port, for runs side by side too.
+    port = str(free_port())
+    own.setdefault("MASTER_PORT", port)  # programs that start their own processes
+    own.setdefault("PET_MASTER_PORT", port)  # torchrun
     return own
 
 
+def free_port():
+    with socket.socket() as any_port:
+        any_port.bind(("127.0.0.1", 0))
+        return any_port.getsockname()[1]
+
+
 def run(command, own_environment, time_limit):
-    """Runs the program in a group of processes of its own, with its output on standard error."""
+    """Runs the program, with its output on standard error. It ends early where one of its processes has failed."""
+    folder = own_environment.get("TIDEPOOL_DRYRUN_FOLDER")
     program = subprocess.Popen(command, env=own_environment, stdout=STANDARD_ERROR, stdin=subprocess.DEVNULL,
                                start_new_session=True)
     finished = Finished(0, False, False)
     try:
-        program.wait(time_limit)
-    except subprocess.TimeoutExpired:
-        finished.ran_out_of_time = True
+        finished.ran_out_of_time = not wait(program, folder, time_limit)
     except KeyboardInterrupt:
         finished.was_interrupted = True
     if program.returncode is None:
-        ask_to_end(program)
-    kill(program.pid)
+        signal_all(program, folder, signal.SIGTERM)
+        wait_until_gone(program, folder)
+    signal_all(program, folder, signal.SIGKILL)
     finished.status = program.wait()
     return finished
 
 
-def ask_to_end(program):
-    """Asks the processes for the memory so far. A process in a long call of a library does not hear it."""
-    try:
-        os.killpg(program.pid, signal.SIGTERM)
-        program.wait(SECONDS_TO_ANSWER)
-    except (ProcessLookupError, subprocess.TimeoutExpired):
-        pass
+def wait(program, folder, time_limit):
+    """Waits until the program has ended, or one of its processes has failed and the others had time to end. Returns false
+    if it ran out of time."""
+    end = time.monotonic() + time_limit
+    while time.monotonic() < end:
+        try:
+            program.wait(min(SECONDS_BETWEEN_LOOKS, max(0, end - time.monotonic())))
+            return True
+        except subprocess.TimeoutExpired:
+            pass
+        failed = None if folder is None else time_of_failure(folder)
+        if failed is not None and time.time() > failed + SECONDS_FOR_OTHERS:
+            return True
+    return False
 
 
-def kill(group):
-    """Ends processes that the program left."""
+def time_of_failure(folder):
+    """Returns when the first process wrote that it failed, or None."""
+    times = [path.stat().st_mtime for path in pathlib.Path(folder).glob("process-*.json")
+             if json.loads(path.read_text())["reason"] == "error"]
+    return min(times, default=None)
+
+
+def processes_of(folder):
+    """Returns the processes of the program. Launchers give their ranks sessions of their own, but all inherit the
+    environment."""
+    mark = f"TIDEPOOL_DRYRUN_FOLDER={folder}".encode()
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if mark in path.read_bytes().split(b"\0"):
+                found.append(int(path.parent.name))
+        except OSError:
+            pass  # it has ended, or is of another user
+    return found
+
+
+def wait_until_gone(program, folder):
+    """Gives the processes time to write the memory so far. A process in a long call of a library may not do it."""
+    end = time.monotonic() + SECONDS_TO_ANSWER
+    while time.monotonic() < end and (program.poll() is None or processes_of(folder)):
+        time.sleep(0.05)
+
+
+def signal_all(program, folder, number):
+    """Sends a signal to all processes of the program, also to those that it left."""
     try:
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(program.pid, number)
     except (ProcessLookupError, PermissionError):
         pass
+    for process in processes_of(folder):
+        try:
+            os.kill(process, number)
+        except (ProcessLookupError, PermissionError):
+            pass

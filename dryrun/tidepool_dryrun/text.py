@@ -54,6 +54,24 @@ def sensitivity(convolutions):
             f"({size(convolutions['workspace_bytes'])} assumed)")
 
 
+def table(ranks):
+    """Returns a line for each rank, and none for a single one."""
+    if len(ranks) < 2:
+        return []
+    rows = [("rank", "device", "peak live", "reserved", "fits")]
+    rows += [(str(one["rank"]), str(one["device"]), size(one["peak_live_bytes"]), size(one["peak_reserved_bytes"]),
+              fits_of(one)) for one in ranks]
+    widths = [max(len(row[column]) for row in rows) for column in range(4)]
+    return ["  " + "  ".join([*(cell.rjust(width) for cell, width in zip(row, widths)), row[4]]) for row in rows]
+
+
+def fits_of(rank):
+    refused = rank["out_of_memory"]
+    if not refused:
+        return "yes" if rank["fits"] else "no"
+    return f"no, {size(refused['bytes'])} asked for at {refused['frame']}"
+
+
 def lines(answer, command):
     rank = largest_of(answer["ranks"])
     begin, end = answer["reserved_range"]
@@ -67,10 +85,6 @@ def lines(answer, command):
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
     if answer["assumed"]:
         rows.append(("assumes", assumptions(answer["assumed"])))
-    if len(answer["ranks"]) > 1:
-        rows += [(f"rank {one['rank']}, device {one['device']}",
-                  f"{size(one['peak_live_bytes'])} live, {size(one['peak_reserved_bytes'])} reserved")
-                 for one in answer["ranks"]]
     head = (f"{os.path.basename(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
             f"(torch {answer['torch']}, {answer['gpu']} assumed)")
-    return [head] + [f"  {name:<17} {value}" for name, value in rows]
+    return [head] + [f"  {name:<17} {value}" for name, value in rows] + table(answer["ranks"])

@@ -2,10 +2,13 @@
 // Passes the calls of tests on to the runtime.
 #include "stand_in/cudart/control.h"
 
+#include <cstring>
+
 #include "lib/locks/mutex.h"
 #include "stand_in/cudart/runtime.h"
 #include "stand_in/cudart/settings.h"
 
+using tidepool::cudart_host::KnownBytes;
 using tidepool::cudart_host::MemoryKind;
 using tidepool::cudart_host::Region;
 using tidepool::cudart_host::Runtime;
@@ -32,6 +35,36 @@ long long cudartHostCountCalls(const char* function) {
 
 long long cudartHostCountKernels(const char* name) {
   return Runtime::Get().kernels.Count(name == nullptr ? "" : name);
+}
+
+int cudartHostReadData(const void* from, void* to, long long bytes) {
+  Runtime& runtime = Runtime::Get();
+  if (runtime.config().has_data == 0) {
+    return runtime.known.Read(static_cast<const char*>(from), static_cast<char*>(to), bytes) ? 1
+                                                                                             : 0;
+  }
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  return 1;
+}
+
+void cudartHostWriteData(void* to, const void* from, long long bytes) {
+  Runtime& runtime = Runtime::Get();
+  auto* const begin = static_cast<char*>(to);
+  const auto size = static_cast<std::size_t>(bytes);
+  if (runtime.config().has_data != 0) {
+    from == nullptr ? std::memset(begin, 0, size) : std::memcpy(begin, from, size);
+  } else if (from == nullptr) {
+    runtime.known.Forget(begin, bytes);
+  } else {
+    runtime.known.Write(begin, {static_cast<const char*>(from), size});
+  }
+}
+
+void cudartHostExpectData(void) { Runtime::Get().known.Expect(); }
+
+void cudartHostHoldData(int begins) {
+  KnownBytes& known = Runtime::Get().known;
+  begins != 0 ? known.Hold() : known.Release();
 }
 
 void cudartHostBreakDevice(int device, int error) {

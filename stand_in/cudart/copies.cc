@@ -9,6 +9,7 @@
 #include "stand_in/cudart/assumed_time.h"
 #include "stand_in/cudart/call.h"
 #include "stand_in/cudart/errors.h"
+#include "stand_in/cudart/known_copies.h"
 #include "stand_in/cudart/memory_operations.h"
 
 namespace tidepool::cudart_host {
@@ -95,23 +96,16 @@ bool IsEmpty(const Region& region) {
   return region.kind == MemoryKind::kDevice || region.kind == MemoryKind::kMapped;
 }
 
-// Copies zeros to the host in place of data that no device has. Larger copies are left out: a
-// checkpoint of a model may be larger than the host's memory.
-absl::Status QueueZeros(const StreamRef& stream, const CopyShape& shape) {
-  constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-  if (shape.width * shape.height > kMostBytes) return absl::OkStatus();
-  return stream.Enqueue([&] {
-    return stream.host().CallHost(stream.stream, [shape] {
-      for (std::size_t row = 0; row < shape.height; ++row) {
-        std::memset(shape.to + row * shape.to_pitch, 0, shape.width);
-      }
-    });
-  });
-}
-
-cudaError_t QueueWithoutData(const StreamRef& stream, const CopyShape& shape, const Region& to) {
+cudaError_t QueueWithoutData(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
+                             const Region& to, const Region& from) {
   absl::Status status;
-  if (!IsEmpty(to)) status = QueueZeros(stream, shape);
+  if (!IsEmpty(to)) {
+    status = QueueReadOfKnown(runtime, stream, shape);
+  } else if (IsEmpty(from)) {
+    status = QueueCopyOfKnown(runtime, stream, shape);
+  } else {
+    status = QueueWriteOfKnown(runtime, stream, shape);
+  }
   if (status.ok() && to.kind == MemoryKind::kPageable) {
     status = stream.host().SynchronizeStream(stream.stream);
   }
@@ -128,7 +122,7 @@ cudaError_t QueueChecked(Runtime& runtime, const StreamRef& stream, const CopySh
   const Region to = runtime.memory.Classify(asked.to, Span(asked.to_pitch, asked));
   const Region from = runtime.memory.Classify(asked.from, Span(asked.from_pitch, asked));
   if (runtime.config().has_data == 0 && (IsEmpty(to) || IsEmpty(from))) {
-    return QueueWithoutData(stream, asked, to);
+    return QueueWithoutData(runtime, stream, asked, to, from);
   }
   CopyShape shape = asked;
   std::shared_ptr<std::vector<char>> staged;
@@ -164,7 +158,9 @@ cudaError_t QueueCheckedFill(Runtime& runtime, const StreamRef& stream, const Co
                              int value) {
   PassTime(runtime, stream, shape);
   const Region region = runtime.memory.Classify(shape.to, Span(shape.to_pitch, shape));
-  if (runtime.config().has_data == 0 && IsEmpty(region)) return cudaSuccess;
+  if (runtime.config().has_data == 0 && IsEmpty(region)) {
+    return ErrorOf(QueueFillOfKnown(runtime, stream, shape, value), cudaErrorInvalidResourceHandle);
+  }
   const bool is_here = IsOfDevices(region) && region.device == stream.device;
   return ErrorOf(stream.Enqueue([&] {
     absl::Status queued;

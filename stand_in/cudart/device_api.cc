@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "stand_in/cudart/call.h"
+#include "stand_in/cudart/settings.h"
 #include "stand_in/cudart/versioned.h"
 
 namespace tidepool::cudart_host {
@@ -92,7 +93,7 @@ void Describe(StandInDevice& device, Runtime& runtime, cudaDeviceProp& propertie
                   device.ordinal());
   }
   properties.uuid.bytes[0] = 't';
-  properties.uuid.bytes[15] = static_cast<char>(device.ordinal());
+  properties.uuid.bytes[15] = static_cast<char>(NumberInMachine(device.ordinal()));
   const auto is = [&](int number) { return AttributeOf(runtime, number); };
   properties.totalGlobalMem = static_cast<std::size_t>(device.host().memory_bytes());
   properties.warpSize = is(cudaDevAttrWarpSize);
@@ -128,7 +129,7 @@ void Describe(StandInDevice& device, Runtime& runtime, cudaDeviceProp& propertie
   properties.totalConstMem = size_of(cudaDevAttrTotalConstantMemory);
   properties.concurrentKernels = is(cudaDevAttrConcurrentKernels);
   properties.cooperativeLaunch = is(cudaDevAttrCooperativeLaunch);
-  properties.pciBusID = device.ordinal();
+  properties.pciBusID = NumberInMachine(device.ordinal());
 }
 
 // Calls `body` with the device `ordinal`, if it exists.
@@ -209,7 +210,8 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int ord
 cudaError_t cudaDeviceGetPCIBusId(char* text, int bytes, int ordinal) {
   return CallWithDevice(__func__, ordinal, [&](Runtime&, StandInDevice&) {
     if (text == nullptr || bytes < 13) return cudaErrorInvalidValue;
-    std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0", ordinal & 0xff);
+    std::snprintf(text, static_cast<std::size_t>(bytes), "0000:%02x:00.0",
+                  static_cast<unsigned>(NumberInMachine(ordinal)) & 0xff);
     return cudaSuccess;
   });
 }

@@ -16,6 +16,7 @@
 #include "stand_in/cudart/assumed_time.h"
 #include "stand_in/cudart/call.h"
 #include "stand_in/cudart/errors.h"
+#include "stand_in/cudart/known_copies.h"
 #include "stand_in/cudart/memory_operations.h"
 
 namespace tidepool::cudart_host {
@@ -68,6 +69,8 @@ cudaError_t QueueKernel(Runtime& runtime, const StreamRef& stream, const void* k
                         std::int64_t threads) {
   runtime.kernels.Enter(Names().Of(kernel));
   stream.device->PassTime(AssumedTimeOfKernel(runtime.config(), threads));
+  const absl::Status forgotten = QueueForgetting(runtime, stream);
+  if (!forgotten.ok()) return ErrorOf(forgotten, cudaErrorInvalidResourceHandle);
   const std::chrono::nanoseconds time(runtime.config().kernel_nanoseconds);
   if (time.count() == 0) return cudaSuccess;
   return ErrorOf(stream.Enqueue([&] {

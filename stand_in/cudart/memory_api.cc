@@ -72,6 +72,7 @@ cudaError_t Free(Runtime& runtime, void* address, std::initializer_list<MemoryKi
   if (!waited.ok()) return cudaErrorUnknown;
   const std::optional<Region> region = runtime.memory.Remove(address, kinds);
   if (!region.has_value()) return cudaErrorInvalidValue;
+  runtime.known.Forget(region->address, region->bytes);
   HostDevice& host = region->device->host();
   return ErrorOf(
       region->kind == MemoryKind::kPinned ? host.FreePinned(address) : host.FreeMemory(address),

@@ -90,6 +90,7 @@ void Runtime::Configure(const CudartHostConfig& config) {
   graph_execs.RemoveIf([](const auto&) { return true; });
   counts.Clear();
   kernels.Clear();
+  known.ForgetAll();
   ThisThread() = ThreadState();
 }
 

@@ -17,6 +17,7 @@
 #include "stand_in/cudart/capture.h"
 #include "stand_in/cudart/control.h"
 #include "stand_in/cudart/handle_table.h"
+#include "stand_in/cudart/known_bytes.h"
 #include "stand_in/cudart/memory_map.h"
 #include "stand_in/cudart/stand_in_device.h"
 
@@ -100,6 +101,7 @@ class Runtime {
   CallCounts kernels;  // launches, by the names of kernels
   Captures captures;
   MemoryMap memory;
+  KnownBytes known;  // of devices without data
   HandleTable<StreamRef> streams{0x11};
   HandleTable<std::shared_ptr<EventState>> events{0x12};
   HandleTable<MemoryPool> pools{0x13};

@@ -14,6 +14,8 @@
 namespace tidepool::cudart_host {
 namespace {
 
+constexpr int kMostDevices = 64;
+
 void Report(const char* variable, std::string_view value, const char* expected) {
   std::fprintf(stderr, "cudart_host: %s=%.*s is ignored, expected %s\n", variable,
                static_cast<int>(value.size()), value.data(), expected);
@@ -85,11 +87,36 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_DATA", 0, config.has_data);
   Read("CUDART_HOST_ASSUMED_BYTES_PER_SECOND", 0.0, config.assumed_bytes_per_second);
   ReadAddresses(config.addresses);
-  if (IsValid(config)) return config;
+  if (IsValid(config)) {
+    config.devices = static_cast<int>(VisibleDevices(config.devices).size());
+    return config;
+  }
   std::fprintf(stderr,
                "cudart_host: the CUDART_HOST_ variables are ignored, expected at most 64 devices "
                "and a granularity that is a power of two of whole pages\n");
   return defaults;
+}
+
+std::vector<int> VisibleDevices(int devices) {
+  std::vector<int> visible;
+  const char* const text = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (text == nullptr) {
+    for (int number = 0; number < devices; ++number) visible.push_back(number);
+    return visible;
+  }
+  const std::vector<std::string> words = absl::StrSplit(text, ',');
+  for (const std::string& word : words) {
+    int number = 0;
+    if (!absl::SimpleAtoi(word, &number) || number < 0 || number >= devices) break;
+    visible.push_back(number);
+  }
+  return visible;
+}
+
+int NumberInMachine(int ordinal) {
+  static const std::vector<int> visible = VisibleDevices(kMostDevices);
+  const auto index = static_cast<std::size_t>(ordinal);
+  return index < visible.size() ? visible[index] : ordinal;
 }
 
 void OrderFaultsOfEnvironment(CallCounts& counts) {
@@ -117,7 +144,7 @@ HostDeviceOptions DeviceOptions(const CudartHostConfig& config) {
 }
 
 bool IsValid(const CudartHostConfig& config) {
-  return config.devices >= 0 && config.devices <= 64 && config.addresses >= 0 &&
+  return config.devices >= 0 && config.devices <= kMostDevices && config.addresses >= 0 &&
          config.addresses <= 2 && HostDevice::Create(DeviceOptions(config)).ok();
 }
 

@@ -3,6 +3,8 @@
 #ifndef TIDEPOOL_STAND_IN_CUDART_SETTINGS_H_
 #define TIDEPOOL_STAND_IN_CUDART_SETTINGS_H_
 
+#include <vector>
+
 #include "stand_in/cudart/call_counts.h"
 #include "stand_in/cudart/control.h"
 #include "tidepool/host_device.h"
@@ -11,6 +13,11 @@ namespace tidepool::cudart_host {
 
 // Reads the environment. Malformed variables are reported on stderr and ignored.
 CudartHostConfig ConfigOfEnvironment();
+// Returns the numbers in the machine of the devices that the program sees, of `devices` in all.
+// CUDA_VISIBLE_DEVICES lists them, up to the first one that does not exist.
+std::vector<int> VisibleDevices(int devices);
+// Returns the number in the machine of a device that the program sees.
+int NumberInMachine(int ordinal);
 // Orders the faults that CUDART_HOST_FAIL lists.
 void OrderFaultsOfEnvironment(CallCounts& counts);
 

@@ -166,6 +166,20 @@ class ProgramTest(unittest.TestCase):
                 with self.assertRaisesRegex(DryRunError, f"{folder}/tidepool/dryrun/torch-9.9-.* cannot be made"):
                     program.empty_libraries(torch, [pathlib.Path(folder)])
 
+    # Launchers start their ranks in sessions of their own.
+    def test_the_failure_of_a_process_ends_all_processes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(f"{folder}/never")
+            pathlib.Path(folder, "failed").write_text(json.dumps({"reason": "error"}))
+            other = f"touch {folder}/begun; read line < {folder}/never"
+            script = (f"setsid sh -c '{other}' & while [ ! -e {folder}/begun ]; do :; done; "
+                      f"mv {folder}/failed {folder}/process-1.json; read line < {folder}/never")
+            own = {**os.environ, "TIDEPOOL_DRYRUN_FOLDER": folder}
+            with unittest.mock.patch.object(program, "SECONDS_FOR_OTHERS", 0):
+                finished = program.run(["sh", "-c", script], own, 1000)
+            self.assertFalse(finished.ran_out_of_time)
+            self.assertEqual(program.processes_of(folder), [])
+
     def test_a_program_has_its_own_status(self):
         finished = program.run(["sh", "-c", "exit 7"], dict(os.environ), 1000)
         self.assertEqual(finished.status, 7)
@@ -190,7 +204,7 @@ class AnswerTest(unittest.TestCase):
         self.finished = program.Finished(0, False, False)
 
     def write(self, rank=0, allocations=3, **changes):
-        process = {"reason": "steps", "steps": 3, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
+        process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
                    "out_of_memory": None, "error": None, "assumed": [], "has_convolutions": False,
                    "has_expandable_segments": False, "snapshot": "none",
                    "devices": [{"device": 0, "peak_allocated_bytes": 90, "peak_reserved_bytes": 100 + rank,
@@ -215,7 +229,11 @@ class AnswerTest(unittest.TestCase):
         lines = text.lines(found, "train.py")
         self.assertEqual(lines[0], "train.py: 3 steps in 2.5 s, no GPU used (torch 2.11.0, NVIDIA H100 assumed)")
         self.assertEqual(lines[1].split("   ")[-1], "a.py:1 f 50 bytes · weights 40 bytes")
-        self.assertIn("rank 1, device 0", lines[-1])
+        self.assertEqual(lines[-3:], ["  rank  device  peak live   reserved  fits",
+                                      "     0       0   90 bytes  100 bytes  yes",
+                                      "     1       0   90 bytes  101 bytes  yes"])
+        # A plan takes a search, so there is one for the largest rank alone.
+        self.assertEqual([rank["planned_bytes"] for rank in found["ranks"]], [None, 90])
 
     def test_out_of_memory_does_not_fit(self):
         self.write(out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
@@ -229,6 +247,24 @@ class AnswerTest(unittest.TestCase):
         self.assertFalse(found["fits"])
         self.assertEqual(found["peak_live_bytes"], 0)
         self.assertIn("no: out of memory in 1000 bytes, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-1])
+
+    def test_a_rank_out_of_memory_is_the_answer(self):
+        self.write(0, out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
+        self.write(1)
+        found = self.collect()
+        self.assertEqual(found["peak_reserved_bytes"], 100)
+        self.assertEqual([rank["fits"] for rank in found["ranks"]], [False, True])
+        self.assertIn("no, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-2])
+
+    def test_a_rank_that_fails_is_named_before_its_launcher(self):
+        self.write(0, error="ChildFailedError", devices=[], began=90, seconds=20)
+        self.write(1, error="ValueError: no data", began=95, seconds=10)
+        with self.assertRaisesRegex(DryRunError, "the program failed: ValueError: no data"):
+            self.collect()
+        # Where the run was ended, launchers fail because of it.
+        self.write(1)
+        self.finished.ran_out_of_time = True
+        self.assertEqual([rank["rank"] for rank in self.collect()["ranks"]], [1])
 
     def test_programs_without_an_answer_are_refused(self):
         with self.assertRaisesRegex(DryRunError, "the program never imported torch"):

@@ -8,6 +8,7 @@ environment "torch-$version" "torch==$version" numpy==2.3.5 filelock==4.2.11 typ
   networkx==3.6.1 jinja2==3.1.6 fsspec==2026.9.0 mpmath==1.4.1 MarkupSafe==3.0.4
 export XDG_CACHE_HOME=$CACHE/dryrun
 "$PYTHON" "$here/dryrun/dryrun_test.py" "$BUILD/trace_replay/tidepool" "$environment/bin/python"
+"$PYTHON" "$here/dryrun/ranks_test.py" "$BUILD/trace_replay/tidepool" "$environment/bin/python"
 if ls "$BUILD"/python/tidepool/_native*.so >/dev/null 2>&1; then
   PYTHONPATH=$BUILD/python "$environment/bin/python" "$here/dryrun/function_test.py"
 fi

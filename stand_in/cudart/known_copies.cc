@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stand_in/cudart/known_copies.h"
+
+#include <string>
+#include <utility>
+
+namespace tidepool::cudart_host {
+namespace {
+
+bool IsSmall(const CopyShape& shape) {
+  return shape.width * shape.height <= static_cast<std::size_t>(KnownBytes::kMostBytes);
+}
+
+std::int64_t WidthOf(const CopyShape& shape) { return static_cast<std::int64_t>(shape.width); }
+
+void ForgetRows(KnownBytes& known, const CopyShape& shape) {
+  for (std::size_t row = 0; row < shape.height; ++row) {
+    known.Forget(shape.to + row * shape.to_pitch, WidthOf(shape));
+  }
+}
+
+// Reads the rows into memory of the host. Returns whether any byte is known.
+bool ReadRows(const KnownBytes& known, const CopyShape& shape, char* to, std::size_t to_pitch) {
+  bool is_any_known = false;
+  for (std::size_t row = 0; row < shape.height; ++row) {
+    is_any_known |=
+        known.Read(shape.from + row * shape.from_pitch, to + row * to_pitch, WidthOf(shape));
+  }
+  return is_any_known;
+}
+
+// Writes rows that lie one after the other in `bytes`.
+void WriteRows(KnownBytes& known, const CopyShape& shape, std::string_view bytes) {
+  for (std::size_t row = 0; row < shape.height; ++row) {
+    known.Write(shape.to + row * shape.to_pitch, bytes.substr(row * shape.width, shape.width));
+  }
+}
+
+void CopyRows(KnownBytes& known, const CopyShape& shape) {
+  std::string bytes(shape.width * shape.height, 0);
+  ReadRows(known, shape, bytes.data(), shape.width) ? WriteRows(known, shape, bytes)
+                                                    : ForgetRows(known, shape);
+}
+
+template <typename Work>
+absl::Status Queue(Runtime& runtime, const StreamRef& stream, Work work) {
+  return stream.Enqueue([&] {
+    return stream.host().CallHost(
+        stream.stream, [&known = runtime.known, work = std::move(work)] { work(known); });
+  });
+}
+
+absl::Status QueueRows(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
+                       std::string bytes) {
+  runtime.known.Expect();
+  return Queue(runtime, stream, [shape, bytes = std::move(bytes)](KnownBytes& known) {
+    WriteRows(known, shape, bytes);
+  });
+}
+
+absl::Status QueueForgettingRows(Runtime& runtime, const StreamRef& stream,
+                                 const CopyShape& shape) {
+  if (!runtime.known.MayHaveAny()) return absl::OkStatus();
+  return Queue(runtime, stream, [shape](KnownBytes& known) { ForgetRows(known, shape); });
+}
+
+}  // namespace
+
+absl::Status QueueReadOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape) {
+  constexpr std::size_t kMostBytes = std::size_t{16} << 20;
+  if (shape.width * shape.height > kMostBytes) return absl::OkStatus();
+  return Queue(runtime, stream,
+               [shape](KnownBytes& known) { ReadRows(known, shape, shape.to, shape.to_pitch); });
+}
+
+absl::Status QueueWriteOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape) {
+  if (!IsSmall(shape)) return QueueForgettingRows(runtime, stream, shape);
+  std::string bytes;
+  bytes.reserve(shape.width * shape.height);
+  for (std::size_t row = 0; row < shape.height; ++row) {
+    bytes.append(shape.from + row * shape.from_pitch, shape.width);
+  }
+  return QueueRows(runtime, stream, shape, std::move(bytes));
+}
+
+absl::Status QueueCopyOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape) {
+  if (!IsSmall(shape)) return QueueForgettingRows(runtime, stream, shape);
+  if (!runtime.known.MayHaveAny()) return absl::OkStatus();
+  return Queue(runtime, stream, [shape](KnownBytes& known) { CopyRows(known, shape); });
+}
+
+absl::Status QueueFillOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
+                              int value) {
+  if (value == 0 || !IsSmall(shape)) return QueueForgettingRows(runtime, stream, shape);
+  return QueueRows(runtime, stream, shape,
+                   std::string(shape.width * shape.height, static_cast<char>(value)));
+}
+
+absl::Status QueueForgetting(Runtime& runtime, const StreamRef& stream) {
+  if (runtime.known.IsHeld() || !runtime.known.TakeAny()) return absl::OkStatus();
+  return Queue(runtime, stream, [](KnownBytes& known) { known.ForgetAll(); });
+}
+
+}  // namespace tidepool::cudart_host

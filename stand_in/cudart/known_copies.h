@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// The effects of copies, fills and kernels on the known bytes of devices without data. They happen
+// in the order of the stream.
+#ifndef TIDEPOOL_STAND_IN_CUDART_KNOWN_COPIES_H_
+#define TIDEPOOL_STAND_IN_CUDART_KNOWN_COPIES_H_
+
+#include "absl/status/status.h"
+#include "stand_in/cudart/memory_operations.h"
+#include "stand_in/cudart/runtime.h"
+
+namespace tidepool::cudart_host {
+
+// Queues a copy to the host. Copies of more than 16 MiB are left out: a checkpoint of a model may
+// be larger than the host's memory.
+absl::Status QueueReadOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape);
+// Queues a copy from the host, which is read at once.
+absl::Status QueueWriteOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape);
+// Queues a copy between devices.
+absl::Status QueueCopyOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape);
+absl::Status QueueFillOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
+                              int value);
+// Forgets everything, since any byte may be the output of a kernel.
+absl::Status QueueForgetting(Runtime& runtime, const StreamRef& stream);
+
+}  // namespace tidepool::cudart_host
+
+#endif  // TIDEPOOL_STAND_IN_CUDART_KNOWN_COPIES_H_

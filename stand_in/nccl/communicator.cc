@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// An operation is a host function in its stream: it waits for the other ranks there. It exchanges
+// data of at most 1 MiB. The output of larger operations, and of those without known input, is
+// zero.
+#include "stand_in/nccl/communicator.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "stand_in/cudart/control.h"
+#include "stand_in/nccl/reduce.h"
+
+namespace tidepool::cudart_host {
+namespace {
+
+constexpr Meeting::Table kStreams = Meeting::Table::kStreams;
+constexpr Meeting::Table kHost = Meeting::Table::kHost;
+
+// The bytes that a rank gives and takes, for arrays of `bytes` bytes.
+struct Extents {
+  std::int64_t input;
+  std::int64_t output;
+};
+
+Extents ExtentsOf(const Collective& collective, std::int64_t bytes, int ranks, int rank) {
+  const bool is_root = collective.root == rank;
+  switch (collective.kind) {
+    case CollectiveKind::kAllReduce:
+      return {bytes, bytes};
+    case CollectiveKind::kReduce:
+      return {bytes, is_root ? bytes : 0};
+    case CollectiveKind::kReduceScatter:
+      return {bytes * ranks, bytes};
+    case CollectiveKind::kBroadcast:
+      return {is_root ? bytes : 0, bytes};
+    case CollectiveKind::kAllGather:
+      return {bytes, bytes * ranks};
+    case CollectiveKind::kAllToAll:
+      return {bytes * ranks, bytes * ranks};
+    case CollectiveKind::kGather:
+      return {bytes, is_root ? bytes * ranks : 0};
+    case CollectiveKind::kScatter:
+      return {is_root ? bytes * ranks : 0, bytes};
+  }
+  return {0, 0};
+}
+
+const char* NameOf(std::int32_t kind) {
+  static constexpr const char* kNames[] = {"AllReduce", "Reduce",   "ReduceScatter", "Broadcast",
+                                           "AllGather", "AlltoAll", "Gather",        "Scatter"};
+  return kNames[kind];
+}
+
+// Returns the bytes of device memory, or nothing if none of them is known.
+std::string ReadKnown(const void* from, std::int64_t bytes) {
+  if (bytes == 0 || bytes > Meeting::kMostBytes) return {};
+  std::string data(static_cast<std::size_t>(bytes), 0);
+  return cudartHostReadData(from, data.data(), bytes) != 0 ? data : std::string();
+}
+
+void Write(void* to, const std::string& data, std::int64_t bytes) {
+  if (bytes > 0) cudartHostWriteData(to, data.empty() ? nullptr : data.data(), bytes);
+}
+
+std::string_view PartOf(std::string_view data, std::size_t begin, std::size_t bytes) {
+  return data.empty() ? data : data.substr(begin, bytes);
+}
+
+int NumberOfCurrentDevice() {
+  int device = 0;
+  return cudaGetDevice(&device) == cudaSuccess ? device : -1;
+}
+
+}  // namespace
+
+Communicator::Communicator(std::string name, std::shared_ptr<Meeting> meeting, int device)
+    : name_(std::move(name)), meeting_(std::move(meeting)), device_(device) {}
+
+Communicator::~Communicator() { meeting_->Leave(); }
+
+std::shared_ptr<Communicator> Communicator::Join(const std::string& name, int ranks, int rank) {
+  const int device = NumberOfCurrentDevice();
+  char bus[16];
+  if (cudaDeviceGetPCIBusId(bus, sizeof(bus), device) != cudaSuccess) return nullptr;
+  const int number = static_cast<int>(std::strtol(bus + std::strlen("0000:"), nullptr, 16));
+  std::shared_ptr<Meeting> meeting = Meeting::Open(name, ranks, rank, number);
+  if (meeting == nullptr) return nullptr;
+  return std::shared_ptr<Communicator>(new Communicator(name, std::move(meeting), device));
+}
+
+ncclResult_t Communicator::AwaitRanks() {
+  if (!meeting_->AwaitAll()) return ncclInternalError;
+  const int other = meeting_->RankWithSameDevice();
+  if (other < 0) return ncclSuccess;
+  std::fprintf(stderr, "nccl_host: ranks %d and %d use the same device, expected one for each\n",
+               other, rank());
+  return ncclInvalidUsage;
+}
+
+ncclResult_t Communicator::Queue(const Collective& collective, cudaStream_t stream) {
+  const auto self = shared_from_this();
+  return QueueWork([self, collective] { self->Run(collective); }, stream);
+}
+
+ncclResult_t Communicator::Queue(std::vector<Message> messages, cudaStream_t stream) {
+  const auto self = shared_from_this();
+  return QueueWork([self, messages = std::move(messages)] { self->Run(messages); }, stream);
+}
+
+// A captured operation takes its turn when its graph runs. It may run many times, so it is never
+// freed.
+ncclResult_t Communicator::QueueWork(std::function<void()> work, cudaStream_t stream) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess) return ncclUnhandledCudaError;
+  cudartHostExpectData();
+  struct Queued {
+    std::shared_ptr<Communicator> self;
+    std::function<void()> work;
+    std::optional<std::uint64_t> turn;
+  };
+  const bool is_captured = capture != cudaStreamCaptureStatusNone;
+  auto* const queued = new Queued{shared_from_this(), std::move(work), std::nullopt};
+  const std::unique_lock<std::mutex> lock(mutex_);
+  if (!is_captured) queued->turn = queued_;
+  const auto run = [](void* data) {
+    auto* const one = static_cast<Queued*>(data);
+    if (!one->turn.has_value()) {
+      std::unique_lock<std::mutex> own(one->self->mutex_);
+      const std::uint64_t turn = one->self->queued_++;
+      own.unlock();
+      return one->self->RunInTurn(turn, one->work);
+    }
+    one->self->RunInTurn(*one->turn, one->work);
+    delete one;
+  };
+  if (cudaLaunchHostFunc(stream, run, queued) != cudaSuccess) {
+    delete queued;
+    return ncclUnhandledCudaError;
+  }
+  if (!is_captured) ++queued_;
+  return ncclSuccess;
+}
+
+void Communicator::RunInTurn(std::uint64_t turn, const std::function<void()>& work) {
+  {
+    std::unique_lock<std::mutex> lock(mutex_);
+    turn_has_come_.wait(lock, [&] { return done_ == turn; });
+  }
+  work();
+  const std::unique_lock<std::mutex> lock(mutex_);
+  ++done_;
+  turn_has_come_.notify_all();
+}
+
+void Communicator::Run(const Collective& collective) {
+  const auto bytes = collective.count * static_cast<std::int64_t>(BytesOf(collective.type));
+  const Subject subject = {.kind = static_cast<std::int32_t>(collective.kind),
+                           .type = static_cast<std::int32_t>(collective.type),
+                           .op = std::min<std::int32_t>(collective.op, ncclNumOps),
+                           .root = collective.root,
+                           .bytes = bytes};
+  if (!meeting_->Step(kStreams, subject, InputOf(collective, bytes))) return;
+  WarnOfDifference(subject);
+  Write(collective.to, OutputOf(collective, bytes),
+        ExtentsOf(collective, bytes, ranks(), rank()).output);
+}
+
+std::string Communicator::InputOf(const Collective& collective, std::int64_t bytes) {
+  std::string data =
+      ReadKnown(collective.from, ExtentsOf(collective, bytes, ranks(), rank()).input);
+  if (collective.op <= ncclAvg || data.empty()) return data;
+  const std::unique_lock<std::mutex> lock(mutex_);
+  const auto factor = factors_.find(collective.op);
+  return factor == factors_.end() ? data : Times(data, collective.type, factor->second);
+}
+
+// Returns this rank's output, or nothing if no byte of it is known.
+std::string Communicator::OutputOf(const Collective& collective, std::int64_t bytes) const {
+  const auto size = static_cast<std::size_t>(bytes);
+  const std::size_t own = static_cast<std::size_t>(rank()) * size;
+  switch (collective.kind) {
+    case CollectiveKind::kAllReduce:
+      return ReducedPart(collective, 0, size);
+    case CollectiveKind::kReduce:
+      return collective.root == rank() ? ReducedPart(collective, 0, size) : std::string();
+    case CollectiveKind::kReduceScatter:
+      return ReducedPart(collective, own, size);
+    case CollectiveKind::kBroadcast:
+      return std::string(meeting_->DataOf(kStreams, collective.root));
+    case CollectiveKind::kScatter:
+      return std::string(PartOf(meeting_->DataOf(kStreams, collective.root), own, size));
+    case CollectiveKind::kAllGather:
+    case CollectiveKind::kAllToAll:
+    case CollectiveKind::kGather:
+      break;
+  }
+  const std::size_t begin = collective.kind == CollectiveKind::kAllToAll ? own : 0;
+  const auto part_of = [&](int one) {
+    return PartOf(meeting_->DataOf(kStreams, one), begin, size);
+  };
+  std::string output;
+  for (int one = 0; one < ranks(); ++one) {
+    if (part_of(one).empty()) continue;
+    output.resize(size * static_cast<std::size_t>(ranks()));
+    std::memcpy(output.data() + static_cast<std::size_t>(one) * size, part_of(one).data(), size);
+  }
+  return output;
+}
+
+std::string Communicator::ReducedPart(const Collective& collective, std::size_t begin,
+                                      std::size_t bytes) const {
+  std::vector<std::string_view> parts;
+  bool is_any_known = false;
+  for (int one = 0; one < ranks(); ++one) {
+    if (meeting_->SubjectOf(kStreams, one) == nullptr) continue;  // it has gone
+    parts.push_back(PartOf(meeting_->DataOf(kStreams, one), begin, bytes));
+    is_any_known |= !parts.back().empty();
+  }
+  return is_any_known ? Reduce(parts, collective.type, collective.op) : std::string();
+}
+
+void Communicator::WarnOfDifference(const Subject& subject) const {
+  for (int one = 0; one < ranks(); ++one) {
+    const Subject* const other = meeting_->SubjectOf(kStreams, one);
+    if (other == nullptr || *other == subject) continue;
+    std::fprintf(stderr,
+                 "nccl_host: rank %d calls %s of %lld bytes where rank %d calls %s of %lld bytes, "
+                 "expected the same call\n",
+                 rank(), NameOf(subject.kind), static_cast<long long>(subject.bytes), one,
+                 NameOf(other->kind), static_cast<long long>(other->bytes));
+    return;
+  }
+}
+
+void Communicator::Run(std::vector<Message> messages) {
+  while (!messages.empty()) {
+    const std::uint32_t now = meeting_->Now();
+    // Messages to and from the same rank keep their order.
+    std::vector<Message> waiting;
+    for (const Message& message : messages) {
+      const bool is_behind = std::any_of(waiting.begin(), waiting.end(), [&](const Message& other) {
+        return other.is_sent == message.is_sent && other.peer == message.peer;
+      });
+      if (is_behind || !Progress(message)) waiting.push_back(message);
+    }
+    const bool has_progressed = waiting.size() < messages.size();
+    messages = std::move(waiting);
+    if (!has_progressed && !meeting_->AwaitChange(now)) return;
+  }
+}
+
+// Returns whether the message has been sent or received.
+bool Communicator::Progress(const Message& message) const {
+  if (message.is_sent) {
+    const Subject subject = {.bytes = message.bytes};
+    return meeting_->TrySend(message.peer, subject, ReadKnown(message.from, message.bytes));
+  }
+  std::string data;
+  if (!meeting_->TryReceive(message.peer, data)) return false;
+  if (!data.empty()) data.resize(static_cast<std::size_t>(message.bytes));
+  Write(message.to, data, message.bytes);
+  return true;
+}
+
+std::shared_ptr<Communicator> Communicator::Split(int color, int key) {
+  const std::int32_t own[2] = {color, key};
+  if (!meeting_->Step(kHost, {}, {reinterpret_cast<const char*>(own), sizeof(own)})) return nullptr;
+  const int child = ++children_;
+  if (color == NCCL_SPLIT_NOCOLOR) return nullptr;
+  std::vector<std::pair<int, int>> members;  // key and rank
+  for (int one = 0; one < ranks(); ++one) {
+    const std::string_view data = meeting_->DataOf(kHost, one);
+    if (data.size() != sizeof(own)) continue;
+    std::int32_t theirs[2];
+    std::memcpy(theirs, data.data(), sizeof(theirs));
+    if (theirs[0] == color) members.emplace_back(theirs[1], one);
+  }
+  std::sort(members.begin(), members.end());
+  const auto place = std::find(members.begin(), members.end(), std::pair(key, rank()));
+  return Join(name_ + "-" + std::to_string(child) + "-" + std::to_string(color),
+              static_cast<int>(members.size()), static_cast<int>(place - members.begin()));
+}
+
+std::shared_ptr<Communicator> Communicator::Shrink(const std::vector<int>& ranks) {
+  const auto place = std::find(ranks.begin(), ranks.end(), rank());
+  std::string name = name_ + "-s";
+  for (const int one : ranks) name += std::to_string(one) + ".";
+  return Join(name + std::to_string(++shrunk_), static_cast<int>(ranks.size()),
+              static_cast<int>(place - ranks.begin()));
+}
+
+void Communicator::Abort() {
+  is_aborted_ = true;
+  meeting_->Abort();
+}
+
+ncclRedOp_t Communicator::MakeOperation(double factor) {
+  const std::unique_lock<std::mutex> lock(mutex_);
+  factors_[++last_operation_] = factor;
+  return static_cast<ncclRedOp_t>(last_operation_);
+}
+
+bool Communicator::HasOperation(ncclRedOp_t op) {
+  const std::unique_lock<std::mutex> lock(mutex_);
+  return factors_.contains(op);
+}
+
+}  // namespace tidepool::cudart_host

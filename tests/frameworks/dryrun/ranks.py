@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small programs of several ranks, as users write them: they know nothing of dry runs.
+
+torchrun ranks.py ddp | torchrun ranks.py out-of-memory | python ranks.py spawn
+"""
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing
+
+RANKS = 2
+
+
+def network():
+    return torch.nn.Sequential(torch.nn.Linear(1024, 4096), torch.nn.GELU(), torch.nn.Linear(4096, 1024))
+
+
+def train(model, before_step=lambda step: None):
+    optimizer = torch.optim.AdamW(model.parameters())
+    for step in range(100):
+        before_step(step)
+        loss = model(torch.randn(16, 1024).cuda()).square().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        print(dist.get_rank(), step, loss.item())
+    raise AssertionError("the dry run did not end")
+
+
+def exchange_values():
+    """Values that no kernel computes are those of the ranks, through NCCL too."""
+    rank = dist.get_rank()
+    objects = [None] * RANKS
+    dist.all_gather_object(objects, {"rank": rank, "words": "w" * (1000 * rank)})
+    assert objects == [{"rank": one, "words": "w" * (1000 * one)} for one in range(RANKS)], objects
+    objects = ["a", 12, {1: 2}] if rank == 0 else [None] * 3
+    dist.broadcast_object_list(objects, src=0)
+    assert objects == ["a", 12, {1: 2}], objects
+    number = torch.tensor([rank + 1.5], device="cuda")
+    dist.all_reduce(number)
+    assert number.item() == 4, number
+    numbers = [torch.zeros(2, device="cuda") for _ in range(RANKS)]
+    dist.all_gather(numbers, torch.tensor([7.0, rank]).cuda())
+    assert [one.tolist() for one in numbers] == [[7, 0], [7, 1]], numbers
+    assert torch.ones(3, device="cuda").tolist() == [0, 0, 0]
+    dist.barrier()
+
+
+def ddp():
+    os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]
+    dist.init_process_group("nccl")
+    exchange_values()
+    train(torch.nn.parallel.DistributedDataParallel(network().cuda()))
+
+
+def out_of_memory():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(dist.get_rank())
+
+    def allocate(step):
+        if dist.get_rank() == 1 and step == 1:
+            torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
+
+    train(torch.nn.parallel.DistributedDataParallel(network().cuda()), allocate)
+
+
+def spawned(rank):
+    from torch.distributed.fsdp import fully_shard
+    os.environ.setdefault("MASTER_ADDR", "localhost")
+    os.environ.setdefault("MASTER_PORT", "29500")
+    dist.init_process_group("nccl", rank=rank, world_size=RANKS)
+    torch.cuda.set_device(rank)
+    with torch.device("meta"):
+        model = network()
+    fully_shard(model)
+    model.to_empty(device="cuda")
+    train(model)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "spawn":
+        torch.multiprocessing.spawn(spawned, nprocs=RANKS)
+    else:
+        {"ddp": ddp, "out-of-memory": out_of_memory}[sys.argv[1]]()

@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Dry runs of programs of two ranks, with the tool and an interpreter that has PyTorch.
+
+ranks_test.py TOOL PYTHON
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import unittest
+
+TOOL, PYTHON = sys.argv.pop(1), sys.argv.pop(1)
+PROGRAM = str(pathlib.Path(__file__).parent / "ranks.py")
+TORCHRUN = (PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+WEIGHTS = 4 * (2 * 4 * 1024 * 1024 + 5 * 1024)  # bytes of the network
+
+
+def answer(*command):
+    done = subprocess.run([TOOL, "dryrun", "--json", "--devices", "2", "--", *command], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode in (0, 2), done.stderr
+    return json.loads(done.stdout)
+
+
+class RanksTest(unittest.TestCase):
+    def check(self, found):
+        self.assertEqual([rank["rank"] for rank in found["ranks"]], [0, 1])
+        for rank in found["ranks"]:
+            self.assertLessEqual(rank["peak_live_bytes"], rank["peak_reserved_bytes"])
+        self.assertEqual(found["peak_reserved_bytes"], max(rank["peak_reserved_bytes"] for rank in found["ranks"]))
+
+    def test_data_parallel(self):
+        found = answer(*TORCHRUN, PROGRAM, "ddp")
+        self.check(found)
+        self.assertTrue(found["fits"])
+        self.assertEqual([rank["steps"] for rank in found["ranks"]], [3, 3])
+        # Weights, gradients, buckets of gradients and two moments of AdamW.
+        for rank in found["ranks"]:
+            self.assertGreaterEqual(rank["peak_live_bytes"], 5 * WEIGHTS)
+
+    def test_sharded_and_spawned(self):
+        found = answer(PYTHON, PROGRAM, "spawn")
+        self.check(found)
+        self.assertEqual([rank["device"] for rank in found["ranks"]], [0, 1])
+        self.assertEqual([rank["steps"] for rank in found["ranks"]], [3, 3])
+        # Each rank has half of the weights, and two moments of them.
+        for rank in found["ranks"]:
+            self.assertLess(abs(rank["categories"]["optimizer state"] - WEIGHTS), 1 << 16)
+
+    def test_a_rank_out_of_memory_ends_the_job(self):
+        found = answer(*TORCHRUN, PROGRAM, "out-of-memory")
+        self.check(found)
+        self.assertFalse(found["fits"] or found["ran_out_of_time"])
+        self.assertEqual(found["out_of_memory"]["bytes"], 1 << 40)
+        self.assertRegex(found["out_of_memory"]["frame"], r"ranks.py:\d+$")
+        self.assertEqual([rank["fits"] for rank in found["ranks"]], [True, False])
+
+
+if __name__ == "__main__":
+    unittest.main()
