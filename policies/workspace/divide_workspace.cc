@@ -27,7 +27,9 @@ namespace {
 
 using Fronts = std::vector<std::vector<KernelConfiguration>>;
 
+// The search ends without a proof before it would need more than these: about a gigabyte.
 constexpr std::size_t kMostStates = std::size_t{1} << 22;
+constexpr std::size_t kMostChoices = std::size_t{1} << 24;
 
 struct Alternative {
   std::int64_t bytes = 0;  // above the kernel's smallest workspace
@@ -260,7 +262,8 @@ std::vector<std::size_t> Division::Solve() {
   });
   for (const std::size_t kernel : order) {
     if (kernels_[kernel].second_penalty > Gap()) break;
-    if (states_.size() > kMostStates) {
+    if (states_.size() > kMostStates / kernels_[kernel].alternatives.size() ||
+        choices_.size() > kMostChoices) {
       proved_ = false;
       break;
     }

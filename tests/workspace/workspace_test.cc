@@ -2,6 +2,8 @@
 // Examples with answers by hand, limits of numbers, and errors.
 #include <gtest/gtest.h>
 
+#include <limits>
+#include <random>
 #include <string>
 
 #include "tidepool/schedule/workspace_policy.h"
@@ -102,6 +104,27 @@ TEST(ChooseWorkspaces, SumsNearTheLargestNumbers) {
   EXPECT_TRUE(absl::IsResourceExhausted(ChooseWorkspaces(question).status()));
   question.kind = WorkspaceKind::kReuse;
   EXPECT_TRUE(ChooseWorkspaces(question).ok());
+}
+
+// Every byte saves as much time, so the linear program tells nothing apart.
+TEST(DivideWorkspace, EndsWithoutAProofAndFits) {
+  std::mt19937_64 random(1);
+  std::vector<std::vector<KernelConfiguration>> fronts(200);
+  for (std::vector<KernelConfiguration>& front : fronts) {
+    KernelConfiguration point = {.seconds = 1e6};
+    for (int k = 0; k < 8; ++k) {
+      front.push_back(point);
+      const auto bytes = static_cast<std::int64_t>(1000 + random() % 1'000'000'007);
+      point.seconds -= static_cast<double>(bytes) * 1e-6;
+      point.workspace_bytes += bytes;
+    }
+  }
+  constexpr std::int64_t kLimit = 250'000'000'000;
+  const auto answer = DivideWorkspace(fronts, kLimit);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_FALSE(answer->proved);
+  EXPECT_LE(answer->workspace_bytes, kLimit);
+  EXPECT_LE(answer->seconds, 200e6 - 249'000);
 }
 
 TEST(ChooseWorkspaces, NamesTheKernelThatDoesNotFit) {
