@@ -24,7 +24,7 @@ class Descent {
       : instance_(instance),
         goal_(std::max(goal, instance.lower_bound)),
         seed_(options.seed),
-        left_(static_cast<std::int64_t>(options.work / instance.count())),
+        left_(static_cast<std::int64_t>(options.work / (instance.count() + instance.obstacles()))),
         deadline_(deadline),
         minimizer_(instance, options.seed, deadline) {
     minimizer_.TryHeuristics(goal_);
@@ -81,10 +81,12 @@ class LayeredPlanner {
   }
 
   Plan Make() {
-    FindThroughout();
+    FindFixed();
+    if (fixed_.empty()) FindThroughout();
     FindSmall();
-    Add(small_);
-    Add(large_);
+    const std::int64_t small_height = Add(small_, 0, options_.capacity / kPartOfSmall);
+    const std::int64_t top = Add(AroundFixed(large_), bottom_, options_.capacity - small_height);
+    for (const std::size_t buffer : small_) plan_.offsets[buffer] += top;
     for (std::size_t i = 0; i < problem_.buffers.size(); ++i) {
       plan_.height = std::max(plan_.height, plan_.offsets[i] + problem_.buffers[i].bytes);
     }
@@ -102,6 +104,13 @@ class LayeredPlanner {
 
   static constexpr std::int64_t kPartOfSmall = 512;  // of the capacity, for all small buffers
 
+  void FindFixed() {
+    for (std::size_t i = 0; i < problem_.buffers.size(); ++i) {
+      plan_.offsets[i] = problem_.buffers[i].offset;
+      (IsFixed(problem_.buffers[i]) ? fixed_ : large_).push_back(i);
+    }
+  }
+
   void FindThroughout() {
     std::int64_t begin = INT64_MAX;
     std::int64_t end = INT64_MIN;
@@ -109,16 +118,13 @@ class LayeredPlanner {
       begin = std::min(begin, buffer.lower);
       end = std::max(end, buffer.upper);
     }
-    for (std::size_t i = 0; i < problem_.buffers.size(); ++i) {
+    std::erase_if(large_, [&](std::size_t i) {
       const PlanBuffer& buffer = problem_.buffers[i];
-      const bool is_throughout = buffer.lower == begin && buffer.upper == end;
-      if (!is_throughout) {
-        large_.push_back(i);
-        continue;
-      }
-      plan_.offsets[i] = top_;
-      top_ += RoundedSize(i);
-    }
+      if (buffer.lower != begin || buffer.upper != end) return false;
+      plan_.offsets[i] = bottom_;
+      bottom_ += RoundedSize(i);
+      return true;
+    });
   }
 
   void FindSmall() {
@@ -145,7 +151,13 @@ class LayeredPlanner {
     const auto first = large_.begin() + static_cast<std::ptrdiff_t>(count);
     const std::int64_t small = LowerBoundOf(Layer({large_.begin(), first}));
     if (small > options_.capacity / kPartOfSmall) return false;
-    return top_ + small + LowerBoundOf(Layer({first, large_.end()})) <= options_.capacity;
+    const Numbers rest = AroundFixed({first, large_.end()});
+    return bottom_ + small + LowerBoundOf(Layer(rest)) <= options_.capacity;
+  }
+
+  Numbers AroundFixed(Numbers buffers) const {
+    buffers.insert(buffers.end(), fixed_.begin(), fixed_.end());
+    return buffers;
   }
 
   PlanProblem Layer(const Numbers& buffers) const {
@@ -153,31 +165,32 @@ class LayeredPlanner {
     layer.buffers.reserve(buffers.size());
     for (const std::size_t buffer : buffers) {
       layer.buffers.push_back(problem_.buffers[buffer]);
-      layer.buffers.back().bytes = RoundedSize(buffer);
+      if (!IsFixed(layer.buffers.back())) layer.buffers.back().bytes = RoundedSize(buffer);
     }
     return layer;
   }
 
-  // Plans buffers above all before.
-  void Add(const Numbers& buffers) {
-    std::int64_t height = 0;
+  // Plans buffers above `bottom`, or around fixed ones. Returns the height.
+  std::int64_t Add(const Numbers& buffers, std::int64_t bottom, std::int64_t capacity) {
+    std::int64_t height = bottom;
     for (const Instance& instance : ToInstances(Layer(buffers))) {
-      const std::int64_t goal = std::max<std::int64_t>(options_.capacity - top_, 0) / instance.unit;
+      const std::int64_t goal = std::max<std::int64_t>(capacity - bottom, 0) / instance.unit;
       const Offsets offsets = Descent(instance, goal, options_, deadline_).Run();
       for (std::size_t i = 0; i < offsets.size(); ++i) {
-        plan_.offsets[buffers[instance.buffer[i]]] = top_ + offsets[i] * instance.unit;
+        plan_.offsets[buffers[instance.buffer[i]]] = bottom + offsets[i] * instance.unit;
       }
-      height = std::max(height, Height(instance, offsets) * instance.unit);
+      height = std::max(height, bottom + Height(instance, offsets) * instance.unit);
     }
-    top_ += height;
+    return height;
   }
 
   const PlanProblem& problem_;
   const LayeredOptions& options_;
   Deadline& deadline_;
+  Numbers fixed_;
   Numbers small_;
   Numbers large_;
-  std::int64_t top_ = 0;  // of the layers so far
+  std::int64_t bottom_ = 0;  // the top of all that live throughout
   Plan plan_;
 };
 

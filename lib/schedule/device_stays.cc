@@ -12,10 +12,12 @@ namespace {
 
 class StayFinder {
  public:
-  StayFinder(absl::Span<const TaskGraph> graphs, const Schedule& schedule, std::size_t device)
+  StayFinder(absl::Span<const TaskGraph> graphs, const Schedule& schedule, std::size_t device,
+             WorkspaceLife workspaces)
       : graphs_(graphs),
         schedule_(schedule),
         device_(device),
+        workspaces_(workspaces),
         graph_(&graphs.front()),
         data_(graphs.front().data.size()) {
     stays_.stay_at.assign(schedule.steps.size(), DeviceStays::kNone);
@@ -98,7 +100,19 @@ class StayFinder {
     if (bytes == 0) return;
     const auto lower = static_cast<std::int64_t>(at);
     stays_.stay_at[at] = Begin(bytes);
-    stays_.parts.push_back({stays_.stay_at[at], {0, bytes}, lower, lower + 1});
+    stays_.parts.push_back({stays_.stay_at[at], {0, bytes}, lower, EndOfRun(at)});
+  }
+
+  // Returns the step at which a task has ended.
+  std::int64_t EndOfRun(std::size_t at) const {
+    if (workspaces_ == WorkspaceLife::kOneStep) return static_cast<std::int64_t>(at) + 1;
+    const ScheduleStep& run = schedule_.steps[at];
+    const auto is_later = [&](const ScheduleStep& step) {
+      return step.kind == StepKind::kAllocate || step.kind == StepKind::kSynchronize ||
+             (step.kind == StepKind::kRun && step.device == device_ && step.stream == run.stream);
+    };
+    const auto first = schedule_.steps.begin() + static_cast<std::ptrdiff_t>(at) + 1;
+    return std::find_if(first, schedule_.steps.end(), is_later) - schedule_.steps.begin();
   }
 
   void Take(std::size_t at) {
@@ -164,6 +178,7 @@ class StayFinder {
   const absl::Span<const TaskGraph> graphs_;
   const Schedule& schedule_;
   const std::size_t device_;
+  const WorkspaceLife workspaces_;
   const TaskGraph* graph_;  // of the current round
   std::vector<Datum> data_;
   std::vector<std::size_t> parents_;  // union-find (Tarjan 1975), by stay
@@ -173,8 +188,8 @@ class StayFinder {
 }  // namespace
 
 DeviceStays FindStays(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
-                      std::size_t device) {
-  return StayFinder(graphs, schedule, device).Find();
+                      std::size_t device, WorkspaceLife workspaces) {
+  return StayFinder(graphs, schedule, device, workspaces).Find();
 }
 
 }  // namespace tidepool::schedule

@@ -34,11 +34,16 @@ struct DeviceStays {
   std::vector<std::size_t> stay_at;  // by step that takes memory; kNone otherwise
 };
 
+enum class WorkspaceLife : std::uint8_t {
+  kOneStep,   // copies in of the steps after a task may have its workspace, and wait for it
+  kWholeRun,  // until the next step that comes after the end of the task
+};
+
 // Returns the stays on a device of a valid schedule. A repeated round, and the iteration, find data
 // where they left it, so the stays at both ends have one offset. O(steps log ranges + data x
 // rounds).
 DeviceStays FindStays(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
-                      std::size_t device);
+                      std::size_t device, WorkspaceLife workspaces = WorkspaceLife::kOneStep);
 
 }  // namespace tidepool::schedule
 

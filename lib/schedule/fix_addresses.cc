@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "lib/plan/instance.h"
 #include "lib/schedule/device_stays.h"
 #include "lib/schedule/schedule_planning.h"
 #include "tidepool/schedule/schedule.h"
@@ -27,12 +29,16 @@ class StayPlanner {
         stays_(stays),
         memory_bytes_(memory_bytes),
         parts_(stays.bytes.size()),
+        last_begins_(stays.bytes.size(), std::numeric_limits<std::int64_t>::min()),
         whole_(stays.bytes.size()) {
-    for (const schedule::StayPart& part : stays.parts) {
+    for (const schedule::StayPart& part : stays_.parts) {
       PlanBuffer& whole = whole_[part.stay];
       const bool is_first = parts_[part.stay]++ == 0;
       whole.lower = is_first ? part.lower : std::min(whole.lower, part.lower);
       whole.upper = is_first ? part.upper : std::max(whole.upper, part.upper);
+      last_begins_[part.stay] = std::max(last_begins_[part.stay], part.lower);
+      begin_ = std::min(begin_, part.lower);
+      end_ = std::max(end_, part.upper);
     }
     for (std::size_t stay = 0; stay < whole_.size(); ++stay) {
       whole_[stay].bytes = stays.bytes[stay];
@@ -54,48 +60,90 @@ class StayPlanner {
     return std::any_of(parts_.begin(), parts_.end(), [](std::size_t parts) { return parts > 1; });
   }
 
-  // Plans stays of several parts first, one beside the other. Then the parts keep these offsets,
-  // and all other stays lie around them, also where a part is not there yet, or no longer.
-  absl::StatusOr<Plan> PlanInParts() const {
-    PlanProblem first;
-    PlanProblem second;
-    std::vector<std::size_t> numbers(whole_.size());  // in the first problem, or in the second
+  bool IsThroughout(std::size_t stay) const {
+    return whole_[stay].lower == begin_ && whole_[stay].upper == end_;
+  }
+
+  // Returns the stays that are there at the first step and at the last, in the order in which their
+  // last parts come.
+  std::vector<std::size_t> StaysThroughout() const {
+    std::vector<std::size_t> stays;
     for (std::size_t stay = 0; stay < whole_.size(); ++stay) {
-      PlanProblem& problem = parts_[stay] > 1 ? first : second;
-      numbers[stay] = problem.buffers.size();
-      problem.buffers.push_back(whole_[stay]);
+      if (IsThroughout(stay)) stays.push_back(stay);
     }
-    absl::StatusOr<Plan> below = schedule::PlanFor(first, memory_bytes_, effort_);
-    if (!below.ok()) return below;
+    std::stable_sort(stays.begin(), stays.end(), [&](std::size_t a, std::size_t b) {
+      return last_begins_[a] < last_begins_[b];
+    });
+    return stays;
+  }
+
+  // Whether the parts of a stay have their offsets before all other stays.
+  bool IsFirst(std::size_t stay) const { return parts_[stay] > 1 || IsThroughout(stay); }
+
+  // Stacks the stays throughout, such as weights and gradients, from the lowest address on. Data
+  // that comes back last lies on top, so that the memory below other stays grows like a stair.
+  // Other stays of several parts lie above.
+  absl::StatusOr<std::vector<std::int64_t>> PlanFirst() const {
+    std::vector<std::int64_t> offsets(whole_.size());
+    PlanProblem above;
+    std::int64_t top = 0;
+    for (const std::size_t stay : StaysThroughout()) {
+      offsets[stay] = top;
+      top += plan::AlignUp(whole_[stay].bytes, whole_[stay].alignment);
+    }
+    std::vector<std::size_t> others;
+    for (std::size_t stay = 0; stay < whole_.size(); ++stay) {
+      if (!IsFirst(stay) || IsThroughout(stay)) continue;
+      others.push_back(stay);
+      above.buffers.push_back(whole_[stay]);
+    }
+    if (others.empty()) return offsets;
+    const absl::StatusOr<Plan> plan = schedule::PlanFor(above, memory_bytes_ - top, effort_);
+    if (!plan.ok()) return plan.status();
+    for (std::size_t i = 0; i < others.size(); ++i) offsets[others[i]] = top + plan->offsets[i];
+    return offsets;
+  }
+
+  // Plans all other stays around the parts of those that come first.
+  absl::StatusOr<Plan> PlanInParts() const {
+    absl::StatusOr<std::vector<std::int64_t>> offsets = PlanFirst();
+    if (!offsets.ok()) return offsets.status();
+    PlanProblem around;
+    std::vector<std::size_t> others;
+    for (std::size_t stay = 0; stay < whole_.size(); ++stay) {
+      if (IsFirst(stay)) continue;
+      others.push_back(stay);
+      around.buffers.push_back(whole_[stay]);
+    }
     for (const schedule::StayPart& part : stays_.parts) {
-      if (parts_[part.stay] == 1) continue;
-      second.buffers.push_back({.lower = part.lower,
+      if (!IsFirst(part.stay)) continue;
+      around.buffers.push_back({.lower = part.lower,
                                 .upper = part.upper,
                                 .bytes = part.range.end - part.range.begin,
-                                .offset = below->offsets[numbers[part.stay]] + part.range.begin});
+                                .offset = (*offsets)[part.stay] + part.range.begin});
     }
-    absl::StatusOr<Plan> plan = schedule::PlanFor(second, memory_bytes_, effort_);
+    absl::StatusOr<Plan> plan = schedule::PlanFor(around, memory_bytes_, effort_);
     if (!plan.ok()) return plan;
-    std::vector<std::int64_t> offsets(whole_.size());
-    for (std::size_t stay = 0; stay < offsets.size(); ++stay) {
-      offsets[stay] = (parts_[stay] > 1 ? below : plan)->offsets[numbers[stay]];
-    }
-    plan->offsets = std::move(offsets);
+    for (std::size_t i = 0; i < others.size(); ++i) (*offsets)[others[i]] = plan->offsets[i];
+    plan->offsets = *std::move(offsets);
     return plan;
   }
 
   const schedule::PlanEffort& effort_;  // for each search
   const DeviceStays& stays_;
   const std::int64_t memory_bytes_;
-  std::vector<std::size_t> parts_;  // by stay: their number
-  std::vector<PlanBuffer> whole_;   // by stay: all its bytes, from its first step to its last
+  std::vector<std::size_t> parts_;         // by stay: their number
+  std::vector<std::int64_t> last_begins_;  // by stay: of its parts
+  std::vector<PlanBuffer> whole_;  // by stay: all its bytes, from its first step to its last
+  std::int64_t begin_ = std::numeric_limits<std::int64_t>::max();  // of all stays
+  std::int64_t end_ = std::numeric_limits<std::int64_t>::min();
 };
 
 // Writes the offsets of a plan into the steps of a device, where it fits. Returns its height.
 absl::StatusOr<std::int64_t> FixDevice(absl::Span<const TaskGraph> graphs, std::size_t device,
                                        std::int64_t alignment, std::int64_t memory_bytes,
                                        const schedule::PlanEffort& effort, Schedule& schedule) {
-  const DeviceStays stays = schedule::FindStays(graphs, schedule, device);
+  const DeviceStays stays = schedule::FindStays(graphs, schedule, device, effort.workspaces);
   if (stays.bytes.empty()) return 0;
   const absl::StatusOr<Plan> plan = StayPlanner(stays, alignment, memory_bytes, effort).MakePlan();
   if (!plan.ok()) return plan.status();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/plan/instance.h"
 #include "lib/plan/layered_plan.h"
 #include "lib/plan/planner.h"
 
@@ -13,12 +14,16 @@ namespace {
 // Buffers times steps of the search in layers that a usual core does in a second.
 constexpr double kWorkOfASecond = 1e8;
 
-// Whether the search in layers takes the problem: one stream, one alignment, nothing fixed.
+// Whether the search in layers takes the problem: one stream, and one alignment of all that is not
+// fixed.
 bool HasLayers(const PlanProblem& problem) {
-  const PlanBuffer& first = problem.buffers.front();
+  const std::uint32_t stream = problem.buffers.front().stream;
+  std::int64_t alignment = 0;
   return std::all_of(problem.buffers.begin(), problem.buffers.end(), [&](const PlanBuffer& one) {
-    return one.offset == PlanBuffer::kAnywhere && one.alignment == first.alignment &&
-           one.stream == first.stream && one.free_stream == first.stream;
+    if (one.stream != stream || one.free_stream != stream) return false;
+    if (plan::IsFixed(one)) return true;
+    if (alignment == 0) alignment = one.alignment;
+    return one.alignment == alignment;
   });
 }
 

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "lib/schedule/device_stays.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/schedule.h"
 #include "tidepool/trace/plan.h"
@@ -22,6 +23,7 @@ struct PlanEffort {
   double whole_seconds = 1;
   std::uint64_t seed = 1;
   std::stop_token stop = {};
+  WorkspaceLife workspaces = WorkspaceLife::kOneStep;
 };
 
 // Returns the first plan, made at once. Where that exceeds `memory_bytes` and a lower one is not

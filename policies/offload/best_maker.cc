@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "lib/schedule/schedule_planning.h"
 #include "lib/text/sizes.h"
+#include "policies/offload/late_memory.h"
 #include "policies/offload/memory_cuts.h"
 #include "policies/offload/option_names.h"
 #include "policies/offload/other_schedules.h"
@@ -44,16 +45,12 @@ BestMaker::BestMaker(const TaskGraph& graph, const ScheduleRequest& request,
   machine_.devices.resize(1);
   const MachineDevice& device = machine_.devices.front();
   const MachineLink& link = machine_.links[device.link];
-  // Plans of addresses are higher where weights and gradients come and go.
-  const bool has_pages = request.memory == ScheduleMemory::kPaged;
   search_ = {.problem = {.memory_bytes = device.memory_bytes,
                          .granule = request.alignment,
                          .rates = {.out_bytes_per_second = link.out_bytes_per_second,
                                    .in_bytes_per_second = link.in_bytes_per_second,
                                    .latency_seconds = link.latency_seconds,
-                                   .full_duplex = link.full_duplex},
-                         .keeps_old_gradients = !has_pages,
-                         .sends_data_at_home = has_pages},
+                                   .full_duplex = link.full_duplex}},
              .recomputes = options.recomputes,
              .seed = options.seed};
 }
@@ -132,8 +129,11 @@ std::int64_t BestMaker::HeightOfTaken(const Schedule& schedule, schedule::PlanEf
     effort.most_seconds = SecondsLeft();
     effort.whole_seconds = 0;
     effort.stop = options_.stop;
-    absl::StatusOr<schedule::FixedSchedule> fixed = schedule::FixAddressesWithin(
-        effort, {&graph_, 1}, schedule, request_.alignment, {&memory, 1});
+    effort.workspaces = schedule::WorkspaceLife::kWholeRun;
+    absl::StatusOr<Schedule> late = TakeMemoryLate(graph_, schedule, machine_);
+    if (!late.ok()) return std::numeric_limits<std::int64_t>::max();
+    absl::StatusOr<schedule::FixedSchedule> fixed =
+        schedule::FixAddressesWithin(effort, {&graph_, 1}, *late, request_.alignment, {&memory, 1});
     if (!fixed.ok()) return std::numeric_limits<std::int64_t>::max();
     if (!fixed->fits) return fixed->height;
     own = std::move(fixed->schedule);
@@ -184,7 +184,7 @@ absl::Status BestMaker::SearchOwn() {
   if (IsFastest()) return absl::OkStatus();
   search_.recomputes = false;
   search_.problem.part_bytes = 0;
-  absl::Status status = TakeOwn({.first = 0.15, .again = 0.02, .plan = 0.06, .most_tries = 10});
+  absl::Status status = TakeOwn({.first = 0.15, .again = 0.05, .plan = 0.03, .most_tries = 10});
   search_.problem.part_bytes = options_.part_bytes;
   if (!IsFastest() && options_.part_bytes > 0) {
     TakeOwn({.first = 0.05, .again = 0.01, .plan = 0.02, .most_tries = 5}).IgnoreError();
@@ -202,12 +202,15 @@ absl::Status BestMaker::SearchOwn() {
 // again.
 absl::Status BestMaker::TakeOwn(const Shares& shares) {
   constexpr double kFaster = 0.99;
+  constexpr double kEnough = 1.001;  // of the time without a reserve
+  double fastest = 0;
   MemoryCuts cuts(memory_bytes());
   search_.runs_again.clear();
   for (int tries = 0; tries < shares.most_tries; ++tries) {
     search_.problem.reserve_bytes = cuts.next();
     Iteration iteration = Search(tries == 0 ? shares.first : shares.again);
     if (tries == 0 && iteration.seconds == kNever) return DoesNotFit();
+    if (tries == 0) fastest = iteration.seconds;
     // The reserve makes the schedule faster.
     if (iteration.seconds * kFaster >= best_seconds_) {
       if (tries == 0) break;
@@ -219,7 +222,7 @@ absl::Status BestMaker::TakeOwn(const Shares& shares) {
                              .seed = options_.seed + static_cast<std::uint64_t>(tries)});
     if (height > memory_bytes()) {
       cuts.Exceeds(height);
-    } else if (cuts.next() == 0 || IsFastest()) {
+    } else if (best_seconds_ <= fastest * kEnough) {
       break;
     } else {
       cuts.Suffices();

@@ -87,7 +87,6 @@ void ProblemMaker::FindUses() {
 bool ProblemMaker::LosesItsValue(std::size_t data) const {
   const GraphData& datum = graph_.data[data];
   const std::vector<Use>& uses = uses_[data];
-  if (options_.keeps_old_gradients) return false;
   if (datum.kind != DataKind::kWeightGradient || datum.before != DataHome::kDevice) return false;
   return !uses.empty() && uses.front().makes &&
          graph_.tasks[runs_[uses.back().run].task].phase == TaskPhase::kUpdate;

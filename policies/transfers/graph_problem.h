@@ -35,9 +35,7 @@ struct GraphProblemOptions {
   // granules. Each part leaves as soon as it is sent, and may be away while others are not. A datum
   // has at most kMostParts parts.
   std::int64_t part_bytes = 0;
-  // Whether gradients of weights take memory from the start of the iteration, and whether data at
-  // home on the device is sent, such as weights.
-  bool keeps_old_gradients = false;
+  // Whether data at home on the device is sent, such as weights.
   bool sends_data_at_home = true;
 };
 inline constexpr std::int64_t kMostParts = 64;

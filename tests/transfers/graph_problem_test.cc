@@ -21,14 +21,12 @@ TaskGraph WithKeptGradient() {
   return graph;
 }
 
-GraphProblem ProblemOf(const TaskGraph& graph, bool is_kept = false) {
+GraphProblem ProblemOf(const TaskGraph& graph) {
   std::vector<TaskRun> runs(graph.tasks.size());
   for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;
-  return MakeGraphProblem(graph, runs,
-                          {.memory_bytes = 10000,
-                           .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 1},
-                           .keeps_old_gradients = is_kept,
-                           .sends_data_at_home = !is_kept});
+  return MakeGraphProblem(
+      graph, runs,
+      {.memory_bytes = 10000, .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 1}});
 }
 
 TEST(GraphProblem, GradientsOfTheIterationBeforeTakeNoMemory) {
@@ -90,12 +88,6 @@ TEST(GraphProblem, DataAtHomeStaysInRounds) {
   std::erase_if(graph.tasks,
                 [](const GraphTask& task) { return task.phase == TaskPhase::kUpdate; });
   EXPECT_TRUE(ProblemOf(graph).problem.absences.empty());
-}
-
-TEST(GraphProblem, DataAtHomeStaysWhereAddressesNeedIt) {
-  const GraphProblem made = ProblemOf(WithLargeKernel(), /*is_kept=*/true);
-  EXPECT_TRUE(made.problem.absences.empty());
-  EXPECT_THAT(made.dropped, ElementsAre());
 }
 
 // A round adds to the gradients of the rounds before.
