@@ -29,11 +29,13 @@ TransferDispatcher::TransferDispatcher(const TransferProblem& problem)
 void TransferDispatcher::Begin(const std::vector<bool>& is_away) {
   outs_.clear();
   ins_.clear();
-  held_.clear();
   window_.clear();
   window_end_ = started_ = next_out_ = next_in_ = 0;
   last_start_ = busy_until_ = out_until_ = in_until_ = fetched_until_ = 0;
-  away_ = fetched_ = 0;
+  away_ = fetched_ = held_ = 0;
+  held_until_.assign(operations() + 1, 0);
+  sent_at_.assign(problem_.absences.size(), kNever);
+  sending_ = kNothing;
   for (const std::size_t g : by_written_) {
     if (problem_.absences[g].begins_away) {
       away_ += problem_.absences[g].bytes;
@@ -82,10 +84,11 @@ std::int64_t TransferDispatcher::Used(double time) const {
   const bool runs = time < busy_until_;
   const std::size_t ended = started_ - (runs ? 1 : 0);
   std::int64_t used = runs ? problem_.running_bytes[ended] : problem_.resting_bytes[ended];
-  used -= away_;
-  for (const Sent& sent : held_) {
-    if (sent.end > time || problem_.absences[sent.absence].left > ended)
-      used += problem_.absences[sent.absence].bytes;
+  used += held_ - away_;
+  if (runs) used += held_until_[started_];
+  const bool is_sending = sending_ != kNothing && sent_at_[sending_] > time;
+  if (is_sending && problem_.absences[sending_].left <= ended) {
+    used += problem_.absences[sending_].bytes;
   }
   return used;
 }
@@ -94,8 +97,8 @@ std::int64_t TransferDispatcher::Used(double time) const {
 double TransferDispatcher::WhenFree(std::int64_t bytes, double time) const {
   while (Used(time) > problem_.memory_bytes - bytes) {
     double next = busy_until_ > time ? busy_until_ : kNever;
-    for (const Sent& sent : held_) {
-      if (sent.end > time) next = std::min(next, sent.end);
+    if (sending_ != kNothing && sent_at_[sending_] > time) {
+      next = std::min(next, sent_at_[sending_]);
     }
     if (next == kNever) return kNever;
     time = next;
@@ -127,15 +130,8 @@ double TransferDispatcher::InStart() {
   if (!problem_.full_duplex && is_early && absence.needed > started_) return kNever;
   double time = std::max(in_until_, last_start_);
   if (!absence.begins_away) {
-    const auto sent = std::find_if(held_.begin(), held_.end(),
-                                   [&](const Sent& one) { return one.absence == ins_[next_in_]; });
-    const auto from = outs_.begin() + static_cast<std::ptrdiff_t>(next_out_);
-    if (sent != held_.end()) {
-      time = std::max(time, sent->end);
-    } else if (next_out_ < outs_.size() &&
-               std::find(from, outs_.end(), ins_[next_in_]) != outs_.end()) {
-      return kNever;
-    }
+    if (sent_at_[ins_[next_in_]] == kNever) return kNever;
+    time = std::max(time, sent_at_[ins_[next_in_]]);
   }
   if (absence.left == started_) time = std::max(time, busy_until_);
   if (fetched_ + absence.bytes > MostFetched(absence.needed)) return kNever;
@@ -148,9 +144,7 @@ void TransferDispatcher::StartOperation(double time) {
   }
   busy_until_ = time + problem_.seconds[started_++];
   last_start_ = time;
-  std::erase_if(held_, [&](const Sent& sent) {
-    return sent.end <= time && problem_.absences[sent.absence].left < started_;
-  });
+  held_ -= held_until_[started_];
 }
 
 void TransferDispatcher::StartOut(double time) {
@@ -160,13 +154,17 @@ void TransferDispatcher::StartOut(double time) {
   if (!problem_.full_duplex) in_until_ = out_until_;
   last_start_ = time;
   away_ += problem_.absences[g].bytes;
-  held_.push_back({g, out_until_});
+  sent_at_[g] = out_until_;
+  sending_ = g;
+  const std::size_t left = problem_.absences[g].left;
+  if (left < started_) return;
+  held_until_[left] += problem_.absences[g].bytes;
+  if (left > started_) held_ += problem_.absences[g].bytes;
 }
 
 void TransferDispatcher::StartIn(double time) {
   const std::size_t g = ins_[next_in_++];
   if (actions_ != nullptr) actions_->push_back({TransferAction::Kind::kIn, g, time});
-  std::erase_if(held_, [&](const Sent& sent) { return sent.absence == g; });
   in_until_ = fetched_until_ = time + problem_.absences[g].in_seconds;
   if (!problem_.full_duplex) out_until_ = in_until_;
   last_start_ = time;

@@ -24,12 +24,12 @@ class TransferDispatcher {
   // when an operation does not fit. Data that begins away always is. Writes the actions, by start,
   // where `actions` is not null. Data is sent in the order in which it is written and fetched in
   // the order in which it is needed; on a link of one direction at a time, everything is sent
-  // before anything is fetched. O(operations + absences) as a rule; each moment looks at all data
-  // that was sent before its last use.
+  // before anything is fetched. O(operations + absences).
   double Run(const std::vector<bool>& is_away, std::vector<TransferAction>* actions = nullptr);
 
  private:
   static constexpr double kNever = std::numeric_limits<double>::infinity();
+  static constexpr std::size_t kNothing = std::numeric_limits<std::size_t>::max();
 
   void Begin(const std::vector<bool>& is_away);
   void FindLimits();
@@ -60,11 +60,12 @@ class TransferDispatcher {
   // that of its first one.
   std::deque<std::size_t> window_;
   std::size_t window_end_ = 0;
-  struct Sent {
-    std::size_t absence = 0;
-    double end = 0;
-  };
-  std::vector<Sent> held_;   // sent, perhaps still in memory
+  std::vector<double> sent_at_;     // by absence: the end of the copy out; kNever: not started
+  std::size_t sending_ = kNothing;  // the absence of the last copy out, which may have ended
+  // Bytes that were sent before their last use, by the operations that have ended when they leave;
+  // and those that leave after the end of the operations that have started.
+  std::vector<std::int64_t> held_until_;
+  std::int64_t held_ = 0;
   std::size_t started_ = 0;  // operations
   std::size_t next_out_ = 0;
   std::size_t next_in_ = 0;
