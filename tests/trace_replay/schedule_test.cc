@@ -136,6 +136,53 @@ TEST_F(ScheduleCommand, SimulatesFixedAddresses) {
               HasSubstr("no memory of the device, expected --memory or a machine in the file"));
 }
 
+TEST_F(ScheduleCommand, MakesSchedulesOfTheKindOfMemoryThatIsAskedFor) {
+  for (const std::string kind : {"pool", "fixed", "paged"}) {
+    const json made = Answer({"schedule", path_, "--policy", "none", "--memory", "4GiB",
+                              "--memory-kind", kind, "-o", schedule_, "--json"});
+    EXPECT_EQ(made["memory_kind"], kind);
+    EXPECT_EQ(ScheduleMemoryName(ReadSchedule(schedule_)->schedule.memory), kind);
+    const json simulated = Answer({"simulate", path_, "--schedule", schedule_, "--json"});
+    EXPECT_EQ(simulated["memory_kind"], kind);
+    EXPECT_EQ(simulated["seconds"], made["seconds"]);
+  }
+  // `run` gives pages addresses.
+  const json run = Answer({"run", path_, "--schedule", schedule_, "--scale", "0", "--link", "inf",
+                           "--iterations", "1", "--json"});
+  EXPECT_EQ(run["memory_kind"], "fixed");
+}
+
+TEST_F(ScheduleCommand, PagesFitWhereFixedAddressesDo) {
+  const auto make = [&](const std::string& kind) {
+    return Answer({"simulate", path_, "--policy", "greedy", "--memory", "800MiB", "--memory-kind",
+                   kind, "--json"});
+  };
+  EXPECT_LE(make("paged")["seconds"], make("fixed")["seconds"]);
+  EXPECT_THAT(
+      Run({"schedule", path_, "--policy", "greedy", "--memory", "800MiB", "--memory-kind", "paged"})
+          .out,
+      HasSubstr("paged memory 800.0 MiB"));
+}
+
+TEST_F(ScheduleCommand, RefusesKindsOfMemoryThatAPolicyDoesNotHave) {
+  const auto error = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"schedule", path_, "--memory", "1GiB"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return ErrorOf(arguments);
+  };
+  EXPECT_THAT(error({"--memory-kind", "paged"}),
+              HasSubstr("policy 'vdnn++' makes no schedules with pages, expected one of none"));
+  EXPECT_THAT(error({"--policy", "best", "--memory-kind", "pool"}),
+              HasSubstr("makes no schedules with a pool, expected fixed or paged memory"));
+  EXPECT_THAT(error({"--policy", "none", "--order", "best", "--memory-kind", "fixed"}),
+              HasSubstr("--memory-kind fixed: a schedule without a pool"));
+  EXPECT_THAT(error({"--memory-kind", "pages"}), HasSubstr("--memory-kind: pages not in"));
+  EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--memory-kind", "paged"}),
+              HasSubstr("--memory-kind: a choice of the policy"));
+  EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--recompute", "off"}),
+              HasSubstr("--recompute: a choice of the policy"));
+}
+
 TEST_F(ScheduleCommand, RefusesSchedulesOfOtherGraphsAndBrokenFiles) {
   Make();
   const std::string other = folder_ / "other.json";

@@ -68,7 +68,7 @@ absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& opt
                                                 const GraphFamily& family, std::int64_t batch) {
   absl::StatusOr<PolicyChoice> choice = PolicyOptionsOf(options, family.graph);
   if (!choice.ok()) return choice.status();
-  ScheduleRequest request = RequestFor(choice->machine, OptionsOfPolicy(options.policy, *choice));
+  ScheduleRequest request = RequestOf(options.policy, *choice);
   request.machine = MachineOfDevices(choice->machine, options);
   request.batch = batch;
   request.sub_batch = options.sub_batch;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <map>
 #include <system_error>
 #include <utility>
 #include <variant>
@@ -36,6 +37,15 @@ absl::StatusOr<CompressionProfile> ProfileOf(const OffloadCommandOptions& option
   return CompressionProfileFromEnvironment();
 }
 
+std::map<std::string, ScheduleMemory> MemoryKindNames() {
+  std::map<std::string, ScheduleMemory> names;
+  for (const ScheduleMemory kind :
+       {ScheduleMemory::kPool, ScheduleMemory::kFixed, ScheduleMemory::kPaged}) {
+    names.emplace(ScheduleMemoryName(kind), kind);
+  }
+  return names;
+}
+
 void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
   const auto add = [&](const std::string& name, std::string& value, const std::string& text) {
     return app.add_option(name, value, text)
@@ -54,6 +64,19 @@ void AddPolicyOptions(CLI::App& app, OffloadCommandOptions& options) {
   add("--placement", options.offload.machine.placement,
       "planned (every allocation has its offset beforehand), or a placement policy of the pool; "
       "best: the policy with the smallest pool");
+  app.add_option_function<std::string>(
+         "--memory-kind",
+         [&options](const std::string& name) {
+           options.offload.memory_kind = MemoryKindNames().at(name);
+         },
+         "Memory of the schedule. pool: a live pool places each allocation. fixed: the schedule "
+         "has "
+         "an address for each. paged: memory has pages and no addresses, as with CUDA's virtual "
+         "memory, so a schedule is often faster")
+      ->check(CLI::IsMember(MemoryKindNames()))
+      ->default_str("pool for vdnn and vdnn++, and none in one round; otherwise fixed")
+      ->type_name("NAME")
+      ->group("Policy");
 }
 
 void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
@@ -262,6 +285,9 @@ absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {
                                                  " is the graph itself, expected another file"));
 }
 
+namespace {
+
+// Returns the options of the type that the policy takes, or none for an unknown policy.
 PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choice) {
   const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
   if (!policy.has_value()) return {};
@@ -278,6 +304,14 @@ PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choic
   return chain;
 }
 
+}  // namespace
+
+ScheduleRequest RequestOf(const std::string& policy, const PolicyChoice& choice) {
+  ScheduleRequest request = RequestFor(choice.machine, OptionsOfPolicy(policy, choice));
+  request.memory = choice.memory_kind;
+  return request;
+}
+
 namespace {
 
 absl::StatusOr<ScheduledGraph> ScheduleGraph(const OffloadCommandOptions& options,
@@ -286,8 +320,7 @@ absl::StatusOr<ScheduledGraph> ScheduleGraph(const OffloadCommandOptions& option
   if (!offload.ok()) return offload.status();
   if (TriesPools(options)) return TryPools(options, std::move(graph), *std::move(offload));
   absl::StatusOr<MadeSchedule> made =
-      MakeSchedule(options.policy, graph,
-                   RequestFor(offload->machine, OptionsOfPolicy(options.policy, *offload)));
+      MakeSchedule(options.policy, graph, RequestOf(options.policy, *offload));
   if (!made.ok() && !absl::IsResourceExhausted(made.status())) return made.status();
   ScheduledGraph scheduled = {{std::move(graph)},
                               *std::move(offload),

@@ -28,7 +28,8 @@ struct PolicyChoice {
   ChainPolicyOptions chain = {};
   std::string recompute = {};   // "on" or "off"; empty: on for graphs, off for chains
   std::int64_t part_bytes = 0;  // of copies by `best`; 0: whole data
-  bool has_algorithms = false;  // an option gave them
+  std::optional<ScheduleMemory> memory_kind = std::nullopt;  // empty: the policy's choice
+  bool has_algorithms = false;                               // an option gave them
 };
 
 // The value of --order and --placement that tries all of them for the smallest pool.
@@ -95,8 +96,8 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
                                              const TaskGraph& graph);
 // Returns the seconds of all tasks by their fastest algorithms, the whole batch at once.
 double IdealSeconds(const ScheduledGraph& scheduled);
-// Returns the options of the type that the policy takes, or none for an unknown policy.
-PolicyOptions OptionsOfPolicy(const std::string& policy, const PolicyChoice& choice);
+// Returns the request for an iteration on one device. An unknown policy has no options.
+ScheduleRequest RequestOf(const std::string& policy, const PolicyChoice& choice);
 // Makes the schedule, or reads it from its file. A family needs a batch, unless the file names the
 // batches of all rounds; a graph takes none: 0. Returns an error for wrong options only.
 absl::StatusOr<ScheduledGraph> MakeScheduledGraph(const OffloadCommandOptions& options,

@@ -34,6 +34,12 @@ absl::StatusOr<std::vector<AllocationOrder>> OrdersOf(const OffloadCommandOption
 
 absl::StatusOr<ScheduledGraph> TryPools(const OffloadCommandOptions& options, TaskGraph graph,
                                         PolicyChoice offload) {
+  if (offload.memory_kind.value_or(ScheduleMemory::kPool) != ScheduleMemory::kPool) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--memory-kind ", std::string(ScheduleMemoryName(*offload.memory_kind)),
+                     ": a schedule without a pool, expected none with --order best or --placement "
+                     "best, which look for the smallest pool"));
+  }
   const absl::StatusOr<std::vector<AllocationOrder>> orders = OrdersOf(options);
   if (!orders.ok()) return orders.status();
   absl::StatusOr<SmallestPool> found =

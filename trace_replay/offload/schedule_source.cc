@@ -110,9 +110,9 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
     return absl::InvalidArgumentError(
         "--memory is missing, expected the memory of the device, or a file with --schedule");
   }
-  for (const char* name :
-       {"--policy", "--offload", "--algorithms", "--order", "--density", "--sub-batch", "--devices",
-        "--host-cores", "--slots", "--time-limit", "--seed"}) {
+  for (const char* name : {"--policy", "--offload", "--algorithms", "--order", "--memory-kind",
+                           "--density", "--sub-batch", "--devices", "--host-cores", "--slots",
+                           "--time-limit", "--seed", "--recompute", "--part"}) {
     if (app.count(name) == 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": a choice of the policy, expected none of them with --schedule"));

@@ -181,7 +181,8 @@ void PrintTimelineTable(const OffloadCommandOptions& options, const ScheduledGra
                          SecondsOf(timeline, Reason::kSynchronize);
   std::cout << absl::CHexEscape(graph.name) << "\n  batch " << CountText(BatchOf(scheduled)) << ", "
             << CountText(static_cast<std::int64_t>(graph.tasks.size())) << " tasks, "
-            << schedule.policy << DivisionText(graph, schedule) << ", memory "
+            << schedule.policy << DivisionText(graph, schedule) << ", "
+            << (schedule.memory == ScheduleMemory::kPaged ? "paged memory " : "memory ")
             << SizeText(scheduled.offload.machine.memory_bytes) << ",\n  "
             << LinkLine(options, scheduled)
             << (scheduled.stopped ? ",\n  the best before the interrupt\n\n" : "\n\n")
@@ -258,6 +259,7 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   nlohmann::ordered_json json = BeginJson(options, scheduled);
   json["fits"] = true;
   json["schedule"] = schedule.policy;
+  json["memory_kind"] = ScheduleMemoryName(schedule.memory);
   json["seconds"] = timeline.seconds;
   json["ideal_seconds"] = ideal;
   const double lower_bound = LowerBoundSeconds(scheduled.graphs, schedule, MachineFor(scheduled));
