@@ -2,6 +2,7 @@
 #include "policies/transfers/iteration_search.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <random>
 #include <utility>
@@ -14,6 +15,28 @@ namespace tidepool::transfers {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Seconds for a byte of results.
+struct Prices {
+  std::vector<double> of_task;  // infinite: it never runs again
+  std::vector<double> sorted;   // finite ones, each once
+
+  void Sort() {
+    std::copy_if(of_task.begin(), of_task.end(), std::back_inserter(sorted),
+                 [](double price) { return price < kNever; });
+    std::sort(sorted.begin(), sorted.end());
+    sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  }
+  // Returns the prices that divide the tasks into at most so many steps.
+  std::vector<double> Steps(std::size_t most) const {
+    const std::size_t steps = std::min(most, sorted.size());
+    std::vector<double> prices;
+    for (std::size_t step = 1; step <= steps; ++step) {
+      prices.push_back(sorted[sorted.size() * step / steps - 1]);
+    }
+    return prices;
+  }
+};
 
 class IterationSearch {
  public:
@@ -45,6 +68,7 @@ class IterationSearch {
   void TrySegments();
   Reruns InSegments(std::int64_t bytes, std::size_t tasks) const;
   void TryPrices();
+  void TryCheapest();
   Reruns CheaperThan(double price, std::size_t tasks, std::size_t stride) const;
   void Climb();
 
@@ -53,8 +77,8 @@ class IterationSearch {
   const IterationOptions& options_;
   const GoOn& go_on_;
   const RerunOrder order_;
-  std::vector<double> prices_;         // by task: seconds per byte; infinite: it never runs again
-  std::vector<double> sorted_prices_;  // finite ones, each once
+  Prices prices_;       // of the tasks alone
+  Prices full_prices_;  // with the tasks that run again with them
   double best_seconds_ = kNever;
   Reruns best_reruns_;
 };
@@ -76,15 +100,21 @@ double IterationSearch::Try(const Reruns& reruns) {
 }
 
 void IterationSearch::FindPrices() {
-  prices_.assign(graph_.tasks.size(), kNever);
   for (std::size_t task = 0; task < graph_.tasks.size(); ++task) {
-    if (!order_.CanRunAgain(task) || order_.KeptBytes(task) == 0) continue;
-    prices_[task] = SecondsOf(task) / static_cast<double>(order_.KeptBytes(task));
-    sorted_prices_.push_back(prices_[task]);
+    double seconds = 0;
+    const bool may_run = order_.CanRunAgain(task) && order_.KeptBytes(task) > 0;
+    if (!may_run) {
+      prices_.of_task.push_back(kNever);
+      full_prices_.of_task.push_back(kNever);
+      continue;
+    }
+    for (const std::size_t again : order_.RunAgainWith(task)) seconds += SecondsOf(again);
+    const auto bytes = static_cast<double>(order_.KeptBytes(task));
+    prices_.of_task.push_back(SecondsOf(task) / bytes);
+    full_prices_.of_task.push_back(seconds / bytes);
   }
-  std::sort(sorted_prices_.begin(), sorted_prices_.end());
-  sorted_prices_.erase(std::unique(sorted_prices_.begin(), sorted_prices_.end()),
-                       sorted_prices_.end());
+  prices_.Sort();
+  full_prices_.Sort();
 }
 
 // Returns the first tasks that are no dearer than a price, without cuts: each `stride`-th cut of
@@ -93,7 +123,7 @@ void IterationSearch::FindPrices() {
 IterationSearch::Reruns IterationSearch::CheaperThan(double price, std::size_t tasks,
                                                      std::size_t stride) const {
   Reruns reruns(graph_.tasks.size());
-  for (std::size_t task = 0; task < tasks; ++task) reruns[task] = prices_[task] <= price;
+  for (std::size_t task = 0; task < tasks; ++task) reruns[task] = prices_.of_task[task] <= price;
   if (stride == 0) return reruns;
   for (std::size_t cut = 0; cut < order_.cuts().size(); cut += stride) {
     reruns[order_.cuts()[cut]] = false;
@@ -107,7 +137,7 @@ IterationSearch::Reruns IterationSearch::InSegments(std::int64_t bytes, std::siz
   std::int64_t segment = 0;
   auto cut = order_.cuts().begin();
   for (std::size_t task = 0; task < tasks; ++task) {
-    reruns[task] = prices_[task] < kNever;
+    reruns[task] = prices_.of_task[task] < kNever;
     segment += order_.KeptBytes(task);
     if (cut == order_.cuts().end() || *cut != task) continue;
     ++cut;
@@ -136,15 +166,32 @@ void IterationSearch::TryPrices() {
   constexpr std::size_t kPrices = 12;
   constexpr std::size_t kParts = 16;
   constexpr std::size_t kStrides = 4;
-  const std::size_t steps = std::min(kPrices, sorted_prices_.size());
   for (std::size_t stride = 0; stride <= kStrides; ++stride) {
-    for (std::size_t step = 1; step <= steps; ++step) {
-      const double price = sorted_prices_[sorted_prices_.size() * step / steps - 1];
+    for (const double price : prices_.Steps(kPrices)) {
       for (std::size_t part = 1; part <= kParts; ++part) {
         if (!go_on_(graph_.tasks.size())) return;
         Try(CheaperThan(price, order_.forward_tasks() * part / kParts, stride));
       }
     }
+  }
+}
+
+// The cheapest bytes first: all tasks below a price, and of the next ones those of the first part.
+void IterationSearch::TryCheapest() {
+  constexpr std::size_t kPrices = 12;
+  constexpr std::size_t kParts = 16;
+  double below = 0;
+  for (const double price : full_prices_.Steps(kPrices)) {
+    for (std::size_t part = 1; part <= kParts; ++part) {
+      if (!go_on_(graph_.tasks.size())) return;
+      Reruns reruns(graph_.tasks.size());
+      for (std::size_t task = 0; task < order_.forward_tasks(); ++task) {
+        const bool is_first = task < order_.forward_tasks() * part / kParts;
+        reruns[task] = full_prices_.of_task[task] <= (is_first ? price : below);
+      }
+      Try(reruns);
+    }
+    below = price;
   }
 }
 
@@ -174,9 +221,12 @@ Iteration IterationSearch::Search() {
   if (begins_there) Try(options_.runs_again);
   if (options_.recomputes) {
     FindPrices();
-    if (!sorted_prices_.empty()) {
+    if (!prices_.sorted.empty()) {
       TrySegments();
-      if (!begins_there) TryPrices();
+      if (!begins_there) {
+        TryPrices();
+        TryCheapest();
+      }
       Climb();
     }
   }

@@ -33,10 +33,10 @@ struct Iteration {
 // Searches for the fastest iteration with the given algorithms, one for each task. First tasks that
 // run again are chosen in the first part of the graph, without tensors at which it can be cut: in
 // segments of equal size, and, in a search from the start, by the least seconds for a byte of their
-// results. Then these choices are changed at random (hill climbing) as long as `go_on`. Data is
-// whole so far, and weights stay. Then the data, or its parts, that is sent is chosen (ImproveSet)
-// as long as `go_on_sending`. Each iteration that is tried takes O(runs + uses + absences log
-// runs).
+// results: those of the tasks alone, and those with the tasks that run again with them. Then these
+// choices are changed at random (hill climbing) as long as `go_on`. Data is whole so far, and
+// weights stay. Then the data, or its parts, that is sent is chosen (ImproveSet) as long as
+// `go_on_sending`. Each iteration that is tried takes O(runs + uses + absences log runs).
 Iteration SearchIteration(const TaskGraph& graph, const std::vector<std::size_t>& algorithms,
                           const IterationOptions& options, const GoOn& go_on,
                           const GoOn& go_on_sending);

@@ -71,6 +71,25 @@ void RerunOrder::FindCuts() {
   }
 }
 
+std::vector<std::size_t> RerunOrder::RunAgainWith(std::size_t task) const {
+  std::vector<std::size_t> again = {task};
+  const auto need = [&](const std::vector<std::size_t>& list) {
+    for (const std::size_t data : list) {
+      const std::size_t writer = writers_[data];
+      const bool is_gone =
+          writer < forward_tasks_ && can_run_again_[writer] && kept_bytes_[writer] == 0;
+      if (is_gone && std::find(again.begin(), again.end(), writer) == again.end()) {
+        again.push_back(writer);
+      }
+    }
+  };
+  for (std::size_t next = 0; next < again.size(); ++next) {
+    need(graph_.tasks[again[next]].reads);
+    need(graph_.tasks[again[next]].updates);
+  }
+  return again;
+}
+
 std::vector<TaskRun> RerunOrder::Make(const std::vector<bool>& runs_again) const {
   // Tasks without results in memory when the forward phase has ended.
   std::vector<bool> is_gone(graph_.tasks.size());
