@@ -5,11 +5,12 @@
 // GB/s. Prints the overhead of each chain policy over the time of all operations, for parts of the
 // memory that the chain needs without any policy. Times come from the cost model.
 //
-// The last column is `best` on the graph itself: tasks instead of the chain's operations, with
-// recomputation, the same link with one transfer at a time, and fixed addresses. A task that
-// changes a result in place, as ReLU does, is joined with the task of the result. All tasks have
-// their algorithms of the least workspace, as in the chain. The memory is the part of the chain's,
-// and that of weights and their gradients.
+// Two columns are `best` on the graph itself: tasks instead of the chain's operations, with
+// recomputation, the same link with one transfer at a time, with fixed addresses and in pages. A
+// task that changes a result in place, as ReLU does, is joined with the task of the result. All
+// tasks have their algorithms of the least workspace, as in the chain. The memory is the part of
+// the chain's, and that of weights and their gradients. A schedule in
+// which these stay needs room for the other data of the largest task beside them.
 //
 // Arguments: policies of chains; without any, all of them.
 #include <algorithm>
@@ -129,6 +130,21 @@ std::int64_t LargestOperation(const Chain& chain) {
   return most;
 }
 
+// Returns the most bytes of one task beside weights and their gradients.
+std::int64_t LargestTask(const TaskGraph& graph) {
+  std::int64_t most = 0;
+  for (const GraphTask& task : graph.tasks) {
+    std::int64_t bytes = task.algorithms.front().workspace_bytes;
+    for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
+      for (const std::size_t data : *uses) {
+        if (!ExistsAfter(graph.data[data])) bytes += graph.data[data].bytes;
+      }
+    }
+    most = std::max(most, bytes);
+  }
+  return most;
+}
+
 double Percent(double seconds, const Chain& chain) {
   return 100 * (seconds / ChainSeconds(chain) - 1);
 }
@@ -149,8 +165,10 @@ double PrintOverhead(const std::string& policy, const Chain& chain) {
 }
 
 // Prints and returns the overhead of `best` on a graph, in percent; empty where it does not fit.
-std::optional<double> PrintGraphOverhead(const TaskGraph& graph, std::int64_t memory_bytes) {
+std::optional<double> PrintGraphOverhead(const TaskGraph& graph, std::int64_t memory_bytes,
+                                         ScheduleMemory memory) {
   ScheduleRequest request;
+  request.memory = memory;
   request.machine.devices.front().memory_bytes = memory_bytes;
   request.machine.links.front() = {
       .out_bytes_per_second = kLink, .in_bytes_per_second = kLink, .full_duplex = false};
@@ -176,8 +194,10 @@ std::optional<double> PrintRow(const std::string& label, const TaskGraph& graph,
   for (const std::string& policy : policies) {
     bound = std::max(bound, PrintOverhead(policy, made.chain));
   }
+  const std::int64_t memory_bytes = made.resident_bytes + made.chain.memory_bytes;
+  PrintGraphOverhead(graph, memory_bytes, ScheduleMemory::kFixed);
   const std::optional<double> overhead =
-      PrintGraphOverhead(graph, made.resident_bytes + made.chain.memory_bytes);
+      PrintGraphOverhead(graph, memory_bytes, ScheduleMemory::kPaged);
   if (bound > 0) std::printf(" %10.1f", Percent(bound, made.chain));
   std::printf("\n");
   std::fflush(stdout);
@@ -187,8 +207,9 @@ std::optional<double> PrintRow(const std::string& label, const TaskGraph& graph,
 void PrintClaim(const Network& network, int part, const std::optional<double>& overhead) {
   constexpr double kMostPercent = 20;
   const bool is_held = overhead.has_value() && *overhead < kMostPercent;
-  std::printf("%s: best on the graph of %s, %ld px, in 1/%d at less than 20 %% more time: ",
-              is_held ? "held" : "not held", network.name, static_cast<long>(network.image), part);
+  std::printf(
+      "%s: best in pages on the graph of %s, %ld px, in 1/%d at less than 20 %% more time: ",
+      is_held ? "held" : "not held", network.name, static_cast<long>(network.image), part);
   overhead.has_value() ? std::printf("%.1f %%\n", *overhead) : std::printf("does not fit\n");
 }
 
@@ -197,16 +218,18 @@ void PrintCurve(const Network& network, const std::vector<std::string>& policies
   GraphChain made = ChainOf(graph);
   const std::int64_t peak = ChainPeak(made.chain);
   const std::int64_t least = LargestOperation(made.chain);
+  const std::int64_t task = LargestTask(graph);
   std::printf(
       "\n%s, batch %ld, %ld px: %zu operations, %.2f GiB beside %.2f GiB of weights, %.1f ms. One "
-      "operation needs 1/%.2f\n",
+      "operation needs 1/%.2f, one task %.3f GiB, 1/%.2f\n",
       network.name, static_cast<long>(network.batch), static_cast<long>(network.image),
       made.chain.forward_seconds.size(), static_cast<double>(peak) / kGib,
       static_cast<double>(made.resident_bytes) / kGib, ChainSeconds(made.chain) * 1e3,
-      static_cast<double>(peak) / static_cast<double>(least));
+      static_cast<double>(peak) / static_cast<double>(least), static_cast<double>(task) / kGib,
+      static_cast<double>(peak) / static_cast<double>(task));
   std::printf("%-9s", "memory");
   for (const std::string& policy : policies) std::printf(" %11s", policy.c_str());
-  std::printf(" %11s %10s\n", "graph: best", "bound");
+  std::printf(" %11s %11s %10s\n", "graph: best", "in pages", "bound");
   std::map<int, std::optional<double>> overheads;
   for (const int part : {2, 3, 4, 5, 6, 8}) {
     made.chain.memory_bytes = peak / part;
