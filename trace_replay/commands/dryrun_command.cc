@@ -151,8 +151,7 @@ Command AddDryRun(CLI::App& app) {
   command->add_flag("--no-init", options->skips_initialization,
                     "Skip the functions of torch.nn.init: they only write numbers");
   AddNumberOption(*command, "--density", options->density, {0, 1},
-                  "The share of elements that nonzero, masks and unique are assumed to keep "
-                  "(default: 0.5)");
+                  "The share of elements that nonzero, masks and unique are assumed to keep");
   command
       ->add_option("--snapshot", options->snapshot,
                    "Keep PyTorch's memory snapshot in this file, for every other command")
