@@ -4,8 +4,7 @@ import json
 import pathlib
 import subprocess
 
-from . import no_answer
-from . import convolutions
+from . import convolutions, no_answer
 from .errors import DryRunError
 
 CONTEXT_TEXT = "some 0.5 GiB of context (not predicted)"
@@ -66,6 +65,9 @@ def of_device(process, device, tool):
     here = next(one for one in info["per_device"] if one["device"] == number)
     model = here["pytorch"] or {}
     reserved = device["peak_reserved_bytes"]
+    # The model serves a refused request too, so its answers would be larger than the memory that there is.
+    if process["out_of_memory"]:
+        model = {}
     # PyTorch chooses between free blocks of one size by address. The model has the answers for both orders of addresses.
     orders = [] if process["has_expandable_segments"] else ["reserved_bytes", "falling_reserved_bytes"]
     modelled = [model[key] for key in orders if model.get(key)]

@@ -239,6 +239,9 @@ class AnswerTest(unittest.TestCase):
         self.write(out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})
         found = self.collect()
         self.assertFalse(found["fits"])
+        # The model of the allocator serves the refused request too.
+        self.assertEqual(found["reserved_range"], [100, 100])
+        self.assertIsNone(found["expandable_bytes"])
         self.assertIn("no: out of memory in 1000 bytes, 1.0 GiB asked for at train.py:7", text.lines(found, "x")[-1])
 
     def test_the_first_request_may_be_refused(self):
