@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/device/host/reserved_addresses.h"
 #include "lib/text/sizes.h"
 
 namespace tidepool::host {
@@ -16,7 +17,6 @@ namespace {
 
 constexpr std::int64_t kUnit = std::int64_t{2} << 20;
 constexpr std::int64_t kMostBytes = std::int64_t{32} << 40;  // a quarter of the host's addresses
-constexpr int kWithoutMemory = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 std::int64_t RoundUp(std::int64_t bytes) { return (bytes + kUnit - 1) / kUnit * kUnit; }
 

@@ -10,11 +10,10 @@
 #include <utility>
 
 #include "lib/device/host/memory_file.h"
+#include "lib/device/host/reserved_addresses.h"
 
 namespace tidepool::host {
 namespace {
-
-constexpr int kWithoutMemory = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
 // Reserves addresses that fault, and that begin at a multiple of `alignment`.
 absl::StatusOr<void*> TakeAddresses(std::uintptr_t bytes, std::uintptr_t alignment) {
