@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
+#include <deque>
 #include <utility>
 
 #include "stand_in/cudart/control.h"
@@ -102,55 +102,67 @@ ncclResult_t Communicator::AwaitRanks() {
 }
 
 ncclResult_t Communicator::Queue(const Collective& collective, cudaStream_t stream) {
-  const auto self = shared_from_this();
-  return QueueWork([self, collective] { self->Run(collective); }, stream);
+  return QueueWork([collective](Communicator& self) { self.Run(collective); }, stream);
 }
 
 ncclResult_t Communicator::Queue(std::vector<Message> messages, cudaStream_t stream) {
-  const auto self = shared_from_this();
-  return QueueWork([self, messages = std::move(messages)] { self->Run(messages); }, stream);
+  return QueueWork([messages = std::move(messages)](Communicator& self) { self.Run(messages); },
+                   stream);
 }
 
-// A captured operation takes its turn when its graph runs. It may run many times, so it is never
-// freed.
-ncclResult_t Communicator::QueueWork(std::function<void()> work, cudaStream_t stream) {
+ncclResult_t Communicator::QueueWork(Work work, cudaStream_t stream) {
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess) return ncclUnhandledCudaError;
   cudartHostExpectData();
+  if (capture != cudaStreamCaptureStatusNone) return QueueCaptured(std::move(work), stream);
   struct Queued {
     std::shared_ptr<Communicator> self;
-    std::function<void()> work;
-    std::optional<std::uint64_t> turn;
+    Work work;
+    std::uint64_t turn;
   };
-  const bool is_captured = capture != cudaStreamCaptureStatusNone;
-  auto* const queued = new Queued{shared_from_this(), std::move(work), std::nullopt};
-  const std::unique_lock<std::mutex> lock(mutex_);
-  if (!is_captured) queued->turn = queued_;
   const auto run = [](void* data) {
-    auto* const one = static_cast<Queued*>(data);
-    if (!one->turn.has_value()) {
-      std::unique_lock<std::mutex> own(one->self->mutex_);
-      const std::uint64_t turn = one->self->queued_++;
-      own.unlock();
-      return one->self->RunInTurn(turn, one->work);
-    }
-    one->self->RunInTurn(*one->turn, one->work);
-    delete one;
+    const std::unique_ptr<Queued> one(static_cast<Queued*>(data));
+    one->self->RunInTurn(one->turn, one->work);
   };
-  if (cudaLaunchHostFunc(stream, run, queued) != cudaSuccess) {
-    delete queued;
-    return ncclUnhandledCudaError;
-  }
-  if (!is_captured) ++queued_;
+  const std::unique_lock<std::mutex> lock(mutex_);
+  auto queued = std::make_unique<Queued>(Queued{shared_from_this(), std::move(work), queued_});
+  if (cudaLaunchHostFunc(stream, run, queued.get()) != cudaSuccess) return ncclUnhandledCudaError;
+  static_cast<void>(queued.release());
+  ++queued_;
   return ncclSuccess;
 }
 
-void Communicator::RunInTurn(std::uint64_t turn, const std::function<void()>& work) {
+// A graph may run an operation many times, also when its communicator has gone. So the operation
+// lives as long as the process. It takes its turn when the graph runs.
+ncclResult_t Communicator::QueueCaptured(Work work, cudaStream_t stream) {
+  struct Captured {
+    std::weak_ptr<Communicator> self;
+    Work work;
+  };
+  static std::mutex mutex;
+  static auto* const all = new std::deque<Captured>();
+  const auto run = [](void* data) {
+    const auto& one = *static_cast<const Captured*>(data);
+    const std::shared_ptr<Communicator> self = one.self.lock();
+    if (self != nullptr) self->RunInTurn(self->TakeTurn(), one.work);
+  };
+  const std::unique_lock<std::mutex> lock(mutex);
+  Captured& captured = all->emplace_back(Captured{weak_from_this(), std::move(work)});
+  const cudaError_t error = cudaLaunchHostFunc(stream, run, &captured);
+  return error == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+}
+
+std::uint64_t Communicator::TakeTurn() {
+  const std::unique_lock<std::mutex> lock(mutex_);
+  return queued_++;
+}
+
+void Communicator::RunInTurn(std::uint64_t turn, const Work& work) {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     turn_has_come_.wait(lock, [&] { return done_ == turn; });
   }
-  work();
+  work(*this);
   const std::unique_lock<std::mutex> lock(mutex_);
   ++done_;
   turn_has_come_.notify_all();

@@ -85,8 +85,12 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
  private:
   Communicator(std::string name, std::shared_ptr<Meeting> meeting, int device);
 
-  ncclResult_t QueueWork(std::function<void()> work, cudaStream_t stream);
-  void RunInTurn(std::uint64_t turn, const std::function<void()>& work);
+  using Work = std::function<void(Communicator&)>;
+
+  ncclResult_t QueueWork(Work work, cudaStream_t stream);
+  ncclResult_t QueueCaptured(Work work, cudaStream_t stream);
+  std::uint64_t TakeTurn();
+  void RunInTurn(std::uint64_t turn, const Work& work);
   void Run(const Collective& collective);
   void Run(std::vector<Message> messages);
   std::string InputOf(const Collective& collective, std::int64_t bytes);
