@@ -113,6 +113,7 @@ absl::StatusOr<WorkspaceAnswer> Share(const WorkspaceCase& question, std::vector
   for (const std::vector<std::size_t>& group : groups) {
     if (group.empty()) continue;
     std::vector<Front> members;
+    members.reserve(group.size());
     for (const std::size_t kernel : group) members.push_back(std::move(fronts[kernel]));
     Points alone = PointsOf(members.front());
     absl::StatusOr<WorkspaceAnswer> divided = DivideWorkspace(members, question.limit_bytes);
