@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 
+import _tidepool_assumed as assumed
 import _tidepool_ranks as ranks
 
 # Functions of torch.nn.init that only write numbers.
@@ -196,14 +197,6 @@ def skip_initialization(torch):
             setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
 
 
-def neighbour(name):
-    """Returns the module of that name in this folder, which is not on the path of the program."""
-    spec = importlib.util.spec_from_file_location(name, os.path.join(HERE, name + ".py"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def enter(run, torch):
     if not torch.cuda.is_available():
         return
@@ -213,7 +206,7 @@ def enter(run, torch):
     if os.environ.get("TIDEPOOL_DRYRUN_NO_INIT"):
         skip_initialization(torch)
 
-    run.assumptions = neighbour("_tidepool_assumed").Assumptions(
+    run.assumptions = assumed.Assumptions(
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
 
     # Not earlier: a program that never uses CUDA must not begin to, and one that forks must not have begun.

@@ -11,8 +11,8 @@ def reason(folder, finished):
     # A process writes the snapshot and a new file, which it then renames.
     if any(folder.glob("process-*")):
         free = shutil.disk_usage(folder).free
-        return (f"{folder}: the memory of the program could not be written ({free >> 20} MiB free), expected more room: "
-                "TMPDIR names another folder")
+        return (f"{folder}: the memory of the program was not written whole ({free >> 20} MiB free): the program was ended "
+                "before, or there is no room, and TMPDIR names another folder")
     if finished.was_interrupted:
         return "the program was interrupted before it used PyTorch, or was too busy to answer"
     if finished.ran_out_of_time:

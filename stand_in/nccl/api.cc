@@ -64,6 +64,15 @@ ncclResult_t With(ncclComm_t handle, Body body) {
   return body(*communicator);
 }
 
+// Stores a number of the communicator.
+ncclResult_t Tell(ncclComm_t handle, int* place, int (Communicator::*number)() const) {
+  return With(handle, [&](Communicator& communicator) {
+    if (place == nullptr) return ncclInvalidArgument;
+    *place = (communicator.*number)();
+    return ncclSuccess;
+  });
+}
+
 // Makes a handle for a new communicator, which still waits for its other ranks.
 ncclResult_t Give(const CommunicatorPointer& communicator, ncclComm_t* handle) {
   if (communicator == nullptr) {
@@ -297,27 +306,15 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
 }
 
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count) {
-  return With(comm, [&](Communicator& communicator) {
-    if (count == nullptr) return ncclInvalidArgument;
-    *count = communicator.ranks();
-    return ncclSuccess;
-  });
+  return Tell(comm, count, &Communicator::ranks);
 }
 
 ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) {
-  return With(comm, [&](Communicator& communicator) {
-    if (device == nullptr) return ncclInvalidArgument;
-    *device = communicator.device();
-    return ncclSuccess;
-  });
+  return Tell(comm, device, &Communicator::device);
 }
 
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
-  return With(comm, [&](Communicator& communicator) {
-    if (rank == nullptr) return ncclInvalidArgument;
-    *rank = communicator.rank();
-    return ncclSuccess;
-  });
+  return Tell(comm, rank, &Communicator::rank);
 }
 
 ncclResult_t ncclMemAlloc(void** address, size_t bytes) {

@@ -126,8 +126,9 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         answer.fits, answer.peak_reserved_bytes
 
     The process ends after `steps` steps of optimizers (0: at the end of the function) or `time_limit` seconds. `memory` is the
-    memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density` is the
-    share of elements that operations such as `nonzero` keep. `snapshot` and `report` are files to write. Raises the exception of the function, `InputError` for wrong arguments, and `Error` where there is no answer.
+    memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density` is the share of
+    elements that operations such as `nonzero` keep. `snapshot` and `report` are files to write. Raises the exception of
+    the function, `InputError` for wrong arguments, and `Error` where there is no answer.
     Running out of memory is an answer: `fits` is False, and `out_of_memory` has the bytes asked for and the line.
 
     The function and its arguments are pickled. Functions of a notebook need the package cloudpickle. Ctrl-C ends the run with

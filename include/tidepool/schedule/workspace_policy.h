@@ -47,13 +47,15 @@ struct WorkspacePoint {
 
 struct WorkspaceAnswer {
   double seconds = 0;                // of all kernels
-  std::int64_t workspace_bytes = 0;  // the least with which this time is possible
+  std::int64_t workspace_bytes = 0;  // the least with which this time is possible, if proved
   // Points within the limit that none other dominates, by ascending workspace: all of them where
   // kernels are decided one by one. Of a division and of groups, corners of the lower convex hull
   // and the answer.
   std::vector<WorkspacePoint> front = {};
   std::vector<KernelConfiguration> kernels = {};  // by kernel
-  bool proved = true;  // false where a division had more than 2^22 states at once
+  // False where a division would have had more than 2^22 states at once, or 2^24 choices. Then a
+  // faster answer is possible.
+  bool proved = true;
 };
 
 // Returns the micro-batches that a policy allows, ascending: "undivided" the batch alone,

@@ -250,7 +250,7 @@ class DryRunTest(unittest.TestCase):
         done = subprocess.run([TOOL, "dryrun", "--steps", "0", "--", *self.program(lines)], capture_output=True, text=True, check=False,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)))
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertRegex(done.stderr, r"tidepool-dryrun-.*: the memory of the program could not be written")
+        self.assertRegex(done.stderr, r"tidepool-dryrun-.*: the memory of the program was not written whole")
 
     def test_programs_may_fork_and_read_the_devices(self):
         found = answer("--steps", "0", "--devices", "2", command=self.program(
