@@ -85,6 +85,11 @@ CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t&
   return AddParsedOption<std::int64_t>(app, name, bytes, ParseSize, "SIZE", description);
 }
 
+CLI::Option* AddSizeOption(CLI::App& app, const std::string& name,
+                           std::optional<std::int64_t>& bytes, const std::string& description) {
+  return AddParsedOption<std::int64_t>(app, name, bytes, ParseSize, "SIZE", description);
+}
+
 CLI::Option* AddRateOption(CLI::App& app, const std::string& name, double& bytes_per_second,
                            const std::string& description) {
   return AddParsedOption<double>(app, name, bytes_per_second, ParseRate, "RATE", description);

@@ -18,6 +18,8 @@ namespace tidepool::tool {
 // Values in the words of ParseSize, ParseRate and ParseSeconds (quantity.h).
 CLI::Option* AddSizeOption(CLI::App& app, const std::string& name, std::int64_t& bytes,
                            const std::string& description);
+CLI::Option* AddSizeOption(CLI::App& app, const std::string& name,
+                           std::optional<std::int64_t>& bytes, const std::string& description);
 CLI::Option* AddRateOption(CLI::App& app, const std::string& name, double& bytes_per_second,
                            const std::string& description);
 CLI::Option* AddRateOption(CLI::App& app, const std::string& name,

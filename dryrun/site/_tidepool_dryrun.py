@@ -86,7 +86,8 @@ class Run:
                       "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
                       "out_of_memory": self.out_of_memory, "error": self.error, "devices": [],
                       "assumed": self.assumptions.answer() if self.assumptions else [],
-                      "has_convolutions": has_convolutions(), "has_expandable_segments": has_expandable_segments()}
+                      "convolution_workspaces": convolution_workspaces(),
+                      "has_expandable_segments": has_expandable_segments()}
             path = os.path.join(self.folder, f"process-{self.process}")
             if torch.cuda.is_available() and torch.cuda.is_initialized():
                 answer["devices"] = [device_answer(torch, device) for device in range(torch.cuda.device_count())]
@@ -97,14 +98,17 @@ class Run:
             os.replace(path + ".new", path + ".json")
 
 
-def has_convolutions():
-    """Returns whether the program asked cuDNN for the workspace of a convolution."""
+def convolution_workspaces():
+    """Returns the workspaces that cuDNN was said to take, each with the largest that its convolutions could take."""
     try:
-        count = ctypes.CDLL("libcuda_libraries.so").tidepoolConvolutionWorkspaces
+        get = ctypes.CDLL("libcuda_libraries.so").tidepoolConvolutionWorkspace
     except OSError:
-        return False
-    count.restype = ctypes.c_longlong
-    return count() > 0
+        return []
+    workspace, largest = ctypes.c_longlong(), ctypes.c_longlong()
+    found = []
+    while get(len(found), ctypes.byref(workspace), ctypes.byref(largest)) > len(found):
+        found.append([workspace.value, largest.value])
+    return found
 
 
 def has_expandable_segments():

@@ -78,7 +78,7 @@ def of_device(process, device, tool):
             "planned_bytes": None,
             "retries": device["retries"], "allocations": device["allocations"],
             "top": [{"frame": one["frame"], "bytes": one["bytes"]} for one in here["top"]],
-            "convolutions": convolutions.answer(process["snapshot"], number) if process["has_convolutions"] else None,
+            "convolutions": convolutions.answer(process["snapshot"], number, process["convolution_workspaces"]),
             "categories": here["categories"], "out_of_memory": process["out_of_memory"],
             "snapshot": process["snapshot"]}
 

@@ -25,6 +25,7 @@ class Orders:
     fit: str = ""  # empty: one run
     initializes: bool = True
     density: float = 0.5
+    cudnn_workspace_bytes: "int | None" = None  # of each convolution; None: its shape decides
     snapshot: str = ""
     report: str = ""
     json: bool = False

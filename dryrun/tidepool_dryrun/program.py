@@ -105,11 +105,14 @@ def environment(target, machine, stand_in, out, orders):
                CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(gpu.threads), CUDART_HOST_SHARED_MEMORY=str(gpu.shared_bytes),
                CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
                CUDART_HOST_ASSUMED_BYTES_PER_SECOND=str(gpu.gigabytes_per_second * 10**9),
+               CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND=",".join(f"{one * 1e12:g}" for one in gpu.tera_operations),
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
                NCCL_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(orders.steps),
                TIDEPOOL_DRYRUN_DENSITY=str(orders.density))
     # The devices of this machine have other numbers. Programs read this variable.
     own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(machine.devices)))
+    if orders.cudnn_workspace_bytes is not None:
+        own["CUDART_HOST_CUDNN_WORKSPACE"] = str(orders.cudnn_workspace_bytes)
     if not orders.initializes:
         own["TIDEPOOL_DRYRUN_NO_INIT"] = "1"
     # Launchers would all choose the same port, for runs side by side too.

@@ -49,9 +49,12 @@ def assumptions(places):
 
 
 def sensitivity(convolutions):
-    more = convolutions["large_peak_live_bytes"] / convolutions["peak_live_bytes"] - 1
-    return (f"up to {100 * more:.1f} % more if cuDNN takes {size(convolutions['large_workspace_bytes'])} "
-            f"({size(convolutions['workspace_bytes'])} assumed)")
+    def change(peak):
+        return abs(100 * (peak / convolutions["peak_live_bytes"] - 1))
+
+    least, most = convolutions["no_workspace_peak_live_bytes"], convolutions["large_peak_live_bytes"]
+    return (f"cuDNN is assumed to take up to {size(convolutions['workspace_bytes'])} each: {change(least):.1f} % less "
+            f"without, {change(most):.1f} % more with up to {size(convolutions['large_workspace_bytes'])}")
 
 
 def table(ranks):

@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuDNN 9. The sizes are guesses, so the memory of convolutions is not that of a GPU. Tensors
-// and recurrent layers are in cudnn_rnn.cc.
-#include <atomic>
+// cuDNN 9: its version, its handles, tensors, and the layers without a file of their own. Sizes of
+// normalization and dropout are guesses.
+#include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <cstdlib>
+#include <iterator>
 
 #include "stand_in/libraries/answers.h"
+#include "stand_in/libraries/cudnn_types.h"
 
 namespace {
 
 using tidepool::cudart_host::DeleteObject;
 using tidepool::cudart_host::MakeObject;
+using tidepool::cudart_host::cudnn::Delete;
+using tidepool::cudart_host::cudnn::Handle;
+using tidepool::cudart_host::cudnn::Make;
+using tidepool::cudart_host::cudnn::Tensor;
 
-// Bytes. Hardly any tensor has this size, so workspaces can be told from tensors in a recording.
-constexpr std::int64_t kConvolutionWorkspace = (8 << 20) - 256;
-constexpr std::size_t kNormalizationWorkspace = 1 << 20;
+constexpr std::size_t kNormalizationWorkspace = 1 << 20;  // bytes
 constexpr std::size_t kReserve = 1 << 16;
-
-// Names and types of cudnn_graph.h: attributes of descriptors of the backend.
-constexpr int kHeuristicResults = 202;  // CUDNN_ATTR_ENGINEHEUR_RESULTS
-constexpr int kPlanWorkspace = 402;     // CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE
-constexpr int kNumber = 3;              // CUDNN_TYPE_INT64
 
 // Returns 10000 times the major, plus 100 times the minor, plus the patch number. PyTorch refuses a
 // library that is older than the one that it was built for.
@@ -33,8 +31,6 @@ int Version() {
   }();
   return version;
 }
-
-std::atomic<long long> workspaces_asked_for = 0;
 
 int Store(std::size_t* place, std::size_t bytes) {
   *place = bytes;
@@ -59,12 +55,16 @@ TIDEPOOL_ANSWER const char* cudnnGetErrorString(int /*status*/) {
 // Objects
 // ------------------------------------------------------------------------------------------
 
-TIDEPOOL_ANSWER int cudnnCreate(void** made) { return MakeObject(made); }
-TIDEPOOL_ANSWER int cudnnDestroy(void* object) { return DeleteObject(object); }
-TIDEPOOL_ANSWER int cudnnBackendCreateDescriptor(int /*type*/, void** made) {
-  return MakeObject(made);
+TIDEPOOL_ANSWER int cudnnCreate(void** made) { return Make<Handle>(made); }
+TIDEPOOL_ANSWER int cudnnDestroy(void* object) { return Delete<Handle>(object); }
+TIDEPOOL_ANSWER int cudnnSetStream(void* object, void* stream) {
+  static_cast<Handle*>(object)->stream = stream;
+  return 0;
 }
-TIDEPOOL_ANSWER int cudnnBackendDestroyDescriptor(void* object) { return DeleteObject(object); }
+TIDEPOOL_ANSWER int cudnnGetStream(void* object, void** stream) {
+  *stream = static_cast<Handle*>(object)->stream;
+  return 0;
+}
 
 #define TIDEPOOL_DESCRIPTOR(Name)                                                             \
   TIDEPOOL_ANSWER int cudnnCreate##Name##Descriptor(void** made) { return MakeObject(made); } \
@@ -72,29 +72,33 @@ TIDEPOOL_ANSWER int cudnnBackendDestroyDescriptor(void* object) { return DeleteO
 
 TIDEPOOL_DESCRIPTOR(Activation)
 TIDEPOOL_DESCRIPTOR(CTCLoss)
-TIDEPOOL_DESCRIPTOR(Convolution)
 TIDEPOOL_DESCRIPTOR(Dropout)
-TIDEPOOL_DESCRIPTOR(Filter)
 TIDEPOOL_DESCRIPTOR(Pooling)
 TIDEPOOL_DESCRIPTOR(SpatialTransformer)
 
-// Returns how often a program asked for the workspace of a convolution.
-TIDEPOOL_ANSWER long long tidepoolConvolutionWorkspaces() { return workspaces_asked_for.load(); }
+// Tensors
+// ------------------------------------------------------------------------------------------
+
+TIDEPOOL_ANSWER int cudnnCreateTensorDescriptor(void** made) { return Make<Tensor>(made); }
+TIDEPOOL_ANSWER int cudnnDestroyTensorDescriptor(void* object) { return Delete<Tensor>(object); }
+TIDEPOOL_ANSWER int cudnnSetTensorNdDescriptor(void* descriptor, int type, int count,
+                                               const int* sizes, const int* strides) {
+  *static_cast<Tensor*>(descriptor) = {type, {sizes, sizes + count}, {strides, strides + count}, 0};
+  return 0;
+}
+TIDEPOOL_ANSWER int cudnnGetTensorNdDescriptor(void* descriptor, int most, int* type, int* count,
+                                               int* sizes, int* strides) {
+  const auto& tensor = *static_cast<const Tensor*>(descriptor);
+  const auto stored = std::min<std::ptrdiff_t>(most, std::ssize(tensor.sizes));
+  *type = tensor.type;
+  *count = static_cast<int>(std::ssize(tensor.sizes));
+  std::copy_n(tensor.sizes.begin(), stored, sizes);
+  std::copy_n(tensor.strides.begin(), stored, strides);
+  return 0;
+}
 
 // Sizes
 // ------------------------------------------------------------------------------------------
-
-TIDEPOOL_ANSWER int cudnnBackendGetAttribute(void* /*object*/, int name, int type,
-                                             std::int64_t wanted, std::int64_t* count,
-                                             void* values) {
-  if (name == kPlanWorkspace) workspaces_asked_for.fetch_add(1);
-  const bool is_number = type == kNumber && values != nullptr && wanted > 0;
-  if (is_number) {
-    *static_cast<std::int64_t*>(values) = name == kPlanWorkspace ? kConvolutionWorkspace : 0;
-  }
-  if (count != nullptr) *count = name == kHeuristicResults || is_number ? 1 : 0;
-  return 0;
-}
 
 TIDEPOOL_ANSWER int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
     void* /*handle*/, int /*mode*/, int /*operations*/, void* /*x*/, void* /*z*/, void* /*y*/,

@@ -3,33 +3,23 @@
 // describes. NVIDIA does not publish the sizes of the workspace and of the reserve: here the
 // reserve keeps the gates and the state of each step for the backward pass, and the workspace the
 // gates of one layer.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "stand_in/libraries/answers.h"
+#include "stand_in/libraries/cudnn_types.h"
 
 namespace {
 
-// Values of cudnn_ops.h and cudnn_adv.h.
-constexpr int kDouble = 1;
-constexpr int kHalf = 2;
-constexpr int kBfloat16 = 9;
+using tidepool::cudart_host::cudnn::BytesOf;
+using tidepool::cudart_host::cudnn::Delete;
+using tidepool::cudart_host::cudnn::kBadParameter;
+using tidepool::cudart_host::cudnn::Make;
+using tidepool::cudart_host::cudnn::Tensor;
+
+// Values of cudnn_adv.h.
 constexpr int kLstm = 2;
 constexpr int kGru = 3;
-constexpr int kBadParameter = 2000;
-
-std::size_t BytesOf(int type) {
-  if (type == kHalf || type == kBfloat16) return 2;
-  return type == kDouble ? 8 : 4;
-}
-
-struct Tensor {
-  int type = 0;
-  std::vector<int> sizes;
-  std::vector<int> strides;
-};
 
 struct Layers {
   int cell = 0;
@@ -66,43 +56,14 @@ struct Sequences {
   std::int64_t batch = 0;
 };
 
-template <typename Object>
-int Make(void** made) {
-  *made = new Object();
-  return 0;
-}
-template <typename Object>
-int Delete(void* object) {
-  delete static_cast<Object*>(object);
-  return 0;
-}
-
 void Describe(void* descriptor, int type, std::int64_t rows, std::int64_t columns) {
   auto& tensor = *static_cast<Tensor*>(descriptor);
   const auto r = static_cast<int>(rows);
   const auto c = static_cast<int>(columns);
-  tensor = {type, {1, r, c}, {r * c, c, 1}};
+  tensor = {type, {1, r, c}, {r * c, c, 1}, 0};
 }
 
 }  // namespace
-
-TIDEPOOL_ANSWER int cudnnCreateTensorDescriptor(void** made) { return Make<Tensor>(made); }
-TIDEPOOL_ANSWER int cudnnDestroyTensorDescriptor(void* object) { return Delete<Tensor>(object); }
-TIDEPOOL_ANSWER int cudnnSetTensorNdDescriptor(void* descriptor, int type, int count,
-                                               const int* sizes, const int* strides) {
-  *static_cast<Tensor*>(descriptor) = {type, {sizes, sizes + count}, {strides, strides + count}};
-  return 0;
-}
-TIDEPOOL_ANSWER int cudnnGetTensorNdDescriptor(void* descriptor, int most, int* type, int* count,
-                                               int* sizes, int* strides) {
-  const auto& tensor = *static_cast<const Tensor*>(descriptor);
-  const auto stored = std::min<std::ptrdiff_t>(most, std::ssize(tensor.sizes));
-  *type = tensor.type;
-  *count = static_cast<int>(std::ssize(tensor.sizes));
-  std::copy_n(tensor.sizes.begin(), stored, sizes);
-  std::copy_n(tensor.strides.begin(), stored, strides);
-  return 0;
-}
 
 TIDEPOOL_ANSWER int cudnnCreateRNNDataDescriptor(void** made) { return Make<Sequences>(made); }
 TIDEPOOL_ANSWER int cudnnDestroyRNNDataDescriptor(void* object) {

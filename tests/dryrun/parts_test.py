@@ -205,7 +205,7 @@ class AnswerTest(unittest.TestCase):
 
     def write(self, rank=0, allocations=3, **changes):
         process = {"reason": "steps", "steps": 3, "began": 100, "seconds": 2.5, "torch": "2.11.0", "cuda": "13.0", "rank": rank,
-                   "out_of_memory": None, "error": None, "assumed": [], "has_convolutions": False,
+                   "out_of_memory": None, "error": None, "assumed": [], "convolution_workspaces": [],
                    "has_expandable_segments": False, "snapshot": "none",
                    "devices": [{"device": 0, "peak_allocated_bytes": 90, "peak_reserved_bytes": 100 + rank,
                                 "allocations": allocations, "retries": 0}], **changes}
@@ -313,21 +313,27 @@ class AnswerTest(unittest.TestCase):
 
 class ConvolutionsTest(unittest.TestCase):
     def test_counts_workspaces_in_another_size(self):
-        small = convolutions.WORKSPACE_BYTES
         events = [{"action": action, "size": size} for action, size in
-                  (("alloc", 1000), ("alloc", small), ("free_requested", small), ("free_completed", small), ("alloc", 512))]
-        self.assertEqual(convolutions.peak_live(events, small), (1024 + convolutions.rounded(small), 1))
-        self.assertEqual(convolutions.peak_live(events, 0), (1024 + 512, 1))
+                  (("alloc", 1000), ("alloc", 1023), ("free_requested", 1023), ("free_completed", 1023), ("alloc", 512))]
+        self.assertEqual(convolutions.peak_live(events, {1023: 1023}), (1024 + 1024, 1))
+        self.assertEqual(convolutions.peak_live(events, {1023: 0}), (1024 + 512, 1))
+        self.assertEqual(convolutions.peak_live(events, {}), (1024 + 1024, 0))
 
-    def test_the_answer_has_the_peak_with_larger_workspaces(self):
+    def test_the_answer_has_the_peak_with_other_workspaces(self):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "snapshot.pickle"
-            path.write_bytes(pickle.dumps({"device_traces": [[{"action": "alloc", "size": convolutions.WORKSPACE_BYTES}]]}))
-            found = convolutions.answer(path, 0)
-            self.assertEqual(found["large_peak_live_bytes"], 256 << 20)
-            self.assertIn("up to 3100.0 % more if cuDNN takes 256.0 MiB (8.0 MiB assumed)", text.sensitivity(found))
-            path.write_bytes(pickle.dumps({"device_traces": [[{"action": "alloc", "size": 512}]]}))
-            self.assertIsNone(convolutions.answer(path, 0))
+            sizes = (3 << 20, (1 << 20) - 1)
+            path.write_bytes(pickle.dumps({"device_traces": [[{"action": "alloc", "size": size} for size in sizes]]}))
+            workspaces = [[511, 511], [(1 << 20) - 1, (5 << 20) - 1]]
+            found = convolutions.answer(path, 0, workspaces)
+            self.assertEqual(found["calls"], 1)
+            self.assertEqual(found["peak_live_bytes"], 4 << 20)
+            self.assertEqual(found["large_peak_live_bytes"], 8 << 20)
+            self.assertEqual(found["no_workspace_peak_live_bytes"], 3 << 20)
+            self.assertEqual(text.sensitivity(found), "cuDNN is assumed to take up to 1.0 MiB each: 25.0 % less without, "
+                                                      "100.0 % more with up to 5.0 MiB")
+            self.assertIsNone(convolutions.answer(path, 0, [[511, 511]]))
+            self.assertIsNone(convolutions.answer(path, 0, []))
 
 
 if __name__ == "__main__":

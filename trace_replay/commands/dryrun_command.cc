@@ -32,6 +32,7 @@ struct DryRunOptions {
   std::string fit;
   bool skips_initialization = false;
   double density = 0.5;
+  std::optional<std::int64_t> cudnn_workspace_bytes;  // none: the shapes decide
   std::string snapshot;
   std::string report;
   bool json = false;
@@ -88,6 +89,9 @@ nlohmann::json OrdersFor(const DryRunOptions& options, const fs::path& program,
                            {"stand_in", (folder / "cudart_host").string()},
                            {"command", options.command}};
   if (options.memory_bytes > 0) orders["memory_bytes"] = options.memory_bytes;
+  if (options.cudnn_workspace_bytes.has_value()) {
+    orders["cudnn_workspace_bytes"] = *options.cudnn_workspace_bytes;
+  }
   return orders;
 }
 
@@ -152,6 +156,8 @@ Command AddDryRun(CLI::App& app) {
                     "Skip the functions of torch.nn.init: they only write numbers");
   AddNumberOption(*command, "--density", options->density, {0, 1},
                   "The share of elements that nonzero, masks and unique are assumed to keep");
+  AddSizeOption(*command, "--cudnn-workspace", options->cudnn_workspace_bytes,
+                "The workspace of each convolution of cuDNN (default: as its shape decides)");
   command
       ->add_option("--snapshot", options->snapshot,
                    "Keep PyTorch's memory snapshot in this file, for every other command")

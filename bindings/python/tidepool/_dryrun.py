@@ -112,6 +112,12 @@ def _error_of_call(path: pathlib.Path) -> Optional[BaseException]:
     return error
 
 
+def _bytes_of(size: Optional[Size]) -> Optional[int]:
+    if size is None:
+        return None
+    return _native.parse_size(size) if isinstance(size, str) else int(size)
+
+
 def is_inside() -> bool:
     """Returns whether this process is a program of a dry run."""
     return _FOLDER in os.environ
@@ -119,7 +125,7 @@ def is_inside() -> bool:
 
 def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", memory: Optional[Size] = None,
            devices: int = 1, steps: int = 3, time_limit: float = 300, initialize: bool = True, density: float = 0.5,
-           snapshot: Optional[Path] = None, report: Optional[Path] = None) -> DryRun:
+           cudnn_workspace: Optional[Size] = None, snapshot: Optional[Path] = None, report: Optional[Path] = None) -> DryRun:
     """Calls the function in a new process on a stand-in for CUDA, without a GPU, and returns the memory that it needs on one.
 
         answer = tidepool.dryrun(train, config, gpu="rtx-4090")
@@ -127,8 +133,9 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
 
     The process ends after `steps` steps of optimizers (0: at the end of the function) or `time_limit` seconds. `memory` is the
     memory of each GPU instead of that of the model. `initialize=False` skips `torch.nn.init`. `density` is the share of
-    elements that operations such as `nonzero` keep. `snapshot` and `report` are files to write. Raises the exception of
-    the function, `InputError` for wrong arguments, and `Error` where there is no answer.
+    elements that operations such as `nonzero` keep. `cudnn_workspace` is the workspace of each convolution, which its shape
+    decides otherwise. `snapshot` and `report` are files to write. Raises the exception of the function, `InputError` for
+    wrong arguments, and `Error` where there is no answer.
     Running out of memory is an answer: `fits` is False, and `out_of_memory` has the bytes asked for and the line.
 
     The function and its arguments are pickled. Functions of a notebook need the package cloudpickle. Ctrl-C ends the run with
@@ -138,14 +145,14 @@ def dryrun(function: Callable[..., Any], *arguments: Any, gpu: str = "h100", mem
         raise _native.Error("a dry run inside of a dry run: call tidepool.dryrun under if __name__ == '__main__'")
     place = folder()
     main = _parts(place)
-    memory_bytes = None if memory is None else _native.parse_size(memory) if isinstance(memory, str) else int(memory)
     with tempfile.TemporaryDirectory(prefix="tidepool-dryrun-") as name:
         at = pathlib.Path(name)
         _write_call(at / "call.pickle", function, arguments)
         command = [sys.executable, str(place / "tidepool_dryrun" / "call.py"), name]
-        orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=memory_bytes,
+        orders = main.Orders(command=command, stand_in=str(place / "cudart_host"), gpu=gpu, memory_bytes=_bytes_of(memory),
                              devices=devices, steps=steps, time_limit_seconds=time_limit, initializes=initialize, density=density,
-                             snapshot=os.fspath(snapshot or ""), report=os.fspath(report or ""))
+                             cudnn_workspace_bytes=_bytes_of(cudnn_workspace), snapshot=os.fspath(snapshot or ""),
+                             report=os.fspath(report or ""))
         failure: Optional[BaseException] = None
         try:
             run = main.DryRun(orders, _Tool())

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stand_in/libraries/convolution.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <functional>
+#include <numeric>
+
+#include "stand_in/libraries/cudnn_types.h"
+
+namespace tidepool::cudart_host {
+namespace {
+
+// Efficiencies of the same algorithms in the cost model of the model zoo.
+constexpr double kImplicitEfficiency = 0.4;
+constexpr double kGemmEfficiency = 0.5;
+constexpr double kTransformedEfficiency = 0.25;
+
+constexpr std::int64_t kTile = 32;
+constexpr std::int64_t kLargestSpectrum = 256;
+constexpr std::int64_t kLeastFftKernel = 5;
+constexpr std::int64_t kMostFftKernel = 16;
+
+double Product(const std::vector<std::int64_t>& sizes, std::size_t first = 0) {
+  return std::accumulate(sizes.begin() + static_cast<std::ptrdiff_t>(first), sizes.end(), 1.0,
+                         std::multiplies<>());
+}
+
+bool AreAll(const std::vector<std::int64_t>& values, std::int64_t value) {
+  return std::all_of(values.begin(), values.end(), [&](std::int64_t one) { return one == value; });
+}
+
+// The numbers of a convolution that the formulas share.
+class Shape {
+ public:
+  explicit Shape(const Convolution& c)
+      : convolution_(c),
+        batch_(static_cast<double>(c.x[0])),
+        inputs_(static_cast<double>(c.w[1])),
+        groups_(std::max(1.0, static_cast<double>(c.x[1]) / inputs_)),
+        outputs_(static_cast<double>(c.w[0]) / groups_),
+        number_bytes_(static_cast<double>(cudnn::BytesOf(c.type))) {}
+
+  // Two for each multiplication and addition.
+  double Operations() const {
+    return 2 * Product(convolution_.y) * inputs_ * Product(convolution_.w, 2);
+  }
+  double TensorBytes() const {
+    return number_bytes_ * (Product(convolution_.x) + Product(convolution_.y) + WeightNumbers());
+  }
+  double IndexBytes() const { return 4 * inputs_ * Product(convolution_.w, 2); }
+  double ColumnBytes() const {
+    return number_bytes_ * inputs_ * Product(convolution_.w, 2) * Product(convolution_.y, 2);
+  }
+
+  bool HasStrideOne() const {
+    return convolution_.x.size() == 4 && AreAll(convolution_.stride, 1) &&
+           AreAll(convolution_.dilation, 1);
+  }
+  bool HasWinograd() const {
+    return HasStrideOne() && groups_ == 1 && convolution_.w[2] == 3 && convolution_.w[3] == 3;
+  }
+  double WinogradBytes() const {
+    return 4 * (2.25 * (Product(convolution_.x) + Product(convolution_.y)) + 4 * WeightNumbers());
+  }
+
+  bool HasFft() const {
+    return HasStrideOne() && convolution_.w[2] == convolution_.w[3] &&
+           convolution_.w[2] >= kLeastFftKernel && convolution_.w[2] <= kMostFftKernel;
+  }
+  // Returns the side of the transformed images, or 0 if they are too large.
+  std::int64_t SpectrumSide() const {
+    const std::int64_t needed = std::max(convolution_.x[2] + 2 * convolution_.padding[0],
+                                         convolution_.x[3] + 2 * convolution_.padding[1]);
+    std::int64_t side = kTile;
+    while (side < needed) side *= 2;
+    return side <= kLargestSpectrum ? side : 0;
+  }
+  double Tiles() const {
+    const std::int64_t step = kTile - convolution_.w[2] + 1;
+    const auto along = [&](std::int64_t size) { return (size + step - 1) / step; };
+    return static_cast<double>(along(convolution_.y[2]) * along(convolution_.y[3]));
+  }
+  // Returns the transforms of one group for images of so many tiles, and the operations of all.
+  double Transforms(double tiles) const {
+    return batch_ * (inputs_ + outputs_) * tiles + inputs_ * outputs_;
+  }
+  double FftOperations(std::int64_t side, double tiles) const {
+    const auto area = static_cast<double>(side * side);
+    const double products = 8 * SpectrumNumbers(side) * batch_ * tiles * inputs_ * outputs_;
+    return groups_ * (products + Transforms(tiles) * 2.5 * area * std::log2(area));
+  }
+  static double SpectrumNumbers(std::int64_t side) {
+    const std::int64_t numbers = side * (side / 2 + 1);
+    return static_cast<double>(numbers);
+  }
+
+  double groups() const { return groups_; }
+
+ private:
+  double WeightNumbers() const { return Product(convolution_.w); }
+
+  const Convolution& convolution_;
+  double batch_;
+  double inputs_;  // of a group
+  double groups_;
+  double outputs_;  // of a group
+  double number_bytes_;
+};
+
+bool IsHalf(int type) { return type == cudnn::kHalf || type == cudnn::kBfloat16; }
+
+bool HasTensorCores(const Convolution& convolution, const Gpu& gpu) {
+  if (convolution.type == cudnn::kHalf) return gpu.capability >= 70;
+  if (convolution.type == cudnn::kBfloat16) return gpu.capability >= 80;
+  return convolution.type == cudnn::kFloat && convolution.may_use_tensor_cores &&
+         gpu.capability >= 80;
+}
+
+class Maker {
+ public:
+  Maker(const Convolution& convolution, const Gpu& gpu)
+      : convolution_(convolution), gpu_(gpu), shape_(convolution) {}
+
+  std::vector<Algorithm> All() {
+    if (HasTensorCores(convolution_, gpu_)) AddTensorGemm();
+    AddDirect(AlgorithmKind::kPrecomputedGemm, kGemmEfficiency, shape_.IndexBytes(), 0);
+    AddDirect(AlgorithmKind::kImplicitGemm, kImplicitEfficiency, 0, 0);
+    const double moved = 2 * static_cast<double>(convolution_.x[0]) * shape_.groups();
+    AddDirect(AlgorithmKind::kGemm, kGemmEfficiency, shape_.ColumnBytes(),
+              moved * shape_.ColumnBytes());
+    if (convolution_.type != cudnn::kDouble) AddTransformed();
+    std::stable_sort(made_.begin(), made_.end(), [&](const Algorithm& a, const Algorithm& b) {
+      return gpu_.Seconds(a.work) < gpu_.Seconds(b.work);
+    });
+    return made_;
+  }
+
+ private:
+  Numbers OwnNumbers() const {
+    return convolution_.type == cudnn::kDouble ? Numbers::kDouble : Numbers::kSingle;
+  }
+
+  void Add(AlgorithmKind kind, double workspace, const Work& work) {
+    made_.push_back({kind, SizeOfWorkspace(workspace), work});
+  }
+
+  void AddDirect(AlgorithmKind kind, double efficiency, double workspace, double moved) {
+    Add(kind, workspace,
+        {OwnNumbers(), shape_.Operations(), shape_.TensorBytes() + moved, efficiency});
+  }
+
+  // Copies of the tensors are written once and read once.
+  void AddTensorGemm() {
+    const double copies = convolution_.is_channels_last ? 0 : shape_.TensorBytes();
+    Add(AlgorithmKind::kTensorGemm, shape_.IndexBytes() + copies,
+        {IsHalf(convolution_.type) ? Numbers::kHalf : Numbers::kTensorFloat, shape_.Operations(),
+         shape_.TensorBytes() + 2 * copies, kGemmEfficiency});
+  }
+
+  void AddTransformed() {
+    if (shape_.HasWinograd()) {
+      const double workspace = shape_.WinogradBytes();
+      AddTransformed(AlgorithmKind::kWinograd, shape_.Operations() / 4, workspace, 1);
+    }
+    if (!shape_.HasFft()) return;
+    const std::int64_t side = shape_.SpectrumSide();
+    if (side != 0) AddFft(AlgorithmKind::kFft, side, 1);
+    AddFft(AlgorithmKind::kFftTiling, kTile, shape_.Tiles());
+  }
+
+  void AddFft(AlgorithmKind kind, std::int64_t side, double tiles) {
+    constexpr double kComplexBytes = 8;
+    const double workspace =
+        kComplexBytes * Shape::SpectrumNumbers(side) * shape_.Transforms(tiles);
+    AddTransformed(kind, shape_.FftOperations(side, tiles), workspace, shape_.groups());
+  }
+
+  // The groups come one after the other, in one workspace.
+  void AddTransformed(AlgorithmKind kind, double operations, double workspace, double groups) {
+    Add(kind, workspace,
+        {Numbers::kSingle, operations, shape_.TensorBytes() + 2 * workspace * groups,
+         kTransformedEfficiency});
+  }
+
+  const Convolution& convolution_;
+  const Gpu& gpu_;
+  const Shape shape_;
+  std::vector<Algorithm> made_;
+};
+
+}  // namespace
+
+std::int64_t SizeOfWorkspace(double bytes) {
+  constexpr double kBlock = 512;
+  constexpr double kMost = 1LL << 60;
+  if (bytes <= 0) return 0;
+  return static_cast<std::int64_t>(std::min(std::ceil(bytes / kBlock) * kBlock, kMost)) - 1;
+}
+
+std::vector<Algorithm> AlgorithmsOf(const Convolution& convolution, const Gpu& gpu) {
+  return Maker(convolution, gpu).All();
+}
+
+}  // namespace tidepool::cudart_host

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stand_in/libraries/gpu.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace tidepool::cudart_host {
+namespace {
+
+double NumberOf(const char* variable) {
+  const char* const text = std::getenv(variable);
+  return text != nullptr ? std::max(0.0, std::atof(text)) : 0;
+}
+
+Gpu GpuOfEnvironment() {
+  Gpu gpu;
+  gpu.capability = static_cast<int>(NumberOf("CUDART_HOST_CAPABILITY"));
+  gpu.bytes = NumberOf("CUDART_HOST_ASSUMED_BYTES_PER_SECOND");
+  const char* const rates = std::getenv("CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND");
+  if (rates != nullptr && std::sscanf(rates, "%lf,%lf,%lf", &gpu.double_operations,
+                                      &gpu.single_operations, &gpu.half_operations) != 3) {
+    std::fprintf(
+        stderr,
+        "cuda_libraries: CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND=%s is ignored, expected "
+        "three numbers: of doubles, floats and 16-bit numbers\n",
+        rates);
+    gpu.double_operations = gpu.single_operations = gpu.half_operations = 0;
+  }
+  return gpu;
+}
+
+}  // namespace
+
+double Gpu::RateOf(Numbers numbers) const {
+  switch (numbers) {
+    case Numbers::kDouble:
+      return double_operations;
+    case Numbers::kSingle:
+      return single_operations;
+    case Numbers::kTensorFloat:
+      return half_operations / 2;
+    case Numbers::kHalf:
+      return half_operations;
+    case Numbers::kByte:
+      return half_operations * 2;
+  }
+  return 0;
+}
+
+double Gpu::Seconds(const Work& work) const {
+  const double rate = RateOf(work.numbers) * work.efficiency;
+  if (rate <= 0 || bytes <= 0) return 0;
+  return std::max(work.operations / rate, work.bytes / bytes);
+}
+
+const Gpu& AssumedGpu() {
+  static const Gpu gpu = GpuOfEnvironment();
+  return gpu;
+}
+
+}  // namespace tidepool::cudart_host
