@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -81,6 +82,15 @@ void* FindFunction(const char* name) {
   return nullptr;
 }
 
+// Notes that the program holds NVIDIA's own runtime, linked statically: only that one asks for the
+// tables of the driver, and it cannot go on without them.
+void NoteOwnRuntime() {
+  const char* const folder = std::getenv("CUDART_HOST_FOLDER");
+  if (folder == nullptr) return;
+  std::FILE* const file = std::fopen((std::string(folder) + "/own-runtime").c_str(), "w");
+  if (file != nullptr) static_cast<void>(std::fclose(file));
+}
+
 }  // namespace
 
 extern "C" {
@@ -91,12 +101,19 @@ CUresult cuDriverGetVersion(int* version) { return Result(cudaDriverGetVersion(v
 CUresult cuGetProcAddress_v2(const char* symbol, void** function, int /*version*/,
                              cuuint64_t /*flags*/, CUdriverProcAddressQueryResult* status) {
   if (symbol == nullptr || function == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (std::strcmp(symbol, "cuGetExportTable") == 0) NoteOwnRuntime();
   *function = FindFunction(symbol);
   const bool is_found = *function != nullptr;
   if (status != nullptr) {
     *status = is_found ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   }
   return is_found ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+// NVRTC asks for such a table too, and does without it, but it needs the function.
+CUresult cuGetExportTable(const void** table, const CUuuid* /*name*/) {
+  *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
 }
 
 CUresult cuGetErrorString(CUresult error, const char** words) {

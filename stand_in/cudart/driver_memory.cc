@@ -142,7 +142,11 @@ CUresult Create(CUmemGenericAllocationHandle* handle, std::size_t bytes,
     const std::shared_ptr<StandInDevice> device = runtime.FindDevice(properties->location.id);
     device->FreeDueMemory();
     const absl::StatusOr<PhysicalMemory> memory = device->host().CreatePhysical(Size(bytes));
-    if (!memory.ok()) return ResultOf(memory.status());
+    if (!memory.ok()) {
+      runtime.record.Refused(device->ordinal(), Size(bytes));
+      return ResultOf(memory.status());
+    }
+    runtime.record.Served(device->ordinal(), Size(bytes), device->host().used_bytes());
     *handle = runtime.physical_handles.Add(
         {.physical = std::make_shared<Physical>(device, *memory, Size(bytes))});
     return CUDA_SUCCESS;

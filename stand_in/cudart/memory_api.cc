@@ -49,7 +49,11 @@ cudaError_t Allocate(Runtime& runtime, void** address, std::size_t bytes, Memory
                                               : device->host().AllocateMemory(size);
   // All errors mean that there is no memory: for absurd sizes the host device has errors of its
   // own.
-  if (!allocated.ok()) return cudaErrorMemoryAllocation;
+  if (!allocated.ok()) {
+    if (kind != MemoryKind::kPinned) runtime.record.Refused(device->ordinal(), size);
+    return cudaErrorMemoryAllocation;
+  }
+  runtime.record.Served(device->ordinal(), size, device->host().used_bytes());
   *address = *allocated;
   runtime.memory.Insert({.address = static_cast<char*>(*allocated),
                          .bytes = size,

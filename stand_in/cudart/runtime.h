@@ -19,6 +19,7 @@
 #include "stand_in/cudart/handle_table.h"
 #include "stand_in/cudart/known_bytes.h"
 #include "stand_in/cudart/memory_map.h"
+#include "stand_in/cudart/memory_record.h"
 #include "stand_in/cudart/stand_in_device.h"
 
 namespace tidepool::cudart_host {
@@ -101,6 +102,7 @@ class Runtime {
   CallCounts kernels;  // launches, by the names of kernels
   Captures captures;
   MemoryMap memory;
+  MemoryRecord record;
   KnownBytes known;  // of devices without data
   HandleTable<StreamRef> streams{0x11};
   HandleTable<std::shared_ptr<EventState>> events{0x12};

@@ -36,6 +36,14 @@ TEST_F(DriverLibraryTest, FindsTheNewestVariantOfAName) {
   EXPECT_EQ(status, CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
 }
 
+// NVRTC calls it wherever a driver is loaded.
+TEST_F(DriverLibraryTest, HasNoExportedTables) {
+  const void* table = this;
+  EXPECT_EQ(Find<decltype(cuGetExportTable)>("cuGetExportTable")(&table, nullptr),
+            CUDA_ERROR_NOT_FOUND);
+  EXPECT_EQ(table, nullptr);
+}
+
 TEST_F(DriverLibraryTest, HasVirtualMemory) {
   ASSERT_EQ(cudaFree(nullptr), cudaSuccess);
   CUmemAllocationProp properties = {};
