@@ -42,6 +42,11 @@ class Run:
         self.is_written = False
         self.lock = threading.Lock()
 
+    def note_torch(self):
+        """Notes that PyTorch is used, for programs that end without an answer."""
+        with open(os.path.join(self.folder, f"torch-{self.process}"), "w"):
+            pass
+
     def is_own(self):
         return os.getpid() == self.process
 
@@ -118,7 +123,10 @@ def has_expandable_segments():
 
 
 def leave(status):
-    """Ends the process at once."""
+    """Ends the process at once. Workers of data loaders would complain about it."""
+    if "multiprocessing" in sys.modules:
+        for worker in sys.modules["multiprocessing"].active_children():
+            worker.kill()
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(status)
@@ -201,6 +209,11 @@ def skip_initialization(torch):
             setattr(torch.nn.init, name, lambda tensor, *_, **__: tensor)
 
 
+def keep_loss_scale(torch):
+    """Lets programs read the scale of the loss, a number of the device. In so few steps it stays the first one."""
+    torch.amp.GradScaler.get_scale = lambda self: self._init_scale if self.is_enabled() else 1.0
+
+
 def enter(run, torch):
     if not torch.cuda.is_available():
         return
@@ -209,6 +222,7 @@ def enter(run, torch):
         torch.backends.cuda.enable_cudnn_sdp(False)
     if os.environ.get("TIDEPOOL_DRYRUN_NO_INIT"):
         skip_initialization(torch)
+    keep_loss_scale(torch)
 
     run.assumptions = assumed.Assumptions(
         torch, float(os.environ["TIDEPOOL_DRYRUN_DENSITY"]), lambda: line_of_program(stack_of_caller()))
@@ -244,6 +258,7 @@ class AfterTorch(importlib.abc.MetaPathFinder):
         execute = spec.loader.exec_module
 
         def execute_and_enter(module):
+            self.run.note_torch()
             execute(module)
             enter(self.run, module)
 

@@ -4,7 +4,7 @@ import json
 import pathlib
 import subprocess
 
-from . import convolutions, no_answer
+from . import convolutions, no_answer, plain
 from .errors import DryRunError
 
 CONTEXT_TEXT = "some 0.5 GiB of context (not predicted)"
@@ -113,6 +113,9 @@ def error_of(read, was_ended):
 def collect(folder, finished, gpu, memory_bytes, tool):
     """Returns the answer of a run, or raises DryRunError where it has none."""
     read = processes(folder)
+    answer = None if read else plain.collect(folder, finished, gpu, memory_bytes)
+    if answer:
+        return answer
     if not read:
         raise DryRunError(no_answer.reason(folder, finished))
     ranks = [rank for process in read for rank in of_rank(process, tool)]

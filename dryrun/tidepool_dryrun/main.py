@@ -45,6 +45,7 @@ class DryRun:
     def answer(self, command, folder):
         orders = self.orders
         own = program.environment(self.target, self.machine, orders.stand_in, folder, orders)
+        program.check_loads(self.target, own)
         finished = program.run(command, own, orders.time_limit_seconds)
         return answers.collect(folder, finished, self.machine.gpu.title, self.machine.memory_bytes, self.tool)
 
@@ -53,6 +54,8 @@ def keep_files(run, answer):
     """Writes the files that the options ask for, from the rank that takes most."""
     orders = run.orders
     rank = answers.largest_of(answer["ranks"])
+    if (orders.snapshot or orders.report) and rank["snapshot"] is None:
+        raise DryRunError("a program without PyTorch has no snapshot and no report, expected neither --snapshot nor --report")
     if orders.snapshot:
         shutil.copyfile(rank["snapshot"], orders.snapshot)
     if orders.report:

@@ -17,11 +17,13 @@ def reason(folder, finished):
         return "the program was interrupted before it used PyTorch, or was too busy to answer"
     if finished.ran_out_of_time:
         return "the program ran out of time before it used PyTorch, or was too busy to answer (--time-limit)"
-    if finished.status < 0:
-        return f"the program was ended by {name_of(-finished.status)} and left no answer"
-    if finished.status > 0:
-        return f"the program ended with status {finished.status} and left no answer"
-    return "the program never imported torch, or ended at once (os._exit)"
+    if finished.status != 0:
+        return f"the program {ended(finished.status)} and left no answer"
+    return "the program never imported torch and took no memory of a GPU, or ended at once (os._exit)"
+
+
+def ended(status):
+    return f"was ended by {name_of(-status)}" if status < 0 else f"ended with status {status}"
 
 
 def name_of(number):

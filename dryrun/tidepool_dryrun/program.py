@@ -35,6 +35,7 @@ class Finished:
     status: int  # of the program; negative: the signal that ended it
     ran_out_of_time: bool
     was_interrupted: bool
+    seconds: float = 0
 
 
 def cache_folder():
@@ -75,26 +76,31 @@ def empty_libraries(target, stand_in):
     return folder
 
 
-def preloaded(target, stand_in, empty):
+def library_folders(target, stand_in):
+    """Returns the folders of all libraries in the place of NVIDIA's. PyTorch alone needs more than the stand-in's."""
+    folders = stand_in_folders(target, stand_in)
+    return folders if target.torch is None else [*folders, empty_libraries(target, folders)]
+
+
+def preloaded(target, folders):
     """Returns the names of all libraries in the place of NVIDIA's. The dynamic linker loads one of each name."""
-    names = {path.name for folder in [*stand_in, empty] for path in folder.glob("lib*.so.*")}
+    names = {path.name for folder in folders for path in folder.glob("lib*.so.*")}
     other_runtimes = {name for name in names if name.startswith("libcudart.so.") and name != f"libcudart.so.{target.cuda_major}"}
     return sorted(names - other_runtimes)
 
 
 def environment(target, machine, stand_in, out, orders):
-    folders = stand_in_folders(target, stand_in)
-    empty = empty_libraries(target, folders)
+    folders = library_folders(target, stand_in)
     own = dict(os.environ)
 
     def put_first(name, *values):
         own[name] = os.pathsep.join([*map(str, values), *filter(None, [os.environ.get(name)])])
 
-    put_first("LD_LIBRARY_PATH", *folders, empty)
+    put_first("LD_LIBRARY_PATH", *folders)
     put_first("PYTHONPATH", HERE.parent / "site")
     put_first("PATH", HERE.parent / "programs")
     if target.has_copies:
-        put_first("LD_PRELOAD", *preloaded(target, folders, empty))
+        put_first("LD_PRELOAD", *preloaded(target, folders))
     if target.cudnn:
         major, minor, patch = target.cudnn
         own["CUDART_HOST_CUDNN"] = str(10000 * major + 100 * minor + patch)
@@ -107,8 +113,13 @@ def environment(target, machine, stand_in, out, orders):
                CUDART_HOST_ASSUMED_BYTES_PER_SECOND=str(gpu.gigabytes_per_second * 10**9),
                CUDART_HOST_ASSUMED_OPERATIONS_PER_SECOND=",".join(f"{one * 1e12:g}" for one in gpu.tera_operations),
                CUDART_HOST_ADDRESSES=os.environ.get("CUDART_HOST_ADDRESSES", "falling"),
-               NCCL_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(orders.steps),
+               NCCL_HOST_FOLDER=str(out), CUDART_HOST_FOLDER=str(out), TIDEPOOL_DRYRUN_FOLDER=str(out), TIDEPOOL_DRYRUN_STEPS=str(orders.steps),
                TIDEPOOL_DRYRUN_DENSITY=str(orders.density))
+    # Compiled graphs remember the kernels that were fastest, by times that are assumed here: no run on a GPU may find them. Of
+    # Triton's kernels only the code is kept.
+    own.update(TORCHINDUCTOR_CACHE_DIR=str(pathlib.Path(out) / "inductor"), TRITON_CACHE_DIR=str(cache_folder() / "triton"))
+    # Processes that are ended leave their temporary files there.
+    own["TMPDIR"] = str(out)
     # The devices of this machine have other numbers. Programs read this variable.
     own["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(machine.devices)))
     if orders.cudnn_workspace_bytes is not None:
@@ -122,6 +133,17 @@ def environment(target, machine, stand_in, out, orders):
     return own
 
 
+def check_loads(target, own_environment):
+    """Raises DryRunError where the interpreter cannot load the stand-in: PyTorch would speak of other libraries."""
+    runtime = f"libcudart.so.{target.cuda_major}"
+    done = subprocess.run([target.python, "-c", f"import ctypes; ctypes.CDLL({runtime!r})"], env=own_environment,
+                          capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        cause = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise DryRunError(f"{target.python} cannot load the stand-in for {runtime}: {cause} (an environment with its own, older "
+                          "libstdc++ needs a newer one: conda install -c conda-forge libstdcxx)")
+
+
 def free_port():
     with socket.socket() as any_port:
         any_port.bind(("127.0.0.1", 0))
@@ -131,6 +153,7 @@ def free_port():
 def run(command, own_environment, time_limit):
     """Runs the program, with its output on standard error. It ends early where one of its processes has failed."""
     folder = own_environment.get("TIDEPOOL_DRYRUN_FOLDER")
+    begin = time.monotonic()
     program = subprocess.Popen(command, env=own_environment, stdout=STANDARD_ERROR, stdin=subprocess.DEVNULL,
                                start_new_session=True)
     finished = Finished(0, False, False)
@@ -142,7 +165,9 @@ def run(command, own_environment, time_limit):
         signal_all(program, folder, signal.SIGTERM)
         wait_until_gone(program, folder)
     signal_all(program, folder, signal.SIGKILL)
+    wait_until_gone(program, folder)
     finished.status = program.wait()
+    finished.seconds = time.monotonic() - begin
     return finished
 
 
@@ -184,7 +209,7 @@ def processes_of(folder):
 
 
 def wait_until_gone(program, folder):
-    """Gives the processes time to write the memory so far. A process in a long call of a library may not do it."""
+    """Gives the processes time to end, after SIGTERM with the memory so far. A process in a long call of a library may not."""
     end = time.monotonic() + SECONDS_TO_ANSWER
     while time.monotonic() < end and (program.poll() is None or processes_of(folder)):
         time.sleep(0.05)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds the interpreter that a command runs, and its PyTorch, without importing it: an import takes seconds."""
+"""Finds the interpreter that a command runs, and its PyTorch, without importing it: an import takes seconds. Programs
+without PyTorch are dry run too, for the memory that they take from the CUDA runtime itself."""
 import dataclasses
+import glob
 import json
 import os
 import re
@@ -32,6 +34,10 @@ if spec is not None and spec.origin:
         needs = []
     cudnn = [re.match(r"nvidia-cudnn-cu[0-9]+==([0-9]+)\\.([0-9]+)\\.([0-9]+)", need) for need in needs]
     found["cudnn"] = next((list(map(int, match.groups())) for match in cudnn if match), None)
+for name in ("cupy", "numba", "pycuda"):
+    spec = importlib.util.find_spec(name)
+    if spec is not None and spec.origin:
+        found.setdefault("other", os.path.dirname(spec.origin))
 print(json.dumps(found))
 """
 
@@ -39,10 +45,10 @@ print(json.dumps(found))
 @dataclasses.dataclass
 class Target:
     python: str  # the interpreter
-    torch: str  # its version
-    folder: str  # of the package torch
+    torch: "str | None"  # its version; None: a program without PyTorch
+    folder: "str | None"  # of the package torch
     cuda_major: int
-    has_copies: bool  # libraries of NVIDIA that PyTorch would load before those on LD_LIBRARY_PATH
+    has_copies: bool  # libraries of NVIDIA that the program would load before those on LD_LIBRARY_PATH
     cudnn: "tuple | None"  # the version that PyTorch was built for, where its package says it
 
     @property
@@ -50,11 +56,15 @@ class Target:
         return os.path.join(self.folder, "lib")
 
 
-def interpreter_of(command):
-    """Returns the interpreter of a command: its first word, or the one that the script of that name begins with."""
+def program_of(command):
     program = shutil.which(command[0])
     if program is None:
         raise DryRunError(f"{command[0]}: no such program, expected one that can be run")
+    return program
+
+
+def interpreter_of(program):
+    """Returns the interpreter that a program is or that its script begins with, or None where it is no Python."""
     if re.match(r"(python|pypy)[0-9.]*$", os.path.basename(program)):
         return program
     with open(program, "rb") as file:
@@ -66,16 +76,34 @@ def interpreter_of(command):
         found = shutil.which(words[0])
         if found is not None:
             return found
-    return shutil.which("python3") or sys.executable
+    return None
 
 
 def find(command):
-    python = interpreter_of(command)
+    program = program_of(command)
+    own = interpreter_of(program)
+    # Other programs, such as scripts of a shell, may start the Python that they find.
+    python = own or shutil.which("python3") or sys.executable
     probe = subprocess.run([python, "-c", PROBE], capture_output=True, text=True, timeout=60, check=False)
     if probe.returncode != 0:
         raise DryRunError(f"{python}: not a working Python: {probe.stderr.strip()[-300:]}")
     found = json.loads(probe.stdout.splitlines()[-1])
+    if found.get("torch") is None and (own is None or "other" in found):
+        return without_torch(python, program if own is None else found["other"])
     return checked(python, found)
+
+
+def without_torch(python, user):
+    """Returns the Target of a program that uses the CUDA runtime itself, or through the package in the folder `user`."""
+    if os.path.isdir(user):
+        modules = glob.glob(os.path.join(os.path.dirname(user), "cupy_backends", "cuda", "api", "runtime.*.so"))
+    else:
+        modules = [user]
+    needs = "".join(subprocess.run(["ldd", module], capture_output=True, text=True, check=False).stdout for module in modules)
+    major = re.search(r"libcudart\.so\.(\d+)", needs)
+    if major and int(major[1]) not in CUDA_MAJORS:
+        raise DryRunError(f"{modules[0]} needs {major[0]}, expected CUDA {' or '.join(map(str, CUDA_MAJORS))}")
+    return Target(python, None, None, int(major[1]) if major else CUDA_MAJORS[-1], True, None)
 
 
 def checked(python, found):

@@ -29,6 +29,8 @@ def ended(answer):
         return "interrupted"
     if answer["ran_out_of_time"]:
         return "stopped at the time limit"
+    if answer["torch"] is None:
+        return "ended"
     return f"{answer['steps']} step{'' if answer['steps'] == 1 else 's'}"
 
 
@@ -76,6 +78,19 @@ def fits_of(rank):
 
 
 def lines(answer, command):
+    """Returns the lines of an answer to the command of that name."""
+    program = f"torch {answer['torch']}" if answer["torch"] else "without PyTorch"
+    rows = rows_of_pytorch(answer) if answer["torch"] else rows_of_runtime(answer)
+    head = (f"{os.path.basename(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
+            f"({program}, {answer['gpu']} assumed)")
+    return [head] + [f"  {name:<17} {value}" for name, value in rows] + table(answer["ranks"])
+
+
+def rows_of_runtime(answer):
+    return [("peak", f"{size(answer['peak_live_bytes'])} taken from the CUDA runtime"), ("fits", verdict(answer))]
+
+
+def rows_of_pytorch(answer):
     rank = largest_of(answer["ranks"])
     begin, end = answer["reserved_range"]
     reserved = size(answer["peak_reserved_bytes"]) if begin == end else f"{size(begin)} to {size(end)}"
@@ -88,6 +103,4 @@ def lines(answer, command):
         rows.append(("convolutions", sensitivity(rank["convolutions"])))
     if answer["assumed"]:
         rows.append(("assumes", assumptions(answer["assumed"])))
-    head = (f"{os.path.basename(command)}: {ended(answer)} in {answer['seconds']:.1f} s, no GPU used "
-            f"(torch {answer['torch']}, {answer['gpu']} assumed)")
-    return [head] + [f"  {name:<17} {value}" for name, value in rows] + table(answer["ranks"])
+    return rows

@@ -20,7 +20,7 @@ import unittest.mock
 SOURCE = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(SOURCE / "dryrun"))
 
-from tidepool_dryrun import answer, convolutions, fit, gpus, program, target, text  # noqa: E402
+from tidepool_dryrun import answer, convolutions, fit, gpus, plain, program, target, text  # noqa: E402
 from tidepool_dryrun.errors import DryRunError  # noqa: E402
 
 
@@ -97,12 +97,19 @@ class TargetTest(unittest.TestCase):
 
     def test_interpreter_is_the_first_word_or_that_of_the_script(self):
         python = self.python_with("")
-        self.assertEqual(target.interpreter_of([python, "x.py"]), python)
-        self.assertEqual(target.interpreter_of([self.script("torchrun", f"#!{sys.executable}\n")]), sys.executable)
-        found = target.interpreter_of([self.script("tool", "#!/usr/bin/env python3\n")])
+        self.assertEqual(target.interpreter_of(python), python)
+        self.assertEqual(target.interpreter_of(self.script("torchrun", f"#!{sys.executable}\n")), sys.executable)
+        found = target.interpreter_of(self.script("tool", "#!/usr/bin/env python3\n"))
         self.assertIn("python3", os.path.basename(found))
+        self.assertIsNone(target.interpreter_of(self.script("run.sh", "#!/bin/sh\n")))
         with self.assertRaisesRegex(DryRunError, "no-such-program: no such program"):
-            target.interpreter_of(["no-such-program"])
+            target.find(["no-such-program"])
+
+    def test_other_programs_may_use_cuda_without_pytorch(self):
+        self.script("python3", f"#!/bin/sh\nexec {sys.executable} -S \"$@\"\n")
+        with unittest.mock.patch.dict(os.environ, PATH=f"{self.folder.name}:{os.environ['PATH']}"):
+            found = target.find([self.script("run", "#!/bin/sh\n")])
+        self.assertEqual((found.torch, found.cuda_major), (None, 13))
 
     def test_finds_pytorch_without_importing_it(self):
         found = target.find([self.python_with("__version__ = '2.11.0+cu130'\ncuda = '13.0'\n")])
@@ -138,6 +145,11 @@ class TargetTest(unittest.TestCase):
 
 
 class ProgramTest(unittest.TestCase):
+    def test_an_interpreter_that_cannot_load_the_stand_in_is_refused(self):
+        torch = target.Target(sys.executable, "9.9", "", 99, False, None)
+        with self.assertRaisesRegex(DryRunError, "cannot load the stand-in for libcudart.so.99: OSError: .*libstdc"):
+            program.check_loads(torch, dict(os.environ))
+
     def test_the_time_limit_asks_the_program_to_end(self):
         with tempfile.TemporaryDirectory() as folder:
             asked = pathlib.Path(folder) / "asked"
@@ -214,6 +226,17 @@ class AnswerTest(unittest.TestCase):
 
     def collect(self, memory_bytes=1000):
         return answer.collect(self.folder.name, self.finished, "NVIDIA H100", memory_bytes, StubTool())
+
+    def test_answers_without_pytorch_from_the_records_of_the_runtime(self):
+        folder = pathlib.Path(self.folder.name)
+        (folder / "memory-7").write_bytes(plain.ENTRY.pack(90, 0) + plain.ENTRY.pack(0, 0) + plain.ENTRY.pack(50, 0))
+        (folder / "memory-8").write_bytes(plain.ENTRY.pack(10, 0))
+        found = self.collect()
+        self.assertEqual([(rank["rank"], rank["device"], rank["peak_live_bytes"]) for rank in found["ranks"]],
+                         [(0, 0, 90), (0, 2, 50), (1, 0, 10)])
+        self.assertEqual((found["peak_reserved_bytes"], found["torch"], found["fits"]), (90, None, True))
+        (folder / "memory-8").write_bytes(plain.ENTRY.pack(10, 300))
+        self.assertEqual(self.collect()["out_of_memory"], {"bytes": 300, "frame": None})
 
     def test_answers_for_the_largest_rank(self):
         self.write(0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command `dryrun`: the memory of a PyTorch program on a GPU that is not there. The program and
+// The command `dryrun`: the memory of a program on a GPU that is not there. The program and
 // the answer are the work of the Python package tidepool_dryrun, which this command becomes.
 #include <unistd.h>
 
@@ -132,8 +132,7 @@ absl::StatusOr<Answer> RunDryRun(const DryRunOptions& options) {
 
 Command AddDryRun(CLI::App& app) {
   CLI::App* const command = app.add_subcommand(
-      "dryrun",
-      "Runs a PyTorch program without a GPU, and answers how much memory it needs on one");
+      "dryrun", "Runs a program without a GPU, and answers how much memory it needs on one");
   command->group("Programs");
   const auto options = std::make_shared<DryRunOptions>();
   command

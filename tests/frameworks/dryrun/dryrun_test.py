@@ -108,9 +108,25 @@ class DryRunTest(unittest.TestCase):
         self.assertGreaterEqual(found["peak_live_bytes"], 4 * 65536 * 65536 * 4)
 
     def test_data_loaders_scalers_and_checks_run(self):
-        found = answer(command=(PYTHON, TRAIN, "--workers", "2", "--scaler"))
+        done = dry_run("--json", command=(PYTHON, TRAIN, "--workers", "2", "--scaler"))
+        found = json.loads(done.stdout)
         self.assertEqual(found["steps"], 3)
         self.assertTrue(found["fits"])
+        self.assertNotIn("Traceback", done.stderr, "workers end silently")
+        self.assertIn("scale 65536.0", done.stderr)
+
+    # Compiled kernels were chosen by times that are assumed here. Processes that are ended leave files.
+    def test_leaves_no_files_for_other_runs(self):
+        with unittest.mock.patch.dict(os.environ, TMPDIR=str(self.folder), TORCHINDUCTOR_CACHE_DIR=str(self.folder / "kernels")):
+            answer(command=self.program(
+                "import os, pathlib, tempfile, torch\n"
+                "from torch._inductor.runtime.cache_dir_utils import cache_dir\n"
+                "pathlib.Path(cache_dir(), 'kernel').touch()\n"
+                "pathlib.Path(tempfile.mkdtemp(), 'left').touch()\n"
+                "x = torch.zeros(1 << 20, device='cuda')\n"
+                "os.kill(os.getpid(), 15)\n"
+                "while True: pass\n"))
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["program.py"])
 
     def test_a_program_may_end_before_the_steps(self):
         found = answer("--steps", "0", command=(PYTHON, TRAIN, "--steps", "2"))

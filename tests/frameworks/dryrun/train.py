@@ -28,4 +28,4 @@ for step, (inputs,) in enumerate(loader):
     scaler.step(optimizer)
     scaler.update()
     optimizer.zero_grad()
-    print(step, loss.item())
+    print(step, loss.item(), "scale", scaler.get_scale())

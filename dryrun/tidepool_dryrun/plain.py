@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The answer for programs without PyTorch, from the notes of the stand-in for the CUDA runtime on each process."""
+import os
+import pathlib
+import struct
+
+from . import no_answer
+from .errors import DryRunError
+
+ENTRY = struct.Struct("=qq")  # of a device: the peak, and the last request that was refused for good
+OWN_RUNTIME = ("the program, or a library that it uses such as cuBLAS, holds NVIDIA's runtime itself (linked statically). A dry run "
+               "can only replace libcudart.so: link with -cudart shared, or install a CuPy that uses it, as conda-forge's does")
+
+
+def records(folder):
+    """Returns the memory of each process and device that took any."""
+    found = []
+    for rank, path in enumerate(sorted(pathlib.Path(folder).glob("memory-*"))):
+        contents = path.read_bytes()
+        for device, (peak, refused) in enumerate(ENTRY.iter_unpack(contents[:len(contents) // ENTRY.size * ENTRY.size])):
+            if peak or refused:
+                found.append({"rank": rank, "device": device, "peak": peak, "refused": refused})
+    return found
+
+
+def rank_answer(record):
+    """Returns the entry of a rank. CUDA keeps no freed memory, so live and reserved memory are the same."""
+    peak = record["peak"]
+    refused = {"bytes": record["refused"], "frame": None} if record["refused"] else None
+    return {"rank": record["rank"], "device": record["device"], "steps": 0, "peak_live_bytes": peak,
+            "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
+            "retries": 0, "allocations": None, "top": [], "convolutions": None, "categories": {},
+            "out_of_memory": refused, "fits": refused is None, "snapshot": None}
+
+
+def collect(folder, finished, gpu, memory_bytes):
+    """Returns the answer of a run, or None where a process used PyTorch or none took memory of a device. Raises DryRunError
+    where the program failed."""
+    if any(pathlib.Path(folder).glob("torch-*")):
+        return None
+    has_failed = finished.status != 0 and not finished.ran_out_of_time and not finished.was_interrupted
+    ranks = [rank_answer(record) for record in records(folder)]
+    refused = [rank["out_of_memory"] for rank in ranks if rank["out_of_memory"]]
+    if not refused and (has_failed or not ranks) and os.path.exists(os.path.join(folder, "own-runtime")):
+        raise DryRunError(OWN_RUNTIME)
+    if not ranks:
+        return None
+    if has_failed and not refused:
+        raise DryRunError(f"the program {no_answer.ended(finished.status)}")
+    peak = max(rank["peak_live_bytes"] for rank in ranks)
+    return {"dry_run": True, "torch": None, "gpu": gpu, "memory_bytes": memory_bytes, "steps": 0, "peak_live_bytes": peak,
+            "peak_reserved_bytes": peak, "reserved_range": [peak, peak], "expandable_bytes": None, "planned_bytes": None,
+            "fits": not refused, "out_of_memory": refused[0] if refused else None, "assumed": [],
+            "ran_out_of_time": finished.ran_out_of_time, "interrupted": finished.was_interrupted,
+            "seconds": finished.seconds, "ranks": ranks}
