@@ -5,6 +5,7 @@ the memory that PyTorch's allocator took, for each process one file.
 The environment has the orders: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSITY.
 """
 import atexit
+import contextlib
 import ctypes
 import importlib.abc
 import importlib.util
@@ -86,21 +87,32 @@ class Run:
             if self.is_written or not self.is_own() or torch is None:
                 return
             self.is_written = True
-            answer = {"reason": reason, "steps": self.steps, "began": self.begin, "seconds": time.time() - self.begin,
-                      "torch": torch.__version__, "cuda": torch.version.cuda,
-                      "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
-                      "out_of_memory": self.out_of_memory, "error": self.error, "devices": [],
-                      "assumed": self.assumptions.answer() if self.assumptions else [],
-                      "convolution_workspaces": convolution_workspaces(),
-                      "has_expandable_segments": has_expandable_segments()}
-            path = os.path.join(self.folder, f"process-{self.process}")
-            if torch.cuda.is_available() and torch.cuda.is_initialized():
-                answer["devices"] = [device_answer(torch, device) for device in range(torch.cuda.device_count())]
-                torch.cuda.memory._dump_snapshot(path + ".pickle")
-                answer["snapshot"] = path + ".pickle"
-            with open(path + ".new", "w", encoding="utf-8") as file:
-                json.dump(answer, file)
-            os.replace(path + ".new", path + ".json")
+            try:
+                self.write_answer(torch, reason)
+            except Exception as error:  # of PyTorch's own code too: the program itself has not failed
+                self.note_failure(error)
+
+    def write_answer(self, torch, reason):
+        answer = {"reason": reason, "steps": self.steps, "began": self.begin, "seconds": time.time() - self.begin,
+                  "torch": torch.__version__, "cuda": torch.version.cuda,
+                  "rank": self.index if ranks.rank_of() is None else ranks.rank_of(),
+                  "out_of_memory": self.out_of_memory, "error": self.error, "devices": [],
+                  "assumed": self.assumptions.answer() if self.assumptions else [],
+                  "convolution_workspaces": convolution_workspaces(),
+                  "has_expandable_segments": has_expandable_segments()}
+        path = os.path.join(self.folder, f"process-{self.process}")
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            answer["devices"] = [device_answer(torch, device) for device in range(torch.cuda.device_count())]
+            torch.cuda.memory._dump_snapshot(path + ".pickle")
+            answer["snapshot"] = path + ".pickle"
+        with open(path + ".new", "w", encoding="utf-8") as file:
+            json.dump(answer, file)
+        os.replace(path + ".new", path + ".json")
+
+    def note_failure(self, error):
+        print(f"tidepool: the memory of process {self.process} was not written: {error}", file=sys.stderr)
+        with contextlib.suppress(OSError), open(os.path.join(self.folder, f"failure-{self.process}"), "w", encoding="utf-8") as file:
+            file.write(f"{type(error).__name__}: {error}"[:400])
 
 
 def convolution_workspaces():

@@ -9,10 +9,12 @@ def reason(folder, finished):
     """Returns a sentence about a run of which no process wrote its answer."""
     folder = pathlib.Path(folder)
     # A process writes the snapshot and a new file, which it then renames.
-    if any(folder.glob("process-*")):
+    failure = "".join(path.read_text() for path in folder.glob("failure-*"))
+    if any(folder.glob("process-*")) or failure:
         free = shutil.disk_usage(folder).free
-        return (f"{folder}: the memory of the program was not written whole ({free >> 20} MiB free): the program was ended "
-                "before, or there is no room, and TMPDIR names another folder")
+        cause = failure or "the program was ended before, or there is no room"
+        return (f"{folder}: the memory of the program was not written whole ({free >> 20} MiB free): {cause} (TMPDIR names another "
+                "folder)")
     if finished.was_interrupted:
         return "the program was interrupted before it used PyTorch, or was too busy to answer"
     if finished.ran_out_of_time:

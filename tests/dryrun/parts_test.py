@@ -309,7 +309,7 @@ class AnswerTest(unittest.TestCase):
             self.collect()
         snapshot = pathlib.Path(self.folder.name) / "process-7.pickle"
         snapshot.touch()
-        with self.assertRaisesRegex(DryRunError, f"{self.folder.name}: .* was not written whole .* TMPDIR names another folder"):
+        with self.assertRaisesRegex(DryRunError, f"{self.folder.name}: .* was not written whole .* .TMPDIR names another folder"):
             self.collect()
         snapshot.unlink()
         self.write(allocations=0)

@@ -281,7 +281,19 @@ class DryRunTest(unittest.TestCase):
         done = subprocess.run([TOOL, "dryrun", "--steps", "0", "--", *self.program(lines)], capture_output=True, text=True, check=False,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512)))
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertRegex(done.stderr, r"tidepool-dryrun-.*: the memory of the program was not written whole")
+        self.assertRegex(done.stderr, r"tidepool-dryrun-.*: the memory of the program was not written whole .*: OSError: .* too large")
+        self.assertNotIn("Traceback", done.stderr)
+
+    def test_an_error_of_the_dry_run_itself_is_named(self):
+        done = dry_run("--steps", "1", command=self.program(
+            "import torch\n"
+            "def fail(*_): raise RuntimeError('no snapshot here')\n"
+            "torch.cuda.memory._dump_snapshot = fail\n"
+            "weight = torch.nn.Parameter(torch.zeros(4, device='cuda', requires_grad=True))\n"
+            "torch.optim.SGD([weight]).step()\n"))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("RuntimeError: no snapshot here", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
 
     def test_programs_may_fork_and_read_the_devices(self):
         found = answer("--steps", "0", "--devices", "2", command=self.program(
