@@ -6,8 +6,9 @@ usage: libraries.py TO TORCH_LIBRARIES STAND_IN...
 
 Reads which libraries, versions and functions PyTorch's own libraries need, and writes libraries with these names,
 versions and functions into the folder TO. The folders STAND_IN have the libraries that do more. Where they have one of the same
-name, none is written. Each written library needs the library of answers there, libcuda_libraries.so. A function that the
-library of answers has is left to it. Every other function does nothing and returns 0, which is success in all of them.
+name, none is written, and functions that it lacks go into one more library. Each written library needs the library of answers
+there, libcuda_libraries.so. A function that the library of answers has is left to it. Every other function does nothing and
+returns 0, which is success in all of them.
 """
 import errno
 import pathlib
@@ -21,6 +22,7 @@ else:
     import elf_writer
 
 ANSWERS = "libcuda_libraries.so"
+LACKING = "libcuda_lacking.so"
 # Libraries of NVIDIA: cuBLAS, cuDNN, NCCL, NVRTC, NVSHMEM, ...
 NVIDIA = re.compile(r"lib(cu|nv|nccl)[A-Za-z_]*\.so")
 
@@ -54,6 +56,15 @@ def empty_libraries(readers, present, answered):
     return made
 
 
+def lacking(readers, present):
+    """Returns the functions without a version that the present libraries should have and lack, such as those of a newer NCCL.
+    `present` has the paths of libraries by name."""
+    sonames = {name for one in readers for name in one.needed if NVIDIA.match(name) and name in present}
+    defined = {name for soname in sonames for name in elf_reader.read(present[soname]).defined}
+    wanted = {reference.name for one in readers for reference in one.references if reference.library is None}
+    return sorted(name for name in wanted - defined if owner_of(name, sonames))
+
+
 def make_all(folder, torch_libraries, stand_in):
     """Writes the libraries into the folder. `stand_in` are folders. Raises OSError, and ValueError for files that are no
     libraries."""
@@ -64,7 +75,13 @@ def make_all(folder, torch_libraries, stand_in):
         raise FileNotFoundError(errno.ENOENT, "no such library", str(pathlib.Path(stand_in[-1]) / ANSWERS))
     answered = elf_reader.read(present[ANSWERS]).defined
     folder.mkdir(parents=True, exist_ok=True)
-    for soname, library in empty_libraries(readers, present, answered).items():
+    made = empty_libraries(readers, present, answered)
+    others = lacking(readers, present)
+    if others:
+        for library in made.values():
+            library.needed.append(LACKING)
+        made[LACKING] = elf_writer.EmptyLibrary(LACKING, readers[0].machine, [], [], dict.fromkeys(others))
+    for soname, library in made.items():
         (folder / soname).write_bytes(elf_writer.contents(library))
 
 

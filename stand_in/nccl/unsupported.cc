@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Functions of newer versions of NCCL that PyTorch links with: growing and pausing communicators,
-// memory that ranks share, and signals. Calls fail, whatever their arguments.
+// memory that ranks share, and signals. Every call fails.
 #include <cstdio>
 
 #include "stand_in/nccl/nccl.h"

@@ -79,13 +79,19 @@ class LibrariesTest(unittest.TestCase):
         self.assertFalse((self.folder / "made" / "libnccl.so.2").exists())
         self.assertEqual(self.call(self.folder / "torch" / "libtorch_x.so", "all"), 6)
 
+    def test_functions_that_a_library_of_the_stand_in_lacks_return_success(self):
+        compile_library(self.folder / "stand_in" / "libnccl.so.2", "int ncclSend() { return 3; }\n")
+        self.make()
+        self.assertEqual(self.call(self.folder / "torch" / "libtorch_x.so", "all"), 3)
+
     def test_each_folder_of_the_stand_in_counts(self):
         self.make()
         own = self.folder / "stand_in" / "cuda12"
         own.mkdir()
         compile_library(own / "libnccl.so.2", "")
         libraries.make_all(self.folder / "again", self.folder / "torch", [own, self.folder / "stand_in"])
-        self.assertEqual(sorted(path.name for path in (self.folder / "again").iterdir()), ["libcublas.so.77", "libcublasLt.so.77"])
+        self.assertEqual(sorted(path.name for path in (self.folder / "again").iterdir()),
+                         ["libcublas.so.77", "libcublasLt.so.77", libraries.LACKING])
         with self.assertRaises(FileNotFoundError):
             libraries.make_all(self.folder / "again", self.folder / "torch", [own])
 
