@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "bindings/c/face_device.h"
 #include "bindings/support/stream_names.h"
-#include "bindings/support/stream_table.h"
 #include "lib/locks/mutex.h"
+#include "lib/locks/pointer_table.h"
 
 namespace tidepool::c_face {
 
@@ -57,7 +57,7 @@ class Streams {
 
   FaceDevice& device_;
   std::atomic<Entry*> default_ = nullptr;  // that of the null handle
-  bindings::StreamTable<Entry> table_;     // read without a lock, changed under mutex_
+  locks::PointerTable<Entry> table_;       // read without a lock, changed under mutex_
   mutable locks::Mutex mutex_;
   std::vector<std::unique_ptr<Entry>> entries_ ABSL_GUARDED_BY(mutex_);
 };

@@ -18,8 +18,8 @@
 #include "bindings/cnmem/memory_state.h"
 #include "bindings/cnmem/settings.h"
 #include "bindings/cnmem/stream_manager.h"
-#include "bindings/support/stream_table.h"
 #include "lib/locks/mutex.h"
+#include "lib/locks/pointer_table.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/pool.h"
 #include "tidepool/recorder.h"
@@ -114,7 +114,7 @@ class DeviceManager {
   Limit limit_ = Limit::kDevice;
 
   std::unique_ptr<StreamManager> default_;
-  bindings::StreamTable<StreamManager> streams_;  // read without a lock, changed under mutex_
+  locks::PointerTable<StreamManager> streams_;  // read without a lock, changed under mutex_
   mutable locks::Mutex mutex_;
   std::vector<std::unique_ptr<StreamManager>> managers_ ABSL_GUARDED_BY(mutex_);
   std::vector<Reserve*> reserves_;  // of managers; filled before other threads see this

@@ -16,9 +16,11 @@ cudaError_t Refusal(const char* function, Needs needs) {
   const int ordered = runtime.counts.Enter(function);
   if (ordered != 0) return static_cast<cudaError_t>(ordered);
   if (needs == Needs::kNothing) return cudaSuccess;
+  if (needs == Needs::kDevice) {
+    return ThisThread().device < runtime.device_count() ? cudaSuccess : cudaErrorNoDevice;
+  }
   const std::shared_ptr<StandInDevice> device = runtime.CurrentDevice();
   if (device == nullptr) return cudaErrorNoDevice;
-  if (needs == Needs::kDevice) return cudaSuccess;
   return static_cast<cudaError_t>(device->broken_with());
 }
 

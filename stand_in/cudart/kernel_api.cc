@@ -67,7 +67,7 @@ std::int64_t ThreadsOf(const cudaLaunchConfig_t* config) {
 // Lets the stream be busy for the time of a kernel, and moves the clock of events.
 cudaError_t QueueKernel(Runtime& runtime, const StreamRef& stream, const void* kernel,
                         std::int64_t threads) {
-  runtime.kernels.Enter(Names().Of(kernel));
+  runtime.kernels.Note(Names().Of(kernel));
   stream.device->PassTime(AssumedTimeOfKernel(runtime.config(), threads));
   const absl::Status forgotten = QueueForgetting(runtime, stream);
   if (!forgotten.ok()) return ErrorOf(forgotten, cudaErrorInvalidResourceHandle);

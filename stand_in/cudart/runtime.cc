@@ -38,6 +38,7 @@ void Runtime::EndIfIdle() {
   {
     const locks::MutexLock lock(&mutex_);
     devices_.clear();
+    device_count_ = 0;
   }
   for (const std::shared_ptr<StandInDevice>& device : devices) DropAllOf(device);
 }
@@ -46,11 +47,6 @@ std::shared_ptr<StandInDevice> Runtime::FindDevice(int ordinal) const {
   const locks::MutexLock lock(&mutex_);
   if (ordinal < 0 || ordinal >= static_cast<int>(devices_.size())) return nullptr;
   return devices_[static_cast<std::size_t>(ordinal)];
-}
-
-int Runtime::device_count() const {
-  const locks::MutexLock lock(&mutex_);
-  return static_cast<int>(devices_.size());
 }
 
 CudartHostConfig Runtime::config() const {
@@ -82,6 +78,7 @@ void Runtime::Configure(const CudartHostConfig& config) {
     const locks::MutexLock lock(&mutex_);
     config_ = config;
     devices_.swap(fresh);
+    device_count_ = config.devices;
   }
   for (const std::shared_ptr<StandInDevice>& old : fresh) DropAllOf(old);
   pools.RemoveIf([](const MemoryPool&) { return true; });

@@ -86,7 +86,7 @@ class Runtime {
 
   // Returns a device, or null if it does not exist.
   std::shared_ptr<StandInDevice> FindDevice(int ordinal) const;
-  int device_count() const;
+  int device_count() const { return device_count_.load(); }
   CudartHostConfig config() const;
   // Returns the calling thread's current device.
   std::shared_ptr<StandInDevice> CurrentDevice() const;
@@ -120,6 +120,7 @@ class Runtime {
   void DropAllOf(const std::shared_ptr<StandInDevice>& device);
 
   std::atomic<bool> has_ended_ = false;
+  std::atomic<int> device_count_ = 0;
   mutable locks::Mutex mutex_;
   CudartHostConfig config_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::shared_ptr<StandInDevice>> devices_ ABSL_GUARDED_BY(mutex_);

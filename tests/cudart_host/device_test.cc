@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Devices and errors of the stand-in.
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/cudart_host/fixture.h"
 
@@ -129,6 +131,31 @@ TEST_F(DeviceTest, FaultsHappenOnceAndDoNothing) {
   cudartHostFailCall("cudaFree", 1, cudaErrorUnknown);
   cudartHostFailCall("cudaFree", 0, 0);
   EXPECT_EQ(cudaFree(nullptr), cudaSuccess);
+}
+
+TEST_F(DeviceTest, CallsOfThreadsAreCountedAndOneFails) {
+  constexpr int kThreads = 4;
+  constexpr int kCalls = 1000;
+  const auto failures_of = [](const char* ordered) {
+    cudartHostFailCall(ordered, kThreads * kCalls / 2, cudaErrorUnknown);
+    std::atomic<int> failures = 0;
+    std::vector<std::thread> threads;
+    for (int i = 0; i < kThreads; ++i) {
+      threads.emplace_back([&] {
+        for (int call = 0; call < kCalls; ++call) {
+          int device = -1;
+          if (cudaGetDevice(&device) != cudaSuccess) ++failures;
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return failures.load();
+  };
+  const long long before = cudartHostCountCalls(nullptr);
+  EXPECT_EQ(failures_of("cudaGetDevice"), 1);
+  EXPECT_EQ(failures_of(nullptr), 1);
+  EXPECT_EQ(cudartHostCountCalls("cudaGetDevice"), 2 * kThreads * kCalls);
+  EXPECT_EQ(cudartHostCountCalls(nullptr) - before, 2 * kThreads * kCalls);
 }
 
 TEST_F(DeviceTest, RunsNoKernels) {
