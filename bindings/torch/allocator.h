@@ -143,6 +143,7 @@ class Allocator final : public CUDAAllocator {
   using Lock = std::unique_lock<std::mutex>;
 
   DeviceState& StateOf(DeviceIndex device);
+  DeviceIndex CurrentDevice() const;
   void* Take(std::size_t bytes, DeviceIndex device, cudaStream_t stream);
   void* TakeFromPool(DeviceState& state, std::size_t bytes, DeviceIndex device,
                      cudaStream_t stream);
@@ -154,7 +155,7 @@ class Allocator final : public CUDAAllocator {
                       cudaStream_t stream);
   void* TakeFromSpare(DeviceState& state, std::size_t bytes, cudaStream_t stream,
                       NamedPool** owner);
-  void Note(void* address, Allocation allocation);
+  void Note(void* address, Allocation&& allocation);
   void AddEntry(TraceEntry::Action action, const Allocation& allocation, const void* address,
                 Context context);
   void AddFree(const Allocation& allocation, const void* address);

@@ -6,6 +6,8 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <utility>
 
 #include "tidepool/tidepool.h"
 
@@ -16,42 +18,68 @@ using c10::CachingAllocator::StatArray;
 using c10::CachingAllocator::StatType;
 using c10::CachingDeviceAllocator::DeviceStats;
 
-// PyTorch calls requests of up to 1 MiB small, and counts them apart.
-inline StatType KindOf(std::size_t bytes) {
-  return bytes <= (1U << 20) ? StatType::SMALL_POOL : StatType::LARGE_POOL;
-}
+// Sums over requests.
+struct Amounts {
+  std::int64_t requests = 0;
+  std::int64_t bytes = 0;      // rounded up
+  std::int64_t requested = 0;  // bytes as the program asked for them
+};
 
-template <typename Change>
-void ForBoth(StatArray& stats, StatType kind, Change change) {
-  change(stats[static_cast<std::size_t>(StatType::AGGREGATE)]);
-  change(stats[static_cast<std::size_t>(kind)]);
+inline Amounts operator+(const Amounts& a, const Amounts& b) {
+  return {a.requests + b.requests, a.bytes + b.bytes, a.requested + b.requested};
+}
+inline Amounts operator-(const Amounts& a, const Amounts& b) {
+  return {a.requests - b.requests, a.bytes - b.bytes, a.requested - b.requested};
+}
+// Sets each field of `most` to that of `now` if it is larger. In a training loop it seldom is.
+inline void Raise(Amounts& most, const Amounts& now) {
+  if (now.requests > most.requests) [[unlikely]]
+    most.requests = now.requests;
+  if (now.bytes > most.bytes) [[unlikely]]
+    most.bytes = now.bytes;
+  if (now.requested > most.requested) [[unlikely]]
+    most.requested = now.requested;
 }
 
 // The requests of one device. Memory is active from its request until its free: the pool orders
-// streams, so a free needs no waiting. Not thread-safe.
+// streams, so a free needs no waiting. Every request of a program is counted here, so a count is a
+// few additions. Not thread-safe.
 class Counts {
  public:
   void Allocated(std::size_t requested, std::size_t bytes) {
-    Change(requested, bytes, [](Stat& stat, std::size_t amount) { stat.increase(amount); });
+    Kind& kind = KindOf(requested);
+    kind.allocated = kind.allocated + AmountsOf(requested, bytes);
+    Raise(kind.peak, kind.live());
+    Raise(peak_, small_.live() + large_.live());
   }
   void Freed(std::size_t requested, std::size_t bytes) {
-    Change(requested, bytes, [](Stat& stat, std::size_t amount) { stat.decrease(amount); });
+    Kind& kind = KindOf(requested);
+    kind.freed = kind.freed + AmountsOf(requested, bytes);
   }
-  void Retried() { ++stats_.num_alloc_retries; }
-  void RanOut() { ++stats_.num_ooms; }
+  void Retried() { ++retries_; }
+  void RanOut() { ++ooms_; }
 
   void ResetPeaks() {
-    ForEach([](Stat& stat) { stat.reset_peak(); });
+    for (Kind* kind : {&small_, &large_}) kind->peak = kind->live();
+    peak_ = small_.live() + large_.live();
   }
   void ResetAccumulated() {
-    ForEach([](Stat& stat) { stat.reset_accumulated(); });
-    stats_.num_alloc_retries = 0;
-    stats_.num_ooms = 0;
+    for (Kind* kind : {&small_, &large_}) {
+      kind->forgotten_allocated = kind->allocated;
+      kind->forgotten_freed = kind->freed;
+    }
+    retries_ = 0;
+    ooms_ = 0;
   }
 
   // Returns all statistics: with the memory that the pool holds.
   DeviceStats With(const tidepool_statistics& pool) const {
-    DeviceStats stats = stats_;
+    DeviceStats stats;
+    stats.allocation = ArrayOf(&Amounts::requests);
+    stats.allocated_bytes = ArrayOf(&Amounts::bytes);
+    stats.requested_bytes = ArrayOf(&Amounts::requested);
+    stats.active = stats.allocation;
+    stats.active_bytes = stats.allocated_bytes;
     const auto set = [](StatArray& array, std::size_t current, std::size_t peak) {
       Stat& stat = array[static_cast<std::size_t>(StatType::AGGREGATE)];
       stat.current = static_cast<std::int64_t>(current);
@@ -61,28 +89,54 @@ class Counts {
     set(stats.inactive_split_bytes, pool.free_bytes, pool.free_bytes);
     set(stats.segment, pool.reserved_bytes == 0 ? 0 : 1, pool.peak_reserved_bytes == 0 ? 0 : 1);
     stats.num_device_alloc = static_cast<std::int64_t>(pool.growths);
-    stats.active = stats.allocation;
-    stats.active_bytes = stats.allocated_bytes;
+    stats.num_alloc_retries = retries_;
+    stats.num_ooms = ooms_;
     return stats;
   }
 
  private:
-  template <typename Apply>
-  void Change(std::size_t requested, std::size_t bytes, Apply apply) {
-    const StatType kind = KindOf(requested);
-    ForBoth(stats_.allocation, kind, [&](Stat& stat) { apply(stat, 1); });
-    ForBoth(stats_.allocated_bytes, kind, [&](Stat& stat) { apply(stat, bytes); });
-    ForBoth(stats_.requested_bytes, kind, [&](Stat& stat) { apply(stat, requested); });
-  }
-  template <typename Apply>
-  void ForEach(Apply apply) {
-    for (StatArray* array :
-         {&stats_.allocation, &stats_.allocated_bytes, &stats_.requested_bytes}) {
-      for (Stat& stat : *array) apply(stat);
-    }
+  // Sums since the beginning, and those that ResetAccumulated hides.
+  struct Kind {
+    Amounts allocated;
+    Amounts freed;
+    Amounts peak;
+    Amounts forgotten_allocated;
+    Amounts forgotten_freed;
+
+    Amounts live() const { return allocated - freed; }
+  };
+
+  // PyTorch calls requests of up to 1 MiB small, and counts them apart.
+  Kind& KindOf(std::size_t bytes) { return bytes <= (1U << 20) ? small_ : large_; }
+
+  static Amounts AmountsOf(std::size_t requested, std::size_t bytes) {
+    return {1, static_cast<std::int64_t>(bytes), static_cast<std::int64_t>(requested)};
   }
 
-  DeviceStats stats_;
+  StatArray ArrayOf(std::int64_t Amounts::*field) const {
+    Stat all;
+    StatArray stats;
+    for (const auto& [kind, type] :
+         {std::pair(&small_, StatType::SMALL_POOL), std::pair(&large_, StatType::LARGE_POOL)}) {
+      Stat& stat = stats[static_cast<std::size_t>(type)];
+      stat.current = kind->live().*field;
+      stat.peak = kind->peak.*field;
+      stat.allocated = (kind->allocated - kind->forgotten_allocated).*field;
+      stat.freed = (kind->freed - kind->forgotten_freed).*field;
+      all.current += stat.current;
+      all.allocated += stat.allocated;
+      all.freed += stat.freed;
+    }
+    all.peak = peak_.*field;
+    stats[static_cast<std::size_t>(StatType::AGGREGATE)] = all;
+    return stats;
+  }
+
+  Kind small_;
+  Kind large_;
+  Amounts peak_;  // of both together
+  std::int64_t retries_ = 0;
+  std::int64_t ooms_ = 0;
 };
 
 }  // namespace tidepool::torch_binding

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -63,13 +62,13 @@ class Ledger {
   // Allows devices up to `count` - 1. Comes before the first use of them.
   void AddDevices(std::size_t count) {
     const Lock lock(mutex_);
-    while (counts_.size() < count) counts_.emplace_back();
+    if (counts_.size() < count) counts_.resize(count);
   }
 
-  void Add(void* address, Allocation allocation) {
+  void Add(void* address, Allocation&& allocation) {
     const Lock lock(mutex_);
     CountsOf(allocation).Allocated(allocation.requested, allocation.bytes());
-    allocations_[address] = std::move(allocation);
+    allocations_.insert_or_assign(address, std::move(allocation));
   }
 
   // Removes an allocation, and stores it. Returns false for an address without one.
@@ -111,7 +110,7 @@ class Ledger {
   }
 
   ShortMutex mutex_;
-  std::deque<Counts> counts_;  // by device
+  std::vector<Counts> counts_;  // by device
   ska::flat_hash_map<void*, Allocation> allocations_;
 };
 

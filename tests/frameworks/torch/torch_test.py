@@ -52,9 +52,13 @@ def train_all():
         models.train(name, 3, autocast=autocast)
         gc.collect()
         stats = torch.cuda.memory_stats()
-        counts.append([stats[f"allocation.all.{key}"] for key in ("allocated", "freed", "current")] +
-                      [stats["requested_bytes.all.current"], stats["requested_bytes.all.peak"]])
+        counts.append({f"{kind}.{pool}.{key}": stats[f"{kind}.{pool}.{key}"]
+                       for kind in ("allocation", "requested_bytes")
+                       for pool in ("all", "small_pool", "large_pool")
+                       for key in ("allocated", "freed", "current", "peak")})
         torch.cuda.reset_peak_memory_stats()
+        if name == "gpt":
+            torch.cuda.reset_accumulated_memory_stats()
     return counts
 
 
