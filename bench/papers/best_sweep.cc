@@ -97,14 +97,19 @@ void KeepFastest(TaskGraph& graph) {
 }
 
 // Finds the least memory, in which all is away that may be, and the memory in which all stays but
-// the gradients of the iteration before.
+// the gradients of the iteration before. Data at home on the device is there at the begin.
 void FindLimits(Case& of) {
+  const std::int64_t granule = ScheduleRequest().alignment;
+  for (const GraphData& data : of.graph.data) {
+    if (data.before != DataHome::kDevice) continue;
+    of.least_bytes += (data.bytes + granule - 1) / granule * granule;
+  }
   std::vector<transfers::TaskRun> runs(of.graph.tasks.size());
   for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;
   const transfers::TransferProblem problem =
       transfers::MakeGraphProblem(
           of.graph, runs,
-          {.granule = ScheduleRequest().alignment,
+          {.granule = granule,
            .rates = {.out_bytes_per_second = kLinkRate, .in_bytes_per_second = kLinkRate}})
           .problem;
   std::vector<std::int64_t> away(runs.size() + 1);

@@ -2,12 +2,15 @@
 #include "policies/offload/best_maker.h"
 
 #include <algorithm>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "lib/schedule/schedule_planning.h"
 #include "lib/text/sizes.h"
+#include "policies/offload/in_pages.h"
 #include "policies/offload/late_memory.h"
 #include "policies/offload/memory_cuts.h"
 #include "policies/offload/option_names.h"
@@ -23,9 +26,9 @@ namespace {
 using transfers::Iteration;
 using transfers::WorkBudget;
 
-constexpr double kEqual = 1e-9;         // relative differences of times below this are rounding
+constexpr std::int64_t kNoHeight = std::numeric_limits<std::int64_t>::max();
 constexpr char kTaken[] = "best: ";     // before the name of another policy
-constexpr double kLatePlanShare = 0.1;  // of the work: a late plan of another policy's schedule
+constexpr double kLatePlanShare = 0.1;  // of the work: late plans of other policies' schedules
 
 // Returns a time that no schedule of the graph beats. Tasks that run again lower it.
 double BoundOf(const TaskGraph& graph, const Machine& machine, bool recomputes) {
@@ -35,6 +38,22 @@ double BoundOf(const TaskGraph& graph, const Machine& machine, bool recomputes) 
     if (recomputes) order.steps.push_back(order.steps.back());
   }
   return LowerBoundSeconds({&graph, 1}, order, machine);
+}
+
+// Returns the bytes of data that is on the device when an iteration begins.
+std::int64_t BytesAtHome(const TaskGraph& graph, std::int64_t granule) {
+  std::int64_t bytes = 0;
+  for (const GraphData& data : graph.data) {
+    if (data.before != DataHome::kDevice) continue;
+    bytes += (data.bytes + granule - 1) / granule * granule;
+  }
+  return bytes;
+}
+
+std::string LargestTaskText(const TaskGraph& graph) {
+  const GraphTotals totals = TotalsOf(graph);
+  return absl::StrCat("the largest task, ", InQuotes(graph.tasks[totals.largest_task_index].name),
+                      ", uses ", text::ExactSize(totals.largest_task), " alone");
 }
 
 }  // namespace
@@ -55,17 +74,15 @@ BestMaker::BestMaker(const TaskGraph& graph, const ScheduleRequest& request,
              .seed = options.seed};
 }
 
-bool BestMaker::IsFastest() const { return best_seconds_ <= bound_ * (1 + kEqual); }
-
 double BestMaker::WorkSeconds() const {
   return options_.work_seconds > 0 ? options_.work_seconds : options_.time_limit_seconds;
 }
 
-// Returns the rest of the time limit; 0 at a stop.
-double BestMaker::SecondsLeft() const {
+// Returns the rest of a part of the time limit; 0 at a stop.
+double BestMaker::SecondsLeft(double until) const {
   if (options_.stop.stop_requested()) return 0;
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
-  return std::max(options_.time_limit_seconds - passed.count(), 0.0);
+  return std::max(options_.time_limit_seconds * until - passed.count(), 0.0);
 }
 
 Iteration BestMaker::SearchWith(const Algorithms& algorithms, double share) const {
@@ -73,9 +90,8 @@ Iteration BestMaker::SearchWith(const Algorithms& algorithms, double share) cons
   // run from here on.
   const double faster = search_.recomputes ? 5 : 10;
   const double work = transfers::WorkOf(WorkSeconds()) * share / 2;
-  const double seconds = std::min(options_.time_limit_seconds * share, SecondsLeft());
-  WorkBudget choosing(work, seconds / 2, options_.stop);
-  WorkBudget sending(work * faster, seconds, options_.stop);
+  WorkBudget choosing(work, SecondsLeft(until_) / 2, options_.stop);
+  WorkBudget sending(work * faster, SecondsLeft(until_), options_.stop);
   return transfers::SearchIteration(
       graph_, algorithms, search_, [&](std::size_t done) { return choosing.Take(done); },
       [&](std::size_t done) { return sending.Take(done); });
@@ -93,11 +109,23 @@ Iteration BestMaker::Search(double share) const {
 }
 
 absl::Status BestMaker::DoesNotFit() const {
-  const GraphTotals totals = TotalsOf(graph_);
+  const std::int64_t at_home = BytesAtHome(graph_, request_.alignment);
+  if (at_home > memory_bytes()) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("no schedule keeps to the memory of ", text::ExactSize(memory_bytes()),
+                     ": data at home on the device, such as weights, takes ",
+                     text::ExactSize(at_home), " when the iteration begins"));
+  }
+  return absl::ResourceExhaustedError(
+      absl::StrCat("no schedule was found that keeps to the memory of ",
+                   text::ExactSize(memory_bytes()), "; ", LargestTaskText(graph_)));
+}
+
+absl::Status BestMaker::HasNoPlan(std::int64_t least_height) const {
   return absl::ResourceExhaustedError(absl::StrCat(
-      "no schedule was found that keeps to the memory of ", text::ExactSize(memory_bytes()),
-      "; the largest task, ", InQuotes(graph_.tasks[totals.largest_task_index].name), ", uses ",
-      text::ExactSize(totals.largest_task), " alone"));
+      "no plan of addresses was found that keeps to the memory of ",
+      text::ExactSize(memory_bytes()), ": the lowest one needs ", text::ExactSize(least_height),
+      "; ", LargestTaskText(graph_), "; pages need no plan"));
 }
 
 Schedule BestMaker::StepsOf(const Iteration& iteration) const {
@@ -119,51 +147,50 @@ double BestMaker::SecondsOf(const Schedule& schedule) const {
   return seconds;
 }
 
-// Keeps a paged schedule, with addresses unless the request asks for pages, if that is faster than
-// the best. Returns the bytes that its plan needs.
+void BestMaker::Keep(const Schedule& schedule, Found& found) const {
+  const double seconds = SecondsOf(schedule);
+  if (seconds < found.seconds) found = {schedule, seconds};
+}
+
+// Keeps a paged schedule with addresses if that is the fastest. Returns the bytes that its plan
+// needs.
 std::int64_t BestMaker::HeightOfTaken(const Schedule& schedule, schedule::PlanEffort effort) {
-  Schedule own = schedule;
-  std::int64_t height = 0;
-  if (request_.memory != ScheduleMemory::kPaged) {
-    const std::int64_t memory = memory_bytes();
-    effort.most_seconds = SecondsLeft();
-    effort.whole_seconds = 0;
-    effort.stop = options_.stop;
-    effort.workspaces = schedule::WorkspaceLife::kWholeRun;
-    absl::StatusOr<Schedule> late = TakeMemoryLate(graph_, schedule, machine_);
-    if (!late.ok()) return std::numeric_limits<std::int64_t>::max();
-    absl::StatusOr<schedule::FixedSchedule> fixed =
-        schedule::FixAddressesWithin(effort, {&graph_, 1}, *late, request_.alignment, {&memory, 1});
-    if (!fixed.ok()) return std::numeric_limits<std::int64_t>::max();
-    if (!fixed->fits) return fixed->height;
-    own = std::move(fixed->schedule);
-    height = fixed->height;
-  }
-  const double seconds = SecondsOf(own);
-  if (seconds < best_seconds_) {
-    best_ = std::move(own);
-    best_seconds_ = seconds;
-  }
-  return height;
+  const std::int64_t memory = memory_bytes();
+  effort.most_seconds = SecondsLeft(until_);
+  effort.whole_seconds = 0;
+  effort.stop = options_.stop;
+  effort.workspaces = schedule::WorkspaceLife::kWholeRun;
+  absl::StatusOr<Schedule> late = TakeMemoryLate(graph_, schedule, machine_);
+  if (!late.ok()) return kNoHeight;
+  absl::StatusOr<schedule::FixedSchedule> fixed =
+      schedule::FixAddressesWithin(effort, {&graph_, 1}, *late, request_.alignment, {&memory, 1});
+  if (!fixed.ok()) return kNoHeight;
+  if (!fixed->fits) return fixed->height;
+  if (WantsPages()) Keep(InPages(fixed->schedule), paged_);
+  Keep(fixed->schedule, fixed_);
+  return fixed->height;
 }
 
 // Takes the schedule of another policy. Returns whether a faster one is possible.
 bool BestMaker::TakeOther(const Schedule& schedule) {
   // A schedule's waits change with its addresses.
   constexpr double kFaster = 0.98;
-  if (SecondsOf(schedule) * kFaster >= best_seconds_) return true;
   Schedule own = schedule;
   if (!absl::StartsWith(own.policy, kTaken)) own.policy = absl::StrCat(kTaken, schedule.policy);
+  if (WantsPages()) Keep(own, paged_);
+  if (IsFastest()) return false;
+  if (SecondsOf(own) * kFaster >= fixed_.seconds) return true;
   if (HeightOfTaken(own, {.work_seconds = plan_seconds_, .seed = options_.seed}) > memory_bytes()) {
     late_.push_back(std::move(own));
-    return true;
   }
   return !IsFastest();
 }
 
 // Searches longer for the addresses of other policies' schedules.
 void BestMaker::TakeLate() {
-  plan_seconds_ = WorkSeconds() * kLatePlanShare;
+  if (late_.empty()) return;
+  until_ = 1;
+  plan_seconds_ = WorkSeconds() * kLatePlanShare / static_cast<double>(late_.size());
   for (const Schedule& schedule : std::exchange(late_, {})) TakeOther(schedule);
 }
 
@@ -176,64 +203,79 @@ absl::StatusOr<Schedule> BestMaker::Make() {
   absl::Status status = SearchOwn();
   if (!IsFastest() && options_.recomputes) MakeRunningAgain(graph_, request_, take);
   TakeLate();
-  if (best_seconds_ == kNever) return status;
-  return std::move(best_);
+  if (answer().seconds == kNever) return status;
+  return std::move(answer().schedule);
 }
 
 absl::Status BestMaker::SearchOwn() {
   if (IsFastest()) return absl::OkStatus();
   search_.recomputes = false;
   search_.problem.part_bytes = 0;
-  absl::Status status = TakeOwn({.first = 0.15, .again = 0.05, .plan = 0.03, .most_tries = 10});
+  absl::Status status =
+      TakeOwn({.first = 0.12, .again = 0.03, .plan = 0.02, .most_tries = 10, .until = 0.6});
   search_.problem.part_bytes = options_.part_bytes;
   if (!IsFastest() && options_.part_bytes > 0) {
-    TakeOwn({.first = 0.05, .again = 0.01, .plan = 0.02, .most_tries = 5}).IgnoreError();
+    TakeOwn({.first = 0.04, .again = 0.01, .plan = 0.01, .most_tries = 4, .until = 0.7})
+        .IgnoreError();
   }
   search_.recomputes = options_.recomputes;
   if (!IsFastest() && options_.recomputes) {
     const absl::Status again =
-        TakeOwn({.first = 0.3, .again = 0.05, .plan = 0.02, .most_tries = 5});
+        TakeOwn({.first = 0.2, .again = 0.03, .plan = 0.01, .most_tries = 5, .until = 1});
     if (!status.ok()) status = again;
   }
   return status;
 }
 
 // Searches with more and more memory in reserve until a plan of addresses fits, and then with less
-// again.
+// again. If half of the searches find none, or no data that may leave makes room, data leaves for
+// short times too.
 absl::Status BestMaker::TakeOwn(const Shares& shares) {
   constexpr double kFaster = 0.99;
   constexpr double kEnough = 1.001;  // of the time without a reserve
-  double fastest = 0;
+  double fastest = kNever;
+  std::int64_t least_height = kNoHeight;
   MemoryCuts cuts(memory_bytes());
+  until_ = shares.until;
   search_.runs_again.clear();
+  search_.problem.least_absence_runs = transfers::kLeastAbsenceRuns;
   for (int tries = 0; tries < shares.most_tries; ++tries) {
+    const bool is_short = search_.problem.least_absence_runs == 1;
     search_.problem.reserve_bytes = cuts.next();
-    Iteration iteration = Search(tries == 0 ? shares.first : shares.again);
-    if (tries == 0 && iteration.seconds == kNever) return DoesNotFit();
-    if (tries == 0) fastest = iteration.seconds;
+    Iteration iteration = Search(fastest == kNever ? shares.first : shares.again);
+    const bool is_found = iteration.seconds < kNever;
+    if (fastest == kNever && !is_found) {
+      if (is_short) return DoesNotFit();
+      search_.problem.least_absence_runs = 1;
+      continue;
+    }
+    const bool is_first = fastest == kNever;
+    if (is_first) fastest = iteration.seconds;
+    if (WantsPages() && is_found) Keep(StepsOf(iteration), paged_);
+    if (IsFastest()) break;
     // The reserve makes the schedule faster.
-    if (iteration.seconds * kFaster >= best_seconds_) {
-      if (tries == 0) break;
+    if (!is_found || iteration.seconds * kFaster >= fixed_.seconds) {
+      if (is_first) break;
       cuts.Suffices();
       continue;
     }
     const std::int64_t height = HeightOfTaken(
         StepsOf(iteration), {.work_seconds = WorkSeconds() * shares.plan,
                              .seed = options_.seed + static_cast<std::uint64_t>(tries)});
+    least_height = std::min(least_height, height);
     if (height > memory_bytes()) {
       cuts.Exceeds(height);
-    } else if (best_seconds_ <= fastest * kEnough) {
+    } else if (fixed_.seconds <= fastest * kEnough) {
       break;
     } else {
       cuts.Suffices();
     }
     search_.runs_again = std::move(iteration.runs_again);
-    if (SecondsLeft() == 0 || cuts.next() > memory_bytes() / 2) break;
+    const bool is_late = tries + 1 >= shares.most_tries / 2 || cuts.next() > memory_bytes() / 2;
+    if (is_late && fixed_.seconds == kNever) search_.problem.least_absence_runs = 1;
+    if (SecondsLeft(until_) == 0 || cuts.next() > memory_bytes()) break;
   }
-  if (best_seconds_ < kNever) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("no plan of addresses was found that keeps to the memory of ",
-                   text::ExactSize(memory_bytes())));
+  return fixed_.seconds < kNever ? absl::OkStatus() : HasNoPlan(least_height);
 }
 
 }  // namespace tidepool::offload_policies

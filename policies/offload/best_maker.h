@@ -28,12 +28,19 @@ class BestMaker {
   absl::StatusOr<Schedule> Make();
 
  private:
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
   // Parts of the work for one kind of search.
   struct Shares {
     double first = 0;    // of the first search
     double again = 0;    // of each later one, with memory in reserve
     double plan = 0;     // of the plan of each schedule
     int most_tries = 1;  // searches, each with a plan
+    double until = 1;    // of the time limit, since its begin: at least the parts so far
+  };
+  struct Found {
+    Schedule schedule;
+    double seconds = kNever;
   };
 
   bool TakeOther(const Schedule& schedule);
@@ -41,17 +48,22 @@ class BestMaker {
   absl::Status TakeOwn(const Shares& shares);
   std::int64_t HeightOfTaken(const Schedule& schedule, schedule::PlanEffort effort);
   void TakeLate();
-  bool IsFastest() const;
+  void Keep(const Schedule& schedule, Found& found) const;
+  bool WantsPages() const { return request_.memory == ScheduleMemory::kPaged; }
+  Found& answer() { return WantsPages() ? paged_ : fixed_; }
+  bool IsFastest() { return answer().seconds <= bound_ * (1 + kEqual); }
   double SecondsOf(const Schedule& schedule) const;
   double WorkSeconds() const;
-  double SecondsLeft() const;
+  double SecondsLeft(double until = 1) const;
   transfers::Iteration Search(double share) const;
   transfers::Iteration SearchWith(const Algorithms& algorithms, double share) const;
   absl::Status DoesNotFit() const;
+  absl::Status HasNoPlan(std::int64_t least_height) const;
   Schedule StepsOf(const transfers::Iteration& iteration) const;
   std::int64_t memory_bytes() const { return machine_.devices.front().memory_bytes; }
 
-  static constexpr double kNever = std::numeric_limits<double>::infinity();
+  // Relative differences of times below this are rounding errors.
+  static constexpr double kEqual = 1e-9;
 
   const TaskGraph& graph_;
   const ScheduleRequest& request_;
@@ -59,8 +71,11 @@ class BestMaker {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   Machine machine_;  // with one device
   transfers::IterationOptions search_;
-  Schedule best_;  // in pages, or with addresses if the request asks for them
-  double best_seconds_ = kNever;
+  // Both kinds of memory have the same search: it looks for the fastest schedule with addresses.
+  // Any such schedule fits in pages as well, so an answer in pages is never slower.
+  Found fixed_;
+  Found paged_;                  // only if the request asks for pages
+  double until_ = 1;             // of the time limit: the end of the kind of search that runs
   std::vector<Schedule> late_;   // of other policies, with addresses that did not fit at once
   double plan_seconds_ = 0.005;  // of work, for a plan of another policy's schedule
   double bound_ = 0;             // no schedule is faster, with or without tasks that run again

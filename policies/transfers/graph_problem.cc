@@ -160,7 +160,7 @@ void ProblemMaker::AddAbsences(std::size_t data) {
     }
     const std::size_t left = uses[k].run + 1;
     const std::size_t needed = uses[k + 1].run;
-    if (uses[k + 1].makes || needed < left + kLeastAbsenceRuns) continue;
+    if (uses[k + 1].makes || needed < left + options_.least_absence_runs) continue;
     AddAbsence(data, {.written = written, .left = left, .needed = needed}, clean);
   }
 }
@@ -174,7 +174,7 @@ void ProblemMaker::AddAbsencesAtHome(std::size_t data) {
   Absence absence = {.is_at_home = true};
   const auto add = [&](std::size_t needed) {
     absence.needed = needed;
-    if (needed >= absence.left + kLeastAbsenceRuns) AddAbsence(data, absence, false);
+    if (needed >= absence.left + options_.least_absence_runs) AddAbsence(data, absence, false);
   };
   bool has_value = !LosesItsValue(data);
   for (const Use& use : uses_[data]) {

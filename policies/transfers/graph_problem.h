@@ -12,8 +12,8 @@
 
 namespace tidepool::transfers {
 
-// A smaller datum, or one that is needed again sooner, is never sent: copies of such data take more
-// time than they are worth, and there are many.
+// A smaller datum is never sent, and one that is needed again sooner only if the options ask for
+// it: copies of such data take more time than they are worth, and there are many.
 inline constexpr std::int64_t kLeastAbsenceBytes = std::int64_t{256} << 10;
 inline constexpr std::size_t kLeastAbsenceRuns = 8;
 
@@ -37,6 +37,7 @@ struct GraphProblemOptions {
   std::int64_t part_bytes = 0;
   // Whether data at home on the device is sent, such as weights.
   bool sends_data_at_home = true;
+  std::size_t least_absence_runs = kLeastAbsenceRuns;  // 1 or more
 };
 inline constexpr std::int64_t kMostParts = 64;
 
@@ -73,8 +74,8 @@ struct GraphProblem {
 // workspace takes whole ones. A datum is in memory from the run that writes it, or from the start
 // of the iteration, to its last use. When a later run writes it again, it is not in memory between
 // the last use before that run and that run. Data that begins on the host is away until its first
-// use. Two uses of data of kLeastAbsenceBytes or more, with kLeastAbsenceRuns between them, are the
-// ends of an absence, or of one for each part. Data at home on the device, such as weights, may
+// use. Two uses of data of kLeastAbsenceBytes or more, with least_absence_runs between them, are
+// the ends of an absence, or of one for each part. Data at home on the device, such as weights, may
 // also be away before its first use and after its last; not in a graph without updates, which is
 // one round of several. A gradient of weights that an update reads takes no memory before the run
 // that writes it: no run reads its value of the iteration before.

@@ -17,6 +17,7 @@
 namespace tidepool {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
@@ -283,6 +284,51 @@ TEST(BestPolicy, NeverTakesLongerWithMoreMemory) {
     }
     EXPECT_GT(first, last * 1.01) << name;
   }
+}
+
+// Any schedule with addresses is one in pages too.
+TEST(BestPolicy, PagesAreNeverSlowerThanAddresses) {
+  const TaskGraph graph = MakeModel("resnet-18", {.batch = 8, .gpu = "v100"}).value();
+  const std::int64_t peak = PeakOf(graph);
+  int fitting = 0;
+  for (const std::int64_t percent : {60, 80}) {
+    ScheduleRequest request = RequestWith(peak / 100 * percent, percent > 70, 0.05);
+    const absl::StatusOr<MadeSchedule> fixed = MakeSchedule("best", graph, request);
+    request.memory = ScheduleMemory::kPaged;
+    const MadeSchedule paged = MakeSchedule("best", graph, request).value();
+    ExpectValid(paged);
+    if (!fixed.ok()) continue;
+    ++fitting;
+    EXPECT_LE(Simulate(paged)->seconds, Simulate(*fixed)->seconds * (1 + 1e-9)) << percent;
+  }
+  EXPECT_GT(fitting, 0);
+}
+
+// Four tensors of 98 MiB fill the memory of ResNet-50 but for 2 MiB, so that a plan of addresses
+// needs data to leave for a few tasks only.
+TEST(BestPolicy, FindsAddressesWhereTheLargestTaskFillsTheMemory) {
+  const TaskGraph graph = MakeModel("resnet-50", {.batch = 32, .gpu = "v100"}).value();
+  const MadeSchedule made =
+      MakeSchedule("best", graph, RequestWith(395 * kMiB, false, 0.05)).value();
+  ExpectValid(made);
+}
+
+TEST(BestPolicy, TellsWhatDoesNotFit) {
+  const auto message = [](const TaskGraph& graph, std::int64_t memory_bytes) {
+    const absl::Status status =
+        MakeSchedule("best", graph, RequestWith(memory_bytes, false, 0.02)).status();
+    EXPECT_TRUE(absl::IsResourceExhausted(status));
+    return std::string(status.message());
+  };
+  const TaskGraph small = MakeModel("resnet-50", {.batch = 4, .gpu = "v100"}).value();
+  EXPECT_THAT(message(small, 128 * kMiB),
+              HasSubstr("data at home on the device, such as weights, takes"));
+  const TaskGraph large = MakeModel("resnet-34", {.batch = 32, .gpu = "v100"}).value();
+  EXPECT_THAT(message(large, 297 * kMiB),
+              AllOf(HasSubstr("the lowest one needs"),
+                    HasSubstr("the largest task, 'bn1.backward', uses 294.0 MiB")));
+  EXPECT_THAT(message(large, 290 * kMiB),
+              AllOf(HasSubstr("no schedule was found"), HasSubstr("bn1.backward")));
 }
 
 TEST(BestPolicy, RefusesLinksAndNamesThatAreNone) {

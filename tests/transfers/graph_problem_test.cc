@@ -21,12 +21,13 @@ TaskGraph WithKeptGradient() {
   return graph;
 }
 
-GraphProblem ProblemOf(const TaskGraph& graph) {
+GraphProblem ProblemOf(const TaskGraph& graph, std::size_t least_absence_runs = kLeastAbsenceRuns) {
   std::vector<TaskRun> runs(graph.tasks.size());
   for (std::size_t task = 0; task < runs.size(); ++task) runs[task].task = task;
-  return MakeGraphProblem(
-      graph, runs,
-      {.memory_bytes = 10000, .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 1}});
+  return MakeGraphProblem(graph, runs,
+                          {.memory_bytes = 10000,
+                           .rates = {.out_bytes_per_second = 1, .in_bytes_per_second = 1},
+                           .least_absence_runs = least_absence_runs});
 }
 
 TEST(GraphProblem, GradientsOfTheIterationBeforeTakeNoMemory) {
@@ -48,14 +49,13 @@ TEST(GraphProblem, GradientsOfTheIterationBeforeFitBesideTheWeights) {
   EXPECT_EQ(ProblemOf(graph).problem.running_bytes.front(), 512 + 1024 + 9900);
 }
 
-// Returns a graph of many tasks between the uses of a kernel and its gradient, all large.
-TaskGraph WithLargeKernel() {
+// Returns a graph of `idle` tasks between the uses of a kernel and its gradient, all large.
+TaskGraph WithLargeKernel(std::size_t idle = kLeastAbsenceRuns) {
   TaskGraph graph = WithKeptGradient();
   graph.data[testing::kKernel].bytes = graph.data[testing::kStep].bytes = kLeastAbsenceBytes;
   for (const std::size_t at : {4, 3, 0}) {
-    const GraphTask idle = {.name = "idle", .algorithms = {{"only", 1, 0}}};
-    graph.tasks.insert(graph.tasks.begin() + static_cast<std::ptrdiff_t>(at), kLeastAbsenceRuns,
-                       idle);
+    const GraphTask task = {.name = "idle", .algorithms = {{"only", 1, 0}}};
+    graph.tasks.insert(graph.tasks.begin() + static_cast<std::ptrdiff_t>(at), idle, task);
   }
   return graph;
 }
@@ -81,6 +81,16 @@ TEST(GraphProblem, DataAtHomeMayBeAwayBeforeBetweenAndAfterItsUses) {
                                  ElementsAre(kKernel, kUpdateRun + 1, kUpdateRun + 1, end),
                                  ElementsAre(kStep, kBackRun + 1, kBackRun + 1, kUpdateRun),
                                  ElementsAre(kStep, kBackRun + 1, kUpdateRun + 1, end)));
+}
+
+TEST(GraphProblem, DataIsAwayForAsFewRunsAsTheOptionsSay) {
+  const TaskGraph graph = WithLargeKernel(2);
+  const auto absences = [&](std::size_t least) {
+    return ProblemOf(graph, least).problem.absences.size();
+  };
+  EXPECT_EQ(absences(kLeastAbsenceRuns), 0);
+  EXPECT_EQ(absences(3), 1);  // of the kernel, between its convolution and its update
+  EXPECT_EQ(absences(2), 5);
 }
 
 TEST(GraphProblem, DataAtHomeStaysInRounds) {

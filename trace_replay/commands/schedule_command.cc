@@ -142,7 +142,7 @@ Command AddSchedule(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "Write the schedule to this file; compressed if the name ends in .gz")
       ->type_name("FILE");
-  AddJsonOption(*schedule, options->point.json);
+  AddScheduleJsonOption(*schedule, options->point.json);
   AddExamples(*schedule, {"tidepool model alexnet --batch 32 -o alexnet.json",
                           "tidepool schedule alexnet.json --memory 1GiB -o alexnet.schedule.json",
                           "tidepool simulate alexnet.json --schedule alexnet.schedule.json",

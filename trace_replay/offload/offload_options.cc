@@ -140,8 +140,10 @@ void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
                  "Divide the memory into so many slots, where a policy computes in slots; 0: the "
                  "policy's choice")
       ->group(group);
-  AddSecondsOption(app, "--time-limit", options.time_limit_seconds,
-                   "Time that a policy may search, where it searches that long")
+  AddSecondsOption(
+      app, "--time-limit", options.time_limit_seconds,
+      "Time that a policy may search, where it searches that long. `best` ends by counted work "
+      "in about that time at the latest, and by the clock on a slower machine")
       ->default_str("2s")
       ->group(group);
   app.add_option("--seed", options.seed, "Seed of a random search")
@@ -235,6 +237,13 @@ std::string PolicyHelp() {
                                     }));
 }
 
+CLI::Option* AddScheduleJsonOption(CLI::App& app, bool& json) {
+  return AddJsonOption(app, json)->description(
+      "Print one JSON object instead of tables. No schedule that runs the tasks in the same order "
+      "in "
+      "this memory is faster than its lower_bound_seconds");
+}
+
 const char* const kOffloadHelp =
     "Copy the inputs of these layers to the host: conv, aconv (every other conv), all (but the "
     "linear layers that end a network of convolutions), or dynamic (the fastest of these that "
@@ -268,7 +277,7 @@ void AddOffloadOptions(CLI::App& app, OffloadCommandOptions& options) {
                  "Write the timeline to this Chrome trace, for ui.perfetto.dev; compressed if the "
                  "name ends in .gz")
       ->type_name("FILE");
-  AddJsonOption(app, options.json);
+  AddScheduleJsonOption(app, options.json);
 }
 
 absl::Status CheckTimelineFile(const OffloadCommandOptions& options) {

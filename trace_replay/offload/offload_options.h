@@ -61,6 +61,8 @@ bool TakesSet(const std::string& policy);
 std::string PolicyHelp();
 // Returns whether a stop ends the policy's search with the best schedule so far.
 bool EndsAtStop(const std::string& policy);
+// Adds --json to a command with the lower bound of a schedule in its answer.
+CLI::Option* AddScheduleJsonOption(CLI::App& app, bool& json);
 // Description of --offload.
 extern const char* const kOffloadHelp;
 
