@@ -28,7 +28,8 @@ class RoundComposer {
         division_(composition.division),
         devices_(composition.devices),
         cores_(composition.cores),
-        uses_(graph.data.size()) {
+        uses_(graph.data.size()),
+        offsets_(graph.data.size(), -1) {
     for (const GraphTask& task : round_graph.graph.tasks) NoteRoundUses(task);
     for (std::size_t i = 0; i < round_graph.updates.size(); ++i) {
       NoteUpdateUses(graph.tasks[round_graph.updates[i]], i);
@@ -36,6 +37,7 @@ class RoundComposer {
   }
 
   Schedule Compose(absl::Span<const Schedule> rounds) {
+    NoteOffsets(rounds.front());
     const std::int64_t count = division_.rounds();
     AddBegin();
     if (count > 1) {
@@ -73,6 +75,15 @@ class RoundComposer {
     }
   }
 
+  // Data that stays has its address in all rounds, where the first one names addresses.
+  void NoteOffsets(const Schedule& round) {
+    for (const ScheduleStep& step : round.steps) {
+      if (step.kind == StepKind::kAllocate && StaysAcrossRounds(graph_.data[step.index])) {
+        offsets_[step.index] = step.offset;
+      }
+    }
+  }
+
   bool UpdatesOnHost() const { return devices_ > 1; }
   bool IsUpdated(std::size_t data) const { return uses_[data].last_update != kNever; }
   DataHome HomeOf(std::size_t data) const { return graph_.data[data].after; }
@@ -81,7 +92,11 @@ class RoundComposer {
   }
 
   void Add(StepKind kind, std::size_t data, std::size_t device) {
-    schedule_.steps.push_back({.kind = kind, .index = data, .device = device});
+    const bool takes_memory = kind == StepKind::kAllocate || kind == StepKind::kPrefetch;
+    schedule_.steps.push_back({.kind = kind,
+                               .index = data,
+                               .device = device,
+                               .offset = takes_memory ? offsets_[data] : -1});
   }
 
   void EndRound(std::int64_t times, std::int64_t batch) {
@@ -229,7 +244,8 @@ class RoundComposer {
   const BatchDivision division_;
   const std::size_t devices_;
   const std::size_t cores_;
-  std::vector<StayingUses> uses_;  // by data
+  std::vector<StayingUses> uses_;      // by data
+  std::vector<std::int64_t> offsets_;  // by data that stays; -1: pages
   Schedule schedule_;
 };
 
@@ -240,7 +256,7 @@ Schedule ComposeRounds(const TaskGraph& graph, const RoundGraph& round_graph,
   Schedule schedule = RoundComposer(graph, round_graph, composition).Compose(rounds);
   schedule.policy = rounds.front().policy;
   schedule.fingerprint = GraphFingerprint(graph);
-  schedule.memory = ScheduleMemory::kPaged;
+  schedule.memory = rounds.front().memory;
   schedule.alignment = rounds.front().alignment;
   schedule.devices = composition.devices;
   return schedule;

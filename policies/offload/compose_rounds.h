@@ -29,8 +29,9 @@ struct Composition {
   std::size_t cores = 0;  // of the host, for the updates of several devices
 };
 
-// Returns the schedule of an iteration of `graph`. `rounds` has the paged schedule of a round
-// graph with the sub-batch, and of one with the rest, if any; both for one device.
+// Returns the schedule of an iteration of `graph`. `rounds` has the schedule of a round graph
+// with the sub-batch, and of one with the rest, if any; both for one device, with pages, or with
+// fixed addresses that are the same for data that stays. The iteration has the same memory.
 //
 // Weights, their gradients and optimizer state have their memory from the begin to the end.
 // Updates follow the last round: on the device or, for several devices, on the host, which gets the

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +14,7 @@
 #include "policies/offload/round_graph.h"
 #include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/program.h"
+#include "tidepool/schedule/sub_batch.h"
 #include "tidepool/schedule/timeline.h"
 
 namespace tidepool::offload_policies {
@@ -118,12 +120,25 @@ class RoundsMaker {
                          .rounds = division.rounds()};
     absl::Status status = AddGraph(division.sub_batch, made);
     if (status.ok() && division.rest > 0) status = AddGraph(division.rest, made);
+    if (status.ok()) status = CheckNormalization(division, made.graphs.front());
     if (!status.ok()) return status;
     const bool is_whole = division.sub_batch == batch_ && request_.devices == 1;
     status = is_whole ? AddWhole(made) : AddRounds(division, made);
     if (!status.ok()) return status;
     made.ideal_seconds = IdealSeconds(division, made.graphs);
     return made;
+  }
+
+  absl::Status CheckNormalization(const BatchDivision& division, const TaskGraph& graph) const {
+    const auto* options = std::get_if<ModnnOptions>(&request_.options);
+    if (options == nullptr || options->ghost_batch_normalization || division.rounds() == 1 ||
+        !NormalizesOverBatch(graph)) {
+      return absl::OkStatus();
+    }
+    return absl::FailedPreconditionError(
+        absl::StrCat(division.rounds(), " rounds of ", division.sub_batch,
+                     " samples normalise over each sub-batch instead of the batch of ", batch_,
+                     ", expected one round, or ghost batch normalisation"));
   }
 
   absl::Status AddGraph(std::int64_t batch, MadeSchedule& made) const {
@@ -135,7 +150,7 @@ class RoundsMaker {
 
   absl::Status AddWhole(MadeSchedule& made) const {
     absl::StatusOr<Schedule> schedule =
-        policy_.make_paged(policy_.name, made.graphs.front(), request_);
+        policy_.ForRounds()(policy_.name, made.graphs.front(), request_);
     if (!schedule.ok()) return schedule.status();
     made.schedule = *std::move(schedule);
     made.schedule.rounds = {{.steps = made.schedule.steps.size(), .batch = made.sub_batch}};
@@ -148,9 +163,10 @@ class RoundsMaker {
     for (const TaskGraph& graph : made.graphs) {
       absl::StatusOr<RoundGraph> round = RoundGraphOf(graph);
       if (!round.ok()) return round.status();
-      absl::StatusOr<Schedule> schedule = policy_.make_paged(policy_.name, round->graph, request_);
+      absl::StatusOr<Schedule> schedule = policy_.ForRounds()(policy_.name, round->graph, request_);
       if (!schedule.ok()) return schedule.status();
-      rounds.push_back(InPages(*std::move(schedule)));
+      const bool keeps_addresses = policy_.make_rounds != nullptr;
+      rounds.push_back(keeps_addresses ? *std::move(schedule) : InPages(*std::move(schedule)));
       if (rounds.size() == 1) first = *std::move(round);
     }
     made.schedule = ComposeRounds(
@@ -210,7 +226,7 @@ class RoundsMaker {
 
 absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const TaskGraph& graph,
                                            const ScheduleRequest& request) {
-  absl::StatusOr<Schedule> schedule = policy.make_paged(policy.name, graph, request);
+  absl::StatusOr<Schedule> schedule = policy.ForRounds()(policy.name, graph, request);
   if (!schedule.ok()) return schedule.status();
   const double least = TotalsOf(graph).least_seconds;
   MadeSchedule made = {.schedule = *std::move(schedule),
@@ -226,8 +242,13 @@ absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const Ta
 absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const GraphFamily& family,
                                            std::int64_t batch, const ScheduleRequest& request) {
   const RoundsMaker maker(policy, family, batch, request);
-  if (request.sub_batch == kLargestSubBatch) return maker.MakeLargest();
-  return maker.Make(request.sub_batch == kWholeBatch ? batch : request.sub_batch);
+  if (request.sub_batch != kLargestSubBatch) {
+    return maker.Make(request.sub_batch == kWholeBatch ? batch : request.sub_batch);
+  }
+  if (policy.choose_sub_batch == nullptr) return maker.MakeLargest();
+  const absl::StatusOr<std::int64_t> chosen = policy.choose_sub_batch(family, batch, request);
+  if (!chosen.ok()) return chosen.status();
+  return maker.Make(*chosen);
 }
 
 }  // namespace tidepool::offload_policies

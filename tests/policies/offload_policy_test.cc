@@ -47,7 +47,7 @@ std::vector<std::string> DataOf(const TaskGraph& graph, const Schedule& schedule
 TEST(OffloadPolicy, NamesAreFound) {
   EXPECT_THAT(OffloadPolicyNames(),
               ElementsAre("none", "vdnn", "vdnn++", "base", "greedy", "dynprog", "vdnn-ratio",
-                          "autoswap", "tflms", "recompute", "pofo", "best"));
+                          "autoswap", "tflms", "recompute", "pofo", "modnn", "best"));
   EXPECT_EQ(*OffloadSetFromName("all"), OffloadSet::kAll);
   EXPECT_EQ(*OffloadSetFromName("conv"), OffloadSet::kConvolutions);
   EXPECT_EQ(*OffloadSetFromName("aconv"), OffloadSet::kAlternateConvolutions);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tests --batch, --sub-batch and --devices of `schedule`, `simulate` and `run`.
+#include "tidepool/schedule/sub_batch.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -80,6 +82,8 @@ TEST_F(SubBatchOptions, FilesOfRoundsAreSimulatedAndRun) {
   }
   EXPECT_EQ(
       Answer({"simulate", path_, "--schedule", schedule_, "--batch", "6", "--json"})["rounds"], 2);
+  EXPECT_THAT(ErrorOf({"simulate", path_, "--schedule", schedule_, "--paper"}),
+              HasSubstr("--paper: a choice of the policy"));
   const json run = Answer({"run", path_, "--schedule", schedule_, "--scale", "0", "--iterations",
                            "1", "--link", "1e12", "--json"});
   EXPECT_EQ(run["rounds"], 2);
@@ -98,6 +102,51 @@ TEST_F(SubBatchOptions, AutoTakesTheLargestThatFits) {
   const json none = Schedule({"--memory", "1MiB", "--batch", "16", "--sub-batch", "auto"}, 2);
   EXPECT_EQ(none["fits"], false);
   EXPECT_THAT(none["why"], HasSubstr("no sub-batch fits"));
+}
+
+TEST_F(SubBatchOptions, AutoAsksForConsecutiveTasksUnderModnn) {
+  const auto made = [&](const std::vector<std::string>& more, int status = 0) {
+    std::vector<std::string> arguments = {"schedule", path_,         "--policy", "modnn", "--batch",
+                                          "16",       "--sub-batch", "auto",     "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Answer(arguments, status);
+  };
+  EXPECT_EQ(made({"--memory", "100GiB"})["sub_batch"], 16);
+  const json some = made({"--memory", "520MiB"});
+  EXPECT_EQ(some["sub_batch"], 4);
+  EXPECT_EQ(some["rounds"], 4);
+  EXPECT_EQ(some["memory_kind"], "fixed");
+  EXPECT_TRUE(some["batch_normalization"].is_null());
+  // Fewer tasks need less, so a smaller share allows more samples; the largest task still more.
+  EXPECT_EQ(made({"--memory", "520MiB", "--alpha", "0.01"})["sub_batch"], 8);
+  EXPECT_EQ(made({"--memory", "520MiB", "--sub-batch-rule", "largest-task"})["sub_batch"], 8);
+  const TaskGraph one = GraphAt(family_, 1).value();
+  const MemoryBound bound = LeastMemory(one, 512);
+  const json least = made({"--memory", std::to_string(bound.bytes)});
+  EXPECT_EQ(least["sub_batch"], 1);
+  EXPECT_LE(least["pool_bytes"], bound.bytes);
+  const json none = made({"--memory", std::to_string(bound.bytes - 1)}, 2);
+  EXPECT_EQ(none["fits"], false);
+  EXPECT_THAT(none["why"], AllOf(HasSubstr("task \"" + one.tasks[bound.task].name + "\" needs " +
+                                           std::to_string(bound.bytes) + " bytes"),
+                                 HasSubstr("at a sub-batch of 1")));
+  EXPECT_EQ(made({"--memory", "520MiB", "--paper"})["fits"], true);
+}
+
+TEST_F(SubBatchOptions, SayThatBatchesAreNormalisedInParts) {
+  const std::vector<std::string> arguments = {"simulate", "resnet-18", "--batch",  "4",
+                                              "--memory", "4GiB",      "--policy", "modnn"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = arguments;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  EXPECT_EQ(Answer(with({"--json", "--sub-batch", "2"}))["batch_normalization"], "ghost");
+  EXPECT_EQ(Answer(with({"--json", "--sub-batch", "4"}))["batch_normalization"], "batch");
+  EXPECT_THAT(Run(with({"--sub-batch", "2"})).out,
+              HasSubstr("2 rounds of 2 samples, batch normalisation over each of them"));
+  EXPECT_THAT(ErrorOf(with({"--sub-batch", "2", "--batch-norm", "refuse"})),
+              HasSubstr("normalise over each sub-batch instead of the batch of 4"));
 }
 
 TEST_F(SubBatchOptions, NetworksHaveRoundsAndDevicesToo) {
@@ -125,6 +174,12 @@ TEST_F(SubBatchOptions, OptionsOfOtherPoliciesAreRefused) {
                         "policy of chains"));
   EXPECT_THAT(Refusal({"--batch", "8", "--policy", "greedy", "--offload", "all"}),
               HasSubstr("--offload: policy greedy has no such option"));
+  EXPECT_THAT(Refusal({"--batch", "8", "--policy", "none", "--alpha", "0.2"}),
+              HasSubstr("--alpha: policy none has no such option, expected it with modnn"));
+  EXPECT_THAT(Refusal({"--batch", "8", "--policy", "modnn", "--seed", "2"}),
+              HasSubstr("--seed: policy modnn has no such option"));
+  EXPECT_THAT(Refusal({"--batch", "8", "--policy", "modnn", "--alpha", "0"}),
+              HasSubstr("--alpha: '0', expected more than 0, up to 1"));
   const json m = Answer({"simulate", "alexnet", "--batch", "8", "--memory", "4GiB", "--policy",
                          "dynprog", "--slots", "100", "--algorithms", "m", "--json"});
   EXPECT_EQ(m["schedule"], "dynprog(m)");

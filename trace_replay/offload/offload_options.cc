@@ -3,7 +3,6 @@
 #include "trace_replay/offload/offload_options.h"
 
 #include <filesystem>
-#include <initializer_list>
 #include <map>
 #include <system_error>
 #include <utility>
@@ -14,8 +13,10 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/types/span.h"
 #include "tidepool/compress/compression_profile.h"
 #include "trace_replay/offload/division_options.h"
+#include "trace_replay/offload/modnn_options.h"
 #include "trace_replay/offload/pools_tried.h"
 #include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/options.h"
@@ -133,6 +134,12 @@ std::optional<OffloadPolicyInfo> FindPolicy(const std::string& name) {
   return std::nullopt;
 }
 
+// Whether options are those of a policy that searches: "best", or one of chains.
+bool Searches(const PolicyOptions& options) {
+  return std::holds_alternative<BestOptions>(options) ||
+         std::holds_alternative<GraphChainOptions>(options);
+}
+
 void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
   const std::string group = "Policies that search";
   ChainPolicyOptions& options = choice.chain;
@@ -193,14 +200,16 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
 
 absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::string>& policies) {
   bool any_layerwise = false;
-  bool any_chain = false;
+  bool any_modnn = false;
+  bool any_search = false;
   for (const std::string& name : policies) {
     const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
     if (!policy.has_value()) return absl::OkStatus();  // refused later, with the known names
-    const bool is_layerwise = std::holds_alternative<LayerwiseOptions>(policy->options);
-    (is_layerwise ? any_layerwise : any_chain) = true;
+    any_layerwise |= std::holds_alternative<LayerwiseOptions>(policy->options);
+    any_modnn |= std::holds_alternative<ModnnOptions>(policy->options);
+    any_search |= Searches(policy->options);
   }
-  const auto check = [&](bool is_taken, std::initializer_list<const char*> names,
+  const auto check = [&](bool is_taken, absl::Span<const char* const> names,
                          std::string_view takers) -> absl::Status {
     for (const char* name : names) {
       if (is_taken || app.count(name) == 0) continue;
@@ -211,8 +220,9 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::stri
     return absl::OkStatus();
   };
   absl::Status status =
-      check(any_chain, {"--slots", "--time-limit", "--seed", "--recompute", "--part"},
+      check(any_search, {"--slots", "--time-limit", "--seed", "--recompute", "--part"},
             "best, or a policy of chains such as greedy or dynprog");
+  if (status.ok()) status = check(any_modnn, kModnnOptions, "modnn");
   if (!status.ok()) return status;
   return check(any_layerwise, {"--offload", "--order", "--placement", "--density"},
                "vdnn, vdnn++, none or base");
@@ -226,7 +236,7 @@ bool TakesSet(const std::string& name) {
 
 bool EndsAtStop(const std::string& name) {
   const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
-  return policy.has_value() && !std::holds_alternative<LayerwiseOptions>(policy->options);
+  return policy.has_value() && Searches(policy->options);
 }
 
 std::string PolicyHelp() {
@@ -267,6 +277,7 @@ void AddDecisionOptions(CLI::App& app, OffloadCommandOptions& options) {
   AddMachineOptions(app, options);
   AddCompressionOptions(app, options);
   AddDivisionOptions(app, options);
+  AddModnnOptions(app, options.offload);
   AddSearchOptions(app, options.offload);
 }
 
@@ -301,6 +312,7 @@ PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choic
   const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
   if (!policy.has_value()) return {};
   if (std::holds_alternative<LayerwiseOptions>(policy->options)) return choice.layerwise;
+  if (std::holds_alternative<ModnnOptions>(policy->options)) return choice.modnn;
   if (std::holds_alternative<BestOptions>(policy->options)) {
     return BestOptions{.time_limit_seconds = choice.chain.time_limit_seconds,
                        .seed = choice.chain.seed,

@@ -21,11 +21,12 @@
 
 namespace tidepool::tool {
 
-// The machine with its pool, and the choices of layerwise policies and of policies of chains.
+// The machine with its pool, and the choices of policies.
 struct PolicyChoice {
   TimelineOptions machine = {};
   LayerwiseOptions layerwise = {};
   ChainPolicyOptions chain = {};
+  ModnnOptions modnn = {};
   std::string recompute = {};   // "on" or "off"; empty: on for graphs, off for chains
   std::int64_t part_bytes = 0;  // of copies by `best`; 0: whole data
   std::optional<ScheduleMemory> memory_kind = std::nullopt;  // empty: the policy's choice

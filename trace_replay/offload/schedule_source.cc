@@ -12,6 +12,7 @@
 #include "tidepool/schedule/program.h"
 #include "tidepool/schedule/schedule_file.h"
 #include "trace_replay/offload/division_options.h"
+#include "trace_replay/offload/modnn_options.h"
 
 namespace tidepool::tool {
 namespace {
@@ -110,9 +111,12 @@ absl::Status CheckScheduleFile(const CLI::App& app, const OffloadCommandOptions&
     return absl::InvalidArgumentError(
         "--memory is missing, expected the memory of the device, or a file with --schedule");
   }
-  for (const char* name : {"--policy", "--offload", "--algorithms", "--order", "--memory-kind",
-                           "--density", "--sub-batch", "--devices", "--host-cores", "--slots",
-                           "--time-limit", "--seed", "--recompute", "--part"}) {
+  std::vector<const char*> names = {"--policy",      "--offload", "--algorithms", "--order",
+                                    "--memory-kind", "--density", "--sub-batch",  "--devices",
+                                    "--host-cores",  "--slots",   "--time-limit", "--seed",
+                                    "--recompute",   "--part"};
+  names.insert(names.end(), kModnnOptions.begin(), kModnnOptions.end());
+  for (const char* name : names) {
     if (app.count(name) == 0) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(name, ": a choice of the policy, expected none of them with --schedule"));

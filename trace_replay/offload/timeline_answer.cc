@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "tidepool/schedule/lower_bound.h"
+#include "tidepool/schedule/sub_batch.h"
 #include "tidepool/schedule/timeline.h"
 #include "trace_replay/offload/division_options.h"
 #include "trace_replay/offload/gpu_option.h"
@@ -127,12 +128,27 @@ std::string OrderText(const OffloadCommandOptions& options, const ScheduledGraph
              : std::string(AllocationOrderName(scheduled.offload.layerwise.order));
 }
 
+// Whether rounds normalise over each sub-batch in the place of the batch.
+bool HasGhostNormalization(const TaskGraph& graph, const Schedule& schedule) {
+  return RoundsOf(schedule) > 1 && NormalizesOverBatch(graph);
+}
+
+// Returns "ghost" for statistics of each sub-batch, "batch" for those of the batch of a device, and
+// null for a graph without batch normalisation.
+nlohmann::ordered_json NormalizationJson(const TaskGraph& graph, const Schedule& schedule) {
+  if (!NormalizesOverBatch(graph)) return nullptr;
+  return HasGhostNormalization(graph, schedule) ? "ghost" : "batch";
+}
+
 // Returns ", 4 rounds of 16 samples, 2 devices", or nothing for one round on one device.
 std::string DivisionText(const TaskGraph& graph, const Schedule& schedule) {
   std::string text;
   if (RoundsOf(schedule) > 1) {
     text = absl::StrCat(", ", CountText(RoundsOf(schedule)), " rounds of ",
                         CountText(SubBatchOf(graph, schedule)), " samples");
+  }
+  if (HasGhostNormalization(graph, schedule)) {
+    absl::StrAppend(&text, ", batch normalisation over each of them");
   }
   if (schedule.devices > 1) absl::StrAppend(&text, ", ", schedule.devices, " devices");
   return text;
@@ -272,6 +288,7 @@ nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
   json["recomputed_seconds"] = RecomputedSeconds(scheduled.graphs, schedule);
   json["sub_batch"] = SubBatchOf(graph, schedule);
   json["rounds"] = RoundsOf(schedule);
+  json["batch_normalization"] = NormalizationJson(graph, schedule);
   json["devices"] = schedule.devices;
   for (const Reason reason : kReasons) {
     json["stall_seconds"][std::string(StallReasonName(reason))] = SecondsOf(timeline, reason);

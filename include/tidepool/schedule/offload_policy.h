@@ -19,6 +19,7 @@
 #include "tidepool/schedule/graph_family.h"
 #include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/schedule.h"
+#include "tidepool/schedule/sub_batch.h"
 #include "tidepool/schedule/timeline.h"
 
 namespace tidepool {
@@ -93,13 +94,30 @@ struct BestOptions {
   friend bool operator==(const BestOptions&, const BestOptions&) = default;
 };
 
+// The options of "modnn".
+struct ModnnOptions {
+  // How kLargestSubBatch chooses the samples of a round.
+  SubBatchOptions sub_batch = {};
+  // Whether a batch that is normalised over its samples may have several rounds. The statistics are
+  // then those of each sub-batch (ghost batch normalisation), so the gradients are others.
+  bool ghost_batch_normalization = true;
+  // The choices of the paper where the policy has better ones: one queue for copies of both
+  // directions, equations (9) and (10) as printed, which do not know the copies that wait already,
+  // copies in that begin no earlier than the task before the next one ends, and defragmentation as
+  // soon as the paper's criteria leave no scheme.
+  bool as_printed = false;
+
+  friend bool operator==(const ModnnOptions&, const ModnnOptions&) = default;
+};
+
 // The options of one policy. Empty: the policy's defaults.
 using PolicyOptions =
-    std::variant<std::monostate, LayerwiseOptions, GraphChainOptions, BestOptions>;
+    std::variant<std::monostate, LayerwiseOptions, GraphChainOptions, BestOptions, ModnnOptions>;
 
 // Sub-batches of a ScheduleRequest besides numbers of samples.
 inline constexpr std::int64_t kWholeBatch = -1;
-inline constexpr std::int64_t kLargestSubBatch = -2;  // the largest that fits the memory
+// The largest that fits the memory; of "modnn", that of ChooseSubBatch (sub_batch.h).
+inline constexpr std::int64_t kLargestSubBatch = -2;
 
 // The question to a policy, beside the graph or the family.
 struct ScheduleRequest {
@@ -165,12 +183,16 @@ struct OffloadPolicyInfo {
 // - "greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms", "recompute", "pofo": the policies of
 //   chains (chain_policy.h) on the chain of the graph (ToChain). Copies run one at a time, at the
 //   lower rate of the link, and weights stay on the device.
+// - "modnn": Chen et al., "moDNN: Memory Optimal Deep Neural Network Training on Graphics
+//   Processing Units", IEEE TPDS 30(3), 2019, and DATE 2018: Algorithm 1, on any graph. It runs in
+//   all memory from LeastMemory on, with fixed addresses. Data at home on the device after the
+//   iteration stays.
 // - "best": searches for the fastest iteration of any graph, over the data that is sent and the
 //   tasks that run again. Weights stay on the device; those at home on the host are refused. It
-//   also makes the schedules of the other policies with their default options, those of pools
-//   without waits, and takes one that is faster. "recompute" and "pofo" take seconds where the
-//   chain of the graph is longer than 32 operations, and are left out then. The same seed gives the
-//   same schedule, unless the time limit ends a search or a plan before its work ends.
+//   also makes the schedules of the other policies, but "modnn", with their default options, those
+//   of pools without waits, and takes one that is faster. "recompute" and "pofo" take seconds where
+//   the chain of the graph is longer than 32 operations, and are left out then. The same seed gives
+//   the same schedule, unless the time limit ends a search or a plan before its work ends.
 TIDEPOOL_EXPORT std::vector<OffloadPolicyInfo> OffloadPolicies();
 TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 
@@ -178,6 +200,7 @@ TIDEPOOL_EXPORT std::vector<std::string> OffloadPolicyNames();
 // - NotFound for an unknown policy: the known names, the nearest first.
 // - ResourceExhausted when a single task needs more than the memory, with the task and the bytes,
 //   when no sub-batch fits, and when a simulated iteration or a plan of addresses does not fit.
+// - FailedPrecondition for several rounds of a batch normalisation that options refuse.
 // - InvalidArgument for a machine, an alignment, a batch, a sub-batch or devices out of range; for
 //   rounds and several devices where the policy has none, with its name; for options of another
 //   policy; and unless there is one density per datum.

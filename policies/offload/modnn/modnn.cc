@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "policies/offload/modnn/modnn.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "policies/offload/modnn/choose_algorithm.h"
+#include "policies/offload/modnn/iteration.h"
+#include "policies/offload/modnn/prefetch.h"
+#include "policies/offload/modnn/prepare_task.h"
+#include "tidepool/schedule/sub_batch.h"
+
+namespace tidepool::modnn {
+namespace {
+
+absl::Status CheckBound(const TaskGraph& graph, const Settings& settings) {
+  const MemoryBound bound = LeastMemory(graph, settings.alignment, StayingData::kAtHome);
+  if (bound.bytes <= settings.memory_bytes) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "task \"", absl::CHexEscape(graph.tasks[bound.task].name), "\" needs ", bound.bytes,
+      " bytes at a batch of ", graph.batch, ", ", bound.staying_bytes,
+      " of them for data that stays; the memory has ", settings.memory_bytes, " bytes"));
+}
+
+}  // namespace
+
+absl::StatusOr<Schedule> Modnn(const TaskGraph& graph, const Settings& settings) {
+  if (absl::Status status = CheckBound(graph, settings); !status.ok()) return status;
+  Iteration iteration(graph, settings);
+  for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
+    const auto least_workspace = PrepareTask(iteration, task);
+    const ChosenAlgorithm chosen = ChooseAlgorithm(iteration, task, least_workspace);
+    const double seconds = graph.tasks[task].algorithms[chosen.algorithm].seconds;
+    PrefetchForLaterTasks(iteration, task, iteration.now() + seconds);
+    iteration.Run(task, chosen.algorithm, chosen.workspace);
+  }
+  return iteration.TakeSchedule();
+}
+
+}  // namespace tidepool::modnn
