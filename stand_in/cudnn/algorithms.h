@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Times and workspaces of cuDNN's algorithms: from a table, or from formulas.
+#ifndef TIDEPOOL_STAND_IN_CUDNN_ALGORITHMS_H_
+#define TIDEPOOL_STAND_IN_CUDNN_ALGORITHMS_H_
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "stand_in/cudnn/shape.h"
+
+namespace tidepool::cudart_host {
+
+struct AlgorithmCost {
+  int algorithm = 0;
+  float milliseconds = 0;
+  std::size_t workspace_bytes = 0;
+  bool is_deterministic = true;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+};
+
+// Returns the number of algorithms of a pass.
+int AlgorithmCount(Pass pass);
+
+// Returns the costs of all supported algorithms, the fastest first. With half data, matrix products
+// come with tensor cores too.
+std::vector<AlgorithmCost> CostsOf(Pass pass, const ConvolutionShape& shape);
+
+// Returns the workspace that an algorithm needs, or nothing where it is not supported.
+std::optional<std::size_t> WorkspaceOf(Pass pass, const ConvolutionShape& shape, int algorithm);
+
+}  // namespace tidepool::cudart_host
+
+#endif  // TIDEPOOL_STAND_IN_CUDNN_ALGORITHMS_H_

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of convolutions: look-ups, workspaces, and the convolutions themselves, which
+// compute in their stream.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "lib/locks/mutex.h"
+#include "stand_in/cudnn/algorithms.h"
+#include "stand_in/cudnn/control.h"
+#include "stand_in/cudnn/objects.h"
+#include "stand_in/cudnn/shape.h"
+
+namespace tidepool::cudart_host {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+
+std::atomic<long long> races = 0;
+std::atomic<std::uint64_t> next_token = 1;
+
+// A convolution in a stream.
+struct Work {
+  Pass pass = Pass::kForward;
+  ConvolutionShape shape;
+  double alpha = 1;
+  double beta = 0;
+  void* x = nullptr;
+  void* w = nullptr;
+  void* y = nullptr;
+  char* workspace = nullptr;
+  std::size_t workspace_bytes = 0;
+};
+
+// Calls `body` with the places in the workspace that a convolution marks as its own.
+template <typename Body>
+void ForEachMark(const Work& work, Body body) {
+  if (work.workspace_bytes < sizeof(std::uint64_t)) return;
+  const std::size_t last = work.workspace_bytes - sizeof(std::uint64_t);
+  for (std::size_t at = 0; at < last; at += kPage) body(work.workspace + at);
+  body(work.workspace + last);
+}
+
+// Computes, and finds out whether other work uses the workspace meanwhile.
+void Run(const Work& work) {
+  const std::uint64_t token = next_token.fetch_add(1);
+  ForEachMark(work, [&](char* place) { std::memcpy(place, &token, sizeof token); });
+  Convolve(work.pass, work.shape, work.alpha, work.x, work.w, work.y, work.beta);
+  bool has_raced = false;
+  ForEachMark(work, [&](const char* place) {
+    std::uint64_t found = 0;
+    std::memcpy(&found, place, sizeof found);
+    has_raced = has_raced || found != token;
+  });
+  if (has_raced) races.fetch_add(1);
+}
+
+void RunOnce(void* data) {
+  const std::unique_ptr<Work> work(static_cast<Work*>(data));
+  Run(*work);
+}
+void RunAgain(void* data) { Run(*static_cast<const Work*>(data)); }
+
+// Keeps captured work: a graph may be launched until the process ends.
+void KeepForever(std::unique_ptr<Work> work) {
+  static auto& mutex = *new locks::Mutex();
+  static auto& kept = *new std::vector<std::unique_ptr<Work>>();
+  const locks::MutexLock lock(&mutex);
+  kept.push_back(std::move(work));
+}
+
+cudnnStatus_t Queue(cudnnHandle_t handle, std::unique_ptr<Work> work) {
+  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
+  if (cudaStreamIsCapturing(handle->stream, &capture) != cudaSuccess) {
+    return CUDNN_STATUS_EXECUTION_FAILED;
+  }
+  const bool is_captured = capture == cudaStreamCaptureStatusActive;
+  Work* const queued = work.get();
+  if (is_captured) KeepForever(std::move(work));
+  if (cudaLaunchHostFunc(handle->stream, is_captured ? RunAgain : RunOnce, queued) != cudaSuccess) {
+    return CUDNN_STATUS_EXECUTION_FAILED;
+  }
+  if (!is_captured) static_cast<void>(work.release());  // it runs, and deletes itself
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// Scales are double for double data, and otherwise float.
+double ScaleOf(const void* scale, cudnnDataType_t type) {
+  return type == CUDNN_DATA_DOUBLE ? *static_cast<const double*>(scale)
+                                   : static_cast<double>(*static_cast<const float*>(scale));
+}
+
+// The descriptors of a convolution, by their roles.
+struct Descriptors {
+  cudnnTensorDescriptor_t x = nullptr;
+  cudnnFilterDescriptor_t w = nullptr;
+  cudnnTensorDescriptor_t y = nullptr;
+};
+
+template <Pass kPass, typename A, typename B, typename C>
+Descriptors Roles(A a, B b, C c) {
+  if constexpr (kPass == Pass::kForward) return {a, b, c};
+  if constexpr (kPass == Pass::kData) return {c, a, b};
+  if constexpr (kPass == Pass::kFilter) return {a, c, b};
+}
+
+template <typename Result>
+cudnnStatus_t Look(const char* function, Pass pass, cudnnHandle_t handle, const Descriptors& roles,
+                   cudnnConvolutionDescriptor_t convolution, int wanted, int* returned,
+                   Result* results, bool has_times, std::size_t limit) {
+  if (const cudnnStatus_t status = EnterCudnn(function); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  const auto shape = ShapeOf(roles.x, roles.w, convolution, roles.y);
+  if (handle == nullptr || !shape.has_value() || wanted < 1 || results == nullptr ||
+      returned == nullptr) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  std::vector<Result> all;
+  std::vector<bool> is_supported(static_cast<std::size_t>(AlgorithmCount(pass)));
+  const auto add = [&](const AlgorithmCost& cost, cudnnStatus_t status) {
+    Result result = {};
+    result.algo = static_cast<decltype(result.algo)>(cost.algorithm);
+    result.status = status;
+    result.time = has_times && status == CUDNN_STATUS_SUCCESS ? cost.milliseconds : -1;
+    result.memory = cost.workspace_bytes;
+    result.determinism = cost.is_deterministic ? CUDNN_DETERMINISTIC : CUDNN_NON_DETERMINISTIC;
+    result.mathType = cost.math;
+    all.push_back(result);
+  };
+  std::vector<AlgorithmCost> too_large;
+  for (const AlgorithmCost& cost : CostsOf(pass, *shape)) {
+    is_supported[static_cast<std::size_t>(cost.algorithm)] = true;
+    if (cost.workspace_bytes > limit) {
+      too_large.push_back(cost);
+    } else {
+      add(cost, CUDNN_STATUS_SUCCESS);
+    }
+  }
+  for (const AlgorithmCost& cost : too_large) {
+    add(cost, CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED);
+  }
+  for (int algorithm = 0; algorithm < AlgorithmCount(pass); ++algorithm) {
+    if (is_supported[static_cast<std::size_t>(algorithm)]) continue;
+    AlgorithmCost cost;
+    cost.algorithm = algorithm;
+    add(cost, CUDNN_STATUS_NOT_SUPPORTED);
+  }
+  *returned = std::min(wanted, static_cast<int>(all.size()));
+  std::copy_n(all.begin(), *returned, results);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t TellWorkspace(const char* function, Pass pass, cudnnHandle_t handle,
+                            const Descriptors& roles, cudnnConvolutionDescriptor_t convolution,
+                            int algorithm, std::size_t* bytes) {
+  if (const cudnnStatus_t status = EnterCudnn(function); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  const auto shape = ShapeOf(roles.x, roles.w, convolution, roles.y);
+  if (handle == nullptr || !shape.has_value() || bytes == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  const auto needed = WorkspaceOf(pass, *shape, algorithm);
+  if (!needed.has_value()) return CUDNN_STATUS_NOT_SUPPORTED;
+  *bytes = *needed;
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t Start(const char* function, cudnnHandle_t handle, const Descriptors& roles,
+                    cudnnConvolutionDescriptor_t convolution, int algorithm, const void* alpha,
+                    const void* beta, std::unique_ptr<Work> work) {
+  if (const cudnnStatus_t status = EnterCudnn(function); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  const auto shape = ShapeOf(roles.x, roles.w, convolution, roles.y);
+  if (handle == nullptr || !shape.has_value() || alpha == nullptr || beta == nullptr ||
+      work->x == nullptr || work->w == nullptr || work->y == nullptr) {
+    return CUDNN_STATUS_BAD_PARAM;
+  }
+  const auto needed = WorkspaceOf(work->pass, *shape, algorithm);
+  if (!needed.has_value()) return CUDNN_STATUS_NOT_SUPPORTED;
+  const bool has_workspace =
+      *needed == 0 || (work->workspace != nullptr && work->workspace_bytes >= *needed);
+  if (!has_workspace) return CUDNN_STATUS_BAD_PARAM;
+  work->workspace_bytes = *needed;
+  work->shape = *shape;
+  work->alpha = ScaleOf(alpha, shape->x.type);
+  work->beta = ScaleOf(beta, shape->x.type);
+  return Queue(handle, std::move(work));
+}
+
+template <Pass kPass>
+std::unique_ptr<Work> WorkOf(const void* a, const void* b, void* c, void* workspace,
+                             std::size_t workspace_bytes) {
+  auto work = std::make_unique<Work>();
+  work->pass = kPass;
+  void* const first = const_cast<void*>(a);
+  void* const second = const_cast<void*>(b);
+  work->x = kPass == Pass::kData ? c : first;
+  work->w = kPass == Pass::kForward ? second : kPass == Pass::kData ? first : c;
+  work->y = kPass == Pass::kForward ? c : second;
+  work->workspace = static_cast<char*>(workspace);
+  work->workspace_bytes = workspace_bytes;
+  return work;
+}
+
+}  // namespace
+}  // namespace tidepool::cudart_host
+
+using tidepool::cudart_host::AlgorithmCount;
+using tidepool::cudart_host::EnterCudnn;
+using tidepool::cudart_host::Look;
+using tidepool::cudart_host::Pass;
+using tidepool::cudart_host::Roles;
+using tidepool::cudart_host::Start;
+using tidepool::cudart_host::TellWorkspace;
+using tidepool::cudart_host::WorkOf;
+
+extern "C" long long cudnnHostCountRaces() { return tidepool::cudart_host::races.load(); }
+
+// Defines the functions of one direction (cudnn.h).
+#define TIDEPOOL_DIRECTION(Name, Short, kPass, A, B, C)                                          \
+  extern "C" cudnnStatus_t cudnnGetConvolution##Name##AlgorithmMaxCount(cudnnHandle_t handle,    \
+                                                                        int* count) {            \
+    if (const cudnnStatus_t status = EnterCudnn(__func__); status != CUDNN_STATUS_SUCCESS) {     \
+      return status;                                                                             \
+    }                                                                                            \
+    if (handle == nullptr || count == nullptr) return CUDNN_STATUS_BAD_PARAM;                    \
+    *count = 2 * AlgorithmCount(kPass);                                                          \
+    return CUDNN_STATUS_SUCCESS;                                                                 \
+  }                                                                                              \
+  extern "C" cudnnStatus_t cudnnGetConvolution##Name##Algorithm_v7(                              \
+      cudnnHandle_t handle, A a, B b, cudnnConvolutionDescriptor_t convolution, C c, int wanted, \
+      int* returned, cudnnConvolution##Short##AlgoPerf_t* results) {                             \
+    return Look(__func__, kPass, handle, Roles<kPass>(a, b, c), convolution, wanted, returned,   \
+                results, false, SIZE_MAX);                                                       \
+  }                                                                                              \
+  extern "C" cudnnStatus_t cudnnFindConvolution##Name##Algorithm(                                \
+      cudnnHandle_t handle, A a, B b, cudnnConvolutionDescriptor_t convolution, C c, int wanted, \
+      int* returned, cudnnConvolution##Short##AlgoPerf_t* results) {                             \
+    return Look(__func__, kPass, handle, Roles<kPass>(a, b, c), convolution, wanted, returned,   \
+                results, true, SIZE_MAX);                                                        \
+  }                                                                                              \
+  extern "C" cudnnStatus_t cudnnFindConvolution##Name##AlgorithmEx(                              \
+      cudnnHandle_t handle, A a, const void*, B b, const void*,                                  \
+      cudnnConvolutionDescriptor_t convolution, C c, void*, int wanted, int* returned,           \
+      cudnnConvolution##Short##AlgoPerf_t* results, void* workspace, size_t workspace_bytes) {   \
+    return Look(__func__, kPass, handle, Roles<kPass>(a, b, c), convolution, wanted, returned,   \
+                results, true, workspace == nullptr ? 0 : workspace_bytes);                      \
+  }                                                                                              \
+  extern "C" cudnnStatus_t cudnnGetConvolution##Name##WorkspaceSize(                             \
+      cudnnHandle_t handle, A a, B b, cudnnConvolutionDescriptor_t convolution, C c,             \
+      cudnnConvolution##Short##Algo_t algorithm, size_t* bytes) {                                \
+    return TellWorkspace(__func__, kPass, handle, Roles<kPass>(a, b, c), convolution, algorithm, \
+                         bytes);                                                                 \
+  }                                                                                              \
+  extern "C" cudnnStatus_t cudnnConvolution##Name(                                               \
+      cudnnHandle_t handle, const void* alpha, A a, const void* a_data, B b, const void* b_data, \
+      cudnnConvolutionDescriptor_t convolution, cudnnConvolution##Short##Algo_t algorithm,       \
+      void* workspace, size_t workspace_bytes, const void* beta, C c, void* c_data) {            \
+    return Start(__func__, handle, Roles<kPass>(a, b, c), convolution, algorithm, alpha, beta,   \
+                 WorkOf<kPass>(a_data, b_data, c_data, workspace, workspace_bytes));             \
+  }
+
+TIDEPOOL_DIRECTION(Forward, Fwd, Pass::kForward, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t,
+                   cudnnTensorDescriptor_t)
+TIDEPOOL_DIRECTION(BackwardData, BwdData, Pass::kData, cudnnFilterDescriptor_t,
+                   cudnnTensorDescriptor_t, cudnnTensorDescriptor_t)
+TIDEPOOL_DIRECTION(BackwardFilter, BwdFilter, Pass::kFilter, cudnnTensorDescriptor_t,
+                   cudnnTensorDescriptor_t, cudnnFilterDescriptor_t)

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shape of a convolution, with two or one spatial dimensions as three, and its computation.
+#ifndef TIDEPOOL_STAND_IN_CUDNN_SHAPE_H_
+#define TIDEPOOL_STAND_IN_CUDNN_SHAPE_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "stand_in/cudnn/objects.h"
+
+namespace tidepool::cudart_host {
+
+enum class Pass : std::uint8_t { kForward, kData, kFilter };
+
+// Sizes and strides by n, c, and three spatial dimensions, those without use first. Strides count
+// elements.
+struct TensorShape {
+  cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  std::array<std::int64_t, 5> sizes = {1, 1, 1, 1, 1};
+  std::array<std::int64_t, 5> strides = {0, 0, 0, 0, 0};
+};
+
+struct ConvolutionShape {
+  TensorShape x;
+  TensorShape w;  // k, c of a group, spatial
+  TensorShape y;
+  std::array<std::int64_t, 3> pads = {0, 0, 0};
+  std::array<std::int64_t, 3> strides = {1, 1, 1};
+  std::array<std::int64_t, 3> dilations = {1, 1, 1};
+  std::int64_t groups = 1;
+  bool flips = false;  // CUDNN_CONVOLUTION: the filter is mirrored
+  cudnnDataType_t compute_type = CUDNN_DATA_FLOAT;
+  cudnnMathType_t math = CUDNN_DEFAULT_MATH;
+};
+
+// Returns the shape that the descriptors describe, or nothing where they do not suit each other.
+std::optional<ConvolutionShape> ShapeOf(cudnnTensorDescriptor_t x, cudnnFilterDescriptor_t w,
+                                        cudnnConvolutionDescriptor_t convolution,
+                                        cudnnTensorDescriptor_t y);
+
+// Returns the text of a layer, such as c48h27w27k128r5s5. It has no batch.
+std::string LayerOf(const ConvolutionShape& shape);
+
+// Computes output = alpha * pass(inputs) + beta * output directly, with sums in double precision.
+// An output with beta 0 is not read.
+void Convolve(Pass pass, const ConvolutionShape& shape, double alpha, void* x, void* w, void* y,
+              double beta);
+
+// Returns the bytes of an element; 0 for a type without convolutions here.
+std::int64_t BytesOf(cudnnDataType_t type);
+
+}  // namespace tidepool::cudart_host
+
+#endif  // TIDEPOOL_STAND_IN_CUDNN_SHAPE_H_
