@@ -51,6 +51,12 @@ long long cudartHostCountCalls(const char* function);
 // that the compiler gave it. A launch in a capture counts each time that its graph is launched.
 long long cudartHostCountKernels(const char* name);
 
+// Queues a kernel of a library on a stream: it takes `seconds` on the clock of events, with the
+// time of a launch, if kernels are assumed to take time. The bytes of its output become unknown; of
+// all memory where `output` is null. Nothing happens without has_kernels.
+void cudartHostRunKernel(const char* name, void* stream, double seconds, void* output,
+                         long long bytes);
+
 // Does the same as a kernel that reads a wild address: from now on every call on the device fails
 // with `error`, until cudaDeviceReset.
 void cudartHostBreakDevice(int device, int error);

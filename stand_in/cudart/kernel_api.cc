@@ -10,11 +10,13 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "lib/locks/mutex.h"
 #include "stand_in/cudart/assumed_time.h"
 #include "stand_in/cudart/call.h"
+#include "stand_in/cudart/control.h"
 #include "stand_in/cudart/errors.h"
 #include "stand_in/cudart/known_copies.h"
 #include "stand_in/cudart/memory_operations.h"
@@ -64,13 +66,8 @@ std::int64_t ThreadsOf(const cudaLaunchConfig_t* config) {
   return config == nullptr ? 0 : ThreadsOf(config->gridDim, config->blockDim);
 }
 
-// Lets the stream be busy for the time of a kernel, and moves the clock of events.
-cudaError_t QueueKernel(Runtime& runtime, const StreamRef& stream, const void* kernel,
-                        std::int64_t threads) {
-  runtime.kernels.Note(Names().Of(kernel));
-  stream.device->PassTime(AssumedTimeOfKernel(runtime.config(), threads));
-  const absl::Status forgotten = QueueForgetting(runtime, stream);
-  if (!forgotten.ok()) return ErrorOf(forgotten, cudaErrorInvalidResourceHandle);
+// Lets the stream be busy for the time of a kernel.
+cudaError_t QueueKernelTime(Runtime& runtime, const StreamRef& stream) {
   const std::chrono::nanoseconds time(runtime.config().kernel_nanoseconds);
   if (time.count() == 0) return cudaSuccess;
   return ErrorOf(stream.Enqueue([&] {
@@ -79,18 +76,31 @@ cudaError_t QueueKernel(Runtime& runtime, const StreamRef& stream, const void* k
                  cudaErrorInvalidResourceHandle);
 }
 
-cudaError_t Launch(const char* function, const void* kernel, std::int64_t threads,
-                   cudaStream_t handle) {
+// Launches a kernel, which `queue` queues: it moves the clock of events, and forgets data.
+template <typename Queue>
+cudaError_t Launch(const char* function, cudaStream_t handle, std::string name, Queue queue) {
   return CallOnStream(function, handle, [&](Runtime& runtime, const StreamRef& stream) {
     if (runtime.config().has_kernels == 0) {
       WarnOnce();
       return cudaErrorNotSupported;
     }
     return QueueOrCapture(runtime, stream, cudaGraphNodeTypeKernel,
-                          [kernel, threads](Runtime& again, const StreamRef& on) {
-                            return QueueKernel(again, on, kernel, threads);
+                          [queue, name = std::move(name)](Runtime& again, const StreamRef& on) {
+                            again.kernels.Note(name);
+                            const absl::Status queued = queue(again, on);
+                            return queued.ok() ? QueueKernelTime(again, on)
+                                               : ErrorOf(queued, cudaErrorInvalidResourceHandle);
                           });
   });
+}
+
+cudaError_t Launch(const char* function, const void* kernel, std::int64_t threads,
+                   cudaStream_t handle) {
+  return Launch(function, handle, Names().Of(kernel),
+                [threads](Runtime& runtime, const StreamRef& stream) {
+                  stream.device->PassTime(AssumedTimeOfKernel(runtime.config(), threads));
+                  return QueueForgetting(runtime, stream);
+                });
 }
 
 // Calls `body` where kernels do nothing.
@@ -136,6 +146,19 @@ thread_local CallConfiguration pushed;
 using namespace tidepool::cudart_host;  // NOLINT: the C functions below use all of it
 
 extern "C" {
+
+void cudartHostRunKernel(const char* name, void* handle, double seconds, void* output,
+                         long long bytes) {
+  const auto nanoseconds = static_cast<std::int64_t>(seconds * 1e9);
+  Launch(__func__, static_cast<cudaStream_t>(handle), name,
+         [=](Runtime& runtime, const StreamRef& stream) {
+           const std::int64_t launch = AssumedTime(runtime.config(), 0);
+           stream.device->PassTime(launch == 0 ? 0 : launch + nanoseconds);
+           return output == nullptr
+                      ? QueueForgetting(runtime, stream)
+                      : QueueForgettingOf(runtime, stream, static_cast<char*>(output), bytes);
+         });
+}
 
 void** __cudaRegisterFatBinary(void* /*binary*/) {
   static void* handle = nullptr;

@@ -96,6 +96,13 @@ absl::Status QueueFillOfKnown(Runtime& runtime, const StreamRef& stream, const C
                    std::string(shape.width * shape.height, static_cast<char>(value)));
 }
 
+absl::Status QueueForgettingOf(Runtime& runtime, const StreamRef& stream, char* output,
+                               std::int64_t bytes) {
+  if (runtime.known.IsHeld()) return absl::OkStatus();
+  return QueueForgettingRows(runtime, stream,
+                             {output, 0, nullptr, 0, static_cast<std::size_t>(bytes), 1});
+}
+
 absl::Status QueueForgetting(Runtime& runtime, const StreamRef& stream) {
   if (runtime.known.IsHeld() || !runtime.known.TakeAny()) return absl::OkStatus();
   return Queue(runtime, stream, [](KnownBytes& known) { known.ForgetAll(); });

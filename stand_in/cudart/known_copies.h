@@ -4,6 +4,8 @@
 #ifndef TIDEPOOL_STAND_IN_CUDART_KNOWN_COPIES_H_
 #define TIDEPOOL_STAND_IN_CUDART_KNOWN_COPIES_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "stand_in/cudart/memory_operations.h"
 #include "stand_in/cudart/runtime.h"
@@ -19,6 +21,9 @@ absl::Status QueueWriteOfKnown(Runtime& runtime, const StreamRef& stream, const 
 absl::Status QueueCopyOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape);
 absl::Status QueueFillOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
                               int value);
+// Forgets the output of a kernel.
+absl::Status QueueForgettingOf(Runtime& runtime, const StreamRef& stream, char* output,
+                               std::int64_t bytes);
 // Forgets everything, since any byte may be the output of a kernel.
 absl::Status QueueForgetting(Runtime& runtime, const StreamRef& stream);
 

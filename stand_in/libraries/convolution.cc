@@ -192,6 +192,19 @@ class Maker {
 
 }  // namespace
 
+double OutputBytes(const Convolution& convolution) {
+  const auto number_bytes = static_cast<double>(cudnn::BytesOf(convolution.type));
+  switch (convolution.pass) {
+    case Pass::kForward:
+      return number_bytes * Product(convolution.y);
+    case Pass::kBackwardData:
+      return number_bytes * Product(convolution.x);
+    case Pass::kBackwardFilter:
+      return number_bytes * Product(convolution.w);
+  }
+  return 0;
+}
+
 std::int64_t SizeOfWorkspace(double bytes) {
   constexpr double kBlock = 512;
   constexpr double kMost = 1LL << 60;

@@ -28,6 +28,9 @@ struct Convolution {
   std::vector<std::int64_t> dilation;
 };
 
+// Returns the size of the tensor that the pass computes.
+double OutputBytes(const Convolution& convolution);
+
 // With their workspaces:
 // - kImplicitGemm: none.
 // - kPrecomputedGemm: an index of four bytes for each element of a filter. cuDNN documents "some

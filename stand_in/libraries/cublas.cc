@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// cuBLAS and cuBLASLt.
+// cuBLAS and cuBLASLt: their versions and words. cublas_products.cc has their products of matrices.
 #include <cstddef>
 #include <cstring>
 
@@ -18,8 +18,6 @@ int Version() { return CudaMajor() == 12 ? 120402 : 130100; }
 
 }  // namespace
 
-TIDEPOOL_ANSWER int cublasCreate_v2(void** handle) { return MakeObject(handle); }
-TIDEPOOL_ANSWER int cublasDestroy_v2(void* handle) { return DeleteObject(handle); }
 TIDEPOOL_ANSWER int cublasLtCreate(void** handle) { return MakeObject(handle); }
 TIDEPOOL_ANSWER int cublasLtDestroy(void* handle) { return DeleteObject(handle); }
 

@@ -20,7 +20,9 @@ namespace {
 using tidepool::cudart_host::Algorithm;
 using tidepool::cudart_host::AlgorithmKind;
 using tidepool::cudart_host::Convolution;
+using tidepool::cudart_host::OutputBytes;
 using tidepool::cudart_host::Pass;
+using tidepool::cudart_host::Run;
 namespace cudnn = tidepool::cudart_host::cudnn;
 
 // Names and types of cudnn_graph.h.
@@ -56,6 +58,9 @@ enum Name : int {  // cudnnBackendAttributeName_t
   kTensorType = 901,
   kTensorSizes = 902,
   kTensorStrides = 903,
+  kTensorIdentifier = 906,
+  kPackIdentifiers = 1000,
+  kPackPointers = 1001,
   kEngineGraph = 1300,
   kEngineIndex = 1301,
   kEngineNotes = 1303,
@@ -63,6 +68,7 @@ enum Name : int {  // cudnnBackendAttributeName_t
 enum Kind : int {  // cudnnBackendAttributeType_t
   kDataType = 1,
   kNumber = 3,
+  kPointer = 6,
   kNote = 11,
   kDescriptor = 15,
 };
@@ -150,6 +156,35 @@ std::optional<Convolution> ConvolutionOfGraph(const Descriptor* graph) {
   return std::nullopt;
 }
 
+// Returns the tensor that the convolution of a graph writes, or null.
+const Descriptor* OutputOfGraph(const Descriptor* graph) {
+  const auto operations = graph->parts.find(kGraphOperations);
+  if (operations == graph->parts.end()) return nullptr;
+  for (const auto& operation : operations->second) {
+    const std::optional<Names> names = NamesOf(operation->type);
+    if (!names.has_value()) continue;
+    if (names->pass == Pass::kForward) return operation->PartOf(names->y);
+    return operation->PartOf(names->pass == Pass::kBackwardData ? names->x : names->w);
+  }
+  return nullptr;
+}
+
+// Returns the memory of a tensor, or null: the convolution's output is the input of an operation
+// that is computed with it.
+void* MemoryOf(const Descriptor* tensor, const Descriptor& pack) {
+  if (tensor == nullptr) return nullptr;
+  const std::vector<std::int64_t> identifier = tensor->NumbersOf(kTensorIdentifier);
+  const std::vector<std::int64_t> identifiers = pack.NumbersOf(kPackIdentifiers);
+  const std::vector<std::int64_t> pointers = pack.NumbersOf(kPackPointers);
+  for (std::size_t i = 0; i < std::min(identifiers.size(), pointers.size()); ++i) {
+    if (identifier.empty() || identifiers[i] != identifier[0]) continue;
+    void* memory = nullptr;
+    std::memcpy(&memory, &pointers[i], sizeof memory);
+    return memory;
+  }
+  return nullptr;
+}
+
 // A plan's convolution, and the algorithm of its engine. Programs number engines themselves too:
 // numbers without an algorithm stand for the one that needs least.
 struct Choice {
@@ -173,9 +208,13 @@ std::optional<Choice> ChoiceOfEngine(const Descriptor* engine) {
   return Choice{std::move(*convolution), *found};
 }
 
-std::optional<Choice> ChoiceOfPlan(const Descriptor& plan) {
+const Descriptor* EngineOfPlan(const Descriptor& plan) {
   const Descriptor* const config = plan.PartOf(kPlanConfig);
-  return config == nullptr ? std::nullopt : ChoiceOfEngine(config->PartOf(kConfigEngine));
+  return config == nullptr ? nullptr : config->PartOf(kConfigEngine);
+}
+
+std::optional<Choice> ChoiceOfPlan(const Descriptor& plan) {
+  return ChoiceOfEngine(EngineOfPlan(plan));
 }
 
 // Returns the configurations that the heuristics propose, the fastest first.
@@ -261,7 +300,8 @@ TIDEPOOL_ANSWER int cudnnBackendDestroyDescriptor(void* object) {
 TIDEPOOL_ANSWER int cudnnBackendSetAttribute(void* object, int name, int type, std::int64_t count,
                                              const void* values) {
   Descriptor& to = *HeldBy(object);
-  if (type == kNumber) {
+  if (type == kNumber || type == kPointer) {
+    static_assert(sizeof(void*) == sizeof(std::int64_t));
     const auto* const numbers = static_cast<const std::int64_t*>(values);
     to.numbers[name].assign(numbers, numbers + count);
   } else if (type == kDataType) {
@@ -284,5 +324,15 @@ TIDEPOOL_ANSWER int cudnnBackendGetAttribute(void* object, int name, int type, s
   if (type == kNote && name == kEngineNotes) given = GiveNotes(from, wanted, values);
   if (type == kNumber) given = GiveNumbers(from, name, wanted, values);
   if (count != nullptr) *count = given;
+  return 0;
+}
+
+TIDEPOOL_ANSWER int cudnnBackendExecute(void* handle, void* plan, void* pack) {
+  const Descriptor& planned = *HeldBy(plan);
+  const std::optional<Choice> choice = ChoiceOfPlan(planned);
+  if (!choice.has_value()) return 0;
+  const Descriptor* const output = OutputOfGraph(EngineOfPlan(planned)->PartOf(kEngineGraph));
+  Run("cudnnBackendExecute", static_cast<cudnn::Handle*>(handle)->stream, choice->algorithm.work,
+      MemoryOf(output, *HeldBy(pack)), OutputBytes(choice->convolution));
   return 0;
 }

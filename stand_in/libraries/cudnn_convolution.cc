@@ -19,8 +19,11 @@ using tidepool::cudart_host::Algorithm;
 using tidepool::cudart_host::AlgorithmKind;
 using tidepool::cudart_host::AssumedGpu;
 using tidepool::cudart_host::Convolution;
+using tidepool::cudart_host::OutputBytes;
 using tidepool::cudart_host::Pass;
+using tidepool::cudart_host::Run;
 using tidepool::cudart_host::cudnn::Delete;
+using tidepool::cudart_host::cudnn::Handle;
 using tidepool::cudart_host::cudnn::kBadParameter;
 using tidepool::cudart_host::cudnn::kFloat;
 using tidepool::cudart_host::cudnn::Make;
@@ -133,6 +136,15 @@ int StoreWorkspace(const Convolution& convolution, const void* order, int number
   return 0;
 }
 
+int Execute(const char* name, void* handle, const Convolution& convolution, const void* order,
+            int number, void* output) {
+  const std::optional<Algorithm> found =
+      Find(convolution, number, static_cast<const Order*>(order)->math);
+  if (!found.has_value()) return kBadParameter;
+  Run(name, static_cast<Handle*>(handle)->stream, found->work, output, OutputBytes(convolution));
+  return 0;
+}
+
 }  // namespace
 
 // Descriptors
@@ -242,4 +254,33 @@ TIDEPOOL_ANSWER int cudnnGetConvolutionBackwardFilterWorkspaceSize(void* /*handl
                                                                    std::size_t* bytes) {
   return StoreWorkspace(ConvolutionOf(Pass::kBackwardFilter, x, w, y, order), order, algorithm,
                         bytes);
+}
+
+// Execution
+// ------------------------------------------------------------------------------------------
+
+TIDEPOOL_ANSWER int cudnnConvolutionForward(void* handle, const void* /*alpha*/, const void* x,
+                                            const void* /*x_data*/, const void* w,
+                                            const void* /*w_data*/, const void* order,
+                                            int algorithm, void* /*workspace*/,
+                                            std::size_t /*bytes*/, const void* /*beta*/,
+                                            const void* y, void* output) {
+  return Execute("cudnnConvolutionForward", handle, ConvolutionOf(Pass::kForward, x, w, y, order),
+                 order, algorithm, output);
+}
+TIDEPOOL_ANSWER int cudnnConvolutionBackwardData(void* handle, const void* /*alpha*/, const void* w,
+                                                 const void* /*w_data*/, const void* y,
+                                                 const void* /*y_data*/, const void* order,
+                                                 int algorithm, void* /*workspace*/,
+                                                 std::size_t /*bytes*/, const void* /*beta*/,
+                                                 const void* x, void* output) {
+  return Execute("cudnnConvolutionBackwardData", handle,
+                 ConvolutionOf(Pass::kBackwardData, x, w, y, order), order, algorithm, output);
+}
+TIDEPOOL_ANSWER int cudnnConvolutionBackwardFilter(
+    void* handle, const void* /*alpha*/, const void* x, const void* /*x_data*/, const void* y,
+    const void* /*y_data*/, const void* order, int algorithm, void* /*workspace*/,
+    std::size_t /*bytes*/, const void* /*beta*/, const void* w, void* output) {
+  return Execute("cudnnConvolutionBackwardFilter", handle,
+                 ConvolutionOf(Pass::kBackwardFilter, x, w, y, order), order, algorithm, output);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stand_in/libraries/gpu.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -57,6 +59,16 @@ double Gpu::Seconds(const Work& work) const {
 const Gpu& AssumedGpu() {
   static const Gpu gpu = GpuOfEnvironment();
   return gpu;
+}
+
+// The runtime is looked for by name: two libraries of the stand-in have one.
+void Run(const char* name, void* stream, const Work& work, void* output, double bytes) {
+  using RunKernel = void (*)(const char*, void*, double, void*, long long);
+  static const auto run = reinterpret_cast<RunKernel>(dlsym(RTLD_DEFAULT, "cudartHostRunKernel"));
+  constexpr double kMost = 1LL << 60;
+  if (run == nullptr) return;
+  run(name, stream, AssumedGpu().Seconds(work), output,
+      static_cast<long long>(std::min(bytes, kMost)));
 }
 
 }  // namespace tidepool::cudart_host

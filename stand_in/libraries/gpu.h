@@ -34,6 +34,10 @@ struct Gpu {
 // Returns the GPU that the environment describes (README.md of the stand-in).
 const Gpu& AssumedGpu();
 
+// Lets the runtime pass the time of a kernel on a stream. `output` is the memory that it writes, of
+// `bytes` bytes, or null where that is not known.
+void Run(const char* name, void* stream, const Work& work, void* output, double bytes);
+
 }  // namespace tidepool::cudart_host
 
 #endif  // TIDEPOOL_STAND_IN_LIBRARIES_GPU_H_

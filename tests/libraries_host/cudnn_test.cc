@@ -2,10 +2,10 @@
 // Both interfaces of cuDNN, as programs that were compiled with its headers call them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <vector>
 
 extern "C" {
@@ -145,11 +145,11 @@ class Graph {
   void* graph_ = nullptr;
 };
 
-// Without a GPU no time tells the algorithms apart.
 TEST(CudnnGraph, HeuristicsProposeTheAlgorithmsOfTheConvolution) {
-  EXPECT_EQ(Graph().Workspaces(),
-            (std::vector<std::int64_t>{5 * 512 - 1, 0, 64 * 9 * 56 * 56 * 4 - 1,
-                                       9 * 32 * 2 * 64 * 56 * 56 + 16 * 64 * 64 * 9 - 1}));
+  std::vector<std::int64_t> found = Graph().Workspaces();
+  std::sort(found.begin(), found.end());
+  EXPECT_EQ(found, (std::vector<std::int64_t>{0, 5 * 512 - 1, 64 * 9 * 56 * 56 * 4 - 1,
+                                              9 * 32 * 2 * 64 * 56 * 56 + 16 * 64 * 64 * 9 - 1}));
 }
 
 TEST(CudnnGraph, EnginesWithoutAnAlgorithmNeedLeast) {
@@ -165,7 +165,7 @@ TEST(CudnnGraph, WorkspacesAreNotedWithTheLargestOfTheConvolution) {
   const int count = tidepoolConvolutionWorkspace(0, &bytes, &largest);
   ASSERT_GE(count, 4);
   EXPECT_EQ(bytes, 0);
-  EXPECT_GE(largest, workspaces.back());
+  EXPECT_EQ(largest, *std::max_element(workspaces.begin(), workspaces.end()));
   EXPECT_EQ(tidepoolConvolutionWorkspace(count, &bytes, &largest), count);
 }
 
