@@ -135,8 +135,10 @@ def has_expandable_segments():
 
 
 def leave(status):
-    """Ends the process at once. Workers of data loaders would complain about it."""
+    """Ends the process at once. Workers of data loaders would complain about it, and PyTorch about their end."""
     if "multiprocessing" in sys.modules:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for worker in sys.modules["multiprocessing"].active_children():
             worker.kill()
     sys.stdout.flush()
