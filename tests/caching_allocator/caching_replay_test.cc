@@ -7,14 +7,13 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/sizes.h"
 #include "tidepool/trace/caching_allocator.h"
 
 namespace tidepool {
 namespace {
 
 using ::testing::ElementsAre;
-
-constexpr std::int64_t kMiB = CachingAllocatorSettings::kMiB;
 
 // Builds a trace from steps such as Steps().Allocate("x", 5).Free("x").
 class Steps {

@@ -7,12 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/sizes.h"
 #include "tidepool/trace/caching_allocator.h"
 
 namespace tidepool {
 namespace {
-
-constexpr std::int64_t kMiB = CachingAllocatorSettings::kMiB;
 
 CachingAllocatorSettings Recorded(std::vector<TraceSetting> settings) {
   TraceBuilder builder(TraceFormat::kPyTorchSnapshot);

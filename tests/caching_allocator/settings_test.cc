@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "tests/support/sizes.h"
 #include "tidepool/trace/caching_allocator.h"
 
 namespace tidepool {
@@ -13,8 +14,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr std::int64_t kMiB = CachingAllocatorSettings::kMiB;
 
 std::string ErrorOf(const std::string& text) {
   const auto settings = ParseCachingAllocatorSettings(text);

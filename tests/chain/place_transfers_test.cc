@@ -44,7 +44,7 @@ TEST(PlaceTransfers, AreAsGoodAsExhaustiveSearch) {
 }
 
 // Two operations, of which the first one's input must leave before the second one fits.
-Chain TightChain() {
+Chain TwoOperations() {
   return {.forward_seconds = {1, 1},
           .backward_seconds = {1, 1},
           .forward_extra = {0, 0},
@@ -57,7 +57,7 @@ Chain TightChain() {
 
 TEST(PlaceTransfers, WaitForWhatLeaves) {
   const std::vector<std::size_t> set = {0};
-  const absl::StatusOr<ChainTimes> times = PlaceTransfers(TightChain(), OrderedTransfers(set));
+  const absl::StatusOr<ChainTimes> times = PlaceTransfers(TwoOperations(), OrderedTransfers(set));
   ASSERT_TRUE(times.ok()) << times.status();
   // x_0 leaves from 0 to 2, beside F_0; F_1 waits for its memory, and so on from the end.
   EXPECT_THAT(times->offload_starts, ElementsAre(0));
@@ -66,28 +66,28 @@ TEST(PlaceTransfers, WaitForWhatLeaves) {
   EXPECT_THAT(times->prefetch_starts, ElementsAre(4));
   EXPECT_EQ(times->gap, 0);
   EXPECT_EQ(times->seconds, 7);
-  EXPECT_EQ(*OrderedMakespan(TightChain(), set), 7);
+  EXPECT_EQ(*OrderedMakespan(TwoOperations(), set), 7);
 }
 
 TEST(PlaceTransfers, NameTheOperationThatDoesNotFit) {
-  const absl::StatusOr<ChainTimes> times = PlaceTransfers(TightChain(), {});
+  const absl::StatusOr<ChainTimes> times = PlaceTransfers(TwoOperations(), {});
   EXPECT_EQ(times.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(times.status().message()), HasSubstr("F_1 needs 2 bytes more"));
-  EXPECT_FALSE(OrderedMakespan(TightChain(), {}).ok());
+  EXPECT_FALSE(OrderedMakespan(TwoOperations(), {}).ok());
 }
 
 TEST(PlaceTransfers, RefuseOtherIndices) {
   for (const ChainTransfers& transfers :
        {ChainTransfers{{2}, {2}}, ChainTransfers{{0, 0}, {0}}, ChainTransfers{{0}, {1}},
         ChainTransfers{{0}, {}}, ChainTransfers{{}, {0}}}) {
-    const absl::StatusOr<ChainTimes> times = PlaceTransfers(TightChain(), transfers);
+    const absl::StatusOr<ChainTimes> times = PlaceTransfers(TwoOperations(), transfers);
     EXPECT_EQ(times.status().code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(times.status().message()), HasSubstr("expected"));
   }
 }
 
 TEST(ChainBounds, OfASmallChain) {
-  Chain chain = TightChain();
+  Chain chain = TwoOperations();
   chain.forward_extra = {1, 0};
   chain.backward_extra = {5, 0};
   chain.y = {1, 2, 3};

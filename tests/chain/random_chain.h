@@ -10,7 +10,11 @@
 
 #include "tidepool/schedule/chain.h"
 
-namespace tidepool::testing {
+namespace tidepool {
+
+inline constexpr std::int64_t kMuchMemory = std::int64_t{1} << 59;
+
+namespace testing {
 
 class RandomChains {
  public:
@@ -79,6 +83,7 @@ class RandomChains {
   std::mt19937_64 random_;
 };
 
-}  // namespace tidepool::testing
+}  // namespace testing
+}  // namespace tidepool
 
 #endif  // TIDEPOOL_TESTS_CHAIN_RANDOM_CHAIN_H_

@@ -16,8 +16,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::RandomChains;
 
-constexpr std::int64_t kMuchMemory = std::int64_t{1} << 59;
-
 std::vector<std::string> NamesOf(const TaskGraph& graph, const Schedule& schedule, StepKind kind) {
   std::vector<std::string> names;
   for (const ScheduleStep& step : schedule.steps) {

@@ -17,8 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kMuchMemory = std::int64_t{1} << 59;
-
 bool IsOfChain(const GraphData& data) {
   return data.kind == DataKind::kInput || data.kind == DataKind::kActivation ||
          data.kind == DataKind::kGradient;

@@ -58,7 +58,7 @@ TEST(Recompute, HasTheOptimaOfTheOracle) {
 }
 
 // Chains of the paper's model, and chains with outputs and operations that run once.
-Chain RandomChain(RandomChains& random, int i) {
+Chain RandomShortChain(RandomChains& random, int i) {
   Chain chain = random.Next(static_cast<std::size_t>(random.Below(6)) + 1);
   if (i % 2 == 1) testing::AddOutputs(random, chain);
   chain.memory_bytes = ChainPeak(chain) * (12 + random.Below(13)) / 24;
@@ -71,7 +71,7 @@ TEST(Recompute, IsOptimalOnRandomChains) {
   int refused = 0;
   const int rounds = testing::Rounds(1500);
   for (int i = 0; i < rounds; ++i) {
-    const Chain chain = RandomChain(random, i);
+    const Chain chain = RandomShortChain(random, i);
     SCOPED_TRACE(ChainJson(chain));
     const double expected = SlowRecompute(chain).Seconds();
     const absl::StatusOr<ChainSchedule> schedule = Recompute(chain);
@@ -93,7 +93,7 @@ TEST(Recompute, RunsInTheLeastMemoryOnly) {
   RandomChains random(12);
   int below_persistent = 0;
   for (int i = 0; i < 300; ++i) {
-    Chain chain = RandomChain(random, i);
+    Chain chain = RandomShortChain(random, i);
     SCOPED_TRACE(ChainJson(chain));
     const RecomputeMemory least = *LeastRecomputeMemory(chain);
     EXPECT_TRUE(least.proved);
@@ -113,7 +113,7 @@ TEST(Recompute, SlotsMakeValidSchedules) {
   int optimal = 0;
   int others = 0;
   for (int i = 0; i < 600; ++i) {
-    const Chain chain = RandomChain(random, i);
+    const Chain chain = RandomShortChain(random, i);
     const absl::StatusOr<ChainSchedule> best = Recompute(chain);
     for (const std::int64_t slots : {1, 10, 20000}) {
       const absl::StatusOr<ChainSchedule> schedule = Recompute(chain, slots);

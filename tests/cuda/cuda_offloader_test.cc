@@ -17,9 +17,6 @@
 namespace tidepool {
 namespace {
 
-constexpr std::int64_t kKiB = 1024;
-constexpr std::int64_t kMiB = 1024 * kKiB;
-
 class CudaOffloaderTest : public ::testing::TestWithParam<OffloaderOptions::Release> {
  protected:
   CudaOffloaderTest() {

@@ -18,9 +18,6 @@
 namespace tidepool {
 namespace {
 
-constexpr std::int64_t kKiB = 1024;
-constexpr std::int64_t kMiB = 1024 * kKiB;
-
 class CudaPipelineTest : public ::testing::Test {
  protected:
   using Stored = std::shared_ptr<const StoredBuffer>;

@@ -19,7 +19,6 @@
 namespace tidepool {
 namespace {
 
-constexpr std::int64_t kKiB = 1024;
 constexpr std::int64_t kBytes = 64 * kKiB;
 
 class CudaPoolTest : public ::testing::Test {

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "stand_in/cudart/control.h"
+#include "tests/support/sizes.h"
 
 namespace tidepool {
 

@@ -6,12 +6,11 @@
 #include <memory>
 #include <string>
 
+#include "tests/support/sizes.h"
 #include "tidepool/host_device.h"
 
 namespace tidepool {
 namespace {
-
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 std::unique_ptr<HostDevice> DeviceWith(AddressOrder order) {
   return HostDevice::Create({.memory_bytes = 64 * kMiB, .addresses = order}).value();

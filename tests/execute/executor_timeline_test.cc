@@ -47,9 +47,9 @@ void Shrink(TaskGraph& graph, std::int64_t divisor, std::int64_t most) {
 }
 
 // An executor on the machine that the options describe.
-class Machine {
+class ExecutorRig {
  public:
-  Machine(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options)
+  ExecutorRig(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options)
       : graph_(graph),
         device_({.out_bytes_per_second = options.out_bytes_per_second,
                  .in_bytes_per_second = options.in_bytes_per_second,
@@ -119,7 +119,7 @@ void ExpectSame(Timeline actual, Timeline expected) {
 // Returns false when memory is too small, for the simulator and the executor alike.
 bool Compare(const TaskGraph& graph, const Schedule& schedule, const TimelineOptions& options) {
   const absl::StatusOr<Timeline> simulated = Simulate(graph, schedule, options);
-  Machine machine(graph, schedule, options);
+  ExecutorRig machine(graph, schedule, options);
   const absl::StatusOr<Timeline> measured = machine.Run();
   EXPECT_EQ(measured.status().code(), simulated.status().code())
       << measured.status() << " " << simulated.status();
@@ -225,7 +225,7 @@ TEST(ExecutorTimelineTest, IsTheSimulatorsForPolicies) {
           options.machine.plan = simulated.plan;
           const Timeline again = Simulate(graph, simulated.resolved, options.machine).value();
           ExpectNear(again.seconds, simulated.seconds, "all", 0);
-          Machine machine(graph, simulated.resolved, options.machine);
+          ExecutorRig machine(graph, simulated.resolved, options.machine);
           for (int iteration = 0; iteration < 2; ++iteration) {
             const absl::StatusOr<Timeline> measured = machine.Run();
             ASSERT_TRUE(measured.ok()) << measured.status();
@@ -253,7 +253,7 @@ TEST(ExecutorTimelineTest, IterationsAreAlike) {
   options.releases_early = false;
   options.memory_bytes = 2 * RoundedBytes(graph);
   options.out_bytes_per_second = options.in_bytes_per_second = 1e6;
-  Machine machine(graph, schedule, options);
+  ExecutorRig machine(graph, schedule, options);
   const Timeline simulated = Simulate(graph, schedule, options).value();
   for (int i = 0; i < 3; ++i) ExpectSame(machine.Run().value(), simulated);
 }

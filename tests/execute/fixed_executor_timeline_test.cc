@@ -73,7 +73,7 @@ class VirtualRig {
 };
 
 // Compares to a nanosecond, plus the rounding of sums of seconds.
-void ExpectNear(double actual, double expected, const char* what, std::size_t step) {
+void AssertNear(double actual, double expected, const char* what, std::size_t step) {
   ASSERT_NEAR(actual, expected, 1e-9 * std::max(1.0, expected)) << what << " of step " << step;
 }
 
@@ -106,12 +106,12 @@ void ExpectSameStalls(const Timeline& actual, const Timeline& expected) {
     ASSERT_EQ(stalls[i].data, simulated[i].data);
     ASSERT_EQ(stalls[i].device, simulated[i].device);
     ASSERT_EQ(stalls[i].stream, simulated[i].stream);
-    ASSERT_NO_FATAL_FAILURE(ExpectNear(stalls[i].start, simulated[i].start, "stall", i));
-    ASSERT_NO_FATAL_FAILURE(ExpectNear(stalls[i].seconds, simulated[i].seconds, "stall", i));
+    ASSERT_NO_FATAL_FAILURE(AssertNear(stalls[i].start, simulated[i].start, "stall", i));
+    ASSERT_NO_FATAL_FAILURE(AssertNear(stalls[i].seconds, simulated[i].seconds, "stall", i));
   }
 }
 
-void ExpectSame(const Timeline& actual, const Timeline& expected) {
+void ExpectSameEvents(const Timeline& actual, const Timeline& expected) {
   const std::vector<TimelineEvent> events = ByStep(actual.events);
   const std::vector<TimelineEvent> simulated = ByStep(expected.events);
   ASSERT_EQ(events.size(), simulated.size());
@@ -123,11 +123,11 @@ void ExpectSame(const Timeline& actual, const Timeline& expected) {
     ASSERT_EQ(events[i].stream, simulated[i].stream);
     ASSERT_EQ(events[i].repetition, simulated[i].repetition);
     ASSERT_NO_FATAL_FAILURE(
-        ExpectNear(events[i].start, simulated[i].start, "start", events[i].step));
-    ASSERT_NO_FATAL_FAILURE(ExpectNear(events[i].end, simulated[i].end, "end", events[i].step));
+        AssertNear(events[i].start, simulated[i].start, "start", events[i].step));
+    ASSERT_NO_FATAL_FAILURE(AssertNear(events[i].end, simulated[i].end, "end", events[i].step));
   }
   ASSERT_NO_FATAL_FAILURE(ExpectSameStalls(actual, expected));
-  ExpectNear(actual.seconds, expected.seconds, "all", 0);
+  AssertNear(actual.seconds, expected.seconds, "all", 0);
   EXPECT_EQ(actual.bytes_out, expected.bytes_out);
   EXPECT_EQ(actual.bytes_in, expected.bytes_in);
 }
@@ -145,7 +145,7 @@ TEST(FixedExecutorTimelineTest, IsTheSimulators) {
     for (int iteration = 0; iteration < 2; ++iteration) {
       const absl::StatusOr<Timeline> measured = rig.Run();
       ASSERT_TRUE(measured.ok()) << measured.status();
-      ASSERT_NO_FATAL_FAILURE(ExpectSame(*measured, simulated));
+      ASSERT_NO_FATAL_FAILURE(ExpectSameEvents(*measured, simulated));
       stalls += measured->stalls.size();
     }
   }

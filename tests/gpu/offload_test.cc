@@ -16,7 +16,7 @@
 namespace tidepool {
 namespace {
 
-constexpr std::int64_t kDelayNs = 20'000;
+constexpr std::int64_t kShortDelayNs = 20'000;
 
 // Sizes are whole words, and so small that a test is short.
 TaskGraph SmallNetwork(const std::string& name) {
@@ -102,9 +102,10 @@ class GpuOffloadTest : public ::testing::Test {
   void Write(const TaskGraph& graph, const std::vector<std::size_t>& uses,
              const std::vector<void*>& addresses, Stream stream) {
     for (std::size_t i = 0; i < uses.size(); ++i) {
-      EXPECT_EQ(gpu::WritePattern(addresses[i], graph.data[uses[i]].bytes,
-                                  static_cast<std::uint32_t>(uses[i]), kDelayNs, Native(stream)),
-                cudaSuccess);
+      EXPECT_EQ(
+          gpu::WritePattern(addresses[i], graph.data[uses[i]].bytes,
+                            static_cast<std::uint32_t>(uses[i]), kShortDelayNs, Native(stream)),
+          cudaSuccess);
     }
   }
   void Check(const TaskGraph& graph, const std::vector<std::size_t>& uses,

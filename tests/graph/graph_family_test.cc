@@ -36,7 +36,7 @@ constexpr char kFamily[] = R"({"tidepool_graph": 2,
   {"name": "g", "layer": "", "operation": "", "phase": "update", "reads": ["y"], "writes": ["z"], "updates": ["w"], "parameters": {"kind": "elementwise", "elements": 4}, "algorithms": [{"name": "only", "seconds": 0.5, "workspace": [0, 4, 8]}]}]}
 )";
 
-GraphFamily Small() {
+GraphFamily SmallFamily() {
   absl::StatusOr<GraphOrFamily> read = ParseGraphOrFamily(kFamily, "g.json");
   EXPECT_TRUE(read.ok()) << read.status();
   return std::get<GraphFamily>(*std::move(read));
@@ -45,7 +45,7 @@ GraphFamily Small() {
 std::string Message(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(GraphFamily, IsReadInWords) {
-  const GraphFamily family = Small();
+  const GraphFamily family = SmallFamily();
   EXPECT_THAT(family.batches, ElementsAre(1, 4, 8));
   EXPECT_THAT(family.bytes_per_sample, ElementsAre(8, 0, 32, 1));
   EXPECT_EQ(family.graph.data[2].bytes, 100);
@@ -55,7 +55,7 @@ TEST(GraphFamily, IsReadInWords) {
 }
 
 TEST(GraphFamily, IsAGraphAtABatchOfTheTable) {
-  const absl::StatusOr<TaskGraph> graph = GraphAt(Small(), 4);
+  const absl::StatusOr<TaskGraph> graph = GraphAt(SmallFamily(), 4);
   ASSERT_TRUE(graph.ok()) << graph.status();
   EXPECT_EQ(graph->batch, 4);
   EXPECT_EQ(graph->gpu, "h200");
@@ -70,31 +70,34 @@ TEST(GraphFamily, IsAGraphAtABatchOfTheTable) {
 
 // At batch 8 fft has the larger workspace.
 TEST(GraphFamily, SortsAlgorithmsByWorkspace) {
-  EXPECT_THAT(GraphAt(Small(), 8)->tasks[0].algorithms,
+  EXPECT_THAT(GraphAt(SmallFamily(), 8)->tasks[0].algorithms,
               ElementsAre(TaskAlgorithm{"gemm", 12, 60}, TaskAlgorithm{"fft", 3, 70}));
 }
 
 TEST(GraphFamily, LacksAlgorithmsThatTheTableLacks) {
-  EXPECT_THAT(GraphAt(Small(), 1)->tasks[0].algorithms, ElementsAre(TaskAlgorithm{"gemm", 1, 60}));
-  EXPECT_THAT(GraphAt(Small(), 3)->tasks[0].algorithms, ElementsAre(TaskAlgorithm{"gemm", 3, 60}));
+  EXPECT_THAT(GraphAt(SmallFamily(), 1)->tasks[0].algorithms,
+              ElementsAre(TaskAlgorithm{"gemm", 1, 60}));
+  EXPECT_THAT(GraphAt(SmallFamily(), 3)->tasks[0].algorithms,
+              ElementsAre(TaskAlgorithm{"gemm", 3, 60}));
 }
 
 TEST(GraphFamily, HasStraightLinesBetweenBatches) {
-  const TaskGraph graph = *GraphAt(Small(), 5);
+  const TaskGraph graph = *GraphAt(SmallFamily(), 5);
   EXPECT_THAT(graph.tasks[0].algorithms,
               ElementsAre(TaskAlgorithm{"gemm", 6, 60}, TaskAlgorithm{"fft", 2.25, 70}));
   EXPECT_THAT(graph.tasks[1].algorithms, ElementsAre(TaskAlgorithm{"only", 0.5, 8}));
 }
 
 TEST(GraphFamily, EndsWithItsTable) {
-  EXPECT_EQ(Message(GraphAt(Small(), 9).status()),
+  EXPECT_EQ(Message(GraphAt(SmallFamily(), 9).status()),
             "no times for batch 9, expected 1 to 8, the batches of the table");
-  EXPECT_THAT(Message(GraphAt(Small(), 0).status()), HasSubstr("a batch of 0, expected 1 to"));
-  EXPECT_THAT(Message(GraphAt(Small(), INT64_MAX).status()), HasSubstr("expected 1 to 2^40"));
+  EXPECT_THAT(Message(GraphAt(SmallFamily(), 0).status()),
+              HasSubstr("a batch of 0, expected 1 to"));
+  EXPECT_THAT(Message(GraphAt(SmallFamily(), INT64_MAX).status()), HasSubstr("expected 1 to 2^40"));
 }
 
 TEST(GraphFamily, OverflowsAtABatch) {
-  GraphFamily family = Small();
+  GraphFamily family = SmallFamily();
   family.cost_model = [](TaskGraph& graph) {
     for (GraphTask& task : graph.tasks) task.algorithms = {{"a", 1, 0}};
     return absl::OkStatus();
@@ -106,7 +109,7 @@ TEST(GraphFamily, OverflowsAtABatch) {
       "data 'x' has 0 + 4096 x 549755813888 bytes at batch 549755813888, expected at most 2^50");
   family.bytes_per_sample[0] = INT64_MAX;
   EXPECT_THAT(Message(GraphAt(family, 2).status()), HasSubstr("expected at most 2^50"));
-  family = Small();
+  family = SmallFamily();
   std::get<LinearParameters>(family.graph.tasks[0].parameters).n = kMostLayerNumber;
   EXPECT_EQ(Message(GraphAt(family, 4).status()),
             "task 'f' has more than 2^40 samples at batch 4, expected at most 2^40");
@@ -135,7 +138,7 @@ TEST(GraphFamily, OverflowsInSum) {
 }
 
 TEST(GraphFamily, TakesACostModel) {
-  GraphFamily family = Small();
+  GraphFamily family = SmallFamily();
   family.batches.clear();
   family.costs.clear();
   EXPECT_THAT(Message(ValidateFamily(family)), HasSubstr("no batch in the table"));
@@ -174,8 +177,8 @@ TEST(GraphFamily, ModelsOfTheZooAreFamilies) {
 }
 
 TEST(GraphFamily, DifferentGraphsAreNoFamily) {
-  const std::vector<TaskGraph> graphs = {*GraphAt(Small(), 4), *GraphAt(Small(), 5),
-                                         *GraphAt(Small(), 8)};
+  const std::vector<TaskGraph> graphs = {*GraphAt(SmallFamily(), 4), *GraphAt(SmallFamily(), 5),
+                                         *GraphAt(SmallFamily(), 8)};
   ASSERT_TRUE(MakeFamily(graphs).ok()) << MakeFamily(graphs).status();
   const auto error = [&](const std::function<void(std::vector<TaskGraph>&)>& change) {
     std::vector<TaskGraph> changed = graphs;
@@ -211,7 +214,7 @@ TEST(GraphFamily, DifferentGraphsAreNoFamily) {
 }
 
 TEST(GraphFamilyJson, IsWrittenAsItWasRead) {
-  EXPECT_EQ(FamilyJson(Small()), kFamily);
+  EXPECT_EQ(FamilyJson(SmallFamily()), kFamily);
   const std::string sorted = nlohmann::json::parse(kFamily).dump();
   const auto read = ParseGraphOrFamily(sorted, "g.json");
   ASSERT_TRUE(read.ok()) << read.status();
@@ -221,10 +224,10 @@ TEST(GraphFamilyJson, IsWrittenAsItWasRead) {
 TEST(GraphFamilyJson, IsNoGraphOfOneBatch) {
   EXPECT_EQ(Message(ParseGraph(kFamily, "g.json").status()),
             "g.json: a graph at any batch, expected a graph of one batch");
-  const std::string graph = GraphJson(*GraphAt(Small(), 4));
+  const std::string graph = GraphJson(*GraphAt(SmallFamily(), 4));
   const auto read = ParseGraphOrFamily(graph, "g.json");
   ASSERT_TRUE(read.ok());
-  EXPECT_EQ(std::get<TaskGraph>(*read), *GraphAt(Small(), 4));
+  EXPECT_EQ(std::get<TaskGraph>(*read), *GraphAt(SmallFamily(), 4));
 }
 
 TEST(GraphFamilyJson, TasksAreSortedWithTheirCosts) {
@@ -242,11 +245,11 @@ TEST(GraphFamilyJson, TasksAreSortedWithTheirCosts) {
   EXPECT_EQ(graph.tasks[0].algorithms[0].name, "fft");
 }
 
-std::string With(const std::string& from, const std::string& to) {
+std::string FamilyWith(const std::string& from, const std::string& to) {
   return testing::Replaced(kFamily, from, to);
 }
 
-std::string ErrorOf(const std::string& json) {
+std::string FamilyErrorOf(const std::string& json) {
   return testing::FaultOf(ParseGraphOrFamily(json, "g.json"), json, "g.json");
 }
 
@@ -294,12 +297,13 @@ TEST(GraphFamilyJson, BadFilesAreRefusedInTheirLine) {
       {"\"reads\": [\"y\"]", "\"reads\": [\"q\"]", "g.json:12: task 'g': there is no data 'q'"},
       {"_graph\": 2", "_graph\": 1", "g.json:3: the key 'batches' is of version 2"},
   };
-  for (const Bad& bad : cases) EXPECT_THAT(ErrorOf(With(bad.from, bad.to)), HasSubstr(bad.error));
+  for (const Bad& bad : cases)
+    EXPECT_THAT(FamilyErrorOf(FamilyWith(bad.from, bad.to)), HasSubstr(bad.error));
 }
 
 TEST(GraphFamilyJson, IsCutAnywhere) {
   const std::string whole = kFamily;
-  for (std::size_t size = 0; size < whole.rfind('}'); ++size) ErrorOf(whole.substr(0, size));
+  for (std::size_t size = 0; size < whole.rfind('}'); ++size) FamilyErrorOf(whole.substr(0, size));
 }
 
 TEST(GraphFamilyJson, AnyByteMayBeAnother) {
@@ -323,21 +327,21 @@ TEST(GraphFamilyJson, AnyByteMayBeAnother) {
 TEST(GraphFamilyJson, FilesAreWrittenAndRead) {
   const std::filesystem::path path = std::filesystem::temp_directory_path() /
                                      absl::StrCat("tidepool-family-", getpid(), ".json.gz");
-  ASSERT_TRUE(WriteFamily(Small(), path).ok());
+  ASSERT_TRUE(WriteFamily(SmallFamily(), path).ok());
   const auto read = ReadGraphOrFamily(path);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(FamilyJson(std::get<GraphFamily>(*read)), kFamily);
   EXPECT_THAT(Message(ReadGraph(path).status()), HasSubstr("expected a graph of one batch"));
-  GraphFamily broken = Small();
+  GraphFamily broken = SmallFamily();
   broken.bytes_per_sample.pop_back();
   EXPECT_THAT(Message(WriteFamily(broken, path)), HasSubstr("3 sizes per sample of 4 data"));
-  broken = Small();
+  broken = SmallFamily();
   broken.costs.pop_back();
   EXPECT_THAT(Message(WriteFamily(broken, path)), HasSubstr("algorithms of 1 tasks for 2 tasks"));
-  broken = Small();
+  broken = SmallFamily();
   std::swap(broken.graph.tasks[0], broken.graph.tasks[1]);
   EXPECT_THAT(Message(WriteFamily(broken, path)), HasSubstr("which task 'f' writes later"));
-  broken = Small();
+  broken = SmallFamily();
   broken.batches.clear();
   broken.costs.clear();
   broken.cost_model = [](TaskGraph& /*graph*/) { return absl::OkStatus(); };
@@ -352,7 +356,7 @@ TEST(GraphFamily, CostsAreThoseOfTheSlowModel) {
     return std::uniform_int_distribution<std::int64_t>(0, bound - 1)(random);
   };
   for (int run = 0; run < 300; ++run) {
-    GraphFamily family = Small();
+    GraphFamily family = SmallFamily();
     family.batches.clear();
     for (std::int64_t batch = 1 + below(3); batch < 40; batch += 1 + below(9)) {
       family.batches.push_back(batch);

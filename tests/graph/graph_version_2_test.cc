@@ -30,11 +30,11 @@ constexpr char kGraph[] = R"({"tidepool_graph": 2,
   {"name": "g", "layer": "", "operation": "", "phase": "backward", "gradients": "weights", "reads": ["y"], "updates": ["w", "m"], "algorithms": [{"name": "only", "seconds": 0, "workspace": 0}]}]}
 )";
 
-std::string With(const std::string& from, const std::string& to) {
+std::string Version2With(const std::string& from, const std::string& to) {
   return testing::Replaced(kGraph, from, to);
 }
 
-std::string ErrorOf(const std::string& json) {
+std::string Version2ErrorOf(const std::string& json) {
   return testing::FaultOf(ParseGraph(json, "g.json"), json, "g.json");
 }
 
@@ -73,14 +73,15 @@ TEST(GraphVersion2, KeysComeInAnyOrder) {
 }
 
 TEST(GraphVersion2, ItsKeysAreNotOfVersion1) {
-  EXPECT_EQ(ErrorOf(With("_graph\": 2", "_graph\": 1")),
+  EXPECT_EQ(Version2ErrorOf(Version2With("_graph\": 2", "_graph\": 1")),
             "g.json:5: the key 'before' is of version 2 in a graph of version 1, expected "
             "tidepool_graph 2");
 }
 
 TEST(GraphVersion2, IsCutAnywhere) {
   const std::string whole = kGraph;
-  for (std::size_t size = 0; size < whole.rfind('}'); ++size) ErrorOf(whole.substr(0, size));
+  for (std::size_t size = 0; size < whole.rfind('}'); ++size)
+    Version2ErrorOf(whole.substr(0, size));
 }
 
 TEST(GraphVersion2, AnyByteMayBeAnother) {
@@ -110,7 +111,7 @@ class BadGraphs2 : public ::testing::TestWithParam<BadCase2> {};
 
 TEST_P(BadGraphs2, AreRefusedInTheirLine) {
   const BadCase2& bad = GetParam();
-  const std::string error = ErrorOf(With(bad.from, bad.to));
+  const std::string error = Version2ErrorOf(Version2With(bad.from, bad.to));
   EXPECT_THAT(error, StartsWith(absl::StrCat("g.json:", bad.line, ": ")));
   EXPECT_THAT(error, HasSubstr(bad.error));
 }

@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "tests/models/made_model.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
 
@@ -19,25 +20,6 @@ using Names = std::set<std::string>;
 constexpr double kRate = 1e12;
 GpuRates CountsOperations() { return {"operations", kRate, 1e30, 0, 0}; }
 GpuRates CountsBytes() { return {"bytes", 1e30, kRate, 0, 0}; }
-
-TaskGraph Made(const std::string& name, const ModelOptions& options) {
-  absl::StatusOr<TaskGraph> graph = MakeModel(name, options);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return graph.ok() ? *std::move(graph) : TaskGraph();
-}
-
-const GraphTask& TaskOf(const TaskGraph& graph, const std::string& name) {
-  static const GraphTask none;
-  const auto task = std::ranges::find(graph.tasks, name, &GraphTask::name);
-  EXPECT_TRUE(task != graph.tasks.end()) << "no task " << name;
-  return task == graph.tasks.end() ? none : *task;
-}
-
-Names NamesOf(const TaskGraph& graph, const std::vector<std::size_t>& uses) {
-  Names names;
-  for (const std::size_t data : uses) names.insert(graph.data[data].name);
-  return names;
-}
 
 // Returns the operations, or the bytes, of a task on such a GPU.
 double WorkOf(const GraphTask& task) { return task.algorithms.front().seconds * kRate; }

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "tests/models/made_model.h"
 #include "tidepool/schedule/graph.h"
 
 namespace tidepool {
@@ -20,12 +21,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-TaskGraph Made(std::string_view name, const ModelOptions& options) {
-  absl::StatusOr<TaskGraph> graph = MakeModel(name, options);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return graph.ok() ? *std::move(graph) : TaskGraph();
-}
 
 std::string ErrorOf(std::string_view name, const ModelOptions& options) {
   const absl::StatusOr<TaskGraph> graph = MakeModel(name, options);
@@ -39,21 +34,6 @@ std::int64_t BytesOf(const TaskGraph& graph, const std::string& name) {
   }
   ADD_FAILURE() << "no data " << name;
   return -1;
-}
-
-const GraphTask& TaskOf(const TaskGraph& graph, const std::string& name) {
-  static const GraphTask none;
-  for (const GraphTask& task : graph.tasks) {
-    if (task.name == name) return task;
-  }
-  ADD_FAILURE() << "no task " << name;
-  return none;
-}
-
-std::set<std::string> Names(const TaskGraph& graph, const std::vector<std::size_t>& uses) {
-  std::set<std::string> names;
-  for (const std::size_t data : uses) names.insert(graph.data[data].name);
-  return names;
 }
 
 std::set<std::string> NamesAt(const GraphTask& task) {
@@ -76,15 +56,15 @@ struct Parameters {
   std::int64_t count;
 };
 
-class ModelParameters : public ::testing::TestWithParam<Parameters> {};
+class ParametersOfModels : public ::testing::TestWithParam<Parameters> {};
 
-TEST_P(ModelParameters, AreThoseKnown) {
-  EXPECT_EQ(*tidepool::ModelParameters(GetParam().name), GetParam().count);
+TEST_P(ParametersOfModels, AreThoseKnown) {
+  EXPECT_EQ(*ModelParameters(GetParam().name), GetParam().count);
 }
 
 // torchvision's documentation (without auxiliary classifiers), and those of GPT-2 as published.
 INSTANTIATE_TEST_SUITE_P(
-    Known, ModelParameters,
+    Known, ParametersOfModels,
     ::testing::Values(
         // 96 (3 11^2 + 1) + 256 (96 5^2 + 1) + 384 (256 3^2 + 1) + 384 (384 3^2 + 1)
         // + 256 (384 3^2 + 1) + 4096 (256 6^2 + 1) + 4096 (4096 + 1) + 1000 (4096 + 1)
@@ -213,7 +193,7 @@ TEST_P(EveryModel, LearnsEveryWeight) {
       EXPECT_EQ(graph.data[data].kind, DataKind::kWeightGradient);
     }
   }
-  EXPECT_EQ(learned, 4 * *tidepool::ModelParameters(GetParam()));
+  EXPECT_EQ(learned, 4 * *ModelParameters(GetParam()));
 }
 
 // A backward task finds the data of its layer's forward task unchanged, unless the layer itself
@@ -366,25 +346,24 @@ TEST(ModelZoo, OtherImagesGiveOtherShapes) {
             4 * 2048 * 768);
   EXPECT_EQ(BytesOf(Made("gpt2-small", {.batch = 1, .image = 5}), "embedding.positions"),
             4 * 1024 * 768);
-  EXPECT_EQ(*tidepool::ModelParameters("vgg-16", 256) - *tidepool::ModelParameters("vgg-16"),
-            4096 * 512 * (64 - 49));
+  EXPECT_EQ(*ModelParameters("vgg-16", 256) - *ModelParameters("vgg-16"), 4096 * 512 * (64 - 49));
 }
 
 TEST(ModelZoo, BackwardTasksReadWhatTheyNeed) {
   const TaskGraph vgg = Made("vgg-16", {.batch = 2});
-  const auto reads = [&](const char* task) { return Names(vgg, TaskOf(vgg, task).reads); };
+  const auto reads = [&](const char* task) { return NamesOf(vgg, TaskOf(vgg, task).reads); };
   EXPECT_EQ(reads("conv2_1.backward-weights"),
             (std::set<std::string>{"pool1.output", "conv2_1.output.gradient"}));
   EXPECT_EQ(reads("conv2_1.backward-data"),
             (std::set<std::string>{"conv2_1.weight", "conv2_1.output.gradient"}));
   EXPECT_EQ(reads("conv1_1.backward-weights"),
             (std::set<std::string>{"input", "conv1_1.output.gradient"}));
-  EXPECT_EQ(Names(vgg, TaskOf(vgg, "conv1_1.backward-weights").writes),
+  EXPECT_EQ(NamesOf(vgg, TaskOf(vgg, "conv1_1.backward-weights").writes),
             (std::set<std::string>{"conv1_1.weight.gradient", "conv1_1.bias.gradient"}));
   EXPECT_EQ(reads("pool1.backward"),
             (std::set<std::string>{"conv1_2.output", "pool1.output", "pool1.output.gradient"}));
   EXPECT_EQ(reads("relu3_2.backward"), (std::set<std::string>{"conv3_2.output"}));
-  EXPECT_EQ(Names(vgg, TaskOf(vgg, "relu3_2.backward").updates),
+  EXPECT_EQ(NamesOf(vgg, TaskOf(vgg, "relu3_2.backward").updates),
             (std::set<std::string>{"conv3_2.output.gradient"}));
   EXPECT_EQ(reads("fc7.backward-weights"),
             (std::set<std::string>{"fc6.output", "fc7.output.gradient"}));
@@ -397,43 +376,43 @@ TEST(ModelZoo, BackwardTasksReadWhatTheyNeed) {
 
 TEST(ModelZoo, NormalisationKeepsItsInputOrItsOutput) {
   const TaskGraph plain = Made("resnet-50", {.batch = 2});
-  EXPECT_EQ(Names(plain, TaskOf(plain, "layer1.0.bn1.backward").reads),
+  EXPECT_EQ(NamesOf(plain, TaskOf(plain, "layer1.0.bn1.backward").reads),
             (std::set<std::string>{"layer1.0.conv1.output", "layer1.0.bn1.weight",
                                    "layer1.0.bn1.statistics", "layer1.0.bn1.output.gradient"}));
-  EXPECT_EQ(Names(plain, TaskOf(plain, "layer1.0.bn1.forward").updates),
+  EXPECT_EQ(NamesOf(plain, TaskOf(plain, "layer1.0.bn1.forward").updates),
             (std::set<std::string>{"layer1.0.bn1.running"}));
-  EXPECT_EQ(Names(plain, TaskOf(plain, "layer1.1.add.forward").updates),
+  EXPECT_EQ(NamesOf(plain, TaskOf(plain, "layer1.1.add.forward").updates),
             (std::set<std::string>{"layer1.1.bn3.output"}));
   const TaskGraph fused = Made("resnet-50", {.batch = 2, .fused_batch_normalization = true});
-  EXPECT_EQ(Names(fused, TaskOf(fused, "layer1.0.bn1.forward").updates),
+  EXPECT_EQ(NamesOf(fused, TaskOf(fused, "layer1.0.bn1.forward").updates),
             (std::set<std::string>{"layer1.0.conv1.output", "layer1.0.bn1.running"}));
   EXPECT_LT(TotalsOf(fused).kept_activations, TotalsOf(plain).kept_activations * 7 / 8);
 }
 
 TEST(ModelZoo, SeparateSumsHaveTensorsAndGradientsOfTheirOwn) {
   const TaskGraph graph = Made("resnet-50", {.batch = 2, .separate_sums = true});
-  EXPECT_EQ(Names(graph, TaskOf(graph, "layer1.1.add.forward").reads),
+  EXPECT_EQ(NamesOf(graph, TaskOf(graph, "layer1.1.add.forward").reads),
             (std::set<std::string>{"layer1.1.bn3.output", "layer1.0.add.output"}));
-  EXPECT_EQ(Names(graph, TaskOf(graph, "layer1.1.add.forward").writes),
+  EXPECT_EQ(NamesOf(graph, TaskOf(graph, "layer1.1.add.forward").writes),
             (std::set<std::string>{"layer1.1.add.output"}));
   EXPECT_EQ(
-      Names(graph, TaskOf(graph, "layer1.1.add.backward").writes),
+      NamesOf(graph, TaskOf(graph, "layer1.1.add.backward").writes),
       (std::set<std::string>{"layer1.1.bn3.output.gradient", "layer1.0.add.output.gradient"}));
 }
 
 // The gradient of a tensor with several readers is written once and then added to.
 TEST(ModelZoo, GradientsOfSharedTensorsAreAccumulated) {
   const TaskGraph graph = Made("resnet-18", {.batch = 2});
-  EXPECT_EQ(Names(graph, TaskOf(graph, "layer1.1.add.backward").writes),
+  EXPECT_EQ(NamesOf(graph, TaskOf(graph, "layer1.1.add.backward").writes),
             (std::set<std::string>{"layer1.0.bn2.output.gradient"}));
-  EXPECT_THAT(Names(graph, TaskOf(graph, "layer1.1.conv1.backward-data").updates),
+  EXPECT_THAT(NamesOf(graph, TaskOf(graph, "layer1.1.conv1.backward-data").updates),
               ElementsAre("layer1.0.bn2.output.gradient"));
   const TaskGraph gpt = Made("gpt2-small", {.batch = 1});
-  EXPECT_THAT(Names(gpt, TaskOf(gpt, "head.backward-weights").writes),
+  EXPECT_THAT(NamesOf(gpt, TaskOf(gpt, "head.backward-weights").writes),
               ElementsAre("embedding.weight.gradient"));
-  EXPECT_THAT(Names(gpt, TaskOf(gpt, "head.backward-data").writes),
+  EXPECT_THAT(NamesOf(gpt, TaskOf(gpt, "head.backward-data").writes),
               ElementsAre("ln.output.gradient"));
-  EXPECT_THAT(Names(gpt, TaskOf(gpt, "embedding.backward-weights").updates),
+  EXPECT_THAT(NamesOf(gpt, TaskOf(gpt, "embedding.backward-weights").updates),
               ElementsAre("embedding.weight.gradient"));
 }
 
@@ -583,7 +562,7 @@ TEST(ModelZoo, BadOptionsAreRefused) {
               HasSubstr("vgg-16: data 'input' has "));
   // More than 64 bits hold.
   EXPECT_THAT(ErrorOf("vit-b-16", {.batch = 1 << 20, .image = 1 << 16}), HasSubstr("expected"));
-  EXPECT_FALSE(tidepool::ModelParameters("vgg-17").ok());
+  EXPECT_FALSE(ModelParameters("vgg-17").ok());
   EXPECT_FALSE(ModelImage("vgg-17").ok());
   EXPECT_EQ(*ModelImage("inception-v3"), 299);
 }

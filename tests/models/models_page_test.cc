@@ -29,7 +29,7 @@ std::vector<std::string> Parts(std::string cell) {
 }
 
 // "-34" after "resnet-18" is "resnet-34".
-std::vector<std::string> Names(const std::string& cell) {
+std::vector<std::string> NamesIn(const std::string& cell) {
   std::vector<std::string> names = Parts(cell);
   const std::string family = names.front().substr(0, names.front().find('-'));
   for (std::string& name : names) {
@@ -54,7 +54,7 @@ TEST(ModelsPage, HasTheModelsOfTheZooInOrder) {
   while (std::getline(page, line)) {
     const std::vector<std::string> cells = absl::StrSplit(line, '|');
     if (cells.size() != 5 || cells[3].find_first_of("0123456789") == std::string::npos) continue;
-    const std::vector<std::string> row = Names(cells[1]);
+    const std::vector<std::string> row = NamesIn(cells[1]);
     const std::vector<std::string> images = Parts(cells[2]);
     const std::vector<std::string> parameters = Parts(cells[3]);
     ASSERT_TRUE(images.size() == 1 || images.size() == row.size()) << line;

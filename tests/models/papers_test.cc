@@ -18,7 +18,7 @@
 namespace tidepool {
 namespace {
 
-TaskGraph Made(const std::string& name, std::int64_t batch, std::int64_t image = 0) {
+TaskGraph MadeForPapers(const std::string& name, std::int64_t batch, std::int64_t image = 0) {
   absl::StatusOr<TaskGraph> graph =
       MakeModel(name, {.batch = batch, .image = image, .fused_batch_normalization = true});
   EXPECT_TRUE(graph.ok()) << graph.status();
@@ -35,19 +35,19 @@ double GigabytesOf(const TaskGraph& graph) {
 // moDNN, section 7.1, as ../shared/papers.md recounts it: fused normalisation, data without
 // workspaces.
 TEST(Modnn, OnlyResNet34FitsTwelveGigabytes) {
-  EXPECT_LT(GigabytesOf(Made("resnet-34", 256)), 12);
+  EXPECT_LT(GigabytesOf(MadeForPapers("resnet-34", 256)), 12);
   for (const auto& [name, batch] : {std::pair("vgg-16", 256), std::pair("vgg-19", 256),
                                     std::pair("vgg-101", 128), std::pair("resnet-152", 256)}) {
-    EXPECT_GT(GigabytesOf(Made(name, batch)), 24) << name;
+    EXPECT_GT(GigabytesOf(MadeForPapers(name, batch)), 24) << name;
   }
-  const double fcn = GigabytesOf(Made("fcn-8s", 128, 224));
+  const double fcn = GigabytesOf(MadeForPapers("fcn-8s", 128, 224));
   EXPECT_GT(fcn, 12);
   EXPECT_LT(fcn, 24);
 }
 
 // Section 7.4: the workspace is 15 % of all memory. The paper has "nearly 100 GB".
 TEST(Modnn, Vgg101NeedsNearlyAHundredGigabytes) {
-  const double gigabytes = GigabytesOf(Made("vgg-101", 128));
+  const double gigabytes = GigabytesOf(MadeForPapers("vgg-101", 128));
   EXPECT_NEAR(gigabytes, 85.8, 0.05);
   EXPECT_NEAR(gigabytes / 0.85, 101, 0.5);
 }
@@ -87,7 +87,7 @@ double BoundGigabytes(const TaskGraph& graph) {
 constexpr double kGibibyte = (1 << 30) / 1e9;
 
 TEST(Modnn, Vgg101sBoundIsOneAndAHalfGibibytes) {
-  TaskGraph split = Made("vgg-101", 1);
+  TaskGraph split = MadeForPapers("vgg-101", 1);
   // cuDNN's pool reads its input and its output again.
   EXPECT_NEAR(BoundGigabytes(split) / kGibibyte, 1.461, 0.0005);
   for (GraphTask& task : split.tasks) {
@@ -111,8 +111,8 @@ TEST(Modnn, SubBatchesSaveWhatThePaperSays) {
   double by_sub_batches = 0;
   double by_all = 0;
   for (const Network& network : networks) {
-    const double ideal = GigabytesOf(Made(network.name, network.batch, network.image));
-    const TaskGraph one = Made(network.name, 1, network.image);
+    const double ideal = GigabytesOf(MadeForPapers(network.name, network.batch, network.image));
+    const TaskGraph one = MadeForPapers(network.name, 1, network.image);
     by_sub_batches += ideal / GigabytesOf(one) / static_cast<double>(networks.size());
     by_all += ideal / BoundGigabytes(one) / static_cast<double>(networks.size());
   }
@@ -131,7 +131,7 @@ TaskGraph OfDate(const std::string& name, std::int64_t batch) {
 
 TEST(ModnnAtDate, ResNet34NeedsMoreWithoutFusion) {
   EXPECT_NEAR(GigabytesOf(OfDate("resnet-34", 256)), 18.9, 0.05);
-  EXPECT_NEAR(GigabytesOf(Made("resnet-34", 256)), 11.2, 0.05);
+  EXPECT_NEAR(GigabytesOf(MadeForPapers("resnet-34", 256)), 11.2, 0.05);
 }
 
 // Section V-A: "all need more than 12GB", and "for latest GPUs with 24GB memory, the three VGG
@@ -209,7 +209,7 @@ std::int64_t PeakOfWalk(const TaskGraph& graph) {
 
 TEST(Walk, PeakLiesBetweenWhatIsKeptAndAll) {
   for (const std::string& name : KnownModels()) {
-    const TaskGraph graph = Made(name, 4);
+    const TaskGraph graph = MadeForPapers(name, 4);
     const GraphTotals totals = TotalsOf(graph);
     const std::int64_t peak = PeakOfWalk(graph);
     EXPECT_GE(peak, totals.weights + totals.kept_activations) << name;

@@ -9,18 +9,13 @@
 #include <set>
 #include <string>
 
+#include "tests/models/made_model.h"
 #include "tests/support/paper_models.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool {
 namespace {
-
-TaskGraph Made(const std::string& name, const ModelOptions& options) {
-  absl::StatusOr<TaskGraph> graph = MakeModel(name, options);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return graph.ok() ? *std::move(graph) : TaskGraph();
-}
 
 std::int64_t Count(const TaskGraph& graph, const std::string& operation, TaskPhase phase,
                    TaskGradients gradients) {
@@ -90,12 +85,6 @@ TEST_P(EveryBackward, TemporaryGradientsAreUsedUpAtOnce) {
       EXPECT_EQ(graph.tasks[i].layer, graph.tasks[i - 1].layer);
     }
   }
-}
-
-std::set<std::string> NamesOf(const TaskGraph& graph, const std::vector<std::size_t>& uses) {
-  std::set<std::string> names;
-  for (const std::size_t data : uses) names.insert(graph.data[data].name);
-  return names;
 }
 
 // The data that the tasks of a layer use together, and their times without workspaces.

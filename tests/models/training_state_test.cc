@@ -9,27 +9,13 @@
 #include <string>
 #include <variant>
 
+#include "tests/models/made_model.h"
 #include "tests/support/paper_models.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
 
 namespace tidepool {
 namespace {
-
-TaskGraph Made(const std::string& name, const ModelOptions& options) {
-  absl::StatusOr<TaskGraph> graph = MakeModel(name, options);
-  EXPECT_TRUE(graph.ok()) << graph.status();
-  return graph.ok() ? *std::move(graph) : TaskGraph();
-}
-
-const GraphTask& TaskOf(const TaskGraph& graph, const std::string& name) {
-  static const GraphTask none;
-  for (const GraphTask& task : graph.tasks) {
-    if (task.name == name) return task;
-  }
-  ADD_FAILURE() << "no task " << name;
-  return none;
-}
 
 const GraphData& DataOf(const TaskGraph& graph, const std::string& name) {
   static const GraphData none;

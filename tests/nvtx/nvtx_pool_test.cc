@@ -12,6 +12,7 @@
 #include "lib/nvtx/memory_tool.h"
 #include "tests/nvtx/fixture.h"
 #include "tests/support/range_checker.h"
+#include "tests/support/sizes.h"
 #include "tidepool/cuda_device.h"
 #include "tidepool/nvtx_observer.h"
 #include "tidepool/pool.h"
@@ -24,8 +25,6 @@ using nvtx_injection::Region;
 using nvtx_injection::Seen;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
-
-constexpr std::int64_t kMiB = 1 << 20;
 
 struct Kind {
   const char* name;

@@ -15,19 +15,19 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr std::int64_t kWords = 100'000;
-constexpr std::int64_t kBytes = 4 * kWords;
+constexpr std::int64_t kFixtureBytes = 4 * kWords;
 
 class OffloaderDensityTest : public ::testing::TestWithParam<bool> {
  protected:
   // Makes a buffer in which every `period`-th word is not zero.
   BufferId New(std::int64_t period) {
-    const BufferId buffer = fixture_.New(kBytes, 1);
+    const BufferId buffer = fixture_.New(kFixtureBytes, 1);
     void* const address = offloader_.Use(buffer, fixture_.stream()).value();
     EXPECT_TRUE(fixture_.device()
                     .CallHost(fixture_.stream(),
                               [=] {
                                 auto* const words = static_cast<std::uint32_t*>(address);
-                                std::memset(address, 0, kBytes);
+                                std::memset(address, 0, kFixtureBytes);
                                 for (std::int64_t i = 0; i < kWords; i += period) words[i] = 1;
                               })
                     .ok());

@@ -19,7 +19,7 @@ namespace {
 
 using Call = HostDevice::Call;
 
-constexpr std::int64_t kBytes = 70'000;
+constexpr std::int64_t kBufferBytes = 70'000;
 
 class OffloaderFaultsTest
     : public ::testing::TestWithParam<std::tuple<Call, OffloaderOptions::Release, bool>> {
@@ -70,20 +70,20 @@ class OffloaderFaultsTest
       BufferId buffer;
       for (int i = 0; i < kTries && buffer == BufferId(); ++i) {
         With([&] {
-          const auto taken = fixture_.offloader().Allocate(kBytes, fixture_.stream());
+          const auto taken = fixture_.offloader().Allocate(kBufferBytes, fixture_.stream());
           if (taken.ok()) buffer = *taken;
           return taken.status();
         }).IgnoreError();
       }
-      fixture_.Write(buffer, kBytes, seed);
-      EXPECT_TRUE(fixture_.Holds(buffer, kBytes, seed));  // after the retries
+      fixture_.Write(buffer, kBufferBytes, seed);
+      EXPECT_TRUE(fixture_.Holds(buffer, kBufferBytes, seed));  // after the retries
       return buffer;
     }
     void GoOut(BufferId buffer, std::uint64_t seed) {
       for (int i = 0; i < kTries && fixture_.State(buffer) != BufferState::kGoingOut; ++i) {
         With([&] { return Send(buffer); }).IgnoreError();
         if (fixture_.State(buffer) == BufferState::kOnDevice) {
-          EXPECT_TRUE(fixture_.Holds(buffer, kBytes, seed));
+          EXPECT_TRUE(fixture_.Holds(buffer, kBufferBytes, seed));
         }
         if (fixture_.State(buffer) == BufferState::kOut) return;
       }
@@ -110,7 +110,7 @@ class OffloaderFaultsTest
         With([&] { return fixture_.offloader().Synchronize(); }).IgnoreError();
       }
       EXPECT_EQ(fixture_.State(buffer), BufferState::kOnDevice);
-      EXPECT_TRUE(fixture_.Holds(buffer, kBytes, seed));
+      EXPECT_TRUE(fixture_.Holds(buffer, kBufferBytes, seed));
     }
     // Sends the buffer out, back, and out again before it is back.
     void LeaveAgain(BufferId buffer) {
@@ -165,7 +165,7 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
     OffloaderFixtureOptions options;
     options.release = kWhenAwaited;
     OffloaderFixture fixture(options);
-    const BufferId buffer = fixture.New(kBytes, 1);
+    const BufferId buffer = fixture.New(kBufferBytes, 1);
     ASSERT_TRUE(fixture.Send(buffer).ok());
     fixture.device().FailCall(Call::kSynchronizeEvent, 1);
     const auto ask = [&] {
@@ -192,7 +192,7 @@ TEST(OffloaderErrorsTest, AreToldOnce) {
     EXPECT_EQ(fixture.offloader().Use(buffer, fixture.stream()).status().code(),
               absl::StatusCode::kFailedPrecondition);
     ASSERT_TRUE(fixture.offloader().Prefetch(buffer, fixture.stream()).ok());
-    EXPECT_TRUE(fixture.Holds(buffer, kBytes, 1));
+    EXPECT_TRUE(fixture.Holds(buffer, kBufferBytes, 1));
   }
 }
 
@@ -205,7 +205,7 @@ TEST(OffloaderErrorsTest, OutliveTheBufferWhereWorkWasMisled) {
       options.release = release;
       options.compresses = true;
       OffloaderFixture fixture(options);
-      const BufferId buffer = fixture.New(kBytes, 1);
+      const BufferId buffer = fixture.New(kBufferBytes, 1);
       ASSERT_TRUE(fixture.Send(buffer).ok());
       ASSERT_TRUE(fixture.offloader().Await(buffer).ok());
       // The copy of the first piece waits, that of the second is refused.
@@ -221,7 +221,7 @@ TEST(OffloaderErrorsTest, OutliveTheBufferWhereWorkWasMisled) {
       while (fixture.offloader().Stats().failures == 0) std::this_thread::yield();
       if (!is_freed) {
         ASSERT_TRUE(fixture.offloader().Prefetch(buffer, fixture.stream()).ok());
-        EXPECT_TRUE(fixture.Holds(buffer, kBytes, 1));
+        EXPECT_TRUE(fixture.Holds(buffer, kBufferBytes, 1));
       }
       const absl::Status told = fixture.offloader().Synchronize();
       EXPECT_EQ(told.code(), absl::StatusCode::kUnavailable);
@@ -241,7 +241,7 @@ TEST(OffloaderErrorsTest, KeepMemoryWithAKnownAddressUntilTheirErrorIsReturned) 
       options.pool_bytes = 128 << 10;
       OffloaderFixture fixture(options);
       Offloader& offloader = fixture.offloader();
-      const BufferId buffer = fixture.New(kBytes, 1, "x");
+      const BufferId buffer = fixture.New(kBufferBytes, 1, "x");
       ASSERT_TRUE(fixture.Send(buffer).ok());
       ASSERT_TRUE(offloader.Await(buffer).ok());
       // The copy of the first piece waits, that of the second is refused.
@@ -253,11 +253,11 @@ TEST(OffloaderErrorsTest, KeepMemoryWithAKnownAddressUntilTheirErrorIsReturned) 
       while (offloader.Stats().failures == 0) std::this_thread::yield();
       ASSERT_EQ(fixture.State(buffer), BufferState::kOut);
 
-      const absl::Status refused = offloader.Allocate(kBytes, fixture.stream()).status();
+      const absl::Status refused = offloader.Allocate(kBufferBytes, fixture.stream()).status();
       EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << refused;
       EXPECT_THAT(std::string(refused.message()),
                   ::testing::HasSubstr("68.4 KiB (70000 bytes) are kept"));
-      ASSERT_TRUE(fixture.device().Fill(address, 9, kBytes, fixture.stream()).ok());
+      ASSERT_TRUE(fixture.device().Fill(address, 9, kBufferBytes, fixture.stream()).ok());
       switch (told) {
         case Told::kByUse:
           EXPECT_EQ(offloader.Use(buffer, fixture.stream()).status().code(),
@@ -272,7 +272,7 @@ TEST(OffloaderErrorsTest, KeepMemoryWithAKnownAddressUntilTheirErrorIsReturned) 
         case Told::kByFree:
           EXPECT_TRUE(offloader.Free(buffer).ok());
       }
-      const absl::StatusOr<BufferId> other = offloader.Allocate(kBytes, fixture.stream());
+      const absl::StatusOr<BufferId> other = offloader.Allocate(kBufferBytes, fixture.stream());
       EXPECT_TRUE(other.ok()) << other.status();
     }
   }
@@ -286,7 +286,7 @@ TEST(OffloaderErrorsTest, KeepMemoryWithAKnownAddressDuringTheNextPrefetch) {
   options.pool_bytes = 192 << 10;
   OffloaderFixture fixture(options);
   Offloader& offloader = fixture.offloader();
-  const BufferId buffer = fixture.New(kBytes, 1);
+  const BufferId buffer = fixture.New(kBufferBytes, 1);
   ASSERT_TRUE(fixture.Send(buffer).ok());
   ASSERT_TRUE(offloader.Await(buffer).ok());
   std::promise<void> work = fixture.Block(fixture.stream());
@@ -298,31 +298,31 @@ TEST(OffloaderErrorsTest, KeepMemoryWithAKnownAddressDuringTheNextPrefetch) {
   ASSERT_TRUE(offloader.Prefetch(buffer, fixture.stream()).ok());
   void* const address = offloader.Use(buffer, fixture.stream()).value();
   EXPECT_NE(address, promised);
-  ASSERT_TRUE(fixture.device().Fill(promised, 9, kBytes, fixture.stream()).ok());
-  EXPECT_TRUE(fixture.Holds(address, kBytes, 1));
-  EXPECT_FALSE(offloader.Allocate(kBytes, fixture.stream()).ok());
+  ASSERT_TRUE(fixture.device().Fill(promised, 9, kBufferBytes, fixture.stream()).ok());
+  EXPECT_TRUE(fixture.Holds(address, kBufferBytes, 1));
+  EXPECT_FALSE(offloader.Allocate(kBufferBytes, fixture.stream()).ok());
   EXPECT_EQ(offloader.Synchronize().code(), absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(offloader.Allocate(kBytes, fixture.stream()).ok());
+  EXPECT_TRUE(offloader.Allocate(kBufferBytes, fixture.stream()).ok());
 }
 
 TEST(OffloaderErrorsTest, AreTheBuffersOwn) {
   OffloaderFixtureOptions options;
   options.release = kWhenAwaited;
   OffloaderFixture fixture(options);
-  const BufferId first = fixture.New(kBytes, 1);
-  const BufferId second = fixture.New(kBytes, 2);
+  const BufferId first = fixture.New(kBufferBytes, 1);
+  const BufferId second = fixture.New(kBufferBytes, 2);
   ASSERT_TRUE(fixture.Send(first).ok());
   fixture.device().FailCall(Call::kSynchronizeEvent, 1);
   // The thread that needs the memory is not the thread that receives the error.
   EXPECT_EQ(fixture.offloader().Allocate(1 << 20, fixture.stream()).status().code(),
             absl::StatusCode::kResourceExhausted);
   const absl::StatusOr<BufferId> third =
-      fixture.offloader().Allocate((1 << 20) - 2 * kBytes + 2000, fixture.stream());
+      fixture.offloader().Allocate((1 << 20) - 2 * kBufferBytes + 2000, fixture.stream());
   EXPECT_EQ(third.status().code(), absl::StatusCode::kResourceExhausted) << third.status();
   ASSERT_TRUE(fixture.Send(second).ok());
   EXPECT_TRUE(fixture.offloader().Await(second).ok());
   EXPECT_EQ(fixture.offloader().Await(first).code(), absl::StatusCode::kUnavailable);
-  EXPECT_TRUE(fixture.Holds(first, kBytes, 1));
+  EXPECT_TRUE(fixture.Holds(first, kBufferBytes, 1));
   EXPECT_TRUE(fixture.offloader().Synchronize().ok());
 }
 
@@ -417,8 +417,8 @@ TEST(OffloaderErrorsTest, ADeadDeviceIsGivenUp) {
     auto offloader =
         Offloader::Create(&device, pool.get(), pinned.get(), {.release = release}).value();
     const Stream stream = device.CreateStream().value();
-    const BufferId out = offloader->Allocate(kBytes, stream).value();
-    const BufferId in = offloader->Allocate(kBytes, stream).value();
+    const BufferId out = offloader->Allocate(kBufferBytes, stream).value();
+    const BufferId in = offloader->Allocate(kBufferBytes, stream).value();
     ASSERT_TRUE(offloader->Offload(in, {}).ok());
     ASSERT_TRUE(offloader->Await(in).ok());
     ASSERT_TRUE(offloader->Offload(out, {}).ok());
@@ -440,7 +440,7 @@ class BrokenPromiseTest : public ::testing::Test {
     return options;
   }
   static BufferId NewOutside(OffloaderFixture& fixture) {
-    const BufferId buffer = fixture.New(kBytes, 1);
+    const BufferId buffer = fixture.New(kBufferBytes, 1);
     EXPECT_TRUE(fixture.Send(buffer).ok());
     EXPECT_TRUE(fixture.offloader().Await(buffer).ok());
     return buffer;
@@ -470,7 +470,7 @@ TEST_F(BrokenPromiseTest, EndsWithTheOffloaderThoughItsStreamIsGone) {
     const BufferId buffer = NewOutside(fixture);
     FailBack(fixture, buffer, stream);
     ASSERT_TRUE(fixture.offloader().Prefetch(buffer, fixture.stream()).ok());
-    EXPECT_TRUE(fixture.Holds(buffer, kBytes, 1));
+    EXPECT_TRUE(fixture.Holds(buffer, kBufferBytes, 1));
   }
   EXPECT_TRUE(fixture.device().SynchronizeStream(stream).ok());
   EXPECT_TRUE(fixture.device().DestroyStream(stream).ok());
@@ -504,14 +504,15 @@ TEST_F(BrokenPromiseTest, FreesMemoryForARequestWhenItEnds) {
   options.pool_bytes = 192 << 10;
   OffloaderFixture fixture(options);
   const BufferId broken = NewOutside(fixture);
-  const BufferId leaving = fixture.New(kBytes, 2);
+  const BufferId leaving = fixture.New(kBufferBytes, 2);
   FailBack(fixture, broken, fixture.stream());
   std::promise<void> work = fixture.Block(fixture.stream());
   ASSERT_TRUE(fixture.Send(leaving, std::nullopt).ok());
   const Stream other = fixture.device().CreateStream().value();
   const std::int64_t refusals = fixture.pool().Stats().failures;
-  auto waiting = std::async(std::launch::async,
-                            [&] { return fixture.offloader().Allocate(kBytes, other).status(); });
+  auto waiting = std::async(std::launch::async, [&] {
+    return fixture.offloader().Allocate(kBufferBytes, other).status();
+  });
   while (fixture.pool().Stats().failures == refusals) std::this_thread::yield();
   EXPECT_EQ(fixture.offloader().Use(broken, fixture.stream()).status().code(),
             absl::StatusCode::kUnavailable);

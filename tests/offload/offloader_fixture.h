@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tests/offload/patterns.h"
+#include "tests/support/sizes.h"
 #include "tidepool/compress/compression_pipeline.h"
 #include "tidepool/host/page_pool.h"
 #include "tidepool/host/pinned_pool.h"

@@ -19,9 +19,6 @@ namespace {
 
 using Call = HostDevice::Call;
 
-constexpr std::int64_t kKiB = 1024;
-constexpr std::int64_t kMiB = 1024 * kKiB;
-
 struct PoolKind {
   const char* name;
   PoolMemory memory;

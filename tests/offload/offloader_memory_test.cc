@@ -19,8 +19,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kKiB = 1024;
-
 OffloaderFixtureOptions Small(OffloaderOptions::Release release, bool compresses = false) {
   OffloaderFixtureOptions options;
   options.pool_bytes = 256 * kKiB;

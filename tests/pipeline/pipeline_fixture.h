@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/sizes.h"
 #include "tidepool/compress/compression_pipeline.h"
 #include "tidepool/host/page_pool.h"
 #include "tidepool/host/pinned_pool.h"
@@ -23,9 +24,6 @@ namespace tidepool {
 
 using Bytes = std::vector<std::byte>;
 using Stored = std::shared_ptr<const StoredBuffer>;
-
-inline constexpr std::int64_t kKiB = 1024;
-inline constexpr std::int64_t kMiB = 1024 * kKiB;
 
 // Returns words as a ReLU leaves them: a share `density` of them is nonzero.
 inline Bytes ActivationBytes(std::int64_t bytes, double density, std::uint64_t seed) {

@@ -15,7 +15,8 @@
 namespace tidepool {
 namespace {
 
-constexpr double kNoLimit = 1e9;
+using testing::kNoLimit;
+
 constexpr std::int64_t kAlignment = 256;
 constexpr std::int64_t kEnd = 100;
 

@@ -18,11 +18,11 @@ namespace {
 using ::testing::ElementsAre;
 using testing::FixSome;
 using ::testing::HasSubstr;
+using testing::kNoLimit;
 using testing::ProblemShape;
 using testing::RandomProblem;
 using testing::SlowIsValid;
 
-constexpr double kNoLimit = 1e9;
 constexpr std::int64_t kMost = std::int64_t{1} << 60;
 
 PlanBuffer Fixed(std::int64_t lower, std::int64_t upper, std::int64_t bytes, std::int64_t offset) {

@@ -15,12 +15,11 @@
 namespace tidepool {
 namespace {
 
+using testing::kNoLimit;
 using testing::ProblemShape;
 using testing::RandomProblem;
 using testing::SlowIsValid;
 using testing::SlowSmallestHeight;
-
-constexpr double kNoLimit = 1e9;
 
 void ExpectSmallest(const PlanProblem& problem) {
   const absl::StatusOr<Plan> plan = MakePlan(problem, {.time_limit_seconds = kNoLimit});

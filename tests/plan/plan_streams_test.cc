@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/support/random_problem.h"
 #include "tests/support/stream_problem.h"
 #include "tidepool/trace/plan.h"
 
@@ -16,11 +17,10 @@ namespace tidepool {
 namespace {
 
 using ::testing::HasSubstr;
+using testing::kNoLimit;
 using testing::RandomStreamProblem;
 using testing::SlowIsValidForStreams;
 using testing::StreamShape;
-
-constexpr double kNoLimit = 1e9;
 
 // Two streams in turn allocate and free a buffer.
 PlanProblem InTurn(int rounds, bool waits) {

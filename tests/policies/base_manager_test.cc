@@ -24,9 +24,9 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kPlenty = std::int64_t{1} << 44;
+constexpr std::int64_t kMoreThanAll = std::int64_t{1} << 44;
 
-testing::PoolPolicy Options(std::int64_t memory = kPlenty) {
+testing::PoolPolicy Options(std::int64_t memory = kMoreThanAll) {
   testing::PoolPolicy options;
   options.machine.memory_bytes = memory;
   return options;

@@ -8,7 +8,9 @@
 #include <stop_token>
 #include <string>
 
+#include "tests/policies/expect_valid.h"
 #include "tests/schedule/random_device_schedule.h"
+#include "tests/support/sizes.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/model_zoo.h"
@@ -19,8 +21,6 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 // Returns a request for a search that ends by its work, on machines of any speed.
 ScheduleRequest RequestWith(std::int64_t memory_bytes, bool recomputes, double work = 0.2) {
@@ -36,18 +36,6 @@ std::int64_t PeakOf(const TaskGraph& graph) {
   const MadeSchedule made =
       MakeSchedule("best", graph, RequestWith(std::int64_t{1} << 50, false)).value();
   return Simulate(made).value().peak_device_bytes;
-}
-
-void ExpectValid(const MadeSchedule& made) {
-  ASSERT_EQ(ValidateSchedule(made.graphs, made.schedule), absl::OkStatus());
-  const std::vector<std::int64_t> memory = {made.machine.devices.front().memory_bytes};
-  if (made.schedule.memory == ScheduleMemory::kFixed) {
-    ASSERT_EQ(ValidateAddresses(made.graphs, made.schedule, memory), absl::OkStatus());
-  }
-  const absl::StatusOr<Program> program = LowerSchedule(made.graphs, made.schedule, made.machine);
-  ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_EQ(CheckTimes(made.graphs, made.schedule, made.machine, TimeProgram(*program)),
-            absl::OkStatus());
 }
 
 TEST(BestPolicy, TakesNoLongerThanTheTasksWhereAllFits) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/policies/expect_valid.h"
 #include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -20,42 +21,30 @@ constexpr const char* kRecomputingPolicies[] = {"recompute", "pofo"};
 constexpr const char* kChainedPolicies[] = {"greedy", "dynprog", "vdnn-ratio", "autoswap", "tflms"};
 
 // A link with one transfer at a time, as chains have.
-ScheduleRequest RequestWith(std::int64_t memory_bytes) {
+ScheduleRequest OneWayRequest(std::int64_t memory_bytes) {
   ScheduleRequest request;
   request.machine.devices.front().memory_bytes = memory_bytes;
   request.machine.links.front().full_duplex = false;
   return request;
 }
 
-std::int64_t PeakOf(const TaskGraph& graph) {
+std::int64_t ChainPeakOf(const TaskGraph& graph) {
   const GraphChain made =
       ToChain(graph, {.memory_bytes = std::int64_t{1} << 50, .link_bytes_per_second = 1e9}).value();
   return ChainPeak(made.chain) + made.resident_bytes;
-}
-
-void ExpectValid(const MadeSchedule& made) {
-  ASSERT_EQ(ValidateSchedule(made.graphs, made.schedule), absl::OkStatus());
-  if (made.schedule.memory == ScheduleMemory::kFixed) {
-    const std::vector<std::int64_t> memory = {made.machine.devices.front().memory_bytes};
-    ASSERT_EQ(ValidateAddresses(made.graphs, made.schedule, memory), absl::OkStatus());
-  }
-  const absl::StatusOr<Program> program = LowerSchedule(made.graphs, made.schedule, made.machine);
-  ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_EQ(CheckTimes(made.graphs, made.schedule, made.machine, TimeProgram(*program)),
-            absl::OkStatus());
 }
 
 TEST(ChainedPolicy, SchedulesAreValidInAnyMemory) {
   int moved = 0;
   for (const char* name : {"alexnet", "vgg-16", "resnet-18"}) {
     const TaskGraph graph = MakeModel(name, {.batch = 16}).value();
-    const std::int64_t peak = PeakOf(graph);
+    const std::int64_t peak = ChainPeakOf(graph);
     for (const char* policy : kChainedPolicies) {
       for (const double share : {0.5, 0.7, 0.9, 1.1}) {
         for (const auto memory : {ScheduleMemory::kPaged, ScheduleMemory::kFixed}) {
           SCOPED_TRACE(::testing::Message() << name << " " << policy << " " << share);
           ScheduleRequest request =
-              RequestWith(static_cast<std::int64_t>(static_cast<double>(peak) * share));
+              OneWayRequest(static_cast<std::int64_t>(static_cast<double>(peak) * share));
           request.memory = memory;
           const absl::StatusOr<MadeSchedule> made = MakeSchedule(policy, graph, request);
           if (absl::IsResourceExhausted(made.status())) continue;
@@ -84,7 +73,7 @@ TEST(ChainedPolicy, TasksRunAgainInLittleMemory) {
       SCOPED_TRACE(::testing::Message() << policy << " " << share);
       const auto bytes = static_cast<std::int64_t>(peak * share);
       const absl::StatusOr<MadeSchedule> made =
-          MakeSchedule(policy, graph, RequestWith(all.resident_bytes + bytes));
+          MakeSchedule(policy, graph, OneWayRequest(all.resident_bytes + bytes));
       ASSERT_TRUE(made.ok()) << made.status();
       ExpectValid(*made);
       std::size_t runs = 0;
@@ -100,8 +89,8 @@ TEST(ChainedPolicy, TasksRunAgainInLittleMemory) {
 TEST(ChainedPolicy, PagesTakeNoLongerThanTheChain) {
   const TaskGraph graph = MakeModel("vgg-16", {.batch = 16, .inputs = DataHome::kDevice}).value();
   for (const double share : {0.6, 0.8}) {
-    const auto memory = static_cast<std::int64_t>(static_cast<double>(PeakOf(graph)) * share);
-    ScheduleRequest request = RequestWith(memory);
+    const auto memory = static_cast<std::int64_t>(static_cast<double>(ChainPeakOf(graph)) * share);
+    ScheduleRequest request = OneWayRequest(memory);
     request.memory = ScheduleMemory::kPaged;
     request.alignment = 1;
     request.options = GraphChainOptions{.algorithms = AlgorithmChoice::kLeastMemory};
@@ -123,8 +112,8 @@ TEST(ChainedPolicy, PagesTakeNoLongerThanTheChain) {
 
 TEST(ChainedPolicy, RoundsNeedLessMemoryThanTheBatch) {
   const GraphFamily family = MakeModelFamily("vgg-16", {}, std::vector<std::int64_t>{1}).value();
-  const std::int64_t peak = PeakOf(GraphAt(family, 32).value());
-  ScheduleRequest request = RequestWith(peak / 2);
+  const std::int64_t peak = ChainPeakOf(GraphAt(family, 32).value());
+  ScheduleRequest request = OneWayRequest(peak / 2);
   request.batch = 32;
   request.sub_batch = 8;
   for (const char* policy : {"greedy", "dynprog"}) {
@@ -144,7 +133,7 @@ TEST(ChainedPolicy, MemoryThatIsTooSmallIsRefused) {
         ToChain(graph, {.memory_bytes = std::int64_t{1} << 40, .link_bytes_per_second = 1e9})
             .value();
     const absl::Status status =
-        MakeSchedule(policy, graph, RequestWith(made.resident_bytes + (1 << 20))).status();
+        MakeSchedule(policy, graph, OneWayRequest(made.resident_bytes + (1 << 20))).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
     EXPECT_THAT(status.message(),
                 AllOf(HasSubstr("the tasks from '"), HasSubstr("alone need "), HasSubstr("bytes")));
@@ -153,7 +142,7 @@ TEST(ChainedPolicy, MemoryThatIsTooSmallIsRefused) {
 
 TEST(ChainedPolicy, OptionsAreThePoliciesOwn) {
   const TaskGraph graph = MakeModel("alexnet", {.batch = 1}).value();
-  ScheduleRequest request = RequestWith(std::int64_t{1} << 40);
+  ScheduleRequest request = OneWayRequest(std::int64_t{1} << 40);
   request.options = LayerwiseOptions{};
   EXPECT_THAT(MakeSchedule("greedy", graph, request).status().message(),
               HasSubstr("the options are those of another policy"));

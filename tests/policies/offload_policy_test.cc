@@ -31,7 +31,7 @@ testing::PoolPolicy Plenty() {
   return options;
 }
 
-TaskGraph Network(const std::string& name, std::int64_t batch = 2) {
+TaskGraph SmallBatch(const std::string& name, std::int64_t batch = 2) {
   return MakeModel(name, {.batch = batch}).value();
 }
 
@@ -65,13 +65,13 @@ TEST(OffloadPolicy, UnknownNamesAreAnsweredWithTheKnownOnes) {
   EXPECT_THAT(AllocationOrderFromName("x").status().message(),
               HasSubstr("expected one of prefetch-first, derivative-first"));
   const absl::StatusOr<Schedule> schedule =
-      testing::MakePoolSchedule("bane", Network("alexnet"), Plenty());
+      testing::MakePoolSchedule("bane", SmallBatch("alexnet"), Plenty());
   EXPECT_EQ(schedule.status().code(), absl::StatusCode::kNotFound);
   EXPECT_THAT(schedule.status().message(), HasSubstr("expected one of base, none, vdnn, "));
 }
 
 TEST(OffloadPolicy, SetsAreThoseOfThePaper) {
-  const TaskGraph graph = Network("alexnet");
+  const TaskGraph graph = SmallBatch("alexnet");
   testing::PoolPolicy options = Plenty();
   const auto leaving = [&](OffloadSet set) {
     options.set = set;
@@ -88,7 +88,7 @@ TEST(OffloadPolicy, SetsAreThoseOfThePaper) {
 }
 
 TEST(OffloadPolicy, WhatLeftComesBackInTheOrderInWhichItIsNeeded) {
-  const TaskGraph graph = Network("alexnet");
+  const TaskGraph graph = SmallBatch("alexnet");
   const Schedule schedule = testing::MakePoolSchedule("vdnn++", graph, Plenty()).value();
   // The input and the labels begin on the host.
   EXPECT_THAT(DataOf(graph, schedule, StepKind::kPrefetch),
@@ -115,7 +115,7 @@ TEST(OffloadPolicy, DataAtHomeOnTheHostComesAndGoes) {
 }
 
 TEST(OffloadPolicy, AlgorithmsAreTheFastestOrThoseOfLeastMemory) {
-  const TaskGraph graph = Network("vgg16");
+  const TaskGraph graph = SmallBatch("vgg16");
   for (const auto choice : {AlgorithmChoice::kLeastMemory, AlgorithmChoice::kFastest}) {
     testing::PoolPolicy options = Plenty();
     options.algorithms = choice;
@@ -177,7 +177,7 @@ TEST(OffloadPolicy, MakesSchedulesOfEveryKnownNetwork) {
   const auto count = static_cast<int>(models.size());
   const int tried = testing::Rounds(count);
   for (int i = 0; i < tried; ++i) {
-    ExpectSchedules(Network(models[static_cast<std::size_t>(i * count / tried)]));
+    ExpectSchedules(SmallBatch(models[static_cast<std::size_t>(i * count / tried)]));
   }
 }
 
@@ -191,7 +191,7 @@ TEST(OffloadPolicy, MakesSchedulesOfAnyGraph) {
 }
 
 TEST(OffloadPolicy, DynamicModeIsAtLeastAsQuickAsEveryOtherThatFits) {
-  const TaskGraph graph = Network("vgg16", 16);
+  const TaskGraph graph = SmallBatch("vgg16", 16);
   testing::PoolPolicy dynamic = Plenty();
   dynamic.set = OffloadSet::kDynamic;
   for (const std::int64_t mib : {1100, 1400, 1700, 2000, 3000, 6000}) {
@@ -237,7 +237,7 @@ TEST(OffloadPolicy, DynamicModeTakesTheLargestWorkspacesThatFit) {
 }
 
 TEST(OffloadPolicy, AMemoryBelowATaskIsRefusedWithTheTask) {
-  const TaskGraph graph = Network("alexnet", 128);
+  const TaskGraph graph = SmallBatch("alexnet", 128);
   testing::PoolPolicy options = Plenty();
   options.machine.memory_bytes = std::int64_t{300} << 20;
   for (const char* policy : {"none", "vdnn", "vdnn++"}) {
@@ -251,7 +251,7 @@ TEST(OffloadPolicy, AMemoryBelowATaskIsRefusedWithTheTask) {
 }
 
 TEST(OffloadPolicy, DensitiesAreChecked) {
-  const TaskGraph graph = Network("alexnet");
+  const TaskGraph graph = SmallBatch("alexnet");
   testing::PoolPolicy options = Plenty();
   options.densities = {0.5};
   EXPECT_THAT(testing::MakePoolSchedule("vdnn++", graph, options).status().message(),
@@ -263,7 +263,7 @@ TEST(OffloadPolicy, DensitiesAreChecked) {
 }
 
 TEST(OffloadPolicy, AlignmentsAreChecked) {
-  const TaskGraph graph = Network("alexnet");
+  const TaskGraph graph = SmallBatch("alexnet");
   testing::PoolPolicy options = Plenty();
   for (const std::int64_t alignment :
        {std::int64_t{0}, std::int64_t{-1}, std::int64_t{-512}, std::int64_t{3},
@@ -276,7 +276,7 @@ TEST(OffloadPolicy, AlignmentsAreChecked) {
 }
 
 TEST(OffloadPolicy, ErrorsShowNamesOnOneLine) {
-  TaskGraph graph = Network("alexnet");
+  TaskGraph graph = SmallBatch("alexnet");
   for (GraphTask& task : graph.tasks) task.name = "\n\x1b" + task.name;
   EXPECT_THAT(testing::MakePoolSchedule("vdnn++", graph, {}).status().message(),
               HasSubstr("task '\\n\\x1b"));
@@ -286,7 +286,7 @@ TEST(OffloadPolicy, ErrorsShowNamesOnOneLine) {
 // The host has room enough only for compressed data, and without offloads the device has too
 // little.
 TEST(OffloadPolicy, CompressesWhereNothingElseFits) {
-  const TaskGraph graph = Network("vgg-16", 64);
+  const TaskGraph graph = SmallBatch("vgg-16", 64);
   testing::PoolPolicy options = Plenty();
   options.set = OffloadSet::kAll;
   options.algorithms = AlgorithmChoice::kLeastMemory;
@@ -310,7 +310,7 @@ TEST(OffloadPolicy, CompressesWhereNothingElseFits) {
 
 // On a quick link compression takes longer than the copy.
 TEST(OffloadPolicy, CompressesNoMoreThanThereIsTimeFor) {
-  const TaskGraph graph = Network("vgg-16", 64);
+  const TaskGraph graph = SmallBatch("vgg-16", 64);
   testing::PoolPolicy options = Plenty();
   options.set = OffloadSet::kAll;
   options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 5e10;
@@ -326,7 +326,7 @@ TEST(OffloadPolicy, CompressesNoMoreThanThereIsTimeFor) {
 }
 
 TEST(OffloadPolicy, CompressesWhatSavesMemoryAndDelaysNothing) {
-  const TaskGraph graph = Network("vgg16", 64);
+  const TaskGraph graph = SmallBatch("vgg16", 64);
   testing::PoolPolicy options = Plenty();
   options.set = OffloadSet::kAll;
   options.machine.out_bytes_per_second = options.machine.in_bytes_per_second = 1e9;
@@ -343,7 +343,7 @@ TEST(OffloadPolicy, CompressesWhatSavesMemoryAndDelaysNothing) {
 }
 
 TEST(OffloadPolicy, LayersWithoutNamesAreFoundByTheirInputs) {
-  TaskGraph graph = Network("vgg16");
+  TaskGraph graph = SmallBatch("vgg16");
   const Schedule named = testing::MakePoolSchedule("vdnn++", graph, Plenty()).value();
   for (GraphTask& task : graph.tasks) task.layer.clear();
   const Schedule nameless = testing::MakePoolSchedule("vdnn++", graph, Plenty()).value();

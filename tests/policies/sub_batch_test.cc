@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/policies/expect_valid.h"
 #include "tidepool/schedule/check_times.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
@@ -28,21 +29,6 @@ ScheduleRequest RequestOf(std::int64_t batch, std::int64_t sub_batch, std::size_
   request.machine.devices.assign(devices, {.memory_bytes = std::int64_t{1} << 36});
   request.machine.host.cores = 2;
   return request;
-}
-
-void ExpectValid(const MadeSchedule& made) {
-  ASSERT_EQ(ValidateSchedule(made.graphs, made.schedule), absl::OkStatus());
-  std::vector<std::int64_t> memory;
-  for (const MachineDevice& device : made.machine.devices) memory.push_back(device.memory_bytes);
-  if (made.schedule.memory == ScheduleMemory::kFixed) {
-    ASSERT_EQ(ValidateAddresses(made.graphs, made.schedule, memory), absl::OkStatus());
-  }
-  const absl::StatusOr<Program> program = LowerSchedule(made.graphs, made.schedule, made.machine);
-  ASSERT_TRUE(program.ok()) << program.status();
-  const std::vector<OperationTimes> times = TimeProgram(*program);
-  EXPECT_EQ(CheckTimes(made.graphs, made.schedule, made.machine, times), absl::OkStatus());
-  EXPECT_GE(SimulateProgram(made.graphs.front(), *program).seconds,
-            made.lower_bound_seconds * (1 - 1e-12));
 }
 
 TEST(SubBatch, RoundsTakeTheWholeBatch) {

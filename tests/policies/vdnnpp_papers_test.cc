@@ -22,7 +22,7 @@
 namespace tidepool {
 namespace {
 
-constexpr double kMiB = 1024.0 * 1024;
+constexpr double kBytesInMiB = 1024.0 * 1024;
 
 struct Entry {
   const char* model;
@@ -60,7 +60,8 @@ constexpr Entry kAggregates[] = {
 
 TEST(VdnnppPapers, AggregatesAreWithinOnePercent) {
   for (const Entry& entry : kAggregates) {
-    EXPECT_NEAR(AggregateOf(TraceOf(entry)) / kMiB, entry.mib, 0.01 * entry.mib) << NameOf(entry);
+    EXPECT_NEAR(AggregateOf(TraceOf(entry)) / kBytesInMiB, entry.mib, 0.01 * entry.mib)
+        << NameOf(entry);
   }
 }
 
@@ -74,7 +75,8 @@ TEST(VdnnppPapers, PinnedMemoryIsWithinAThousandth) {
     ASSERT_TRUE(schedule.ok()) << schedule.status();
     const absl::StatusOr<Timeline> timeline = Simulate(graph, *schedule, options.machine);
     ASSERT_TRUE(timeline.ok()) << timeline.status();
-    EXPECT_NEAR(static_cast<double>(timeline->peak_host_bytes) / kMiB, entry.mib, 0.001 * entry.mib)
+    EXPECT_NEAR(static_cast<double>(timeline->peak_host_bytes) / kBytesInMiB, entry.mib,
+                0.001 * entry.mib)
         << NameOf(entry);
   }
 }
@@ -140,7 +142,7 @@ TEST(VdnnppPapers, ActualPoolsAreWithinOnePercent) {
     const Trace trace = TraceOf(entry);
     const std::int64_t pools =
         testing::GrownBySeparatePools(trace, MeasureLoad(trace, 512)->peak_live_bytes);
-    EXPECT_NEAR(static_cast<double>(pools) / kMiB + kContextMiB, entry.mib, 0.01 * entry.mib)
+    EXPECT_NEAR(static_cast<double>(pools) / kBytesInMiB + kContextMiB, entry.mib, 0.01 * entry.mib)
         << NameOf(entry);
   }
 }
@@ -164,7 +166,8 @@ TEST(VdnnppPapers, SmallestPoolsOfVgg16AreWithinTwoPercent) {
       ASSERT_TRUE(pool.ok()) << pool.status();
       const double paper =
           order == AllocationOrder::kPrefetchFirst ? pools.prefetch_first : pools.derivative_first;
-      EXPECT_NEAR(static_cast<double>(pool->pool_bytes) / kMiB, paper, 0.02 * paper) << pools.mode;
+      EXPECT_NEAR(static_cast<double>(pool->pool_bytes) / kBytesInMiB, paper, 0.02 * paper)
+          << pools.mode;
     }
   }
 }

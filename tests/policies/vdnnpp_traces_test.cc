@@ -32,16 +32,16 @@ std::vector<Request> RequestsOf(const Trace& trace) {
   return requests;
 }
 
-struct Network {
+struct RecordedNetwork {
   const char* file;
   const char* model;
   std::int64_t batch;
 };
 
-class VdnnppTraces : public ::testing::TestWithParam<Network> {};
+class VdnnppTraces : public ::testing::TestWithParam<RecordedNetwork> {};
 
 TEST_P(VdnnppTraces, AreThoseOfThePaper) {
-  const Network& network = GetParam();
+  const RecordedNetwork& network = GetParam();
   const TaskGraph graph = testing::PaperGraph(network.model, network.batch);
   for (const char* set : {"all", "conv", "aconv"}) {
     for (const char* algorithms : {"m", "p"}) {
@@ -65,10 +65,10 @@ TEST_P(VdnnppTraces, AreThoseOfThePaper) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, VdnnppTraces,
-                         ::testing::Values(Network{"alexnet_b128", "alexnet", 128},
-                                           Network{"alexnet_b256", "alexnet", 256},
-                                           Network{"vgg16_b16", "vgg16", 16},
-                                           Network{"vgg16_b64", "vgg16", 64}),
+                         ::testing::Values(RecordedNetwork{"alexnet_b128", "alexnet", 128},
+                                           RecordedNetwork{"alexnet_b256", "alexnet", 256},
+                                           RecordedNetwork{"vgg16_b16", "vgg16", 16},
+                                           RecordedNetwork{"vgg16_b64", "vgg16", 64}),
                          [](const auto& network) { return std::string(network.param.file); });
 
 }  // namespace

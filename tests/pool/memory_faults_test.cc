@@ -65,7 +65,7 @@ void PrintTo(const FaultsCase& faults, std::ostream* out) { *out << faults.name;
 
 absl::Status Trim(Scene& scene) { return scene.pool->Trim().status(); }
 
-std::vector<FaultsCase> Cases() {
+std::vector<FaultsCase> FaultsCases() {
   const auto scatter = [](Scene& scene) {
     scene.TakeEach(16, kGranule);
     scene.FreeHalf();
@@ -181,7 +181,7 @@ class MemoryFaultsTest : public PoolFixture, public ::testing::WithParamInterfac
   PoolObserver* observer_ = nullptr;
 };
 
-INSTANTIATE_TEST_SUITE_P(Cases, MemoryFaultsTest, ::testing::ValuesIn(Cases()),
+INSTANTIATE_TEST_SUITE_P(FaultsCases, MemoryFaultsTest, ::testing::ValuesIn(FaultsCases()),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST_P(MemoryFaultsTest, LoseNothing) { PlayEach(); }

@@ -23,7 +23,7 @@ bool EndsWithTwo(const Requests& requests, std::size_t period) {
 }
 
 // An iteration in which every request is another, but for a part that is repeated.
-Requests RandomIteration(std::mt19937_64& random) {
+Requests RandomRequests(std::mt19937_64& random) {
   Requests iteration;
   for (std::size_t i = 0; i < 1 + random() % 100; ++i) {
     iteration.emplace_back(1 + random() % 5, static_cast<std::int64_t>(random() % 1000));
@@ -45,7 +45,7 @@ TEST(PeriodFinderTest, FindsWhatRepeats) {
       ASSERT_LT(finder.UntilBoundary(), finder.period());
     };
     for (int i = 0; i < 50; ++i) add({100 + static_cast<std::int64_t>(random() % 50), 0});
-    const Requests iteration = RandomIteration(random);
+    const Requests iteration = RandomRequests(random);
     const std::size_t times = 3 + PeriodFinder::kFewestRepeated / iteration.size();
     for (std::size_t again = 0; again < times; ++again) {
       for (const auto& request : iteration) add(request);

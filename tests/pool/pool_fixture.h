@@ -10,13 +10,11 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/sizes.h"
 #include "tidepool/host_device.h"
 #include "tidepool/pool.h"
 
 namespace tidepool {
-
-inline constexpr std::int64_t kKiB = 1024;
-inline constexpr std::int64_t kMiB = 1024 * kKiB;
 
 // The kinds of memory of a pool.
 struct PoolKind {

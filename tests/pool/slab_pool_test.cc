@@ -20,16 +20,17 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kPoolBytes = 128 * kMiB;
-constexpr std::int64_t kSlabBytes = kPoolBytes / 128;
+constexpr std::int64_t kSlabPoolBytes = 128 * kMiB;
+constexpr std::int64_t kSlabBytes = kSlabPoolBytes / 128;
 constexpr std::int64_t kMost = kSlabBytes / 64;  // of a request that a slab serves
 
 class SlabPoolTest : public PoolFixture, public ::testing::WithParamInterface<PoolKind> {
  protected:
   // Makes a pool that has served two streams, and so begins slabs.
   SlabPoolTest() {
-    pool_ = NewPool(
-        {.initial_bytes = kPoolBytes, .max_bytes = kPoolBytes, .memory = GetParam().memory});
+    pool_ = NewPool({.initial_bytes = kSlabPoolBytes,
+                     .max_bytes = kSlabPoolBytes,
+                     .memory = GetParam().memory});
     for (const Stream stream : {first_, second_}) Free(Take(kMiB, stream), stream);
   }
 
@@ -95,8 +96,8 @@ TEST_P(SlabPoolTest, CountsAsIfThereWereNoSlabs) {
   EXPECT_EQ(stats.frees, before.frees + 2);
   EXPECT_EQ(stats.live_count, 1);
   EXPECT_EQ(stats.live_bytes, 1024);
-  EXPECT_EQ(stats.free_bytes, kPoolBytes - 1024);
-  EXPECT_EQ(stats.reserved_bytes, kPoolBytes);
+  EXPECT_EQ(stats.free_bytes, kSlabPoolBytes - 1024);
+  EXPECT_EQ(stats.reserved_bytes, kSlabPoolBytes);
   Free(p, first_);
   EXPECT_EQ(pool_->Stats().live_count, 0);
   EXPECT_EQ(pool_->Stats().live_bytes, 0);
@@ -175,7 +176,7 @@ TEST_P(SlabPoolTest, KnowsMisuse) {
 TEST_P(SlabPoolTest, EndsBeforeMemoryIsShort) {
   void* const small = Take(512, first_);
   Free(small, first_);
-  void* const all = Take(kPoolBytes, second_);
+  void* const all = Take(kSlabPoolBytes, second_);
   EXPECT_FALSE(pool_->Allocate(512, first_).ok());
   Free(all, second_);
   ExpectInvariants();
@@ -183,7 +184,7 @@ TEST_P(SlabPoolTest, EndsBeforeMemoryIsShort) {
 
 TEST_P(SlabPoolTest, EndsByTrimming) {
   Free(Take(512, first_), first_);
-  EXPECT_EQ(*pool_->Trim(), kPoolBytes);
+  EXPECT_EQ(*pool_->Trim(), kSlabPoolBytes);
   EXPECT_EQ(device_->used_bytes(), 0);
 }
 
@@ -196,7 +197,7 @@ TEST_P(SlabPoolTest, EndsWithItsStream) {
   EXPECT_EQ(pool_->Free(q, first_).code(), absl::StatusCode::kNotFound);
   Free(q, second_);
   EXPECT_EQ(pool_->Stats().live_count, 0);
-  Free(Take(kPoolBytes, second_), second_);
+  Free(Take(kSlabPoolBytes, second_), second_);
   ExpectInvariants();
 }
 
@@ -205,7 +206,7 @@ TEST_P(SlabPoolTest, HidesNoFreeFromWaiters) {
   for (int i = 0; i < 64; ++i) live.push_back(Take(512, first_));
   const std::int64_t blocked = pool_->Stats().blocked;
   absl::StatusOr<void*> all;
-  std::thread waiter([&] { all = pool_->AllocateBlocking(kPoolBytes, second_); });
+  std::thread waiter([&] { all = pool_->AllocateBlocking(kSlabPoolBytes, second_); });
   while (pool_->Stats().blocked == blocked) std::this_thread::yield();
   for (void* p : live) Free(p, first_);
   waiter.join();
@@ -223,7 +224,7 @@ TEST_P(SlabPoolTest, GivesAFullSlabUp) {
   EXPECT_EQ(pool_->Stats().live_count, 6000);
   for (void* p : live) Free(p, first_);
   EXPECT_EQ(pool_->Stats().live_bytes, 0);
-  Free(Take(kPoolBytes, second_), second_);
+  Free(Take(kSlabPoolBytes, second_), second_);
 }
 
 // Any calls in any order: live blocks never overlap, and the figures are those of a map.

@@ -46,16 +46,16 @@ class IdleDevice : public testing::ForwardingDevice {
 };
 
 // An allocation that may wait, on a thread of its own.
-class Waiting {
+class WaitingRequest {
  public:
-  Waiting(Pool& pool, std::int64_t bytes, Stream stream,
-          absl::Time deadline = absl::InfiniteFuture())
+  WaitingRequest(Pool& pool, std::int64_t bytes, Stream stream,
+                 absl::Time deadline = absl::InfiniteFuture())
       : bytes_(bytes), thread_([this, &pool, stream, deadline] {
           result_ = pool.AllocateBlocking(static_cast<std::size_t>(bytes_), stream, Hint::kResident,
                                           deadline);
           is_done_ = true;
         }) {}
-  ~Waiting() {
+  ~WaitingRequest() {
     if (thread_.joinable()) thread_.join();
   }
 
@@ -111,9 +111,10 @@ class WaitersFixture : public PoolFixture {
     const std::int64_t taken = device_->memory_bytes() - device_->used_bytes() - bytes;
     if (taken > 0) others_ = device_->AllocateMemory(taken).value();
   }
-  std::unique_ptr<Waiting> Join(std::int64_t bytes, absl::Time deadline = absl::InfiniteFuture()) {
+  std::unique_ptr<WaitingRequest> Join(std::int64_t bytes,
+                                       absl::Time deadline = absl::InfiniteFuture()) {
     const std::int64_t blocked = pool_->Stats().blocked;
-    auto waiting = std::make_unique<Waiting>(*pool_, bytes, stream_, deadline);
+    auto waiting = std::make_unique<WaitingRequest>(*pool_, bytes, stream_, deadline);
     while (pool_->Stats().blocked == blocked) std::this_thread::yield();
     return waiting;
   }
@@ -201,7 +202,7 @@ TEST_P(WaitersTest, LetOthersPassWhenTheyLeave) {
     Free(*p);
     if (large->is_done()) break;
   }
-  Waiting small(*pool_, kUnit, stream_);  // there is room, but not past the first in line
+  WaitingRequest small(*pool_, kUnit, stream_);  // there is room, but not past the first in line
   EXPECT_TRUE(absl::IsDeadlineExceeded(large->Result().status()));
   Free({live, *small.Result()});
 }
@@ -269,7 +270,7 @@ class WaitersPropertyTest : public WaitersTest {
       EXPECT_TRUE(pool_->Trim(40 * kUnit).ok());  // it gives nothing back, but it looks
     } else if (waiting_.size() < 3) {
       waiting_.push_back(
-          std::make_unique<Waiting>(*pool_, static_cast<std::int64_t>(bytes), AnyStream()));
+          std::make_unique<WaitingRequest>(*pool_, static_cast<std::int64_t>(bytes), AnyStream()));
     }
   }
 
@@ -320,7 +321,7 @@ class WaitersPropertyTest : public WaitersTest {
   std::mt19937 random_;
   std::vector<Stream> streams_;
   std::vector<void*> live_;
-  std::vector<std::unique_ptr<Waiting>> waiting_;
+  std::vector<std::unique_ptr<WaitingRequest>> waiting_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Kinds, WaitersPropertyTest,

@@ -235,10 +235,6 @@ TEST(Addresses, ResidentDataIsThereFromTheBegin) {
                         "expected offset"));
 }
 
-ScheduleStep Drop(std::size_t data, std::int64_t begin = 0, std::int64_t end = -1) {
-  return {.kind = StepKind::kDrop, .index = data, .begin = begin, .end = end};
-}
-
 // The kernel leaves after the convolution, and comes back before its update.
 TEST(Addresses, TheMemoryOfWeightsThatLeaveIsUsedMeanwhile) {
   TaskGraph graph = SmallGraph();

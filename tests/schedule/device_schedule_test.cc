@@ -23,7 +23,6 @@ TaskGraph DeviceGraph() {
   return graph;
 }
 
-ScheduleStep Drop(std::size_t data) { return {.kind = StepKind::kDrop, .index = data}; }
 ScheduleStep Part(ScheduleStep step, std::int64_t begin, std::int64_t end) {
   step.begin = begin;
   step.end = end;
@@ -40,7 +39,7 @@ std::vector<ScheduleStep> Plain() {
   steps[1] = Prefetch(kBatch);
   return steps;
 }
-std::vector<ScheduleStep> With(std::size_t at, const std::vector<ScheduleStep>& more) {
+std::vector<ScheduleStep> PlainWith(std::size_t at, const std::vector<ScheduleStep>& more) {
   std::vector<ScheduleStep> steps = Plain();
   steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(at), more.begin(), more.end());
   return steps;
@@ -56,7 +55,7 @@ Schedule Paged(const TaskGraph& graph, std::vector<ScheduleStep> steps) {
 absl::Status Validate(const TaskGraph& graph, const std::vector<ScheduleStep>& steps) {
   return ValidateSchedule(graph, Paged(graph, steps));
 }
-std::string ErrorOf(const std::vector<ScheduleStep>& steps) {
+std::string DeviceErrorOf(const std::vector<ScheduleStep>& steps) {
   const absl::Status status = Validate(DeviceGraph(), steps);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
@@ -65,92 +64,94 @@ std::string ErrorOf(const std::vector<ScheduleStep>& steps) {
 TEST(DeviceSchedule, TakesDropsRerunsAndRanges) {
   EXPECT_EQ(Validate(DeviceGraph(), Plain()), absl::OkStatus());
   // The input leaves without a copy, since the host has one; the map is made again.
-  EXPECT_EQ(Validate(DeviceGraph(), With(6, {Drop(kBatch), Drop(kMap), Allocate(kMap),
-                                             Prefetch(kBatch), RunTask(kConv, 1)})),
+  EXPECT_EQ(Validate(DeviceGraph(), PlainWith(6, {Drop(kBatch), Drop(kMap), Allocate(kMap),
+                                                  Prefetch(kBatch), RunTask(kConv, 1)})),
             absl::OkStatus());
   // Parts of the map leave as they are sent, and come back one by one; a clean copy remains.
-  EXPECT_EQ(
-      Validate(DeviceGraph(), With(6, {Part(Offload(kMap), 0, 1024), Part(Drop(kMap), 0, 1024),
-                                       Part(Offload(kMap), 2048, -1), Part(Drop(kMap), 3072, -1),
-                                       Part(Prefetch(kMap), 0, 512), Part(Prefetch(kMap), 3072, -1),
-                                       Part(Prefetch(kMap), 512, 1024), Part(Drop(kMap), 512, 1024),
-                                       Part(Prefetch(kMap), 512, 1024)})),
-      absl::OkStatus());
+  EXPECT_EQ(Validate(DeviceGraph(),
+                     PlainWith(6, {Part(Offload(kMap), 0, 1024), Part(Drop(kMap), 0, 1024),
+                                   Part(Offload(kMap), 2048, -1), Part(Drop(kMap), 3072, -1),
+                                   Part(Prefetch(kMap), 0, 512), Part(Prefetch(kMap), 3072, -1),
+                                   Part(Prefetch(kMap), 512, 1024), Part(Drop(kMap), 512, 1024),
+                                   Part(Prefetch(kMap), 512, 1024)})),
+            absl::OkStatus());
 }
 
 TEST(DeviceSchedule, RefusesDropsOfTheLastCopy) {
-  EXPECT_EQ(ErrorOf(With(1, {Drop(kKernel)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(1, {Drop(kKernel)})),
             "step 1, drop 'kernel': the last copy of bytes [0, 512), expected a copy on the host, "
             "or a task that may run again and writes the data");
-  EXPECT_EQ(ErrorOf(With(6, {Drop(kScore)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(6, {Drop(kScore)})),
             "step 6, drop 'score': the last copy of bytes [0, 1), expected a copy on the host, or "
             "a task that may run again and writes the data");
-  EXPECT_THAT(ErrorOf(With(1, {Part(Offload(kKernel), 0, 256), Drop(kKernel)})),
+  EXPECT_THAT(DeviceErrorOf(PlainWith(1, {Part(Offload(kKernel), 0, 256), Drop(kKernel)})),
               HasSubstr("the last copy of bytes [0, 512)"));
   // An update makes the copy on the host old.
-  EXPECT_THAT(ErrorOf(With(13, {Drop(kKernel)})), HasSubstr("the last copy"));
-  std::vector<ScheduleStep> steps = With(1, {Offload(kKernel)});
+  EXPECT_THAT(DeviceErrorOf(PlainWith(13, {Drop(kKernel)})), HasSubstr("the last copy"));
+  std::vector<ScheduleStep> steps = PlainWith(1, {Offload(kKernel)});
   steps.insert(steps.begin() + 14, Drop(kKernel));
-  EXPECT_THAT(ErrorOf(steps), HasSubstr("step 14, drop 'kernel': the last copy"));
+  EXPECT_THAT(DeviceErrorOf(steps), HasSubstr("step 14, drop 'kernel': the last copy"));
 }
 
 TEST(DeviceSchedule, RefusesRunsOfDataThatIsAway) {
-  EXPECT_EQ(ErrorOf(With(5, {Drop(kMap)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(5, {Drop(kMap)})),
             "step 6, run 'loss': data 'map', which the task reads, was dropped at step 5, "
             "expected all of it on the device");
-  EXPECT_THAT(ErrorOf(With(5, {Drop(kMap), Allocate(kMap)})),
+  EXPECT_THAT(DeviceErrorOf(PlainWith(5, {Drop(kMap), Allocate(kMap)})),
               HasSubstr("step 7, run 'loss': data 'map', which the task reads, is not ready, "
                         "expected task 'conv' before"));
-  EXPECT_EQ(ErrorOf(With(6, {RunTask(kLoss)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(6, {RunTask(kLoss)})),
             "step 6, run 'loss': the task ran at step 5, expected one run of a task that may not "
             "run again");
-  EXPECT_EQ(ErrorOf({Allocate(kKernel), Prefetch(kBatch), RunTask(kConv)}),
+  EXPECT_EQ(DeviceErrorOf({Allocate(kKernel), Prefetch(kBatch), RunTask(kConv)}),
             "step 2, run 'conv': data 'map', which the task writes, was not allocated, expected "
             "all of it on the device");
 }
 
 TEST(DeviceSchedule, RefusesWrongMoves) {
-  EXPECT_EQ(ErrorOf({Allocate(kBatch)}),
+  EXPECT_EQ(DeviceErrorOf({Allocate(kBatch)}),
             "step 0, allocate 'batch': the data begins on the host, expected a prefetch");
-  EXPECT_EQ(ErrorOf(With(3, {Prefetch(kMap)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(3, {Prefetch(kMap)})),
             "step 3, prefetch 'map': bytes [0, 4096) of the data, which was allocated at step 2, "
             "are not all on the host, expected a copy there");
-  EXPECT_EQ(ErrorOf(With(2, {Prefetch(kBatch)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(2, {Prefetch(kBatch)})),
             "step 2, prefetch 'batch': bytes [0, 1024) of the data, which was copied in at step "
             "1, are on the device in part, expected none of them there");
-  EXPECT_EQ(ErrorOf(With(3, {Offload(kMap)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(3, {Offload(kMap)})),
             "step 3, offload 'map': the data was allocated at step 2, expected a task to write it "
             "before");
-  EXPECT_EQ(ErrorOf(With(3, {Allocate(kMap)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(3, {Allocate(kMap)})),
             "step 3, allocate 'map': the data was allocated at step 2, expected data without "
             "memory on the device");
-  EXPECT_EQ(ErrorOf(With(11, {Allocate(kMap)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(11, {Allocate(kMap)})),
             "step 11, allocate 'map': the data was freed at step 10, expected a drop of data that "
             "is needed again");
-  EXPECT_EQ(ErrorOf(With(12, {Free(kKernel)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(12, {Free(kKernel)})),
             "step 12, free 'kernel': the home of the data is the device, expected it to stay");
-  EXPECT_EQ(ErrorOf(With(6, {Free(kMap)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(6, {Free(kMap)})),
             "step 6, free 'map': task 'back' needs the data later, expected it to stay");
 }
 
 TEST(DeviceSchedule, RefusesNumbersOutOfRange) {
-  EXPECT_EQ(ErrorOf(With(6, {Await(kMap)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(6, {Await(kMap)})),
             "step 6, await 'map': the host waits for nothing with paged memory, expected no await");
-  EXPECT_EQ(ErrorOf(With(6, {On(Offload(kMap), 1)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(6, {On(Offload(kMap), 1)})),
             "step 6, offload 'map': device 1, expected a number below 1");
-  EXPECT_EQ(ErrorOf(With(6, {On(Offload(kMap), kHostDevice)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(6, {On(Offload(kMap), kHostDevice)})),
             "step 6, offload 'map': on the host, expected a device");
-  EXPECT_EQ(ErrorOf(With(6, {Part(Offload(kMap), 0, 4104)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(6, {Part(Offload(kMap), 0, 4104)})),
             "step 6, offload 'map': bytes [0, 4104), expected a range in [0, 4096)");
-  EXPECT_THAT(ErrorOf(With(6, {Part(Offload(kMap), 8, 8)})), HasSubstr("bytes [8, 8), expected"));
-  EXPECT_THAT(ErrorOf(With(6, {Part(Offload(kMap), -8, 8)})), HasSubstr("bytes [-8, 8)"));
-  EXPECT_EQ(ErrorOf(With(6, {Part(Offload(kMap), 0, 12)})),
+  EXPECT_THAT(DeviceErrorOf(PlainWith(6, {Part(Offload(kMap), 8, 8)})),
+              HasSubstr("bytes [8, 8), expected"));
+  EXPECT_THAT(DeviceErrorOf(PlainWith(6, {Part(Offload(kMap), -8, 8)})),
+              HasSubstr("bytes [-8, 8)"));
+  EXPECT_EQ(DeviceErrorOf(PlainWith(6, {Part(Offload(kMap), 0, 12)})),
             "step 6, offload 'map': bytes [0, 12), expected whole granules of 8");
   ScheduleStep on_a_stream = Offload(kMap);
   on_a_stream.stream = 1;
-  EXPECT_EQ(ErrorOf(With(6, {on_a_stream})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(6, {on_a_stream})),
             "step 6, offload 'map': stream 1, expected 0 for all steps but tasks without a pool");
-  EXPECT_THAT(ErrorOf(With(6, {Part(RunTask(kLoss), 0, 12)})),
+  EXPECT_THAT(DeviceErrorOf(PlainWith(6, {Part(RunTask(kLoss), 0, 12)})),
               HasSubstr("bytes [0, 12), expected [0, -1)"));
 }
 
@@ -200,7 +201,7 @@ TEST(DeviceSchedule, RefusesWrongHeaders) {
 
 TEST(DeviceSchedule, DataEndsAtHome) {
   TaskGraph graph = DeviceGraph();
-  EXPECT_EQ(ErrorOf(With(13, {Offload(kKernel), Drop(kKernel)})),
+  EXPECT_EQ(DeviceErrorOf(PlainWith(13, {Offload(kKernel), Drop(kKernel)})),
             "after the last step: data 'kernel' of device 0 was dropped at step 14, expected its "
             "last values on the device");
   graph.data[kKernel].before = graph.data[kKernel].after = DataHome::kHost;
@@ -213,12 +214,12 @@ TEST(DeviceSchedule, DataEndsAtHome) {
   EXPECT_EQ(Validate(graph, steps), absl::OkStatus());
   steps = Plain();
   steps.pop_back();
-  EXPECT_EQ(ErrorOf(steps),
+  EXPECT_EQ(DeviceErrorOf(steps),
             "after the last step: data 'step' of device 0 was allocated at step 7, expected it to "
             "be freed");
   steps = Plain();
   steps.erase(steps.begin() + 12);
-  EXPECT_THAT(ErrorOf(steps), HasSubstr("'update' needs the data later"));
+  EXPECT_THAT(DeviceErrorOf(steps), HasSubstr("'update' needs the data later"));
 }
 
 // Returns a DeviceGraph in which the update does not read the slope, which is that of one round.

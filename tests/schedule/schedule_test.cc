@@ -94,7 +94,7 @@ TEST(GraphFingerprint, DoesNotCountTimesAndLayers) {
   EXPECT_EQ(GraphFingerprint(graph), GraphFingerprint(SmallGraph()));
 }
 
-std::string ErrorOf(const std::vector<ScheduleStep>& steps) {
+std::string StepsErrorOf(const std::vector<ScheduleStep>& steps) {
   const TaskGraph graph = SmallGraph();
   const absl::Status status = ValidateSchedule(graph, Of(graph, steps));
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
@@ -102,7 +102,7 @@ std::string ErrorOf(const std::vector<ScheduleStep>& steps) {
 }
 
 // The plain steps with one more at a place, and with one changed.
-std::vector<ScheduleStep> With(std::size_t at, const ScheduleStep& step) {
+std::vector<ScheduleStep> PlainStepsWith(std::size_t at, const ScheduleStep& step) {
   std::vector<ScheduleStep> steps = PlainSteps();
   steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(at), step);
   return steps;
@@ -147,43 +147,44 @@ TEST(ValidateSchedule, RefusesAnotherGraph) {
 }
 
 TEST(ValidateSchedule, RefusesNumbersThatAreNone) {
-  EXPECT_EQ(ErrorOf(With(0, {.kind = static_cast<StepKind>(8)})),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(0, {.kind = static_cast<StepKind>(8)})),
             "step 0, unknown: of kind 8, expected one of eight");
-  EXPECT_EQ(ErrorOf(With(2, Allocate(6))),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(2, Allocate(6))),
             "step 2, allocate 6: no such data, expected a number below 6");
   for (const StepKind kind :
        {StepKind::kFree, StepKind::kOffload, StepKind::kAwait, StepKind::kPrefetch}) {
-    EXPECT_THAT(ErrorOf(With(2, {.kind = kind, .index = SIZE_MAX})),
+    EXPECT_THAT(StepsErrorOf(PlainStepsWith(2, {.kind = kind, .index = SIZE_MAX})),
                 HasSubstr("no such data, expected a number below 6"));
   }
-  EXPECT_EQ(ErrorOf(With(4, RunTask(4))), "step 4, run 4: no such task, expected a number below 4");
-  EXPECT_EQ(ErrorOf(Changed(3, RunTask(kConv, 2))),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(4, RunTask(4))),
+            "step 4, run 4: no such task, expected a number below 4");
+  EXPECT_EQ(StepsErrorOf(Changed(3, RunTask(kConv, 2))),
             "step 3, run 'conv': algorithm 2, expected a number below 2");
-  EXPECT_EQ(ErrorOf(Changed(1, Allocate(kBatch, static_cast<Hint>(2)))),
+  EXPECT_EQ(StepsErrorOf(Changed(1, Allocate(kBatch, static_cast<Hint>(2)))),
             "step 1, allocate 'batch': hint 2, expected resident or offloadable");
   for (const double density : {-0.5, -2.0, 1.001, std::numeric_limits<double>::quiet_NaN(),
                                std::numeric_limits<double>::infinity()}) {
-    EXPECT_EQ(ErrorOf(With(4, Offload(kMap, density))),
+    EXPECT_EQ(StepsErrorOf(PlainStepsWith(4, Offload(kMap, density))),
               absl::StrCat("step 4, offload 'map': density ", density, ", expected 0 to 1, or -1"));
   }
 }
 
 TEST(ValidateSchedule, RefusesFieldsThatPoolsLack) {
-  EXPECT_EQ(ErrorOf(With(4, {.kind = StepKind::kDrop, .index = kMap})),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(4, {.kind = StepKind::kDrop, .index = kMap})),
             "step 4, drop 'map': a pool gives memory back when an offload is awaited, expected no "
             "drop");
   const std::string expected = ", expected 0, -1 and [0, -1) in the schedule of a pool";
   ScheduleStep step = Offload(kMap);
   step.device = 1;
-  EXPECT_EQ(ErrorOf(With(4, step)),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(4, step)),
             absl::StrCat("step 4, offload 'map': device 1, offset -1, bytes [0, -1)", expected));
   step = Offload(kMap);
   step.begin = 8;
   step.end = 16;
-  EXPECT_THAT(ErrorOf(With(4, step)), HasSubstr(", bytes [8, 16), expected"));
+  EXPECT_THAT(StepsErrorOf(PlainStepsWith(4, step)), HasSubstr(", bytes [8, 16), expected"));
   step = Allocate(kBatch);
   step.offset = 0;
-  EXPECT_THAT(ErrorOf(Changed(1, step)), HasSubstr("offset 0, bytes"));
+  EXPECT_THAT(StepsErrorOf(Changed(1, step)), HasSubstr("offset 0, bytes"));
 }
 
 TEST(ValidateSchedule, RefusesRoundsAndDevicesOfAPool) {
@@ -211,45 +212,49 @@ TEST(ScheduleTrace, RefusesMemoryThatIsNotAPools) {
 }
 
 TEST(ValidateSchedule, RefusesWrongAllocations) {
-  EXPECT_EQ(ErrorOf(With(4, Allocate(kMap))),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(4, Allocate(kMap))),
             "step 4, allocate 'map': the data is on the device since step 2, expected one "
             "allocation of all data");
-  std::vector<ScheduleStep> steps = With(4, Offload(kMap));
+  std::vector<ScheduleStep> steps = PlainStepsWith(4, Offload(kMap));
   steps.insert(steps.begin() + 5, Allocate(kMap));
-  EXPECT_THAT(ErrorOf(steps), HasSubstr("step 5, allocate 'map': the data was sent out at step 4"));
-  EXPECT_THAT(ErrorOf(With(15, Allocate(kStep))),
+  EXPECT_THAT(StepsErrorOf(steps),
+              HasSubstr("step 5, allocate 'map': the data was sent out at step 4"));
+  EXPECT_THAT(StepsErrorOf(PlainStepsWith(15, Allocate(kStep))),
               HasSubstr("the data was freed at step 14, expected one allocation"));
 }
 
 TEST(ValidateSchedule, RefusesWrongFrees) {
-  EXPECT_EQ(ErrorOf(With(0, Free(kMap))),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(0, Free(kMap))),
             "step 0, free 'map': the data was not allocated, expected data that is allocated");
-  EXPECT_THAT(ErrorOf(With(15, Free(kStep))), HasSubstr("the data was freed at step 14"));
-  EXPECT_EQ(ErrorOf(With(15, Free(kKernel))),
+  EXPECT_THAT(StepsErrorOf(PlainStepsWith(15, Free(kStep))),
+              HasSubstr("the data was freed at step 14"));
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(15, Free(kKernel))),
             "step 15, free 'kernel': of the kind weight, which exists after the iteration, "
             "expected it to "
             "stay");
-  EXPECT_EQ(ErrorOf(With(6, Free(kMap))),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(6, Free(kMap))),
             "step 6, free 'map': task 'back' needs the data later, expected it to stay");
-  EXPECT_THAT(ErrorOf(With(3, Free(kMap))), HasSubstr("task 'conv' needs the data later"));
-  EXPECT_THAT(ErrorOf(With(4, Free(kBatch))), HasSubstr("task 'back' needs the data later"));
+  EXPECT_THAT(StepsErrorOf(PlainStepsWith(3, Free(kMap))),
+              HasSubstr("task 'conv' needs the data later"));
+  EXPECT_THAT(StepsErrorOf(PlainStepsWith(4, Free(kBatch))),
+              HasSubstr("task 'back' needs the data later"));
 }
 
 TEST(ValidateSchedule, RefusesWrongRuns) {
-  EXPECT_EQ(ErrorOf(With(5, RunTask(kConv))),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(5, RunTask(kConv))),
             "step 5, run 'conv': the task ran at step 3, expected each task once");
-  EXPECT_EQ(ErrorOf(Without(1)),
+  EXPECT_EQ(StepsErrorOf(Without(1)),
             "step 2, run 'conv': data 'batch', which the task uses, was not allocated, expected it "
             "on the device or being fetched");
-  EXPECT_THAT(ErrorOf(Without(2)),
+  EXPECT_THAT(StepsErrorOf(Without(2)),
               HasSubstr("data 'map', which the task writes, was not allocated"));
-  EXPECT_THAT(ErrorOf(With(3, Offload(kBatch))),
+  EXPECT_THAT(StepsErrorOf(PlainStepsWith(3, Offload(kBatch))),
               HasSubstr("data 'batch', which the task uses, was sent out at step 3"));
   // Data that was waited for is out as well.
-  std::vector<ScheduleStep> steps = With(3, Offload(kBatch));
+  std::vector<ScheduleStep> steps = PlainStepsWith(3, Offload(kBatch));
   steps.insert(steps.begin() + 4, Await(kBatch));
-  EXPECT_THAT(ErrorOf(steps), HasSubstr("step 5, run 'conv': data 'batch'"));
-  EXPECT_EQ(ErrorOf({Allocate(kMap), Allocate(kScore), RunTask(kLoss)}),
+  EXPECT_THAT(StepsErrorOf(steps), HasSubstr("step 5, run 'conv': data 'batch'"));
+  EXPECT_EQ(StepsErrorOf({Allocate(kMap), Allocate(kScore), RunTask(kLoss)}),
             "step 2, run 'loss': data 'map' is not ready, expected task 'conv' before");
 }
 
@@ -279,20 +284,22 @@ TEST(ValidateSchedule, RefusesOrdersThatUpdatesForbid) {
 }
 
 TEST(ValidateSchedule, RefusesWrongMoves) {
-  EXPECT_EQ(ErrorOf(With(0, Offload(kMap))),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(0, Offload(kMap))),
             "step 0, offload 'map': the data was not allocated, expected data on the device");
-  EXPECT_EQ(ErrorOf(With(3, Offload(kMap))),
+  EXPECT_EQ(StepsErrorOf(PlainStepsWith(3, Offload(kMap))),
             "step 3, offload 'map': task 'conv' writes the data later, expected data that is "
             "written");
-  std::vector<ScheduleStep> steps = With(4, Offload(kMap));
+  std::vector<ScheduleStep> steps = PlainStepsWith(4, Offload(kMap));
   steps.insert(steps.begin() + 5, Offload(kMap));
-  EXPECT_THAT(ErrorOf(steps), HasSubstr("the data was sent out at step 4, expected data on the"));
-  EXPECT_THAT(ErrorOf(With(15, Offload(kStep))), HasSubstr("the data was freed at step 14"));
+  EXPECT_THAT(StepsErrorOf(steps),
+              HasSubstr("the data was sent out at step 4, expected data on the"));
+  EXPECT_THAT(StepsErrorOf(PlainStepsWith(15, Offload(kStep))),
+              HasSubstr("the data was freed at step 14"));
   for (const StepKind kind : {StepKind::kAwait, StepKind::kPrefetch}) {
     const ScheduleStep step = {.kind = kind, .index = kStep};
-    EXPECT_THAT(ErrorOf(With(0, step)),
+    EXPECT_THAT(StepsErrorOf(PlainStepsWith(0, step)),
                 HasSubstr("the data was not allocated, expected data that is allocated"));
-    EXPECT_THAT(ErrorOf(With(15, step)), HasSubstr("the data was freed at step 14"));
+    EXPECT_THAT(StepsErrorOf(PlainStepsWith(15, step)), HasSubstr("the data was freed at step 14"));
   }
 }
 
@@ -319,20 +326,20 @@ TEST(ValidateSchedule, RefusesLooseEnds) {
   constexpr char kExpected[] =
       ", expected all tasks to have run, weights and other data that stays on the device, or "
       "sent out if its home is the host, and the rest freed";
-  EXPECT_EQ(ErrorOf({}),
+  EXPECT_EQ(StepsErrorOf({}),
             absl::StrCat("after the last step, 0: task 'conv' did not run", kExpected));
-  EXPECT_EQ(ErrorOf(Without(12)),
+  EXPECT_EQ(StepsErrorOf(Without(12)),
             "step 12, free 'slope': task 'update' needs the data later, expected it to stay");
   std::vector<ScheduleStep> steps = PlainSteps();
   steps.resize(12);
-  EXPECT_EQ(ErrorOf(steps),
+  EXPECT_EQ(StepsErrorOf(steps),
             absl::StrCat("after the last step, 11: task 'update' did not run", kExpected));
-  EXPECT_EQ(ErrorOf(Without(13)),
+  EXPECT_EQ(StepsErrorOf(Without(13)),
             absl::StrCat("after the last step, 13: data 'slope' is not freed", kExpected));
-  EXPECT_EQ(ErrorOf(Changed(14, Offload(kStep))),
+  EXPECT_EQ(StepsErrorOf(Changed(14, Offload(kStep))),
             absl::StrCat("after the last step, 14: data 'step' is not freed", kExpected));
   EXPECT_EQ(
-      ErrorOf(With(15, Offload(kKernel))),
+      StepsErrorOf(PlainStepsWith(15, Offload(kKernel))),
       absl::StrCat("after the last step, 15: weight 'kernel' was sent out at step 15", kExpected));
 }
 

@@ -3,6 +3,8 @@
 #ifndef TIDEPOOL_TESTS_SCHEDULE_SMALL_SCHEDULE_H_
 #define TIDEPOOL_TESTS_SCHEDULE_SMALL_SCHEDULE_H_
 
+#include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -66,6 +68,10 @@ inline ScheduleStep Offload(std::size_t data, double density = -1) {
 inline ScheduleStep Await(std::size_t data) { return {.kind = StepKind::kAwait, .index = data}; }
 inline ScheduleStep Prefetch(std::size_t data, Hint hint = Hint::kResident) {
   return {.kind = StepKind::kPrefetch, .index = data, .hint = hint};
+}
+// Drops some bytes of a datum, or all of them.
+inline ScheduleStep Drop(std::size_t data, std::int64_t begin = 0, std::int64_t end = -1) {
+  return {.kind = StepKind::kDrop, .index = data, .begin = begin, .end = end};
 }
 inline ScheduleStep Synchronize() { return {.kind = StepKind::kSynchronize}; }
 

@@ -71,7 +71,7 @@ ScheduleStep In(std::size_t data, std::int64_t offset = -1) {
 ScheduleStep Gone(std::size_t data) { return Step(StepKind::kDrop, data); }
 ScheduleStep Over(std::size_t data) { return Step(StepKind::kFree, data); }
 
-Schedule Of(std::vector<ScheduleStep> steps, ScheduleMemory memory = ScheduleMemory::kPaged) {
+Schedule Paged(std::vector<ScheduleStep> steps, ScheduleMemory memory = ScheduleMemory::kPaged) {
   Schedule schedule;
   schedule.steps = std::move(steps);
   schedule.memory = memory;
@@ -99,8 +99,8 @@ std::vector<std::string> EventsOf(const TaskGraph& graph, const Timeline& timeli
   return texts;
 }
 
-Timeline Simulated(const TaskGraph& graph, const Schedule& schedule, const Machine& machine,
-                   int iterations = 1) {
+Timeline SimulatedProgram(const TaskGraph& graph, const Schedule& schedule, const Machine& machine,
+                          int iterations = 1) {
   return SimulateProgram(graph, Lower(graph, schedule, machine, iterations).value());
 }
 
@@ -115,17 +115,18 @@ TEST(Program, CopyInBeginsInTheMiddleOfATaskWhenACopyOutEnds) {
   // A memory of 5 bytes, so that the batch gets a byte of the first data.
   TaskGraph small = graph;
   small.data[kThird].bytes = 1;
-  const Timeline paged = Simulated(small,
-                                   Of({Take(kFirst), Task(0), Out(kFirst), Take(kSecond), Task(1),
-                                       Gone(kFirst), In(kBatch), Take(kThird), Task(2)}),
-                                   OneByteASecond(5));
+  const Timeline paged =
+      SimulatedProgram(small,
+                       Paged({Take(kFirst), Task(0), Out(kFirst), Take(kSecond), Task(1),
+                              Gone(kFirst), In(kBatch), Take(kThird), Task(2)}),
+                       OneByteASecond(5));
   EXPECT_EQ(EventsOf(graph, paged), expected);
   const Timeline fixed =
-      Simulated(graph,
-                Of({Take(kFirst, 0), Task(0), Out(kFirst), Take(kSecond, 2), Task(1), Gone(kFirst),
-                    In(kBatch, 0), Take(kThird, 4), Task(2)},
-                   ScheduleMemory::kFixed),
-                OneByteASecond(6));
+      SimulatedProgram(graph,
+                       Paged({Take(kFirst, 0), Task(0), Out(kFirst), Take(kSecond, 2), Task(1),
+                              Gone(kFirst), In(kBatch, 0), Take(kThird, 4), Task(2)},
+                             ScheduleMemory::kFixed),
+                       OneByteASecond(6));
   EXPECT_EQ(EventsOf(graph, fixed), expected);
   EXPECT_THAT(fixed.stalls, IsEmpty());
   EXPECT_EQ(fixed.peak_device_bytes, 6);
@@ -138,10 +139,10 @@ TEST(Program, PagesComeBackInTheOrderOfTheStepsThatGiveThemBack) {
   const TaskGraph graph = Graph();
   // Three bytes of memory: the third data takes the byte of the first, which leaves until 2.
   const Timeline timeline =
-      Simulated(graph,
-                Of({Take(kFirst), Task(0), Out(kFirst), In(kBatch), Gone(kFirst), Take(kSecond),
-                    Task(1), Take(kThird), Task(2)}),
-                OneByteASecond(3));
+      SimulatedProgram(graph,
+                       Paged({Take(kFirst), Task(0), Out(kFirst), In(kBatch), Gone(kFirst),
+                              Take(kSecond), Task(1), Take(kThird), Task(2)}),
+                       OneByteASecond(3));
   EXPECT_THAT(EventsOf(graph, timeline),
               ElementsAre("one on 0: 0 to 1", "in batch on 0: 0 to 1", "out first on 0: 1 to 2",
                           "two on 0: 1 to 6", "three on 0: 6 to 7"));
@@ -149,11 +150,11 @@ TEST(Program, PagesComeBackInTheOrderOfTheStepsThatGiveThemBack) {
 
 TEST(Program, StallsHaveReasons) {
   const TaskGraph graph = Graph();
-  const Timeline timeline =
-      Simulated(graph,
-                Of({Take(kFirst), Task(0), Out(kFirst), Gone(kFirst), Take(kSecond), Task(1),
-                    Over(kSecond), In(kBatch), Step(StepKind::kSynchronize, 0), Task(0)}),
-                OneByteASecond(1));
+  const Timeline timeline = SimulatedProgram(
+      graph,
+      Paged({Take(kFirst), Task(0), Out(kFirst), Gone(kFirst), Take(kSecond), Task(1),
+             Over(kSecond), In(kBatch), Step(StepKind::kSynchronize, 0), Task(0)}),
+      OneByteASecond(1));
   ASSERT_EQ(timeline.stalls.size(), 2u);
   EXPECT_EQ(timeline.stalls[0].task, 1u);
   EXPECT_EQ(timeline.stalls[0].start, 1);
@@ -170,8 +171,8 @@ std::vector<std::string> TwoCopies(bool full_duplex, LinkSharing sharing, double
   TaskGraph graph = Graph();
   graph.data[kFirst].bytes = 4;
   graph.tasks[0].algorithms[0].seconds = 2;
-  Schedule schedule = Of({On(0, Take(kFirst)), On(0, Task(0, 1)), On(0, Out(kFirst)),
-                          On(1, Take(kFirst)), On(1, Task(0, 0)), On(1, Out(kFirst))});
+  Schedule schedule = Paged({On(0, Take(kFirst)), On(0, Task(0, 1)), On(0, Out(kFirst)),
+                             On(1, Take(kFirst)), On(1, Task(0, 0)), On(1, Out(kFirst))});
   schedule.devices = 2;
   Machine machine = OneByteASecond(4);
   machine.devices.push_back(machine.devices[0]);
@@ -179,7 +180,7 @@ std::vector<std::string> TwoCopies(bool full_duplex, LinkSharing sharing, double
   machine.links[0].sharing = sharing;
   machine.links[0].latency_seconds = latency;
   std::vector<std::string> copies;
-  for (const std::string& text : EventsOf(graph, Simulated(graph, schedule, machine))) {
+  for (const std::string& text : EventsOf(graph, SimulatedProgram(graph, schedule, machine))) {
     if (text.starts_with("out")) copies.push_back(text);
   }
   return copies;
@@ -207,11 +208,11 @@ TEST(Program, FirstComersHaveTheLinkAlone) {
 TEST(Program, OneTransferAtATimePutsBothDirectionsInOneStream) {
   const TaskGraph graph = Graph();
   Machine machine = OneByteASecond(3);
-  const Schedule schedule = Of({Take(kFirst), Task(0, 1), Out(kFirst), In(kBatch)});
-  EXPECT_THAT(EventsOf(graph, Simulated(graph, schedule, machine)),
+  const Schedule schedule = Paged({Take(kFirst), Task(0, 1), Out(kFirst), In(kBatch)});
+  EXPECT_THAT(EventsOf(graph, SimulatedProgram(graph, schedule, machine)),
               ElementsAre("one on 0: 0 to 0", "out first on 0: 0 to 1", "in batch on 0: 0 to 1"));
   machine.links[0].full_duplex = false;
-  EXPECT_THAT(EventsOf(graph, Simulated(graph, schedule, machine)),
+  EXPECT_THAT(EventsOf(graph, SimulatedProgram(graph, schedule, machine)),
               ElementsAre("one on 0: 0 to 0", "out first on 0: 0 to 1", "in batch on 0: 1 to 2"));
 }
 
@@ -221,17 +222,17 @@ TEST(Program, CopiesCrossTheBordersOfRoundsAndIterations) {
   graph.data[kBatch].bytes = 2;
   graph.tasks = {
       {.name = "use", .reads = {kBatch}, .writes = {kFirst}, .algorithms = {{"only", 3, 0}}}};
-  Schedule schedule = Of({In(kBatch), Take(kFirst), Task(0), Over(kBatch), Over(kFirst)});
+  Schedule schedule = Paged({In(kBatch), Take(kFirst), Task(0), Over(kBatch), Over(kFirst)});
   schedule.rounds = {{0, 5, 3, 0}};
   const std::vector<std::string> expected = {"in batch on 0: 0 to 2", "use on 0: 2 to 5",
                                              "in batch on 0: 2 to 4", "use on 0: 5 to 8",
                                              "in batch on 0: 5 to 7", "use on 0: 8 to 11"};
-  const Timeline rounds = Simulated(graph, schedule, OneByteASecond(6));
+  const Timeline rounds = SimulatedProgram(graph, schedule, OneByteASecond(6));
   EXPECT_EQ(EventsOf(graph, rounds), expected);
   EXPECT_EQ(rounds.events.back().repetition, 2u);
   EXPECT_EQ(rounds.steady_seconds, 0);
   schedule.rounds.clear();
-  const Timeline iterations = Simulated(graph, schedule, OneByteASecond(6), 3);
+  const Timeline iterations = SimulatedProgram(graph, schedule, OneByteASecond(6), 3);
   EXPECT_EQ(EventsOf(graph, iterations), expected);
   EXPECT_EQ(iterations.seconds, 11);
   EXPECT_EQ(iterations.steady_seconds, 3);
@@ -248,10 +249,10 @@ TEST(Program, CopyInLeavesTheWorkspaceOfTheRunningTask) {
   const std::vector<std::string> expected = {"one on 0: 0 to 1", "out first on 0: 1 to 3",
                                              "two on 0: 1 to 6", "in batch on 0: 3 to 5",
                                              "three on 0: 6 to 7"};
-  EXPECT_EQ(EventsOf(graph, Simulated(graph, Of(steps), OneByteASecond(6))), expected);
+  EXPECT_EQ(EventsOf(graph, SimulatedProgram(graph, Paged(steps), OneByteASecond(6))), expected);
   // Without the memory of the first data the copy in waits for the task.
   std::swap(steps[5], steps[6]);
-  EXPECT_THAT(EventsOf(graph, Simulated(graph, Of(steps), OneByteASecond(6))),
+  EXPECT_THAT(EventsOf(graph, SimulatedProgram(graph, Paged(steps), OneByteASecond(6))),
               ::testing::Contains("in batch on 0: 6 to 8"));
 }
 
@@ -279,7 +280,7 @@ TEST(Program, HostAddsUpGradientsOfAllDevices) {
                   .cores = 1,
                   .accumulation_bytes_per_second = 4,
                   .update_bytes_per_second = 2};
-  const Timeline timeline = Simulated(graph, schedule, machine);
+  const Timeline timeline = SimulatedProgram(graph, schedule, machine);
   EXPECT_THAT(EventsOf(graph, timeline),
               ElementsAre("learn on 0: 0 to 1", "learn on 1: 0 to 1", "out gradient on 0: 1 to 9",
                           "out gradient on 1: 1 to 5", "update on host: 9 to 17",
@@ -305,9 +306,9 @@ TEST(Program, WaitsNameTheLatestOperationOfEachOtherStream) {
   const TaskGraph graph = Graph();
   const Program program =
       Lower(graph,
-            Of({Take(kFirst, 0), Task(0), Out(kFirst), In(kBatch, 1), Take(kSecond, 2), Task(1),
-                Take(kThird, 3), Task(2, 1, 4), Over(kBatch), In(kBatch, 1)},
-               ScheduleMemory::kFixed),
+            Paged({Take(kFirst, 0), Task(0), Out(kFirst), In(kBatch, 1), Take(kSecond, 2), Task(1),
+                   Take(kThird, 3), Task(2, 1, 4), Over(kBatch), In(kBatch, 1)},
+                  ScheduleMemory::kFixed),
             OneByteASecond(6))
           .value();
   std::vector<std::string> waits;
@@ -333,37 +334,37 @@ TEST(Program, RefusesWhatTheMachineHasNot) {
     return std::string(Lower(graph, schedule, machine, iterations).status().message());
   };
   const Machine machine = OneByteASecond(2);
-  EXPECT_EQ(error(Of({Take(kFirst), Take(kSecond), Task(1), Take(kThird)}), machine),
+  EXPECT_EQ(error(Paged({Take(kFirst), Take(kSecond), Task(1), Take(kThird)}), machine),
             "step 3, allocate 'third': 1 bytes are needed, and 0 of 2 are free");
-  EXPECT_EQ(error(Of({Take(kFirst, 2)}, ScheduleMemory::kFixed), machine),
+  EXPECT_EQ(error(Paged({Take(kFirst, 2)}, ScheduleMemory::kFixed), machine),
             "step 0, allocate 'first': bytes [2, 3) are needed, expected a range in a memory of 2 "
             "bytes");
-  EXPECT_EQ(error(Of({}, ScheduleMemory::kPool), machine),
+  EXPECT_EQ(error(Paged({}, ScheduleMemory::kPool), machine),
             "the schedule is one of a pool, expected fixed addresses or pages");
-  Schedule schedule = Of({Take(kFirst)});
+  Schedule schedule = Paged({Take(kFirst)});
   schedule.devices = 2;
   EXPECT_EQ(error(schedule, machine),
             "the schedule has 2 devices, expected 1 to those of the machine, 1");
-  schedule = Of({Task(0)});
+  schedule = Paged({Task(0)});
   schedule.steps[0].stream = 1;
   EXPECT_EQ(error(schedule, machine),
             "step 0, run 'one': compute stream 1, expected a number below 1, those of the machine");
   schedule.steps[0] = On(kHostDevice, Task(0));
   EXPECT_EQ(error(schedule, machine),
             "step 0, run 'one': core 0, expected a number below 0, those of the machine");
-  schedule = Of({Out(kFirst)});
+  schedule = Paged({Out(kFirst)});
   schedule.steps[0].density = 0.5;
   EXPECT_EQ(error(schedule, machine), "step 0, offload 'first': compressed, expected a raw copy");
-  schedule = Of({Task(0)});
+  schedule = Paged({Task(0)});
   schedule.rounds = {{0, 1, 100'000'000, 0}};
   EXPECT_THAT(error(schedule, machine), HasSubstr("more than 16777216 steps"));
   schedule.rounds = {{0, 1, 1, 7}};
   EXPECT_THAT(error(schedule, machine), HasSubstr("no graph at batch 7"));
-  EXPECT_THAT(error(Of({}), machine, 0), HasSubstr("0 iterations, expected 1 to 1000"));
+  EXPECT_THAT(error(Paged({}), machine, 0), HasSubstr("0 iterations, expected 1 to 1000"));
   Machine slow = machine;
   slow.links[0].in_bytes_per_second = 0.5;
-  EXPECT_THAT(error(Of({}), slow), HasSubstr("link 0: a rate in of 0.5 bytes per second"));
-  schedule = Of({});
+  EXPECT_THAT(error(Paged({}), slow), HasSubstr("link 0: a rate in of 0.5 bytes per second"));
+  schedule = Paged({});
   schedule.alignment = 0;
   EXPECT_THAT(error(schedule, machine), HasSubstr("alignment 0"));
 }

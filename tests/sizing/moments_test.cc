@@ -16,7 +16,7 @@ namespace {
 
 using Kind = TraceEvent::Kind;
 
-void Allocate(TraceBuilder& builder, std::string_view id, std::int64_t bytes) {
+void AllocateUntagged(TraceBuilder& builder, std::string_view id, std::int64_t bytes) {
   ASSERT_TRUE(builder.Allocate(id, bytes, Hint::kResident, "", 0).ok());
 }
 
@@ -24,12 +24,12 @@ TEST(PeaksByMark, FollowsNestedAndOverlappingMarks) {
   TraceBuilder builder(TraceFormat::kNative);
   builder.Mark("step", 0);
   builder.Mark("forward", 0);
-  Allocate(builder, "a", 100);
+  AllocateUntagged(builder, "a", 100);
   builder.Mark("overlapping", 0);
   builder.MarkEnd("forward", 0);
-  Allocate(builder, "b", 50);
+  AllocateUntagged(builder, "b", 50);
   builder.MarkEnd("step", 0);
-  Allocate(builder, "c", 7);
+  AllocateUntagged(builder, "c", 7);
   builder.MarkEnd("overlapping", 0);
   builder.Mark("plain", 0);
   ASSERT_TRUE(builder.Free("a", "", 0));
@@ -101,8 +101,8 @@ TEST(ReservedAfter, TellsFreeBytesBySegment) {
   TraceBuilder builder(TraceFormat::kNative);
   ASSERT_TRUE(builder.Reserve({0x1000, 4096}, "", 0).ok());
   ASSERT_TRUE(builder.Reserve({0x2000, 8192}, "", 0).ok());
-  Allocate(builder, "0x1000", 4096);
-  Allocate(builder, "0x2000", 1000);
+  AllocateUntagged(builder, "0x1000", 4096);
+  AllocateUntagged(builder, "0x2000", 1000);
   ASSERT_TRUE(builder.Reserve({0x3000, -4096}, "", 0).ok());
   Trace trace = builder.Build();
   const auto before = ReservedAfter(trace, 3, 512);
@@ -121,7 +121,7 @@ TEST(ReservedAfter, TellsFreeBytesBySegment) {
 
 TEST(ReservedAfter, IsUnknownWithoutReservations) {
   TraceBuilder builder(TraceFormat::kNative);
-  Allocate(builder, "a", 1);
+  AllocateUntagged(builder, "a", 1);
   EXPECT_EQ(*ReservedAfter(builder.Build(), 0, 1), std::nullopt);
 }
 

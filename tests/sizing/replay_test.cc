@@ -12,14 +12,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-Trace Parse(const std::string& rows) {
+Trace ParseRows(const std::string& rows) {
   const auto trace = ParseTrace("op,id,size,hint\n" + rows, "test");
   EXPECT_TRUE(trace.ok()) << trace.status();
   return *trace;
 }
 
 TEST(MeasureLoad, RoundsSizesAndFindsThePeak) {
-  const Trace trace = Parse("a,x,1,\na,y,513,\nf,x,,\nm,step,,\na,z,512,\n");
+  const Trace trace = ParseRows("a,x,1,\na,y,513,\nf,x,,\nm,step,,\na,z,512,\n");
   const auto load = MeasureLoad(trace, 512);
   EXPECT_EQ(load->peak_live_bytes, 1536);
   EXPECT_EQ(load->peak_event, 1);
@@ -30,7 +30,7 @@ TEST(MeasureLoad, RoundsSizesAndFindsThePeak) {
 }
 
 TEST(MeasureLoad, RefusesAlignmentsThatAreNoPowersOfTwo) {
-  const Trace trace = Parse("a,x,1,\n");
+  const Trace trace = ParseRows("a,x,1,\n");
   for (const std::int64_t alignment :
        {std::int64_t{0}, std::int64_t{-512}, std::int64_t{3}, std::int64_t{1} << 40}) {
     EXPECT_EQ(MeasureLoad(trace, alignment).status().code(), absl::StatusCode::kInvalidArgument)
@@ -41,7 +41,7 @@ TEST(MeasureLoad, RefusesAlignmentsThatAreNoPowersOfTwo) {
 TEST(MeasureLoad, RefusesMoreThanAnArenaCanAddress) {
   std::string rows;
   for (int i = 0; i < 20; ++i) rows += "a," + std::to_string(i) + ",1125899906842624,\n";
-  const auto load = MeasureLoad(Parse(rows), 512);
+  const auto load = MeasureLoad(ParseRows(rows), 512);
   ASSERT_EQ(load.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(load.status().message()), HasSubstr("event 7"));
 }
@@ -69,7 +69,7 @@ TEST(MeasureReserved, StaysWithin64Bits) {
 }
 
 TEST(Replay, LeavesOutWhatItRefuses) {
-  const Trace trace = Parse("a,x,1024,\na,y,1024,\na,z,512,\nf,y,,\nf,x,,\na,w,1536,\n");
+  const Trace trace = ParseRows("a,x,1024,\na,y,1024,\na,z,512,\nf,y,,\nf,x,,\na,w,1536,\n");
   std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("best-fit");
   const auto result = Replay(trace, *policy, {.pool_bytes = 2047, .keep_offsets = true});
   ASSERT_TRUE(result.ok()) << result.status();
@@ -83,7 +83,7 @@ TEST(Replay, LeavesOutWhatItRefuses) {
 }
 
 TEST(Replay, InAPoolOfNothingRefusesEverything) {
-  const Trace trace = Parse("a,x,1,\nf,x,,\n");
+  const Trace trace = ParseRows("a,x,1,\nf,x,,\n");
   std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy("best-fit");
   for (const std::int64_t pool : {0, 511}) {
     EXPECT_EQ(Replay(trace, *policy, {.pool_bytes = pool})->refused, 1);

@@ -16,8 +16,8 @@ using testing::Json;
 using testing::SharedFile;
 
 // No answer depends on the clock.
-const MinimumPoolOptions kNoTimeLimit = {.time_limit_seconds =
-                                             std::numeric_limits<double>::infinity()};
+const MinimumPoolOptions kUnlimited = {.time_limit_seconds =
+                                           std::numeric_limits<double>::infinity()};
 
 std::string PolicyName(const std::string& short_name) {
   if (short_name == "bestfit") return "best-fit";
@@ -56,7 +56,7 @@ TEST(Vectors, ReplaysAndRestartSearches) {
       EXPECT_EQ(result->offsets, vector["expect"]["addresses"].get<std::vector<std::int64_t>>());
     } else {
       ++searches;
-      const auto result = MinimumPool(trace, *policy, kNoTimeLimit);
+      const auto result = MinimumPool(trace, *policy, kUnlimited);
       ASSERT_TRUE(result.ok()) << result.status();
       EXPECT_EQ(result->pool_bytes, vector["expect"]["pool"]);
       EXPECT_EQ(result->attempts, vector["expect"]["runs"]);
@@ -73,7 +73,7 @@ TEST(Vectors, ExactPools) {
     SCOPED_TRACE(vector["name"]);
     const Trace trace = ToTrace(vector["ops"]);
     std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(PolicyName(vector["policy"]));
-    const auto result = MinimumPool(trace, *policy, kNoTimeLimit);
+    const auto result = MinimumPool(trace, *policy, kUnlimited);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_EQ(result->exact_pool_bytes, vector["expect"]["exact_pool"].get<std::int64_t>());
     EXPECT_EQ(result->serves_all_larger, vector["expect"]["serves_all_larger"].get<bool>());
@@ -91,7 +91,7 @@ TEST(Vectors, RequestSequencesOfTheVdnnppModes) {
     for (const std::string name : {"bestfit", "highend", "exactfirst"}) {
       SCOPED_TRACE(name);
       std::unique_ptr<PlacementPolicy> policy = *MakePlacementPolicy(PolicyName(name));
-      const auto result = MinimumPool(*trace, *policy, kNoTimeLimit);
+      const auto result = MinimumPool(*trace, *policy, kUnlimited);
       ASSERT_TRUE(result.ok()) << result.status();
       EXPECT_EQ(result->pool_bytes, row[name + "_pool"]);
       if (row.contains(name + "_runs")) {

@@ -22,6 +22,7 @@
 #include "tests/stress/scratch_file.h"
 #include "tests/stress/stress.h"
 #include "tests/stress/watch.h"
+#include "tests/support/sizes.h"
 #include "tidepool/trace/trace.h"
 #include "tidepool/trace/trace_files.h"
 
@@ -30,7 +31,6 @@ namespace {
 
 using absl::StatusCode;
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 constexpr std::int64_t kMemory = 16 * kMiB;  // of each device
 constexpr std::int64_t kGranularity = 64 << 10;
 

@@ -4,11 +4,10 @@
 #include <utility>
 
 #include "tests/stress/watch.h"
+#include "tests/support/sizes.h"
 
 namespace tidepool::stress {
 namespace {
-
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 template <typename Made>
 auto Get(absl::StatusOr<Made> made, const char* what) {

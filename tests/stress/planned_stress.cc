@@ -18,11 +18,11 @@ struct Request {
   std::int64_t bytes = 0;
   bool is_temporary = false;
 };
-using Kind = std::vector<Request>;
+using IterationKind = std::vector<Request>;
 
-std::vector<Kind> AnyKinds(Dice& dice, std::int64_t most_bytes) {
-  std::vector<Kind> kinds(dice.Below(6) + 1);
-  for (Kind& kind : kinds) {
+std::vector<IterationKind> AnyKinds(Dice& dice, std::int64_t most_bytes) {
+  std::vector<IterationKind> kinds(dice.Below(6) + 1);
+  for (IterationKind& kind : kinds) {
     kind.resize(dice.Below(40) + 1);
     const std::int64_t most = most_bytes / static_cast<std::int64_t>(kind.size());
     for (Request& request : kind) request = {dice.Between(1, most), dice.Chance(0.3)};
@@ -31,7 +31,7 @@ std::vector<Kind> AnyKinds(Dice& dice, std::int64_t most_bytes) {
 }
 
 // The bytes of all requests together.
-std::shared_ptr<const PlacementPlan> PlanOf(const Kind& kind, std::int64_t alignment) {
+std::shared_ptr<const PlacementPlan> PlanOf(const IterationKind& kind, std::int64_t alignment) {
   std::vector<PlannedRequest> requests;
   std::int64_t end = 0;
   for (const Request& request : kind) {
@@ -43,7 +43,7 @@ std::shared_ptr<const PlacementPlan> PlanOf(const Kind& kind, std::int64_t align
 }
 
 // Runs an iteration. `deviating` is the probability of each request to differ or to be left out.
-void RunIteration(Worker& worker, PoolRig& rig, PoolUser& user, const Kind& kind,
+void RunIteration(Worker& worker, PoolRig& rig, PoolUser& user, const IterationKind& kind,
                   double deviating) {
   Dice& dice = worker.dice();
   const std::size_t before = user.size();
@@ -67,7 +67,7 @@ void Mark(Worker& worker, Pool& pool) {
 }
 
 // Any number of threads, faults and sizes.
-void RunFreely(Round& round, PoolRig& rig, const std::vector<Kind>& kinds) {
+void RunFreely(Round& round, PoolRig& rig, const std::vector<IterationKind>& kinds) {
   const int threads = static_cast<int>(round.dice().Between(1, 3));
   const double deviating = round.dice().Chance(0.5) ? 0 : 0.03;
   const bool marks = round.dice().Chance(0.6);
@@ -87,11 +87,11 @@ void RunFreely(Round& round, PoolRig& rig, const std::vector<Kind>& kinds) {
 
 // One thread, with marks, no faults and enough memory: requests that were repeated three times are
 // then planned.
-void RunExactly(Round& round, PoolRig& rig, const std::vector<Kind>& kinds) {
+void RunExactly(Round& round, PoolRig& rig, const std::vector<IterationKind>& kinds) {
   RunWorkers(round, 1, [&](Worker& worker) {
     PoolUser user(worker, rig.share());
     for (int time = 0; time < 4; ++time) {
-      for (const Kind& kind : kinds) {
+      for (const IterationKind& kind : kinds) {
         Mark(worker, rig.pool());
         const std::int64_t before = rig.pool().Stats().planned;
         RunIteration(worker, rig, user, kind, 0);
@@ -117,7 +117,7 @@ void RunPlannedRound(Round& round) {
     // Plans that cross a border of segments are served elsewhere.
     options.memory = PoolMemory::kVirtual;
   }
-  const std::vector<Kind> kinds =
+  const std::vector<IterationKind> kinds =
       AnyKinds(dice, is_exact ? options.max_bytes / 8 : options.max_bytes * 3 / 2);
   auto plan = PlanOf(kinds[0], options.alignment);
   if (dice.Chance(0.4) && plan->height_bytes() <= options.max_bytes / 2) {

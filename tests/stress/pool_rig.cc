@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tests/stress/watch.h"
+#include "tests/support/sizes.h"
 #include "tidepool/placement.h"
 #include "tidepool/recorder.h"
 #include "tidepool/trace/trace.h"
@@ -14,8 +15,6 @@ namespace tidepool::stress {
 namespace {
 
 using absl::StatusCode;
-
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 std::int64_t RoundedUp(std::int64_t bytes, std::int64_t to) {
   return to == 0 ? bytes : (bytes + to - 1) / to * to;

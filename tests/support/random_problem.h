@@ -14,6 +14,9 @@
 
 namespace tidepool::testing {
 
+// Seconds that no search takes.
+inline constexpr double kNoLimit = 1e9;
+
 struct ProblemShape {
   int buffers = 6;
   int times = 6;  // the number of times at which buffers begin and end, less 1

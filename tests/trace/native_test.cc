@@ -47,7 +47,7 @@ std::string InFormat(const Trace& trace, TraceFormat format) {
   return "";
 }
 
-std::string ErrorOf(const std::string& contents) {
+std::string NativeErrorOf(const std::string& contents) {
   const auto trace = ParseTrace(contents, "test.tide");
   EXPECT_FALSE(trace.ok());
   const std::string message(trace.status().message());
@@ -64,7 +64,7 @@ std::string Number(std::uint32_t value) {
 }
 
 // Returns a block with correct checksums.
-std::string Block(const std::string& contents) {
+std::string NativeBlock(const std::string& contents) {
   const std::string sizes =
       Number(static_cast<std::uint32_t>(contents.size())) + Number(native::Checksum(contents));
   return sizes + Number(native::Checksum(sizes)) + contents;
@@ -74,7 +74,7 @@ std::string Block(const std::string& contents) {
 std::string FileWith(const std::vector<unsigned>& items) {
   std::string contents("\0\x05\0\x06\0", 5);
   for (const unsigned byte : items) contents.push_back(static_cast<char>(byte));
-  return Header() + Block(contents);
+  return Header() + NativeBlock(contents);
 }
 
 // Several blocks, and the length of the file after each.
@@ -226,7 +226,7 @@ TEST(Native, IsReadUpToWhereItWasCut) {
     EXPECT_TRUE(cut->ended_early) << length;
   }
   for (std::size_t length = 0; length < native::kHeaderBytes; ++length) {
-    ErrorOf(recording.bytes.substr(0, length));
+    NativeErrorOf(recording.bytes.substr(0, length));
   }
 }
 
@@ -243,11 +243,11 @@ TEST(Native, NamesTheBlockThatIsDamaged) {
   const Recording recording = RecordInBlocks(2);
   std::string damaged = recording.bytes;
   damaged[recording.ends[2] - 1] ^= 1;
-  EXPECT_THAT(ErrorOf(damaged),
+  EXPECT_THAT(NativeErrorOf(damaged),
               AllOf(StartsWith("test.tide: block at byte " + std::to_string(recording.ends[1]) +
                                ": checksum 0x"),
                     HasSubstr(", expected 0x")));
-  EXPECT_THAT(ErrorOf(recording.bytes + "x"),
+  EXPECT_THAT(NativeErrorOf(recording.bytes + "x"),
               StartsWith("test.tide: bytes after the end of the trace"));
 }
 
@@ -261,15 +261,15 @@ TEST(Native, RefusesHeadersOfOthers) {
   EXPECT_TRUE(ParseTrace(header(2, 512, 5), "test").ok());
   EXPECT_TRUE(ParseTrace(header(3, 512, 5), "test").ok());
   for (const std::uint32_t version : {0, 4}) {
-    EXPECT_THAT(ErrorOf(header(version, 512, 0)),
+    EXPECT_THAT(NativeErrorOf(header(version, 512, 0)),
                 StartsWith(absl::StrCat("test.tide: a native trace of version ", version,
                                         ", expected version 1 to 3")));
   }
-  EXPECT_THAT(ErrorOf(header(1, 3, 0)), StartsWith("test.tide: alignment 3 and"));
-  EXPECT_THAT(ErrorOf(header(1, 512, 6)), HasSubstr("original format 6"));
-  EXPECT_THAT(ErrorOf(header(1, 512, 0).substr(0, 20)),
+  EXPECT_THAT(NativeErrorOf(header(1, 3, 0)), StartsWith("test.tide: alignment 3 and"));
+  EXPECT_THAT(NativeErrorOf(header(1, 512, 6)), HasSubstr("original format 6"));
+  EXPECT_THAT(NativeErrorOf(header(1, 512, 0).substr(0, 20)),
               StartsWith("test.tide: the file is cut off: 20 bytes, expected a header of 24"));
-  EXPECT_THAT(ErrorOf(header(1, 512, 0).substr(0, 23) + "?"),
+  EXPECT_THAT(NativeErrorOf(header(1, 512, 0).substr(0, 23) + "?"),
               StartsWith("test.tide: a damaged header: checksum"));
 }
 
@@ -309,11 +309,12 @@ TEST(Native, RefusesItemsThatMakeNoTrace) {
        "18446744073709551615 free bytes of the device, expected less than 2^63"},
   };
   for (const auto& [items, error] : cases) {
-    EXPECT_THAT(ErrorOf(FileWith(items)), StartsWith("test.tide: block at byte 24: " + error));
+    EXPECT_THAT(NativeErrorOf(FileWith(items)),
+                StartsWith("test.tide: block at byte 24: " + error));
   }
-  EXPECT_THAT(ErrorOf(Header() + Block("")), HasSubstr("no valid address shift"));
-  EXPECT_THAT(ErrorOf(Header() + Block("\x40")), HasSubstr("no valid address shift"));
-  EXPECT_THAT(ErrorOf(Header() + Block(std::string("\0\0\2\1\1", 5))),
+  EXPECT_THAT(NativeErrorOf(Header() + NativeBlock("")), HasSubstr("no valid address shift"));
+  EXPECT_THAT(NativeErrorOf(Header() + NativeBlock("\x40")), HasSubstr("no valid address shift"));
+  EXPECT_THAT(NativeErrorOf(Header() + NativeBlock(std::string("\0\0\2\1\1", 5))),
               HasSubstr("an event before the name of its stream or thread"));
 }
 

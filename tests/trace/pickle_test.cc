@@ -27,11 +27,11 @@ using ::testing::HasSubstr;
 using testing::LittleEndian;
 using testing::Pickled;
 using ::testing::StartsWith;
-using Kind = PickleValue::Kind;
+using PickleKind = PickleValue::Kind;
 
 constexpr int kDeep = 100'000;
 
-absl::StatusOr<Pickle> Parse(std::string_view bytes) {
+absl::StatusOr<Pickle> ParsePickle(std::string_view bytes) {
   return Pickle::Parse(*io::FromMemory(bytes));
 }
 
@@ -49,28 +49,28 @@ json ToJson(const Pickle& pickle, PickleValue value) {
   }
   json container = json::array();
   switch (value.kind()) {
-    case Kind::kNone:
+    case PickleKind::kNone:
       return nullptr;
-    case Kind::kBool:
+    case PickleKind::kBool:
       return value.payload() == 1;
-    case Kind::kInt:
-    case Kind::kLargeInt:
+    case PickleKind::kInt:
+    case PickleKind::kLargeInt:
       EXPECT_TRUE(pickle.AsInteger(value, &integer));
       return integer;
-    case Kind::kUnsigned:
+    case PickleKind::kUnsigned:
       EXPECT_FALSE(pickle.AsInteger(value, &integer));
       EXPECT_TRUE(pickle.AsUnsigned(value, &large));
       return large;
-    case Kind::kFloat:
+    case PickleKind::kFloat:
       return pickle.Float(value);
-    case Kind::kText:
-    case Kind::kBytes:
+    case PickleKind::kText:
+    case PickleKind::kBytes:
       return std::string(pickle.Text(value));
-    case Kind::kList:
-    case Kind::kTuple:
+    case PickleKind::kList:
+    case PickleKind::kTuple:
       for (const PickleValue element : elements) container.push_back(ToJson(pickle, element));
       return container;
-    case Kind::kDict:
+    case PickleKind::kDict:
       container = json::object();
       for (std::size_t i = 0; i < elements.size(); i += 2)
         container[std::string(pickle.Text(elements[i]))] = ToJson(pickle, elements[i + 1]);
@@ -80,38 +80,40 @@ json ToJson(const Pickle& pickle, PickleValue value) {
 }
 
 // Returns the contents of a pickle of protocol 2 with these opcodes between PROTO and STOP.
-json Read(const std::string& opcodes) {
+json ReadPickle(const std::string& opcodes) {
   const std::string bytes = "\x80\x02" + opcodes + ".";
-  const auto pickle = Parse(bytes);
+  const auto pickle = ParsePickle(bytes);
   EXPECT_TRUE(pickle.ok()) << pickle.status();
   return pickle.ok() ? ToJson(*pickle, pickle->root()) : json("refused");
 }
 
-std::string ErrorOf(const std::string& bytes) {
-  const auto pickle = Parse(bytes);
+std::string PickleErrorOf(const std::string& bytes) {
+  const auto pickle = ParsePickle(bytes);
   EXPECT_FALSE(pickle.ok());
   const std::string message(pickle.status().message());
   return message;
 }
 
-std::string ErrorIn(const std::string& opcodes) { return ErrorOf("\x80\x02" + opcodes + "."); }
+std::string ErrorIn(const std::string& opcodes) {
+  return PickleErrorOf("\x80\x02" + opcodes + ".");
+}
 
 TEST(Pickle, ReadsIntegers) {
-  EXPECT_EQ(Read("K\xff"), 255);
-  EXPECT_EQ(Read("M\xff\xff"), 65535);
-  EXPECT_EQ(Read("J\xff\xff\xff\xff"), -1);
-  EXPECT_EQ(Read(std::string("J\x00\x00\x00\x80", 5)), INT32_MIN);
-  EXPECT_EQ(Read(std::string("\x8a\x00", 2)), 0);
-  EXPECT_EQ(Read("\x8a\x01\x80"), -128);
-  EXPECT_EQ(Read(std::string("\x8a\x02\x80\x00", 4)), 128);
-  EXPECT_EQ(Read("\x8a\x09" + LittleEndian(7, 8) + LittleEndian(0, 1)), 7);
-  EXPECT_EQ(Read("\x8a\x09" + LittleEndian(UINT64_MAX, 8) + "\xff"), -1);
-  EXPECT_EQ(Read("\x8b" + LittleEndian(3, 4) + "\x01\x02\x03"), 0x030201);
-  EXPECT_EQ(Read("\x8a\x09" + LittleEndian(UINT64_MAX, 8) + LittleEndian(0, 1)), UINT64_MAX);
-  EXPECT_EQ(Read("I123\n"), 123);
-  EXPECT_EQ(Read("I01\n"), true);
-  EXPECT_EQ(Read("I00\n"), false);
-  EXPECT_EQ(Read("L-9223372036854775808L\n"), INT64_MIN);
+  EXPECT_EQ(ReadPickle("K\xff"), 255);
+  EXPECT_EQ(ReadPickle("M\xff\xff"), 65535);
+  EXPECT_EQ(ReadPickle("J\xff\xff\xff\xff"), -1);
+  EXPECT_EQ(ReadPickle(std::string("J\x00\x00\x00\x80", 5)), INT32_MIN);
+  EXPECT_EQ(ReadPickle(std::string("\x8a\x00", 2)), 0);
+  EXPECT_EQ(ReadPickle("\x8a\x01\x80"), -128);
+  EXPECT_EQ(ReadPickle(std::string("\x8a\x02\x80\x00", 4)), 128);
+  EXPECT_EQ(ReadPickle("\x8a\x09" + LittleEndian(7, 8) + LittleEndian(0, 1)), 7);
+  EXPECT_EQ(ReadPickle("\x8a\x09" + LittleEndian(UINT64_MAX, 8) + "\xff"), -1);
+  EXPECT_EQ(ReadPickle("\x8b" + LittleEndian(3, 4) + "\x01\x02\x03"), 0x030201);
+  EXPECT_EQ(ReadPickle("\x8a\x09" + LittleEndian(UINT64_MAX, 8) + LittleEndian(0, 1)), UINT64_MAX);
+  EXPECT_EQ(ReadPickle("I123\n"), 123);
+  EXPECT_EQ(ReadPickle("I01\n"), true);
+  EXPECT_EQ(ReadPickle("I00\n"), false);
+  EXPECT_EQ(ReadPickle("L-9223372036854775808L\n"), INT64_MIN);
   EXPECT_THAT(ErrorIn("\x8a\x09" + LittleEndian(0, 8) + "\x01"), HasSubstr("LONG1"));
   EXPECT_THAT(ErrorIn("\x8a\x0a" + LittleEndian(0, 8) + "\x01\x01"), HasSubstr("64 bits"));
   EXPECT_THAT(ErrorIn("I1x\n"), HasSubstr("INT (0x49): '1x'"));
@@ -162,7 +164,7 @@ TEST(Pickle, ReadsWhatItsWriterWrites) {
     writer.EndList(list);
     writer.End();
     const std::string written = bytes.str();
-    const auto pickle = Parse(written);
+    const auto pickle = ParsePickle(written);
     ASSERT_TRUE(pickle.ok()) << pickle.status();
     ASSERT_EQ(ToJson(*pickle, pickle->root()), expected);
   }
@@ -174,7 +176,7 @@ TEST(Pickle, WriterReplacesWhatIsNoUnicode) {
   writer.Text("a\xff\xc3\xa4\xed\xa0\x80\xf0\x9f\x98\x80\xc0");
   writer.End();
   const std::string written = bytes.str();
-  const auto pickle = Parse(written);
+  const auto pickle = ParsePickle(written);
   ASSERT_TRUE(pickle.ok());
   const std::string bad = "\xef\xbf\xbd";
   EXPECT_EQ(pickle->Text(pickle->root()),
@@ -182,54 +184,54 @@ TEST(Pickle, WriterReplacesWhatIsNoUnicode) {
 }
 
 TEST(Pickle, ReadsTextsAndBytes) {
-  EXPECT_EQ(Read("X" + LittleEndian(3, 4) + "abc"), "abc");
-  EXPECT_EQ(Read("\x8c\x02xy"), "xy");
-  EXPECT_EQ(Read("\x8d" + LittleEndian(1, 8) + "z"), "z");
-  EXPECT_EQ(Read("U\x01s"), "s");
-  EXPECT_EQ(Read("T" + LittleEndian(1, 4) + "s"), "s");
-  EXPECT_EQ(Read("C\x01s"), "s");
-  EXPECT_EQ(Read("B" + LittleEndian(1, 4) + "s"), "s");
-  EXPECT_EQ(Read("\x8e" + LittleEndian(1, 8) + "s"), "s");
-  EXPECT_EQ(Read("F1.5\n"), 1.5);
+  EXPECT_EQ(ReadPickle("X" + LittleEndian(3, 4) + "abc"), "abc");
+  EXPECT_EQ(ReadPickle("\x8c\x02xy"), "xy");
+  EXPECT_EQ(ReadPickle("\x8d" + LittleEndian(1, 8) + "z"), "z");
+  EXPECT_EQ(ReadPickle("U\x01s"), "s");
+  EXPECT_EQ(ReadPickle("T" + LittleEndian(1, 4) + "s"), "s");
+  EXPECT_EQ(ReadPickle("C\x01s"), "s");
+  EXPECT_EQ(ReadPickle("B" + LittleEndian(1, 4) + "s"), "s");
+  EXPECT_EQ(ReadPickle("\x8e" + LittleEndian(1, 8) + "s"), "s");
+  EXPECT_EQ(ReadPickle("F1.5\n"), 1.5);
   EXPECT_THAT(ErrorIn("Fx\n"), HasSubstr("FLOAT"));
 }
 
 TEST(Pickle, ReadsContainers) {
-  EXPECT_EQ(Read("N"), nullptr);
-  EXPECT_EQ(Read("]K\1aK\2a"), json({1, 2}));
-  EXPECT_EQ(Read("](K\1K\2e"), json({1, 2}));
-  EXPECT_EQ(Read("(K\1K\2l"), json({1, 2}));
-  EXPECT_EQ(Read(")"), json::array());
-  EXPECT_EQ(Read("K\1\x85"), json({1}));
-  EXPECT_EQ(Read("K\1K\2\x86"), json({1, 2}));
-  EXPECT_EQ(Read("K\1K\2K\3\x87"), json({1, 2, 3}));
-  EXPECT_EQ(Read("(K\1K\2K\3K\4t"), json({1, 2, 3, 4}));
-  EXPECT_EQ(Read("}U\1aK\1s"), json({{"a", 1}}));
-  EXPECT_EQ(Read("}(U\1aK\1U\1bK\2u"), json({{"a", 1}, {"b", 2}}));
-  EXPECT_EQ(Read("(U\1aK\1d"), json({{"a", 1}}));
+  EXPECT_EQ(ReadPickle("N"), nullptr);
+  EXPECT_EQ(ReadPickle("]K\1aK\2a"), json({1, 2}));
+  EXPECT_EQ(ReadPickle("](K\1K\2e"), json({1, 2}));
+  EXPECT_EQ(ReadPickle("(K\1K\2l"), json({1, 2}));
+  EXPECT_EQ(ReadPickle(")"), json::array());
+  EXPECT_EQ(ReadPickle("K\1\x85"), json({1}));
+  EXPECT_EQ(ReadPickle("K\1K\2\x86"), json({1, 2}));
+  EXPECT_EQ(ReadPickle("K\1K\2K\3\x87"), json({1, 2, 3}));
+  EXPECT_EQ(ReadPickle("(K\1K\2K\3K\4t"), json({1, 2, 3, 4}));
+  EXPECT_EQ(ReadPickle("}U\1aK\1s"), json({{"a", 1}}));
+  EXPECT_EQ(ReadPickle("}(U\1aK\1U\1bK\2u"), json({{"a", 1}, {"b", 2}}));
+  EXPECT_EQ(ReadPickle("(U\1aK\1d"), json({{"a", 1}}));
   // Two lists filled alternately, so each has several parts.
-  EXPECT_EQ(Read("]q\1]q\2K\1a0h\1K\2a0h\2K\3a0h\1h\2a"), json::parse("[2, [1, 3]]"));
+  EXPECT_EQ(ReadPickle("]q\1]q\2K\1a0h\1K\2a0h\2K\3a0h\1h\2a"), json::parse("[2, [1, 3]]"));
   // POP, POP_MARK and DUP.
-  EXPECT_EQ(Read("K\1K\2"
-                 "0"),
+  EXPECT_EQ(ReadPickle("K\1K\2"
+                       "0"),
             1);
-  EXPECT_EQ(Read("K\1(K\2K\3"
-                 "1"),
+  EXPECT_EQ(ReadPickle("K\1(K\2K\3"
+                       "1"),
             1);
-  EXPECT_EQ(Read("K\1(0"), 1);
-  EXPECT_EQ(Read("K\1"
-                 "2\x86"),
+  EXPECT_EQ(ReadPickle("K\1(0"), 1);
+  EXPECT_EQ(ReadPickle("K\1"
+                       "2\x86"),
             json({1, 1}));
 }
 
 TEST(Pickle, KeepsAMemo) {
-  EXPECT_EQ(Read("U\1aq\2" + std::string("0U\1bq\3") + "0h\3"), "b");
-  EXPECT_EQ(Read("U\1a\x94"
-                 "0h" +
-                 std::string(1, '\0')),
+  EXPECT_EQ(ReadPickle("U\1aq\2" + std::string("0U\1bq\3") + "0h\3"), "b");
+  EXPECT_EQ(ReadPickle("U\1a\x94"
+                       "0h" +
+                       std::string(1, '\0')),
             "a");
-  EXPECT_EQ(Read("U\1ap3\n0g3\n"), "a");
-  EXPECT_EQ(Read("U\1ar" + LittleEndian(5, 4) + "0j" + LittleEndian(5, 4)), "a");
+  EXPECT_EQ(ReadPickle("U\1ap3\n0g3\n"), "a");
+  EXPECT_EQ(ReadPickle("U\1ar" + LittleEndian(5, 4) + "0j" + LittleEndian(5, 4)), "a");
   EXPECT_THAT(ErrorIn("h\3"), HasSubstr("BINGET (0x68): unknown memo number 3"));
   EXPECT_THAT(ErrorIn("j" + LittleEndian(UINT32_MAX, 4)), HasSubstr("LONG_BINGET"));
   EXPECT_THAT(ErrorIn("Nr" + LittleEndian(UINT32_MAX, 4)), HasSubstr("LONG_BINPUT"));
@@ -241,14 +243,14 @@ TEST(Pickle, KeepsAMemo) {
 TEST(Pickle, TakesProtocols2To5AndFrames) {
   for (const char protocol : {2, 3, 4, 5}) {
     const std::string bytes = std::string("\x80") + protocol + "\x95" + LittleEndian(2, 8) + "K\1.";
-    const auto pickle = Parse(bytes);
+    const auto pickle = ParsePickle(bytes);
     ASSERT_TRUE(pickle.ok()) << pickle.status();
     EXPECT_EQ(ToJson(*pickle, pickle->root()), 1);
   }
-  EXPECT_THAT(ErrorOf("\x80\6N."), HasSubstr("pickle protocol 6, expected 2 to 5"));
-  EXPECT_THAT(ErrorOf("\x80\1N."), HasSubstr("pickle protocol 1, expected 2 to 5"));
-  EXPECT_THAT(ErrorOf("N."), HasSubstr("PROTO"));
-  EXPECT_THAT(ErrorOf(""), HasSubstr("PROTO"));
+  EXPECT_THAT(PickleErrorOf("\x80\6N."), HasSubstr("pickle protocol 6, expected 2 to 5"));
+  EXPECT_THAT(PickleErrorOf("\x80\1N."), HasSubstr("pickle protocol 1, expected 2 to 5"));
+  EXPECT_THAT(PickleErrorOf("N."), HasSubstr("PROTO"));
+  EXPECT_THAT(PickleErrorOf(""), HasSubstr("PROTO"));
 }
 
 TEST(Pickle, RunsNothing) {
@@ -269,7 +271,7 @@ TEST(Pickle, RunsNothing) {
 TEST(Pickle, KnowsEveryOpcodeAsItsOwnOrRefusesIt) {
   for (int byte = 0; byte < 256; ++byte) {
     const std::string bytes = std::string("\x80\x02((NN]q\1}q\2NN") + static_cast<char>(byte);
-    const auto pickle = Parse(bytes);
+    const auto pickle = ParsePickle(bytes);
     if (pickle.ok()) {
       EXPECT_EQ(byte, '.');
     } else {
@@ -280,8 +282,8 @@ TEST(Pickle, KnowsEveryOpcodeAsItsOwnOrRefusesIt) {
 TEST(Pickle, RefusesWhatIsCutOffAnywhere) {
   const std::string good = "\x80\2](K\1M\2\1J\1\2\3\4X" + LittleEndian(2, 4) +
                            "bc\x8a\3\1\2\3G12345678}(U\1aK\1uq\1h\1e.";
-  ASSERT_TRUE(Parse(good).ok());
-  for (std::size_t size = 0; size < good.size(); ++size) ErrorOf(good.substr(0, size));
+  ASSERT_TRUE(ParsePickle(good).ok());
+  for (std::size_t size = 0; size < good.size(); ++size) PickleErrorOf(good.substr(0, size));
 }
 
 TEST(Pickle, RefusesLengthsBeyondTheFile) {
@@ -369,10 +371,11 @@ TEST(Pickle, ReadsWhatLiesAcrossPieces) {
   // Shifts the opcodes so that each of them is split by the end of a 64 KiB buffer once.
   const std::string opcodes = "K\1M\2\1J\1\2\3\4X" + LittleEndian(3, 4) + "bcd\x8a\x09" +
                               LittleEndian(UINT64_MAX, 8) + "\xffG12345678I123\nF1.5\n";
-  const json expected = Read("(" + opcodes + "l");
+  const json expected = ReadPickle("(" + opcodes + "l");
   for (std::size_t before = 0; before <= opcodes.size(); ++before) {
     const std::size_t fill = (1 << 16) - 4 - 5 - before;
-    const json got = Read("(X" + LittleEndian(fill, 4) + std::string(fill, 'x') + opcodes + "l");
+    const json got =
+        ReadPickle("(X" + LittleEndian(fill, 4) + std::string(fill, 'x') + opcodes + "l");
     ASSERT_EQ(got.size(), expected.size() + 1) << before;
     for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(got[i + 1], expected[i]) << before;
   }
@@ -398,9 +401,9 @@ TEST(Pickle, RefusesWhatDoesNotFitTogether) {
 
 TEST(Pickle, DoesNotPileUpWhatIsNotCollected) {
   const std::size_t many = (std::size_t{1} << 24) + 1;
-  EXPECT_THAT(ErrorOf("\x80\2" + std::string(many, 'N') + "."),
+  EXPECT_THAT(PickleErrorOf("\x80\2" + std::string(many, 'N') + "."),
               HasSubstr("too many values on the stack"));
-  EXPECT_THAT(ErrorOf("\x80\2" + std::string(many, '(') + "."),
+  EXPECT_THAT(PickleErrorOf("\x80\2" + std::string(many, '(') + "."),
               HasSubstr("too many marks on the stack"));
 }
 
@@ -408,21 +411,21 @@ TEST(Pickle, NestsAsDeepAsAnyFile) {
   // Lists in lists, tuples in tuples, and dicts in dicts; reading them must not recurse.
   std::string lists(kDeep, ']');
   lists.append(kDeep - 1, 'a');
-  EXPECT_TRUE(Parse("\x80\2" + lists + ".").ok());
+  EXPECT_TRUE(ParsePickle("\x80\2" + lists + ".").ok());
   std::string tuples = ")";
   tuples.append(kDeep, '\x85');
-  EXPECT_TRUE(Parse("\x80\2" + tuples + ".").ok());
+  EXPECT_TRUE(ParsePickle("\x80\2" + tuples + ".").ok());
   std::string dicts;
   for (int i = 0; i < kDeep; ++i) dicts += "}K\1";
   dicts += "N";
   dicts.append(kDeep, 's');
-  EXPECT_TRUE(Parse("\x80\2" + dicts + ".").ok());
-  EXPECT_TRUE(Parse("\x80\2" + std::string(kDeep, '(') + "N.").ok());
+  EXPECT_TRUE(ParsePickle("\x80\2" + dicts + ".").ok());
+  EXPECT_TRUE(ParsePickle("\x80\2" + std::string(kDeep, '(') + "N.").ok());
 }
 
 TEST(Pickle, TakesCircles) {
   const std::string bytes = "\x80\2]q\1h\1a.";
-  const auto pickle = Parse(bytes);
+  const auto pickle = ParsePickle(bytes);
   ASSERT_TRUE(pickle.ok());
   pickle->VisitElements(pickle->root(), [&](absl::Span<const PickleValue> elements) {
     EXPECT_EQ(elements.size(), 1);
@@ -440,13 +443,15 @@ TEST(Pickle, UnfoldsNothing) {
     bomb += std::string("eq") + level;
   }
   const std::string bytes = bomb + ".";
-  const auto pickle = Parse(bytes);
+  const auto pickle = ParsePickle(bytes);
   ASSERT_TRUE(pickle.ok()) << pickle.status();
   EXPECT_EQ(pickle->elements(), 30 * 100);
   EXPECT_EQ(pickle->containers(), 31);
 }
 
-TEST(Pickle, IgnoresWhatIsBehindItsEnd) { EXPECT_TRUE(Parse(Pickled({1, 2}) + "anything").ok()); }
+TEST(Pickle, IgnoresWhatIsBehindItsEnd) {
+  EXPECT_TRUE(ParsePickle(Pickled({1, 2}) + "anything").ok());
+}
 
 }  // namespace
 }  // namespace tidepool::pytorch

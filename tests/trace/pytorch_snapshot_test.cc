@@ -31,27 +31,27 @@ using testing::Pickled;
 using testing::RandomTrace;
 using Kind = TraceEvent::Kind;
 
-Trace Read(const std::string& pickle, const ReadOptions& options = {}) {
+Trace ReadSnapshot(const std::string& pickle, const ReadOptions& options = {}) {
   auto trace = ParseTrace(pickle, "test.pickle", options);
   EXPECT_TRUE(trace.ok()) << trace.status();
   return trace.ok() ? *std::move(trace) : Trace();
 }
-Trace Read(const json& snapshot, const ReadOptions& options = {}) {
-  return Read(Pickled(snapshot), options);
+Trace ReadSnapshot(const json& snapshot, const ReadOptions& options = {}) {
+  return ReadSnapshot(Pickled(snapshot), options);
 }
 
-std::string ErrorOf(const std::string& pickle, const ReadOptions& options = {}) {
+std::string SnapshotErrorOf(const std::string& pickle, const ReadOptions& options = {}) {
   const auto trace = ParseTrace(pickle, "test.pickle", options);
   EXPECT_FALSE(trace.ok());
   const std::string message(trace.status().message());
   EXPECT_THAT(message, ::testing::StartsWith("test.pickle: "));
   return message;
 }
-std::string ErrorOf(const json& snapshot, const ReadOptions& options = {}) {
-  return ErrorOf(Pickled(snapshot), options);
+std::string SnapshotErrorOf(const json& snapshot, const ReadOptions& options = {}) {
+  return SnapshotErrorOf(Pickled(snapshot), options);
 }
 
-std::string StackText(const Trace& trace, TraceTag tag) {
+std::string CallersOf(const Trace& trace, TraceTag tag) {
   std::string text;
   for (; tag != 0; tag = trace.frames[tag - 1].caller) {
     const TraceFrame& frame = trace.frames[tag - 1];
@@ -63,8 +63,8 @@ std::string StackText(const Trace& trace, TraceTag tag) {
 }
 
 // Returns one line for each event, with all that a snapshot keeps.
-std::vector<std::string> Lines(const Trace& trace, bool with_reservations = true,
-                               bool with_ids = true) {
+std::vector<std::string> LinesOf(const Trace& trace, bool with_reservations = true,
+                                 bool with_ids = true) {
   std::vector<std::string> lines;
   const auto us = [](std::int64_t ns) { return ns / 1000 - (ns % 1000 < 0 ? 1 : 0); };
   for (const TraceEvent& event : trace.events) {
@@ -74,7 +74,7 @@ std::vector<std::string> Lines(const Trace& trace, bool with_reservations = true
       absl::StrAppend(&line, " on ", std::string(trace.stream_names[event.stream]));
     };
     const auto request = [&](const TraceAllocation& what) {
-      absl::StrAppend(&line, " ", what.bytes, " [", StackText(trace, what.tag), "]");
+      absl::StrAppend(&line, " ", what.bytes, " [", CallersOf(trace, what.tag), "]");
       on_stream();
     };
     const auto id = [&] {
@@ -146,9 +146,9 @@ TEST(PyTorchSnapshot, IsAHistory) {
                        Event("free_completed", 0x1000, 700, 9),
                        Event("segment_free", 0x1000, 4096, 10),
                        Event("something new", 1, 2, 11)};
-  const Trace trace = Read(Snapshot(json::array(), events));
+  const Trace trace = ReadSnapshot(Snapshot(json::array(), events));
   EXPECT_THAT(
-      Lines(trace),
+      LinesOf(trace),
       ElementsAre("4 reserve 4096 at 4096 on 0", "5 allocate 0x1000 700 [main@m.py:3;f@:0] on 7",
                   "6 failure 1048576 [main@m.py:3;f@:0] on 0", "7 mark snapshot",
                   "9 free 0x1000 on 0", "10 reserve -4096 at 4096 on 0"));
@@ -164,7 +164,7 @@ TEST(PyTorchSnapshot, TakesRequestsAsFreesWhereNothingCompletes) {
   const json events = {Event("alloc", 512, 1), Event("free_requested", 512, 1),
                        Event("alloc", 512, 2)};
   EXPECT_THAT(
-      Lines(Read(Snapshot(json::array(), events))),
+      LinesOf(ReadSnapshot(Snapshot(json::array(), events))),
       ElementsAre("0 allocate 0x200 1 [] on 0", "0 free 0x200 on 0", "0 allocate 0x200 2 [] on 0"));
   // A block that still awaits its free is live.
   const json segments =
@@ -172,7 +172,7 @@ TEST(PyTorchSnapshot, TakesRequestsAsFreesWhereNothingCompletes) {
   const json requested = {Event("alloc", 512, 1), Event("free_requested", 512, 1),
                           Event("alloc", 512, 2), Event("free_requested", 512, 2)};
   EXPECT_THAT(
-      Lines(Read(Snapshot(segments, requested)), false),
+      LinesOf(ReadSnapshot(Snapshot(segments, requested)), false),
       ElementsAre("0 allocate 0x200 1 [] on 0", "0 free 0x200 on 0", "0 allocate 0x200 2 [] on 0"));
 }
 
@@ -187,7 +187,7 @@ TEST(PyTorchSnapshot, RebuildsWhatCameBefore) {
                        Event("free_requested", 0x1400, 1024, 21),
                        Event("segment_free", 0x9000, 8192, 22), Event("alloc", 0x1800, 78, 23)};
   EXPECT_THAT(
-      Lines(Read(Snapshot(segments, events))),
+      LinesOf(ReadSnapshot(Snapshot(segments, events))),
       ElementsAre("20 reserve 4096 at 4096 on 0", "20 reserve 8192 at 36864 on 0",
                   "20 allocate 0x1200 300 [load@l.py:1] on 0", "20 allocate 0x1400 1024 [] on 0",
                   "20 allocate 0x9000 100 [] on 0", "20 free 0x9000 on 0",
@@ -201,7 +201,7 @@ TEST(PyTorchSnapshot, PutsBehindTheHistoryWhatCannotHaveBeenBefore) {
       List({Segment(0x1000, 8192, List({Block(0x1000, 512, 10), Block(0x1400, 1024, 1000)}))});
   const json events = {Event("alloc", 0x1000, 9, 1), Event("free_completed", 0x1000, 9, 2),
                        Event("alloc", 0x1600, 5, 3), Event("free_completed", 0x1600, 5, 4)};
-  EXPECT_THAT(Lines(Read(Snapshot(segments, events)), false),
+  EXPECT_THAT(LinesOf(ReadSnapshot(Snapshot(segments, events)), false),
               ElementsAre("1 allocate 0x1000 9 [] on 0", "2 free 0x1000 on 0",
                           "3 allocate 0x1600 5 [] on 0", "4 free 0x1600 on 0",
                           "4 allocate 0x1000 10 [] on 0", "4 allocate 0x1400 1000 [] on 0"));
@@ -209,18 +209,18 @@ TEST(PyTorchSnapshot, PutsBehindTheHistoryWhatCannotHaveBeenBefore) {
 
 TEST(PyTorchSnapshot, CountsFreesOfWhatIsNotLive) {
   const json events = {Event("free_completed", 512, 9), Event("free_completed", 512, 9)};
-  const Trace trace = Read(Snapshot(json::array(), events));
+  const Trace trace = ReadSnapshot(Snapshot(json::array(), events));
   EXPECT_EQ(trace.allocations.size(), 1);
   EXPECT_EQ(trace.unmatched_frees, 1);
 }
 
 TEST(PyTorchSnapshot, FreesWhatMustHaveBeenFreed) {
-  const Trace trace = Read(
+  const Trace trace = ReadSnapshot(
       Snapshot(json::array(), List({Event("alloc", 512, 1), Event("alloc", 512, 2),
                                     Event("free_completed", 512, 2), Event("alloc", 512, 3)})));
-  EXPECT_THAT(Lines(trace), ElementsAre("0 allocate 0x200 1 [] on 0", "0 free 0x200 on 0",
-                                        "0 allocate 0x200 2 [] on 0", "0 free 0x200 on 0",
-                                        "0 allocate 0x200 3 [] on 0"));
+  EXPECT_THAT(LinesOf(trace), ElementsAre("0 allocate 0x200 1 [] on 0", "0 free 0x200 on 0",
+                                          "0 allocate 0x200 2 [] on 0", "0 free 0x200 on 0",
+                                          "0 allocate 0x200 3 [] on 0"));
   EXPECT_EQ(trace.unmatched_frees, 1);
 }
 
@@ -229,8 +229,9 @@ TEST(PyTorchSnapshot, ReservationsEndInTheSegments) {
   // last event contradicts the segments.
   const json events = {Event("segment_map", 0x3000, 0x1000), Event("segment_unmap", 0x1000, 0x800),
                        Event("segment_alloc", 0x9000, 0x100)};
-  const Trace trace = Read(Snapshot(List({Segment(0x1800, 0x2800, json::array())}), events));
-  EXPECT_THAT(Lines(trace),
+  const Trace trace =
+      ReadSnapshot(Snapshot(List({Segment(0x1800, 0x2800, json::array())}), events));
+  EXPECT_THAT(LinesOf(trace),
               ElementsAre("0 reserve -256 at 0 on ", "0 reserve 2048 at 4096 on 0",
                           "0 reserve 6144 at 6144 on 0", "0 reserve 4096 at 12288 on 0",
                           "0 reserve -2048 at 4096 on 0", "0 reserve 256 at 36864 on 0"));
@@ -247,13 +248,13 @@ TEST(PyTorchSnapshot, IsAListOfSegmentsInPyTorch1) {
                     {"addr": 4096, "real_size": 5, "frames": []}]},
        {"size": 512, "state": "inactive", "history": [{"addr": 5120, "real_size": 3}]},
        {"size": 512, "state": "active_pending_free"}]}])");
-  const Trace trace = Read(segments);
-  EXPECT_THAT(Lines(trace), ElementsAre("0 reserve 2097152 at 4096 on 0",
-                                        "0 allocate 0x1000 1000 [g@g.py:2] on 0",
-                                        "0 allocate 0x1600 512 [] on 0"));
+  const Trace trace = ReadSnapshot(segments);
+  EXPECT_THAT(LinesOf(trace), ElementsAre("0 reserve 2097152 at 4096 on 0",
+                                          "0 allocate 0x1000 1000 [g@g.py:2] on 0",
+                                          "0 allocate 0x1600 512 [] on 0"));
   EXPECT_EQ(trace.device, 1);
   EXPECT_EQ(trace.devices, std::vector<std::int32_t>{1});
-  EXPECT_TRUE(Read(json::array()).events.empty());
+  EXPECT_TRUE(ReadSnapshot(json::array()).events.empty());
 }
 
 TEST(PyTorchSnapshot, PutsAnnotationsWhereTheirTimeIs) {
@@ -266,13 +267,13 @@ TEST(PyTorchSnapshot, PutsAnnotationsWhereTheirTimeIs) {
       List({annotation("START", "early", 0, 1), annotation("START", "step", 0, 5),
             annotation("END", "step", 0, 7), annotation("START", "other", 1, 7),
             annotation("END", "late", 0, 9)});
-  EXPECT_THAT(Lines(Read(snapshot)),
+  EXPECT_THAT(LinesOf(ReadSnapshot(snapshot)),
               ElementsAre("1 mark early", "5 mark step", "5 allocate 0x200 1 [] on 0", "7 end step",
                           "8 allocate 0x400 1 [] on 0", "9 end late"));
   for (json& event : snapshot["device_traces"][0]) event.erase("time_us");
-  EXPECT_THAT(Lines(Read(snapshot)).front(), "0 mark early");
+  EXPECT_THAT(LinesOf(ReadSnapshot(snapshot)).front(), "0 mark early");
   snapshot["external_annotations"] = List({annotation("MIDDLE", "step", 0, 1)});
-  EXPECT_THAT(ErrorOf(snapshot), HasSubstr("external_annotations[0]: an unknown stage"));
+  EXPECT_THAT(SnapshotErrorOf(snapshot), HasSubstr("external_annotations[0]: an unknown stage"));
 }
 
 TEST(PyTorchSnapshot, ChoosesADevice) {
@@ -281,17 +282,18 @@ TEST(PyTorchSnapshot, ChoosesADevice) {
                          {"device_traces",
                           {json::array(), json::array({Event("alloc", 512, 9)}), json::array(),
                            json::array({Event("alloc", 512, 8)})}}};
-  const Trace first = Read(snapshot);
+  const Trace first = ReadSnapshot(snapshot);
   EXPECT_EQ(first.device, 1);
   EXPECT_EQ(first.devices, (std::vector<std::int32_t>{1, 2, 3}));
   EXPECT_EQ(first.allocations[0].bytes, 9);
-  EXPECT_THAT(Lines(Read(snapshot, {.device = 3})),
+  EXPECT_THAT(LinesOf(ReadSnapshot(snapshot, {.device = 3})),
               ElementsAre("0 reserve 512 at 4096 on 0", "0 allocate 0x1000 5 [] on 0",
                           "0 allocate 0x200 8 [] on 0"));
-  EXPECT_THAT(Lines(Read(snapshot, {.device = 2})), ElementsAre("0 reserve 1024 at 4096 on 0"));
+  EXPECT_THAT(LinesOf(ReadSnapshot(snapshot, {.device = 2})),
+              ElementsAre("0 reserve 1024 at 4096 on 0"));
   for (const int device : {-1, 0, 4}) {
     EXPECT_THAT(
-        ErrorOf(snapshot, {.device = device}),
+        SnapshotErrorOf(snapshot, {.device = device}),
         HasSubstr(absl::StrCat("device ", device, " is not in the file, expected one of 1, 2, 3")));
   }
 }
@@ -306,33 +308,35 @@ TEST(PyTorchSnapshot, PinnedMemoryIsTheDeviceOfTheHost) {
        List({Event("segment_alloc", 1 << 20, 4096), Event("alloc", 1 << 20, 4096),
              Event("free_requested", 1 << 20, 4096), Event("free_completed", 1 << 20, 4096),
              Event("alloc", 1 << 20, 4096)})}};
-  const Trace gpu = Read(snapshot);
+  const Trace gpu = ReadSnapshot(snapshot);
   EXPECT_EQ(gpu.device, 0) << "a GPU comes first";
   EXPECT_EQ(gpu.devices, (std::vector<std::int32_t>{-1, 0}));
   EXPECT_EQ(gpu.allocations.size(), 1);
-  const Trace host = Read(snapshot, {.device = -1});
+  const Trace host = ReadSnapshot(snapshot, {.device = -1});
   EXPECT_EQ(host.device, -1);
-  EXPECT_THAT(Lines(host),
+  EXPECT_THAT(LinesOf(host),
               ElementsAre("0 reserve 4096 at 1048576 on 0", "0 allocate 0x100000 4096 [] on 0",
                           "0 free 0x100000 on 0", "0 allocate 0x100000 4096 [] on 0"));
   snapshot["device_traces"] = json::array();
   snapshot["segments"] = json::array();
-  EXPECT_EQ(Read(snapshot).device, -1) << "without a GPU";
+  EXPECT_EQ(ReadSnapshot(snapshot).device, -1) << "without a GPU";
 
   snapshot["host_traces"][1].erase("addr");
-  EXPECT_THAT(ErrorOf(snapshot), HasSubstr("host_traces[1]: "));
+  EXPECT_THAT(SnapshotErrorOf(snapshot), HasSubstr("host_traces[1]: "));
   snapshot["host_traces"] = 5;
-  EXPECT_THAT(ErrorOf(snapshot), HasSubstr("host_traces: "));
+  EXPECT_THAT(SnapshotErrorOf(snapshot), HasSubstr("host_traces: "));
   snapshot["host_traces"] = json::array();
   snapshot["host_segments"].push_back(snapshot["host_segments"][0]);
-  EXPECT_THAT(ErrorOf(snapshot, {.device = -1}), HasSubstr("host_segments: two live blocks"));
+  EXPECT_THAT(SnapshotErrorOf(snapshot, {.device = -1}),
+              HasSubstr("host_segments: two live blocks"));
   snapshot["host_segments"][1]["blocks"] = json::array();
-  EXPECT_THAT(ErrorOf(snapshot, {.device = -1}), HasSubstr("is already that of host_segments[0]"));
+  EXPECT_THAT(SnapshotErrorOf(snapshot, {.device = -1}),
+              HasSubstr("is already that of host_segments[0]"));
   snapshot["host_segments"][1].erase("total_size");
-  EXPECT_THAT(ErrorOf(snapshot), HasSubstr("host_segments[1]: "));
+  EXPECT_THAT(SnapshotErrorOf(snapshot), HasSubstr("host_segments[1]: "));
 }
 
-std::string Written(const Trace& trace) {
+std::string WrittenSnapshot(const Trace& trace) {
   std::ostringstream bytes;
   const absl::Status status = pytorch::WritePyTorchSnapshot(trace, bytes);
   EXPECT_TRUE(status.ok()) << status;
@@ -349,26 +353,26 @@ TEST(PyTorchSnapshot, PrefersADeviceThatRefusedARequest) {
                           {json::array({Event("alloc", 512, 9)}), json::array(),
                            json::array({Event("alloc", 512, 8), Refusal(1 << 20, 4096)}),
                            json::array({Refusal(7, 0)})}}};
-  const Trace trace = Read(snapshot);
+  const Trace trace = ReadSnapshot(snapshot);
   EXPECT_EQ(trace.device, 2);
   ASSERT_EQ(trace.failures.size(), 1);
   EXPECT_EQ(trace.failures[0].bytes, 1 << 20);
   EXPECT_EQ(trace.failures[0].device_free_bytes, 4096);
-  EXPECT_EQ(Read(snapshot, {.device = 0}).device, 0);
+  EXPECT_EQ(ReadSnapshot(snapshot, {.device = 0}).device, 0);
 }
 
 TEST(PyTorchSnapshot, TellsWhetherThereIsAHistory) {
   const json segments = List({Segment(4096, 512, List({Block(4096, 512, 5)}))});
-  EXPECT_TRUE(Read(Snapshot(segments, List({Event("alloc", 512, 9)}))).has_history);
+  EXPECT_TRUE(ReadSnapshot(Snapshot(segments, List({Event("alloc", 512, 9)}))).has_history);
   for (const json& events : {json::array(), List({Event("snapshot", 0, 0)})}) {
-    const Trace trace = Read(Snapshot(segments, events));
+    const Trace trace = ReadSnapshot(Snapshot(segments, events));
     EXPECT_FALSE(trace.has_history);
     EXPECT_EQ(trace.earlier_allocations, 1);
-    const Trace again = Read(Written(trace));
+    const Trace again = ReadSnapshot(WrittenSnapshot(trace));
     EXPECT_FALSE(again.has_history);
-    EXPECT_EQ(Lines(again), Lines(trace));
+    EXPECT_EQ(LinesOf(again), LinesOf(trace));
   }
-  EXPECT_FALSE(Read(segments).has_history);  // PyTorch 1.x
+  EXPECT_FALSE(ReadSnapshot(segments).has_history);  // PyTorch 1.x
 }
 
 TEST(PyTorchSnapshot, CountsAllocationsFromBeforeTheHistory) {
@@ -377,17 +381,17 @@ TEST(PyTorchSnapshot, CountsAllocationsFromBeforeTheHistory) {
       List({Segment(0x1000, 4096, List({Block(0x1000, 512, 5), Block(0x1200, 512, 6)}))});
   const json events = {Event("alloc", 0x1200, 3), Event("free_completed", 0x1200, 3),
                        Event("free_completed", 0x1400, 512)};
-  const Trace trace = Read(Snapshot(segments, events));
+  const Trace trace = ReadSnapshot(Snapshot(segments, events));
   EXPECT_EQ(trace.earlier_allocations, 2);
   EXPECT_EQ(trace.allocations.size(), 4);
-  const Trace again = Read(Written(trace));
+  const Trace again = ReadSnapshot(WrittenSnapshot(trace));
   EXPECT_EQ(again.earlier_allocations, 2);
-  EXPECT_EQ(Lines(again), Lines(trace));
+  EXPECT_EQ(LinesOf(again), LinesOf(trace));
 }
 
 TEST(PyTorchSnapshot, HasTheSettingsOfTheAllocator) {
   json snapshot = Snapshot(List({Segment(4096, 512, List({Block(4096, 512, 5)}))}), json::array());
-  EXPECT_TRUE(Read(snapshot).allocator_settings.empty());
+  EXPECT_TRUE(ReadSnapshot(snapshot).allocator_settings.empty());
   snapshot["allocator_settings"] = {{"PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True"},
                                     {"expandable_segments", true},
                                     {"garbage_collection_threshold", 0.5},
@@ -401,9 +405,9 @@ TEST(PyTorchSnapshot, HasTheSettingsOfTheAllocator) {
       {"max_split_size", "-1"},
       {"new", "None"},
       {"roundup_power2_divisions", "1:0,2:8"}};
-  const Trace trace = Read(snapshot);
+  const Trace trace = ReadSnapshot(snapshot);
   EXPECT_EQ(trace.allocator_settings, expected);
-  EXPECT_EQ(Read(Written(trace)).allocator_settings, expected);
+  EXPECT_EQ(ReadSnapshot(WrittenSnapshot(trace)).allocator_settings, expected);
 }
 
 TEST(PyTorchSnapshot, MetadataIsTheOutermostFrame) {
@@ -415,25 +419,26 @@ TEST(PyTorchSnapshot, MetadataIsTheOutermostFrame) {
   plain["addr"] = 1024;
   plain["user_metadata"] = "";
   plain["compile_context"] = "N/A";
-  const Trace trace = Read(Snapshot(json::array(), List({event, plain})));
-  EXPECT_EQ(StackText(trace, trace.allocations[0].tag),
+  const Trace trace = ReadSnapshot(Snapshot(json::array(), List({event, plain})));
+  EXPECT_EQ(CallersOf(trace, trace.allocations[0].tag),
             "phase 1@user_metadata:0;0/1@compile_context:0;f@f.py:1");
-  EXPECT_EQ(StackText(trace, trace.allocations[1].tag), "f@f.py:1");
+  EXPECT_EQ(CallersOf(trace, trace.allocations[1].tag), "f@f.py:1");
 }
 
 TEST(PyTorchSnapshot, TakesAddressesOf64Bits) {
   json event = Event("alloc", -4096, 5);  // as a signed number, or as an unsigned number of 9 bytes
-  EXPECT_EQ(Read(Snapshot(json::array(), List({event}))).allocation_ids[0], "0xfffffffffffff000");
+  EXPECT_EQ(ReadSnapshot(Snapshot(json::array(), List({event}))).allocation_ids[0],
+            "0xfffffffffffff000");
   const std::string bytes =
       "\x80\2}(U\x0d"
       "device_traces](](}(U\6actionU\5allocU\4addr\x8a\x09" +
       LittleEndian(std::uint64_t{0xff} << 56, 8) + LittleEndian(0, 1) + "U\4sizeK\1ueeu.";
-  EXPECT_EQ(Read(bytes).allocation_ids[0], "0xff00000000000000");
+  EXPECT_EQ(ReadSnapshot(bytes).allocation_ids[0], "0xff00000000000000");
 }
 
 TEST(PyTorchSnapshot, SaysWhatIsWrongAndWhere) {
   const auto error_of_event = [](const json& event) {
-    return ErrorOf(Snapshot(json::array(), List({Event("oom", 0, 1), event})));
+    return SnapshotErrorOf(Snapshot(json::array(), List({Event("oom", 0, 1), event})));
   };
   const auto with = [](json event, const char* key, const json& value) {
     event[key] = value;
@@ -456,7 +461,7 @@ TEST(PyTorchSnapshot, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of_event(5), HasSubstr("[1]: an integer, expected a dict"));
   EXPECT_THAT(error_of_event(Event("segment_alloc", 512, -1)), HasSubstr("[1]: size -1"));
   const auto error_of_segments = [](const json& segments) {
-    return ErrorOf(Snapshot(segments, json::array()));
+    return SnapshotErrorOf(Snapshot(segments, json::array()));
   };
   const json segment = Segment(4096, 512, List({Block(4096, 512, 1)}));
   const json bare = Segment(4096, 512, json::array());
@@ -478,12 +483,14 @@ TEST(PyTorchSnapshot, SaysWhatIsWrongAndWhere) {
   EXPECT_THAT(error_of_segments(List({{{"address", 1}}})), HasSubstr("no total_size"));
   EXPECT_THAT(error_of_segments(List({{{"total_size", 1}}})), HasSubstr("no address"));
   EXPECT_THAT(error_of_segments(5), HasSubstr("segments: an integer, expected a list"));
-  EXPECT_THAT(ErrorOf(json{{"state_dict", 1}}), HasSubstr("torch.cuda.memory._snapshot()"));
-  EXPECT_THAT(ErrorOf(json(5)), HasSubstr("an integer, expected the result of torch"));
-  EXPECT_THAT(ErrorOf(json{{"device_traces", List({5})}}),
+  EXPECT_THAT(SnapshotErrorOf(json{{"state_dict", 1}}), HasSubstr("torch.cuda.memory._snapshot()"));
+  EXPECT_THAT(SnapshotErrorOf(json(5)), HasSubstr("an integer, expected the result of torch"));
+  EXPECT_THAT(SnapshotErrorOf(json{{"device_traces", List({5})}}),
               HasSubstr("device_traces[0]: an integer"));
-  EXPECT_THAT(ErrorOf(std::string("\x80\6N.")), HasSubstr("pickle protocol 6, expected 2 to 5"));
-  EXPECT_THAT(ErrorOf(std::string("\x80\2cos\nsystem\n.")), HasSubstr("byte 2: opcode GLOBAL"));
+  EXPECT_THAT(SnapshotErrorOf(std::string("\x80\6N.")),
+              HasSubstr("pickle protocol 6, expected 2 to 5"));
+  EXPECT_THAT(SnapshotErrorOf(std::string("\x80\2cos\nsystem\n.")),
+              HasSubstr("byte 2: opcode GLOBAL"));
 }
 
 // Opcodes of two bytes, "memo value 1", repeated.
@@ -500,17 +507,17 @@ TEST(PyTorchSnapshot, DoesNotUnfoldWhatIsSharedABillionTimes) {
   std::string segment = Opcodes(json{{"address", 4096}, {"total_size", 512}});
   segment.pop_back();  // "u" (SETITEMS), because more entries follow
   segment += Opcodes(json("blocks")) + "](" + block + "q\1" + Times(100'000) + "eu";
-  EXPECT_THAT(ErrorOf(head("segments") + segment + "q\1" + Times(100'000) + "lu."),
+  EXPECT_THAT(SnapshotErrorOf(head("segments") + segment + "q\1" + Times(100'000) + "lu."),
               HasSubstr("segments"));
   // Many references to one event with many keys.
   std::string event = "}(";
   for (int i = 0; i < 100'000; ++i) event += "K\1N";
   event += Opcodes(json("action")) + Opcodes(json("snapshot")) + "uq\1";
-  EXPECT_THAT(ErrorOf(head("device_traces") + "(" + event + Times(100'000) + "llu."),
+  EXPECT_THAT(SnapshotErrorOf(head("device_traces") + "(" + event + Times(100'000) + "llu."),
               HasSubstr("too many references to the same objects"));
   // Many references to one event with few keys: each reference would grow far beyond its two bytes.
   const std::string small = Opcodes(json{{"action", "snapshot"}});
-  EXPECT_THAT(ErrorOf(head("device_traces") + "(" + small + "q\1" + Times(5000) + "llu."),
+  EXPECT_THAT(SnapshotErrorOf(head("device_traces") + "(" + small + "q\1" + Times(5000) + "llu."),
               HasSubstr("too many references to the same objects"));
   // Stacks of many frames, below many different metadata.
   std::string frames = "](";
@@ -523,7 +530,7 @@ TEST(PyTorchSnapshot, DoesNotUnfoldWhatIsSharedABillionTimes) {
     events += one + Opcodes(json("user_metadata")) + Opcodes(json(absl::StrCat(i))) +
               Opcodes(json("frames")) + (i == 0 ? frames : "h\1") + "u";
   }
-  EXPECT_THAT(ErrorOf(head("device_traces") + "(" + events + "llu."),
+  EXPECT_THAT(SnapshotErrorOf(head("device_traces") + "(" + events + "llu."),
               HasSubstr("too many references"));
 }
 
@@ -533,10 +540,12 @@ TEST(PyTorchSnapshot, TakesCirclesAndDepthWhereNothingIsExpected) {
   const std::string circle =
       event.substr(0, event.size() - 1) + Opcodes(json("frames")) + "]q\1h\1au";
   const std::string head = "\x80\2}(" + Opcodes(json("device_traces")) + "((";
-  EXPECT_THAT(ErrorOf(head + circle + "llu."), HasSubstr("frames: a list, expected a dict"));
+  EXPECT_THAT(SnapshotErrorOf(head + circle + "llu."),
+              HasSubstr("frames: a list, expected a dict"));
   std::string deep(100'000, ']');
   deep.append(99'999, 'a');
-  EXPECT_EQ(Read(head + event + "ll" + Opcodes(json("deep")) + deep + "u.").failures.size(), 1);
+  EXPECT_EQ(ReadSnapshot(head + event + "ll" + Opcodes(json("deep")) + deep + "u.").failures.size(),
+            1);
 }
 
 // Gives every allocation an address with the simplest allocator: no byte is used twice.
@@ -561,11 +570,12 @@ TEST(PyTorchSnapshot, WhatIsWrittenReadsBackTheSame) {
       event.time = std::max(event.time, INT64_MIN / 1000 * 1000);
     const Trace placed = Laid(trace);
     ASSERT_TRUE(HasAddresses(placed)) << seed;
-    const Trace again = Read(Written(placed), {.device = std::max(trace.device, 0)});
-    ASSERT_EQ(Lines(again), Lines(placed)) << seed;
-    ASSERT_EQ(Lines(again, false, false), Lines(trace, false, false)) << seed;
+    const Trace again =
+        ReadSnapshot(WrittenSnapshot(placed), {.device = std::max(trace.device, 0)});
+    ASSERT_EQ(LinesOf(again), LinesOf(placed)) << seed;
+    ASSERT_EQ(LinesOf(again, false, false), LinesOf(trace, false, false)) << seed;
     EXPECT_EQ(again.unmatched_frees, 0);
-    EXPECT_EQ(Written(again), Written(placed)) << seed;
+    EXPECT_EQ(WrittenSnapshot(again), WrittenSnapshot(placed)) << seed;
   }
 }
 
@@ -607,10 +617,10 @@ TEST(PyTorchSnapshot, KeepsReservationsWholeOrInPieces) {
     const bool in_parts = seed % 2 == 1;
     const Trace trace = Reserving(seed, in_parts);
     ASSERT_TRUE(HasAddresses(trace));
-    const std::string written = Written(trace);
+    const std::string written = WrittenSnapshot(trace);
     EXPECT_EQ(written.find("segment_map") != std::string::npos, in_parts);
-    const Trace again = Read(written);
-    ASSERT_EQ(Lines(again), Lines(trace)) << seed;
+    const Trace again = ReadSnapshot(written);
+    ASSERT_EQ(LinesOf(again), LinesOf(trace)) << seed;
     // Without the first part of the history, the rest of it and its end are the same.
     const auto whole = MeasureReserved(trace);
     EXPECT_EQ(MeasureReserved(again)->reserved_bytes, whole->reserved_bytes);
@@ -677,7 +687,7 @@ TEST(PyTorchSnapshot, CutsOffStacksWithoutEnd) {
   for (int i = 0; i < 5000; ++i) tag = *builder.Frame(tag, absl::StrCat(i), "", 0);
   builder.SetTag(tag);
   ASSERT_TRUE(builder.Allocate("a", 100, Hint::kResident, "0", 0).ok());
-  const Trace again = Read(Written(Laid(builder.Build())));
+  const Trace again = ReadSnapshot(WrittenSnapshot(Laid(builder.Build())));
   EXPECT_EQ(again.frames.size(), 1024);
   EXPECT_EQ(again.frame_texts[again.frames.back().name], "4999");
 }
@@ -690,15 +700,15 @@ TEST(PyTorchSnapshot, ExamplesReadBackTheSame) {
     ASSERT_TRUE(trace.ok()) << trace.status();
     EXPECT_EQ(trace->unmatched_frees, 0);
     EXPECT_TRUE(HasAddresses(*trace)) << path;
-    EXPECT_EQ(Lines(Read(Written(*trace))), Lines(*trace)) << path;
+    EXPECT_EQ(LinesOf(ReadSnapshot(WrittenSnapshot(*trace))), LinesOf(*trace)) << path;
     EXPECT_GT(trace->frames.size(), 0);
   }
 }
 
 TEST(PyTorchSnapshot, RefusesExamplesCutOffAnywhere) {
-  const std::string whole = Written(Reserving(1, true));
+  const std::string whole = WrittenSnapshot(Reserving(1, true));
   for (std::size_t size = 1; size < whole.size(); size += 1 + size / 50)
-    ErrorOf(whole.substr(0, size));
+    SnapshotErrorOf(whole.substr(0, size));
 }
 
 }  // namespace

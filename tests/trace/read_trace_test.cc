@@ -35,7 +35,7 @@ std::string Gzip(const std::string& text) {
 }
 
 // Returns all events in one line: kind, id, and for allocations bytes and hint.
-std::string Dump(const Trace& trace) {
+std::string DumpOf(const Trace& trace) {
   std::string text;
   for (const TraceEvent& event : trace.events) {
     if (event.kind == TraceEvent::Kind::kMark) {
@@ -101,12 +101,12 @@ TEST(ReadTraceTest, AStopEndsReadingInEveryFormat) {
   }
 }
 
-std::string DumpOf(const std::string& contents) {
+std::string OneLine(const std::string& contents) {
   const auto trace = ParseTrace(contents, "test");
-  return trace.ok() ? Dump(*trace) : std::string(trace.status().message());
+  return trace.ok() ? DumpOf(*trace) : std::string(trace.status().message());
 }
 
-std::string ErrorOf(const std::string& contents) {
+std::string ErrorOfRows(const std::string& contents) {
   const auto trace = ParseTrace(contents, "test.csv");
   EXPECT_FALSE(trace.ok()) << contents;
   const std::string message(trace.status().message());
@@ -142,7 +142,7 @@ TEST(OperationCsv, IsReadInOrder) {
   const auto trace = ParseTrace(kOperations, "test");
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_EQ(trace->format, TraceFormat::kOperationCsv);
-  EXPECT_EQ(Dump(*trace), kOperationsDump);
+  EXPECT_EQ(DumpOf(*trace), kOperationsDump);
   EXPECT_EQ(trace->allocations.size(), 3);
   EXPECT_EQ(trace->default_alignment, 512);
 }
@@ -155,7 +155,7 @@ TEST(OperationCsv, HasOptionalStreamsAndTimes) {
       ",f,s1,x,,\n",
       "test");
   ASSERT_TRUE(trace.ok()) << trace.status();
-  EXPECT_EQ(Dump(*trace), "a x 100; a y 200!; f x; ");
+  EXPECT_EQ(DumpOf(*trace), "a x 100; a y 200!; f x; ");
   EXPECT_EQ(trace->events[1].time, 20);
   EXPECT_EQ(trace->stream_names[trace->events[1].stream], "s2");
   EXPECT_EQ(trace->stream_names[trace->events[2].stream], "s1");
@@ -163,14 +163,16 @@ TEST(OperationCsv, HasOptionalStreamsAndTimes) {
 
 TEST(OperationCsv, RefusesWhatIsNoWholeRun) {
   const std::string header = "op,id,size,hint\n";
-  EXPECT_THAT(ErrorOf(header + "f,x,,\n"), StartsWith("test.csv:2: id 'x' is freed but not live"));
-  EXPECT_THAT(ErrorOf(header + "a,x,1,\na,x,1,\n"),
+  EXPECT_THAT(ErrorOfRows(header + "f,x,,\n"),
+              StartsWith("test.csv:2: id 'x' is freed but not live"));
+  EXPECT_THAT(ErrorOfRows(header + "a,x,1,\na,x,1,\n"),
               StartsWith("test.csv:3: id 'x' is allocated again while it is live"));
-  EXPECT_THAT(ErrorOf(header + "a,x,1,\nf,x,,\nf,x,,\n"),
+  EXPECT_THAT(ErrorOfRows(header + "a,x,1,\nf,x,,\nf,x,,\n"),
               StartsWith("test.csv:4: id 'x' is freed"));
-  EXPECT_THAT(ErrorOf(header + "x,x,1,\n"), StartsWith("test.csv:2: op 'x', expected a, f or m"));
-  EXPECT_THAT(ErrorOf(header + "a,x,1,low\n"), StartsWith("test.csv:2: hint 'low'"));
-  EXPECT_THAT(ErrorOf("op,id,size,hint,time_ns\na,x,1,,1.5\n"),
+  EXPECT_THAT(ErrorOfRows(header + "x,x,1,\n"),
+              StartsWith("test.csv:2: op 'x', expected a, f or m"));
+  EXPECT_THAT(ErrorOfRows(header + "a,x,1,low\n"), StartsWith("test.csv:2: hint 'low'"));
+  EXPECT_THAT(ErrorOfRows("op,id,size,hint,time_ns\na,x,1,,1.5\n"),
               StartsWith("test.csv:2: time_ns '1.5'"));
 }
 
@@ -178,25 +180,25 @@ TEST(AnyFormat, RefusesSizesThatNoAllocatorIsAskedFor) {
   for (const std::string size :
        {"-1", "0", "", "1.5", "12x", " 1", "0x10", "9223372036854775808", "9223372036854775807",
         "1125899906842625", "99999999999999999999999999"}) {
-    EXPECT_THAT(ErrorOf("op,id,size,hint\na,x," + size + ",\n"),
+    EXPECT_THAT(ErrorOfRows("op,id,size,hint\na,x," + size + ",\n"),
                 StartsWith("test.csv:2: size '" + size + "'"));
-    EXPECT_THAT(ErrorOf("id,lower,upper,size\nx,0,1," + size + "\n"),
+    EXPECT_THAT(ErrorOfRows("id,lower,upper,size\nx,0,1," + size + "\n"),
                 StartsWith("test.csv:2: size"));
     if (size != "0") {
       EXPECT_THAT(
-          ErrorOf("Thread,Time,Action,Pointer,Size,Stream\n1,00:00:00:000000,allocate,0x1," + size +
-                  ",0\n"),
+          ErrorOfRows("Thread,Time,Action,Pointer,Size,Stream\n1,00:00:00:000000,allocate,0x1," +
+                      size + ",0\n"),
           StartsWith("test.csv:2: size"));
     }
   }
-  EXPECT_EQ(DumpOf("op,id,size,hint\na,x,1125899906842624,\n"), "a x 1125899906842624; ");
+  EXPECT_EQ(OneLine("op,id,size,hint\na,x,1125899906842624,\n"), "a x 1125899906842624; ");
 }
 
 TEST(RmmCsv, CountsWhatALogMayHold) {
   const auto trace = ParseTrace(kRmm, "test");
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_EQ(trace->format, TraceFormat::kRmmCsv);
-  EXPECT_EQ(Dump(*trace), "a 0x10 1024; a 0x20 2048; f 0x10; o 4096; ");
+  EXPECT_EQ(DumpOf(*trace), "a 0x10 1024; a 0x20 2048; f 0x10; o 4096; ");
   EXPECT_EQ(trace->unmatched_frees, 1);
   EXPECT_EQ(trace->skipped_rows, 1);
   EXPECT_EQ(trace->events[0].time, 1'000'002'000);
@@ -210,26 +212,30 @@ TEST(RmmCsv, CountsWhatALogMayHold) {
 
 TEST(RmmCsv, TakesAFreeByItsPointerWhateverItsSize) {
   const std::string header = "Thread,Time,Action,Pointer,Size,Stream\n";
-  EXPECT_EQ(DumpOf(header + "1,00:00:00:000001,allocate,0x1,5,0\n1,00:00:00:000002,free,0x1,0,0\n"),
-            "a 0x1 5; f 0x1; ");
-  EXPECT_THAT(ErrorOf(header + "1,00:00:00:000001,grow,0x1,0,0\n"), HasSubstr(":2: Action 'grow'"));
+  EXPECT_EQ(
+      OneLine(header + "1,00:00:00:000001,allocate,0x1,5,0\n1,00:00:00:000002,free,0x1,0,0\n"),
+      "a 0x1 5; f 0x1; ");
+  EXPECT_THAT(ErrorOfRows(header + "1,00:00:00:000001,grow,0x1,0,0\n"),
+              HasSubstr(":2: Action 'grow'"));
 }
 
 TEST(RmmCsv, FindsColumnsByName) {
-  EXPECT_EQ(DumpOf("Size,Action,Stream,Pointer,Time,Thread,Extra\n"
-                   "512,allocate,0,0x1,00:00:00.000001,1,more\n"),
+  EXPECT_EQ(OneLine("Size,Action,Stream,Pointer,Time,Thread,Extra\n"
+                    "512,allocate,0,0x1,00:00:00.000001,1,more\n"),
             "a 0x1 512; ");
 }
 
 TEST(RmmCsv, RefusesWhatRmmDoesNotWrite) {
   const std::string header = "Thread,Time,Action,Pointer,Size,Stream\n";
-  EXPECT_THAT(ErrorOf(header + "1,noon,allocate,0x1,1,0\n"), StartsWith("test.csv:2: Time 'noon'"));
-  EXPECT_THAT(ErrorOf(header + "1,00:61:00:000000,allocate,0x1,1,0\n"),
+  EXPECT_THAT(ErrorOfRows(header + "1,noon,allocate,0x1,1,0\n"),
+              StartsWith("test.csv:2: Time 'noon'"));
+  EXPECT_THAT(ErrorOfRows(header + "1,00:61:00:000000,allocate,0x1,1,0\n"),
               StartsWith("test.csv:2: Time"));
-  EXPECT_THAT(ErrorOf(header + "1,00:00:00:000000,realloc,0x1,1,0\n"),
+  EXPECT_THAT(ErrorOfRows(header + "1,00:00:00:000000,realloc,0x1,1,0\n"),
               StartsWith("test.csv:2: Action 'realloc'"));
   EXPECT_THAT(
-      ErrorOf(header + "1,00:00:00:000000,allocate,0x1,1,0\n1,00:00:00:000000,allocate,0x1,1,0\n"),
+      ErrorOfRows(header +
+                  "1,00:00:00:000000,allocate,0x1,1,0\n1,00:00:00:000000,allocate,0x1,1,0\n"),
       StartsWith("test.csv:3: id '0x1' is allocated again while it is live"));
 }
 
@@ -237,78 +243,78 @@ TEST(LifetimeCsv, BecomesEventsByTimeWithFreesFirst) {
   const auto trace = ParseTrace(kLifetimes, "test");
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_EQ(trace->format, TraceFormat::kLifetimeCsv);
-  EXPECT_EQ(Dump(*trace), "a first 20; a long 30; f first; a late 10; f long; f late; ");
+  EXPECT_EQ(DumpOf(*trace), "a first 20; a long 30; f first; a late 10; f long; f late; ");
   EXPECT_EQ(trace->events[3].time, 5);
   EXPECT_EQ(trace->default_alignment, 1);
 }
 
 TEST(LifetimeCsv, RefusesLifetimesThatAreNone) {
   const std::string header = "id,lower,upper,size\n";
-  EXPECT_THAT(ErrorOf(header + "x,5,5,1\n"), StartsWith("test.csv:2: upper 5 after lower 5"));
-  EXPECT_THAT(ErrorOf(header + "x,5,4,1\n"), StartsWith("test.csv:2: upper 4"));
-  EXPECT_THAT(ErrorOf(header + "x,a,4,1\n"), StartsWith("test.csv:2: lower 'a'"));
-  EXPECT_THAT(ErrorOf(header + "x,1,4,1\ny,2,3,1\nx,3,5,1\n"),
+  EXPECT_THAT(ErrorOfRows(header + "x,5,5,1\n"), StartsWith("test.csv:2: upper 5 after lower 5"));
+  EXPECT_THAT(ErrorOfRows(header + "x,5,4,1\n"), StartsWith("test.csv:2: upper 4"));
+  EXPECT_THAT(ErrorOfRows(header + "x,a,4,1\n"), StartsWith("test.csv:2: lower 'a'"));
+  EXPECT_THAT(ErrorOfRows(header + "x,1,4,1\ny,2,3,1\nx,3,5,1\n"),
               StartsWith("test.csv:4: id 'x' is allocated again while"));
-  EXPECT_EQ(DumpOf(header + "x,1,3,1\nx,3,5,2\n"), "a x 1; f x; a x 2; f x; ");
-  EXPECT_EQ(DumpOf(header + "x,-9223372036854775808,9223372036854775807,1\n"), "a x 1; f x; ");
+  EXPECT_EQ(OneLine(header + "x,1,3,1\nx,3,5,2\n"), "a x 1; f x; a x 2; f x; ");
+  EXPECT_EQ(OneLine(header + "x,-9223372036854775808,9223372036854775807,1\n"), "a x 1; f x; ");
 }
 
 TEST(AnyFormat, TakesQuotesAndWindowsLineEndings) {
-  EXPECT_EQ(DumpOf("\"op\",id,\"size\",hint\r\n\"a\",\"x,\"\"1\"\"\",100,\"\"\r\n\r\nf,\"x,"
-                   "\"\"1\"\"\",,\r\n"),
+  EXPECT_EQ(OneLine("\"op\",id,\"size\",hint\r\n\"a\",\"x,\"\"1\"\"\",100,\"\"\r\n\r\nf,\"x,"
+                    "\"\"1\"\"\",,\r\n"),
             "a x,\"1\" 100; f x,\"1\"; ");
-  EXPECT_EQ(DumpOf("\xEF\xBB\xBFop,id,size,hint\na,x,1,"), "a x 1; ");  // no newline at the end
+  EXPECT_EQ(OneLine("\xEF\xBB\xBFop,id,size,hint\na,x,1,"), "a x 1; ");  // no newline at the end
 }
 
 TEST(AnyFormat, RefusesCsvThatIsBroken) {
   const std::string header = "op,id,size,hint\n";
-  EXPECT_THAT(ErrorOf(header + "a,\"x,1,\n"),
+  EXPECT_THAT(ErrorOfRows(header + "a,\"x,1,\n"),
               StartsWith("test.csv:2: a quoted field without a closing quote"));
-  EXPECT_THAT(ErrorOf(header + "a,x\"y,1,\n"),
+  EXPECT_THAT(ErrorOfRows(header + "a,x\"y,1,\n"),
               StartsWith("test.csv:2: a quote inside an unquoted field"));
-  EXPECT_THAT(ErrorOf(header + "a,\"x\"y,1,\n"),
+  EXPECT_THAT(ErrorOfRows(header + "a,\"x\"y,1,\n"),
               StartsWith("test.csv:2: text after a closing quote"));
-  EXPECT_THAT(ErrorOf(header + "a,x,1\n"), StartsWith("test.csv:2: 3 fields, expected 4"));
-  EXPECT_THAT(ErrorOf(header + "a,x,1,,\n"), StartsWith("test.csv:2: 5 fields, expected 4"));
-  EXPECT_THAT(ErrorOf("op,id,hint\n"), StartsWith("test.csv:1: no column 'size'"));
-  EXPECT_THAT(ErrorOf("op,id,size,size,hint\n"),
+  EXPECT_THAT(ErrorOfRows(header + "a,x,1\n"), StartsWith("test.csv:2: 3 fields, expected 4"));
+  EXPECT_THAT(ErrorOfRows(header + "a,x,1,,\n"), StartsWith("test.csv:2: 5 fields, expected 4"));
+  EXPECT_THAT(ErrorOfRows("op,id,hint\n"), StartsWith("test.csv:1: no column 'size'"));
+  EXPECT_THAT(ErrorOfRows("op,id,size,size,hint\n"),
               StartsWith("test.csv:1: more than one column 'size'"));
-  EXPECT_THAT(ErrorOf("lower,upper,size\n"), StartsWith("test.csv:1: no column 'id'"));
-  EXPECT_THAT(ErrorOf("Action,Pointer\n"), StartsWith("test.csv:1: no column 'Thread'"));
-  EXPECT_THAT(ErrorOf(header + std::string(2 << 20, 'a')),
+  EXPECT_THAT(ErrorOfRows("lower,upper,size\n"), StartsWith("test.csv:1: no column 'id'"));
+  EXPECT_THAT(ErrorOfRows("Action,Pointer\n"), StartsWith("test.csv:1: no column 'Thread'"));
+  EXPECT_THAT(ErrorOfRows(header + std::string(2 << 20, 'a')),
               StartsWith("test.csv:2: a line of more than 1 MiB"));
 }
 
 TEST(AnyFormat, RefusesWhatHoldsNoEvents) {
-  EXPECT_THAT(ErrorOf(""), StartsWith("test.csv:1: an empty file"));
-  EXPECT_THAT(ErrorOf("\n\n"), HasSubstr("an empty file"));
-  EXPECT_THAT(ErrorOf("op,id,size,hint\n"), StartsWith("test.csv:2: no events"));
-  EXPECT_THAT(ErrorOf("id,lower,upper,size\n"), StartsWith("test.csv:2: no events"));
-  EXPECT_THAT(ErrorOf("Thread,Time,Action,Pointer,Size,Stream"),
+  EXPECT_THAT(ErrorOfRows(""), StartsWith("test.csv:1: an empty file"));
+  EXPECT_THAT(ErrorOfRows("\n\n"), HasSubstr("an empty file"));
+  EXPECT_THAT(ErrorOfRows("op,id,size,hint\n"), StartsWith("test.csv:2: no events"));
+  EXPECT_THAT(ErrorOfRows("id,lower,upper,size\n"), StartsWith("test.csv:2: no events"));
+  EXPECT_THAT(ErrorOfRows("Thread,Time,Action,Pointer,Size,Stream"),
               StartsWith("test.csv:2: no events"));
-  EXPECT_THAT(ErrorOf(std::string("\x7f"
-                                  "ELF\0\0\0\n\xff\xfe,,,",
-                                  13)),
+  EXPECT_THAT(ErrorOfRows(std::string("\x7f"
+                                      "ELF\0\0\0\n\xff\xfe,,,",
+                                      13)),
               StartsWith("test.csv:1: not a trace"));
-  EXPECT_THAT(ErrorOf("a,b,c\n1,2,3\n"), StartsWith("test.csv:1: not a trace"));
+  EXPECT_THAT(ErrorOfRows("a,b,c\n1,2,3\n"), StartsWith("test.csv:1: not a trace"));
 }
 
 TEST(Gzip, IsTransparent) {
-  EXPECT_EQ(DumpOf(Gzip(kOperations)), kOperationsDump);
+  EXPECT_EQ(OneLine(Gzip(kOperations)), kOperationsDump);
   // Two gzip members, as `cat a.gz b.gz` makes.
   const std::string text = kOperations;
-  EXPECT_EQ(DumpOf(Gzip(text.substr(0, 30)) + Gzip(text.substr(30))), kOperationsDump);
+  EXPECT_EQ(OneLine(Gzip(text.substr(0, 30)) + Gzip(text.substr(30))), kOperationsDump);
 }
 
 TEST(Gzip, RefusesDataThatAreDamaged) {
   const std::string whole = Gzip(kOperations);
   for (std::size_t length = 2; length < whole.size(); ++length) {
-    EXPECT_THAT(ErrorOf(whole.substr(0, length)), HasSubstr("gzip")) << length;
+    EXPECT_THAT(ErrorOfRows(whole.substr(0, length)), HasSubstr("gzip")) << length;
   }
   std::string flipped = whole;
   flipped[whole.size() - 5] ^= 1;  // a byte of the checksum
-  EXPECT_THAT(ErrorOf(flipped), HasSubstr("damaged gzip data"));
-  EXPECT_THAT(ErrorOf(whole + "garbage"), HasSubstr("damaged gzip data"));
+  EXPECT_THAT(ErrorOfRows(flipped), HasSubstr("damaged gzip data"));
+  EXPECT_THAT(ErrorOfRows(whole + "garbage"), HasSubstr("damaged gzip data"));
 }
 
 // A file cut off anywhere is a shorter trace or an error, never a crash or a wrong event.
@@ -410,16 +416,16 @@ TEST_F(Files, AreWrittenInEveryFormatAndReadBack) {
   for (const std::string ending : {"", ".gz"}) {
     const std::string path = folder_ / ("trace.csv" + ending);
     ASSERT_TRUE(WriteTrace(trace, TraceFormat::kOperationCsv, path).ok());
-    EXPECT_EQ(Dump(*ReadTrace(path)), kOperationsDump);
+    EXPECT_EQ(DumpOf(*ReadTrace(path)), kOperationsDump);
     ASSERT_TRUE(WriteTrace(trace, TraceFormat::kRmmCsv, path).ok());
     const auto rmm = ReadTrace(path);
     ASSERT_TRUE(rmm.ok()) << rmm.status();
     EXPECT_EQ(rmm->format, TraceFormat::kRmmCsv);
-    EXPECT_EQ(Dump(*rmm), "a 0x200 100; a 0x400 200; f 0x200; a 0x600 300; ");
+    EXPECT_EQ(DumpOf(*rmm), "a 0x200 100; a 0x400 200; f 0x200; a 0x600 300; ");
     ASSERT_TRUE(WriteTrace(trace, TraceFormat::kLifetimeCsv, path).ok());
     const auto lifetimes = ReadTrace(path);
     ASSERT_TRUE(lifetimes.ok()) << lifetimes.status();
-    EXPECT_EQ(Dump(*lifetimes), "a x 100; a y 200; f x; a x 300; f y; f x; ");
+    EXPECT_EQ(DumpOf(*lifetimes), "a x 100; a y 200; f x; a x 300; f y; f x; ");
   }
 }
 
@@ -432,11 +438,11 @@ TEST_F(Files, KeepWhatAFormatCanSay) {
     ASSERT_TRUE(WriteTrace(*ParseTrace(contents, "test"), format, path).ok());
     ASSERT_TRUE(WriteTrace(*ReadTrace(path), format, again).ok());
     EXPECT_EQ(testing::Contents(path), testing::Contents(again));
-    EXPECT_EQ(Dump(*ReadTrace(path)), DumpOf(contents));
+    EXPECT_EQ(DumpOf(*ReadTrace(path)), OneLine(contents));
   }
   const Trace quoted = *ParseTrace("op,id,size,hint\na,\"x,\"\"1\",1,\n", "test");
   ASSERT_TRUE(WriteTrace(quoted, TraceFormat::kOperationCsv, path).ok());
-  EXPECT_EQ(Dump(*ReadTrace(path)), Dump(quoted));
+  EXPECT_EQ(DumpOf(*ReadTrace(path)), DumpOf(quoted));
 }
 
 TEST_F(Files, AreNotWrittenWhenTheyCouldNotBeReadAgain) {
@@ -506,7 +512,7 @@ TEST_F(Files, AppearWholeOrNotAtAll) {
   std::filesystem::create_symlink(path, folder_ / "link.csv");
   EXPECT_TRUE(WriteTrace(trace, TraceFormat::kOperationCsv, folder_ / "link.csv").ok());
   EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link.csv"));
-  EXPECT_EQ(Dump(*ReadTrace(path)), kOperationsDump);
+  EXPECT_EQ(DumpOf(*ReadTrace(path)), kOperationsDump);
 }
 
 TEST(ShippedTraces, AreRealTrainingSteps) {

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/pickled.h"
+#include "tests/support/sizes.h"
 #include "tests/trace_replay/command_line.h"
 
 namespace tidepool {
@@ -19,11 +20,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-
-json List(const std::vector<json>& elements) { return elements; }
-
-json Event(const std::string& action, std::int64_t address, std::int64_t size) {
+json HistoryEvent(const std::string& action, std::int64_t address, std::int64_t size) {
   return {{"action", action}, {"addr", address}, {"size", size}, {"stream", 0}, {"time_us", 1}};
 }
 
@@ -52,25 +49,27 @@ json Segment(int device, std::int64_t address, std::int64_t size, const std::vec
 
 // GPU 0 has 8 MiB live. GPU 1 has 70 MiB live, frees 20, refuses 40, and then allocates 5.
 json OutOfMemory() {
-  return {{"segments",
-           List({Segment(0, 0, 10 * kMiB, {Block(0, 8 * kMiB)}),
-                 Segment(1, 0, 80 * kMiB, {Block(0, 50 * kMiB), Block(60 * kMiB, 5 * kMiB)})})},
-          {"device_traces",
-           List({List({Event("alloc", 0, 8 * kMiB)}),
-                 List({Event("segment_alloc", 0, 80 * kMiB), Event("alloc", 0, 50 * kMiB),
-                       Event("alloc", 50 * kMiB, 20 * kMiB),
-                       Event("free_completed", 50 * kMiB, 20 * kMiB), Oom(40 * kMiB, 3 * kMiB),
-                       Event("alloc", 60 * kMiB, 5 * kMiB)})})}};
+  return {
+      {"segments",
+       List({Segment(0, 0, 10 * kMiB, {Block(0, 8 * kMiB)}),
+             Segment(1, 0, 80 * kMiB, {Block(0, 50 * kMiB), Block(60 * kMiB, 5 * kMiB)})})},
+      {"device_traces",
+       List({List({HistoryEvent("alloc", 0, 8 * kMiB)}),
+             List({HistoryEvent("segment_alloc", 0, 80 * kMiB), HistoryEvent("alloc", 0, 50 * kMiB),
+                   HistoryEvent("alloc", 50 * kMiB, 20 * kMiB),
+                   HistoryEvent("free_completed", 50 * kMiB, 20 * kMiB), Oom(40 * kMiB, 3 * kMiB),
+                   HistoryEvent("alloc", 60 * kMiB, 5 * kMiB)})})}};
 }
 
 // 30 of 60 MiB are reserved as one segment, and 12 of these are live: 40 MiB are refused. With
 // expandable segments, 12 and 40 MiB lie side by side.
 json Fragmented() {
-  return {{"segments", List({Segment(0, 0, 30 * kMiB, {Block(0, 12 * kMiB)})})},
-          {"device_traces",
-           List({List({Event("segment_alloc", 0, 30 * kMiB), Event("alloc", 0, 30 * kMiB),
-                       Event("free_completed", 0, 30 * kMiB), Event("alloc", 0, 12 * kMiB),
-                       Oom(40 * kMiB, 30 * kMiB)})})}};
+  return {
+      {"segments", List({Segment(0, 0, 30 * kMiB, {Block(0, 12 * kMiB)})})},
+      {"device_traces",
+       List({List({HistoryEvent("segment_alloc", 0, 30 * kMiB), HistoryEvent("alloc", 0, 30 * kMiB),
+                   HistoryEvent("free_completed", 0, 30 * kMiB),
+                   HistoryEvent("alloc", 0, 12 * kMiB), Oom(40 * kMiB, 30 * kMiB)})})}};
 }
 
 class Answers : public CommandLine {
@@ -121,8 +120,9 @@ json Stack(int line) {
 
 // One GPU: 50 MiB of line 174 and 10 of line 176 are live, 80 reserved; line 181 asks for `bytes`.
 json OutOfMemoryWithStacks(std::int64_t bytes, bool is_expandable) {
-  json events = List({Event("segment_alloc", kMiB, 80 * kMiB), Event("alloc", kMiB, 50 * kMiB),
-                      Event("alloc", 61 * kMiB, 10 * kMiB), Oom(bytes, 3 * kMiB)});
+  json events =
+      List({HistoryEvent("segment_alloc", kMiB, 80 * kMiB), HistoryEvent("alloc", kMiB, 50 * kMiB),
+            HistoryEvent("alloc", 61 * kMiB, 10 * kMiB), Oom(bytes, 3 * kMiB)});
   events[1]["frames"] = Stack(174);
   events[2]["frames"] = Stack(176);
   events[3]["frames"] = Stack(181);

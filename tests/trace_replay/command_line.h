@@ -22,6 +22,9 @@
 
 namespace tidepool {
 
+// Returns an array. One element in braces alone would be taken for a copy.
+inline nlohmann::json List(const std::vector<nlohmann::json>& elements) { return elements; }
+
 struct Outcome {
   int status;
   std::string out;

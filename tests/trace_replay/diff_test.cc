@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/support/pickled.h"
+#include "tests/support/sizes.h"
 #include "tests/trace_replay/command_line.h"
 
 namespace tidepool {
@@ -18,8 +19,6 @@ using nlohmann::json;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 class SeveralFiles : public CommandLine {
  protected:

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/pickled.h"
+#include "tests/support/sizes.h"
 #include "tests/trace_replay/command_line.h"
 
 namespace tidepool {
@@ -17,12 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-
-json List(const std::vector<json>& elements) { return elements; }
-
 // All sizes and addresses are MiB.
-json Event(const std::string& action, std::int64_t address, std::int64_t size) {
+json EventInMiB(const std::string& action, std::int64_t address, std::int64_t size) {
   return {{"action", action},
           {"addr", address * kMiB},
           {"size", size * kMiB},
@@ -31,7 +28,7 @@ json Event(const std::string& action, std::int64_t address, std::int64_t size) {
 }
 
 // A segment in which [0, live) is live.
-json Segment(std::int64_t address, std::int64_t size, std::int64_t live) {
+json SegmentInMiB(std::int64_t address, std::int64_t size, std::int64_t live) {
   std::vector<json> blocks;
   if (live > 0) {
     blocks.push_back({{"address", address * kMiB},
@@ -79,19 +76,22 @@ class ExpandablePair : public CommandLine {
 // neither hole of 30 takes 44: 30 + 30 + 44, and 2 for the small request, are 106. With them the
 // holes are one of 60: granules of 20 for 60, and 2 for the small request, are 62.
 TEST_F(ExpandablePair, IsToldWhereFragmentationMattersMost) {
-  const json without = Recording(
-      {Segment(100, 30, 0), Segment(200, 30, 0), Segment(300, 44, 44), Segment(400, 2, 1)},
-      {Event("segment_alloc", 100, 30), Event("alloc", 100, 30), Event("segment_alloc", 200, 30),
-       Event("alloc", 200, 30), Event("free_completed", 100, 30), Event("free_completed", 200, 30),
-       Event("segment_alloc", 300, 44), Event("alloc", 300, 44), Event("segment_alloc", 400, 2),
-       Event("alloc", 400, 1)},
-      false);
-  const json with = Recording(
-      {Segment(100, 60, 44), Segment(400, 2, 1)},
-      {Event("segment_map", 100, 40), Event("alloc", 100, 30), Event("segment_map", 140, 20),
-       Event("alloc", 130, 30), Event("free_completed", 100, 30), Event("free_completed", 130, 30),
-       Event("alloc", 100, 44), Event("segment_map", 400, 2), Event("alloc", 400, 1)},
-      true);
+  const json without =
+      Recording({SegmentInMiB(100, 30, 0), SegmentInMiB(200, 30, 0), SegmentInMiB(300, 44, 44),
+                 SegmentInMiB(400, 2, 1)},
+                {EventInMiB("segment_alloc", 100, 30), EventInMiB("alloc", 100, 30),
+                 EventInMiB("segment_alloc", 200, 30), EventInMiB("alloc", 200, 30),
+                 EventInMiB("free_completed", 100, 30), EventInMiB("free_completed", 200, 30),
+                 EventInMiB("segment_alloc", 300, 44), EventInMiB("alloc", 300, 44),
+                 EventInMiB("segment_alloc", 400, 2), EventInMiB("alloc", 400, 1)},
+                false);
+  const json with = Recording({SegmentInMiB(100, 60, 44), SegmentInMiB(400, 2, 1)},
+                              {EventInMiB("segment_map", 100, 40), EventInMiB("alloc", 100, 30),
+                               EventInMiB("segment_map", 140, 20), EventInMiB("alloc", 130, 30),
+                               EventInMiB("free_completed", 100, 30),
+                               EventInMiB("free_completed", 130, 30), EventInMiB("alloc", 100, 44),
+                               EventInMiB("segment_map", 400, 2), EventInMiB("alloc", 400, 1)},
+                              true);
   ExpectTold(without, with, 106, 62);
 }
 
@@ -99,17 +99,19 @@ TEST_F(ExpandablePair, IsToldWhereFragmentationMattersMost) {
 // of their own: 32. With expandable segments they lie from 16 to 28, in a second granule of 20: 40.
 TEST_F(ExpandablePair, IsToldWhereGranulesCostMore) {
   const json without =
-      Recording({Segment(100, 20, 0), Segment(200, 12, 12)},
-                {Event("segment_alloc", 100, 20), Event("alloc", 100, 8), Event("alloc", 108, 8),
-                 Event("free_completed", 100, 8), Event("segment_alloc", 200, 12),
-                 Event("alloc", 200, 12), Event("free_completed", 108, 8)},
+      Recording({SegmentInMiB(100, 20, 0), SegmentInMiB(200, 12, 12)},
+                {EventInMiB("segment_alloc", 100, 20), EventInMiB("alloc", 100, 8),
+                 EventInMiB("alloc", 108, 8), EventInMiB("free_completed", 100, 8),
+                 EventInMiB("segment_alloc", 200, 12), EventInMiB("alloc", 200, 12),
+                 EventInMiB("free_completed", 108, 8)},
                 false);
-  const json with = Recording(
-      {Segment(100, 40, 0)},
-      {Event("segment_map", 100, 20), Event("alloc", 100, 8), Event("alloc", 108, 8),
-       Event("free_completed", 100, 8), Event("segment_map", 120, 20), Event("alloc", 116, 12),
-       Event("free_completed", 108, 8), Event("free_completed", 116, 12)},
-      true);
+  const json with =
+      Recording({SegmentInMiB(100, 40, 0)},
+                {EventInMiB("segment_map", 100, 20), EventInMiB("alloc", 100, 8),
+                 EventInMiB("alloc", 108, 8), EventInMiB("free_completed", 100, 8),
+                 EventInMiB("segment_map", 120, 20), EventInMiB("alloc", 116, 12),
+                 EventInMiB("free_completed", 108, 8), EventInMiB("free_completed", 116, 12)},
+                true);
   ExpectTold(without, with, 32, 40);
 }
 

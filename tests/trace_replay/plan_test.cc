@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/support/random_problem.h"
 #include "tests/trace_replay/command_line.h"
+#include "tests/trace_replay/hard_trace.h"
 #include "tidepool/trace/trace_files.h"
 #include "tidepool/trace/trace_plan.h"
 
@@ -23,12 +24,6 @@ namespace {
 using nlohmann::json;
 using testing::Contents;
 using ::testing::HasSubstr;
-
-// A trace with a peak of 17,920 live bytes, for which no plan is below 18,432.
-constexpr char kHard[] =
-    "id,lower,upper,size\n"
-    "a,0,1,9216\nb,1,3,3072\nc,2,4,3072\nd,0,2,8704\ne,1,4,3072\nf,2,3,2560\ng,4,5,6144\n"
-    "h,3,5,9216\ni,1,3,3072\n";
 
 class PlanCommand : public CommandLine {
  protected:

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/sizes.h"
 #include "tests/trace_replay/command_line.h"
 
 namespace tidepool {
@@ -12,8 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
 
 // In MiB: 8 and 8, of which the first is freed, then 12. One segment of 20 and one of 12;
 // expandable, two granules of 20.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "tests/support/sizes.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
@@ -19,8 +20,6 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
 TEST(RunNotes, TellMemoryAndTime) {
   Timeline simulated;

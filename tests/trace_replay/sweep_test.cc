@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/sizes.h"
 #include "tests/trace_replay/command_line.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/model_zoo.h"
@@ -20,8 +21,6 @@ using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-constexpr std::int64_t kGiB = std::int64_t{1} << 30;
 
 TEST(SweepValues, AreListsAndRanges) {
   const auto sizes = tool::ParseSizes("1GiB..2GiB/256MiB,512,4G");

@@ -19,12 +19,6 @@ namespace {
 using slow::Bytes;
 using testing::HasSubstr;
 
-std::unique_ptr<ZeroValueCodec> Codec(const ZeroValueOptions& options = {}) {
-  auto codec = ZeroValueCodec::Create(options);
-  EXPECT_TRUE(codec.ok()) << codec.status();
-  return *std::move(codec);
-}
-
 void ExpectError(const absl::Status& status, absl::StatusCode code, const std::string& text = "") {
   EXPECT_EQ(status.code(), code) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(text));

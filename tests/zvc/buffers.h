@@ -10,7 +10,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -18,6 +20,12 @@
 #include "tidepool/compress/zero_value_codec.h"
 
 namespace tidepool {
+
+inline std::unique_ptr<ZeroValueCodec> Codec(const ZeroValueOptions& options = {}) {
+  auto codec = ZeroValueCodec::Create(options);
+  EXPECT_TRUE(codec.ok()) << codec.status();
+  return *std::move(codec);
+}
 
 // Buffer with an inaccessible page after it or, with `at_begin`, before it.
 class GuardedBuffer {

@@ -17,12 +17,6 @@ namespace {
 
 using slow::Bytes;
 
-std::unique_ptr<ZeroValueCodec> Codec(const ZeroValueOptions& options) {
-  auto codec = ZeroValueCodec::Create(options);
-  EXPECT_TRUE(codec.ok()) << codec.status();
-  return *std::move(codec);
-}
-
 void ExpectRoundTrip(const ZeroValueCodec& codec, const Bytes& input, bool at_begin) {
   const ZeroValueOptions& options = codec.options();
   const Bytes expected = slow::Compress(input, static_cast<std::size_t>(options.word),
