@@ -14,8 +14,7 @@ namespace tidepool::sub_batch {
 // Whether a datum has memory during the whole iteration.
 bool Stays(const GraphData& data, StayingData staying);
 
-// Return the algorithm of the least seconds, of equals the one with the least workspace, and its
-// workspace.
+// Returns the algorithm of the least seconds, of equals the one with the least workspace.
 const TaskAlgorithm& FastestOf(const GraphTask& task);
 
 // Calls `visit` with each datum that a task uses.

@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "lib/locks/mutex.h"
 #include "stand_in/cudnn/control.h"
+#include "stand_in/spectra.h"
 
 namespace tidepool::cudart_host {
 namespace {
@@ -56,13 +57,9 @@ bool IsPlain(const ConvolutionShape& s) {
   return s.x.sizes[2] == 1 && s.w.sizes[2] == 1;
 }
 
-// Returns the side of the transform that holds an image, a power of two from 32; 0 above 256.
-std::int64_t TransformSide(const ConvolutionShape& s) {
-  const std::int64_t needed = std::max(s.x.sizes[3] + 2 * s.pads[1], s.x.sizes[4] + 2 * s.pads[2]);
-  for (std::int64_t side = 32; side <= 256; side *= 2) {
-    if (needed <= side) return side;
-  }
-  return 0;
+// Returns the side of the spectrum that holds an image, or 0 if it is too large.
+std::int64_t SideOf(const ConvolutionShape& s) {
+  return SpectrumSide(std::max(s.x.sizes[3] + 2 * s.pads[1], s.x.sizes[4] + 2 * s.pads[2]));
 }
 
 bool Supports(Method method, const ConvolutionShape& s) {
@@ -75,8 +72,9 @@ bool Supports(Method method, const ConvolutionShape& s) {
     case Method::kFftTiles:
       // Table I of the paper on micro-batches: no FFT with half arithmetic.
       return IsPlain(s) && s.compute_type != CUDNN_DATA_HALF &&
-             (method == Method::kFftTiles ? s.w.sizes[3] <= 32 && s.w.sizes[4] <= 32
-                                          : TransformSide(s) > 0);
+             (method == Method::kFftTiles
+                  ? s.w.sizes[3] <= kSpectrumTile && s.w.sizes[4] <= kSpectrumTile
+                  : SideOf(s) > 0);
     case Method::kWinograd:
       return IsPlain(s) && is_square3;
     case Method::kWinogradApart:
@@ -92,20 +90,16 @@ std::int64_t ElementsOf(const TensorShape& tensor) {
   return elements;
 }
 
-// Returns the bytes of transforms of `images` times the batch of all tensors: (N C + N K + C K)
-// times half a square of complex numbers. For AlexNet's second layer that is 212.5 MiB with 256
-// samples and 48.875 MiB with 32, as cuDNN reported them to Oyama et al.
+// Returns the bytes of the spectra of all tensors, with so many images for each sample.
 std::int64_t FftBytes(const ConvolutionShape& s, std::int64_t images, std::int64_t side) {
   const std::int64_t c = s.x.sizes[1];
   const std::int64_t k = s.w.sizes[0];
   const std::int64_t samples = s.x.sizes[0] * images;
-  return (samples * c + samples * k + c / s.groups * k) * side * (side / 2 + 1) * 8;
+  return (samples * c + samples * k + c / s.groups * k) * SpectrumNumbers(side) * kComplexBytes;
 }
 
 std::int64_t TilesOf(const ConvolutionShape& s) {
-  const std::int64_t rows = 32 - s.w.sizes[3] + 1;
-  const std::int64_t columns = 32 - s.w.sizes[4] + 1;
-  return ((s.y.sizes[3] + rows - 1) / rows) * ((s.y.sizes[4] + columns - 1) / columns);
+  return TilesAlong(s.y.sizes[3], s.w.sizes[3]) * TilesAlong(s.y.sizes[4], s.w.sizes[4]);
 }
 
 std::size_t BytesOfMethod(Method method, const ConvolutionShape& s) {
@@ -115,8 +109,8 @@ std::size_t BytesOfMethod(Method method, const ConvolutionShape& s) {
   std::int64_t bytes = 0;
   if (method == Method::kIndexed) bytes = taps * 4;
   if (method == Method::kProduct) bytes = taps * outputs * element;
-  if (method == Method::kFft) bytes = FftBytes(s, 1, TransformSide(s));
-  if (method == Method::kFftTiles) bytes = FftBytes(s, TilesOf(s), 32);
+  if (method == Method::kFft) bytes = FftBytes(s, 1, SideOf(s));
+  if (method == Method::kFftTiles) bytes = FftBytes(s, TilesOf(s), kSpectrumTile);
   if (method == Method::kWinograd) bytes = 16 * s.x.sizes[1] / s.groups * s.w.sizes[0] * 4;
   if (method == Method::kWinogradApart) {
     bytes = (ElementsOf(s.x) + ElementsOf(s.y)) * element * 9 / 4;

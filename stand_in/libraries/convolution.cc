@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "stand_in/libraries/cudnn_types.h"
+#include "stand_in/spectra.h"
 
 namespace tidepool::cudart_host {
 namespace {
@@ -17,8 +18,6 @@ constexpr double kImplicitEfficiency = 0.4;
 constexpr double kGemmEfficiency = 0.5;
 constexpr double kTransformedEfficiency = 0.25;
 
-constexpr std::int64_t kTile = 32;
-constexpr std::int64_t kLargestSpectrum = 256;
 constexpr std::int64_t kLeastFftKernel = 5;
 constexpr std::int64_t kMostFftKernel = 16;
 
@@ -70,17 +69,13 @@ class Shape {
            convolution_.w[2] >= kLeastFftKernel && convolution_.w[2] <= kMostFftKernel;
   }
   // Returns the side of the transformed images, or 0 if they are too large.
-  std::int64_t SpectrumSide() const {
-    const std::int64_t needed = std::max(convolution_.x[2] + 2 * convolution_.padding[0],
-                                         convolution_.x[3] + 2 * convolution_.padding[1]);
-    std::int64_t side = kTile;
-    while (side < needed) side *= 2;
-    return side <= kLargestSpectrum ? side : 0;
+  std::int64_t SideOfSpectra() const {
+    return SpectrumSide(std::max(convolution_.x[2] + 2 * convolution_.padding[0],
+                                 convolution_.x[3] + 2 * convolution_.padding[1]));
   }
   double Tiles() const {
-    const std::int64_t step = kTile - convolution_.w[2] + 1;
-    const auto along = [&](std::int64_t size) { return (size + step - 1) / step; };
-    return static_cast<double>(along(convolution_.y[2]) * along(convolution_.y[3]));
+    return static_cast<double>(TilesAlong(convolution_.y[2], convolution_.w[2]) *
+                               TilesAlong(convolution_.y[3], convolution_.w[3]));
   }
   // Returns the transforms of one group for images of so many tiles, and the operations of all.
   double Transforms(double tiles) const {
@@ -88,12 +83,9 @@ class Shape {
   }
   double FftOperations(std::int64_t side, double tiles) const {
     const auto area = static_cast<double>(side * side);
-    const double products = 8 * SpectrumNumbers(side) * batch_ * tiles * inputs_ * outputs_;
+    const double products =
+        8 * static_cast<double>(SpectrumNumbers(side)) * batch_ * tiles * inputs_ * outputs_;
     return groups_ * (products + Transforms(tiles) * 2.5 * area * std::log2(area));
-  }
-  static double SpectrumNumbers(std::int64_t side) {
-    const std::int64_t numbers = side * (side / 2 + 1);
-    return static_cast<double>(numbers);
   }
 
   double groups() const { return groups_; }
@@ -165,15 +157,14 @@ class Maker {
       AddTransformed(AlgorithmKind::kWinograd, shape_.Operations() / 4, workspace, 1);
     }
     if (!shape_.HasFft()) return;
-    const std::int64_t side = shape_.SpectrumSide();
+    const std::int64_t side = shape_.SideOfSpectra();
     if (side != 0) AddFft(AlgorithmKind::kFft, side, 1);
-    AddFft(AlgorithmKind::kFftTiling, kTile, shape_.Tiles());
+    AddFft(AlgorithmKind::kFftTiling, kSpectrumTile, shape_.Tiles());
   }
 
   void AddFft(AlgorithmKind kind, std::int64_t side, double tiles) {
-    constexpr double kComplexBytes = 8;
     const double workspace =
-        kComplexBytes * Shape::SpectrumNumbers(side) * shape_.Transforms(tiles);
+        static_cast<double>(kComplexBytes * SpectrumNumbers(side)) * shape_.Transforms(tiles);
     AddTransformed(kind, shape_.FftOperations(side, tiles), workspace, shape_.groups());
   }
 

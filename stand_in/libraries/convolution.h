@@ -40,8 +40,7 @@ double OutputBytes(const Convolution& convolution);
 // - kWinograd (3x3, two directions, stride 1): F(4x4, 3x3) of Lavin and Gray (CVPR 2016) with its
 // transformed data in memory: 36 numbers for each 16 of X and Y and for each 9 of W.
 // - kFft (kernels from 5x5, two directions, stride 1): spectra of S x (S / 2 + 1) complex numbers
-// of X, Y and W of a group, where S is the power of two from 32 that holds the padded image. These
-// are the 212.5 MiB (batch 256) and 48.875 MiB (batch 32) of micro-cuDNN for conv2 of AlexNet.
+// of X, Y and W of a group, where S is the power of two from 32 that holds the padded image.
 // - kFftTiling: the same in tiles of 32 x 32.
 // - kTensorGemm: kPrecomputedGemm on tensor cores. These read channels-last data. cuDNN documents
 // that it "may use padding, folding, and NCHW-to-NHWC transformations to call the Tensor Core

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "lib/models/network_builder.h"
+#include "tests/support/modnn_networks.h"
 #include "tests/support/paper_models.h"
 #include "tests/support/shared_files.h"
 #include "tidepool/schedule/graph.h"
@@ -100,21 +101,14 @@ TEST(Modnn, Vgg101sBoundIsOneAndAHalfGibibytes) {
 
 // Section 7.1 has 59, section 7.4 has 42. Both are means over the six networks.
 TEST(Modnn, SubBatchesSaveWhatThePaperSays) {
-  struct Network {
-    const char* name;
-    std::int64_t batch;
-    std::int64_t image;
-  };
-  const std::vector<Network> networks = {{"vgg-16", 256, 224},     {"vgg-19", 256, 224},
-                                         {"vgg-101", 128, 224},    {"resnet-34", 256, 224},
-                                         {"resnet-152", 256, 224}, {"fcn-8s", 128, 224}};
   double by_sub_batches = 0;
   double by_all = 0;
-  for (const Network& network : networks) {
+  for (const testing::ModnnNetwork& network : testing::kModnnNetworks) {
     const double ideal = GigabytesOf(MadeForPapers(network.name, network.batch, network.image));
     const TaskGraph one = MadeForPapers(network.name, 1, network.image);
-    by_sub_batches += ideal / GigabytesOf(one) / static_cast<double>(networks.size());
-    by_all += ideal / BoundGigabytes(one) / static_cast<double>(networks.size());
+    by_sub_batches +=
+        ideal / GigabytesOf(one) / static_cast<double>(testing::kModnnNetworks.size());
+    by_all += ideal / BoundGigabytes(one) / static_cast<double>(testing::kModnnNetworks.size());
   }
   EXPECT_NEAR(by_sub_batches, 42.4, 0.02 * 42.4);
   EXPECT_NEAR(by_all, 56.3, 0.02 * 56.3);

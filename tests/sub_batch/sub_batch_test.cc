@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/graph/random_graph.h"
+#include "tests/support/modnn_networks.h"
 #include "tests/support/rounds.h"
 #include "tidepool/schedule/model_zoo.h"
 
@@ -89,17 +90,9 @@ TEST(MemoryBounds, ConsecutiveTasksEqualASlowCount) {
 
 // Sizes of the paper's networks and batches. The means of section 7 are 42 and 59.
 TEST(MemoryBounds, TechniquesSaveWhatThePaperSays) {
-  struct Network {
-    const char* name;
-    std::int64_t batch;
-    std::int64_t image;
-  };
-  const std::vector<Network> networks = {{"vgg-16", 256, 224},     {"vgg-19", 256, 224},
-                                         {"vgg-101", 128, 224},    {"resnet-34", 256, 224},
-                                         {"resnet-152", 256, 224}, {"fcn-8s", 128, 224}};
   double by_sub_batches = 0;
   double by_all = 0;
-  for (const Network& network : networks) {
+  for (const testing::ModnnNetwork& network : testing::kModnnNetworks) {
     SCOPED_TRACE(network.name);
     const TechniqueMemory memory =
         MemoryOfTechniques(FamilyOf(network.name, network.image), network.batch, 1).value();

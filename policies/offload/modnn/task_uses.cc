@@ -6,10 +6,7 @@
 namespace tidepool::modnn {
 
 TaskUses::TaskUses(const TaskGraph& graph)
-    : data_(graph.tasks.size()),
-      tasks_(graph.data.size()),
-      is_written_(graph.data.size()),
-      is_changed_(graph.data.size()) {
+    : data_(graph.tasks.size()), tasks_(graph.data.size()), is_written_(graph.data.size()) {
   for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
     const GraphTask& one = graph.tasks[task];
     for (const auto* uses : {&one.reads, &one.updates, &one.writes}) {
@@ -17,7 +14,6 @@ TaskUses::TaskUses(const TaskGraph& graph)
         data_[task].push_back(data);
         tasks_[data].push_back(task);
         if (uses == &one.writes) is_written_[data] = true;
-        if (uses != &one.reads) is_changed_[data] = true;
       }
     }
   }

@@ -19,7 +19,6 @@ class TaskUses {
 
   // Returns the data of a task: that it reads or updates, then that it writes.
   const std::vector<std::size_t>& DataOf(std::size_t task) const { return data_[task]; }
-  bool Uses(std::size_t task, std::size_t data) const { return NextUse(data, task) == task; }
   // Returns the first task at or after `task` that uses the datum, or kNoTask. O(log uses).
   std::size_t NextUse(std::size_t data, std::size_t task) const;
   // Returns the last task that uses the datum, or kNoTask.
@@ -28,14 +27,11 @@ class TaskUses {
   }
   // Whether some task writes the datum, and so makes its first values of the iteration.
   bool IsWritten(std::size_t data) const { return is_written_[data]; }
-  // Whether some task writes or updates the datum.
-  bool IsChanged(std::size_t data) const { return is_changed_[data]; }
 
  private:
   std::vector<std::vector<std::size_t>> data_;   // by task
   std::vector<std::vector<std::size_t>> tasks_;  // by datum, ascending
   std::vector<bool> is_written_;
-  std::vector<bool> is_changed_;
 };
 
 }  // namespace tidepool::modnn
