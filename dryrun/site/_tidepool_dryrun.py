@@ -7,8 +7,6 @@ The environment has the orders: TIDEPOOL_DRYRUN_FOLDER, _STEPS, _NO_INIT, _DENSI
 import atexit
 import contextlib
 import ctypes
-import importlib.abc
-import importlib.util
 import json
 import os
 import signal
@@ -17,6 +15,7 @@ import threading
 import time
 
 import _tidepool_assumed as assumed
+import _tidepool_imports as imports
 import _tidepool_ranks as ranks
 
 # Functions of torch.nn.init that only write numbers.
@@ -256,30 +255,7 @@ def enter(run, torch):
     atexit.register(lambda: run.write("end"))
 
 
-class AfterTorch(importlib.abc.MetaPathFinder):
-    """Calls `enter` as soon as the module torch has been imported."""
-
-    def __init__(self, run):
-        self.run = run
-
-    def find_spec(self, name, path=None, target=None):
-        if name != "torch":
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            return spec
-        execute = spec.loader.exec_module
-
-        def execute_and_enter(module):
-            self.run.note_torch()
-            execute(module)
-            enter(self.run, module)
-
-        spec.loader.exec_module = execute_and_enter
-        return spec
-
-
 def begin():
     if "TIDEPOOL_DRYRUN_FOLDER" in os.environ:
-        sys.meta_path.insert(0, AfterTorch(Run()))
+        run = Run()
+        imports.watch("torch", before=run.note_torch, after=lambda torch: enter(run, torch))

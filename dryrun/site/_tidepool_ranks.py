@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The part of `tidepool dryrun` inside the ranks of a job: the objects that they send each other, and their end."""
+import contextlib
 import ctypes
 import functools
 import glob
@@ -8,9 +9,12 @@ import os
 import sys
 import time
 
+import _tidepool_imports as imports
+
 # Functions of torch.distributed that send pickles through device memory and read their sizes back.
 OBJECT_FUNCTIONS = ("all_gather_object", "gather_object", "broadcast_object_list", "scatter_object_list",
                     "send_object_list", "recv_object_list")
+ZERO = "torch.distributed.optim.zero_redundancy_optimizer"
 SECONDS_FOR_OTHERS = 10
 
 
@@ -58,7 +62,8 @@ def on_host_too(torch):
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             kwargs = kwargs or {}
             on_host = None
-            if function.namespace == "aten" and not function.is_view and "empty" not in function.name():
+            has_values = not any(word in function.name() for word in ("empty", "set_"))
+            if function.namespace == "aten" and not function.is_view and has_values:
                 on_host = function(*tree_map(to_host, args), **tree_map(to_host, kwargs))
             result = function(*args, **kwargs)
             if isinstance(on_host, torch.Tensor) and isinstance(result, torch.Tensor) and result.is_cuda:
@@ -75,21 +80,23 @@ def send_objects_exactly(torch):
         return
     hold = hold_data(torch)
 
-    def exact(function):
+    def exact(function, mode):
         @functools.wraps(function)
         def call(*args, **kwargs):
             hold(1)
             try:
-                with on_host_too(torch):
+                with mode():
                     return function(*args, **kwargs)
             finally:
                 hold(0)
         return call
 
     for name in OBJECT_FUNCTIONS:
-        function = exact(getattr(distributed.distributed_c10d, name))
+        function = exact(getattr(distributed.distributed_c10d, name), lambda: on_host_too(torch))
         for module in (distributed, distributed.distributed_c10d):
             setattr(module, name, function)
+    # It only copies.
+    imports.watch(ZERO, lambda zero: setattr(zero, "_broadcast_object", exact(zero._broadcast_object, contextlib.nullcontext)))
 
 
 def watch_spawned(run):

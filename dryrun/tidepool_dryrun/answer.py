@@ -35,8 +35,9 @@ def processes(folder):
 
 
 def largest_of(ranks):
-    """Returns the rank that takes most memory: one that ran out of it, if there is any."""
-    return max(ranks, key=lambda rank: (bool(rank["out_of_memory"]), rank["peak_reserved_bytes"], rank["peak_live_bytes"]))
+    """Returns the rank that takes most memory: one that ran out of it or does not fit, if there is any."""
+    return max(ranks, key=lambda rank: (bool(rank["out_of_memory"]), not rank["fits"], rank["peak_reserved_bytes"],
+                                        rank["peak_live_bytes"]))
 
 
 def of_rank(process, tool):
@@ -98,8 +99,15 @@ def planned_bytes(rank, tool):
     return size["policies"][0]["exact_pool_bytes"] or size["policies"][0]["pool_bytes"]
 
 
-def fits(rank, memory_bytes):
-    return not rank["out_of_memory"] and rank["peak_reserved_bytes"] <= memory_bytes
+def fits(rank, memory_bytes, tool):
+    """Returns whether a device serves the rank with both orders of addresses. The run served it with falling ones. With the other
+    order more may be reserved: then the model tells whether PyTorch, which gives cached memory back, gets through."""
+    if rank["out_of_memory"]:
+        return False
+    if rank["reserved_range"][1] <= memory_bytes:
+        return True
+    replay = tool.ask("replay", rank["snapshot"], "--trace-device", rank["device"], "--policy", "pytorch", "--pool", memory_bytes)
+    return replay["served"]
 
 
 def error_of(read, was_ended):
@@ -126,7 +134,7 @@ def collect(folder, finished, gpu, memory_bytes, tool):
     if not ranks:
         raise DryRunError("the program never asked for a GPU")
     for rank in ranks:
-        rank["fits"] = fits(rank, memory_bytes)
+        rank["fits"] = fits(rank, memory_bytes, tool)
     largest = largest_of(ranks)
     if largest["allocations"] > 0:
         largest["planned_bytes"] = planned_bytes(largest, tool)

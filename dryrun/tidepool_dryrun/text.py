@@ -40,8 +40,12 @@ def verdict(answer):
     if refused:
         at = f" at {refused['frame']}" if refused["frame"] else ""
         return f"no: out of memory in {memory}, {size(refused['bytes'])} asked for{at}"
-    spare = answer["memory_bytes"] - answer["peak_reserved_bytes"]
-    return f"yes, {size(spare)} of {memory} to spare besides {CONTEXT_TEXT}"
+    most = answer["reserved_range"][1]
+    if not answer["fits"]:
+        return f"no: the run did in {memory}, but PyTorch may reserve {size(most)} where addresses rise, and then runs out of memory"
+    if most > answer["memory_bytes"]:
+        return f"yes, but only because PyTorch gives cached memory back, with nothing of {memory} to spare for {CONTEXT_TEXT}"
+    return f"yes, {size(answer['memory_bytes'] - most)} of {memory} to spare besides {CONTEXT_TEXT}"
 
 
 def assumptions(places):

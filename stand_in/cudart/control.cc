@@ -37,14 +37,21 @@ long long cudartHostCountKernels(const char* name) {
   return Runtime::Get().kernels.Count(name == nullptr ? "" : name);
 }
 
-int cudartHostReadData(const void* from, void* to, long long bytes) {
+long long cudartHostCountKnown(const void* from, long long bytes) {
   Runtime& runtime = Runtime::Get();
+  if (runtime.config().has_data != 0) return bytes;
+  return runtime.known.CountIn(static_cast<const char*>(from), bytes);
+}
+
+long long cudartHostReadData(const void* from, void* to, long long bytes) {
+  Runtime& runtime = Runtime::Get();
+  const auto size = static_cast<std::size_t>(bytes);
   if (runtime.config().has_data == 0) {
-    return runtime.known.Read(static_cast<const char*>(from), static_cast<char*>(to), bytes) ? 1
-                                                                                             : 0;
+    std::memset(to, 0, size);
+    return runtime.known.Read(static_cast<const char*>(from), static_cast<char*>(to), bytes);
   }
-  std::memcpy(to, from, static_cast<std::size_t>(bytes));
-  return 1;
+  std::memcpy(to, from, size);
+  return bytes;
 }
 
 void cudartHostWriteData(void* to, const void* from, long long bytes) {

@@ -61,17 +61,21 @@ void cudartHostRunKernel(const char* name, void* stream, double seconds, void* o
 // with `error`, until cudaDeviceReset.
 void cudartHostBreakDevice(int device, int error);
 
-// The memory of devices with has_data 0 knows some bytes all the same: copies of at most 1 MiB from
-// the host, and copies of these, until the next kernel. Other bytes read as zero. These functions
-// may be called in host functions, and do their work at once.
+// The memory of devices with has_data 0 knows some bytes all the same: those of copies from the
+// host, and copies of these, until the next kernel. Copies of more than 1 MiB are kept while they
+// have room in 64 MiB. Other bytes read as zero. These functions may be called in host functions,
+// and do their work at once.
 //
-// Copies `bytes` bytes of device memory. Returns 1 if any is known, or the devices have data.
-int cudartHostReadData(const void* from, void* to, long long bytes);
+// Returns how many of the bytes are known: all if the devices have data.
+long long cudartHostCountKnown(const void* from, long long bytes);
+// Copies device memory to the host, with zeros for unknown bytes. Returns how many are known.
+long long cudartHostReadData(const void* from, void* to, long long bytes);
 // Writes device memory. Without data it keeps the bytes, or makes them unknown if `from` is null.
 void cudartHostWriteData(void* to, const void* from, long long bytes);
 // Announces such a write, which a stream will do later.
 void cudartHostExpectData(void);
-// Begins (1) or ends (0) a time in which kernels leave all known bytes alone. The times may nest.
+// Begins (1) or ends (0) a time in which kernels leave all known bytes alone, and copies of any
+// size are kept. The times may nest.
 void cudartHostHoldData(int begins);
 
 // Holds back copies to and from the device that are queued from now on, until ReleaseCopies.

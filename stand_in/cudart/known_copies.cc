@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "stand_in/cudart/known_copies.h"
 
+#include <cstring>
 #include <string>
 #include <utility>
 
 namespace tidepool::cudart_host {
 namespace {
 
-bool IsSmall(const CopyShape& shape) {
-  return shape.width * shape.height <= static_cast<std::size_t>(KnownBytes::kMostBytes);
+std::int64_t BytesOf(const CopyShape& shape) {
+  return static_cast<std::int64_t>(shape.width * shape.height);
 }
 
 std::int64_t WidthOf(const CopyShape& shape) { return static_cast<std::int64_t>(shape.width); }
@@ -19,14 +20,15 @@ void ForgetRows(KnownBytes& known, const CopyShape& shape) {
   }
 }
 
-// Reads the rows into memory of the host. Returns whether any byte is known.
-bool ReadRows(const KnownBytes& known, const CopyShape& shape, char* to, std::size_t to_pitch) {
-  bool is_any_known = false;
+// Reads the rows into memory of the host. Large copies leave bytes alone that are not known: a
+// checkpoint of a model may be larger than the memory of the host.
+void ReadRows(const KnownBytes& known, const CopyShape& shape) {
+  constexpr std::int64_t kMostZeros = std::int64_t{16} << 20;
   for (std::size_t row = 0; row < shape.height; ++row) {
-    is_any_known |=
-        known.Read(shape.from + row * shape.from_pitch, to + row * to_pitch, WidthOf(shape));
+    char* const to = shape.to + row * shape.to_pitch;
+    if (BytesOf(shape) <= kMostZeros) std::memset(to, 0, shape.width);
+    known.Read(shape.from + row * shape.from_pitch, to, WidthOf(shape));
   }
-  return is_any_known;
 }
 
 // Writes rows that lie one after the other in `bytes`.
@@ -37,9 +39,10 @@ void WriteRows(KnownBytes& known, const CopyShape& shape, std::string_view bytes
 }
 
 void CopyRows(KnownBytes& known, const CopyShape& shape) {
-  std::string bytes(shape.width * shape.height, 0);
-  ReadRows(known, shape, bytes.data(), shape.width) ? WriteRows(known, shape, bytes)
-                                                    : ForgetRows(known, shape);
+  for (std::size_t row = 0; row < shape.height; ++row) {
+    known.Copy(shape.from + row * shape.from_pitch, shape.to + row * shape.to_pitch,
+               WidthOf(shape));
+  }
 }
 
 template <typename Work>
@@ -52,7 +55,6 @@ absl::Status Queue(Runtime& runtime, const StreamRef& stream, Work work) {
 
 absl::Status QueueRows(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
                        std::string bytes) {
-  runtime.known.Expect();
   return Queue(runtime, stream, [shape, bytes = std::move(bytes)](KnownBytes& known) {
     WriteRows(known, shape, bytes);
   });
@@ -67,14 +69,11 @@ absl::Status QueueForgettingRows(Runtime& runtime, const StreamRef& stream,
 }  // namespace
 
 absl::Status QueueReadOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape) {
-  constexpr std::size_t kMostBytes = std::size_t{16} << 20;
-  if (shape.width * shape.height > kMostBytes) return absl::OkStatus();
-  return Queue(runtime, stream,
-               [shape](KnownBytes& known) { ReadRows(known, shape, shape.to, shape.to_pitch); });
+  return Queue(runtime, stream, [shape](KnownBytes& known) { ReadRows(known, shape); });
 }
 
 absl::Status QueueWriteOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape) {
-  if (!IsSmall(shape)) return QueueForgettingRows(runtime, stream, shape);
+  if (!runtime.known.TakeRoom(BytesOf(shape))) return QueueForgettingRows(runtime, stream, shape);
   std::string bytes;
   bytes.reserve(shape.width * shape.height);
   for (std::size_t row = 0; row < shape.height; ++row) {
@@ -84,14 +83,15 @@ absl::Status QueueWriteOfKnown(Runtime& runtime, const StreamRef& stream, const 
 }
 
 absl::Status QueueCopyOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape) {
-  if (!IsSmall(shape)) return QueueForgettingRows(runtime, stream, shape);
   if (!runtime.known.MayHaveAny()) return absl::OkStatus();
   return Queue(runtime, stream, [shape](KnownBytes& known) { CopyRows(known, shape); });
 }
 
 absl::Status QueueFillOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape,
                               int value) {
-  if (value == 0 || !IsSmall(shape)) return QueueForgettingRows(runtime, stream, shape);
+  if (value == 0 || !runtime.known.TakeRoom(BytesOf(shape))) {
+    return QueueForgettingRows(runtime, stream, shape);
+  }
   return QueueRows(runtime, stream, shape,
                    std::string(shape.width * shape.height, static_cast<char>(value)));
 }

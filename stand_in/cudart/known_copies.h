@@ -12,8 +12,7 @@
 
 namespace tidepool::cudart_host {
 
-// Queues a copy to the host. Copies of more than 16 MiB are left out: a checkpoint of a model may
-// be larger than the host's memory.
+// Queues a copy to the host. Copies of more than 16 MiB write only known bytes.
 absl::Status QueueReadOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape);
 // Queues a copy from the host, which is read at once.
 absl::Status QueueWriteOfKnown(Runtime& runtime, const StreamRef& stream, const CopyShape& shape);

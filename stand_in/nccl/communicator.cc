@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An operation is a host function in its stream: it waits for the other ranks there. It exchanges
-// data of at most 1 MiB. The output of larger operations, and of those without known input, is
-// zero.
+// the data that is known. The output of operations without known input is zero.
 #include "stand_in/nccl/communicator.h"
 
 #include <algorithm>
@@ -55,19 +54,24 @@ const char* NameOf(std::int32_t kind) {
   return kNames[kind];
 }
 
-// Returns the bytes of device memory, or nothing if none of them is known.
+// Returns the bytes of device memory, or nothing if none of them is known. Of more than 1 MiB all
+// must be: gradients with a few known bytes among them may be larger than the host's memory.
 std::string ReadKnown(const void* from, std::int64_t bytes) {
-  if (bytes == 0 || bytes > Meeting::kMostBytes) return {};
+  constexpr std::int64_t kSmall = std::int64_t{1} << 20;
+  const std::int64_t known = bytes == 0 ? 0 : cudartHostCountKnown(from, bytes);
+  if (known == 0 || (bytes > kSmall && known < bytes)) return {};
   std::string data(static_cast<std::size_t>(bytes), 0);
-  return cudartHostReadData(from, data.data(), bytes) != 0 ? data : std::string();
+  cudartHostReadData(from, data.data(), bytes);
+  return data;
 }
 
 void Write(void* to, const std::string& data, std::int64_t bytes) {
   if (bytes > 0) cudartHostWriteData(to, data.empty() ? nullptr : data.data(), bytes);
 }
 
+// Returns a part of the data of a rank, or nothing if it brought none or less.
 std::string_view PartOf(std::string_view data, std::size_t begin, std::size_t bytes) {
-  return data.empty() ? data : data.substr(begin, bytes);
+  return data.size() < begin + bytes ? std::string_view() : data.substr(begin, bytes);
 }
 
 int NumberOfCurrentDevice() {
@@ -248,33 +252,39 @@ void Communicator::WarnOfDifference(const Subject& subject) const {
   }
 }
 
-void Communicator::Run(std::vector<Message> messages) {
-  while (!messages.empty()) {
+void Communicator::Run(const std::vector<Message>& messages) {
+  std::vector<Transfer> transfers;
+  transfers.reserve(messages.size());
+  for (const Message& message : messages) {
+    transfers.push_back(
+        {message, message.is_sent ? ReadKnown(message.from, message.bytes) : std::string()});
+  }
+  while (!transfers.empty()) {
     const std::uint32_t now = meeting_->Now();
     // Messages to and from the same rank keep their order.
-    std::vector<Message> waiting;
-    for (const Message& message : messages) {
-      const bool is_behind = std::any_of(waiting.begin(), waiting.end(), [&](const Message& other) {
-        return other.is_sent == message.is_sent && other.peer == message.peer;
-      });
-      if (is_behind || !Progress(message)) waiting.push_back(message);
+    std::vector<Transfer> waiting;
+    waiting.reserve(transfers.size());
+    for (Transfer& transfer : transfers) {
+      const Message& message = transfer.message;
+      const bool is_behind =
+          std::any_of(waiting.begin(), waiting.end(), [&](const Transfer& other) {
+            return other.message.is_sent == message.is_sent && other.message.peer == message.peer;
+          });
+      if (is_behind || !Progress(transfer)) waiting.push_back(std::move(transfer));
     }
-    const bool has_progressed = waiting.size() < messages.size();
-    messages = std::move(waiting);
+    const bool has_progressed = waiting.size() < transfers.size();
+    transfers = std::move(waiting);
     if (!has_progressed && !meeting_->AwaitChange(now)) return;
   }
 }
 
-// Returns whether the message has been sent or received.
-bool Communicator::Progress(const Message& message) const {
-  if (message.is_sent) {
-    const Subject subject = {.bytes = message.bytes};
-    return meeting_->TrySend(message.peer, subject, ReadKnown(message.from, message.bytes));
-  }
-  std::string data;
-  if (!meeting_->TryReceive(message.peer, data)) return false;
-  if (!data.empty()) data.resize(static_cast<std::size_t>(message.bytes));
-  Write(message.to, data, message.bytes);
+// Returns whether the message has been sent or received whole.
+bool Communicator::Progress(Transfer& transfer) const {
+  const Message& message = transfer.message;
+  if (message.is_sent) return meeting_->TrySend(message.peer, transfer.data, transfer.sent);
+  if (!meeting_->TryReceive(message.peer, transfer.data)) return false;
+  if (!transfer.data.empty()) transfer.data.resize(static_cast<std::size_t>(message.bytes));
+  Write(message.to, transfer.data, message.bytes);
   return true;
 }
 

@@ -87,16 +87,23 @@ class Communicator : public std::enable_shared_from_this<Communicator> {
 
   using Work = std::function<void(Communicator&)>;
 
+  // A message on its way.
+  struct Transfer {
+    Message message;
+    std::string data;
+    std::size_t sent = 0;  // bytes
+  };
+
   ncclResult_t QueueWork(Work work, cudaStream_t stream);
   ncclResult_t QueueCaptured(Work work, cudaStream_t stream);
   std::uint64_t TakeTurn();
   void RunInTurn(std::uint64_t turn, const Work& work);
   void Run(const Collective& collective);
-  void Run(std::vector<Message> messages);
+  void Run(const std::vector<Message>& messages);
   std::string InputOf(const Collective& collective, std::int64_t bytes);
   std::string OutputOf(const Collective& collective, std::int64_t bytes) const;
   std::string ReducedPart(const Collective& collective, std::size_t begin, std::size_t bytes) const;
-  bool Progress(const Message& message) const;
+  bool Progress(Transfer& transfer) const;
   void WarnOfDifference(const Subject& subject) const;
 
   const std::string name_;

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -19,7 +20,8 @@ namespace tidepool::cudart_host {
 namespace {
 
 constexpr std::size_t kPage = 4096;
-constexpr std::size_t kPartBytes = kPage + static_cast<std::size_t>(Meeting::kMostBytes);
+constexpr auto kPiece = static_cast<std::size_t>(Meeting::kPieceBytes);
+constexpr std::size_t kPartBytes = kPage + kPiece;
 
 std::string FolderOfMeetings() {
   const char* const ordered = std::getenv("NCCL_HOST_FOLDER");
@@ -53,7 +55,8 @@ struct Meeting::RankState {
 struct Meeting::Part {
   std::atomic<std::uint32_t> is_full;  // of a message
   Subject subject;
-  std::int64_t data_bytes;
+  std::int64_t piece_bytes;
+  std::int64_t whole_bytes;  // of all pieces
 
   char* data() { return reinterpret_cast<char*>(this) + kPage; }
 };
@@ -128,9 +131,50 @@ void Meeting::Abort() {
 }
 
 bool Meeting::Step(Table table, const Subject& subject, std::string_view data) {
+  auto& collected = collected_[static_cast<std::size_t>(table)];
+  collected.clear();
+  if (!StepOnce(table, subject, data, 0)) return false;
+  const std::int64_t most = MostBytes(table);
+  if (most <= kPieceBytes) return true;
+  collected.resize(static_cast<std::size_t>(ranks_));
+  Collect(table);
+  for (std::int64_t begin = kPieceBytes; begin < most; begin += kPieceBytes) {
+    if (!StepOnce(table, subject, data, static_cast<std::size_t>(begin))) return false;
+    Collect(table);
+  }
+  return true;
+}
+
+// Returns the bytes of the largest data of a rank in the last step.
+std::int64_t Meeting::MostBytes(Table table) const {
+  std::int64_t most = 0;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (SubjectOf(table, rank) == nullptr) continue;
+    most = std::max(most, PartOf(table, steps_[static_cast<std::size_t>(table)], rank).whole_bytes);
+  }
+  return most;
+}
+
+// Appends the piece of each rank to its earlier ones.
+void Meeting::Collect(Table table) {
+  auto& collected = collected_[static_cast<std::size_t>(table)];
+  for (int rank = 0; rank < ranks_; ++rank) {
+    std::string& data = collected[static_cast<std::size_t>(rank)];
+    if (SubjectOf(table, rank) == nullptr) {
+      data.clear();
+    } else {
+      data += PieceOf(table, rank);
+    }
+  }
+}
+
+bool Meeting::StepOnce(Table table, const Subject& subject, std::string_view data,
+                       std::size_t begin) {
   const auto number = static_cast<std::size_t>(table);
   const std::uint64_t step = ++steps_[number];
-  Fill(PartOf(table, step, rank_), subject, data);
+  Part& part = PartOf(table, step, rank_);
+  part.subject = subject;
+  Fill(part, data, begin);
   StateOf(rank_).steps[number] = step;
   Tell();
   return Await([&] {
@@ -148,30 +192,37 @@ const Subject* Meeting::SubjectOf(Table table, int rank) const {
 }
 
 std::string_view Meeting::DataOf(Table table, int rank) const {
-  if (SubjectOf(table, rank) == nullptr) return {};
-  Part& part = PartOf(table, steps_[static_cast<std::size_t>(table)], rank);
-  return {part.data(), static_cast<std::size_t>(part.data_bytes)};
+  const auto& collected = collected_[static_cast<std::size_t>(table)];
+  return collected.empty() ? PieceOf(table, rank) : collected[static_cast<std::size_t>(rank)];
 }
 
-bool Meeting::TrySend(int to, const Subject& subject, std::string_view data) {
+std::string_view Meeting::PieceOf(Table table, int rank) const {
+  if (SubjectOf(table, rank) == nullptr) return {};
+  Part& part = PartOf(table, steps_[static_cast<std::size_t>(table)], rank);
+  return {part.data(), static_cast<std::size_t>(part.piece_bytes)};
+}
+
+bool Meeting::TrySend(int to, std::string_view data, std::size_t& sent) {
   Part& message = MessageOf(rank_, to);
   if (message.is_full != 0) return HasGone(to);
-  Fill(message, subject, data);
+  sent += Fill(message, data, sent);
   message.is_full = 1;
   Tell();
-  return true;
+  return sent == data.size();
 }
 
 bool Meeting::TryReceive(int from, std::string& data) {
   Part& message = MessageOf(from, rank_);
   if (message.is_full == 0) {
+    if (!HasGone(from) || message.is_full != 0) return false;
     data.clear();
-    return HasGone(from) && message.is_full == 0;
+    return true;
   }
-  data.assign(message.data(), static_cast<std::size_t>(message.data_bytes));
+  data.append(message.data(), static_cast<std::size_t>(message.piece_bytes));
+  const bool is_whole = static_cast<std::int64_t>(data.size()) >= message.whole_bytes;
   message.is_full = 0;
   Tell();
-  return true;
+  return is_whole;
 }
 
 std::uint32_t Meeting::Now() const { return static_cast<const Head*>(memory_)->changes; }
@@ -204,10 +255,12 @@ Meeting::Part& Meeting::MessageOf(int from, int to) const {
   return *reinterpret_cast<Part*>(first + number * kPartBytes);
 }
 
-void Meeting::Fill(Part& part, const Subject& subject, std::string_view data) {
-  part.subject = subject;
-  part.data_bytes = static_cast<std::int64_t>(data.size());
-  if (!data.empty()) std::memcpy(part.data(), data.data(), data.size());
+std::size_t Meeting::Fill(Part& part, std::string_view data, std::size_t begin) {
+  const std::string_view piece = data.substr(std::min(begin, data.size()), kPiece);
+  part.whole_bytes = static_cast<std::int64_t>(data.size());
+  part.piece_bytes = static_cast<std::int64_t>(piece.size());
+  if (!piece.empty()) std::memcpy(part.data(), piece.data(), piece.size());
+  return piece.size();
 }
 
 void Meeting::Tell() {

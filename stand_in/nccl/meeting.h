@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tidepool::cudart_host {
 
@@ -27,7 +28,7 @@ struct Subject {
 // used by one thread at a time.
 class Meeting {
  public:
-  static constexpr std::int64_t kMostBytes = std::int64_t{1} << 20;  // of data at a time
+  static constexpr std::int64_t kPieceBytes = std::int64_t{1} << 20;  // of data at a time
 
   // Steps of streams and steps of the host have different tables, so they run side by side.
   enum class Table : std::uint8_t { kStreams, kHost };
@@ -51,18 +52,21 @@ class Meeting {
   // Ends the waits of this process.
   void Abort();
 
-  // Brings data of at most kMostBytes, or none, to the next step and waits until every other rank
-  // has come to it or has gone. Returns false if the meeting is aborted before.
+  // Brings data of any size, or none, to the next step and waits until every other rank has come to
+  // it or has gone. Larger data than kPieceBytes goes in pieces, and all ranks wait for each of
+  // them. Returns false if the meeting is aborted before.
   bool Step(Table table, const Subject& subject, std::string_view data);
-  // Return the part of a rank in the last step: null if it has gone, no data if it brought none.
+  // Return the part of a rank in the last step: null if it has gone, no data if it brought none or
+  // has gone amid it.
   const Subject* SubjectOf(Table table, int rank) const;
   std::string_view DataOf(Table table, int rank) const;
 
-  // Gives a message to a rank, unless the one before has not been received yet. Messages to a rank
-  // that has gone are lost.
-  bool TrySend(int to, const Subject& subject, std::string_view data);
-  // Receives a message. Returns false if the rank may still send one. Without
-  // data, and from a rank that has gone, `data` becomes empty.
+  // Gives the next piece of a message to a rank, unless the piece before has not been received yet.
+  // `sent` is the bytes given so far, 0 at first. Returns whether that was the last piece. Messages
+  // to a rank that has gone are lost.
+  bool TrySend(int to, std::string_view data, std::size_t& sent);
+  // Appends the next piece of a message to `data`, which is empty at first. Returns false if the
+  // rank may still send more. Without data, and from a rank that has gone, `data` becomes empty.
   bool TryReceive(int from, std::string& data);
 
   // Returns a number that changes with each step, message and departure, for AwaitChange.
@@ -81,7 +85,12 @@ class Meeting {
   RankState& StateOf(int rank) const;
   Part& PartOf(Table table, std::uint64_t step, int rank) const;
   Part& MessageOf(int from, int to) const;
-  static void Fill(Part& part, const Subject& subject, std::string_view data);
+  // Puts the piece of the data from `begin` on into the part. Returns its bytes.
+  static std::size_t Fill(Part& part, std::string_view data, std::size_t begin);
+  bool StepOnce(Table table, const Subject& subject, std::string_view data, std::size_t begin);
+  void Collect(Table table);
+  std::string_view PieceOf(Table table, int rank) const;
+  std::int64_t MostBytes(Table table) const;
   void Tell();
   bool HasGone(int rank) const;
   template <typename Predicate>
@@ -94,6 +103,7 @@ class Meeting {
   const int ranks_;
   const int rank_;
   std::uint64_t steps_[2] = {0, 0};
+  std::vector<std::string> collected_[2];  // the data of each rank, if any came in pieces
   std::atomic<bool> is_aborted_ = false;
 };
 

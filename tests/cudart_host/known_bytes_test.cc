@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Devices without data keep small copies from the host, and nothing that a kernel may have written.
+// Devices without data keep copies from the host as far as there is room, and nothing that a kernel
+// may have written.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,11 +14,13 @@ namespace {
 
 class KnownBytesTest : public CudartHost {
  protected:
-  static constexpr std::size_t kMost = 1 << 20;  // the bytes of a copy that is kept
+  static constexpr std::size_t kMost = 1 << 20;   // the bytes of a copy that is always kept
+  static constexpr std::size_t kRoom = 64 << 20;  // for larger copies
 
   KnownBytesTest() : CudartHost(1) {
     CudartHostConfig config = Config(1);
     config.has_data = 0;
+    config.memory_bytes = 1 << 30;
     config.has_kernels = 1;
     EXPECT_EQ(cudartHostConfigure(&config), 1);
   }
@@ -46,8 +49,27 @@ TEST_F(KnownBytesTest, SmallCopiesComeBack) {
   EXPECT_EQ(Read(device + 3, 4), "bxyz");
   Write(device, std::string(kMost, 'm'));
   EXPECT_EQ(Read(device, kMost), std::string(kMost, 'm'));
-  Write(device + 1, std::string(kMost + 1, 'n'));
-  EXPECT_EQ(Read(device, 3), "m" + Zeros(2));
+  EXPECT_EQ(cudaFree(device), cudaSuccess);
+}
+
+TEST_F(KnownBytesTest, LargeCopiesComeBackWhileThereIsRoom) {
+  constexpr std::size_t kLarge = kRoom / 2 + 1;
+  char* const device = NewMemory(4 * kLarge);
+  const std::string large(kLarge, 'l');
+  Write(device, large);
+  EXPECT_TRUE(Read(device, kLarge) == large);
+  Write(device + kLarge, large);
+  EXPECT_EQ(Read(device + kLarge - 1, 2), "l" + Zeros(1));
+  Write(device + kLarge, std::string(kMost, 's'));
+  EXPECT_EQ(Read(device + kLarge - 1, 2), "ls");
+  // A kernel makes room, since it leaves nothing.
+  LaunchKernel();
+  Write(device + kLarge, large);
+  EXPECT_EQ(Read(device + kLarge - 1, 2), Zeros(1) + "l");
+  cudartHostHoldData(1);
+  Write(device + 2 * kLarge, large);
+  EXPECT_TRUE(Read(device + kLarge, 2 * kLarge) == large + large);
+  cudartHostHoldData(0);
   EXPECT_EQ(cudaFree(device), cudaSuccess);
 }
 
@@ -61,6 +83,10 @@ TEST_F(KnownBytesTest, CopiesBetweenDevicesCarryThem) {
   ASSERT_EQ(cudaMemcpy(device + 100, device + 2 * kMost, kMost + 1, cudaMemcpyDeviceToDevice),
             cudaSuccess);
   EXPECT_EQ(Read(device + 100, 3), Zeros(3));
+  Write(device, "abc");
+  ASSERT_EQ(cudaMemcpy(device + 2 * kMost - 1, device, 2 * kMost, cudaMemcpyDeviceToDevice),
+            cudaSuccess);
+  EXPECT_EQ(Read(device + 2 * kMost - 2, 5), Zeros(1) + "abc" + Zeros(1));
   EXPECT_EQ(cudaFree(device), cudaSuccess);
 }
 

@@ -201,12 +201,18 @@ class ProgramTest(unittest.TestCase):
 class StubTool:
     """Answers as the command line does for a snapshot."""
 
-    def ask(self, command, *_):
+    most_reserved = 99  # with the other order of addresses
+    least_memory = 95  # in which PyTorch gets through then
+
+    def ask(self, command, *arguments):
+        if command == "replay":
+            assert arguments[-2:-1] == ("--pool",), arguments
+            return {"served": arguments[-1] >= self.least_memory}
         if command == "size":
             return {"policies": [{"policy": "planned", "pool_bytes": 90, "exact_pool_bytes": 90}]}
         return {"per_device": [{"device": 0, "peak_live_bytes": 90, "top": [{"frame": "(no stack)", "bytes": 60}, {"frame": "a.py:1 f", "bytes": 50}],
                                 "categories": {"weights": 40, "unknown": 50},
-                                "pytorch": {"reserved_bytes": 98, "falling_reserved_bytes": 99, "expandable_reserved_bytes": 96}}]}
+                                "pytorch": {"reserved_bytes": 98, "falling_reserved_bytes": self.most_reserved, "expandable_reserved_bytes": 96}}]}
 
 
 class AnswerTest(unittest.TestCase):
@@ -224,8 +230,8 @@ class AnswerTest(unittest.TestCase):
         path = pathlib.Path(self.folder.name) / f"process-{rank}.json"
         path.write_text(json.dumps(process))
 
-    def collect(self, memory_bytes=1000):
-        return answer.collect(self.folder.name, self.finished, "NVIDIA H100", memory_bytes, StubTool())
+    def collect(self, memory_bytes=1000, tool=None):
+        return answer.collect(self.folder.name, self.finished, "NVIDIA H100", memory_bytes, tool or StubTool())
 
     def test_answers_without_pytorch_from_the_records_of_the_runtime(self):
         folder = pathlib.Path(self.folder.name)
@@ -257,6 +263,22 @@ class AnswerTest(unittest.TestCase):
                                       "     1       0   90 bytes  101 bytes  yes"])
         # A plan takes a search, so there is one for the largest rank alone.
         self.assertEqual([rank["planned_bytes"] for rank in found["ranks"]], [None, 90])
+
+    def test_fits_with_both_orders_of_addresses(self):
+        self.write()
+        tool = StubTool()
+        tool.most_reserved = 120
+
+        def verdict(memory_bytes):
+            found = self.collect(memory_bytes, tool)
+            return found["fits"], text.lines(found, "x")[3].split("fits")[1].strip()
+
+        self.assertEqual(verdict(125), (True, "yes, 5 bytes of 125 bytes to spare besides some 0.5 GiB of context (not predicted)"))
+        self.assertEqual(verdict(110), (True, "yes, but only because PyTorch gives cached memory back, with nothing of 110 bytes to "
+                                              "spare for some 0.5 GiB of context (not predicted)"))
+        tool.least_memory = 111
+        self.assertEqual(verdict(110), (False, "no: the run did in 110 bytes, but PyTorch may reserve 120 bytes where addresses rise, "
+                                               "and then runs out of memory"))
 
     def test_out_of_memory_does_not_fit(self):
         self.write(out_of_memory={"bytes": 1 << 30, "frame": "train.py:7"})

@@ -31,17 +31,51 @@ TEST(MeetingTest, ProcessesExchangeData) {
     meeting->Step(Meeting::Table::kStreams, {.bytes = 3}, "one");
     std::string message;
     while (!meeting->TryReceive(0, message)) meeting->AwaitChange(meeting->Now());
-    while (!meeting->TrySend(0, {}, message + "!")) meeting->AwaitChange(meeting->Now());
+    message += "!";
+    std::size_t sent = 0;
+    while (!meeting->TrySend(0, message, sent)) meeting->AwaitChange(meeting->Now());
   });
   const auto meeting = Meeting::Open(name, 2, 0, 0);
   ASSERT_TRUE(meeting->AwaitAll());
   ASSERT_TRUE(meeting->Step(Meeting::Table::kStreams, {.bytes = 3}, "zero"));
   EXPECT_EQ(meeting->DataOf(Meeting::Table::kStreams, 0), "zero");
   EXPECT_EQ(meeting->DataOf(Meeting::Table::kStreams, 1), "one");
-  EXPECT_TRUE(meeting->TrySend(1, {}, "hello"));
+  std::size_t sent = 0;
+  EXPECT_TRUE(meeting->TrySend(1, "hello", sent));
   std::string message;
   while (!meeting->TryReceive(1, message)) ASSERT_TRUE(meeting->AwaitChange(meeting->Now()));
   EXPECT_EQ(message, "hello!");
+  EXPECT_EQ(waitpid(other, nullptr, 0), other);
+}
+
+TEST(MeetingTest, LargeDataGoesInPieces) {
+  constexpr auto kPiece = static_cast<std::size_t>(Meeting::kPieceBytes);
+  const std::string name = NameFor("pieces");
+  const std::string one(2 * kPiece + 5, '1');
+  const std::string zero(kPiece + 1, '0');
+  const pid_t other = RunAside([&] {
+    const auto meeting = Meeting::Open(name, 2, 1, 1);
+    meeting->AwaitAll();
+    meeting->Step(Meeting::Table::kStreams, {}, one);
+    std::size_t sent = 0;
+    while (!meeting->TrySend(0, one, sent)) meeting->AwaitChange(meeting->Now());
+    meeting->Step(Meeting::Table::kStreams, {}, one);
+    meeting->Step(Meeting::Table::kStreams, {}, "small");
+  });
+  const auto meeting = Meeting::Open(name, 2, 0, 0);
+  ASSERT_TRUE(meeting->AwaitAll());
+  ASSERT_TRUE(meeting->Step(Meeting::Table::kStreams, {}, zero));
+  EXPECT_TRUE(meeting->DataOf(Meeting::Table::kStreams, 0) == zero);
+  EXPECT_TRUE(meeting->DataOf(Meeting::Table::kStreams, 1) == one);
+  std::string message;
+  while (!meeting->TryReceive(1, message)) ASSERT_TRUE(meeting->AwaitChange(meeting->Now()));
+  EXPECT_TRUE(message == one);
+  ASSERT_TRUE(meeting->Step(Meeting::Table::kStreams, {}, ""));
+  EXPECT_EQ(meeting->DataOf(Meeting::Table::kStreams, 0), "");
+  EXPECT_TRUE(meeting->DataOf(Meeting::Table::kStreams, 1) == one);
+  ASSERT_TRUE(meeting->Step(Meeting::Table::kStreams, {}, "x"));
+  EXPECT_EQ(meeting->DataOf(Meeting::Table::kStreams, 0), "x");
+  EXPECT_EQ(meeting->DataOf(Meeting::Table::kStreams, 1), "small");
   EXPECT_EQ(waitpid(other, nullptr, 0), other);
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -281,6 +282,29 @@ TEST_P(NcclTest, AbortEndsTheWait) {
   EXPECT_EQ(ncclCommDestroy(comms[1]), ncclSuccess);
   EXPECT_EQ(cudaStreamDestroy(stream), cudaSuccess);
   EXPECT_EQ(cudaFree(memory), cudaSuccess);
+}
+
+TEST_P(NcclTest, LargeDataArrivesWhole) {
+  constexpr std::size_t kCount = 3 << 20;
+  OnRanks(2, [](const Rank& own) {
+    char* const large = NewMemory(3 * kCount);
+    const std::string data(kCount, static_cast<char>('a' + own.rank));
+    EXPECT_EQ(cudaMemcpyAsync(large, data.data(), kCount, cudaMemcpyHostToDevice, own.stream),
+              cudaSuccess);
+    EXPECT_EQ(ncclAllGather(large, large + kCount, kCount, ncclInt8, own.comm, own.stream),
+              ncclSuccess);
+    std::vector<char> both(kCount, 'a');
+    both.resize(2 * kCount, 'b');
+    EXPECT_TRUE(own.Take(large + kCount, 2 * kCount) == both);
+    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
+    EXPECT_EQ(ncclSend(large, kCount, ncclInt8, 1 - own.rank, own.comm, own.stream), ncclSuccess);
+    EXPECT_EQ(ncclRecv(large + kCount, kCount, ncclInt8, 1 - own.rank, own.comm, own.stream),
+              ncclSuccess);
+    EXPECT_EQ(ncclGroupEnd(), ncclSuccess);
+    EXPECT_TRUE(own.Take(large + kCount, kCount) ==
+                std::vector<char>(kCount, static_cast<char>('b' - own.rank)));
+    EXPECT_EQ(cudaFree(large), cudaSuccess);
+  });
 }
 
 TEST_P(NcclTest, LargeOperationsEnd) {

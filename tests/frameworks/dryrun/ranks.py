@@ -45,13 +45,35 @@ def exchange_values():
     dist.all_gather(numbers, torch.tensor([7.0, rank]).cuda())
     assert [one.tolist() for one in numbers] == [[7, 0], [7, 1]], numbers
     assert torch.ones(3, device="cuda").tolist() == [0, 0, 0]
+    # Large data arrives whole too.
+    objects = [None] * RANKS
+    dist.all_gather_object(objects, "w" * (3 << 20) * (1 + rank))
+    assert [len(one) for one in objects] == [3 << 20, 6 << 20], [len(one) for one in objects]
+    letters = torch.full((5 << 20,), 97 + rank, dtype=torch.uint8).cuda()
+    dist.broadcast(letters, src=1)
+    assert letters.cpu().eq(98).all()
     dist.barrier()
+
+
+def consolidate_optimizer():
+    """Gathers the state of a sharded optimizer, some 2 MiB for each rank."""
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+    model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.Linear(512, 512)).cuda()
+    optimizer = ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW, lr=1e-3)
+    model(torch.randn(4, 512).cuda()).sum().backward()
+    optimizer.step()
+    optimizer.consolidate_state_dict(to=0)
+    if dist.get_rank() == 0:
+        state = optimizer.state_dict()
+        assert sorted(one["exp_avg"].numel() for one in state["state"].values()) == 2 * [512] + 2 * [512 * 512]
+        assert state["param_groups"][0]["lr"] == 1e-3
 
 
 def ddp():
     os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["LOCAL_RANK"]
     dist.init_process_group("nccl")
     exchange_values()
+    consolidate_optimizer()
     train(torch.nn.parallel.DistributedDataParallel(network().cuda()))
 
 
