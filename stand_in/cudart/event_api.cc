@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Events. A recording is an event of the host device. With timing, a host function queued before it
-// reads the clock.
+// reads the clock of the host. Where work has assumed times, their sum is the clock: programs that
+// choose by measured times then choose the same in each run.
 #include <cuda_runtime_api.h>
 
 #include <chrono>
@@ -16,6 +17,9 @@ namespace {
 
 constexpr unsigned kEventFlags =
     cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
+
+// The assumed time of a record: no interval of the clock is empty.
+constexpr std::int64_t kRecordNanoseconds = 1000;
 
 std::int64_t Now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -67,12 +71,12 @@ cudaError_t CallOnEvent(const char* function, cudaEvent_t handle, Body body) {
   });
 }
 
-absl::Status QueueRecord(const StreamRef& stream, Recorded& recorded) {
-  if (recorded.reached_ns != nullptr) {
+absl::Status QueueRecord(const StreamRef& stream, Recorded& recorded, bool has_assumed_time) {
+  if (recorded.reached_ns != nullptr && has_assumed_time) {
+    recorded.reached_ns->store(stream.device->assumed_time());
+  } else if (recorded.reached_ns != nullptr) {
     absl::Status status = stream.host().CallHost(
-        stream.stream, [reached = recorded.reached_ns, ahead = stream.device->time_ahead()] {
-          reached->store(Now() + ahead);
-        });
+        stream.stream, [reached = recorded.reached_ns] { reached->store(Now()); });
     if (!status.ok()) return status;
   }
   return stream.host().RecordEvent(recorded.event, stream.stream);
@@ -95,7 +99,10 @@ cudaError_t Record(Runtime& runtime, const StreamRef& stream, cudaEvent_t handle
   if ((event->flags & cudaEventDisableTiming) == 0) {
     recorded->reached_ns = std::make_shared<std::atomic<std::int64_t>>(0);
   }
-  const absl::Status status = stream.Enqueue([&] { return QueueRecord(stream, *recorded); });
+  const bool has_assumed_time = runtime.config().assumed_bytes_per_second != 0;
+  if (has_assumed_time) stream.device->PassTime(kRecordNanoseconds);
+  const absl::Status status =
+      stream.Enqueue([&] { return QueueRecord(stream, *recorded, has_assumed_time); });
   if (!status.ok()) return ErrorOf(status, cudaErrorInvalidResourceHandle);
   const locks::MutexLock lock(&event->mutex);
   event->last.swap(recorded);

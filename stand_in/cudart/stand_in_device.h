@@ -36,9 +36,9 @@ class StandInDevice {
   int broken_with() const { return broken_with_.load(); }
   void Break(int error) { broken_with_.store(error); }
 
-  // The clock of events goes ahead of the host's by the time that kernels are assumed to take.
-  void PassTime(std::int64_t nanoseconds) { time_ahead_.fetch_add(nanoseconds); }
-  std::int64_t time_ahead() const { return time_ahead_.load(); }
+  // The time that the work so far is assumed to take, in nanoseconds.
+  void PassTime(std::int64_t nanoseconds) { assumed_time_.fetch_add(nanoseconds); }
+  std::int64_t assumed_time() const { return assumed_time_.load(); }
 
   // Streams. The legacy stream is ordered with all blocking streams: its work waits for their
   // earlier work, and their later work waits for it.
@@ -88,7 +88,7 @@ class StandInDevice {
   const int ordinal_;
   const std::unique_ptr<HostDevice> host_;
   std::atomic<int> broken_with_ = 0;
-  std::atomic<std::int64_t> time_ahead_ = 0;  // nanoseconds
+  std::atomic<std::int64_t> assumed_time_ = 0;
   locks::Mutex mutex_;  // held while work is queued, never while waiting for it
   const Stream legacy_;
   const Event scratch_;  // recorded under mutex_
