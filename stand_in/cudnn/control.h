@@ -15,7 +15,8 @@ extern "C" {
 int cudnnHostSetTable(const char* csv);
 
 // Lets the n-th call of `function` from now on (the next call is 1) return `status`, once and
-// without any effect. Null stands for any function. n = 0 cancels.
+// without any effect, except that objects are destroyed all the same. Null stands for any function.
+// n = 0 cancels.
 void cudnnHostFailCall(const char* function, long long n, int status);
 // Returns the number of calls of `function` (null: of any function), including failed calls.
 long long cudnnHostCountCalls(const char* function);

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct Work {
   void* y = nullptr;
   char* workspace = nullptr;
   std::size_t workspace_bytes = 0;
+  std::optional<Epilogue> epilogue = {};  // of a fused convolution
 };
 
 // Calls `body` with the places in the workspace that a convolution marks as its own.
@@ -48,7 +50,11 @@ void ForEachMark(const Work& work, Body body) {
 void Run(const Work& work) {
   const std::uint64_t token = next_token.fetch_add(1);
   ForEachMark(work, [&](char* place) { std::memcpy(place, &token, sizeof token); });
-  Convolve(work.pass, work.shape, work.alpha, work.x, work.w, work.y, work.beta);
+  if (work.epilogue.has_value()) {
+    ConvolveFused(work.shape, work.alpha, work.x, work.w, work.y, work.beta, *work.epilogue);
+  } else {
+    Convolve(work.pass, work.shape, work.alpha, work.x, work.w, work.y, work.beta);
+  }
   bool has_raced = false;
   ForEachMark(work, [&](const char* place) {
     std::uint64_t found = 0;
@@ -206,11 +212,28 @@ std::unique_ptr<Work> WorkOf(const void* a, const void* b, void* c, void* worksp
   return work;
 }
 
+// Returns the end of a fused convolution; nothing for arguments that do not suit.
+std::optional<Epilogue> EpilogueOf(cudnnTensorDescriptor_t y, cudnnTensorDescriptor_t z,
+                                   const void* z_data, cudnnTensorDescriptor_t bias,
+                                   const void* bias_data, cudnnActivationDescriptor_t activation) {
+  if (y == nullptr || z == nullptr || z_data == nullptr || bias == nullptr ||
+      bias_data == nullptr || activation == nullptr) {
+    return std::nullopt;
+  }
+  const bool suits =
+      z->sizes == y->sizes && z->strides == y->strides && z->type == y->type &&
+      bias->type == y->type && bias->sizes[1] == y->sizes[1] &&
+      (activation->mode == CUDNN_ACTIVATION_RELU || activation->mode == CUDNN_ACTIVATION_IDENTITY);
+  if (!suits) return std::nullopt;
+  return Epilogue{z_data, bias_data, activation->mode == CUDNN_ACTIVATION_RELU};
+}
+
 }  // namespace
 }  // namespace tidepool::cudart_host
 
 using tidepool::cudart_host::AlgorithmCount;
 using tidepool::cudart_host::EnterCudnn;
+using tidepool::cudart_host::EpilogueOf;
 using tidepool::cudart_host::Look;
 using tidepool::cudart_host::Pass;
 using tidepool::cudart_host::Roles;
@@ -270,3 +293,17 @@ TIDEPOOL_DIRECTION(BackwardData, BwdData, Pass::kData, cudnnFilterDescriptor_t,
                    cudnnTensorDescriptor_t, cudnnTensorDescriptor_t)
 TIDEPOOL_DIRECTION(BackwardFilter, BwdFilter, Pass::kFilter, cudnnTensorDescriptor_t,
                    cudnnTensorDescriptor_t, cudnnFilterDescriptor_t)
+
+extern "C" cudnnStatus_t cudnnConvolutionBiasActivationForward(
+    cudnnHandle_t handle, const void* alpha1, cudnnTensorDescriptor_t x, const void* x_data,
+    cudnnFilterDescriptor_t w, const void* w_data, cudnnConvolutionDescriptor_t convolution,
+    cudnnConvolutionFwdAlgo_t algorithm, void* workspace, size_t workspace_bytes,
+    const void* alpha2, cudnnTensorDescriptor_t z, const void* z_data, cudnnTensorDescriptor_t bias,
+    const void* bias_data, cudnnActivationDescriptor_t activation, cudnnTensorDescriptor_t y,
+    void* y_data) {
+  auto work = WorkOf<Pass::kForward>(x_data, w_data, y_data, workspace, workspace_bytes);
+  work->epilogue = EpilogueOf(y, z, z_data, bias, bias_data, activation);
+  if (!work->epilogue.has_value()) return CUDNN_STATUS_BAD_PARAM;
+  return Start(__func__, handle, {x, w, y}, convolution, algorithm, alpha1, alpha2,
+               std::move(work));
+}

@@ -33,13 +33,11 @@ cudnnStatus_t Make(const char* function, Object** made) {
 
 template <typename Object>
 cudnnStatus_t Destroy(const char* function, Object* object) {
-  if (const cudnnStatus_t status = EnterCudnn(function); status != CUDNN_STATUS_SUCCESS) {
-    return status;
-  }
+  const cudnnStatus_t status = EnterCudnn(function);
   if (object == nullptr) return CUDNN_STATUS_BAD_PARAM;
   delete object;
   live_objects.fetch_sub(1);
-  return CUDNN_STATUS_SUCCESS;
+  return status;
 }
 
 bool AreSizes(int dimensions, const int* sizes) {
@@ -403,6 +401,37 @@ cudnnStatus_t cudnnGetConvolutionGroupCount(cudnnConvolutionDescriptor_t convolu
     return status;
   }
   Store(convolution->groups, groups);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// Activations
+// ------------------------------------------------------------------------------------------
+
+cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t* activation) {
+  return Make(__func__, activation);
+}
+cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t activation) {
+  return Destroy(__func__, activation);
+}
+cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activation,
+                                           cudnnActivationMode_t mode, cudnnNanPropagation_t nan,
+                                           double coefficient) {
+  if (const cudnnStatus_t status = EnterCudnn(__func__); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  if (activation == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  *activation = {mode, nan, coefficient, 1};
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnGetActivationDescriptor(cudnnActivationDescriptor_t activation,
+                                           cudnnActivationMode_t* mode, cudnnNanPropagation_t* nan,
+                                           double* coefficient) {
+  if (const cudnnStatus_t status = EnterGet(__func__, activation); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  Store(activation->mode, mode);
+  Store(activation->nan, nan);
+  Store(activation->coefficient, coefficient);
   return CUDNN_STATUS_SUCCESS;
 }
 

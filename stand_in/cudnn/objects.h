@@ -37,6 +37,13 @@ struct cudnnConvolutionStruct {
   std::array<int, CUDNN_DIM_MAX> dilations = {};
 };
 
+struct cudnnActivationStruct {
+  cudnnActivationMode_t mode = CUDNN_ACTIVATION_IDENTITY;
+  cudnnNanPropagation_t nan = CUDNN_NOT_PROPAGATE_NAN;
+  double coefficient = 0;
+  int dimensions = 0;  // 0: not set
+};
+
 namespace tidepool::cudart_host {
 
 // Counts a call of a function. Returns the status that it has to fail with, or success.

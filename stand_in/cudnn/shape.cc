@@ -97,10 +97,9 @@ std::int64_t ExtentOf(const TensorShape& tensor) {
   return last + 1;
 }
 
-// Stores alpha * sums + beta * output in all elements of a tensor.
-template <typename Number>
-void Finish(const TensorShape& shape, double alpha, const std::vector<double>& sums, double beta,
-            Number* output) {
+// Calls `body` with the channel and the offset of each element of a tensor.
+template <typename Body>
+void ForEachElement(const TensorShape& shape, Body body) {
   std::array<std::int64_t, 5> at = {};
   for (at[0] = 0; at[0] < shape.sizes[0]; ++at[0]) {
     for (at[1] = 0; at[1] < shape.sizes[1]; ++at[1]) {
@@ -109,13 +108,22 @@ void Finish(const TensorShape& shape, double alpha, const std::vector<double>& s
           for (at[4] = 0; at[4] < shape.sizes[4]; ++at[4]) {
             std::int64_t offset = 0;
             for (std::size_t i = 0; i < 5; ++i) offset += at[i] * shape.strides[i];
-            const double sum = alpha * sums[static_cast<std::size_t>(offset)];
-            Store(beta == 0 ? sum : sum + beta * Load(output[offset]), output[offset]);
+            body(at[1], offset);
           }
         }
       }
     }
   }
+}
+
+// Stores alpha * sums + beta * output in all elements of a tensor.
+template <typename Number>
+void Finish(const TensorShape& shape, double alpha, const std::vector<double>& sums, double beta,
+            Number* output) {
+  ForEachElement(shape, [&](std::int64_t, std::int64_t offset) {
+    const double sum = alpha * sums[static_cast<std::size_t>(offset)];
+    Store(beta == 0 ? sum : sum + beta * Load(output[offset]), output[offset]);
+  });
 }
 
 template <typename Number>
@@ -143,6 +151,22 @@ void ConvolveOf(Pass pass, const ConvolutionShape& s, double alpha, void* x_data
     }
   }
   Finish(output, alpha, sums, beta, pass == Pass::kForward ? y : pass == Pass::kData ? x : w);
+}
+
+template <typename Number>
+void ConvolveFusedOf(const ConvolutionShape& shape, double alpha, void* x, void* w, void* y_data,
+                     double beta, const Epilogue& epilogue) {
+  auto* const y = static_cast<Number*>(y_data);
+  const auto* const z = static_cast<const Number*>(epilogue.z);
+  const auto* const bias = static_cast<const Number*>(epilogue.bias);
+  if (beta != 0 && z != y) {
+    ForEachElement(shape.y, [&](std::int64_t, std::int64_t offset) { y[offset] = z[offset]; });
+  }
+  ConvolveOf<Number>(Pass::kForward, shape, alpha, x, w, y_data, beta);
+  ForEachElement(shape.y, [&](std::int64_t channel, std::int64_t offset) {
+    const double sum = Load(y[offset]) + Load(bias[channel]);
+    Store(epilogue.clamps && sum < 0 ? 0 : sum, y[offset]);
+  });
 }
 
 }  // namespace
@@ -203,6 +227,14 @@ void Convolve(Pass pass, const ConvolutionShape& shape, double alpha, void* x, v
   if (shape.x.type == CUDNN_DATA_FLOAT) ConvolveOf<float>(pass, shape, alpha, x, w, y, beta);
   if (shape.x.type == CUDNN_DATA_DOUBLE) ConvolveOf<double>(pass, shape, alpha, x, w, y, beta);
   if (shape.x.type == CUDNN_DATA_HALF) ConvolveOf<__half>(pass, shape, alpha, x, w, y, beta);
+}
+
+void ConvolveFused(const ConvolutionShape& shape, double alpha, void* x, void* w, void* y,
+                   double beta, const Epilogue& its) {
+  const cudnnDataType_t type = shape.x.type;
+  if (type == CUDNN_DATA_FLOAT) ConvolveFusedOf<float>(shape, alpha, x, w, y, beta, its);
+  if (type == CUDNN_DATA_DOUBLE) ConvolveFusedOf<double>(shape, alpha, x, w, y, beta, its);
+  if (type == CUDNN_DATA_HALF) ConvolveFusedOf<__half>(shape, alpha, x, w, y, beta, its);
 }
 
 }  // namespace tidepool::cudart_host

@@ -48,6 +48,16 @@ std::string LayerOf(const ConvolutionShape& shape);
 void Convolve(Pass pass, const ConvolutionShape& shape, double alpha, void* x, void* w, void* y,
               double beta);
 
+// The end of a fused convolution.
+struct Epilogue {
+  const void* z = nullptr;     // with the strides of y; may be y
+  const void* bias = nullptr;  // a number for each channel, packed
+  bool clamps = false;         // negative numbers to zero
+};
+// Computes y = activation(alpha * convolution(x, w) + beta * z + bias). With beta 0 z is not read.
+void ConvolveFused(const ConvolutionShape& shape, double alpha, void* x, void* w, void* y,
+                   double beta, const Epilogue& epilogue);
+
 // Returns the bytes of an element; 0 for a type without convolutions here.
 std::int64_t BytesOf(cudnnDataType_t type);
 

@@ -73,6 +73,38 @@ TEST_F(CudnnHostTest, MirrorsTheFilterOfATrueConvolution) {
   EXPECT_THAT(y.Get(), ElementsAre(21, 32));
 }
 
+TEST_F(CudnnHostTest, AFusedConvolutionAddsABiasAndClamps) {
+  const Layer layer(kRow);
+  DeviceNumbers x(CUDNN_DATA_FLOAT, 3);
+  DeviceNumbers w(CUDNN_DATA_FLOAT, 2);
+  DeviceNumbers y(CUDNN_DATA_FLOAT, 2);
+  DeviceNumbers z(CUDNN_DATA_FLOAT, 2);
+  DeviceNumbers bias(CUDNN_DATA_FLOAT, 1);
+  x.Set({1, 2, 3});
+  w.Set({10, 1});
+  z.Set({-40, 1});
+  bias.Set({5});
+  cudnnTensorDescriptor_t channels = nullptr;
+  Must(cudnnCreateTensorDescriptor(&channels));
+  Must(cudnnSetTensor4dDescriptor(channels, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 1, 1, 1, 1));
+  cudnnActivationDescriptor_t activation = nullptr;
+  Must(cudnnCreateActivationDescriptor(&activation));
+  const auto run = [&](cudnnActivationMode_t mode) {
+    Must(cudnnSetActivationDescriptor(activation, mode, CUDNN_NOT_PROPAGATE_NAN, 0));
+    return cudnnConvolutionBiasActivationForward(
+        handle_, &one_, layer.x, x.get(), layer.w, w.get(), layer.convolution,
+        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, nullptr, 0, &one_, layer.y, z.get(), channels,
+        bias.get(), activation, layer.y, y.get());
+  };
+  ASSERT_EQ(run(CUDNN_ACTIVATION_RELU), CUDNN_STATUS_SUCCESS);
+  EXPECT_THAT(y.Get(), ElementsAre(0, 23 + 1 + 5));
+  ASSERT_EQ(run(CUDNN_ACTIVATION_IDENTITY), CUDNN_STATUS_SUCCESS);
+  EXPECT_THAT(y.Get(), ElementsAre(12 - 40 + 5, 23 + 1 + 5));
+  EXPECT_EQ(run(CUDNN_ACTIVATION_TANH), CUDNN_STATUS_BAD_PARAM);
+  cudnnDestroyActivationDescriptor(activation);
+  cudnnDestroyTensorDescriptor(channels);
+}
+
 // Both layouts have the same numbers, in another order.
 TEST_F(CudnnHostTest, LayoutsAgree) {
   LayerShape shape = {

@@ -18,6 +18,7 @@ typedef struct cudnnContext* cudnnHandle_t;
 typedef struct cudnnTensorStruct* cudnnTensorDescriptor_t;
 typedef struct cudnnFilterStruct* cudnnFilterDescriptor_t;
 typedef struct cudnnConvolutionStruct* cudnnConvolutionDescriptor_t;
+typedef struct cudnnActivationStruct* cudnnActivationDescriptor_t;
 
 typedef enum {
   CUDNN_STATUS_SUCCESS = 0,
@@ -53,6 +54,17 @@ typedef enum {
 
 typedef enum { CUDNN_CONVOLUTION = 0, CUDNN_CROSS_CORRELATION = 1 } cudnnConvolutionMode_t;
 typedef enum { CUDNN_NON_DETERMINISTIC = 0, CUDNN_DETERMINISTIC = 1 } cudnnDeterminism_t;
+typedef enum { CUDNN_NOT_PROPAGATE_NAN = 0, CUDNN_PROPAGATE_NAN = 1 } cudnnNanPropagation_t;
+
+typedef enum {
+  CUDNN_ACTIVATION_SIGMOID = 0,
+  CUDNN_ACTIVATION_RELU = 1,
+  CUDNN_ACTIVATION_TANH = 2,
+  CUDNN_ACTIVATION_CLIPPED_RELU = 3,
+  CUDNN_ACTIVATION_ELU = 4,
+  CUDNN_ACTIVATION_IDENTITY = 5,
+  CUDNN_ACTIVATION_SWISH = 6
+} cudnnActivationMode_t;
 
 typedef enum {
   CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM = 0,
@@ -190,6 +202,26 @@ cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(cudnnConvolutionDescriptor_t
                                                     cudnnTensorDescriptor_t x,
                                                     cudnnFilterDescriptor_t w, int* n, int* c,
                                                     int* h, int* width);
+
+/* Activations */
+cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t* activation);
+cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t activation);
+cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t activation,
+                                           cudnnActivationMode_t mode, cudnnNanPropagation_t nan,
+                                           double coefficient);
+cudnnStatus_t cudnnGetActivationDescriptor(cudnnActivationDescriptor_t activation,
+                                           cudnnActivationMode_t* mode, cudnnNanPropagation_t* nan,
+                                           double* coefficient);
+
+/* Computes y = activation(alpha1 * convolution(x, w) + alpha2 * z + bias). The stand-in has ReLU
+ * and the identity. */
+cudnnStatus_t cudnnConvolutionBiasActivationForward(
+    cudnnHandle_t handle, const void* alpha1, cudnnTensorDescriptor_t x, const void* x_data,
+    cudnnFilterDescriptor_t w, const void* w_data, cudnnConvolutionDescriptor_t convolution,
+    cudnnConvolutionFwdAlgo_t algorithm, void* workspace, size_t workspace_bytes,
+    const void* alpha2, cudnnTensorDescriptor_t z, const void* z_data, cudnnTensorDescriptor_t bias,
+    const void* bias_data, cudnnActivationDescriptor_t activation, cudnnTensorDescriptor_t y,
+    void* y_data);
 
 /* Declares the functions of one direction. `A`, `B` and `C` are the types of its descriptors, in
  * the order of cuDNN. */
