@@ -47,13 +47,16 @@ struct Settings {
   bool is_recording = false;
 };
 
-struct Option {
+// An option of some kind of settings.
+template <typename Chosen>
+struct OptionOf {
   std::string_view name;  // in lower case, as in an option string
   std::string_view expected;
-  bool is_variable;  // TIDEPOOL_CNMEM_NAME exists too
+  bool is_variable;  // PREFIX_NAME exists too (variables.h)
   // Stores a value. Returns false for malformed text, and may change the settings then too.
-  bool (*set)(std::string_view text, Settings& settings);
+  bool (*set)(std::string_view text, Chosen& settings);
 };
+using Option = OptionOf<Settings>;
 
 // Returns all options, in the order of the documentation.
 std::span<const Option> Options();
