@@ -5,30 +5,24 @@
 #include "absl/strings/str_cat.h"
 
 namespace tidepool::profile {
-namespace {
-
-// A writer holds the lock of the file for milliseconds.
-constexpr int kLongestWaitMilliseconds = 10'000;
-
-}  // namespace
-
 absl::Status Database::Error(int code) const {
   const std::string what =
       absl::StrCat("SQLite: ", handle_ == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(handle_));
   if (code == SQLITE_BUSY || code == SQLITE_LOCKED) {
-    return absl::UnavailableError(
-        absl::StrCat(what, ", expected the lock of the file within 10 seconds"));
+    return absl::UnavailableError(absl::StrCat(what, ", expected the lock of the file within ",
+                                               absl::FormatDuration(longest_wait_)));
   }
   return absl::InvalidArgumentError(
       absl::StrCat(what, ", expected a profile that can be read and written"));
 }
 
-absl::Status Database::Open(const std::string& path) {
+absl::Status Database::Open(const std::string& path, absl::Duration longest_wait) {
+  longest_wait_ = longest_wait;
   const int code =
       sqlite3_open_v2(path.c_str(), &handle_,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
   if (code != SQLITE_OK) return Error(code);
-  sqlite3_busy_timeout(handle_, kLongestWaitMilliseconds);
+  sqlite3_busy_timeout(handle_, static_cast<int>(absl::ToInt64Milliseconds(longest_wait)));
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace tidepool::profile {
 
@@ -21,8 +22,8 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Opens or creates the file. Called once.
-  absl::Status Open(const std::string& path);
+  // Opens or creates the file. Called once. Calls wait at most this long for another process.
+  absl::Status Open(const std::string& path, absl::Duration longest_wait);
   // Runs statements without values.
   absl::Status Run(const char* sql);
   sqlite3* handle() const { return handle_; }
@@ -31,6 +32,7 @@ class Database {
 
  private:
   sqlite3* handle_ = nullptr;
+  absl::Duration longest_wait_;
 };
 
 // One use of a statement. Values are bound in order from 1, columns are read from 0.
@@ -48,6 +50,10 @@ class Statement {
   absl::StatusOr<bool> Step();
   std::int64_t Whole(int column) const { return sqlite3_column_int64(handle_, column); }
   double Number(int column) const { return sqlite3_column_double(handle_, column); }
+  std::string Text(int column) const {
+    const unsigned char* const text = sqlite3_column_text(handle_, column);
+    return text == nullptr ? "" : reinterpret_cast<const char*>(text);
+  }
 
  private:
   Database& database_;

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "tidepool/host_device.h"
@@ -155,6 +156,79 @@ TEST_F(Profiles, TwoProcessesWriteOneFile) {
     EXPECT_TRUE(store->Find(Key(2000 + i))->has_value());
   }
   EXPECT_FALSE(std::filesystem::exists(path_.string() + "-wal"));
+}
+
+TEST_F(Profiles, FindAllMeasurementsOfALayer) {
+  const auto store = Open();
+  ProfileKey gemm = Key(8);
+  gemm.algorithm = "gemm";
+  ProfileKey other = Key(8);
+  other.types = "float16 float32";
+  ASSERT_TRUE(
+      store
+          ->PutAll(
+              {{gemm, {3, 0, 1}}, {Key(8), {2, 64, 1}}, {Key(4), {1, 32, 1}}, {other, {9, 9, 9}}})
+          .ok());
+  EXPECT_THAT(*store->FindAll(gemm), ::testing::ElementsAre(LayerTime{"fft", 4, {1, 32, 1}},
+                                                            LayerTime{"fft", 8, {2, 64, 1}},
+                                                            LayerTime{"gemm", 8, {3, 0, 1}}));
+  other.layer = "other";
+  EXPECT_THAT(*store->FindAll(other), ::testing::IsEmpty());
+}
+
+TEST_F(Profiles, WriteAllMeasurementsOrNone) {
+  const auto store = Open();
+  const double broken = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(store->PutAll({{Key(4), {1, 0, 1}}, {Key(8), {broken, 0, 1}}}).ok());
+  EXPECT_EQ(*store->Find(Key(4)), std::nullopt);
+  EXPECT_TRUE(store->PutAll({{Key(4), {1, 0, 1}}}).ok());
+}
+
+TEST_F(Profiles, OfSeveralNodesAreMerged) {
+  const std::filesystem::path node = folder_ / "node.sqlite";
+  {
+    const auto its = *ProfileStore::Open(node);
+    ASSERT_TRUE(its->PutAll({{Key(2), {2, 0, 5}}, {Key(4), {4, 0, 9}}, {Key(8), {8, 0, 1}}}).ok());
+    ASSERT_TRUE(its->PutLink(kMachine, CopyDirection::kToDevice, {1e-5, 1e9}).ok());
+    ASSERT_TRUE(its->PutLink(kMachine, CopyDirection::kFromDevice, {1e-5, 2e9}).ok());
+  }
+  const auto store = Open();
+  ASSERT_TRUE(store->PutAll({{Key(4), {5, 0, 1}}, {Key(8), {9, 0, 1}}}).ok());
+  ASSERT_TRUE(store->PutLink(kMachine, CopyDirection::kToDevice, {0, 3e9}).ok());
+  // One layer is new, one has more runs there, and one link is new.
+  EXPECT_EQ(*store->Merge(node), 3);
+  EXPECT_EQ((*store->Find(Key(2)))->seconds, 2);
+  EXPECT_EQ((*store->Find(Key(4)))->seconds, 4);
+  EXPECT_EQ((*store->Find(Key(8)))->seconds, 9);
+  EXPECT_EQ((*store->FindLink(kMachine, CopyDirection::kToDevice))->bytes_per_second, 3e9);
+  EXPECT_EQ((*store->FindLink(kMachine, CopyDirection::kFromDevice))->bytes_per_second, 2e9);
+  EXPECT_EQ(*store->Merge(node), 0);
+  EXPECT_EQ(*store->Merge(path_), 0);
+}
+
+TEST_F(Profiles, ABrokenFileIsNotMerged) {
+  const auto store = Open();
+  const std::filesystem::path node = folder_ / "node.sqlite";
+  EXPECT_THAT(std::string(store->Merge(node).status().message()), HasSubstr("no such file"));
+  EXPECT_FALSE(std::filesystem::exists(node));
+  const auto its = *ProfileStore::Open(node);
+  ASSERT_TRUE(its->PutAll({{Key(2), {2, 0, 1}}, {Key(4), {-1, 0, 1}}}).ok());
+  EXPECT_THAT(std::string(store->Merge(node).status().message()),
+              HasSubstr("node.sqlite: a time of -1 seconds"));
+  EXPECT_EQ(*store->Find(Key(2)), std::nullopt);
+}
+
+TEST_F(Profiles, AFileThatIsHeldIsUnavailable) {
+  const auto store = *ProfileStore::Open(path_, absl::Milliseconds(1));
+  sqlite3* other = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &other), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(other, "BEGIN EXCLUSIVE", nullptr, nullptr, nullptr), SQLITE_OK);
+  const absl::Status status = store->PutAll({{Key(4), {1, 0, 1}}});
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected the lock of the file within 1ms"));
+  ASSERT_EQ(sqlite3_exec(other, "COMMIT", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(other);
+  EXPECT_TRUE(store->PutAll({{Key(4), {1, 0, 1}}}).ok());
 }
 
 TEST_F(Profiles, OtherFilesAreRefused) {

@@ -11,9 +11,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "tidepool/device.h"
 #include "tidepool/export.h"
 #include "tidepool/schedule/graph.h"
@@ -56,6 +59,15 @@ struct LinkTime {
   friend bool operator==(const LinkTime&, const LinkTime&) = default;
 };
 
+// A measurement of a layer, without the parts of the key that name the layer.
+struct LayerTime {
+  std::string algorithm;
+  std::int64_t samples = 0;
+  TaskTime time;
+
+  friend bool operator==(const LayerTime&, const LayerTime&) = default;
+};
+
 // A file of measurements. Several processes may use one file: SQLite locks it, with a rollback
 // journal, which also works on network file systems. One object belongs to one thread at a time.
 class TIDEPOOL_EXPORT ProfileStore {
@@ -63,6 +75,9 @@ class TIDEPOOL_EXPORT ProfileStore {
   // Opens the file, and creates it if there is no such file. InvalidArgument with the path for a
   // file that is no profile, or of a later version.
   static absl::StatusOr<std::unique_ptr<ProfileStore>> Open(const std::filesystem::path& path);
+  // Waits at most this long for another process that holds the file. Elsewhere that is 10 seconds.
+  static absl::StatusOr<std::unique_ptr<ProfileStore>> Open(const std::filesystem::path& path,
+                                                            absl::Duration longest_wait);
 
   virtual ~ProfileStore() = default;
   ProfileStore(const ProfileStore&) = delete;
@@ -73,9 +88,20 @@ class TIDEPOOL_EXPORT ProfileStore {
   virtual absl::StatusOr<std::optional<TaskTime>> Find(const ProfileKey& key) = 0;
   virtual absl::StatusOr<std::optional<LinkTime>> FindLink(const ProfiledMachine& machine,
                                                            CopyDirection direction) = 0;
+  // Returns the measurements of all algorithms and micro-batches of a layer, by algorithm and
+  // samples. The key's own algorithm and samples do not count. InvalidArgument for a broken file.
+  // O(log size + results).
+  virtual absl::StatusOr<std::vector<LayerTime>> FindAll(const ProfileKey& key) = 0;
   // Write a measurement, in the place of an older one with the same key. The file has it when the
-  // call returns. Unavailable while another process holds the file for 10 seconds.
+  // call returns. Unavailable while another process holds the file for the longest wait.
   virtual absl::Status Put(const ProfileKey& key, const TaskTime& time) = 0;
+  // Writes all of them or none.
+  virtual absl::Status PutAll(const std::vector<std::pair<ProfileKey, TaskTime>>& times) = 0;
+  // Adds the measurements of another profile, such as that of another node: all or none. Of two
+  // with one key, the one of more runs stays, and of equals this file's own. Returns the number of
+  // measurements that changed here. InvalidArgument for a file that is missing or no profile.
+  // O(size of the other file log size).
+  virtual absl::StatusOr<std::int64_t> Merge(const std::filesystem::path& other) = 0;
   virtual absl::Status PutLink(const ProfiledMachine& machine, CopyDirection direction,
                                const LinkTime& time) = 0;
 
