@@ -48,6 +48,17 @@ if(TARGET cnmem)
   install(EXPORT tidepoolCnmemTargets NAMESPACE tidepool::
     DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
 endif()
+# `COMPONENTS cudnn` provides tidepool::cudnn, which needs no other part. The library for LD_PRELOAD lies beside it.
+set(TIDEPOOL_HAS_CUDNN OFF)
+if(TARGET tidepool_cudnn)
+  set(TIDEPOOL_HAS_CUDNN ON)
+  list(APPEND TIDEPOOL_COMPONENTS cudnn)
+  install(FILES bindings/cudnn/include/tidepool/cudnn.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tidepool)
+  install(TARGETS tidepool_cudnn tidepool_cudnn_preload EXPORT tidepoolCudnnTargets
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(EXPORT tidepoolCudnnTargets NAMESPACE tidepool::
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tidepool)
+endif()
 # `COMPONENTS c` provides tidepool::c, the C face, which needs no other part.
 set(TIDEPOOL_HAS_C OFF)
 if(TARGET tidepool_c)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the built project into a prefix, builds a small project against it with find_package, and
-# runs it. Does the same with add_subdirectory. A build with CUDA also installs tidepool::cuda and
-# tidepool::cnmem, which the small project requests as components and uses without a GPU.
+# runs it. Does the same with add_subdirectory. A build with CUDA also installs tidepool::cuda,
+# tidepool::cnmem and tidepool::cudnn, which the small project requests as components and uses without a GPU.
 # usage: package_test.sh SOURCE BUILD SCRATCH HAS_CUDA
 set -euo pipefail
 source_dir=$1 build_dir=$2 scratch=$3 has_cuda=$4
@@ -47,6 +47,12 @@ if(TARGET tidepool::cnmem)
   enable_language(C)
   add_executable(program_of_cnmem program.c)
   target_link_libraries(program_of_cnmem PRIVATE tidepool::cnmem)
+endif()
+if(TARGET tidepool::cudnn)
+  add_executable(train_in_micro_batches train_with_cudnn.cc)
+  target_compile_definitions(train_in_micro_batches PRIVATE TIDEPOOL_MICRO_BATCHES)
+  target_include_directories(train_in_micro_batches SYSTEM PRIVATE ${CUDNN_INCLUDE})
+  target_link_libraries(train_in_micro_batches PRIVATE tidepool::cudnn ${CUDNN_LIBRARY})
 endif()
 if(TARGET tidepool::cuda)
   add_executable(ask_for_a_gpu ask_for_a_gpu.cc)
@@ -142,6 +148,14 @@ if [ "$has_cuda" = 1 ]; then
   cmake --build "$scratch/build" --target program_of_cnmem -j2 >"$scratch/log" || { cat "$scratch/log"; exit 1; }
   readelf -d "$scratch/build/program_of_cnmem" | grep 'libcnmem\.so\.1'
   { "$scratch/build/program_of_cnmem" 2>&1 || true; } | grep -E 'no device|used by stream'
+  # Convolutions in micro-batches, on the stand-ins for cuDNN and CUDA.
+  if [ -d "$build_dir/cudnn_host" ]; then
+    configure "-DCMAKE_PREFIX_PATH=$scratch/prefix" -DWANTED=cudnn "-DCUDNN_INCLUDE=$source_dir/stand_in/cudnn/include" \
+      "-DCUDNN_LIBRARY=$(find "$build_dir/cudnn_host" -name 'libcudnn.so*' | head -n 1)"
+    cmake --build "$scratch/build" --target train_in_micro_batches >"$scratch/log" || { cat "$scratch/log"; exit 1; }
+    readelf -d "$scratch/build/train_in_micro_batches" | grep 'libtidepool_cudnn_handle\.so'
+    LD_LIBRARY_PATH=$build_dir/cudart_host "$scratch/build/train_in_micro_batches" | grep gradients
+  fi
 else
   [ ! -e "$scratch/prefix/include/tidepool/cuda_device.h" ] || fail "there is a header and no CUDA"
   if cmake --build "$scratch/build" --target ask_for_a_gpu >"$scratch/log" 2>&1; then fail "there is CUDA"; fi

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bindings/cudnn/plan.h"
+
+#include <algorithm>
+
+namespace tidepool::cudnn {
+
+TensorDescriptor WithBatch(const Functions& functions, const Convolution& convolution,
+                           const Convolution::Tensor& tensor, std::int64_t batch) {
+  cudnnTensorDescriptor_t raw = nullptr;
+  const bool exists = functions.create_tensor(&raw) == CUDNN_STATUS_SUCCESS;
+  TensorDescriptor made(exists ? raw : nullptr, functions.destroy_tensor);
+  std::array<int, Convolution::kMostDimensions> sizes = tensor.sizes;
+  sizes[0] = static_cast<int>(batch);
+  if (exists && functions.set_tensor(raw, tensor.type, convolution.dimensions, sizes.data(),
+                                     tensor.strides.data()) != CUDNN_STATUS_SUCCESS) {
+    made.reset();
+  }
+  return made;
+}
+
+ConvolutionDescriptor WithArithmetic(const Functions& functions, const Convolution& convolution,
+                                     cudnnDataType_t compute_type, cudnnMathType_t math) {
+  cudnnConvolutionDescriptor_t raw = nullptr;
+  const bool exists = functions.create_convolution(&raw) == CUDNN_STATUS_SUCCESS;
+  ConvolutionDescriptor made(exists ? raw : nullptr, functions.destroy_convolution);
+  if (!exists) return made;
+  const bool is_set =
+      functions.set_convolution(raw, convolution.dimensions - 2, convolution.pads.data(),
+                                convolution.strides.data(), convolution.dilations.data(),
+                                convolution.mode, compute_type) == CUDNN_STATUS_SUCCESS &&
+      functions.set_math(raw, math) == CUDNN_STATUS_SUCCESS &&
+      functions.set_groups(raw, convolution.groups) == CUDNN_STATUS_SUCCESS;
+  if (!is_set) made.reset();
+  return made;
+}
+
+std::unique_ptr<Plan> Plan::Make(const Functions& functions, const Convolution& convolution,
+                                 const KernelConfiguration& configuration) {
+  std::unique_ptr<Plan> plan(new Plan(functions, convolution, configuration));
+  if (!plan->AddSteps()) return nullptr;
+  return plan;
+}
+
+bool Plan::AddSteps() {
+  std::int64_t first_sample = 0;
+  for (const KernelPart& part : configuration_.parts) {
+    Step step;
+    step.algorithm = Algorithm::Of(part.algorithm).number;
+    step.first_sample = first_sample;
+    if (part.micro_batch != convolution_.batch() && !AddTensors(part.micro_batch, step))
+      return false;
+    if (!AddArithmetic(part, step)) return false;
+    steps_.push_back(step);
+    first_sample += part.micro_batch;
+  }
+  return true;
+}
+
+bool Plan::AddTensors(std::int64_t samples, Step& step) {
+  // Parts of one size and algorithm follow each other.
+  const std::size_t at = steps_.size();
+  if (at > 0 && configuration_.parts[at - 1].micro_batch == samples) {
+    step.x = steps_.back().x;
+    step.y = steps_.back().y;
+    return true;
+  }
+  for (const bool is_x : {true, false}) {
+    tensors_.push_back(
+        WithBatch(functions_, convolution_, is_x ? convolution_.x : convolution_.y, samples));
+    if (tensors_.back() == nullptr) return false;
+    (is_x ? step.x : step.y) = tensors_.back().get();
+  }
+  return true;
+}
+
+bool Plan::AddArithmetic(const KernelPart& part, Step& step) {
+  const cudnnMathType_t math = Algorithm::Of(part.algorithm).math;
+  const cudnnDataType_t compute_type =
+      part.precision == convolution_.precision() ? convolution_.compute_type : CUDNN_DATA_FLOAT;
+  if (math == convolution_.math && compute_type == convolution_.compute_type) return true;
+  const std::size_t at = steps_.size();
+  if (at > 0 && configuration_.parts[at - 1].algorithm == part.algorithm &&
+      configuration_.parts[at - 1].precision == part.precision) {
+    step.convolution = steps_.back().convolution;
+    return true;
+  }
+  arithmetics_.push_back(WithArithmetic(functions_, convolution_, compute_type, math));
+  step.convolution = arithmetics_.back().get();
+  return step.convolution != nullptr;
+}
+
+cudnnStatus_t Plan::Run(const Call& call, void* workspace, std::size_t workspace_bytes) const {
+  for (const Step& step : steps_) {
+    const cudnnStatus_t status = RunStep(step, call, workspace, workspace_bytes);
+    if (status != CUDNN_STATUS_SUCCESS) return status;
+  }
+  return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t Plan::RunStep(const Step& step, const Call& call, void* workspace,
+                            std::size_t workspace_bytes) const {
+  static constexpr float kOne = 1;
+  static constexpr double kOneDouble = 1;
+  const Pass pass = convolution_.pass;
+  const void* const one = convolution_.x.type == CUDNN_DATA_DOUBLE
+                              ? static_cast<const void*>(&kOneDouble)
+                              : static_cast<const void*>(&kOne);
+  Descriptors its = call.descriptors;
+  if (step.x != nullptr) its.x = step.x;
+  if (step.y != nullptr) its.y = step.y;
+  if (step.convolution != nullptr) its.convolution = step.convolution;
+  const std::int64_t y_offset = step.first_sample * convolution_.YStepBytes();
+  char* const x = call.data.x + step.first_sample * convolution_.XStepBytes();
+  char* const y = call.data.y + y_offset;
+  if (call.epilogue != nullptr) {
+    const Epilogue& end = *call.epilogue;
+    return functions_.run_fused(
+        call.handle, call.alpha, its.x, x, its.w, call.data.w, its.convolution,
+        static_cast<cudnnConvolutionFwdAlgo_t>(step.algorithm), workspace, workspace_bytes,
+        end.alpha, its.y, end.z + y_offset, end.bias, end.bias_data, end.activation, its.y, y);
+  }
+  const std::array<void*, 3> of = its.InOrder(pass);
+  char* const a = pass == Pass::kData ? call.data.w : x;
+  char* const b = pass == Pass::kForward ? call.data.w : y;
+  char* const c = pass == Pass::kForward ? y : pass == Pass::kData ? x : call.data.w;
+  const bool adds = pass == Pass::kFilter && step.first_sample > 0;
+  return functions_.passes[static_cast<std::size_t>(pass)].run(
+      call.handle, call.alpha, of[0], a, of[1], b, its.convolution, step.algorithm, workspace,
+      workspace_bytes, adds ? one : call.beta, of[2], c);
+}
+
+bool Plan::is_deterministic() const {
+  return std::all_of(
+      configuration_.parts.begin(), configuration_.parts.end(),
+      [](const KernelPart& part) { return Algorithm::Of(part.algorithm).is_deterministic; });
+}
+
+}  // namespace tidepool::cudnn
