@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "tidepool/schedule/graph.h"
 #include "tidepool/schedule/graph_family.h"
+#include "tidepool/schedule/micro_batches.h"
 #include "tidepool/schedule/model_zoo.h"
+#include "tidepool/schedule/workspace_policy.h"
 #include "trace_replay/command.h"
 #include "trace_replay/offload/gpu_option.h"
 #include "trace_replay/offload/model_options.h"
@@ -31,7 +33,8 @@ struct ModelCommandOptions {
   GpuOption gpu;
   ModelOptions model;
   bool is_family = false;
-  std::string batches;  // of a family: a list or range
+  std::string batches;        // of a family: a list or range
+  std::string micro_batches;  // a policy of MicroBatchSizes; empty: none
 };
 
 absl::StatusOr<Answer> ListModels(const ModelCommandOptions& options) {
@@ -98,7 +101,21 @@ void PrintModelTable(const ModelCommandOptions& options, const TaskGraph& graph,
                      MillisecondsText(totals.least_workspace_seconds)}});
 }
 
+// Makes the graph with configurations as algorithms.
+absl::StatusOr<TaskGraph> MakeDividedModel(const ModelCommandOptions& options) {
+  const std::int64_t batch = options.model.batch;
+  const absl::StatusOr<std::vector<std::int64_t>> sizes =
+      MicroBatchSizes(options.micro_batches, batch);
+  if (!sizes.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--micro-batches: ", sizes.status().message()));
+  }
+  const absl::StatusOr<GraphFamily> family = MakeModelFamily(options.name, options.model, {batch});
+  if (!family.ok()) return family.status();
+  return GraphInMicroBatches(*family, batch, options.micro_batches);
+}
+
 absl::StatusOr<TaskGraph> MakeTimedModel(const ModelCommandOptions& options) {
+  if (!options.micro_batches.empty()) return MakeDividedModel(options);
   absl::StatusOr<TaskGraph> graph = MakeModel(options.name, options.model);
   if (!graph.ok() || options.times.empty()) return graph;
   if (absl::Status status = ReadTimes(options.times, *graph); !status.ok()) return status;
@@ -117,6 +134,10 @@ absl::StatusOr<std::vector<std::int64_t>> FamilyBatches(const ModelCommandOption
 }
 
 absl::Status CheckFamilyOptions(const ModelCommandOptions& options) {
+  if (!options.micro_batches.empty() && (options.is_family || !options.times.empty())) {
+    return absl::InvalidArgumentError(
+        "--micro-batches: configurations of one batch, expected neither --family nor --times");
+  }
   if (!options.is_family) {
     return options.batches.empty()
                ? absl::OkStatus()
@@ -227,6 +248,13 @@ Command AddModel(CLI::App& app) {
                    "With --family, the batches of the table of times: a list 1,2,4, or a range "
                    "8..64/8 (default: 1,2,4,...,512)")
       ->type_name("NUMBERS");
+  model
+      ->add_option(
+          "--micro-batches", options->micro_batches,
+          "Let tasks run in micro-batches of these sizes: powerOfTwo, all, or numbers such "
+          "as 8,16,32. Their algorithms are then all configurations that are worth their "
+          "workspace")
+      ->type_name("POLICY");
   AddWholeOption(*model, "--image", options->image, {.least = 1, .most = INT64_MAX},
                  "Pixels of a side of the image, or tokens of a sequence (default: the size that "
                  "the network is known for)");
@@ -241,10 +269,12 @@ Command AddModel(CLI::App& app) {
   AddJsonOption(*model, options->json);
   AddModelOptions(*model, options->model);
   AddGpuOptions(*model, options->gpu, "GPU");
-  AddExamples(*model, {"tidepool model", "tidepool model resnet-50 --batch 32 -o graph.json",
-                       "tidepool model resnet-50 --batch 32 --flops 60e12 --bandwidth 2TB/s",
-                       "tidepool model resnet-50 --family -o family.json",
-                       "tidepool model gpt2-xl --batch 8 --precision bfloat16 --optimizer adam"});
+  AddExamples(*model,
+              {"tidepool model", "tidepool model resnet-50 --batch 32 -o graph.json",
+               "tidepool model resnet-50 --batch 32 --flops 60e12 --bandwidth 2TB/s",
+               "tidepool model resnet-50 --family -o family.json",
+               "tidepool model vgg-16 --batch 64 --micro-batches powerOfTwo -o divided.json",
+               "tidepool model gpt2-xl --batch 8 --precision bfloat16 --optimizer adam"});
   return {model, [options] { return RunModel(*options); }};
 }
 
