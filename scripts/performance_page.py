@@ -382,6 +382,20 @@ def workspace(results):
             quoted(results.block(command)) + "\n" + results.source(command))
 
 
+def micro_cudnn(results):
+    command = "build/release/bench/micro_cudnn"
+    return ("## The papers' figures: micro-cuDNN\n\nFigures 9 to 13 and table V of Oyama et al. with the zoo's cost model, which has three or four "
+            "algorithms of a convolution and no kernel of its own for small batches. Only figures that the paper's text names are beside ours. The networks "
+            "of table V gain more than on a GPU:\n\n" + quoted(results.block(command)) + "\n" + results.source(command))
+
+
+def cudnn(results):
+    command = "build/release/bench/cudnn_bench"
+    return ("## cuDNN's convolutions in micro-batches\n\nThe time of the calling thread that `tidepool::CudnnHandle` adds to a convolution of one sample "
+            "on the stand-in for cuDNN, whose descriptors are read in each call, and that of look-ups of many layers of one shape. Never run with "
+            "NVIDIA's cuDNN:\n\n" + quoted(results.block(command)) + "\n" + results.source(command))
+
+
 def beaumont_figures(results):
     command = next(line[2:] for line in results.lines if line.startswith("$ "))
     return ("## The papers' figures: Beaumont et al.\n\nPolicies of chains on ResNet 18 to 152, DenseNet 121 to 201 and Inception v3, images of 224, "
@@ -456,7 +470,7 @@ def other(results):
 
 
 SECTIONS = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
-            chain_policy, workspace, beaumont_figures, pofo_curve, best_sweep, gpt2_medium, llama_layer_sweep, python_package]
+            chain_policy, workspace, cudnn, micro_cudnn, beaumont_figures, pofo_curve, best_sweep, gpt2_medium, llama_layer_sweep, python_package]
 
 
 def page():
