@@ -8,11 +8,14 @@
 
 #include "stand_in/libraries/answers.h"
 #include "stand_in/libraries/cudnn_types.h"
+#include "stand_in/libraries/gpu.h"
 
 namespace {
 
 using tidepool::cudart_host::DeleteObject;
 using tidepool::cudart_host::MakeObject;
+using tidepool::cudart_host::Run;
+using tidepool::cudart_host::cudnn::BytesOf;
 using tidepool::cudart_host::cudnn::Delete;
 using tidepool::cudart_host::cudnn::Handle;
 using tidepool::cudart_host::cudnn::Make;
@@ -34,6 +37,16 @@ int Version() {
 
 int Store(std::size_t* place, std::size_t bytes) {
   *place = bytes;
+  return 0;
+}
+
+// Passes the time of a normalization that reads or writes a tensor so many times. It writes several
+// arrays, so all memory becomes unknown.
+int Normalize(const char* name, void* handle, const void* descriptor, int passes) {
+  const auto& tensor = *static_cast<const Tensor*>(descriptor);
+  double bytes = static_cast<double>(BytesOf(tensor.type));
+  for (const int size : tensor.sizes) bytes *= size;
+  Run(name, static_cast<Handle*>(handle)->stream, {.bytes = passes * bytes}, nullptr, 0);
   return 0;
 }
 
@@ -95,6 +108,36 @@ TIDEPOOL_ANSWER int cudnnGetTensorNdDescriptor(void* descriptor, int most, int* 
   std::copy_n(tensor.sizes.begin(), stored, sizes);
   std::copy_n(tensor.strides.begin(), stored, strides);
   return 0;
+}
+
+// Normalization: the forward pass reads its input once for the mean and once more, the backward
+// pass reads the input and the gradients twice.
+// ------------------------------------------------------------------------------------------
+
+TIDEPOOL_ANSWER int cudnnBatchNormalizationForwardTrainingEx(
+    void* handle, int /*mode*/, int /*operations*/, void* /*alpha*/, void* /*beta*/, void* x,
+    void* /*x_data*/, void* /*z*/, void* /*z_data*/, void* /*y*/, void* /*y_data*/,
+    void* /*scales*/, void* /*scale*/, void* /*bias*/, double /*factor*/, void* /*mean*/,
+    void* /*variance*/, double /*epsilon*/, void* /*saved_mean*/, void* /*saved_variance*/,
+    void* /*activation*/, void* /*workspace*/, std::size_t /*bytes*/, void* /*reserve*/,
+    std::size_t /*reserve_bytes*/) {
+  return Normalize(__func__, handle, x, 3);
+}
+TIDEPOOL_ANSWER int cudnnBatchNormalizationForwardInference(
+    void* handle, int /*mode*/, void* /*alpha*/, void* /*beta*/, void* x, void* /*x_data*/,
+    void* /*y*/, void* /*y_data*/, void* /*scales*/, void* /*scale*/, void* /*bias*/,
+    void* /*mean*/, void* /*variance*/, double /*epsilon*/) {
+  return Normalize(__func__, handle, x, 2);
+}
+TIDEPOOL_ANSWER int cudnnBatchNormalizationBackwardEx(
+    void* handle, int /*mode*/, int /*operations*/, void* /*alpha*/, void* /*beta*/,
+    void* /*alpha_weights*/, void* /*beta_weights*/, void* x, void* /*x_data*/, void* /*y*/,
+    void* /*y_data*/, void* /*dy*/, void* /*dy_data*/, void* /*dz*/, void* /*dz_data*/,
+    void* /*dx*/, void* /*dx_data*/, void* /*scales*/, void* /*scale*/, void* /*bias*/,
+    void* /*dscale*/, void* /*dbias*/, double /*epsilon*/, void* /*mean*/, void* /*variance*/,
+    void* /*activation*/, void* /*workspace*/, std::size_t /*bytes*/, void* /*reserve*/,
+    std::size_t /*reserve_bytes*/) {
+  return Normalize(__func__, handle, x, 5);
 }
 
 // Sizes

@@ -8,12 +8,20 @@
 
 #include "stand_in/libraries/answers.h"
 #include "stand_in/libraries/cudnn_types.h"
+#include "stand_in/libraries/gpu.h"
 
 namespace {
 
+using tidepool::cudart_host::AssumedGpu;
+using tidepool::cudart_host::Numbers;
+using tidepool::cudart_host::Run;
 using tidepool::cudart_host::cudnn::BytesOf;
 using tidepool::cudart_host::cudnn::Delete;
+using tidepool::cudart_host::cudnn::Handle;
 using tidepool::cudart_host::cudnn::kBadParameter;
+using tidepool::cudart_host::cudnn::kBfloat16;
+using tidepool::cudart_host::cudnn::kDouble;
+using tidepool::cudart_host::cudnn::kHalf;
 using tidepool::cudart_host::cudnn::Make;
 using tidepool::cudart_host::cudnn::Tensor;
 
@@ -55,6 +63,25 @@ struct Sequences {
   std::int64_t steps = 0;
   std::int64_t batch = 0;
 };
+
+// Passes the time of a pass over all steps: a product with each matrix for each step, which reads
+// the matrices again.
+int RunPass(const char* name, void* handle, const void* descriptor, const void* data) {
+  const auto& layers = *static_cast<const Layers*>(descriptor);
+  const auto& sequences = *static_cast<const Sequences*>(data);
+  const auto steps = static_cast<double>(sequences.steps);
+  const auto matrices = static_cast<double>(layers.AllMatrices(layers.passes()));
+  const auto element = static_cast<double>(BytesOf(layers.type));
+  const bool is_half = layers.type == kHalf || layers.type == kBfloat16;
+  const Numbers numbers = layers.type == kDouble                     ? Numbers::kDouble
+                          : is_half && AssumedGpu().capability >= 70 ? Numbers::kHalf
+                                                                     : Numbers::kSingle;
+  Run(name, static_cast<Handle*>(handle)->stream,
+      {numbers, 2 * steps * static_cast<double>(sequences.batch) * matrices,
+       steps * matrices * element},
+      nullptr, 0);
+  return 0;
+}
 
 void Describe(void* descriptor, int type, std::int64_t rows, std::int64_t columns) {
   auto& tensor = *static_cast<Tensor*>(descriptor);
@@ -154,4 +181,32 @@ TIDEPOOL_ANSWER int cudnnGetRNNTempSpaceSizes(void* /*handle*/, void* descriptor
     *reserve = static_cast<std::size_t>(states * (layers.gates() + 1) * layers.passes());
   }
   return 0;
+}
+
+// The two halves of the backward pass take as long as the forward pass each.
+TIDEPOOL_ANSWER int cudnnRNNForward(void* handle, void* layers, int /*mode*/,
+                                    const std::int32_t* /*lengths*/, void* x, void* /*x_data*/,
+                                    void* /*y*/, void* /*y_data*/, void* /*h*/, void* /*hx*/,
+                                    void* /*hy*/, void* /*c*/, void* /*cx*/, void* /*cy*/,
+                                    std::size_t /*weight_bytes*/, void* /*weights*/,
+                                    std::size_t /*bytes*/, void* /*workspace*/,
+                                    std::size_t /*reserve_bytes*/, void* /*reserve*/) {
+  return RunPass(__func__, handle, layers, x);
+}
+TIDEPOOL_ANSWER int cudnnRNNBackwardData_v8(
+    void* handle, void* layers, const std::int32_t* /*lengths*/, void* y, void* /*y_data*/,
+    void* /*dy*/, void* /*x*/, void* /*dx*/, void* /*h*/, void* /*hx*/, void* /*dhy*/,
+    void* /*dhx*/, void* /*c*/, void* /*cx*/, void* /*dcy*/, void* /*dcx*/,
+    std::size_t /*weight_bytes*/, void* /*weights*/, std::size_t /*bytes*/, void* /*workspace*/,
+    std::size_t /*reserve_bytes*/, void* /*reserve*/) {
+  return RunPass(__func__, handle, layers, y);
+}
+TIDEPOOL_ANSWER int cudnnRNNBackwardWeights_v8(void* handle, void* layers, int /*adds*/,
+                                               const std::int32_t* /*lengths*/, void* x,
+                                               void* /*x_data*/, void* /*h*/, void* /*hx*/,
+                                               void* /*y*/, void* /*y_data*/,
+                                               std::size_t /*weight_bytes*/, void* /*dweights*/,
+                                               std::size_t /*bytes*/, void* /*workspace*/,
+                                               std::size_t /*reserve_bytes*/, void* /*reserve*/) {
+  return RunPass(__func__, handle, layers, x);
 }

@@ -9,6 +9,10 @@
 
 namespace {
 
+struct Handle {
+  void* stream = nullptr;
+};
+
 constexpr std::int64_t kBlock = 64;  // columns that LAPACK's blocked algorithms take at a time
 
 std::int64_t Elements(std::int64_t rows, std::int64_t columns) {
@@ -31,10 +35,20 @@ int StoreBytes(std::size_t* on_device, std::size_t* on_host, std::int64_t rows,
 }  // namespace
 
 TIDEPOOL_ANSWER int cusolverDnCreate(void** handle) {
-  return tidepool::cudart_host::MakeObject(handle);
+  *handle = new Handle();
+  return 0;
 }
 TIDEPOOL_ANSWER int cusolverDnDestroy(void* handle) {
-  return tidepool::cudart_host::DeleteObject(handle);
+  delete static_cast<Handle*>(handle);
+  return 0;
+}
+TIDEPOOL_ANSWER int cusolverDnSetStream(void* handle, void* stream) {
+  static_cast<Handle*>(handle)->stream = stream;
+  return 0;
+}
+TIDEPOOL_ANSWER int cusolverDnGetStream(void* handle, void** stream) {
+  *stream = static_cast<Handle*>(handle)->stream;
+  return 0;
 }
 
 // NOLINTBEGIN(bugprone-macro-parentheses): the macros make functions for each type of elements.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The time that products and convolutions take on the clock of events. The host's own time counts
-// besides, so times are compared with least times alone.
+// The time that work of libraries takes on the clock of events. Launches and records count besides,
+// so times are compared with least times alone.
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
@@ -52,6 +52,33 @@ int cudnnConvolutionForward(void* handle, const void* alpha, const void* x, cons
                             const void* w, const void* w_data, const void* order, int algorithm,
                             void* workspace, std::size_t bytes, const void* beta, const void* y,
                             void* output);
+int cudnnBatchNormalizationForwardInference(void* handle, int mode, const void* alpha,
+                                            const void* beta, const void* x, const void* x_data,
+                                            const void* y, void* y_data, const void* scales,
+                                            const void* scale, const void* bias, const void* mean,
+                                            const void* variance, double epsilon);
+int cudnnCreateRNNDataDescriptor(void** made);
+int cudnnDestroyRNNDataDescriptor(void* object);
+int cudnnSetRNNDataDescriptor(void* object, int type, int layout, int steps, int batch, int width,
+                              const int* lengths, void* padding);
+int cudnnCreateRNNDescriptor(void** made);
+int cudnnDestroyRNNDescriptor(void* object);
+int cudnnSetRNNDescriptor_v8(void* object, int algorithm, int cell, int bias, int direction,
+                             int input_mode, int type, int precision, int math, std::int32_t input,
+                             std::int32_t hidden, std::int32_t projected, std::int32_t layers,
+                             void* dropout, std::uint32_t flags);
+int cudnnRNNForward(void* handle, void* layers, int mode, const std::int32_t* lengths, void* x,
+                    const void* x_data, void* y, void* y_data, void* h, const void* hx, void* hy,
+                    void* c, const void* cx, void* cy, std::size_t weight_bytes,
+                    const void* weights, std::size_t bytes, void* workspace,
+                    std::size_t reserve_bytes, void* reserve);
+int cublasDtrsm_v2(void* handle, int side, int part, int turned, int diagonal, int m, int n,
+                   const void* alpha, const void* a, int lda, void* b, int ldb);
+int cusolverDnCreate(void** handle);
+int cusolverDnDestroy(void* handle);
+int cusolverDnSetStream(void* handle, void* stream);
+int cusolverDnSgetrf(void* handle, int m, int n, void* a, int lda, void* workspace, int* pivots,
+                     int* info);
 }
 
 namespace {
@@ -171,6 +198,63 @@ TEST_F(KernelTime, ConvolutionsTakeTheTimeOfTheirAlgorithm) {
   cudnnDestroyFilterDescriptor(w);
   cudnnDestroyConvolutionDescriptor(order);
   cudnnDestroy(dnn);
+}
+
+TEST_F(KernelTime, NormalizationsTakeTheTimeOfTheirMemory) {
+  void *dnn = nullptr, *x = nullptr;
+  cudnnCreate(&dnn);
+  cudnnSetStream(dnn, stream_);
+  cudnnCreateTensorDescriptor(&x);
+  const std::array<int, 4> sizes = {1000, 1000, 100, 10};
+  const std::array<int, 4> strides = {1'000'000, 1000, 10, 1};
+  cudnnSetTensorNdDescriptor(x, 0, 4, sizes.data(), strides.data());
+  EXPECT_GE(Milliseconds([&] {
+              cudnnBatchNormalizationForwardInference(dnn, 1, nullptr, nullptr, x, nullptr, x,
+                                                      nullptr, x, nullptr, nullptr, nullptr,
+                                                      nullptr, 0);
+            }),
+            2 * 4e9 / 1e12 * 1e3);
+  cudnnDestroyTensorDescriptor(x);
+  cudnnDestroy(dnn);
+}
+
+TEST_F(KernelTime, RecurrentLayersTakeTheTimeOfTheirProducts) {
+  void *dnn = nullptr, *layers = nullptr, *x = nullptr;
+  constexpr int kLstm = 2;
+  constexpr int kSide = 1000;
+  cudnnCreate(&dnn);
+  cudnnSetStream(dnn, stream_);
+  cudnnCreateRNNDescriptor(&layers);
+  cudnnCreateRNNDataDescriptor(&x);
+  cudnnSetRNNDescriptor_v8(layers, 0, kLstm, 1, 0, 0, 0, 0, 0, kSide, kSide, kSide, 2, nullptr, 0);
+  cudnnSetRNNDataDescriptor(x, 0, 0, 500, 4000, kSide, nullptr, nullptr);
+  EXPECT_GE(Milliseconds([&] {
+              cudnnRNNForward(dnn, layers, 1, nullptr, x, nullptr, x, nullptr, nullptr, nullptr,
+                              nullptr, nullptr, nullptr, nullptr, 0, nullptr, 0, nullptr, 0,
+                              nullptr);
+            }),
+            MillisecondsOf(2.0 * 500 * 4000 * (2.0 * 4 * 2 * kSide * kSide), 20e12));
+  cudnnDestroyRNNDescriptor(layers);
+  cudnnDestroyRNNDataDescriptor(x);
+  cudnnDestroy(dnn);
+}
+
+TEST_F(KernelTime, SolversTakeTheTimeOfTheirOperations) {
+  constexpr int kSide = 20'000;
+  constexpr double kCube = 1.0 * kSide * kSide * kSide;
+  EXPECT_GE(Milliseconds([&] {
+              cublasDtrsm_v2(blas_, 0, 0, 0, 0, kSide, 2 * kSide, nullptr, nullptr, kSide, memory_,
+                             kSide);
+            }),
+            2 * kCube / (10e12 * 0.5) * 1e3);
+  void* solver = nullptr;
+  cusolverDnCreate(&solver);
+  cusolverDnSetStream(solver, stream_);
+  EXPECT_GE(Milliseconds([&] {
+              cusolverDnSgetrf(solver, kSide, kSide, nullptr, kSide, nullptr, nullptr, nullptr);
+            }),
+            2 * kCube / 3 / (20e12 * 0.5) * 1e3);
+  cusolverDnDestroy(solver);
 }
 
 // Each launch of a graph passes the time again.
