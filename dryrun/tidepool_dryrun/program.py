@@ -107,7 +107,7 @@ def environment(target, machine, stand_in, out, orders):
     gpu = machine.gpu
     own.update(CUDART_HOST_DEVICES=str(machine.devices), CUDART_HOST_MEMORY=str(machine.memory_bytes),
                CUDART_HOST_NAME=gpu.title, CUDART_HOST_CAPABILITY=str(gpu.capability),
-               CUDART_HOST_MULTIPROCESSORS=str(gpu.multiprocessors),
+               CUDART_HOST_MULTIPROCESSORS=str(gpu.multiprocessors), CUDART_HOST_L2=str(gpu.l2_bytes),
                CUDART_HOST_THREADS_PER_MULTIPROCESSOR=str(gpu.threads), CUDART_HOST_SHARED_MEMORY=str(gpu.shared_bytes),
                CUDART_HOST_KERNELS="1", CUDART_HOST_DATA="0",
                CUDART_HOST_ASSUMED_BYTES_PER_SECOND=str(gpu.gigabytes_per_second * 10**9),

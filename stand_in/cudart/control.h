@@ -23,6 +23,7 @@ struct CudartHostConfig {
   int multiprocessors;                 // of each device
   int threads_per_multiprocessor;
   int shared_bytes_per_block;  // the most that a kernel can ask for
+  int l2_bytes;                // of the cache of each device
   // 0: device memory is never touched. Copies from it give zeros, and copies to it do nothing, so a
   // device may have more memory than the host.
   int has_data;

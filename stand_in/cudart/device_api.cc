@@ -46,7 +46,6 @@ constexpr Attribute kAttributes[] = {
     {cudaDevAttrReservedSharedMemoryPerBlock, kReservedSharedBytes},
     {cudaDevAttrMaxRegistersPerBlock, 65536},
     {cudaDevAttrMaxRegistersPerMultiprocessor, 65536},
-    {cudaDevAttrL2CacheSize, 40 << 20},
     {cudaDevAttrTotalConstantMemory, 65536},
     {cudaDevAttrConcurrentKernels, 1},
     {cudaDevAttrCooperativeLaunch, 1},
@@ -67,6 +66,8 @@ int AttributeOf(Runtime& runtime, int number) {
       return config.capability % 10;
     case cudaDevAttrMultiProcessorCount:
       return config.multiprocessors;
+    case cudaDevAttrL2CacheSize:
+      return config.l2_bytes;
     case cudaDevAttrMaxThreadsPerMultiProcessor:
       return config.threads_per_multiprocessor;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin:

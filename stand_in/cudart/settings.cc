@@ -68,6 +68,7 @@ CudartHostConfig ConfigOfEnvironment() {
                              .multiprocessors = 108,
                              .threads_per_multiprocessor = 2048,
                              .shared_bytes_per_block = 166912,
+                             .l2_bytes = 40 << 20,
                              .has_data = 1,
                              .assumed_bytes_per_second = 0,
                              .addresses = 0};
@@ -84,6 +85,7 @@ CudartHostConfig ConfigOfEnvironment() {
   Read("CUDART_HOST_MULTIPROCESSORS", 1, config.multiprocessors);
   Read("CUDART_HOST_THREADS_PER_MULTIPROCESSOR", 1024, config.threads_per_multiprocessor);
   Read("CUDART_HOST_SHARED_MEMORY", 49152, config.shared_bytes_per_block);
+  Read("CUDART_HOST_L2", 0, config.l2_bytes);
   Read("CUDART_HOST_DATA", 0, config.has_data);
   Read("CUDART_HOST_ASSUMED_BYTES_PER_SECOND", 0.0, config.assumed_bytes_per_second);
   ReadAddresses(config.addresses);

@@ -239,6 +239,7 @@ TEST_F(DeviceTest, HasTheMultiprocessorsOfItsConfiguration) {
   config.multiprocessors = 132;
   config.threads_per_multiprocessor = 1536;
   config.shared_bytes_per_block = 232448;
+  config.l2_bytes = 50 << 20;
   ASSERT_EQ(cudartHostConfigure(&config), 1);
   cudaDeviceProp properties;
   ASSERT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
@@ -246,6 +247,7 @@ TEST_F(DeviceTest, HasTheMultiprocessorsOfItsConfiguration) {
   EXPECT_EQ(properties.maxThreadsPerMultiProcessor, 1536);
   EXPECT_EQ(properties.sharedMemPerBlockOptin, 232448);
   EXPECT_EQ(properties.sharedMemPerMultiprocessor, 233472);
+  EXPECT_EQ(properties.l2CacheSize, 50 << 20);
 }
 
 }  // namespace
