@@ -109,9 +109,17 @@ class Run:
         os.replace(path + ".new", path + ".json")
 
     def note_failure(self, error):
+        """Notes an error of the dry run itself, or that there is no room for the answer."""
         print(f"tidepool: the memory of process {self.process} was not written: {error}", file=sys.stderr)
-        with contextlib.suppress(OSError), open(os.path.join(self.folder, f"failure-{self.process}"), "w", encoding="utf-8") as file:
+        kind = "room" if isinstance(error, OSError) else "failure"
+        with contextlib.suppress(OSError), open(os.path.join(self.folder, f"{kind}-{self.process}"), "w", encoding="utf-8") as file:
             file.write(f"{type(error).__name__}: {error}"[:400])
+
+    def enter(self, torch):
+        try:
+            enter(self, torch)
+        except Exception as error:  # the program's import of PyTorch has not failed
+            self.note_failure(error)
 
 
 def convolution_workspaces():
@@ -258,4 +266,4 @@ def enter(run, torch):
 def begin():
     if "TIDEPOOL_DRYRUN_FOLDER" in os.environ:
         run = Run()
-        imports.watch("torch", before=run.note_torch, after=lambda torch: enter(run, torch))
+        imports.watch("torch", before=run.note_torch, after=run.enter)

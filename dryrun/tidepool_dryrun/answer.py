@@ -121,6 +121,9 @@ def error_of(read, was_ended):
 def collect(folder, finished, gpu, memory_bytes, tool):
     """Returns the answer of a run, or raises DryRunError where it has none."""
     read = processes(folder)
+    failure = no_answer.text_of(folder, "failure")
+    if failure:
+        raise DryRunError(f"the dry run itself failed, not the program: {failure}")
     answer = None if read else plain.collect(folder, finished, gpu, memory_bytes)
     if answer:
         return answer

@@ -8,11 +8,11 @@ import signal
 def reason(folder, finished):
     """Returns a sentence about a run of which no process wrote its answer."""
     folder = pathlib.Path(folder)
+    room = text_of(folder, "room")
     # A process writes the snapshot and a new file, which it then renames.
-    failure = "".join(path.read_text() for path in folder.glob("failure-*"))
-    if any(folder.glob("process-*")) or failure:
+    if any(folder.glob("process-*")) or room:
         free = shutil.disk_usage(folder).free
-        cause = failure or "the program was ended before, or there is no room"
+        cause = room or "the program was ended before, or there is no room"
         return (f"{folder}: the memory of the program was not written whole ({free >> 20} MiB free): {cause} (TMPDIR names another "
                 "folder)")
     if finished.was_interrupted:
@@ -22,6 +22,11 @@ def reason(folder, finished):
     if finished.status != 0:
         return f"the program {ended(finished.status)} and left no answer"
     return "the program never imported torch and took no memory of a GPU, or ended at once (os._exit)"
+
+
+def text_of(folder, kind):
+    """Returns the notes of that kind of all processes: "failure" of the dry run itself, or no "room" for the answer."""
+    return " ".join(path.read_text() for path in sorted(pathlib.Path(folder).glob(f"{kind}-*")))
 
 
 def ended(status):

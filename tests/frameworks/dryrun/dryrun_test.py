@@ -317,7 +317,16 @@ class DryRunTest(unittest.TestCase):
             "weight = torch.nn.Parameter(torch.zeros(4, device='cuda', requires_grad=True))\n"
             "torch.optim.SGD([weight]).step()\n"))
         self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn("RuntimeError: no snapshot here", done.stderr)
+        self.assertIn("the dry run itself failed, not the program: RuntimeError: no snapshot here", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        # Before the program's first line, at the import of PyTorch.
+        (self.folder / "torch_change.py").write_text(
+            "import _tidepool_dryrun\n"
+            "def fail(*_): raise AttributeError('no such function in this PyTorch')\n"
+            "_tidepool_dryrun.watch_errors = fail\n")
+        done = dry_run("--steps", "0", command=self.program("import torch_change, torch\nx = torch.zeros(4, device='cuda')\n"))
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("the dry run itself failed, not the program: AttributeError: no such function in this PyTorch", done.stderr)
         self.assertNotIn("Traceback", done.stderr)
 
     def test_programs_may_fork_and_read_the_devices(self):
