@@ -66,19 +66,31 @@ def _versions(section, strings):
 
 def read(path):
     """Returns the Library. Raises OSError, or ValueError for a file that is no such library."""
+    return _open(path, _read)
+
+
+def needed(path):
+    """Returns the names of the libraries that a library needs. Raises like `read`, and takes less time."""
+    return _open(path, lambda data: _needed(_Sections(data)))
+
+
+def _open(path, reader):
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         if data[:6] != b"\x7fELF\x02\x01":
             raise ValueError(f"{path}: not a 64-bit ELF library")
         try:
-            return _read(data)
+            return reader(data)
         except (struct.error, IndexError, OverflowError, ValueError) as error:
             raise ValueError(f"{path}: not a whole ELF library ({error})") from error
 
 
+def _needed(sections):
+    dynamic, names = sections.bytes_of(DYNAMIC)
+    return [_text(names, value) for tag, value in struct.iter_unpack("<QQ", dynamic) if tag == NEEDED]
+
+
 def _read(data):
     sections = _Sections(data)
-    dynamic, names = sections.bytes_of(DYNAMIC)
-    needed = [_text(names, value) for tag, value in struct.iter_unpack("<QQ", dynamic) if tag == NEEDED]
     versions = _versions(*sections.bytes_of(VERNEED))
     nodes = {}
     for library, node in versions.values():
@@ -92,4 +104,4 @@ def _read(data):
         elif name != 0:
             library, node = versions.get(numbers[index] if numbers else 0, (None, None))
             references.append(Reference(_text(names, name), library, node))
-    return Library(struct.unpack_from("<H", data, 18)[0], needed, nodes, references, defined)
+    return Library(struct.unpack_from("<H", data, 18)[0], _needed(sections), nodes, references, defined)

@@ -4,13 +4,15 @@
 
 usage: libraries.py TO TORCH_LIBRARIES STAND_IN...
 
-Reads which libraries, versions and functions PyTorch's own libraries need, and writes libraries with these names,
-versions and functions into the folder TO. The folders STAND_IN have the libraries that do more. Where they have one of the same
-name, none is written, and functions that it lacks go into one more library. Each written library needs the library of answers
-there, libcuda_libraries.so. A function that the library of answers has is left to it. Every other function does nothing and
+Reads which libraries, versions and functions PyTorch's own libraries and the extensions beside it need, and writes libraries with
+these names, versions and functions into the folder TO. They have all functions of NVIDIA's own libraries where these are installed
+beside PyTorch, since extensions may look for them by name. The folders STAND_IN have the libraries that do more. Where they have one
+of the same name, none is written, and functions that it lacks go into one more library. Each written library needs the library of
+answers there, libcuda_libraries.so. A function that the library of answers has is left to it. Every other function does nothing and
 returns 0, which is success in all of them.
 """
 import errno
+import os
 import pathlib
 import re
 import sys
@@ -23,6 +25,7 @@ else:
 
 ANSWERS = "libcuda_libraries.so"
 LACKING = "libcuda_lacking.so"
+SHARED = re.compile(r"\.so(\.[0-9.]+)?$")
 # Libraries of NVIDIA: cuBLAS, cuDNN, NCCL, NVRTC, NVSHMEM, ...
 NVIDIA = re.compile(r"lib(cu|nv|nccl)[A-Za-z_]*\.so")
 
@@ -30,6 +33,33 @@ NVIDIA = re.compile(r"lib(cu|nv|nccl)[A-Za-z_]*\.so")
 def sources(torch_libraries):
     """Returns PyTorch's own libraries, without those that came from elsewhere, such as libgomp.so.1."""
     return sorted(pathlib.Path(torch_libraries).glob("lib*.so"))
+
+
+def packages_of(torch_libraries):
+    """Returns the folder in which PyTorch and other packages are installed."""
+    return pathlib.Path(torch_libraries).parent.parent
+
+
+def extensions(packages):
+    """Returns the libraries of other packages that are linked with those of NVIDIA."""
+    found = []
+    for folder, folders, files in os.walk(packages):
+        if pathlib.Path(folder) == pathlib.Path(packages):
+            folders[:] = set(folders) - {"torch", "nvidia"}
+        found += [path for name in files if SHARED.search(name) and is_user(path := pathlib.Path(folder, name))]
+    return sorted(found)
+
+
+def is_user(path):
+    try:
+        return any(NVIDIA.match(name) for name in elf_reader.needed(path))
+    except (OSError, ValueError):
+        return False
+
+
+def originals(packages):
+    """Returns NVIDIA's own libraries, as its wheels install them."""
+    return sorted((pathlib.Path(packages) / "nvidia").glob("**/lib*.so.*"))
 
 
 def owner_of(name, sonames):
@@ -65,17 +95,33 @@ def lacking(readers, present):
     return sorted(name for name in wanted - defined if owner_of(name, sonames))
 
 
+def fits_runtime(reader, present):
+    """Returns whether an extension uses the CUDA runtime that is present, or none itself."""
+    return all(name in present for name in reader.needed if name.startswith("libcudart.so."))
+
+
+def add_all_functions(made, paths, answered):
+    """Adds the functions of NVIDIA's own libraries to those of the same names."""
+    for path in paths:
+        if path.name in made:
+            functions = made[path.name].functions
+            functions.update((name, None) for name in elf_reader.read(path).defined - answered - functions.keys())
+
+
 def make_all(folder, torch_libraries, stand_in):
     """Writes the libraries into the folder. `stand_in` are folders. Raises OSError, and ValueError for files that are no
     libraries."""
     folder = pathlib.Path(folder)
     readers = [elf_reader.read(path) for path in sources(torch_libraries)]
     present = {path.name: path for one in stand_in for path in pathlib.Path(one).iterdir()}
+    packages = packages_of(torch_libraries)
+    readers += [one for one in map(elf_reader.read, extensions(packages)) if fits_runtime(one, present)]
     if ANSWERS not in present:
         raise FileNotFoundError(errno.ENOENT, "no such library", str(pathlib.Path(stand_in[-1]) / ANSWERS))
     answered = elf_reader.read(present[ANSWERS]).defined
     folder.mkdir(parents=True, exist_ok=True)
     made = empty_libraries(readers, present, answered)
+    add_all_functions(made, originals(packages), answered)
     others = lacking(readers, present)
     if others:
         for library in made.values():

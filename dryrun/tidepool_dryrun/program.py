@@ -52,7 +52,8 @@ def stand_in_folders(target, stand_in):
 def empty_libraries(target, stand_in):
     """Returns the folder of the libraries that PyTorch only links with, made once for each PyTorch and stand-in."""
     present = [path for folder in stand_in for path in sorted(folder.iterdir()) if path.is_file()]
-    read = [*libraries.sources(target.library_folder), *present]
+    packages = libraries.packages_of(target.library_folder)
+    read = [*libraries.sources(target.library_folder), *libraries.extensions(packages), *libraries.originals(packages), *present]
     makers = [libraries.__file__, libraries.elf_reader.__file__, libraries.elf_writer.__file__]
     parts = [f"{path} {os.stat(path).st_mtime_ns}" for path in [*read, *makers]]
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -31,7 +31,9 @@ class LibrariesTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        for name in ("torch", "real", "stand_in", "made"):
+        self.torch = self.folder / "packages" / "torch" / "lib"
+        self.torch.mkdir(parents=True)
+        for name in ("real", "stand_in", "made"):
             (self.folder / name).mkdir()
 
     # A library of NVIDIA: `node` is the version of its functions, or None.
@@ -48,12 +50,12 @@ class LibrariesTest(unittest.TestCase):
         blas = self.real("libcublas.so.77", ["cublasInit", "cublasVersion"], "libcublas.so.77")
         light = self.real("libcublasLt.so.77", ["cublasLtMatmul"], None)
         nccl = self.real("libnccl.so.2", ["ncclSend", "pncclSend"], None)
-        compile_library(self.folder / "torch" / "libtorch_x.so",
+        compile_library(self.torch / "libtorch_x.so",
                         "int cublasInit(); int cublasVersion(); int cublasLtMatmul(); int ncclSend(); int pncclSend();\n"
                         "int all() { return cublasInit() + 10 * cublasVersion() + cublasLtMatmul() + ncclSend() + pncclSend(); }\n",
                         blas, light, nccl)
         compile_library(self.folder / "stand_in" / libraries.ANSWERS, answers)
-        libraries.make_all(self.folder / "made", self.folder / "torch", [self.folder / "stand_in"])
+        libraries.make_all(self.folder / "made", self.torch, [self.folder / "stand_in"])
 
     # Calls a function of a library in a new process, in which all references are resolved at once.
     def call(self, library, function):
@@ -67,7 +69,7 @@ class LibrariesTest(unittest.TestCase):
         self.make("int cublasVersion() { return 4; }\n")
         self.assertEqual(sorted(path.name for path in (self.folder / "made").iterdir()),
                          ["libcublas.so.77", "libcublasLt.so.77", "libnccl.so.2"])
-        self.assertEqual(self.call(self.folder / "torch" / "libtorch_x.so", "all"), 40)
+        self.assertEqual(self.call(self.torch / "libtorch_x.so", "all"), 40)
         self.assertEqual(self.call("libcublas.so.77", "cublasInit"), 0)
         self.assertEqual(self.call("libcublas.so.77", "cublasVersion"), 4)
         self.assertEqual(self.call("libcublasLt.so.77", "cublasLtMatmul"), 0)
@@ -77,23 +79,49 @@ class LibrariesTest(unittest.TestCase):
         compile_library(self.folder / "stand_in" / "libnccl.so.2", "int ncclSend() { return 3; } int pncclSend() { return 3; }\n")
         self.make()
         self.assertFalse((self.folder / "made" / "libnccl.so.2").exists())
-        self.assertEqual(self.call(self.folder / "torch" / "libtorch_x.so", "all"), 6)
+        self.assertEqual(self.call(self.torch / "libtorch_x.so", "all"), 6)
 
     def test_functions_that_a_library_of_the_stand_in_lacks_return_success(self):
         compile_library(self.folder / "stand_in" / "libnccl.so.2", "int ncclSend() { return 3; }\n")
         self.make()
-        self.assertEqual(self.call(self.folder / "torch" / "libtorch_x.so", "all"), 3)
+        self.assertEqual(self.call(self.torch / "libtorch_x.so", "all"), 3)
+
+    def test_extensions_beside_pytorch_find_their_functions(self):
+        blas = self.real("libcublas.so.77", ["cublasOfExtension"], "libcublas.so.77")
+        jpeg = self.real("libnvjpeg.so.5", ["nvjpegDecode"], None)
+        other_runtime = self.real("libcudart.so.3", ["cudaMalloc"], None)
+        extension = self.folder / "packages" / "extension"
+        extension.mkdir()
+        (extension / "script.so").write_text("INPUT(-lm)")
+        compile_library(extension / "_C.so", "int cublasOfExtension(); int nvjpegDecode();\n"
+                        "int both() { return cublasOfExtension() + nvjpegDecode(); }\n", blas, jpeg)
+        # An extension for another runtime must not get one that gives no memory.
+        compile_library(extension / "_old.so", "int cudaMalloc(); int f() { return cudaMalloc(); }\n", other_runtime)
+        self.make()
+        self.assertEqual(sorted(path.name for path in (self.folder / "made").iterdir()),
+                         ["libcublas.so.77", "libcublasLt.so.77", "libnccl.so.2", "libnvjpeg.so.5"])
+        self.assertEqual(self.call(extension / "_C.so", "both"), 0)
+        self.assertEqual(self.call(self.torch / "libtorch_x.so", "all"), 0)
+
+    def test_installed_libraries_of_nvidia_tell_their_functions(self):
+        whole = self.real("libcublas.so.77", ["cublasInit", "cublasVersion", "cublasOfCallers"], "libcublas.so.77")
+        place = self.folder / "packages" / "nvidia" / "cu77" / "lib"
+        place.mkdir(parents=True)
+        whole.rename(place / whole.name)
+        self.make("int cublasVersion() { return 4; }\n")
+        self.assertEqual(self.call("libcublas.so.77", "cublasOfCallers"), 0)
+        self.assertEqual(self.call("libcublas.so.77", "cublasVersion"), 4)
 
     def test_each_folder_of_the_stand_in_counts(self):
         self.make()
         own = self.folder / "stand_in" / "cuda12"
         own.mkdir()
         compile_library(own / "libnccl.so.2", "")
-        libraries.make_all(self.folder / "again", self.folder / "torch", [own, self.folder / "stand_in"])
+        libraries.make_all(self.folder / "again", self.torch, [own, self.folder / "stand_in"])
         self.assertEqual(sorted(path.name for path in (self.folder / "again").iterdir()),
                          ["libcublas.so.77", "libcublasLt.so.77", libraries.LACKING])
         with self.assertRaises(FileNotFoundError):
-            libraries.make_all(self.folder / "again", self.folder / "torch", [own])
+            libraries.make_all(self.folder / "again", self.torch, [own])
 
     def test_many_functions_are_found(self):
         machine = elf_reader.read(compile_library(self.folder / "any.so", "")).machine
