@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "lib/locks/mutex.h"
 #include "stand_in/cudnn/algorithms.h"
 #include "stand_in/cudnn/control.h"
 #include "stand_in/cudnn/objects.h"
 #include "stand_in/cudnn/shape.h"
+#include "stand_in/stream_work.h"
 
 namespace tidepool::cudart_host {
 namespace {
@@ -62,41 +62,6 @@ void Run(const Work& work) {
     has_raced = has_raced || found != token;
   });
   if (has_raced) races.fetch_add(1);
-}
-
-void RunOnce(void* data) {
-  const std::unique_ptr<Work> work(static_cast<Work*>(data));
-  Run(*work);
-}
-void RunAgain(void* data) { Run(*static_cast<const Work*>(data)); }
-
-// Keeps captured work: a graph may be launched until the process ends.
-void KeepForever(std::unique_ptr<Work> work) {
-  static auto& mutex = *new locks::Mutex();
-  static auto& kept = *new std::vector<std::unique_ptr<Work>>();
-  const locks::MutexLock lock(&mutex);
-  kept.push_back(std::move(work));
-}
-
-cudnnStatus_t Queue(cudnnHandle_t handle, std::unique_ptr<Work> work) {
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  if (cudaStreamIsCapturing(handle->stream, &capture) != cudaSuccess) {
-    return CUDNN_STATUS_EXECUTION_FAILED;
-  }
-  const bool is_captured = capture == cudaStreamCaptureStatusActive;
-  Work* const queued = work.get();
-  if (is_captured) KeepForever(std::move(work));
-  if (cudaLaunchHostFunc(handle->stream, is_captured ? RunAgain : RunOnce, queued) != cudaSuccess) {
-    return CUDNN_STATUS_EXECUTION_FAILED;
-  }
-  if (!is_captured) static_cast<void>(work.release());  // it runs, and deletes itself
-  return CUDNN_STATUS_SUCCESS;
-}
-
-// Scales are double for double data, and otherwise float.
-double ScaleOf(const void* scale, cudnnDataType_t type) {
-  return type == CUDNN_DATA_DOUBLE ? *static_cast<const double*>(scale)
-                                   : static_cast<double>(*static_cast<const float*>(scale));
 }
 
 // The descriptors of a convolution, by their roles.
@@ -194,7 +159,8 @@ cudnnStatus_t Start(const char* function, cudnnHandle_t handle, const Descriptor
   work->shape = *shape;
   work->alpha = ScaleOf(alpha, shape->x.type);
   work->beta = ScaleOf(beta, shape->x.type);
-  return Queue(handle, std::move(work));
+  const auto run = [work = std::shared_ptr<Work>(std::move(work))] { Run(*work); };
+  return QueueWork(handle->stream, run) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
 template <Pass kPass>

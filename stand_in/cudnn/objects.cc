@@ -126,6 +126,11 @@ cudnnStatus_t EnterCudnn(const char* function) {
   return static_cast<cudnnStatus_t>(Counts().Enter(function));
 }
 
+double ScaleOf(const void* scale, cudnnDataType_t type) {
+  return type == CUDNN_DATA_DOUBLE ? *static_cast<const double*>(scale)
+                                   : static_cast<double>(*static_cast<const float*>(scale));
+}
+
 void PackStrides(cudnnTensorFormat_t format, int dimensions, const int* sizes, int* strides) {
   int stride = 1;
   if (format == CUDNN_TENSOR_NHWC) {
@@ -454,6 +459,28 @@ cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(cudnnConvolutionDescriptor_t
   Store(w->sizes[0], c);
   Store(size(0), h);
   Store(size(1), width);
+  return CUDNN_STATUS_SUCCESS;
+}
+
+// Pooling
+// ------------------------------------------------------------------------------------------
+
+cudnnStatus_t cudnnCreatePoolingDescriptor(cudnnPoolingDescriptor_t* pooling) {
+  return Make(__func__, pooling);
+}
+cudnnStatus_t cudnnDestroyPoolingDescriptor(cudnnPoolingDescriptor_t pooling) {
+  return Destroy(__func__, pooling);
+}
+cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t pooling, cudnnPoolingMode_t mode,
+                                          cudnnNanPropagation_t /*nan*/, int window_h, int window_w,
+                                          int pad_h, int pad_w, int stride_h, int stride_w) {
+  if (const cudnnStatus_t status = EnterCudnn(__func__); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  const bool is_valid = pooling != nullptr && window_h > 0 && window_w > 0 && pad_h >= 0 &&
+                        pad_w >= 0 && stride_h > 0 && stride_w > 0;
+  if (!is_valid) return CUDNN_STATUS_BAD_PARAM;
+  *pooling = {mode, 2, {window_h, window_w}, {pad_h, pad_w}, {stride_h, stride_w}};
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -44,10 +44,21 @@ struct cudnnActivationStruct {
   int dimensions = 0;  // 0: not set
 };
 
+struct cudnnPoolingStruct {
+  cudnnPoolingMode_t mode = CUDNN_POOLING_MAX;
+  int dimensions = 0;  // 0: not set
+  std::array<int, 2> windows = {};
+  std::array<int, 2> pads = {};
+  std::array<int, 2> strides = {};
+};
+
 namespace tidepool::cudart_host {
 
 // Counts a call of a function. Returns the status that it has to fail with, or success.
 cudnnStatus_t EnterCudnn(const char* function);
+
+// Returns a scale of a call: double for double data, and otherwise float.
+double ScaleOf(const void* scale, cudnnDataType_t type);
 
 // Stores the strides of a packed tensor.
 void PackStrides(cudnnTensorFormat_t format, int dimensions, const int* sizes, int* strides);

@@ -19,6 +19,7 @@ typedef struct cudnnTensorStruct* cudnnTensorDescriptor_t;
 typedef struct cudnnFilterStruct* cudnnFilterDescriptor_t;
 typedef struct cudnnConvolutionStruct* cudnnConvolutionDescriptor_t;
 typedef struct cudnnActivationStruct* cudnnActivationDescriptor_t;
+typedef struct cudnnPoolingStruct* cudnnPoolingDescriptor_t;
 
 typedef enum {
   CUDNN_STATUS_SUCCESS = 0,
@@ -65,6 +66,26 @@ typedef enum {
   CUDNN_ACTIVATION_IDENTITY = 5,
   CUDNN_ACTIVATION_SWISH = 6
 } cudnnActivationMode_t;
+
+typedef enum {
+  CUDNN_POOLING_MAX = 0,
+  CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING = 1,
+  CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING = 2,
+  CUDNN_POOLING_MAX_DETERMINISTIC = 3
+} cudnnPoolingMode_t;
+
+typedef enum {
+  CUDNN_SOFTMAX_FAST = 0,
+  CUDNN_SOFTMAX_ACCURATE = 1,
+  CUDNN_SOFTMAX_LOG = 2
+} cudnnSoftmaxAlgorithm_t;
+typedef enum { CUDNN_SOFTMAX_MODE_INSTANCE = 0, CUDNN_SOFTMAX_MODE_CHANNEL = 1 } cudnnSoftmaxMode_t;
+
+typedef enum {
+  CUDNN_BATCHNORM_PER_ACTIVATION = 0,
+  CUDNN_BATCHNORM_SPATIAL = 1,
+  CUDNN_BATCHNORM_SPATIAL_PERSISTENT = 2
+} cudnnBatchNormMode_t;
 
 typedef enum {
   CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM = 0,
@@ -252,6 +273,64 @@ TIDEPOOL_STAND_IN_DIRECTION(BackwardData, BwdData, cudnnFilterDescriptor_t, cudn
 TIDEPOOL_STAND_IN_DIRECTION(BackwardFilter, BwdFilter, cudnnTensorDescriptor_t,
                             cudnnTensorDescriptor_t, cudnnFilterDescriptor_t)
 #undef TIDEPOOL_STAND_IN_DIRECTION
+
+/* Layers besides convolutions, for float and double data of four dimensions. The stand-in has the
+ * sigmoid, ReLU, tanh and the identity, and batch normalisation over samples and pixels. */
+cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle, const void* alpha,
+                                           cudnnTensorDescriptor_t dy, const void* dy_data,
+                                           const void* beta, cudnnTensorDescriptor_t db,
+                                           void* db_data);
+cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle, const void* alpha,
+                                   cudnnTensorDescriptor_t x, const void* x_data, const void* beta,
+                                   cudnnTensorDescriptor_t y, void* y_data);
+cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle, const void* alpha, cudnnTensorDescriptor_t a,
+                             const void* a_data, const void* beta, cudnnTensorDescriptor_t c,
+                             void* c_data);
+cudnnStatus_t cudnnCreatePoolingDescriptor(cudnnPoolingDescriptor_t* pooling);
+cudnnStatus_t cudnnDestroyPoolingDescriptor(cudnnPoolingDescriptor_t pooling);
+cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t pooling, cudnnPoolingMode_t mode,
+                                          cudnnNanPropagation_t nan, int window_h, int window_w,
+                                          int pad_h, int pad_w, int stride_h, int stride_w);
+cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle, cudnnPoolingDescriptor_t pooling,
+                                  const void* alpha, cudnnTensorDescriptor_t x, const void* x_data,
+                                  const void* beta, cudnnTensorDescriptor_t y, void* y_data);
+cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, cudnnPoolingDescriptor_t pooling,
+                                   const void* alpha, cudnnTensorDescriptor_t y, const void* y_data,
+                                   cudnnTensorDescriptor_t dy, const void* dy_data,
+                                   cudnnTensorDescriptor_t x, const void* x_data, const void* beta,
+                                   cudnnTensorDescriptor_t dx, void* dx_data);
+cudnnStatus_t cudnnActivationForward(cudnnHandle_t handle, cudnnActivationDescriptor_t activation,
+                                     const void* alpha, cudnnTensorDescriptor_t x,
+                                     const void* x_data, const void* beta,
+                                     cudnnTensorDescriptor_t y, void* y_data);
+cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle, cudnnActivationDescriptor_t activation,
+                                      const void* alpha, cudnnTensorDescriptor_t y,
+                                      const void* y_data, cudnnTensorDescriptor_t dy,
+                                      const void* dy_data, cudnnTensorDescriptor_t x,
+                                      const void* x_data, const void* beta,
+                                      cudnnTensorDescriptor_t dx, void* dx_data);
+cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t handle, cudnnSoftmaxAlgorithm_t algorithm,
+                                  cudnnSoftmaxMode_t mode, const void* alpha,
+                                  cudnnTensorDescriptor_t x, const void* x_data, const void* beta,
+                                  cudnnTensorDescriptor_t y, void* y_data);
+cudnnStatus_t cudnnSoftmaxBackward(cudnnHandle_t handle, cudnnSoftmaxAlgorithm_t algorithm,
+                                   cudnnSoftmaxMode_t mode, const void* alpha,
+                                   cudnnTensorDescriptor_t y, const void* y_data,
+                                   cudnnTensorDescriptor_t dy, const void* dy_data,
+                                   const void* beta, cudnnTensorDescriptor_t dx, void* dx_data);
+cudnnStatus_t cudnnBatchNormalizationForwardTraining(
+    cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void* alpha, const void* beta,
+    cudnnTensorDescriptor_t x, const void* x_data, cudnnTensorDescriptor_t y, void* y_data,
+    cudnnTensorDescriptor_t channels, const void* scale, const void* shift, double average_factor,
+    void* running_mean, void* running_variance, double epsilon, void* saved_mean,
+    void* saved_inverse_deviation);
+cudnnStatus_t cudnnBatchNormalizationBackward(
+    cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void* alpha_data, const void* beta_data,
+    const void* alpha_weights, const void* beta_weights, cudnnTensorDescriptor_t x,
+    const void* x_data, cudnnTensorDescriptor_t dy, const void* dy_data, cudnnTensorDescriptor_t dx,
+    void* dx_data, cudnnTensorDescriptor_t channels, const void* scale, void* scale_gradient,
+    void* shift_gradient, double epsilon, const void* saved_mean,
+    const void* saved_inverse_deviation);
 
 #ifdef __cplusplus
 }
