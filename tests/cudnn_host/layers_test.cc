@@ -95,7 +95,7 @@ class LayersTest : public ::testing::Test {
 };
 
 TEST_F(LayersTest, GradientsOfPools) {
-  constexpr std::size_t kOutputs = 2 * 3 * 3 * 2;
+  constexpr std::size_t kOutputs = 36;
   Describe(y_layout_, 2, 3, 3, 2);
   for (const cudnnPoolingMode_t mode :
        {CUDNN_POOLING_MAX, CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING,

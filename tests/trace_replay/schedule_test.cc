@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/schedule/small_schedule.h"
@@ -73,6 +74,54 @@ TEST_F(ScheduleCommand, WritesWhatSimulateAndRunTake) {
   const json run = Answer({"run", path_, "--schedule", schedule_, "--scale", "0", "--link", "inf",
                            "--iterations", "1", "--json"});
   EXPECT_EQ(run["bytes_out"], made["bytes_out"]);
+}
+
+TEST_F(ScheduleCommand, WritesAProgram) {
+  const std::string program = folder_ / "train.cc";
+  const auto first_line = [&] {
+    std::ifstream in(program);
+    std::string line;
+    std::getline(in, line);
+    return line;
+  };
+  const std::vector<std::string> make = {"schedule", path_,    "--memory", "1GiB", "--policy",
+                                         "modnn",    "--emit", "cpp",      "-o",   program};
+  EXPECT_EQ(Run(make).status, 0);
+  EXPECT_THAT(first_line(), HasSubstr("Trains alexnet by a schedule of the policy modnn: 32"));
+  std::filesystem::remove(program);
+  // A file's schedule, with the user's functions.
+  Answer({"schedule", path_, "--memory", "1GiB", "--policy", "none", "--memory-kind", "fixed", "-o",
+          schedule_, "--json"});
+  const Outcome outcome = Run(
+      {"schedule", path_, "--schedule", schedule_, "--emit", "cpp", "--callbacks", "-o", program});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(first_line(), HasSubstr("policy none"));
+}
+
+TEST_F(ScheduleCommand, WritesNoProgramThatCannotTrain) {
+  const std::string program = folder_ / "train.cc";
+  const auto error = [&](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {"schedule", path_};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 1) << outcome.out;
+    EXPECT_FALSE(std::filesystem::exists(program));
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"--memory", "1GiB", "--emit", "cpp"}), HasSubstr("expected -o FILE"));
+  EXPECT_THAT(error({"--memory", "1GiB", "--callbacks"}), HasSubstr("expected --emit cpp"));
+  Make();
+  EXPECT_THAT(error({"--schedule", schedule_}), HasSubstr("expected --emit cpp"));
+  EXPECT_THAT(error({"--schedule", schedule_, "--emit", "cpp", "-o", program}),
+              HasSubstr("memory of the kind pool, expected fixed addresses"));
+  graph_.tasks.front().parameters = {};
+  ASSERT_EQ(WriteGraph(graph_, path_), absl::OkStatus());
+  EXPECT_THAT(error({"--memory", "1GiB", "--policy", "none", "--emit", "cpp", "-o", program}),
+              HasSubstr("task 'conv1.forward' has no layer parameters"));
+  graph_.data.front().bytes *= 2;
+  ASSERT_EQ(WriteGraph(graph_, path_), absl::OkStatus());
+  EXPECT_THAT(error({"--schedule", schedule_, "--emit", "cpp", "-o", program}),
+              HasSubstr("the schedule is one of a graph with the fingerprint"));
 }
 
 TEST_F(ScheduleCommand, WritesTheScheduleWithTheSmallestPool) {

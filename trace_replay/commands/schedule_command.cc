@@ -14,6 +14,7 @@
 #include "tidepool/schedule/schedule_file.h"
 #include "trace_replay/interrupt.h"
 #include "trace_replay/offload/chain_answer.h"
+#include "trace_replay/offload/emit_options.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/schedule_source.h"
@@ -27,6 +28,7 @@ namespace {
 struct ScheduleOptions {
   OffloadCommandOptions point;
   std::string output;
+  EmitCommandOptions emit;
   std::int64_t batch = 0;  // 0: the graph's own
   const CLI::App* app = nullptr;
 };
@@ -80,6 +82,14 @@ absl::Status CheckOutput(const ScheduleOptions& options) {
                                                  " is the graph itself, expected another file"));
 }
 
+absl::Status WriteOutput(const ScheduleOptions& options, ScheduledGraph& scheduled) {
+  if (!options.emit.language.empty()) {
+    return WriteProgram(options.emit, scheduled, options.output);
+  }
+  const ScheduleFile file = {*scheduled.schedule, scheduled.graph().name, MachineFor(scheduled)};
+  return WriteSchedule(file, options.output);
+}
+
 absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   if (IsGiven(options, "--duplex")) {
     return absl::InvalidArgumentError(
@@ -89,23 +99,31 @@ absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   if (absl::Status status = CheckPolicyOptions(*options.app, {options.point.policy}); !status.ok())
     return status;
   if (absl::Status status = CheckOutput(options); !status.ok()) return status;
-  const absl::StatusOr<GraphOrFamily> graphs = ReadGraphFor(options.point.graph, options.batch);
+  if (absl::Status status = CheckEmitOptions(options.emit, options.point, options.output);
+      !status.ok()) {
+    return status;
+  }
+  const absl::StatusOr<GraphOrFamily> graphs =
+      options.point.schedule.empty() ? ReadGraphFor(options.point.graph, options.batch)
+                                     : ReadGraphOrFamily(options.point.graph);
   if (!graphs.ok()) return graphs.status();
-  if (!IsGiven(options, "--memory")) {
-    return absl::InvalidArgumentError("--memory is missing, expected the memory of the device");
+  if (absl::Status status = CheckScheduleFile(*options.app, options.point); !status.ok()) {
+    return status;
   }
   OffloadCommandOptions point = options.point;
+  const bool needs_addresses = !options.emit.language.empty() && point.schedule.empty();
+  if (needs_addresses && !point.offload.memory_kind.has_value()) {
+    point.offload.memory_kind = ScheduleMemory::kFixed;
+  }
   if (EndsAtStop(point.policy)) point.offload.chain.stop = StopAtInterrupt();
-  const absl::StatusOr<SimulatedIteration> iteration =
-      SimulateIteration(point, *graphs, options.batch);
+  absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(point, *graphs, options.batch);
   if (!iteration.ok()) return iteration.status();
-  const ScheduledGraph& scheduled = iteration->scheduled;
+  ScheduledGraph& scheduled = iteration->scheduled;
   if (!iteration->timeline.ok()) {
     return PrintDoesNotFit(options.point, scheduled, iteration->timeline.status());
   }
   if (!options.output.empty()) {
-    const ScheduleFile file = {*scheduled.schedule, scheduled.graph().name, MachineFor(scheduled)};
-    if (absl::Status status = WriteSchedule(file, options.output); !status.ok()) return status;
+    if (absl::Status status = WriteOutput(options, scheduled); !status.ok()) return status;
     if (options.output == "/dev/stdout") return Answer::kYes;
   }
   return PrintTimeline(options.point, scheduled, *iteration->timeline,
@@ -142,6 +160,11 @@ Command AddSchedule(CLI::App& app) {
       ->add_option("-o,--output", options->output,
                    "Write the schedule to this file; compressed if the name ends in .gz")
       ->type_name("FILE");
+  AddScheduleFileOption(*schedule, options->point);
+  schedule->get_option("--schedule")
+      ->description(
+          "With --emit, take the schedule from this file, as `tidepool schedule -o` writes it");
+  AddEmitOptions(*schedule, options->emit);
   AddScheduleJsonOption(*schedule, options->point.json);
   AddExamples(*schedule, {"tidepool model alexnet --batch 32 -o alexnet.json",
                           "tidepool schedule alexnet.json --memory 1GiB -o alexnet.schedule.json",
@@ -149,6 +172,8 @@ Command AddSchedule(CLI::App& app) {
                           "tidepool model vgg-16 --family -o family.json",
                           ("tidepool schedule family.json --batch 64 --memory 4GiB --policy "
                            "none --sub-batch auto"),
+                          ("tidepool schedule family.json --batch 64 --memory 4GiB --policy "
+                           "modnn --sub-batch auto --emit cpp -o train.cc"),
                           "tidepool schedule examples/chains/resnet-18.json --policy dynprog"});
   options->app = schedule;
   return {schedule, [options] {
