@@ -7,6 +7,7 @@ libraries_test.py SOURCE COMPILER
 import ctypes
 import os
 import pathlib
+import struct
 import subprocess
 import sys
 import tempfile
@@ -132,6 +133,18 @@ class LibrariesTest(unittest.TestCase):
             library = ctypes.CDLL(str(path))
             self.assertEqual([getattr(library, name)() for name in names], [0] * count)
             self.assertFalse(hasattr(library, f"function_{count}"))
+
+    # No machine of this kind runs the tests, so the instructions are decoded as the manual of the architecture lays them out.
+    def test_functions_of_aarch64_return_0(self):
+        contents = elf_writer.contents(elf_writer.EmptyLibrary("libx.so.1", 183, [], [], {"f": None}))
+        code = contents.index(elf_writer.RETURN_0[183])
+        self.assertEqual(code % 4, 0)
+        move, jump = struct.unpack_from("<II", contents, code)
+        # MOVZ: sf, opc, 100101, hw, imm16, Rd: the 32 bits of register 0 become 0.
+        self.assertEqual((move >> 31, move >> 29 & 3, move >> 23 & 0x3F, move >> 21 & 3, move >> 5 & 0xFFFF, move & 31),
+                         (0, 0b10, 0b100101, 0, 0, 0))
+        # RET: 1101011001011111000000, Rn, 00000: to the address in the link register, 30.
+        self.assertEqual((jump >> 10, jump >> 5 & 31, jump & 31), (0b1101011001011111000000, 30, 0))
 
     def test_owner_is_the_longest_name(self):
         sonames = {"libcublas.so.13", "libcublasLt.so.13", "libnccl.so.2", "libcufile.so.0"}
