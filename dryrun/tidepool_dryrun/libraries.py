@@ -40,21 +40,23 @@ def packages_of(torch_libraries):
     return pathlib.Path(torch_libraries).parent.parent
 
 
+def readable(paths, read):
+    """Yields each path with the result of `read`. PyTorch needs none of these libraries, so unreadable ones are left out."""
+    for path in paths:
+        try:
+            yield path, read(path)
+        except (OSError, ValueError):
+            pass
+
+
 def extensions(packages):
     """Returns the libraries of other packages that are linked with those of NVIDIA."""
     found = []
     for folder, folders, files in os.walk(packages):
         if pathlib.Path(folder) == pathlib.Path(packages):
             folders[:] = set(folders) - {"torch", "nvidia"}
-        found += [path for name in files if SHARED.search(name) and is_user(path := pathlib.Path(folder, name))]
-    return sorted(found)
-
-
-def is_user(path):
-    try:
-        return any(NVIDIA.match(name) for name in elf_reader.needed(path))
-    except (OSError, ValueError):
-        return False
+        found += [pathlib.Path(folder, name) for name in files if SHARED.search(name)]
+    return sorted(path for path, needed in readable(found, elf_reader.needed) if any(map(NVIDIA.match, needed)))
 
 
 def originals(packages):
@@ -102,10 +104,9 @@ def fits_runtime(reader, present):
 
 def add_all_functions(made, paths, answered):
     """Adds the functions of NVIDIA's own libraries to those of the same names."""
-    for path in paths:
-        if path.name in made:
-            functions = made[path.name].functions
-            functions.update((name, None) for name in elf_reader.read(path).defined - answered - functions.keys())
+    for path, library in readable([path for path in paths if path.name in made], elf_reader.read):
+        functions = made[path.name].functions
+        functions.update(dict.fromkeys(library.defined - answered - functions.keys()))
 
 
 def make_all(folder, torch_libraries, stand_in):
@@ -115,7 +116,7 @@ def make_all(folder, torch_libraries, stand_in):
     readers = [elf_reader.read(path) for path in sources(torch_libraries)]
     present = {path.name: path for one in stand_in for path in pathlib.Path(one).iterdir()}
     packages = packages_of(torch_libraries)
-    readers += [one for one in map(elf_reader.read, extensions(packages)) if fits_runtime(one, present)]
+    readers += [one for _, one in readable(extensions(packages), elf_reader.read) if fits_runtime(one, present)]
     if ANSWERS not in present:
         raise FileNotFoundError(errno.ENOENT, "no such library", str(pathlib.Path(stand_in[-1]) / ANSWERS))
     answered = elf_reader.read(present[ANSWERS]).defined

@@ -109,6 +109,7 @@ class LibrariesTest(unittest.TestCase):
         place = self.folder / "packages" / "nvidia" / "cu77" / "lib"
         place.mkdir(parents=True)
         whole.rename(place / whole.name)
+        (place / "libnccl.so.2").write_text("no library")
         self.make("int cublasVersion() { return 4; }\n")
         self.assertEqual(self.call("libcublas.so.77", "cublasOfCallers"), 0)
         self.assertEqual(self.call("libcublas.so.77", "cublasVersion"), 4)
