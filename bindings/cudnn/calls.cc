@@ -211,4 +211,24 @@ cudnnStatus_t ConvolveFused(const Arguments& its, int algorithm, const void* alp
                               static_cast<cudnnTensorDescriptor_t>(its.c), its.c_data);
 }
 
+cudnnStatus_t Measure(const TidepoolCudnnSizes& sizes, std::int64_t& measured) {
+  measured = 0;
+  cudnnHandle_t handle = nullptr;
+  if (const cudnnStatus_t status = Create(&handle); status != CUDNN_STATUS_SUCCESS) return status;
+  const Functions& functions = *Functions::Get();
+  Planner* const planner = Handles::Get().Find(functions, handle).planner.load();
+  cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+  for (const Pass pass : {Pass::kForward, Pass::kData, Pass::kFilter}) {
+    const auto convolution = Convolution::Packed(pass, sizes);
+    if (!convolution.has_value()) {
+      status = CUDNN_STATUS_BAD_PARAM;
+    } else if (!planner->LookUp(handle, *convolution, 0, kMostWorkspaceBytes).has_value()) {
+      status = CUDNN_STATUS_NOT_SUPPORTED;
+    }
+  }
+  measured = planner->Statistics().measured;
+  static_cast<void>(Destroy(handle));
+  return status;
+}
+
 }  // namespace tidepool::cudnn

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "bindings/cudnn/functions.h"
+#include "bindings/cudnn/include/tidepool/cudnn.h"
 #include "bindings/cudnn/plan.h"
 
 namespace tidepool::cudnn {
@@ -50,6 +51,9 @@ cudnnStatus_t Convolve(const Arguments& arguments, int algorithm, const void* al
 // descriptor of y; otherwise NOT_SUPPORTED.
 cudnnStatus_t ConvolveFused(const Arguments& arguments, int algorithm, const void* alpha,
                             cudnnTensorDescriptor_t z, const Epilogue& epilogue);
+
+// Measures all directions of a convolution with a handle of its own (tidepoolCudnnMeasure).
+cudnnStatus_t Measure(const TidepoolCudnnSizes& sizes, std::int64_t& measured);
 
 }  // namespace tidepool::cudnn
 

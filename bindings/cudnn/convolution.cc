@@ -109,6 +109,57 @@ std::optional<Convolution> Convolution::Read(const Functions& functions, Pass pa
   return its;
 }
 
+std::optional<Convolution> Convolution::Packed(Pass pass, const TidepoolCudnnSizes& its) {
+  constexpr std::int64_t kMostSize = std::int64_t{1} << 20;
+  for (const std::int64_t size :
+       {its.n, its.c, its.h, its.w, its.k, its.r, its.s, its.stride_height, its.stride_width,
+        its.dilation_height, its.dilation_width, its.groups}) {
+    if (size < 1 || size > kMostSize) return std::nullopt;
+  }
+  const auto reached = [](std::int64_t size, std::int64_t padding, std::int64_t taps,
+                          std::int64_t stride, std::int64_t dilation) {
+    const std::int64_t room = size + 2 * padding - (dilation * (taps - 1) + 1);
+    return room < 0 ? 0 : room / stride + 1;
+  };
+  const bool has_padding = its.padding_height >= 0 && its.padding_width >= 0 &&
+                           its.padding_height <= kMostSize && its.padding_width <= kMostSize;
+  if (!has_padding || its.n > kMostKernelBatch || its.c % its.groups != 0 ||
+      its.k % its.groups != 0) {
+    return std::nullopt;
+  }
+  const std::int64_t rows =
+      reached(its.h, its.padding_height, its.r, its.stride_height, its.dilation_height);
+  const std::int64_t columns =
+      reached(its.w, its.padding_width, its.s, its.stride_width, its.dilation_width);
+  if (rows < 1 || columns < 1) return std::nullopt;
+  const auto packed = [](std::array<std::int64_t, 4> sizes) -> std::optional<Tensor> {
+    Tensor tensor;
+    std::int64_t stride = 1;
+    for (std::size_t i = 4; i-- > 0;) {
+      tensor.sizes[i] = static_cast<int>(sizes[i]);
+      tensor.strides[i] = static_cast<int>(stride);
+      stride *= sizes[i];
+      if (stride > INT32_MAX) return std::nullopt;
+    }
+    return tensor;
+  };
+  const std::optional<Tensor> x = packed({its.n, its.c, its.h, its.w});
+  const std::optional<Tensor> y = packed({its.n, its.k, rows, columns});
+  if (!x.has_value() || !y.has_value()) return std::nullopt;
+  const auto number = [](std::int64_t value) { return static_cast<int>(value); };
+  Convolution convolution;
+  convolution.pass = pass;
+  convolution.x = *x;
+  convolution.y = *y;
+  convolution.filter_sizes = {number(its.k), number(its.c / its.groups), number(its.r),
+                              number(its.s)};
+  convolution.pads = {number(its.padding_height), number(its.padding_width)};
+  convolution.strides = {number(its.stride_height), number(its.stride_width)};
+  convolution.dilations = {number(its.dilation_height), number(its.dilation_width)};
+  convolution.groups = number(its.groups);
+  return convolution;
+}
+
 bool Convolution::IsLikeY(const Functions& functions, cudnnTensorDescriptor_t descriptor) const {
   int its_dimensions = 0;
   Tensor its;

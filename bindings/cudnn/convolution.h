@@ -13,6 +13,7 @@
 
 #include "absl/types/span.h"
 #include "bindings/cudnn/functions.h"
+#include "bindings/cudnn/include/tidepool/cudnn.h"
 #include "tidepool/schedule/kernel_table.h"
 #include "tidepool/schedule/task_profile.h"
 
@@ -50,6 +51,9 @@ class Convolution {
   // integers, more than three spatial dimensions, or a call of cuDNN that failed.
   static std::optional<Convolution> Read(const Functions& functions, Pass pass,
                                          const Descriptors& descriptors);
+
+  // Returns a convolution of packed floats. Nothing for sizes that are no convolution.
+  static std::optional<Convolution> Packed(Pass pass, const TidepoolCudnnSizes& sizes);
 
   int batch() const { return x.sizes[0]; }
   // Returns whether a descriptor has the sizes, strides and type of y.

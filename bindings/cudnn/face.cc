@@ -35,6 +35,11 @@ cudnnStatus_t tidepoolCudnnSetOption(const char* name, const char* value) {
   return Handles::Get().SetOption(name, value) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
+int tidepoolCudnnMeasure(const TidepoolCudnnSizes* sizes, int64_t* measured) {
+  if (sizes == nullptr || measured == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  return tidepool::cudnn::Measure(*sizes, *measured);
+}
+
 #define TIDEPOOL_CUDNN_NAME(Name) tidepoolCudnn##Name
 #define TIDEPOOL_CUDNN_LAYER , uint64_t layer
 #define TIDEPOOL_CUDNN_LAYER_ID layer

@@ -10,7 +10,7 @@ library=$1 preloaded=$2 plain=$3 divided=$4
 fail() { echo "$1"; exit 1; }
 
 shown() { nm -D --defined-only "$1" | awk '$2 == "T" {print $3}' | sort; }
-[ "$(shown "$library" | grep -c '^tidepoolCudnn')" -eq 21 ] || fail "shows: $(shown "$library" | xargs)"
+[ "$(shown "$library" | grep -c '^tidepoolCudnn')" -eq 22 ] || fail "shows: $(shown "$library" | xargs)"
 [ "$(shown "$library" | grep -vc '^tidepoolCudnn')" -eq 0 ] || fail "shows: $(shown "$library" | xargs)"
 [ "$(shown "$preloaded" | grep -c '^cudnn')" -eq 19 ] || fail "shows: $(shown "$preloaded" | xargs)"
 for each in "$library" "$preloaded"; do

@@ -18,6 +18,7 @@
 #include "trace_replay/options.h"
 #include "trace_replay/replay/cuda_devices.h"
 #include "trace_replay/text.h"
+#include "trace_replay/tune/cudnn_library.h"
 
 namespace tidepool::tool {
 namespace {
@@ -30,6 +31,8 @@ struct ProfileOptions {
   std::string batches;
   std::string store = "tidepool-profile.sqlite";
   std::string output;
+  std::vector<std::string> merged;  // other profiles
+  std::string convolutions;         // a policy of MicroBatchSizes; empty: tasks and links
   int runs = 5;
   bool again = false;
   bool json = false;
@@ -227,7 +230,63 @@ void Print(const ProfileOptions& options, const Profiling& work) {
             << TableText(rows);
 }
 
+// Adds the measurements of other profiles.
+absl::StatusOr<Answer> MergeProfiles(const ProfileOptions& options) {
+  const absl::StatusOr<std::unique_ptr<ProfileStore>> store = ProfileStore::Open(options.store);
+  if (!store.ok()) return store.status();
+  std::int64_t added = 0;
+  for (const std::string& path : options.merged) {
+    const absl::StatusOr<std::int64_t> its = (*store)->Merge(path);
+    if (!its.ok()) return its.status();
+    added += *its;
+  }
+  if (options.json) {
+    PrintJson({{"store", options.store}, {"merged", options.merged}, {"added", added}});
+  } else {
+    std::cout << CountText(added) << " measurements added to " << absl::CHexEscape(options.store)
+              << '\n';
+  }
+  return Answer::kYes;
+}
+
+// Measures the convolutions of the graphs with cuDNN.
+absl::StatusOr<Answer> ProfileConvolutions(const ProfileOptions& options,
+                                           const std::vector<TaskGraph>& graphs) {
+  // A file that is no profile is an error here. A program would go on without it.
+  const auto store = ProfileStore::Open(options.store);
+  if (!store.ok()) return store.status();
+  CudnnMeasurement all;
+  for (const TaskGraph& graph : graphs) {
+    const absl::StatusOr<CudnnMeasurement> its =
+        MeasureConvolutions(graph, options.convolutions, options.store);
+    if (!its.ok()) return its.status();
+    all.convolutions += its->convolutions;
+    all.measured += its->measured;
+  }
+  if (options.json) {
+    PrintJson(
+        {{"store", options.store}, {"convolutions", all.convolutions}, {"measured", all.measured}});
+  } else {
+    std::cout << CountText(all.convolutions) << " convolutions, " << CountText(all.measured)
+              << " micro-batches measured into " << absl::CHexEscape(options.store) << '\n';
+  }
+  return Answer::kYes;
+}
+
+absl::Status CheckKind(const ProfileOptions& options) {
+  if (options.merged.empty() == options.graph.empty()) {
+    return absl::InvalidArgumentError(
+        options.graph.empty() ? "profile: GRAPH is missing, expected a task graph or --merge"
+                              : "--merge: a graph to measure too, expected one of both");
+  }
+  if (options.convolutions.empty() || options.output.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "--convolutions: a graph with times to write, expected no --output");
+}
+
 absl::StatusOr<Answer> RunProfile(const ProfileOptions& options) {
+  if (absl::Status status = CheckKind(options); !status.ok()) return status;
+  if (!options.merged.empty()) return MergeProfiles(options);
   if (absl::Status status = CheckJsonOutput(options.json, options.output, "graph"); !status.ok()) {
     return status;
   }
@@ -235,6 +294,7 @@ absl::StatusOr<Answer> RunProfile(const ProfileOptions& options) {
   if (!read.ok()) return read.status();
   const absl::StatusOr<std::vector<TaskGraph>> graphs = GraphsOf(options, *read);
   if (!graphs.ok()) return graphs.status();
+  if (!options.convolutions.empty()) return ProfileConvolutions(options, *graphs);
   Profiling work;
   if (absl::Status status = OpenDevice(options, graphs->front().gpu, work); !status.ok())
     return status;
@@ -258,10 +318,8 @@ Command AddProfile(CLI::App& app) {
   CLI::App* profile = app.add_subcommand(
       "profile", "Measures the tasks of a graph and the link of a device, into one file");
   profile->group("Training iterations");
-  profile
-      ->add_option("GRAPH", options->graph,
-                   "The task graph, a file as `tidepool model -o` writes it")
-      ->required();
+  profile->add_option("GRAPH", options->graph,
+                      "The task graph, a file as `tidepool model -o` writes it");
   profile
       ->add_option("--device", options->device,
                    "host: tasks sleep for their time; cuda: the link alone, because this build has "
@@ -278,6 +336,16 @@ Command AddProfile(CLI::App& app) {
                    "The SQLite file of measurements; several processes may share it")
       ->type_name("FILE")
       ->capture_default_str();
+  profile
+      ->add_option("--convolutions", options->convolutions,
+                   "Measure convolutions instead, with cuDNN on a GPU, in micro-batches: "
+                   "undivided, powerOfTwo, all, or numbers such as 8,16,32")
+      ->type_name("POLICY");
+  profile
+      ->add_option("--merge", options->merged,
+                   "Add the measurements of other profiles, such as those of other nodes, and "
+                   "measure nothing")
+      ->type_name("FILE");
   AddWholeOption(*profile, "--runs", options->runs, {.least = 1, .most = INT_MAX},
                  "Runs of each task and copy, after one to warm up; the median counts");
   profile->add_flag("--again", options->again, "Measure times that the file has already");

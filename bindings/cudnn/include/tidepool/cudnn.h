@@ -48,6 +48,21 @@ TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnGetStatistics(cudnnHandle_t handle
  * malformed value. */
 TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnSetOption(const char* name, const char* value);
 
+/* A convolution of a network, for programs without cuDNN's headers. Data are packed floats, NCHW.
+ */
+typedef struct TidepoolCudnnSizes { /* NOLINT(modernize-use-using): C has nothing else */
+  int64_t n, c, h, w, k, r, s;
+  int64_t stride_height, stride_width;
+  int64_t padding_height, padding_width;
+  int64_t dilation_height, dilation_width;
+  int64_t groups;
+} TidepoolCudnnSizes;
+/* Measures the micro-batches of all three directions as look-ups do, under the options policy and
+ * database, on the current device. Stores the number of micro-batches that were measured; those in
+ * the database are known. A status of cuDNN: BAD_PARAM for sizes that are no convolution,
+ * NOT_SUPPORTED where cuDNN has no algorithm for it. */
+TIDEPOOL_CUDNN_API int tidepoolCudnnMeasure(const TidepoolCudnnSizes* sizes, int64_t* measured);
+
 /* Declares the functions of one direction. `A`, `B` and `C` are the types of its descriptors in the
  * order of cuDNN. `layer` tells layers of one shape apart, 0 for none. Without layers, look-ups
  * before the first convolution are of different layers, and later look-ups return them in turn. */
