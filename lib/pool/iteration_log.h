@@ -18,6 +18,7 @@ namespace tidepool::pool {
 struct CarriedFree {
   std::uint32_t request = 0;
   std::int64_t events = 0;
+  std::int64_t bytes = 0;
 };
 
 // Not thread-safe. Everything is O(1), amortised.
@@ -26,13 +27,13 @@ class IterationLog {
   // Longer iterations get no plan.
   static constexpr std::size_t kMostRequests = std::size_t{1} << 20;
 
-  // Begins the next iteration. A brief log has only the number of requests and their signature, and
-  // cannot be taken.
+  // Begins the next iteration. A brief log has only the number of requests and their signature.
   void Begin(bool is_brief) {
     last_was_brief_ = std::exchange(is_brief_, is_brief);
     last_signature_ = signature_;
     last_first_ = first_;
     first_ += requests_;
+    last_bytes_ = std::move(log_.bytes);
     log_ = {};
     requests_ = 0;
     live_ = 0;
@@ -60,8 +61,9 @@ class IterationLog {
       Add(plan::MemoryEvent::Kind::kFree, request - first_, stream);
       --live_;
     } else if (request >= last_first_) {
-      carried_frees_.push_back({static_cast<std::uint32_t>(request - last_first_),
-                                static_cast<std::int64_t>(log_.events.size())});
+      const std::uint64_t index = request - last_first_;
+      carried_frees_.push_back({static_cast<std::uint32_t>(index),
+                                static_cast<std::int64_t>(log_.events.size()), last_bytes_[index]});
     }
   }
   void Wait(std::uint32_t stream, std::uint32_t awaited) {
@@ -80,10 +82,14 @@ class IterationLog {
   // Whether every request of this iteration was freed in it.
   bool FreesAll() const { return live_ == 0; }
 
-  // Returns the iteration. Only Begin may be called afterwards.
-  plan::MemoryLog Take() { return std::move(log_); }
+  // Returns the index of the request of a block that was allocated in this iteration.
+  std::uint32_t RequestOf(BlockId block) const {
+    return static_cast<std::uint32_t>(request_[block] - first_);
+  }
+  // Returns the iteration, of a log that is not brief.
+  const plan::MemoryLog& log() const { return log_; }
   // Returns the frees of requests that the last iteration left live.
-  std::vector<CarriedFree> TakeCarriedFrees() { return std::move(carried_frees_); }
+  const std::vector<CarriedFree>& carried_frees() const { return carried_frees_; }
 
  private:
   void Add(plan::MemoryEvent::Kind kind, std::size_t index, std::uint32_t stream) {
@@ -97,7 +103,8 @@ class IterationLog {
   std::uint64_t first_ = 1;       // of the iteration's requests, among all
   std::uint64_t last_first_ = 1;  // of the last iteration's requests, among all
   std::uint64_t last_signature_ = 0;
-  std::vector<std::uint64_t> request_;  // by used block
+  std::vector<std::uint64_t> request_;    // by used block
+  std::vector<std::int64_t> last_bytes_;  // by request of the last iteration
   plan::MemoryLog log_;
   std::size_t requests_ = 0;
   std::size_t live_ = 0;

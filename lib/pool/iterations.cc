@@ -15,6 +15,12 @@ namespace {
 constexpr std::int64_t kLikePart = 8;
 constexpr int kMostUnlike = 4;
 
+// A plan for the next iteration alone is made at its mark, so it must not take long. It takes time
+// for nothing when iterations do not repeat: then it is made for a few only.
+constexpr std::size_t kMostNextRequests = 1 << 14;
+constexpr std::size_t kMostLeft = 1024;
+constexpr int kMostUnusedNext = 4;
+
 std::size_t CountAlike(const std::vector<PlannedRequest>& a, const std::vector<PlannedRequest>& b) {
   const auto differs =
       std::ranges::mismatch(a, b, {}, &PlannedRequest::bytes, &PlannedRequest::bytes);
@@ -93,7 +99,13 @@ bool Iterations::End() {
     return false;
   }
   if (was_logged && !is_marked_ && policy_.followed() != nullptr) Compare();
-  return was_logged && WantsPlan(log_.signature(), log_.requests());
+  if (was_logged && next_ != nullptr) {
+    unused_next_ = next_->signature() == log_.signature() ? 0 : unused_next_ + 1;
+  }
+  next_ = nullptr;
+  wants_plan_ = was_logged && WantsPlan(log_.signature(), log_.requests());
+  wants_next_ = was_logged && WantsNext();
+  return wants_plan_ || wants_next_;
 }
 
 void Iterations::CountForRest() {
@@ -157,14 +169,79 @@ bool Iterations::WasSeen(std::uint64_t signature) {
   return was_seen;
 }
 
-void Iterations::Plan(std::vector<Range> fixed) {
+// Whether the next iteration gets a plan of its own. Iterations that were found are left alone: a
+// request begins them, and would take long.
+bool Iterations::WantsNext() const {
+  if (!is_marked_ || most_plans_ == 0 || iterations_ < 2 || unused_next_ > kMostUnusedNext ||
+      log_.requests() > kMostNextRequests) {
+    return false;
+  }
+  const auto known = std::ranges::find_if(
+      known_, [&](const Known& each) { return each.last().signature() == log_.signature(); });
+  return known == known_.end() || known->tries > 0;
+}
+
+void Iterations::Plan(LiveMemory live) {
+  if (wants_plan_) OrderPlan(live.fixed);
+  if (wants_next_) MakeNext(std::move(live));
+}
+
+void Iterations::MakeNext(LiveMemory live) {
+  if (live.own.size() > kMostLeft) return;
+  NextOrder order;
+  order.iteration = &log_.log();
+  order.alignment = alignment_;
+  order.fixed = std::move(live.fixed);
+  order.left = LeftRanges(std::move(live.own));
+  const auto known = FindKnown(log_.signature());
+  if (known != known_.end()) {
+    MakeNextFor(*known, order);
+  } else if (const absl::StatusOr<NextPlan> next = PlanNext(order); next.ok()) {
+    next_ = next->plan;
+  }
+}
+
+// Finds a turn that can follow the next iteration.
+void Iterations::MakeNextFor(Known& known, NextOrder& order) {
+  --known.tries;
+  for (std::size_t i = 0; i < known.plans.size(); ++i, known.TakeTurn()) {
+    order.later = known.next().get();
+    const absl::StatusOr<NextPlan> next = PlanNext(order);
+    if (!next.ok()) continue;
+    if (next_ == nullptr || next->ends_as_later) next_ = next->plan;
+    if (!next->ends_as_later) continue;
+    known.tries = 0;
+    return;
+  }
+}
+
+// Returns when the memory that the ended iteration leaves is free: after as many events as the
+// memory that it found. Where the iteration before made other requests, sizes tell which are which.
+std::vector<LeftRange> Iterations::LeftRanges(std::vector<LiveMemory::Own> own) const {
+  std::vector<CarriedFree> frees = log_.carried_frees();
+  std::ranges::sort(own, {}, &LiveMemory::Own::request);
+  std::ranges::sort(frees, {}, &CarriedFree::request);
+  const bool is_alike = log_.RepeatsLast();
+  std::vector<LeftRange> left;
+  left.reserve(own.size());
+  for (const LiveMemory::Own& each : own) {
+    const auto free = std::ranges::find_if(frees, [&](const CarriedFree& carried) {
+      return is_alike ? carried.request == each.request : carried.bytes == each.range.bytes();
+    });
+    left.push_back({each.range, free == frees.end() ? INT64_MAX : free->events});
+    if (free != frees.end()) frees.erase(free);
+  }
+  return left;
+}
+
+void Iterations::OrderPlan(std::vector<Range> fixed) {
   PlanOrder order;
   order.alignment = alignment_;
   order.seconds = seconds_;
   order.signature = log_.signature();
   order.fixed = std::move(fixed);
-  if (log_.RepeatsLast()) order.carried_frees = log_.TakeCarriedFrees();
-  order.iteration = log_.Take();
+  if (log_.RepeatsLast()) order.carried_frees = log_.carried_frees();
+  order.iteration = log_.log();
   FindAlike(order);
   planner_.Start(std::move(order));
 }
@@ -194,6 +271,10 @@ std::int64_t Iterations::Begin() {
   PlacementPlans plans;
   PlacementPlans others;
   std::int64_t bytes = 0;
+  if (next_ != nullptr) {
+    plans.push_back(next_);
+    bytes = next_->height_bytes();
+  }
   for (Known& known : known_) {
     known.is_offered = !is_lost && (!is_found || known.last().signature() == signature);
     if (!known.is_offered) continue;
@@ -235,6 +316,7 @@ void Iterations::AddPlans(PlacementPlans plans) {
   known->plans = std::move(plans);
   known->turn = 0;
   known->is_offered = false;
+  known->tries = kMostTries;
   if (known_.size() > most_plans_) known_.pop_back();
 }
 

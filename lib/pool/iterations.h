@@ -13,11 +13,22 @@
 #include "lib/pool/background_planner.h"
 #include "lib/pool/iteration_log.h"
 #include "lib/pool/period_finder.h"
+#include "lib/pool/plan_next.h"
 #include "lib/pool/plan_rest.h"
 #include "tidepool/planned_placement.h"
 #include "tidepool/pool.h"
 
 namespace tidepool::pool {
+
+// Live memory at the end of an iteration.
+struct LiveMemory {
+  struct Own {
+    Range range;
+    std::uint32_t request = 0;  // index in the iteration
+  };
+  std::vector<Own> own;      // allocated in the iteration
+  std::vector<Range> fixed;  // not allocated in it, and offsets that never get memory
+};
 
 // Not thread-safe, but for AwaitPlans.
 class Iterations {
@@ -39,12 +50,12 @@ class Iterations {
   // Whether the next request begins an iteration, as far as iterations were found.
   bool IsBoundary() const { return !is_marked_ && (policy_.IsAtEnd() || until_boundary_ == 0); }
 
-  // Ends an iteration. Returns whether it must be planned by Plan, before Begin. `fixed` then has
-  // the ranges of live memory that was not allocated in the iteration (IsOwn), and of offsets that
-  // never get memory.
+  // Ends an iteration. Returns whether Plan must be called before Begin.
   bool End();
   bool IsOwn(BlockId block) const { return log_.Has(block); }
-  void Plan(std::vector<Range> fixed);
+  std::uint32_t RequestOf(BlockId own) const { return log_.RequestOf(own); }
+  // Makes or orders the plans that the ended iteration calls for.
+  void Plan(LiveMemory live);
   // Begins the next iteration. Returns how many bytes the plans need at most.
   std::int64_t Begin();
 
@@ -55,10 +66,15 @@ class Iterations {
   void AddCounts(PoolStats& stats) const;
 
  private:
+  // A plan begins when memory lies as the iteration before it in turn would have left it. After so
+  // many iterations that could not leave it so, it begins all the same.
+  static constexpr int kMostTries = 4;
+
   struct Known {
     PlacementPlans plans;     // one, or three as PlanIteration returns them
     std::size_t turn = 0;     // of the plan for the next iteration of the kind
     bool is_offered = false;  // whether this iteration could follow it
+    int tries = kMostTries;   // to begin it with memory where it expects it
     int failures = 0;         // in a row: iterations of its kind that it did not serve wholly
     int patience = 1;         // failures after which it is made again; doubled each time
     bool is_used = false;
@@ -72,6 +88,11 @@ class Iterations {
   void CountForRest();
   void BeginRest();
   bool WantsPlan(std::uint64_t signature, std::size_t requests);
+  bool WantsNext() const;
+  void OrderPlan(std::vector<Range> fixed);
+  void MakeNext(LiveMemory live);
+  void MakeNextFor(Known& known, NextOrder& order);
+  std::vector<LeftRange> LeftRanges(std::vector<LiveMemory::Own> own) const;
   void AddPlans(PlacementPlans plans);
   std::deque<Known>::iterator FindKnown(std::uint64_t signature);
   bool WasSeen(std::uint64_t signature);
@@ -96,7 +117,11 @@ class Iterations {
   PlannedCounts counts_;    // at the beginning of the iteration
   std::int64_t plans_made_ = 0;
   std::int64_t iterations_ = 0;  // that were seen from their begin to their end
-  PlanRest rest_;  // at rest there are no plans, and requests are placed as by best-fit
+  bool wants_plan_ = false;      // of the ended iteration
+  bool wants_next_ = false;
+  std::shared_ptr<const PlacementPlan> next_;  // made for this iteration alone, or null
+  int unused_next_ = 0;  // such plans in a row that no iteration followed wholly
+  PlanRest rest_;        // at rest there are no plans, and requests are placed as by best-fit
   BackgroundPlanner planner_;
 };
 

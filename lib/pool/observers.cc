@@ -46,27 +46,26 @@ bool Observers::MarkIteration() {
 }
 
 std::int64_t Observers::BeginIteration(const blocks::BlockMap& blocks, bool exclusions_stay) {
-  if (iterations_->End()) iterations_->Plan(FixedRanges(blocks, exclusions_stay));
+  if (iterations_->End()) iterations_->Plan(LiveMemoryOf(blocks, exclusions_stay));
   return iterations_->Begin();
 }
 
-// Returns the ranges that no iteration can use. New segments begin after
-// the last fence.
-std::vector<Range> Observers::FixedRanges(const blocks::BlockMap& blocks,
-                                          bool exclusions_stay) const {
-  std::vector<Range> fixed;
+// New segments begin after the last fence.
+LiveMemory Observers::LiveMemoryOf(const blocks::BlockMap& blocks, bool exclusions_stay) const {
+  LiveMemory live;
+  std::vector<Range>& fixed = live.fixed;
   for (BlockId id = blocks.First(); id != kNoBlock; id = blocks.Next(id)) {
-    if (!blocks.used(id)) continue;
-    const bool is_fixed = blocks.excluded(id) ? exclusions_stay : !iterations_->IsOwn(id);
-    if (!is_fixed) continue;
-    const std::int64_t begin = blocks.offset(id);
-    if (!fixed.empty() && fixed.back().end == begin) {
-      fixed.back().end += blocks.bytes(id);
+    if (!blocks.used(id) || (blocks.excluded(id) && !exclusions_stay)) continue;
+    const Range range = {blocks.offset(id), blocks.offset(id) + blocks.bytes(id)};
+    if (!blocks.excluded(id) && iterations_->IsOwn(id)) {
+      live.own.push_back({range, iterations_->RequestOf(id)});
+    } else if (!fixed.empty() && fixed.back().end == range.begin) {
+      fixed.back().end = range.end;
     } else {
-      fixed.push_back({begin, begin + blocks.bytes(id)});
+      fixed.push_back(range);
     }
   }
-  return fixed;
+  return live;
 }
 
 void Observers::AwaitPlans() {

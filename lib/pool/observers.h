@@ -67,7 +67,7 @@ class Observers {
 
  private:
   void TellAllocation(const Served& served, const StreamClock& clock);
-  std::vector<Range> FixedRanges(const blocks::BlockMap& blocks, bool exclusions_stay) const;
+  LiveMemory LiveMemoryOf(const blocks::BlockMap& blocks, bool exclusions_stay) const;
 
   PoolObserver* const recorder_;
   const std::unique_ptr<Iterations> iterations_;

@@ -46,7 +46,7 @@ void RepeatingProblem::SetEnds(std::int64_t end, const std::vector<CarriedFree>&
   for (PlanBuffer& buffer : problem_.buffers) {
     if (buffer.upper >= end) buffer.upper = buffer.lower + end_;
   }
-  for (const auto& [request, events] : carried_frees) {
+  for (const auto& [request, events, bytes] : carried_frees) {
     if (request >= problem_.buffers.size()) continue;
     PlanBuffer& buffer = problem_.buffers[request];
     buffer.upper = std::min(buffer.upper, end + std::max<std::int64_t>(events, 1));

@@ -212,8 +212,8 @@ TEST_P(PlannedPoolTest, PlansInTurnWhatOutlivesItsNextRequest) {
   std::int64_t height = 0;
   std::int64_t deviations = 0;
   for (int iteration = 0; iteration < 12; ++iteration) {
-    if (iteration == 6) deviations = pool_->Stats().deviations;
-    if (iteration == 6) height = 0;
+    if (iteration == 2) deviations = pool_->Stats().deviations;
+    if (iteration == 2) height = 0;
     pool_->MarkIteration();
     void* const next = Allocate(kMiB);
     ASSERT_TRUE(pool_->Free(output, stream_).ok());
@@ -227,6 +227,64 @@ TEST_P(PlannedPoolTest, PlansInTurnWhatOutlivesItsNextRequest) {
   EXPECT_EQ(pool_->Stats().deviations, deviations);
   EXPECT_EQ(height, 3 * kMiB);
   ASSERT_TRUE(pool_->Free(output, stream_).ok());
+}
+
+// From the third marked iteration on each gets a plan, whichever memory the one before it left, and
+// wherever that lies.
+TEST_P(PlannedPoolTest, ServesTheThirdMarkedIteration) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 20; ++round) {
+    Make({});
+    const Program program = RandomProgram(random, 100, static_cast<std::size_t>(round % 4));
+    std::vector<void*> states;
+    pool_->MarkIteration();
+    for (const auto& [request, is_free] : program.events) {
+      if (is_free && program.is_carried[request]) continue;
+      std::vector<void*>& live = live_[&program];
+      live.resize(program.bytes.size());
+      if (is_free) {
+        ASSERT_TRUE(pool_->Free(live[request], stream_).ok());
+      } else {
+        live[request] = Allocate(program.bytes[request]);
+        if (request % 10 == 0) states.push_back(Allocate(DrawBytes(random)));
+      }
+    }
+    RunMarked(program);
+    for (int again = 0; again < 5; ++again) {
+      const PoolStats before = pool_->Stats();
+      RunMarked(program);
+      EXPECT_EQ(pool_->Stats().planned - before.planned, 100) << again;
+      EXPECT_EQ(pool_->Stats().deviations, 0);
+    }
+    for (void* state : states) ASSERT_TRUE(pool_->Free(state, stream_).ok());
+    for (void* carried : live_[&program]) ASSERT_TRUE(pool_->Free(carried, stream_).ok());
+    live_.clear();
+  }
+}
+
+// A plan for the next iteration costs time, and its iteration may never come.
+TEST_P(PlannedPoolTest, SoonStopsToPlanTheNextOfIterationsThatDiffer) {
+  Make({});
+  std::mt19937_64 random(12);
+  std::vector<void*> left;
+  const auto run = [&](int iterations) {
+    for (int i = 0; i < iterations; ++i) {
+      pool_->MarkIteration();
+      std::vector<void*> live(10);
+      for (void*& address : live) address = Allocate(DrawBytes(random));
+      for (void* address : std::exchange(left, live)) {
+        ASSERT_TRUE(pool_->Free(address, stream_).ok());
+      }
+    }
+  };
+  run(10);
+  const PoolStats before = pool_->Stats();
+  EXPECT_GT(before.deviations, 0);
+  run(10);
+  const PoolStats after = pool_->Stats();
+  EXPECT_EQ(after.planned, before.planned);
+  EXPECT_EQ(after.deviations, before.deviations);
+  for (void* address : left) ASSERT_TRUE(pool_->Free(address, stream_).ok());
 }
 
 // Allocations that may wait begin iterations, too.

@@ -456,8 +456,8 @@ def mark_iteration():
     """Says that a training step begins that is similar to earlier ones.
 
     With placement "planned" the pools then plan the step. Call it at the same place of each step. Before
-    the first steps, and before a step with a new plan, unused memory goes back to the device: memory of
-    steps without a plan lies apart. That waits for the device.
+    the steps that may have a new plan, unused memory goes back to the device: memory of steps without a plan
+    lies apart. That waits for the device.
     """
     for pool in _used_pools():
         figures = _figures(pool)
@@ -465,7 +465,7 @@ def mark_iteration():
             _given.check(figures)
             if _given.is_followed(figures):
                 continue
-        if figures.iterations < 5 or figures.plans != _plans.get(pool.value, 0):
+        if 1 <= figures.iterations < 5 or figures.plans != _plans.get(pool.value, 0):
             _plans[pool.value] = figures.plans
             _check(_c().tidepool_trim(pool, 0, None))
         _check(_c().tidepool_mark_iteration(pool))

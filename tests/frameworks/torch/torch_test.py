@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 import warnings
 
 sys.path[:0] = [str(pathlib.Path(__file__).parent), str(pathlib.Path(__file__).parents[1])]
@@ -95,6 +96,23 @@ def planned_training_makes_them_too():
     figures = tidepool_torch.statistics()
     assert figures["plans"] > 0 and figures["planned"] > 0, figures
     assert figures["iterations"] == 4, figures
+
+
+def planned_training_reserves_little_from_the_third_step_on():
+    tidepool_torch.enable(placement="planned")
+    live, reserved = [], []
+
+    def before(_):
+        tidepool_torch.await_plans()
+        tidepool_torch.mark_iteration()
+        torch.cuda.reset_peak_memory_stats()
+
+    def after(_):
+        live.append(torch.cuda.max_memory_allocated())
+        reserved.append(torch.cuda.max_memory_reserved())
+
+    models.train("gpt", 8, before_step=before, after_step=after)
+    assert max(reserved[2:]) <= 1.05 * max(live[2:]), (live, reserved)
 
 
 def make_plan(model, steps, folder):
@@ -681,6 +699,19 @@ def no_device_is_an_error():
     raises(RuntimeError, "no CUDA device", tidepool_torch.enable)
 
 
+def devices_that_do_not_exist_are_errors():
+    os.environ["CUDART_HOST_DEVICES"] = "2"
+    tidepool_torch.enable()
+    assert empty(1000).device.index == 0
+    raises(RuntimeError, "", lambda: torch.empty(1, device="cuda:2"))  # PyTorch's own check
+    pool = ctypes.c_void_p()
+    for device in (2, -1):
+        error = tidepool_torch._backend.library.tidepool_torch_pool(device, ctypes.byref(pool))
+        assert error is not None and f"no CUDA device {device}, expected 0 to 1".encode() in error, error
+        raises(RuntimeError, "", lambda: torch.cuda.memory_stats(device if device > 0 else -7))
+    assert torch.empty(1000, device="cuda:1").device.index == 1
+
+
 def wrong_options_are_errors():
     raises(ValueError, "budget", lambda: tidepool_torch.enable(budgett="1GiB"))
     raises(ValueError, "lots", lambda: tidepool_torch.enable(budget="lots"))
@@ -709,11 +740,20 @@ def a_forked_child_is_told():
     child = os.fork()
     if child == 0:
         signal.alarm(20)
-        allocator = ctypes.c_char_p
-        pool = ctypes.c_void_p()
-        error = tidepool_torch._backend.library.tidepool_torch_pool(0, ctypes.byref(pool))
-        del kept  # belongs to the parent
-        os._exit(0 if error is not None and b"forked" in error and allocator else 1)
+        status = 1
+        try:
+            pool = ctypes.c_void_p()
+            error = tidepool_torch._backend.library.tidepool_torch_pool(0, ctypes.byref(pool))
+            assert error is not None and b"forked" in error, error
+            # Python's own check of PyTorch, and the allocator, which C++ calls without that check.
+            raises(RuntimeError, "forked", lambda: empty(1000))
+            raises(RuntimeError, "forked", lambda: torch._C._cuda_cudaCachingAllocator_raw_alloc(1000, 0))
+            raises(RuntimeError, "forked", lambda: kept.new_empty(1000))
+            del kept  # belongs to the parent
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert kept.numel() == 1000 and torch.cuda.memory_allocated() == 1024
 
