@@ -55,16 +55,14 @@ class History {
     while (entries.size() > most_) entries.pop_front();
   }
 
-  // Returns the entries with the times of the calendar.
-  std::vector<std::vector<TraceEntry>> Entries(int devices) const {
+  // Returns the entries of a device with the times of the calendar.
+  std::vector<TraceEntry> EntriesOf(c10::DeviceIndex device) const {
+    const auto found = entries_.find(device);
+    if (found == entries_.end()) return {};
     const auto to_time = clock_.makeConverter();
-    std::vector<std::vector<TraceEntry>> all(static_cast<std::size_t>(devices));
-    for (const auto& [device, entries] : entries_) {
-      std::vector<TraceEntry>& copied = all[static_cast<std::size_t>(device)];
-      copied.assign(entries.begin(), entries.end());
-      for (TraceEntry& entry : copied) entry.time_.t_ = to_time(entry.time_.approx_t_) / 1000;
-    }
-    return all;
+    std::vector<TraceEntry> entries(found->second.begin(), found->second.end());
+    for (TraceEntry& entry : entries) entry.time_.t_ = to_time(entry.time_.approx_t_) / 1000;
+    return entries;
   }
 
  private:

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "history.h"
 #include "tidepool/tidepool.h"
 
 namespace tidepool::torch_binding {
@@ -39,6 +40,7 @@ class PinnedAllocator final : public at::HostAllocator {
     Buffer buffer;
     buffer.pool = pool_of_(device);
     buffer.bytes = bytes;
+    if (is_watched_) buffer.context = history_.MakeContext(RecordContext::STATE);
     const std::lock_guard lock(mutex_);
     FreePassed();
     for (const auto& [id, filter] : routes_) {
@@ -51,6 +53,7 @@ class PinnedAllocator final : public at::HostAllocator {
     stats_.active_bytes.increase(bytes);
     stats_.allocations.increase(1);
     stats_.allocated_bytes.increase(bytes);
+    AddEntry(TraceEntry::ALLOC, address, buffer);
     buffers_.emplace(static_cast<char*>(address), std::move(buffer));
     return {address, address, free_, at::DeviceType::CPU};
   }
@@ -70,6 +73,7 @@ class PinnedAllocator final : public at::HostAllocator {
     buffers_.erase(found);
     stats_.active_requests.decrease(1);
     stats_.active_bytes.decrease(buffer.bytes);
+    AddEntry(TraceEntry::FREE_REQUESTED, address, buffer);
     if (buffer.graph != kNoGraph) {
       kept_[buffer.graph].push_back({address, std::move(buffer)});
       return;
@@ -138,6 +142,37 @@ class PinnedAllocator final : public at::HostAllocator {
 
   void LeaveToParent() { is_forked_ = true; }
 
+  // Newer versions of PyTorch call these for `record_pinned_host_memory`; in older ones they
+  // override nothing.
+  void record_history(bool enabled, CreateContextFn make_context, std::size_t most,
+                      RecordContext when, bool clear) {
+    const std::lock_guard lock(mutex_);
+    history_.Configure(enabled, make_context, most, when, clear, {});
+    is_watched_ = enabled;
+  }
+  bool is_history_enabled() const { return is_watched_; }
+  std::vector<TraceEntry> get_traces() {
+    const std::lock_guard lock(mutex_);
+    return history_.EntriesOf(kHost);
+  }
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 15
+  // Each buffer is a segment. Memory that no tensor has and no copy uses is not listed.
+  std::vector<c10::CachingDeviceAllocator::HostSegmentInfo> get_segments() {
+    const std::lock_guard lock(mutex_);
+    std::vector<c10::CachingDeviceAllocator::HostSegmentInfo> segments;
+    const auto add = [&](const void* address, const Buffer& buffer, bool is_live) {
+      segments.push_back({reinterpret_cast<std::size_t>(address), buffer.bytes, is_live, true,
+                          buffer.graph, buffer.context});
+    };
+    for (const auto& [address, buffer] : buffers_) add(address, buffer, true);
+    for (const auto& [address, buffer] : waiting_) add(address, buffer, false);
+    for (const auto& [id, kept] : kept_) {
+      for (const auto& [address, buffer] : kept) add(address, buffer, false);
+    }
+    return segments;
+  }
+#endif
+
  private:
   struct Buffer {
     tidepool_pool* pool = nullptr;
@@ -145,8 +180,17 @@ class PinnedAllocator final : public at::HostAllocator {
     c10::MempoolId_t graph = kNoGraph;
     std::vector<c10::cuda::CUDAStream> streams;  // with copies of this memory
     std::vector<cudaEvent_t> events;             // recorded at the free
+    Context context;                             // of the request, while there is a history
   };
   static constexpr c10::MempoolId_t kNoGraph = {0, 0};
+  static constexpr c10::DeviceIndex kHost = -1;
+
+  void AddEntry(TraceEntry::Action action, const void* address, const Buffer& buffer) {
+    if (!is_watched_) return;
+    history_.Add(TraceEntry(action, kHost, reinterpret_cast<std::size_t>(address), buffer.bytes,
+                            nullptr, buffer.graph, c10::getApproximateTime()),
+                 buffer.context);
+  }
 
   // Finds the buffer that begins at `context`, or else the one that contains `address`.
   Buffer* Find(char* context, char* address) {
@@ -162,6 +206,7 @@ class PinnedAllocator final : public at::HostAllocator {
     stats_.allocations.decrease(1);
     stats_.allocated_bytes.decrease(buffer.bytes);
     pools_.insert(buffer.pool);
+    AddEntry(TraceEntry::FREE_COMPLETED, address, buffer);
     if (tidepool_pinned_free(buffer.pool, address) != TIDEPOOL_OK) {
       TORCH_WARN("tidepool: pinned memory was not freed: ", tidepool_last_error());
     }
@@ -199,6 +244,8 @@ class PinnedAllocator final : public at::HostAllocator {
   std::map<c10::MempoolId_t, std::vector<std::pair<void*, Buffer>>> kept_;
   std::set<tidepool_pool*> pools_;
   at::HostStats stats_;
+  std::atomic<bool> is_watched_ = false;  // whether the history gets entries
+  History history_;
 };
 
 }  // namespace tidepool::torch_binding

@@ -170,7 +170,9 @@ SnapshotInfo Allocator::snapshot(MempoolId_t id, bool include_traces) {
       if (is_whole || name == id) AddNamedSegments(named, device, info);
     }
   }
-  if (include_traces) info.device_traces = history_.Entries(static_cast<int>(devices_.size()));
+  for (std::size_t i = 0; include_traces && i < devices_.size(); ++i) {
+    info.device_traces.push_back(history_.EntriesOf(static_cast<DeviceIndex>(i)));
+  }
   info.config_metadata = {};
   info.config_metadata.expandable_segments = true;
   return info;

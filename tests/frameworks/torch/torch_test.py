@@ -3,6 +3,7 @@
 import bisect
 import ctypes
 import gc
+import inspect
 import json
 import os
 import pathlib
@@ -369,6 +370,30 @@ def pinned_memory_has_exact_sizes():
     del batch
     torch._C._host_emptyCache()
     assert torch.cuda.host_memory_stats()["allocated_bytes.current"] == 0
+
+
+def pinned_memory_is_in_snapshots():
+    record = torch.cuda.memory._record_memory_history_impl
+    if "record_pinned_host_memory" not in inspect.signature(record).parameters:
+        return  # an older PyTorch
+    tidepool_torch.enable(pinned="1GiB")
+    torch.cuda.init()
+    torch.cuda.memory._record_memory_history(max_entries=100, stacks="python", record_pinned_host_memory=True)
+    kept = [torch.empty(n * 1000, dtype=torch.uint8, pin_memory=True) for n in range(1, 6)]
+    freed = kept.pop(2).data_ptr()
+    snapshot = torch.cuda.memory._snapshot()
+    segments = {segment["address"]: segment for segment in snapshot["host_segments"]}
+    assert set(segments) == {tensor.data_ptr() for tensor in kept}, segments
+    assert all(segments[tensor.data_ptr()].get("total_size", segments[tensor.data_ptr()].get("size")) == tensor.numel()
+               for tensor in kept), segments
+    entries = [entry for entry in snapshot["host_traces"] if entry["addr"] == freed]
+    assert [entry["action"] for entry in entries] == ["alloc", "free_requested", "free_completed"], entries
+    assert any("torch_test.py" in frame["filename"] for frame in entries[0]["frames"]), entries[0]
+    assert len(snapshot["host_traces"]) == 7
+    torch.cuda.memory._record_memory_history(enabled=None)
+    del kept[:]
+    snapshot = torch.cuda.memory._snapshot()
+    assert len(snapshot["host_traces"]) in (0, 7) and snapshot["host_segments"] == []
 
 
 def pinned_memory_waits_for_copies():
