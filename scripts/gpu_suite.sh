@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Measures a machine with a GPU. Runs tests with kernels, compute-sanitizer on a short part of them,
-# and benchmarks. With PyTorch installed, it also measures PyTorch's allocator and records traces of
-# training steps. Writes one JSON file, with the traces next to it. The machine needs only a driver.
+# and benchmarks. With cuDNN, it also measures whether micro-batches pay; with PyTorch installed, it
+# measures PyTorch's allocator and records traces of training steps. Writes one JSON file, with the traces next to it. The machine needs only a driver.
 # Build before, on any machine:
 #   cmake --preset gpu && cmake --build build/gpu
 # Exit status: 0 all passed, or there is no GPU; 1 a step failed, and the file names it.
@@ -76,6 +76,11 @@ else
 fi
 json_step bench "$bench"
 json_step replay "$tool" replay examples/traces/vgg16-b4-sgd.rmm.csv.gz --pool 1GiB --device cuda --json
+# The library for micro-batches is in builds without static dependencies.
+if [ -e "$build/bindings/cudnn/libtidepool_cudnn_handle.so" ] &&
+  python3 -c 'import ctypes; ctypes.CDLL("libcudnn.so.9")' 2>/dev/null; then
+  json_step cudnn python3 bench/gpu/cudnn_workspaces.py "$tool"
+fi
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
   json_step pytorch python3 bench/gpu/pytorch_allocator_bench.py
   traces=$(dirname "$out")/traces
@@ -94,6 +99,7 @@ grep -o '"tests": [0-9]*\|"failures": [0-9]*\|"errors": [0-9]*' "$work/tests.jso
   printf '"memcheck": %s,\n' "$memcheck"
   printf '"bench": %s,\n' "$(json_or_null "$work/bench.json")"
   printf '"replay": %s,\n' "$(json_or_null "$work/replay.json")"
+  printf '"cudnn": %s,\n' "$(json_or_null "$work/cudnn.json")"
   printf '"pytorch": %s}\n' "$(json_or_null "$work/pytorch.json")"
 } >"$out.part" && mv "$out.part" "$out" || { echo "gpu_suite: $out cannot be written" >&2; exit 1; }
 echo "gpu_suite: wrote $out"

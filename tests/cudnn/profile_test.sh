@@ -33,6 +33,10 @@ merged=$(profile --merge "$folder/node.sqlite" --store "$folder/all.sqlite")
 output=$(TIDEPOOL_CUDNN_DATABASE=$folder/all.sqlite TIDEPOOL_CUDNN_STATISTICS=1 "$program" 2>&1)
 [[ $output == *" 0 micro-batches measured"* ]] || fail "$output"
 
+# The GPU suite asks whether micro-batches pay.
+networks=$(LD_LIBRARY_PATH=$cudart:$cudnn python3 "$(dirname "$0")/../../bench/gpu/cudnn_workspaces.py" "$tool" alexnet-grouped:8)
+[[ $networks == *'"kernels": 15'*'"needs_division": '* ]] || fail "$networks"
+
 # Wrong questions are errors of one line.
 refused() {
   local expected=$1 status=0
