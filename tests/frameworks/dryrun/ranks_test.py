@@ -28,7 +28,9 @@ class RanksTest(unittest.TestCase):
         self.assertEqual([rank["rank"] for rank in found["ranks"]], [0, 1])
         for rank in found["ranks"]:
             self.assertLessEqual(rank["peak_live_bytes"], rank["peak_reserved_bytes"])
-        self.assertEqual(found["peak_reserved_bytes"], max(rank["peak_reserved_bytes"] for rank in found["ranks"]))
+        # Beside a rank that ran out of memory, another may have gone on for a while and reserved more.
+        answering = [rank for rank in found["ranks"] if rank["out_of_memory"]] or found["ranks"]
+        self.assertEqual(found["peak_reserved_bytes"], max(rank["peak_reserved_bytes"] for rank in answering))
 
     def test_data_parallel(self):
         found = answer(*TORCHRUN, PROGRAM, "ddp")
