@@ -36,8 +36,9 @@ def sources(torch_libraries):
 
 
 def packages_of(torch_libraries):
-    """Returns the folder in which PyTorch and other packages are installed."""
-    return pathlib.Path(torch_libraries).parent.parent
+    """Returns the folder in which PyTorch and other packages are installed, or None for a PyTorch in its own source tree."""
+    folder = pathlib.Path(torch_libraries).parent.parent
+    return folder if folder.name in ("site-packages", "dist-packages") else None
 
 
 def readable(paths, read):
@@ -52,8 +53,8 @@ def readable(paths, read):
 def extensions(packages):
     """Returns the libraries of other packages that are linked with those of NVIDIA."""
     found = []
-    for folder, folders, files in os.walk(packages):
-        if pathlib.Path(folder) == pathlib.Path(packages):
+    for folder, folders, files in os.walk(packages) if packages else ():
+        if pathlib.Path(folder) == packages:
             folders[:] = set(folders) - {"torch", "nvidia"}
         found += [pathlib.Path(folder, name) for name in files if SHARED.search(name)]
     return sorted(path for path, needed in readable(found, elf_reader.needed) if any(map(NVIDIA.match, needed)))
@@ -61,7 +62,7 @@ def extensions(packages):
 
 def originals(packages):
     """Returns NVIDIA's own libraries, as its wheels install them."""
-    return sorted((pathlib.Path(packages) / "nvidia").glob("**/lib*.so.*"))
+    return sorted((packages / "nvidia").glob("**/lib*.so.*")) if packages else []
 
 
 def owner_of(name, sonames):

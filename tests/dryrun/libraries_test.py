@@ -32,7 +32,7 @@ class LibrariesTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.torch = self.folder / "packages" / "torch" / "lib"
+        self.torch = self.folder / "site-packages" / "torch" / "lib"
         self.torch.mkdir(parents=True)
         for name in ("real", "stand_in", "made"):
             (self.folder / name).mkdir()
@@ -91,7 +91,7 @@ class LibrariesTest(unittest.TestCase):
         blas = self.real("libcublas.so.77", ["cublasOfExtension"], "libcublas.so.77")
         jpeg = self.real("libnvjpeg.so.5", ["nvjpegDecode"], None)
         other_runtime = self.real("libcudart.so.3", ["cudaMalloc"], None)
-        extension = self.folder / "packages" / "extension"
+        extension = self.folder / "site-packages" / "extension"
         extension.mkdir()
         (extension / "script.so").write_text("INPUT(-lm)")
         compile_library(extension / "_C.so", "int cublasOfExtension(); int nvjpegDecode();\n"
@@ -106,7 +106,7 @@ class LibrariesTest(unittest.TestCase):
 
     def test_installed_libraries_of_nvidia_tell_their_functions(self):
         whole = self.real("libcublas.so.77", ["cublasInit", "cublasVersion", "cublasOfCallers"], "libcublas.so.77")
-        place = self.folder / "packages" / "nvidia" / "cu77" / "lib"
+        place = self.folder / "site-packages" / "nvidia" / "cu77" / "lib"
         place.mkdir(parents=True)
         whole.rename(place / whole.name)
         (place / "libnccl.so.2").write_text("no library")
