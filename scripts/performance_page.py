@@ -378,7 +378,8 @@ def workspace(results):
     command = "build/release/bench/workspace_bench"
     return ("## Micro-batches and workspaces\n\nThe time to decide, in time of the processor, on random tables of the sizes of ResNet-50 and ResNet-152. "
             "micro-cuDNN's paper names 5.46 ms of GLPK for 159 kernels with 562 points, and 716 ms for ResNet-152, on another machine. "
-            "Times of kernels are invented:\n\n" +
+            "Times of kernels are invented. `adaptive` is `MeasureAdaptively`: times of noise 0 are monotone, and elsewhere its answer is slower "
+            "than that of all sizes:\n\n" +
             quoted(results.block(command)) + "\n" + results.source(command))
 
 

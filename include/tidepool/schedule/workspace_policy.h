@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -85,6 +86,33 @@ TIDEPOOL_EXPORT absl::StatusOr<WorkspaceAnswer> DivideWorkspace(
 // Returns the answer to a question that is not about devices. InvalidArgument for an invalid one;
 // ResourceExhausted when nothing fits, with a kernel and the bytes that it needs.
 TIDEPOOL_EXPORT absl::StatusOr<WorkspaceAnswer> ChooseWorkspaces(const WorkspaceCase& question);
+
+// The way to find out about a kernel on a device.
+struct KernelProbe {
+  // Returns the rows of all algorithms at so many samples. This runs them all.
+  std::function<KernelTable(std::int64_t samples)> measure;
+  // Returns the same rows, of which the times do not count. This runs nothing.
+  std::function<KernelTable(std::int64_t samples)> workspaces;
+};
+
+struct AdaptiveAnswer {
+  KernelConfiguration configuration = {};  // without parts: nothing fits
+  KernelTable table = {};                  // the rows that were measured
+  std::int64_t measured = 0;               // micro-batches
+  // No micro-batches of "all" take less than this, and none are faster than the configuration if
+  // `proved`: where each algorithm takes no less time, and no more time a sample, with more
+  // samples. Elsewhere they may be.
+  double lower_bound_seconds = 0;
+  bool proved = false;
+};
+
+// Returns the fastest micro-batches of any size within the limit, and measures few of them: at most
+// 1.5 times as many as "powerOfTwo" has, and on most tables fewer. Between two measured sizes it
+// takes the least time that such an algorithm can have, and measures the largest unknown size of
+// the answer until the answer has none. Needs a batch of 1 to kMostKernelBatch. O(batch) questions
+// about workspaces, and O(batch x rows) for each measurement.
+TIDEPOOL_EXPORT AdaptiveAnswer MeasureAdaptively(std::int64_t batch, std::int64_t limit_bytes,
+                                                 const KernelProbe& probe);
 
 // The samples of a device, 0 if it stays out, and their time.
 struct DeviceSplit {
