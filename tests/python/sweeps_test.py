@@ -25,13 +25,17 @@ def simulate(graph, memory, policy):
     return graph.simulate(memory=memory, policy=policy)
 
 
-@pytest.fixture(params=["none", "threads", "processes"])
+@pytest.fixture(params=["none", "threads", "processes", "dask"])
 def executor(request):
     if request.param == "none":
         yield None
     elif request.param == "threads":
         with concurrent.futures.ThreadPoolExecutor(2) as threads:
             yield threads
+    elif request.param == "dask":
+        distributed = pytest.importorskip("distributed")
+        with distributed.Client(n_workers=2, processes=False, dashboard_address=None) as client:
+            yield client.get_executor()
     else:
         with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as processes:
             yield processes
