@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -89,6 +90,23 @@ absl::Status FacePool::FreeAgain(void* address, void* native, absl::Status error
   if (!AwaitLost(native).ok()) return error;
   const absl::StatusOr<Stream> stream = streams_.NameOf(nullptr);
   return stream.ok() ? pool_->Free(address, *stream) : stream.status();
+}
+
+absl::StatusOr<void*> FacePool::AllocateFor(std::size_t owner, std::size_t bytes, void* native,
+                                            Hint hint) {
+  if (absl::Status status = owners_.Check(owner); !status.ok()) return status;
+  absl::StatusOr<void*> address = Allocate(bytes, native, hint);
+  if (!address.ok() || *address == nullptr) return address;
+  const auto alignment = static_cast<std::size_t>(settings_.alignment);
+  owners_.Allocated(*address, {owner, (bytes + alignment - 1) & ~(alignment - 1)});
+  return address;
+}
+
+absl::Status FacePool::FreeOwned(void* address, void* native) {
+  const std::optional<Owners::Owned> owned = owners_.Take(address);
+  absl::Status status = FreeInPool(address, native);
+  if (!status.ok() && owned.has_value()) owners_.PutBack(address, *owned);
+  return status;
 }
 
 absl::Status FacePool::RecordUse(void* address, void* native) {

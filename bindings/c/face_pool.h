@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "bindings/c/face_device.h"
+#include "bindings/c/owners.h"
 #include "bindings/c/streams.h"
 #include "bindings/c/switched_recorder.h"
 #include "bindings/support/settings.h"
@@ -43,17 +44,16 @@ class FacePool {
     if (!FindsLostStreams(epoch)) return address;
     return AllocateOnNewName(bytes, native, hint);
   }
+  // Allocates under the name of an owner.
+  absl::StatusOr<void*> AllocateFor(std::size_t owner, std::size_t bytes, void* native, Hint hint);
   absl::Status Free(void* address, void* native) {
-    const absl::StatusOr<Stream> stream = streams_.NameOf(native);
-    if (stream.ok()) [[likely]] {
-      absl::Status status = pool_->Free(address, *stream);
-      if (status.ok()) [[likely]]
-        return status;
-      return FreeAgain(address, native, std::move(status));
-    }
-    return FreeAgain(address, native, stream.status());
+    if (owners_.HasLive()) [[unlikely]]
+      return FreeOwned(address, native);
+    return FreeInPool(address, native);
   }
   absl::Status RecordUse(void* address, void* native);
+
+  Owners& owners() { return owners_; }
 
   absl::StatusOr<void*> CreateStream();
   absl::Status DestroyStream(void* native);
@@ -99,6 +99,17 @@ class FacePool {
   // Returns whether the device lost a stream since its stream_epoch() was `epoch`.
   bool FindsLostStreams(std::uint64_t epoch);
   absl::StatusOr<void*> AllocateOnNewName(std::size_t bytes, void* native, Hint hint);
+  absl::Status FreeInPool(void* address, void* native) {
+    const absl::StatusOr<Stream> stream = streams_.NameOf(native);
+    if (stream.ok()) [[likely]] {
+      absl::Status status = pool_->Free(address, *stream);
+      if (status.ok()) [[likely]]
+        return status;
+      return FreeAgain(address, native, std::move(status));
+    }
+    return FreeAgain(address, native, stream.status());
+  }
+  absl::Status FreeOwned(void* address, void* native);
   // Handles an error: the stream may have been destroyed.
   absl::Status FreeAgain(void* address, void* native, absl::Status error);
   absl::Status AwaitLost(void* native);
@@ -109,6 +120,7 @@ class FacePool {
   const bindings::Settings settings_;
   const std::unique_ptr<FaceDevice> device_;
   Streams streams_;
+  Owners owners_;
   std::unique_ptr<SwitchedRecorder> recorder_;   // null: nothing can be recorded
   std::unique_ptr<PoolObserver> tool_observer_;  // null: no tool is attached
   std::unique_ptr<Pool> pool_;

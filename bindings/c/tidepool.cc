@@ -84,12 +84,13 @@ absl::Status UnknownHint(tidepool_hint hint) {
                                                  "TIDEPOOL_OFFLOADABLE (1)"));
 }
 
-absl::Status AllocateOn(FacePool& pool, std::size_t bytes, tidepool_stream stream,
-                        tidepool_hint hint, void** address) {
+// Calls `allocate` with a checked hint.
+template <typename Allocate>
+absl::Status AllocateBy(Allocate allocate, tidepool_hint hint, void** address) {
   if (hint != TIDEPOOL_RESIDENT && hint != TIDEPOOL_OFFLOADABLE) [[unlikely]]
     return UnknownHint(hint);
-  const absl::StatusOr<void*> allocated = pool.Allocate(
-      bytes, stream, hint == TIDEPOOL_RESIDENT ? Hint::kResident : Hint::kOffloadable);
+  const absl::StatusOr<void*> allocated =
+      allocate(hint == TIDEPOOL_RESIDENT ? Hint::kResident : Hint::kOffloadable);
   if (!allocated.ok()) [[unlikely]]
     return allocated.status();
   *address = *allocated;
@@ -154,7 +155,32 @@ tidepool_status tidepool_allocate(tidepool_pool* pool, size_t bytes, tidepool_st
   return OnPool(__func__, pool, [&](FacePool& face) {
     if (address == nullptr) [[unlikely]]
       return IsNull("address");
-    return bytes == 0 ? absl::OkStatus() : AllocateOn(face, bytes, stream, hint, address);
+    if (bytes == 0) return absl::OkStatus();
+    return AllocateBy([&](Hint known) { return face.Allocate(bytes, stream, known); }, hint,
+                      address);
+  });
+}
+
+tidepool_status tidepool_add_owner(tidepool_pool* pool, const char* name, size_t* owner) {
+  return OnPoolWith(__func__, pool, owner, "owner", [&](FacePool& face) {
+    return name == nullptr ? IsNull("name") : Store(face.owners().Add(name), owner);
+  });
+}
+
+tidepool_status tidepool_allocate_for(tidepool_pool* pool, size_t owner, size_t bytes,
+                                      tidepool_stream stream, tidepool_hint hint, void** address) {
+  if (address != nullptr) *address = nullptr;
+  return OnPoolWith(__func__, pool, address, "address", [&](FacePool& face) {
+    if (bytes == 0) return face.owners().Check(owner);
+    return AllocateBy([&](Hint known) { return face.AllocateFor(owner, bytes, stream, known); },
+                      hint, address);
+  });
+}
+
+tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool, size_t owner,
+                                              tidepool_owner_statistics* statistics) {
+  return OnPoolWith(__func__, pool, statistics, "statistics", [&](FacePool& face) {
+    return face.owners().FillStatistics(owner, *statistics);
   });
 }
 
@@ -263,6 +289,7 @@ tidepool_status tidepool_get_statistics(tidepool_pool* pool, tidepool_statistics
 tidepool_status tidepool_reset_peaks(tidepool_pool* pool) {
   return OnPool(__func__, pool, [](FacePool& face) {
     face.pool().ResetPeaks();
+    face.owners().ResetPeaks();
     return absl::OkStatus();
   });
 }

@@ -223,8 +223,39 @@ typedef struct tidepool_statistics {
    does not know become 0. O(1) but after long use of plans. */
 TIDEPOOL_C_API tidepool_status tidepool_get_statistics(tidepool_pool* pool,
                                                        tidepool_statistics* statistics);
-/* Sets both peaks to the present figures. */
+/* Sets both peaks, and those of owners, to the present figures. */
 TIDEPOOL_C_API tidepool_status tidepool_reset_peaks(tidepool_pool* pool);
+
+/* Owners. Several frameworks may share a pool. Each counts its own allocations by making them under
+   its name. Allocations of tidepool_allocate have no owner: they are the rest of the pool's
+   figures. */
+
+/* Stores the number of the owner `name`, from 1 on; a name that is new becomes an owner. A name has
+   at most 255 bytes, and a pool at most 1,024 owners. */
+TIDEPOOL_C_API tidepool_status tidepool_add_owner(tidepool_pool* pool, const char* name,
+                                                  size_t* owner);
+/* Does the same as tidepool_allocate, and counts the allocation until its tidepool_free. Both then
+   take a lock and a look-up more; other allocations of the pool take the look-up at their free as
+   long as memory with an owner is live. */
+TIDEPOOL_C_API tidepool_status tidepool_allocate_for(tidepool_pool* pool, size_t owner,
+                                                     size_t bytes, tidepool_stream stream,
+                                                     tidepool_hint hint, void** address);
+
+/* Figures of an owner. Sizes are bytes, rounded up to the alignment. */
+typedef struct tidepool_owner_statistics {
+  size_t struct_size; /* set by the caller to sizeof(tidepool_owner_statistics) */
+  const char* name;   /* valid until the pool is destroyed */
+  size_t live_bytes;
+  size_t live_count;
+  size_t peak_live_bytes; /* since the first allocation, or since tidepool_reset_peaks */
+  size_t allocations;
+  size_t frees;
+} tidepool_owner_statistics;
+
+/* Fills the first `struct_size` bytes of `*statistics`, as tidepool_get_statistics does.
+   TIDEPOOL_INVALID_ARGUMENT for a number that no owner has. */
+TIDEPOOL_C_API tidepool_status tidepool_get_owner_statistics(tidepool_pool* pool, size_t owner,
+                                                             tidepool_owner_statistics* statistics);
 
 /* A block of a pool: live memory or a hole. This structure never changes. */
 typedef struct tidepool_block {

@@ -203,6 +203,122 @@ TEST(CFaceTest, PrintsErrorsAndStatisticsOnDemand) {
                                "tidepool: pool on host: 1 allocations, 1 frees"));
 }
 
+TEST(CFaceTest, CountsAllocationsByOwner) {
+  const CPool pool;
+  const auto figures = [&](std::size_t owner) {
+    tidepool_owner_statistics statistics = {};
+    statistics.struct_size = sizeof statistics;
+    EXPECT_EQ(tidepool_get_owner_statistics(pool.get(), owner, &statistics), TIDEPOOL_OK);
+    return statistics;
+  };
+  std::size_t owners[3] = {};
+  const char* const names[] = {"one", "other", "one"};
+  for (std::size_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(tidepool_add_owner(pool.get(), names[i], &owners[i]), TIDEPOOL_OK);
+  }
+  EXPECT_EQ(owners[0], 1U);
+  EXPECT_EQ(owners[1], 2U);
+  EXPECT_EQ(owners[2], owners[0]);
+  const auto allocate = [&](std::size_t owner, std::size_t bytes) {
+    void* address = nullptr;
+    EXPECT_EQ(tidepool_allocate_for(pool.get(), owner, bytes, nullptr, TIDEPOOL_RESIDENT, &address),
+              TIDEPOOL_OK)
+        << tidepool_last_error();
+    return address;
+  };
+  void* const without = pool.Allocate(5000);
+  void* const a = allocate(1, 1000);
+  void* const b = allocate(2, 3000);
+  void* const c = allocate(1, 1);
+  EXPECT_EQ(allocate(1, 0), nullptr);
+  EXPECT_STREQ(figures(1).name, "one");
+  EXPECT_EQ(figures(1).live_bytes, 1024U + 512U);
+  EXPECT_EQ(figures(1).live_count, 2U);
+  EXPECT_EQ(figures(2).live_bytes, 3072U);
+  EXPECT_EQ(pool.Statistics().live_bytes, 5120U + 1024U + 512U + 3072U);
+  // A free that fails changes nothing.
+  EXPECT_EQ(tidepool_free(pool.get(), static_cast<char*>(a) + 512, nullptr),
+            TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(figures(1).live_count, 2U);
+  pool.Free(a);
+  EXPECT_EQ(tidepool_free(pool.get(), a, nullptr), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(figures(1).live_bytes, 512U);
+  EXPECT_EQ(figures(1).peak_live_bytes, 1536U);
+  EXPECT_EQ(figures(1).allocations, 2U);
+  EXPECT_EQ(figures(1).frees, 1U);
+  // Memory without an owner may have the address next.
+  void* const again = pool.Allocate(1000);
+  pool.Free(again);
+  EXPECT_EQ(figures(1).live_bytes, 512U);
+  EXPECT_EQ(tidepool_reset_peaks(pool.get()), TIDEPOOL_OK);
+  EXPECT_EQ(figures(1).peak_live_bytes, 512U);
+  for (void* const address : {without, b, c}) pool.Free(address);
+  EXPECT_EQ(figures(1).live_count + figures(2).live_count, 0U);
+}
+
+TEST(CFaceTest, RefusesOwnersThatAreNone) {
+  const CPool pool;
+  std::size_t owner = 77;
+  EXPECT_EQ(tidepool_add_owner(pool.get(), "", &owner), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_add_owner(pool.get(), std::string(256, 'x').c_str(), &owner),
+            TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_add_owner(pool.get(), nullptr, &owner), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(tidepool_add_owner(pool.get(), "one", nullptr), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_EQ(owner, 77U);
+  ASSERT_EQ(tidepool_add_owner(pool.get(), "one", &owner), TIDEPOOL_OK);
+  for (const std::size_t none : {std::size_t{0}, std::size_t{2}, ~std::size_t{0}}) {
+    for (const std::size_t bytes : {0, 1}) {
+      void* address = &owner;
+      EXPECT_EQ(
+          tidepool_allocate_for(pool.get(), none, bytes, nullptr, TIDEPOOL_RESIDENT, &address),
+          TIDEPOOL_INVALID_ARGUMENT);
+      EXPECT_EQ(address, nullptr);
+      EXPECT_THAT(tidepool_last_error(), HasSubstr("expected a number of tidepool_add_owner"));
+    }
+    tidepool_owner_statistics statistics = {};
+    statistics.struct_size = sizeof statistics;
+    EXPECT_EQ(tidepool_get_owner_statistics(pool.get(), none, &statistics),
+              TIDEPOOL_INVALID_ARGUMENT);
+  }
+  tidepool_owner_statistics statistics = {};
+  EXPECT_EQ(tidepool_get_owner_statistics(pool.get(), 1, &statistics), TIDEPOOL_INVALID_ARGUMENT);
+  EXPECT_THAT(tidepool_last_error(), HasSubstr("expected sizeof(tidepool_owner_statistics)"));
+}
+
+TEST(CFaceTest, CountsOwnersOfSeveralThreads) {
+  const CPool pool("device=host,device_memory=64MiB");
+  std::vector<std::thread> threads;
+  threads.reserve(4);
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&pool, i] {
+      std::size_t owner = 0;
+      const std::string name = i % 2 == 0 ? "even" : "odd";
+      ASSERT_EQ(tidepool_add_owner(pool.get(), name.c_str(), &owner), TIDEPOOL_OK);
+      std::vector<void*> live(8);
+      for (int round = 0; round < 500; ++round) {
+        void*& address = live[static_cast<std::size_t>(round % 8)];
+        ASSERT_EQ(tidepool_free(pool.get(), address, nullptr), TIDEPOOL_OK);
+        ASSERT_EQ(tidepool_allocate_for(pool.get(), round % 3 == 0 ? 1 : owner, 512, nullptr,
+                                        TIDEPOOL_RESIDENT, &address),
+                  TIDEPOOL_OK);
+      }
+      for (void* const address : live) ASSERT_EQ(tidepool_free(pool.get(), address, nullptr), 0);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::size_t allocations = 0;
+  for (const std::size_t owner : {1, 2}) {
+    tidepool_owner_statistics statistics = {};
+    statistics.struct_size = sizeof statistics;
+    ASSERT_EQ(tidepool_get_owner_statistics(pool.get(), owner, &statistics), TIDEPOOL_OK);
+    EXPECT_EQ(statistics.live_bytes, 0U);
+    EXPECT_EQ(statistics.allocations, statistics.frees);
+    allocations += statistics.allocations;
+  }
+  EXPECT_EQ(allocations, 2000U);
+  EXPECT_EQ(pool.Statistics().allocations, 2000U);
+}
+
 TEST(CFaceTest, StatisticsOfOlderAndNewerPrograms) {
   const CPool pool;
   void* const address = pool.Allocate(1000);

@@ -39,6 +39,16 @@ class Statistics(ctypes.Structure):
         return "Statistics(" + ", ".join(f"{name}={value}" for name, value in self.as_dict().items()) + ")"
 
 
+class OwnerStatistics(ctypes.Structure):
+    """The figures of an owner, as tidepool_owner_statistics describes them."""
+
+    _fields_ = [("struct_size", c_size_t), ("name", c_char_p)] + [(name, c_size_t) for name in (
+        "live_bytes", "live_count", "peak_live_bytes", "allocations", "frees")]
+
+    def as_dict(self):
+        return {name: getattr(self, name) for name, _ in self._fields_[2:]}
+
+
 class _Block(ctypes.Structure):
     _fields_ = [("address", c_void_p), ("offset", c_size_t), ("bytes", c_size_t), ("stream", c_void_p), ("is_live", c_int)]
 
@@ -48,6 +58,9 @@ _FUNCTIONS = {
     "tidepool_pool_create": [c_char_p, POINTER(c_void_p)],
     "tidepool_pool_destroy": [c_void_p],
     "tidepool_allocate": [c_void_p, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
+    "tidepool_add_owner": [c_void_p, c_char_p, POINTER(c_size_t)],
+    "tidepool_allocate_for": [c_void_p, c_size_t, c_size_t, c_void_p, c_int, POINTER(c_void_p)],
+    "tidepool_get_owner_statistics": [c_void_p, c_size_t, POINTER(OwnerStatistics)],
     "tidepool_free": [c_void_p, c_void_p, c_void_p],
     "tidepool_record_use": [c_void_p, c_void_p, c_void_p],
     "tidepool_owns": [c_void_p, c_void_p, POINTER(c_int)],
@@ -171,11 +184,32 @@ class Pool:
         """Gives all memory back to the device. Every later call raises FaceError."""
         _check(self._library.tidepool_pool_destroy(self))
 
-    def allocate(self, size, stream=0):
-        """Returns the address of at least `size` bytes for work on `stream` from now on; 0 for 0 bytes."""
+    def allocate(self, size, stream=0, owner=0):
+        """Returns the address of at least `size` bytes for work on `stream` from now on; 0 for 0 bytes.
+
+        With a number of owner(), the allocation is counted under that name.
+        """
         address = c_void_p()
-        _check(self._library.tidepool_allocate(self, size, stream, 0, byref(address)))
+        if owner == 0:
+            _check(self._library.tidepool_allocate(self, size, stream, 0, byref(address)))
+        else:
+            _check(self._library.tidepool_allocate_for(self, owner, size, stream, 0, byref(address)))
         return address.value or 0
+
+    def owner(self, name):
+        """Returns the number of an owner of allocations, for allocate(). A name that is new becomes an owner."""
+        owner = c_size_t()
+        _check(self._library.tidepool_add_owner(self, name.encode(), byref(owner)))
+        return owner.value
+
+    def owners(self):
+        """Returns the figures of the owners as dicts, by name. The rest of the pool has no owner."""
+        owners = {}
+        while True:
+            figures = OwnerStatistics(struct_size=ctypes.sizeof(OwnerStatistics))
+            if self._library.tidepool_get_owner_statistics(self, len(owners) + 1, byref(figures)) != _OK:
+                return owners
+            owners[figures.name.decode(errors="replace")] = figures.as_dict()
 
     def free(self, address, stream=0):
         """Frees an allocation: work queued on `stream` from now on does not use it."""

@@ -28,11 +28,12 @@ class MemoryResource(_Base):
 
     def __init__(self, device=0, pool=None, **options):
         self.pool = pool if isinstance(pool, Pool) else shared_pool(device, **options)
+        self._owner = self.pool.owner("cuda.core")
         self._device = device
 
     def allocate(self, size, *, stream=None):
         """Returns a Buffer for work on `stream`. Raises MemoryError when memory is short."""
-        address = self.pool.allocate(size, _handle(stream))
+        address = self.pool.allocate(size, _handle(stream), self._owner)
         try:
             return Buffer.from_handle(address, size, mr=self, stream=stream)
         except TypeError:  # versions in which a buffer has no stream

@@ -38,7 +38,7 @@ class _Memory(_memory.BaseMemory):
         self.stream = cupy.cuda.get_current_stream().ptr
         self.ptr = 0
         try:
-            self.ptr = self.pool.allocate(size, self.stream)
+            self.ptr = self.pool.allocate(size, self.stream, self.pool.owner("cupy"))
         except OutOfMemory as error:
             raise OutOfMemoryError(str(error)) from None
 

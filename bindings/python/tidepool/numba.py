@@ -50,7 +50,7 @@ class MemoryManager(HostOnlyCUDAMemoryManager):
 
     def memalloc(self, size):
         pool = self.pool
-        address = pool.allocate(max(size, 1))
+        address = pool.allocate(max(size, 1), owner=pool.owner("numba"))
         self._order_streams()
 
         def finalizer():

@@ -28,10 +28,11 @@ class MemoryResource(rmm.mr.CallbackMemoryResource):
 
     def __init__(self, device=0, pool=None, **options):
         self.pool = pool if isinstance(pool, Pool) else shared_pool(device, **options)
+        self._owner = self.pool.owner("rmm")
         super().__init__(self._allocate_on, self._free_on)
 
     def _allocate_on(self, size, stream):
-        return self.pool.allocate(size, _handle(stream))
+        return self.pool.allocate(size, _handle(stream), self._owner)
 
     def _free_on(self, address, size, stream):
         self.pool.free(address, _handle(stream))

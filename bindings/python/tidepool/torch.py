@@ -31,7 +31,7 @@ import torch
 
 from . import _c_face
 
-__all__ = ["MemPool", "enable", "is_enabled", "mark", "mark_iteration", "pool", "record", "statistics", "trim"]
+__all__ = ["MemPool", "enable", "is_enabled", "mark", "mark_iteration", "owners", "pool", "record", "statistics", "trim"]
 
 _backend = None  # after enable()
 
@@ -486,6 +486,19 @@ def await_plans():
 def statistics(device=None):
     """Returns the figures of a device's pool as a dict; sizes are bytes."""
     return _figures(_pool(device)).as_dict()
+
+
+def owners(device=None):
+    """Returns how much of a device's pool each framework has, as dicts by name; sizes are bytes.
+
+    "torch" has the live bytes and the live count that no other framework has.
+    """
+    shared = pool(device)
+    figures = shared.owners()
+    whole = shared.statistics()
+    rest = {key: getattr(whole, key) - sum(each[key] for each in figures.values())
+            for key in ("live_bytes", "live_count", "allocations", "frees")}
+    return {"torch": rest, **figures}
 
 
 def trim(keep_bytes=0, device=None):

@@ -608,7 +608,11 @@ def rmm_and_pytorch_have_one_budget():
     other = empty(10 * MIB)
     assert torch.cuda.memory_allocated() == 10 * MIB, "PyTorch counts its own requests"
     assert tidepool_torch.statistics()["live_bytes"] == 50 * MIB
+    owners = tidepool_torch.owners()
+    assert list(owners) == ["torch", "rmm"] and owners["torch"]["live_bytes"] == 10 * MIB, owners
+    assert owners["rmm"]["live_bytes"] == owners["rmm"]["peak_live_bytes"] == 40 * MIB, owners
     del buffer
+    assert tidepool_torch.owners()["rmm"]["live_bytes"] == 0
     assert empty(35 * MIB).numel() + other.numel() == 45 * MIB
     raises(ValueError, "cannot be changed", lambda: tidepool.rmm.MemoryResource(0, budget="1GiB"))
 
