@@ -408,6 +408,9 @@ def modnn_figures(results):
                              "faster than the paper's, because smaller sub-batches cost little here."),
              part("date", "Equation (3) takes larger sub-batches than (8), so data moves, and the loss is near the paper's. vDNN's mean lacks the two networks that "
                           "do not fit.")]
+    command = "build/release/bench/modnn_figures check"
+    parts.append("Schedules of the whole zoo at memories from the bound of one sample to the ideal, by the checkers of order, addresses and times: "
+                 + results.block(command)[-1] + ".\n\n" + results.source(command))
     return "## The papers' figures: moDNN\n\nA K40 of the cost model, a link of 12 GB/s in each direction, the papers' networks and batches.\n\n" + "\n".join(parts)
 
 
