@@ -28,6 +28,7 @@ class StepNumbers {
       return Wrong("the host waits for nothing with ", MemoryName(), " memory, expected no await");
     }
     status = CheckRange();
+    if (status.ok()) status = CheckCompression();
     return status.ok() ? CheckOffset() : status;
   }
 
@@ -108,6 +109,18 @@ class StepNumbers {
     if (IsPaged(step_.begin) && (end == bytes || IsPaged(end))) return absl::OkStatus();
     return Wrong("bytes [", step_.begin, ", ", end, "), expected whole granules of ",
                  schedule_.alignment);
+  }
+
+  // The host does not decompress.
+  absl::Status CheckCompression() const {
+    if (step_.kind != StepKind::kOffload || step_.density < 0) return absl::OkStatus();
+    const GraphData& data = graph_.data[step_.index];
+    const bool is_of_host = data.before == DataHome::kHost || ExistsAfter(data) ||
+                            data.kind == DataKind::kWeightGradient;
+    if (!is_of_host) return absl::OkStatus();
+    return Wrong(
+        "compressed, expected a raw copy of data that the host may read: at home there, "
+        "there after the iteration, or a weight gradient");
   }
 
   bool NeedsOffset() const {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "lib/schedule/check_numbers.h"
 #include "lib/schedule/held_memory.h"
@@ -34,6 +35,7 @@ struct Bytes {
   double held_from = kNotUsed;  // the start of the first user
   double written_until = 0;     // the end of the last writer
   double used_until = 0;        // the latest end of all users
+  double density = -1;          // of a compressed copy on the host
 };
 using ByteMap = std::map<std::int64_t, Bytes>;
 
@@ -246,15 +248,38 @@ class TimeCheck {
     status = is_out ? CheckHostUse(step().device, step().index, step().begin, end, Use::kWrite)
                     : CheckHostUse(step().device, step().index, step().begin, end, Use::kRead);
     const MachineLink& link = LinkOf(step().device);
-    const double rate = is_out ? link.out_bytes_per_second : link.in_bytes_per_second;
+    const absl::StatusOr<double> seconds = SecondsOfCopy(is_out, end);
+    if (!seconds.ok()) return seconds.status();
     const bool is_second = link.full_duplex && !is_out;
     LinkDirection& direction =
         links_[2 * machine_.devices[step().device].link + (is_second ? 1 : 0)];
-    direction.copies.push_back(
-        {now().start, now().end, static_cast<double>(end - step().begin) / rate, at_});
+    direction.copies.push_back({now().start, now().end, *seconds, at_});
     const auto known = std::find(direction.devices.begin(), direction.devices.end(), step().device);
     if (known == direction.devices.end()) direction.devices.push_back(step().device);
     return status;
+  }
+
+  // Returns the time of a copy without latency. Of each byte the link carries the share that the
+  // host has, and the compressor takes all bytes of compressed copies.
+  absl::StatusOr<double> SecondsOfCopy(bool is_out, std::int64_t end) {
+    const MachineLink& link = LinkOf(step().device);
+    const CopyCompressor& compressor = machine_.devices[step().device].compressor;
+    ByteMap& map = OnHost(step().device, step().index);
+    double carried = 0;
+    double unpacked = 0;
+    for (auto at = map.lower_bound(step().begin); at != map.end() && at->first < end; ++at) {
+      if (is_out) at->second.density = step().density;
+      const auto bytes = static_cast<double>(at->second.end - at->first);
+      const double density = at->second.density;
+      carried += density < 0 ? bytes : bytes * std::min(1.0, density + 0.03125);
+      unpacked += density < 0 ? 0 : bytes;
+    }
+    const double on_link =
+        carried / (is_out ? link.out_bytes_per_second : link.in_bytes_per_second);
+    if (unpacked == 0) return on_link;
+    const double rate = is_out ? compressor.out_bytes_per_second : compressor.in_bytes_per_second;
+    if (rate == 0) return Wrong("compressed, expected a raw copy: the device has no compressor");
+    return std::max(on_link, unpacked / rate);
   }
 
   // Checks that a use starts after those that it must follow, and remembers its end.

@@ -29,6 +29,7 @@ struct DataPart {
   std::int64_t offset = -1;  // fixed addresses: of the datum's first byte
   std::uint32_t span = kNoSpan;
   State state = State::kUntouched;
+  double density = -1;  // of a compressed copy on the host; -1: it is raw
   StreamEnd writer = {};
   StreamEnds users = {};
 };

@@ -39,14 +39,13 @@ class BoundFinder {
     if (choices_.device == kHostDevice) return;
     device_ = machine.devices[choices_.device];
     link_ = machine.links[device_.link];
-    if (!choices_.has_compressed_copies) return;
-    link_.in_bytes_per_second = link_.out_bytes_per_second =
-        std::numeric_limits<double>::infinity();
+    if (choices_.has_compressed_copies) CompressCopies();
   }
 
   double Find() {
     if (choices_.has_streams) {
-      return choices_.round_seconds / static_cast<double>(device_.compute_streams);
+      return std::max(choices_.round_seconds / static_cast<double>(device_.compute_streams),
+                      LongestPath());
     }
     for (std::size_t k = 0; k < end(); ++k) AddTask(k);
     for (std::size_t data = 0; data < uses_.size(); ++data) {
@@ -58,9 +57,44 @@ class BoundFinder {
   }
 
  private:
+  // Lets the link carry all data as if it had the least density of the schedule's copies. The host,
+  // which compresses those of a pool, may do so at any rate.
+  void CompressCopies() {
+    if (schedule_.memory == ScheduleMemory::kPool) {
+      link_.out_bytes_per_second = link_.in_bytes_per_second =
+          std::numeric_limits<double>::infinity();
+      return;
+    }
+    const double share = SentShare(choices_.least_density);
+    const auto raise = [share](double& rate, double engine) {
+      rate = std::max(rate, std::min(rate / share, engine));
+    };
+    raise(link_.out_bytes_per_second, device_.compressor.out_bytes_per_second);
+    raise(link_.in_bytes_per_second, device_.compressor.in_bytes_per_second);
+  }
+
   std::size_t end() const { return choices_.order.size(); }
   static bool BeginsOnHost(const GraphData& data) { return data.before == DataHome::kHost; }
   static bool EndsOnHost(const GraphData& data) { return data.after == DataHome::kHost; }
+
+  // Returns the time of the longest path of tasks of which each uses data of the one before.
+  double LongestPath() const {
+    std::vector<double> changed(graph_.data.size());  // by data: the end of its last change
+    double longest = 0;
+    for (const auto& [index, graph] : choices_.order) {
+      const GraphTask& task = graph->tasks[index];
+      double end = 0;
+      for (const auto* uses : {&task.reads, &task.writes, &task.updates}) {
+        for (const std::size_t data : *uses) end = std::max(end, changed[data]);
+      }
+      end += schedule::LeastSeconds(task);
+      for (const auto* uses : {&task.writes, &task.updates}) {
+        for (const std::size_t data : *uses) changed[data] = end;
+      }
+      longest = std::max(longest, end);
+    }
+    return longest;
+  }
 
   void AddTask(std::size_t k) {
     const GraphTask& task = choices_.order[k].graph->tasks[choices_.order[k].task];

@@ -25,7 +25,11 @@ absl::Status CheckStep(const TaskGraph& graph, const Schedule& schedule, const M
   if (status.ok()) status = schedule::CheckNumbers(graph, schedule, at);
   if (!status.ok()) return status;
   const ScheduleStep& step = schedule.steps[at];
-  if (step.density >= 0) return WrongStep(graph, schedule, at, "compressed, expected a raw copy");
+  const bool is_compressed = step.kind == StepKind::kOffload && step.density >= 0;
+  if (is_compressed && !machine.devices[step.device].compressor.exists()) {
+    return WrongStep(graph, schedule, at, "compressed, expected a raw copy of device ", step.device,
+                     ", which has no compressor");
+  }
   if (step.kind != StepKind::kRun) return absl::OkStatus();
   const bool is_host = step.device == kHostDevice;
   const std::size_t streams =

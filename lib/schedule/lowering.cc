@@ -2,12 +2,16 @@
 // Steps become operations.
 #include "lib/schedule/lowering.h"
 
+#include <algorithm>
+
 #include "lib/schedule/step_text.h"
 
 namespace tidepool::schedule {
 namespace {
 
 using OperationKind = ProgramOperation::Kind;
+
+constexpr double kRawCopy = -1;  // the density of ScheduleStep
 
 }  // namespace
 
@@ -145,7 +149,7 @@ void Lowering::RunOnHost(const ScheduleStep& step) {
   for (const auto* uses : {&task.writes, &task.updates}) {
     for (const std::size_t data : *uses) {
       const std::int64_t bytes = graph_->data[data].bytes;
-      WriteHost(HostInstance(kHostDevice, data), 0, bytes, at);
+      WriteHost(HostInstance(kHostDevice, data), 0, bytes, kRawCopy, at);
       seconds += static_cast<double>(bytes) / machine_.host.update_bytes_per_second;
     }
   }
@@ -178,14 +182,14 @@ absl::Status Lowering::Offload(const ScheduleStep& step) {
     offset = part.offset;
   });
   const std::size_t instance = HostInstance(step.device, step.index);
-  WriteHost(instance, step.begin, end, at);
+  WriteHost(instance, step.begin, end, step.density, at);
   if (absl::Status status = CheckParts(parts); !status.ok()) return status;
   if (absl::Status status = CheckParts(on_host_[instance]); !status.ok()) return status;
   const auto first_offset = static_cast<std::uint32_t>(program_.offsets.size());
   if (IsFixed()) program_.offsets.push_back(offset + step.begin);
   AddOperation({.kind = OperationKind::kOffload,
                 .first_offset = first_offset,
-                .seconds = CopySeconds(step, end - step.begin),
+                .seconds = CopySeconds(step, on_host_[instance]),
                 .begin = step.begin,
                 .end = end},
                at);
@@ -206,7 +210,7 @@ absl::Status Lowering::Prefetch(const ScheduleStep& step) {
   if (IsFixed()) program_.offsets.push_back(step.offset + step.begin);
   AddOperation({.kind = OperationKind::kPrefetch,
                 .first_offset = first_offset,
-                .seconds = CopySeconds(step, end - step.begin),
+                .seconds = CopySeconds(step, copies),
                 .begin = step.begin,
                 .end = end},
                at);
@@ -233,11 +237,24 @@ void Lowering::AddOffsets(const ScheduleStep& step, std::int64_t workspace_offse
   program_.offsets.push_back(workspace_offset);
 }
 
-double Lowering::CopySeconds(const ScheduleStep& step, std::int64_t bytes) const {
-  const MachineLink& link = machine_.links[machine_.devices[step.device].link];
-  const double rate =
-      step.kind == StepKind::kOffload ? link.out_bytes_per_second : link.in_bytes_per_second;
-  return link.latency_seconds + static_cast<double>(bytes) / rate;
+// Returns the time of a copy between the device and copies on the host, which may be compressed.
+double Lowering::CopySeconds(const ScheduleStep& step, DataParts& copies) const {
+  const MachineDevice& device = machine_.devices[step.device];
+  const MachineLink& link = machine_.links[device.link];
+  const CopyCompressor& compressor = device.compressor;
+  const bool is_out = step.kind == StepKind::kOffload;
+  double sent = 0;
+  double compressed = 0;
+  copies.Within(step.begin, EndOf(step), [&](const DataPart& part) {
+    const auto bytes = static_cast<double>(part.end - part.begin);
+    const bool is_raw = part.density < 0;
+    sent += is_raw ? bytes : bytes * SentShare(part.density);
+    compressed += is_raw ? 0 : bytes;
+  });
+  const double seconds = sent / (is_out ? link.out_bytes_per_second : link.in_bytes_per_second);
+  if (compressed == 0) return link.latency_seconds + seconds;
+  const double rate = is_out ? compressor.out_bytes_per_second : compressor.in_bytes_per_second;
+  return link.latency_seconds + std::max(seconds, compressed / rate);
 }
 
 std::int64_t Lowering::EndOf(const ScheduleStep& step) const {

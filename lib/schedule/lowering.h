@@ -47,7 +47,8 @@ class Lowering {
   // Waits of the next operation, `at`.
   void UsePart(DataPart& part, Use use, StreamEnd at);
   void UseData(std::size_t device, const std::vector<std::size_t>& data, Use use, StreamEnd at);
-  void WriteHost(std::size_t instance, std::int64_t begin, std::int64_t end, StreamEnd at);
+  void WriteHost(std::size_t instance, std::int64_t begin, std::int64_t end, double density,
+                 StreamEnd at);
 
   // Memory of devices.
   absl::Status TakeMemory(const ScheduleStep& step, std::int64_t offset, std::int64_t begin,
@@ -71,7 +72,7 @@ class Lowering {
 
   void AddOperation(ProgramOperation operation, StreamEnd at);
   void AddOffsets(const ScheduleStep& step, std::int64_t workspace_offset);
-  double CopySeconds(const ScheduleStep& step, std::int64_t bytes) const;
+  double CopySeconds(const ScheduleStep& step, DataParts& copies) const;
   double AddUpOnHost(std::size_t data, StreamEnd at);
   std::int64_t EndOf(const ScheduleStep& step) const;
   bool IsFixed() const { return schedule_.memory == ScheduleMemory::kFixed; }

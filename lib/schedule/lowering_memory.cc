@@ -41,7 +41,8 @@ void Lowering::UseData(std::size_t device, const std::vector<std::size_t>& data,
 
 // Makes the next operation write a copy on the host. Its room there is its own: the operation waits
 // for the last users of the copy before.
-void Lowering::WriteHost(std::size_t instance, std::int64_t begin, std::int64_t end, StreamEnd at) {
+void Lowering::WriteHost(std::size_t instance, std::int64_t begin, std::int64_t end, double density,
+                         StreamEnd at) {
   DataParts& copies = on_host_[instance];
   if (copies.empty() && begin == 0) {
     copies.Add({.end = end});
@@ -60,6 +61,7 @@ void Lowering::WriteHost(std::size_t instance, std::int64_t begin, std::int64_t 
     } else {
       queue_.Await(part.users, Reason::kData);
     }
+    part.density = density;
     part.users = StreamEnds(at);
     part.state = DataPart::State::kWritten;
     part.writer = at;

@@ -2,6 +2,7 @@
 // Checks machines.
 #include "tidepool/schedule/machine.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -59,9 +60,15 @@ absl::Status CheckDevice(const Machine& machine, std::size_t number) {
         owner, ": link ", device.link, ", expected a number below ", machine.links.size()));
   }
   absl::Status status = CheckMemory(owner, device.memory_bytes);
+  if (status.ok()) {
+    status = CheckCount(absl::StrCat("compute streams of ", owner), device.compute_streams, 1,
+                        kMostComputeStreams);
+  }
+  const CopyCompressor& compressor = device.compressor;
+  if (!status.ok() || compressor == CopyCompressor()) return status;
+  status = CheckRate(owner, "a compressor", compressor.out_bytes_per_second);
   if (!status.ok()) return status;
-  return CheckCount(absl::StrCat("compute streams of ", owner), device.compute_streams, 1,
-                    kMostComputeStreams);
+  return CheckRate(owner, "a decompressor", compressor.in_bytes_per_second);
 }
 
 absl::Status CheckHost(const MachineHost& host) {
@@ -78,6 +85,11 @@ absl::Status CheckHost(const MachineHost& host) {
 
 std::string_view LinkSharingName(LinkSharing sharing) {
   return kLinkSharingNames[static_cast<std::size_t>(sharing)];
+}
+
+double SentShare(double density) {
+  constexpr double kMaskShare = 1.0 / 32;
+  return std::min(1.0, density + kMaskShare);
 }
 
 absl::Status ValidateMachine(const Machine& machine) {

@@ -24,7 +24,9 @@ class ChoiceReader {
       for (std::size_t i = 0; i < round.steps; ++i) {
         const ScheduleStep& step = schedule_.steps[round.first_step + i];
         if (step.kind == StepKind::kRun) NoteRun(step);
-        if (step.density >= 0) choices_.has_compressed_copies = true;
+        if (step.density < 0) continue;
+        choices_.has_compressed_copies = true;
+        choices_.least_density = std::min(choices_.least_density, step.density);
       }
     }
     return std::move(choices_);

@@ -26,6 +26,7 @@ struct ScheduleChoices {
   bool has_streams = false;           // runs tasks beside each other
   bool has_reruns = false;            // runs a task again in its round
   bool has_compressed_copies = false;
+  double least_density = 1;  // of the compressed copies
 };
 
 // Returns the time of a task by its fastest algorithm.

@@ -25,7 +25,8 @@ constexpr std::array<KnownKey, 10> kScheduleKeys = {{{"tidepool_schedule", true}
                                                      {"rounds"},
                                                      {"steps", true}}};
 constexpr std::array<KnownKey, 3> kMachineKeys = {{{"devices", true}, {"links", true}, {"host"}}};
-constexpr std::array<KnownKey, 3> kDeviceKeys = {{{"memory", true}, {"link"}, {"compute_streams"}}};
+constexpr std::array<KnownKey, 5> kDeviceKeys = {
+    {{"memory", true}, {"link"}, {"compute_streams"}, {"compressor"}, {"decompressor"}}};
 constexpr std::array<KnownKey, 5> kLinkKeys = {
     {{"out", true}, {"in", true}, {"latency"}, {"full_duplex"}, {"sharing"}}};
 constexpr std::array<KnownKey, 4> kHostKeys = {

@@ -91,6 +91,8 @@ bool ScheduleHandler::TakeOfSchedule(const Value& value) {
 bool ScheduleHandler::TakeOfDevice(const Value& value) {
   MachineDevice& device = file_.machine->devices.back();
   if (key_ == "memory") return TakeWhole(value, &device.memory_bytes);
+  if (key_ == "compressor") return TakeNumber(value, &device.compressor.out_bytes_per_second);
+  if (key_ == "decompressor") return TakeNumber(value, &device.compressor.in_bytes_per_second);
   return TakeCount(value, key_ == "link" ? &device.link : &device.compute_streams);
 }
 

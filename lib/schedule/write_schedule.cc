@@ -107,7 +107,12 @@ void AppendRound(const ScheduleRound& round, std::string& json) {
 
 void AppendMachineDevice(const MachineDevice& device, std::string& json) {
   absl::StrAppend(&json, "{\"memory\": ", device.memory_bytes, ", \"link\": ", device.link,
-                  ", \"compute_streams\": ", device.compute_streams, "}");
+                  ", \"compute_streams\": ", device.compute_streams);
+  if (device.compressor.exists()) {
+    absl::StrAppend(&json, ", \"compressor\": ", NumberText(device.compressor.out_bytes_per_second),
+                    ", \"decompressor\": ", NumberText(device.compressor.in_bytes_per_second));
+  }
+  json += '}';
 }
 
 void AppendMachineLink(const MachineLink& link, std::string& json) {

@@ -191,7 +191,10 @@ Timeline SimulateProgram(const TaskGraph& graph, const Program& program) {
 
 Machine MachineOf(const TimelineOptions& options) {
   Machine machine;
-  machine.devices.front().memory_bytes = options.memory_bytes;
+  MachineDevice& device = machine.devices.front();
+  device.memory_bytes = options.memory_bytes;
+  device.compressor = options.compressor;
+  device.compute_streams = static_cast<std::size_t>(options.compute_streams);
   MachineLink& link = machine.links.front();
   link.out_bytes_per_second = options.out_bytes_per_second;
   link.in_bytes_per_second = options.in_bytes_per_second;

@@ -31,11 +31,16 @@ constexpr char kTaken[] = "best: ";     // before the name of another policy
 constexpr double kLatePlanShare = 0.1;  // of the work: late plans of other policies' schedules
 
 // Returns a time that no schedule of the graph beats. Tasks that run again lower it.
-double BoundOf(const TaskGraph& graph, const Machine& machine, bool recomputes) {
+double BoundOf(const TaskGraph& graph, const Machine& machine, bool recomputes,
+               const std::vector<double>& densities) {
   Schedule order;
+  order.memory = ScheduleMemory::kPaged;
   for (std::size_t task = 0; task < graph.tasks.size(); ++task) {
     order.steps.push_back({.kind = StepKind::kRun, .index = task});
     if (recomputes) order.steps.push_back(order.steps.back());
+  }
+  for (const double density : densities) {
+    if (density >= 0) order.steps.push_back({.kind = StepKind::kOffload, .density = density});
   }
   return LowerBoundSeconds({&graph, 1}, order, machine);
 }
@@ -62,14 +67,10 @@ BestMaker::BestMaker(const TaskGraph& graph, const ScheduleRequest& request,
                      const BestOptions& options)
     : graph_(graph), request_(request), options_(options), machine_(request.machine) {
   machine_.devices.resize(1);
-  const MachineDevice& device = machine_.devices.front();
-  const MachineLink& link = machine_.links[device.link];
-  search_ = {.problem = {.memory_bytes = device.memory_bytes,
+  search_ = {.problem = {.memory_bytes = memory_bytes(),
                          .granule = request.alignment,
-                         .rates = {.out_bytes_per_second = link.out_bytes_per_second,
-                                   .in_bytes_per_second = link.in_bytes_per_second,
-                                   .latency_seconds = link.latency_seconds,
-                                   .full_duplex = link.full_duplex}},
+                         .rates = transfers::RatesOfDevice(machine_, 0),
+                         .densities = options.densities},
              .recomputes = options.recomputes,
              .seed = options.seed};
 }
@@ -135,6 +136,7 @@ Schedule BestMaker::StepsOf(const Iteration& iteration) const {
   schedule.fingerprint = GraphFingerprint(graph_);
   schedule.memory = ScheduleMemory::kPaged;
   schedule.alignment = request_.alignment;
+  transfers::CompressCopies(options_.densities, schedule);
   return schedule;
 }
 
@@ -171,11 +173,20 @@ std::int64_t BestMaker::HeightOfTaken(const Schedule& schedule, schedule::PlanEf
   return fixed->height;
 }
 
+void BestMaker::KnowConcurrent(const Schedule& schedule) {
+  constexpr double kPlanShare = 0.1;  // of the work
+  until_ = 1;
+  Know(schedule);
+  HeightOfTaken(InPages(schedule),
+                {.work_seconds = WorkSeconds() * kPlanShare, .seed = options_.seed});
+}
+
 // Takes the schedule of another policy. Returns whether a faster one is possible.
 bool BestMaker::TakeOther(const Schedule& schedule) {
   // A schedule's waits change with its addresses.
   constexpr double kFaster = 0.98;
   Schedule own = schedule;
+  transfers::CompressCopies(options_.densities, own);
   if (!absl::StartsWith(own.policy, kTaken)) own.policy = absl::StrCat(kTaken, schedule.policy);
   if (WantsPages()) Keep(own, paged_);
   if (IsFastest()) return false;
@@ -197,7 +208,7 @@ void BestMaker::TakeLate() {
 // Other policies come first, because they take little time. Each kind of search has the same share
 // whether others run or not, so that parts and tasks that run again never make a schedule slower.
 absl::StatusOr<Schedule> BestMaker::Make() {
-  bound_ = BoundOf(graph_, machine_, options_.recomputes);
+  bound_ = BoundOf(graph_, machine_, options_.recomputes, options_.densities);
   const auto take = [&](const Schedule& schedule) { return TakeOther(schedule); };
   MakeSending(graph_, request_, take);
   absl::Status status = SearchOwn();

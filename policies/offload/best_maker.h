@@ -25,6 +25,14 @@ class BestMaker {
   // The graph is valid, and the request and the options are checked.
   BestMaker(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options);
 
+  // Lets the answer be no slower than a valid schedule with the memory of the request.
+  void Know(const Schedule& schedule) { Keep(schedule, answer()); }
+  // Does the same for a valid schedule with tasks on several streams, and for one with addresses
+  // for the time in which they run beside each other.
+  void KnowConcurrent(const Schedule& schedule);
+  // Returns the fastest schedule so far, if there is one.
+  const Schedule& fastest() { return answer().schedule; }
+
   absl::StatusOr<Schedule> Make();
 
  private:

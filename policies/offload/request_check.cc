@@ -74,6 +74,8 @@ TimelineOptions PoolOf(const ScheduleRequest& request) {
   pool.in_bytes_per_second = link.in_bytes_per_second;
   pool.transfer_latency_seconds = link.latency_seconds;
   pool.one_transfer_at_a_time = !link.full_duplex;
+  pool.compressor = device.compressor;
+  pool.compute_streams = static_cast<int>(device.compute_streams);
   pool.host_bytes = request.machine.host.memory_bytes;
   return pool;
 }

@@ -53,8 +53,8 @@ class ProblemMaker {
     if (options_.part_bytes == 0) return bytes;
     return Rounded(std::max(options_.part_bytes, (bytes + kMostParts - 1) / kMostParts));
   }
-  double SecondsOf(std::int64_t bytes, double bytes_per_second) const {
-    return options_.rates.latency_seconds + static_cast<double>(bytes) / bytes_per_second;
+  double DensityOf(const GraphProblem::Moved& moved) const {
+    return options_.densities.empty() ? -1 : options_.densities[moved.data];
   }
   const TaskAlgorithm& AlgorithmOf(const TaskRun& run) const {
     return graph_.tasks[run.task].algorithms[run.algorithm];
@@ -135,8 +135,9 @@ void ProblemMaker::AddPart(const GraphProblem::Moved& moved, Absence absence) {
   const std::int64_t bytes = end - moved.begin;
   const CopyRates& rates = options_.rates;
   absence.bytes = Rounded(bytes);
-  absence.out_seconds = moved.is_clean ? 0 : SecondsOf(bytes, rates.out_bytes_per_second);
-  absence.in_seconds = SecondsOf(bytes, rates.in_bytes_per_second);
+  const double density = DensityOf(moved);
+  absence.out_seconds = moved.is_clean ? 0 : rates.OutSeconds(bytes, density);
+  absence.in_seconds = rates.InSeconds(bytes, density);
   made_.problem.absences.push_back(absence);
   made_.moved.push_back(moved);
 }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "policies/transfers/copy_rates.h"
 #include "policies/transfers/transfer_problem.h"
 #include "tidepool/schedule/graph.h"
 
@@ -17,13 +18,6 @@ namespace tidepool::transfers {
 inline constexpr std::int64_t kLeastAbsenceBytes = std::int64_t{256} << 10;
 inline constexpr std::size_t kLeastAbsenceRuns = 8;
 
-struct CopyRates {
-  double out_bytes_per_second = 0;
-  double in_bytes_per_second = 0;
-  double latency_seconds = 0;
-  bool full_duplex = true;
-};
-
 struct GraphProblemOptions {
   std::int64_t memory_bytes = 0;
   // Bytes that stay free for a plan of addresses. Beside a run that can have less than twice as
@@ -31,6 +25,8 @@ struct GraphProblemOptions {
   std::int64_t reserve_bytes = 0;
   std::int64_t granule = 1;
   CopyRates rates = {};
+  // By data: the density of compressed copies, -1 for raw ones; empty: all are raw.
+  std::vector<double> densities = {};
   // 0: data is copied whole. Otherwise it is copied in parts of so many bytes, rounded up to
   // granules. Each part leaves as soon as it is sent, and may be away while others are not. A datum
   // has at most kMostParts parts.

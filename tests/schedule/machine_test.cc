@@ -37,6 +37,14 @@ TEST(ValidateMachine, NamesTheNumberThatIsOutOfRange) {
             "device 0: memory of -1 bytes, expected 0 or more");
   EXPECT_EQ(ErrorAfter([](Machine& m) { m.devices[0].compute_streams = 0; }),
             "0 compute streams of device 0, expected 1 to 16");
+  EXPECT_EQ(ErrorAfter([](Machine& m) {
+              m.devices[0].compressor = {1e9, 0};
+            }),
+            "device 0: a decompressor of 0 bytes per second, expected at least 1");
+  EXPECT_EQ(ErrorAfter([&](Machine& m) {
+              m.devices[0].compressor = {kNan, 1e9};
+            }),
+            "device 0: a compressor of nan bytes per second, expected at least 1");
   EXPECT_EQ(ErrorAfter([](Machine& m) { m.links[0].out_bytes_per_second = 0; }),
             "link 0: a rate out of 0 bytes per second, expected at least 1");
   EXPECT_EQ(ErrorAfter([&](Machine& m) { m.links[0].in_bytes_per_second = kNan; }),
@@ -49,6 +57,12 @@ TEST(ValidateMachine, NamesTheNumberThatIsOutOfRange) {
             "257 cores of the host, expected 0 to 256");
   EXPECT_EQ(ErrorAfter([](Machine& m) { m.host.update_bytes_per_second = 0.5; }),
             "host: updates of 0.5 bytes per second, expected at least 1");
+}
+
+TEST(CopyCompressor, SendsABitForEachWordAndTheOtherWords) {
+  EXPECT_EQ(SentShare(0), 1.0 / 32);
+  EXPECT_EQ(SentShare(0.5), 17.0 / 32);
+  EXPECT_EQ(SentShare(1), 1);
 }
 
 TEST(LinkSharingName, NamesAreThoseOfFiles) {

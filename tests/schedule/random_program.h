@@ -144,6 +144,7 @@ class RandomPrograms {
     }
     for (std::size_t i = 0; i < schedule.devices; ++i) {
       machine.devices.push_back({0, Below(links), 1 + Below(2)});
+      if (Chance(0.5)) machine.devices.back().compressor = {AnyRate(), AnyRate()};
     }
     machine.host.cores = 1 + Below(2);
     machine.host.accumulation_bytes_per_second = AnyRate();
@@ -329,7 +330,14 @@ class RandomPrograms {
 
   void Offload(std::size_t device, std::size_t data, std::size_t begin, std::size_t end) {
     Place& place = places_[device][data];
-    SetRange(AddStep(StepKind::kOffload, data, device), begin, end);
+    ScheduleStep& step = AddStep(StepKind::kOffload, data, device);
+    SetRange(step, begin, end);
+    const DataKind kind = graph_->data[data].kind;
+    const bool is_made = kind == DataKind::kActivation || kind == DataKind::kGradient;
+    const bool has_compressor = machine.devices[device].compressor.exists();
+    if (is_made && has_compressor && !ExistsAfter(graph_->data[data]) && Chance(0.5)) {
+      step.density = static_cast<double>(Below(9)) / 8;
+    }
     std::fill(place.is_clean.begin() + static_cast<std::ptrdiff_t>(begin),
               place.is_clean.begin() + static_cast<std::ptrdiff_t>(end), true);
   }

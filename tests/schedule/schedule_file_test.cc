@@ -31,7 +31,7 @@ using ::testing::StartsWith;
 constexpr char kSmall[] = R"({"tidepool_schedule": 1, "policy": "example", "graph": "small",
 "fingerprint": "00000000000000ff", "memory": "fixed", "alignment": 64, "devices": 2,
 "machine": {
- "devices": [{"memory": 1000, "link": 1, "compute_streams": 2}, {"memory": 2000}],
+ "devices": [{"memory": 1000, "link": 1, "compute_streams": 2}, {"memory": 2000, "compressor": 2e11, "decompressor": "infinite"}],
  "links": [{"out": 1e9, "in": "infinite"},
            {"out": 1, "in": 2, "latency": 1e-5, "full_duplex": false, "sharing": "first-come-first-served"}],
  "host": {"memory": 5, "cores": 3, "accumulation": 7, "update": 8}},
@@ -83,6 +83,7 @@ TEST(ScheduleFile, IsReadInWords) {
   EXPECT_THAT(file->step_lines, ElementsAre(10, 11, 12, 13, 14, 15, 16, 17));
   Machine machine;
   machine.devices = {{1000, 1, 2}, {2000, 0, 1}};
+  machine.devices[1].compressor = {2e11, std::numeric_limits<double>::infinity()};
   machine.links = {{1e9, std::numeric_limits<double>::infinity()},
                    {1, 2, 1e-5, false, LinkSharing::kFirstComeFirstServed}};
   machine.host = {5, 3, 7, 8};

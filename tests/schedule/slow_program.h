@@ -299,11 +299,33 @@ class SlowProgram {
     Operation& operation = Begin(way + " " + std::to_string(step.device));
     operation.channel = way + " of link " + std::to_string(link_number);
     operation.latency = link.latency_seconds;
-    operation.seconds = static_cast<double>(end - begin) /
-                        (is_out ? link.out_bytes_per_second : link.in_bytes_per_second);
+    operation.seconds = SecondsOfCopy(step, begin, end);
     operation.is_first_come = link.sharing == LinkSharing::kFirstComeFirstServed;
     TouchData(step.device, step.index, begin, end, !is_out);
     TouchHost(step.device, step.index, begin, end, is_out);
+  }
+
+  // The host remembers the density of each granule.
+  double SecondsOfCopy(const ScheduleStep& step, std::int64_t begin, std::int64_t end) {
+    const MachineDevice& device = machine_.devices[step.device];
+    const bool is_out = step.kind == StepKind::kOffload;
+    double sent = 0;
+    double worked_on = 0;
+    for (std::int64_t byte = begin; byte < end; ++byte) {
+      const std::int64_t granule = byte / schedule_.alignment;
+      const auto place = std::make_tuple(HostOwner(step.device, step.index), step.index, granule);
+      if (is_out) densities_[place] = step.density;
+      const auto found = densities_.find(place);
+      const bool is_raw = found == densities_.end() || found->second < 0;
+      sent += is_raw ? 1 : std::min(1.0, found->second + 1.0 / 32);
+      worked_on += is_raw ? 0 : 1;
+    }
+    const MachineLink& link = machine_.links[device.link];
+    const double on_link = sent / (is_out ? link.out_bytes_per_second : link.in_bytes_per_second);
+    if (worked_on == 0) return on_link;
+    const CopyCompressor& engine = device.compressor;
+    return std::max(
+        on_link, worked_on / (is_out ? engine.out_bytes_per_second : engine.in_bytes_per_second));
   }
 
   void FindDependencies() {
@@ -417,6 +439,7 @@ class SlowProgram {
   std::map<std::string, std::set<std::size_t>> last_users_;  // of bytes, since the last write
   std::map<Place, Granule> on_device_;
   std::set<std::pair<std::string, std::size_t>> on_host_;
+  std::map<std::tuple<std::string, std::size_t, std::int64_t>, double> densities_;  // of copies
   std::map<std::size_t, std::deque<std::int64_t>> free_pages_;
 };
 

@@ -91,13 +91,23 @@ TEST(LowerBound, AllowsWhatTheScheduleDoes) {
   schedule.steps.insert(schedule.steps.begin() + 3, schedule.steps[0]);
   EXPECT_LT(LowerBoundSeconds({&graph, 1}, schedule, MachineWith(130)), bound);
   schedule = InOrder(graph);
-  schedule.steps.push_back({.kind = StepKind::kOffload, .index = 1, .density = 0.5});
+  schedule.steps.push_back({.kind = StepKind::kOffload, .index = 1, .density = 0.46875});
+  Machine compressing = MachineWith(130);
+  compressing.devices[0].compressor = {1000, 1000};
+  EXPECT_EQ(LowerBoundSeconds({&graph, 1}, schedule, compressing), 1 + 5 + 8 + 10 + 4);
+  // The engine is the slower one, of copies out alone.
+  compressing.devices[0].compressor = {12.5, 1000};
+  EXPECT_EQ(LowerBoundSeconds({&graph, 1}, schedule, compressing), 1 + 8 + 8 + 10 + 4);
+  schedule.memory = ScheduleMemory::kPool;
   EXPECT_EQ(LowerBoundSeconds({&graph, 1}, schedule, MachineWith(130)), 15);
   schedule = InOrder(graph);
   schedule.steps[1].stream = 1;
   Machine machine = MachineWith(130);
   machine.devices[0].compute_streams = 2;
-  EXPECT_EQ(LowerBoundSeconds({&graph, 1}, schedule, machine), 7.5);
+  // "apart" runs beside the others, and they take 1 + 2 + 4 seconds one after the other.
+  EXPECT_EQ(LowerBoundSeconds({&graph, 1}, schedule, machine), 8);
+  machine.devices[0].compute_streams = 1;
+  EXPECT_EQ(LowerBoundSeconds({&graph, 1}, schedule, machine), 15);
   EXPECT_EQ(LowerBoundSeconds({&graph, 1}, Schedule(), machine), 0);
 }
 

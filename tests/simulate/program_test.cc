@@ -354,7 +354,9 @@ TEST(Program, RefusesWhatTheMachineHasNot) {
             "step 0, run 'one': core 0, expected a number below 0, those of the machine");
   schedule = Paged({Out(kFirst)});
   schedule.steps[0].density = 0.5;
-  EXPECT_EQ(error(schedule, machine), "step 0, offload 'first': compressed, expected a raw copy");
+  EXPECT_EQ(error(schedule, machine),
+            "step 0, offload 'first': compressed, expected a raw copy of device 0, which has no "
+            "compressor");
   schedule = Paged({Task(0)});
   schedule.rounds = {{0, 1, 100'000'000, 0}};
   EXPECT_THAT(error(schedule, machine), HasSubstr("more than 16777216 steps"));

@@ -124,6 +124,55 @@ TEST_F(ScheduleCommand, WritesNoProgramThatCannotTrain) {
               HasSubstr("the schedule is one of a graph with the fingerprint"));
 }
 
+TEST_F(ScheduleCommand, CompressesCopiesOnTheDevice) {
+  std::vector<std::string> arguments = {
+      "schedule", path_,    "--memory", "700MiB",      "--policy", "best",  "--memory-kind",
+      "paged",    "--link", "1e9",      "--recompute", "off",      "--json"};
+  const json raw = Answer(arguments);
+  for (const char* more :
+       {"--compressor", "200e9", "--decompressor", "inf", "--density", "0.4", "-o"}) {
+    arguments.emplace_back(more);
+  }
+  arguments.push_back(schedule_);
+  const json made = Answer(arguments);
+  EXPECT_LT(made["seconds"], raw["seconds"]);
+  const ScheduleFile file = ReadSchedule(schedule_).value();
+  const CopyCompressor& compressor = file.machine->devices[0].compressor;
+  EXPECT_EQ(compressor.out_bytes_per_second, 200e9);
+  const std::vector<std::string> again = {"simulate", path_, "--schedule", schedule_, "--json"};
+  EXPECT_EQ(Answer(again)["seconds"], made["seconds"]);
+  std::vector<std::string> slower = again;
+  slower.insert(slower.end(), {"--compressor", "1e9"});
+  EXPECT_GT(Answer(slower)["seconds"], made["seconds"]);
+}
+
+TEST_F(ScheduleCommand, UsesSeveralComputeStreams) {
+  const json made = Answer({"schedule", path_, "--memory", "4GiB", "--policy", "best",
+                            "--compute-streams", "2", "-o", schedule_, "--json"});
+  EXPECT_EQ(ReadSchedule(schedule_)->machine->devices[0].compute_streams, 2);
+  EXPECT_EQ(Answer({"simulate", path_, "--schedule", schedule_, "--json"})["seconds"],
+            made["seconds"]);
+}
+
+TEST_F(ScheduleCommand, RefusesMachineOptionsWithoutEffect) {
+  const auto error = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"schedule", path_, "--memory", "4GiB"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return ErrorOf(arguments);
+  };
+  EXPECT_THAT(error({"--policy", "best", "--compressor", "1e9"}),
+              HasSubstr("--compressor: no copy is compressed without a density"));
+  EXPECT_THAT(error({"--policy", "best", "--density", "0.5"}),
+              HasSubstr("or with best and --compressor"));
+  EXPECT_THAT(error({"--policy", "best", "--density", "0.5", "--decompressor", "1e9"}),
+              HasSubstr("--density"));
+  EXPECT_THAT(error({"--policy", "greedy", "--compressor", "1e9", "--density", "0.5"}),
+              HasSubstr("--compressor: policy greedy has no such option, expected it with best"));
+  EXPECT_THAT(error({"--policy", "vdnn", "--compute-streams", "2"}),
+              HasSubstr("--compute-streams: policy vdnn has no such option"));
+  EXPECT_THAT(error({"--policy", "best", "--compute-streams", "17"}), HasSubstr("1 to 16"));
+}
+
 TEST_F(ScheduleCommand, WritesTheScheduleWithTheSmallestPool) {
   const std::vector<std::string> best = {"--memory", "1GiB",   "--offload",   "all",
                                          "--order",  "best",   "--placement", "best",

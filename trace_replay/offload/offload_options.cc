@@ -102,6 +102,19 @@ void AddMachineOptions(CLI::App& app, OffloadCommandOptions& options) {
   app.add_flag("--one-way", machine.one_transfer_at_a_time,
                "Copy in one direction at a time, as in the papers")
       ->group(group);
+  AddWholeOption(
+      app, "--compute-streams", machine.compute_streams, {1, static_cast<int>(kMostComputeStreams)},
+      "Tasks that the device runs at the same time, each in its own time. `best` divides "
+      "the branches of a graph among them")
+      ->default_str("1")
+      ->group(group);
+  AddRateOption(app, "--compressor", options.compressor,
+                "Rate at which the device compresses copies out, bytes of data a second; with "
+                "`best` and --density")
+      ->group(group);
+  AddRateOption(app, "--decompressor", options.decompressor,
+                "Rate at which it decompresses copies in, where that differs from --compressor")
+      ->group(group);
 }
 
 void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
@@ -116,7 +129,8 @@ void AddCompressionOptions(CLI::App& app, OffloadCommandOptions& options) {
            }
            options.density = density;
          },
-         "Share of values of activations that are not zero; compress copies where that pays "
+         "Share of values of activations that are not zero; compress copies where that pays, on "
+         "the host for pools, and on the device for `best` with --compressor "
          "(default: no compression)")
       ->type_name("NUMBER")
       ->group(group);
@@ -193,6 +207,13 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   }
   offload.machine.in_bytes_per_second =
       options.in_bytes_per_second.value_or(offload.machine.out_bytes_per_second);
+  if (options.compressor.has_value()) {
+    offload.machine.compressor = {*options.compressor,
+                                  options.decompressor.value_or(*options.compressor)};
+  } else if (options.decompressor.has_value()) {
+    return absl::InvalidArgumentError(
+        "--decompressor: there is no compressor, expected --compressor");
+  }
   if (options.density.has_value())
     offload.layerwise.densities = DensitiesOf(graph, *options.density);
   return offload;
@@ -202,12 +223,14 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::stri
   bool any_layerwise = false;
   bool any_modnn = false;
   bool any_search = false;
+  bool any_best = false;
   for (const std::string& name : policies) {
     const std::optional<OffloadPolicyInfo> policy = FindPolicy(name);
     if (!policy.has_value()) return absl::OkStatus();  // refused later, with the known names
     any_layerwise |= std::holds_alternative<LayerwiseOptions>(policy->options);
     any_modnn |= std::holds_alternative<ModnnOptions>(policy->options);
     any_search |= Searches(policy->options);
+    any_best |= std::holds_alternative<BestOptions>(policy->options);
   }
   const auto check = [&](bool is_taken, absl::Span<const char* const> names,
                          std::string_view takers) -> absl::Status {
@@ -223,9 +246,20 @@ absl::Status CheckPolicyOptions(const CLI::App& app, const std::vector<std::stri
       check(any_search, {"--slots", "--time-limit", "--seed", "--recompute", "--part"},
             "best, or a policy of chains such as greedy or dynprog");
   if (status.ok()) status = check(any_modnn, kModnnOptions, "modnn");
+  if (status.ok()) {
+    status = check(any_best, {"--compressor", "--decompressor", "--compute-streams"}, "best");
+  }
+  if (status.ok()) {
+    status =
+        check(any_layerwise, {"--offload", "--order", "--placement"}, "vdnn, vdnn++, none or base");
+  }
   if (!status.ok()) return status;
-  return check(any_layerwise, {"--offload", "--order", "--placement", "--density"},
-               "vdnn, vdnn++, none or base");
+  if (app.count("--compressor") > 0 && app.count("--density") == 0) {
+    return absl::InvalidArgumentError(
+        "--compressor: no copy is compressed without a density, expected --density too");
+  }
+  return check(any_layerwise || app.count("--compressor") > 0, {"--density"},
+               "vdnn, vdnn++, none or base, or with best and --compressor");
 }
 
 bool TakesSet(const std::string& name) {
@@ -318,6 +352,7 @@ PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choic
                        .seed = choice.chain.seed,
                        .recomputes = choice.recompute != "off",
                        .part_bytes = choice.part_bytes,
+                       .densities = choice.layerwise.densities,
                        .stop = choice.chain.stop};
   }
   GraphChainOptions chain = {.chain = choice.chain};

@@ -45,9 +45,11 @@ struct OffloadCommandOptions {
   std::optional<double> bytes_per_second;     // of the link; empty: the graph's
   std::optional<double> in_bytes_per_second;  // empty: that of the other direction
   std::optional<double> density;
-  std::string schedule;  // a file; empty: the policy makes one
-  std::string profile;   // a file; empty: the environment's
-  std::string timeline;  // a file; empty: none is written
+  std::optional<double> compressor;    // bytes per second; empty: the device has none
+  std::optional<double> decompressor;  // empty: the rate of the compressor
+  std::string schedule;                // a file; empty: the policy makes one
+  std::string profile;                 // a file; empty: the environment's
+  std::string timeline;                // a file; empty: none is written
   bool json = false;
   std::int64_t sub_batch = kWholeBatch;  // or kLargestSubBatch, or samples
   int devices = 1;

@@ -29,6 +29,10 @@ void TakeMachine(const Machine& machine, const OffloadCommandOptions& options,
   }
   if (target.transfer_latency_seconds == 0) target.transfer_latency_seconds = link.latency_seconds;
   target.one_transfer_at_a_time = target.one_transfer_at_a_time || !link.full_duplex;
+  if (target.compute_streams == 1) {
+    target.compute_streams = static_cast<int>(device.compute_streams);
+  }
+  if (!target.compressor.exists()) target.compressor = device.compressor;
   if (target.host_bytes == TimelineOptions().host_bytes) {
     target.host_bytes = machine.host.memory_bytes;
   }
@@ -39,6 +43,12 @@ void Override(const OffloadCommandOptions& options, Machine& machine) {
   const TimelineOptions& given = options.offload.machine;
   for (MachineDevice& device : machine.devices) {
     if (given.memory_bytes != 0) device.memory_bytes = given.memory_bytes;
+    if (given.compute_streams != 1) {
+      device.compute_streams = static_cast<std::size_t>(given.compute_streams);
+    }
+    if (options.compressor.has_value()) {
+      device.compressor = {*options.compressor, options.decompressor.value_or(*options.compressor)};
+    }
   }
   for (MachineLink& link : machine.links) {
     if (options.bytes_per_second.has_value()) {

@@ -30,8 +30,8 @@ struct TimeLimits {
 
 // Returns OK when the steps kRun, kOffload and kPrefetch of a valid schedule with fixed addresses
 // or pages (ValidateSchedule), with all repetitions, may run at `times`, in their order:
-// - Each takes the time of the graph, the link or the host's rates. Copies of several devices on a
-// link divide it as the link says.
+// - Each takes the time of the graph, the link, the compressor or the host's rates. Copies of
+// several devices on a link divide it as the link says.
 // - Streams run one at a time, in the order of steps. After kSynchronize nothing starts before the
 // end of everything before.
 // - Data is there before it is read, and all its users have ended before it is written.

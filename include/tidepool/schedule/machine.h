@@ -47,10 +47,34 @@ struct MachineLink {
   friend bool operator==(const MachineLink&, const MachineLink&) = default;
 };
 
+// A compressor between the memory of a device and its link, as the compressing DMA engine of Rhu et
+// al., "Compressing DMA Engine: Leveraging Activation Sparsity for Training Deep Neural Networks",
+// HPCA 2018, and as the decompression engine in the copy engine of Blackwell GPUs, which NVIDIA
+// gives up to 600 GB/s. It drops zero words: a copy of B bytes, of which a share d of the 32-bit
+// words is not zero, sends a bit for each word and the other words,
+//     sent = B min(1, d + 1/32).
+// The engine works while the link sends, so the slower of the two is the time of the copy,
+//     seconds = latency + max(sent / link, B / engine).
+// It takes no memory and delays no task. Compression by kernels, as with nvCOMP, takes
+// multiprocessors from tasks besides, which no number here counts. Copies of several devices that
+// share a link divide it as if each took that time of it.
+struct CopyCompressor {
+  // Bytes per second of data that is not compressed, on the way out and on the way in: both at
+  // least 1, possibly infinite, or both 0: there is no compressor.
+  double out_bytes_per_second = 0;
+  double in_bytes_per_second = 0;
+
+  bool exists() const { return out_bytes_per_second > 0; }
+  friend bool operator==(const CopyCompressor&, const CopyCompressor&) = default;
+};
+// Returns the bytes that a compressed copy sends for each byte of data, for a density of 0 to 1.
+TIDEPOOL_EXPORT double SentShare(double density);
+
 struct MachineDevice {
   std::int64_t memory_bytes = 0;
   std::size_t link = 0;             // index in the machine's links
   std::size_t compute_streams = 1;  // 1 to kMostComputeStreams tasks run at the same time
+  CopyCompressor compressor = {};   // of schedules with fixed addresses or pages
 
   friend bool operator==(const MachineDevice&, const MachineDevice&) = default;
 };

@@ -88,6 +88,10 @@ struct BestOptions {
   // 0: data is copied whole. Otherwise also in parts of so many bytes, rounded up to granules, and
   // at most 64 a datum. The memory of each part is free as soon as it has been sent.
   std::int64_t part_bytes = 0;
+  // The share of nonzero words of each datum of the graph; empty: no compression. The device's
+  // compressor (machine.h) takes the copies that it makes faster, and an answer is never slower
+  // than without. Data that the host may read is copied raw.
+  std::vector<double> densities = {};
   // Searches poll this token often. A stop ends them with the best schedule so far.
   std::stop_token stop = {};
 

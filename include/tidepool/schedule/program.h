@@ -136,14 +136,16 @@ struct LowerOptions {
 // passed.
 //
 // Times: a task of the host adds up the data that it reads, from all devices, and updates or writes
-// the rest, at the rates of the host. Other tasks and copies take the times of the graph and the
-// link.
+// the rest, at the rates of the host. Other tasks and copies take the times of the graph, the link
+// and the compressor. On the host a compressed copy has the room of a raw one, because its size
+// depends on the data.
 //
 // Errors: ValidateMachine's; InvalidArgument for a schedule of a pool; for a device, stream or
-// batch that is not there; for ranges other than whole granules, compressed copies, too many steps,
-// and data that another iteration would need at another address. ResourceExhausted for an address
-// outside the device, for too few granules, and for too little host memory. Errors about a step
-// begin with its number and name. Thread-safe. O(operations x log(live ranges) + uses).
+// batch that is not there; for ranges other than whole granules, compressed copies of a
+// device without a compressor, too many steps, and data that another iteration would need at
+// another address. ResourceExhausted for an address outside the device, for too few granules, and
+// for too little host memory. Errors about a step begin with its number and name. Thread-safe.
+// O(operations x log(live ranges) + uses).
 TIDEPOOL_EXPORT absl::StatusOr<Program> LowerSchedule(absl::Span<const TaskGraph> graphs,
                                                       const Schedule& schedule,
                                                       const Machine& machine,

@@ -99,7 +99,9 @@ struct ScheduleStep {
   std::size_t index = 0;        // task for kRun, data otherwise; 0 for kSynchronize
   std::size_t algorithm = 0;    // of the task
   Hint hint = Hint::kResident;  // for the memory of kAllocate and kPrefetch
-  // For kOffload: the share of nonzero words when the copy is to be compressed; -1: raw copy.
+  // For kOffload: the share of nonzero words when the copy is to be compressed; -1: raw copy. A
+  // pool's copies are compressed by the host, others by the device (CopyCompressor in machine.h);
+  // copies in of these bytes are decompressed there too.
   double density = -1;
   // The fields below stay as they are in the schedule of a pool.
   std::size_t device = 0;  // number of the machine's device, or kHostDevice
