@@ -28,9 +28,9 @@ absl::Status CheckWeightHomes(const TaskGraph& graph) {
   return absl::OkStatus();
 }
 
-// Searches for a schedule on one stream without compression, and then in what time is left for
-// those with it and on several streams. Each begins with the answer of the one before, so that no
-// option of the machine makes an answer slower.
+// Searches for a schedule on one stream without compression, and then in the time that is left
+// for those with it and on several streams. Each begins with the answer of the one before, so that
+// no option of the machine makes an answer slower.
 class BestInStages {
  public:
   BestInStages(const TaskGraph& graph, const ScheduleRequest& request, const BestOptions& options)
@@ -50,7 +50,7 @@ class BestInStages {
   }
 
  private:
-  // Sets the time limit to the time that is left. Returns false where there is none.
+  // Sets the time limit to the time that is left. Returns false after its end.
   bool HasTime() {
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin_;
     begin_ += std::chrono::duration_cast<std::chrono::steady_clock::duration>(passed);

@@ -46,7 +46,7 @@ struct TimelineOptions {
   double transfer_latency_seconds = 0;
   // Copies of the two directions exclude each other, as in the papers.
   bool one_transfer_at_a_time = false;
-  // Of the device, for schedules with fixed addresses or pages. A pool has one compute stream, and
+  // The device, of schedules with fixed addresses or pages. A pool has one compute stream, and
   // its copies are compressed by the host, with the profile below.
   CopyCompressor compressor = {};
   int compute_streams = 1;
