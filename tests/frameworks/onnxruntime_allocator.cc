@@ -13,8 +13,13 @@
 namespace {
 
 const OrtApi& Api() {
-  static const OrtApi& api = *OrtGetApiBase()->GetApi(ORT_API_VERSION);
-  return api;
+  static const OrtApi* const api = OrtGetApiBase()->GetApi(ORT_API_VERSION);
+  if (api == nullptr) {
+    std::fprintf(stderr, "the headers have API version %d, which this library is too old for\n",
+                 ORT_API_VERSION);
+    std::exit(1);
+  }
+  return *api;
 }
 
 void Check(OrtStatus* status) {

@@ -774,9 +774,10 @@ def a_forked_child_is_told():
             pool = ctypes.c_void_p()
             error = tidepool_torch._backend.library.tidepool_torch_pool(0, ctypes.byref(pool))
             assert error is not None and b"forked" in error, error
-            # Python's own check of PyTorch, and the allocator, which C++ calls without that check.
+            # PyTorch's own check in Python, and the allocator, which C++ calls without that check.
             raises(RuntimeError, "forked", lambda: empty(1000))
-            raises(RuntimeError, "forked", lambda: torch._C._cuda_cudaCachingAllocator_raw_alloc(1000, 0))
+            raises(RuntimeError, "forked after tidepool.torch.enable()",
+                   lambda: torch._C._cuda_cudaCachingAllocator_raw_alloc(1000, 0))
             raises(RuntimeError, "forked", lambda: kept.new_empty(1000))
             del kept  # belongs to the parent
             status = 0
