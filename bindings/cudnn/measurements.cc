@@ -14,6 +14,7 @@
 #include "absl/strings/str_split.h"
 #include "bindings/cudnn/plan.h"
 #include "bindings/support/variables.h"
+#include "tidepool/schedule/workspace_policy.h"
 
 namespace tidepool::cudnn {
 namespace {
@@ -92,6 +93,50 @@ KernelTable Measure(const Functions& functions, cudnnHandle_t handle,
     AddRows(convolution, compute_type, samples, results, rows);
   }
   return rows;
+}
+
+// Makes the descriptor of the filter. Null if a call of cuDNN fails.
+FilterDescriptor FilterOf(const Functions& functions, const Convolution& convolution) {
+  cudnnFilterDescriptor_t raw = nullptr;
+  const bool exists = functions.create_filter(&raw) == CUDNN_STATUS_SUCCESS;
+  FilterDescriptor made(exists ? raw : nullptr, functions.destroy_filter);
+  if (exists && functions.set_filter(raw, convolution.filter_type, convolution.filter_format,
+                                     convolution.dimensions,
+                                     convolution.filter_sizes.data()) != CUDNN_STATUS_SUCCESS) {
+    made.reset();
+  }
+  return made;
+}
+
+// Returns the rows with the workspaces that they need with so many samples. Asks cuDNN, which runs
+// nothing. Leaves out those that cuDNN does not have there.
+KernelTable WorkspacesAt(const Functions& functions, cudnnHandle_t handle,
+                         const Convolution& convolution, const KernelTable& rows,
+                         std::int64_t samples, cudnnFilterDescriptor_t filter) {
+  KernelTable found;
+  const TensorDescriptor x = WithBatch(functions, convolution, convolution.x, samples);
+  const TensorDescriptor y = WithBatch(functions, convolution, convolution.y, samples);
+  if (x == nullptr || y == nullptr) return found;
+  found.reserve(rows.size());
+  for (KernelRow row : rows) {
+    const Algorithm algorithm = Algorithm::Of(row.algorithm);
+    const ConvolutionDescriptor arithmetic = WithArithmetic(
+        functions, convolution, ComputeTypeOf(convolution, row.precision), algorithm.math);
+    if (arithmetic == nullptr) continue;
+    const Descriptors its = {x.get(), filter, arithmetic.get(), y.get()};
+    const std::array<void*, 3> of = its.InOrder(convolution.pass);
+    std::size_t bytes = 0;
+    const auto& pass = functions.passes[static_cast<std::size_t>(convolution.pass)];
+    if (pass.size(handle, of[0], of[1], its.convolution, of[2], algorithm.number, &bytes) !=
+            CUDNN_STATUS_SUCCESS ||
+        bytes > static_cast<std::size_t>(kMostDataBytes)) {
+      continue;
+    }
+    row.micro_batch = samples;
+    row.workspace_bytes = static_cast<std::int64_t>(bytes);
+    found.push_back(row);
+  }
+  return found;
 }
 
 // The text of an algorithm in a profile, such as "4 FLOAT math=0 deterministic".
@@ -252,30 +297,41 @@ std::vector<KernelTable> Measurements::MeasureAll(cudnnHandle_t handle,
                                                   const std::vector<std::int64_t>& sizes) {
   std::vector<KernelTable> tables(sizes.size());
   // A filter's descriptor has no batch, so all devices share it.
-  cudnnFilterDescriptor_t filter = nullptr;
-  if (functions_.create_filter(&filter) != CUDNN_STATUS_SUCCESS) return tables;
-  if (functions_.set_filter(filter, convolution.filter_type, convolution.filter_format,
-                            convolution.dimensions,
-                            convolution.filter_sizes.data()) == CUDNN_STATUS_SUCCESS) {
-    const std::size_t workers = helpers_.size() + 1;
-    const auto work = [&](std::size_t worker, cudnnHandle_t its) {
-      for (std::size_t i = worker; i < sizes.size(); i += workers) {
-        tables[i] = Measure(functions_, its, convolution, sizes[i], filter);
-      }
-    };
-    std::vector<std::thread> threads;
-    for (std::size_t i = 0; i < helpers_.size(); ++i) {
-      threads.emplace_back([&, i] {
-        const CurrentDevice current(helpers_[i]->ordinal);
-        work(i + 1, helpers_[i]->handle);
-      });
+  const FilterDescriptor filter = FilterOf(functions_, convolution);
+  if (filter == nullptr) return tables;
+  const std::size_t workers = helpers_.size() + 1;
+  const auto work = [&](std::size_t worker, cudnnHandle_t its) {
+    for (std::size_t i = worker; i < sizes.size(); i += workers) {
+      tables[i] = Measure(functions_, its, convolution, sizes[i], filter.get());
     }
-    work(0, handle);
-    for (std::thread& thread : threads) thread.join();
-    measured_ += static_cast<std::int64_t>(sizes.size());
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < helpers_.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const CurrentDevice current(helpers_[i]->ordinal);
+      work(i + 1, helpers_[i]->handle);
+    });
   }
-  static_cast<void>(functions_.destroy_filter(filter));
+  work(0, handle);
+  for (std::thread& thread : threads) thread.join();
+  measured_ += static_cast<std::int64_t>(sizes.size());
   return tables;
+}
+
+KernelTable Measurements::AdaptiveTable(cudnnHandle_t handle, const Convolution& convolution,
+                                        std::int64_t limit_bytes) {
+  const std::int64_t batch = convolution.batch();
+  KernelTable whole = TableOf(handle, convolution, {batch});
+  const FilterDescriptor filter = FilterOf(functions_, convolution);
+  if (filter == nullptr) return whole;
+  KernelProbe probe;
+  probe.measure = [&](std::int64_t samples) {
+    return samples == batch ? whole : TableOf(handle, convolution, {samples});
+  };
+  probe.workspaces = [&](std::int64_t samples) {
+    return WorkspacesAt(functions_, handle, convolution, whole, samples, filter.get());
+  };
+  return MeasureAdaptively(batch, limit_bytes, probe).table;
 }
 
 KernelTable Measurements::TableOf(cudnnHandle_t handle, const Convolution& convolution,

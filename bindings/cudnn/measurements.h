@@ -32,6 +32,11 @@ class Measurements {
   KernelTable TableOf(cudnnHandle_t handle, const Convolution& convolution,
                       const std::vector<std::int64_t>& sizes);
 
+  // Returns the rows of the micro-batches that may be part of the fastest answer within the limit
+  // (MeasureAdaptively). Algorithms that cuDNN cannot run for the whole batch are left out.
+  KernelTable AdaptiveTable(cudnnHandle_t handle, const Convolution& convolution,
+                            std::int64_t limit_bytes);
+
   // Returns the calls of cuDNN that measured.
   std::int64_t measured() const { return measured_; }
 

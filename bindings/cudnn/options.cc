@@ -41,7 +41,7 @@ bool SetTotal(std::string_view text, Options& options) {
 
 bool SetPolicy(std::string_view text, Options& options) {
   options.policy = text;
-  return MicroBatchSizes(text, 1).ok();
+  return text == kAdaptive || MicroBatchSizes(text, 1).ok();
 }
 
 bool SetSharing(std::string_view text, Options& options) {
@@ -83,7 +83,8 @@ bool SetDevices(std::string_view text, Options& options) {
 constexpr std::string_view kSwitchValues = "0 or 1";
 constexpr std::string_view kLimitValues = "bytes (67108864, 64MiB), or 0";
 constexpr std::array<CudnnOption, 10> kCudnnOptions = {{
-    {"policy", "undivided, powerOfTwo, all, or micro-batches such as 8,16,32", true, SetPolicy},
+    {"policy", "undivided, powerOfTwo, adaptive, all, or micro-batches such as 8,16,32", true,
+     SetPolicy},
     {"limit", kLimitValues, true, SetLimit<&Options::limit_bytes>},
     {"total", "bytes (67108864, 64MiB), 0, or none", true, SetTotal},
     {"sharing", "wd or shared", true, SetSharing},

@@ -15,8 +15,11 @@
 
 namespace tidepool::cudnn {
 
+// The policy that measures only the micro-batches that may be part of the answer.
+inline constexpr std::string_view kAdaptive = "adaptive";
+
 struct Options {
-  std::string policy = "powerOfTwo";                  // of MicroBatchSizes
+  std::string policy = "powerOfTwo";                  // of MicroBatchSizes, or kAdaptive
   std::int64_t limit_bytes = std::int64_t{64} << 20;  // of a workspace, where a look-up has none
   std::optional<std::int64_t> total_bytes = {};       // of all workspaces; none: kReuse
   WorkspaceKind sharing = WorkspaceKind::kDivision;   // of the total

@@ -76,8 +76,7 @@ bool Plan::AddTensors(std::int64_t samples, Step& step) {
 
 bool Plan::AddArithmetic(const KernelPart& part, Step& step) {
   const cudnnMathType_t math = Algorithm::Of(part.algorithm).math;
-  const cudnnDataType_t compute_type =
-      part.precision == convolution_.precision() ? convolution_.compute_type : CUDNN_DATA_FLOAT;
+  const cudnnDataType_t compute_type = ComputeTypeOf(convolution_, part.precision);
   if (math == convolution_.math && compute_type == convolution_.compute_type) return true;
   const std::size_t at = steps_.size();
   if (at > 0 && configuration_.parts[at - 1].algorithm == part.algorithm &&

@@ -38,6 +38,14 @@ using TensorDescriptor = std::unique_ptr<std::remove_pointer_t<cudnnTensorDescri
 using ConvolutionDescriptor = std::unique_ptr<std::remove_pointer_t<cudnnConvolutionDescriptor_t>,
                                               cudnnStatus_t (*)(cudnnConvolutionDescriptor_t)>;
 
+using FilterDescriptor = std::unique_ptr<std::remove_pointer_t<cudnnFilterDescriptor_t>,
+                                         cudnnStatus_t (*)(cudnnFilterDescriptor_t)>;
+
+// Returns the type of the arithmetic of an algorithm.
+inline cudnnDataType_t ComputeTypeOf(const Convolution& convolution, KernelPrecision precision) {
+  return precision == convolution.precision() ? convolution.compute_type : CUDNN_DATA_FLOAT;
+}
+
 // Make descriptors of a convolution with another batch, and with another arithmetic. Null if a call
 // of cuDNN fails.
 TensorDescriptor WithBatch(const Functions& functions, const Convolution& convolution,

@@ -57,17 +57,30 @@ Planner::~Planner() {
 // Plans
 // ------------------------------------------------------------------------------------------
 
-Planner::Shape& Planner::ShapeOf(cudnnHandle_t handle, const Convolution& convolution) {
+// Measures a convolution. Stores the micro-batches that may run.
+KernelTable Planner::TableOf(cudnnHandle_t handle, const Convolution& convolution,
+                             std::int64_t limit_bytes, std::vector<std::int64_t>& sizes) {
+  if (options_.policy == kAdaptive) {
+    sizes = MicroBatchSizes("all", convolution.batch()).value();
+    return measurements_.AdaptiveTable(handle, convolution, limit_bytes);
+  }
+  auto allowed = MicroBatchSizes(options_.policy, convolution.batch());
+  if (!allowed.ok()) return {};
+  sizes = *std::move(allowed);
+  std::erase_if(sizes, [&](std::int64_t size) { return size > convolution.batch(); });
+  return measurements_.TableOf(handle, convolution, sizes);
+}
+
+// The first limit of a convolution decides which micro-batches are measured adaptively.
+Planner::Shape& Planner::ShapeOf(cudnnHandle_t handle, const Convolution& convolution,
+                                 std::int64_t limit_bytes) {
   std::unique_ptr<Shape>& shape = shapes_[convolution];
   if (shape != nullptr && !shape->front.empty()) return *shape;
   if (shape == nullptr) shape = std::make_unique<Shape>();
   shape->convolution = convolution;
-  const auto sizes = MicroBatchSizes(options_.policy, convolution.batch());
-  if (!sizes.ok()) return *shape;
-  std::vector<std::int64_t> usable = *sizes;
-  std::erase_if(usable, [&](std::int64_t size) { return size > convolution.batch(); });
-  const KernelTable table = measurements_.TableOf(handle, convolution, usable);
-  shape->front = ConfigurationFront(table, usable, convolution.batch(), kMostWorkspaceBytes);
+  std::vector<std::int64_t> sizes;
+  const KernelTable table = TableOf(handle, convolution, limit_bytes, sizes);
+  shape->front = ConfigurationFront(table, sizes, convolution.batch(), kMostWorkspaceBytes);
   shape->plans.resize(shape->front.size());
   shape->whole = OfWholeBatch(table, convolution.batch());
   return *shape;
@@ -137,11 +150,11 @@ std::optional<LookedUp> Planner::LookUp(cudnnHandle_t handle, const Convolution&
                                         std::uint64_t layer,
                                         std::optional<std::int64_t> limit_bytes) {
   const locks::MutexLock lock(&mutex_);
-  Shape& shape = ShapeOf(handle, convolution);
   const bool has_total = options_.kind() != WorkspaceKind::kReuse;
   const std::int64_t granted = has_total              ? *options_.total_bytes
                                : options_.uses_pool() ? options_.limit_bytes
                                                       : limit_bytes.value_or(options_.limit_bytes);
+  Shape& shape = ShapeOf(handle, convolution, granted);
   const Point point = PointWithin(shape, granted);
   if (!point.has_value()) return std::nullopt;
   const Plan* const plan = PlanAt(shape, *point);
@@ -161,7 +174,7 @@ std::optional<std::int64_t> Planner::WorkspaceOf(cudnnHandle_t handle,
   const Kernel* const kernel = Find(algorithm);
   if (kernel == nullptr) return std::nullopt;
   if (options_.uses_pool()) return 0;
-  const Shape& shape = ShapeOf(handle, convolution);
+  const Shape& shape = ShapeOf(handle, convolution, kernel->granted_bytes);
   const Point point = PointWithin(shape, kernel->granted_bytes);
   if (!point.has_value()) return std::nullopt;
   return shape.front[*point].workspace_bytes;
@@ -293,7 +306,7 @@ cudnnStatus_t Planner::Run(const Convolution& convolution, int algorithm, const 
     Shape* shape = kernel->shape;
     if (!(shape->convolution == convolution)) {
       changed_.fetch_add(1, std::memory_order_relaxed);
-      shape = &ShapeOf(call.handle, convolution);
+      shape = &ShapeOf(call.handle, convolution, kernel->granted_bytes);
     }
     if (options_.kind() == WorkspaceKind::kDivision && !is_divided_) Divide();
     Point point = PointWithin(*shape, kernel->granted_bytes);

@@ -91,7 +91,10 @@ class Planner {
   };
   using Point = std::optional<std::size_t>;
 
-  Shape& ShapeOf(cudnnHandle_t handle, const Convolution& convolution)
+  Shape& ShapeOf(cudnnHandle_t handle, const Convolution& convolution, std::int64_t limit_bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  KernelTable TableOf(cudnnHandle_t handle, const Convolution& convolution,
+                      std::int64_t limit_bytes, std::vector<std::int64_t>& sizes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   std::size_t KernelOf(Shape& shape, std::uint64_t layer, std::int64_t granted_bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -179,6 +179,26 @@ TEST_F(CudnnCallsTest, HalfArithmeticTakesMorePreciseAlgorithms) {
   EXPECT_EQ(LookUp(handle_, layer, Direction::kForward).count, 1);
 }
 
+// The answer of all sizes from few measurements: 7 samples have room for the fast algorithm.
+TEST_F(CudnnCallsTest, AnAdaptivePolicyMeasuresFewMicroBatches) {
+  const Layer layer({.n = 21, .c = 2, .h = 4, .w = 4, .k = 2});
+  Open({{"policy", "all"}, {"limit", "7000"}});
+  const Looked all = LookUp(handle_, layer, Direction::kForward);
+  EXPECT_EQ(Statistics().measured, 21);
+  Close();
+  Open({{"policy", "adaptive"}});
+  const Looked looked = LookUp(handle_, layer, Direction::kForward);
+  EXPECT_FLOAT_EQ(looked.milliseconds, all.milliseconds);
+  EXPECT_EQ(looked.workspace_bytes, 7000U);
+  EXPECT_LE(Statistics().measured, 9);
+  EXPECT_TRUE(IsRight(handle_, layer, looked.algorithm, looked.workspace_bytes));
+  EXPECT_EQ(Statistics().divided, 1);
+  Close();
+  Open({{"limit", "100000"}});
+  LookUp(handle_, layer, Direction::kForward);
+  EXPECT_EQ(Statistics().measured, 1);
+}
+
 // Rows that are no measurements do not count.
 TEST_F(CudnnCallsTest, BrokenMeasurementsAreLeftOut) {
   const std::string header = "pass,layer,samples,algorithm,milliseconds,workspace_bytes\n";
