@@ -12,7 +12,7 @@
 namespace tidepool::offload_policies {
 namespace {
 
-double LeastSeconds(const GraphTask& task) {
+double FastestSeconds(const GraphTask& task) {
   double least = task.algorithms.front().seconds;
   for (const TaskAlgorithm& algorithm : task.algorithms) least = std::min(least, algorithm.seconds);
   return least;
@@ -59,7 +59,7 @@ class ListScheduling {
         ++missing_[follower];
         path_[at] = std::max(path_[at], path_[follower]);
       }
-      path_[at] += LeastSeconds(graph.tasks[at]);
+      path_[at] += FastestSeconds(graph.tasks[at]);
     }
   }
 
@@ -98,7 +98,7 @@ class ListScheduling {
     const std::size_t at = missing_.size() - 1 - from_end;
     order_.push_back(at);
     starts_.push_back(now_);
-    running_.emplace(now_ + LeastSeconds(graph_.tasks[at]), at);
+    running_.emplace(now_ + FastestSeconds(graph_.tasks[at]), at);
     --free_streams_;
   }
 
@@ -218,7 +218,7 @@ ConcurrentOrder InConcurrentOrder(const TaskGraph& graph, std::size_t streams) {
   double one_stream = 0;
   for (std::size_t i = 0; i < slots.size(); ++i) {
     GraphTask task = graph.tasks[order.tasks[i]];
-    const double least = LeastSeconds(task);
+    const double least = FastestSeconds(task);
     one_stream += least;
     for (TaskAlgorithm& algorithm : task.algorithms) algorithm.seconds += slots[i] - least;
     order.graph.tasks.push_back(std::move(task));
