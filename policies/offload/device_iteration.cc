@@ -60,12 +60,12 @@ absl::Status Finish(const ScheduleRequest& request, MadeSchedule& made) {
 }
 
 // The least seconds of the tasks that each round repeats, and of the updates.
-struct LeastSeconds {
+struct IterationSeconds {
   double round = 0;
   double updates = 0;
 };
-LeastSeconds LeastSecondsOf(const TaskGraph& graph) {
-  LeastSeconds seconds;
+IterationSeconds LeastSecondsOf(const TaskGraph& graph) {
+  IterationSeconds seconds;
   for (const GraphTask& task : graph.tasks) {
     double least = task.algorithms.front().seconds;
     for (const TaskAlgorithm& algorithm : task.algorithms) {
@@ -178,7 +178,7 @@ class RoundsMaker {
   // The host runs the updates of several devices at rates of its own, so they do not count there.
   // A table without costs at the whole batch tells the time of the rounds.
   double IdealSeconds(const BatchDivision& division, const std::vector<TaskGraph>& graphs) const {
-    const LeastSeconds full = LeastSecondsOf(graphs.front());
+    const IterationSeconds full = LeastSecondsOf(graphs.front());
     const double updates = request_.devices == 1 ? full.updates : 0;
     const absl::StatusOr<TaskGraph> at_once = GraphAt(family_, batch_);
     if (at_once.ok()) return LeastSecondsOf(*at_once).round + updates;
