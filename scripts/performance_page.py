@@ -477,6 +477,14 @@ def llama_layer_sweep(results):
             quoted(results.block(command)) + "\n" + results.source(command))
 
 
+def machine_options(results):
+    command = "build/release/bench/machine_options"
+    return ("## A compressor of copies, and several compute streams\n\nThe policy `best` in pages, with 32 samples on a V100 of the cost model and a link of 12.2 GB/s in both "
+            "directions at once. Half of the words of outputs of ReLU layers are zeros. A compressor takes 20 or 200 GB/s; streams run whole tasks beside each other, each "
+            "in its own time. Memory is a share of the peak without copies. Times are multiples of the ideal of one stream, and no task runs again:\n\n" +
+            quoted(results.block(command)) + "\n" + results.source(command))
+
+
 def python_package(results):
     command = ("PYTHONPATH=build/release/python build/python/bin/python bench/micro/python_package.py build/release/trace_replay/tidepool")
     jemalloc = "LD_PRELOAD=libjemalloc.so.2 MALLOC_CONF=thp:always,metadata_thp:always " + command
@@ -495,7 +503,8 @@ def other(results):
 
 
 SECTIONS = [placement, placement_quality, pool, pool_memory, policies, plan, cnmem, trace, recorder, zvc, compression, pinned, vdnnpp, vdnnpp_times,
-            chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, gpt2_medium, llama_layer_sweep, python_package]
+            chain_policy, workspace, cudnn, micro_cudnn, modnn_figures, beaumont_figures, pofo_curve, best_sweep, gpt2_medium, llama_layer_sweep,
+            machine_options, python_package]
 
 
 def page():
