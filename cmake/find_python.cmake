@@ -4,7 +4,9 @@ set(TIDEPOOL_PYTHON AUTO CACHE STRING "Build the Python package: ON, OFF, or AUT
 set_property(CACHE TIDEPOOL_PYTHON PROPERTY STRINGS AUTO ON OFF)
 set(TIDEPOOL_PYTHON_FOUND OFF)
 string(TOUPPER "${TIDEPOOL_PYTHON}" wanted)
-if(wanted STREQUAL "AUTO" AND (NOT PROJECT_IS_TOP_LEVEL OR TIDEPOOL_SANITIZE))
+# An interpreter can load the runtime of AddressSanitizer first, not that of every sanitizer.
+if(wanted STREQUAL "AUTO" AND
+   (NOT PROJECT_IS_TOP_LEVEL OR (TIDEPOOL_SANITIZE AND NOT TIDEPOOL_SANITIZE MATCHES "^address")))
   set(wanted OFF)
 endif()
 if(NOT wanted OR NOT TIDEPOOL_TOOLS)

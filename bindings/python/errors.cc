@@ -9,7 +9,7 @@ namespace {
 namespace nb = nanobind;
 
 // Live as long as the process, as exceptions may be raised until its end.
-PyObject* error = nullptr;
+PyObject* base_error = nullptr;
 PyObject* input_error = nullptr;
 PyObject* out_of_memory_error = nullptr;
 PyObject* deadline_error = nullptr;
@@ -25,7 +25,7 @@ PyObject* AddError(nb::module_& module, const std::string& name, const char* tex
 }
 
 nb::handle TypeOf(const absl::Status& status) {
-  if (absl::IsInternal(status)) return error;
+  if (absl::IsInternal(status)) return base_error;
   if (absl::IsResourceExhausted(status)) return out_of_memory_error;
   return absl::IsDeadlineExceeded(status) ? deadline_error : input_error;
 }
@@ -41,15 +41,15 @@ nb::handle TypeOf(const absl::Status& status) {
 }  // namespace
 
 void AddErrors(nb::module_& module) {
-  error = AddError(module, "Error", "Any error of tidepool.",
-                   nb::make_tuple(nb::handle(PyExc_Exception)));
+  base_error = AddError(module, "Error", "Any error of tidepool.",
+                        nb::make_tuple(nb::handle(PyExc_Exception)));
   input_error = AddError(module, "InputError", "A file, a value or a call that is wrong.",
-                         nb::make_tuple(nb::handle(error), nb::handle(PyExc_ValueError)));
+                         nb::make_tuple(nb::handle(base_error), nb::handle(PyExc_ValueError)));
   out_of_memory_error =
       AddError(module, "OutOfMemoryError", "A pool or the machine has too little memory.",
-               nb::make_tuple(nb::handle(error), nb::handle(PyExc_MemoryError)));
+               nb::make_tuple(nb::handle(base_error), nb::handle(PyExc_MemoryError)));
   deadline_error = AddError(module, "DeadlineError", "No memory came free within the given time.",
-                            nb::make_tuple(nb::handle(error), nb::handle(PyExc_TimeoutError)));
+                            nb::make_tuple(nb::handle(base_error), nb::handle(PyExc_TimeoutError)));
 }
 
 void Raise(const absl::Status& status) { RaiseAs(TypeOf(status), std::string(status.message())); }
