@@ -69,17 +69,24 @@ class SetChanges {
   explicit SetChanges(const TransferProblem& problem)
       : problem_(problem), by_needed_(problem.absences.size()) {
     std::iota(by_needed_.begin(), by_needed_.end(), std::size_t{0});
+    by_bytes_ = by_needed_;
     std::stable_sort(by_needed_.begin(), by_needed_.end(), [&](std::size_t a, std::size_t b) {
       return problem.absences[a].needed < problem.absences[b].needed;
+    });
+    std::stable_sort(by_bytes_.begin(), by_bytes_.end(), [&](std::size_t a, std::size_t b) {
+      return problem.absences[a].bytes < problem.absences[b].bytes;
     });
   }
 
   void Make(std::mt19937_64& random, std::vector<bool>& set) const {
-    switch (random() % 4) {
+    switch (random() % 8) {
       case 0:
-        return Exchange(random, set);
       case 1:
-        return Swap(random, set);
+        return Exchange(random, set);
+      case 2:
+        return Swap(by_needed_, random, set);
+      case 3:
+        return Swap(by_bytes_, random, set);
       default:
         return Flip(random, set);
     }
@@ -92,14 +99,15 @@ class SetChanges {
     }
   }
 
-  // Swaps two absences that end one soon after the other.
-  void Swap(std::mt19937_64& random, std::vector<bool>& set) const {
+  // Swaps two absences that are near each other in an order.
+  static void Swap(const std::vector<std::size_t>& order, std::mt19937_64& random,
+                   std::vector<bool>& set) {
     constexpr std::size_t kNear = 8;
     const std::size_t at = random() % set.size();
     const std::size_t near = std::min(at + 1 + random() % kNear, set.size() - 1);
-    const bool other = set[by_needed_[near]];
-    set[by_needed_[near]] = set[by_needed_[at]];
-    set[by_needed_[at]] = other;
+    const bool other = set[order[near]];
+    set[order[near]] = set[order[at]];
+    set[order[at]] = other;
   }
 
   // Flips one absence, and others the other way for as many bytes.
@@ -119,6 +127,7 @@ class SetChanges {
 
   const TransferProblem& problem_;
   std::vector<std::size_t> by_needed_;
+  std::vector<std::size_t> by_bytes_;
 };
 
 }  // namespace
@@ -147,7 +156,10 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
                   const GoOn& go_on, std::vector<bool>& set) {
   // A schedule that takes this share longer than the last one is taken in its place with a
   // probability of 1 / e at the start of a round. The share falls with the steps of the round. Each
-  // round begins with the best set, and has twice as many steps as the one before it.
+  // round begins with the best set, and has twice as many steps as the one before it. Every other
+  // round is hot: to send a large datum in place of another takes many changes, and the first ones
+  // make the schedule much slower.
+  constexpr double kHotTemperature = 0.1;
   constexpr double kFirstTemperature = 0.003;
   constexpr double kLastTemperature = 0.0001;
   constexpr double kFirstSteps = 2000;
@@ -161,16 +173,20 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
   std::mt19937_64 random(seed);
   SetChanges changes(problem);
   double steps = kFirstSteps;
-  double temperature = kFirstTemperature;
+  bool is_hot = false;
+  double first_temperature = kFirstTemperature;
+  double temperature = first_temperature;
   while (best > bound * (1 + kRounding) &&
          go_on(problem.seconds.size() + problem.absences.size())) {
     next = current;
     changes.Make(random, next);
     const double seconds = dispatcher.Run(next);
     const double chance = static_cast<double>(random() >> 11) * 0x1p-53;
-    temperature *= std::pow(kLastTemperature / kFirstTemperature, 1 / steps);
+    temperature *= std::pow(kLastTemperature / first_temperature, 1 / steps);
     if (temperature < kLastTemperature) {
-      temperature = kFirstTemperature;
+      is_hot = !is_hot;
+      first_temperature = is_hot ? kHotTemperature : kFirstTemperature;
+      temperature = first_temperature;
       steps *= 2;
       current = set;
       current_seconds = best;
