@@ -46,6 +46,8 @@ class Descent {
   static constexpr double kShorter = 0.6;
   static constexpr double kLeastShare = 0.05;
   static constexpr std::int64_t kStepsOfATry = 5000;
+  // A try that fails at once has built its lists.
+  static constexpr std::int64_t kStepsOfAFailure = 50;
 
   std::int64_t NextCapacity() const {
     const auto way = static_cast<double>(minimizer_.height() - goal_);
@@ -58,7 +60,8 @@ class Descent {
     Budget budget(deadline_, steps);
     std::optional<Offsets> found =
         SearchByEjection(instance_, capacity, minimizer_.offsets(), {.seed = seed_++}, budget);
-    left_ -= steps - budget.left();
+    const std::int64_t taken = steps - budget.left();
+    left_ -= found.has_value() ? taken : std::max(taken, kStepsOfAFailure);
     if (!found.has_value()) return false;
     minimizer_.Take(*std::move(found));
     return true;
