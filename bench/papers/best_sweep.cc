@@ -4,12 +4,14 @@
 //
 //     best_sweep FOLDER [--models NAME,...] [--pixels N,...] [--batches N,...] [--step PERCENT]
 //                [--seconds S] [--part BYTES] [--memory fixed|paged]
+//                [--best sends,again,both,parts] [--alone]
 //
 // prints tables and writes points.json and gaps.svg. The networks, sizes and batches are those of
 // bench/papers/beaumont_figures.cc, with the rates of a V100, a link of 12.2 GB/s, and the fastest
 // algorithm of each task. Limits go from the least memory in which every task can run to M_peak.
 // The bound is LowerBoundSeconds, which extends the "better bound" of chains to graphs. Schedules
 // with tasks that run again have a lower one.
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
@@ -39,6 +41,19 @@ constexpr char kBestAgain[] = "best, tasks run again";
 constexpr char kBestDuplex[] = "best, both directions";
 constexpr char kBestParts[] = "best, both directions, parts";
 
+// A question to `best`.
+struct Question {
+  const char* option = nullptr;  // of the command line
+  const char* name = nullptr;
+  bool full_duplex = false;
+  bool recomputes = false;
+  bool has_parts = false;
+};
+constexpr Question kQuestions[] = {{"sends", kBest, false, false, false},
+                                   {"again", kBestAgain, false, true, false},
+                                   {"both", kBestDuplex, true, false, false},
+                                   {"parts", kBestParts, true, false, true}};
+
 struct Choices {
   std::string folder;
   std::vector<std::string> models = {"resnet-18",    "resnet-34",    "resnet-50",
@@ -50,6 +65,8 @@ struct Choices {
   double seconds = 2;
   std::int64_t part_bytes = 4 << 20;
   std::string memory = "fixed";
+  bool is_alone = false;  // no schedule is handed on from one limit to the next
+  std::vector<std::string> questions = {"sends", "again", "both", "parts"};
 };
 
 struct Case {
@@ -154,9 +171,11 @@ ScheduleRequest RequestFor(std::int64_t memory_bytes, bool full_duplex) {
   return request;
 }
 
-Answer Ask(const std::string& policy, const TaskGraph& graph, const ScheduleRequest& request) {
+// Writes a schedule that fits to `made_schedule` where that is not null.
+Answer Ask(const std::string& policy, const TaskGraph& graph, const ScheduleRequest& request,
+           std::vector<Schedule>* made_schedule = nullptr) {
   const std::clock_t begin = std::clock();
-  const absl::StatusOr<MadeSchedule> made = MakeSchedule(policy, graph, request);
+  absl::StatusOr<MadeSchedule> made = MakeSchedule(policy, graph, request);
   Answer answer;
   answer.search_seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   if (!made.ok()) return answer;
@@ -164,30 +183,55 @@ Answer Ask(const std::string& policy, const TaskGraph& graph, const ScheduleRequ
   if (!timeline.ok()) return answer;
   answer.seconds = timeline->seconds;
   answer.bound = made->lower_bound_seconds;
+  if (made_schedule != nullptr) *made_schedule = {std::move(made->schedule)};
   return answer;
 }
 
-void AskBest(const Choices& choices, Limit& limit) {
-  const auto ask = [&](const char* name, bool full_duplex, BestOptions options) {
-    ScheduleRequest request = RequestFor(limit.memory_bytes, full_duplex);
+// Schedules of the last limit, by question. Each answer is handed on to the next limit.
+using Known = std::map<std::string, std::vector<Schedule>>;
+
+void AskBest(const Choices& choices, Limit& limit, Known& known) {
+  for (const Question& question : kQuestions) {
+    const auto& asked = choices.questions;
+    if (std::find(asked.begin(), asked.end(), question.option) == asked.end()) continue;
+    ScheduleRequest request = RequestFor(limit.memory_bytes, question.full_duplex);
     if (choices.memory == "paged") request.memory = ScheduleMemory::kPaged;
     // The work of so many seconds, so that no answer depends on the clock of a busy machine.
-    options.work_seconds = choices.seconds;
-    options.time_limit_seconds = kMostSeconds;
-    request.options = options;
-    limit.answers[name] = Ask("best", limit.of->graph, request);
-  };
-  ask(kBest, false, {.recomputes = false});
-  ask(kBestAgain, false, {.recomputes = true});
-  ask(kBestDuplex, true, {.recomputes = false});
-  if (choices.part_bytes > 0) {
-    ask(kBestParts, true, {.recomputes = false, .part_bytes = choices.part_bytes});
+    request.options =
+        BestOptions{.time_limit_seconds = kMostSeconds,
+                    .work_seconds = choices.seconds,
+                    .recomputes = question.recomputes,
+                    .part_bytes = question.has_parts ? choices.part_bytes : 0,
+                    .known = choices.is_alone ? std::vector<Schedule>() : known[question.name]};
+    limit.answers[question.name] = Ask("best", limit.of->graph, request, &known[question.name]);
   }
+}
+
+void WriteJson(const std::vector<Limit>& limits, const std::string& path) {
+  nlohmann::json points = nlohmann::json::array();
+  for (const Limit& limit : limits) {
+    for (const auto& [policy, answer] : limit.answers) {
+      nlohmann::json point = {{"model", limit.of->model},
+                              {"pixels", limit.of->pixels},
+                              {"batch", limit.of->graph.batch},
+                              {"memory_percent", limit.percent},
+                              {"memory_bytes", limit.memory_bytes},
+                              {"policy", policy},
+                              {"search_seconds", answer.search_seconds}};
+      if (answer.seconds.has_value()) {
+        point["seconds"] = *answer.seconds;
+        point["lower_bound_seconds"] = answer.bound;
+      }
+      points.push_back(std::move(point));
+    }
+  }
+  std::ofstream(path) << points.dump(1) << '\n';
 }
 
 std::vector<Limit> AskAll(const Choices& choices, const std::vector<Case>& cases) {
   std::vector<Limit> limits;
   for (const Case& of : cases) {
+    Known known;
     for (int percent = 0; percent <= 100; percent += choices.step_percent) {
       Limit limit = {
           &of, percent, of.least_bytes + (of.peak_bytes - of.least_bytes) * percent / 100, {}};
@@ -195,12 +239,22 @@ std::vector<Limit> AskAll(const Choices& choices, const std::vector<Case>& cases
         if (policy == "best") continue;
         limit.answers[policy] = Ask(policy, of.graph, RequestFor(limit.memory_bytes, false));
       }
-      AskBest(choices, limit);
+      AskBest(choices, limit, known);
       limits.push_back(std::move(limit));
     }
     std::fprintf(stderr, "%s\n", of.Name().c_str());
+    WriteJson(limits, choices.folder + "/points.json");
   }
   return limits;
+}
+
+bool IsAsked(const std::vector<Limit>& limits, const std::string& policy) {
+  return limits.front().answers.contains(policy);
+}
+
+Answer AnswerOf(const Limit& limit, const std::string& policy) {
+  const auto found = limit.answers.find(policy);
+  return found == limit.answers.end() ? Answer() : found->second;
 }
 
 // A figure over all limits: its mean and its most, with the limit.
@@ -269,15 +323,16 @@ void PrintClaim(bool held, const std::string& claim, const std::string& figures)
 // Holds that an answer is never slower than those of other policies on the same link.
 void ClaimNeverSlower(const std::vector<Limit>& limits, const std::string& own,
                       const std::vector<std::string>& others) {
+  if (!IsAsked(limits, own)) return;
   int compared = 0;
   int slower = 0;
   Summary most;
   for (const Limit& limit : limits) {
     for (const std::string& other : others) {
-      const Answer& b = limit.answers.at(other);
+      const Answer b = AnswerOf(limit, other);
       if (!b.seconds.has_value()) continue;
       ++compared;
-      const Answer& a = limit.answers.at(own);
+      const Answer a = AnswerOf(limit, own);
       const double quotient = a.seconds.has_value() ? *a.seconds / *b.seconds : 1e9;
       slower += quotient > 1 + kEqual ? 1 : 0;
       most.Add(quotient, limit);
@@ -286,6 +341,28 @@ void ClaimNeverSlower(const std::vector<Limit>& limits, const std::string& own,
   PrintClaim(
       slower == 0, absl::StrCat(own, ": never slower than the others"),
       absl::StrCat(slower, " of ", compared, " comparisons are",
+                   slower > 0 ? absl::StrCat(", at most ", most.most, " times, ", most.at->Name())
+                              : std::string()));
+}
+
+// Holds that an answer in more memory is never slower.
+void ClaimNeverGrows(const std::vector<Limit>& limits, const std::string& policy) {
+  if (!IsAsked(limits, policy)) return;
+  int compared = 0;
+  int slower = 0;
+  Summary most;
+  for (std::size_t k = 1; k < limits.size(); ++k) {
+    const Answer less = AnswerOf(limits[k - 1], policy);
+    if (limits[k].of != limits[k - 1].of || !less.seconds.has_value()) continue;
+    ++compared;
+    const Answer more = AnswerOf(limits[k], policy);
+    const double quotient = more.seconds.has_value() ? *more.seconds / *less.seconds : 1e9;
+    slower += quotient > 1 + kEqual ? 1 : 0;
+    most.Add(quotient, limits[k]);
+  }
+  PrintClaim(
+      slower == 0, absl::StrCat(policy, ": never slower in more memory"),
+      absl::StrCat(slower, " of ", compared, " steps are",
                    slower > 0 ? absl::StrCat(", at most ", most.most, " times, ", most.at->Name())
                               : std::string()));
 }
@@ -308,8 +385,8 @@ void ClaimTime(const std::vector<Limit>& limits, const std::string& policy, doub
 void PrintGreedysWorst(const std::vector<Limit>& limits) {
   Summary loss;
   for (const Limit& limit : limits) {
-    const Answer& greedy = limit.answers.at("greedy");
-    const Answer& best = limit.answers.at(kBest);
+    const Answer greedy = AnswerOf(limit, "greedy");
+    const Answer best = AnswerOf(limit, kBest);
     if (greedy.seconds.has_value() && best.seconds.has_value()) {
       loss.Add(*greedy.seconds / *best.seconds, limit);
     }
@@ -325,33 +402,11 @@ void PrintClaims(const Choices& choices, const std::vector<Limit>& limits) {
                                             "dynprog", "vdnn-ratio", "autoswap", "tflms"};
   ClaimNeverSlower(limits, kBest, sending);
   ClaimNeverSlower(limits, kBestAgain, {kBest, "recompute", "pofo"});
+  for (const Question& question : kQuestions) ClaimNeverGrows(limits, question.name);
   ClaimMean(limits, kBest, 1.05);
   ClaimMean(limits, kBestParts, 1.02);
-  for (const char* policy : {kBest, kBestAgain, kBestDuplex, kBestParts}) {
-    ClaimTime(limits, policy, choices.seconds);
-  }
+  for (const Question& question : kQuestions) ClaimTime(limits, question.name, choices.seconds);
   PrintGreedysWorst(limits);
-}
-
-void WriteJson(const std::vector<Limit>& limits, const std::string& path) {
-  nlohmann::json points = nlohmann::json::array();
-  for (const Limit& limit : limits) {
-    for (const auto& [policy, answer] : limit.answers) {
-      nlohmann::json point = {{"model", limit.of->model},
-                              {"pixels", limit.of->pixels},
-                              {"batch", limit.of->graph.batch},
-                              {"memory_percent", limit.percent},
-                              {"memory_bytes", limit.memory_bytes},
-                              {"policy", policy},
-                              {"search_seconds", answer.search_seconds}};
-      if (answer.seconds.has_value()) {
-        point["seconds"] = *answer.seconds;
-        point["lower_bound_seconds"] = answer.bound;
-      }
-      points.push_back(std::move(point));
-    }
-  }
-  std::ofstream(path) << points.dump(1) << '\n';
 }
 
 void WriteFigure(const std::vector<Limit>& limits, const std::string& path) {
@@ -385,6 +440,11 @@ int Main(int argc, char** argv) {
   app.add_option("--part", choices.part_bytes, "Bytes of parts; 0: no parts");
   app.add_option("--memory", choices.memory, "Memory of best: fixed or paged")
       ->check(CLI::IsMember({"fixed", "paged"}));
+  app.add_option("--best", choices.questions, "Answers of best: sends, again, both, parts")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"sends", "again", "both", "parts"}));
+  app.add_flag("--alone", choices.is_alone,
+               "Let best find each schedule without those of less memory");
   CLI11_PARSE(app, argc, argv);
   std::filesystem::create_directories(choices.folder);
   const std::vector<Case> cases = MakeCases(choices);
@@ -393,7 +453,6 @@ int Main(int argc, char** argv) {
   PrintTable(limits);
   PrintModels(choices, limits);
   PrintClaims(choices, limits);
-  WriteJson(limits, choices.folder + "/points.json");
   WriteFigure(limits, choices.folder + "/gaps.svg");
   return 0;
 }

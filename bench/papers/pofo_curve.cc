@@ -18,7 +18,9 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -164,53 +166,75 @@ double PrintOverhead(const std::string& policy, const Chain& chain) {
   return policy == "pofo" ? schedule->lower_bound_seconds : 0;
 }
 
-// Prints and returns the overhead of `best` on a graph, in percent; empty where it does not fit.
-std::optional<double> PrintGraphOverhead(const TaskGraph& graph, std::int64_t memory_bytes,
-                                         ScheduleMemory memory) {
-  ScheduleRequest request;
-  request.memory = memory;
-  request.machine.devices.front().memory_bytes = memory_bytes;
-  request.machine.links.front() = {
+struct GraphOverhead {
+  double percent = 0;
+  bool is_proved = false;
+};
+// The overheads of `best` on a graph, with fixed addresses and in pages; empty where it does not
+// fit.
+struct GraphOverheads {
+  std::optional<GraphOverhead> fixed;
+  std::optional<GraphOverhead> paged;
+};
+
+// Hands the schedule on to the request of the next memory.
+std::optional<GraphOverhead> OverheadOf(const TaskGraph& graph, ScheduleRequest& request) {
+  absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
+  if (!made.ok()) return std::nullopt;
+  const absl::StatusOr<Timeline> timeline = Simulate(*made);
+  if (!timeline.ok()) return std::nullopt;
+  std::get<BestOptions>(request.options).known = {std::move(made->schedule)};
+  return GraphOverhead{100 * (timeline->seconds / made->ideal_seconds - 1), made->proved};
+}
+
+// Returns the overheads in each memory.
+std::map<std::int64_t, GraphOverheads> OverheadsOf(const TaskGraph& graph,
+                                                   const std::set<std::int64_t>& memories) {
+  ScheduleRequest fixed;
+  fixed.machine.links.front() = {
       .out_bytes_per_second = kLink, .in_bytes_per_second = kLink, .full_duplex = false};
   // The work of two seconds, so that nothing depends on a clock.
-  request.options = BestOptions{.time_limit_seconds = 1000, .work_seconds = 2};
-  const absl::StatusOr<MadeSchedule> made = MakeSchedule("best", graph, request);
-  const absl::StatusOr<Timeline> timeline =
-      made.ok() ? Simulate(*made) : absl::StatusOr<Timeline>(made.status());
-  if (!timeline.ok()) {
-    std::printf(" %11s", "-");
-    return std::nullopt;
+  fixed.options = BestOptions{.time_limit_seconds = 1000, .work_seconds = 2};
+  ScheduleRequest paged = fixed;
+  paged.memory = ScheduleMemory::kPaged;
+  std::map<std::int64_t, GraphOverheads> overheads;
+  for (const std::int64_t memory : memories) {
+    fixed.machine.devices.front().memory_bytes = memory;
+    paged.machine.devices.front().memory_bytes = memory;
+    overheads[memory] = {OverheadOf(graph, fixed), OverheadOf(graph, paged)};
   }
-  const double overhead = 100 * (timeline->seconds / made->ideal_seconds - 1);
-  std::printf(" %10.1f%s", overhead, made->proved ? "*" : " ");
-  return overhead;
+  return overheads;
 }
 
-// Prints the overheads in the chain's memory. Returns that of `best` on the graph.
-std::optional<double> PrintRow(const std::string& label, const TaskGraph& graph,
-                               const GraphChain& made, const std::vector<std::string>& policies) {
+void PrintGraphOverhead(const std::optional<GraphOverhead>& overhead) {
+  if (overhead.has_value()) {
+    std::printf(" %10.1f%s", overhead->percent, overhead->is_proved ? "*" : " ");
+  } else {
+    std::printf(" %11s", "-");
+  }
+}
+
+// Prints the overheads in the chain's memory, and those of `best` on the graph.
+void PrintRow(const std::string& label, const Chain& chain, const GraphOverheads& overheads,
+              const std::vector<std::string>& policies) {
   std::printf("%-9s", label.c_str());
   double bound = 0;
-  for (const std::string& policy : policies) {
-    bound = std::max(bound, PrintOverhead(policy, made.chain));
-  }
-  const std::int64_t memory_bytes = made.resident_bytes + made.chain.memory_bytes;
-  PrintGraphOverhead(graph, memory_bytes, ScheduleMemory::kFixed);
-  const std::optional<double> overhead =
-      PrintGraphOverhead(graph, memory_bytes, ScheduleMemory::kPaged);
-  if (bound > 0) std::printf(" %10.1f", Percent(bound, made.chain));
+  for (const std::string& policy : policies) bound = std::max(bound, PrintOverhead(policy, chain));
+  PrintGraphOverhead(overheads.fixed);
+  PrintGraphOverhead(overheads.paged);
+  if (bound > 0) std::printf(" %10.1f", Percent(bound, chain));
   std::printf("\n");
   std::fflush(stdout);
-  return overhead;
 }
 
-void PrintClaim(const Network& network, int part, const std::optional<double>& overhead) {
+void PrintClaim(const Network& network, int part, const std::optional<GraphOverhead>& overhead) {
   constexpr double kMostPercent = 20;
-  const bool is_held = overhead.has_value() && *overhead < kMostPercent;
+  const bool is_held = overhead.has_value() && overhead->percent < kMostPercent;
   std::printf(
       "%s: best in pages on the graph of %s, %ld px, in 1/%d at less than 20 %% more time: ",
       is_held ? "held" : "not held", network.name, static_cast<long>(network.image), part);
-  overhead.has_value() ? std::printf("%.1f %%\n", *overhead) : std::printf("does not fit\n");
+  overhead.has_value() ? std::printf("%.1f %%\n", overhead->percent)
+                       : std::printf("does not fit\n");
 }
 
 void PrintCurve(const Network& network, const std::vector<std::string>& policies) {
@@ -230,14 +254,23 @@ void PrintCurve(const Network& network, const std::vector<std::string>& policies
   std::printf("%-9s", "memory");
   for (const std::string& policy : policies) std::printf(" %11s", policy.c_str());
   std::printf(" %11s %11s %10s\n", "graph: best", "in pages", "bound");
-  std::map<int, std::optional<double>> overheads;
-  for (const int part : {2, 3, 4, 5, 6, 8}) {
+  const auto whole_memory = [&](std::int64_t chain_memory) {
+    return made.resident_bytes + chain_memory;
+  };
+  constexpr int kParts[] = {2, 3, 4, 5, 6, 8};
+  std::set<std::int64_t> memories = {whole_memory(least)};
+  for (const int part : kParts) memories.insert(whole_memory(peak / part));
+  const std::map<std::int64_t, GraphOverheads> overheads = OverheadsOf(graph, memories);
+  for (const int part : kParts) {
     made.chain.memory_bytes = peak / part;
-    overheads[part] = PrintRow(absl::StrCat("1/", part), graph, made, policies);
+    PrintRow(absl::StrCat("1/", part), made.chain, overheads.at(whole_memory(peak / part)),
+             policies);
   }
   made.chain.memory_bytes = least;
-  PrintRow("least", graph, made, policies);
-  for (const int part : {4, 5, 6}) PrintClaim(network, part, overheads[part]);
+  PrintRow("least", made.chain, overheads.at(whole_memory(least)), policies);
+  for (const int part : {4, 5, 6}) {
+    PrintClaim(network, part, overheads.at(whole_memory(peak / part)).paged);
+  }
 }
 
 }  // namespace

@@ -27,6 +27,7 @@ using transfers::Iteration;
 using transfers::WorkBudget;
 
 constexpr std::int64_t kNoHeight = std::numeric_limits<std::int64_t>::max();
+constexpr char kBest[] = "best";
 constexpr char kTaken[] = "best: ";     // before the name of another policy
 constexpr double kLatePlanShare = 0.1;  // of the work: late plans of other policies' schedules
 
@@ -53,6 +54,18 @@ std::int64_t BytesAtHome(const TaskGraph& graph, std::int64_t granule) {
     bytes += (data.bytes + granule - 1) / granule * granule;
   }
   return bytes;
+}
+
+bool RunsTasksAgain(const TaskGraph& graph, const Schedule& schedule) {
+  const auto runs =
+      std::count_if(schedule.steps.begin(), schedule.steps.end(),
+                    [](const ScheduleStep& step) { return step.kind == StepKind::kRun; });
+  return static_cast<std::size_t>(runs) > graph.tasks.size();
+}
+
+std::string NameOfTaken(const std::string& policy) {
+  if (policy == kBest || absl::StartsWith(policy, kTaken)) return policy;
+  return absl::StrCat(kTaken, policy);
 }
 
 std::string LargestTaskText(const TaskGraph& graph) {
@@ -132,7 +145,7 @@ absl::Status BestMaker::HasNoPlan(std::int64_t least_height) const {
 Schedule BestMaker::StepsOf(const Iteration& iteration) const {
   Schedule schedule =
       transfers::MakeSteps(graph_, iteration.runs, iteration.made, iteration.actions);
-  schedule.policy = "best";
+  schedule.policy = kBest;
   schedule.fingerprint = GraphFingerprint(graph_);
   schedule.memory = ScheduleMemory::kPaged;
   schedule.alignment = request_.alignment;
@@ -181,13 +194,29 @@ void BestMaker::KnowConcurrent(const Schedule& schedule) {
                 {.work_seconds = WorkSeconds() * kPlanShare, .seed = options_.seed});
 }
 
+// Keeps a schedule from before if it is valid and the fastest.
+void BestMaker::TakeKnown(Schedule schedule) {
+  if (schedule.fingerprint != GraphFingerprint(graph_)) return;
+  if (schedule.memory == ScheduleMemory::kPool || schedule.alignment != request_.alignment) return;
+  if (!options_.recomputes && RunsTasksAgain(graph_, schedule)) return;
+  schedule.rounds.clear();  // an iteration at once may be one round
+  if (!ValidateSchedule(graph_, schedule).ok()) return;
+  schedule.policy = NameOfTaken(schedule.policy);
+  const std::int64_t memory = memory_bytes();
+  const bool is_fixed = schedule.memory == ScheduleMemory::kFixed;
+  if (is_fixed && ValidateAddresses({&graph_, 1}, schedule, {&memory, 1}).ok()) {
+    Keep(schedule, fixed_);
+  }
+  if (WantsPages()) Keep(InPages(std::move(schedule)), paged_);
+}
+
 // Takes the schedule of another policy. Returns whether a faster one is possible.
 bool BestMaker::TakeOther(const Schedule& schedule) {
   // A schedule's waits change with its addresses.
   constexpr double kFaster = 0.98;
   Schedule own = schedule;
   transfers::CompressCopies(options_.densities, own);
-  if (!absl::StartsWith(own.policy, kTaken)) own.policy = absl::StrCat(kTaken, schedule.policy);
+  own.policy = NameOfTaken(schedule.policy);
   if (WantsPages()) Keep(own, paged_);
   if (IsFastest()) return false;
   if (SecondsOf(own) * kFaster >= fixed_.seconds) return true;
@@ -210,6 +239,7 @@ void BestMaker::TakeLate() {
 absl::StatusOr<Schedule> BestMaker::Make() {
   bound_ = BoundOf(graph_, machine_, options_.recomputes, options_.densities);
   const auto take = [&](const Schedule& schedule) { return TakeOther(schedule); };
+  for (const Schedule& schedule : options_.known) TakeKnown(schedule);
   MakeSending(graph_, request_, take);
   absl::Status status = SearchOwn();
   if (!IsFastest() && options_.recomputes) MakeRunningAgain(graph_, request_, take);
@@ -263,7 +293,8 @@ absl::Status BestMaker::TakeOwn(const Shares& shares) {
     const bool is_first = fastest == kNever;
     if (is_first) fastest = iteration.seconds;
     if (WantsPages() && is_found) Keep(StepsOf(iteration), paged_);
-    if (IsFastest()) break;
+    // With a reserve the schedule is slower than without, and pages need none.
+    if (IsFastest() || (WantsPages() && iteration.seconds * kFaster >= paged_.seconds)) break;
     // The reserve makes the schedule faster.
     if (!is_found || iteration.seconds * kFaster >= fixed_.seconds) {
       if (is_first) break;

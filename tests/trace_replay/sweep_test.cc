@@ -133,6 +133,20 @@ TEST_F(Sweep, OneMemoryInARangeHasAnArrayOfPoints) {
   EXPECT_EQ(json::parse(outcome.out)["points"].size(), 1);
 }
 
+// Points are computed in the order of their memories, and printed in the order of the option.
+TEST_F(Sweep, BestIsNeverSlowerInMoreMemory) {
+  const Outcome outcome =
+      Simulate({"--batch", "64", "--memory", "700MiB,400MiB,550MiB,600MiB", "--policy", "best",
+                "--memory-kind", "paged", "--time-limit", "20ms", "--json"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const json points = json::parse(outcome.out)["points"];
+  ASSERT_EQ(points.size(), 4);
+  EXPECT_EQ(points[0]["memory_bytes"], 700 * kMiB);
+  EXPECT_FALSE(points[1]["fits"]);
+  EXPECT_LE(points[3]["seconds"], points[2]["seconds"]);
+  EXPECT_LE(points[0]["seconds"], points[3]["seconds"]);
+}
+
 TEST_F(Sweep, GraphsOfFilesHaveABatchOfTheirOwn) {
   const std::string path = folder_ / "graph.json";
   ASSERT_EQ(WriteGraph(*MakeModel("alexnet", {.batch = 8}), path), absl::OkStatus());

@@ -353,6 +353,7 @@ PolicyOptions OptionsOfPolicy(const std::string& name, const PolicyChoice& choic
                        .recomputes = choice.recompute != "off",
                        .part_bytes = choice.part_bytes,
                        .densities = choice.layerwise.densities,
+                       .known = choice.known,
                        .stop = choice.chain.stop};
   }
   GraphChainOptions chain = {.chain = choice.chain};

@@ -29,6 +29,8 @@ struct PolicyChoice {
   ModnnOptions modnn = {};
   std::string recompute = {};   // "on" or "off"; empty: on for graphs, off for chains
   std::int64_t part_bytes = 0;  // of copies by `best`; 0: whole data
+  // Of less memory: `best` is no slower.
+  std::vector<Schedule> known = {};
   std::optional<ScheduleMemory> memory_kind = std::nullopt;  // empty: the policy's choice
   bool has_algorithms = false;                               // an option gave them
 };

@@ -3,6 +3,7 @@
 #include "trace_replay/offload/sweep.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -35,7 +36,8 @@ absl::StatusOr<nlohmann::ordered_json> PoolsJson(const SimulatedIteration& itera
   return json;
 }
 
-absl::StatusOr<SweepPoint> SimulatePoint(const OffloadCommandOptions& options,
+// Writes the schedule of an iteration that fits to the options of the next point.
+absl::StatusOr<SweepPoint> SimulatePoint(OffloadCommandOptions& options,
                                          const GraphOrFamily& graphs, std::int64_t batch) {
   const absl::StatusOr<SimulatedIteration> iteration = SimulateIteration(options, graphs, batch);
   if (!iteration.ok()) return iteration.status();
@@ -53,6 +55,7 @@ absl::StatusOr<SweepPoint> SimulatePoint(const OffloadCommandOptions& options,
   }
   const Timeline& timeline = *iteration->timeline;
   point.fits = true;
+  options.offload.known = {*scheduled.schedule};
   point.schedule = iteration->scheduled.schedule->policy;
   point.seconds = timeline.seconds;
   point.compute_seconds = timeline.compute_seconds;
@@ -67,6 +70,15 @@ absl::StatusOr<SweepPoint> SimulatePoint(const OffloadCommandOptions& options,
     point.json = TimelineAnswerJson(options, iteration->scheduled, timeline, *pools);
   }
   return point;
+}
+
+// Returns the indices of memories, the least first.
+std::vector<std::size_t> LeastFirst(const std::vector<std::int64_t>& memories) {
+  std::vector<std::size_t> order(memories.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return memories[a] < memories[b]; });
+  return order;
 }
 
 bool IsGoodEnough(const SweepPoint& point, double most_slowdown) {
@@ -112,15 +124,23 @@ absl::StatusOr<std::vector<SweepPoint>> RunSweep(
     for (const SweepSeries& series : SeriesOf(sweep, batch)) {
       options.policy = series.policy;
       options.set = series.set;
-      for (const std::int64_t memory : sweep.memories.values) {
+      options.offload.known.clear();
+      const std::vector<std::size_t> order = LeastFirst(sweep.memories.values);
+      std::vector<SweepPoint> least_first;
+      least_first.reserve(order.size());
+      std::vector<std::size_t> place(order.size());  // in that list, by memory
+      for (const std::size_t memory : order) {
         if (absl::Status status = CheckNotStopped(); !status.ok()) return status;
-        progress.Show(absl::StrCat("point ", points.size() + 1, " of ", count),
-                      static_cast<double>(points.size()) / static_cast<double>(count));
-        options.offload.machine.memory_bytes = memory;
+        const std::size_t done = points.size() + least_first.size();
+        progress.Show(absl::StrCat("point ", done + 1, " of ", count),
+                      static_cast<double>(done) / static_cast<double>(count));
+        options.offload.machine.memory_bytes = sweep.memories.values[memory];
         absl::StatusOr<SweepPoint> next = SimulatePoint(options, *graphs, batch);
         if (!next.ok()) return next.status();
-        points.push_back(*std::move(next));
+        place[memory] = least_first.size();
+        least_first.push_back(*std::move(next));
       }
+      for (const std::size_t at : place) points.push_back(std::move(least_first[at]));
     }
   }
   return points;

@@ -92,6 +92,11 @@ struct BestOptions {
   // compressor (machine.h) takes the copies that it makes faster, and an answer is never slower
   // than without. Data that the host may read is copied raw.
   std::vector<double> densities = {};
+  // Schedules from before, such as those of less memory. The answer is no slower than those of this
+  // graph and alignment that keep to the memory. A sweep that hands its schedules on never takes
+  // longer with more memory. Those of pools, and those that run tasks again where `recomputes` is
+  // false, have no effect; nor have those without addresses where addresses are asked for.
+  std::vector<Schedule> known = {};
   // Searches poll this token often. A stop ends them with the best schedule so far.
   std::stop_token stop = {};
 
