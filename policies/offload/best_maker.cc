@@ -27,7 +27,7 @@ using transfers::Iteration;
 using transfers::WorkBudget;
 
 constexpr std::int64_t kNoHeight = std::numeric_limits<std::int64_t>::max();
-constexpr char kBest[] = "best";
+constexpr char kOwnName[] = "best";
 constexpr char kTaken[] = "best: ";     // before the name of another policy
 constexpr double kLatePlanShare = 0.1;  // of the work: late plans of other policies' schedules
 
@@ -64,7 +64,7 @@ bool RunsTasksAgain(const TaskGraph& graph, const Schedule& schedule) {
 }
 
 std::string NameOfTaken(const std::string& policy) {
-  if (policy == kBest || absl::StartsWith(policy, kTaken)) return policy;
+  if (policy == kOwnName || absl::StartsWith(policy, kTaken)) return policy;
   return absl::StrCat(kTaken, policy);
 }
 
@@ -145,7 +145,7 @@ absl::Status BestMaker::HasNoPlan(std::int64_t least_height) const {
 Schedule BestMaker::StepsOf(const Iteration& iteration) const {
   Schedule schedule =
       transfers::MakeSteps(graph_, iteration.runs, iteration.made, iteration.actions);
-  schedule.policy = kBest;
+  schedule.policy = kOwnName;
   schedule.fingerprint = GraphFingerprint(graph_);
   schedule.memory = ScheduleMemory::kPaged;
   schedule.alignment = request_.alignment;
