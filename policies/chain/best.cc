@@ -49,18 +49,30 @@ TransferProblem ProblemOf(const Chain& chain, const ChainCopies& copies) {
     kept -= chain.x[i + 1];
     problem.resting_bytes.push_back(kept + chain.y[i]);
   }
+  const transfers::CopyRates rates = RatesOf(chain, copies);
+  const double density = DensityOf(copies);
   for (std::size_t i = 0; i + 1 < count; ++i) {
     if (chain.x[i] == 0) continue;
-    const double seconds =
-        copies.latency_seconds + static_cast<double>(chain.x[i]) / chain.link_bytes_per_second;
     problem.absences.push_back({.bytes = chain.x[i],
                                 .written = i,
                                 .left = i + 1,
                                 .needed = 2 * count - 1 - i,
-                                .out_seconds = seconds,
-                                .in_seconds = seconds});
+                                .out_seconds = rates.OutSeconds(chain.x[i], density),
+                                .in_seconds = rates.InSeconds(chain.x[i], density)});
   }
   return problem;
+}
+
+// Returns the chain with a link that carries raw bytes at the rate of compressed copies: the higher
+// or the lower one of both directions.
+Chain WithRateOfCopies(const Chain& chain, const ChainCopies& copies, bool is_higher) {
+  if (!copies.compressor.exists()) return chain;
+  const double gain = chain.link_bytes_per_second / SentShare(copies.density);
+  const double out = std::min(gain, copies.compressor.out_bytes_per_second);
+  const double in = std::min(gain, copies.compressor.in_bytes_per_second);
+  Chain other = chain;
+  other.link_bytes_per_second = is_higher ? std::max(out, in) : std::min(out, in);
+  return other;
 }
 
 class BestChain {
@@ -73,7 +85,8 @@ class BestChain {
         end_(std::chrono::steady_clock::now() +
              std::chrono::duration<double>(options.time_limit_seconds)) {
     best_.seconds = std::numeric_limits<double>::infinity();
-    bound_ = std::max(bounds_.Of({}), ChainOperationBound(chain));
+    bound_ = std::max(bounds_.Of({}),
+                      ChainOperationBound(WithRateOfCopies(chain, options.copies, true)));
     for (std::size_t i = 0; i + 1 < chain.forward_seconds.size(); ++i) {
       if (chain.x[i] > 0) activations_.push_back(i);
     }
@@ -127,12 +140,14 @@ void BestChain::Keep(const std::vector<TransferAction>& actions, double seconds)
   }
 }
 
-// Copies without latency that run one at a time suit a link of two directions too.
+// Copies without latency that run one at a time suit a link of two directions too, and copies at
+// the lower rate one that is faster in one direction.
 void BestChain::TryPolicies() {
   if (options_.copies.latency_seconds > 0) return;
+  const Chain chain = WithRateOfCopies(chain_, options_.copies, false);
   for (const MakeOne make : kTransferring) {
     if (IsDone() || IsLate()) return;
-    absl::StatusOr<ChainSchedule> made = make(chain_, options_);
+    absl::StatusOr<ChainSchedule> made = make(chain, options_);
     if (made.ok() && made->seconds < best_.seconds) best_ = *std::move(made);
   }
 }
@@ -177,7 +192,12 @@ absl::StatusOr<ChainSchedule> BestChain::Make() {
   if (best_.steps.empty() && options_.copies.latency_seconds > 0) {
     return absl::ResourceExhaustedError("no schedule was found");
   }
-  if (best_.steps.empty()) return MakeGreedy(chain_, options_);
+  if (best_.steps.empty()) {
+    absl::StatusOr<ChainSchedule> greedy =
+        MakeGreedy(WithRateOfCopies(chain_, options_.copies, false), options_);
+    if (!greedy.ok()) return greedy;
+    best_ = *std::move(greedy);
+  }
   best_.proved = IsDone();
   best_.lower_bound_seconds = best_.proved ? best_.seconds : std::min(bound_, best_.seconds);
   return std::move(best_);
@@ -193,7 +213,8 @@ absl::StatusOr<ChainSchedule> MakeBest(const Chain& chain, const ChainPolicyOpti
   best->proved = best->seconds <= best->lower_bound_seconds * (1 + kRounding);
   for (const MakeOne make : {MakeRecompute, MakePofo}) {
     if (make == MakePofo && options.copies.latency_seconds > 0) continue;
-    absl::StatusOr<ChainSchedule> made = make(chain, options);
+    absl::StatusOr<ChainSchedule> made =
+        make(WithRateOfCopies(chain, options.copies, false), options);
     if (!made.ok() || made->seconds >= best->seconds) continue;
     made->lower_bound_seconds = ChainSeconds(chain);
     made->proved = made->seconds <= made->lower_bound_seconds * (1 + kRounding);

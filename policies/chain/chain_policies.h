@@ -5,10 +5,23 @@
 #define TIDEPOOL_POLICIES_CHAIN_CHAIN_POLICIES_H_
 
 #include "absl/status/statusor.h"
+#include "policies/transfers/copy_rates.h"
 #include "tidepool/schedule/chain.h"
 #include "tidepool/schedule/chain_policy.h"
 
 namespace tidepool::chain_policies {
+
+// Returns the rates of copies of a chain, and the density of all copies; -1: they are raw.
+inline transfers::CopyRates RatesOf(const Chain& chain, const ChainCopies& copies) {
+  return {.out_bytes_per_second = chain.link_bytes_per_second,
+          .in_bytes_per_second = chain.link_bytes_per_second,
+          .latency_seconds = copies.latency_seconds,
+          .full_duplex = copies.full_duplex,
+          .compressor = copies.compressor};
+}
+inline double DensityOf(const ChainCopies& copies) {
+  return copies.compressor.exists() ? copies.density : -1;
+}
 
 absl::StatusOr<ChainSchedule> MakeGreedy(const Chain& chain, const ChainPolicyOptions& options);
 absl::StatusOr<ChainSchedule> MakeDynprog(const Chain& chain, const ChainPolicyOptions& options);

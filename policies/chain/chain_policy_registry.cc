@@ -11,6 +11,7 @@
 #include "lib/text/sizes.h"
 #include "policies/chain/chain_policies.h"
 #include "tidepool/schedule/chain_policy.h"
+#include "tidepool/schedule/machine.h"
 
 namespace tidepool {
 namespace {
@@ -53,16 +54,35 @@ absl::Status CheckPolicyOptions(const ChainPolicyOptions& options) {
                                                    " seconds, expected more than 0"));
   }
   const double latency = options.copies.latency_seconds;
-  if (latency >= 0 && latency <= kMostTaskSeconds) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("a latency of ", latency, " seconds, expected 0 to ", kMostTaskSeconds));
+  if (!(latency >= 0 && latency <= kMostTaskSeconds)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a latency of ", latency, " seconds, expected 0 to ", kMostTaskSeconds));
+  }
+  const double density = options.copies.density;
+  if (!(density >= 0 && density <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat("a density of ", density, ", expected 0 to 1"));
+  }
+  Machine machine;
+  machine.devices.front().compressor = options.copies.compressor;
+  return ValidateMachine(machine);
+}
+
+// Returns the options without a compressor that makes no copy faster.
+ChainPolicyOptions WithCompressorThatPays(const Chain& chain, ChainPolicyOptions options) {
+  ChainCopies& copies = options.copies;
+  if (!chain_policies::RatesOf(chain, copies).GainFromCompression(copies.density)) {
+    copies.compressor = {};
+    copies.density = ChainCopies().density;
+  }
+  return options;
 }
 
 absl::Status CheckCopies(const NamedChainPolicy& policy, const ChainCopies& copies) {
   if (policy.takes_copies || copies == ChainCopies()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("policy '", policy.name,
-                   "' knows one transfer at a time and no latency, expected best for others"));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "policy '", policy.name,
+      "' knows one transfer at a time, no latency and no compressor, expected best for "
+      "others"));
 }
 
 absl::Status NeedsMore(const char* operation, std::size_t i, std::int64_t bytes,
@@ -118,14 +138,15 @@ absl::StatusOr<ChainSchedule> MakeChainSchedule(std::string_view policy, const C
   if (absl::Status status = ValidateChain(chain); !status.ok()) return status;
   absl::Status fits = CheckOperationsFit(found->recomputes ? chain : WithoutOutputs(chain));
   if (!fits.ok()) return fits;
-  absl::StatusOr<ChainSchedule> schedule = found->make(chain, options);
+  const ChainPolicyOptions own = WithCompressorThatPays(chain, options);
+  absl::StatusOr<ChainSchedule> schedule = found->make(chain, own);
   const bool is_stopped = options.stop.stop_requested();
   if (is_stopped && absl::IsResourceExhausted(schedule.status())) {
     return absl::CancelledError("the search was stopped before it had a schedule");
   }
   if (!schedule.ok()) return schedule;
   schedule->policy = found->name;
-  schedule->copies = options.copies;
+  schedule->copies = own.copies;
   schedule->stopped = is_stopped && !schedule->proved;
   return schedule;
 }

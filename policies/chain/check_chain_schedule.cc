@@ -166,8 +166,17 @@ absl::Status ScheduleWalk::StartBackward(const ChainStep& step) {
 
 absl::Status ScheduleWalk::StartCopy(const ChainStep& step, Running& copy) {
   const auto bytes = static_cast<double>(activations_[step.index].bytes);
-  const double seconds = schedule_.copies.latency_seconds + bytes / chain_.link_bytes_per_second;
-  copy = {step.action, step.index, step.start_seconds + seconds};
+  const ChainCopies& copies = schedule_.copies;
+  double seconds = bytes / chain_.link_bytes_per_second;
+  if (copies.compressor.exists()) {
+    // A bit for each word of 32, and the words that are not zero.
+    const double kept = std::min(1.0, copies.density + 0.03125);
+    const double engine = step.action == ChainAction::kOffload
+                              ? copies.compressor.out_bytes_per_second
+                              : copies.compressor.in_bytes_per_second;
+    seconds = std::max(seconds * kept, bytes / engine);
+  }
+  copy = {step.action, step.index, step.start_seconds + copies.latency_seconds + seconds};
   return absl::OkStatus();
 }
 

@@ -21,14 +21,14 @@ bool MayCompress(const GraphData& data) {
          data.kind != DataKind::kWeightGradient;
 }
 
-bool Pays(const CopyRates& rates, double density) {
-  constexpr std::int64_t kBytes = 1 << 20;
-  const double out = rates.OutSeconds(kBytes, density) - rates.OutSeconds(kBytes, -1);
-  const double in = rates.InSeconds(kBytes, density) - rates.InSeconds(kBytes, -1);
-  return out <= 0 && in <= 0 && out + in < 0;
-}
-
 }  // namespace
+
+bool CopyRates::GainFromCompression(double density) const {
+  constexpr std::int64_t kBytes = 1 << 20;
+  const double out = OutSeconds(kBytes, density) - OutSeconds(kBytes, -1);
+  const double in = InSeconds(kBytes, density) - InSeconds(kBytes, -1);
+  return compressor.exists() && out <= 0 && in <= 0 && out + in < 0;
+}
 
 double CopyRates::OutSeconds(std::int64_t bytes, double density) const {
   return latency_seconds +
@@ -53,7 +53,7 @@ std::vector<double> DensitiesThatPay(const TaskGraph& graph, const CopyRates& ra
                                      std::vector<double> densities) {
   if (!rates.compressor.exists() || densities.empty()) return {};
   for (std::size_t data = 0; data < densities.size(); ++data) {
-    const bool pays = MayCompress(graph.data[data]) && Pays(rates, densities[data]);
+    const bool pays = MayCompress(graph.data[data]) && rates.GainFromCompression(densities[data]);
     if (!pays) densities[data] = -1;
   }
   const bool any =

@@ -19,6 +19,9 @@ struct CopyRates {
   bool full_duplex = true;
   CopyCompressor compressor = {};
 
+  // Returns whether compressed copies of data with this density are faster in one direction at
+  // least, and slower in none.
+  bool GainFromCompression(double density) const;
   // Return the seconds of a copy of data with this density; -1: raw.
   double OutSeconds(std::int64_t bytes, double density) const;
   double InSeconds(std::int64_t bytes, double density) const;

@@ -153,6 +153,76 @@ TEST(BestChain, WaitsForTheLatencyOfEachCopy) {
   EXPECT_GT(slower, rounds / 10);
 }
 
+// A compressor is a link of another rate: that of the bytes that are sent, or of the engine.
+TEST(BestChain, CompressesAsOnAFasterLink) {
+  struct Case {
+    CopyCompressor compressor;
+    double density;
+    double link;  // with the same times, for a link of 1
+  };
+  const double infinite = std::numeric_limits<double>::infinity();
+  const Case cases[] = {{{infinite, infinite}, 0.46875, 2},
+                        {{4, 4}, 0.09375, 4},
+                        {{3, 3}, 0.09375, 3},
+                        {{100, 100}, 1, 1}};
+  RandomChains random(28);
+  for (int i = 0; i < 60; ++i) {
+    Chain chain = random.Next(static_cast<std::size_t>(random.Below(6)) + 1);
+    chain.link_bytes_per_second = 1;
+    SCOPED_TRACE(ChainJson(chain));
+    for (const Case& one : cases) {
+      ChainPolicyOptions options = kPatient;
+      options.copies.compressor = one.compressor;
+      options.copies.density = one.density;
+      const auto made = MakeChainSchedule("best", chain, options);
+      ASSERT_TRUE(made.ok()) << made.status();
+      EXPECT_EQ(CheckChainSchedule(chain, *made), absl::OkStatus());
+      EXPECT_EQ(made->copies.compressor.exists(), one.link > 1);
+      Chain faster = chain;
+      faster.link_bytes_per_second = one.link;
+      EXPECT_NEAR(made->seconds, BestOf(faster).seconds, 1e-9 * made->seconds);
+      EXPECT_TRUE(made->proved);
+    }
+  }
+}
+
+// With other rates on the way out and on the way in, the time is between those of both.
+TEST(BestChain, CompressesInEachDirectionAtItsRate) {
+  RandomChains random(29);
+  ChainPolicyOptions options = kPatient;
+  options.copies = {.compressor = {4, 2}, .density = 0.1};
+  int between = 0;
+  for (int i = 0; i < 60; ++i) {
+    Chain chain = random.Next(static_cast<std::size_t>(random.Below(6)) + 1);
+    chain.link_bytes_per_second = 1;
+    const auto made = MakeChainSchedule("best", chain, options);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(CheckChainSchedule(chain, *made), absl::OkStatus());
+    EXPECT_TRUE(made->proved);
+    Chain slower = chain;
+    slower.link_bytes_per_second = 2;
+    Chain faster = chain;
+    faster.link_bytes_per_second = 4;
+    const double most = BestOf(slower).seconds;
+    const double least = BestOf(faster).seconds;
+    EXPECT_LE(made->seconds, most * (1 + 1e-9));
+    EXPECT_GE(made->seconds, least * (1 - 1e-9));
+    between += made->seconds < most && made->seconds > least ? 1 : 0;
+  }
+  EXPECT_GT(between, 5);
+}
+
+TEST(BestChain, RefusesCompressorsOutOfRange) {
+  const Chain chain = RandomChains(30).Next(2);
+  ChainPolicyOptions options = kPatient;
+  for (const double wrong : {-0.1, 1.1, std::nan("")}) {
+    options.copies = {.compressor = {2, 2}, .density = wrong};
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeChainSchedule("best", chain, options).status()));
+    options.copies = {.compressor = {2, wrong - 1}, .density = 0.5};
+    EXPECT_TRUE(absl::IsInvalidArgument(MakeChainSchedule("best", chain, options).status()));
+  }
+}
+
 TEST(BestChain, RefusesLatenciesOutOfRange) {
   const Chain chain = RandomChains(26).Next(2);
   ChainPolicyOptions options = kPatient;

@@ -104,6 +104,11 @@ TEST(CheckChainSchedule, KnowsLinksOfTwoDirections) {
   schedule.copies.full_duplex = false;
   EXPECT_THAT(std::string(CheckChainSchedule(chain, schedule).message()),
               HasSubstr("the prefetch of x_0 at 1.5 s: another transfer has not ended"));
+  // The engine doubles the time of each copy.
+  schedule.copies = {.full_duplex = true, .compressor = {0.5, 0.5}, .density = 0.5};
+  EXPECT_NE(CheckChainSchedule(chain, schedule), absl::OkStatus());
+  schedule.copies.compressor = {1e9, 1e9};
+  EXPECT_EQ(CheckChainSchedule(chain, schedule), absl::OkStatus());
   schedule.copies = {.full_duplex = true, .latency_seconds = 0.25};
   EXPECT_THAT(std::string(CheckChainSchedule(chain, schedule).message()),
               HasSubstr("B_1 at 4 s: x_1 is not on the device"));

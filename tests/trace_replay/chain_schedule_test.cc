@@ -76,6 +76,15 @@ TEST_F(ChainScheduleCommand, CopiesInBothDirectionsAndWithLatency) {
   EXPECT_EQ(one["latency_seconds"], 0.5);
   EXPECT_EQ(one["duplex"], false);
   EXPECT_EQ(Answer({"--policy", "best", "--duplex"})["makespan"], 7);
+  const json compressed =
+      Answer({"--policy", "best", "--density", "0.1", "--compressor", "infinity"});
+  EXPECT_EQ(compressed["compressed"], true);
+  EXPECT_EQ(one["compressed"], false);
+  EXPECT_LT(compressed["makespan"], 7);
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "best", "--compressor", "1e9"}),
+              HasSubstr("--compressor and --density: one of them compresses nothing"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "best", "--compute-streams", "2"}),
+              HasSubstr("--compute-streams: an option for graphs"));
   EXPECT_THAT(Text({"schedule", path_, "--policy", "best", "--duplex", "--latency", "500ms"}),
               HasSubstr("both directions at once, latency 500.000 ms"));
   for (const std::vector<std::string>& copies :

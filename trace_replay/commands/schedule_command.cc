@@ -34,9 +34,9 @@ struct ScheduleOptions {
 };
 
 // The options that chains take.
-constexpr std::array<std::string_view, 10> kChainOptions = {
-    "FILE",         "--memory", "--policy",    "--json",   "--slots",
-    "--time-limit", "--seed",   "--recompute", "--duplex", "--latency"};
+constexpr std::array<std::string_view, 13> kChainOptions = {
+    "FILE",        "--memory", "--policy",  "--json",    "--slots",      "--time-limit",  "--seed",
+    "--recompute", "--duplex", "--latency", "--density", "--compressor", "--decompressor"};
 
 // Refuses options that are given and would do nothing for a chain.
 absl::Status CheckChainOptions(const ScheduleOptions& options) {
@@ -56,12 +56,27 @@ bool IsGiven(const ScheduleOptions& options, const std::string& name) {
   return options.app->get_option(name)->count() > 0;
 }
 
+absl::Status SetCompressor(const OffloadCommandOptions& point, ChainCopies& copies) {
+  if (point.compressor.has_value() != point.density.has_value()) {
+    return absl::InvalidArgumentError(
+        "--compressor and --density: one of them compresses nothing, expected both or none");
+  }
+  const absl::StatusOr<CopyCompressor> compressor = CompressorOf(point);
+  if (!compressor.ok()) return compressor.status();
+  copies.compressor = *compressor;
+  copies.density = point.density.value_or(1);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Answer> ScheduleChain(const ScheduleOptions& options) {
   if (absl::Status status = CheckChainOptions(options); !status.ok()) return status;
   ChainCommandOptions chain = {.path = options.point.graph,
                                .choices = options.point.offload.chain,
                                .json = options.point.json};
   chain.choices.stop = StopAtInterrupt();
+  if (absl::Status status = SetCompressor(options.point, chain.choices.copies); !status.ok()) {
+    return status;
+  }
   chain.choices.copies.latency_seconds = options.point.offload.machine.transfer_latency_seconds;
   chain.choices.recomputes = options.point.offload.recompute == "on";
   if (IsGiven(options, "--policy")) chain.policy = options.point.policy;

@@ -77,6 +77,7 @@ Json ChainAnswerJson(const MadeChainSchedule& made) {
       {"steps", StepsJson(schedule)},
       {"duplex", schedule.copies.full_duplex},
       {"latency_seconds", schedule.copies.latency_seconds},
+      {"compressed", schedule.copies.compressor.exists()},
       {"memory_bytes", made.chain.memory_bytes},
       {"M_peak", ChainPeak(made.chain)},
       {"min_memory", LeastChainMemory(made.chain)},
@@ -114,7 +115,8 @@ std::string CopiesText(const ChainCopies& copies) {
   return absl::StrCat(copies.full_duplex ? ", both directions at once" : ", one transfer at a time",
                       copies.latency_seconds > 0
                           ? absl::StrCat(", latency ", MillisecondsText(copies.latency_seconds))
-                          : "");
+                          : "",
+                      copies.compressor.exists() ? ", compressed" : "");
 }
 
 void PrintTransfers(const MadeChainSchedule& made, const Indices& offloaded) {

@@ -185,6 +185,15 @@ void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
 
 }  // namespace
 
+absl::StatusOr<CopyCompressor> CompressorOf(const OffloadCommandOptions& options) {
+  if (options.compressor.has_value()) {
+    return CopyCompressor{*options.compressor, options.decompressor.value_or(*options.compressor)};
+  }
+  if (!options.decompressor.has_value()) return CopyCompressor();
+  return absl::InvalidArgumentError(
+      "--decompressor: there is no compressor, expected --compressor");
+}
+
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
                                              const TaskGraph& graph) {
   PolicyChoice offload = options.offload;
@@ -207,13 +216,9 @@ absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& option
   }
   offload.machine.in_bytes_per_second =
       options.in_bytes_per_second.value_or(offload.machine.out_bytes_per_second);
-  if (options.compressor.has_value()) {
-    offload.machine.compressor = {*options.compressor,
-                                  options.decompressor.value_or(*options.compressor)};
-  } else if (options.decompressor.has_value()) {
-    return absl::InvalidArgumentError(
-        "--decompressor: there is no compressor, expected --compressor");
-  }
+  const absl::StatusOr<CopyCompressor> compressor = CompressorOf(options);
+  if (!compressor.ok()) return compressor.status();
+  offload.machine.compressor = *compressor;
   if (options.density.has_value())
     offload.layerwise.densities = DensitiesOf(graph, *options.density);
   return offload;

@@ -98,6 +98,8 @@ struct ScheduledGraph {
 
   const TaskGraph& graph() const { return graphs.front(); }
 };
+// Returns the compressor of the options, which may be none.
+absl::StatusOr<CopyCompressor> CompressorOf(const OffloadCommandOptions& options);
 // Returns the policy's options for a graph. Errors are those of names and of the profile.
 absl::StatusOr<PolicyChoice> PolicyOptionsOf(const OffloadCommandOptions& options,
                                              const TaskGraph& graph);

@@ -17,6 +17,7 @@
 #include "absl/types/span.h"
 #include "tidepool/export.h"
 #include "tidepool/schedule/chain.h"
+#include "tidepool/schedule/machine.h"
 
 namespace tidepool {
 
@@ -50,6 +51,10 @@ struct ChainStep {
 struct ChainCopies {
   bool full_duplex = false;    // an offload and a prefetch run at the same time
   double latency_seconds = 0;  // before each copy, from 0 to kMostTaskSeconds
+  // The device's compressor (machine.h), and the share of nonzero words of all activations, from 0
+  // to 1. Schedules with one compress all copies.
+  CopyCompressor compressor = {};
+  double density = 1;
 
   friend bool operator==(const ChainCopies&, const ChainCopies&) = default;
 };
@@ -57,11 +62,12 @@ struct ChainCopies {
 struct ChainSchedule {
   std::string policy = {};
   std::vector<ChainStep> steps = {};  // by start; equal starts in the order in which they happen
-  ChainCopies copies = {};            // those of the options
-  double seconds = 0;                 // the makespan
-  double lower_bound_seconds = 0;     // no schedule of the policy's class is faster
-  bool proved = false;                // no schedule of the policy's class is faster than this one
-  bool stopped = false;               // a stop ended the search before a proof
+  // Those of the options, but without a compressor that makes no copy faster.
+  ChainCopies copies = {};
+  double seconds = 0;              // the makespan
+  double lower_bound_seconds = 0;  // no schedule of the policy's class is faster
+  bool proved = false;             // no schedule of the policy's class is faster than this one
+  bool stopped = false;            // a stop ended the search before a proof
 
   friend bool operator==(const ChainSchedule&, const ChainSchedule&) = default;
 };
@@ -100,9 +106,10 @@ struct ChainPolicyOptions {
 //   operations and transfers with beams of growing width. The latter is exact when no beam leaves a
 //   schedule out, and then proves its schedule; up to 12 activations that takes some milliseconds.
 //   It takes any ChainCopies. With latency, it makes no schedules of these others, which know of
-//   none. With `recomputes`, it also takes schedules of the policies below where they are faster;
-//   then no iteration is faster than its operations. Work is limited, and the time limit ends it on
-//   slow machines.
+//   none. A compressor is a faster link to them, at the lower rate of its two directions. With
+//   `recomputes`, it also takes schedules of the policies below where they are faster; then no
+//   iteration is faster than its operations. Work is limited, and the time limit ends it on slow
+//   machines.
 //
 // Policies that recompute. They take up to 512 operations:
 // - "recompute": runs forward operations again and transfers nothing. Dynamic programming over
