@@ -213,17 +213,17 @@ INSTANTIATE_TEST_SUITE_P(Zoo, ModnnNetworks,
 
 // The bench modnn_figures checks all networks in this way.
 TEST(Modnn, ChosenSubBatchesRunAtThirtyMemoriesFromTheBoundToTheIdeal) {
-  constexpr std::int64_t kBatch = 8;
+  constexpr std::int64_t kSamples = 8;
   constexpr std::int64_t kMemories = 30;
   const GraphFamily family = MakeModelFamily("alexnet", {}, std::vector<std::int64_t>{1}).value();
   const std::int64_t bound = LeastMemory(GraphAt(family, 1).value(), 512).bytes;
   for (const std::size_t devices : {1, 4}) {
-    const std::int64_t part = kBatch / static_cast<std::int64_t>(devices);
+    const std::int64_t part = kSamples / static_cast<std::int64_t>(devices);
     const std::int64_t ideal = MemoryOfTechniques(family, part, 512).value().ideal;
     for (std::int64_t i = 0; i < kMemories; ++i) {
       const std::int64_t memory = bound + (ideal - bound) * i / (kMemories - 1);
       const absl::StatusOr<MadeSchedule> made =
-          MakeSchedule("modnn", family, RoundsRequest(kBatch, kLargestSubBatch, memory, devices));
+          MakeSchedule("modnn", family, RoundsRequest(kSamples, kLargestSubBatch, memory, devices));
       ASSERT_TRUE(made.ok()) << made.status();
       EXPECT_EQ(CheckMade(*made), absl::OkStatus()) << memory << " bytes, " << devices;
     }

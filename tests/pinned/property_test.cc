@@ -272,8 +272,8 @@ TEST_P(PinnedPropertyTest, ThreadsShareIt) {
 
 // Each call of the device fails once, wherever it is made.
 TEST(PinnedFaultsTest, AFailedCallIsReportedAndChangesNothingElse) {
-  using Call = HostDevice::Call;
-  for (const Call call : {Call::kRegisterHostMemory, Call::kUnregisterHostMemory}) {
+  for (const auto call :
+       {HostDevice::Call::kRegisterHostMemory, HostDevice::Call::kUnregisterHostMemory}) {
     for (std::int64_t n = 1;; ++n) {
       ModelDevice device;
       device.host().FailCall(call, n);

@@ -37,18 +37,18 @@ class PyTorchPolicies : public CommandLine {
 };
 
 TEST_F(PyTorchPolicies, AreSizedByName) {
-  const auto json = Json({"size", File("t.csv", kShared), "--policy", "pytorch", "--policy",
-                          "pytorch-expandable", "--policy", "best-fit"});
-  const auto& pytorch = json["policies"][0];
+  const auto answer = Json({"size", File("t.csv", kShared), "--policy", "pytorch", "--policy",
+                            "pytorch-expandable", "--policy", "best-fit"});
+  const auto& pytorch = answer["policies"][0];
   EXPECT_EQ(pytorch["policy"], "pytorch");
   EXPECT_EQ(pytorch["pool_bytes"], 32 * kMiB);
   EXPECT_EQ(pytorch["exact_pool_bytes"], 32 * kMiB);
   EXPECT_EQ(pytorch["serves_all_larger"], true);
   EXPECT_EQ(pytorch["exact_limit"], nullptr);
   EXPECT_EQ(pytorch["overhead"], 1.6);
-  EXPECT_EQ(json["policies"][1]["policy"], "pytorch-expandable");
-  EXPECT_EQ(json["policies"][1]["pool_bytes"], 40 * kMiB);
-  EXPECT_EQ(json["policies"][2]["policy"], "best-fit");
+  EXPECT_EQ(answer["policies"][1]["policy"], "pytorch-expandable");
+  EXPECT_EQ(answer["policies"][1]["pool_bytes"], 40 * kMiB);
+  EXPECT_EQ(answer["policies"][2]["policy"], "best-fit");
 }
 
 TEST_F(PyTorchPolicies, AreListedForTracesFromPyTorch) {
