@@ -293,8 +293,7 @@ absl::Status BestMaker::TakeOwn(const Shares& shares) {
     const bool is_first = fastest == kNever;
     if (is_first) fastest = iteration.seconds;
     if (WantsPages() && is_found) Keep(StepsOf(iteration), paged_);
-    // With a reserve the schedule is slower than without, and pages need none.
-    if (IsFastest() || (WantsPages() && iteration.seconds * kFaster >= paged_.seconds)) break;
+    if (IsFastest()) break;
     // The reserve makes the schedule faster.
     if (!is_found || iteration.seconds * kFaster >= fixed_.seconds) {
       if (is_first) break;

@@ -80,8 +80,8 @@ class BestMaker {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   Machine machine_;  // with one device
   transfers::IterationOptions search_;
-  // Both kinds of memory have the same search for a schedule with addresses, which fits in pages as
-  // well. That for pages ends where a reserve of memory makes schedules slower.
+  // Both kinds of memory have the same search: it looks for the fastest schedule with addresses.
+  // Any such schedule fits in pages as well, so an answer in pages is never slower.
   Found fixed_;
   Found paged_;                  // only if the request asks for pages
   double until_ = 1;             // of the time limit: the end of the kind of search that runs

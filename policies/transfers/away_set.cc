@@ -156,9 +156,10 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
                   const GoOn& go_on, std::vector<bool>& set) {
   // A schedule that takes this share longer than the last one is taken in its place with a
   // probability of 1 / e at the start of a round. The share falls with the steps of the round. Each
-  // round begins with the best set, and has twice as many steps as the one before it. Every other
-  // round is hot: to send a large datum in place of another takes many changes, and the first ones
-  // make the schedule much slower.
+  // round begins with the best set. From the third on every other round is hot: to send a large
+  // datum in place of another takes many changes, and the first ones make the schedule much slower.
+  // The first two are not, because large graphs have no time for more. Each round that is not hot
+  // has twice as many steps as the one before it.
   constexpr double kHotTemperature = 0.1;
   constexpr double kFirstTemperature = 0.003;
   constexpr double kLastTemperature = 0.0001;
@@ -184,10 +185,10 @@ double ImproveSet(const TransferProblem& problem, double bound, std::uint64_t se
     const double chance = static_cast<double>(random() >> 11) * 0x1p-53;
     temperature *= std::pow(kLastTemperature / first_temperature, 1 / steps);
     if (temperature < kLastTemperature) {
-      is_hot = !is_hot;
+      is_hot = !is_hot && steps > kFirstSteps;
       first_temperature = is_hot ? kHotTemperature : kFirstTemperature;
       temperature = first_temperature;
-      steps *= 2;
+      if (!is_hot) steps *= 2;
       current = set;
       current_seconds = best;
       continue;
