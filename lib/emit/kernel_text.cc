@@ -10,7 +10,7 @@ std::string_view KernelText() {
 
     cudnnHandle_t dnn = nullptr;
     cublasHandle_t blas = nullptr;
-    // Descriptors are set anew for each call: a call reads them when it is queued.
+    // Each call sets its descriptors: cuDNN reads them when the call is queued.
     cudnnTensorDescriptor_t x_layout = nullptr;
     cudnnTensorDescriptor_t y_layout = nullptr;
     cudnnTensorDescriptor_t channel_layout = nullptr;
