@@ -453,7 +453,8 @@ def best_sweep(results):
             "the peak has no gradients of the iteration before. Seconds are processor time, of the work of 2 seconds and without a limit by the clock, on a machine that was busy. "
             "The program has all the paper's batches and limits too. In pages, addresses cost nothing:\n\n" +
             "\n".join(block(pixels, batch, "paged") for pixels, batch in sizes) +
-            "\nThe same limits with fixed addresses. At some of the least memories no plan that fits was found: there the largest task alone fills most of the memory. "
+            "\nThe tables at 500 and 1000 pixels, and those with fixed addresses, are of the search as it was before some rounds began hot; they were not measured again.\n\n"
+            "The same limits with fixed addresses. At some of the least memories no plan that fits was found: there the largest task alone fills most of the memory. "
             "Copies of data for a single task find plans for ResNet-50 and DenseNet-121, but take time, so the largest gaps are here. With twenty times the work and 224 px "
             "(measured once), DenseNet-169 has a plan too; the lowest plans of the others are 1.4 % too high for DenseNet-201, 6.8 % for Inception v3, 22 % for ResNet-34 and 32 % for ResNet-101; ResNet-152 was not tried. Other orders "
             "of weights in memory (two, on three networks) and another order in which they come back (on three) found no more. The error names the lowest plan and the largest task:\n\n" +
