@@ -10,6 +10,7 @@
 
 #include "policies/chain/chain_policies.h"
 #include "policies/transfers/away_set.h"
+#include "policies/transfers/graph_problem.h"
 #include "policies/transfers/transfer_bounds.h"
 #include "policies/transfers/transfer_dispatch.h"
 #include "policies/transfers/transfer_search.h"
@@ -29,9 +30,38 @@ using MakeOne = absl::StatusOr<ChainSchedule> (*)(const Chain& chain,
 constexpr MakeOne kTransferring[] = {MakeGreedy, MakeVdnnRatio, MakeTflms, MakeDynprog,
                                      MakeAutoswap};
 
-// Operations F_0, ..., F_L, B_L, ..., B_0. x_L is needed by two operations in a row, so it never
-// leaves.
-TransferProblem ProblemOf(const Chain& chain, const ChainCopies& copies) {
+// The bytes [begin, end) of an activation that an absence moves; end -1: all of it.
+struct Moved {
+  std::size_t activation = 0;
+  std::int64_t begin = 0;
+  std::int64_t end = -1;
+};
+
+// Returns the activations that absences move, or their parts. x_L is needed by two operations in a
+// row, so it never leaves.
+std::vector<Moved> MovedIn(const Chain& chain, std::int64_t part_bytes) {
+  // Bounds and schedules take time for each part, so long chains have fewer of each activation.
+  constexpr std::int64_t kMostMoved = std::int64_t{1} << 14;
+  const auto count = static_cast<std::int64_t>(chain.x.size());
+  const std::int64_t most = std::clamp(kMostMoved / count, std::int64_t{1}, transfers::kMostParts);
+  std::vector<Moved> moved;
+  for (std::size_t i = 0; i + 1 < chain.forward_seconds.size(); ++i) {
+    const std::int64_t bytes = chain.x[i];
+    const std::int64_t part = std::max(part_bytes, bytes / most + (bytes % most > 0 ? 1 : 0));
+    if (part_bytes == 0 || part >= bytes) {
+      if (bytes > 0) moved.push_back({i});
+      continue;
+    }
+    for (std::int64_t begin = 0; begin < bytes; begin += part) {
+      moved.push_back({i, begin, std::min(begin + part, bytes)});
+    }
+  }
+  return moved;
+}
+
+// Operations F_0, ..., F_L, B_L, ..., B_0.
+TransferProblem ProblemOf(const Chain& chain, const ChainCopies& copies,
+                          const std::vector<Moved>& moved) {
   const std::size_t count = chain.forward_seconds.size();
   TransferProblem problem;
   problem.seconds = chain.forward_seconds;
@@ -51,14 +81,15 @@ TransferProblem ProblemOf(const Chain& chain, const ChainCopies& copies) {
   }
   const transfers::CopyRates rates = RatesOf(chain, copies);
   const double density = DensityOf(copies);
-  for (std::size_t i = 0; i + 1 < count; ++i) {
-    if (chain.x[i] == 0) continue;
-    problem.absences.push_back({.bytes = chain.x[i],
+  for (const Moved& one : moved) {
+    const std::size_t i = one.activation;
+    const std::int64_t bytes = one.end < 0 ? chain.x[i] : one.end - one.begin;
+    problem.absences.push_back({.bytes = bytes,
                                 .written = i,
                                 .left = i + 1,
                                 .needed = 2 * count - 1 - i,
-                                .out_seconds = rates.OutSeconds(chain.x[i], density),
-                                .in_seconds = rates.InSeconds(chain.x[i], density)});
+                                .out_seconds = rates.OutSeconds(bytes, density),
+                                .in_seconds = rates.InSeconds(bytes, density)});
   }
   return problem;
 }
@@ -77,22 +108,23 @@ Chain WithRateOfCopies(const Chain& chain, const ChainCopies& copies, bool is_hi
 
 class BestChain {
  public:
-  BestChain(const Chain& chain, const ChainPolicyOptions& options)
+  BestChain(const Chain& chain, const ChainPolicyOptions& options, std::vector<Moved> moved,
+            double time_limit_seconds)
       : chain_(chain),
         options_(options),
-        problem_(ProblemOf(chain, options.copies)),
+        moved_(std::move(moved)),
+        problem_(ProblemOf(chain, options.copies, moved_)),
         bounds_(problem_),
-        end_(std::chrono::steady_clock::now() +
-             std::chrono::duration<double>(options.time_limit_seconds)) {
+        time_limit_seconds_(time_limit_seconds),
+        end_(std::chrono::steady_clock::now() + std::chrono::duration<double>(time_limit_seconds)) {
     best_.seconds = std::numeric_limits<double>::infinity();
     bound_ = std::max(bounds_.Of({}),
                       ChainOperationBound(WithRateOfCopies(chain, options.copies, true)));
-    for (std::size_t i = 0; i + 1 < chain.forward_seconds.size(); ++i) {
-      if (chain.x[i] > 0) activations_.push_back(i);
-    }
   }
 
   absl::StatusOr<ChainSchedule> Make();
+  // Returns `known`, or a faster schedule. Its bound is that of both.
+  ChainSchedule Improve(ChainSchedule known);
 
  private:
   bool IsDone() const { return proved_ || best_.seconds <= bound_ * (1 + kRounding); }
@@ -105,13 +137,19 @@ class BestChain {
   void TrySets();
   void TrySearch();
   void Keep(const std::vector<TransferAction>& actions, double seconds);
+  double LowerBound() const { return IsDone() ? best_.seconds : std::min(bound_, best_.seconds); }
+  ChainStep CopyOf(ChainAction action, std::size_t absence) const {
+    const Moved& moved = moved_[absence];
+    return {.action = action, .index = moved.activation, .begin = moved.begin, .end = moved.end};
+  }
 
   const Chain& chain_;
   const ChainPolicyOptions& options_;
+  const std::vector<Moved> moved_;  // by absence
   const TransferProblem problem_;
   const transfers::TransferBounds bounds_;
+  const double time_limit_seconds_;
   const std::chrono::time_point<std::chrono::steady_clock, std::chrono::duration<double>> end_;
-  std::vector<std::size_t> activations_;  // of the absences
   double bound_ = 0;
   bool proved_ = false;
   ChainSchedule best_;
@@ -130,10 +168,10 @@ void BestChain::Keep(const std::vector<TransferAction>& actions, double seconds)
                                  : ChainStep{ChainAction::kBackward, 2 * count - 1 - action.index});
         break;
       case TransferAction::Kind::kOut:
-        best_.steps.push_back({ChainAction::kOffload, activations_[action.index]});
+        best_.steps.push_back(CopyOf(ChainAction::kOffload, action.index));
         break;
       case TransferAction::Kind::kIn:
-        best_.steps.push_back({ChainAction::kPrefetch, activations_[action.index]});
+        best_.steps.push_back(CopyOf(ChainAction::kPrefetch, action.index));
         break;
     }
     best_.steps.back().start_seconds = action.start_seconds;
@@ -154,7 +192,7 @@ void BestChain::TryPolicies() {
 
 void BestChain::TrySets() {
   std::vector<bool> set = transfers::EagerSet(problem_);
-  transfers::WorkBudget budget(transfers::WorkOf(kSecondsForSets), options_.time_limit_seconds,
+  transfers::WorkBudget budget(transfers::WorkOf(kSecondsForSets), time_limit_seconds_,
                                options_.stop);
   transfers::ImproveSet(
       problem_, bound_, options_.seed, [&](std::size_t work) { return budget.Take(work); }, set);
@@ -199,14 +237,38 @@ absl::StatusOr<ChainSchedule> BestChain::Make() {
     best_ = *std::move(greedy);
   }
   best_.proved = IsDone();
-  best_.lower_bound_seconds = best_.proved ? best_.seconds : std::min(bound_, best_.seconds);
+  best_.lower_bound_seconds = LowerBound();
   return std::move(best_);
+}
+
+// A search among all orders of many parts would need beams too wide for the time.
+ChainSchedule BestChain::Improve(ChainSchedule known) {
+  best_ = std::move(known);
+  if (IsSmall()) TrySearch();
+  if (!IsDone()) TrySets();
+  best_.lower_bound_seconds = std::min(best_.lower_bound_seconds, LowerBound());
+  best_.proved = best_.seconds <= best_.lower_bound_seconds * (1 + kRounding);
+  return std::move(best_);
+}
+
+// The clock gives the searches for whole copies the same time with parts as without.
+absl::StatusOr<ChainSchedule> MakeTransferring(const Chain& chain,
+                                               const ChainPolicyOptions& options) {
+  constexpr double kTimeForParts = 0.25;  // of the limit
+  std::vector<Moved> whole = MovedIn(chain, 0);
+  std::vector<Moved> parts = MovedIn(chain, options.copies.part_bytes);
+  const bool has_parts = parts.size() > whole.size();
+  absl::StatusOr<ChainSchedule> best =
+      BestChain(chain, options, std::move(whole), options.time_limit_seconds).Make();
+  if (!best.ok() || !has_parts) return best;
+  return BestChain(chain, options, std::move(parts), kTimeForParts * options.time_limit_seconds)
+      .Improve(*std::move(best));
 }
 
 }  // namespace
 
 absl::StatusOr<ChainSchedule> MakeBest(const Chain& chain, const ChainPolicyOptions& options) {
-  absl::StatusOr<ChainSchedule> best = BestChain(chain, options).Make();
+  absl::StatusOr<ChainSchedule> best = MakeTransferring(chain, options);
   if (!best.ok() || !options.recomputes) return best;
   // No bound of schedules that transfer alone holds for those that run operations again.
   best->lower_bound_seconds = std::min(best->seconds, ChainSeconds(chain));

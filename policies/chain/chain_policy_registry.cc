@@ -62,6 +62,10 @@ absl::Status CheckPolicyOptions(const ChainPolicyOptions& options) {
   if (!(density >= 0 && density <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat("a density of ", density, ", expected 0 to 1"));
   }
+  if (options.copies.part_bytes < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("parts of ", options.copies.part_bytes, " bytes, expected 0 or more"));
+  }
   Machine machine;
   machine.devices.front().compressor = options.copies.compressor;
   return ValidateMachine(machine);
@@ -81,8 +85,8 @@ absl::Status CheckCopies(const NamedChainPolicy& policy, const ChainCopies& copi
   if (policy.takes_copies || copies == ChainCopies()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "policy '", policy.name,
-      "' knows one transfer at a time, no latency and no compressor, expected best for "
-      "others"));
+      "' knows one transfer at a time, whole activations, no latency and no compressor, expected "
+      "best for others"));
 }
 
 absl::Status NeedsMore(const char* operation, std::size_t i, std::int64_t bytes,

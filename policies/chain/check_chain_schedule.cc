@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "policies/chain/activation_pieces.h"
 #include "tidepool/schedule/chain_policy.h"
 
 namespace tidepool::chain_policies {
@@ -19,20 +21,11 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 struct Running {
   ChainAction action = ChainAction::kForward;
   std::size_t index = 0;
-  double end = kNever;  // kNever: nothing runs
+  double end = kNever;     // kNever: nothing runs
+  PieceRange pieces = {};  // that a copy moves
 
   bool Runs() const { return end != kNever; }
   bool IsCopyOf(std::size_t i) const { return Runs() && index == i; }
-};
-
-// The places of an activation.
-struct Activation {
-  bool has_memory = false;  // on the device
-  std::int64_t bytes = 0;   // on the device: of its output, or of all
-  std::int64_t host_bytes = 0;
-  bool is_ready = false;  // the contents on the device are complete
-  bool is_on_host = false;
-  bool is_leaving = false;  // was copied to the host, and leaves when F_i has run
 };
 
 class ScheduleWalk {
@@ -41,12 +34,9 @@ class ScheduleWalk {
       : chain_(chain),
         schedule_(schedule),
         tolerance_(kTolerance * schedule.seconds),
-        activations_(chain.x.size()),
         has_run_(operations()),
         backward_left_(operations()),
         used_(chain.x[0]) {
-    activations_[0].has_memory = activations_[0].is_ready = true;
-    activations_[0].bytes = chain.x[0];
     runs_once_.assign(operations(), false);
     for (const std::size_t i : chain.runs_once) runs_once_[i] = true;
   }
@@ -54,8 +44,12 @@ class ScheduleWalk {
   absl::Status Walk();
 
  private:
+  using Piece = ActivationPiece;
+
   std::size_t operations() const { return chain_.forward_seconds.size(); }
 
+  void Cut();
+  absl::Status CheckRange(const ChainStep& step) const;
   absl::Status WalkStep(const ChainStep& step);
   absl::Status Start(const ChainStep& step);
   absl::Status StartForward(const ChainStep& step);
@@ -64,15 +58,16 @@ class ScheduleWalk {
   absl::Status StartPrefetch(const ChainStep& step);
   absl::Status Drop(const ChainStep& step);
   absl::Status StartOperation(const ChainStep& step, std::int64_t extra, double seconds);
-  absl::Status StartCopy(const ChainStep& step, Running& copy);
+  absl::Status StartCopy(const ChainStep& step, const PieceRange& pieces, Running& copy);
   absl::Status EndAllUntil(double seconds);
   absl::Status EndOperation();
   absl::Status EndCopy(Running& copy);
   absl::Status EndFirst();
   absl::Status CheckEnd() const;
 
+  // Whether the output of x_i is there.
   bool IsReady(std::size_t i) const {
-    return activations_[i].has_memory && activations_[i].is_ready;
+    return activations_[i].HaveAll(activations_[i].output(), &Piece::is_ready);
   }
   // Whether the running operation reads or writes x_i.
   bool IsInUse(std::size_t i) const {
@@ -83,30 +78,26 @@ class ScheduleWalk {
     return !copy.Runs() && (schedule_.copies.full_duplex || (!out_.Runs() && !in_.Runs()));
   }
   double FirstEnd() const { return std::min({operation_.end, out_.end, in_.end}); }
-  std::int64_t OutputOf(std::size_t i) const {
-    return chain_.output.empty() ? chain_.x[i] : chain_.output[i];
+  PieceRange RangeOf(const ChainStep& step, bool Piece::*property) const {
+    const ActivationPieces& pieces = activations_[step.index];
+    return step.end < 0 ? pieces.While(property) : pieces.Of(step.begin, step.end);
   }
   std::int64_t OutputExtra(std::size_t i) const {
     return chain_.output_extra.empty() ? chain_.forward_extra[i] : chain_.output_extra[i];
   }
-  void Take(std::size_t i, std::int64_t bytes) {
-    Activation& activation = activations_[i];
-    if (activation.has_memory && activation.bytes >= bytes) return;
-    used_ += bytes - activation.bytes;
-    activation.bytes = bytes;
-    activation.has_memory = true;
-    activation.is_ready = false;
+  // Returns the pieces of x_i that a run of F_(i-1) writes.
+  PieceRange WrittenBy(ChainAction action, std::size_t i) const {
+    return action == ChainAction::kForwardOutput ? activations_[i].output() : activations_[i].all();
   }
-  void GiveBack(std::size_t i) {
-    used_ -= activations_[i].bytes;
-    activations_[i].bytes = 0;
-    activations_[i].has_memory = activations_[i].is_ready = activations_[i].is_leaving = false;
+  void GiveBack(std::size_t i, const PieceRange& pieces) {
+    used_ -= activations_[i].GiveBack(pieces);
   }
+  absl::Status NotThere(std::size_t i) const;
 
   const Chain& chain_;
   const ChainSchedule& schedule_;
   const double tolerance_;
-  std::vector<Activation> activations_;
+  std::vector<ActivationPieces> activations_;
   std::vector<bool> has_run_;  // of F_0, ..., F_L
   std::vector<bool> runs_once_;
   std::size_t backward_left_;  // the next is B_(backward_left_ - 1)
@@ -119,8 +110,20 @@ class ScheduleWalk {
 
 absl::Status Fault(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-absl::Status NotThere(std::size_t i) {
-  return Fault(absl::StrCat("x_", i, " is not on the device"));
+absl::Status ScheduleWalk::NotThere(std::size_t i) const {
+  const bool has_some = activations_[i].HasAny(&Piece::is_ready);
+  return Fault(absl::StrCat(has_some ? "a part of " : "", "x_", i, " is not on the device"));
+}
+
+absl::Status ScheduleWalk::CheckRange(const ChainStep& step) const {
+  if (step.begin == 0 && step.end == -1) return absl::OkStatus();
+  const bool is_copy =
+      step.action == ChainAction::kOffload || step.action == ChainAction::kPrefetch;
+  if (!is_copy) return Fault("only copies have parts");
+  const std::int64_t bytes = chain_.x[step.index];
+  if (step.begin >= 0 && step.begin < step.end && step.end <= bytes) return absl::OkStatus();
+  return Fault(absl::StrCat("bytes ", step.begin, " to ", step.end, " of x_", step.index,
+                            ", which has ", bytes));
 }
 
 absl::Status ScheduleWalk::StartOperation(const ChainStep& step, std::int64_t extra,
@@ -137,7 +140,7 @@ absl::Status ScheduleWalk::StartForward(const ChainStep& step) {
   if (IsCopied(i + 1)) return Fault(absl::StrCat("x_", i + 1, " is being copied"));
   if (has_run_[i] && runs_once_[i]) return Fault("the operation may not run again");
   const bool keeps_output = step.action == ChainAction::kForwardOutput;
-  Take(i + 1, keeps_output ? OutputOf(i + 1) : chain_.x[i + 1]);
+  used_ += activations_[i + 1].Take(WrittenBy(step.action, i + 1));
   return StartOperation(step, keeps_output ? OutputExtra(i) : chain_.forward_extra[i],
                         chain_.forward_seconds[i]);
 }
@@ -152,7 +155,7 @@ absl::Status ScheduleWalk::StartBackward(const ChainStep& step) {
   for (const std::size_t read : {i, i + 1}) {
     if (!IsReady(read)) return NotThere(read);
   }
-  if (activations_[i + 1].bytes < chain_.x[i + 1]) {
+  if (!activations_[i + 1].HaveAll(activations_[i + 1].all(), &Piece::is_ready)) {
     return Fault(absl::StrCat("only the output of x_", i + 1, " is on the device"));
   }
   if (in_.IsCopyOf(i)) {
@@ -164,8 +167,9 @@ absl::Status ScheduleWalk::StartBackward(const ChainStep& step) {
                         chain_.backward_seconds[i]);
 }
 
-absl::Status ScheduleWalk::StartCopy(const ChainStep& step, Running& copy) {
-  const auto bytes = static_cast<double>(activations_[step.index].bytes);
+absl::Status ScheduleWalk::StartCopy(const ChainStep& step, const PieceRange& pieces,
+                                     Running& copy) {
+  const auto bytes = static_cast<double>(activations_[step.index].BytesOf(pieces));
   const ChainCopies& copies = schedule_.copies;
   double seconds = bytes / chain_.link_bytes_per_second;
   if (copies.compressor.exists()) {
@@ -176,31 +180,38 @@ absl::Status ScheduleWalk::StartCopy(const ChainStep& step, Running& copy) {
                               : copies.compressor.in_bytes_per_second;
     seconds = std::max(seconds * kept, bytes / engine);
   }
-  copy = {step.action, step.index, step.start_seconds + copies.latency_seconds + seconds};
+  copy = {step.action, step.index, step.start_seconds + copies.latency_seconds + seconds, pieces};
   return absl::OkStatus();
 }
 
 absl::Status ScheduleWalk::StartOffload(const ChainStep& step) {
   if (!CanCopy(out_)) return Fault("another transfer has not ended");
-  if (!IsReady(step.index)) return NotThere(step.index);
-  return StartCopy(step, out_);
+  const ActivationPieces& activation = activations_[step.index];
+  const PieceRange pieces = RangeOf(step, &Piece::has_memory);
+  const PieceRange& needed = step.end < 0 ? activation.output() : pieces;
+  const bool is_ready =
+      activation.HaveAll(needed, &Piece::is_ready) && activation.HaveAll(pieces, &Piece::is_ready);
+  return is_ready ? StartCopy(step, pieces, out_) : NotThere(step.index);
 }
 
 absl::Status ScheduleWalk::StartPrefetch(const ChainStep& step) {
   const std::size_t i = step.index;
   if (!CanCopy(in_)) return Fault("another transfer has not ended");
-  if (!activations_[i].is_on_host) return Fault(absl::StrCat("x_", i, " is not on the host"));
-  Take(i, activations_[i].host_bytes);
-  activations_[i].is_leaving = false;
-  return StartCopy(step, in_);
+  const PieceRange pieces = RangeOf(step, &Piece::is_on_host);
+  if (pieces.empty() || !activations_[i].HaveAll(pieces, &Piece::is_on_host)) {
+    return Fault(absl::StrCat("x_", i, " is not on the host"));
+  }
+  used_ += activations_[i].Take(pieces);
+  activations_[i].Set(pieces, &Piece::is_leaving, false);
+  return StartCopy(step, pieces, in_);
 }
 
 absl::Status ScheduleWalk::Drop(const ChainStep& step) {
   const std::size_t i = step.index;
-  if (!activations_[i].has_memory) return NotThere(i);
+  if (!activations_[i].HasAny(&Piece::has_memory)) return NotThere(i);
   if (IsCopied(i)) return Fault(absl::StrCat("x_", i, " is being copied"));
   if (IsInUse(i)) return Fault(absl::StrCat("the running operation uses x_", i));
-  GiveBack(i);
+  GiveBack(i, activations_[i].all());
   return absl::OkStatus();
 }
 
@@ -213,13 +224,13 @@ absl::Status ScheduleWalk::EndOperation() {
     if (IsCopied(i + 1)) {
       return Fault(absl::StrCat("B_", i, " ends while x_", i + 1, " is being copied"));
     }
-    GiveBack(i + 1);
+    GiveBack(i + 1, activations_[i + 1].all());
     return absl::OkStatus();
   }
   used_ -= operation_.action == ChainAction::kForward ? chain_.forward_extra[i] : OutputExtra(i);
-  activations_[i + 1].is_ready = true;
+  activations_[i + 1].Set(WrittenBy(operation_.action, i + 1), &Piece::is_ready, true);
   has_run_[i] = true;
-  if (activations_[i].is_leaving) GiveBack(i);
+  used_ -= activations_[i].GiveBack(activations_[i].all(), &Piece::is_leaving);
   return absl::OkStatus();
 }
 
@@ -228,15 +239,14 @@ absl::Status ScheduleWalk::EndCopy(Running& copy) {
   last_end_ = std::max(last_end_, copy.end);
   copy.end = kNever;
   if (copy.action == ChainAction::kPrefetch) {
-    activations_[i].is_ready = true;
+    activations_[i].Set(copy.pieces, &Piece::is_ready, true);
     return absl::OkStatus();
   }
-  activations_[i].is_on_host = true;
-  activations_[i].host_bytes = activations_[i].bytes;
-  activations_[i].is_leaving = !has_run_[i];
+  activations_[i].Set(copy.pieces, &Piece::is_on_host, true);
+  activations_[i].Set(copy.pieces, &Piece::is_leaving, !has_run_[i]);
   if (!has_run_[i]) return absl::OkStatus();
   if (IsInUse(i)) return Fault(absl::StrCat("x_", i, " leaves while an operation uses it"));
-  GiveBack(i);
+  GiveBack(i, copy.pieces);
   return absl::OkStatus();
 }
 
@@ -260,6 +270,7 @@ absl::Status ScheduleWalk::Start(const ChainStep& step) {
   if (step.index >= operations() + (is_dropped ? 1 : 0)) {
     return Fault(absl::StrCat("expected an index from 0 to ", operations() - 1));
   }
+  if (absl::Status status = CheckRange(step); !status.ok()) return status;
   switch (step.action) {
     case ChainAction::kForward:
     case ChainAction::kForwardOutput:
@@ -303,7 +314,26 @@ std::string StepName(const ChainStep& step) {
                       step.start_seconds, " s");
 }
 
+// Cuts the activations at the ends of all parts that are copied. Parts out of range are faults of
+// their steps.
+void ScheduleWalk::Cut() {
+  std::vector<std::vector<std::int64_t>> cuts(chain_.x.size());
+  for (const ChainStep& step : schedule_.steps) {
+    if (step.index >= operations()) continue;
+    for (const std::int64_t cut : {step.begin, step.end}) {
+      if (cut > 0 && cut < chain_.x[step.index]) cuts[step.index].push_back(cut);
+    }
+  }
+  for (std::size_t i = 0; i < chain_.x.size(); ++i) {
+    const std::int64_t output = chain_.output.empty() ? chain_.x[i] : chain_.output[i];
+    activations_.emplace_back(chain_.x[i], output, std::move(cuts[i]));
+  }
+  activations_[0].Set(activations_[0].all(), &Piece::has_memory, true);
+  activations_[0].Set(activations_[0].all(), &Piece::is_ready, true);
+}
+
 absl::Status ScheduleWalk::Walk() {
+  Cut();
   if (!(schedule_.seconds >= 0 && schedule_.seconds < kNever)) {
     return Fault(absl::StrCat("a makespan of ", schedule_.seconds, " s"));
   }

@@ -2,6 +2,7 @@
 // Hands the steps of a chain's schedule to its graph.
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "lib/chain/move_scheduler.h"
 #include "tidepool/schedule/chain_policy.h"
 
@@ -33,6 +34,11 @@ absl::StatusOr<Schedule> ScheduleChain(const TaskGraph& graph, const GraphChain&
   std::vector<chain::ChainMove> moves;
   for (const ChainStep& step : schedule.steps) {
     if (step.action == ChainAction::kDrop) continue;
+    if (step.end >= 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("a copy of a part of x_", step.index,
+                       ", expected whole ones; on graphs, BestOptions::part_bytes makes parts"));
+    }
     moves.push_back({KindOf(step.action), step.index, step.start_seconds});
   }
   absl::StatusOr<Schedule> made_schedule =

@@ -83,6 +83,14 @@ TEST_F(ChainScheduleCommand, CopiesInBothDirectionsAndWithLatency) {
   EXPECT_LT(compressed["makespan"], 7);
   EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "best", "--compressor", "1e9"}),
               HasSubstr("--compressor and --density: one of them compresses nothing"));
+  const json parts = Answer({"--policy", "best", "--part", "1"});
+  EXPECT_EQ(parts["part_bytes"], 1);
+  EXPECT_EQ(one["part_bytes"], 0);
+  EXPECT_LT(parts["makespan"], Answer({"--policy", "best"})["makespan"]);
+  EXPECT_THAT(Text({"schedule", path_, "--policy", "best", "--part", "1"}),
+              HasSubstr("one transfer at a time, parts of 1 B"));
+  EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "greedy", "--part", "1"}),
+              HasSubstr("policy 'greedy' knows one transfer at a time, whole activations"));
   EXPECT_THAT(ErrorOf({"schedule", path_, "--policy", "best", "--compute-streams", "2"}),
               HasSubstr("--compute-streams: an option for graphs"));
   EXPECT_THAT(Text({"schedule", path_, "--policy", "best", "--duplex", "--latency", "500ms"}),

@@ -34,9 +34,10 @@ struct ScheduleOptions {
 };
 
 // The options that chains take.
-constexpr std::array<std::string_view, 13> kChainOptions = {
-    "FILE",        "--memory", "--policy",  "--json",    "--slots",      "--time-limit",  "--seed",
-    "--recompute", "--duplex", "--latency", "--density", "--compressor", "--decompressor"};
+constexpr std::array<std::string_view, 14> kChainOptions = {
+    "FILE",         "--memory",     "--policy",       "--json",   "--slots",
+    "--time-limit", "--seed",       "--recompute",    "--duplex", "--latency",
+    "--density",    "--compressor", "--decompressor", "--part"};
 
 // Refuses options that are given and would do nothing for a chain.
 absl::Status CheckChainOptions(const ScheduleOptions& options) {
@@ -77,6 +78,7 @@ absl::StatusOr<Answer> ScheduleChain(const ScheduleOptions& options) {
   if (absl::Status status = SetCompressor(options.point, chain.choices.copies); !status.ok()) {
     return status;
   }
+  chain.choices.copies.part_bytes = options.point.offload.part_bytes;
   chain.choices.copies.latency_seconds = options.point.offload.machine.transfer_latency_seconds;
   chain.choices.recomputes = options.point.offload.recompute == "on";
   if (IsGiven(options, "--policy")) chain.policy = options.point.policy;

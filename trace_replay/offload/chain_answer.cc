@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <iostream>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,13 @@ std::vector<double> StartsAt(const ChainSchedule& schedule, ChainAction action,
 Json StepsJson(const ChainSchedule& schedule) {
   Json steps = Json::array();
   for (const ChainStep& step : schedule.steps) {
-    steps.push_back(
-        {kActionNames[static_cast<std::size_t>(step.action)], step.index, step.start_seconds});
+    Json one = {kActionNames[static_cast<std::size_t>(step.action)], step.index,
+                step.start_seconds};
+    if (step.end >= 0) {
+      one.push_back(step.begin);
+      one.push_back(step.end);
+    }
+    steps.push_back(std::move(one));
   }
   return steps;
 }
@@ -78,6 +84,7 @@ Json ChainAnswerJson(const MadeChainSchedule& made) {
       {"duplex", schedule.copies.full_duplex},
       {"latency_seconds", schedule.copies.latency_seconds},
       {"compressed", schedule.copies.compressor.exists()},
+      {"part_bytes", schedule.copies.part_bytes},
       {"memory_bytes", made.chain.memory_bytes},
       {"M_peak", ChainPeak(made.chain)},
       {"min_memory", LeastChainMemory(made.chain)},
@@ -98,10 +105,16 @@ std::string RangesText(const Indices& indices) {
   return ranges.empty() ? "none" : absl::StrJoin(ranges, ", ");
 }
 
-std::int64_t BytesOf(const Chain& chain, const Indices& indices) {
-  std::int64_t bytes = 0;
-  for (const std::size_t i : indices) bytes += chain.x[i];
-  return bytes;
+// Returns the bytes of each activation that leave.
+std::vector<std::int64_t> SentBytes(const MadeChainSchedule& made) {
+  const std::vector<std::int64_t>& all = made.chain.x;
+  std::vector<std::int64_t> sent(all.size());
+  for (const ChainStep& step : made.schedule.steps) {
+    if (step.action != ChainAction::kOffload) continue;
+    const std::int64_t bytes = step.end < 0 ? all[step.index] : step.end - step.begin;
+    sent[step.index] = std::min(sent[step.index] + bytes, all[step.index]);
+  }
+  return sent;
 }
 
 std::string BoundText(const ChainSchedule& schedule) {
@@ -112,14 +125,17 @@ std::string BoundText(const ChainSchedule& schedule) {
 }
 
 std::string CopiesText(const ChainCopies& copies) {
-  return absl::StrCat(copies.full_duplex ? ", both directions at once" : ", one transfer at a time",
-                      copies.latency_seconds > 0
-                          ? absl::StrCat(", latency ", MillisecondsText(copies.latency_seconds))
-                          : "",
-                      copies.compressor.exists() ? ", compressed" : "");
+  return absl::StrCat(
+      copies.full_duplex ? ", both directions at once" : ", one transfer at a time",
+      copies.latency_seconds > 0
+          ? absl::StrCat(", latency ", MillisecondsText(copies.latency_seconds))
+          : "",
+      copies.compressor.exists() ? ", compressed" : "",
+      copies.part_bytes > 0 ? absl::StrCat(", parts of ", SizeText(copies.part_bytes)) : "");
 }
 
-void PrintTransfers(const MadeChainSchedule& made, const Indices& offloaded) {
+void PrintTransfers(const MadeChainSchedule& made, const Indices& offloaded,
+                    const std::vector<std::int64_t>& sent) {
   if (offloaded.empty()) return;
   const std::size_t operations = made.chain.forward_seconds.size();
   const auto out = FirstStarts(made.schedule, ChainAction::kOffload, operations);
@@ -127,7 +143,7 @@ void PrintTransfers(const MadeChainSchedule& made, const Indices& offloaded) {
   const auto text = [](double start) { return start < 0 ? "-" : MillisecondsText(start); };
   std::vector<std::vector<std::string>> rows = {{"  activation", "bytes", "leaves", "returns"}};
   for (const std::size_t i : offloaded) {
-    rows.push_back({absl::StrCat("  x_", i), SizeText(made.chain.x[i]), text(out[i]), text(in[i])});
+    rows.push_back({absl::StrCat("  x_", i), SizeText(sent[i]), text(out[i]), text(in[i])});
   }
   std::cout << '\n' << TableText(rows);
 }
@@ -137,6 +153,8 @@ void PrintChainTable(const ChainCommandOptions& options, const MadeChainSchedule
   const ChainSchedule& schedule = made.schedule;
   const Indices offloaded = OffloadedIndices(schedule);
   const Indices recomputed = RecomputedIndices(schedule);
+  const std::vector<std::int64_t> sent = SentBytes(made);
+  const std::int64_t all_sent = std::accumulate(sent.begin(), sent.end(), std::int64_t{0});
   std::cout << absl::CHexEscape(options.path) << "\n  " << chain.forward_seconds.size()
             << " operations each way, " << schedule.policy << ", memory "
             << SizeText(chain.memory_bytes) << " of " << SizeText(ChainPeak(chain))
@@ -144,12 +162,12 @@ void PrintChainTable(const ChainCommandOptions& options, const MadeChainSchedule
             << CopiesText(schedule.copies) << "\n\n"
             << TableText({{"  iteration", MillisecondsText(schedule.seconds)},
                           {"    operations alone", MillisecondsText(ChainSeconds(chain))},
-                          {"  offloaded", SizeText(BytesOf(chain, offloaded))}})
+                          {"  offloaded", SizeText(all_sent)}})
             << "\n  " << BoundText(schedule)
             << (schedule.stopped ? "\n  the best before the interrupt" : "")
             << "\n  offloaded: " << RangesText(offloaded)
             << "\n  recomputed: " << RangesText(recomputed) << '\n';
-  PrintTransfers(made, offloaded);
+  PrintTransfers(made, offloaded, sent);
 }
 
 Answer PrintChainDoesNotFit(const ChainCommandOptions& options, const Chain& chain,

@@ -178,7 +178,7 @@ void AddSearchOptions(CLI::App& app, PolicyChoice& choice) {
       ->type_name("NAME")
       ->group(group);
   AddSizeOption(app, "--part", choice.part_bytes,
-                "Copy data also in parts of this size, where `best` makes the schedule of a graph. "
+                "Copy data also in parts of this size, where `best` makes the schedule. "
                 "Each part leaves as soon as it is sent")
       ->group(group);
 }

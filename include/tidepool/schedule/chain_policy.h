@@ -43,6 +43,10 @@ struct ChainStep {
   ChainAction action = ChainAction::kForward;
   std::size_t index = 0;
   double start_seconds = 0;  // from the start of the iteration
+  // The bytes [begin, end) of x_index that a copy moves, when copies are made in parts; end -1: all
+  // that is there. Each part has its own place in all of the above.
+  std::int64_t begin = 0;
+  std::int64_t end = -1;
 
   friend bool operator==(const ChainStep&, const ChainStep&) = default;
 };
@@ -55,6 +59,10 @@ struct ChainCopies {
   // to 1. Schedules with one compress all copies.
   CopyCompressor compressor = {};
   double density = 1;
+  // 0: activations are copied whole. Otherwise also in parts of so many bytes, and at most 64 an
+  // activation, fewer in chains of more than 250 operations. The memory of each part is free as
+  // soon as it has been sent.
+  std::int64_t part_bytes = 0;
 
   friend bool operator==(const ChainCopies&, const ChainCopies&) = default;
 };
@@ -106,10 +114,11 @@ struct ChainPolicyOptions {
 //   operations and transfers with beams of growing width. The latter is exact when no beam leaves a
 //   schedule out, and then proves its schedule; up to 12 activations that takes some milliseconds.
 //   It takes any ChainCopies. With latency, it makes no schedules of these others, which know of
-//   none. A compressor is a faster link to them, at the lower rate of its two directions. With
-//   `recomputes`, it also takes schedules of the policies below where they are faster; then no
-//   iteration is faster than its operations. Work is limited, and the time limit ends it on slow
-//   machines.
+//   none. A compressor is a faster link to them, at the lower rate of its two directions. Parts
+//   come after all searches for whole copies, with a quarter of the time limit more; all copies are
+//   in parts then, or none is. So a schedule is never slower than without. With `recomputes`, it
+//   also takes schedules of the policies below where they are faster; then no iteration is faster
+//   than its operations. Work is limited, and the time limit ends it on slow machines.
 //
 // Policies that recompute. They take up to 512 operations:
 // - "recompute": runs forward operations again and transfers nothing. Dynamic programming over
@@ -188,9 +197,9 @@ TIDEPOOL_EXPORT absl::StatusOr<FractionalOptimum> FindFractionalOptimum(const Ch
 // does. Data leaves after its last use before it is made again, task by task, and steps have the
 // order of their times. So a simulation has the makespan of `schedule`, or a smaller one. An
 // activation that would come back before it has left is not moved. Errors are CheckChainSchedule's;
-// InvalidArgument for tasks that may not run again, for weights at home on the host, and for
-// granules of other than 1 to 2^30 bytes; ResourceExhausted where sizes rounded up to granules do
-// not fit. O(steps log steps + uses).
+// InvalidArgument for tasks that may not run again, for weights at home on the host, for copies of
+// parts, and for granules of other than 1 to 2^30 bytes; ResourceExhausted where sizes rounded up
+// to granules do not fit. O(steps log steps + uses).
 TIDEPOOL_EXPORT absl::StatusOr<Schedule> ScheduleChain(const TaskGraph& graph,
                                                        const GraphChain& made,
                                                        const ChainSchedule& schedule,
