@@ -53,6 +53,25 @@ def test_answers_become_columns(executor, alexnet):
     assert rows[1]["seconds"] == alexnet.simulate(memory="1GiB", policy="vdnn").seconds
 
 
+def test_best_is_no_slower_than_known_schedules():
+    graph = tidepool.model("alexnet", batch=128)
+    options = {"policy": "best", "memory_kind": "paged", "recompute": "off", "time_limit": "200ms"}
+    in_parts = graph.schedule(memory="1050MB", part="4MiB", **options)
+    none = graph.schedule(memory="1MB", **options)
+    assert not none.fits
+    assert graph.schedule(memory="1050MB", **options).answer.seconds > in_parts.answer.seconds
+    known = [none, in_parts]
+
+    def point(memory):
+        made = graph.schedule(memory=memory, known=known, **options)
+        known.append(made)
+        return made.answer
+
+    rows = tidepool.sweep(point, {"memory": ["1050MB", "1060MB", "1100MB"]})
+    seconds = [in_parts.answer.seconds, *(row["seconds"] for row in rows)]
+    assert seconds == sorted(seconds, reverse=True)
+
+
 def test_values_of_the_grid_win_over_fields():
     rows = tidepool.sweep(lambda x: {"x": 7, "y": 8}, {"x": [1]})
     assert rows == [{"x": 1, "y": 8}]

@@ -145,6 +145,27 @@ TEST_F(ScheduleCommand, CompressesCopiesOnTheDevice) {
   EXPECT_GT(Answer(slower)["seconds"], made["seconds"]);
 }
 
+TEST_F(ScheduleCommand, IsNoSlowerThanAKnownSchedule) {
+  graph_ = MakeModel("alexnet", {.batch = 128}).value();
+  ASSERT_EQ(WriteGraph(graph_, path_), absl::OkStatus());
+  const auto seconds = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        "schedule", path_,          "--memory", "1050MB",   "--memory-kind", "paged", "--recompute",
+        "off",      "--time-limit", "200ms",    "--policy", "best",          "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return Answer(arguments)["seconds"].get<double>();
+  };
+  const double in_parts = seconds({"--part", "4MiB", "-o", schedule_});
+  EXPECT_GT(seconds({}), in_parts);
+  EXPECT_LE(seconds({"--known", schedule_}), in_parts);
+  const std::vector<std::string> wrong = {"schedule", path_,     "--memory",
+                                          "1050MB",   "--known", path_};
+  EXPECT_THAT(ErrorOf(wrong), HasSubstr("--known: policy vdnn++ has no such option"));
+  std::vector<std::string> of_best = wrong;
+  of_best.insert(of_best.end(), {"--policy", "best"});
+  EXPECT_THAT(ErrorOf(of_best), HasSubstr("graph.json:"));
+}
+
 TEST_F(ScheduleCommand, UsesSeveralComputeStreams) {
   const json made = Answer({"schedule", path_, "--memory", "4GiB", "--policy", "best",
                             "--compute-streams", "2", "-o", schedule_, "--json"});

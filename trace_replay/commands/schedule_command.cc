@@ -6,6 +6,8 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -29,7 +31,8 @@ struct ScheduleOptions {
   OffloadCommandOptions point;
   std::string output;
   EmitCommandOptions emit;
-  std::int64_t batch = 0;  // 0: the graph's own
+  std::int64_t batch = 0;               // 0: the graph's own
+  std::vector<std::string> known = {};  // files
   const CLI::App* app = nullptr;
 };
 
@@ -107,6 +110,22 @@ absl::Status WriteOutput(const ScheduleOptions& options, ScheduledGraph& schedul
   return WriteSchedule(file, options.output);
 }
 
+// Reads the schedules of --known.
+absl::StatusOr<std::vector<Schedule>> ReadKnown(const ScheduleOptions& options) {
+  std::vector<Schedule> known;
+  known.reserve(options.known.size());
+  if (!options.known.empty() && options.point.policy != "best") {
+    return absl::InvalidArgumentError(absl::StrCat("--known: policy ", options.point.policy,
+                                                   " has no such option, expected it with best"));
+  }
+  for (const std::string& path : options.known) {
+    absl::StatusOr<ScheduleFile> file = ReadSchedule(path);
+    if (!file.ok()) return file.status();
+    known.push_back(std::move(file->schedule));
+  }
+  return known;
+}
+
 absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   if (IsGiven(options, "--duplex")) {
     return absl::InvalidArgumentError(
@@ -127,7 +146,10 @@ absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
   if (absl::Status status = CheckScheduleFile(*options.app, options.point); !status.ok()) {
     return status;
   }
+  absl::StatusOr<std::vector<Schedule>> known = ReadKnown(options);
+  if (!known.ok()) return known.status();
   OffloadCommandOptions point = options.point;
+  point.offload.known = *std::move(known);
   const bool needs_addresses = !options.emit.language.empty() && point.schedule.empty();
   if (needs_addresses && !point.offload.memory_kind.has_value()) {
     point.offload.memory_kind = ScheduleMemory::kFixed;
@@ -168,6 +190,13 @@ Command AddSchedule(CLI::App& app) {
                                  "; of a chain: ", absl::StrJoin(ChainPolicyNames(), ", "),
                                  ", without this option ", kDefaultChainPolicy));
   AddDecisionOptions(*schedule, options->point);
+  schedule
+      ->add_option("--known", options->known,
+                   "A schedule from before, such as one for less memory: `best` is no slower. May "
+                   "be given several times")
+      ->type_name("FILE")
+      ->allow_extra_args(false)
+      ->group("Policies that search");
   schedule
       ->add_flag("--duplex", options->point.offload.chain.copies.full_duplex,
                  "Copy in both directions at once for a chain, which has one transfer at a time "

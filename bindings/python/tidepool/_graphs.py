@@ -129,16 +129,19 @@ def read_graph(path: Path) -> Graph:
 
 
 def schedule(graph: Graph, *, memory: Size, policy: Optional[str] = None, batch: Optional[int] = None,
-             **options: Value) -> Schedule:
+             known: Sequence[Schedule] = (), **options: Value) -> Schedule:
     """Makes the schedule of an iteration in a device's memory under an offload policy.
 
-    A graph at any batch needs `batch`. Options are those of `tidepool schedule`, such as `link`, `offload`,
+    A graph at any batch needs `batch`. The policy `best` is no slower than the schedules of `known` that keep to the
+    memory, such as those for less memory. Options are those of `tidepool schedule`, such as `link`, `offload`,
     `sub_batch` and `devices`.
     """
-    with _files(graph=graph.text) as files:
+    texts = {f"known{i}": one.text for i, one in enumerate(known) if one.fits}
+    with _files(graph=graph.text, **texts) as files:
         path = os.path.join(files["folder"], "schedule")
-        asked = {"memory": memory, "policy": policy, "batch": batch, "output": path, **options}
-        answer = run(["schedule", files["graph"], *option_arguments(asked)])
+        asked = {"memory": memory, "policy": policy, "batch": batch, "output": path,
+                 "known": [files[name] for name in texts] or None, **options}
+        answer = run(["schedule", files["graph"], *option_arguments(asked, repeated=["known"])])
         text = _contents(path) if answer.fits else ""
         if "output" in answer:
             answer.output = None
