@@ -62,7 +62,8 @@ class Writer {
                       std::string(RuntimeText()));
     } else {
       absl::StrAppend(&text, "\nnamespace {\n", std::string(RuntimeText()),
-                      std::string(KernelText()));
+                      std::string(KernelText()), std::string(LayerText()),
+                      std::string(UpdateText()), std::string(DataText()));
     }
     absl::StrAppend(&text, "\n// The schedule ", std::string(82, '-'), "\n", functions, Iterate(),
                     fills, "\n}  // namespace\n",
@@ -153,6 +154,8 @@ class Writer {
         {"kTargetsAt", targets_},
         {"kResultsAt", results_}};
     for (const auto& [name, value] : constants) AddConstant("std::int64_t", name, value, text);
+    AddConstant("int", "kDropouts", static_cast<std::int64_t>(network_.dropouts.size()), text);
+    AddConstant("bool", "kHasAdam", network_.has_adam ? 1 : 0, text);
   }
 
   std::int64_t CountPasses() const {

@@ -4,18 +4,19 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "lib/emit/image_shape.h"
 #include "lib/emit/task_roles.h"
 #include "lib/io/quote.h"
 
 namespace tidepool::emit {
 namespace {
 
-constexpr std::int64_t kWordBytes = 4;
 constexpr char kNull[] = "nullptr";
 
 // Collects the calls of one task. After a fault it adds nothing, and the fault is the answer.
@@ -46,14 +47,17 @@ class Calls {
       std::string_view name;
       void (Calls::*add)();
     };
-    static constexpr std::array<Operation, 11> kOperations = {
+    static constexpr std::array<Operation, 14> kOperations = {
         {{"conv", &Calls::AddConvolution},
+         {"transposed-conv", &Calls::AddTransposedConvolution},
          {"linear", &Calls::AddLinear},
          {"relu", &Calls::AddRelu},
          {"tanh", &Calls::AddTanh},
          {"max-pool", &Calls::AddMaxPool},
          {"average-pool", &Calls::AddAveragePool},
          {"batch-norm", &Calls::AddNormalization},
+         {"lrn", &Calls::AddResponseNormalization},
+         {"dropout", &Calls::AddDropout},
          {"softmax", &Calls::AddSoftmax},
          {"add", &Calls::AddSum},
          {"concat", &Calls::AddConcatenation},
@@ -172,26 +176,25 @@ class Calls {
     return found == kAlgorithms.end() ? kAlgorithms.front().numbers[pass] : found->numbers[pass];
   }
 
+  // Returns the text of a convolution from an image of shape `input`.
+  static std::string ConvolutionShape(const ConvolutionParameters& c, const std::string& input,
+                                      std::int64_t outputs) {
+    return absl::StrCat("{", input, ", ", outputs, ", ", c.r, ", ", c.s, ", ", c.padding_height,
+                        ", ", c.padding_width, ", ", c.stride_height, ", ", c.stride_width, ", ",
+                        c.dilation_height, ", ", c.dilation_width, ", ", c.groups, "}");
+  }
+
   void AddConvolution() {
     const auto c = Get<ConvolutionParameters>();
     if (!status_.ok()) return;
-    const auto windows = [](std::int64_t side, std::int64_t padding, std::int64_t dilation,
-                            std::int64_t kernel, std::int64_t stride) {
-      return (side + 2 * padding - dilation * (kernel - 1) - 1) / stride + 1;
-    };
     const std::int64_t inputs = c.n * c.c * c.h * c.w;
     const std::int64_t weights = c.k * (c.c / c.groups) * c.r * c.s;
-    const std::int64_t outputs =
-        c.n * c.k * windows(c.h, c.padding_height, c.dilation_height, c.r, c.stride_height) *
-        windows(c.w, c.padding_width, c.dilation_width, c.s, c.stride_width);
-    const std::string shape = absl::StrCat(
-        "{", ShapeOf(c.n, c.c, c.h, c.w), ", ", c.k, ", ", c.r, ", ", c.s, ", ", c.padding_height,
-        ", ", c.padding_width, ", ", c.stride_height, ", ", c.stride_width, ", ", c.dilation_height,
-        ", ", c.dilation_width, ", ", c.groups, "}");
+    const std::int64_t outputs = c.n * OutputOf(c).elements();
+    const std::string shape = ConvolutionShape(c, ShapeOf(c.n, c.c, c.h, c.w), c.k);
     if (task_.phase == TaskPhase::kForward) {
       const std::string bias = roles_.weights.size() > 1 ? Weight(1, c.k).address : kNull;
       Call("Convolve", shape, AlgorithmNumber(0), Input(0, inputs).address,
-           Weight(0, weights).address, bias, Output(outputs).address, WorkspaceText());
+           Weight(0, weights).address, bias, Output(outputs).address, "false", WorkspaceText());
       return;
     }
     const std::string dy = Gradient(outputs).address;
@@ -204,6 +207,38 @@ class Calls {
     if (roles_.made_gradients.empty()) return;
     const RoleUse dx = MadeGradient(inputs);
     Call("ConvolveData", shape, AlgorithmNumber(1), Weight(0, weights).address, dy, dx.address,
+         Adds(dx), WorkspaceText());
+  }
+
+  // The gradient of a convolution from the output's pixels to the input's.
+  void AddTransposedConvolution() {
+    const auto c = Get<ConvolutionParameters>();
+    if (!status_.ok()) return;
+    const bool is_forward = task_.phase == TaskPhase::kForward;
+    const RoleUse y = is_forward ? Output(0) : Gradient(0);
+    if (!status_.ok()) return;
+    const ImageShape out = TransposedOutputOf(c, placed_.graph.data[y.data].bytes / kWordBytes);
+    const std::int64_t inputs = c.n * c.c * c.h * c.w;
+    const std::int64_t weights = c.c * (c.k / c.groups) * c.r * c.s;
+    const std::int64_t outputs = c.n * out.elements();
+    const std::string shape = ConvolutionShape(c, ShapeOf(c.n, c.k, out.height, out.width), c.c);
+    if (is_forward) {
+      const std::string bias = roles_.weights.size() > 1 ? Weight(1, c.k).address : kNull;
+      Call("ConvolveTransposed", shape, AlgorithmNumber(1), Input(0, inputs).address,
+           Weight(0, weights).address, bias, Output(outputs).address, WorkspaceText());
+      return;
+    }
+    const std::string dy = Gradient(outputs).address;
+    if (!roles_.made_weight_gradients.empty()) {
+      const RoleUse dw = WeightGradient(0, weights);
+      const bool has_bias = roles_.made_weight_gradients.size() > 1;
+      Call("ConvolveTransposedWeights", shape, AlgorithmNumber(2), Input(0, inputs).address, dy,
+           dw.address, has_bias ? WeightGradient(1, c.k).address : kNull, AddsTo(dw),
+           WorkspaceText());
+    }
+    if (roles_.made_gradients.empty()) return;
+    const RoleUse dx = MadeGradient(inputs);
+    Call("Convolve", shape, AlgorithmNumber(0), dy, Weight(0, weights).address, kNull, dx.address,
          Adds(dx), WorkspaceText());
   }
 
@@ -258,21 +293,28 @@ class Calls {
   void AddMaxPool() { AddPool("CUDNN_POOLING_MAX_DETERMINISTIC"); }
   void AddAveragePool() { AddPool("CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING"); }
 
+  // Returns the number of windows on a side: `room` is the pixels beside the first one. cuDNN takes
+  // the maximum of a window that exceeds the edge, and has no average of one.
+  std::int64_t WindowsOf(std::int64_t room, std::int64_t stride, const PoolingParameters& p) {
+    const bool exceeds = p.round_up != 0 && room % stride != 0;
+    if (exceeds && task_.operation != "max-pool") {
+      Fault("has averages of windows beyond the edge of the image, expected windows inside of it");
+    }
+    return room / stride + (exceeds ? 2 : 1);
+  }
+
   void AddPool(const char* mode) {
     const auto p = Get<PoolingParameters>();
     if (!status_.ok()) return;
-    const std::int64_t rows = p.h + 2 * p.padding_height - p.r;
-    const std::int64_t columns = p.w + 2 * p.padding_width - p.s;
-    if (p.round_up != 0 && (rows % p.stride_height != 0 || columns % p.stride_width != 0)) {
-      Fault("has windows beyond the edge of the image, expected none: cuDNN's stay inside");
-      return;
-    }
+    const std::int64_t height = WindowsOf(p.h + 2 * p.padding_height - p.r, p.stride_height, p);
+    const std::int64_t width = WindowsOf(p.w + 2 * p.padding_width - p.s, p.stride_width, p);
+    if (!status_.ok()) return;
     const std::int64_t inputs = p.n * p.c * p.h * p.w;
-    const std::int64_t outputs =
-        p.n * p.c * (rows / p.stride_height + 1) * (columns / p.stride_width + 1);
-    const std::string shape = absl::StrCat("{", mode, ", ", ShapeOf(p.n, p.c, p.h, p.w), ", ", p.r,
-                                           ", ", p.s, ", ", p.padding_height, ", ", p.padding_width,
-                                           ", ", p.stride_height, ", ", p.stride_width, "}");
+    const std::int64_t outputs = p.n * p.c * height * width;
+    const std::string shape =
+        absl::StrCat("{", mode, ", ", ShapeOf(p.n, p.c, p.h, p.w), ", ", p.r, ", ", p.s, ", ",
+                     p.padding_height, ", ", p.padding_width, ", ", p.stride_height, ", ",
+                     p.stride_width, ", ", height, ", ", width, "}");
     if (task_.phase == TaskPhase::kForward) {
       Call("Pool", shape, Input(0, inputs).address, Output(outputs).address);
       return;
@@ -290,8 +332,9 @@ class Calls {
     if (!roles_.in_place.empty() ||
         (roles_.gradients.empty() && task_.phase == TaskPhase::kBackward)) {
       Fault(
-          "normalises in place, expected batch normalisation that keeps its input: without "
-          "--fused-batch-norm");
+          "normalises in place, where layers in place overwrite the values that its gradients "
+          "need; "
+          "expected batch normalisation that keeps its input: without --fused-batch-norm");
       return;
     }
     const std::int64_t elements = n.n * n.c * n.h * n.w;
@@ -309,6 +352,49 @@ class Calls {
          dx.address, Adds(dx), Weight(0, n.c).address,
          Use(roles_.inputs, 1, "saved statistics", 2 * n.c).address, dscale.address,
          WeightGradient(1, n.c).address, AddsTo(dscale));
+  }
+
+  void AddResponseNormalization() {
+    const auto n = Get<NormalizationParameters>();
+    const std::int64_t elements = n.n * n.c * n.h * n.w;
+    const std::string shape = ShapeOf(n.n, n.c, n.h, n.w);
+    if (task_.phase == TaskPhase::kForward) {
+      Call("NormalizeResponse", shape, Input(0, elements).address, Output(elements).address);
+      return;
+    }
+    const RoleUse dx = MadeGradient(elements);
+    Call("NormalizeResponseData", shape, Input(1, elements).address, Gradient(elements).address,
+         Input(0, elements).address, dx.address, Adds(dx));
+  }
+
+  // In place, or from its input to its output. The mask is the last one of its data.
+  void AddDropout() {
+    const auto e = Get<ElementwiseParameters>();
+    const std::int64_t elements = e.n * e.elements;
+    const std::string shape = ShapeOf(e.n, e.elements, 1, 1);
+    const auto layer = std::ranges::find(network_.dropouts, task_.layer);
+    if (layer == network_.dropouts.end()) return Fault("has no forward task, expected one");
+    const auto number = layer - network_.dropouts.begin();
+    const auto mask = [&](const std::vector<RoleUse>& list) {
+      const RoleUse use = Use(list, list.empty() ? 0 : list.size() - 1, "mask");
+      if (!status_.ok()) return std::string();
+      return absl::StrCat("{", use.address, ", ", placed_.graph.data[use.data].bytes, "}");
+    };
+    if (task_.phase == TaskPhase::kForward) {
+      const bool is_in_place = !roles_.in_place.empty();
+      const RoleUse x =
+          is_in_place ? Use(roles_.in_place, 0, "output", elements) : Input(0, elements);
+      Call("Drop", number, shape, x.address, is_in_place ? x.address : Output(elements).address,
+           mask(roles_.outputs));
+      return;
+    }
+    const RoleUse dx = MadeGradient(elements);
+    const bool changes = roles_.gradients.empty();
+    if (dx.adds && !changes) {
+      return Fault("adds to the gradient of its input, expected an input of one reader");
+    }
+    Call("DropData", number, shape, changes ? dx.address : Gradient(elements).address, dx.address,
+         mask(roles_.inputs));
   }
 
   // The softmax before the loss computes logarithms.
@@ -371,16 +457,16 @@ class Calls {
     const bool is_forward = task_.phase == TaskPhase::kForward;
     const RoleUse whole = is_forward ? Output(e.n * e.elements) : Gradient(e.n * e.elements);
     const std::vector<std::size_t> inputs = is_forward ? ReadsOf(task_) : InputsOfLayer();
+    std::int64_t numbers = 0;
+    const auto columns = [&](std::size_t input) {
+      return placed_.graph.data[input].bytes / kWordBytes / std::max<std::int64_t>(e.n, 1);
+    };
+    for (const std::size_t input : inputs) numbers += columns(input);
+    if (numbers != e.elements) return AddCroppedParts(e, inputs, whole, is_forward);
     std::int64_t first = 0;
     for (const std::size_t input : inputs) {
-      const std::int64_t columns =
-          placed_.graph.data[input].bytes / kWordBytes / std::max<std::int64_t>(e.n, 1);
-      AddPart(input, {e.n, columns, e.elements, first}, whole, is_forward);
-      first += columns;
-    }
-    if (first != e.elements) {
-      Fault(absl::StrCat("has ", first, " numbers a sample in its inputs, expected ", e.elements,
-                         ": inputs that are not cropped"));
+      AddPart(input, {e.n, columns(input), e.elements, first}, whole, is_forward);
+      first += columns(input);
     }
   }
 
@@ -391,24 +477,75 @@ class Calls {
     std::int64_t first;
   };
   void AddPart(std::size_t input, const Part& part, const RoleUse& whole, bool is_forward) {
+    const std::optional<RoleUse> use = PartOf(input, is_forward);
+    if (!use.has_value()) return;
     const std::string in_whole = Rows(whole, part.pitch, part.first);
-    if (is_forward) {
-      const auto use = std::ranges::find(roles_.inputs, input, &RoleUse::data);
-      AddTransform(part.rows, part.columns, Rows(*use, part.columns), in_whole, "false");
-      return;
-    }
+    const std::string alone = Rows(*use, part.columns);
+    AddTransform(part.rows, part.columns, is_forward ? alone : in_whole,
+                 is_forward ? in_whole : alone, Adds(*use));
+  }
+  // Returns an input of the concatenation, or its gradient; none where that is not wanted.
+  std::optional<RoleUse> PartOf(std::size_t input, bool is_forward) {
+    if (is_forward) return *std::ranges::find(roles_.inputs, input, &RoleUse::data);
     const std::string name = placed_.graph.data[input].name + ".gradient";
     const auto use = std::ranges::find_if(roles_.made_gradients, [&](const RoleUse& gradient) {
       return placed_.graph.data[gradient.data].name == name;
     });
-    if (use == roles_.made_gradients.end()) {
-      if (placed_.graph.data[input].kind == DataKind::kInput) return;
+    if (use != roles_.made_gradients.end()) return *use;
+    if (placed_.graph.data[input].kind != DataKind::kInput) {
       Fault(absl::StrCat("makes no gradient ", io::Quoted(name), ", expected one for each input"));
-      return;
     }
-    AddTransform(part.rows, part.columns, in_whole, Rows(*use, part.columns), Adds(*use));
+    return std::nullopt;
   }
 
+  // The output has the least height and width of the inputs, and of others the middle.
+  void AddCroppedParts(const ElementwiseParameters& e, const std::vector<std::size_t>& inputs,
+                       const RoleUse& whole, bool is_forward) {
+    std::vector<ImageShape> shapes;
+    shapes.reserve(inputs.size());
+    for (const std::size_t input : inputs) {
+      shapes.push_back(ShapeOfData(placed_.graph, input).value_or(ImageShape()));
+    }
+    const std::int64_t height = std::ranges::min(shapes, {}, &ImageShape::height).height;
+    const std::int64_t width = std::ranges::min(shapes, {}, &ImageShape::width).width;
+    std::int64_t first = 0;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const ImageShape part = {shapes[i].channels, height, width};
+      AddCroppedPart(inputs[i], shapes[i], part,
+                     Images(whole, e.elements, {part.channels, height, width}, first), is_forward);
+      first += part.elements();
+    }
+    if (first == e.elements) return;
+    Fault(absl::StrCat("has ", e.elements,
+                       " numbers a sample, expected as many as its inputs have, or images of "
+                       "convolutions, cropped to the smallest"));
+  }
+  // Returns images of this shape in memory, from number `first` of each sample on.
+  static std::string Images(const RoleUse& use, std::int64_t sample, const ImageShape& shape,
+                            std::int64_t first) {
+    return absl::StrCat("{", use.address, ", ", sample, ", ", shape.height * shape.width, ", ",
+                        shape.width, ", ", first, "}");
+  }
+  // A gradient is 0 beside the part.
+  void AddCroppedPart(std::size_t input, const ImageShape& image, const ImageShape& part,
+                      const std::string& in_whole, bool is_forward) {
+    const std::optional<RoleUse> use = PartOf(input, is_forward);
+    if (!use.has_value()) return;
+    const std::int64_t top = (image.height - part.height) / 2;
+    const std::int64_t left = (image.width - part.width) / 2;
+    const std::string alone = Images(*use, image.elements(), image, top * image.width + left);
+    const std::int64_t bytes = placed_.graph.data[input].bytes;
+    const std::int64_t samples = bytes / kWordBytes / std::max<std::int64_t>(image.elements(), 1);
+    const std::string shape = ShapeOf(samples, part.channels, part.height, part.width);
+    if (is_forward) {
+      Call("Crop", shape, alone, in_whole, "false");
+      return;
+    }
+    if (!use->adds && image.elements() != part.elements()) {
+      Call("Clear", placed_.stream, use->address, bytes);
+    }
+    Call("Crop", shape, in_whole, alone, Adds(*use));
+  }
   static const std::vector<std::size_t>& ReadsOf(const GraphTask& task) { return task.reads; }
   // Returns the inputs of the forward task of a backward task's layer.
   std::vector<std::size_t> InputsOfLayer() {
@@ -427,14 +564,15 @@ class Calls {
     Call("Lose", placed_.stream, "pass", e.n, Input(0, elements).address, gradient.address);
   }
 
-  // The gradients of the weights of a layer in order, with the weights and their momenta.
+  // The gradients of the weights of a layer in order, with the weights and their states.
   void AddUpdate() {
     const std::size_t count = roles_.weight_gradients.size();
-    const bool has_momentum = roles_.states.size() == count && count > 0;
-    if (roles_.changed_weights.size() != count || (!roles_.states.empty() && !has_momentum)) {
+    const std::size_t states = count == 0 ? 0 : roles_.states.size() / count;
+    if (roles_.changed_weights.size() != count || roles_.states.size() != states * count ||
+        states > 2) {
       Fault(absl::StrCat("updates ", roles_.changed_weights.size(), " weights with ",
                          roles_.states.size(), " states from ", count,
-                         " gradients, expected gradient descent, with momentum or without"));
+                         " gradients, expected gradient descent, with momentum, or Adam"));
       return;
     }
     for (std::size_t i = 0; i < count; ++i) {
@@ -442,9 +580,13 @@ class Calls {
       const std::int64_t elements = placed_.graph.data[weight.data].bytes / kWordBytes;
       static_cast<void>(ShapeOf(elements, 1, 1, 1));
       const RoleUse gradient = Use(roles_.weight_gradients, i, "gradient of a weight", elements);
-      if (has_momentum) {
-        Call("DescendWithMomentum", elements, gradient.address, weight.address,
-             Use(roles_.states, i, "momentum", elements).address);
+      const auto state = [&](std::size_t number) {
+        return Use(roles_.states, i * states + number, "state", elements).address;
+      };
+      if (states == 2) {
+        Call("DescendWithAdam", elements, gradient.address, weight.address, state(0), state(1));
+      } else if (states == 1) {
+        Call("DescendWithMomentum", elements, gradient.address, weight.address, state(0));
       } else {
         Call("Descend", elements, gradient.address, weight.address);
       }

@@ -42,6 +42,15 @@ void AddFills(const TaskGraph& graph, const GraphTask& task, std::vector<WeightF
   }
 }
 
+bool IsAdam(const TaskGraph& graph, const GraphTask& task) {
+  const auto count = [&](DataKind kind) {
+    return std::ranges::count(task.updates, kind,
+                              [&](std::size_t data) { return graph.data[data].kind; });
+  };
+  const auto states = count(DataKind::kOptimizerState);
+  return task.phase == TaskPhase::kUpdate && states > 0 && states == 2 * count(DataKind::kWeight);
+}
+
 absl::Status FindLoss(const TaskGraph& graph, Network& network) {
   const auto loss = std::ranges::find(graph.tasks, "loss", &GraphTask::operation);
   if (loss == graph.tasks.end()) {
@@ -90,6 +99,8 @@ absl::StatusOr<Network> FindNetwork(const TaskGraph& graph) {
   network.fills.resize(graph.data.size());
   for (const GraphTask& task : graph.tasks) {
     if (task.phase == TaskPhase::kForward) AddFills(graph, task, network.fills);
+    if (IsForward(task, "dropout")) network.dropouts.push_back(task.layer);
+    network.has_adam = network.has_adam || IsAdam(graph, task);
   }
   return network;
 }

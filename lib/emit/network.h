@@ -14,6 +14,8 @@
 
 namespace tidepool::emit {
 
+inline constexpr std::int64_t kWordBytes = 4;  // of float32
+
 // The first contents of a weight: noise of this deviation, or values.
 struct WeightFill {
   double deviation = 0;
@@ -26,8 +28,10 @@ struct Network {
   std::optional<std::size_t> labels{};  // datum
   std::size_t log_probabilities = 0;    // datum: the softmax before the loss
   std::int64_t classes = 0;
-  std::int64_t positions = 0;          // of one sample, with a label each
-  std::vector<WeightFill> fills = {};  // by datum
+  std::int64_t positions = 0;           // of one sample, with a label each
+  std::vector<WeightFill> fills = {};   // by datum
+  std::vector<std::string> dropouts{};  // layers
+  bool has_adam = false;                // an update has two states for each weight
 };
 
 // Returns the error about a task.

@@ -92,7 +92,7 @@ Tensor NetworkBuilder::TransposedConv(const std::string& name, const Tensor& inp
                                   .input_bytes = Bytes(out),
                                   .output_bytes = Bytes(in),
                                   .weight_bytes = graph_.data[weight].bytes};
-  // The padding leaves at least `size`; the rest is cropped.
+  // Up to stride - 1 rows and columns that no window reaches make up `size`.
   layer.parameters = ConvolutionParameters{.n = options_.batch,
                                            .c = in.channels,
                                            .h = in.height,

@@ -100,22 +100,35 @@ void NormalizeGradients(const NormalizationGradients& n) {
   }
 }
 
+// The parameters of one sample (each number has its own), or of channels.
+bool AreParametersOf(cudnnBatchNormMode_t mode, cudnnTensorDescriptor_t parameters,
+                     cudnnTensorDescriptor_t x) {
+  const bool is_each = mode == CUDNN_BATCHNORM_PER_ACTIVATION;
+  return parameters->sizes[0] == 1 && parameters->sizes[1] == x->sizes[1] &&
+         parameters->sizes[2] == (is_each ? x->sizes[2] : 1) &&
+         parameters->sizes[3] == (is_each ? x->sizes[3] : 1) && parameters->type == x->type;
+}
+
 bool IsOfChannels(cudnnTensorDescriptor_t channels, cudnnTensorDescriptor_t x) {
-  return channels->sizes[0] == 1 && channels->sizes[1] == x->sizes[1] && channels->sizes[2] == 1 &&
-         channels->sizes[3] == 1 && channels->type == x->type;
+  return AreParametersOf(CUDNN_BATCHNORM_SPATIAL, channels, x);
 }
 
 }  // namespace
 }  // namespace tidepool::cudart_host
 
+using tidepool::cudart_host::AreParametersOf;
+using tidepool::cudart_host::Blend;
 using tidepool::cudart_host::BlendOf;
 using tidepool::cudart_host::EnterLayer;
+using tidepool::cudart_host::ForEachPosition;
 using tidepool::cudart_host::IsOfChannels;
 using tidepool::cudart_host::Normalization;
 using tidepool::cudart_host::NormalizationGradients;
 using tidepool::cudart_host::Normalize;
 using tidepool::cudart_host::NormalizeGradients;
+using tidepool::cudart_host::Position;
 using tidepool::cudart_host::QueueLayer;
+using tidepool::cudart_host::TensorView;
 
 extern "C" {
 
@@ -144,6 +157,34 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(
                               .epsilon = epsilon,
                               .blend = BlendOf(alpha, beta, x->type)};
   return QueueLayer(handle, [work] { Normalize(work); });
+}
+
+cudnnStatus_t cudnnBatchNormalizationForwardInference(
+    cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void* alpha, const void* beta,
+    cudnnTensorDescriptor_t x, const void* x_data, cudnnTensorDescriptor_t y, void* y_data,
+    cudnnTensorDescriptor_t parameters, const void* scale, const void* shift, const void* mean,
+    const void* variance, double epsilon) {
+  const cudnnStatus_t status =
+      EnterLayer(__func__, handle, {x, y, parameters},
+                 {alpha, beta, x_data, y_data, scale, shift, mean, variance});
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  if (x->sizes != y->sizes || !AreParametersOf(mode, parameters, x)) return CUDNN_STATUS_BAD_PARAM;
+  const Blend blend = BlendOf(alpha, beta, x->type);
+  return QueueLayer(handle, [blend, epsilon, from = TensorView(*x, x_data),
+                             to = TensorView(*y, y_data), scales = TensorView(*parameters, scale),
+                             shifts = TensorView(*parameters, shift),
+                             means = TensorView(*parameters, mean),
+                             variances = TensorView(*parameters, variance)] {
+    ForEachPosition(to, [&](const Position& at) {
+      Position parameter = at;
+      for (std::size_t i = 0; i < at.size(); ++i) {
+        if (scales.size(i) == 1) parameter[i] = 0;
+      }
+      const double normal =
+          (from.Load(at) - means.Load(parameter)) / std::sqrt(variances.Load(parameter) + epsilon);
+      blend.Store(to, at, scales.Load(parameter) * normal + shifts.Load(parameter));
+    });
+  });
 }
 
 cudnnStatus_t cudnnBatchNormalizationBackward(

@@ -127,6 +127,7 @@ using tidepool::cudart_host::Position;
 using tidepool::cudart_host::QueueLayer;
 using tidepool::cudart_host::Repeated;
 using tidepool::cudart_host::Repeats;
+using tidepool::cudart_host::ScaleOf;
 using tidepool::cudart_host::Softmax;
 using tidepool::cudart_host::SoftmaxGradient;
 using tidepool::cudart_host::TensorView;
@@ -142,6 +143,33 @@ cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle, const void* alpha,
   const Blend blend = BlendOf(alpha, beta, x->type);
   return QueueLayer(handle, [blend, from = TensorView(*x, x_data), to = TensorView(*y, y_data)] {
     ForEachPosition(to, [&](const Position& at) { blend.Store(to, at, from.Load(at)); });
+  });
+}
+
+cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle, cudnnTensorDescriptor_t y, void* y_data,
+                             const void* value) {
+  const cudnnStatus_t status = EnterLayer(__func__, handle, {y}, {y_data, value});
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  return QueueLayer(handle, [number = ScaleOf(value, y->type), to = TensorView(*y, y_data)] {
+    ForEachPosition(to, [&](const Position& at) { to.Store(at, number); });
+  });
+}
+
+cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle, cudnnOpTensorDescriptor_t operation,
+                            const void* alpha1, cudnnTensorDescriptor_t a, const void* a_data,
+                            const void* alpha2, cudnnTensorDescriptor_t b, const void* b_data,
+                            const void* beta, cudnnTensorDescriptor_t c, void* c_data) {
+  const cudnnStatus_t status = EnterLayer(
+      __func__, handle, {a, b, c}, {operation, alpha1, a_data, alpha2, b_data, beta, c_data});
+  if (status != CUDNN_STATUS_SUCCESS) return status;
+  if (operation->operation != CUDNN_OP_TENSOR_MUL) return CUDNN_STATUS_NOT_SUPPORTED;
+  if (!HaveOneShape(a, c) || !Repeats(b, c)) return CUDNN_STATUS_BAD_PARAM;
+  const Blend blend = {ScaleOf(alpha1, a->type) * ScaleOf(alpha2, a->type), ScaleOf(beta, c->type)};
+  return QueueLayer(handle, [blend, first = TensorView(*a, a_data), second = TensorView(*b, b_data),
+                             to = TensorView(*c, c_data)] {
+    ForEachPosition(to, [&](const Position& at) {
+      blend.Store(to, at, first.Load(at) * second.Load(Repeated(second, at)));
+    });
   });
 }
 

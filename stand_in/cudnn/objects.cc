@@ -484,4 +484,49 @@ cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t pooling, cudn
   return CUDNN_STATUS_SUCCESS;
 }
 
+// Other layers
+// ------------------------------------------------------------------------------------------
+
+cudnnStatus_t cudnnCreateLRNDescriptor(cudnnLRNDescriptor_t* response) {
+  return Make(__func__, response);
+}
+cudnnStatus_t cudnnDestroyLRNDescriptor(cudnnLRNDescriptor_t response) {
+  return Destroy(__func__, response);
+}
+cudnnStatus_t cudnnSetLRNDescriptor(cudnnLRNDescriptor_t response, unsigned channels, double alpha,
+                                    double beta, double k) {
+  if (const cudnnStatus_t status = EnterCudnn(__func__); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  // The limits of cuDNN's header.
+  const bool is_valid =
+      response != nullptr && channels >= 1 && channels <= 16 && k >= 1e-5 && beta >= 0.01;
+  if (!is_valid) return CUDNN_STATUS_BAD_PARAM;
+  *response = {channels, alpha, beta, k};
+  return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t* dropout) {
+  return Make(__func__, dropout);
+}
+cudnnStatus_t cudnnDestroyDropoutDescriptor(cudnnDropoutDescriptor_t dropout) {
+  return Destroy(__func__, dropout);
+}
+cudnnStatus_t cudnnCreateOpTensorDescriptor(cudnnOpTensorDescriptor_t* operation) {
+  return Make(__func__, operation);
+}
+cudnnStatus_t cudnnDestroyOpTensorDescriptor(cudnnOpTensorDescriptor_t operation) {
+  return Destroy(__func__, operation);
+}
+cudnnStatus_t cudnnSetOpTensorDescriptor(cudnnOpTensorDescriptor_t operation,
+                                         cudnnOpTensorOp_t its_operation,
+                                         cudnnDataType_t compute_type,
+                                         cudnnNanPropagation_t /*nan*/) {
+  if (const cudnnStatus_t status = EnterCudnn(__func__); status != CUDNN_STATUS_SUCCESS) {
+    return status;
+  }
+  if (operation == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  *operation = {its_operation, compute_type};
+  return CUDNN_STATUS_SUCCESS;
+}
+
 }  // extern "C"

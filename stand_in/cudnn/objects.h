@@ -52,6 +52,23 @@ struct cudnnPoolingStruct {
   std::array<int, 2> strides = {};
 };
 
+struct cudnnLRNStruct {
+  unsigned channels = 0;  // 0: not set
+  double alpha = 0;
+  double beta = 0;
+  double k = 0;
+};
+
+struct cudnnDropoutStruct {
+  float rate = 0;
+  void* states = nullptr;  // null: not set
+};
+
+struct cudnnOpTensorStruct {
+  cudnnOpTensorOp_t operation = CUDNN_OP_TENSOR_ADD;
+  cudnnDataType_t compute_type = CUDNN_DATA_FLOAT;
+};
+
 namespace tidepool::cudart_host {
 
 // Counts a call of a function. Returns the status that it has to fail with, or success.

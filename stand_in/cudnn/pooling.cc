@@ -102,14 +102,19 @@ void PoolGradient(const cudnnPoolingStruct& pooling, const Blend& blend, const T
   ForEachPosition(dx, [&](const Position& at) { blend.Store(dx, at, sums.At(at)); });
 }
 
-// Returns whether every window begins in the image or the padding before it.
+// Returns whether the output has all windows inside of the padded image, or one more that begins
+// inside: cuDNN takes both.
 bool AreWindows(cudnnPoolingDescriptor_t pooling, cudnnTensorDescriptor_t x,
                 cudnnTensorDescriptor_t y) {
   bool are_windows = pooling->dimensions == 2 && x->sizes[0] == y->sizes[0] &&
                      x->sizes[1] == y->sizes[1] && x->type == y->type;
   for (std::size_t i = 0; i < 2 && are_windows; ++i) {
     const int room = x->sizes[i + 2] + 2 * pooling->pads[i] - pooling->windows[i];
-    are_windows = room >= 0 && y->sizes[i + 2] == room / pooling->strides[i] + 1;
+    const int windows = y->sizes[i + 2];
+    const int inside = room / pooling->strides[i] + 1;
+    const bool begins_inside =
+        (windows - 1) * pooling->strides[i] < x->sizes[i + 2] + pooling->pads[i];
+    are_windows = room >= 0 && (windows == inside || (windows == inside + 1 && begins_inside));
   }
   return are_windows;
 }

@@ -5,8 +5,10 @@
 #include <cudnn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -116,6 +118,120 @@ TEST_F(LayersTest, GradientsOfPools) {
                               x_layout_, x.data(), &kZero, x_layout_, dx.data()));
     ExpectGradient(forward, dy, x, dx);
   }
+}
+
+// The windows begin inside of the image, and the last ones end beyond it.
+TEST_F(LayersTest, GradientsOfMaximaBeyondTheEdge) {
+  constexpr std::size_t kOutputs = 2 * 3 * 3 * 2;
+  Describe(y_layout_, 2, 3, 3, 2);
+  ASSERT_EQ(cudnnSetPooling2dDescriptor(pooling_, CUDNN_POOLING_MAX, CUDNN_PROPAGATE_NAN, 2, 3, 0,
+                                        0, 2, 2),
+            CUDNN_STATUS_SUCCESS);
+  const auto forward = [&](const Numbers& x) {
+    Numbers y(kOutputs);
+    Done(cudnnPoolingForward(handle_, pooling_, &kOne, x_layout_, x.data(), &kZero, y_layout_,
+                             y.data()));
+    return y;
+  };
+  const Numbers x = SomeNumbers(kElements, 1);
+  const Numbers dy = SomeNumbers(kOutputs, 2);
+  const Numbers y = forward(x);
+  EXPECT_EQ(y[4], std::fmax(x[16], std::fmax(x[17], x[18])));
+  Numbers dx(kElements);
+  Done(cudnnPoolingBackward(handle_, pooling_, &kOne, y_layout_, y.data(), y_layout_, dy.data(),
+                            x_layout_, x.data(), &kZero, x_layout_, dx.data()));
+  ExpectGradient(forward, dy, x, dx);
+}
+
+TEST_F(LayersTest, GradientsOfLocalResponseNormalization) {
+  cudnnLRNDescriptor_t response = nullptr;
+  ASSERT_EQ(cudnnCreateLRNDescriptor(&response), CUDNN_STATUS_SUCCESS);
+  for (const unsigned channels : {1U, 2U, 5U}) {
+    ASSERT_EQ(cudnnSetLRNDescriptor(response, channels, 0.9, 0.75, 2), CUDNN_STATUS_SUCCESS);
+    const auto forward = [&](const Numbers& x) {
+      Numbers y(kElements);
+      Done(cudnnLRNCrossChannelForward(handle_, response, CUDNN_LRN_CROSS_CHANNEL_DIM1, &kOne,
+                                       x_layout_, x.data(), &kZero, y_layout_, y.data()));
+      return y;
+    };
+    const Numbers x = SomeNumbers(kElements, 1);
+    const Numbers dy = SomeNumbers(kElements, 2);
+    const Numbers y = forward(x);
+    if (channels == 1) {
+      EXPECT_DOUBLE_EQ(y[0], x[0] * std::pow(2 + 0.9 * x[0] * x[0], -0.75));
+    }
+    Numbers dx(kElements);
+    Done(cudnnLRNCrossChannelBackward(handle_, response, CUDNN_LRN_CROSS_CHANNEL_DIM1, &kOne,
+                                      y_layout_, y.data(), y_layout_, dy.data(), x_layout_,
+                                      x.data(), &kZero, x_layout_, dx.data()));
+    ExpectGradient(forward, dy, x, dx);
+  }
+  EXPECT_EQ(cudnnSetLRNDescriptor(response, 17, 1, 1, 1), CUDNN_STATUS_BAD_PARAM);
+  EXPECT_EQ(cudnnDestroyLRNDescriptor(response), CUDNN_STATUS_SUCCESS);
+}
+
+TEST_F(LayersTest, DropoutDropsItsShareAndGradientsAreDroppedAlike) {
+  constexpr std::size_t kNumbers = 2400;
+  Describe(x_layout_, 4, 600, 1, 1);
+  std::size_t states_bytes = 0;
+  std::size_t mask_bytes = 0;
+  ASSERT_EQ(cudnnDropoutGetStatesSize(handle_, &states_bytes), CUDNN_STATUS_SUCCESS);
+  ASSERT_EQ(cudnnDropoutGetReserveSpaceSize(x_layout_, &mask_bytes), CUDNN_STATUS_SUCCESS);
+  EXPECT_LE(mask_bytes, kNumbers);
+  cudnnDropoutDescriptor_t dropout = nullptr;
+  ASSERT_EQ(cudnnCreateDropoutDescriptor(&dropout), CUDNN_STATUS_SUCCESS);
+  std::vector<std::uint64_t> states(states_bytes / sizeof(std::uint64_t));
+  std::vector<std::uint8_t> mask(mask_bytes);
+  const auto seed = [&](unsigned long long number) {
+    Done(cudnnSetDropoutDescriptor(dropout, handle_, 0.75F, states.data(), states_bytes, number));
+  };
+  const Numbers x(kNumbers, 1);
+  const auto drop = [&] {
+    Numbers y(kNumbers);
+    Done(cudnnDropoutForward(handle_, dropout, x_layout_, x.data(), x_layout_, y.data(),
+                             mask.data(), mask_bytes));
+    return y;
+  };
+  seed(7);
+  const Numbers first = drop();
+  const auto kept = static_cast<double>(std::ranges::count(first, 4));
+  EXPECT_EQ(std::ranges::count(first, 0), kNumbers - static_cast<std::size_t>(kept));
+  EXPECT_NEAR(kept / kNumbers, 0.25, 0.05);
+  Numbers dx = x;  // in place
+  Done(cudnnDropoutBackward(handle_, dropout, x_layout_, dx.data(), x_layout_, dx.data(),
+                            mask.data(), mask_bytes));
+  EXPECT_EQ(dx, first);
+  EXPECT_NE(drop(), first);
+  seed(7);
+  EXPECT_EQ(drop(), first);
+  seed(8);
+  EXPECT_NE(drop(), first);
+  EXPECT_EQ(cudnnDropoutForward(handle_, dropout, x_layout_, x.data(), x_layout_, dx.data(),
+                                mask.data(), mask_bytes - 1),
+            CUDNN_STATUS_BAD_PARAM);
+  EXPECT_EQ(cudnnDestroyDropoutDescriptor(dropout), CUDNN_STATUS_SUCCESS);
+}
+
+TEST_F(LayersTest, ProductsAndNormalizationOfEachNumber) {
+  cudnnOpTensorDescriptor_t product = nullptr;
+  ASSERT_EQ(cudnnCreateOpTensorDescriptor(&product), CUDNN_STATUS_SUCCESS);
+  ASSERT_EQ(cudnnSetOpTensorDescriptor(product, CUDNN_OP_TENSOR_MUL, CUDNN_DATA_DOUBLE,
+                                       CUDNN_PROPAGATE_NAN),
+            CUDNN_STATUS_SUCCESS);
+  constexpr double kTwo = 2;
+  const Numbers a = {1, 2, 3};
+  const Numbers b = {4, 5, 6};
+  Numbers c = {1, 1, 1};
+  Done(cudnnOpTensor(handle_, product, &kTwo, channels_, a.data(), &kTwo, channels_, b.data(),
+                     &kOne, channels_, c.data()));
+  EXPECT_EQ(c, (Numbers{17, 41, 73}));
+  Numbers ones(3);
+  Done(cudnnSetTensor(handle_, channels_, ones.data(), &kOne));
+  Done(cudnnBatchNormalizationForwardInference(
+      handle_, CUDNN_BATCHNORM_PER_ACTIVATION, &kTwo, &kOne, channels_, b.data(), channels_,
+      c.data(), channels_, ones.data(), a.data(), a.data(), ones.data(), 3));
+  EXPECT_EQ(c, (Numbers{17 + 5, 41 + 7, 73 + 9}));
+  EXPECT_EQ(cudnnDestroyOpTensorDescriptor(product), CUDNN_STATUS_SUCCESS);
 }
 
 TEST_F(LayersTest, GradientsOfActivations) {

@@ -72,6 +72,36 @@ inline void AddSmallDenseNet(models::NetworkBuilder& net) {
   models::AddClassifierEnd(net, net.Linear("fc", models::Flattened(x), kSmallClasses));
 }
 
+// Two branches, a pool with windows beyond the edge, local response normalisation and dropout.
+inline void AddSmallInception(models::NetworkBuilder& net) {
+  models::Tensor x = net.Input({models::kColours, kSmallImage, kSmallImage});
+  x = net.Relu("relu1", net.Conv("conv1", x, models::Square(6, 3)));
+  x = net.LocalResponseNorm("norm1", x);
+  x = net.MaxPool("pool1", x, {.kernel = 3, .stride = 2, .round_up = true});
+  const models::Tensor left = net.Relu("relu2", net.Conv("conv2", x, models::Square(4, 1)));
+  const models::Tensor right = net.Relu("relu3", net.Conv("conv3", x, models::Square(6, 3)));
+  x = net.AveragePool("pool", net.Concat("concat", {left, right}), {});
+  x = net.DropoutCopy("drop1", models::Flattened(x));
+  x = net.Dropout("drop2", net.Relu("relu4", net.Linear("fc4", x, 64)));
+  models::AddClassifierEnd(net, net.Linear("fc5", x, kSmallClasses));
+}
+
+// A transposed convolution with a row and a column beyond its windows, beside a larger image that
+// is cropped. Each pixel has a class.
+inline void AddSmallUnet(models::NetworkBuilder& net) {
+  models::Tensor x = net.Input({models::kColours, kSmallImage, kSmallImage});
+  const models::Tensor before = net.Relu("relu1", net.Conv("conv1", x, models::Square(8, 3)));
+  x = net.MaxPool("pool1", before, {});
+  x = net.Relu("relu2",
+               net.Conv("conv2", x, {.outputs = 16, .kernel_height = 2, .kernel_width = 2}));
+  const models::Tensor up =
+      net.TransposedConv("up3", x, {.outputs = 8, .bias = true},
+                         {.height = kSmallImage - 1, .width = kSmallImage - 1});
+  x = net.Relu("relu3",
+               net.Conv("conv3", net.Concat("concat3", {up, before}), models::Square(6, 3)));
+  models::AddClassifierEnd(net, net.Conv("score", x, models::Square(kSmallClasses, 1)));
+}
+
 // Returns the network at all batches up to kSmallBatch.
 inline GraphFamily SmallFamily(void (*add)(models::NetworkBuilder& net),
                                ModelOptions options = {}) {

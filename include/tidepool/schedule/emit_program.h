@@ -27,9 +27,13 @@ struct EmitOptions {
 // a round differ, for the waits of all of them.
 //
 // With kernels, the graph is a network in float32 with one input, and a loss after a softmax.
-// Layers are convolutions, linear layers, ReLU, tanh, max and average pools, batch normalisation
-// that keeps its input, softmax, sums and concatenations. Updates are gradient descent, with or
-// without momentum. Weights begin with noise of the deviation of He et al., arXiv:1502.01852.
+// Layers are convolutions, also transposed, linear layers, ReLU, tanh, max and average pools, batch
+// normalisation that keeps its input, local response normalisation, dropout, softmax, sums and
+// concatenations, also of images that are cropped. Updates are gradient descent, with or without
+// momentum, and Adam. Weights begin with noise of the deviation of He et al., arXiv:1502.01852.
+//
+// Each layer with dropout has random numbers of its own from a fixed seed, so the order of tasks
+// and copies changes no loss. In rounds, the numbers are drawn for each pass.
 //
 // Errors: those of ValidateSchedule (FailedPrecondition for another graph) and LowerSchedule.
 // InvalidArgument for several devices, schedules of a pool or with pages, and data that does not

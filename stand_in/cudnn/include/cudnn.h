@@ -20,6 +20,9 @@ typedef struct cudnnFilterStruct* cudnnFilterDescriptor_t;
 typedef struct cudnnConvolutionStruct* cudnnConvolutionDescriptor_t;
 typedef struct cudnnActivationStruct* cudnnActivationDescriptor_t;
 typedef struct cudnnPoolingStruct* cudnnPoolingDescriptor_t;
+typedef struct cudnnLRNStruct* cudnnLRNDescriptor_t;
+typedef struct cudnnDropoutStruct* cudnnDropoutDescriptor_t;
+typedef struct cudnnOpTensorStruct* cudnnOpTensorDescriptor_t;
 
 typedef enum {
   CUDNN_STATUS_SUCCESS = 0,
@@ -80,6 +83,17 @@ typedef enum {
   CUDNN_SOFTMAX_LOG = 2
 } cudnnSoftmaxAlgorithm_t;
 typedef enum { CUDNN_SOFTMAX_MODE_INSTANCE = 0, CUDNN_SOFTMAX_MODE_CHANNEL = 1 } cudnnSoftmaxMode_t;
+
+typedef enum { CUDNN_LRN_CROSS_CHANNEL_DIM1 = 0 } cudnnLRNMode_t;
+
+typedef enum {
+  CUDNN_OP_TENSOR_ADD = 0,
+  CUDNN_OP_TENSOR_MUL = 1,
+  CUDNN_OP_TENSOR_MIN = 2,
+  CUDNN_OP_TENSOR_MAX = 3,
+  CUDNN_OP_TENSOR_SQRT = 4,
+  CUDNN_OP_TENSOR_NOT = 5
+} cudnnOpTensorOp_t;
 
 typedef enum {
   CUDNN_BATCHNORM_PER_ACTIVATION = 0,
@@ -275,7 +289,50 @@ TIDEPOOL_STAND_IN_DIRECTION(BackwardFilter, BwdFilter, cudnnTensorDescriptor_t,
 #undef TIDEPOOL_STAND_IN_DIRECTION
 
 /* Layers besides convolutions, for float and double data of four dimensions. The stand-in has the
- * sigmoid, ReLU, tanh and the identity, and batch normalisation over samples and pixels. */
+ * sigmoid, ReLU, tanh and the identity, and trains batch normalisation over samples and pixels. Of
+ * operations of two tensors it has products. */
+cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle, cudnnTensorDescriptor_t y, void* y_data,
+                             const void* value);
+cudnnStatus_t cudnnCreateOpTensorDescriptor(cudnnOpTensorDescriptor_t* operation);
+cudnnStatus_t cudnnDestroyOpTensorDescriptor(cudnnOpTensorDescriptor_t operation);
+cudnnStatus_t cudnnSetOpTensorDescriptor(cudnnOpTensorDescriptor_t operation,
+                                         cudnnOpTensorOp_t its_operation,
+                                         cudnnDataType_t compute_type, cudnnNanPropagation_t nan);
+cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle, cudnnOpTensorDescriptor_t operation,
+                            const void* alpha1, cudnnTensorDescriptor_t a, const void* a_data,
+                            const void* alpha2, cudnnTensorDescriptor_t b, const void* b_data,
+                            const void* beta, cudnnTensorDescriptor_t c, void* c_data);
+cudnnStatus_t cudnnCreateLRNDescriptor(cudnnLRNDescriptor_t* response);
+cudnnStatus_t cudnnDestroyLRNDescriptor(cudnnLRNDescriptor_t response);
+cudnnStatus_t cudnnSetLRNDescriptor(cudnnLRNDescriptor_t response, unsigned channels, double alpha,
+                                    double beta, double k);
+cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle, cudnnLRNDescriptor_t response,
+                                          cudnnLRNMode_t mode, const void* alpha,
+                                          cudnnTensorDescriptor_t x, const void* x_data,
+                                          const void* beta, cudnnTensorDescriptor_t y,
+                                          void* y_data);
+cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle, cudnnLRNDescriptor_t response,
+                                           cudnnLRNMode_t mode, const void* alpha,
+                                           cudnnTensorDescriptor_t y, const void* y_data,
+                                           cudnnTensorDescriptor_t dy, const void* dy_data,
+                                           cudnnTensorDescriptor_t x, const void* x_data,
+                                           const void* beta, cudnnTensorDescriptor_t dx,
+                                           void* dx_data);
+cudnnStatus_t cudnnCreateDropoutDescriptor(cudnnDropoutDescriptor_t* dropout);
+cudnnStatus_t cudnnDestroyDropoutDescriptor(cudnnDropoutDescriptor_t dropout);
+cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t* bytes);
+cudnnStatus_t cudnnDropoutGetReserveSpaceSize(cudnnTensorDescriptor_t x, size_t* bytes);
+cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t dropout, cudnnHandle_t handle,
+                                        float rate, void* states, size_t bytes,
+                                        unsigned long long seed);
+cudnnStatus_t cudnnDropoutForward(cudnnHandle_t handle, cudnnDropoutDescriptor_t dropout,
+                                  cudnnTensorDescriptor_t x, const void* x_data,
+                                  cudnnTensorDescriptor_t y, void* y_data, void* mask,
+                                  size_t mask_bytes);
+cudnnStatus_t cudnnDropoutBackward(cudnnHandle_t handle, cudnnDropoutDescriptor_t dropout,
+                                   cudnnTensorDescriptor_t dy, const void* dy_data,
+                                   cudnnTensorDescriptor_t dx, void* dx_data, void* mask,
+                                   size_t mask_bytes);
 cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle, const void* alpha,
                                            cudnnTensorDescriptor_t dy, const void* dy_data,
                                            const void* beta, cudnnTensorDescriptor_t db,
@@ -324,6 +381,11 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(
     cudnnTensorDescriptor_t channels, const void* scale, const void* shift, double average_factor,
     void* running_mean, void* running_variance, double epsilon, void* saved_mean,
     void* saved_inverse_deviation);
+cudnnStatus_t cudnnBatchNormalizationForwardInference(
+    cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void* alpha, const void* beta,
+    cudnnTensorDescriptor_t x, const void* x_data, cudnnTensorDescriptor_t y, void* y_data,
+    cudnnTensorDescriptor_t parameters, const void* scale, const void* shift, const void* mean,
+    const void* variance, double epsilon);
 cudnnStatus_t cudnnBatchNormalizationBackward(
     cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void* alpha_data, const void* beta_data,
     const void* alpha_weights, const void* beta_weights, cudnnTensorDescriptor_t x,
