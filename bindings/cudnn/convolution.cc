@@ -47,6 +47,16 @@ bool ReadTensor(const Functions& functions, cudnnTensorDescriptor_t descriptor, 
                               tensor.strides.data()) == CUDNN_STATUS_SUCCESS;
 }
 
+// Returns the elements from the first to the last of a tensor with so many samples.
+std::int64_t ExtentOf(const Convolution::Tensor& tensor, int dimensions, std::int64_t samples) {
+  std::int64_t last = (samples - 1) * tensor.strides[0];
+  for (int i = 1; i < dimensions; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    last += static_cast<std::int64_t>(tensor.sizes[at] - 1) * tensor.strides[at];
+  }
+  return last + 1;
+}
+
 template <std::size_t kSize>
 std::string Joined(const std::array<int, kSize>& numbers, int from, int count) {
   const auto begin = static_cast<std::size_t>(from);
@@ -99,14 +109,15 @@ std::optional<Convolution> Convolution::Read(const Functions& functions, Pass pa
       functions.get_groups(descriptors.convolution, &its.groups) != CUDNN_STATUS_SUCCESS) {
     return std::nullopt;
   }
-  const bool is_divided = its.dimensions == y_dimensions && its.dimensions == filter_dimensions &&
-                          its.dimensions == spatial + 2 && spatial <= kMostSpatial &&
-                          its.x.sizes[0] == its.y.sizes[0] && its.batch() >= 1 &&
-                          its.batch() <= kMostKernelBatch &&
-                          its.filter_format != CUDNN_TENSOR_NCHW_VECT_C &&
-                          BytesOf(its.x.type) > 0 && BytesOf(its.y.type) > 0;
-  if (!is_divided) return std::nullopt;
+  if (!its.IsDivided(y_dimensions, filter_dimensions, spatial)) return std::nullopt;
   return its;
+}
+
+bool Convolution::IsDivided(int y_dimensions, int filter_dimensions, int spatial) const {
+  return dimensions == y_dimensions && dimensions == filter_dimensions &&
+         dimensions == spatial + 2 && spatial <= kMostSpatial && x.sizes[0] == y.sizes[0] &&
+         batch() >= 1 && batch() <= kMostKernelBatch && filter_format != CUDNN_TENSOR_NCHW_VECT_C &&
+         BytesOf(x.type) > 0 && BytesOf(y.type) > 0 && BytesOf(filter_type) > 0;
 }
 
 std::optional<Convolution> Convolution::Packed(Pass pass, const TidepoolCudnnSizes& its) {
@@ -176,6 +187,32 @@ KernelPrecision Convolution::precision() const {
 std::int64_t Convolution::XStepBytes() const { return x.strides[0] * BytesOf(x.type); }
 std::int64_t Convolution::YStepBytes() const { return y.strides[0] * BytesOf(y.type); }
 
+std::array<std::int64_t, Convolution::kMostDimensions> Convolution::FilterStrides() const {
+  std::array<std::int64_t, kMostDimensions> packed = {};
+  const bool is_nhwc = filter_format == CUDNN_TENSOR_NHWC;
+  std::int64_t stride = is_nhwc ? filter_sizes[1] : 1;
+  packed[1] = 1;
+  for (int i = dimensions - 1; i >= (is_nhwc ? 2 : 1); --i) {
+    const auto at = static_cast<std::size_t>(i);
+    packed[at] = stride;
+    stride *= filter_sizes[at];
+  }
+  packed[0] = stride;
+  return packed;
+}
+
+std::int64_t Convolution::XBytes(std::int64_t samples) const {
+  return ExtentOf(x, dimensions, samples) * BytesOf(x.type);
+}
+std::int64_t Convolution::YBytes(std::int64_t samples) const {
+  return ExtentOf(y, dimensions, samples) * BytesOf(y.type);
+}
+std::int64_t Convolution::FilterBytes() const {
+  std::int64_t elements = 1;
+  for (int i = 0; i < dimensions; ++i) elements *= filter_sizes[static_cast<std::size_t>(i)];
+  return elements * BytesOf(filter_type);
+}
+
 ProfileKey Convolution::KeyOf(const ProfiledMachine& machine, std::int64_t samples) const {
   const int spatial = dimensions - 2;
   ProfileKey key;
@@ -189,6 +226,7 @@ ProfileKey Convolution::KeyOf(const ProfiledMachine& machine, std::int64_t sampl
   key.layout =
       absl::StrCat("x=", Joined(x.strides, 0, dimensions), " y=", Joined(y.strides, 0, dimensions),
                    " w=", filter_format == CUDNN_TENSOR_NHWC ? "NHWC" : "NCHW");
+  if (alignment != kEngineAlignment) absl::StrAppend(&key.layout, " alignment=", alignment);
   key.types = absl::StrCat(TypeName(x.type), " ", TypeName(filter_type), " ", TypeName(y.type), " ",
                            TypeName(compute_type), " math=", static_cast<int>(math));
   key.samples = samples;

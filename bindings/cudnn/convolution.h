@@ -37,6 +37,7 @@ struct Descriptors {
 class Convolution {
  public:
   static constexpr int kMostSpatial = 3;
+  static constexpr int kEngineAlignment = 16;
   static constexpr std::size_t kMostDimensions = 2 + kMostSpatial;
 
   struct Tensor {
@@ -52,6 +53,9 @@ class Convolution {
   static std::optional<Convolution> Read(const Functions& functions, Pass pass,
                                          const Descriptors& descriptors);
 
+  // Returns whether the sizes, types and formats are of a convolution that is divided.
+  bool IsDivided(int y_dimensions, int filter_dimensions, int spatial) const;
+
   // Returns a convolution of packed floats. Nothing for sizes that are no convolution.
   static std::optional<Convolution> Packed(Pass pass, const TidepoolCudnnSizes& sizes);
 
@@ -63,6 +67,12 @@ class Convolution {
   // Returns the bytes of a sample's step in x and y.
   std::int64_t XStepBytes() const;
   std::int64_t YStepBytes() const;
+  // Returns the strides of the filter, of elements: packed in its format.
+  std::array<std::int64_t, kMostDimensions> FilterStrides() const;
+  // Returns the bytes of x, y and the filter with so many samples.
+  std::int64_t XBytes(std::int64_t samples) const;
+  std::int64_t YBytes(std::int64_t samples) const;
+  std::int64_t FilterBytes() const;
   // Returns the key of a measurement, without its algorithm.
   ProfileKey KeyOf(const ProfiledMachine& machine, std::int64_t samples) const;
 
@@ -87,6 +97,12 @@ class Convolution {
   cudnnDataType_t compute_type = CUDNN_DATA_FLOAT;
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
   int groups = 1;
+
+  // The algorithms that may run it.
+  enum class Source : std::uint8_t { kAlgorithms, kEngines, kBoth };
+  Source source = Source::kAlgorithms;
+  std::uint32_t notes = UINT32_MAX;  // bits of the numerical notes that engines may have
+  int alignment = kEngineAlignment;  // of the data that engines get, in bytes
 };
 
 }  // namespace tidepool::cudnn

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of tidepool/cudnn.h.
 #include "bindings/cudnn/calls.h"
+#include "bindings/cudnn/graphs.h"
 #include "bindings/cudnn/handles.h"
 #include "bindings/cudnn/include/tidepool/cudnn.h"
 
 using tidepool::cudnn::Convolve;
 using tidepool::cudnn::ConvolveFused;
+using tidepool::cudnn::Functions;
 using tidepool::cudnn::Handles;
 using tidepool::cudnn::LookUp;
 using tidepool::cudnn::LookUpKind;

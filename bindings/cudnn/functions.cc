@@ -19,9 +19,14 @@ class Finder {
  public:
   template <typename Function>
   void operator()(const std::string& name, Function& function) {
+    Optional(name, function);
+    if (function == nullptr && missing_.empty()) missing_ = name;
+  }
+  // Leaves null where cuDNN lacks the function.
+  template <typename Function>
+  void Optional(const std::string& name, Function& function) {
     void* found = dlsym(RTLD_NEXT, name.c_str());
     if (found == nullptr) found = InLibrary(name);
-    if (found == nullptr && missing_.empty()) missing_ = name;
     function = reinterpret_cast<Function>(found);
   }
 
@@ -74,6 +79,14 @@ const Functions* FindAll() {
   find("cudnnGetConvolutionMathType", functions->get_math);
   find("cudnnSetConvolutionGroupCount", functions->set_groups);
   find("cudnnGetConvolutionGroupCount", functions->get_groups);
+  find("cudnnBackendCreateDescriptor", functions->create_backend);
+  find("cudnnBackendDestroyDescriptor", functions->destroy_backend);
+  find("cudnnBackendFinalize", functions->finalize_backend);
+  find("cudnnBackendSetAttribute", functions->set_attribute);
+  find("cudnnBackendGetAttribute", functions->get_attribute);
+  find("cudnnBackendExecute", functions->execute);
+  find.Optional("cudnnBackendPopulateCudaGraph", functions->populate_graph);
+  find.Optional("cudnnBackendUpdateCudaGraph", functions->update_graph);
   if (find.missing().empty()) return functions;
   bindings::PrintOnce({absl::StrCat("tidepool: cuDNN has no function ", find.missing(),
                                     ", expected cuDNN 9 in the library path")});

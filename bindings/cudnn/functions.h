@@ -46,6 +46,10 @@ struct PassFunctions {
                        std::size_t workspace_bytes, const void* beta, void* c, void*);
 };
 
+// Writes a plan into a graph of CUDA.
+using PlanToGraph = cudnnStatus_t (*)(cudnnHandle_t, cudnnBackendDescriptor_t plan,
+                                      cudnnBackendDescriptor_t pack, cudaGraph_t graph);
+
 struct Functions {
   // Returns the functions, or null and says so once on stderr where the process has no cuDNN.
   // Thread-safe.
@@ -74,6 +78,16 @@ struct Functions {
   decltype(&cudnnGetConvolutionMathType) get_math;
   decltype(&cudnnSetConvolutionGroupCount) set_groups;
   decltype(&cudnnGetConvolutionGroupCount) get_groups;
+  // The graph interface.
+  decltype(&cudnnBackendCreateDescriptor) create_backend;
+  decltype(&cudnnBackendDestroyDescriptor) destroy_backend;
+  decltype(&cudnnBackendFinalize) finalize_backend;
+  decltype(&cudnnBackendSetAttribute) set_attribute;
+  decltype(&cudnnBackendGetAttribute) get_attribute;
+  decltype(&cudnnBackendExecute) execute;
+  // Null where cuDNN is too old for them.
+  PlanToGraph populate_graph;
+  PlanToGraph update_graph;
 };
 
 }  // namespace tidepool::cudnn

@@ -31,12 +31,14 @@ bool SetSwitchOption(std::string_view text, Options& options) {
   return value.has_value();
 }
 
-bool SetTotal(std::string_view text, Options& options) {
+// Parses bytes, or none.
+template <auto kMember>
+bool SetOptional(std::string_view text, Options& options) {
   if (text == "none") {
-    options.total_bytes.reset();
+    (options.*kMember).reset();
     return true;
   }
-  return SetLimit<&Options::total_bytes>(text, options);
+  return SetLimit<kMember>(text, options);
 }
 
 bool SetPolicy(std::string_view text, Options& options) {
@@ -82,14 +84,17 @@ bool SetDevices(std::string_view text, Options& options) {
 
 constexpr std::string_view kSwitchValues = "0 or 1";
 constexpr std::string_view kLimitValues = "bytes (67108864, 64MiB), or 0";
-constexpr std::array<CudnnOption, 10> kCudnnOptions = {{
+constexpr std::string_view kOptionalValues = "bytes (67108864, 64MiB), 0, or none";
+constexpr std::array<CudnnOption, 12> kCudnnOptions = {{
     {"policy", "undivided, powerOfTwo, adaptive, all, or micro-batches such as 8,16,32", true,
      SetPolicy},
     {"limit", kLimitValues, true, SetLimit<&Options::limit_bytes>},
-    {"total", "bytes (67108864, 64MiB), 0, or none", true, SetTotal},
+    {"total", kOptionalValues, true, SetOptional<&Options::total_bytes>},
     {"sharing", "wd or shared", true, SetSharing},
     {"workspace", "caller or pool", true, SetWorkspace},
     {"precision", "TRUE_HALF, PSEUDO_HALF or FLOAT", true, SetPrecision},
+    {"engines", kSwitchValues, true, SetSwitchOption<&Options::engines>},
+    {"measuring", kOptionalValues, true, SetOptional<&Options::measuring_bytes>},
     {"database", "the path of a profile", true, SetDatabase},
     {"devices", "numbers of devices such as 0,1", true, SetDevices},
     {"statistics", kSwitchValues, true, SetSwitchOption<&Options::statistics>},

@@ -25,8 +25,10 @@ struct Options {
   WorkspaceKind sharing = WorkspaceKind::kDivision;   // of the total
   bool has_own_workspaces = false;                    // kReuse: from a pool, not of the caller
   KernelPrecision precision = KernelPrecision::kTrueHalf;  // the least precise arithmetic
-  std::string database = {};                               // the path of a profile; empty: none
-  std::vector<int> devices = {};                           // that measure, beside the handle's own
+  bool engines = false;  // look-ups of algorithms measure engines of graphs too
+  std::optional<std::int64_t> measuring_bytes = {};  // of workspaces of measurements; none: any
+  std::string database = {};                         // the path of a profile; empty: none
+  std::vector<int> devices = {};                     // that measure, beside the handle's own
   bool statistics = false;
   bool errors = false;
 

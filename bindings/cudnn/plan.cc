@@ -46,13 +46,20 @@ bool Plan::AddSteps() {
   std::int64_t first_sample = 0;
   for (const KernelPart& part : configuration_.parts) {
     Step step;
-    step.algorithm = Algorithm::Of(part.algorithm).number;
     step.first_sample = first_sample;
+    step.samples = part.micro_batch;
+    first_sample += part.micro_batch;
+    if (IsEngine(part.algorithm)) {
+      step.engine = &EngineOf(part.algorithm);
+      has_engines_ = true;
+      steps_.push_back(step);
+      continue;
+    }
+    step.algorithm = Algorithm::Of(part.algorithm).number;
     if (part.micro_batch != convolution_.batch() && !AddTensors(part.micro_batch, step))
       return false;
     if (!AddArithmetic(part, step)) return false;
     steps_.push_back(step);
-    first_sample += part.micro_batch;
   }
   return true;
 }
@@ -60,7 +67,8 @@ bool Plan::AddSteps() {
 bool Plan::AddTensors(std::int64_t samples, Step& step) {
   // Parts of one size and algorithm follow each other.
   const std::size_t at = steps_.size();
-  if (at > 0 && configuration_.parts[at - 1].micro_batch == samples) {
+  if (at > 0 && steps_.back().engine == nullptr &&
+      configuration_.parts[at - 1].micro_batch == samples) {
     step.x = steps_.back().x;
     step.y = steps_.back().y;
     return true;
@@ -89,9 +97,80 @@ bool Plan::AddArithmetic(const KernelPart& part, Step& step) {
   return step.convolution != nullptr;
 }
 
+// The first micro-batch of a filter's gradient takes the caller's beta, and the others add to it.
+Scales Plan::ScalesAt(const Step& step, const Scales& scales) const {
+  const bool adds = convolution_.pass == Pass::kFilter && step.first_sample > 0;
+  return {scales.alpha, adds ? 1 : scales.beta};
+}
+
+ConvolutionData Plan::DataAt(const Step& step, const Call& call) const {
+  return {call.data.x + step.first_sample * convolution_.XStepBytes(), call.data.w,
+          call.data.y + step.first_sample * convolution_.YStepBytes()};
+}
+
+// Steps of one size, engine and beta share a plan.
+Plan::EnginePlans Plan::MakePlans(cudnnHandle_t handle, const Scales& scales) const {
+  EnginePlans plans;
+  plans.reserve(steps_.size());
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    if (step.engine == nullptr) {
+      plans.push_back(nullptr);
+      continue;
+    }
+    const Scales its = ScalesAt(step, scales);
+    const bool is_as_before = i > 0 && steps_[i - 1].engine == step.engine &&
+                              steps_[i - 1].samples == step.samples &&
+                              ScalesAt(steps_[i - 1], scales) == its;
+    plans.push_back(is_as_before ? plans.back()
+                                 : EnginePlan::Make(functions_, handle, convolution_, step.samples,
+                                                    its, *step.engine));
+    if (plans.back() == nullptr ||
+        plans.back()->workspace_bytes() > configuration_.workspace_bytes) {
+      return {};
+    }
+  }
+  return plans;
+}
+
+bool Plan::IsAligned(const Call& call) const {
+  const auto alignment = static_cast<std::uintptr_t>(convolution_.alignment);
+  const auto is_aligned = [&](const char* data) {
+    return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
+  };
+  return is_aligned(call.data.x) && is_aligned(call.data.w) && is_aligned(call.data.y);
+}
+
+const Plan::EnginePlans* Plan::PlansFor(const Call& call) const {
+  // A fused convolution has more operations than engines get here.
+  if (call.epilogue != nullptr || !IsAligned(call)) return nullptr;
+  const bool is_double = convolution_.x.type == CUDNN_DATA_DOUBLE;
+  const auto value = [&](const void* scale) {
+    return is_double ? *static_cast<const double*>(scale)
+                     : static_cast<double>(*static_cast<const float*>(scale));
+  };
+  const Scales scales = {value(call.alpha), value(call.beta)};
+  const locks::MutexLock lock(&mutex_);
+  MadePlans& made = engine_plans_[scales];
+  // One call of cuDNN may fail, but an engine that refuses is not asked for ever.
+  constexpr int kMostRefusals = 3;
+  if (made.plans.empty() && made.refusals < kMostRefusals) {
+    made.plans = MakePlans(call.handle, scales);
+    if (made.plans.empty()) ++made.refusals;
+  }
+  return made.plans.empty() ? nullptr : &made.plans;
+}
+
+bool Plan::CanRun(const Call& call) const { return !has_engines_ || PlansFor(call) != nullptr; }
+
 cudnnStatus_t Plan::Run(const Call& call, void* workspace, std::size_t workspace_bytes) const {
-  for (const Step& step : steps_) {
-    const cudnnStatus_t status = RunStep(step, call, workspace, workspace_bytes);
+  const EnginePlans* const plans = has_engines_ ? PlansFor(call) : nullptr;
+  if (has_engines_ && plans == nullptr) return CUDNN_STATUS_NOT_SUPPORTED;
+  for (std::size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
+    const cudnnStatus_t status = step.engine != nullptr
+                                     ? (*plans)[i]->Run(call.handle, DataAt(step, call), workspace)
+                                     : RunStep(step, call, workspace, workspace_bytes);
     if (status != CUDNN_STATUS_SUCCESS) return status;
   }
   return CUDNN_STATUS_SUCCESS;
@@ -109,20 +188,18 @@ cudnnStatus_t Plan::RunStep(const Step& step, const Call& call, void* workspace,
   if (step.x != nullptr) its.x = step.x;
   if (step.y != nullptr) its.y = step.y;
   if (step.convolution != nullptr) its.convolution = step.convolution;
-  const std::int64_t y_offset = step.first_sample * convolution_.YStepBytes();
-  char* const x = call.data.x + step.first_sample * convolution_.XStepBytes();
-  char* const y = call.data.y + y_offset;
+  const auto [x, w, y] = DataAt(step, call);
   if (call.epilogue != nullptr) {
     const Epilogue& end = *call.epilogue;
-    return functions_.run_fused(
-        call.handle, call.alpha, its.x, x, its.w, call.data.w, its.convolution,
-        static_cast<cudnnConvolutionFwdAlgo_t>(step.algorithm), workspace, workspace_bytes,
-        end.alpha, its.y, end.z + y_offset, end.bias, end.bias_data, end.activation, its.y, y);
+    return functions_.run_fused(call.handle, call.alpha, its.x, x, its.w, w, its.convolution,
+                                static_cast<cudnnConvolutionFwdAlgo_t>(step.algorithm), workspace,
+                                workspace_bytes, end.alpha, its.y, end.z + (y - call.data.y),
+                                end.bias, end.bias_data, end.activation, its.y, y);
   }
   const std::array<void*, 3> of = its.InOrder(pass);
-  char* const a = pass == Pass::kData ? call.data.w : x;
-  char* const b = pass == Pass::kForward ? call.data.w : y;
-  char* const c = pass == Pass::kForward ? y : pass == Pass::kData ? x : call.data.w;
+  char* const a = pass == Pass::kData ? w : x;
+  char* const b = pass == Pass::kForward ? w : y;
+  char* const c = pass == Pass::kForward ? y : pass == Pass::kData ? x : w;
   const bool adds = pass == Pass::kFilter && step.first_sample > 0;
   return functions_.passes[static_cast<std::size_t>(pass)].run(
       call.handle, call.alpha, of[0], a, of[1], b, its.convolution, step.algorithm, workspace,
@@ -131,8 +208,10 @@ cudnnStatus_t Plan::RunStep(const Step& step, const Call& call, void* workspace,
 
 bool Plan::is_deterministic() const {
   return std::all_of(
-      configuration_.parts.begin(), configuration_.parts.end(),
-      [](const KernelPart& part) { return Algorithm::Of(part.algorithm).is_deterministic; });
+      configuration_.parts.begin(), configuration_.parts.end(), [](const KernelPart& part) {
+        return IsEngine(part.algorithm) ? EngineOf(part.algorithm).is_deterministic()
+                                        : Algorithm::Of(part.algorithm).is_deterministic;
+      });
 }
 
 }  // namespace tidepool::cudnn

@@ -7,12 +7,15 @@
 #include <cudnn.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <type_traits>
 #include <vector>
 
 #include "bindings/cudnn/convolution.h"
+#include "bindings/cudnn/engines.h"
 #include "bindings/cudnn/functions.h"
+#include "lib/locks/mutex.h"
 #include "tidepool/schedule/workspace_policy.h"
 
 namespace tidepool::cudnn {
@@ -23,7 +26,7 @@ struct Algorithm {
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
   bool is_deterministic = true;
 
-  // Convert to and from the numbers of kernel tables.
+  // Convert to and from the numbers of kernel tables, which are less than kFirstEngine.
   std::int64_t Encoded() const {
     return number | static_cast<int>(math) << 8 | (is_deterministic ? 1 : 0) << 16;
   }
@@ -53,13 +56,6 @@ TensorDescriptor WithBatch(const Functions& functions, const Convolution& convol
 ConvolutionDescriptor WithArithmetic(const Functions& functions, const Convolution& convolution,
                                      cudnnDataType_t compute_type, cudnnMathType_t math);
 
-// The data of a convolution, by roles.
-struct ConvolutionData {
-  char* x = nullptr;
-  char* w = nullptr;
-  char* y = nullptr;
-};
-
 // The end of a fused convolution (cudnnConvolutionBiasActivationForward). `z` has the descriptor of
 // y.
 struct Epilogue {
@@ -82,7 +78,7 @@ struct Call {
   const Epilogue* epilogue = nullptr;  // null: none
 };
 
-// Immutable. Any number of threads may run it, with handles of their own.
+// Any number of threads may run it, with handles of their own.
 class Plan {
  public:
   // Makes the plan of a configuration. Null if a call of cuDNN fails.
@@ -93,7 +89,12 @@ class Plan {
   // nothing. The scales are those of cuDNN. The first micro-batch of a filter's gradient takes the
   // caller's beta, and the others add to it. Returns the first error; then part of the output is
   // undefined.
+  // NOT_SUPPORTED, and nothing queued, where CanRun is false.
   cudnnStatus_t Run(const Call& call, void* workspace, std::size_t workspace_bytes) const;
+
+  // Returns whether all engines of the plan take the scales and the data of a call. Makes their
+  // plans, which are kept for later calls with these scales.
+  bool CanRun(const Call& call) const;
 
   double seconds() const { return configuration_.seconds; }
   std::int64_t workspace_bytes() const { return configuration_.workspace_bytes; }
@@ -104,7 +105,9 @@ class Plan {
  private:
   struct Step {
     int algorithm = 0;
+    const Engine* engine = nullptr;  // runs in the place of an algorithm
     std::int64_t first_sample = 0;
+    std::int64_t samples = 0;
     // Null: the caller's own descriptors.
     cudnnTensorDescriptor_t x = nullptr;
     cudnnTensorDescriptor_t y = nullptr;
@@ -115,6 +118,19 @@ class Plan {
        const KernelConfiguration& configuration)
       : functions_(functions), convolution_(convolution), configuration_(configuration) {}
 
+  // The plans of engines by step, null for an algorithm.
+  using EnginePlans = std::vector<std::shared_ptr<const EnginePlan>>;
+  struct MadePlans {
+    EnginePlans plans;  // empty: an engine refused
+    int refusals = 0;
+  };
+
+  // Returns the engines' plans for a call; null where an engine refuses.
+  const EnginePlans* PlansFor(const Call& call) const;
+  EnginePlans MakePlans(cudnnHandle_t handle, const Scales& scales) const;
+  Scales ScalesAt(const Step& step, const Scales& scales) const;
+  ConvolutionData DataAt(const Step& step, const Call& call) const;
+  bool IsAligned(const Call& call) const;
   cudnnStatus_t RunStep(const Step& step, const Call& call, void* workspace,
                         std::size_t workspace_bytes) const;
   bool AddSteps();
@@ -127,6 +143,9 @@ class Plan {
   std::vector<Step> steps_;
   std::vector<TensorDescriptor> tensors_;
   std::vector<ConvolutionDescriptor> arithmetics_;
+  bool has_engines_ = false;
+  mutable locks::Mutex mutex_;
+  mutable std::map<Scales, MadePlans> engine_plans_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace tidepool::cudnn

@@ -30,10 +30,17 @@ std::vector<KernelConfiguration> InUnits(const std::vector<KernelConfiguration>&
   return rounded;
 }
 
+std::int64_t NextId() {
+  static std::atomic<std::int64_t> last = 0;
+  return last.fetch_add(1) + 1;
+}
+
+// Returns the algorithms of cuDNN that programs can name.
 KernelTable OfWholeBatch(const KernelTable& rows, std::int64_t batch) {
   KernelTable whole;
-  std::copy_if(rows.begin(), rows.end(), std::back_inserter(whole),
-               [&](const KernelRow& row) { return row.micro_batch == batch; });
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(whole), [&](const KernelRow& row) {
+    return row.micro_batch == batch && !IsEngine(row.algorithm);
+  });
   std::stable_sort(whole.begin(), whole.end(), [](const KernelRow& one, const KernelRow& other) {
     return one.seconds < other.seconds;
   });
@@ -46,6 +53,7 @@ Planner::Planner(const Functions& functions, const Options& options, int ordinal
     : functions_(functions),
       options_(options),
       ordinal_(ordinal),
+      id_(NextId()),
       measurements_(functions, options, ordinal) {}
 
 Planner::~Planner() {
@@ -84,6 +92,39 @@ Planner::Shape& Planner::ShapeOf(cudnnHandle_t handle, const Convolution& convol
   shape->plans.resize(shape->front.size());
   shape->whole = OfWholeBatch(table, convolution.batch());
   return *shape;
+}
+
+// Returns a convolution with the algorithms that options allow. A graph's has engines alone.
+Convolution Planner::Sourced(const Convolution& convolution) const {
+  Convolution its = convolution;
+  if (options_.engines && its.source == Convolution::Source::kAlgorithms) {
+    its.source = Convolution::Source::kBoth;
+    if (its.math == CUDNN_FMA_MATH) its.notes = ~(1U << CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  }
+  return its;
+}
+
+// Returns the shape itself, or that without engines where engines refuse the call: they have fixed
+// scales, and data must be aligned.
+Planner::Shape& Planner::RunnableShape(Shape& shape, std::int64_t most_bytes, const Call& call) {
+  if (shape.convolution.source != Convolution::Source::kBoth) return shape;
+  const Point point = PointWithin(shape, most_bytes);
+  const Plan* const plan = point.has_value() ? PlanAt(shape, *point) : nullptr;
+  if (plan == nullptr || plan->CanRun(call)) return shape;
+  Convolution algorithms = shape.convolution;
+  algorithms.source = Convolution::Source::kAlgorithms;
+  return ShapeOf(call.handle, algorithms, most_bytes);
+}
+
+bool Planner::CanRun(const Convolution& convolution, int algorithm, const Call& call) {
+  const locks::MutexLock lock(&mutex_);
+  const Kernel* const kernel = Find(algorithm);
+  if (kernel == nullptr) return false;
+  if (options_.kind() == WorkspaceKind::kDivision && !is_divided_) return true;
+  Shape& shape = ShapeOf(call.handle, Sourced(convolution), kernel->granted_bytes);
+  const Point point = PointWithin(shape, kernel->granted_bytes);
+  const Plan* const plan = point.has_value() ? PlanAt(shape, *point) : nullptr;
+  return plan != nullptr && plan->CanRun(call);
 }
 
 Planner::Point Planner::PointWithin(const Shape& shape, std::int64_t bytes) {
@@ -154,7 +195,7 @@ std::optional<LookedUp> Planner::LookUp(cudnnHandle_t handle, const Convolution&
   const std::int64_t granted = has_total              ? *options_.total_bytes
                                : options_.uses_pool() ? options_.limit_bytes
                                                       : limit_bytes.value_or(options_.limit_bytes);
-  Shape& shape = ShapeOf(handle, convolution, granted);
+  Shape& shape = ShapeOf(handle, Sourced(convolution), granted);
   const Point point = PointWithin(shape, granted);
   if (!point.has_value()) return std::nullopt;
   const Plan* const plan = PlanAt(shape, *point);
@@ -174,7 +215,7 @@ std::optional<std::int64_t> Planner::WorkspaceOf(cudnnHandle_t handle,
   const Kernel* const kernel = Find(algorithm);
   if (kernel == nullptr) return std::nullopt;
   if (options_.uses_pool()) return 0;
-  const Shape& shape = ShapeOf(handle, convolution, kernel->granted_bytes);
+  const Shape& shape = ShapeOf(handle, Sourced(convolution), kernel->granted_bytes);
   const Point point = PointWithin(shape, kernel->granted_bytes);
   if (!point.has_value()) return std::nullopt;
   return shape.front[*point].workspace_bytes;
@@ -294,7 +335,8 @@ cudnnStatus_t Planner::RunWithOwn(Kernel& kernel, Shape& shape, std::size_t poin
   return RunPlan(*plan, call, nullptr, 0);
 }
 
-cudnnStatus_t Planner::Run(const Convolution& convolution, int algorithm, const Call& call) {
+cudnnStatus_t Planner::Run(const Convolution& asked, int algorithm, const Call& call) {
+  const Convolution convolution = Sourced(asked);
   const Plan* plan = nullptr;
   {
     const locks::MutexLock lock(&mutex_);
@@ -309,11 +351,14 @@ cudnnStatus_t Planner::Run(const Convolution& convolution, int algorithm, const 
       shape = &ShapeOf(call.handle, convolution, kernel->granted_bytes);
     }
     if (options_.kind() == WorkspaceKind::kDivision && !is_divided_) Divide();
+    const auto given =
+        call.workspace == nullptr ? 0 : static_cast<std::int64_t>(call.workspace_bytes);
+    const std::int64_t most =
+        options_.uses_pool() ? kernel->granted_bytes : std::min(kernel->granted_bytes, given);
+    shape = &RunnableShape(*shape, most, call);
     Point point = PointWithin(*shape, kernel->granted_bytes);
     if (!point.has_value()) return CUDNN_STATUS_NOT_SUPPORTED;
     if (options_.uses_pool()) return RunWithOwn(*kernel, *shape, *point, call);
-    const auto given =
-        call.workspace == nullptr ? 0 : static_cast<std::int64_t>(call.workspace_bytes);
     if (shape->front[*point].workspace_bytes > given) {
       fallbacks_.fetch_add(1, std::memory_order_relaxed);
       point = PointWithin(*shape, given);
@@ -342,6 +387,8 @@ TidepoolCudnnStatistics Planner::Statistics() const {
   statistics.kernels = static_cast<std::int64_t>(kernels_.size());
   statistics.measured = measurements_.measured();
   statistics.solves = solves_.load();
+  statistics.graphs = graphs_.load();
+  statistics.graphs_left = graphs_left_.load();
   if (workspaces_ != nullptr) statistics.workspace_bytes = workspaces_->Stats().reserved_bytes;
   return statistics;
 }
@@ -352,10 +399,12 @@ void Planner::PrintStatistics() const {
   std::fprintf(
       stderr,
       "tidepool: cuda:%d: %lld convolutions, %lld in micro-batches, %lld with a slower plan; "
-      "%lld kernels, %lld micro-batches measured, %lld bytes of workspaces held\n",
+      "%lld kernels, %lld micro-batches measured, %lld bytes of workspaces held; "
+      "%lld plans of graphs taken over, %lld larger than the limit left\n",
       ordinal_, static_cast<long long>(its.convolutions), static_cast<long long>(its.divided),
       static_cast<long long>(its.fallbacks), static_cast<long long>(its.kernels),
-      static_cast<long long>(its.measured), static_cast<long long>(its.workspace_bytes));
+      static_cast<long long>(its.measured), static_cast<long long>(its.workspace_bytes),
+      static_cast<long long>(its.graphs), static_cast<long long>(its.graphs_left));
 }
 
 void Planner::ForgetMemoryAfterReset() {

@@ -62,6 +62,17 @@ class Planner {
   // every algorithm.
   cudnnStatus_t Run(const Convolution& convolution, int algorithm, const Call& call);
 
+  // Returns whether the plan that a kernel has within its limit takes the scales and the data of a
+  // call. True where a total is not divided yet.
+  bool CanRun(const Convolution& convolution, int algorithm, const Call& call);
+
+  // Returns the most bytes of a workspace of a program's own plan that is left as it is.
+  std::int64_t MostOfOwnPlans() const { return options_.uses_pool() ? 0 : options_.limit_bytes; }
+  // Counts a plan of a graph that exceeds this: taken over, or left to cuDNN.
+  void CountGraph(bool is_taken) { (is_taken ? graphs_ : graphs_left_).fetch_add(1); }
+  // A number that no other planner of the process has.
+  std::int64_t id() const { return id_; }
+
   // Tells the planner that a handle has another stream, perhaps with the handle of an older one.
   void ForgetStream(cudaStream_t native);
 
@@ -115,9 +126,14 @@ class Planner {
   cudnnStatus_t RunPlan(const Plan& plan, const Call& call, void* workspace, std::size_t bytes);
   void Tell(const std::string& text) const;
 
+  Convolution Sourced(const Convolution& convolution) const;
+  Shape& RunnableShape(Shape& shape, std::int64_t most_bytes, const Call& call)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const Functions& functions_;
   const Options options_;
   const int ordinal_;
+  const std::int64_t id_;
   mutable locks::Mutex mutex_;
   Measurements measurements_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<Convolution, std::unique_ptr<Shape>> shapes_ ABSL_GUARDED_BY(mutex_);
@@ -134,6 +150,8 @@ class Planner {
   std::atomic<std::int64_t> fallbacks_ = 0;
   std::atomic<std::int64_t> changed_ = 0;
   std::atomic<std::int64_t> solves_ = 0;
+  std::atomic<std::int64_t> graphs_ = 0;
+  std::atomic<std::int64_t> graphs_left_ = 0;
 };
 
 }  // namespace tidepool::cudnn

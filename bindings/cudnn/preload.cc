@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of cuDNN under their own names, for programs that load this library before cuDNN.
 #include "bindings/cudnn/calls.h"
+#include "bindings/cudnn/graphs.h"
 #include "bindings/cudnn/include/tidepool/cudnn.h"
 
 using tidepool::cudnn::Convolve;
 using tidepool::cudnn::ConvolveFused;
+using tidepool::cudnn::Functions;
 using tidepool::cudnn::LookUp;
 using tidepool::cudnn::LookUpKind;
 using tidepool::cudnn::Pass;

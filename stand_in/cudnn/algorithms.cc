@@ -251,11 +251,13 @@ std::vector<AlgorithmCost> CostsOf(Pass pass, const ConvolutionShape& shape) {
   return *std::move(costs);
 }
 
-std::optional<std::size_t> WorkspaceOf(Pass pass, const ConvolutionShape& shape, int algorithm) {
+std::optional<AlgorithmCost> CostOf(Pass pass, const ConvolutionShape& shape, int algorithm) {
+  std::optional<AlgorithmCost> found;
   for (const AlgorithmCost& cost : CostsOf(pass, shape)) {
-    if (cost.algorithm == algorithm) return cost.workspace_bytes;
+    if (cost.algorithm != algorithm) continue;
+    if (!found.has_value() || cost.math == shape.math) found = cost;
   }
-  return std::nullopt;
+  return found;
 }
 
 }  // namespace tidepool::cudart_host

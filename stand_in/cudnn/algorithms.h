@@ -26,8 +26,9 @@ int AlgorithmCount(Pass pass);
 // come with tensor cores too.
 std::vector<AlgorithmCost> CostsOf(Pass pass, const ConvolutionShape& shape);
 
-// Returns the workspace that an algorithm needs, or nothing where it is not supported.
-std::optional<std::size_t> WorkspaceOf(Pass pass, const ConvolutionShape& shape, int algorithm);
+// Returns the cost of an algorithm, with the arithmetic of the shape if it has that; nothing where
+// the algorithm is not supported.
+std::optional<AlgorithmCost> CostOf(Pass pass, const ConvolutionShape& shape, int algorithm);
 
 }  // namespace tidepool::cudart_host
 

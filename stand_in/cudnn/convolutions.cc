@@ -9,8 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "stand_in/cudart/control.h"
 #include "stand_in/cudnn/algorithms.h"
 #include "stand_in/cudnn/control.h"
+#include "stand_in/cudnn/convolution_work.h"
 #include "stand_in/cudnn/objects.h"
 #include "stand_in/cudnn/shape.h"
 #include "stand_in/stream_work.h"
@@ -23,23 +25,9 @@ constexpr std::size_t kPage = 4096;
 std::atomic<long long> races = 0;
 std::atomic<std::uint64_t> next_token = 1;
 
-// A convolution in a stream.
-struct Work {
-  Pass pass = Pass::kForward;
-  ConvolutionShape shape;
-  double alpha = 1;
-  double beta = 0;
-  void* x = nullptr;
-  void* w = nullptr;
-  void* y = nullptr;
-  char* workspace = nullptr;
-  std::size_t workspace_bytes = 0;
-  std::optional<Epilogue> epilogue = {};  // of a fused convolution
-};
-
 // Calls `body` with the places in the workspace that a convolution marks as its own.
 template <typename Body>
-void ForEachMark(const Work& work, Body body) {
+void ForEachMark(const ConvolutionWork& work, Body body) {
   if (work.workspace_bytes < sizeof(std::uint64_t)) return;
   const std::size_t last = work.workspace_bytes - sizeof(std::uint64_t);
   for (std::size_t at = 0; at < last; at += kPage) body(work.workspace + at);
@@ -47,7 +35,7 @@ void ForEachMark(const Work& work, Body body) {
 }
 
 // Computes, and finds out whether other work uses the workspace meanwhile.
-void Run(const Work& work) {
+void Run(const ConvolutionWork& work) {
   const std::uint64_t token = next_token.fetch_add(1);
   ForEachMark(work, [&](char* place) { std::memcpy(place, &token, sizeof token); });
   if (work.epilogue.has_value()) {
@@ -133,15 +121,15 @@ cudnnStatus_t TellWorkspace(const char* function, Pass pass, cudnnHandle_t handl
   }
   const auto shape = ShapeOf(roles.x, roles.w, convolution, roles.y);
   if (handle == nullptr || !shape.has_value() || bytes == nullptr) return CUDNN_STATUS_BAD_PARAM;
-  const auto needed = WorkspaceOf(pass, *shape, algorithm);
-  if (!needed.has_value()) return CUDNN_STATUS_NOT_SUPPORTED;
-  *bytes = *needed;
+  const auto cost = CostOf(pass, *shape, algorithm);
+  if (!cost.has_value()) return CUDNN_STATUS_NOT_SUPPORTED;
+  *bytes = cost->workspace_bytes;
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t Start(const char* function, cudnnHandle_t handle, const Descriptors& roles,
                     cudnnConvolutionDescriptor_t convolution, int algorithm, const void* alpha,
-                    const void* beta, std::unique_ptr<Work> work) {
+                    const void* beta, std::unique_ptr<ConvolutionWork> work) {
   if (const cudnnStatus_t status = EnterCudnn(function); status != CUDNN_STATUS_SUCCESS) {
     return status;
   }
@@ -150,23 +138,16 @@ cudnnStatus_t Start(const char* function, cudnnHandle_t handle, const Descriptor
       work->x == nullptr || work->w == nullptr || work->y == nullptr) {
     return CUDNN_STATUS_BAD_PARAM;
   }
-  const auto needed = WorkspaceOf(work->pass, *shape, algorithm);
-  if (!needed.has_value()) return CUDNN_STATUS_NOT_SUPPORTED;
-  const bool has_workspace =
-      *needed == 0 || (work->workspace != nullptr && work->workspace_bytes >= *needed);
-  if (!has_workspace) return CUDNN_STATUS_BAD_PARAM;
-  work->workspace_bytes = *needed;
   work->shape = *shape;
   work->alpha = ScaleOf(alpha, shape->x.type);
   work->beta = ScaleOf(beta, shape->x.type);
-  const auto run = [work = std::shared_ptr<Work>(std::move(work))] { Run(*work); };
-  return QueueWork(handle->stream, run) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
+  return QueueConvolution(handle, algorithm, std::move(work));
 }
 
 template <Pass kPass>
-std::unique_ptr<Work> WorkOf(const void* a, const void* b, void* c, void* workspace,
-                             std::size_t workspace_bytes) {
-  auto work = std::make_unique<Work>();
+std::unique_ptr<ConvolutionWork> WorkOf(const void* a, const void* b, void* c, void* workspace,
+                                        std::size_t workspace_bytes) {
+  auto work = std::make_unique<ConvolutionWork>();
   work->pass = kPass;
   void* const first = const_cast<void*>(a);
   void* const second = const_cast<void*>(b);
@@ -195,6 +176,22 @@ std::optional<Epilogue> EpilogueOf(cudnnTensorDescriptor_t y, cudnnTensorDescrip
 }
 
 }  // namespace
+
+cudnnStatus_t QueueConvolution(cudnnHandle_t handle, int algorithm,
+                               std::unique_ptr<ConvolutionWork> work) {
+  const auto cost = CostOf(work->pass, work->shape, algorithm);
+  if (!cost.has_value()) return CUDNN_STATUS_NOT_SUPPORTED;
+  const std::size_t needed = cost->workspace_bytes;
+  const bool has_workspace =
+      needed == 0 || (work->workspace != nullptr && work->workspace_bytes >= needed);
+  if (!has_workspace) return CUDNN_STATUS_BAD_PARAM;
+  work->workspace_bytes = needed;
+  cudartHostRunKernel("convolution", handle->stream, static_cast<double>(cost->milliseconds) / 1e3,
+                      nullptr, 0);
+  const auto run = [work = std::shared_ptr<ConvolutionWork>(std::move(work))] { Run(*work); };
+  return QueueWork(handle->stream, run) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_EXECUTION_FAILED;
+}
+
 }  // namespace tidepool::cudart_host
 
 using tidepool::cudart_host::AlgorithmCount;

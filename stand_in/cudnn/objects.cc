@@ -27,7 +27,7 @@ cudnnStatus_t Make(const char* function, Object** made) {
   }
   if (made == nullptr) return CUDNN_STATUS_BAD_PARAM;
   *made = new Object();
-  live_objects.fetch_add(1);
+  CountLive(1);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -36,7 +36,7 @@ cudnnStatus_t Destroy(const char* function, Object* object) {
   const cudnnStatus_t status = EnterCudnn(function);
   if (object == nullptr) return CUDNN_STATUS_BAD_PARAM;
   delete object;
-  live_objects.fetch_sub(1);
+  CountLive(-1);
   return status;
 }
 
@@ -125,6 +125,8 @@ void Store(Number value, Number* place) {
 cudnnStatus_t EnterCudnn(const char* function) {
   return static_cast<cudnnStatus_t>(Counts().Enter(function));
 }
+
+void CountLive(long long change) { live_objects.fetch_add(change); }
 
 double ScaleOf(const void* scale, cudnnDataType_t type) {
   return type == CUDNN_DATA_DOUBLE ? *static_cast<const double*>(scale)

@@ -74,6 +74,9 @@ namespace tidepool::cudart_host {
 // Counts a call of a function. Returns the status that it has to fail with, or success.
 cudnnStatus_t EnterCudnn(const char* function);
 
+// Counts objects that tests see as live (cudnnHostCountLive).
+void CountLive(long long change);
+
 // Returns a scale of a call: double for double data, and otherwise float.
 double ScaleOf(const void* scale, cudnnDataType_t type);
 

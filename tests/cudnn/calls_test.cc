@@ -199,6 +199,25 @@ TEST_F(CudnnCallsTest, AnAdaptivePolicyMeasuresFewMicroBatches) {
   EXPECT_EQ(Statistics().measured, 1);
 }
 
+// Algorithm 1 runs at most 3 samples, so a look-up of the whole batch does not know it.
+TEST_F(CudnnCallsTest, AnAdaptivePolicyFindsAlgorithmsOfSmallBatches) {
+  std::string csv = "pass,layer,samples,algorithm,milliseconds,workspace_bytes\n";
+  for (int n = 1; n <= 12; ++n) {
+    const std::string samples = std::to_string(n);
+    csv += "forward,*," + samples + ",0," + samples + ",0\n";
+    if (n <= 3) csv += "forward,*," + samples + ",1,0." + samples + ",0\n";
+  }
+  Must(cudnnHostSetTable(csv.c_str()) == 1);
+  const Layer layer({.n = 12, .c = 2, .h = 4, .w = 4, .k = 2});
+  Open({{"policy", "all"}});
+  const Looked all = LookUp(handle_, layer, Direction::kForward);
+  EXPECT_FLOAT_EQ(all.milliseconds, 1.2F);
+  Close();
+  Open({{"policy", "adaptive"}});
+  EXPECT_FLOAT_EQ(LookUp(handle_, layer, Direction::kForward).milliseconds, 1.2F);
+  EXPECT_LT(Statistics().measured, 8);
+}
+
 // Rows that are no measurements do not count.
 TEST_F(CudnnCallsTest, BrokenMeasurementsAreLeftOut) {
   const std::string header = "pass,layer,samples,algorithm,milliseconds,workspace_bytes\n";
@@ -278,12 +297,18 @@ TEST_F(CudnnCallsTest, AFusedConvolutionIsDividedToo) {
 class CudnnFaultsTest : public WrappedTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(CudnnFaultsTest, EveryCallMayFailOnce) {
-  const bool has_total = std::string(GetParam()) != "";
+  const std::string kind = GetParam();
+  const bool has_total = kind == "wd" || kind == "shared";
   for (int n = 1; n < 1000; ++n) {
     for (const auto& [name, value] : std::vector<std::pair<const char*, std::string>>{
              {"limit", "2000"},
-             {"sharing", has_total ? GetParam() : "wd"},
-             {"total", has_total ? "8192" : "none"}}) {
+             {"sharing", has_total ? kind : "wd"},
+             {"total", has_total ? "8192" : "none"},
+             {"policy", kind == "adaptive"  ? "adaptive"
+                        : kind == "engines" ? "4"
+                                            : "powerOfTwo"},
+             {"measuring", kind == "measuring" ? "4096" : "none"},
+             {"engines", kind == "engines" ? "1" : "0"}}) {
       Must(tidepoolCudnnSetOption(name, value.c_str()));
     }
     const Layer layer(kSmall);
@@ -324,7 +349,8 @@ TEST_P(CudnnFaultsTest, EveryCallMayFailOnce) {
   }
   FAIL() << "the calls never end";
 }
-INSTANTIATE_TEST_SUITE_P(Kinds, CudnnFaultsTest, ::testing::Values("", "wd", "shared"));
+INSTANTIATE_TEST_SUITE_P(Kinds, CudnnFaultsTest,
+                         ::testing::Values("", "wd", "shared", "adaptive", "measuring", "engines"));
 
 // Totals
 // ------------------------------------------------------------------------------------------

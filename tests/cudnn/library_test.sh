@@ -10,9 +10,9 @@ library=$1 preloaded=$2 plain=$3 divided=$4
 fail() { echo "$1"; exit 1; }
 
 shown() { nm -D --defined-only "$1" | awk '$2 == "T" {print $3}' | sort; }
-[ "$(shown "$library" | grep -c '^tidepoolCudnn')" -eq 22 ] || fail "shows: $(shown "$library" | xargs)"
+[ "$(shown "$library" | grep -c '^tidepoolCudnn')" -eq 30 ] || fail "shows: $(shown "$library" | xargs)"
 [ "$(shown "$library" | grep -vc '^tidepoolCudnn')" -eq 0 ] || fail "shows: $(shown "$library" | xargs)"
-[ "$(shown "$preloaded" | grep -c '^cudnn')" -eq 19 ] || fail "shows: $(shown "$preloaded" | xargs)"
+[ "$(shown "$preloaded" | grep -c '^cudnn')" -eq 27 ] || fail "shows: $(shown "$preloaded" | xargs)"
 for each in "$library" "$preloaded"; do
   for other in libcudnn libcuda.so libtidepool; do
     if readelf -d "$each" | grep NEEDED | grep -q "$other"; then fail "$each needs $other"; fi

@@ -165,7 +165,7 @@ class WrappedTest : public ::testing::Test {
       {"policy", "powerOfTwo"}, {"limit", "64MiB"},         {"workspace", "caller"},
       {"sharing", "wd"},        {"precision", "TRUE_HALF"}, {"total", "none"},
       {"database", ""},         {"statistics", "0"},        {"errors", "0"},
-      {"devices", "0"}};
+      {"devices", "0"},         {"engines", "0"},           {"measuring", "none"}};
   long long live_ = 0;
 };
 

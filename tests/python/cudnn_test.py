@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measurements of convolutions from a file, and the questions about them."""
+import contextlib
 import sqlite3
 
 import pytest
@@ -44,6 +45,23 @@ def test_measurements_are_rows_of_convolutions(store):
     pandas = pytest.importorskip("pandas")
     frame = times.to_frame()
     assert isinstance(frame, pandas.DataFrame) and frame.seconds.min() == 1.5e-3
+
+
+def test_engines_are_algorithms_with_numbers_of_their_own(store):
+    with contextlib.closing(sqlite3.connect(store)) as database:
+        key = ("gpu", "cuDNN 91900, driver 13000", "cudnn convolution forward x=48x27x27 w=128x48x5x5 y=128x27x27",
+               "x=1 y=1 w=NCHW")
+        for types, engine, samples in (("float float float float math=0", "engine 3 knobs=2:1,5:0 notes=16", 8),
+                                       ("float float float float math=0", "engine 3 knobs=2:1,5:0 notes=16", 4),
+                                       ("half half half half math=0", "engine 1 knobs= notes=0", 8)):
+            database.execute("INSERT INTO task_time VALUES (?,?,?,?,?,?,?,1e-3,1024,1)", (*key, types, engine, samples))
+        database.commit()
+    times = cudnn.measurements(store)
+    engines = [row for row in times if row["engine"]]
+    assert [(row["samples"], row["algorithm"], row["precision"], row["deterministic"]) for row in engines] == [
+        (4, 2**20, "FLOAT", False), (8, 2**20, "FLOAT", False), (8, 2**20 + 1, "TRUE_HALF", True)]
+    rows = times.layer(engines[0]["layer"])
+    assert cudnn.front(rows, batch=8)[-1] == {"seconds": 1e-3, "workspace_bytes": 1024}
 
 
 def test_a_broken_file_is_an_error(tmp_path):

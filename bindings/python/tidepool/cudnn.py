@@ -26,6 +26,8 @@ __all__ = ["BatchSplit", "Measurements", "best_batch_size", "front", "measuremen
 Size = Union[int, str]
 
 _PREFIX = "cudnn convolution "
+_FIRST_ENGINE = 2**20
+_NONDETERMINISTIC = 4  # the bit of this numerical note
 _QUERY = ("SELECT device, library, layer, layout, types, algorithm, samples, seconds, workspace_bytes FROM task_time "
           "WHERE layer GLOB 'cudnn convolution *' ORDER BY device, library, layer, layout, types, samples, algorithm")
 
@@ -44,24 +46,34 @@ class Measurements(Rows):
 
 
 def _row(device: str, library: str, layer: str, layout: str, types: str, algorithm: str, samples: int, seconds: float,
-         workspace_bytes: int) -> Dict[str, Any]:
-    # Such as "4 FLOAT math=0 deterministic".
+         workspace_bytes: int, engines: Dict[str, int]) -> Dict[str, Any]:
+    its = {"device": device, "library": library, "direction": layer[len(_PREFIX):].split()[0],
+           "layer": " ".join((device, library, layer, layout, types)), "samples": samples, "seconds": seconds,
+           "workspace_bytes": workspace_bytes}
+    # Such as "4 FLOAT math=0 deterministic", and "engine 3 knobs=2:1 notes=16".
     words = algorithm.split()
-    return {"device": device, "library": library, "direction": layer[len(_PREFIX):].split()[0],
-            "layer": " ".join((device, library, layer, layout, types)), "samples": samples, "algorithm": int(words[0]),
-            "precision": words[1], "math": int(words[2].partition("=")[2]), "deterministic": len(words) > 3,
-            "seconds": seconds, "workspace_bytes": workspace_bytes}
+    if words[0] == "engine":
+        data, _, _, compute = types.split()[:4]
+        precision = "FLOAT" if data != "half" else "TRUE_HALF" if compute == "half" else "PSEUDO_HALF"
+        notes = int(words[3].partition("=")[2])
+        return {**its, "algorithm": engines.setdefault(algorithm, _FIRST_ENGINE + len(engines)), "engine": algorithm,
+                "precision": precision, "math": 0, "deterministic": not notes >> _NONDETERMINISTIC & 1}
+    return {**its, "algorithm": int(words[0]), "engine": "", "precision": words[1], "math": int(words[2].partition("=")[2]),
+            "deterministic": len(words) > 3}
 
 
 def measurements(path: Path) -> Measurements:
     """Returns all measurements of convolutions in a profile. The file is not changed.
+
+    Engines of the graph API have numbers from 2**20 on in `algorithm`, in this answer alone, and texts in `engine`.
 
     `to_frame()` makes a pandas DataFrame. A file that is missing or no profile is an InputError.
     """
     uri = pathlib.Path(os.path.abspath(path)).as_uri() + "?mode=ro"
     try:
         with contextlib.closing(sqlite3.connect(uri, uri=True)) as database:
-            return Measurements(_row(*row) for row in database.execute(_QUERY))
+            engines: Dict[str, int] = {}
+            return Measurements(_row(*row, engines) for row in database.execute(_QUERY))
     except sqlite3.Error as error:
         raise InputError(f"{os.fspath(path)}: {error}, expected a profile") from None
 

@@ -398,4 +398,6 @@ cudnnStatus_t cudnnBatchNormalizationBackward(
 }
 #endif
 
+#include <cudnn_graph.h>
+
 #endif /* TIDEPOOL_STAND_IN_CUDNN_H_ */

@@ -38,6 +38,8 @@ typedef struct TidepoolCudnnStatistics { /* NOLINT(modernize-use-using): C has n
   int64_t measured;        /* micro-batches that cuDNN measured; the others were known */
   int64_t solves;          /* times that a total was divided between kernels */
   int64_t workspace_bytes; /* that the pool of workspaces holds of the device */
+  int64_t graphs;          /* plans of the graph interface that were taken over */
+  int64_t graphs_left;     /* those that exceed the limit and are left to cuDNN */
 } TidepoolCudnnStatistics;
 /* Stores the counts. CUDNN_STATUS_NOT_INITIALIZED for a handle that is not known. */
 TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnGetStatistics(cudnnHandle_t handle,
@@ -62,6 +64,33 @@ typedef struct TidepoolCudnnSizes { /* NOLINT(modernize-use-using): C has nothin
  * the database are known. A status of cuDNN: BAD_PARAM for sizes that are no convolution,
  * NOT_SUPPORTED where cuDNN has no algorithm for it. */
 TIDEPOOL_CUDNN_API int tidepoolCudnnMeasure(const TidepoolCudnnSizes* sizes, int64_t* measured);
+
+/* Do the same as cuDNN's functions of the graph interface without "tidepool". A plan of one
+ * convolution that needs more workspace than the limit runs in micro-batches, and its workspace
+ * size is theirs. It needs a graph with a handle. All descriptors of the graph must be made by
+ * these functions. */
+TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnBackendCreateDescriptor(
+    cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t* descriptor);
+TIDEPOOL_CUDNN_API cudnnStatus_t
+tidepoolCudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);
+TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnBackendFinalize(cudnnBackendDescriptor_t descriptor);
+TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnBackendSetAttribute(
+    cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+    cudnnBackendAttributeType_t type, int64_t count, const void* elements);
+TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnBackendGetAttribute(
+    cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t name,
+    cudnnBackendAttributeType_t type, int64_t wanted, int64_t* count, void* elements);
+TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnBackendExecute(cudnnHandle_t handle,
+                                                             cudnnBackendDescriptor_t plan,
+                                                             cudnnBackendDescriptor_t pack);
+/* NOT_SUPPORTED for a plan that was taken over: a graph can capture its execution. */
+TIDEPOOL_CUDNN_API cudnnStatus_t
+tidepoolCudnnBackendPopulateCudaGraph(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                      cudnnBackendDescriptor_t pack, cudaGraph_t graph);
+TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnBackendUpdateCudaGraph(cudnnHandle_t handle,
+                                                                     cudnnBackendDescriptor_t plan,
+                                                                     cudnnBackendDescriptor_t pack,
+                                                                     cudaGraph_t graph);
 
 /* Declares the functions of one direction. `A`, `B` and `C` are the types of its descriptors in the
  * order of cuDNN. `layer` tells layers of one shape apart, 0 for none. Without layers, look-ups
@@ -122,6 +151,21 @@ class CudnnHandle {
   cudnnHandle_t raw_ = nullptr;
 };
 
+// Takes the place of cudnnBackendDescriptor_t in a program. Copies are the same descriptor. Arrays
+// of it are arrays of cudnnBackendDescriptor_t, as attributes want them.
+class CudnnBackendDescriptor {
+ public:
+  CudnnBackendDescriptor() = default;
+  CudnnBackendDescriptor(decltype(nullptr)) {}  // NOLINT(google-explicit-constructor): as void* has
+  explicit CudnnBackendDescriptor(cudnnBackendDescriptor_t raw) : raw_(raw) {}
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  operator cudnnBackendDescriptor_t() const { return raw_; }
+
+ private:
+  cudnnBackendDescriptor_t raw_ = nullptr;
+};
+static_assert(sizeof(CudnnBackendDescriptor) == sizeof(cudnnBackendDescriptor_t));
+
 // Returns the layer id of a name: a hash that is not 0.
 constexpr uint64_t CudnnLayer(const char* name) {
   uint64_t hash = 14695981039346656037ULL;
@@ -143,6 +187,38 @@ inline cudnnStatus_t cudnnDestroy(tidepool::CudnnHandle handle) {
 }
 inline cudnnStatus_t cudnnSetStream(tidepool::CudnnHandle handle, cudaStream_t stream) {
   return tidepoolCudnnSetStream(handle, stream);
+}
+
+inline cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                                  tidepool::CudnnBackendDescriptor* descriptor) {
+  cudnnBackendDescriptor_t raw = nullptr;
+  if (descriptor == nullptr) return CUDNN_STATUS_BAD_PARAM;
+  const cudnnStatus_t status = tidepoolCudnnBackendCreateDescriptor(type, &raw);
+  if (status == CUDNN_STATUS_SUCCESS) *descriptor = tidepool::CudnnBackendDescriptor(raw);
+  return status;
+}
+inline cudnnStatus_t cudnnBackendDestroyDescriptor(tidepool::CudnnBackendDescriptor descriptor) {
+  return tidepoolCudnnBackendDestroyDescriptor(descriptor);
+}
+inline cudnnStatus_t cudnnBackendFinalize(tidepool::CudnnBackendDescriptor descriptor) {
+  return tidepoolCudnnBackendFinalize(descriptor);
+}
+inline cudnnStatus_t cudnnBackendSetAttribute(tidepool::CudnnBackendDescriptor descriptor,
+                                              cudnnBackendAttributeName_t name,
+                                              cudnnBackendAttributeType_t type, int64_t count,
+                                              const void* elements) {
+  return tidepoolCudnnBackendSetAttribute(descriptor, name, type, count, elements);
+}
+inline cudnnStatus_t cudnnBackendGetAttribute(tidepool::CudnnBackendDescriptor descriptor,
+                                              cudnnBackendAttributeName_t name,
+                                              cudnnBackendAttributeType_t type, int64_t wanted,
+                                              int64_t* count, void* elements) {
+  return tidepoolCudnnBackendGetAttribute(descriptor, name, type, wanted, count, elements);
+}
+inline cudnnStatus_t cudnnBackendExecute(tidepool::CudnnHandle handle,
+                                         tidepool::CudnnBackendDescriptor plan,
+                                         tidepool::CudnnBackendDescriptor pack) {
+  return tidepoolCudnnBackendExecute(handle, plan, pack);
 }
 
 // Defines the overloads of one direction.

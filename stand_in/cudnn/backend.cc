@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stand_in/cudnn/backend.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tidepool::cudart_host {
+namespace {
+
+// The attributes of an operation.
+struct OperationNames {
+  Pass pass;
+  cudnnBackendAttributeName_t alpha, beta, convolution, x, w, y;
+};
+
+const OperationNames* NamesOf(cudnnBackendDescriptorType_t type) {
+  static constexpr OperationNames kForward = {Pass::kForward,
+                                              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                                              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA,
+                                              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                                              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+                                              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                                              CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y};
+  static constexpr OperationNames kData = {Pass::kData,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY};
+  static constexpr OperationNames kFilter = {Pass::kFilter,
+                                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA,
+                                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                                             CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY};
+  switch (type) {
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+      return &kForward;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+      return &kData;
+    case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+      return &kFilter;
+    default:
+      return nullptr;
+  }
+}
+
+bool ToInts(const std::vector<std::int64_t>& numbers, std::array<int, CUDNN_DIM_MAX>& ints) {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    if (i == CUDNN_DIM_MAX || numbers[i] < 0 || numbers[i] > INT32_MAX) return false;
+    ints[i] = static_cast<int>(numbers[i]);
+  }
+  return true;
+}
+
+// Reads a tensor as a descriptor of the other interface.
+bool Read(const BackendObject* object, cudnnTensorStruct& tensor) {
+  if (object == nullptr || object->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR) return false;
+  const auto sizes = object->All<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
+  const auto strides = object->All<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
+  tensor.type = object->Get(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT);
+  tensor.dimensions = static_cast<int>(sizes.size());
+  return sizes.size() >= 3 && sizes.size() == strides.size() && ToInts(sizes, tensor.sizes) &&
+         ToInts(strides, tensor.strides);
+}
+
+bool Read(const BackendObject* object, cudnnConvolutionStruct& convolution) {
+  if (object == nullptr || object->type != CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR) return false;
+  const auto numbers = [&](cudnnBackendAttributeName_t name) {
+    return object->All<std::int64_t>(name);
+  };
+  convolution.dimensions =
+      static_cast<int>(object->Get<std::int64_t>(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 0));
+  convolution.mode = object->Get(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION);
+  convolution.compute_type = object->Get(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+  return numbers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS) ==
+             numbers(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS) &&
+         ToInts(numbers(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS), convolution.pads) &&
+         ToInts(numbers(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES), convolution.strides) &&
+         ToInts(numbers(CUDNN_ATTR_CONVOLUTION_DILATIONS), convolution.dilations);
+}
+
+// Returns a scale, which programs set as float or as double.
+double Scale(const BackendObject& operation, cudnnBackendAttributeName_t name) {
+  const auto found = operation.attributes.find(name);
+  if (found != operation.attributes.end() && found->second.type == CUDNN_TYPE_DOUBLE) {
+    return operation.Get(name, 0.0);
+  }
+  return static_cast<double>(operation.Get(name, 0.0F));
+}
+
+std::int64_t IdOf(const BackendObject& tensor) {
+  return tensor.Get<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
+}
+
+cudnnMathType_t MathOf(const BackendObject& configuration) {
+  const BackendObject* const knob = configuration.Child(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES);
+  const bool has_cores =
+      knob != nullptr && knob->Get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, 0) == 1;
+  return has_cores ? CUDNN_TENSOR_OP_MATH : CUDNN_DEFAULT_MATH;
+}
+
+}  // namespace
+
+std::optional<GraphConvolution> ConvolutionOfOperation(const BackendObject& operation) {
+  const OperationNames* const names = NamesOf(operation.type);
+  if (names == nullptr) return std::nullopt;
+  const BackendObject* const x = operation.Child(names->x);
+  const BackendObject* const w = operation.Child(names->w);
+  const BackendObject* const y = operation.Child(names->y);
+  cudnnTensorStruct x_tensor;
+  cudnnTensorStruct w_tensor;
+  cudnnTensorStruct y_tensor;
+  cudnnConvolutionStruct convolution;
+  if (!Read(x, x_tensor) || !Read(w, w_tensor) || !Read(y, y_tensor) ||
+      !Read(operation.Child(names->convolution), convolution)) {
+    return std::nullopt;
+  }
+  // Groups follow from the channels.
+  if (w_tensor.sizes[1] < 1 || x_tensor.sizes[1] % w_tensor.sizes[1] != 0) return std::nullopt;
+  convolution.groups = x_tensor.sizes[1] / w_tensor.sizes[1];
+  cudnnFilterStruct filter;
+  filter.type = w_tensor.type;
+  filter.dimensions = w_tensor.dimensions;
+  filter.sizes = w_tensor.sizes;
+  const auto shape = ShapeOf(&x_tensor, &filter, &convolution, &y_tensor);
+  if (!shape.has_value()) return std::nullopt;
+  GraphConvolution its = {
+      names->pass, *shape,  Scale(operation, names->alpha), Scale(operation, names->beta), IdOf(*x),
+      IdOf(*w),    IdOf(*y)};
+  // The filter has strides of its own here. Dimensions without use come first.
+  const int unused = 5 - w_tensor.dimensions;
+  for (int i = 0; i < w_tensor.dimensions; ++i) {
+    const int at = i < 2 ? i : i + unused;
+    its.shape.w.strides[static_cast<std::size_t>(at)] =
+        w_tensor.strides[static_cast<std::size_t>(i)];
+  }
+  return its;
+}
+
+std::optional<GraphConvolution> ConvolutionOf(const BackendObject& object) {
+  switch (object.type) {
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: {
+      const BackendObject* const operation = object.Child(CUDNN_ATTR_OPERATIONGRAPH_OPS);
+      return operation == nullptr ? std::nullopt : ConvolutionOfOperation(*operation);
+    }
+    case CUDNN_BACKEND_ENGINE_DESCRIPTOR:
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR:
+    case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
+      break;
+    default:
+      return std::nullopt;
+  }
+  for (const cudnnBackendAttributeName_t name :
+       {CUDNN_ATTR_ENGINE_OPERATION_GRAPH, CUDNN_ATTR_ENGINECFG_ENGINE,
+        CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG}) {
+    if (const BackendObject* const child = object.Child(name)) return ConvolutionOf(*child);
+  }
+  return std::nullopt;
+}
+
+std::optional<AlgorithmCost> CostOfConfiguration(const BackendObject& configuration) {
+  const BackendObject* const engine = configuration.Child(CUDNN_ATTR_ENGINECFG_ENGINE);
+  const std::optional<GraphConvolution> its = ConvolutionOf(configuration);
+  if (engine == nullptr || !its.has_value()) return std::nullopt;
+  const auto index = engine->Get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1);
+  for (const AlgorithmCost& cost : CostsOf(its->pass, its->shape)) {
+    if (cost.algorithm == index && cost.math == MathOf(configuration)) return cost;
+  }
+  return std::nullopt;
+}
+
+std::vector<cudnnBackendNumericalNote_t> NotesOf(Pass pass, const AlgorithmCost& cost) {
+  constexpr std::array<std::array<int, 2>, 3> kFfts = {{{4, 5}, {2, 3}, {2, 6}}};       // by pass
+  constexpr std::array<std::array<int, 2>, 3> kWinograds = {{{6, 7}, {4, 5}, {4, 5}}};  // by pass
+  const auto is_in = [&](const std::array<std::array<int, 2>, 3>& numbers) {
+    const std::array<int, 2>& of = numbers[static_cast<std::size_t>(pass)];
+    return std::find(of.begin(), of.end(), cost.algorithm) != of.end();
+  };
+  std::vector<cudnnBackendNumericalNote_t> notes;
+  if (cost.math == CUDNN_TENSOR_OP_MATH) notes.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
+  if (is_in(kFfts)) notes.push_back(CUDNN_NUMERICAL_NOTE_FFT);
+  if (!cost.is_deterministic) notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  if (is_in(kWinograds)) notes.push_back(CUDNN_NUMERICAL_NOTE_WINOGRAD);
+  return notes;
+}
+
+}  // namespace tidepool::cudart_host
