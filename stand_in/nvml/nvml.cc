@@ -129,10 +129,13 @@ TIDEPOOL_NVML int nvmlDeviceGetHandleByIndex_v2(unsigned device, void** handle) 
 TIDEPOOL_NVML int nvmlDeviceGetHandleByIndex(unsigned device, void** handle) {
   return nvmlDeviceGetHandleByIndex_v2(device, handle);
 }
-// The runtime gives no addresses on the bus and no names of single devices.
-TIDEPOOL_NVML int nvmlDeviceGetHandleByPciBusId_v2(const char* /*id*/, void** handle) {
-  return Store(handle, HandleOf(0));
+// Devices have the buses of the runtime's addresses: 0000:BUS:00.0.
+TIDEPOOL_NVML int nvmlDeviceGetHandleByPciBusId_v2(const char* id, void** handle) {
+  unsigned bus = 0;
+  if (id == nullptr || std::sscanf(id, "%*x:%x", &bus) != 1) return kInvalidArgument;
+  return bus < DeviceCount() ? Store(handle, HandleOf(bus)) : kNotFound;
 }
+// The runtime gives no names of single devices.
 TIDEPOOL_NVML int nvmlDeviceGetHandleByUUID(const char* /*name*/, void** /*handle*/) {
   return kNotFound;
 }
@@ -172,7 +175,7 @@ TIDEPOOL_NVML int nvmlDeviceGetTemperature(void* /*handle*/, int /*sensor*/, uns
   return Store(degrees, 30U);
 }
 TIDEPOOL_NVML int nvmlDeviceGetPowerUsage(void* /*handle*/, unsigned* milliwatts) {
-  return Store(milliwatts, 0U);
+  return Store(milliwatts, static_cast<unsigned>(Number("CUDART_HOST_MILLIWATTS", 0)));
 }
 TIDEPOOL_NVML int nvmlDeviceGetClockInfo(void* /*handle*/, int /*clock*/, unsigned* megahertz) {
   return Store(megahertz, 0U);

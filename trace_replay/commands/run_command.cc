@@ -3,22 +3,29 @@
 // simulator.
 #include <climits>
 #include <iostream>
+#include <memory>
+#include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "tidepool/schedule/timeline.h"
 #include "trace_replay/offload/density_probes.h"
 #include "trace_replay/offload/fixed_iteration.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/live_iteration.h"
+#include "trace_replay/offload/nvml_power.h"
 #include "trace_replay/offload/offload_options.h"
+#include "trace_replay/offload/power_sampler.h"
 #include "trace_replay/offload/run_notes.h"
 #include "trace_replay/offload/schedule_source.h"
 #include "trace_replay/options.h"
 #include "trace_replay/replay/available_memory.h"
+#include "trace_replay/replay/cuda_devices.h"
 #include "trace_replay/text.h"
 
 namespace tidepool::tool {
@@ -88,15 +95,29 @@ struct Iterations {
   std::vector<double> seconds;  // one an iteration
   Timeline last;
   std::optional<DensityProbes> probes = std::nullopt;
+  std::optional<Power> power = std::nullopt;
+
+  double mean_seconds() const {
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0) /
+           static_cast<double>(seconds.size());
+  }
 };
+
+// Starts samples of a GPU's power; null where the device does not tell it.
+std::unique_ptr<PowerSampler> SamplePower(const std::string& device) {
+  PowerSource source = device == "cuda" ? NvmlPower(FirstGpuAddress()) : nullptr;
+  if (source == nullptr) return nullptr;
+  return std::make_unique<PowerSampler>(std::move(source), RegularTicks());
+}
 
 // Calls `after` with the iteration after each run of it.
 template <typename Iteration, typename After>
-absl::StatusOr<Iterations> Repeat(int times, RunProgress& progress, Iteration& iteration,
-                                  After after) {
+absl::StatusOr<Iterations> Repeat(const RunCommandOptions& options, RunProgress& progress,
+                                  Iteration& iteration, After after) {
   Iterations iterations;
   iterations.device = iteration.device_name();
-  for (int i = 0; i < times; ++i) {
+  const std::unique_ptr<PowerSampler> power = SamplePower(options.device);
+  for (int i = 0; i < options.iterations; ++i) {
     progress.Begin(i);
     absl::StatusOr<Timeline> timeline = iteration.Run();
     if (!timeline.ok()) return timeline.status();
@@ -104,6 +125,7 @@ absl::StatusOr<Iterations> Repeat(int times, RunProgress& progress, Iteration& i
     iterations.last = *std::move(timeline);
     if (absl::Status status = after(iteration); !status.ok()) return status;
   }
+  if (power != nullptr) iterations.power = power->Finish();
   return iterations;
 }
 
@@ -114,8 +136,7 @@ absl::StatusOr<Iterations> IterateFixed(const RunCommandOptions& options,
       FixedIteration::Create(options.device, scheduled.graphs, *scheduled.schedule,
                              MachineFor(scheduled), [&](std::size_t step) { progress.Show(step); });
   if (!fixed.ok()) return fixed.status();
-  return Repeat(options.iterations, progress, **fixed,
-                [](FixedIteration&) { return absl::OkStatus(); });
+  return Repeat(options, progress, **fixed, [](FixedIteration&) { return absl::OkStatus(); });
 }
 
 absl::Status CheckHasPool(const RunCommandOptions& options, const Schedule& schedule) {
@@ -148,7 +169,7 @@ absl::StatusOr<Iterations> IterateInPool(const RunCommandOptions& options,
       LiveIteration::Create(live_options, prepared.scheduled.graph(), *prepared.simulated);
   if (!live.ok()) return live.status();
   absl::StatusOr<Iterations> iterations =
-      Repeat(options.iterations, progress, **live, [&](LiveIteration& iteration) {
+      Repeat(options, progress, **live, [&](LiveIteration& iteration) {
         return probes.has_value() ? probes->AfterIteration(iteration) : absl::OkStatus();
       });
   if (!iterations.ok()) return iterations.status();
@@ -177,12 +198,25 @@ absl::Status Announce(const RunCommandOptions& options, const Timeline& simulate
   return absl::OkStatus();
 }
 
+double JoulesOf(const Iterations& iterations) {
+  return iterations.power->mean_watts * iterations.mean_seconds();
+}
+
+nlohmann::ordered_json PowerJson(const Iterations& iterations) {
+  if (!iterations.power.has_value()) return nullptr;
+  return {{"mean_watts", iterations.power->mean_watts},
+          {"maximum_watts", iterations.power->maximum_watts},
+          {"joules_per_iteration", JoulesOf(iterations)},
+          {"samples", iterations.power->samples}};
+}
+
 absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const Prepared& prepared,
                                        const Iterations& iterations) {
   const double predicted = prepared.simulated->seconds;
   nlohmann::ordered_json more = {{"device", iterations.device},
                                  {"iteration_seconds", iterations.seconds},
-                                 {"predicted_seconds", predicted}};
+                                 {"predicted_seconds", predicted},
+                                 {"power", PowerJson(iterations)}};
   if (iterations.probes.has_value()) more["densities"] = iterations.probes->Json();
   absl::StatusOr<Answer> answer =
       PrintTimeline(options.offload, prepared.scheduled, iterations.last, more);
@@ -194,6 +228,11 @@ absl::StatusOr<Answer> PrintIterations(const RunCommandOptions& options, const P
       {absl::StrCat("  last of ", options.iterations, " iterations"),
        MillisecondsText(iterations.last.seconds)},
       {"  predicted", MillisecondsText(predicted)}};
+  if (iterations.power.has_value()) {
+    rows.push_back({"  power, mean", absl::StrFormat("%.1f W", iterations.power->mean_watts)});
+    rows.push_back({"  power, most", absl::StrFormat("%.1f W", iterations.power->maximum_watts)});
+    rows.push_back({"  energy of an iteration", absl::StrFormat("%.3f J", JoulesOf(iterations))});
+  }
   if (iterations.probes.has_value()) {
     for (std::vector<std::string>& row : iterations.probes->Rows()) rows.push_back(std::move(row));
   }

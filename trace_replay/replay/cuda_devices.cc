@@ -21,12 +21,20 @@ absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
   return std::unique_ptr<Device>(*std::move(device));
 }
 
+std::string FirstGpuAddress() {
+  char address[32] = {};
+  const cudaError_t error = cudaDeviceGetPCIBusId(address, sizeof(address), 0);
+  return error == cudaSuccess ? address : "";
+}
+
 #else
 
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice() {
   return absl::InvalidArgumentError(
       "--device: cuda: this build has no CUDA, expected none or host");
 }
+
+std::string FirstGpuAddress() { return ""; }
 
 #endif
 

@@ -4,6 +4,7 @@
 #define TIDEPOOL_TRACE_REPLAY_REPLAY_CUDA_DEVICES_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "tidepool/device.h"
@@ -13,6 +14,10 @@ namespace tidepool::tool {
 // Returns the first GPU. InvalidArgument, about the option --device, in a build without CUDA and on
 // a machine without a GPU.
 absl::StatusOr<std::unique_ptr<Device>> MakeCudaDevice();
+
+// Returns the first GPU's address on the PCI bus, such as "0000:3b:00.0"; empty without
+// a GPU.
+std::string FirstGpuAddress();
 
 }  // namespace tidepool::tool
 
