@@ -14,13 +14,14 @@ struct KnownKey {
   std::string_view name;
   bool is_required = false;
 };
-constexpr std::array<KnownKey, 10> kScheduleKeys = {{{"tidepool_schedule", true},
+constexpr std::array<KnownKey, 11> kScheduleKeys = {{{"tidepool_schedule", true},
                                                      {"policy"},
                                                      {"graph"},
                                                      {"fingerprint", true},
                                                      {"memory", true},
                                                      {"alignment"},
                                                      {"devices"},
+                                                     {"batch_normalization"},
                                                      {"machine"},
                                                      {"rounds"},
                                                      {"steps", true}}};

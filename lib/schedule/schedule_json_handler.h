@@ -83,6 +83,7 @@ class ScheduleHandler : public rapidjson::BaseReaderHandler<rapidjson::UTF8<>, S
   bool TakeFingerprint(const Value& value);
   bool TakeMemory(const Value& value);
   bool TakeSharing(const Value& value);
+  bool TakeNormalization(const Value& value);
 
   // Steps (schedule_json_steps.cc).
   bool TakeOfStep(const Value& value);

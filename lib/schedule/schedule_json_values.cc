@@ -73,6 +73,18 @@ bool ScheduleHandler::TakeSharing(const Value& value) {
   return FailValue(Shown(value), "'equal-parts' or 'first-come-first-served'");
 }
 
+bool ScheduleHandler::TakeNormalization(const Value& value) {
+  for (const BatchNormalization normalization :
+       {BatchNormalization::kBatch, BatchNormalization::kGhost}) {
+    if (value.type != Value::Type::kText || value.text != BatchNormalizationName(normalization)) {
+      continue;
+    }
+    file_.batch_normalization = normalization;
+    return true;
+  }
+  return FailValue(Shown(value), "'batch' or 'ghost'");
+}
+
 bool ScheduleHandler::TakeOfSchedule(const Value& value) {
   Schedule& schedule = file_.schedule;
   if (key_ == "tidepool_schedule") {
@@ -85,6 +97,7 @@ bool ScheduleHandler::TakeOfSchedule(const Value& value) {
   if (key_ == "memory") return TakeMemory(value);
   if (key_ == "alignment") return TakeWhole(value, &schedule.alignment);
   if (key_ == "devices") return TakeCount(value, &schedule.devices);
+  if (key_ == "batch_normalization") return TakeNormalization(value);
   return FailPlace(Shown(value));
 }
 

@@ -138,6 +138,18 @@ void AppendMachine(const Machine& machine, std::string& json) {
 
 }  // namespace
 
+std::string_view BatchNormalizationName(BatchNormalization normalization) {
+  switch (normalization) {
+    case BatchNormalization::kBatch:
+      return "batch";
+    case BatchNormalization::kGhost:
+      return "ghost";
+    case BatchNormalization::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
 std::string ScheduleJson(const ScheduleFile& file) {
   const Schedule& schedule = file.schedule;
   std::string json =
@@ -147,6 +159,10 @@ std::string ScheduleJson(const ScheduleFile& file) {
   absl::StrAppend(&json, ",\n \"memory\": \"", std::string(ScheduleMemoryName(schedule.memory)),
                   "\",\n \"alignment\": ", schedule.alignment,
                   ",\n \"devices\": ", schedule.devices);
+  if (file.batch_normalization != BatchNormalization::kUnknown) {
+    absl::StrAppend(&json, ",\n \"batch_normalization\": \"",
+                    std::string(BatchNormalizationName(file.batch_normalization)), "\"");
+  }
   if (file.machine.has_value()) AppendMachine(*file.machine, json);
   if (!schedule.rounds.empty()) AppendList("rounds", schedule.rounds, json, AppendRound);
   AppendList("steps", schedule.steps, json, AppendStep);

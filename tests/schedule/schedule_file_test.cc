@@ -99,10 +99,13 @@ void ExpectSame(const ScheduleFile& a, const ScheduleFile& b) {
   EXPECT_EQ(a.schedule, b.schedule);
   EXPECT_EQ(a.graph, b.graph);
   EXPECT_EQ(a.machine, b.machine);
+  EXPECT_EQ(a.batch_normalization, b.batch_normalization);
 }
 
 TEST(ScheduleFile, IsReadAsItWasWritten) {
-  const ScheduleFile file = Comparable(ParseSchedule(kSmall, "s.json").value());
+  ScheduleFile file = Comparable(ParseSchedule(kSmall, "s.json").value());
+  EXPECT_EQ(file.batch_normalization, BatchNormalization::kUnknown);
+  file.batch_normalization = BatchNormalization::kGhost;
   const absl::StatusOr<ScheduleFile> again = ParseSchedule(ScheduleJson(file), "again");
   ASSERT_TRUE(again.ok()) << again.status();
   ExpectSame(*again, file);
@@ -152,6 +155,8 @@ TEST(ScheduleFile, RefusesWrongValues) {
             "s.json:2: alignment of a schedule is -64, expected a whole number from 0 to 2^63 - 1");
   EXPECT_EQ(ErrorOf(With("\"devices\": 2", "\"devices\": 1e3")),
             "s.json:2: devices of a schedule is 1e3, expected a whole number from 0 to 2^63 - 1");
+  EXPECT_EQ(ErrorOf(With("\"devices\": 2", "\"batch_normalization\": \"some\"")),
+            "s.json:2: batch_normalization of a schedule is 'some', expected 'batch' or 'ghost'");
   EXPECT_EQ(ErrorOf(With("\"full_duplex\": false", "\"full_duplex\": 0")),
             "s.json:6: full_duplex of a link is 0, expected true or false");
   EXPECT_EQ(ErrorOf(With("first-come-", "last-come-")),

@@ -147,6 +147,14 @@ TEST_F(SubBatchOptions, SayThatBatchesAreNormalisedInParts) {
               HasSubstr("2 rounds of 2 samples, batch normalisation over each of them"));
   EXPECT_THAT(ErrorOf(with({"--sub-batch", "2", "--batch-norm", "refuse"})),
               HasSubstr("normalise over each sub-batch instead of the batch of 4"));
+  const std::string family = folder_ / "resnet.json";
+  const std::string file = folder_ / "resnet.schedule.json";
+  ASSERT_EQ(Run({"model", "resnet-18", "--family", "-o", family}).status, 0);
+  ASSERT_EQ(Run({"schedule", family, "--batch", "4", "--sub-batch", "2", "--memory", "4GiB",
+                 "--policy", "modnn", "-o", file})
+                .status,
+            0);
+  EXPECT_EQ(ReadSchedule(file)->batch_normalization, BatchNormalization::kGhost);
 }
 
 TEST_F(SubBatchOptions, NetworksHaveRoundsAndDevicesToo) {

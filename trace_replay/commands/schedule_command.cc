@@ -106,7 +106,11 @@ absl::Status WriteOutput(const ScheduleOptions& options, ScheduledGraph& schedul
   if (!options.emit.language.empty()) {
     return WriteProgram(options.emit, scheduled, options.output);
   }
-  const ScheduleFile file = {*scheduled.schedule, scheduled.graph().name, MachineFor(scheduled)};
+  const ScheduleFile file = {
+      .schedule = *scheduled.schedule,
+      .graph = scheduled.graph().name,
+      .machine = MachineFor(scheduled),
+      .batch_normalization = NormalizationOf(scheduled.graph(), *scheduled.schedule)};
   return WriteSchedule(file, options.output);
 }
 

@@ -16,6 +16,7 @@
 #include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/schedule.h"
+#include "tidepool/schedule/schedule_file.h"
 #include "tidepool/schedule/smallest_pool.h"
 #include "trace_replay/command.h"
 
@@ -119,6 +120,9 @@ nlohmann::ordered_json DoesNotFitJson(const OffloadCommandOptions& options,
 nlohmann::ordered_json TimelineAnswerJson(const OffloadCommandOptions& options,
                                           const ScheduledGraph& scheduled, const Timeline& timeline,
                                           const nlohmann::ordered_json& more);
+
+// Returns the samples over which the schedule of a valid graph normalises.
+BatchNormalization NormalizationOf(const TaskGraph& graph, const Schedule& schedule);
 
 // Prints that the memory does not suffice, and the reason.
 Answer PrintDoesNotFit(const OffloadCommandOptions& options, const ScheduledGraph& scheduled,

@@ -128,16 +128,11 @@ std::string OrderText(const OffloadCommandOptions& options, const ScheduledGraph
              : std::string(AllocationOrderName(scheduled.offload.layerwise.order));
 }
 
-// Whether rounds normalise over each sub-batch in the place of the batch.
-bool HasGhostNormalization(const TaskGraph& graph, const Schedule& schedule) {
-  return RoundsOf(schedule) > 1 && NormalizesOverBatch(graph);
-}
-
-// Returns "ghost" for statistics of each sub-batch, "batch" for those of the batch of a device, and
-// null for a graph without batch normalisation.
+// Returns the name, and null for a graph without batch normalisation.
 nlohmann::ordered_json NormalizationJson(const TaskGraph& graph, const Schedule& schedule) {
-  if (!NormalizesOverBatch(graph)) return nullptr;
-  return HasGhostNormalization(graph, schedule) ? "ghost" : "batch";
+  const BatchNormalization normalization = NormalizationOf(graph, schedule);
+  if (normalization == BatchNormalization::kUnknown) return nullptr;
+  return BatchNormalizationName(normalization);
 }
 
 // Returns ", 4 rounds of 16 samples, 2 devices", or nothing for one round on one device.
@@ -147,7 +142,7 @@ std::string DivisionText(const TaskGraph& graph, const Schedule& schedule) {
     text = absl::StrCat(", ", CountText(RoundsOf(schedule)), " rounds of ",
                         CountText(SubBatchOf(graph, schedule)), " samples");
   }
-  if (HasGhostNormalization(graph, schedule)) {
+  if (NormalizationOf(graph, schedule) == BatchNormalization::kGhost) {
     absl::StrAppend(&text, ", batch normalisation over each of them");
   }
   if (schedule.devices > 1) absl::StrAppend(&text, ", ", schedule.devices, " devices");
@@ -260,6 +255,11 @@ std::string Advice(const OffloadCommandOptions& options, const ScheduledGraph& s
 }
 
 }  // namespace
+
+BatchNormalization NormalizationOf(const TaskGraph& graph, const Schedule& schedule) {
+  if (!NormalizesOverBatch(graph)) return BatchNormalization::kUnknown;
+  return RoundsOf(schedule) > 1 ? BatchNormalization::kGhost : BatchNormalization::kBatch;
+}
 
 double IdealSeconds(const ScheduledGraph& scheduled) {
   return scheduled.ideal_seconds.has_value() ? *scheduled.ideal_seconds

@@ -20,10 +20,20 @@
 
 namespace tidepool {
 
+// The samples over which a schedule's batch normalisation takes its statistics.
+enum class BatchNormalization : std::uint8_t {
+  kUnknown,  // or the graph has none
+  kBatch,    // the samples of a device in an iteration
+  kGhost,    // those of each round, so that gradients differ from those of the batch
+};
+// Returns the name in files: "unknown", "batch", "ghost".
+TIDEPOOL_EXPORT std::string_view BatchNormalizationName(BatchNormalization normalization);
+
 struct ScheduleFile {
   Schedule schedule;
   std::string graph = {};                         // name of the graph, for people
   std::optional<Machine> machine = std::nullopt;  // that the schedule was made for
+  BatchNormalization batch_normalization = BatchNormalization::kUnknown;
   // Name of the file, and the line of each step, for errors. Written files do not have them.
   std::string source = {};
   std::vector<std::int64_t> step_lines = {};
@@ -42,7 +52,8 @@ TIDEPOOL_EXPORT absl::Status ValidateScheduleFile(absl::Span<const TaskGraph> gr
                                                   const ScheduleFile& file);
 
 // Returns the text of a schedule with valid numbers. ParseSchedule turns it into the same schedule,
-// graph name and machine. Each step has a line of its own. Thread-safe. O(size of the file).
+// graph name, machine and kind of batch normalisation. Each step has a line of its own.
+// Thread-safe. O(size of the file).
 TIDEPOOL_EXPORT std::string ScheduleJson(const ScheduleFile& file);
 // Writes the whole file or none. A path that ends in ".gz" is compressed. InvalidArgument with the
 // path where it cannot be written.
