@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "policies/offload/compose_rounds.h"
 #include "policies/offload/in_pages.h"
+#include "policies/offload/leaving_rounds.h"
 #include "policies/offload/round_graph.h"
 #include "tidepool/schedule/lower_bound.h"
 #include "tidepool/schedule/program.h"
@@ -124,6 +125,9 @@ class RoundsMaker {
     if (!status.ok()) return status;
     const bool is_whole = division.sub_batch == batch_ && request_.devices == 1;
     status = is_whole ? AddWhole(made) : AddRounds(division, made);
+    if (!is_whole && MayLeave(made.graphs.front()) && absl::IsResourceExhausted(status)) {
+      status = AddLeavingRounds(division, made);
+    }
     if (!status.ok()) return status;
     made.ideal_seconds = IdealSeconds(division, made.graphs);
     return made;
@@ -154,6 +158,19 @@ class RoundsMaker {
     if (!schedule.ok()) return schedule.status();
     made.schedule = *std::move(schedule);
     made.schedule.rounds = {{.steps = made.schedule.steps.size(), .batch = made.sub_batch}};
+    return absl::OkStatus();
+  }
+
+  // Policies with addresses of their own can give weights memory again and again.
+  bool MayLeave(const TaskGraph& graph) const {
+    return policy_.make_rounds != nullptr && request_.devices == 1 && !WantsPages(request_) &&
+           WeightsMayLeave(graph);
+  }
+
+  absl::Status AddLeavingRounds(const BatchDivision& division, MadeSchedule& made) const {
+    absl::StatusOr<Schedule> schedule = MakeLeavingRounds(policy_, made.graphs, division, request_);
+    if (!schedule.ok()) return schedule.status();
+    made.schedule = *std::move(schedule);
     return absl::OkStatus();
   }
 

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "policies/offload/modnn_policy.h"
 
+#include <cstdint>
 #include <utility>
 
+#include "absl/status/status.h"
 #include "policies/offload/in_pages.h"
+#include "policies/offload/leaving_rounds.h"
 #include "policies/offload/modnn/modnn.h"
 #include "policies/offload/policy_options.h"
 #include "tidepool/schedule/sub_batch.h"
@@ -24,6 +27,25 @@ absl::StatusOr<Schedule> MakeModnn(std::string_view /*policy*/, const TaskGraph&
   return InPages(*std::move(schedule));
 }
 
+namespace {
+
+// Returns the most samples, of a regular number, at which the largest task fits where weights leave
+// too; 1 where it fits at no number, so that the policy tells the task.
+absl::StatusOr<std::int64_t> LargestWithoutWeights(const GraphFamily& family, std::int64_t batch,
+                                                   const ScheduleRequest& request) {
+  const std::int64_t memory = request.machine.devices.front().memory_bytes;
+  std::int64_t sub_batch = batch;
+  while (sub_batch > 1) {
+    const absl::StatusOr<TaskGraph> graph = GraphAt(family, sub_batch);
+    if (!graph.ok()) return graph.status();
+    if (LeastMemory(*graph, request.alignment, StayingData::kNone).bytes <= memory) break;
+    sub_batch = RegularSubBatch(sub_batch - 1);
+  }
+  return sub_batch;
+}
+
+}  // namespace
+
 absl::StatusOr<std::int64_t> ChooseModnnSubBatch(const GraphFamily& family, std::int64_t batch,
                                                  const ScheduleRequest& request) {
   const absl::StatusOr<ModnnOptions> options = OptionsOf<ModnnOptions>(request);
@@ -31,8 +53,12 @@ absl::StatusOr<std::int64_t> ChooseModnnSubBatch(const GraphFamily& family, std:
   const absl::StatusOr<SubBatchChoice> choice =
       ChooseSubBatch(family, batch, request.machine.devices.front().memory_bytes, request.alignment,
                      options->sub_batch);
-  if (!choice.ok()) return choice.status();
-  return choice->sub_batch;
+  if (choice.ok()) return choice->sub_batch;
+  const absl::StatusOr<TaskGraph> graph = GraphAt(family, batch);
+  const bool may_leave = graph.ok() && request.devices == 1 && WeightsMayLeave(*graph) &&
+                         request.memory != ScheduleMemory::kPaged;
+  if (!may_leave || !absl::IsResourceExhausted(choice.status())) return choice.status();
+  return LargestWithoutWeights(family, batch, request);
 }
 
 }  // namespace tidepool::offload_policies

@@ -95,6 +95,15 @@ TEST(TrainedTest, VggLearnsAtItsBoundsAsWithoutOffload) {
   }
 }
 
+// Weights at home on the host, their gradients and momenta come and go in each round.
+TEST(TrainedTest, VggLearnsWhereItsWeightsLeaveInRounds) {
+  const GraphFamily family = SmallFamily(
+      testing::AddSmallVgg, {.optimizer = Optimizer::kMomentum, .weights = DataHome::kHost});
+  const std::int64_t bound = LeastMemory(GraphAt(family, 3).value(), 512, StayingData::kNone).bytes;
+  ExpectNear(Losses(MakeFixed(family, "modnn", kSmallBatch, bound, 3)),
+             Losses(MakeFixed(family, "none", kSmallBatch, kAmple)));
+}
+
 TEST(TrainedTest, ResNetLearnsAtItsBoundAsWithoutOffload) {
   ExpectLearns(SmallFamily(testing::AddSmallResNet));
 }

@@ -211,13 +211,18 @@ class Training {
   std::vector<double> gradients_;
 };
 
+constexpr std::int64_t kAmple = 1 << 20;
+
+std::int64_t BoundOf(const Network& net, std::int64_t sub_batch,
+                     StayingData staying = StayingData::kWeights) {
+  return LeastMemory(GraphAt(net.family, sub_batch).value(), 64, staying).bytes;
+}
+
 std::vector<double> GradientsOf(const Network& net, std::int64_t sub_batch, std::size_t devices,
-                                bool at_bound) {
+                                std::int64_t memory) {
   ScheduleRequest request = {.batch = kBatch, .sub_batch = sub_batch, .devices = devices};
   request.alignment = 64;
-  const TaskGraph round = GraphAt(net.family, sub_batch).value();
-  request.machine.devices.assign(
-      devices, {.memory_bytes = at_bound ? LeastMemory(round, 64).bytes : 1 << 20});
+  request.machine.devices.assign(devices, {.memory_bytes = memory});
   request.machine.links.front() = {.out_bytes_per_second = 1e6, .in_bytes_per_second = 1e6};
   request.machine.host.cores = 2;
   const absl::StatusOr<MadeSchedule> made = MakeSchedule("modnn", net.family, request);
@@ -229,14 +234,21 @@ std::vector<double> GradientsOf(const Network& net, std::int64_t sub_batch, std:
         return step.kind == StepKind::kOffload &&
                made->graphs[0].data[step.index].kind == DataKind::kActivation;
       });
-  EXPECT_EQ(sends, at_bound);
+  EXPECT_EQ(sends, memory < kAmple);
   return Training(net, *made).Run();
+}
+
+void ExpectNear(const std::vector<double>& sums, const std::vector<double>& whole) {
+  ASSERT_EQ(sums.size(), whole.size());
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    ASSERT_NEAR(sums[i], whole[i], 1e-12 * std::max(1.0, std::abs(whole[i]))) << i;
+  }
 }
 
 TEST(ModnnGradients, AreThoseOfTheWholeBatch) {
   const Network net = MakeNetwork();
   ASSERT_EQ(ValidateFamily(net.family), absl::OkStatus());
-  const std::vector<double> whole = GradientsOf(net, kBatch, 1, /*at_bound=*/false);
+  const std::vector<double> whole = GradientsOf(net, kBatch, 1, kAmple);
   ASSERT_EQ(whole.size(), kLayers * kWidth * kWidth);
   for (const std::size_t devices : {1, 2, 3}) {
     for (const std::int64_t sub_batch : {1, 3, 4, 5, 12}) {
@@ -244,16 +256,29 @@ TEST(ModnnGradients, AreThoseOfTheWholeBatch) {
       for (const bool at_bound : {false, true}) {
         SCOPED_TRACE(::testing::Message()
                      << devices << " devices, " << sub_batch << ", bound " << at_bound);
-        const std::vector<double> sums = GradientsOf(net, sub_batch, devices, at_bound);
-        ASSERT_EQ(sums.size(), whole.size());
-        for (std::size_t i = 0; i < whole.size(); ++i) {
-          ASSERT_NEAR(sums[i], whole[i], 1e-12 * std::max(1.0, std::abs(whole[i]))) << i;
-        }
+        const std::vector<double> sums =
+            GradientsOf(net, sub_batch, devices, at_bound ? BoundOf(net, sub_batch) : kAmple);
+        ExpectNear(sums, whole);
         if (sub_batch == kBatch) {
           EXPECT_EQ(sums, whole);
         }
       }
     }
+  }
+}
+
+TEST(ModnnGradients, AreThoseOfTheWholeBatchWhereWeightsLeaveToo) {
+  Network net = MakeNetwork();
+  for (GraphData& data : net.family.graph.data) {
+    if (data.kind == DataKind::kWeight) data.before = data.after = DataHome::kHost;
+    if (data.kind == DataKind::kWeightGradient) data.before = data.after = DataHome::kNowhere;
+  }
+  const std::vector<double> whole = GradientsOf(net, kBatch, 1, kAmple);
+  for (const std::int64_t sub_batch : {1, 3, 4, 5}) {
+    SCOPED_TRACE(sub_batch);
+    const std::int64_t bound = BoundOf(net, sub_batch, StayingData::kNone);
+    ASSERT_LT(bound, BoundOf(net, sub_batch));
+    ExpectNear(GradientsOf(net, sub_batch, 1, bound), whole);
   }
 }
 

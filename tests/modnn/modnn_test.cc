@@ -230,6 +230,33 @@ TEST(Modnn, ChosenSubBatchesRunAtThirtyMemoriesFromTheBoundToTheIdeal) {
   }
 }
 
+// Weights at home on the host leave in rounds where they have no room beside the tasks.
+TEST(Modnn, WeightsOfTheHostLeaveInRoundsAtTheBoundWithoutThem) {
+  constexpr std::int64_t kSamples = 8;
+  for (const char* network : {"alexnet", "resnet-18"}) {
+    const GraphFamily family =
+        MakeModelFamily(network, {.optimizer = Optimizer::kMomentum, .weights = DataHome::kHost},
+                        std::vector<std::int64_t>{1})
+            .value();
+    for (const std::int64_t sub_batch : {std::int64_t{1}, std::int64_t{3}, kLargestSubBatch}) {
+      const std::int64_t samples = sub_batch == kLargestSubBatch ? 1 : sub_batch;
+      const TaskGraph graph = GraphAt(family, samples).value();
+      const MemoryBound bound = LeastMemory(graph, 512, StayingData::kNone);
+      ASSERT_LT(bound.bytes, LeastMemory(graph, 512).bytes);
+      const absl::StatusOr<MadeSchedule> made =
+          MakeSchedule("modnn", family, RoundsRequest(kSamples, sub_batch, bound.bytes));
+      ASSERT_TRUE(made.ok()) << made.status();
+      EXPECT_EQ(CheckMade(*made), absl::OkStatus()) << network << " in " << sub_batch;
+      EXPECT_GE(made->sub_batch, samples);
+      const absl::Status refused =
+          MakeSchedule("modnn", family, RoundsRequest(kSamples, sub_batch, bound.bytes - 1))
+              .status();
+      EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+      EXPECT_THAT(std::string(refused.message()), HasSubstr(graph.tasks[bound.task].name));
+    }
+  }
+}
+
 TEST(Modnn, BatchNormalisationInRoundsMayBeRefused) {
   const GraphFamily family = MakeModelFamily("resnet-18", {}, std::vector<std::int64_t>{1}).value();
   ScheduleRequest request = RoundsRequest(4, 2, std::int64_t{1} << 32);
