@@ -34,6 +34,7 @@ FixedExecutor::FixedExecutor(absl::Span<Device* const> devices, absl::Span<const
       program_(std::move(program)),
       launch_(std::move(launch)),
       fill_(std::move(fill)),
+      copy_compressed_(options.copy_compressed),
       measures_(options.measures),
       clock_(ClockOf(options)),
       on_step_(options.on_step),
@@ -98,13 +99,25 @@ absl::Status FixedExecutor::Work(const QueuedOperation& operation) {
     case QueuedOperation::Kind::kTask:
       return launch_(plan_.launches[operation.index]);
     case QueuedOperation::Kind::kCopy:
-      return resources_.device_of(operation.stream)
-          .Copy(operation.to, operation.from, operation.bytes, operation.direction,
-                resources_.streams()[operation.stream]);
+      return Copy(operation);
     case QueuedOperation::Kind::kEnd:
       break;
   }
   return absl::OkStatus();
+}
+
+absl::Status FixedExecutor::Copy(const QueuedOperation& operation) {
+  const Stream stream = resources_.streams()[operation.stream];
+  if (operation.is_compressed && copy_compressed_ != nullptr) {
+    return copy_compressed_({.device = DeviceOfStream(program_.streams[operation.stream]),
+                             .to = operation.to,
+                             .from = operation.from,
+                             .bytes = operation.bytes,
+                             .direction = operation.direction,
+                             .stream = stream});
+  }
+  return resources_.device_of(operation.stream)
+      .Copy(operation.to, operation.from, operation.bytes, operation.direction, stream);
 }
 
 // Fills inputs in every iteration, and the rest before the first.

@@ -35,6 +35,7 @@ class FixedExecutor final : public Executor {
  private:
   absl::Status Perform(std::size_t at);
   absl::Status Work(const QueuedOperation& operation);
+  absl::Status Copy(const QueuedOperation& operation);
   absl::Status Fill(const HomeFill& fill);
   absl::Status Measured(std::size_t at, const QueuedOperation& operation);
   void Abandon();
@@ -46,6 +47,7 @@ class FixedExecutor final : public Executor {
   const Program program_;
   const LaunchTask launch_;
   const FillHome fill_;
+  const CopyCompressed copy_compressed_;
   const bool measures_;
   const std::function<double()> clock_;
   const std::function<void(std::size_t)> on_step_;

@@ -26,6 +26,7 @@ class PlanBuilder {
         places_(places),
         has_fills_(fills),
         instances_(graphs.front(), schedule.devices, copies),
+        is_compressed_(copies.count()),
         queued_(program.operations.size()),
         tails_(program.streams.size(), EventPlan::kNone) {}
 
@@ -101,6 +102,8 @@ class PlanBuilder {
     queued.to = is_out ? host : device;
     queued.from = is_out ? device : host;
     queued.bytes = operation.end - operation.begin;
+    if (is_out) is_compressed_[copy] = step.density >= 0;
+    queued.is_compressed = is_compressed_[copy];
     Touch(on_device, device - operation.begin, queued);
     Touch(on_host, HostAddress(copy), queued);
     instances_.SetExists(is_out ? on_host : on_device);
@@ -268,6 +271,7 @@ class PlanBuilder {
   const ProgramPlaces& places_;
   const bool has_fills_;
   DataInstances instances_;
+  std::vector<bool> is_compressed_;    // by copy on the host: it was sent by a compressed copy
   std::vector<std::uint32_t> queued_;  // by operation of the program: its number in the plan
   std::vector<std::uint32_t> tails_;   // by stream: the last operation
   std::vector<WaitingOperation> waiting_;

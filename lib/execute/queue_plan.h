@@ -29,8 +29,9 @@ struct QueuedOperation {
 
   Kind kind = Kind::kEnd;
   CopyDirection direction = CopyDirection::kFromDevice;
-  std::uint32_t stream = 0;  // index in the program's streams
-  std::uint32_t step = 0;    // index in the schedule's steps
+  bool is_compressed = false;  // the copy
+  std::uint32_t stream = 0;    // index in the program's streams
+  std::uint32_t step = 0;      // index in the schedule's steps
   std::uint32_t repetition = 0;
   std::uint32_t index = 0;  // in `launches` or `fills`
   std::uint32_t event = EventPlan::kNone;

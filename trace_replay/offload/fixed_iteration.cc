@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace_replay/offload/fixed_iteration.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -42,13 +43,22 @@ absl::StatusOr<std::unique_ptr<FixedIteration>> FixedIteration::Create(
   std::vector<Device*> devices;
   for (const auto& one : self.devices_) devices.push_back(one.get());
   const bool sleeps = device == "host";
+  if (sleeps) {
+    if (absl::Status status = self.MakeCompressor(schedule, machine); !status.ok()) return status;
+  }
+  CopyCompressed copy_compressed = nullptr;
+  if (self.compressor_ != nullptr) {
+    copy_compressed = [&self](const CompressedCopy& copy) { return self.compressor_->Copy(copy); };
+  }
   absl::StatusOr<std::unique_ptr<Executor>> executor = Executor::CreateFixed(
       devices, graphs, schedule, machine,
       [&self, sleeps](const TaskLaunch& launch) {
         return sleeps ? self.Sleep(launch) : self.WriteOutputs(launch);
       },
       [&self](const HomeFill& fill) { return self.Fill(fill); },
-      {.measures = true, .on_step = std::move(on_step)});
+      {.measures = true,
+       .on_step = std::move(on_step),
+       .copy_compressed = std::move(copy_compressed)});
   if (!executor.ok()) return executor.status();
   self.executor_ = *std::move(executor);
   return iteration;
@@ -70,16 +80,47 @@ absl::Status FixedIteration::MakeDevices(const std::string& device, const Schedu
   return absl::OkStatus();
 }
 
+absl::Status FixedIteration::MakeCompressor(const Schedule& schedule, const Machine& machine) {
+  double density = -1;
+  for (const ScheduleStep& step : schedule.steps) density = std::max(density, step.density);
+  if (density < 0) return absl::OkStatus();
+  words_ = WordsOfDensity(density);
+  std::vector<Device*> devices;
+  devices.reserve(devices_.size());
+  for (const auto& one : devices_) devices.push_back(one.get());
+  absl::StatusOr<std::unique_ptr<HostCompressor>> made = HostCompressor::Create(devices, machine);
+  if (!made.ok()) return made.status();
+  compressor_ = *std::move(made);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Timeline> FixedIteration::Run() {
   next_ = 0;
-  return executor_->Run();
+  absl::StatusOr<Timeline> timeline = executor_->Run();
+  is_first_ = false;
+  return timeline;
 }
 
 // Sleeps on the stream for the seconds of the program's next task: launches come in its order.
 absl::Status FixedIteration::Sleep(const TaskLaunch& launch) {
+  if (is_first_ && words_ != nullptr) {
+    if (absl::Status status = WriteWords(launch); !status.ok()) return status;
+  }
   while (program_.operations[next_].kind != ProgramOperation::Kind::kTask) ++next_;
   const std::chrono::duration<double> time(program_.operations[next_++].seconds);
   return DeviceOf(launch).CallHost(launch.stream, [time] { std::this_thread::sleep_for(time); });
+}
+
+absl::Status FixedIteration::WriteWords(const TaskLaunch& launch) {
+  const TaskGraph& graph = graphs_[launch.graph];
+  const std::vector<std::size_t>& writes = graph.tasks[launch.task].writes;
+  absl::Status status;
+  for (std::size_t i = 0; i < writes.size() && status.ok(); ++i) {
+    status = DeviceOf(launch).CallHost(
+        launch.stream, [words = words_, to = launch.writes[i],
+                        bytes = graph.data[writes[i]].bytes] { FillWithWords(words, to, bytes); });
+  }
+  return status;
 }
 
 absl::Status FixedIteration::WriteOutputs(const TaskLaunch& launch) {
@@ -95,6 +136,12 @@ absl::Status FixedIteration::WriteOutputs(const TaskLaunch& launch) {
 
 absl::Status FixedIteration::Fill(const HomeFill& fill) {
   Device& device = *devices_[fill.device];
+  if (words_ != nullptr) {
+    return device.CallHost(fill.stream,
+                           [words = words_, address = fill.address, bytes = fill.bytes] {
+                             FillWithWords(words, address, bytes);
+                           });
+  }
   if (!fill.is_on_host) return device.Fill(fill.address, 0, fill.bytes, fill.stream);
   return device.CallHost(fill.stream, [address = fill.address, bytes = fill.bytes] {
     std::memset(address, 0, static_cast<std::size_t>(bytes));

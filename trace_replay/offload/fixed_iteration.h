@@ -15,17 +15,21 @@
 #include "absl/types/span.h"
 #include "tidepool/device.h"
 #include "tidepool/schedule/executor.h"
+#include "tidepool/schedule/host_compressor.h"
 #include "tidepool/schedule/machine.h"
 #include "tidepool/schedule/program.h"
 #include "tidepool/schedule/schedule.h"
+#include "trace_replay/offload/sparse_tasks.h"
 
 namespace tidepool::tool {
 
 class FixedIteration {
  public:
   // `device` is "host" or "cuda", which has one GPU. On the host, tasks sleep for the seconds of
-  // the program, and each device has a link of its own with the rate of its copies out. On a GPU,
-  // tasks fill the data that they write. `graphs` outlive the iteration.
+  // the program, and each device has a link of its own with the rate of its copies out. If the
+  // schedule has compressed copies, a HostCompressor makes them; tasks of the first iteration fill
+  // the data that they write with the highest density of these copies, so that it has one. On a
+  // GPU, tasks fill the data that they write. `graphs` outlive the iteration.
   // Errors are those of LowerSchedule and Executor::CreateFixed.
   static absl::StatusOr<std::unique_ptr<FixedIteration>> Create(
       const std::string& device, absl::Span<const TaskGraph> graphs, const Schedule& schedule,
@@ -40,7 +44,9 @@ class FixedIteration {
 
   absl::Status MakeDevices(const std::string& device, const Schedule& schedule,
                            const Machine& machine);
+  absl::Status MakeCompressor(const Schedule& schedule, const Machine& machine);
   absl::Status Sleep(const TaskLaunch& launch);
+  absl::Status WriteWords(const TaskLaunch& launch);
   absl::Status WriteOutputs(const TaskLaunch& launch);
   absl::Status Fill(const HomeFill& fill);
   Device& DeviceOf(const TaskLaunch& launch) {
@@ -50,7 +56,10 @@ class FixedIteration {
   const absl::Span<const TaskGraph> graphs_;
   const Program program_;
   std::size_t next_ = 0;  // operation of the program
+  bool is_first_ = true;  // no iteration has run
+  WordPattern words_;     // of outputs; null: tasks write nothing
   std::vector<std::unique_ptr<Device>> devices_;
+  std::unique_ptr<HostCompressor> compressor_;  // null: copies are raw
   std::unique_ptr<Executor> executor_;
 };
 

@@ -18,7 +18,9 @@ namespace {
 
 constexpr std::size_t kPatternWords = std::size_t{1} << 18;
 
-std::shared_ptr<const std::vector<std::uint32_t>> RandomWords(double density) {
+}  // namespace
+
+WordPattern WordsOfDensity(double density) {
   auto words = std::make_shared<std::vector<std::uint32_t>>(kPatternWords);
   std::mt19937 random(1);
   std::bernoulli_distribution is_set(density);
@@ -28,15 +30,13 @@ std::shared_ptr<const std::vector<std::uint32_t>> RandomWords(double density) {
   return words;
 }
 
-void CopyWords(const std::vector<std::uint32_t>& pattern, void* to, std::int64_t bytes) {
-  const auto size = static_cast<std::int64_t>(pattern.size() * sizeof(pattern[0]));
+void FillWithWords(const WordPattern& words, void* to, std::int64_t bytes) {
+  const auto size = static_cast<std::int64_t>(words->size() * sizeof(std::uint32_t));
   for (std::int64_t at = 0; at < bytes; at += size) {
-    std::memcpy(static_cast<std::byte*>(to) + at, pattern.data(),
+    std::memcpy(static_cast<std::byte*>(to) + at, words->data(),
                 static_cast<std::size_t>(std::min(size, bytes - at)));
   }
 }
-
-}  // namespace
 
 absl::StatusOr<std::vector<double>> ParseDensities(std::string_view text) {
   std::vector<double> densities;
@@ -55,10 +55,10 @@ absl::StatusOr<std::vector<double>> ParseDensities(std::string_view text) {
 SparseTasks::SparseTasks(Device* device, const TaskGraph& graph,
                          const std::vector<double>& densities)
     : device_(device), graph_(graph), sleep_(SleepingTasks(device, graph, 1)) {
-  for (const double density : densities) patterns_.push_back(RandomWords(density));
+  for (const double density : densities) patterns_.push_back(WordsOfDensity(density));
 }
 
-const SparseTasks::Pattern& SparseTasks::Current() const {
+const WordPattern& SparseTasks::Current() const {
   return patterns_[std::min(std::max<std::size_t>(iteration_, 1), patterns_.size()) - 1];
 }
 
@@ -68,8 +68,8 @@ absl::Status SparseTasks::Launch(const TaskLaunch& launch) const {
     const GraphData& data = graph_.data[task.writes[i]];
     if (data.kind != DataKind::kActivation) continue;
     absl::Status status =
-        device_->CallHost(launch.stream, [pattern = Current(), to = launch.writes[i],
-                                          bytes = data.bytes] { CopyWords(*pattern, to, bytes); });
+        device_->CallHost(launch.stream, [words = Current(), to = launch.writes[i],
+                                          bytes = data.bytes] { FillWithWords(words, to, bytes); });
     if (!status.ok()) return status;
   }
   return sleep_(launch);

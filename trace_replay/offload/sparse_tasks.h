@@ -18,6 +18,13 @@ namespace tidepool::tool {
 // Returns the densities of "0.9,0.5". InvalidArgument, with the text, unless each is from 0 to 1.
 absl::StatusOr<std::vector<double>> ParseDensities(std::string_view text);
 
+// Words to fill data with.
+using WordPattern = std::shared_ptr<const std::vector<std::uint32_t>>;
+// Returns words of which this share is not zero. The same for the same density.
+WordPattern WordsOfDensity(double density);
+// Fills memory with the words, again and again.
+void FillWithWords(const WordPattern& words, void* to, std::int64_t bytes);
+
 class SparseTasks {
  public:
   // Tasks of iteration i write words of which `densities[i]` are not zero; the last density holds
@@ -29,15 +36,13 @@ class SparseTasks {
   absl::Status Launch(const TaskLaunch& launch) const;
 
  private:
-  using Pattern = std::shared_ptr<const std::vector<std::uint32_t>>;
-
-  const Pattern& Current() const;
+  const WordPattern& Current() const;
 
   Device* const device_;
   const TaskGraph& graph_;
   const LaunchTask sleep_;
-  std::vector<Pattern> patterns_;  // by iteration
-  std::size_t iteration_ = 0;      // number of the current one, from 1
+  std::vector<WordPattern> patterns_;  // by iteration
+  std::size_t iteration_ = 0;          // number of the current one, from 1
 };
 
 }  // namespace tidepool::tool

@@ -84,6 +84,18 @@ struct HomeFill {
 // every iteration, other data before the first iteration.
 using FillHome = std::function<absl::Status(const HomeFill& fill)>;
 
+// A copy that a device compresses on its way (CopyCompressor in machine.h). All bytes arrive.
+struct CompressedCopy {
+  std::size_t device = 0;  // that has the stream
+  void* to = nullptr;
+  const void* from = nullptr;
+  std::int64_t bytes = 0;  // that are not compressed
+  CopyDirection direction = CopyDirection::kFromDevice;
+  Stream stream;
+};
+// Queues the copy and does not wait for it.
+using CopyCompressed = std::function<absl::Status(const CompressedCopy& copy)>;
+
 struct ExecutorOptions {
   // Makes Run measure the start and the end of each task and copy, with host functions on streams.
   bool measures = false;
@@ -98,6 +110,10 @@ struct ExecutorOptions {
   // own thread. For schedules of a pool only.
   int probe_every = 0;
   std::function<void(std::size_t data, const DensityEstimate& estimate)> on_density = nullptr;
+  // Queues the compressed copies of schedules with fixed addresses: those out with a density, and
+  // those in of data that was last sent by such a one. Null: they are raw, as of a device without a
+  // compressor. Copies of a pool's schedule are the offloader's.
+  CopyCompressed copy_compressed = nullptr;
 };
 
 class TIDEPOOL_EXPORT Executor {
