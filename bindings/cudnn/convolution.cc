@@ -143,10 +143,15 @@ std::optional<Convolution> Convolution::Packed(Pass pass, const TidepoolCudnnSiz
   const std::int64_t columns =
       reached(its.w, its.padding_width, its.s, its.stride_width, its.dilation_width);
   if (rows < 1 || columns < 1) return std::nullopt;
-  const auto packed = [](std::array<std::int64_t, 4> sizes) -> std::optional<Tensor> {
+  const auto packed = [&](std::array<std::int64_t, 4> sizes) -> std::optional<Tensor> {
     Tensor tensor;
+    tensor.type = its.is_half != 0 ? CUDNN_DATA_HALF : CUDNN_DATA_FLOAT;
+    // From the dimension of neighbours in memory on.
+    const std::array<std::size_t, 4> order = its.is_nhwc != 0
+                                                 ? std::array<std::size_t, 4>{1, 3, 2, 0}
+                                                 : std::array<std::size_t, 4>{3, 2, 1, 0};
     std::int64_t stride = 1;
-    for (std::size_t i = 4; i-- > 0;) {
+    for (const std::size_t i : order) {
       tensor.sizes[i] = static_cast<int>(sizes[i]);
       tensor.strides[i] = static_cast<int>(stride);
       stride *= sizes[i];
@@ -168,6 +173,9 @@ std::optional<Convolution> Convolution::Packed(Pass pass, const TidepoolCudnnSiz
   convolution.strides = {number(its.stride_height), number(its.stride_width)};
   convolution.dilations = {number(its.dilation_height), number(its.dilation_width)};
   convolution.groups = number(its.groups);
+  convolution.filter_type = x->type;
+  if (its.is_nhwc != 0) convolution.filter_format = CUDNN_TENSOR_NHWC;
+  if (its.is_half != 0) convolution.math = CUDNN_TENSOR_OP_MATH;
   return convolution;
 }
 

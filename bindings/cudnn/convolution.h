@@ -56,7 +56,7 @@ class Convolution {
   // Returns whether the sizes, types and formats are of a convolution that is divided.
   bool IsDivided(int y_dimensions, int filter_dimensions, int spatial) const;
 
-  // Returns a convolution of packed floats. Nothing for sizes that are no convolution.
+  // Returns a convolution of packed data. Nothing for sizes that are no convolution.
   static std::optional<Convolution> Packed(Pass pass, const TidepoolCudnnSizes& sizes);
 
   int batch() const { return x.sizes[0]; }

@@ -168,8 +168,9 @@ cudnnStatus_t Plan::Run(const Call& call, void* workspace, std::size_t workspace
   if (has_engines_ && plans == nullptr) return CUDNN_STATUS_NOT_SUPPORTED;
   for (std::size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
-    const cudnnStatus_t status = step.engine != nullptr
-                                     ? (*plans)[i]->Run(call.handle, DataAt(step, call), workspace)
+    const EnginePlan* const plan = plans == nullptr ? nullptr : (*plans)[i].get();
+    const cudnnStatus_t status = plan != nullptr
+                                     ? plan->Run(call.handle, DataAt(step, call), workspace)
                                      : RunStep(step, call, workspace, workspace_bytes);
     if (status != CUDNN_STATUS_SUCCESS) return status;
   }

@@ -33,6 +33,8 @@ struct ProfileOptions {
   std::string output;
   std::vector<std::string> merged;  // other profiles
   std::string convolutions;         // a policy of MicroBatchSizes; empty: tasks and links
+  std::string layout = "NCHW";
+  std::string type = "float";
   int runs = 5;
   bool again = false;
   bool json = false;
@@ -257,8 +259,9 @@ absl::StatusOr<Answer> ProfileConvolutions(const ProfileOptions& options,
   if (!store.ok()) return store.status();
   CudnnMeasurement all;
   for (const TaskGraph& graph : graphs) {
-    const absl::StatusOr<CudnnMeasurement> its =
-        MeasureConvolutions(graph, options.convolutions, options.store);
+    const absl::StatusOr<CudnnMeasurement> its = MeasureConvolutions(
+        graph, {.is_nhwc = options.layout == "NHWC", .is_half = options.type == "half"},
+        options.convolutions, options.store);
     if (!its.ok()) return its.status();
     all.convolutions += its->convolutions;
     all.measured += its->measured;
@@ -278,6 +281,14 @@ absl::Status CheckKind(const ProfileOptions& options) {
     return absl::InvalidArgumentError(
         options.graph.empty() ? "profile: GRAPH is missing, expected a task graph or --merge"
                               : "--merge: a graph to measure too, expected one of both");
+  }
+  if (options.layout != "NCHW" && options.layout != "NHWC") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--layout: '", absl::CHexEscape(options.layout), "', expected NCHW or NHWC"));
+  }
+  if (options.type != "float" && options.type != "half") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--type: '", absl::CHexEscape(options.type), "', expected float or half"));
   }
   if (options.convolutions.empty() || options.output.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -341,6 +352,14 @@ Command AddProfile(CLI::App& app) {
                    "Measure convolutions instead, with cuDNN on a GPU, in micro-batches: "
                    "undivided, powerOfTwo, all, or numbers such as 8,16,32")
       ->type_name("POLICY");
+  profile->add_option("--layout", options->layout, "The layout of --convolutions: NCHW or NHWC")
+      ->type_name("NAME")
+      ->capture_default_str();
+  profile
+      ->add_option("--type", options->type,
+                   "The data of --convolutions: float, or half with sums in float")
+      ->type_name("NAME")
+      ->capture_default_str();
   profile
       ->add_option("--merge", options->merged,
                    "Add the measurements of other profiles, such as those of other nodes, and "

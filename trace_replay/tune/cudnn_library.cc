@@ -20,7 +20,7 @@ namespace {
 constexpr char kLibrary[] = "libtidepool_cudnn_handle.so";
 
 // The numbers of a convolution as TidepoolCudnnSizes has them (tidepool/cudnn.h).
-using Sizes = std::array<std::int64_t, 14>;
+using Sizes = std::array<std::int64_t, 16>;
 
 // The functions of the library.
 struct CudnnLibrary {
@@ -28,7 +28,7 @@ struct CudnnLibrary {
   int (*measure)(const std::int64_t* sizes, std::int64_t* measured) = nullptr;
 };
 
-Sizes SizesOf(const ConvolutionParameters& its) {
+Sizes SizesOf(const ConvolutionParameters& its, const ConvolutionLayout& layout) {
   return {its.n,
           its.c,
           its.h,
@@ -42,7 +42,9 @@ Sizes SizesOf(const ConvolutionParameters& its) {
           its.padding_width,
           its.dilation_height,
           its.dilation_width,
-          its.groups};
+          its.groups,
+          layout.is_nhwc ? 1 : 0,
+          layout.is_half ? 1 : 0};
 }
 
 absl::StatusOr<CudnnLibrary> Load() {
@@ -77,13 +79,14 @@ absl::Status Set(const CudnnLibrary& library, const char* name, const std::strin
 }  // namespace
 
 absl::StatusOr<CudnnMeasurement> MeasureConvolutions(const TaskGraph& graph,
+                                                     const ConvolutionLayout& layout,
                                                      const std::string& policy,
                                                      const std::string& store) {
   std::set<Sizes> convolutions;
   for (const GraphTask& task : graph.tasks) {
     const auto* const its = std::get_if<ConvolutionParameters>(&task.parameters);
     if (its != nullptr && its->n > 0 && task.operation != "transposed-conv") {
-      convolutions.insert(SizesOf(*its));
+      convolutions.insert(SizesOf(*its, layout));
     }
   }
   const absl::StatusOr<CudnnLibrary> library = Load();

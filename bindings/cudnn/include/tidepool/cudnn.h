@@ -50,14 +50,15 @@ TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnGetStatistics(cudnnHandle_t handle
  * malformed value. */
 TIDEPOOL_CUDNN_API cudnnStatus_t tidepoolCudnnSetOption(const char* name, const char* value);
 
-/* A convolution of a network, for programs without cuDNN's headers. Data are packed floats, NCHW.
- */
+/* A convolution of a network, for programs without cuDNN's headers. Data are packed. */
 typedef struct TidepoolCudnnSizes { /* NOLINT(modernize-use-using): C has nothing else */
   int64_t n, c, h, w, k, r, s;
   int64_t stride_height, stride_width;
   int64_t padding_height, padding_width;
   int64_t dilation_height, dilation_width;
   int64_t groups;
+  int64_t is_nhwc; /* 0: NCHW, 1: NHWC, with filters by height, width and channels too */
+  int64_t is_half; /* 0: float, 1: half data with sums in float, CUDNN_TENSOR_OP_MATH */
 } TidepoolCudnnSizes;
 /* Measures the micro-batches of all three directions as look-ups do, under the options policy and
  * database, on the current device. Stores the number of micro-batches that were measured; those in
