@@ -76,10 +76,16 @@ else
 fi
 json_step bench "$bench"
 json_step replay "$tool" replay examples/traces/vgg16-b4-sgd.rmm.csv.gz --pool 1GiB --device cuda --json
-# The library for micro-batches is in builds without static dependencies.
+# The library for micro-batches is shared, for cuDNN that programs load, and the static archives of the preset gpu are not for
+# shared libraries: this needs a build without static dependencies. The last lines say where cuDNN needs no division.
+workspaces() { json_step "$1" python3 bench/gpu/cudnn_workspaces.py "$tool" "${@:2}" && cat "$work/$1.log"; }
 if [ -e "$build/bindings/cudnn/libtidepool_cudnn_handle.so" ] &&
   python3 -c 'import ctypes; ctypes.CDLL("libcudnn.so.9")' 2>/dev/null; then
-  json_step cudnn python3 bench/gpu/cudnn_workspaces.py "$tool"
+  for type in float half; do
+    workspaces "cudnn_$type" --type "$type" alexnet-grouped:256 resnet-50:32
+    workspaces "cudnn_all_$type" --type "$type" --policy all alexnet-grouped:256 resnet-50:32
+    workspaces "cudnn_deepbench_$type" --type "$type" deepbench:4
+  done
 fi
 if python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
   json_step pytorch python3 bench/gpu/pytorch_allocator_bench.py
@@ -99,7 +105,11 @@ grep -o '"tests": [0-9]*\|"failures": [0-9]*\|"errors": [0-9]*' "$work/tests.jso
   printf '"memcheck": %s,\n' "$memcheck"
   printf '"bench": %s,\n' "$(json_or_null "$work/bench.json")"
   printf '"replay": %s,\n' "$(json_or_null "$work/replay.json")"
-  printf '"cudnn": %s,\n' "$(json_or_null "$work/cudnn.json")"
+  for type in float half; do
+    for name in cudnn cudnn_all cudnn_deepbench; do
+      printf '"%s_%s": %s,\n' "$name" "$type" "$(json_or_null "$work/${name}_$type.json")"
+    done
+  done
   printf '"pytorch": %s}\n' "$(json_or_null "$work/pytorch.json")"
 } >"$out.part" && mv "$out.part" "$out" || { echo "gpu_suite: $out cannot be written" >&2; exit 1; }
 echo "gpu_suite: wrote $out"

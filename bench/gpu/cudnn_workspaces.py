@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the convolutions of networks with cuDNN, and prints as JSON whether micro-batches pay.
 
-For each network and each limit of a workspace: the time of all convolutions undivided and in micro-batches of powers of
-two, and the kernels that are faster in micro-batches. A network in which no kernel is faster at any limit needs no division on
-this GPU with this cuDNN, and `needs_division` is false.
+For each network and each limit of a workspace: the time of all convolutions undivided and in micro-batches, and the kernels
+that are faster in micro-batches. A network in which no kernel is faster at any limit needs no division on this GPU with this
+cuDNN: `needs_division` is false, and a line on stderr says so. The network `deepbench:FACTOR` is DeepBench's 94 layers, with
+FACTOR times their batches (the paper on micro-batches has 4).
 
-usage: cudnn_workspaces.py TOOL [NETWORK:BATCH...]
+usage: cudnn_workspaces.py TOOL [--policy powerOfTwo] [--type float] [--layout NCHW] [NETWORK:BATCH...]
 """
+import argparse
 import collections
 import contextlib
 import json
@@ -16,6 +18,8 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+
+import deepbench
 
 NETWORKS = ["alexnet-grouped:256", "resnet-50:32"]
 LIMITS_MIB = [8, 64, 512]
@@ -36,19 +40,29 @@ def layer_of(its):
             f"dilation={taps[1][0]}x{taps[1][1]} groups={groups}")
 
 
-def measure(tool, network, batch, folder):
-    """Returns the tables of all kernels of a network: a list of rows for each convolution and direction."""
-    graph, store = os.path.join(folder, "graph.json"), os.path.join(folder, network + ".sqlite")
-    subprocess.run([tool, "model", network, "--batch", str(batch), "-o", graph], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([tool, "profile", graph, "--convolutions", "powerOfTwo", "--store", store], check=True,
-                   stdout=subprocess.DEVNULL)
+def graphs_of(tool, network, batch, folder):
+    """Returns the task graphs of a network by their batches."""
+    if network == "deepbench":
+        return deepbench.graphs(batch)
+    path = os.path.join(folder, "model.json")
+    subprocess.run([tool, "model", network, "--batch", str(batch), "-o", path], check=True, stdout=subprocess.DEVNULL)
+    with open(path, encoding="utf-8") as file:
+        return {batch: json.load(file)}
+
+
+def measure(options, graph, folder):
+    """Returns the tables of all kernels of a graph: a list of rows for each convolution and direction."""
+    path, store = os.path.join(folder, "graph.json"), os.path.join(folder, graph["name"] + ".sqlite")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(graph, file)
+    subprocess.run([options.tool, "profile", path, "--convolutions", options.policy, "--layout", options.layout, "--type",
+                    options.type, "--store", store], check=True, stdout=subprocess.DEVNULL)
     tables = collections.defaultdict(list)
+    numbers = {}  # of algorithms by their texts
     with contextlib.closing(sqlite3.connect(store)) as database:
         for layer, algorithm, samples, seconds, bytes_ in database.execute(QUERY):
-            tables[layer].append([samples, int(algorithm.split()[0]), seconds, bytes_])
-    with open(graph, encoding="utf-8") as file:
-        tasks = json.load(file)["tasks"]
-    counts = collections.Counter(layer_of(task["parameters"]) for task in tasks
+            tables[layer].append([samples, numbers.setdefault(algorithm, len(numbers)), seconds, bytes_])
+    counts = collections.Counter(layer_of(task["parameters"]) for task in graph["tasks"]
                                  if task.get("parameters", {}).get("kind") == "convolution" and task["phase"] == "forward")
     # A layer is measured once and counts as often as the network has it.
     return [rows for layer, rows in tables.items() for sizes, count in counts.items() if sizes + " mode" in layer
@@ -63,33 +77,47 @@ def ask(tool, cases, folder):
     return json.loads(done.stdout)["cases"]
 
 
-def answer(tool, network, batch):
+def answer(options, network, batch):
+    """Returns the answer about a network. Each limit counts the kernels of all its graphs."""
+    kernels = 0
+    limits = [{"limit_mib": mib, "undivided_seconds": 0, "divided_seconds": 0, "kernels_that_gain": 0} for mib in LIMITS_MIB]
     with tempfile.TemporaryDirectory() as folder:
-        tables = measure(tool, network, batch, folder)
-        policies = ["undivided", "powerOfTwo"]
-        cases = [{"kind": "wr", "B": batch, "M": mib << 20, "policy": policy, "tables": tables}
-                 for mib in LIMITS_MIB for policy in policies]
-        answers = ask(tool, cases, folder)
-    limits = []
-    for mib, undivided, divided in zip(LIMITS_MIB, answers[::2], answers[1::2]):
-        gains = sum(after["time"] < before["time"] for before, after in zip(undivided["kernels"], divided["kernels"]))
-        limits.append({"limit_mib": mib, "undivided_seconds": undivided["time"], "divided_seconds": divided["time"],
-                       "speedup": undivided["time"] / divided["time"], "kernels_that_gain": gains})
-    return {"network": network, "batch": batch, "kernels": len(tables), "limits": limits,
-            "needs_division": any(limit["kernels_that_gain"] for limit in limits)}
+        for its_batch, graph in graphs_of(options.tool, network, batch, folder).items():
+            tables = measure(options, graph, folder)
+            kernels += len(tables)
+            cases = [{"kind": "wr", "B": its_batch, "M": mib << 20, "policy": policy, "tables": tables}
+                     for mib in LIMITS_MIB for policy in ("undivided", options.policy)]
+            answers = ask(options.tool, cases, folder)
+            for limit, undivided, divided in zip(limits, answers[::2], answers[1::2]):
+                limit["undivided_seconds"] += undivided["time"]
+                limit["divided_seconds"] += divided["time"]
+                limit["kernels_that_gain"] += sum(after["time"] < before["time"]
+                                                  for before, after in zip(undivided["kernels"], divided["kernels"]))
+    for limit in limits:
+        limit["speedup"] = limit["undivided_seconds"] / limit["divided_seconds"]
+    needs_division = any(limit["kernels_that_gain"] for limit in limits)
+    gains = ", ".join(f"{limit['kernels_that_gain']} of {kernels} kernels gain at {limit['limit_mib']} MiB "
+                      f"({limit['speedup']:.3f}x)" for limit in limits)
+    print(f"{network}:{batch}, {options.type}, {options.policy}: {gains if needs_division else 'needs no division'}",
+          file=sys.stderr)
+    return {"network": network, "batch": batch, "kernels": kernels, "limits": limits, "needs_division": needs_division}
 
 
-def main(arguments):
-    tool, *networks = arguments
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__[__doc__.index("usage: ") + 7:])
+    parser.add_argument("tool")
+    parser.add_argument("networks", nargs="*", default=NETWORKS)
+    parser.add_argument("--policy", default="powerOfTwo")
+    parser.add_argument("--type", default="float")
+    parser.add_argument("--layout", default="NCHW")
+    options = parser.parse_intermixed_args()
     answers = []
-    for network in networks or NETWORKS:
+    for network in options.networks:
         name, batch = network.split(":")
-        answers.append(answer(tool, name, int(batch)))
-    print(json.dumps({"networks": answers}, indent=1))
+        answers.append(answer(options, name, int(batch)))
+    print(json.dumps({"policy": options.policy, "type": options.type, "layout": options.layout, "networks": answers}, indent=1))
     return 0
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("usage: cudnn_workspaces.py TOOL [NETWORK:BATCH...]")
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -28,14 +28,26 @@ first=$(profile "$folder/graph.json" --convolutions powerOfTwo --store "$folder/
 [[ $first == *'"convolutions":2,"measured":30'* ]] || fail "$first"
 again=$(profile "$folder/graph.json" --convolutions powerOfTwo --store "$folder/node.sqlite")
 [[ $again == *'"measured":0'* ]] || fail "$again"
+half=$(profile "$folder/graph.json" --convolutions undivided --layout NHWC --type half --store "$folder/half.sqlite")
+[[ $half == *'"convolutions":2,"measured":6'* ]] || fail "$half"
+rows=$(python3 -c "import sqlite3, sys
+for row in sqlite3.connect(sys.argv[1]).execute('SELECT DISTINCT layout, types FROM task_time ORDER BY layout'): print(*row)" \
+  "$folder/half.sqlite")
+[[ $rows == *"x=588x1x42x3 y=1568x1x112x8 w=NHWC half half half float math=1"* ]] || fail "$rows"
 merged=$(profile --merge "$folder/node.sqlite" --store "$folder/all.sqlite")
 [[ $merged == *'"added":'[1-9]* ]] || fail "$merged"
 output=$(TIDEPOOL_CUDNN_DATABASE=$folder/all.sqlite TIDEPOOL_CUDNN_STATISTICS=1 "$program" 2>&1)
 [[ $output == *" 0 micro-batches measured"* ]] || fail "$output"
 
 # The GPU suite asks whether micro-batches pay.
-networks=$(LD_LIBRARY_PATH=$cudart:$cudnn python3 "$(dirname "$0")/../../bench/gpu/cudnn_workspaces.py" "$tool" alexnet-grouped:8)
-[[ $networks == *'"kernels": 15'*'"needs_division": '* ]] || fail "$networks"
+suite() { LD_LIBRARY_PATH=$cudart:$cudnn python3 "$(dirname "$0")/../../bench/gpu/cudnn_workspaces.py" "$tool" "$@" 2>&1; }
+networks=$(suite alexnet-grouped:8 --policy all)
+[[ $networks == *" kernels gain at 8 MiB"*'"kernels": 15'*'"needs_division": true'* ]] || fail "$networks"
+networks=$(suite --type half --layout NHWC deepbench:1)
+[[ $networks == *'"kernels": 282'*'"needs_division": '* ]] || fail "$networks"
+# A policy without micro-batches gains nothing, and the suite says so.
+networks=$(suite alexnet-grouped:4 --policy undivided)
+[[ $networks == *"alexnet-grouped:4, float, undivided: needs no division"*'"needs_division": false'* ]] || fail "$networks"
 
 # Wrong questions are errors of one line.
 refused() {
@@ -44,6 +56,8 @@ refused() {
   [ "$status" -eq 1 ] && [[ $output == *"$expected"* ]] || fail "${*:2}: status $status, $output"
 }
 refused "no policy 'often'" "$folder/graph.json" --convolutions often --store "$folder/all.sqlite"
+refused "expected NCHW or NHWC" "$folder/graph.json" --convolutions all --layout CHWN --store "$folder/all.sqlite"
+refused "expected float or half" "$folder/graph.json" --convolutions all --type int8 --store "$folder/all.sqlite"
 refused "no such file" --merge "$folder/none.sqlite" --store "$folder/all.sqlite"
 refused "expected one of both" "$folder/graph.json" --merge "$folder/node.sqlite"
 refused "expected no --output" "$folder/graph.json" --convolutions all -o "$folder/out.json"

@@ -40,7 +40,7 @@ expect() {
     fail "$*: the file is not as expected: $(cat "$work/out.json")"
 }
 
-expect 0 'file["bench"] == {"bench": 1} and file["replay"] == {"replay": 2} and file["pytorch"] is None and file["cudnn"] is None'
+expect 0 'file["bench"] == {"bench": 1} and file["replay"] == {"replay": 2} and file["pytorch"] is None and file["cudnn_float"] is None'
 expect 0 'file["tests"] == {"tests": 3, "failures": 1, "errors": 0} and "0 errors" in file["memcheck"]'
 expect 1 'file["bench"] is None and file["steps"]["bench"]["exit_status"] == 139' STATUS_OF_bench=139 TEXT_OF_bench='{"half":'
 expect 1 'file["replay"] is None and file["bench"] == {"bench": 1}' STATUS_OF_replay=1 TEXT_OF_replay='{"half'
