@@ -122,7 +122,7 @@ BackendRef ConfigurationOf(const BackendRef& graph, const AlgorithmCost& cost) {
       AttributeOf(CUDNN_TYPE_KNOB_TYPE, std::vector{CUDNN_KNOB_TYPE_TILE_SIZE});
   knob->attributes[CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE] = AttributeOf(
       CUDNN_TYPE_INT64, std::vector<std::int64_t>{cost.math == CUDNN_TENSOR_OP_MATH ? 1 : 0});
-  const BackendRef configuration = Final(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  BackendRef configuration = Final(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   configuration->attributes[CUDNN_ATTR_ENGINECFG_ENGINE] = AttributeOf({engine});
   configuration->attributes[CUDNN_ATTR_ENGINECFG_KNOB_CHOICES] = AttributeOf({knob});
   return configuration;
