@@ -7,6 +7,8 @@
 // moDNN's sub-batch or, where that does not fit, the next smaller power of two.
 //
 // usage: modnn_figures memory|time|budgets|devices|date|check
+#include <time.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -18,6 +20,7 @@
 
 #include "tests/modnn/valid_schedule.h"
 #include "tests/support/modnn_networks.h"
+#include "tidepool/schedule/memory_front.h"
 #include "tidepool/schedule/model_zoo.h"
 #include "tidepool/schedule/offload_policy.h"
 #include "tidepool/schedule/sub_batch.h"
@@ -33,6 +36,7 @@ constexpr std::int64_t kGigabyte = 1'000'000'000;
 constexpr std::int64_t kCard = 12 * kGigabyte;
 constexpr std::int64_t kAlignment = 512;
 constexpr double kLink = 12e9;
+constexpr double kFrontWork = 5;  // of the search for a front, so that no clock ends it
 
 double InGigabytes(double bytes) { return bytes / static_cast<double>(kGigabyte); }
 
@@ -411,14 +415,75 @@ int CheckAll() {
   return faults == 0 ? 0 : 1;
 }
 
+double ProcessorSeconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+ScheduleRequest FrontRequest(std::int64_t batch) {
+  ScheduleRequest request = {.batch = batch, .sub_batch = kLargestSubBatch};
+  request.machine.links.front() = {.out_bytes_per_second = kLink, .in_bytes_per_second = kLink};
+  return request;
+}
+
+// Returns the last point of a front within a memory.
+const FrontPoint& PointWithin(const MemoryFront& front, std::int64_t memory) {
+  const FrontPoint* last = &front.points.front();
+  for (const FrontPoint& point : front.points) {
+    if (point.memory_bytes <= memory) last = &point;
+  }
+  return *last;
+}
+
+void PrintFront() {
+  std::printf(
+      "Figure 12 with all decisions together: seconds over the ideal; the last row of a "
+      "network is its bound\n");
+  std::printf("%-12s %9s %15s %9s %8s %8s  %s\n", "", "memory", "moDNN", "the front", "ratio",
+              "bound", "policy");
+  Mean ratios;
+  Mean bounds;
+  int slower = 0;
+  double most_seconds = 0;
+  for (const ModnnNetwork& network : kModnnNetworks) {
+    const GraphFamily family = FamilyOf(network, true);
+    const std::vector<std::int64_t> budgets = BudgetsOf(family);
+    const double begin = ProcessorSeconds();
+    const MemoryFront front =
+        MakeFront(family, FrontRequest(network.batch),
+                  {.memory_bytes = budgets,
+                   .best = {.time_limit_seconds = 60, .work_seconds = kFrontWork}})
+            .value();
+    const double seconds = ProcessorSeconds() - begin;
+    most_seconds = std::max(most_seconds, seconds);
+    for (const auto& [memory, least_seconds] : front.memories) {
+      const std::optional<Point> modnn = Modnn(family, network.batch, memory);
+      const FrontPoint& ours = PointWithin(front, memory);
+      const double ratio = ours.seconds / modnn->seconds;
+      const double bound = least_seconds / modnn->seconds;
+      ratios.Add(ratio);
+      bounds.Add(bound);
+      slower += ratio > 1 + 1e-9 ? 1 : 0;
+      std::printf("%-12s %6.2f GB %9.3fx %4lld %9.3fx %4lld %8.3f %8.3f  %s\n", network.name,
+                  InGigabytes(static_cast<double>(memory)), modnn->seconds / front.ideal_seconds,
+                  static_cast<long long>(modnn->sub_batch), ours.seconds / front.ideal_seconds,
+                  static_cast<long long>(ours.made.sub_batch), ratio, bound,
+                  ours.made.schedule.policy.c_str());
+    }
+    std::printf("%-12s %zu points, %.2f s of a processor%s\n", network.name, front.points.size(),
+                seconds, front.stopped ? ", ended by the time limit" : "");
+  }
+  std::printf("mean ratio %.3f, not below %.3f; slower at %d; at most %.2f s of a processor\n",
+              ratios.value(), bounds.value(), slower, most_seconds);
+}
+
 int Main(int argc, char** argv) {
   const std::string_view what = argc > 1 ? argv[1] : "";
   if (what == "check") return CheckAll();
-  const std::pair<std::string_view, void (*)()> parts[] = {{"memory", PrintMemory},
-                                                           {"time", PrintTime},
-                                                           {"budgets", PrintBudgets},
-                                                           {"devices", PrintDevices},
-                                                           {"date", PrintDate}};
+  const std::pair<std::string_view, void (*)()> parts[] = {
+      {"memory", PrintMemory},   {"time", PrintTime}, {"budgets", PrintBudgets},
+      {"devices", PrintDevices}, {"date", PrintDate}, {"front", PrintFront}};
   for (const auto& [name, print] : parts) {
     if (name != what) continue;
     print();

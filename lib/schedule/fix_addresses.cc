@@ -195,6 +195,13 @@ absl::StatusOr<schedule::FixedSchedule> schedule::FixAddressesWithin(
   return fixed;
 }
 
+absl::Status schedule::DoesNotFit(const FixedSchedule& fixed,
+                                  absl::Span<const std::int64_t> memory_bytes) {
+  return absl::ResourceExhaustedError(absl::StrCat("the plan of device ", fixed.device, " needs ",
+                                                   fixed.height, " bytes, expected at most ",
+                                                   memory_bytes[fixed.device]));
+}
+
 absl::StatusOr<Schedule> FixAddresses(absl::Span<const TaskGraph> graphs, const Schedule& schedule,
                                       std::int64_t alignment,
                                       absl::Span<const std::int64_t> memory_bytes) {
@@ -202,9 +209,7 @@ absl::StatusOr<Schedule> FixAddresses(absl::Span<const TaskGraph> graphs, const 
       schedule::FixAddressesWithin({}, graphs, schedule, alignment, memory_bytes);
   if (!fixed.ok()) return fixed.status();
   if (fixed->fits) return std::move(fixed->schedule);
-  return absl::ResourceExhaustedError(absl::StrCat("the plan of device ", fixed->device, " needs ",
-                                                   fixed->height, " bytes, expected at most ",
-                                                   memory_bytes[fixed->device]));
+  return schedule::DoesNotFit(*fixed, memory_bytes);
 }
 
 }  // namespace tidepool

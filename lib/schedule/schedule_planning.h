@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <stop_token>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "lib/schedule/device_stays.h"
@@ -38,6 +39,9 @@ struct FixedSchedule {
   std::size_t device = 0;   // the first one with a plan that does not fit
   std::int64_t height = 0;  // of its plan, or the most of all
 };
+
+// Returns ResourceExhausted with the device and the height of a plan that does not fit.
+absl::Status DoesNotFit(const FixedSchedule& fixed, absl::Span<const std::int64_t> memory_bytes);
 
 // FixAddresses, with a limit for each of the up to three searches. A plan that does not fit is no
 // error.

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "lib/schedule/schedule_planning.h"
 #include "policies/offload/compose_rounds.h"
 #include "policies/offload/in_pages.h"
 #include "policies/offload/leaving_rounds.h"
@@ -43,12 +44,15 @@ double SecondsOf(const Program& program) {
 }
 
 // Gives a paged schedule its addresses, unless pages are asked for, and checks that it fits.
-absl::Status Finish(const ScheduleRequest& request, MadeSchedule& made) {
+absl::Status Finish(const ScheduleRequest& request, const schedule::PlanEffort& effort,
+                    MadeSchedule& made) {
   if (!WantsPages(request) && made.schedule.memory == ScheduleMemory::kPaged) {
-    absl::StatusOr<Schedule> fixed =
-        FixAddresses(made.graphs, made.schedule, request.alignment, MemoryOf(made.machine));
+    const std::vector<std::int64_t> memory = MemoryOf(made.machine);
+    absl::StatusOr<schedule::FixedSchedule> fixed =
+        schedule::FixAddressesWithin(effort, made.graphs, made.schedule, request.alignment, memory);
     if (!fixed.ok()) return fixed.status();
-    made.schedule = *std::move(fixed);
+    if (!fixed->fits) return schedule::DoesNotFit(*fixed, memory);
+    made.schedule = std::move(fixed->schedule);
   } else if (absl::Status status = ValidateSchedule(made.graphs, made.schedule); !status.ok()) {
     return status;
   }
@@ -81,13 +85,13 @@ IterationSeconds LeastSecondsOf(const TaskGraph& graph) {
 class RoundsMaker {
  public:
   RoundsMaker(const OffloadPolicy& policy, const GraphFamily& family, std::int64_t batch,
-              const ScheduleRequest& request)
-      : policy_(policy), family_(family), batch_(batch), request_(request) {}
+              const ScheduleRequest& request, const schedule::PlanEffort& effort)
+      : policy_(policy), family_(family), batch_(batch), request_(request), effort_(effort) {}
 
   absl::StatusOr<MadeSchedule> Make(std::int64_t sub_batch) const {
     absl::StatusOr<MadeSchedule> made = Paged({sub_batch, batch_ / sub_batch, batch_ % sub_batch});
     if (!made.ok()) return made.status();
-    if (absl::Status status = Finish(request_, *made); !status.ok()) return status;
+    if (absl::Status status = Finish(request_, effort_, *made); !status.ok()) return status;
     return made;
   }
 
@@ -237,12 +241,14 @@ class RoundsMaker {
   const GraphFamily& family_;
   const std::int64_t batch_;  // of each device
   const ScheduleRequest& request_;
+  const schedule::PlanEffort& effort_;
 };
 
 }  // namespace
 
 absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const TaskGraph& graph,
-                                           const ScheduleRequest& request) {
+                                           const ScheduleRequest& request,
+                                           const schedule::PlanEffort& effort) {
   absl::StatusOr<Schedule> schedule = policy.ForRounds()(policy.name, graph, request);
   if (!schedule.ok()) return schedule.status();
   const double least = TotalsOf(graph).least_seconds;
@@ -252,13 +258,14 @@ absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const Ta
                        .batch = graph.batch,
                        .sub_batch = graph.batch,
                        .ideal_seconds = least};
-  if (absl::Status status = Finish(request, made); !status.ok()) return status;
+  if (absl::Status status = Finish(request, effort, made); !status.ok()) return status;
   return made;
 }
 
 absl::StatusOr<MadeSchedule> MakeIteration(const OffloadPolicy& policy, const GraphFamily& family,
-                                           std::int64_t batch, const ScheduleRequest& request) {
-  const RoundsMaker maker(policy, family, batch, request);
+                                           std::int64_t batch, const ScheduleRequest& request,
+                                           const schedule::PlanEffort& effort) {
+  const RoundsMaker maker(policy, family, batch, request, effort);
   if (request.sub_batch != kLargestSubBatch) {
     return maker.Make(request.sub_batch == kWholeBatch ? batch : request.sub_batch);
   }
