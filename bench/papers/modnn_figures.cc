@@ -36,7 +36,7 @@ constexpr std::int64_t kGigabyte = 1'000'000'000;
 constexpr std::int64_t kCard = 12 * kGigabyte;
 constexpr std::int64_t kAlignment = 512;
 constexpr double kLink = 12e9;
-constexpr double kFrontWork = 5;  // of the search for a front, so that no clock ends it
+constexpr double kFrontWork = 2.5;  // of the search for a front, the default
 
 double InGigabytes(double bytes) { return bytes / static_cast<double>(kGigabyte); }
 

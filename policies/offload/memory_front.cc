@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,10 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 // second does not pay.
 constexpr double kEqual = 1e-9;
 constexpr double kWorthwhile = 1e-3;
+constexpr double kWorkShare = 0.5;         // of the time limit, so that no clock ends the work
+constexpr double kSearchShare = 1.0 / 16;  // of the work, for each search
+// The least work of a search takes about so many seconds for each task of the graph.
+constexpr double kLeastWorkOfTask = 2e-4;
 
 // Makes the schedule of `best` that is no slower than that of `modnn` with the same addresses.
 absl::StatusOr<Schedule> MakeBestFromModnn(std::string_view policy, const TaskGraph& graph,
@@ -103,7 +108,7 @@ class FrontMaker {
              const FrontOptions& options)
       : graphs_(graphs), request_(request), options_(options) {
     if (options_.best.work_seconds == 0) {
-      options_.best.work_seconds = options_.best.time_limit_seconds;
+      options_.best.work_seconds = options_.best.time_limit_seconds * kWorkShare;
     }
     options_.best.known.clear();
   }
@@ -115,7 +120,10 @@ class FrontMaker {
     if (!status.ok()) return status;
     const absl::StatusOr<std::vector<std::int64_t>> memories = Memories();
     if (!memories.ok()) return memories.status();
-    for (const std::int64_t memory : *memories) TryMemory(memory, memories->size());
+    best_ = options_.best;
+    best_.work_seconds *= kSearchShare;
+    for (const std::int64_t memory : *memories) TryModnn(memory);
+    Search();
     if (front_.points.empty()) return NothingFits(memories->back());
     front_.stopped = IsOver();
     KeepFront();
@@ -123,6 +131,13 @@ class FrontMaker {
   }
 
  private:
+  // A search that could be made.
+  struct Candidate {
+    std::int64_t memory_bytes = 0;
+    const FrontSubBatch* sub_batch = nullptr;
+    double seconds = 0;  // the least that can be expected
+  };
+
   absl::Status Check() {
     absl::Status status = offload_policies::CheckMachine(request_);
     if (!status.ok()) return status;
@@ -153,11 +168,13 @@ class FrontMaker {
     if (family() == nullptr) {
       const TaskGraph& graph = std::get<TaskGraph>(graphs_);
       batch_ = graph.batch;
+      tasks_ = graph.tasks.size();
       return offload_policies::CheckRequestOfGraph(graph, request_);
     }
     const absl::StatusOr<std::int64_t> batch = offload_policies::BatchOfDevice(request_);
     if (!batch.ok()) return batch.status();
     batch_ = *batch;
+    tasks_ = family()->graph.tasks.size();
     return absl::OkStatus();
   }
 
@@ -225,32 +242,79 @@ class FrontMaker {
     return options_.best.stop.stop_requested() || (!front_.points.empty() && SecondsLeft() <= 0);
   }
 
-  // Tries the least sub-batches first. One that cannot be faster than a schedule of less memory is
-  // left out.
-  void TryMemory(std::int64_t memory, std::size_t memories) {
+  // Makes the schedules of `modnn`, with the least sub-batches first. One that cannot be faster
+  // than a schedule of less memory is left out.
+  void TryModnn(std::int64_t memory) {
+    constexpr double kSlower = 1.005;  // of an estimate: `modnn` would be slower too
     FrontMemory tried = {.memory_bytes = memory, .lower_bound_seconds = kNever};
-    std::vector<double> bounds;
-    bounds.reserve(sub_batches_.size());
     for (const FrontSubBatch& sub_batch : sub_batches_) {
-      bounds.push_back(sub_batch.LeastSeconds(memory));
-      tried.lower_bound_seconds = std::min(tried.lower_bound_seconds, bounds.back());
+      const double bound = sub_batch.LeastSeconds(memory);
+      tried.lower_bound_seconds = std::min(tried.lower_bound_seconds, bound);
+      const double fastest = FastestWithin(memory);
+      if (IsOver() || bound >= fastest * (1 - kEqual)) continue;
+      const double estimate = sub_batch.EstimatedSeconds(memory, request_.machine, false);
+      if (estimate >= fastest * kSlower) continue;
+      Try(modnn_, sub_batch, memory);
+      if (!IsOver() && FastestWithin(memory) < fastest) Try(planned_modnn_, sub_batch, memory);
     }
     front_.memories.push_back(tried);
-    const auto searches =
-        std::count_if(bounds.begin(), bounds.end(), [&](double bound) { return Pays(bound); });
-    best_ = options_.best;
-    best_.work_seconds /= static_cast<double>(memories) * static_cast<double>(searches + 1);
-    for (std::size_t i = 0; i < bounds.size(); ++i) {
-      if (IsOver()) return;
-      if (bounds[i] >= fastest_seconds_ * (1 - kEqual)) continue;
-      const double fastest = fastest_seconds_;
-      Try(modnn_, sub_batches_[i], memory);
-      if (!IsOver() && fastest_seconds_ < fastest) Try(planned_modnn_, sub_batches_[i], memory);
-      if (IsOver() || !Pays(bounds[i])) continue;
-      if (Pays(sub_batches_[i].EstimatedSeconds(memory, request_.machine, best_.recomputes))) {
-        Try(BestFor(sub_batches_[i]), sub_batches_[i], memory);
+  }
+
+  // Searches for faster schedules until the work is used up, where most time could be saved first.
+  void Search() {
+    std::vector<Candidate> candidates = Candidates();
+    double work = options_.best.work_seconds;
+    best_.work_seconds = work * kSearchShare;
+    const double least_work = static_cast<double>(tasks_) * kLeastWorkOfTask;
+    while (!candidates.empty() && work > 0 && !IsOver()) {
+      const auto next = std::max_element(
+          candidates.begin(), candidates.end(),
+          [&](const Candidate& a, const Candidate& b) { return RankOf(a) < RankOf(b); });
+      const Candidate candidate = *next;
+      if (GainOf(candidate) < kWorthwhile) {
+        candidates.erase(next);
+        continue;
+      }
+      candidates.erase(next);
+      ++searches_[candidate.memory_bytes];
+      Try(BestFor(*candidate.sub_batch), *candidate.sub_batch, candidate.memory_bytes);
+      work -= best_.work_seconds + least_work;
+    }
+  }
+
+  std::vector<Candidate> Candidates() const {
+    std::vector<Candidate> candidates;
+    for (const FrontMemory& memory : front_.memories) {
+      for (const FrontSubBatch& sub_batch : sub_batches_) {
+        const double bound = sub_batch.LeastSeconds(memory.memory_bytes);
+        Candidate candidate = {memory.memory_bytes, &sub_batch, bound};
+        if (GainOf(candidate) < kWorthwhile) continue;
+        candidate.seconds =
+            std::max(bound, sub_batch.EstimatedSeconds(memory.memory_bytes, request_.machine,
+                                                       options_.best.recomputes));
+        if (GainOf(candidate) >= kWorthwhile) candidates.push_back(candidate);
       }
     }
+    return candidates;
+  }
+
+  // Returns the share of the time that a search can save at most.
+  double GainOf(const Candidate& candidate) const {
+    return 1 - candidate.seconds / FastestWithin(candidate.memory_bytes);
+  }
+
+  // Searches at other memories come before further ones at the same.
+  double RankOf(const Candidate& candidate) const {
+    const auto searches = searches_.find(candidate.memory_bytes);
+    return GainOf(candidate) / (searches == searches_.end() ? 1 : 1 + searches->second);
+  }
+
+  double FastestWithin(std::int64_t memory) const {
+    double fastest = kNever;
+    for (const FrontPoint& point : front_.points) {
+      if (point.memory_bytes <= memory) fastest = std::min(fastest, point.seconds);
+    }
+    return fastest;
   }
 
   // Rounds of one size keep the addresses of the search. Those of two sizes need the planner, since
@@ -259,14 +323,15 @@ class FrontMaker {
     return batch_ % sub_batch.samples() == 0 ? best_with_addresses_ : best_in_pages_;
   }
 
-  bool Pays(double bound) const { return bound < fastest_seconds_ * (1 - kWorthwhile); }
-
   void Try(const OffloadPolicy& policy, const FrontSubBatch& sub_batch, std::int64_t memory) {
     absl::StatusOr<MadeSchedule> made = MakeAt(policy, sub_batch, memory);
     if (made.ok()) {
       absl::StatusOr<FrontPoint> point = PointOf(*std::move(made));
-      if (point.ok()) return Take(*std::move(point));
-      last_ = point.status();
+      if (point.ok()) {
+        front_.points.push_back(*std::move(point));
+      } else {
+        last_ = point.status();
+      }
     } else {
       last_ = made.status();
     }
@@ -293,14 +358,10 @@ class FrontMaker {
     return offload_policies::MakeIteration(policy, *family(), batch_, request, effort);
   }
 
-  // Simulates a schedule, and leaves it the memory that it needs.
+  // Simulates a schedule.
   static absl::StatusOr<FrontPoint> PointOf(MadeSchedule made) {
     const absl::StatusOr<Timeline> timeline = Simulate(made);
     if (!timeline.ok()) return timeline.status();
-    std::vector<std::int64_t> memory;
-    for (const MachineDevice& device : made.machine.devices) memory.push_back(device.memory_bytes);
-    const absl::Status status = ValidateAddresses(made.graphs, made.schedule, memory);
-    if (!status.ok()) return status;
     FrontPoint point = {.memory_bytes = timeline->pool_bytes,
                         .seconds = timeline->seconds,
                         .bytes_out = timeline->bytes_out,
@@ -312,9 +373,11 @@ class FrontMaker {
     return point;
   }
 
-  void Take(FrontPoint point) {
-    fastest_seconds_ = std::min(fastest_seconds_, point.seconds);
-    front_.points.push_back(std::move(point));
+  static bool HasValidAddresses(const MadeSchedule& made) {
+    std::vector<std::int64_t> memory;
+    memory.reserve(made.machine.devices.size());
+    for (const MachineDevice& device : made.machine.devices) memory.push_back(device.memory_bytes);
+    return ValidateAddresses(made.graphs, made.schedule, memory).ok();
   }
 
   // Removes the points that others beat.
@@ -325,7 +388,7 @@ class FrontMaker {
     });
     double fastest = kNever;
     for (FrontPoint& point : all) {
-      if (point.seconds >= fastest * (1 - kEqual)) continue;
+      if (point.seconds >= fastest * (1 - kEqual) || !HasValidAddresses(point.made)) continue;
       fastest = point.seconds;
       CountTasks(point);
       MadeSchedule& made = point.made;
@@ -358,10 +421,11 @@ class FrontMaker {
   const OffloadPolicy best_in_pages_ = PolicyOf("best", MakeBestFromModnn);
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::int64_t batch_ = 0;  // of one device
+  std::size_t tasks_ = 0;
   std::vector<FrontSubBatch> sub_batches_;
-  BestOptions best_;  // of the search that runs
-  double fastest_seconds_ = kNever;
-  absl::Status last_;  // of the last try that failed
+  std::map<std::int64_t, int> searches_;  // by memory
+  BestOptions best_;                      // with the limits of the search that runs
+  absl::Status last_;                     // of the last try that failed
   MemoryFront front_;
 };
 

@@ -17,6 +17,7 @@
 #include "trace_replay/interrupt.h"
 #include "trace_replay/offload/chain_answer.h"
 #include "trace_replay/offload/emit_options.h"
+#include "trace_replay/offload/front_options.h"
 #include "trace_replay/offload/graph_file.h"
 #include "trace_replay/offload/offload_options.h"
 #include "trace_replay/offload/schedule_source.h"
@@ -31,6 +32,7 @@ struct ScheduleOptions {
   OffloadCommandOptions point;
   std::string output;
   EmitCommandOptions emit;
+  FrontCommandOptions front;
   std::int64_t batch = 0;               // 0: the graph's own
   std::vector<std::string> known = {};  // files
   const CLI::App* app = nullptr;
@@ -130,7 +132,20 @@ absl::StatusOr<std::vector<Schedule>> ReadKnown(const ScheduleOptions& options) 
   return known;
 }
 
+absl::StatusOr<Answer> MakeFrontOfGraph(const ScheduleOptions& options) {
+  if (absl::Status status = CheckOutput(options); !status.ok()) return status;
+  const absl::StatusOr<GraphOrFamily> graphs = ReadGraphFor(options.point.graph, options.batch);
+  if (!graphs.ok()) return graphs.status();
+  return PrintFront(*options.app, options.front, options.point, *graphs, options.batch,
+                    options.output);
+}
+
 absl::StatusOr<Answer> MakeScheduleFile(const ScheduleOptions& options) {
+  if (absl::Status status = CheckFrontOptions(*options.app, options.front, options.point);
+      !status.ok()) {
+    return status;
+  }
+  if (options.front.is_asked) return MakeFrontOfGraph(options);
   if (IsGiven(options, "--duplex")) {
     return absl::InvalidArgumentError(
         "--duplex: an option for chains, expected none for a graph, which copies in both "
@@ -215,6 +230,7 @@ Command AddSchedule(CLI::App& app) {
       ->description(
           "With --emit, take the schedule from this file, as `tidepool schedule -o` writes it");
   AddEmitOptions(*schedule, options->emit);
+  AddFrontOptions(*schedule, options->front);
   AddScheduleJsonOption(*schedule, options->point.json);
   AddExamples(*schedule, {"tidepool model alexnet --batch 32 -o alexnet.json",
                           "tidepool schedule alexnet.json --memory 1GiB -o alexnet.schedule.json",
@@ -224,6 +240,8 @@ Command AddSchedule(CLI::App& app) {
                            "none --sub-batch auto"),
                           ("tidepool schedule family.json --batch 64 --memory 4GiB --policy "
                            "modnn --sub-batch auto --emit cpp -o train.cc"),
+                          ("tidepool schedule family.json --batch 64 --memory 4GiB --front "
+                           "--time-limit 1s --svg front.svg"),
                           "tidepool schedule examples/chains/resnet-18.json --policy dynprog"});
   options->app = schedule;
   return {schedule, [options] {

@@ -25,14 +25,6 @@ std::int64_t ParseSubBatch(const std::string& text) {
                                           kMostBatch, " samples"));
 }
 
-// Returns equal devices on one link.
-Machine MachineOfDevices(const TimelineOptions& device, const OffloadCommandOptions& options) {
-  Machine machine = MachineOf(device);
-  machine.devices.resize(static_cast<std::size_t>(options.devices), machine.devices.front());
-  machine.host.cores = static_cast<std::size_t>(options.host_cores);
-  return machine;
-}
-
 double LeastSeconds(const GraphTask& task) {
   double least = task.algorithms.front().seconds;
   for (const TaskAlgorithm& algorithm : task.algorithms) least = std::min(least, algorithm.seconds);
@@ -62,6 +54,13 @@ void AddDivisionOptions(CLI::App& app, OffloadCommandOptions& options) {
 
 bool DividesBatch(const OffloadCommandOptions& options) {
   return options.sub_batch != kWholeBatch || options.devices > 1;
+}
+
+Machine MachineOfDevices(const TimelineOptions& device, const OffloadCommandOptions& options) {
+  Machine machine = MachineOf(device);
+  machine.devices.resize(static_cast<std::size_t>(options.devices), machine.devices.front());
+  machine.host.cores = static_cast<std::size_t>(options.host_cores);
+  return machine;
 }
 
 absl::StatusOr<ScheduledGraph> MakeDividedGraph(const OffloadCommandOptions& options,

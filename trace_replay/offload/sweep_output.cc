@@ -17,21 +17,6 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// Returns a size with as many decimals as tell it exactly, up to three: "1.25 GiB".
-std::string MemoryText(std::int64_t bytes) {
-  constexpr std::array<std::pair<const char*, int>, 4> kUnits = {
-      {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}}};
-  for (const auto& [unit, shift] : kUnits) {
-    if (bytes >> shift == 0) continue;
-    const double size = std::ldexp(static_cast<double>(bytes), -shift);
-    int decimals = 1;
-    double scaled = size * 10;
-    for (; decimals < 3 && scaled != std::floor(scaled); scaled *= 10) ++decimals;
-    return absl::StrFormat("%.*f %s", decimals, size, unit);
-  }
-  return SizeText(bytes);
-}
-
 Row PointRow(const SweepPoint& point) {
   Row row = {SeriesText(point.series), MemoryText(point.memory_bytes)};
   if (!point.fits) {
@@ -135,6 +120,20 @@ nlohmann::ordered_json BatchesJson(const std::vector<SweepAnswer>& answers) {
 }
 
 }  // namespace
+
+std::string MemoryText(std::int64_t bytes) {
+  constexpr std::array<std::pair<const char*, int>, 4> kUnits = {
+      {{"TiB", 40}, {"GiB", 30}, {"MiB", 20}, {"KiB", 10}}};
+  for (const auto& [unit, shift] : kUnits) {
+    if (bytes >> shift == 0) continue;
+    const double size = std::ldexp(static_cast<double>(bytes), -shift);
+    int decimals = 1;
+    double scaled = size * 10;
+    for (; decimals < 3 && scaled != std::floor(scaled); scaled *= 10) ++decimals;
+    return absl::StrFormat("%.*f %s", decimals, size, unit);
+  }
+  return SizeText(bytes);
+}
 
 std::string SweepText(const SweepOptions& sweep, const std::vector<SweepPoint>& points,
                       const SweepAnswers& answers) {

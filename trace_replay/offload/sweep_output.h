@@ -3,6 +3,7 @@
 #ifndef TIDEPOOL_TRACE_REPLAY_OFFLOAD_SWEEP_OUTPUT_H_
 #define TIDEPOOL_TRACE_REPLAY_OFFLOAD_SWEEP_OUTPUT_H_
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -16,6 +17,9 @@ struct SweepAnswers {
   std::vector<SweepAnswer> smallest_memories;
   std::vector<SweepAnswer> largest_batches;
 };
+
+// Returns a size with as many decimals as tell it exactly, up to three: "1.25 GiB".
+std::string MemoryText(std::int64_t bytes);
 
 // Returns a table of the points, and a table of the answers to each question.
 std::string SweepText(const SweepOptions& sweep, const std::vector<SweepPoint>& points,

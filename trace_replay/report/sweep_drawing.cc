@@ -102,8 +102,10 @@ class SweepDrawing {
     const char* const dash = kDashes[number / kPolicyColours % kDashes.size()];
     std::string path;
     for (const auto& [bytes, seconds] : curve.points) {
+      if (curve.in_steps && !path.empty()) absl::StrAppend(&path, "H", Place(X(bytes)));
       absl::StrAppend(&path, path.empty() ? "M" : "L", Place(X(bytes)), " ", Place(Y(seconds)));
     }
+    if (curve.in_steps) absl::StrAppend(&path, "H", kRight);
     out_ << "<path class=\"line p" << number % kPolicyColours << "\" d=\"" << path << "\""
          << (*dash == '\0' ? "" : absl::StrCat(" stroke-dasharray=\"", dash, "\"")) << "/>\n";
     for (const auto& [bytes, seconds] : curve.points) {
