@@ -20,8 +20,8 @@
 
 namespace tidepool::testing {
 
-// Makes a schedule with fixed addresses on one device. Without one the test ends: value() throws the
-// error.
+// Makes a schedule with fixed addresses on one device. Without one the test ends: value() throws
+// the error.
 inline MadeSchedule MakeFixed(const GraphFamily& family, const std::string& policy,
                               std::int64_t batch, std::int64_t memory_bytes,
                               std::int64_t sub_batch = kWholeBatch) {

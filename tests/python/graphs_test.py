@@ -41,6 +41,14 @@ def test_a_schedule_is_that_of_the_program(alexnet, tool, tmp_path):
     assert schedule.fits and schedule.to_dict() == json.loads(file.read_text())
 
 
+def test_a_front_is_that_of_the_program(alexnet, tool, tmp_path):
+    alexnet.write(tmp_path / "graph.json")
+    asked = {"points": 2, "time_limit": 60, "recompute": "off"}
+    answer = tool("schedule", tmp_path / "graph.json", "--front", "--points", "2", "--time-limit", "60", "--recompute", "off")
+    front = tidepool.front(alexnet, **asked)
+    assert front.to_dict() == answer and front.points[0].memory_bytes > 0
+
+
 def test_a_schedule_simulates_as_it_was_made(alexnet):
     schedule = alexnet.schedule(memory="1GiB", policy="vdnn++")
     assert schedule.simulate().seconds == schedule.answer.seconds

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "tests/schedule/small_schedule.h"
@@ -330,6 +331,45 @@ TEST_F(ScheduleCommand, RefusesOptionsThatContradict) {
               HasSubstr("is the graph itself, expected another file"));
   EXPECT_EQ(Run({"schedule", path_, "--memory", "1MiB", "-o", schedule_}).status, 2);
   EXPECT_FALSE(std::filesystem::exists(schedule_));
+}
+
+TEST_F(ScheduleCommand, AFrontIsPrintedDrawnAndItsFastestScheduleWritten) {
+  const std::string drawing = folder_ / "front.svg";
+  const std::vector<std::string> front = {"schedule", path_,    "--front", "--points",
+                                          "3",        "--link", "5e9",     "--svg",
+                                          drawing,    "-o",     schedule_};
+  const Outcome text = Run(front);
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("run again"), HasSubstr("workspace")));
+  std::ifstream file(drawing);
+  const std::string svg((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  EXPECT_THAT(svg, AllOf(HasSubstr("fastest found"), HasSubstr("none is faster")));
+  std::vector<std::string> with_json = front;
+  with_json.emplace_back("--json");
+  const json made = Answer(with_json);
+  EXPECT_EQ(made["memories"].size(), 3);
+  ASSERT_FALSE(made["points"].empty());
+  EXPECT_EQ(made["points"].back()["sub_batch"], 32);
+  const json simulated = Answer({"simulate", path_, "--schedule", schedule_, "--json"});
+  EXPECT_EQ(simulated["seconds"], made["points"].back()["seconds"]);
+  EXPECT_EQ(simulated["memory_bytes"], made["points"].back()["memory_bytes"]);
+}
+
+TEST_F(ScheduleCommand, AFrontRefusesDecisionsAndTooLittleMemory) {
+  const auto error = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"schedule", path_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 1);
+    return outcome.err;
+  };
+  EXPECT_THAT(error({"--front", "--policy", "none"}), HasSubstr("--policy: a front decides this"));
+  EXPECT_THAT(error({"--memory", "1GiB", "--points", "3"}), HasSubstr("expected --front"));
+  EXPECT_THAT(error({"--front", "--json", "--svg", "/dev/stdout"}),
+              HasSubstr("expected no --json"));
+  const Outcome small = Run({"schedule", path_, "--front", "--memory", "1MiB"});
+  EXPECT_EQ(small.status, 2);
+  EXPECT_THAT(small.out, HasSubstr("no schedule keeps to a memory of 1.0 MiB"));
 }
 
 }  // namespace

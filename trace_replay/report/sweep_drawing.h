@@ -13,7 +13,7 @@ namespace tidepool::tool {
 struct SweepCurve {
   std::string name;
   std::vector<std::pair<double, double>> points = {};  // bytes and seconds; ascending bytes
-  bool in_steps = false;                          // each time holds up to the next point
+  bool in_steps = false;                               // each time holds up to the next point
 };
 
 // Draws one line for each curve, from `least_bytes` to `most_bytes`. Curves without points have a

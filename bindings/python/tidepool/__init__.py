@@ -12,7 +12,7 @@ import atexit as _atexit
 
 from ._answers import Answer
 from ._dryrun import DryRun, dryrun, fits
-from ._graphs import Graph, Schedule, model, read_graph, schedule, schedule_chain, simulate
+from ._graphs import Graph, Schedule, front, model, read_graph, schedule, schedule_chain, simulate
 from ._native import (Buffer, DeadlineError, Error, InputError, OutOfMemoryError, Stream, finish as _finish, parse_size,
                       version as __version__)
 from ._pools import Pool
@@ -22,8 +22,8 @@ from ._traces import Report, Trace, read
 
 __all__ = [
     "Answer", "Buffer", "DeadlineError", "DryRun", "Error", "Graph", "InputError", "OutOfMemoryError", "Pool", "Report",
-    "Rows", "Schedule", "Stream", "Trace", "__version__", "cmake_prefix", "dryrun", "fits", "model", "parse_size",
-    "read", "read_graph", "schedule", "schedule_chain", "show_progress", "simulate", "sweep",
+    "Rows", "Schedule", "Stream", "Trace", "__version__", "cmake_prefix", "dryrun", "fits", "front", "model",
+    "parse_size", "read", "read_graph", "schedule", "schedule_chain", "show_progress", "simulate", "sweep",
 ]
 
 _atexit.register(_finish)

@@ -148,6 +148,17 @@ def schedule(graph: Graph, *, memory: Size, policy: Optional[str] = None, batch:
         return Schedule(graph, text, answer, batch)
 
 
+def front(graph: Graph, *, memory: Optional[Size] = None, batch: Optional[int] = None, **options: Value) -> Answer:
+    """Returns the front of time against memory: sub-batch, transfers, tasks that run again and algorithms together.
+
+    `memory` is the most memory. `answer.points` have ascending memories. Options are those of `tidepool schedule
+    --front`, such as `points` and `time_limit`.
+    """
+    with _files(graph=graph.text) as files:
+        asked = {"front": True, "memory": memory, "batch": batch, **options}
+        return run(["schedule", files["graph"], *option_arguments(asked)])
+
+
 def schedule_chain(chain: Union[Path, Mapping[str, Any]], *, memory: Optional[Size] = None,
                    policy: Optional[str] = None, **options: Value) -> Answer:
     """Makes the schedule of a chain, which is a file or its contents as a dictionary."""

@@ -40,8 +40,9 @@ struct FrontPoint {
 
 struct FrontMemory {
   std::int64_t memory_bytes = 0;
-  // No schedule of these sub-batches is faster in that memory: each task by the fastest algorithm
-  // whose data and workspace fit beside the weights. Infinity where a task of each does not fit.
+  // No schedule of these sub-batches is faster in that memory. It is the time of all tasks, each by
+  // the fastest algorithm that fits beside the weights, with the data of the task. Infinity where
+  // each sub-batch has a task that does not fit.
   double lower_bound_seconds = 0;
 };
 
