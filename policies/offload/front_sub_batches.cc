@@ -65,10 +65,10 @@ void FrontSubBatch::AddRound(const TaskGraph& graph, std::int64_t alignment, Sta
     ideal_seconds_ += sub_batch::FastestOf(task).seconds * repetitions;
     tasks_.push_back(std::move(choices));
   }
-  absl::StatusOr<RoundGraph> round = RoundGraphOf(graph);
+  const absl::StatusOr<RoundGraph> round = RoundGraphOf(graph);
   const bool is_whole = times == 1 && has_updates;
-  rounds_.push_back(
-      {is_whole || !round.ok() ? graph : std::move(round->graph), static_cast<double>(times)});
+  rounds_.push_back({.graph = is_whole || !round.ok() ? graph : round->graph,
+                     .times = static_cast<double>(times)});
 }
 
 double FrontSubBatch::LeastSeconds(std::int64_t memory) const {
