@@ -14,7 +14,7 @@
 namespace tidepool::offload_policies {
 namespace {
 
-constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr double kDoesNotFit = std::numeric_limits<double>::infinity();
 
 absl::StatusOr<FrontSubBatch> SubBatchOf(const GraphFamily& family, std::int64_t batch,
                                          const ScheduleRequest& request, std::int64_t samples) {
@@ -74,7 +74,7 @@ void FrontSubBatch::AddRound(const TaskGraph& graph, std::int64_t alignment, Sta
 double FrontSubBatch::LeastSeconds(std::int64_t memory) const {
   double sum = 0;
   for (const std::vector<Choice>& choices : tasks_) {
-    double least = kNever;
+    double least = kDoesNotFit;
     for (const Choice& choice : choices) {
       if (choice.bytes <= memory) least = std::min(least, choice.seconds);
     }
