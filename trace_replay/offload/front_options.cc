@@ -24,7 +24,7 @@
 namespace tidepool::tool {
 namespace {
 
-constexpr char kGroup[] = "Front";
+constexpr char kFrontGroup[] = "Front";
 constexpr int kMostMemories = 1000;
 
 // A front decides these itself.
@@ -157,13 +157,13 @@ void AddFrontOptions(CLI::App& app, FrontCommandOptions& options) {
                "again and algorithms chosen together. --memory is the most memory then, and "
                "--time-limit, 5s without the option, is for the whole front. -o takes the fastest "
                "schedule")
-      ->group(kGroup);
+      ->group(kFrontGroup);
   AddWholeOption(app, "--points", options.memories, {.least = 1, .most = kMostMemories},
                  "Memories that are tried, in equal ratios")
-      ->group(kGroup);
+      ->group(kFrontGroup);
   app.add_option("--svg", options.drawing, "Draw the front to this file")
       ->type_name("FILE")
-      ->group(kGroup);
+      ->group(kFrontGroup);
 }
 
 absl::Status CheckFrontOptions(const CLI::App& app, const FrontCommandOptions& options,
