@@ -16,14 +16,22 @@ namespace {
 
 constexpr double kDoesNotFit = std::numeric_limits<double>::infinity();
 
+// Weights at home on the host may leave between tasks, and so do their gradients.
+bool HasWeightsOnHost(const TaskGraph& graph) {
+  return std::any_of(graph.data.begin(), graph.data.end(), [](const GraphData& data) {
+    return StaysAcrossRounds(data) && data.after == DataHome::kHost;
+  });
+}
+
 absl::StatusOr<FrontSubBatch> SubBatchOf(const GraphFamily& family, std::int64_t batch,
                                          const ScheduleRequest& request, std::int64_t samples) {
   const absl::StatusOr<TaskGraph> graph = GraphAt(family, samples);
   if (!graph.ok()) return graph.status();
   // The host runs the updates of several devices.
   const bool is_alone = request.devices == 1;
-  const StayingData staying =
-      samples == batch && is_alone ? StayingData::kAtHome : StayingData::kWeights;
+  const StayingData staying = (samples == batch && is_alone) || HasWeightsOnHost(*graph)
+                                  ? StayingData::kAtHome
+                                  : StayingData::kWeights;
   FrontSubBatch sub_batch(samples);
   sub_batch.AddRound(*graph, request.alignment, staying, batch / samples, is_alone);
   if (batch % samples == 0) return sub_batch;
